@@ -1,0 +1,25 @@
+# dragonn_add_folder(NAME DEPENDS folder... [PUBLIC library...] [PRIVATE library...])
+#
+# Declares the library of one folder from the .cpp files in it: dragonn_NAME, alias dragonn::NAME.
+# Files register what they offer (methods, models, data sets) in static objects. The linker drops an object file that
+# nothing refers to, also through a second static library, so the folder's archive is linked whole by an interface target.
+function(dragonn_add_folder NAME)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;PUBLIC;PRIVATE;EXCLUDE" ${ARGN})
+  file(GLOB_RECURSE SOURCES CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
+  foreach(PATTERN IN LISTS ARG_EXCLUDE)
+    list(FILTER SOURCES EXCLUDE REGEX "${PATTERN}")
+  endforeach()
+  set(ARCHIVE dragonn_${NAME}_archive)
+  add_library(${ARCHIVE} STATIC ${SOURCES})
+  set_target_properties(${ARCHIVE} PROPERTIES OUTPUT_NAME dragonn_${NAME} POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(${ARCHIVE} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/dragonn>)
+  target_link_libraries(${ARCHIVE} PUBLIC dragonn_options ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
+  foreach(FOLDER IN LISTS ARG_DEPENDS)
+    target_link_libraries(${ARCHIVE} PUBLIC dragonn_${FOLDER})
+  endforeach()
+  add_library(dragonn_${NAME} INTERFACE)
+  add_library(dragonn::${NAME} ALIAS dragonn_${NAME})
+  target_link_libraries(dragonn_${NAME} INTERFACE "$<LINK_LIBRARY:WHOLE_ARCHIVE,${ARCHIVE}>")
+  set_property(GLOBAL APPEND PROPERTY DRAGONN_INSTALL_TARGETS ${ARCHIVE} dragonn_${NAME})
+endfunction()

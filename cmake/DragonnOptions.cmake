@@ -1,0 +1,24 @@
+# dragonn_options: the language level, warnings and sanitizers that every target shares.
+# SIMD is dispatched at run time (Highway, oneDNN), so nothing here names a processor.
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
+
+add_library(dragonn_options INTERFACE)
+add_library(dragonn::options ALIAS dragonn_options)
+target_compile_features(dragonn_options INTERFACE cxx_std_20)
+target_compile_options(dragonn_options INTERFACE
+  $<BUILD_INTERFACE:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wno-psabi>
+  # Results must not depend on the compiler's choice to fuse a multiply with an add.
+  $<BUILD_INTERFACE:-ffp-contract=off>)
+if(DRAGONN_WERROR)
+  target_compile_options(dragonn_options INTERFACE $<BUILD_INTERFACE:-Werror>)
+endif()
+if(DRAGONN_SANITIZE)
+  target_compile_options(dragonn_options INTERFACE
+    $<BUILD_INTERFACE:-fsanitize=${DRAGONN_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)
+  target_link_options(dragonn_options INTERFACE $<BUILD_INTERFACE:-fsanitize=${DRAGONN_SANITIZE}>)
+endif()

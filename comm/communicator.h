@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+/// Communicator: one rank's end of a group, with point-to-point messages, collectives, a clock and traffic counters.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "comm/traffic.h"
+#include "core/view.h"
+
+namespace dragonn::comm {
+
+/// How a dense allreduce runs. kRing and kRabenseifner are this project's own, written on send and recv: every backend
+/// gives the same bits. kNative is the backend's (MPI_Allreduce) and promises no bits.
+enum class DenseAlgorithm { kRing, kRabenseifner, kNative };
+/// @throws ConfigError listing the valid names.
+DenseAlgorithm dense_algorithm(const std::string& name);
+
+/// A message on its way; wait() on the communicator that gave it.
+struct Request {
+  std::uint64_t id = 0;
+};
+
+/// All ranks call collectives in the same order. Every wait has a deadline (`comm.timeout_s`).
+/// @throws CommError naming this rank, the peer, the operation and the label set by set_label() when a peer dies, fails
+/// or is late. The group is dead afterwards.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual std::string backend() const = 0;  ///< "local", "mpi"
+
+  // Point to point. Messages between one pair with one tag arrive in order. A message counts in traffic() on both
+  // sides.
+  virtual void send(int destination, int tag, View<const std::byte> message) = 0;
+  /// Returns the bytes received. @throws CommError if the message is larger than `buffer`.
+  virtual std::size_t recv(int source, int tag, View<std::byte> buffer) = 0;
+  /// The message must stay as it is until wait() returns.
+  virtual Request isend(int destination, int tag, View<const std::byte> message) = 0;
+  virtual Request irecv(int source, int tag, View<std::byte> buffer) = 0;
+  /// Completes a request; returns the bytes received (0 for a send).
+  virtual std::size_t wait(Request& request) = 0;
+
+  // Collectives, on the above unless a backend knows better.
+  /// values <- sum over ranks, the same bits on every rank. 2n(P-1)/P words sent per rank.
+  virtual void allreduce_sum(View<float> values, DenseAlgorithm algorithm = DenseAlgorithm::kRing);
+  /// Sums of counters and statistics: reduced in rank order on rank 0, then broadcast.
+  void allreduce_sum(std::span<double> values);
+  void allreduce_sum(std::span<std::uint64_t> values);
+  void allreduce_max(std::span<double> values);
+  void allreduce_max(std::span<std::uint64_t> values);
+  /// all[r * mine.size() ...] <- rank r's `mine`; equal sizes on all ranks.
+  void allgather(View<const std::byte> mine, View<std::byte> all);
+  /// As allgather with sizes[r] bytes from rank r, back to back in rank order. `sizes` is known on every rank.
+  void allgather_variable(View<const std::byte> mine, std::span<const std::size_t> sizes, View<std::byte> all);
+  void broadcast(int root, View<std::byte> bytes);
+  /// A text of any length from `root` to all.
+  void broadcast_text(int root, std::string& text);
+  void barrier();
+
+  template <class T>
+  requires std::is_trivially_copyable_v<T>
+  void allgather_values(std::span<const T> mine, std::span<T> all) {
+    allgather(as_bytes(mine), as_writable_bytes(all));
+  }
+  template <class T>
+  requires std::is_trivially_copyable_v<T>
+  void broadcast_value(int root, T& value) { broadcast(root, as_writable_bytes(std::span<T>(&value, 1))); }
+
+  /// Seconds since the group was formed: wall time, or virtual time on a modelled network.
+  virtual double now() const = 0;
+  /// Bytes and messages of this rank since the start, by phase.
+  TrafficCounters& traffic() { return traffic_; }
+  const TrafficCounters& traffic() const { return traffic_; }
+
+  /// What this rank is doing ("step 12, bucket 3"), for error messages of this rank and of those that wait for it.
+  void set_label(std::string label) { label_ = std::move(label); }
+  const std::string& label() const { return label_; }
+  /// Tells the peers that this rank failed: their pending and later operations throw CommError with `reason`. Never
+  /// throws.
+  virtual void abort(const std::string& reason) noexcept = 0;
+
+  template <class T>
+  static View<const std::byte> as_bytes(std::span<const T> values) {
+    return View<const std::byte>(std::as_bytes(values));
+  }
+  template <class T>
+  static View<std::byte> as_writable_bytes(std::span<T> values) {
+    return View<std::byte>(std::as_writable_bytes(values));
+  }
+
+ private:
+  TrafficCounters traffic_;
+  std::string label_;
+};
+
+}  // namespace dragonn::comm

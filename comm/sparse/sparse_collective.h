@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+/// SparseCollective: sums the ranks' selected entries of one bucket.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "core/archive.h"
+#include "core/registry.h"
+#include "core/sparse_vector.h"
+
+namespace dragonn::comm {
+
+/// What all ranks know about this exchange of this bucket.
+struct ReduceContext {
+  std::uint64_t step = 0;  ///< from 0
+  std::size_t k = 0;       ///< target entries per rank
+  double density = 1.0;    ///< target
+  bool non_finite =
+      false;  ///< this rank saw NaN or infinity: travels in the header, on every rank afterwards in the outcome
+};
+
+/// The result of one exchange on one rank. Buffers are reused from step to step.
+struct SparseReduction {
+  /// Sum over ranks. Ascending unique indices, same bytes on every rank. Unused when `is_dense`.
+  SparseVector sum;
+  /// Sum over ranks as n floats, where the collective decodes by itself (dense allreduce, dense decoding).
+  Buffer<float> dense_sum;
+  bool is_dense = false;
+  /// Entries of this rank's acc that left it (C_w of the specification); all of them if `contributed_all`.
+  Buffer<std::uint32_t> contributed;
+  bool contributed_all = false;
+  /// Mass handed back to this rank's residual (dropped in a merge tree).
+  SparseVector returned;
+  /// Entries selected by each rank.
+  std::vector<std::uint64_t> selected_counts;
+  /// A rank saw NaN or infinity in its gradient.
+  bool non_finite = false;
+};
+
+/// One object per bucket: some methods keep state. Knows nothing of sparsifiers.
+class SparseCollective {
+ public:
+  virtual ~SparseCollective() = default;
+
+  /// Collective. `acc` is this rank's accumulated gradient (n elements), `selected` its choice.
+  /// @throws CommError (see Communicator).
+  virtual void reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+                      const SparseVector& selected, SparseReduction& out) = 0;
+  virtual void save(Archive&, const std::string& /*prefix*/) const {}
+  virtual void load(const Archive&, const std::string& /*prefix*/) {}
+};
+
+/// What a collective must know about a sparsifier to say whether the two fit (docs/algorithms, section 5).
+struct SelectionTraits {
+  bool fixed_size = false;      ///< every rank selects the same number of entries, always
+  bool shared_indices = false;  ///< all ranks select the same indices, drawn from a shared seed
+  bool partitioned = false;     ///< ranks select in disjoint ranges
+  bool leader_only = false;     ///< only the leader's selection counts
+  bool rescaled = false;        ///< values differ from acc at the selected indices
+};
+
+struct SparseCollectiveEntry : RegistryEntry {
+  static constexpr const char* kKind = "collective";
+  /// Empty if the pair is fine, otherwise why not.
+  std::function<std::string(const SelectionTraits&)> refuses;
+  std::function<std::unique_ptr<SparseCollective>(const Settings&, std::size_t numel)> make;
+};
+
+}  // namespace dragonn::comm

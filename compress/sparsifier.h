@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+/// Sparsifier: picks entries of acc = residual + gradient. Knows no communicator.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "core/archive.h"
+#include "core/registry.h"
+#include "core/sparse_vector.h"
+#include "kernels/gradient_pass.h"
+
+namespace dragonn::compress {
+
+/// What a sparsifier may know of the step.
+struct SelectContext {
+  std::uint64_t seed = 1;  ///< the run's
+  std::uint64_t step = 0;  ///< from 0
+  int rank = 0;
+  int world_size = 1;
+  std::uint32_t bucket = 0;  ///< index of the bucket: a tensor, or a range of the arena
+  double density = 1.0;      ///< target, in (0, 1]
+  std::size_t k = 0;         ///< max(1, floor(density * n))
+};
+
+/// The target number of entries. @param density in (0, 1].
+std::size_t target_count(double density, std::size_t numel);
+
+/// What the exchange learned; the same on every rank.
+struct ExchangeOutcome {
+  std::uint64_t step = 0;
+  std::size_t numel = 0;
+  std::size_t k = 0;
+  std::span<const std::uint64_t> selected_counts;  ///< entries selected by each rank
+  std::size_t global_count = 0;                    ///< entries of the exchanged sum
+};
+
+/// One object per bucket. For every step: plan, (the memory runs the pass), select, (exchange), observe.
+class Sparsifier {
+ public:
+  virtual ~Sparsifier() = default;
+
+  /// What the one pass over (residual, gradient) should compute for it.
+  virtual kernels::PassRequest plan(const SelectContext& context) = 0;
+  /// Finishes from that pass, with further passes over acc where the method needs them.
+  /// `selected` is overwritten: ascending unique indices, values equal to acc there (bit for bit, unless rescaled).
+  virtual void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
+                      SparseVector& selected) = 0;
+  virtual void observe(const ExchangeOutcome& /*outcome*/) {}
+  /// The magnitude threshold of the last selection, NaN if the method has none.
+  virtual float threshold() const { return std::numeric_limits<float>::quiet_NaN(); }
+
+  virtual void save(Archive& /*archive*/, const std::string& /*prefix*/) const {}
+  virtual void load(const Archive& /*archive*/, const std::string& /*prefix*/) {}
+};
+
+struct SparsifierEntry : RegistryEntry {
+  static constexpr const char* kKind = "sparsifier";
+  bool fixed_size = false;      ///< always exactly min(k, n) entries on every rank
+  bool exact = false;           ///< at density 1 selects every non-zero entry
+  bool shared_indices = false;  ///< all ranks select the same indices (may depend on the settings, see `adjust`)
+  bool partitioned = false;     ///< ranks select in disjoint ranges
+  bool leader_only = false;     ///< only the leader's selection counts
+  bool rescaled = false;        ///< values differ from acc at the selected indices
+  /// Lets settings change the traits above (randomk with a shared seed). May be empty.
+  std::function<void(const Settings&, SparsifierEntry&)> adjust = {};
+  std::function<std::unique_ptr<Sparsifier>(const Settings&, std::size_t numel)> make;
+};
+
+}  // namespace dragonn::compress

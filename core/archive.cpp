@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+#include "core/archive.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "core/file.h"
+#include "core/hash.h"
+
+namespace dragonn {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "archives are little-endian");
+
+constexpr std::string_view kMagic = "DRAGONN\n";
+constexpr std::uint32_t kVersion = 1;
+
+/// Reads forward through the bytes of a file; knows the file's name for its errors.
+class Reader {
+ public:
+  Reader(const std::filesystem::path& path, std::span<const std::byte> bytes) : path_(path), bytes_(bytes) {}
+
+  std::span<const std::byte> take(std::size_t count, const std::string& what) {
+    if (count > bytes_.size() - offset_) {
+      throw DataError(fmt::format("{}: truncated at byte {} while reading {} ({} bytes needed, {} left)",
+                                  path_.string(), offset_, what, count, bytes_.size() - offset_));
+    }
+    const auto result = bytes_.subspan(offset_, count);
+    offset_ += count;
+    return result;
+  }
+  template <class T>
+  T number(const std::string& what) {
+    T value;
+    std::memcpy(&value, take(sizeof(T), what).data(), sizeof(T));
+    return value;
+  }
+  std::size_t offset() const { return offset_; }
+  bool at_end() const { return offset_ == bytes_.size(); }
+
+ private:
+  const std::filesystem::path& path_;
+  std::span<const std::byte> bytes_;
+  std::size_t offset_ = 0;
+};
+
+template <class T>
+void append(std::vector<std::byte>& out, const T& value) {
+  const auto bytes = std::as_bytes(std::span(&value, 1));
+  out.insert(out.end(), bytes.begin(), bytes.end());
+}
+
+}  // namespace
+
+void Archive::put_bytes(const std::string& name, std::span<const std::byte> bytes) {
+  const bool added = fields_.emplace(name, std::vector<std::byte>(bytes.begin(), bytes.end())).second;
+  DRAGONN_CHECK(added, "archive field {} written twice", name);
+}
+
+std::span<const std::byte> Archive::bytes(const std::string& name) const {
+  const auto found = fields_.find(name);
+  if (found == fields_.end()) throw DataError(fmt::format("the checkpoint has no field '{}'", name));
+  return found->second;
+}
+
+void Archive::copy_to(const std::string& name, std::span<std::byte> target) const {
+  const auto source = bytes(name);
+  if (source.size() != target.size()) {
+    throw DataError(
+        fmt::format("the checkpoint's field '{}' has {} bytes, this run needs {}", name, source.size(), target.size()));
+  }
+  std::ranges::copy(source, target.begin());
+}
+
+std::string Archive::get_text(const std::string& name) const {
+  const auto source = bytes(name);
+  return {reinterpret_cast<const char*>(source.data()), source.size()};
+}
+
+std::size_t Archive::size_bytes() const {
+  std::size_t total = 0;
+  for (const auto& [name, bytes] : fields_) total += bytes.size();
+  return total;
+}
+
+void Archive::write(const std::filesystem::path& path) const {
+  std::vector<std::byte> out;
+  out.reserve(size_bytes() + 64 * (fields_.size() + 1));
+  const auto magic = std::as_bytes(std::span(kMagic));
+  out.insert(out.end(), magic.begin(), magic.end());
+  append(out, kVersion);
+  append(out, static_cast<std::uint64_t>(fields_.size()));
+  for (const auto& [name, bytes] : fields_) {
+    append(out, static_cast<std::uint32_t>(name.size()));
+    const auto letters = std::as_bytes(std::span(name));
+    out.insert(out.end(), letters.begin(), letters.end());
+    append(out, static_cast<std::uint64_t>(bytes.size()));
+    append(out, hash_bytes(bytes));
+    out.insert(out.end(), bytes.begin(), bytes.end());
+  }
+  write_file_atomically(path, out);
+}
+
+Archive Archive::read(const std::filesystem::path& path) {
+  const std::vector<std::byte> file = read_file(path);
+  Reader reader(path, file);
+  const auto magic = reader.take(kMagic.size(), "the magic");
+  if (!std::ranges::equal(magic, std::as_bytes(std::span(kMagic)))) {
+    throw DataError(fmt::format("{}: not a dragonn archive (wrong magic at byte 0)", path.string()));
+  }
+  const auto version = reader.number<std::uint32_t>("the version");
+  if (version != kVersion) {
+    throw DataError(fmt::format("{}: archive version {}, this program reads {}", path.string(), version, kVersion));
+  }
+  Archive archive;
+  const auto count = reader.number<std::uint64_t>("the field count");
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const auto name_size = reader.number<std::uint32_t>("a field's name");
+    const auto letters = reader.take(name_size, "a field's name");
+    const std::string name(reinterpret_cast<const char*>(letters.data()), letters.size());
+    const auto size = reader.number<std::uint64_t>("field " + name);
+    const auto checksum = reader.number<std::uint64_t>("field " + name);
+    const std::size_t offset = reader.offset();
+    const auto bytes = reader.take(size, "field " + name);
+    if (hash_bytes(bytes) != checksum) {
+      throw DataError(fmt::format("{}: checksum mismatch in field '{}' at byte {}: the file is damaged", path.string(),
+                                  name, offset));
+    }
+    archive.put_bytes(name, bytes);
+  }
+  if (!reader.at_end()) {
+    throw DataError(fmt::format("{}: {} bytes behind the last field", path.string(), file.size() - reader.offset()));
+  }
+  return archive;
+}
+
+}  // namespace dragonn

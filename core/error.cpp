@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+#include "core/error.h"
+
+#include <fmt/format.h>
+
+namespace dragonn {
+
+int exit_code(const std::exception& error) {
+  return dynamic_cast<const ConfigError*>(&error) != nullptr ? 2 : 1;
+}
+
+namespace detail {
+
+void check_failed(const char* condition, const std::string& message, std::source_location where) {
+  throw Error(fmt::format("{} ({} failed at {}:{})", message, condition, where.file_name(), where.line()), where);
+}
+
+}  // namespace detail
+}  // namespace dragonn

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+/// The errors that dragonn throws, and the checks that throw them.
+#pragma once
+
+#include <source_location>
+#include <stdexcept>
+#include <string>
+
+#include <fmt/core.h>
+
+namespace dragonn {
+
+/// Base of every error of this project. `what()` is one line that names the thing, the value seen and what would be
+/// valid.
+class Error : public std::runtime_error {
+ public:
+  explicit Error(const std::string& message, std::source_location where = std::source_location::current())
+      : std::runtime_error(message), where_(where) {}
+
+  const std::source_location& where() const { return where_; }
+
+ private:
+  std::source_location where_;
+};
+
+/// The user asked for something impossible: a config key, a command line, a missing path. Programs exit with 2.
+class ConfigError : public Error {
+  using Error::Error;
+};
+
+/// Shapes or sizes that do not fit together.
+class ShapeError : public Error {
+  using Error::Error;
+};
+
+/// A file whose content is damaged or is not of the format it should be. The message names the file and the offset or
+/// line.
+class DataError : public Error {
+  using Error::Error;
+};
+
+/// The operating system refused a read, a write or memory (full disk, permission).
+class SystemError : public Error {
+  using Error::Error;
+};
+
+/// A peer died, timed out or disagreed. The group of ranks is dead afterwards.
+class CommError : public Error {
+  using Error::Error;
+};
+
+/// An operation that a device cannot do, or memory of one device given to another.
+class DeviceError : public Error {
+  using Error::Error;
+};
+
+/// The exit code of a program that ends with this error: 2 for a ConfigError, otherwise 1.
+int exit_code(const std::exception& error);
+
+namespace detail {
+[[noreturn]] void check_failed(const char* condition, const std::string& message, std::source_location where);
+}  // namespace detail
+
+}  // namespace dragonn
+
+/// Throws Error unless `condition` holds; stays on in release builds. Further arguments are a fmt string and its
+/// values.
+#define DRAGONN_CHECK(condition, ...)                                                                           \
+  do {                                                                                                          \
+    if (!(condition)) [[unlikely]]                                                                              \
+      ::dragonn::detail::check_failed(#condition, ::fmt::format(__VA_ARGS__), std::source_location::current()); \
+  } while (false)
+
+/// As DRAGONN_CHECK, for inner loops: gone in release builds.
+#ifdef NDEBUG
+#define DRAGONN_ASSERT(condition) ((void)0)
+#else
+#define DRAGONN_ASSERT(condition) DRAGONN_CHECK(condition, "assertion")
+#endif

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+/// Counter-based random streams, keyed by what they are for, so that no draw depends on another stream's progress.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <string_view>
+
+namespace dragonn {
+
+/// Finalizer of splitmix64: a bijective mixer of 64 bits.
+constexpr std::uint64_t mix64(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15ull;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+
+/// A key from a seed, a purpose and any numbers (epoch, step, sample, rank): equal inputs give equal keys on every rank
+/// and platform.
+std::uint64_t stream_key(std::uint64_t seed, std::string_view purpose,
+                         std::initializer_list<std::uint64_t> numbers = {});
+
+/// Philox4x32-10 (Salmon et al., SC'11). State is a key and a counter; a UniformRandomBitGenerator of 32 bits.
+class Rng {
+ public:
+  using result_type = std::uint32_t;
+
+  explicit Rng(std::uint64_t key, std::uint64_t counter = 0) : key_(key), counter_(counter) {}
+  Rng(std::uint64_t seed, std::string_view purpose, std::initializer_list<std::uint64_t> numbers = {})
+      : Rng(stream_key(seed, purpose, numbers)) {}
+
+  static constexpr result_type min() { return 0; }
+  static constexpr result_type max() { return std::numeric_limits<result_type>::max(); }
+  result_type operator()() {
+    if (used_ == 4) refill();
+    return block_[used_++];
+  }
+
+  std::uint64_t next64() {
+    const std::uint64_t high = (*this)();
+    return high << 32 | (*this)();
+  }
+  /// Uniform in [0, 1), 24 bits.
+  float uniform() { return static_cast<float>((*this)() >> 8) * 0x1p-24f; }
+  /// Uniform in [0, 1), 53 bits.
+  double uniform_double() { return static_cast<double>(next64() >> 11) * 0x1p-53; }
+  /// Uniform in [0, bound), without bias. bound > 0.
+  std::uint64_t below(std::uint64_t bound);
+  /// Standard normal (Box-Muller, both values used).
+  float normal();
+
+ private:
+  void refill();
+
+  std::uint64_t key_;
+  std::uint64_t counter_;
+  std::array<std::uint32_t, 4> block_{};
+  int used_ = 4;
+  bool has_spare_ = false;
+  float spare_ = 0;
+};
+
+}  // namespace dragonn

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT
+#include "core/settings.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/error.h"
+
+namespace dragonn {
+namespace {
+
+std::string quote(const std::string& text) {
+  std::string result = "\"";
+  for (char letter : text) {
+    if (letter == '"' || letter == '\\') result += '\\';
+    if (letter == '\n') {
+      result += "\\n";
+    } else if (letter == '\t') {
+      result += "\\t";
+    } else {
+      result += letter;
+    }
+  }
+  return result + '"';
+}
+
+std::string number_to_toml(double number) {
+  if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
+  if (std::isnan(number)) return "nan";
+  std::string text = fmt::format("{}", number);
+  if (text.find_first_of(".en") == std::string::npos) text += ".0";
+  return text;
+}
+
+/// Bounds as one reads them: whole numbers without a fraction.
+std::string bound_text(double bound) {
+  return fmt::format("{}", bound);
+}
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::string type_name(const SettingValue& value) {
+  constexpr const char* kNames[] = {"boolean", "integer", "number", "string", "list of integers", "list of numbers"};
+  return kNames[value.index()];
+}
+
+std::string to_toml(const SettingValue& value) {
+  struct Writer {
+    std::string operator()(bool flag) const { return flag ? "true" : "false"; }
+    std::string operator()(std::int64_t number) const { return fmt::format("{}", number); }
+    std::string operator()(double number) const { return number_to_toml(number); }
+    std::string operator()(const std::string& text) const { return quote(text); }
+    std::string operator()(const std::vector<std::int64_t>& list) const {
+      return fmt::format("[{}]", fmt::join(list, ", "));
+    }
+    std::string operator()(const std::vector<double>& list) const {
+      std::vector<std::string> words;
+      for (double number : list) words.push_back(number_to_toml(number));
+      return fmt::format("[{}]", fmt::join(words, ", "));
+    }
+  };
+  return std::visit(Writer{}, value);
+}
+
+SettingValue SettingSpec::convert(const std::string& key, SettingValue value) const {
+  const auto fail = [&]() -> ConfigError {
+    return ConfigError(fmt::format("{} = {}: expected a {}", key, to_toml(value), describe_type()));
+  };
+  if (value.index() != default_value.index()) {
+    if (std::holds_alternative<double>(default_value) && std::holds_alternative<std::int64_t>(value)) {
+      value = static_cast<double>(std::get<std::int64_t>(value));
+    } else if (std::holds_alternative<std::vector<double>>(default_value) &&
+               std::holds_alternative<std::vector<std::int64_t>>(value)) {
+      const auto& integers = std::get<std::vector<std::int64_t>>(value);
+      value = std::vector<double>(integers.begin(), integers.end());
+    } else if (std::holds_alternative<std::vector<std::int64_t>>(default_value) &&
+               std::holds_alternative<std::vector<double>>(value) && std::get<std::vector<double>>(value).empty()) {
+      value = std::vector<std::int64_t>{};
+    } else {
+      throw fail();
+    }
+  }
+  const auto in_range = [&](double number) {
+    return (exclusive_minimum ? number > minimum : number >= minimum) && number <= maximum;
+  };
+  bool valid = true;
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) valid = in_range(static_cast<double>(*integer));
+  if (const auto* number = std::get_if<double>(&value)) valid = in_range(*number);
+  if (const auto* text = std::get_if<std::string>(&value)) {
+    valid = choices.empty() || std::ranges::find(choices, *text) != choices.end();
+  }
+  if (const auto* list = std::get_if<std::vector<std::int64_t>>(&value)) {
+    valid = std::ranges::all_of(*list, [&](std::int64_t number) { return in_range(static_cast<double>(number)); });
+  }
+  if (const auto* list = std::get_if<std::vector<double>>(&value)) valid = std::ranges::all_of(*list, in_range);
+  if (!valid) throw fail();
+  return value;
+}
+
+std::string SettingSpec::describe_type() const {
+  std::string text = type_name(default_value);
+  if (!choices.empty()) return fmt::format("{}, one of {}", text, fmt::join(choices, " | "));
+  const bool bounded_below = std::isfinite(minimum), bounded_above = std::isfinite(maximum);
+  if (bounded_below && bounded_above) {
+    return fmt::format("{} in {}{}, {}]", text, exclusive_minimum ? '(' : '[', bound_text(minimum),
+                       bound_text(maximum));
+  }
+  if (bounded_below)
+    return fmt::format("{} {} {}", text, exclusive_minimum ? "above" : "of at least", bound_text(minimum));
+  if (bounded_above) return fmt::format("{} of at most {}", text, bound_text(maximum));
+  return text;
+}
+
+Settings::Settings(const SettingSpecs& specs) : specs_(specs) {
+  for (const SettingSpec& spec : specs_) values_[spec.name] = spec.default_value;
+}
+
+void Settings::set(const std::string& name, SettingValue value) {
+  const auto spec = std::ranges::find(specs_, name, &SettingSpec::name);
+  if (spec == specs_.end()) {
+    std::vector<std::string> names;
+    for (const SettingSpec& known : specs_) names.push_back(known.name);
+    throw ConfigError(unknown_name_message("setting", name, names));
+  }
+  values_[name] = spec->convert(name, std::move(value));
+}
+
+const SettingValue& Settings::value(const std::string& name) const {
+  const auto found = values_.find(name);
+  DRAGONN_CHECK(found != values_.end(), "setting {} was never declared", name);
+  return found->second;
+}
+
+bool Settings::flag(const std::string& name) const {
+  return std::get<bool>(value(name));
+}
+std::int64_t Settings::integer(const std::string& name) const {
+  return std::get<std::int64_t>(value(name));
+}
+double Settings::number(const std::string& name) const {
+  return std::get<double>(value(name));
+}
+const std::string& Settings::text(const std::string& name) const {
+  return std::get<std::string>(value(name));
+}
+const std::vector<std::int64_t>& Settings::integers(const std::string& name) const {
+  return std::get<std::vector<std::int64_t>>(value(name));
+}
+const std::vector<double>& Settings::numbers(const std::string& name) const {
+  return std::get<std::vector<double>>(value(name));
+}
+
+std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
+  std::optional<std::string> best;
+  std::size_t best_distance = std::max<std::size_t>(2, name.size() / 3) + 1;
+  for (const std::string& candidate : candidates) {
+    const std::size_t distance = edit_distance(name, candidate);
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+std::string unknown_name_message(std::string_view kind, std::string_view name, const std::vector<std::string>& valid) {
+  const auto nearest = nearest_name(name, valid);
+  const std::string hint = nearest ? fmt::format("did you mean '{}'? ", *nearest) : "";
+  return fmt::format("unknown {} '{}'; {}valid: {}", kind, name, hint, fmt::join(valid, ", "));
+}
+
+}  // namespace dragonn

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+/// SparseVector: a list of (index, value) pairs, the form in which gradients are selected and exchanged.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include "core/buffer.h"
+
+namespace dragonn {
+
+/// Marks a padding or empty slot on the wire; its value is 0 and receivers skip it.
+inline constexpr std::uint32_t kEmptySlot = std::numeric_limits<std::uint32_t>::max();
+
+/// COO: uint32 index and float32 value, 8 bytes an entry. Unless said otherwise indices ascend and are unique.
+/// Indices count from the start of the bucket, which holds fewer than 2^32 - 1 elements.
+struct SparseVector {
+  Buffer<std::uint32_t> indices;
+  Buffer<float> values;
+
+  std::size_t size() const { return indices.size(); }
+  bool empty() const { return size() == 0; }
+  void clear() { resize_discard(0); }
+  /// Sets the number of entries; the content is undefined if memory has to grow.
+  void resize_discard(std::size_t entries) {
+    indices.resize_discard(entries);
+    values.resize_discard(entries);
+  }
+  /// Keeps the first `entries` entries.
+  void truncate(std::size_t entries) {
+    indices.truncate(entries);
+    values.truncate(entries);
+  }
+  static constexpr std::size_t kEntryBytes = sizeof(std::uint32_t) + sizeof(float);
+};
+
+}  // namespace dragonn
