@@ -1,7 +1,9 @@
 # Every dependency comes from the distribution (scripts/install_deps.sh); nothing is downloaded at configure time.
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
-find_package(MPI REQUIRED COMPONENTS C)
+# The C interface, found through the C++ compiler: neither this project nor one that uses it has to enable C.
+set(MPI_CXX_SKIP_MPICXX ON)
+find_package(MPI REQUIRED COMPONENTS CXX)
 find_package(ZLIB REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
