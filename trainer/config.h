@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+/// Config: everything that a run is asked to do, typed, checked and resolved.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "trainer/buckets.h"
+#include "trainer/component.h"
+
+namespace dragonn::trainer {
+
+// The initial values below are the defaults of the keys; types, ranges, units and help stand in config_keys.cpp. A key
+// has the name of its member. Components resolve through their registries and carry the settings that they declare.
+
+/// [data]
+struct DataConfig : Component {
+  std::string path;  ///< folder, relative to the working directory
+};
+
+/// [train]
+struct TrainConfig {
+  std::int64_t epochs = 30;
+  std::int64_t batch_size = 32;  ///< samples per worker and micro-batch
+  std::int64_t gradient_accumulation = 1;
+  std::int64_t max_steps = 0;          ///< 0: no limit. Ends early; schedules still run over `epochs`
+  std::int64_t eval_every_epochs = 1;  ///< 0: only at the end
+  std::int64_t eval_batch_size = 100;
+  double label_smoothing = 0.0;
+  std::string clip = "none";  ///< none | local | local_sqrt_workers | global
+  double clip_norm = 1.0;
+  std::string non_finite = "error";        ///< error | skip
+  std::int64_t replica_check_every = 100;  ///< steps; 0: only at evaluations and at the end
+  std::string remainder = "drop";          ///< drop | pad
+};
+
+/// [optimizer]
+struct OptimizerConfig : Component {
+  double learning_rate = 0.1;
+};
+
+/// [compression]. After load_config nothing here says "auto": the method's choices are filled in.
+struct CompressionConfig {
+  std::string method = "dense";
+  double density = 0.01;
+  Component sparsifier;  ///< name "none" with the method dense
+  Component collective;
+  Component memory;
+  Component density_schedule;
+  BucketRules::Grouping bucket = BucketRules::Grouping::kTensor;
+  double bucket_mib = 0;         ///< with Grouping::kBytes
+  bool include_vectors = false;  ///< biases and normalization are sparsified too
+  std::string acc_form = "raw";  ///< raw | folded
+  std::int64_t minimum_size = 0;
+
+  bool is_dense() const { return method == "dense"; }
+  /// How the gradient is cut.
+  BucketRules bucket_rules() const;
+};
+
+/// [comm]
+struct CommConfig {
+  std::int64_t workers = 1;
+  std::string backend = "auto";  ///< auto | local | mpi
+  double timeout_s = 120.0;
+  std::int64_t threads_per_worker = 1;
+  std::string dense_algorithm = "ring";  ///< ring | rabenseifner | native
+};
+
+/// [network]
+struct NetworkConfig {
+  std::string model = "none";
+};
+
+/// [checkpoint]
+struct CheckpointConfig {
+  std::int64_t every_steps = 0;
+  std::int64_t every_epochs = 1;
+  std::int64_t keep = 2;
+  bool keep_best = true;
+};
+
+/// [logging]
+struct LoggingConfig {
+  std::int64_t every_steps = 10;
+  std::string level = "info";  ///< debug | info | warning | error
+};
+
+struct Config {
+  std::int64_t seed = 1;
+  std::string device = "auto";  ///< cpu | cuda | auto
+  Component model;
+  DataConfig data;
+  TrainConfig train;
+  OptimizerConfig optimizer;
+  Component schedule;
+  CompressionConfig compression;
+  CommConfig comm;
+  NetworkConfig network;
+  CheckpointConfig checkpoint;
+  LoggingConfig logging;
+};
+
+/// Reads a TOML file, applies `overrides` ("a.b=value": a TOML value, or else a string; the last one of a key wins),
+/// fills in defaults, resolves the method, and checks what can be known without data.
+/// @throws ConfigError "file:line:column: key = value: expected ..." or "--set a.b=value: ..." for an unknown table or
+/// key, a wrong type, a value out of range, or parts that do not fit together.
+Config load_config(const std::filesystem::path& path, std::span<const std::string> overrides = {});
+/// As load_config, from the text itself. `name` stands for the file in errors.
+Config parse_config(const std::string& text, const std::string& name, std::span<const std::string> overrides = {});
+
+/// The resolved config with every key, its help, type, range and default as comments. Loading it gives this config.
+std::string to_toml(const Config& config);
+/// 16 hexadecimal digits over every key that can change the numbers of a run. Where data lies, how often is logged and
+/// saved, how many workers on which backend (a run reports those apart) and max_steps are left out.
+std::string config_hash(const Config& config);
+
+}  // namespace dragonn::trainer
