@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+/// Schedule: the learning rate as a pure function of the step.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "core/registry.h"
+
+namespace dragonn::optim {
+
+/// The length of a run, which schedules measure themselves by. Equal on all ranks.
+struct ScheduleContext {
+  double base_learning_rate = 0.1;    ///< before any schedule: optimizer.learning_rate
+  std::uint64_t steps_per_epoch = 1;  ///< at least 1
+  std::uint64_t total_steps = 1;      ///< of the whole run: where decays end
+};
+
+/// Has no state: a resumed run asks for its step and gets the uninterrupted run's rate.
+class Schedule {
+ public:
+  virtual ~Schedule() = default;
+  /// The rate of `step`, counted from 0. Steps beyond the end keep the last rate.
+  virtual double learning_rate(std::uint64_t step) const = 0;
+};
+
+struct ScheduleEntry : RegistryEntry {
+  static constexpr const char* kKind = "schedule";
+  /// @throws ConfigError if the settings do not fit the run's length.
+  std::function<std::unique_ptr<Schedule>(const Settings&, const ScheduleContext&)> make;
+};
+
+}  // namespace dragonn::optim
