@@ -41,6 +41,7 @@ class Reader {
     return value;
   }
   std::size_t offset() const { return offset_; }
+  std::span<const std::byte> since(std::size_t start) const { return bytes_.subspan(start, offset_ - start); }
   bool at_end() const { return offset_ == bytes_.size(); }
 
  private:
@@ -53,6 +54,27 @@ template <class T>
 void append(std::vector<std::byte>& out, const T& value) {
   const auto bytes = std::as_bytes(std::span(&value, 1));
   out.insert(out.end(), bytes.begin(), bytes.end());
+}
+
+/// A damaged name must not break the line that an error is.
+std::string printable(std::span<const std::byte> letters) {
+  std::string text(reinterpret_cast<const char*>(letters.data()), letters.size());
+  std::ranges::replace_if(
+      text, [](char letter) { return letter < ' ' || letter > '~'; }, '?');
+  return text;
+}
+
+void read_field(Reader& reader, const std::filesystem::path& path, Archive& archive) {
+  const std::size_t start = reader.offset();
+  const auto letters = reader.take(reader.number<std::uint32_t>("a field's name"), "a field's name");
+  const std::string shown = printable(letters);
+  const auto bytes = reader.take(reader.number<std::uint64_t>("field " + shown), "field " + shown);
+  const auto content = reader.since(start);
+  if (hash_bytes(content) != reader.number<std::uint64_t>("field " + shown)) {
+    throw DataError(fmt::format("{}: checksum mismatch in field '{}' at bytes {} to {}: the file is damaged",
+                                path.string(), shown, start, start + content.size() - 1));
+  }
+  archive.put_bytes(std::string(reinterpret_cast<const char*>(letters.data()), letters.size()), bytes);
 }
 
 }  // namespace
@@ -96,12 +118,13 @@ void Archive::write(const std::filesystem::path& path) const {
   append(out, kVersion);
   append(out, static_cast<std::uint64_t>(fields_.size()));
   for (const auto& [name, bytes] : fields_) {
+    const std::size_t start = out.size();
     append(out, static_cast<std::uint32_t>(name.size()));
     const auto letters = std::as_bytes(std::span(name));
     out.insert(out.end(), letters.begin(), letters.end());
     append(out, static_cast<std::uint64_t>(bytes.size()));
-    append(out, hash_bytes(bytes));
     out.insert(out.end(), bytes.begin(), bytes.end());
+    append(out, hash_bytes(std::span(out).subspan(start)));
   }
   write_file_atomically(path, out);
 }
@@ -119,20 +142,7 @@ Archive Archive::read(const std::filesystem::path& path) {
   }
   Archive archive;
   const auto count = reader.number<std::uint64_t>("the field count");
-  for (std::uint64_t i = 0; i < count; ++i) {
-    const auto name_size = reader.number<std::uint32_t>("a field's name");
-    const auto letters = reader.take(name_size, "a field's name");
-    const std::string name(reinterpret_cast<const char*>(letters.data()), letters.size());
-    const auto size = reader.number<std::uint64_t>("field " + name);
-    const auto checksum = reader.number<std::uint64_t>("field " + name);
-    const std::size_t offset = reader.offset();
-    const auto bytes = reader.take(size, "field " + name);
-    if (hash_bytes(bytes) != checksum) {
-      throw DataError(fmt::format("{}: checksum mismatch in field '{}' at byte {}: the file is damaged", path.string(),
-                                  name, offset));
-    }
-    archive.put_bytes(name, bytes);
-  }
+  for (std::uint64_t i = 0; i < count; ++i) read_field(reader, path, archive);
   if (!reader.at_end()) {
     throw DataError(fmt::format("{}: {} bytes behind the last field", path.string(), file.size() - reader.offset()));
   }

@@ -14,7 +14,8 @@
 namespace dragonn {
 
 /// A set of named fields. Components write theirs below a prefix that their owner gives ("bucket3/residual").
-/// On disk: magic, version, count, then per field name, byte count, XXH3-64 of the bytes, bytes; little-endian.
+/// On disk, little-endian: magic, version, field count, then per field the size of its name, name, byte count, bytes,
+/// and XXH3-64 of all these, so that no damaged byte goes unnoticed.
 class Archive {
  public:
   /// Adds a field. @throws Error when the name is taken.

@@ -83,7 +83,7 @@ std::string to_toml(const SettingValue& value) {
 
 SettingValue SettingSpec::convert(const std::string& key, SettingValue value) const {
   const auto fail = [&]() -> ConfigError {
-    return ConfigError(fmt::format("{} = {}: expected a {}", key, to_toml(value), describe_type()));
+    return ConfigError(fmt::format("{} = {}: expected {}", key, to_toml(value), describe_type()));
   };
   if (value.index() != default_value.index()) {
     if (std::holds_alternative<double>(default_value) && std::holds_alternative<std::int64_t>(value)) {

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+#include "core/archive.h"
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "core/error.h"
+#include "core/file.h"
+#include "tests/core/temporary_folder.h"
+
+namespace dragonn {
+namespace {
+
+Archive example() {
+  Archive archive;
+  archive.put("step", std::uint64_t{41});
+  archive.put("rate", -0.0f);
+  const std::vector<float> residual{1.5f, -2.0f, std::numeric_limits<float>::denorm_min()};
+  archive.put_array("bucket0/residual", std::span<const float>(residual));
+  archive.put_array("bucket1/residual", std::span<const float>());
+  archive.put_text("config", "seed = 1\n");
+  return archive;
+}
+
+/// The message of the DataError that reading `bytes` as an archive throws; empty if it throws none.
+std::string read_error(const std::filesystem::path& path, std::span<const std::byte> bytes) {
+  write_file_atomically(path, bytes);
+  try {
+    Archive::read(path);
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST_SUITE("core") {
+  TEST_CASE("an archive reads back as it was written") {
+    const test::TemporaryFolder folder;
+    const Archive written = example();
+    written.write(folder / "archive");
+    const Archive read = Archive::read(folder / "archive");
+    CHECK(read.fields() == written.fields());
+    CHECK(read.get<std::uint64_t>("step") == 41);
+    CHECK(std::signbit(read.get<float>("rate")));
+    CHECK(read.get_vector<float>("bucket0/residual") ==
+          std::vector<float>{1.5f, -2.0f, std::numeric_limits<float>::denorm_min()});
+    CHECK(read.get_vector<float>("bucket1/residual").empty());
+    CHECK(read.get_text("config") == "seed = 1\n");
+    CHECK(read.size_bytes() == 8 + 4 + 3 * 4 + 9);
+  }
+
+  TEST_CASE("an archive without fields reads back") {
+    const test::TemporaryFolder folder;
+    Archive().write(folder / "archive");
+    CHECK(Archive::read(folder / "archive").fields().empty());
+  }
+
+  TEST_CASE("a change of any single byte of an archive is an error that names the file") {
+    const test::TemporaryFolder folder;
+    const auto path = folder / "archive";
+    example().write(path);
+    const std::vector<std::byte> intact = read_file(path);
+    for (std::size_t position = 0; position < intact.size(); ++position) {
+      for (const std::byte flip : {std::byte{0x01}, std::byte{0x80}, std::byte{0xff}}) {
+        std::vector<std::byte> damaged = intact;
+        damaged[position] ^= flip;
+        CAPTURE(position);
+        const std::string message = read_error(path, damaged);
+        CHECK(message.find(path.string()) != std::string::npos);
+        CHECK(message.find('\n') == std::string::npos);
+      }
+    }
+  }
+
+  TEST_CASE("an archive cut anywhere, or with bytes behind it, is an error that names the file") {
+    const test::TemporaryFolder folder;
+    const auto path = folder / "archive";
+    example().write(path);
+    std::vector<std::byte> bytes = read_file(path);
+    for (std::size_t size = 0; size < bytes.size(); ++size) {
+      CAPTURE(size);
+      CHECK(read_error(path, std::span(bytes).first(size)).find(path.string()) != std::string::npos);
+    }
+    bytes.push_back(std::byte{0});
+    CHECK(read_error(path, bytes).find(path.string()) != std::string::npos);
+  }
+
+  TEST_CASE("a damaged field's error gives its name and place") {
+    const test::TemporaryFolder folder;
+    const auto path = folder / "archive";
+    Archive archive;
+    archive.put("step", std::uint32_t{1});
+    archive.write(path);
+    std::vector<std::byte> bytes = read_file(path);
+    // 20 bytes of magic, version and count; name size, name, byte count and the value follow.
+    constexpr std::size_t kFieldStart = 8 + 4 + 8, kValueStart = kFieldStart + 4 + 4 + 8;
+    bytes[kValueStart] ^= std::byte{1};
+    CHECK(read_error(path, bytes) == path.string() + ": checksum mismatch in field 'step' at bytes " +
+                                         std::to_string(kFieldStart) + " to " + std::to_string(kValueStart + 3) +
+                                         ": the file is damaged");
+  }
+
+  TEST_CASE("fields that are absent, of another size or written twice are errors") {
+    Archive archive = example();
+    CHECK_THROWS_WITH_AS(archive.get<float>("missing"), "the checkpoint has no field 'missing'", DataError);
+    CHECK_THROWS_AS(archive.get<std::uint32_t>("step"), DataError);
+    std::vector<float> four(4);
+    CHECK_THROWS_AS(archive.get_array("bucket0/residual", std::span<float>(four)), DataError);
+    CHECK_THROWS_AS(archive.get_vector<float>("config"), DataError);  // 9 bytes are no whole number of floats
+    CHECK_THROWS_AS(archive.put("step", 1), Error);
+    CHECK(archive.get<std::uint64_t>("step") == 41);
+  }
+
+  TEST_CASE("an archive that does not exist is a config error") {
+    const test::TemporaryFolder folder;
+    CHECK_THROWS_AS(Archive::read(folder / "nothing"), ConfigError);
+  }
+}
+
+}  // namespace
+}  // namespace dragonn

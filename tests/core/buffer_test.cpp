@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+#include "core/buffer.h"
+
+#include <cstdint>
+#include <utility>
+
+#include <doctest/doctest.h>
+
+#include "core/error.h"
+#include "core/sparse_vector.h"
+#include "core/tensor.h"
+
+namespace dragonn {
+namespace {
+
+TEST_SUITE("core") {
+  TEST_CASE("a buffer is aligned to a cache line and keeps its memory while it fits") {
+    Buffer<float> buffer(100);
+    const float* memory = buffer.data();
+    CHECK(reinterpret_cast<std::uintptr_t>(memory) % 64 == 0);
+    buffer.host()[10] = 3;
+    buffer.truncate(11);
+    CHECK(buffer.size() == 11);
+    CHECK(buffer.host()[10] == 3);
+    buffer.resize_discard(0);
+    buffer.resize_discard(100);
+    CHECK(buffer.data() == memory);
+    CHECK_THROWS_AS(buffer.truncate(101), Error);
+  }
+
+  TEST_CASE("a growing buffer grows by half at least") {
+    Buffer<float> buffer(100);
+    buffer.resize_discard(101);
+    CHECK(buffer.size() == 101);
+    CHECK(buffer.capacity() == 150);
+    buffer.resize_discard(1000);
+    CHECK(buffer.capacity() == 1000);
+  }
+
+  TEST_CASE("moving a buffer hands its memory over") {
+    Buffer<int> from(4);
+    const int* memory = from.data();
+    Buffer<int> to(std::move(from));
+    CHECK(to.data() == memory);
+    CHECK(to.size() == 4);
+    Buffer<int> assigned(2);
+    assigned = std::move(to);
+    CHECK(assigned.data() == memory);
+  }
+
+  TEST_CASE("host code cannot look into memory of another device") {
+    float value = 0;
+    const View<float> view(&value, 1, Device{DeviceType::kCuda, 1});
+    CHECK_THROWS_WITH_AS(view.host(), "host access to memory of device cuda:1", DeviceError);
+  }
+
+  TEST_CASE("a subview stays inside of its view") {
+    Buffer<float> buffer(8);
+    CHECK(buffer.view().subview(8, 0).empty());
+    CHECK(buffer.view().subview(3, 5).data() == buffer.data() + 3);
+    CHECK_THROWS_AS(buffer.view().subview(4, 5), Error);
+    CHECK_THROWS_AS(buffer.view().subview(9, 0), Error);
+    CHECK_THROWS_AS(buffer.view().subview(1, static_cast<std::size_t>(-1)), Error);
+  }
+
+  TEST_CASE("a tensor has the size of its shape") {
+    Tensor tensor(Shape{2, 3});
+    CHECK(tensor.size() == 6);
+    tensor.reshape_discard({4, 5});
+    CHECK(tensor.shape() == Shape{4, 5});
+    CHECK(tensor.view().size() == 20);
+  }
+
+  TEST_CASE("a sparse vector resizes both of its lists") {
+    SparseVector entries;
+    CHECK(entries.empty());
+    entries.resize_discard(3);
+    CHECK(entries.indices.size() == 3);
+    CHECK(entries.values.size() == 3);
+    entries.truncate(1);
+    CHECK(entries.size() == 1);
+    entries.clear();
+    CHECK(entries.values.size() == 0);
+  }
+}
+
+}  // namespace
+}  // namespace dragonn

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+#include "core/file.h"
+
+#include <csignal>
+#include <string>
+#include <sys/resource.h>
+
+#include <doctest/doctest.h>
+
+#include "core/archive.h"
+#include "core/error.h"
+#include "tests/core/temporary_folder.h"
+
+namespace dragonn {
+namespace {
+
+/// While it lives, a write beyond `bytes` of any file fails, as on a full disk.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) : previous_handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &previous_);
+    const rlimit limit{bytes, previous_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &previous_);
+    std::signal(SIGXFSZ, previous_handler_);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  void (*previous_handler_)(int);
+  rlimit previous_{};
+};
+
+std::size_t entries_of(const std::filesystem::path& folder) {
+  return static_cast<std::size_t>(
+      std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()));
+}
+
+TEST_SUITE("core") {
+  TEST_CASE("a file reads back as it was written, replaces the old one and leaves no neighbour") {
+    const test::TemporaryFolder folder;
+    const auto path = folder / "file";
+    write_file_atomically(path, std::string_view("a longer first text"));
+    const std::string second("zero \0 inside", 13);
+    write_file_atomically(path, std::string_view(second));
+    CHECK(read_text_file(path) == second);
+    write_file_atomically(path, std::string_view());
+    CHECK(read_file(path).empty());
+    CHECK(entries_of(folder.path()) == 1);
+  }
+
+  TEST_CASE("a write that the disk refuses keeps the old file and leaves no neighbour") {
+    const test::TemporaryFolder folder;
+    const auto path = folder / "file";
+    write_file_atomically(path, std::string_view("old"));
+    Archive archive;
+    archive.put_text("field", std::string(1 << 16, 'x'));
+    {
+      const FileSizeLimit full_disk(4096);
+      CHECK_THROWS_AS(write_file_atomically(path, std::string_view(std::string(1 << 16, 'x'))), SystemError);
+      CHECK_THROWS_AS(archive.write(path), SystemError);
+    }
+    CHECK(read_text_file(path) == "old");
+    CHECK(entries_of(folder.path()) == 1);
+  }
+
+  TEST_CASE("a refused write's error names the file and the reason") {
+    const test::TemporaryFolder folder;
+    const auto path = folder / "no such folder/file";
+    CHECK_THROWS_WITH_AS(write_file_atomically(path, std::string_view("text")),
+                         ("cannot create " + path.string() + ".tmp: No such file or directory").c_str(), SystemError);
+  }
+
+  TEST_CASE("a missing file and a folder in its place are config errors that name them") {
+    const test::TemporaryFolder folder;
+    CHECK_THROWS_WITH_AS(read_file(folder / "missing"), ("no such file: " + (folder / "missing").string()).c_str(),
+                         ConfigError);
+    CHECK_THROWS_AS(read_file(folder.path()), ConfigError);
+    write_file_atomically(folder / "file", std::string_view("text"));
+    CHECK_THROWS_AS(read_file(folder / "file/below"), ConfigError);
+  }
+}
+
+}  // namespace
+}  // namespace dragonn
