@@ -9,6 +9,7 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
 
 add_library(dragonn_options INTERFACE)
 add_library(dragonn::options ALIAS dragonn_options)
+set_target_properties(dragonn_options PROPERTIES EXPORT_NAME options)
 target_compile_features(dragonn_options INTERFACE cxx_std_20)
 target_compile_options(dragonn_options INTERFACE
   $<BUILD_INTERFACE:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wno-psabi>
