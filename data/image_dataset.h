@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+/// ImageDataset: labelled 8-bit images in memory, and what all image data sets have in common.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/settings.h"
+#include "data/dataset.h"
+
+namespace dragonn::data {
+
+/// Images as files hold them: per image `channels` planes, each row by row.
+struct ImageStore {
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  std::int64_t channels = 0;
+  std::vector<std::uint8_t> pixels;  ///< [count, channels, height, width]
+  std::vector<std::uint8_t> labels;  ///< [count]
+
+  std::size_t image_size() const { return static_cast<std::size_t>(height * width * channels); }
+  std::size_t count() const { return labels.size(); }
+  /// Forgets all but the first `limit` images; 0 keeps all.
+  void keep_first(std::int64_t limit);
+};
+
+/// Mean and standard deviation of a channel, pixels counted from 0 to 1.
+struct ChannelMoments {
+  float mean = 0;
+  float deviation = 1;
+};
+
+/// What distinguishes one image data set from another when pixels become floats.
+struct ImageTraits {
+  int classes = 0;                      ///< at most 256
+  std::vector<ChannelMoments> moments;  ///< one per channel
+  bool mirrors = true;                  ///< a mirrored image still shows its class (a digit does not)
+};
+
+/// Settings of every image data set: normalize, augment.
+SettingSpecs image_settings(bool augment_default);
+/// Settings of those that read files: train_limit, test_limit, and the above.
+SettingSpecs image_file_settings(bool augment_default);
+
+/// Turns a stored image into floats: transposed to channels-last, (pixel / 255 - mean) / deviation per channel, or
+/// pixel / 255 without `normalize`. With `augment` and a random stream the image is first padded with 4 black pixels on
+/// each side and cropped back at a random place, then mirrored with probability 1/2 where the traits allow.
+class ImageDataset final : public Dataset {
+ public:
+  /// `settings` holds image_settings(). Labels must be below traits.classes.
+  ImageDataset(ImageStore store, const ImageTraits& traits, const Settings& settings);
+
+  std::size_t size() const override { return store_.count(); }
+  Shape sample_shape() const override { return {store_.height, store_.width, store_.channels}; }
+  int classes() const override { return classes_; }
+  std::int32_t read(std::size_t index, Rng* augmentation, std::span<float> sample) const override;
+
+ private:
+  /// Where the pixels of one output come from: source = output + offset, the columns counted from the right if
+  /// mirrored.
+  struct Placement {
+    std::int64_t row_offset = 0;
+    std::int64_t column_offset = 0;
+    bool mirrored = false;
+  };
+  Placement draw_placement(Rng& rng) const;
+
+  ImageStore store_;
+  int classes_;
+  bool augment_;
+  bool mirrors_;
+  std::vector<std::array<float, 256>> tables_;  ///< per channel: the float of every pixel value
+};
+
+/// Both splits, cut to train_limit and test_limit. `settings` holds image_file_settings().
+DatasetSplits make_image_splits(ImageStore train, ImageStore test, const ImageTraits& traits, const Settings& settings);
+
+/// The error for data that is not there. The message names `missing` and the command that fetches data set `name`.
+ConfigError missing_data(const std::string& missing, const std::string& name, const std::string& folder);
+/// Checks that `folder` exists. @throws ConfigError (missing_data).
+void require_folder(const std::string& folder, const std::string& name);
+
+}  // namespace dragonn::data

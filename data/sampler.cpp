@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+#include "data/sampler.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "core/rng.h"
+#include "core/settings.h"
+
+namespace dragonn::data {
+namespace {
+
+void check(const SamplerOptions& options) {
+  DRAGONN_CHECK(options.world >= 1 && options.rank >= 0 && options.rank < options.world, "rank {} of {}", options.rank,
+                options.world);
+  if (options.batch == 0) throw ConfigError("batch size 0: it must be at least 1");
+  // Permutations are of 32-bit indices.
+  DRAGONN_CHECK(options.samples <= UINT32_MAX, "{} samples: at most {} can be shuffled", options.samples, UINT32_MAX);
+  const auto world = static_cast<std::size_t>(options.world);
+  if (options.samples < world) {
+    throw ConfigError(fmt::format("{} workers for {} training samples: at most {} workers can take part", world,
+                                  options.samples, options.samples));
+  }
+  if (options.remainder == Remainder::kDrop && options.batch > options.samples / world) {
+    throw ConfigError(
+        fmt::format("a step takes {} workers x batch size {} samples, but there are {}: use a batch size "
+                    "of at most {}, fewer workers, or the remainder policy 'pad'",
+                    world, options.batch, options.samples, options.samples / world));
+  }
+}
+
+}  // namespace
+
+Remainder remainder_policy(const std::string& name) {
+  if (name == "drop") return Remainder::kDrop;
+  if (name == "pad") return Remainder::kPad;
+  throw ConfigError(unknown_name_message("remainder policy", name, {"drop", "pad"}));
+}
+
+ShardedSampler::ShardedSampler(const SamplerOptions& options) : options_(options) {
+  check(options);
+  const std::size_t per_step = options.batch * static_cast<std::size_t>(options.world);
+  steps_per_epoch_ = options.samples / per_step;
+  if (options.remainder == Remainder::kPad && options.samples % per_step != 0) ++steps_per_epoch_;
+  order_.resize(std::max(options.samples, steps_per_epoch_ * per_step));
+}
+
+std::span<const std::uint32_t> ShardedSampler::batch(std::uint64_t epoch, std::size_t step) {
+  DRAGONN_CHECK(step < steps_per_epoch_, "step {} of an epoch of {} steps", step, steps_per_epoch_);
+  if (!shuffled_ || epoch != epoch_) shuffle(epoch);
+  const std::size_t place = step * static_cast<std::size_t>(options_.world) + static_cast<std::size_t>(options_.rank);
+  return std::span(order_).subspan(place * options_.batch, options_.batch);
+}
+
+void ShardedSampler::shuffle(std::uint64_t epoch) {
+  const std::size_t samples = options_.samples;
+  std::iota(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(samples), 0u);
+  Rng rng(options_.seed, "shuffle", {epoch});
+  for (std::size_t i = samples; i > 1; --i) std::swap(order_[i - 1], order_[rng.below(i)]);
+  for (std::size_t i = samples; i < order_.size(); ++i) order_[i] = order_[i - samples];
+  epoch_ = epoch;
+  shuffled_ = true;
+}
+
+EvaluationShard evaluation_shard(std::size_t samples, int rank, int world) {
+  DRAGONN_CHECK(world >= 1 && rank >= 0 && rank < world, "rank {} of {}", rank, world);
+  const auto ranks = static_cast<std::size_t>(world), index = static_cast<std::size_t>(rank);
+  const std::size_t base = samples / ranks, larger = samples % ranks;  // the first `larger` ranks take one more
+  const std::size_t begin = index * base + std::min(index, larger);
+  return {begin, begin + base + (index < larger ? 1 : 0)};
+}
+
+}  // namespace dragonn::data

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+#include "optim/clip.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <span>
+
+#include "core/error.h"
+
+namespace dragonn::optim {
+namespace {
+
+/// Independent partial sums, which the compiler turns into vectors; added up in a fixed order at the end.
+double sum_of_squares(std::span<const float> values) {
+  constexpr std::size_t kLanes = 16;
+  std::array<double, kLanes> sums{};
+  const std::size_t whole = values.size() / kLanes * kLanes;
+  for (std::size_t i = 0; i < whole; i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      const double value = values[i + lane];
+      sums[lane] += value * value;
+    }
+  }
+  double total = 0;
+  for (const double sum : sums) total += sum;
+  for (const float value : values.subspan(whole)) total += static_cast<double>(value) * value;
+  return total;
+}
+
+}  // namespace
+
+double squared_norm(View<const float> gradient) {
+  return sum_of_squares(gradient.host());
+}
+
+double squared_norm(const SparseVector& gradient) {
+  return sum_of_squares(gradient.values.host());
+}
+
+float clip_scale(double norm, double limit) {
+  DRAGONN_CHECK(limit > 0, "clipping to a norm of {}: it must be above 0", limit);
+  constexpr double kGuard = 1e-6;  // of a division by zero, as in the papers' codes
+  if (!std::isfinite(norm)) return 1.0f;
+  return static_cast<float>(std::min(1.0, limit / (norm + kGuard)));
+}
+
+float local_clip_scale(double norm, double limit, int world_size) {
+  DRAGONN_CHECK(world_size >= 1, "clipping on {} ranks", world_size);
+  return clip_scale(norm, limit / std::sqrt(static_cast<double>(world_size)));
+}
+
+}  // namespace dragonn::optim
