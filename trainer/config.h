@@ -38,6 +38,8 @@ struct TrainConfig {
 
 /// [optimizer]
 struct OptimizerConfig : Component {
+  OptimizerConfig() { name = "sgd"; }
+
   double learning_rate = 0.1;
 };
 
@@ -45,14 +47,14 @@ struct OptimizerConfig : Component {
 struct CompressionConfig {
   std::string method = "dense";
   double density = 0.01;
-  Component sparsifier;  ///< name "none" with the method dense
-  Component collective;
-  Component memory;
-  Component density_schedule;
+  Component sparsifier{"auto", {}};  ///< name "none" with the method dense
+  Component collective{"auto", {}};
+  Component memory{"auto", {}};
+  Component density_schedule{"constant", {}};
   BucketRules::Grouping bucket = BucketRules::Grouping::kTensor;
-  double bucket_mib = 0;         ///< with Grouping::kBytes
-  bool include_vectors = false;  ///< biases and normalization are sparsified too
-  std::string acc_form = "raw";  ///< raw | folded
+  double bucket_mib = 0;                 ///< with Grouping::kBytes
+  std::string include_vectors = "auto";  ///< yes | no: biases and normalization are sparsified too
+  std::string acc_form = "raw";          ///< raw | folded
   std::int64_t minimum_size = 0;
 
   bool is_dense() const { return method == "dense"; }
@@ -95,7 +97,7 @@ struct Config {
   DataConfig data;
   TrainConfig train;
   OptimizerConfig optimizer;
-  Component schedule;
+  Component schedule{"constant", {}};
   CompressionConfig compression;
   CommConfig comm;
   NetworkConfig network;

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/config.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/error.h"
+#include "core/file.h"
+#include "trainer/config_check.h"
+#include "trainer/config_keys.h"
+#include "trainer/methods.h"
+#include "trainer/toml_config.h"
+
+namespace dragonn::trainer {
+namespace {
+
+constexpr const char* kCompression = "compression";
+constexpr const char* kAuto = "auto";
+
+const SettingSpec* find_spec(const SettingSpecs& specs, const std::string& name) {
+  const auto found = std::ranges::find(specs, name, &SettingSpec::name);
+  return found == specs.end() ? nullptr : &*found;
+}
+
+/// "; did you mean 'resnet20'?", or nothing.
+std::string hint(const std::optional<std::string>& nearest) {
+  return nearest ? fmt::format("; did you mean '{}'?", *nearest) : "";
+}
+
+/// Consumes raw keys into a Config: fixed keys first, since they name the components whose keys come next.
+class Resolver {
+ public:
+  explicit Resolver(RawConfig raw) : raw_(std::move(raw)) {}
+
+  Config resolve() {
+    forget_replaced_method();
+    for (const ConfigKey& key : keys_) read_fixed(key);
+    for (const ComponentTable& table : component_tables()) read_component(table);
+    resolve_method();
+    read_compression_tables();
+    refuse_the_rest();
+    return std::move(config_);
+  }
+
+ private:
+  RawKey* find(const std::string& path) {
+    const auto found = std::ranges::find(raw_.keys, path, &RawKey::path);
+    return found == raw_.keys.end() ? nullptr : &*found;
+  }
+  void erase(const std::string& path) {
+    std::erase_if(raw_.keys, [&](const RawKey& key) { return key.path() == path; });
+  }
+
+  /// When --set chooses another method, what the file says because of its own method goes with that method:
+  /// a written-out sparsifier and collective that are the old method's, and everything if either method is dense.
+  void forget_replaced_method() {
+    const RawKey* method = find("compression.method");
+    if (method == nullptr || !method->replaced) return;
+    const auto* old_name = std::get_if<std::string>(&*method->replaced);
+    const auto* new_name = std::get_if<std::string>(&method->value);
+    if (old_name == nullptr || new_name == nullptr || *old_name == *new_name) return;
+    if (!std::ranges::count(method_names(), *old_name)) return;
+    const Method old_method = find_method(*old_name);
+    const bool dense = *new_name == "dense" || *old_name == "dense";
+    forget(dense, "sparsifier", old_method.sparsifier);
+    forget(dense, "collective", old_method.collective);
+    forget(*new_name == "dense", "memory", *old_name == "dense" ? old_method.memory : "");
+  }
+
+  void forget(bool always, const char* name, const std::string& old_value) {
+    const std::string path = fmt::format("{}.{}", kCompression, name);
+    const RawKey* key = find(path);
+    if (key == nullptr || key->is_override) return;
+    if (always || key->value == SettingValue(old_value)) erase(path);
+  }
+
+  void read_fixed(const ConfigKey& key) {
+    const RawKey* raw = find(key.path());
+    if (raw == nullptr) {
+      if (!key.required) return;
+      throw ConfigError(fmt::format("{} is missing: expected {}", key.path(), key.describe_type()));
+    }
+    key.set(config_, convert(*raw, key.spec, [&](SettingValue value) { return key.convert(std::move(value)); }));
+    if (key.spec.name == "name" && raw->replaced) {
+      if (const auto* old_name = std::get_if<std::string>(&*raw->replaced)) replaced_components_[key.table] = *old_name;
+    }
+    erase(key.path());
+  }
+
+  /// Runs a conversion; its error gets the place, and the nearest valid word.
+  template <class Conversion>
+  SettingValue convert(const RawKey& raw, const SettingSpec& spec, Conversion conversion) {
+    SettingValue value = raw.value;
+    // A path or name typed on the command line may look like a number.
+    if (raw.is_override && std::holds_alternative<std::string>(spec.default_value) && spec.choices.empty()) {
+      if (!std::holds_alternative<std::string>(value)) value = raw.text;
+    }
+    try {
+      return conversion(value);
+    } catch (const ConfigError& error) {
+      std::string message = error.what();
+      const std::string assignment = fmt::format("{} = {}: ", raw.path(), dragonn::to_toml(value));
+      if (raw.is_override && message.starts_with(assignment)) message.erase(0, assignment.size());
+      const auto* word = std::get_if<std::string>(&value);
+      if (word != nullptr) message += hint(nearest_name(*word, spec.choices));
+      throw ConfigError(fmt::format("{}: {}", raw.origin, message));
+    }
+  }
+
+  void read_setting(const RawKey& raw, const SettingSpec& spec, Settings& settings) {
+    settings.set(spec.name, convert(raw, spec, [&](SettingValue value) { return spec.convert(raw.path(), value); }));
+  }
+
+  void read_component(const ComponentTable& table) {
+    Component& component = table.component(config_);
+    const SettingSpecs* specs = table.find(component.name);
+    DRAGONN_CHECK(specs != nullptr, "[{}] name = {} is not registered", table.table, component.name);
+    component.settings = Settings(*specs);
+    std::erase_if(raw_.keys, [&](const RawKey& raw) {
+      if (raw.table != table.table) return false;
+      const SettingSpec* spec = find_spec(*specs, raw.name);
+      if (spec != nullptr) read_setting(raw, *spec, component.settings);
+      return spec != nullptr || belongs_to_replaced(table, raw);
+    });
+  }
+
+  /// With `--set optimizer.name=adam`, keys that the file gives for its own optimizer are not meant.
+  bool belongs_to_replaced(const ComponentTable& table, const RawKey& raw) const {
+    const auto old = replaced_components_.find(table.table);
+    if (raw.is_override || old == replaced_components_.end()) return false;
+    const SettingSpecs* specs = table.find(old->second);
+    return specs != nullptr && find_spec(*specs, raw.name) != nullptr;
+  }
+
+  void resolve_method() {
+    CompressionConfig& compression = config_.compression;
+    const Method method = find_method(compression.method);
+    const auto fill = [](Component& component, const std::string& choice) {
+      if (component.name == kAuto) component.name = choice;
+    };
+    fill(compression.sparsifier, method.sparsifier);
+    fill(compression.collective, method.collective);
+    fill(compression.memory, has_momentum(config_) ? method.memory_with_momentum : method.memory);
+    if (compression.is_dense()) compression.memory.name = method.memory;
+    if (compression.include_vectors == kAuto) {
+      compression.include_vectors = compression.bucket == BucketRules::Grouping::kModel ? "yes" : "no";
+    }
+  }
+
+  /// [compression.<name>] goes to every part of that name that declares the key. Tables of parts that are not in use
+  /// are checked all the same, so that a file can hold the settings of several methods.
+  void read_compression_tables() {
+    const std::vector<ComponentTable> parts = compression_parts();
+    for (const ComponentTable& part : parts) {
+      Component& component = part.component(config_);
+      if (const SettingSpecs* specs = part.find(component.name)) component.settings = Settings(*specs);
+    }
+    const std::string prefix = std::string(kCompression) + ".";
+    std::erase_if(raw_.keys, [&](const RawKey& raw) {
+      if (!raw.table.starts_with(prefix)) return false;
+      const std::string name = raw.table.substr(prefix.size());
+      bool declared = false;
+      for (const ComponentTable& part : parts) {
+        const SettingSpecs* specs = part.find(name);
+        const SettingSpec* spec = specs != nullptr ? find_spec(*specs, raw.name) : nullptr;
+        if (spec == nullptr) continue;
+        declared = true;
+        Component& component = part.component(config_);
+        Settings unused(*specs);
+        read_setting(raw, *spec, component.name == name ? component.settings : unused);
+      }
+      return declared;
+    });
+  }
+
+  /// Names of all tables that the config may have.
+  std::vector<std::string> valid_tables() const {
+    std::vector<std::string> names;
+    for (const ConfigKey& key : keys_) {
+      if (!key.table.empty() && (names.empty() || names.back() != key.table)) names.push_back(key.table);
+    }
+    std::set<std::string> parts;
+    for (const ComponentTable& part : compression_parts()) {
+      for (const std::string& name : part.names()) parts.insert(fmt::format("{}.{}", kCompression, name));
+    }
+    names.insert(names.end(), parts.begin(), parts.end());
+    return names;
+  }
+
+  /// Keys that a table may have now that its component is known.
+  std::vector<std::string> valid_keys(const std::string& table) {
+    std::vector<std::string> names;
+    const auto add = [&](const SettingSpecs* specs) {
+      if (specs == nullptr) return;
+      for (const SettingSpec& spec : *specs) {
+        if (!std::ranges::count(names, spec.name)) names.push_back(spec.name);
+      }
+    };
+    for (const ConfigKey& key : keys_) {
+      if (key.table == table) names.push_back(key.spec.name);
+    }
+    for (const ComponentTable& component : component_tables()) {
+      if (component.table == table) add(component.find(component.component(config_).name));
+    }
+    for (const ComponentTable& part : compression_parts()) {
+      if (table.starts_with("compression.")) add(part.find(table.substr(table.find('.') + 1)));
+    }
+    return names;
+  }
+
+  void refuse_the_rest() {
+    const std::vector<std::string> tables = valid_tables();
+    for (const RawTable& table : raw_.tables) {
+      if (!std::ranges::count(tables, table.name)) refuse_table(table.name, table.origin);
+    }
+    if (!raw_.keys.empty()) refuse_key(raw_.keys.front());
+  }
+
+  [[noreturn]] void refuse_table(const std::string& name, const std::string& origin) {
+    const std::vector<std::string> tables = valid_tables();
+    throw ConfigError(fmt::format("{}: unknown table [{}]{}; valid: {}", origin, name, hint(nearest_name(name, tables)),
+                                  fmt::join(tables, ", ")));
+  }
+
+  [[noreturn]] void refuse_key(const RawKey& raw) {
+    const std::vector<std::string> tables = valid_tables();
+    if (!raw.table.empty() && !std::ranges::count(tables, raw.table)) refuse_table(raw.table, raw.origin);
+    if (std::ranges::count(tables, raw.path())) {
+      throw ConfigError(fmt::format("{}: {} is a table of keys: {}", raw.origin, raw.path(),
+                                    fmt::join(valid_keys(raw.path()), ", ")));
+    }
+    const std::vector<std::string> valid = valid_keys(raw.table);
+    std::optional<std::string> nearest = nearest_name(raw.name, valid);
+    if (nearest && !raw.table.empty()) nearest = raw.table + "." + *nearest;
+    if (!nearest) nearest = same_name_elsewhere(raw.name);
+    const std::string what = raw.is_override ? "" : fmt::format("{} = {}: ", raw.path(), dragonn::to_toml(raw.value));
+    const std::string where = raw.table.empty() ? "at the top" : fmt::format("in [{}]", raw.table);
+    throw ConfigError(fmt::format("{}: {}unknown key{}; valid {}: {}", raw.origin, what, hint(nearest), where,
+                                  fmt::join(valid, ", ")));
+  }
+
+  /// A key that was written into the wrong table.
+  std::optional<std::string> same_name_elsewhere(const std::string& name) const {
+    const auto found = std::ranges::find(keys_, name, [](const ConfigKey& key) { return key.spec.name; });
+    return found == keys_.end() ? std::nullopt : std::optional(found->path());
+  }
+
+  RawConfig raw_;
+  Config config_;
+  std::map<std::string, std::string> replaced_components_;  // by table: the file's name, where --set gave another
+  const std::vector<ConfigKey> keys_ = config_keys();
+};
+
+}  // namespace
+
+BucketRules CompressionConfig::bucket_rules() const {
+  BucketRules rules;
+  rules.grouping = bucket;
+  rules.bytes = static_cast<std::size_t>(bucket_mib * (1 << 20));
+  rules.compress = !is_dense();
+  rules.include_vectors = include_vectors == "yes";
+  rules.minimum_size = static_cast<std::size_t>(minimum_size);
+  return rules;
+}
+
+Config parse_config(const std::string& text, const std::string& name, std::span<const std::string> overrides) {
+  RawConfig raw = read_toml(text, name);
+  for (const std::string& assignment : overrides) apply_override(raw, assignment);
+  Config config = Resolver(std::move(raw)).resolve();
+  try {
+    check_config(config);
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("{}: {}", name, error.what()));
+  }
+  return config;
+}
+
+Config load_config(const std::filesystem::path& path, std::span<const std::string> overrides) {
+  return parse_config(read_text_file(path), path.string(), overrides);
+}
+
+}  // namespace dragonn::trainer

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/config_check.h"
+
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "compress/memory.h"
+#include "core/error.h"
+#include "core/registry.h"
+#include "data/dataset.h"
+#include "optim/optimizer.h"
+
+namespace dragonn::trainer {
+namespace {
+
+const optim::OptimizerEntry& optimizer_entry(const Config& config) {
+  return Registry<optim::OptimizerEntry>::instance().at(config.optimizer.name);
+}
+
+const compress::MemoryEntry& memory_entry(const Config& config) {
+  return Registry<compress::MemoryEntry>::instance().at(config.compression.memory.name);
+}
+
+void check_path(const Config& config) {
+  if (!Registry<data::DatasetEntry>::instance().at(config.data.name).needs_path || !config.data.path.empty()) return;
+  throw ConfigError(fmt::format("data.path is missing: the data set {} is read from a folder", config.data.name));
+}
+
+void check_dense(const CompressionConfig& compression) {
+  const std::string& sparsifier = compression.sparsifier.name;
+  if (compression.is_dense()) {
+    if (sparsifier == "none" && compression.collective.name == "dense") return;
+    throw ConfigError(fmt::format(
+        "compression.method = \"dense\" does not go with sparsifier = \"{}\", collective = \"{}\": expected \"none\" "
+        "and \"dense\", or the method \"{}\"",
+        sparsifier, compression.collective.name, sparsifier == "none" ? compression.method : sparsifier));
+  }
+  if (sparsifier == "none") {
+    throw ConfigError(
+        fmt::format("compression.sparsifier = \"none\" does not go with method = \"{}\": expected a "
+                    "sparsifier, or method = \"dense\"",
+                    compression.method));
+  }
+}
+
+/// Memories that own the momentum take it from the optimizer.
+void check_memory(const Config& config) {
+  if (!memory_entry(config).owns_momentum || optimizer_entry(config).has_momentum) return;
+  std::vector<std::string> fitting;
+  const auto& memories = Registry<compress::MemoryEntry>::instance();
+  for (const std::string& name : memories.names()) {
+    if (!memories.at(name).owns_momentum) fitting.push_back(name);
+  }
+  throw ConfigError(fmt::format(
+      "compression.memory = \"{}\" needs an optimizer with momentum, and optimizer.name = \"{}\" has none: expected {}",
+      config.compression.memory.name, config.optimizer.name, fmt::join(fitting, " | ")));
+}
+
+/// The learning rate is inside a folded accumulator already: only updates that add the sum as it is can follow.
+void check_accumulator(const Config& config) {
+  if (config.compression.acc_form != "folded" || config.compression.is_dense()) return;
+  if (!optimizer_entry(config).allows_folded) {
+    throw ConfigError(
+        fmt::format("compression.acc_form = \"folded\" needs plain SGD, not optimizer.name = \"{}\": "
+                    "expected \"raw\", or the optimizer sgd",
+                    config.optimizer.name));
+  }
+  if (has_momentum(config) && !memory_entry(config).owns_momentum) {
+    throw ConfigError(
+        fmt::format("compression.acc_form = \"folded\" needs optimizer.momentum = 0, or a memory that owns the "
+                    "momentum: expected momentum_correction, not compression.memory = \"{}\"",
+                    config.compression.memory.name));
+  }
+  if (config.train.clip == "global") {
+    throw ConfigError(
+        "train.clip = \"global\" clips gradients, and with compression.acc_form = \"folded\" steps are exchanged: "
+        "expected none | local | local_sqrt_workers");
+  }
+}
+
+}  // namespace
+
+bool has_momentum(const Config& config) {
+  return optimizer_entry(config).has_momentum && config.optimizer.settings.number("momentum") > 0;
+}
+
+void check_config(const Config& config) {
+  check_path(config);
+  check_dense(config.compression);
+  check_memory(config);
+  check_accumulator(config);
+}
+
+}  // namespace dragonn::trainer

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/methods.h"
+
+#include <algorithm>
+
+#include "compress/sparsifier.h"
+#include "core/error.h"
+#include "core/registry.h"
+
+namespace dragonn::trainer {
+namespace {
+
+/// The papers' pairs and defaults, where they differ from what any sparsifier gets.
+const std::vector<Method>& presets() {
+  static const std::vector<Method> table{
+      {"dense", "no sparsification: a dense allreduce of every gradient", "none", "dense", "none", "none"},
+      {"dgc", "sampled threshold with momentum correction (Lin et al., ICLR 2018)", "dgc", "allgather", "residual",
+       "momentum_correction"},
+      {"dragonn", "hashed selection with momentum correction (DRAGONN, ICML 2022)", "dragonn", "allgather", "residual",
+       "momentum_correction"},
+  };
+  return table;
+}
+
+}  // namespace
+
+Method find_method(const std::string& name) {
+  const auto preset = std::ranges::find(presets(), name, &Method::name);
+  if (preset != presets().end()) return *preset;
+  const auto& sparsifiers = Registry<compress::SparsifierEntry>::instance();
+  if (!sparsifiers.contains(name)) throw ConfigError(unknown_name_message("method", name, method_names()));
+  return {name, sparsifiers.at(name).summary, name};
+}
+
+std::vector<std::string> method_names() {
+  std::vector<std::string> names = Registry<compress::SparsifierEntry>::instance().names();
+  for (const Method& preset : presets()) names.push_back(preset.name);
+  std::ranges::sort(names);
+  names.erase(std::ranges::unique(names).begin(), names.end());
+  return names;
+}
+
+}  // namespace dragonn::trainer

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+/// Reads TOML into a flat list of keys that remember where they were written. The only user of the TOML library.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/settings.h"
+
+namespace dragonn::trainer {
+
+/// One `key = value` as written.
+struct RawKey {
+  std::string table;  ///< "compression.dgc"; empty at the top
+  std::string name;
+  SettingValue value;
+  std::string origin;                         ///< "file:line:column", or "--set a.b=value"
+  bool is_override = false;                   ///< from the command line
+  std::string text = {};                      ///< of an override: the value as typed
+  std::optional<SettingValue> replaced = {};  ///< of an override: what the file said
+
+  std::string path() const { return table.empty() ? name : table + "." + name; }
+};
+
+/// A table header, so that a misspelt empty table is noticed.
+struct RawTable {
+  std::string name;
+  std::string origin;
+};
+
+struct RawConfig {
+  std::vector<RawKey> keys;  ///< no path twice
+  std::vector<RawTable> tables;
+};
+
+/// @throws ConfigError "name:line:column: ..." for bad syntax, or a value that no key can have (a date, a list of
+/// tables).
+RawConfig read_toml(const std::string& text, const std::string& name);
+
+/// Adds "a.b=value", replacing what the file or an earlier override said. The value is TOML, or else a string.
+/// @throws ConfigError if there is no key or no '='.
+void apply_override(RawConfig& raw, const std::string& assignment);
+
+}  // namespace dragonn::trainer
