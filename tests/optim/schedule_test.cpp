@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+#include "optim/schedule.h"
+
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "core/error.h"
+#include "tests/optim/optimizer_fixture.h"
+
+namespace dragonn::optim {
+namespace {
+
+std::unique_ptr<Schedule> make_schedule(const std::string& name, const Overrides& overrides,
+                                        const ScheduleContext& context) {
+  const ScheduleEntry& entry = Registry<ScheduleEntry>::instance().at(name);
+  return entry.make(settings_of(entry.settings, overrides), context);
+}
+
+TEST_SUITE("optim") {
+  TEST_CASE("constant keeps the rate") {
+    const auto schedule = make_schedule("constant", {}, {0.5, 10, 100});
+    for (const std::uint64_t step : {0, 1, 99, 1000}) CHECK(schedule->learning_rate(step) == 0.5);
+  }
+
+  TEST_CASE("milestones multiply from the first step of their epochs on") {
+    const auto schedule =
+        make_schedule("milestones", {{"milestones", std::vector<std::int64_t>{2, 3}}, {"gamma", 0.5}}, {8.0, 10, 50});
+    CHECK(schedule->learning_rate(19) == 8.0);
+    CHECK(schedule->learning_rate(20) == 4.0);
+    CHECK(schedule->learning_rate(29) == 4.0);
+    CHECK(schedule->learning_rate(30) == 2.0);
+    CHECK(schedule->learning_rate(49) == 2.0);
+  }
+
+  TEST_CASE("cosine goes from the full rate over half of it to the final one") {
+    const auto schedule = make_schedule("cosine", {{"final_factor", 0.5}}, {4.0, 10, 100});
+    CHECK(schedule->learning_rate(0) == 4.0);
+    CHECK(schedule->learning_rate(50) == doctest::Approx(3.0));
+    CHECK(schedule->learning_rate(100) == doctest::Approx(2.0));
+    CHECK(schedule->learning_rate(200) == doctest::Approx(2.0));
+  }
+
+  TEST_CASE("linear ends at the end of the run") {
+    const auto schedule = make_schedule("linear", {}, {4.0, 10, 100});
+    CHECK(schedule->learning_rate(0) == 4.0);
+    CHECK(schedule->learning_rate(25) == 3.0);
+    CHECK(schedule->learning_rate(75) == 1.0);
+    CHECK(schedule->learning_rate(100) == 0.0);
+  }
+
+  TEST_CASE("every schedule starts with a linear warm-up if asked to") {
+    for (const std::string& name : Registry<ScheduleEntry>::instance().names()) {
+      const auto schedule =
+          make_schedule(name, {{"warmup_epochs", 2.0}, {"warmup_start_factor", 0.25}}, {4.0, 10, 100});
+      CHECK(schedule->learning_rate(0) == 1.0);
+      CHECK(schedule->learning_rate(10) == 2.5);
+      CHECK(schedule->learning_rate(20) == 4.0);
+    }
+  }
+
+  TEST_CASE("decays run over what the warm-up leaves") {
+    const auto schedule =
+        make_schedule("linear", {{"warmup_epochs", 2.0}, {"warmup_start_factor", 0.0}}, {4.0, 10, 100});
+    CHECK(schedule->learning_rate(60) == 2.0);
+    CHECK(schedule->learning_rate(100) == 0.0);
+  }
+
+  TEST_CASE("a warm-up longer than the run only warms up") {
+    for (const std::string& name : Registry<ScheduleEntry>::instance().names()) {
+      const auto schedule =
+          make_schedule(name, {{"warmup_epochs", 20.0}, {"warmup_start_factor", 0.0}}, {4.0, 10, 100});
+      CHECK(schedule->learning_rate(50) == 1.0);
+      CHECK(schedule->learning_rate(99) == doctest::Approx(1.98));
+    }
+  }
+
+  TEST_CASE("settings out of range are refused") {
+    CHECK_THROWS_AS(make_schedule("constant", {{"warmup_epochs", -1.0}}, {}), ConfigError);
+    CHECK_THROWS_AS(make_schedule("constant", {{"warmup_start_factor", 2.0}}, {}), ConfigError);
+    CHECK_THROWS_AS(make_schedule("milestones", {{"milestones", std::vector<std::int64_t>{-1}}}, {}), ConfigError);
+    CHECK_THROWS_AS(make_schedule("exponential", {}, {}), ConfigError);
+  }
+}
+
+}  // namespace
+}  // namespace dragonn::optim
