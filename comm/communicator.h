@@ -4,59 +4,73 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
-#include <vector>
 
+#include "comm/activity.h"
 #include "comm/traffic.h"
+#include "core/buffer.h"
 #include "core/view.h"
 
 namespace dragonn::comm {
 
 /// How a dense allreduce runs. kRing and kRabenseifner are this project's own, written on send and recv: every backend
-/// gives the same bits. kNative is the backend's (MPI_Allreduce) and promises no bits.
+/// gives the same bits. kNative is the backend's (MPI_Allreduce; on `local` a binomial tree) and promises no bits.
 enum class DenseAlgorithm { kRing, kRabenseifner, kNative };
-/// @throws ConfigError listing the valid names.
+/// "ring", "rabenseifner", "native". @throws ConfigError listing the valid names.
 DenseAlgorithm dense_algorithm(const std::string& name);
 
 /// A message on its way; wait() on the communicator that gave it.
 struct Request {
   std::uint64_t id = 0;
+  bool is_receive = false;
 };
 
-/// All ranks call collectives in the same order. Every wait has a deadline (`comm.timeout_s`).
+/// All ranks call collectives in the same order. Every wait has a deadline (`comm.timeout_s`). One thread at a time
+/// uses a communicator. After warm-up nothing here allocates.
 /// @throws CommError naming this rank, the peer, the operation and the label set by set_label() when a peer dies, fails
 /// or is late. The group is dead afterwards.
 class Communicator {
  public:
+  Communicator() = default;
   virtual ~Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual std::string backend() const = 0;  ///< "local", "mpi"
 
   // Point to point. Messages between one pair with one tag arrive in order. A message counts in traffic() on both
-  // sides.
-  virtual void send(int destination, int tag, View<const std::byte> message) = 0;
-  /// Returns the bytes received. @throws CommError if the message is larger than `buffer`.
-  virtual std::size_t recv(int source, int tag, View<std::byte> buffer) = 0;
-  /// The message must stay as it is until wait() returns.
-  virtual Request isend(int destination, int tag, View<const std::byte> message) = 0;
-  virtual Request irecv(int source, int tag, View<std::byte> buffer) = 0;
-  /// Completes a request; returns the bytes received (0 for a send).
-  virtual std::size_t wait(Request& request) = 0;
+  // sides. Tags below kFirstReservedTag (comm/tags.h) are the caller's.
 
-  // Collectives, on the above unless a backend knows better.
-  /// values <- sum over ranks, the same bits on every rank. 2n(P-1)/P words sent per rank.
-  virtual void allreduce_sum(View<float> values, DenseAlgorithm algorithm = DenseAlgorithm::kRing);
+  /// May wait for the receiver. Do not build on messages that nobody receives yet: a backend keeps at most two of them
+  /// for each pair of ranks, and isend waits for room too.
+  void send(int destination, int tag, View<const std::byte> message);
+  /// Returns the bytes received. @throws CommError if the message is larger than `buffer`.
+  std::size_t recv(int source, int tag, View<std::byte> buffer);
+  /// The message must stay as it is until wait() returns.
+  Request isend(int destination, int tag, View<const std::byte> message);
+  Request irecv(int source, int tag, View<std::byte> buffer);
+  /// Completes a request; returns the bytes received (0 for a send).
+  std::size_t wait(Request& request);
+  /// As recv for a message whose size is known. @throws CommError if another number of bytes arrives.
+  void recv_exactly(int source, int tag, View<std::byte> buffer);
+  /// Sends to one rank while it receives a message of known size from another (or the same).
+  void send_recv(int destination, View<const std::byte> outgoing, int source, View<std::byte> incoming, int tag);
+
+  // Collectives. Steps and bytes per rank of each are in comm/README.md.
+
+  /// values <- sum over ranks, the same bits on every rank. 2n(P-1)/P words sent per rank by kRing.
+  void allreduce_sum(View<float> values, DenseAlgorithm algorithm = DenseAlgorithm::kRing);
   /// Sums of counters and statistics: reduced in rank order on rank 0, then broadcast.
   void allreduce_sum(std::span<double> values);
   void allreduce_sum(std::span<std::uint64_t> values);
   void allreduce_max(std::span<double> values);
   void allreduce_max(std::span<std::uint64_t> values);
-  /// all[r * mine.size() ...] <- rank r's `mine`; equal sizes on all ranks.
+  /// all[r * mine.size() ...] <- rank r's `mine`; equal sizes on all ranks. `mine` may be its own place in `all`.
   void allgather(View<const std::byte> mine, View<std::byte> all);
   /// As allgather with sizes[r] bytes from rank r, back to back in rank order. `sizes` is known on every rank.
   void allgather_variable(View<const std::byte> mine, std::span<const std::size_t> sizes, View<std::byte> all);
@@ -81,10 +95,13 @@ class Communicator {
   const TrafficCounters& traffic() const { return traffic_; }
 
   /// What this rank is doing ("step 12, bucket 3"), for error messages of this rank and of those that wait for it.
-  void set_label(std::string label) { label_ = std::move(label); }
-  const std::string& label() const { return label_; }
+  /// Does not allocate; cut after Activity::kLongestLabel characters.
+  void set_label(std::string_view label) { activity_.set_label(label); }
+  std::string label() const { return activity_.label(); }
+  /// May be called from any thread.
+  const Activity& activity() const { return activity_; }
   /// Tells the peers that this rank failed: their pending and later operations throw CommError with `reason`. Never
-  /// throws.
+  /// throws. May be called from any thread.
   virtual void abort(const std::string& reason) noexcept = 0;
 
   template <class T>
@@ -96,9 +113,27 @@ class Communicator {
     return View<std::byte>(std::as_writable_bytes(values));
   }
 
+ protected:
+  // What a backend supplies. Arguments are checked and traffic is counted by the callers above.
+  virtual Request start_send(int destination, int tag, std::span<const std::byte> message) = 0;
+  virtual Request start_receive(int source, int tag, std::span<std::byte> buffer) = 0;
+  /// Waits; returns the bytes received, 0 for a send.
+  virtual std::size_t finish(const Request& request) = 0;
+  /// DenseAlgorithm::kNative. Here: a binomial tree up and down, 2n words per edge.
+  virtual void native_allreduce_sum(std::span<float> values);
+
+  /// The error of this rank while `doing` ("receiving from") `peer`: one line with ranks, operation and label.
+  CommError error(std::string_view doing, int peer, std::string_view reason) const;
+
  private:
+  void check_peer(const char* operation, int peer) const;
+  void broadcast_tree(int root, std::span<std::byte> bytes);
+  template <class T, class Combine>
+  void reduce_small(std::span<T> values, Combine combine);
+
   TrafficCounters traffic_;
-  std::string label_;
+  Activity activity_;
+  Buffer<std::byte> scratch_;  // what a reduction receives
 };
 
 }  // namespace dragonn::comm

@@ -16,13 +16,24 @@
 
 namespace dragonn::comm {
 
+/// What a collective must know about a sparsifier to say whether the two fit (docs/algorithms, section 5).
+struct SelectionTraits {
+  bool fixed_size = false;      ///< every rank selects the same number of entries, always
+  bool shared_indices = false;  ///< all ranks select the same indices, drawn from a shared seed
+  bool partitioned = false;     ///< ranks select in disjoint ranges
+  bool leader_only = false;     ///< only the leader's selection counts
+  bool rescaled = false;        ///< values differ from acc at the selected indices
+};
+
 /// What all ranks know about this exchange of this bucket.
 struct ReduceContext {
   std::uint64_t step = 0;  ///< from 0
   std::size_t k = 0;       ///< target entries per rank
   double density = 1.0;    ///< target
-  bool non_finite =
-      false;  ///< this rank saw NaN or infinity: travels in the header, on every rank afterwards in the outcome
+  /// This rank saw NaN or infinity: travels with the exchange, and is in the outcome of every rank.
+  bool non_finite = false;
+  /// Of the sparsifier: collectives send less where the size or the indices of all selections are known.
+  SelectionTraits selection = {};
 };
 
 /// The result of one exchange on one rank. Buffers are reused from step to step.
@@ -39,8 +50,13 @@ struct SparseReduction {
   SparseVector returned;
   /// Entries selected by each rank.
   std::vector<std::uint64_t> selected_counts;
-  /// A rank saw NaN or infinity in its gradient.
+  /// A rank saw NaN or infinity in its gradient. The sum is of no use then.
   bool non_finite = false;
+  /// The part of reduce() that went into decoding: local work, no messages.
+  double decode_seconds = 0;
+
+  /// Empties everything and makes room for `ranks` counts.
+  void reset(int ranks);
 };
 
 /// One object per bucket: some methods keep state. Knows nothing of sparsifiers.
@@ -52,23 +68,17 @@ class SparseCollective {
   /// @throws CommError (see Communicator).
   virtual void reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
                       const SparseVector& selected, SparseReduction& out) = 0;
+  /// State that outlives a step, below `prefix`. Most have none.
   virtual void save(Archive&, const std::string& /*prefix*/) const {}
   virtual void load(const Archive&, const std::string& /*prefix*/) {}
-};
-
-/// What a collective must know about a sparsifier to say whether the two fit (docs/algorithms, section 5).
-struct SelectionTraits {
-  bool fixed_size = false;      ///< every rank selects the same number of entries, always
-  bool shared_indices = false;  ///< all ranks select the same indices, drawn from a shared seed
-  bool partitioned = false;     ///< ranks select in disjoint ranges
-  bool leader_only = false;     ///< only the leader's selection counts
-  bool rescaled = false;        ///< values differ from acc at the selected indices
 };
 
 struct SparseCollectiveEntry : RegistryEntry {
   static constexpr const char* kKind = "collective";
   /// Empty if the pair is fine, otherwise why not.
   std::function<std::string(const SelectionTraits&)> refuses;
+  /// Payload bytes that a rank sends in one exchange, mean over ranks, when every rank selects k of numel entries.
+  std::function<double(std::size_t numel, std::size_t k, int world_size)> bytes_sent;
   std::function<std::unique_ptr<SparseCollective>(const Settings&, std::size_t numel)> make;
 };
 

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+/// Dense allreduce algorithms on send and recv. The result has the same bits on every rank and on every backend.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "comm/communicator.h"
+
+namespace dragonn::comm {
+
+/// Ring: P chunks, P-1 steps of reduce-scatter, P-1 steps of allgather. A chunk is summed in the order of the ranks
+/// round the ring, at one place. Rank r sends 2n words less its chunks r+1 and r+2, in 2(P-1) messages.
+/// @param scratch grows to one chunk.
+void ring_allreduce(Communicator& communicator, std::span<float> values, Buffer<std::byte>& scratch);
+
+/// Rabenseifner: recursive-halving reduce-scatter and recursive-doubling allgather in 2 log2 P messages, 2n(P-1)/P
+/// words per rank. Off powers of two the ranks 2i+1, i < r = P - 2^floor(log2 P), first hand their vector to rank 2i
+/// and get the sum from it at the end: n words more each way.
+/// @param scratch grows to half the vector, with a fold to all of it.
+void rabenseifner_allreduce(Communicator& communicator, std::span<float> values, Buffer<std::byte>& scratch);
+
+}  // namespace dragonn::comm

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+// The collectives of every backend, on send and recv.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "comm/allreduce.h"
+#include "comm/blocks.h"
+#include "comm/communicator.h"
+#include "comm/tags.h"
+
+namespace dragonn::comm {
+namespace {
+
+int wrap(int rank, int size) {
+  return (rank % size + size) % size;
+}
+
+void copy_unless_in_place(std::span<const std::byte> source, std::span<std::byte> target) {
+  if (source.data() != target.data() && !source.empty()) std::memcpy(target.data(), source.data(), source.size());
+}
+
+/// Every rank sends what it got last to the next rank; block r of `all` is rank r's. P-1 messages.
+/// @param size_of bytes of a rank's block.
+template <class SizeOf>
+void ring_allgather(Communicator& communicator, std::span<std::byte> all, std::size_t my_offset, SizeOf size_of) {
+  const int ranks = communicator.size();
+  const int next = wrap(communicator.rank() + 1, ranks);
+  const int previous = wrap(communicator.rank() - 1, ranks);
+  int owner = communicator.rank();
+  std::size_t offset = my_offset;
+  for (int step = 0; step + 1 < ranks; ++step) {
+    const auto outgoing = all.subspan(offset, size_of(owner));
+    if (owner == 0) offset = all.size();
+    owner = wrap(owner - 1, ranks);
+    offset -= size_of(owner);
+    communicator.send_recv(next, View<const std::byte>(outgoing), previous, all.subspan(offset, size_of(owner)),
+                           kTagAllgather);
+  }
+}
+
+/// Pairs of ranks at distance 1, 2, 4, ... exchange all that they have. log2 P messages; P is a power of two.
+void doubling_allgather(Communicator& communicator, std::span<std::byte> all, std::size_t block_size) {
+  const auto window = [&](int rank, int distance) {
+    const auto blocks = static_cast<std::size_t>(distance);
+    return all.subspan(static_cast<std::size_t>(rank) / blocks * blocks * block_size, blocks * block_size);
+  };
+  for (int distance = 1; distance < communicator.size(); distance *= 2) {
+    const int partner = communicator.rank() ^ distance;
+    communicator.send_recv(partner, View<const std::byte>(window(communicator.rank(), distance)), partner,
+                           window(partner, distance), kTagAllgather);
+  }
+}
+
+}  // namespace
+
+void Communicator::allreduce_sum(View<float> values, DenseAlgorithm algorithm) {
+  if (size() == 1) return;
+  const std::span<float> floats = values.host();
+  const ScopedOperation operation(activity_, "allreduce");
+  switch (algorithm) {
+    case DenseAlgorithm::kRing:
+      return ring_allreduce(*this, floats, scratch_);
+    case DenseAlgorithm::kRabenseifner:
+      return rabenseifner_allreduce(*this, floats, scratch_);
+    case DenseAlgorithm::kNative:
+      return native_allreduce_sum(floats);
+  }
+}
+
+void Communicator::native_allreduce_sum(std::span<float> values) {
+  // Rank r collects the sums of r + 1, r + 2, r + 4, ... below its lowest set bit, hands its own down, and the total
+  // comes back the same way.
+  for (int distance = 1; distance < size(); distance *= 2) {
+    if (rank() % (2 * distance) != 0) {
+      send(rank() - distance, kTagReduce, as_bytes(std::span<const float>(values)));
+      break;
+    }
+    if (rank() + distance >= size()) continue;
+    scratch_.resize_discard(values.size_bytes());
+    recv_exactly(rank() + distance, kTagReduce, scratch_.view());
+    const float* received = reinterpret_cast<const float*>(scratch_.data());
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] += received[i];
+  }
+  broadcast_tree(0, std::as_writable_bytes(values));
+}
+
+template <class T, class Combine>
+void Communicator::reduce_small(std::span<T> values, Combine combine) {
+  if (size() == 1) return;
+  const ScopedOperation operation(activity_, "reduction of counters");
+  if (rank() != 0) {
+    send(0, kTagReduce, as_bytes(std::span<const T>(values)));
+  } else {
+    scratch_.resize_discard(values.size_bytes());
+    const std::span<const T> received(reinterpret_cast<const T*>(scratch_.data()), values.size());
+    for (int source = 1; source < size(); ++source) {
+      recv_exactly(source, kTagReduce, scratch_.view());
+      std::transform(values.begin(), values.end(), received.begin(), values.begin(), combine);
+    }
+  }
+  broadcast_tree(0, std::as_writable_bytes(values));
+}
+
+void Communicator::allreduce_sum(std::span<double> values) {
+  reduce_small(values, [](double a, double b) { return a + b; });
+}
+
+void Communicator::allreduce_sum(std::span<std::uint64_t> values) {
+  reduce_small(values, [](std::uint64_t a, std::uint64_t b) { return a + b; });
+}
+
+void Communicator::allreduce_max(std::span<double> values) {
+  reduce_small(values, [](double a, double b) { return std::max(a, b); });
+}
+
+void Communicator::allreduce_max(std::span<std::uint64_t> values) {
+  reduce_small(values, [](std::uint64_t a, std::uint64_t b) { return std::max(a, b); });
+}
+
+void Communicator::allgather(View<const std::byte> mine, View<std::byte> all) {
+  const auto ranks = static_cast<std::size_t>(size());
+  const std::size_t block_size = mine.size();
+  DRAGONN_CHECK(all.size() == ranks * block_size, "allgather of {} bytes from each of {} ranks into {} bytes",
+                block_size, ranks, all.size());
+  const std::size_t my_offset = static_cast<std::size_t>(rank()) * block_size;
+  copy_unless_in_place(mine.host(), all.host().subspan(my_offset, block_size));
+  const ScopedOperation operation(activity_, "allgather");
+  if (std::has_single_bit(ranks)) return doubling_allgather(*this, all.host(), block_size);
+  ring_allgather(*this, all.host(), my_offset, [&](int) { return block_size; });
+}
+
+void Communicator::allgather_variable(View<const std::byte> mine, std::span<const std::size_t> sizes,
+                                      View<std::byte> all) {
+  const auto me = static_cast<std::size_t>(rank());
+  DRAGONN_CHECK(sizes.size() == static_cast<std::size_t>(size()), "allgather of {} sizes from {} ranks", sizes.size(),
+                size());
+  std::size_t total = 0;
+  std::size_t my_offset = 0;
+  for (std::size_t r = 0; r < sizes.size(); ++r) {
+    if (r == me) my_offset = total;
+    total += sizes[r];
+  }
+  DRAGONN_CHECK(mine.size() == sizes[me] && all.size() == total,
+                "allgather of {} bytes from rank {} into {} bytes where {} and {} were announced", mine.size(), me,
+                all.size(), sizes[me], total);
+  copy_unless_in_place(mine.host(), all.host().subspan(my_offset, mine.size()));
+  const ScopedOperation operation(activity_, "allgather");
+  ring_allgather(*this, all.host(), my_offset, [&](int r) { return sizes[static_cast<std::size_t>(r)]; });
+}
+
+void Communicator::broadcast_tree(int root, std::span<std::byte> bytes) {
+  // Positions count from the root. A position receives from the one without its lowest set bit, then serves those at
+  // smaller distances, the farthest first.
+  const int position = wrap(rank() - root, size());
+  int distance = position == 0 ? static_cast<int>(std::bit_ceil(static_cast<unsigned>(size()))) : position & -position;
+  if (position != 0) recv_exactly(wrap(rank() - distance, size()), kTagBroadcast, View<std::byte>(bytes));
+  for (distance /= 2; distance > 0; distance /= 2) {
+    if (position + distance < size()) {
+      send(wrap(rank() + distance, size()), kTagBroadcast, View<const std::byte>(std::span<const std::byte>(bytes)));
+    }
+  }
+}
+
+void Communicator::broadcast(int root, View<std::byte> bytes) {
+  DRAGONN_CHECK(root >= 0 && root < size(), "broadcast from rank {} of {}", root, size());
+  const ScopedOperation operation(activity_, "broadcast");
+  broadcast_tree(root, bytes.host());
+}
+
+void Communicator::broadcast_text(int root, std::string& text) {
+  std::uint64_t length = text.size();
+  broadcast_value(root, length);
+  text.resize(length);
+  broadcast(root, as_writable_bytes(std::span<char>(text)));
+}
+
+void Communicator::barrier() {
+  const ScopedOperation operation(activity_, "barrier");
+  const View<const std::byte> nothing;
+  for (int distance = 1; distance < size(); distance *= 2) {
+    send_recv(wrap(rank() + distance, size()), nothing, wrap(rank() - distance, size()), View<std::byte>(),
+              kTagBarrier);
+  }
+}
+
+}  // namespace dragonn::comm

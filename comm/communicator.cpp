@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+#include "comm/communicator.h"
+
+#include <array>
+
+#include <fmt/format.h>
+
+#include "core/settings.h"
+
+namespace dragonn::comm {
+
+DenseAlgorithm dense_algorithm(const std::string& name) {
+  if (name == "ring") return DenseAlgorithm::kRing;
+  if (name == "rabenseifner") return DenseAlgorithm::kRabenseifner;
+  if (name == "native") return DenseAlgorithm::kNative;
+  throw ConfigError(unknown_name_message("dense algorithm", name, {"native", "rabenseifner", "ring"}));
+}
+
+void Communicator::check_peer(const char* operation, int peer) const {
+  DRAGONN_CHECK(peer >= 0 && peer < size() && peer != rank(), "rank {} of {} cannot {} rank {}: a peer is another rank",
+                rank(), size(), operation, peer);
+}
+
+void Communicator::send(int destination, int tag, View<const std::byte> message) {
+  Request request = isend(destination, tag, message);
+  wait(request);
+}
+
+std::size_t Communicator::recv(int source, int tag, View<std::byte> buffer) {
+  Request request = irecv(source, tag, buffer);
+  return wait(request);
+}
+
+Request Communicator::isend(int destination, int tag, View<const std::byte> message) {
+  check_peer("send to", destination);
+  const Request request = start_send(destination, tag, message.host());
+  traffic_.count_sent(message.size());
+  return request;
+}
+
+Request Communicator::irecv(int source, int tag, View<std::byte> buffer) {
+  check_peer("receive from", source);
+  return start_receive(source, tag, buffer.host());
+}
+
+std::size_t Communicator::wait(Request& request) {
+  const std::size_t bytes = finish(request);
+  if (request.is_receive) traffic_.count_received(bytes);
+  return bytes;
+}
+
+void Communicator::recv_exactly(int source, int tag, View<std::byte> buffer) {
+  const std::size_t bytes = recv(source, tag, buffer);
+  if (bytes != buffer.size()) {
+    throw error("receiving from", source,
+                fmt::format("{} bytes came where {} were due: the ranks disagree on a size", bytes, buffer.size()));
+  }
+}
+
+void Communicator::send_recv(int destination, View<const std::byte> outgoing, int source, View<std::byte> incoming,
+                             int tag) {
+  Request receive = irecv(source, tag, incoming);
+  Request sending = isend(destination, tag, outgoing);
+  const std::size_t bytes = wait(receive);
+  wait(sending);
+  if (bytes != incoming.size()) {
+    throw error("receiving from", source,
+                fmt::format("{} bytes came where {} were due: the ranks disagree on a size", bytes, incoming.size()));
+  }
+}
+
+CommError Communicator::error(std::string_view doing, int peer, std::string_view reason) const {
+  const std::string activity = activity_.describe();
+  return CommError(
+      fmt::format("rank {}{}{}, {} rank {}: {}", rank(), activity.empty() ? "" : ", ", activity, doing, peer, reason));
+}
+
+}  // namespace dragonn::comm

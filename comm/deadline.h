@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+/// The end of a wait.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+
+namespace dragonn::comm {
+
+/// Deadlines are wall time, also where the communicator's own clock is virtual.
+using Deadline = std::chrono::steady_clock::time_point;
+
+/// `seconds` from now, at most about thirty years, so that a huge timeout does not overflow the clock.
+inline Deadline deadline_after(double seconds) {
+  constexpr double kLongest = 1e9;
+  const std::chrono::duration<double> wait(std::clamp(seconds, 0.0, kLongest));
+  return std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(wait);
+}
+
+}  // namespace dragonn::comm

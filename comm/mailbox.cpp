@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+#include "comm/mailbox.h"
+
+#include <cstring>
+
+#include "comm/room.h"
+
+namespace dragonn::comm {
+namespace {
+
+void copy(std::span<const std::byte> source, std::byte* target) {
+  if (!source.empty()) std::memcpy(target, source.data(), source.size());
+}
+
+}  // namespace
+
+Mailbox::Slot* Mailbox::free_slot() {
+  Slot& next = slots_[sent_ % slots_.size()];
+  if (!next.full) return &next;
+  for (Slot& slot : slots_) {
+    if (!slot.full) return &slot;  // messages were taken out of order
+  }
+  return nullptr;
+}
+
+Mailbox::Slot* Mailbox::oldest(int tag) {
+  Slot* found = nullptr;
+  for (Slot& slot : slots_) {
+    if (slot.full && slot.tag == tag && (found == nullptr || slot.number < found->number)) found = &slot;
+  }
+  return found;
+}
+
+Mailbox::Result Mailbox::put(int tag, std::span<const std::byte> message, Deadline deadline) {
+  Slot* slot = nullptr;
+  {
+    std::unique_lock lock(mutex_);
+    const bool ready = changed_.wait_until(lock, deadline, [&] {
+      slot = free_slot();
+      return closed_ || slot != nullptr;
+    });
+    if (closed_) return {Status::kClosed, 0};
+    if (!ready) return {Status::kTimedOut, 0};
+  }
+  // A free slot is the sender's alone: the copy needs no lock.
+  resize_with_room(slot->bytes, message.size());
+  copy(message, slot->bytes.data());
+  {
+    const std::scoped_lock lock(mutex_);
+    slot->number = sent_++;
+    slot->tag = tag;
+    slot->full = true;
+  }
+  changed_.notify_all();
+  return {Status::kDone, message.size()};
+}
+
+Mailbox::Result Mailbox::take(int tag, std::span<std::byte> buffer, Deadline deadline) {
+  Slot* slot = nullptr;
+  {
+    std::unique_lock lock(mutex_);
+    const bool ready = changed_.wait_until(lock, deadline, [&] {
+      slot = oldest(tag);
+      return closed_ || slot != nullptr;
+    });
+    if (slot == nullptr) return {ready ? Status::kClosed : Status::kTimedOut, 0};
+  }
+  // A full slot is the receiver's alone.
+  const std::size_t bytes = slot->bytes.size();
+  if (bytes > buffer.size()) return {Status::kTooLarge, bytes};
+  copy(slot->bytes.host(), buffer.data());
+  {
+    const std::scoped_lock lock(mutex_);
+    slot->full = false;
+  }
+  changed_.notify_all();
+  return {Status::kDone, bytes};
+}
+
+void Mailbox::close() {
+  {
+    const std::scoped_lock lock(mutex_);
+    closed_ = true;
+  }
+  changed_.notify_all();
+}
+
+}  // namespace dragonn::comm

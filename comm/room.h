@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+/// Buffers for messages whose size varies from step to step.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+
+#include "core/buffer.h"
+
+namespace dragonn::comm {
+
+/// As resize_discard, but growth makes twice the room that is needed (at most `limit` elements): selections of one kind
+/// differ a little between steps, and must not allocate in every other one. Memory that is never touched is never
+/// backed by pages.
+template <class T>
+void resize_with_room(Buffer<T>& buffer, std::size_t size,
+                      std::size_t limit = std::numeric_limits<std::size_t>::max()) {
+  if (size > buffer.capacity()) buffer.resize_discard(std::max(size, std::min(2 * size, limit)));
+  buffer.resize_discard(size);
+}
+
+}  // namespace dragonn::comm

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT
+// Collective "allgather" (the papers' TopkA): every rank gets every selection and sums them in rank order.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "comm/room.h"
+#include "comm/sparse/batch_decoder.h"
+#include "comm/sparse/coo.h"
+#include "comm/sparse/counts.h"
+#include "comm/sparse/sparse_collective.h"
+
+namespace dragonn::comm {
+namespace {
+
+enum class Layout { kAuto, kFixed, kPadded, kUnpadded };
+
+Layout layout_of(const std::string& name) {
+  if (name == "fixed") return Layout::kFixed;
+  if (name == "padded") return Layout::kPadded;
+  return name == "unpadded" ? Layout::kUnpadded : Layout::kAuto;
+}
+
+class Allgather final : public SparseCollective {
+ public:
+  Allgather(Layout layout, bool decode_dense, std::size_t numel)
+      : layout_(layout), decode_dense_(decode_dense), numel_(numel), decoder_(numel) {}
+
+  void reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+              const SparseVector& selected, SparseReduction& out) override {
+    DRAGONN_CHECK(acc.size() == numel_, "a collective for {} elements got {}", numel_, acc.size());
+    out.reset(communicator.size());
+    if (layout_ == Layout::kAuto && context.selection.shared_indices) {
+      reduce_shared(communicator, context, selected, out);
+    } else {
+      gather(communicator, context, selected, out);
+      decode(out);
+    }
+    // A rank that saw NaN or infinity sent nothing, so that all of its mass stays with it.
+    if (context.non_finite) return;
+    resize_with_room(out.contributed, selected.size(), numel_);
+    std::ranges::copy(selected.indices.host(), out.contributed.host().begin());
+  }
+
+ private:
+  /// All ranks selected the same indices: k values are summed, and no index travels.
+  void reduce_shared(Communicator& communicator, const ReduceContext& context, const SparseVector& selected,
+                     SparseReduction& out) {
+    out.sum.resize_discard(selected.size());
+    std::ranges::copy(selected.indices.host(), out.sum.indices.host().begin());
+    const std::span<float> values = out.sum.values.host();
+    std::ranges::copy(selected.values.host(), values.begin());
+    if (context.non_finite && !values.empty()) values[0] = std::numeric_limits<float>::quiet_NaN();
+    const ScopedPhase phase(communicator.traffic(), Phase::kExchange);
+    communicator.allreduce_sum(out.sum.values.view());
+    out.non_finite = !values.empty() && !std::isfinite(values[0]);
+    std::ranges::fill(out.selected_counts, selected.size());
+  }
+
+  /// Fills gathered_, and sizes_ with the bytes of each rank in it.
+  void gather(Communicator& communicator, const ReduceContext& context, const SparseVector& selected,
+              SparseReduction& out) {
+    const std::size_t fixed_slots = std::min(context.k, numel_);
+    const bool wants_fixed = layout_ == Layout::kFixed || (layout_ == Layout::kAuto && context.selection.fixed_size);
+    const bool fixed = wants_fixed && fixed_slots > 0;
+    const std::span<std::uint64_t> counts = out.selected_counts;
+    if (fixed) {
+      // Every rank knows the size, so that there is no header to carry the flag: the message itself does.
+      DRAGONN_CHECK(selected.size() <= fixed_slots,
+                    "{} selected entries do not fit a fixed message of {}; set layout = \"unpadded\"", selected.size(),
+                    fixed_slots);
+      std::ranges::fill(counts, fixed_slots);
+    } else {
+      out.non_finite = counts_.run(communicator, selected.size(), context.non_finite, counts);
+      if (layout_ == Layout::kPadded) std::ranges::fill(counts, std::ranges::max(counts));
+    }
+    const std::span<std::byte> mine = lay_out(communicator.rank(), counts);
+    if (!context.non_finite) {
+      pack_coo(view_coo(selected), mine);
+    } else if (!mine.empty()) {
+      pack_non_finite(mine);
+    }
+    const ScopedPhase phase(communicator.traffic(), Phase::kExchange);
+    if (fixed || layout_ == Layout::kPadded) {
+      communicator.allgather(View<const std::byte>(std::span<const std::byte>(mine)), gathered_.view());
+    } else {
+      communicator.allgather_variable(View<const std::byte>(std::span<const std::byte>(mine)), sizes_,
+                                      gathered_.view());
+    }
+  }
+
+  /// Makes room for `slots[r]` entries of each rank and returns this rank's place.
+  std::span<std::byte> lay_out(int rank, std::span<const std::uint64_t> slots) {
+    sizes_.resize(slots.size());
+    std::ranges::transform(slots, sizes_.begin(), [](std::uint64_t entries) { return coo_bytes(entries); });
+    std::size_t total = 0;
+    std::size_t mine = 0;
+    for (std::size_t r = 0; r < sizes_.size(); ++r) {
+      if (r == static_cast<std::size_t>(rank)) mine = total;
+      total += sizes_[r];
+    }
+    resize_with_room(gathered_, total);
+    return gathered_.host().subspan(mine, sizes_[static_cast<std::size_t>(rank)]);
+  }
+
+  /// In rank order, so that every rank computes the same bits.
+  void decode(SparseReduction& out) {
+    const auto start = std::chrono::steady_clock::now();
+    if (decode_dense_) {
+      out.dense_sum.resize_discard(numel_);
+      std::ranges::fill(out.dense_sum.host(), 0.0f);
+    }
+    std::size_t offset = 0;
+    for (std::size_t rank = 0; rank < sizes_.size(); ++rank) {
+      const CooView list = view_coo(gathered_.host().subspan(offset, sizes_[rank]));
+      offset += sizes_[rank];
+      out.non_finite = out.non_finite || says_non_finite(list);
+      out.selected_counts[rank] = decode_dense_ ? add_to_dense(list, out.dense_sum.host()) : decoder_.add(list);
+    }
+    if (decode_dense_) {
+      out.is_dense = true;
+    } else {
+      decoder_.finish(out.sum);
+    }
+    out.decode_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+  Layout layout_;
+  bool decode_dense_;
+  std::size_t numel_;
+  CountExchange counts_;
+  BatchDecoder decoder_;
+  std::vector<std::size_t> sizes_;
+  Buffer<std::byte> gathered_;
+};
+
+std::string refuses(const SelectionTraits& traits) {
+  return traits.leader_only ? "it sums the selections of all ranks, and here only the leader selects" : "";
+}
+
+const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
+    {.name = "allgather",
+     .summary = "every worker gets every selection (TopkA) and sums them in rank order",
+     .source = "gTop-k (Shi et al., ICDCS 2019) algorithm 1; batched decoding: DRAGONN (ICML 2022) section 4.3",
+     .settings = {{.name = "layout",
+                   .default_value = std::string("auto"),
+                   .help = "fixed: k slots, no counts; padded to the largest count; unpadded; auto: fixed where the "
+                           "sparsifier's size is, values only where its indices are shared, else unpadded",
+                   .choices = {"auto", "fixed", "padded", "unpadded"}},
+                  {.name = "decode",
+                   .default_value = std::string("sparse"),
+                   .help = "form of the sum: sparse (batched decoding) or a dense vector",
+                   .choices = {"sparse", "dense"}}}},
+    refuses,
+    /*bytes_sent=*/
+    [](std::size_t /*numel*/, std::size_t k, int world_size) {
+      return static_cast<double>(coo_bytes(k)) * (world_size - 1);
+    },
+    /*make=*/
+    [](const Settings& settings, std::size_t numel) -> std::unique_ptr<SparseCollective> {
+      return std::make_unique<Allgather>(layout_of(settings.text("layout")), settings.text("decode") == "dense", numel);
+    }}};
+
+}  // namespace
+}  // namespace dragonn::comm

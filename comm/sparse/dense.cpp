@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// Collective "dense": the selection is ignored and all of acc is summed.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "comm/sparse/sparse_collective.h"
+
+namespace dragonn::comm {
+namespace {
+
+class DenseAllreduce final : public SparseCollective {
+ public:
+  explicit DenseAllreduce(DenseAlgorithm algorithm) : algorithm_(algorithm) {}
+
+  void reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+              const SparseVector& /*selected*/, SparseReduction& out) override {
+    out.reset(communicator.size());
+    out.dense_sum.resize_discard(acc.size());
+    const std::span<float> sum = out.dense_sum.host();
+    std::ranges::copy(acc.host(), sum.begin());
+    // The flag needs no message of its own: a NaN in one element makes that element of everybody's sum a NaN.
+    if (context.non_finite && !sum.empty()) sum[0] = std::numeric_limits<float>::quiet_NaN();
+    {
+      const ScopedPhase phase(communicator.traffic(), Phase::kExchange);
+      communicator.allreduce_sum(out.dense_sum.view(), algorithm_);
+    }
+    out.non_finite = !sum.empty() && !std::isfinite(sum[0]);
+    out.is_dense = true;
+    out.contributed_all = true;
+    std::ranges::fill(out.selected_counts, acc.size());
+  }
+
+ private:
+  DenseAlgorithm algorithm_;
+};
+
+const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
+    {.name = "dense",
+     .summary = "dense allreduce of the whole accumulated gradient; the selection is ignored",
+     .source = "ring: Patarasuk and Yuan 2009; rabenseifner: Rabenseifner 2004",
+     .settings = {{.name = "algorithm",
+                   .default_value = std::string("ring"),
+                   .help = "ring and rabenseifner give the same bits on every backend, native is the backend's own",
+                   .choices = {"ring", "rabenseifner", "native"}}}},
+    /*refuses=*/[](const SelectionTraits&) { return std::string(); },
+    /*bytes_sent=*/
+    [](std::size_t numel, std::size_t /*k*/, int world_size) {
+      return 2.0 * static_cast<double>(numel * sizeof(float)) * (world_size - 1) / world_size;
+    },
+    /*make=*/
+    [](const Settings& settings, std::size_t /*numel*/) -> std::unique_ptr<SparseCollective> {
+      return std::make_unique<DenseAllreduce>(dense_algorithm(settings.text("algorithm")));
+    }}};
+
+}  // namespace
+}  // namespace dragonn::comm
