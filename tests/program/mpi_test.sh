@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# mpirun and local workers give the same losses and parameters, bit for bit; errors end every rank.
+. "$(dirname "$0")/lib.sh" "$1"
+train=$BIN/dragonn-train
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export OMPI_MCA_btl_vader_single_copy_mechanism=none
+
+losses() { sed -n 's/.*"kind":"\([a-z]*\)","step":\([0-9]*\).*"loss":\([^,]*\),.*/\1 \2 \3/p' "$1/metrics.jsonl"; }
+
+for case in "4 topk" "3 dgc" "2 dragonn" "4 dense" "3 randomk"; do
+  read -r ranks method <<<"$case"
+  "$train" quick.toml --workers "$ranks" --set compression.method="$method" --output "local-$method" 2>/dev/null || fail "$case, local"
+  timeout 300 mpirun -np "$ranks" "$train" quick.toml --set compression.method="$method" --output "mpi-$method" 2>mpi.log ||
+    fail "$case, mpirun: $(tail -3 mpi.log)"
+  [ "$(parameters_hash "local-$method")" = "$(parameters_hash "mpi-$method")" ] || fail "$case: other parameters under mpirun"
+  [ -n "$(losses "local-$method")" ] || fail "$case: no losses"
+  [ "$(losses "local-$method")" = "$(losses "mpi-$method")" ] || fail "$case: other losses under mpirun"
+done
+
+# A config error is said once and ends all ranks with its exit code.
+status=0
+output=$(timeout 100 mpirun -np 3 "$train" quick.toml --set compression.density=7 2>&1) || status=$?
+[ "$status" = 2 ] || fail "exit code $status instead of 2: $output"
+[ "$(grep -c 'density = 7' <<<"$output")" = 1 ] || fail "the error is not said once: $output"
+
+# A rank that dies takes the others along, within the deadline.
+timeout 100 mpirun -np 3 "$train" quick.toml --set train.epochs=100000 --set comm.timeout_s=20 --output dying 2>/dev/null &
+launcher=$!
+for _ in $(seq 1000); do [ -s dying/metrics.jsonl ] && break; sleep 0.02; done
+victim=$(pgrep -f "dragonn-train quick.toml --set train.epochs=100000" | tail -1)
+kill -KILL "$victim"
+wait "$launcher"
+status=$?
+[ "$status" != 0 ] && [ "$status" != 124 ] || fail "a killed rank did not end the run (exit code $status)"
+finish

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# A run that is killed at any moment, or stopped by a signal, and resumed ends with the parameters of the whole run.
+. "$(dirname "$0")/lib.sh" "$1"
+train=$BIN/dragonn-train
+
+long=(quick.toml --workers 3 --set train.epochs=60 --set checkpoint.every_steps=5)
+"$train" "${long[@]}" --output whole 2>/dev/null || fail "the whole run"
+expected=$(parameters_hash whole)
+[ -n "$expected" ] || fail "no parameters_hash in whole/summary.json"
+
+# wait_for_checkpoint RUN_DIR: until the run has saved something.
+wait_for_checkpoint() {
+  for _ in $(seq 500); do
+    compgen -G "$1/checkpoints/step-*/DONE" >/dev/null && return
+    sleep 0.01
+  done
+  fail "$1 saved no checkpoint"
+}
+
+for round in 1 2 3; do
+  "$train" "${long[@]}" --output killed 2>/dev/null &
+  wait_for_checkpoint killed
+  sleep "0.$((RANDOM % 4))"
+  kill -KILL $! 2>/dev/null
+  wait $! 2>/dev/null
+  "$train" "${long[@]}" --output killed --resume auto 2>/dev/null || fail "resuming after SIGKILL, round $round"
+  [ "$(parameters_hash killed)" = "$expected" ] || fail "another result after SIGKILL, round $round"
+  rm -rf killed
+done
+
+for signal in TERM INT USR1; do
+  # A background job of a script ignores SIGINT unless it asks for it.
+  (trap - INT; exec "$train" "${long[@]}" --set train.epochs=4000 --output stopped 2>/dev/null) &
+  wait_for_checkpoint stopped
+  kill "-$signal" $!
+  wait $!
+  status=$?
+  [ "$status" = 75 ] || fail "exit code $status instead of 75 after SIG$signal"
+  "$train" "${long[@]}" --output stopped --resume auto 2>/dev/null
+  rm -rf stopped
+done
+finish

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+/// Every registered sparsifier x collective x memory that fits together.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comm/sparse/sparse_collective.h"
+#include "compress/memory.h"
+#include "compress/sparsifier.h"
+#include "trainer/gradient_exchange.h"
+
+namespace dragonn::trainer::testing {
+
+inline const std::vector<int> kWorlds{1, 2, 3, 4, 5, 8};
+
+struct Combination {
+  std::string sparsifier;
+  std::string collective;
+  std::string memory;
+  std::string name() const { return sparsifier + " x " + collective + " x " + memory; }
+};
+
+template <class Entry>
+Component with_defaults(const std::string& name) {
+  return {name, Settings(Registry<Entry>::instance().at(name).settings)};
+}
+
+inline ExchangeRules rules_of(const Combination& combination) {
+  ExchangeRules rules;
+  rules.sparsifier = with_defaults<compress::SparsifierEntry>(combination.sparsifier);
+  rules.collective = with_defaults<comm::SparseCollectiveEntry>(combination.collective);
+  rules.memory = with_defaults<compress::MemoryEntry>(combination.memory);
+  rules.dense = with_defaults<comm::SparseCollectiveEntry>("dense");
+  return rules;
+}
+
+/// All that check_rules does not refuse.
+inline std::vector<Combination> combinations() {
+  std::vector<Combination> result;
+  for (const std::string& sparsifier : Registry<compress::SparsifierEntry>::instance().names()) {
+    for (const std::string& collective : Registry<comm::SparseCollectiveEntry>::instance().names()) {
+      if (collective == "dense") continue;  // takes no selection
+      for (const std::string& memory : Registry<compress::MemoryEntry>::instance().names()) {
+        const Combination combination{sparsifier, collective, memory};
+        try {
+          check_rules(rules_of(combination));
+        } catch (const ConfigError&) {
+          continue;
+        }
+        result.push_back(combination);
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace dragonn::trainer::testing

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/config.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "trainer/config_keys.h"
+#include "trainer/methods.h"
+#include "trainer/toml_config.h"
+
+namespace {
+
+using namespace dragonn;
+using namespace dragonn::trainer;
+
+constexpr const char* kBase = R"(seed = 7
+[model]
+name = "mlp"
+[data]
+name = "synthetic_images"
+[optimizer]
+momentum = 0.9
+)";
+
+Config parse(const std::string& more = "", const std::vector<std::string>& overrides = {}) {
+  return parse_config(kBase + more, "test.toml", overrides);
+}
+
+/// The message of the ConfigError that parsing throws, or "".
+std::string error_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  try {
+    parse_config(text, "test.toml", overrides);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_SUITE("trainer") {
+  TEST_CASE("keys that are absent have their defaults, integers are numbers") {
+    const Config config = parse("learning_rate = 1\n");
+    CHECK(config.seed == 7);
+    CHECK(config.optimizer.name == "sgd");
+    CHECK(config.optimizer.learning_rate == 1.0);
+    CHECK(config.optimizer.settings.number("momentum") == 0.9);
+    CHECK(config.schedule.name == "constant");
+    CHECK(config.compression.is_dense());
+    CHECK(config.compression.sparsifier.name == "none");
+    CHECK(config.compression.collective.name == "dense");
+    CHECK(config.compression.memory.name == "none");
+    CHECK_FALSE(config.compression.bucket_rules().compress);
+  }
+
+  TEST_CASE("an error says file, line, column, key, value and what would be valid") {
+    const std::string range = error_of(std::string(kBase) + "[compression]\n  density = 1.5\n");
+    CHECK(range == "test.toml:9:3: compression.density = 1.5: expected number in (0, 1]");
+    const std::string type = error_of(std::string(kBase) + "[train]\nepochs = \"ten\"\n");
+    CHECK(type == "test.toml:9:1: train.epochs = \"ten\": expected integer of at least 1");
+    const std::string name = error_of("[model]\nname = \"resnet21\"\n[data]\nname = \"synthetic_images\"\n");
+    CHECK(contains(name, "test.toml:2:1: model.name = \"resnet21\": expected string, one of "));
+    CHECK(contains(name, "; did you mean 'resnet2"));
+    CHECK(contains(error_of(std::string(kBase) + "weight_decay = -1.0\n"), "test.toml:8:1: optimizer.weight_decay"));
+    CHECK(contains(error_of("[model\nname = 1\n"), "test.toml:1:"));
+    CHECK(contains(error_of(std::string(kBase) + "[train]\nepochs = 1979-05-27\n"), "expected a boolean, integer"));
+  }
+
+  TEST_CASE("an unknown key or table is refused, and the nearest valid name is proposed") {
+    const std::string key = error_of(std::string(kBase) + "[train]\nepoch = 3\n");
+    CHECK(
+        contains(key, "test.toml:9:1: train.epoch = 3: unknown key; did you mean 'train.epochs'? valid in [train]: "));
+    CHECK(contains(error_of(std::string(kBase) + "[trian]\n"), "unknown table [trian]; did you mean 'train'?"));
+    CHECK(contains(error_of(std::string("learning_rate = 0.1\n") + kBase), "did you mean 'optimizer.learning_rate'?"));
+    CHECK(contains(error_of(std::string(kBase) + "[compression.dcg]\n"), "did you mean 'compression.dgc'?"));
+    CHECK(contains(error_of(std::string(kBase) + "[compression.topk]\nsample = 3\n"), "unknown key"));
+    CHECK(contains(error_of(kBase, {"train=3"}), "--set train=3: train is a table of keys: epochs"));
+  }
+
+  TEST_CASE("a model and a data set must be named") {
+    CHECK(
+        contains(error_of("[data]\nname = \"synthetic_images\"\n"), "model.name is missing: expected string, one of"));
+    CHECK(contains(error_of("[model]\nname = \"mlp\"\n"), "data.name is missing"));
+    CHECK(contains(error_of("[model]\nname = \"mlp\"\n[data]\nname = \"cifar10\"\n"), "data.path is missing"));
+  }
+
+  TEST_CASE("a missing file is an error of the config") {
+    CHECK_THROWS_WITH_AS(load_config("no/such/file.toml"), "no such file: no/such/file.toml", ConfigError);
+  }
+
+  TEST_CASE("overrides take a TOML value or else a string, and the last one wins") {
+    const Config config =
+        parse("", {"train.epochs=5", "optimizer.learning_rate=1e-2", "schedule.name=milestones",
+                   "schedule.milestones=[2, 4]", "data.path=a b", "train.epochs=6", "compression.bucket=4"});
+    CHECK(config.train.epochs == 6);
+    CHECK(config.optimizer.learning_rate == 0.01);
+    CHECK(config.schedule.settings.integers("milestones") == std::vector<std::int64_t>{2, 4});
+    CHECK(config.data.path == "a b");
+    CHECK(config.compression.bucket == BucketRules::Grouping::kBytes);
+    CHECK(config.compression.bucket_rules().bytes == std::size_t{4} << 20);
+    CHECK(parse("", {"data.path=2024"}).data.path == "2024");
+    CHECK(parse("", {"data.path=$HOME/~x"}).data.path == "$HOME/~x");
+  }
+
+  TEST_CASE("an error in an override names the override") {
+    CHECK(error_of(kBase, {"train.epochs=0"}) == "--set train.epochs=0: expected integer of at least 1");
+    CHECK(
+        contains(error_of(kBase, {"train.epoch=1"}), "--set train.epoch=1: unknown key; did you mean 'train.epochs'?"));
+    CHECK(contains(error_of(kBase, {"train.epochs"}), "--set train.epochs: expected key=value"));
+    CHECK(contains(error_of(kBase, {"compression.method=topkk"}), "did you mean 'topk'?"));
+    CHECK(contains(error_of(kBase, {"compression.bucket=-1"}), "expected number above 0"));
+  }
+
+  TEST_CASE("a method sets sparsifier, collective and memory; each can be set apart") {
+    const Config topk = parse("[compression]\nmethod = \"topk\"\n");
+    CHECK(topk.compression.sparsifier.name == "topk");
+    CHECK(topk.compression.collective.name == "allgather");
+    CHECK(topk.compression.memory.name == "residual");
+    CHECK(parse("[compression]\nmethod = \"dgc\"\n").compression.memory.name == "momentum_correction");
+    CHECK(parse("[compression]\nmethod = \"dgc\"\n", {"optimizer.momentum=0"}).compression.memory.name == "residual");
+    const Config apart = parse("[compression]\nmethod = \"dgc\"\nsparsifier = \"topk\"\nmemory = \"none\"\n");
+    CHECK(apart.compression.sparsifier.name == "topk");
+    CHECK(apart.compression.memory.name == "none");
+  }
+
+  TEST_CASE("every registered sparsifier is a method") {
+    for (const std::string& name : method_names()) {
+      CAPTURE(name);
+      const Config config = parse("", {"compression.method=" + name});
+      CHECK(config.compression.is_dense() == (name == "dense"));
+      CHECK(config.compression.sparsifier.name == find_method(name).sparsifier);
+    }
+  }
+
+  TEST_CASE("--set compression.method replaces what the file says because of its own method") {
+    const std::string file = "[compression]\nmethod = \"dragonn\"\nsparsifier = \"dragonn\"\nmemory = \"residual\"\n";
+    const Config topk = parse(file, {"compression.method=topk"});
+    CHECK(topk.compression.sparsifier.name == "topk");
+    CHECK(topk.compression.memory.name == "residual");
+    const Config dense = parse(file, {"compression.method=dense"});
+    CHECK(dense.compression.sparsifier.name == "none");
+    CHECK(dense.compression.memory.name == "none");
+    const Config back = parse_config(to_toml(dense), "resolved", std::vector<std::string>{"compression.method=topk"});
+    CHECK(back.compression.sparsifier.name == "topk");
+    CHECK(back.compression.memory.name == "residual");
+  }
+
+  TEST_CASE("--set of another component drops the file's settings of the old one, and only those") {
+    const Config adam = parse("", {"optimizer.name=adam"});
+    CHECK(adam.optimizer.name == "adam");
+    CHECK(contains(error_of(std::string(kBase) + "momentun = 0.5\n", {"optimizer.name=adam"}), "unknown key"));
+    CHECK(contains(error_of("[model]\nname = \"mlp\"\n[data]\nname = \"synthetic_images\"\n[optimizer]\n"
+                            "name = \"adam\"\nmomentum = 0.9\n"),
+                   "optimizer.momentum = 0.9: unknown key"));
+  }
+
+  TEST_CASE("[compression.<name>] reaches the part of that name, used or not") {
+    const std::string tables = "[compression.dgc]\nsample_ratio = 0.5\n";
+    const Config used = parse("[compression]\nmethod = \"dgc\"\n" + tables);
+    CHECK(used.compression.sparsifier.settings.number("sample_ratio") == 0.5);
+    CHECK_NOTHROW(parse("[compression]\nmethod = \"topk\"\n" + tables));
+    CHECK(contains(error_of(std::string(kBase) + "[compression.dgc]\nsample_ratio = -1\n"),
+                   "compression.dgc.sample_ratio = -1"));
+  }
+
+  TEST_CASE("parts that do not fit together are refused") {
+    const auto refuse = [](const std::vector<std::string>& overrides) { return error_of(kBase, overrides); };
+    CHECK(
+        contains(refuse({"compression.method=topk", "optimizer.name=adam", "compression.memory=momentum_correction"}),
+                 "needs an optimizer with momentum, and optimizer.name = \"adam\" has none: expected none | residual"));
+    CHECK(contains(refuse({"compression.method=topk", "optimizer.name=adam", "compression.acc_form=folded"}),
+                   "needs plain SGD"));
+    CHECK(contains(refuse({"compression.method=topk", "compression.acc_form=folded", "compression.memory=residual"}),
+                   "needs optimizer.momentum = 0"));
+    CHECK(refuse({"compression.method=dgc", "compression.acc_form=folded"}).empty());
+    CHECK(contains(refuse({"compression.method=dense", "compression.sparsifier=topk"}), "or the method \"topk\""));
+    CHECK(contains(refuse({"compression.method=topk", "compression.sparsifier=none"}), "or method = \"dense\""));
+  }
+
+  TEST_CASE("the printed config has every key and gives the same config") {
+    for (const std::string& method : method_names()) {
+      CAPTURE(method);
+      const Config config = parse("[compression]\nbucket = 0.5\n[schedule]\nname = \"milestones\"\n",
+                                  {"compression.method=" + method, "data.path=a \"quoted\" \\ path"});
+      const std::string text = to_toml(config);
+      const Config again = parse_config(text, "printed");
+      CHECK(to_toml(again) == text);
+      CHECK(config_hash(again) == config_hash(config));
+      for (const ConfigKey& key : config_keys()) CHECK(contains(text, "\n" + key.spec.name + " = "));
+    }
+  }
+
+  TEST_CASE("the hash covers what changes results and nothing else") {
+    const std::string hash = config_hash(parse());
+    CHECK(hash.size() == 16);
+    for (const char* same : {"data.path=elsewhere", "comm.workers=4", "comm.timeout_s=1", "logging.every_steps=1",
+                             "checkpoint.keep=9", "train.max_steps=3"}) {
+      CAPTURE(same);
+      CHECK(config_hash(parse("", {same})) == hash);
+    }
+    for (const char* other : {"seed=8", "train.batch_size=31", "optimizer.momentum=0.8", "compression.density=0.02",
+                              "compression.method=topk"}) {
+      CAPTURE(other);
+      CHECK(config_hash(parse("", {other})) != hash);
+    }
+  }
+
+  TEST_CASE("no component declares a key that its table has already") {
+    const std::vector<ConfigKey> keys = config_keys();
+    for (const ComponentTable& table : component_tables()) {
+      for (const std::string& name : table.names()) {
+        for (const SettingSpec& spec : *table.find(name)) {
+          CAPTURE(fmt::format("{}.{}", table.table, spec.name));
+          CHECK(std::ranges::none_of(
+              keys, [&](const ConfigKey& key) { return key.table == table.table && key.spec.name == spec.name; }));
+        }
+      }
+    }
+  }
+
+  TEST_CASE("every default passes its own check") {
+    const Config config = parse();
+    for (const ConfigKey& key : config_keys()) {
+      CAPTURE(key.path());
+      CHECK_FALSE(key.spec.help.empty());
+      if (!key.required) CHECK_NOTHROW(key.convert(key.spec.default_value));
+      CHECK_NOTHROW(key.convert(key.get(config)));
+    }
+  }
+
+  TEST_CASE("every config in configs/ loads") {
+    std::size_t count = 0;
+    const std::filesystem::path folder = DRAGONN_SOURCE_DIR "/configs";
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+      if (entry.path().extension() != ".toml") continue;
+      CAPTURE(entry.path().string());
+      CHECK_NOTHROW(load_config(entry.path()));
+      CHECK_NOTHROW(load_config(entry.path(), std::vector<std::string>{"compression.method=dense"}));
+      ++count;
+    }
+    CHECK(count > 0);
+  }
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+/// Runs of a few steps of a tiny network on synthetic images, for tests of whole runs.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "comm/local.h"
+#include "core/log.h"
+#include "trainer/assemble.h"
+#include "trainer/run.h"
+
+namespace dragonn::trainer::testing {
+
+/// A folder that is gone with the object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    static std::atomic<int> count{0};
+    path_ = std::filesystem::temp_directory_path() / fmt::format("dragonn-test-{}-{}", ::getpid(), count++);
+    std::filesystem::create_directories(path_);
+  }
+  ~TemporaryFolder() {
+    log::set_file({});
+    std::error_code code;
+    std::filesystem::remove_all(path_, code);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// A network of 1,000 parameters that sees every kind of parameter: matrices, biases.
+inline constexpr const char* kQuickConfig = R"(
+seed = 7
+[model]
+name = "mlp"
+hidden = [12, 10]
+[data]
+name = "synthetic_images"
+train_samples = 96
+test_samples = 24
+height = 6
+width = 6
+channels = 1
+classes = 4
+[train]
+epochs = 2
+batch_size = 3
+max_steps = 6
+eval_every_epochs = 0
+[optimizer]
+name = "sgd"
+learning_rate = 0.05
+momentum = 0.5
+[compression]
+method = "dense"
+density = 0.1
+[checkpoint]
+every_epochs = 0
+[logging]
+every_steps = 1
+level = "error"
+)";
+
+inline Config quick_config(const std::vector<std::string>& overrides = {}) {
+  return parse_config(kQuickConfig, "quick.toml", overrides);
+}
+
+/// What a run left behind. Every run ends with a comparison of all replicas' bits (check_replicas).
+struct QuickResult {
+  int exit_code = 0;
+  std::vector<float> parameters;
+};
+
+inline QuickResult quick_run(const Config& config, int world_size, const std::filesystem::path& folder,
+                             const std::string& resume = "") {
+  log::set_level(log::Level::kError);
+  Job job{config, load_data(config), {folder}, resume};
+  QuickResult result;
+  comm::run_local(world_size, {.timeout_s = 60}, [&](comm::Communicator& communicator) {
+    const int code = run_training(job, communicator);
+    if (communicator.rank() == 0) result.exit_code = code;
+  });
+  // The last checkpoint holds the final parameters; every run writes one at its end.
+  const auto all = CheckpointStore(job.folder.checkpoints()).list();
+  const Archive model = CheckpointStore::read_model(all.back());
+  result.parameters = model.get_vector<float>("parameters");
+  return result;
+}
+
+}  // namespace dragonn::trainer::testing

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/assemble.h"
+
+#include <fmt/format.h>
+
+#include "layers/graph.h"
+
+namespace dragonn::trainer {
+
+data::DatasetSplits load_data(const Config& config) {
+  return Registry<data::DatasetEntry>::instance()
+      .at(config.data.name)
+      .load(config.data.settings, config.data.path, static_cast<std::uint64_t>(config.seed));
+}
+
+layers::Network make_network(const Config& config, const data::Dataset& data) {
+  return make_network(config, data.sample_shape(), data.classes());
+}
+
+layers::Network make_network(const Config& config, const Shape& sample_shape, int classes) {
+  const auto& entry = Registry<layers::ModelEntry>::instance().at(config.model.name);
+  return layers::Network(entry.make(config.model.settings, {sample_shape, classes}), config.train.label_smoothing);
+}
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const Config& config, ParameterArena& arena) {
+  return Registry<optim::OptimizerEntry>::instance().at(config.optimizer.name).make(config.optimizer.settings, arena);
+}
+
+std::unique_ptr<optim::Schedule> make_schedule(const Config& config, const optim::ScheduleContext& context) {
+  return Registry<optim::ScheduleEntry>::instance().at(config.schedule.name).make(config.schedule.settings, context);
+}
+
+ExchangeRules exchange_rules(const Config& config) {
+  const CompressionConfig& compression = config.compression;
+  ExchangeRules rules;
+  rules.buckets = compression.bucket_rules();
+  rules.sparsifier = compression.sparsifier;
+  rules.collective = compression.collective;
+  rules.memory = compression.memory;
+  rules.dense = {"dense", Settings(Registry<comm::SparseCollectiveEntry>::instance().at("dense").settings)};
+  rules.dense.settings.set("algorithm", config.comm.dense_algorithm);
+  const Settings& optimizer = config.optimizer.settings;
+  if (optimizer.contains("momentum")) rules.momentum = static_cast<float>(optimizer.number("momentum"));
+  if (optimizer.contains("nesterov")) rules.nesterov = optimizer.flag("nesterov");
+  rules.folded = compression.acc_form == "folded";
+  rules.seed = static_cast<std::uint64_t>(config.seed);
+  return rules;
+}
+
+}  // namespace dragonn::trainer

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+/// Buckets: the slices of the flat gradient that are exchanged one after the other.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "core/parameter.h"
+
+namespace dragonn::trainer {
+
+/// A slice of the arena with one memory, one sparsifier and one collective.
+struct Bucket {
+  std::string name;  ///< of its only tensor, or "stage1.conv1.weight..fc.weight"
+  std::size_t offset = 0;
+  std::size_t size = 0;
+  bool sparse = false;  ///< sparsified; otherwise exchanged dense
+};
+
+struct BucketRules {
+  enum class Grouping { kTensor, kModel, kBytes };
+  Grouping grouping = Grouping::kTensor;
+  std::size_t bytes = 0;         ///< of kBytes: a bucket closes before it would grow beyond this
+  bool compress = true;          ///< false: everything is exchanged dense
+  bool include_vectors = false;  ///< biases and normalization are sparsified too
+  std::size_t minimum_size = 0;  ///< tensors of fewer elements are exchanged dense (never with kModel)
+};
+
+/// Dense neighbours share a bucket of up to this many bytes: one message for many small tensors.
+inline constexpr std::size_t kDenseBucketBytes = std::size_t{25} << 20;
+
+/// Covers the arena without gaps, in layout order (the order in which backward finishes the gradients).
+/// @throws ConfigError if a bucket would have 2^32 - 1 elements or more (indices are 32 bits).
+std::vector<Bucket> make_buckets(const ParameterArena& arena, const BucketRules& rules);
+
+}  // namespace dragonn::trainer

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/gradient_exchange.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "comm/sparse/registry.h"
+#include "trainer/agreement.h"
+
+namespace dragonn::trainer {
+namespace {
+
+using comm::SparseCollectiveEntry;
+using compress::MemoryEntry;
+using compress::SparsifierEntry;
+
+/// The sparsifier's entry, with the traits that its settings give it.
+SparsifierEntry sparsifier_entry(const Component& component) {
+  SparsifierEntry entry = Registry<SparsifierEntry>::instance().at(component.name);
+  if (entry.adjust) entry.adjust(component.settings, entry);
+  return entry;
+}
+
+comm::SelectionTraits selection_traits(const SparsifierEntry& entry) {
+  return {.fixed_size = entry.fixed_size,
+          .shared_indices = entry.shared_indices,
+          .partitioned = entry.partitioned,
+          .leader_only = entry.leader_only,
+          .rescaled = entry.rescaled};
+}
+
+const MemoryEntry& memory_entry(const Component& component) {
+  return Registry<MemoryEntry>::instance().at(component.name);
+}
+
+std::unique_ptr<comm::SparseCollective> make_collective(const Component& component, std::size_t numel) {
+  return Registry<SparseCollectiveEntry>::instance().at(component.name).make(component.settings, numel);
+}
+
+/// Dense buckets keep no residual: nothing stays behind.
+Component no_memory() {
+  return {"none", Settings(Registry<MemoryEntry>::instance().at("none").settings)};
+}
+
+/// Entries of the exchanged sum. A collective that decodes into n floats leaves its non-zeros to be counted.
+std::size_t global_count(const comm::SparseReduction& reduction, std::size_t numel) {
+  if (!reduction.is_dense) return reduction.sum.size();
+  if (reduction.contributed_all) return numel;
+  return static_cast<std::size_t>(
+      std::ranges::count_if(reduction.dense_sum.host(), [](float sum) { return sum != 0; }));
+}
+
+std::string lane_prefix(std::size_t index) {
+  return fmt::format("exchange/bucket{}/", index);
+}
+
+}  // namespace
+
+void check_rules(const ExchangeRules& rules) {
+  if (!rules.buckets.compress) return;
+  const SparsifierEntry sparsifier = sparsifier_entry(rules.sparsifier);
+  comm::check_pair(selection_traits(sparsifier), rules.sparsifier.name, rules.collective.name);
+  const MemoryEntry& memory = memory_entry(rules.memory);
+  if (sparsifier.rescaled && memory.conserves) {
+    throw ConfigError(
+        fmt::format("sparsifier '{}' rescales its values: it needs compression.memory = \"none\", not \"{}\"",
+                    rules.sparsifier.name, rules.memory.name));
+  }
+}
+
+ExchangePlan plan_exchange(const ExchangeRules& rules, const ParameterArena& arena, double density, int world_size) {
+  ExchangePlan plan;
+  plan.buckets = make_buckets(arena, rules.buckets);
+  for (const Bucket& bucket : plan.buckets) {
+    const std::size_t k = bucket.sparse ? compress::target_count(density, bucket.size) : bucket.size;
+    plan.k.push_back(k);
+    if (bucket.sparse) plan.state_bytes += memory_entry(rules.memory).floats_per_element * bucket.size * sizeof(float);
+    // One selection per rank is held while the sums are made; a dense sum has the bucket's size.
+    plan.buffer_bytes += k == bucket.size ? bucket.size * sizeof(float)
+                                          : 2 * k * static_cast<std::size_t>(world_size) * SparseVector::kEntryBytes;
+  }
+  return plan;
+}
+
+GradientExchange::GradientExchange(const ExchangeRules& rules, const ParameterArena& arena,
+                                   comm::Communicator& communicator)
+    : rules_(rules), communicator_(communicator), buckets_(make_buckets(arena, rules.buckets)) {
+  check_rules(rules_);
+  counts_.selected.resize(static_cast<std::size_t>(communicator.size()));
+  if (rules_.buckets.compress) selection_ = selection_traits(sparsifier_entry(rules_.sparsifier));
+  lanes_.resize(buckets_.size());
+  for (std::size_t index = 0; index < buckets_.size(); ++index) {
+    const Bucket& bucket = buckets_[index];
+    Lane& lane = lanes_[index];
+    const Component memory = bucket.sparse ? rules_.memory : no_memory();
+    const MemoryEntry& entry = memory_entry(memory);
+    lane.memory = entry.make(memory.settings, bucket.size, rules_.momentum, rules_.nesterov);
+    lane.dense = make_collective(rules_.dense, bucket.size);
+    lane.slice = {bucket.offset, bucket.size, entry.owns_momentum, bucket.sparse && rules_.folded};
+    if (!bucket.sparse) continue;
+    lane.sparsifier = sparsifier_entry(rules_.sparsifier).make(rules_.sparsifier.settings, bucket.size);
+    lane.collective = make_collective(rules_.collective, bucket.size);
+    counts_.numel += bucket.size;
+  }
+}
+
+void GradientExchange::run(const ExchangeStep& step, View<const float> gradient, StepTimers& timers) {
+  std::ranges::fill(counts_.selected, std::uint64_t{0});
+  counts_.global = 0;
+  counts_.threshold = 0;
+  thresholds_seen_ = 0;
+  for (std::size_t index = 0; index < lanes_.size(); ++index) run_lane(index, step, gradient, timers);
+  counts_.threshold = thresholds_seen_ == 0 ? std::numeric_limits<float>::quiet_NaN()
+                                            : counts_.threshold / static_cast<float>(thresholds_seen_);
+}
+
+void GradientExchange::run_lane(std::size_t index, const ExchangeStep& step, View<const float> gradient,
+                                StepTimers& timers) {
+  const Bucket& bucket = buckets_[index];
+  Lane& lane = lanes_[index];
+  const compress::SelectContext select{.seed = rules_.seed,
+                                       .step = step.step,
+                                       .rank = communicator_.rank(),
+                                       .world_size = communicator_.size(),
+                                       .bucket = static_cast<std::uint32_t>(index),
+                                       .density = step.density,
+                                       .k = compress::target_count(step.density, bucket.size)};
+  const bool dense = !bucket.sparse || (rules_.bypass_density_one && select.k >= bucket.size);
+  const float scale =
+      step.gradient_scale * (lane.slice.learning_rate_applied ? static_cast<float>(step.learning_rate) : 1.0f);
+
+  const kernels::PassResult* pass = nullptr;
+  {
+    const ScopedTimer timer(timers, Verb::kCompensate);
+    const kernels::PassRequest request = dense ? kernels::PassRequest{} : lane.sparsifier->plan(select);
+    pass = &lane.memory->compensate(request, gradient.subview(bucket.offset, bucket.size), scale);
+  }
+  const comm::ReduceContext context{.step = step.step,
+                                    .k = select.k,
+                                    .density = step.density,
+                                    .non_finite = pass->non_finite,
+                                    .selection = selection_};
+  if (dense) {
+    exchange_dense(lane, context, timers);
+  } else {
+    {
+      const ScopedTimer timer(timers, Verb::kSelect);
+      lane.sparsifier->select(select, *pass, lane.memory->accumulated(), lane.selected);
+    }
+    {
+      const ScopedTimer timer(timers, Verb::kExchange);
+      lane.collective->reduce(communicator_, context, lane.memory->accumulated(), lane.selected, lane.reduction);
+    }
+    timers.add(Verb::kExchange, -lane.reduction.decode_seconds);
+    timers.add(Verb::kDecode, lane.reduction.decode_seconds);
+  }
+  if (lane.reduction.non_finite) {
+    throw AgreedError(
+        fmt::format("step {}: a rank's gradient of {} is not finite (NaN or infinity); lower the learning rate, "
+                    "clip (train.clip), or set train.non_finite = \"skip\"",
+                    step.step, bucket.name));
+  }
+  {
+    const ScopedTimer timer(timers, Verb::kSettle);
+    lane.memory->settle({.contributed = lane.reduction.contributed.view(),
+                         .contributed_all = lane.reduction.contributed_all,
+                         .returned = &lane.reduction.returned});
+  }
+  if (dense) {
+    if (bucket.sparse) count(lane, bucket);
+    return;
+  }
+  lane.sparsifier->observe({.step = step.step,
+                            .numel = bucket.size,
+                            .k = select.k,
+                            .selected_counts = lane.reduction.selected_counts,
+                            .global_count = global_count(lane.reduction, bucket.size)});
+  count(lane, bucket);
+}
+
+void GradientExchange::exchange_dense(Lane& lane, const comm::ReduceContext& context, StepTimers& timers) {
+  const ScopedTimer timer(timers, Verb::kExchange);
+  lane.selected.clear();
+  lane.dense->reduce(communicator_, context, lane.memory->accumulated(), lane.selected, lane.reduction);
+}
+
+void GradientExchange::count(const Lane& lane, const Bucket& bucket) {
+  const comm::SparseReduction& reduction = lane.reduction;
+  const bool all = reduction.contributed_all;
+  for (std::size_t rank = 0; rank < counts_.selected.size(); ++rank) {
+    counts_.selected[rank] += all ? bucket.size : reduction.selected_counts[rank];
+  }
+  counts_.global += global_count(reduction, bucket.size);
+  const float threshold = all ? std::numeric_limits<float>::quiet_NaN() : lane.sparsifier->threshold();
+  if (std::isnan(threshold)) return;
+  counts_.threshold += threshold;
+  ++thresholds_seen_;
+}
+
+double GradientExchange::mean_gradient_norm() const {
+  double sum = 0;
+  for (const Lane& lane : lanes_) {
+    const auto values = lane.reduction.is_dense ? lane.reduction.dense_sum.host() : lane.reduction.sum.values.host();
+    for (float value : values) sum += static_cast<double>(value) * value;
+  }
+  return std::sqrt(sum) / communicator_.size();
+}
+
+void GradientExchange::apply(optim::Optimizer& optimizer, float scale, StepTimers& timers) {
+  const ScopedTimer timer(timers, Verb::kOptimize);
+  const float mean_scale = scale / static_cast<float>(communicator_.size());
+  for (const Lane& lane : lanes_) {
+    if (lane.reduction.is_dense) {
+      optimizer.update(lane.slice, lane.reduction.dense_sum.view(), mean_scale);
+    } else {
+      optimizer.update(lane.slice, lane.reduction.sum, mean_scale);
+    }
+  }
+}
+
+double GradientExchange::residual_norm() const {
+  double sum = 0;
+  for (const Lane& lane : lanes_) {
+    const double norm = lane.memory->residual_norm();
+    sum += norm * norm;
+  }
+  return std::sqrt(sum);
+}
+
+void GradientExchange::save(Archive& archive) const {
+  for (std::size_t index = 0; index < lanes_.size(); ++index) {
+    const std::string prefix = lane_prefix(index);
+    archive.put(prefix + "offset", static_cast<std::uint64_t>(buckets_[index].offset));
+    archive.put(prefix + "size", static_cast<std::uint64_t>(buckets_[index].size));
+    lanes_[index].memory->save(archive, prefix + "memory/");
+    if (lanes_[index].sparsifier) lanes_[index].sparsifier->save(archive, prefix + "sparsifier/");
+    if (lanes_[index].collective) lanes_[index].collective->save(archive, prefix + "collective/");
+  }
+}
+
+void GradientExchange::load(const Archive& archive) {
+  for (std::size_t index = 0; index < lanes_.size(); ++index) {
+    const std::string prefix = lane_prefix(index);
+    if (archive.get<std::uint64_t>(prefix + "offset") != buckets_[index].offset ||
+        archive.get<std::uint64_t>(prefix + "size") != buckets_[index].size) {
+      throw DataError(fmt::format("the checkpoint's bucket {} is not {} of this run: compression.bucket differs", index,
+                                  buckets_[index].name));
+    }
+    lanes_[index].memory->load(archive, prefix + "memory/");
+    if (lanes_[index].sparsifier) lanes_[index].sparsifier->load(archive, prefix + "sparsifier/");
+    if (lanes_[index].collective) lanes_[index].collective->load(archive, prefix + "collective/");
+  }
+}
+
+}  // namespace dragonn::trainer

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+/// GradientExchange: compensate, select, exchange, settle. The one place where compress and comm meet.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/sparse/sparse_collective.h"
+#include "compress/memory.h"
+#include "compress/sparsifier.h"
+#include "core/timer.h"
+#include "optim/optimizer.h"
+#include "trainer/buckets.h"
+#include "trainer/component.h"
+
+namespace dragonn::trainer {
+
+/// How gradients travel. Names are resolved in the registries; the pair must fit (check_pair below).
+struct ExchangeRules {
+  BucketRules buckets;
+  Component sparsifier;  ///< unused without compression
+  Component collective;
+  Component memory;
+  Component dense;     ///< the collective of dense buckets and of dense phases
+  float momentum = 0;  ///< the optimizer's, for memories that own it
+  bool nesterov = false;
+  bool folded = false;             ///< lr-folded accumulator: acc = residual + learning_rate * gradient
+  bool bypass_density_one = true;  ///< exchange dense where k reaches n, instead of running the sparsifier
+  std::uint64_t seed = 1;
+};
+
+/// What the schedules say of one step.
+struct ExchangeStep {
+  std::uint64_t step = 0;
+  double density = 1.0;         ///< target, in (0, 1]
+  double learning_rate = 0.0;   ///< used by the folded accumulator
+  float gradient_scale = 1.0f;  ///< local clipping
+};
+
+/// Counts of one step over the sparsified buckets of this rank; the counts per rank are known on every rank.
+struct ExchangeCounts {
+  std::size_t numel = 0;                ///< elements of the sparsified buckets
+  std::vector<std::uint64_t> selected;  ///< by rank
+  std::uint64_t global = 0;             ///< entries of the exchanged sums
+  float threshold = 0;                  ///< mean over the buckets whose sparsifier has one, else NaN
+};
+
+/// Refuses a sparsifier, memory and collective that do not fit together. @throws ConfigError listing what fits.
+void check_rules(const ExchangeRules& rules);
+
+/// What an exchange will hold, at the target density: for the dry run and the preflight.
+struct ExchangePlan {
+  std::vector<Bucket> buckets;
+  std::vector<std::size_t> k;    ///< target entries by bucket; the bucket's size where it is dense
+  std::size_t state_bytes = 0;   ///< memories
+  std::size_t buffer_bytes = 0;  ///< selections and sums, at the target density
+};
+ExchangePlan plan_exchange(const ExchangeRules& rules, const ParameterArena& arena, double density, int world_size);
+
+/// Owns memory, sparsifier and collective of every bucket of one rank.
+class GradientExchange {
+ public:
+  /// The arena must outlive the exchange. @throws ConfigError (see check_rules).
+  GradientExchange(const ExchangeRules& rules, const ParameterArena& arena, comm::Communicator& communicator);
+
+  /// Collective. Sends this rank's gradient ([arena.size()]) through all buckets; afterwards the sums are held for
+  /// apply(). @throws Error on every rank when some rank's gradient was not finite, naming the step and the bucket.
+  void run(const ExchangeStep& step, View<const float> gradient, StepTimers& timers);
+
+  /// Euclidean norm of the mean gradient, over all buckets, in double: for clipping the aggregated gradient.
+  double mean_gradient_norm() const;
+  /// Feeds the sums to the optimizer, as means over the ranks times `scale`.
+  void apply(optim::Optimizer& optimizer, float scale, StepTimers& timers);
+
+  const ExchangeCounts& counts() const { return counts_; }
+  /// Of all residuals of this rank. O(n).
+  double residual_norm() const;
+  const std::vector<Bucket>& buckets() const { return buckets_; }
+  /// For tests: the residual of a bucket ([size], or empty) and its last exchanged sum.
+  const compress::Memory& memory(std::size_t bucket) const { return *lanes_[bucket].memory; }
+  const comm::SparseReduction& reduction(std::size_t bucket) const { return lanes_[bucket].reduction; }
+
+  void save(Archive& archive) const;
+  void load(const Archive& archive);
+
+ private:
+  /// What one bucket passes through.
+  struct Lane {
+    std::unique_ptr<compress::Memory> memory;
+    std::unique_ptr<compress::Sparsifier> sparsifier;    // null: dense
+    std::unique_ptr<comm::SparseCollective> collective;  // null: dense
+    std::unique_ptr<comm::SparseCollective> dense;
+    SparseVector selected;
+    comm::SparseReduction reduction;
+    optim::Slice slice;
+  };
+
+  void run_lane(std::size_t index, const ExchangeStep& step, View<const float> gradient, StepTimers& timers);
+  void exchange_dense(Lane& lane, const comm::ReduceContext& context, StepTimers& timers);
+  void count(const Lane& lane, const Bucket& bucket);
+
+  ExchangeRules rules_;
+  comm::Communicator& communicator_;
+  comm::SelectionTraits selection_;
+  std::vector<Bucket> buckets_;
+  std::vector<Lane> lanes_;
+  ExchangeCounts counts_;
+  std::size_t thresholds_seen_ = 0;
+};
+
+}  // namespace dragonn::trainer

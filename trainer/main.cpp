@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT
+/// dragonn-train: trains a network from a config file, on local workers or under mpirun and srun.
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <omp.h>
+
+#include "comm/local.h"
+#include "comm/mpi.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "core/version.h"
+#include "trainer/agreement.h"
+#include "trainer/assemble.h"
+#include "trainer/list.h"
+#include "trainer/plan.h"
+#include "trainer/run.h"
+#include "trainer/signals.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using dragonn::ConfigError;
+using dragonn::trainer::AgreedError;
+using dragonn::trainer::Config;
+using dragonn::trainer::Job;
+
+struct Options {
+  std::string config;
+  std::vector<std::string> overrides;
+  int workers = 0;
+  std::string output;
+  std::string resume;
+  std::string evaluate;
+  bool print_config = false;
+  bool dry_run = false;
+  bool list = false;
+};
+
+void declare(CLI::App& app, Options& options) {
+  app.add_option("CONFIG", options.config, "TOML file that describes the run");
+  app.add_option("--set", options.overrides, "Override a key: a.b=value, a TOML value or else a string (repeatable)")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  app.add_option("--workers", options.workers,
+                 "Local workers, instead of comm.workers (under mpirun or srun every process is a worker)")
+      ->type_name("P")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--output", options.output,
+                 "Run folder (default: runs/CONFIG-METHOD); an earlier run there is moved aside")
+      ->type_name("DIR");
+  app.add_option(
+         "--resume", options.resume,
+         "Go on from the newest checkpoint in --output if there is one (auto), or from a checkpoint or run folder")
+      ->type_name("auto|DIR");
+  app.add_option("--evaluate", options.evaluate,
+                 "Evaluate a checkpoint or run folder on the test split, print JSON, exit")
+      ->type_name("CHECKPOINT");
+  app.add_flag("--print-config", options.print_config, "Print the resolved config with every key explained, and exit");
+  app.add_flag("--dry-run", options.dry_run, "Print layers, memory, buckets and bytes per step, and exit");
+  app.add_flag("--list", options.list, "Print every model, dataset, optimizer, method and their parts, and exit");
+  app.set_version_flag("--version", std::string(dragonn::version()));
+  app.footer(
+      "Exit codes: 0 done, 1 the run failed, 2 bad usage or config, 75 stopped by SIGTERM, SIGINT or SIGUSR1 with a "
+      "checkpoint.");
+}
+
+Config load(const Options& options) {
+  if (options.config.empty()) throw ConfigError("no config file given; usage: dragonn-train CONFIG.toml (see --help)");
+  Config config = dragonn::trainer::load_config(options.config, options.overrides);
+  if (options.workers > 0) config.comm.workers = options.workers;
+  if (config.device == "cuda")
+    throw ConfigError("device = \"cuda\": this build has no CUDA support; set device = \"cpu\"");
+  return config;
+}
+
+dragonn::log::Level log_level(const std::string& name) {
+  using dragonn::log::Level;
+  if (name == "debug") return Level::kDebug;
+  if (name == "warning") return Level::kWarning;
+  return name == "error" ? Level::kError : Level::kInfo;
+}
+
+fs::path output_folder(const Options& options, const Config& config) {
+  if (!options.output.empty()) return options.output;
+  // A run that is resumed by its folder, or by a checkpoint in it, goes on there.
+  if (!options.resume.empty() && options.resume != "auto") {
+    const fs::path given = fs::path(options.resume).lexically_normal();
+    return fs::is_directory(given / "checkpoints") ? given : given.parent_path().parent_path();
+  }
+  return fs::path("runs") / fmt::format("{}-{}", fs::path(options.config).stem().string(), config.compression.method);
+}
+
+Job make_job(const Options& options, Config config) {
+  Job job;
+  job.folder = {output_folder(options, config)};
+  job.resume = options.resume;
+  job.data = dragonn::trainer::load_data(config);
+  job.config = std::move(config);
+  return job;
+}
+
+void print_plan(const Config& config, int world_size) {
+  const auto& entry = dragonn::Registry<dragonn::data::DatasetEntry>::instance().at(config.data.name);
+  dragonn::Shape sample_shape = entry.sample_shape;
+  int classes = entry.classes;
+  if (sample_shape.rank() == 0 || classes == 0) {
+    const dragonn::data::DatasetSplits data = dragonn::trainer::load_data(config);
+    sample_shape = data.train->sample_shape();
+    classes = data.train->classes();
+  }
+  const auto plan = dragonn::trainer::plan_run(config, sample_shape, classes, world_size);
+  fmt::print("{}", dragonn::trainer::describe(plan, config, world_size));
+}
+
+/// The part of one rank, on any backend.
+int run_rank(const Options& options, const Job& job, dragonn::comm::Communicator& communicator) {
+  omp_set_num_threads(static_cast<int>(job.config.comm.threads_per_worker));
+  if (options.evaluate.empty()) return dragonn::trainer::run_training(job, communicator);
+  dragonn::trainer::run_evaluation(job, options.evaluate, communicator);
+  return 0;
+}
+
+/// Options that only print; true if there was one.
+bool print_only(const Options& options, const Config& config, int world_size) {
+  if (options.print_config) fmt::print("{}", dragonn::trainer::to_toml(config));
+  if (options.dry_run) print_plan(config, world_size);
+  return options.print_config || options.dry_run;
+}
+
+int run_locally(const Options& options) {
+  Config config = load(options);
+  dragonn::log::set_level(log_level(config.logging.level));
+  const int workers = static_cast<int>(config.comm.workers);
+  if (print_only(options, config, workers)) return 0;
+  if (config.comm.backend == "mpi") {
+    throw ConfigError("comm.backend = \"mpi\" needs a launcher: mpirun -np P dragonn-train ..., or srun");
+  }
+  const Job job = make_job(options, std::move(config));
+  int exit_code = 0;
+  dragonn::comm::run_local(workers, {.timeout_s = job.config.comm.timeout_s},
+                           [&](dragonn::comm::Communicator& communicator) {
+                             const int code = run_rank(options, job, communicator);
+                             if (communicator.rank() == 0) exit_code = code;
+                           });
+  return exit_code;
+}
+
+int run_under_launcher(const Options& options) {
+  dragonn::comm::MpiSession session;
+  dragonn::comm::Communicator& communicator = session.world();
+  try {
+    Config config;
+    Job job;
+    dragonn::trainer::all_ranks_or_none(communicator, [&] {
+      config = load(options);
+      if (config.comm.backend == "local") {
+        throw ConfigError("comm.backend = \"local\" under a launcher: start dragonn-train without it, or set \"mpi\"");
+      }
+    });
+    session.set_timeout(config.comm.timeout_s);
+    dragonn::log::set_level(log_level(config.logging.level));
+    if (options.print_config || options.dry_run) {
+      if (communicator.rank() == 0) print_only(options, config, communicator.size());
+      return 0;
+    }
+    dragonn::trainer::all_ranks_or_none(communicator, [&] { job = make_job(options, std::move(config)); });
+    return run_rank(options, job, communicator);
+  } catch (const AgreedError& error) {
+    // Every rank is here: one speaks, and all leave in order.
+    if (communicator.rank() == 0) dragonn::log::error(0, "{}", error.what());
+    return error.exit_code();
+  } catch (const std::exception& error) {
+    dragonn::log::error(communicator.rank(), "{}", error.what());
+    communicator.abort(error.what());
+    return dragonn::exit_code(error);
+  }
+}
+
+int run(const Options& options) {
+  if (options.list) {
+    fmt::print("{}", dragonn::trainer::list_components());
+    return 0;
+  }
+  const dragonn::trainer::StopSignals signals;
+  return dragonn::comm::launched_by_mpi() ? run_under_launcher(options) : run_locally(options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Trains a network data-parallel with dense or sparsified gradient exchange.", "dragonn-train");
+  Options options;
+  declare(app, options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  try {
+    return run(options);
+  } catch (const AgreedError& error) {
+    dragonn::log::error(0, "{}", error.what());
+    return error.exit_code();
+  } catch (const std::exception& error) {
+    dragonn::log::error(0, "{}", error.what());
+    return dragonn::exit_code(error);
+  }
+}

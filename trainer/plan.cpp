@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/plan.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <numeric>
+#include <optional>
+#include <sstream>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "compress/memory.h"
+#include "optim/optimizer.h"
+#include "trainer/agreement.h"
+#include "trainer/assemble.h"
+
+namespace dragonn::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string size_text(double bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  int unit = 0;
+  for (; bytes >= 1024 && unit < 4; ++unit) bytes /= 1024;
+  return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 1, kUnits[unit]);
+}
+
+double bytes_sent(const Component& collective, std::size_t numel, std::size_t k, int world_size) {
+  return Registry<comm::SparseCollectiveEntry>::instance().at(collective.name).bytes_sent(numel, k, world_size);
+}
+
+/// The first number behind `key` in a file of "key: number unit" lines, in bytes if the unit is kB.
+std::optional<std::size_t> read_kib(const char* path, const std::string& key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(key)) continue;
+    std::istringstream words(line.substr(key.size()));
+    std::size_t number = 0;
+    if (words >> number) return number * 1024;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::size_t> read_number(const char* path) {
+  std::ifstream file(path);
+  std::size_t number = 0;
+  if (file >> number) return number;
+  return std::nullopt;  // no such file, or "max"
+}
+
+/// Memory that this process may still take: the machine's, or what its control group leaves.
+std::size_t available_memory() {
+  std::size_t available = read_kib("/proc/meminfo", "MemAvailable:").value_or(static_cast<std::size_t>(-1));
+  const auto limit = read_number("/sys/fs/cgroup/memory.max");
+  const auto used = read_number("/sys/fs/cgroup/memory.current");
+  if (limit && used) available = std::min(available, *limit > *used ? *limit - *used : 0);
+  return available;
+}
+
+/// Ranks that share this rank's machine, itself included.
+int ranks_on_this_machine(comm::Communicator& communicator) {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  std::vector<char> names(name.size() * static_cast<std::size_t>(communicator.size()));
+  communicator.allgather_values(std::span<const char>(name), std::span<char>(names));
+  int count = 0;
+  for (auto other = names.begin(); other != names.end(); other += name.size()) {
+    count += std::equal(name.begin(), name.end(), other) ? 1 : 0;
+  }
+  return count;
+}
+
+fs::path existing_parent(fs::path path) {
+  path = fs::absolute(path);
+  while (!fs::exists(path) && path.has_parent_path() && path != path.parent_path()) path = path.parent_path();
+  return path;
+}
+
+}  // namespace
+
+std::size_t RunPlan::memory_total() const {
+  return std::accumulate(memory.begin(), memory.end(), std::size_t{0},
+                         [](std::size_t sum, const auto& kind) { return sum + kind.second; });
+}
+
+RunPlan plan_run(const Config& config, const Shape& sample_shape, int classes, int world_size) {
+  const ExchangeRules rules = exchange_rules(config);
+  check_rules(rules);
+  layers::Network network = make_network(config, sample_shape, classes);
+  RunPlan plan;
+  plan.layers = network.summary();
+  plan.parameters = network.arena().size();
+  plan.exchange = plan_exchange(rules, network.arena(), config.compression.density, world_size);
+  for (std::size_t i = 0; i < plan.exchange.buckets.size(); ++i) {
+    const Bucket& bucket = plan.exchange.buckets[i];
+    const bool dense = plan.exchange.k[i] >= bucket.size;
+    plan.bytes_per_step +=
+        bytes_sent(dense ? rules.dense : rules.collective, bucket.size, plan.exchange.k[i], world_size);
+  }
+  plan.dense_bytes_per_step = bytes_sent(rules.dense, plan.parameters, plan.parameters, world_size);
+
+  const layers::MemoryEstimate training = network.memory(static_cast<std::size_t>(config.train.batch_size));
+  const layers::MemoryEstimate evaluation = network.memory(static_cast<std::size_t>(config.train.eval_batch_size));
+  const std::size_t model_bytes = plan.parameters * sizeof(float);
+  const std::size_t optimizer_bytes =
+      Registry<optim::OptimizerEntry>::instance().at(config.optimizer.name).floats_per_parameter * model_bytes;
+  const std::size_t batch_bytes =
+      sample_shape.size() * sizeof(float) *
+      static_cast<std::size_t>(config.train.batch_size * config.train.gradient_accumulation * 3);
+  plan.memory = {{"parameters", training.parameters},
+                 {"gradients", training.gradients * (config.train.gradient_accumulation > 1 ? 2 : 1)},
+                 {"activations", training.activations},
+                 {"workspace", training.workspace},
+                 {"evaluation", evaluation.activations + evaluation.workspace},
+                 {"error feedback", plan.exchange.state_bytes},
+                 {"exchange buffers", plan.exchange.buffer_bytes},
+                 {"optimizer", optimizer_bytes},
+                 {"batches", batch_bytes}};
+  plan.checkpoint_bytes =
+      model_bytes + optimizer_bytes + plan.exchange.state_bytes * static_cast<std::size_t>(world_size);
+  return plan;
+}
+
+std::string describe(const RunPlan& plan, const Config& config, int world_size) {
+  std::string text = fmt::format("model {}\n  {:<36} {:<26} {:>20} {:>12} {:>14}\n", config.model.name, "layer", "kind",
+                                 "output", "parameters", "MFLOP forward");
+  for (const layers::LayerSummary& layer : plan.layers) {
+    text += fmt::format("  {:<36} {:<26} {:>20} {:>12} {:>14.3f}\n", layer.name, layer.kind, layer.output.to_string(),
+                        layer.parameters, layer.forward_flops / 1e6);
+  }
+  text += fmt::format("  {} parameters\n\nmemory per worker\n", plan.parameters);
+  for (const auto& [kind, bytes] : plan.memory) {
+    text += fmt::format("  {:<20} {:>12}\n", kind, size_text(static_cast<double>(bytes)));
+  }
+  text += fmt::format("  {:<20} {:>12}   ({} workers: {})\n\n", "total",
+                      size_text(static_cast<double>(plan.memory_total())), world_size,
+                      size_text(static_cast<double>(plan.memory_total()) * world_size));
+  const CompressionConfig& compression = config.compression;
+  if (compression.is_dense()) {
+    text += "exchange: dense\n";
+  } else {
+    text += fmt::format("exchange: {} (sparsifier {}, collective {}, memory {}), density {}\n", compression.method,
+                        compression.sparsifier.name, compression.collective.name, compression.memory.name,
+                        compression.density);
+  }
+  text += fmt::format("  {:<48} {:>12} {:>12} {:>8}\n", "bucket", "elements", "k", "");
+  for (std::size_t i = 0; i < plan.exchange.buckets.size(); ++i) {
+    const Bucket& bucket = plan.exchange.buckets[i];
+    const bool dense = plan.exchange.k[i] >= bucket.size;
+    text += fmt::format("  {:<48} {:>12} {:>12} {:>8}\n", bucket.name, bucket.size, plan.exchange.k[i],
+                        dense ? "dense" : "sparse");
+  }
+  text += fmt::format("  {} sent per worker and step ({:.0f} bytes; dense ring allreduce: {})\n",
+                      size_text(plan.bytes_per_step), plan.bytes_per_step, size_text(plan.dense_bytes_per_step));
+  text += fmt::format("\ncheckpoint: {} on disk\n", size_text(static_cast<double>(plan.checkpoint_bytes)));
+  return text;
+}
+
+void check_resources(comm::Communicator& communicator, const RunPlan& plan, const Config& config,
+                     const fs::path& folder) {
+  const int neighbours = ranks_on_this_machine(communicator);
+  all_ranks_or_none(communicator, [&] {
+    const double needed = static_cast<double>(plan.memory_total()) * neighbours;
+    const double available = static_cast<double>(available_memory());
+    if (needed > available) {
+      throw SystemError(
+          fmt::format("not enough memory: {} workers on this machine need {}, {} are available; lower "
+                      "train.batch_size, train.eval_batch_size or the number of workers (--dry-run shows more)",
+                      neighbours, size_text(needed), size_text(available)));
+    }
+    if (communicator.rank() != 0) return;
+    // The last ones, the best, and the one being written.
+    const std::int64_t kept =
+        std::max<std::int64_t>(config.checkpoint.keep, 1) + (config.checkpoint.keep_best ? 1 : 0) + 1;
+    const double disk = static_cast<double>(plan.checkpoint_bytes) * static_cast<double>(kept);
+    const double free = static_cast<double>(fs::space(existing_parent(folder)).available);
+    if (disk > free) {
+      throw SystemError(
+          fmt::format("not enough disk: {} checkpoints need {}, {} are free at {}; lower checkpoint.keep or "
+                      "choose another --output",
+                      kept, size_text(disk), size_text(free), existing_parent(folder).string()));
+    }
+  });
+}
+
+}  // namespace dragonn::trainer

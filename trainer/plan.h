@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+/// RunPlan: what a run will need and send, computed before it starts.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "layers/network.h"
+#include "trainer/config.h"
+#include "trainer/gradient_exchange.h"
+
+namespace dragonn::trainer {
+
+struct RunPlan {
+  std::vector<layers::LayerSummary> layers;
+  std::size_t parameters = 0;
+  ExchangePlan exchange;
+  double bytes_per_step = 0;        ///< sent by a rank at the target density, payload; mean over ranks
+  double dense_bytes_per_step = 0;  ///< of a dense ring allreduce
+  /// Bytes per worker by kind, in the order in which they are shown.
+  std::vector<std::pair<std::string, std::size_t>> memory;
+  std::size_t checkpoint_bytes = 0;  ///< one checkpoint, all ranks
+
+  std::size_t memory_total() const;
+};
+
+/// Local. @throws ConfigError if the model does not fit the data or the exchange's parts do not fit together.
+RunPlan plan_run(const Config& config, const Shape& sample_shape, int classes, int world_size);
+
+/// The plan as text, for --dry-run.
+std::string describe(const RunPlan& plan, const Config& config, int world_size);
+
+/// Collective. @throws AgreedError if the workers of a machine need more memory than it has left, or the checkpoints
+/// more disk than `folder`'s file system has; says how much is needed, how much is there and what to change.
+void check_resources(comm::Communicator& communicator, const RunPlan& plan, const Config& config,
+                     const std::filesystem::path& folder);
+
+}  // namespace dragonn::trainer

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+/// Run: from a request on the command line to a finished run folder.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "comm/communicator.h"
+#include "data/dataset.h"
+#include "trainer/config.h"
+#include "trainer/worker.h"
+
+namespace dragonn::trainer {
+
+/// What all ranks of a run know before they meet.
+struct Job {
+  Config config;
+  data::DatasetSplits data;
+  RunFolder folder;
+  std::string resume;  ///< "", "auto", a checkpoint folder or a run folder
+};
+
+/// Collective. Trains; returns the exit code (Worker::train).
+/// Rank 0 prepares the run folder: a finished or broken run that lies there and is not resumed is moved aside, never
+/// overwritten. @throws AgreedError, CommError.
+int run_training(const Job& job, comm::Communicator& communicator);
+
+/// Collective. Evaluates a checkpoint on the test split; rank 0 prints one JSON object.
+void run_evaluation(const Job& job, const std::filesystem::path& checkpoint, comm::Communicator& communicator);
+
+}  // namespace dragonn::trainer

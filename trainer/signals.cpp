@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/signals.h"
+
+#include <array>
+#include <atomic>
+#include <csignal>
+
+namespace dragonn::trainer {
+namespace {
+
+constexpr std::array kSignals{SIGTERM, SIGINT, SIGUSR1};
+
+// A signal handler can reach nothing but globals.
+std::atomic<int> received_signal{0};
+static_assert(std::atomic<int>::is_always_lock_free);
+
+void on_signal(int signal) {
+  received_signal.store(signal, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+StopSignals::StopSignals() {
+  received_signal.store(0);
+  for (int signal : kSignals) {
+    struct sigaction action {};
+    action.sa_handler = on_signal;
+    // SIGUSR1 may come more than once (a launcher's warning); a second SIGINT or SIGTERM means now.
+    action.sa_flags = SA_RESTART | (signal == SIGUSR1 ? 0 : static_cast<int>(SA_RESETHAND));
+    sigaction(signal, &action, nullptr);
+  }
+}
+
+StopSignals::~StopSignals() {
+  for (int signal : kSignals) std::signal(signal, SIG_DFL);
+}
+
+int StopSignals::received() {
+  return received_signal.load(std::memory_order_relaxed);
+}
+
+}  // namespace dragonn::trainer

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+/// Stop requests: SIGTERM, SIGINT and SIGUSR1 ask a run to finish its step, write a checkpoint and end with exit
+/// code 75.
+#pragma once
+
+namespace dragonn::trainer {
+
+/// Exit code of a run that stopped on a signal with a checkpoint: put it back into the queue.
+inline constexpr int kExitRequeue = 75;
+
+/// Installs the handlers while it lives. A second SIGINT or SIGTERM kills the process at once.
+class StopSignals {
+ public:
+  StopSignals();
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  /// The signal that arrived, or 0. Any thread may ask.
+  static int received();
+};
+
+}  // namespace dragonn::trainer

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/summary.h"
+
+#include <nlohmann/json.hpp>
+
+#include "core/file.h"
+#include "core/version.h"
+
+namespace dragonn::trainer {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json by_split(const std::optional<EvalRecord>& eval) {
+  if (!eval) return Json::object();
+  return {{eval->split,
+           {{"step", eval->step}, {"epoch", eval->epoch}, {"loss", eval->loss}, {"accuracy", eval->accuracy}}}};
+}
+
+}  // namespace
+
+void write_summary(const std::filesystem::path& path, const Summary& summary) {
+  const Json json{{"final", by_split(summary.final_eval)},
+                  {"best", by_split(summary.best_eval)},
+                  {"steps", summary.steps},
+                  {"seconds_total", summary.seconds_total},
+                  {"throughput_samples_per_second", summary.throughput},
+                  {"bytes_sent_total", summary.bytes_sent_total},
+                  {"density_mean", summary.density_mean},
+                  {"world_size", summary.world_size},
+                  {"backend", summary.backend},
+                  {"parameters_hash", summary.parameters_hash},
+                  {"config_hash", summary.config_hash},
+                  {"version", version()},
+                  {"warnings", summary.warnings}};
+  write_file_atomically(path, json.dump(2) + "\n");
+}
+
+}  // namespace dragonn::trainer

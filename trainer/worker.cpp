@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/worker.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "core/hash.h"
+#include "core/log.h"
+#include "optim/clip.h"
+#include "trainer/agreement.h"
+#include "trainer/assemble.h"
+#include "trainer/progress_line.h"
+#include "trainer/replica_check.h"
+#include "trainer/signals.h"
+
+namespace dragonn::trainer {
+namespace {
+
+/// Traffic of the gradient exchange, its headers included, since the group was formed.
+comm::Traffic exchange_traffic(const comm::Communicator& communicator) {
+  comm::Traffic total = communicator.traffic()[comm::Phase::kExchange];
+  total += communicator.traffic()[comm::Phase::kHeader];
+  return total;
+}
+
+data::LoaderOptions loader_options(const Config& config, const comm::Communicator& communicator) {
+  return {.batch = static_cast<std::size_t>(config.train.batch_size * config.train.gradient_accumulation),
+          .seed = static_cast<std::uint64_t>(config.seed),
+          .rank = communicator.rank(),
+          .world = communicator.size(),
+          .remainder = data::remainder_policy(config.train.remainder)};
+}
+
+double mean_density(const ExchangeCounts& counts) {
+  if (counts.numel == 0) return 1.0;
+  const double selected = std::accumulate(counts.selected.begin(), counts.selected.end(), 0.0);
+  return selected / static_cast<double>(counts.selected.size()) / static_cast<double>(counts.numel);
+}
+
+}  // namespace
+
+Worker::Worker(const Config& config, comm::Communicator& communicator, const data::DatasetSplits& data,
+               RunFolder folder)
+    : config_(config),
+      communicator_(communicator),
+      folder_(std::move(folder)),
+      network_(make_network(config, *data.train)),
+      loader_(data.train, loader_options(config, communicator)),
+      test_(data.test, static_cast<std::size_t>(config.train.eval_batch_size), communicator.rank(),
+            communicator.size()),
+      checkpoints_(folder_.checkpoints()),
+      steps_per_epoch_(loader_.steps_per_epoch()) {
+  network_.initialize(static_cast<std::uint64_t>(config.seed));
+  const std::uint64_t scheduled = static_cast<std::uint64_t>(config.train.epochs) * steps_per_epoch_;
+  const std::uint64_t limit = static_cast<std::uint64_t>(config.train.max_steps);
+  total_steps_ = limit > 0 ? std::min(scheduled, limit) : scheduled;
+  optimizer_ = make_optimizer(config, network_.arena());
+  schedule_ = make_schedule(config, {config.optimizer.learning_rate, steps_per_epoch_, scheduled});
+  exchange_ = std::make_unique<GradientExchange>(exchange_rules(config), network_.arena(), communicator_);
+  if (config.train.gradient_accumulation > 1) accumulated_ = Buffer<float>(network_.arena().size());
+  clock_offset_ = -communicator_.now();
+}
+
+int Worker::train() {
+  if (communicator_.rank() == 0) metrics_ = std::make_unique<MetricsWriter>(folder_.metrics(), progress_.step);
+  loader_.seek(progress_.step / steps_per_epoch_, progress_.step % steps_per_epoch_);
+  while (progress_.step < total_steps_) {
+    run_step();
+    const bool last = progress_.step == total_steps_;
+    if (last || epoch_is_due(config_.train.eval_every_epochs)) evaluate_now();
+    const bool stop = !last && stop_requested();
+    if (stop || last || is_due(config_.checkpoint.every_steps) || epoch_is_due(config_.checkpoint.every_epochs)) {
+      save_checkpoint();
+    }
+    if (stop) {
+      log::info(communicator_.rank(), "stopped by a signal after step {}, with a checkpoint; --resume auto goes on",
+                progress_.step);
+      return kExitRequeue;
+    }
+  }
+  finish();
+  return 0;
+}
+
+bool Worker::epoch_is_due(std::int64_t every) const {
+  return every > 0 && progress_.step % (static_cast<std::uint64_t>(every) * steps_per_epoch_) == 0;
+}
+
+void Worker::run_step() {
+  const double begin = communicator_.now();
+  communicator_.set_label(fmt::format("step {}", progress_.step + 1));
+  const comm::Traffic before = exchange_traffic(communicator_);
+  sample_.timers.reset();
+  const double learning_rate = schedule_->learning_rate(progress_.step);
+
+  const data::Batch* batch = nullptr;
+  {
+    const ScopedTimer timer(sample_.timers, Verb::kLoad);
+    batch = &loader_.next();
+  }
+  sample_.loss_sum = forward_backward(*batch);
+  sample_.count = batch->count;
+
+  const CompressionConfig& compression = config_.compression;
+  const double density =
+      compression.is_dense()
+          ? 1.0
+          : compress::density_at(compression.density_schedule.name, compression.density_schedule.settings,
+                                 {.density = compression.density,
+                                  .epoch = static_cast<std::size_t>(progress_.step / steps_per_epoch_),
+                                  .step = progress_.step});
+  const float micro_batches = static_cast<float>(config_.train.gradient_accumulation);
+  if (config_.train.non_finite == "skip" && !gradient_is_finite_everywhere()) {
+    log::warning(communicator_.rank(), "step {}: a gradient is not finite: the step is skipped", progress_.step + 1);
+  } else {
+    exchange_->run({.step = progress_.step,
+                    .density = density,
+                    .learning_rate = learning_rate,
+                    .gradient_scale = local_clip() / micro_batches},
+                   gradient(), sample_.timers);
+    apply_update(learning_rate);
+  }
+
+  ++progress_.step;
+  sample_.traffic = exchange_traffic(communicator_) - before;
+  progress_.density_sum += mean_density(exchange_->counts());
+  progress_.bytes_sent += static_cast<double>(sample_.traffic.bytes_sent);
+  if (is_due(config_.train.replica_check_every)) {
+    check_replicas(communicator_, network_.arena().values(), progress_.step);
+  }
+  progress_.step_seconds += communicator_.now() - begin;
+  if (is_due(config_.logging.every_steps) || progress_.step == total_steps_) {
+    record_step(
+        {.step = progress_.step, .epoch = epochs_done(), .learning_rate = learning_rate, .density_target = density});
+  }
+}
+
+double Worker::forward_backward(const data::Batch& batch) {
+  const std::size_t micro_batches = static_cast<std::size_t>(config_.train.gradient_accumulation);
+  const std::size_t micro_size = batch.count / micro_batches;
+  const std::size_t sample_size = network_.sample_shape().size();
+  if (micro_batches > 1) std::ranges::fill(accumulated_.host(), 0.0f);
+  double loss_sum = 0;
+  for (std::size_t micro = 0; micro < micro_batches; ++micro) {
+    {
+      const ScopedTimer timer(sample_.timers, Verb::kForward);
+      loss_sum += network_
+                      .forward(batch.input_view().subview(micro * micro_size * sample_size, micro_size * sample_size),
+                               batch.label_view().subview(micro * micro_size, micro_size), micro_size,
+                               layers::Mode::kTrain, progress_.step * micro_batches + micro, communicator_.rank())
+                      .loss_sum;
+    }
+    const ScopedTimer timer(sample_.timers, Verb::kBackward);
+    network_.backward();
+    if (micro_batches == 1) continue;
+    const std::span<const float> source = network_.arena().gradients().host();
+    const std::span<float> target = accumulated_.host();
+    for (std::size_t i = 0; i < target.size(); ++i) target[i] += source[i];
+  }
+  return loss_sum;
+}
+
+View<const float> Worker::gradient() const {
+  return config_.train.gradient_accumulation > 1 ? accumulated_.view() : network_.arena().gradients();
+}
+
+bool Worker::gradient_is_finite_everywhere() {
+  std::uint64_t not_finite = std::isfinite(optim::squared_norm(gradient())) ? 0 : 1;
+  const comm::ScopedPhase phase(communicator_.traffic(), comm::Phase::kHeader);
+  communicator_.allreduce_max(std::span<std::uint64_t>(&not_finite, 1));
+  return not_finite == 0;
+}
+
+float Worker::local_clip() {
+  const std::string& clip = config_.train.clip;
+  if (clip != "local" && clip != "local_sqrt_workers") return 1.0f;
+  // The accumulated gradient is a sum over micro-batches; what is clipped is their mean.
+  const double norm =
+      std::sqrt(optim::squared_norm(gradient())) / static_cast<double>(config_.train.gradient_accumulation);
+  const int world_size = clip == "local" ? 1 : communicator_.size();
+  return optim::local_clip_scale(norm, config_.train.clip_norm, world_size);
+}
+
+void Worker::apply_update(double learning_rate) {
+  float scale = 1.0f;
+  if (config_.train.clip == "global")
+    scale = optim::clip_scale(exchange_->mean_gradient_norm(), config_.train.clip_norm);
+  optimizer_->begin_step(learning_rate, progress_.step);
+  exchange_->apply(*optimizer_, scale, sample_.timers);
+}
+
+bool Worker::stop_requested() {
+  std::uint64_t stop = StopSignals::received() != 0 ? 1 : 0;
+  communicator_.allreduce_max(std::span<std::uint64_t>(&stop, 1));
+  return stop != 0;
+}
+
+void Worker::record_step(StepRecord record) {
+  const comm::ScopedPhase phase(communicator_.traffic(), comm::Phase::kMetrics);
+  sample_.residual_norm = config_.compression.is_dense() ? 0.0 : exchange_->residual_norm();
+  reduce_step(communicator_, sample_, record);
+  std::array<double, 1> bytes{progress_.bytes_sent};
+  communicator_.allreduce_sum(std::span<double>(bytes));
+  record.counts = exchange_->counts();
+  record.bytes_sent_total = bytes[0] / communicator_.size();
+  record.time = elapsed();
+  warn_if_traffic_exceeds_dense(record);
+  if (communicator_.rank() != 0) return;
+  metrics_->write(record);
+  ProgressLine{total_steps_, config_.train.epochs, samples_per_second()}.show(record);
+}
+
+void Worker::warn_if_traffic_exceeds_dense(const StepRecord& record) {
+  if (config_.compression.is_dense() || !progress_.warnings.empty() || communicator_.size() == 1) return;
+  const double ranks = communicator_.size();
+  const double dense = 2.0 * static_cast<double>(network_.arena().size()) * sizeof(float) * (ranks - 1) / ranks;
+  if (record.density_target >= 1 || record.bytes_sent.mean <= dense) return;
+  progress_.warnings.push_back(fmt::format(
+      "step {}: '{}' at density {} sends {:.0f} bytes per rank and step over {} ranks; a dense ring allreduce "
+      "sends {:.0f}: dense is faster on any network",
+      record.step, config_.compression.method, record.density_target, record.bytes_sent.mean, communicator_.size(),
+      dense));
+  if (communicator_.rank() == 0) log::warning(0, "{}", progress_.warnings.back());
+}
+
+double Worker::samples_per_second() const {
+  const double samples = static_cast<double>(progress_.step) *
+                         static_cast<double>(config_.train.batch_size * config_.train.gradient_accumulation) *
+                         communicator_.size();
+  return progress_.step_seconds > 0 ? samples / progress_.step_seconds : 0.0;
+}
+
+void Worker::evaluate_now() {
+  const AveragedStatistics averaged(communicator_, network_);
+  const EvaluationResult result = evaluate(communicator_, network_, test_);
+  const EvalRecord record{.step = progress_.step,
+                          .epoch = epochs_done(),
+                          .loss = result.loss,
+                          .accuracy = result.accuracy,
+                          .time = elapsed()};
+  progress_.last = record;
+  if (!progress_.best || record.accuracy > progress_.best->accuracy) progress_.best = record;
+  if (communicator_.rank() != 0) return;
+  metrics_->write(record);
+  log::info(0, "epoch {:.4g}/{}  step {}/{}  test loss {:.4f}  accuracy {:.2f} %  (best {:.2f} %)  {:.0f} samples/s",
+            record.epoch, config_.train.epochs, record.step, total_steps_, record.loss, 100 * record.accuracy,
+            100 * progress_.best->accuracy, samples_per_second());
+}
+
+void Worker::finish() {
+  const std::uint64_t hash = check_replicas(communicator_, network_.arena().values(), progress_.step);
+  std::array<double, 1> bytes{progress_.bytes_sent};
+  communicator_.allreduce_sum(std::span<double>(bytes));
+  all_ranks_or_none(communicator_, [&] {
+    if (communicator_.rank() != 0) return;
+    const double steps = static_cast<double>(std::max<std::uint64_t>(progress_.step, 1));
+    write_summary(folder_.summary(), {.final_eval = progress_.last,
+                                      .best_eval = progress_.best,
+                                      .steps = progress_.step,
+                                      .seconds_total = elapsed(),
+                                      .throughput = samples_per_second(),
+                                      .bytes_sent_total = bytes[0],
+                                      .density_mean = progress_.density_sum / steps,
+                                      .world_size = communicator_.size(),
+                                      .backend = communicator_.backend(),
+                                      .parameters_hash = hash_text(hash),
+                                      .config_hash = config_hash(config_),
+                                      .warnings = progress_.warnings});
+    log::info(0, "done: {} steps, parameters {}, {}", progress_.step, hash_text(hash), folder_.summary().string());
+  });
+}
+
+}  // namespace dragonn::trainer

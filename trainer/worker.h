@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+/// Worker: one rank's training, from the first step to the last.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "compress/density_schedule.h"
+#include "data/loader.h"
+#include "layers/network.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+#include "trainer/checkpoint.h"
+#include "trainer/config.h"
+#include "trainer/evaluation.h"
+#include "trainer/gradient_exchange.h"
+#include "trainer/metrics.h"
+#include "trainer/summary.h"
+
+namespace dragonn::trainer {
+
+/// Where a run writes.
+struct RunFolder {
+  std::filesystem::path path;
+  std::filesystem::path config() const { return path / "config.toml"; }
+  std::filesystem::path metrics() const { return path / "metrics.jsonl"; }
+  std::filesystem::path summary() const { return path / "summary.json"; }
+  std::filesystem::path log() const { return path / "log.txt"; }
+  std::filesystem::path checkpoints() const { return path / "checkpoints"; }
+};
+
+/// What a run knows of itself beside its parameters; saved in checkpoints.
+struct Progress {
+  std::uint64_t step = 0;   ///< optimizer steps done
+  double seconds = 0;       ///< since the run began
+  double step_seconds = 0;  ///< of those, in training steps
+  double density_sum = 0;   ///< of the steps' local densities
+  double bytes_sent = 0;    ///< sum over ranks, of the exchange and its headers
+  std::optional<EvalRecord> last;
+  std::optional<EvalRecord> best;  ///< highest accuracy, the earliest of equals
+  std::vector<std::string> warnings;
+};
+
+/// Everything that one rank holds. Built on every rank alike; all methods are collective.
+class Worker {
+ public:
+  /// @throws ConfigError, on every rank that can see the reason.
+  Worker(const Config& config, comm::Communicator& communicator, const data::DatasetSplits& data, RunFolder folder);
+
+  /// Restores a checkpoint folder.
+  void resume(const std::filesystem::path& checkpoint);
+  /// Trains to the end, or until a stop signal reaches some rank. Returns the program's exit code: 0, or kExitRequeue
+  /// when it stopped early with a checkpoint.
+  int train();
+
+  std::uint64_t total_steps() const { return total_steps_; }
+  layers::Network& network() { return network_; }
+  const Progress& progress() const { return progress_; }
+
+ private:
+  void run_step();
+  double forward_backward(const data::Batch& batch);
+  bool gradient_is_finite_everywhere();
+  float local_clip();
+  void apply_update(double learning_rate);
+  bool stop_requested();
+  void record_step(StepRecord record);
+  void warn_if_traffic_exceeds_dense(const StepRecord& record);
+  void evaluate_now();
+  void save_checkpoint();
+  void finish();
+
+  bool is_due(std::int64_t every) const { return every > 0 && progress_.step % static_cast<std::uint64_t>(every) == 0; }
+  bool epoch_is_due(std::int64_t every) const;
+  double samples_per_second() const;
+  double epochs_done() const { return static_cast<double>(progress_.step) / static_cast<double>(steps_per_epoch_); }
+  double elapsed() const { return clock_offset_ + communicator_.now(); }
+  View<const float> gradient() const;
+
+  const Config& config_;
+  comm::Communicator& communicator_;
+  RunFolder folder_;
+  layers::Network network_;
+  data::Loader loader_;
+  data::EvaluationLoader test_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<optim::Schedule> schedule_;
+  std::unique_ptr<GradientExchange> exchange_;
+  CheckpointStore checkpoints_;
+  std::unique_ptr<MetricsWriter> metrics_;  // rank 0 only, from the first step on
+  std::uint64_t steps_per_epoch_ = 0;
+  std::uint64_t total_steps_ = 0;
+  Buffer<float> accumulated_;  ///< sum over micro-batches; empty without gradient accumulation
+  Progress progress_;
+  double clock_offset_ = 0;  ///< from the group's clock to the run's, which goes on after a resume
+  StepSample sample_;
+};
+
+/// Fills a network with the parameters and the averaged statistics of a checkpoint folder, of any world size.
+/// @throws ConfigError, DataError (see CheckpointStore::read_model).
+void load_model(const std::filesystem::path& checkpoint, layers::Network& network);
+
+}  // namespace dragonn::trainer

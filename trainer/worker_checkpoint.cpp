@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+/// What a checkpoint holds: Worker's save and resume.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/log.h"
+#include "trainer/agreement.h"
+#include "trainer/worker.h"
+
+namespace dragonn::trainer {
+namespace {
+
+constexpr const char* kParameters = "parameters";
+constexpr const char* kStatistics = "statistics";
+
+void save_eval(Archive& archive, const std::string& prefix, const std::optional<EvalRecord>& eval) {
+  if (!eval) return;
+  archive.put(prefix + "step", eval->step);
+  archive.put(prefix + "epoch", eval->epoch);
+  archive.put(prefix + "loss", eval->loss);
+  archive.put(prefix + "accuracy", eval->accuracy);
+  archive.put(prefix + "time", eval->time);
+}
+
+std::optional<EvalRecord> load_eval(const Archive& archive, const std::string& prefix) {
+  if (!archive.contains(prefix + "step")) return std::nullopt;
+  return EvalRecord{.step = archive.get<std::uint64_t>(prefix + "step"),
+                    .epoch = archive.get<double>(prefix + "epoch"),
+                    .loss = archive.get<double>(prefix + "loss"),
+                    .accuracy = archive.get<double>(prefix + "accuracy"),
+                    .time = archive.get<double>(prefix + "time")};
+}
+
+void save_progress(Archive& archive, const Progress& progress) {
+  archive.put("progress/step", progress.step);
+  archive.put("progress/seconds", progress.seconds);
+  archive.put("progress/step_seconds", progress.step_seconds);
+  archive.put("progress/density_sum", progress.density_sum);
+  archive.put("progress/warnings", static_cast<std::uint64_t>(progress.warnings.size()));
+  for (std::size_t i = 0; i < progress.warnings.size(); ++i) {
+    archive.put_text(fmt::format("progress/warning{}", i), progress.warnings[i]);
+  }
+  save_eval(archive, "progress/last/", progress.last);
+  save_eval(archive, "progress/best/", progress.best);
+}
+
+Progress load_progress(const Archive& archive) {
+  Progress progress;
+  progress.step = archive.get<std::uint64_t>("progress/step");
+  progress.seconds = archive.get<double>("progress/seconds");
+  progress.step_seconds = archive.get<double>("progress/step_seconds");
+  progress.density_sum = archive.get<double>("progress/density_sum");
+  const auto warnings = archive.get<std::uint64_t>("progress/warnings");
+  for (std::uint64_t i = 0; i < warnings; ++i) {
+    progress.warnings.push_back(archive.get_text(fmt::format("progress/warning{}", i)));
+  }
+  progress.last = load_eval(archive, "progress/last/");
+  progress.best = load_eval(archive, "progress/best/");
+  return progress;
+}
+
+}  // namespace
+
+void Worker::save_checkpoint() {
+  progress_.seconds = elapsed();
+  Buffer<float> averaged;
+  {
+    const AveragedStatistics scope(communicator_, network_);
+    averaged.resize_discard(network_.statistics().size());
+    std::ranges::copy(network_.statistics().host(), averaged.host().begin());
+  }
+  checkpoints_.save(communicator_, progress_.step, [&](Archive* model, Archive& rank) {
+    exchange_->save(rank);
+    rank.put_array<float>(kStatistics, network_.statistics().host());
+    rank.put("bytes_sent", progress_.bytes_sent);
+    if (model == nullptr) return;
+    model->put_text("config", to_toml(config_));
+    model->put_text("config_hash", config_hash(config_));
+    model->put_array<float>(kParameters, network_.arena().values().host());
+    model->put_array<float>(kStatistics, averaged.host());
+    optimizer_->save(*model, "optimizer/");
+    save_progress(*model, progress_);
+  });
+  if (communicator_.rank() != 0) return;
+  const bool keep_best = config_.checkpoint.keep_best && progress_.best.has_value();
+  checkpoints_.prune(config_.checkpoint.keep, keep_best ? std::optional(progress_.best->step) : std::nullopt);
+}
+
+void Worker::resume(const std::filesystem::path& checkpoint) {
+  all_ranks_or_none(communicator_, [&] {
+    const CheckpointFiles files = CheckpointStore::read(checkpoint, communicator_.rank(), communicator_.size());
+    files.model.get_array(kParameters, network_.arena().values().host());
+    files.rank.get_array(kStatistics, network_.statistics().host());
+    optimizer_->load(files.model, "optimizer/");
+    exchange_->load(files.rank);
+    progress_ = load_progress(files.model);
+    progress_.bytes_sent = files.rank.get<double>("bytes_sent");
+    clock_offset_ = progress_.seconds - communicator_.now();
+    if (files.model.get_text("config_hash") != config_hash(config_)) {
+      progress_.warnings.push_back(
+          fmt::format("resumed after step {} with a config that differs from the one before", progress_.step));
+      if (communicator_.rank() == 0) log::warning(0, "{}", progress_.warnings.back());
+    }
+  });
+  log::info(communicator_.rank(), "resumed from {} after step {}", checkpoint.string(), progress_.step);
+}
+
+void load_model(const std::filesystem::path& checkpoint, layers::Network& network) {
+  const Archive model = CheckpointStore::read_model(checkpoint);
+  model.get_array(kParameters, network.arena().values().host());
+  model.get_array(kStatistics, network.statistics().host());
+}
+
+}  // namespace dragonn::trainer
