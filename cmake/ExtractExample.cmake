@@ -1,0 +1,20 @@
+# dragonn_extract_example(DOCUMENT NAME OUTPUT)
+#
+# Writes the C++ block that follows the line "<!-- example: NAME -->" of a Markdown page to the file OUTPUT, so that a
+# test compiles what the page shows. Runs again when the page changes.
+function(dragonn_extract_example DOCUMENT NAME OUTPUT)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${DOCUMENT}")
+  file(READ "${DOCUMENT}" TEXT)
+  set(OPENING "<!-- example: ${NAME} -->\n```cpp\n")
+  string(FIND "${TEXT}" "${OPENING}" BEGIN)
+  if(BEGIN EQUAL -1)
+    message(FATAL_ERROR "${DOCUMENT} has no example ${NAME}")
+  endif()
+  string(LENGTH "${OPENING}" OPENING_LENGTH)
+  math(EXPR BEGIN "${BEGIN} + ${OPENING_LENGTH}")
+  string(SUBSTRING "${TEXT}" ${BEGIN} -1 TEXT)
+  string(FIND "${TEXT}" "\n```" END)
+  math(EXPR END "${END} + 1")
+  string(SUBSTRING "${TEXT}" 0 ${END} TEXT)
+  file(CONFIGURE OUTPUT "${OUTPUT}" CONTENT "${TEXT}" @ONLY)
+endfunction()

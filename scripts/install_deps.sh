@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Installs what dragonn is built and tested with, from the distribution's packages (Debian 12, Ubuntu 24.04 or later).
+# Does nothing, and needs neither network nor root, where everything is there. On a system that it does not know it prints
+# what is missing and ends with 1.
+set -euo pipefail
+
+# Package, and how to tell without a package manager that it is there: command:NAME, header:NAME or file:PATH.
+readonly requirements='
+build-essential       command:g++
+cmake                 command:cmake
+ninja-build           command:ninja
+pkg-config            command:pkg-config
+git                   command:git
+ccache                command:ccache
+clang-format          command:clang-format
+clang-tidy-16         command:clang-tidy-16
+curl                  command:curl
+ca-certificates       file:/etc/ssl/certs/ca-certificates.crt
+xz-utils              command:xz
+python3               command:python3
+openmpi-bin           command:mpirun
+libopenmpi-dev        command:mpicc
+libdnnl-dev           header:oneapi/dnnl/dnnl.h
+libhwy-dev            header:hwy/highway.h
+libfmt-dev            header:fmt/core.h
+libspdlog-dev         header:spdlog/spdlog.h
+nlohmann-json3-dev    header:nlohmann/json.hpp
+libxxhash-dev         header:xxhash.h
+zlib1g-dev            header:zlib.h
+libcli11-dev          header:CLI/CLI.hpp
+doctest-dev           header:doctest/doctest.h
+libtomlplusplus-dev   header:toml++/toml.h
+libjs-chart.js        file:/usr/share/javascript/chart.js
+'
+readonly cmake_needed=3.25
+
+system_ids() { # ID and ID_LIKE of this system, in words
+  [ -r /etc/os-release ] && (. /etc/os-release && echo "${ID:-} ${ID_LIKE:-}") || true
+}
+
+is_debian_like() { [[ " $(system_ids) " =~ \ (debian|ubuntu)\  ]] && command -v dpkg-query apt-get >/dev/null; }
+
+has_package() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+
+has_probe() {
+  local what=${1#*:}
+  case $1 in
+    command:*) command -v "$what" >/dev/null ;;
+    header:*) echo "#include <$what>" | c++ -E -x c++ -std=c++20 - >/dev/null 2>&1 ;;
+    file:*) [ -e "$what" ] ;;
+  esac
+}
+
+missing_packages() {
+  local package probe
+  while read -r package probe; do
+    [ -n "$package" ] || continue
+    if is_debian_like; then has_package "$package"; else has_probe "$probe"; fi || echo "$package"
+  done <<<"$requirements"
+}
+
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    sudo "$@"
+  else
+    echo "install_deps.sh: '$*' needs root, and there is no sudo here" >&2
+    exit 1
+  fi
+}
+
+check_cmake() {
+  local version
+  version=$(cmake --version | sed -n 's/^cmake version //p')
+  if [ "$(printf '%s\n' "$cmake_needed" "$version" | sort -V | head -n 1)" != "$cmake_needed" ]; then
+    echo "install_deps.sh: CMake $version is too old; $cmake_needed or later is needed" >&2
+    exit 1
+  fi
+}
+
+mapfile -t missing < <(missing_packages)
+if [ ${#missing[@]} -gt 0 ]; then
+  if ! is_debian_like; then
+    echo "install_deps.sh: this is neither Debian nor Ubuntu; install these (Debian's names) by hand:" >&2
+    printf '  %s\n' "${missing[@]}" >&2
+    exit 1
+  fi
+  echo "install_deps.sh: installing ${missing[*]}" >&2
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get -q update </dev/null
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "${missing[@]}" </dev/null
+fi
+check_cmake

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Sets everything up, builds dragonn and runs all fast tests, those under MPI too. The last line is
+# "N passed, N failed, N skipped"; ends with 1 if any failed.
+# Environment: DRAGONN_DATA (folder with real data sets; without it the tests that read them are skipped),
+# DRAGONN_WERROR=ON (warnings are errors), CTEST_PARALLEL_LEVEL (tests at a time, 1 if unset).
+# Usage: scripts/test.sh [PRESET [CTEST_ARGUMENT...]]     PRESET: release (if not given), debug, asan, tsan
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+preset=${1:-release}
+[ $# -eq 0 ] || shift
+
+scripts/install_deps.sh
+. scripts/build.sh
+
+case $preset in
+  asan | tsan) targets=(dragonn_unit_tests) selection=(--label-regex '^unit$') ;;
+  *) targets=(all) selection=(--label-exclude '^convergence$') ;;
+esac
+build "$preset" "${targets[@]}"
+
+status=0
+console=build/$preset/test_console.txt
+ctest --preset "$preset" "${selection[@]}" "$@" </dev/null 2>&1 | tee "$console" || status=$?
+read -r passed failed skipped < <(
+  awk -f scripts/count_tests.awk "$console" "build/$preset/Testing/Temporary/LastTest.log")
+# CTest fails for reasons that are no test's, too: it found none, or could not run.
+[ "$status" -eq 0 ] || [ "$failed" -gt 0 ] || failed=1
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT
+#include <cstdio>
+
+#include "compress/sparsifier.h"
+
+int main() {
+  for (const auto& name : dragonn::Registry<dragonn::compress::SparsifierEntry>::instance().names())
+    std::puts(name.c_str());
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+/// The house plan (docs/design.md, section 2): who may include whom.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "tests/house/source_tree.h"
+
+namespace dragonn::test {
+namespace {
+
+using Folders = std::set<std::string>;
+
+/// The table. A folder may always include itself.
+const std::map<std::string, Folders>& may_include() {
+  static const Folders below_trainer{"core", "kernels", "layers", "optim", "compress", "comm", "data"};
+  static const std::map<std::string, Folders> table = [] {
+    std::map<std::string, Folders> rows{
+        {"core", {}},
+        {"kernels", {"core"}},
+        {"layers", {"core", "kernels"}},
+        {"optim", {"core", "kernels"}},
+        {"compress", {"core", "kernels"}},
+        {"comm", {"core", "kernels"}},
+        {"data", {"core"}},
+        {"trainer", below_trainer},
+        {"report", {"core"}},
+    };
+    rows["bench"] = rows["tests"] = Folders(code_folders().begin(), code_folders().end());
+    return rows;
+  }();
+  return table;
+}
+
+/// Third-party headers that only some places may include: the beginning of the header's name, and of the paths.
+struct Confined {
+  std::string header;
+  std::vector<std::string> places;
+};
+const std::vector<Confined>& confined_headers() {
+  static const std::vector<Confined> list{
+      {"mpi.h", {"comm/", "tests/comm"}},
+      {"oneapi/", {"kernels/", "bench/", "tests/kernels/"}},
+      {"dnnl", {"kernels/", "bench/", "tests/kernels/"}},
+      {"hwy/", {"kernels/", "tests/kernels/"}},
+      {"toml++/", {"trainer/toml_config.cpp"}},
+      {"spdlog/", {"core/log.cpp"}},
+      {"xxhash.h", {"core/hash.cpp"}},
+      {"CLI/", {"trainer/main.cpp", "bench/", "report/main.cpp"}},
+      {"doctest/", {"tests/"}},
+      {"cuda", {"kernels/", "comm/"}},
+  };
+  return list;
+}
+
+struct Include {
+  std::string name;
+  bool project = false;  ///< "folder/file.h", against <header>
+};
+std::optional<Include> include_of(const std::string& line) {
+  static const std::regex pattern(R"(^\s*#\s*include\s*([<"])([^>"]+)[>"])");
+  std::smatch match;
+  if (!std::regex_search(line, match, pattern)) return std::nullopt;
+  return Include{match[2], match[1] == "\""};
+}
+
+std::string first_folder(const std::string& path) {
+  return path.substr(0, path.find('/'));
+}
+
+/// Calls `check(file, line index, include)` for every include line of the tree.
+template <class Check>
+void for_each_include(const Check& check) {
+  for (const std::string& file : code_files()) {
+    const auto lines = lines_of(file);
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      if (const auto include = include_of(lines[i])) check(file, i, *include);
+    }
+  }
+}
+
+TEST_SUITE("house") {
+  TEST_CASE("every folder includes only what the house plan lets it include") {
+    std::size_t seen = 0;
+    for_each_include([&](const std::string& file, std::size_t line, const Include& include) {
+      if (!include.project) return;
+      ++seen;
+      const std::string from = first_folder(file), to = first_folder(include.name);
+      INFO(place(file, line), from, " may not include ", to);
+      CHECK((from == to || may_include().at(from).contains(to)));
+    });
+    CHECK(seen > code_files().size());  // else the pattern does not match any more
+  }
+
+  TEST_CASE("project headers are included by their path from the root") {
+    for_each_include([](const std::string& file, std::size_t line, const Include& include) {
+      if (!include.project) return;
+      // Headers written at build time are in no folder of the tree.
+      if (std::filesystem::exists(source_root() / (include.name + ".in"))) return;
+      INFO(place(file, line), include.name);
+      CHECK(std::filesystem::exists(source_root() / include.name));
+    });
+  }
+
+  TEST_CASE("heavy and optional third-party headers stay where they belong") {
+    for_each_include([](const std::string& file, std::size_t line, const Include& include) {
+      if (include.project) return;
+      for (const Confined& confined : confined_headers()) {
+        if (!include.name.starts_with(confined.header)) continue;
+        INFO(place(file, line), "<", include.name, ">");
+        CHECK(std::ranges::any_of(confined.places, [&](const std::string& p) { return file.starts_with(p); }));
+      }
+    });
+  }
+
+  TEST_CASE("no public header includes MPI, CUDA, JSON or oneDNN") {
+    for_each_include([](const std::string& file, std::size_t line, const Include& include) {
+      if (include.project || !file.ends_with(".h") || file.starts_with("tests/")) return;
+      for (const char* heavy : {"mpi.h", "cuda", "nlohmann/", "oneapi/", "dnnl", "toml++/", "spdlog/"}) {
+        INFO(place(file, line), "<", include.name, ">");
+        CHECK_FALSE(include.name.starts_with(heavy));
+      }
+    });
+  }
+}
+
+}  // namespace
+}  // namespace dragonn::test

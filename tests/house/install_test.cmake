@@ -1,0 +1,28 @@
+# Installs the build into a folder of its own, builds a five-line project against it through find_package(dragonn), and
+# checks that the program lists every sparsifier: nothing that registers itself was dropped by the linker.
+# In: BUILD_DIR, CONSUMER_DIR (the project's sources), WORK_DIR (emptied), GENERATOR, COMPILER, LAUNCHER.
+function(run)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE RESULT OUTPUT_VARIABLE OUTPUT ERROR_VARIABLE OUTPUT)
+  if(NOT RESULT EQUAL 0)
+    list(JOIN ARGN " " COMMAND_LINE)
+    message(FATAL_ERROR "${COMMAND_LINE}: ${RESULT}\n${OUTPUT}")
+  endif()
+  set(OUTPUT "${OUTPUT}" PARENT_SCOPE)
+endfunction()
+
+file(REMOVE_RECURSE "${WORK_DIR}")
+run(${CMAKE_COMMAND} --install "${BUILD_DIR}" --prefix "${WORK_DIR}/prefix")
+run(${CMAKE_COMMAND} -S "${CONSUMER_DIR}" -B "${WORK_DIR}/build" -G "${GENERATOR}"
+  -D "CMAKE_PREFIX_PATH=${WORK_DIR}/prefix" -D "CMAKE_CXX_COMPILER=${COMPILER}"
+  -D "CMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER}")
+run(${CMAKE_COMMAND} --build "${WORK_DIR}/build")
+run("${WORK_DIR}/build/consumer")
+foreach(NAME topk randomk dgc dragonn)
+  if(NOT OUTPUT MATCHES "(^|\n)${NAME}\n")
+    message(FATAL_ERROR "the consumer does not list ${NAME}; it printed:\n${OUTPUT}")
+  endif()
+endforeach()
+
+# The installed programs run from where they are.
+run("${WORK_DIR}/prefix/bin/dragonn-train" --list)
+file(REMOVE_RECURSE "${WORK_DIR}")

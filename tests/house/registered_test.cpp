@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+/// What registers itself, against the list of sources.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "comm/sparse/sparse_collective.h"
+#include "compress/density_schedule.h"
+#include "compress/memory.h"
+#include "compress/sparsifier.h"
+#include "data/dataset.h"
+#include "layers/network.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+#include "tests/house/source_tree.h"
+
+namespace dragonn::test {
+namespace {
+
+struct Registered {
+  std::string kind;
+  RegistryEntry entry;
+  std::string file;  ///< relative to the root; empty for what a test registers
+};
+
+std::string relative_to_root(const std::string& file) {
+  const auto relative = std::filesystem::path(file).lexically_relative(source_root()).generic_string();
+  return relative.starts_with("..") || relative.starts_with("build/") ? std::string() : relative;
+}
+
+template <class Entry>
+void append(std::vector<Registered>& all) {
+  const auto& registry = Registry<Entry>::instance();
+  for (const std::string& name : registry.names()) {
+    const std::string file = relative_to_root(registry.file_of(name));
+    if (!file.empty()) all.push_back({Entry::kKind, registry.at(name), file});
+  }
+}
+
+std::vector<Registered> everything() {
+  std::vector<Registered> all;
+  append<compress::SparsifierEntry>(all);
+  append<compress::MemoryEntry>(all);
+  append<compress::DensityScheduleEntry>(all);
+  append<comm::SparseCollectiveEntry>(all);
+  append<data::DatasetEntry>(all);
+  append<layers::ModelEntry>(all);
+  append<optim::OptimizerEntry>(all);
+  append<optim::ScheduleEntry>(all);
+  return all;
+}
+
+TEST_SUITE("house") {
+  TEST_CASE("every source with a registration is linked, wherever it is") {
+    std::set<std::string> registering;
+    for (const Registered& item : everything()) registering.insert(item.file);
+    for (const std::string& file : code_files()) {
+      if (file.starts_with("tests/") || !file.ends_with(".cpp")) continue;
+      if (read(file).find("const Registration<") == std::string::npos) continue;
+      if (file.starts_with("bench/")) continue;  // its subcommands are linked into the program only
+      INFO(file);
+      CHECK(registering.contains(file));
+    }
+  }
+
+  TEST_CASE("every sparsifier, memory and collective has a source of its own") {
+    std::map<std::string, std::string> owner;
+    for (const Registered& item : everything()) {
+      if (item.kind != "sparsifier" && item.kind != "memory" && item.kind != "collective") continue;
+      INFO(item.kind, " ", item.entry.name, " in ", item.file);
+      CHECK(item.file.starts_with(item.kind == "collective" ? "comm/sparse/" : "compress/"));
+      CHECK(owner.emplace(item.file, item.entry.name).second);
+    }
+    CHECK_FALSE(owner.empty());
+  }
+
+  TEST_CASE("a sparsifier's or collective's source is named after it") {
+    for (const Registered& item : everything()) {
+      if (item.kind != "sparsifier" && item.kind != "collective") continue;
+      INFO(item.kind, " ", item.entry.name, " in ", item.file);
+      CHECK(std::filesystem::path(item.file).stem().string().find(item.entry.name) != std::string::npos);
+    }
+  }
+
+  TEST_CASE("everything registered says what it is, in a line, and declares its settings in full") {
+    for (const Registered& item : everything()) {
+      INFO(item.kind, " ", item.entry.name);
+      CHECK_FALSE(item.entry.summary.empty());
+      CHECK(item.entry.summary.find('\n') == std::string::npos);
+      Settings settings(item.entry.settings);
+      for (const SettingSpec& spec : item.entry.settings) {
+        INFO("setting ", spec.name);
+        CHECK_FALSE(spec.help.empty());
+        CHECK_NOTHROW(settings.set(spec.name, spec.default_value));  // the default is in the declared range
+      }
+    }
+  }
+
+  TEST_CASE("the methods that the documents promise are registered") {
+    for (const char* name : {"topk", "randomk", "dgc", "dragonn"}) {
+      CHECK(Registry<compress::SparsifierEntry>::instance().contains(name));
+    }
+    for (const char* name : {"none", "residual", "momentum_correction"}) {
+      CHECK(Registry<compress::MemoryEntry>::instance().contains(name));
+    }
+    for (const char* name : {"dense", "allgather"}) {
+      CHECK(Registry<comm::SparseCollectiveEntry>::instance().contains(name));
+    }
+    for (const char* name : {"mlp", "vgg16", "resnet20", "resnet18"}) {
+      CHECK(Registry<layers::ModelEntry>::instance().contains(name));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dragonn::test
