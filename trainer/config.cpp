@@ -34,6 +34,16 @@ std::string hint(const std::optional<std::string>& nearest) {
   return nearest ? fmt::format("; did you mean '{}'?", *nearest) : "";
 }
 
+std::string text_or_empty(const SettingValue& value) {
+  const auto* text = std::get_if<std::string>(&value);
+  return text == nullptr ? "" : *text;
+}
+
+/// A hint ends its sentence; without one a semicolon does.
+std::string closed(const std::string& hint_text) {
+  return hint_text.empty() ? ";" : hint_text;
+}
+
 /// Consumes raw keys into a Config: fixed keys first, since they name the components whose keys come next.
 class Resolver {
  public:
@@ -63,15 +73,13 @@ class Resolver {
   void forget_replaced_method() {
     const RawKey* method = find("compression.method");
     if (method == nullptr || !method->replaced) return;
-    const auto* old_name = std::get_if<std::string>(&*method->replaced);
-    const auto* new_name = std::get_if<std::string>(&method->value);
-    if (old_name == nullptr || new_name == nullptr || *old_name == *new_name) return;
-    if (!std::ranges::count(method_names(), *old_name)) return;
-    const Method old_method = find_method(*old_name);
-    const bool dense = *new_name == "dense" || *old_name == "dense";
+    const std::string new_name = text_or_empty(method->value), old_name = text_or_empty(*method->replaced);
+    if (old_name == new_name || !std::ranges::count(method_names(), old_name)) return;
+    const Method old_method = find_method(old_name);
+    const bool dense = new_name == "dense" || old_name == "dense";
     forget(dense, "sparsifier", old_method.sparsifier);
     forget(dense, "collective", old_method.collective);
-    forget(*new_name == "dense", "memory", *old_name == "dense" ? old_method.memory : "");
+    forget(new_name == "dense", "memory", old_name == "dense" ? old_method.memory : "");
   }
 
   void forget(bool always, const char* name, const std::string& old_value) {
@@ -87,10 +95,10 @@ class Resolver {
       if (!key.required) return;
       throw ConfigError(fmt::format("{} is missing: expected {}", key.path(), key.describe_type()));
     }
-    key.set(config_, convert(*raw, key.spec, [&](SettingValue value) { return key.convert(std::move(value)); }));
-    if (key.spec.name == "name" && raw->replaced) {
-      if (const auto* old_name = std::get_if<std::string>(&*raw->replaced)) replaced_components_[key.table] = *old_name;
+    if (key.spec.name == "name" && raw->is_override) {
+      replaced_components_[key.table] = text_or_empty(raw->replaced.value_or(key.get(config_)));
     }
+    key.set(config_, convert(*raw, key.spec, [&](SettingValue value) { return key.convert(std::move(value)); }));
     erase(key.path());
   }
 
@@ -178,6 +186,8 @@ class Resolver {
       }
       return declared;
     });
+    // Without a sparsifier comm.dense_algorithm says it all.
+    if (config_.compression.is_dense()) config_.compression.collective.settings = Settings();
   }
 
   /// Names of all tables that the config may have.
@@ -225,8 +235,8 @@ class Resolver {
 
   [[noreturn]] void refuse_table(const std::string& name, const std::string& origin) {
     const std::vector<std::string> tables = valid_tables();
-    throw ConfigError(fmt::format("{}: unknown table [{}]{}; valid: {}", origin, name, hint(nearest_name(name, tables)),
-                                  fmt::join(tables, ", ")));
+    throw ConfigError(fmt::format("{}: unknown table [{}]{} valid: {}", origin, name,
+                                  closed(hint(nearest_name(name, tables))), fmt::join(tables, ", ")));
   }
 
   [[noreturn]] void refuse_key(const RawKey& raw) {
@@ -242,7 +252,7 @@ class Resolver {
     if (!nearest) nearest = same_name_elsewhere(raw.name);
     const std::string what = raw.is_override ? "" : fmt::format("{} = {}: ", raw.path(), dragonn::to_toml(raw.value));
     const std::string where = raw.table.empty() ? "at the top" : fmt::format("in [{}]", raw.table);
-    throw ConfigError(fmt::format("{}: {}unknown key{}; valid {}: {}", raw.origin, what, hint(nearest), where,
+    throw ConfigError(fmt::format("{}: {}unknown key{} valid {}: {}", raw.origin, what, closed(hint(nearest)), where,
                                   fmt::join(valid, ", ")));
   }
 
@@ -254,7 +264,8 @@ class Resolver {
 
   RawConfig raw_;
   Config config_;
-  std::map<std::string, std::string> replaced_components_;  // by table: the file's name, where --set gave another
+  std::map<std::string, std::string>
+      replaced_components_;  // by table: the file's or the default name, where --set gave another
   const std::vector<ConfigKey> keys_ = config_keys();
 };
 

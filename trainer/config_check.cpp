@@ -12,6 +12,7 @@
 #include "core/registry.h"
 #include "data/dataset.h"
 #include "optim/optimizer.h"
+#include "trainer/assemble.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -81,6 +82,12 @@ void check_accumulator(const Config& config) {
   }
 }
 
+/// Data sets that read files tell their shape only then, unless their format fixes it.
+void check_model(const Config& config) {
+  const data::DatasetEntry& data = Registry<data::DatasetEntry>::instance().at(config.data.name);
+  if (data.sample_shape.rank() > 0) make_network(config, data.sample_shape, data.classes);
+}
+
 }  // namespace
 
 bool has_momentum(const Config& config) {
@@ -92,6 +99,8 @@ void check_config(const Config& config) {
   check_dense(config.compression);
   check_memory(config);
   check_accumulator(config);
+  check_rules(exchange_rules(config));
+  check_model(config);
 }
 
 }  // namespace dragonn::trainer
