@@ -1,34 +1,74 @@
 // SPDX-License-Identifier: MIT
-/// The one pass over (residual, gradient): accumulate, fused with what the sparsifier needs next.
+/// The one pass over (memory, gradient): accumulate, fused with what the sparsifier needs next.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "core/buffer.h"
 #include "core/sparse_vector.h"
 #include "core/view.h"
+#include "kernels/magnitude_sample.h"
 
 namespace dragonn::kernels {
 
-/// What a pass computes beside acc = residual + scale * gradient.
+/// What a pass computes beside the accumulated gradient acc.
 struct PassRequest {
   enum class Kind {
-    kNone,       ///< accumulate only
-    kSample,     ///< magnitudes of whole cache lines at a random stride
-    kThreshold,  ///< entries with |acc| >= threshold and acc != 0 in [begin, end)
+    kNone,              ///< accumulate only
+    kThreshold,         ///< entries with |acc| >= threshold and acc != 0 in [begin, end)
+    kSampledThreshold,  ///< the same, where `sample` of acc gives the threshold ahead of the pass
   };
   Kind kind = Kind::kNone;
   float threshold = 0;
   std::size_t begin = 0;
   std::size_t end = 0;
+  SamplePlan sample = {};  ///< kSampledThreshold
 };
 
-/// Results of a pass; buffers are reused. Every pass reports whether it saw a NaN or an infinity in the gradient.
+/// Results of a pass, reused from step to step.
 struct PassResult {
   PassRequest request;
-  bool non_finite = false;
-  Buffer<float> sample;   ///< kSample: magnitudes
-  SparseVector selected;  ///< kThreshold: ascending
+  bool non_finite = false;  ///< acc holds a NaN or an infinity: the gradient did, or the sum overflowed
+  float threshold = 0;      ///< that was compared with, given or sampled
+  SparseVector selected;    ///< kThreshold and kSampledThreshold: ascending; NaN is never in it
+  SampleScratch sample;     ///< magnitudes that gave the threshold, in the order of their places
+
+  /// Makes room for any selection of `numel` elements, so that no later pass allocates. Pages that are never touched
+  /// cost address space only.
+  void reserve(std::size_t numel);
 };
+
+/// acc = decay * residual + scale * gradient.
+struct ResidualRule {
+  float scale = 1;
+  float decay = 1;
+};
+
+/// g = scale * gradient. Heavy ball: u = momentum * u + g, v = v + u. Nesterov: u = momentum * (u + g), v = v + u + g.
+struct MomentumRule {
+  float scale = 1;
+  float momentum = 0;
+  bool nesterov = false;
+};
+
+// All passes: [n] float32 views of equal length on the host, which do not overlap. One sweep over memory, OpenMP
+// threads as omp_get_max_threads() says; the result does not depend on their number, nor on the vector width.
+// @throws ShapeError if the lengths differ, DeviceError for memory that is not the host's.
+
+/// residual <- acc, in place. 12 bytes per element.
+void accumulate_residual(const PassRequest& request, View<const float> gradient, const ResidualRule& rule,
+                         View<float> residual, PassResult& result);
+
+/// Momentum correction (arXiv:1712.01887, section 3.2): updates u and v; acc is v. 20 bytes per element.
+void accumulate_momentum(const PassRequest& request, View<const float> gradient, const MomentumRule& rule,
+                         View<float> u, View<float> v, PassResult& result);
+
+/// acc <- scale * gradient. 8 bytes per element.
+void accumulate_scaled(const PassRequest& request, View<const float> gradient, float scale, View<float> acc,
+                       PassResult& result);
+
+/// Runs the request on an acc that is there already. Reads 4 bytes per element, writes none.
+void examine(const PassRequest& request, View<const float> acc, PassResult& result);
 
 }  // namespace dragonn::kernels

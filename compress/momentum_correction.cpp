@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cmath>
+
+#include "compress/memory.h"
+#include "kernels/magnitude.h"
+#include "kernels/select.h"
+
+namespace dragonn::compress {
+namespace {
+
+/// Momentum u is applied before the error memory v, so that a coordinate that waits collects what momentum SGD would
+/// have moved it by. acc is v. Contributed entries of v are zeroed; masking zeroes those of u too, which stops stale
+/// momentum from pushing a coordinate that was just sent.
+/// A dense exchange empties v but leaves u alone: v is then u at every step, which is momentum SGD, and the momentum
+/// carries over between dense and sparse phases.
+class MomentumCorrection final : public Memory {
+ public:
+  MomentumCorrection(const kernels::MomentumRule& rule, bool masking, std::size_t numel)
+      : rule_(rule), masking_(masking), momentum_(numel), velocity_(numel) {
+    std::ranges::fill(momentum_.host(), 0.0f);
+    std::ranges::fill(velocity_.host(), 0.0f);
+    pass_.reserve(numel);
+  }
+
+  const kernels::PassResult& compensate(const kernels::PassRequest& request, View<const float> gradient,
+                                        float scale) override {
+    rule_.scale = scale;
+    kernels::accumulate_momentum(request, gradient, rule_, momentum_.view(), velocity_.view(), pass_);
+    return pass_;
+  }
+  View<const float> accumulated() const override { return velocity_.view(); }
+
+  void settle(const Settlement& settlement) override {
+    if (settlement.contributed_all) {
+      std::ranges::fill(velocity_.host(), 0.0f);
+    } else {
+      kernels::scatter_zero(settlement.contributed, velocity_.view());
+      if (masking_) kernels::scatter_zero(settlement.contributed, momentum_.view());
+    }
+    if (settlement.returned != nullptr) kernels::scatter_add(*settlement.returned, velocity_.view());
+  }
+
+  double residual_norm() const override { return std::sqrt(kernels::magnitude_moments(velocity_.view()).sum_squares); }
+  View<const float> residual() const override { return velocity_.view(); }
+
+  void save(Archive& archive, const std::string& prefix) const override {
+    archive.put_array(prefix + "momentum", momentum_.host());
+    archive.put_array(prefix + "velocity", velocity_.host());
+  }
+  void load(const Archive& archive, const std::string& prefix) override {
+    archive.get_array(prefix + "momentum", momentum_.host());
+    archive.get_array(prefix + "velocity", velocity_.host());
+  }
+
+ private:
+  kernels::MomentumRule rule_;
+  bool masking_;
+  Buffer<float> momentum_;
+  Buffer<float> velocity_;
+  kernels::PassResult pass_;
+};
+
+const Registration<MemoryEntry> registration{[] {
+  MemoryEntry entry;
+  entry.name = "momentum_correction";
+  entry.summary = "applies the momentum on each worker, in front of the error feedback (DGC)";
+  entry.source = "arXiv:1712.01887 (DGC), section 3.2; masking: section 3.3";
+  entry.settings = {
+      {.name = "masking", .default_value = true, .help = "also clears the momentum of the entries that were sent"}};
+  entry.floats_per_element = 2;
+  entry.owns_momentum = true;
+  entry.make = [](const Settings& settings, std::size_t numel, float momentum, bool nesterov) {
+    const kernels::MomentumRule rule{.scale = 1, .momentum = momentum, .nesterov = nesterov};
+    return std::make_unique<MomentumCorrection>(rule, settings.flag("masking"), numel);
+  };
+  return entry;
+}()};
+
+}  // namespace
+}  // namespace dragonn::compress

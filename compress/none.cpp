@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+#include "compress/memory.h"
+
+namespace dragonn::compress {
+namespace {
+
+/// Nothing is kept: what is not sent is lost. The accumulated gradient is the gradient itself, unless it is scaled.
+class None final : public Memory {
+ public:
+  explicit None(std::size_t numel) : numel_(numel) {}
+
+  const kernels::PassResult& compensate(const kernels::PassRequest& request, View<const float> gradient,
+                                        float scale) override {
+    if (scale == 1.0f) {
+      accumulated_ = gradient;
+      kernels::examine(request, gradient, pass_);
+    } else {
+      scaled_.resize_discard(numel_);
+      kernels::accumulate_scaled(request, gradient, scale, scaled_.view(), pass_);
+      accumulated_ = scaled_.view();
+    }
+    return pass_;
+  }
+  View<const float> accumulated() const override { return accumulated_; }
+  void settle(const Settlement&) override {}
+
+  double residual_norm() const override { return 0; }
+  View<const float> residual() const override { return {}; }
+  void save(Archive&, const std::string&) const override {}
+  void load(const Archive&, const std::string&) override {}
+
+ private:
+  std::size_t numel_;
+  Buffer<float> scaled_;
+  View<const float> accumulated_;
+  kernels::PassResult pass_;
+};
+
+const Registration<MemoryEntry> registration{[] {
+  MemoryEntry entry;
+  entry.name = "none";
+  entry.summary = "no error feedback: what is not sent is lost";
+  entry.source = "arXiv:2101.10761 (SIDCo), figure 2";
+  entry.conserves = false;
+  entry.make = [](const Settings&, std::size_t numel, float, bool) { return std::make_unique<None>(numel); };
+  return entry;
+}()};
+
+}  // namespace
+}  // namespace dragonn::compress

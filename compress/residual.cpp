@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cmath>
+
+#include "compress/memory.h"
+#include "kernels/magnitude.h"
+#include "kernels/select.h"
+
+namespace dragonn::compress {
+namespace {
+
+/// acc = decay * residual + scale * gradient, in place; the contributed entries are zeroed.
+class Residual final : public Memory {
+ public:
+  Residual(float decay, std::size_t numel) : decay_(decay), residual_(numel) {
+    std::ranges::fill(residual_.host(), 0.0f);
+    pass_.reserve(numel);
+  }
+
+  const kernels::PassResult& compensate(const kernels::PassRequest& request, View<const float> gradient,
+                                        float scale) override {
+    kernels::accumulate_residual(request, gradient, {.scale = scale, .decay = decay_}, residual_.view(), pass_);
+    return pass_;
+  }
+  View<const float> accumulated() const override { return residual_.view(); }
+
+  void settle(const Settlement& settlement) override {
+    if (settlement.contributed_all) {
+      std::ranges::fill(residual_.host(), 0.0f);
+    } else {
+      kernels::scatter_zero(settlement.contributed, residual_.view());
+    }
+    if (settlement.returned != nullptr) kernels::scatter_add(*settlement.returned, residual_.view());
+  }
+
+  double residual_norm() const override { return std::sqrt(kernels::magnitude_moments(residual_.view()).sum_squares); }
+  View<const float> residual() const override { return residual_.view(); }
+
+  void save(Archive& archive, const std::string& prefix) const override {
+    archive.put_array(prefix + "residual", residual_.host());
+  }
+  void load(const Archive& archive, const std::string& prefix) override {
+    archive.get_array(prefix + "residual", residual_.host());
+  }
+
+ private:
+  float decay_;
+  Buffer<float> residual_;
+  kernels::PassResult pass_;
+};
+
+const Registration<MemoryEntry> registration{[] {
+  MemoryEntry entry;
+  entry.name = "residual";
+  entry.summary = "keeps what was not sent and adds it to the next gradient";
+  entry.source = "arXiv:1901.04359 (gTop-k), algorithm 1; decay: GRACE, residual memory";
+  entry.settings = {{.name = "decay",
+                     .default_value = 1.0,
+                     .help = "factor on the residual at each step; below 1 gradient mass is lost",
+                     .minimum = 0,
+                     .maximum = 1}};
+  entry.floats_per_element = 1;
+  entry.make = [](const Settings& settings, std::size_t numel, float, bool) {
+    return std::make_unique<Residual>(static_cast<float>(settings.number("decay")), numel);
+  };
+  return entry;
+}()};
+
+}  // namespace
+}  // namespace dragonn::compress

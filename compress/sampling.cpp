@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+#include "compress/sampling.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/rng.h"
+
+namespace dragonn::compress {
+
+SettingSpecs sample_settings() {
+  return {{.name = "sample_ratio",
+           .default_value = 0.01,
+           .help = "share of the elements whose magnitudes are sampled for the threshold",
+           .minimum = 0,
+           .maximum = 1,
+           .exclusive_minimum = true},
+          {.name = "sample_rank",
+           .default_value = std::int64_t{16},
+           .help = "samples at least this number of entries above the threshold (the DGC code: 2)",
+           .minimum = 1,
+           .maximum = 1e6}};
+}
+
+SampleRules sample_rules(const Settings& settings) {
+  return {settings.number("sample_ratio"), static_cast<std::size_t>(settings.integer("sample_rank"))};
+}
+
+kernels::SamplePlan plan_sample(const SampleRules& rules, std::size_t numel, double density,
+                                const SelectContext& context, std::string_view purpose) {
+  const auto elements = static_cast<double>(numel);
+  const double wanted =
+      std::max(std::ceil(rules.ratio * elements), std::ceil(static_cast<double>(rules.minimum_rank) / density));
+  kernels::SamplePlan plan;
+  plan.key =
+      stream_key(context.seed, purpose, {context.bucket, context.step, static_cast<std::uint64_t>(context.rank)});
+  plan.stride = wanted >= elements ? 1 : static_cast<std::size_t>(elements / wanted);
+  const auto size = static_cast<double>(kernels::sample_size(numel, plan));
+  plan.rank = static_cast<std::size_t>(std::max(1.0, std::ceil(size * density)));
+  return plan;
+}
+
+kernels::PassRequest sampled_request(const SampleRules& rules, std::size_t numel, double density,
+                                     const SelectContext& context, std::string_view purpose) {
+  kernels::PassRequest request{
+      .kind = kernels::PassRequest::Kind::kThreshold, .threshold = 0, .begin = 0, .end = numel};
+  if (density >= 1.0 || numel == 0) return request;
+  request.kind = kernels::PassRequest::Kind::kSampledThreshold;
+  request.sample = plan_sample(rules, numel, density, context, purpose);
+  return request;
+}
+
+}  // namespace dragonn::compress

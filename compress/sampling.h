@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+/// How large a sample a threshold is estimated from.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "compress/sparsifier.h"
+#include "kernels/magnitude_sample.h"
+
+namespace dragonn::compress {
+
+/// The size of a sample, relative and absolute. The relative error of the number of entries above the sampled threshold
+/// is about 1 / sqrt(rank of the threshold in the sample).
+struct SampleRules {
+  double ratio = 0.01;           ///< of the elements, at least
+  std::size_t minimum_rank = 2;  ///< elements at least such that the threshold has this rank in the sample
+};
+
+/// Settings `sample_ratio` and `sample_rank`, shared by the methods that sample.
+SettingSpecs sample_settings();
+SampleRules sample_rules(const Settings& settings);
+
+/// A sample from which the threshold of the `density` largest share of `numel` magnitudes is ranked: its
+/// ceil(q * density)-th largest value, q being the sample's size. `purpose` and the context key the places.
+kernels::SamplePlan plan_sample(const SampleRules& rules, std::size_t numel, double density,
+                                const SelectContext& context, std::string_view purpose);
+
+/// The pass for entries above a sampled threshold: everything that is not zero where `density` is 1 or more.
+kernels::PassRequest sampled_request(const SampleRules& rules, std::size_t numel, double density,
+                                     const SelectContext& context, std::string_view purpose);
+
+}  // namespace dragonn::compress

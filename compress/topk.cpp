@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cmath>
+
+#include "compress/sampling.h"
+#include "compress/sparsifier.h"
+#include "kernels/magnitude.h"
+
+namespace dragonn::compress {
+namespace {
+
+/// A sampled bound a little below the k-th magnitude leaves few candidates, among which the selection is exact. Where
+/// the bound came out too high the kernel makes one more pass, so that the result does not depend on the sample.
+class Topk final : public Sparsifier {
+ public:
+  explicit Topk(std::size_t numel) : numel_(numel) { scratch_.reserve(numel); }
+
+  kernels::PassRequest plan(const SelectContext& context) override {
+    constexpr SampleRules kRules{.ratio = 0.01, .minimum_rank = 64};
+    const double share = static_cast<double>(context.k) / static_cast<double>(std::max<std::size_t>(1, numel_));
+    kernels::PassRequest request = sampled_request(kRules, numel_, share, context, "topk sample");
+    if (request.sample.stride > 1) {
+      // Four standard deviations of the number of sampled entries above the k-th magnitude.
+      const auto rank = static_cast<double>(request.sample.rank);
+      request.sample.rank += static_cast<std::size_t>(std::ceil(4 * std::sqrt(rank)));
+    }
+    return request;
+  }
+
+  void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
+              SparseVector& selected) override {
+    selected.resize_discard(numel_);
+    threshold_ = kernels::select_largest(acc, context.k, pass.selected, pass.threshold, scratch_, selected);
+  }
+
+  float threshold() const override { return threshold_; }
+
+ private:
+  std::size_t numel_;
+  kernels::MagnitudeScratch scratch_;
+  float threshold_ = std::numeric_limits<float>::quiet_NaN();
+};
+
+const Registration<SparsifierEntry> registration{[] {
+  SparsifierEntry entry;
+  entry.name = "topk";
+  entry.summary = "the k entries of largest magnitude, exactly";
+  entry.source = "arXiv:1901.04359 (gTop-k), algorithm 1, with ties to the lower index";
+  entry.exact = true;
+  entry.make = [](const Settings&, std::size_t numel) { return std::make_unique<Topk>(numel); };
+  return entry;
+}()};
+
+}  // namespace
+}  // namespace dragonn::compress

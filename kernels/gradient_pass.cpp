@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/gradient_pass.h"
+
+#include <fmt/format.h>
+
+#include "kernels/gradient_pass_sweep.h"
+
+namespace dragonn::kernels {
+namespace {
+
+using detail::AccumulateJob;
+using detail::AccumulateKind;
+
+void check_length(const char* what, std::size_t seen, std::size_t expected) {
+  if (seen != expected) {
+    throw ShapeError(
+        fmt::format("gradient pass: {} has {} elements, expected the gradient's {}", what, seen, expected));
+  }
+}
+
+void run_pass(const AccumulateJob& job, const PassRequest& request, std::size_t numel, PassResult& result) {
+  DRAGONN_CHECK(numel < kEmptySlot, "a gradient of {} elements; a bucket holds fewer than {}", numel, kEmptySlot);
+  result.request = request;
+  if (request.kind == PassRequest::Kind::kNone) {
+    result.selected.clear();
+    result.non_finite = detail::sweep(job, {0, numel});
+    return;
+  }
+  DRAGONN_CHECK(request.begin <= request.end && request.end <= numel, "a selection in [{}, {}) of {} elements",
+                request.begin, request.end, numel);
+  result.threshold = request.kind == PassRequest::Kind::kSampledThreshold
+                         ? detail::sample_job(job, request.sample, numel, result.sample)
+                         : request.threshold;
+  result.non_finite =
+      detail::sweep_select(job, {0, numel}, {request.begin, request.end}, result.threshold, result.selected);
+}
+
+}  // namespace
+
+void PassResult::reserve(std::size_t numel) {
+  selected.resize_discard(numel);
+  selected.clear();
+  sample.reserve(numel);
+}
+
+void accumulate_residual(const PassRequest& request, View<const float> gradient, const ResidualRule& rule,
+                         View<float> residual, PassResult& result) {
+  check_length("the residual", residual.size(), gradient.size());
+  const AccumulateJob job{.kind = AccumulateKind::kResidual,
+                          .gradient = gradient.host().data(),
+                          .acc = residual.host().data(),
+                          .scale = rule.scale,
+                          .factor = rule.decay};
+  run_pass(job, request, gradient.size(), result);
+}
+
+void accumulate_momentum(const PassRequest& request, View<const float> gradient, const MomentumRule& rule,
+                         View<float> u, View<float> v, PassResult& result) {
+  check_length("the momentum", u.size(), gradient.size());
+  check_length("the velocity", v.size(), gradient.size());
+  const AccumulateJob job{.kind = rule.nesterov ? AccumulateKind::kNesterov : AccumulateKind::kHeavyBall,
+                          .gradient = gradient.host().data(),
+                          .acc = v.host().data(),
+                          .momentum = u.host().data(),
+                          .scale = rule.scale,
+                          .factor = rule.momentum};
+  run_pass(job, request, gradient.size(), result);
+}
+
+void accumulate_scaled(const PassRequest& request, View<const float> gradient, float scale, View<float> acc,
+                       PassResult& result) {
+  check_length("the accumulator", acc.size(), gradient.size());
+  const AccumulateJob job{
+      .kind = AccumulateKind::kScale, .gradient = gradient.host().data(), .acc = acc.host().data(), .scale = scale};
+  run_pass(job, request, gradient.size(), result);
+}
+
+void examine(const PassRequest& request, View<const float> acc, PassResult& result) {
+  const AccumulateJob job{.gradient = acc.host().data()};
+  run_pass(job, request, acc.size(), result);
+}
+
+}  // namespace dragonn::kernels

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/gradient_pass_simd.cpp"  // this file is compiled once per instruction set
+#include <hwy/foreach_target.h>
+// foreach_target.h must come first.
+#include <limits>
+
+#include <hwy/highway.h>
+
+#include "kernels/gradient_pass_simd.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace dragonn::kernels::detail {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Multiplications and additions stay apart on every instruction set: fused ones would round differently on machines
+// that have them.
+
+/// acc of the lanes from element i; stored (with the momentum) if kStore.
+template <AccumulateKind kKind, bool kStore, class D>
+HWY_INLINE hn::Vec<D> accumulate(D d, const AccumulateJob& job, std::size_t i) {
+  const auto raw = hn::LoadU(d, job.gradient + i);
+  if constexpr (kKind == AccumulateKind::kExamine) return raw;
+  const auto gradient = hn::Mul(hn::Set(d, job.scale), raw);
+  const auto factor = hn::Set(d, job.factor);
+  auto acc = gradient;
+  if constexpr (kKind == AccumulateKind::kResidual) {
+    acc = hn::Add(hn::Mul(factor, hn::LoadU(d, job.acc + i)), gradient);
+  } else if constexpr (kKind == AccumulateKind::kHeavyBall || kKind == AccumulateKind::kNesterov) {
+    const auto old = hn::LoadU(d, job.momentum + i);
+    const auto velocity = hn::LoadU(d, job.acc + i);
+    auto momentum = old;
+    if constexpr (kKind == AccumulateKind::kHeavyBall) {
+      momentum = hn::Add(hn::Mul(factor, old), gradient);
+      acc = hn::Add(velocity, momentum);
+    } else {
+      momentum = hn::Mul(factor, hn::Add(old, gradient));
+      acc = hn::Add(hn::Add(velocity, momentum), gradient);
+    }
+    if constexpr (kStore) hn::StoreU(momentum, d, job.momentum + i);
+  }
+  if constexpr (kStore) hn::StoreU(acc, d, job.acc + i);
+  return acc;
+}
+
+/// Collects whether any lane was NaN or infinite: the largest bit pattern of a magnitude tells.
+template <class D>
+class FiniteCheck {
+ public:
+  HWY_INLINE explicit FiniteCheck(D) : largest_(hn::Zero(kInts)) {}
+  HWY_INLINE void see(hn::Vec<D> values) { largest_ = hn::Max(largest_, hn::BitCast(kInts, hn::Abs(values))); }
+  HWY_INLINE bool non_finite() const {
+    constexpr std::int32_t kInfinity = 0x7f800000;
+    return hn::GetLane(hn::MaxOfLanes(kInts, largest_)) >= kInfinity;
+  }
+
+ private:
+  static constexpr hn::RebindToSigned<D> kInts{};
+  hn::Vec<hn::RebindToSigned<D>> largest_;
+};
+
+/// Appends the lanes whose magnitude reaches a threshold.
+template <class D>
+class Appender {
+ public:
+  HWY_INLINE Appender(D d, float threshold, std::uint32_t* indices, float* values)
+      : threshold_(hn::Set(d, threshold)), iota_(hn::Iota(kIndices, 0)), indices_(indices), values_(values) {}
+
+  HWY_INLINE auto hits(hn::Vec<D> acc) const { return hn::Ge(hn::Abs(acc), threshold_); }
+  /// Writes all lanes behind the hits too: later entries overwrite them, and the room for the lanes is there because
+  /// no more entries were written than elements seen.
+  template <class Mask>
+  HWY_INLINE void append(D d, Mask mask, hn::Vec<D> acc, std::size_t i) {
+    const auto indices = hn::Add(iota_, hn::Set(kIndices, static_cast<std::uint32_t>(i)));
+    hn::StoreU(hn::Compress(indices, hn::RebindMask(kIndices, mask)), kIndices, indices_ + count_);
+    hn::StoreU(hn::Compress(acc, mask), d, values_ + count_);
+    count_ += hn::CountTrue(d, mask);
+  }
+  HWY_INLINE std::size_t count() const { return count_; }
+
+ private:
+  static constexpr hn::RebindToUnsigned<D> kIndices{};
+  hn::Vec<D> threshold_;
+  hn::Vec<hn::RebindToUnsigned<D>> iota_;
+  std::uint32_t* indices_;
+  float* values_;
+  std::size_t count_ = 0;
+};
+
+/// Accumulates whole vectors from *position on, four at a time.
+template <AccumulateKind kKind, class D>
+HWY_INLINE ChunkOutcome accumulate_lanes(D d, const AccumulateJob& job, std::size_t* position, std::size_t end) {
+  const std::size_t lanes = hn::Lanes(d);
+  FiniteCheck<D> check(d);
+  std::size_t i = *position;
+  for (; i + 4 * lanes <= end; i += 4 * lanes) {
+    check.see(accumulate<kKind, true>(d, job, i));
+    check.see(accumulate<kKind, true>(d, job, i + lanes));
+    check.see(accumulate<kKind, true>(d, job, i + 2 * lanes));
+    check.see(accumulate<kKind, true>(d, job, i + 3 * lanes));
+  }
+  for (; i + lanes <= end; i += lanes) check.see(accumulate<kKind, true>(d, job, i));
+  *position = i;
+  return {check.non_finite(), 0};
+}
+
+template <AccumulateKind kKind, class D>
+HWY_INLINE ChunkOutcome accumulate_select_lanes(D d, const AccumulateJob& job, std::size_t* position, std::size_t end,
+                                                float threshold, std::uint32_t* indices, float* values) {
+  const std::size_t lanes = hn::Lanes(d);
+  FiniteCheck<D> check(d);
+  Appender<D> appender(d, threshold, indices, values);
+  std::size_t i = *position;
+  for (; i + 4 * lanes <= end; i += 4 * lanes) {
+    const auto acc0 = accumulate<kKind, true>(d, job, i);
+    const auto acc1 = accumulate<kKind, true>(d, job, i + lanes);
+    const auto acc2 = accumulate<kKind, true>(d, job, i + 2 * lanes);
+    const auto acc3 = accumulate<kKind, true>(d, job, i + 3 * lanes);
+    check.see(acc0);
+    check.see(acc1);
+    check.see(acc2);
+    check.see(acc3);
+    const auto hits0 = appender.hits(acc0);
+    const auto hits1 = appender.hits(acc1);
+    const auto hits2 = appender.hits(acc2);
+    const auto hits3 = appender.hits(acc3);
+    // Hits are rare: most groups of four vectors have none.
+    if (HWY_LIKELY(hn::AllFalse(d, hn::Or(hn::Or(hits0, hits1), hn::Or(hits2, hits3))))) continue;
+    appender.append(d, hits0, acc0, i);
+    appender.append(d, hits1, acc1, i + lanes);
+    appender.append(d, hits2, acc2, i + 2 * lanes);
+    appender.append(d, hits3, acc3, i + 3 * lanes);
+  }
+  for (; i + lanes <= end; i += lanes) {
+    const auto acc = accumulate<kKind, true>(d, job, i);
+    check.see(acc);
+    appender.append(d, appender.hits(acc), acc, i);
+  }
+  *position = i;
+  return {check.non_finite(), appender.count()};
+}
+
+template <AccumulateKind kKind>
+ChunkOutcome accumulate_kind(const AccumulateJob job, std::size_t begin, std::size_t end) {
+  std::size_t position = begin;
+  const ChunkOutcome whole = accumulate_lanes<kKind>(hn::ScalableTag<float>(), job, &position, end);
+  const ChunkOutcome rest = accumulate_lanes<kKind>(hn::CappedTag<float, 1>(), job, &position, end);
+  return {whole.non_finite || rest.non_finite, 0};
+}
+
+template <AccumulateKind kKind>
+ChunkOutcome accumulate_select_kind(const AccumulateJob job, std::size_t begin, std::size_t end, float threshold,
+                                    std::uint32_t* indices, float* values) {
+  // The smallest positive number stands for 0: it leaves out the zeros and nothing else.
+  const float bound =
+      threshold < std::numeric_limits<float>::denorm_min() ? std::numeric_limits<float>::denorm_min() : threshold;
+  std::size_t position = begin;
+  const ChunkOutcome whole =
+      accumulate_select_lanes<kKind>(hn::ScalableTag<float>(), job, &position, end, bound, indices, values);
+  const ChunkOutcome rest = accumulate_select_lanes<kKind>(hn::CappedTag<float, 1>(), job, &position, end, bound,
+                                                           indices + whole.selected, values + whole.selected);
+  return {whole.non_finite || rest.non_finite, whole.selected + rest.selected};
+}
+
+template <AccumulateKind kKind, class D>
+HWY_INLINE void sample_lanes(D d, const AccumulateJob& job, std::size_t* position, std::size_t begin, std::size_t end,
+                             float* magnitudes) {
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t i = *position;
+  for (; i + lanes <= end; i += lanes) {
+    const auto acc = accumulate<kKind, false>(d, job, i);
+    hn::StoreU(hn::IfThenElseZero(hn::Eq(acc, acc), hn::Abs(acc)), d, magnitudes + (i - begin));
+  }
+  *position = i;
+}
+
+template <AccumulateKind kKind>
+void sample_kind(const AccumulateJob job, std::size_t begin, std::size_t end, float* magnitudes) {
+  std::size_t position = begin;
+  sample_lanes<kKind>(hn::ScalableTag<float>(), job, &position, begin, end, magnitudes);
+  sample_lanes<kKind>(hn::CappedTag<float, 1>(), job, &position, begin, end, magnitudes);
+}
+
+// One instance per AccumulateKind, in its order.
+#define DRAGONN_KIND_TABLE(function)                                                                           \
+  {                                                                                                            \
+    function<AccumulateKind::kExamine>, function<AccumulateKind::kScale>, function<AccumulateKind::kResidual>, \
+        function<AccumulateKind::kHeavyBall>, function<AccumulateKind::kNesterov>                              \
+  }
+
+ChunkOutcome AccumulateChunk(const AccumulateJob& job, std::size_t begin, std::size_t end) {
+  constexpr decltype(&accumulate_kind<AccumulateKind::kExamine>) kTable[] = DRAGONN_KIND_TABLE(accumulate_kind);
+  return kTable[static_cast<std::size_t>(job.kind)](job, begin, end);
+}
+
+ChunkOutcome AccumulateSelectChunk(const AccumulateJob& job, std::size_t begin, std::size_t end, float threshold,
+                                   std::uint32_t* indices, float* values) {
+  constexpr decltype(&accumulate_select_kind<AccumulateKind::kExamine>) kTable[] =
+      DRAGONN_KIND_TABLE(accumulate_select_kind);
+  return kTable[static_cast<std::size_t>(job.kind)](job, begin, end, threshold, indices, values);
+}
+
+void SampleChunk(const AccumulateJob& job, std::size_t begin, std::size_t end, float* magnitudes) {
+  constexpr decltype(&sample_kind<AccumulateKind::kExamine>) kTable[] = DRAGONN_KIND_TABLE(sample_kind);
+  kTable[static_cast<std::size_t>(job.kind)](job, begin, end, magnitudes);
+}
+
+#undef DRAGONN_KIND_TABLE
+
+}  // namespace HWY_NAMESPACE
+}  // namespace dragonn::kernels::detail
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace dragonn::kernels::detail {
+
+HWY_EXPORT(AccumulateChunk);
+HWY_EXPORT(AccumulateSelectChunk);
+HWY_EXPORT(SampleChunk);
+
+ChunkOutcome accumulate_chunk(const AccumulateJob& job, std::size_t begin, std::size_t end) {
+  return HWY_DYNAMIC_DISPATCH(AccumulateChunk)(job, begin, end);
+}
+
+ChunkOutcome accumulate_select_chunk(const AccumulateJob& job, std::size_t begin, std::size_t end, float threshold,
+                                     std::uint32_t* indices, float* values) {
+  return HWY_DYNAMIC_DISPATCH(AccumulateSelectChunk)(job, begin, end, threshold, indices, values);
+}
+
+void sample_chunk(const AccumulateJob& job, std::size_t begin, std::size_t end, float* magnitudes) {
+  HWY_DYNAMIC_DISPATCH(SampleChunk)(job, begin, end, magnitudes);
+}
+
+}  // namespace dragonn::kernels::detail
+#endif  // HWY_ONCE

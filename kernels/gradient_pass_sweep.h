@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+/// Sweeps: the vector loops of gradient_pass_simd.h run over a whole vector, piece by piece, on threads.
+#pragma once
+
+#include <cstddef>
+
+#include "core/sparse_vector.h"
+#include "kernels/gradient_pass_simd.h"
+#include "kernels/magnitude_sample.h"
+
+namespace dragonn::kernels::detail {
+
+/// Elements [begin, end).
+struct Range {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+/// Accumulates `range`. Returns whether acc holds a NaN or an infinity.
+bool sweep(const AccumulateJob& job, Range range);
+
+/// Accumulates `range` and selects the entries with |acc| >= threshold and acc != 0 of `wanted`, a part of it.
+/// `selected` is overwritten, ascending, and reserves the length of `wanted`.
+bool sweep_select(const AccumulateJob& job, Range range, Range wanted, float threshold, SparseVector& selected);
+
+/// The threshold that a sample of acc gives, taken before acc is stored.
+float sample_job(const AccumulateJob& job, const SamplePlan& plan, std::size_t numel, SampleScratch& scratch);
+
+}  // namespace dragonn::kernels::detail

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+/// Samples of magnitudes, from which thresholds are estimated.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/buffer.h"
+#include "core/view.h"
+#include "kernels/magnitude.h"
+
+namespace dragonn::kernels {
+
+/// Elements of one cache line: the unit of sampling, because a line costs the same as one element of it.
+inline constexpr std::size_t kLineElements = 16;
+
+/// Stratified sampling of whole cache lines: of every `stride` consecutive lines one, at a place drawn from `key` and
+/// the stratum's number, so that no period of the gradient's layout meets a period of the sample.
+struct SamplePlan {
+  std::size_t stride = 1;  ///< lines per sampled line; 1 samples everything
+  std::uint64_t key = 0;
+  std::size_t rank = 1;  ///< the threshold is the rank-th largest magnitude of the sample; 0 if the sample is smaller
+};
+
+/// First element of the line that is sampled from stratum `stratum` of a vector of `numel` elements.
+std::size_t sampled_line(std::size_t numel, const SamplePlan& plan, std::size_t stratum);
+/// Number of strata: sampled lines.
+std::size_t sample_strata(std::size_t numel, std::size_t stride);
+/// Elements of the sample: kLineElements for each stratum, fewer only where the vector's last, shorter line is drawn.
+std::size_t sample_size(std::size_t numel, const SamplePlan& plan);
+
+/// Buffers of a sampling, reused.
+struct SampleScratch {
+  Buffer<float> magnitudes;  ///< the sample; a NaN counts as 0
+  MagnitudeScratch ranking;
+
+  /// As MagnitudeScratch::reserve.
+  void reserve(std::size_t numel);
+};
+
+/// The threshold that `plan` gives on `values` ([n] float32, host). Reads one line of every `stride`.
+float sample_threshold(View<const float> values, const SamplePlan& plan, SampleScratch& scratch);
+
+}  // namespace dragonn::kernels
