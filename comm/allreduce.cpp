@@ -104,6 +104,20 @@ void ring_allreduce(Communicator& communicator, std::span<float> values, Buffer<
   }
 }
 
+Traffic ring_traffic(std::size_t count, int ranks, int rank) {
+  const auto total = static_cast<std::size_t>(ranks);
+  const auto all_but_two = [&](std::size_t first) {
+    return sizeof(float) *
+           (2 * count - block(count, total, first % total).size() - block(count, total, (first + 1) % total).size());
+  };
+  const auto me = static_cast<std::size_t>(rank);
+  const std::uint64_t messages = 2 * (total - 1);
+  return {.bytes_sent = all_but_two(me + 1),
+          .bytes_received = all_but_two(me),
+          .messages_sent = messages,
+          .messages_received = messages};
+}
+
 void rabenseifner_allreduce(Communicator& communicator, std::span<float> values, Buffer<std::byte>& scratch) {
   const int rank = communicator.rank();
   const int participants = static_cast<int>(std::bit_floor(static_cast<unsigned>(communicator.size())));

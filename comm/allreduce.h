@@ -14,6 +14,9 @@ namespace dragonn::comm {
 /// @param scratch grows to one chunk.
 void ring_allreduce(Communicator& communicator, std::span<float> values, Buffer<std::byte>& scratch);
 
+/// What ring_allreduce of `count` values sends and receives on one rank.
+Traffic ring_traffic(std::size_t count, int ranks, int rank);
+
 /// Rabenseifner: recursive-halving reduce-scatter and recursive-doubling allgather in 2 log2 P messages, 2n(P-1)/P
 /// words per rank. Off powers of two the ranks 2i+1, i < r = P - 2^floor(log2 P), first hand their vector to rank 2i
 /// and get the sum from it at the end: n words more each way.

@@ -71,8 +71,9 @@ void Communicator::send_recv(int destination, View<const std::byte> outgoing, in
 
 CommError Communicator::error(std::string_view doing, int peer, std::string_view reason) const {
   const std::string activity = activity_.describe();
+  const std::string other = peer == kAllRanks ? "all ranks" : fmt::format("rank {}", peer);
   return CommError(
-      fmt::format("rank {}{}{}, {} rank {}: {}", rank(), activity.empty() ? "" : ", ", activity, doing, peer, reason));
+      fmt::format("rank {}{}{}, {} {}: {}", rank(), activity.empty() ? "" : ", ", activity, doing, other, reason));
 }
 
 }  // namespace dragonn::comm

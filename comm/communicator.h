@@ -122,7 +122,9 @@ class Communicator {
   /// DenseAlgorithm::kNative. Here: a binomial tree up and down, 2n words per edge.
   virtual void native_allreduce_sum(std::span<float> values);
 
+  static constexpr int kAllRanks = -1;
   /// The error of this rank while `doing` ("receiving from") `peer`: one line with ranks, operation and label.
+  /// @param peer a rank, or kAllRanks.
   CommError error(std::string_view doing, int peer, std::string_view reason) const;
 
  private:

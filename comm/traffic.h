@@ -48,6 +48,9 @@ class TrafficCounters {
     ++current().messages_received;
   }
 
+  /// Messages that were not counted one by one.
+  void add(const Traffic& traffic) { current() += traffic; }
+
  private:
   friend class ScopedPhase;
   Traffic& current() { return by_phase_[static_cast<std::size_t>(phase_)]; }

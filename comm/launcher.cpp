@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+#include "comm/launcher.h"
+
+#include <charconv>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+namespace dragonn::comm {
+namespace {
+
+std::optional<std::int64_t> environment_number(const char* name) {
+  const char* text = std::getenv(name);
+  if (text == nullptr) return std::nullopt;
+  const std::string_view digits(text);
+  std::int64_t value = 0;
+  const auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (status != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<Launcher> launcher_from(const char* name, const char* rank_variable, const char* size_variable) {
+  const auto rank = environment_number(rank_variable);
+  const auto size = environment_number(size_variable);
+  if (!rank) return std::nullopt;
+  return Launcher{name, static_cast<int>(*rank), static_cast<int>(size.value_or(0))};
+}
+
+/// Steps numbered from here are Slurm's own: the batch script, an interactive allocation.
+constexpr std::int64_t kFirstSpecialSlurmStep = 0xfffffff0;
+
+bool in_srun_step() {
+  const auto step = environment_number("SLURM_STEP_ID");
+  return step && *step < kFirstSpecialSlurmStep && environment_number("SLURM_STEP_NUM_TASKS");
+}
+
+}  // namespace
+
+std::optional<Launcher> detect_launcher() {
+  if (auto launcher = launcher_from("mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")) return launcher;
+  if (in_srun_step()) return launcher_from("srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
+  if (auto launcher = launcher_from("PMI", "PMI_RANK", "PMI_SIZE")) return launcher;
+  return launcher_from("PMIx", "PMIX_RANK", "PMIX_SIZE");
+}
+
+}  // namespace dragonn::comm
