@@ -60,6 +60,10 @@ std::vector<std::byte> read_maybe_gzip(const std::filesystem::path& path, std::s
   for (;;) {
     const int status = inflater.fill(out, inflater.produced());
     const std::size_t produced = inflater.produced();
+    if (produced > limit_bytes) {
+      throw DataError(fmt::format("{}: decompresses to more than {} bytes (at byte {})", path.string(), limit_bytes,
+                                  inflater.consumed()));
+    }
     if (status == Z_STREAM_END) {
       if (inflater.input_left()) {
         throw DataError(
@@ -71,10 +75,6 @@ std::vector<std::byte> read_maybe_gzip(const std::filesystem::path& path, std::s
     if (status != Z_OK || produced < out.size()) {
       throw DataError(fmt::format("{}: damaged or truncated gzip data at byte {}: {}", path.string(),
                                   inflater.consumed(), inflater.message()));
-    }
-    if (out.size() == largest) {
-      throw DataError(fmt::format("{}: decompresses to more than {} bytes (at byte {})", path.string(), limit_bytes,
-                                  inflater.consumed()));
     }
     out.resize(std::min(largest, 2 * out.size()));
   }

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+/// What the data tests share: files with given bytes, registered data sets, errors as text.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <ios>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/dataset.h"
+
+namespace dragonn::data {
+
+using Bytes = std::vector<std::uint8_t>;
+using Overrides = std::vector<std::pair<std::string, SettingValue>>;
+
+inline void write_bytes(const std::filesystem::path& path, const Bytes& bytes) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+}
+
+inline DatasetSplits load_dataset(const std::string& name, const std::filesystem::path& folder,
+                                  const Overrides& overrides = {}, std::uint64_t seed = 1) {
+  const DatasetEntry& entry = Registry<DatasetEntry>::instance().at(name);
+  Settings settings(entry.settings);
+  for (const auto& [key, value] : overrides) settings.set(key, value);
+  return entry.load(settings, folder.string(), seed);
+}
+
+inline std::vector<float> read_sample(const Dataset& dataset, std::size_t index, Rng* augmentation = nullptr) {
+  std::vector<float> sample(dataset.sample_shape().size());
+  dataset.read(index, augmentation, sample);
+  return sample;
+}
+
+inline std::int32_t read_label(const Dataset& dataset, std::size_t index) {
+  std::vector<float> sample(dataset.sample_shape().size());
+  return dataset.read(index, nullptr, sample);
+}
+
+/// The message of the Expected that `action` throws, or what happened instead.
+template <class Expected, class Action>
+std::string error_of(const Action& action) {
+  try {
+    action();
+  } catch (const Expected& error) {
+    return error.what();
+  } catch (const std::exception& error) {
+    return std::string("another error: ") + error.what();
+  }
+  return "no error";
+}
+
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace dragonn::data
