@@ -90,7 +90,8 @@ namespace {
 /// Elements per block: a scattered sparse gradient of this many floats stays in the first-level cache.
 constexpr std::size_t kBlock = 2048;
 
-/// Calls body(begin, count, gradient block) for all blocks of [0, gradient.size()), in parallel.
+/// Calls body(begin, count, gradient block) for all blocks of [0, gradient.size()), in parallel. A body dispatches anew
+/// for every block: a dispatched function that was looked up before its first call detects the processor at each call.
 template <class Body>
 void for_blocks(const GradientView& gradient, const Body& body) {
   const std::size_t size = gradient.size();
@@ -151,9 +152,8 @@ void sgd_update(const SgdRule& rule, const GradientView& gradient, View<float> m
   if (!momentum.empty()) check_size("momentum", momentum.size(), gradient);
   float* const x = values.host().data();
   float* const b = momentum.host().data();
-  const auto update = HWY_DYNAMIC_DISPATCH(SgdBlock);
   for_blocks(gradient, [&](std::size_t begin, std::size_t count, const float* g) {
-    update(rule, g, b == nullptr ? nullptr : b + begin, x + begin, count);
+    HWY_DYNAMIC_DISPATCH(SgdBlock)(rule, g, b == nullptr ? nullptr : b + begin, x + begin, count);
   });
 }
 
@@ -177,9 +177,8 @@ void adam_update(const AdamRule& rule, const GradientView& gradient, View<float>
   float* const x = values.host().data();
   float* const m = first.host().data();
   float* const v = second.host().data();
-  const auto update = HWY_DYNAMIC_DISPATCH(AdamBlock);
   for_blocks(gradient, [&](std::size_t begin, std::size_t count, const float* g) {
-    update(rule, g, m + begin, v + begin, x + begin, count);
+    HWY_DYNAMIC_DISPATCH(AdamBlock)(rule, g, m + begin, v + begin, x + begin, count);
   });
 }
 
