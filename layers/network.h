@@ -13,10 +13,9 @@
 #include "core/archive.h"
 #include "core/parameter.h"
 #include "core/registry.h"
+#include "layers/mode.h"
 
 namespace dragonn::layers {
-
-enum class Mode { kTrain, kEvaluate };
 
 /// Sums over the samples of one batch.
 struct LossResult {
@@ -59,7 +58,11 @@ class Network {
   const Shape& sample_shape() const;
   int classes() const;
   std::vector<LayerSummary> summary() const;
+  /// Of a training step, exact. Evaluation at the same batch size needs less. Makes (and drops) the plans of that
+  /// batch.
   MemoryEstimate memory(std::size_t batch) const;
+  /// Operations of the matrix products of forward and backward, per sample: LayerGraph::training_flops().
+  double training_flops() const;
 
   /// Allocates the arena and draws initial values: the same on every rank for one seed.
   void initialize(std::uint64_t seed);
@@ -68,7 +71,8 @@ class Network {
   /// Batch-norm running means and variances, contiguous: state of each rank, averaged over ranks before evaluation.
   View<float> statistics();
 
-  /// Runs `batch` samples ([batch, sample_shape] floats) to the loss. `step` and `rank` key the dropout streams.
+  /// Runs `batch` samples ([batch, sample_shape] floats, copied) to the loss. `step` and `rank` key the dropout
+  /// streams. Label smoothing applies to training only. @throws DataError for a label that is not in [0, classes).
   LossResult forward(View<const float> inputs, View<const std::int32_t> labels, std::size_t batch, Mode mode,
                      std::uint64_t step = 0, int rank = 0);
   /// After a forward in Mode::kTrain. `ready` may be empty.

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+/// Elementwise activations: ReLU, tanh, sigmoid and GELU (x * Phi(x), with the error function).
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "core/device.h"
+#include "core/view.h"
+#include "kernels/device_table.h"
+
+namespace dragonn::kernels {
+
+enum class Activation { kRelu, kTanh, kSigmoid, kGelu };
+
+/// Whether backward takes the input; otherwise it takes the output, and forward may work in place.
+constexpr bool activation_backward_reads_input(Activation activation) {
+  return activation == Activation::kGelu;
+}
+
+class ActivationPlan {
+ public:
+  virtual ~ActivationPlan() = default;
+  /// `output` may be `input`.
+  virtual void forward(View<const float> input, View<float> output) = 0;
+  /// `value` is forward's output, or its input (activation_backward_reads_input). `input_gradient` may be
+  /// `output_gradient`.
+  virtual void backward(View<const float> value, View<const float> output_gradient, View<float> input_gradient) = 0;
+};
+
+/// A plan for `size` elements. @throws DeviceError if there is no row for the device.
+std::unique_ptr<ActivationPlan> make_activation_plan(const Device& device, Activation activation, std::size_t size);
+
+using ActivationTable = DeviceTable<std::unique_ptr<ActivationPlan> (*)(const Device&, Activation, std::size_t)>;
+ActivationTable& activation_table();
+
+}  // namespace dragonn::kernels

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+/// The CPU's WeightedPlan, from oneDNN primitive descriptions. For .cpp files of this folder only.
+#pragma once
+
+#include <memory>
+
+#include "kernels/onednn.h"
+#include "kernels/weighted_plan.h"
+
+namespace dragonn::kernels::onednn {
+
+/// Descriptions made with user_scratchpad(), with weights in any layout, and activations plain. The backward ones may
+/// be empty.
+struct WeightedDescriptions {
+  dnnl::primitive_desc_base forward;
+  dnnl::primitive_desc_base backward_data;
+  dnnl::primitive_desc_base backward_weights;
+  dnnl::memory::desc plain_weights;  ///< as the caller keeps weights and their gradient
+};
+
+std::unique_ptr<WeightedPlan> make_weighted_plan(const WeightedDescriptions& descriptions);
+
+}  // namespace dragonn::kernels::onednn

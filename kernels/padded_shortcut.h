@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+/// The parameter-free shortcut of CIFAR residual networks: every other pixel, and zeros for the new channels.
+#pragma once
+
+#include <cstddef>
+
+#include "core/view.h"
+#include "kernels/device_table.h"
+
+namespace dragonn::kernels {
+
+/// Input [batch, height, width, channels], output [batch, ceil(height / stride), ceil(width / stride),
+/// output_channels]: pixels at multiples of the stride; input channel c becomes output channel c + (output_channels -
+/// channels) / 2, the others are zero. Source: He et al., arXiv:1512.03385, section 4.2, option A, with the zeros on
+/// both sides.
+struct PaddedShortcutSpec {
+  std::size_t batch = 1, height = 1, width = 1, channels = 1;
+  std::size_t output_channels = 1;  ///< at least `channels`
+  std::size_t stride = 1;
+};
+
+/// @throws DeviceError if there is no row for the device.
+void padded_shortcut_forward(const PaddedShortcutSpec& spec, View<const float> input, View<float> output);
+/// Overwrites `input_gradient`.
+void padded_shortcut_backward(const PaddedShortcutSpec& spec, View<const float> output_gradient,
+                              View<float> input_gradient);
+
+using PaddedShortcutTable = DeviceTable<void (*)(const PaddedShortcutSpec&, View<const float>, View<float>)>;
+PaddedShortcutTable& padded_shortcut_forward_table();
+PaddedShortcutTable& padded_shortcut_backward_table();
+
+}  // namespace dragonn::kernels

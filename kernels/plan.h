@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+/// What the plans of all operations share: how they ask for memory, and how a window slides along an axis.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/view.h"
+
+namespace dragonn::kernels {
+
+/// A plan is made once per shape and holds no activations and no scratch memory: its owner lends it these on every
+/// call, so that one block of memory serves a whole network. Counts of floats.
+struct PlanMemory {
+  std::size_t saved = 0;             ///< written by forward, read by backward
+  std::size_t forward_scratch = 0;   ///< used during forward only
+  std::size_t backward_scratch = 0;  ///< used during backward only
+};
+
+/// Rounds a count of floats up to whole cache lines, so that neighbours in one block stay aligned.
+constexpr std::size_t aligned_floats(std::size_t floats) {
+  return (floats + 15) / 16 * 16;
+}
+constexpr std::size_t floats_for_bytes(std::size_t bytes) {
+  return aligned_floats((bytes + sizeof(float) - 1) / sizeof(float));
+}
+
+/// A window that slides along one axis.
+struct Window {
+  std::int64_t kernel = 1;
+  std::int64_t stride = 1;
+  std::int64_t padding = 0;  ///< before the first input
+  bool ceil = false;         ///< a last window that overhangs the end counts too, with padding after the last input
+
+  /// Number of positions on an axis of `inputs`; 0 or less if the window does not fit.
+  std::int64_t outputs(std::int64_t inputs) const {
+    const std::int64_t room = inputs + 2 * padding - kernel;
+    if (room < 0 && !ceil) return 0;
+    const std::int64_t count = (room + (ceil ? stride - 1 : 0)) / stride + 1;
+    // A window has to start on an input or in the padding before it.
+    return ceil && (count - 1) * stride >= inputs + padding ? count - 1 : count;
+  }
+  /// Padding after the last input that the last window reads.
+  std::int64_t padding_after(std::int64_t inputs) const {
+    return std::max<std::int64_t>(0, (outputs(inputs) - 1) * stride + kernel - inputs - padding);
+  }
+  friend bool operator==(const Window&, const Window&) = default;
+};
+
+}  // namespace dragonn::kernels

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+/// Softmax cross-entropy with label smoothing, and its gradient.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/view.h"
+#include "kernels/device_table.h"
+
+namespace dragonn::kernels {
+
+struct CrossEntropy {
+  double loss_sum = 0;      ///< over the rows, accumulated in float64
+  std::size_t correct = 0;  ///< rows whose largest logit (the first of equal ones) is the label's
+};
+
+/// Loss of row i: -sum_c q_c log softmax(logits_i)_c with q = (1 - smoothing) at the label + smoothing / classes
+/// everywhere.
+/// @param logits [rows, classes].  @param labels [rows] in [0, classes).
+/// @param gradient [rows, classes], of the mean loss: (softmax - q) / rows. Empty if not wanted; may be `logits`.
+/// @throws DataError for a label out of range, naming the row; DeviceError if there is no row for the device.
+CrossEntropy softmax_cross_entropy(View<const float> logits, View<const std::int32_t> labels, std::size_t classes,
+                                   double smoothing, View<float> gradient);
+
+using CrossEntropyTable =
+    DeviceTable<CrossEntropy (*)(View<const float>, View<const std::int32_t>, std::size_t, double, View<float>)>;
+CrossEntropyTable& cross_entropy_table();
+
+}  // namespace dragonn::kernels

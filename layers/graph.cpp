@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+#include "layers/graph.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace dragonn::layers {
+
+Shape batched(const Shape& sample, std::int64_t batch) {
+  std::vector<std::int64_t> extents{batch};
+  extents.insert(extents.end(), sample.extents().begin(), sample.extents().end());
+  return Shape(extents);
+}
+
+LayerGraph::LayerGraph(const Shape& sample_shape) : sample_shape_(sample_shape) {
+  Node input;
+  input.name = "input";
+  input.output = batched(sample_shape, 1);
+  nodes_.push_back(std::move(input));
+}
+
+NodeId LayerGraph::add(const std::string& name, std::unique_ptr<Layer> layer, std::vector<NodeId> inputs,
+                       std::optional<NodeId> tied_to) {
+  Node node;
+  node.name = name;
+  node.traits = layer->traits();
+  for (NodeId input : inputs) {
+    DRAGONN_CHECK(input < nodes_.size(), "layer {} reads node {} of {}", name, input, nodes_.size());
+    node.input_shapes.push_back(nodes_[input].output);
+  }
+  try {
+    node.output = layer->output_shape(node.input_shapes);
+  } catch (const ShapeError& error) {
+    throw ShapeError(fmt::format("layer {}: {}", name, error.what()));
+  }
+  for (ParameterSpec& spec : layer->parameters(node.input_shapes))
+    node.parameters.push_back(parameter(name, std::move(spec), tied_to));
+  for (const StatisticsSpec& spec : layer->statistics(node.input_shapes)) {
+    node.statistics.push_back(statistics_.size());
+    statistics_.push_back(spec);
+  }
+  node.inputs = std::move(inputs);
+  node.layer = std::move(layer);
+  nodes_.push_back(std::move(node));
+  return nodes_.size() - 1;
+}
+
+std::size_t LayerGraph::parameter(const std::string& layer, ParameterSpec spec, std::optional<NodeId> tied_to) {
+  if (tied_to) {
+    const Node& owner = nodes_.at(*tied_to);
+    const std::string name = owner.name + "." + spec.name;
+    for (std::size_t index : owner.parameters)
+      if (parameters_[index].name == name && parameters_[index].shape == spec.shape) return index;
+  }
+  spec.name = layer + "." + spec.name;
+  parameters_.push_back(std::move(spec));
+  return parameters_.size() - 1;
+}
+
+std::vector<bool> LayerGraph::gradient_needs(bool input) const {
+  std::vector<bool> needs(nodes_.size());
+  needs[0] = input;
+  for (NodeId id = 1; id < nodes_.size(); ++id)
+    needs[id] = !nodes_[id].parameters.empty() ||
+                std::ranges::any_of(nodes_[id].inputs, [&](NodeId source) { return needs[source]; });
+  return needs;
+}
+
+double LayerGraph::training_flops() const {
+  const std::vector<bool> needs = gradient_needs(false);
+  double total = 0;
+  for (NodeId id = 1; id < nodes_.size(); ++id) {
+    const Node& node = nodes_[id];
+    const bool input_gradient = std::ranges::any_of(node.inputs, [&](NodeId source) { return needs[source]; });
+    total += node.layer->forward_flops(node.input_shapes) * (input_gradient ? 3 : 2);
+  }
+  return total;
+}
+
+}  // namespace dragonn::layers

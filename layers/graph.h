@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+/// LayerGraph: the layers of a network and how they are connected, without any memory.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "layers/layer.h"
+
+namespace dragonn::layers {
+
+/// Index of a node: 0 is the network's input, layers follow in the order of their addition.
+using NodeId = std::size_t;
+
+/// A layer, with shapes for batch 1.
+struct Node {
+  std::string name;
+  std::unique_ptr<Layer> layer;  ///< null for the network's input
+  std::vector<NodeId> inputs;
+  std::vector<Shape> input_shapes;
+  Shape output;
+  LayerTraits traits;
+  std::vector<std::size_t> parameters;  ///< indices into LayerGraph::parameters()
+  std::vector<std::size_t> statistics;  ///< indices into LayerGraph::statistics()
+};
+
+/// Nodes are in topological order by construction: a layer's inputs exist before it. The last node is the output.
+class LayerGraph {
+ public:
+  /// @param sample_shape without the batch.
+  explicit LayerGraph(const Shape& sample_shape);
+
+  static constexpr NodeId input() { return 0; }
+  NodeId output() const { return nodes_.size() - 1; }
+  const Shape& sample_shape() const { return sample_shape_; }
+
+  /// Adds a layer. With `tied_to`, parameters of the same name and shape as that node's are that node's: their gradient
+  /// is the sum over both. @throws ShapeError naming the layer if its inputs do not fit.
+  NodeId add(const std::string& name, std::unique_ptr<Layer> layer, std::vector<NodeId> inputs,
+             std::optional<NodeId> tied_to = std::nullopt);
+
+  const std::vector<Node>& nodes() const { return nodes_; }
+  /// In forward order; names are "layer.parameter".
+  const std::vector<ParameterSpec>& parameters() const { return parameters_; }
+  const std::vector<StatisticsSpec>& statistics() const { return statistics_; }
+
+  /// Which nodes' outputs need a gradient in backward: those with a parameter at or before them, and all if `input`.
+  std::vector<bool> gradient_needs(bool input) const;
+  /// Operations of forward and backward for one sample: 2 per multiply-add of forward, the same for the weights'
+  /// gradient, and for the input's where backward computes one (the first layer's is not).
+  double training_flops() const;
+
+ private:
+  std::size_t parameter(const std::string& layer, ParameterSpec spec, std::optional<NodeId> tied_to);
+
+  Shape sample_shape_;
+  std::vector<Node> nodes_;
+  std::vector<ParameterSpec> parameters_;
+  std::vector<StatisticsSpec> statistics_;
+};
+
+/// `sample` with a batch axis in front.
+Shape batched(const Shape& sample, std::int64_t batch);
+
+}  // namespace dragonn::layers

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+#include "layers/graph_plan.h"
+
+#include "core/rng.h"
+#include "kernels/elementwise.h"
+
+namespace dragonn::layers {
+
+/// The views of one node, bound once so that a pass allocates nothing.
+struct GraphPlan::Step {
+  struct Sum {
+    View<float> target;
+    View<const float> addend;
+  };
+
+  std::vector<View<const float>> inputs, parameters, output_gradients;
+  std::vector<View<float>> statistics, input_gradients, parameter_gradients;
+  View<float> output, saved, forward_scratch, backward_scratch;
+  std::vector<Sum> sums;            // of output gradients
+  std::vector<Sum> parameter_sums;  // of a tied parameter's gradient, into the arena
+};
+
+namespace {
+
+std::uint64_t stream_of(const PassKey& key, NodeId node) {
+  return stream_key(key.seed, "layer", {key.step, static_cast<std::uint64_t>(key.rank), node});
+}
+
+}  // namespace
+
+GraphPlan::GraphPlan(const LayerGraph& graph, std::size_t batch, Mode mode, Device device, bool input_gradient)
+    : graph_(graph),
+      batch_(batch),
+      mode_(mode),
+      plans_(make_plans(device, input_gradient)),
+      schedule_(graph, batch, mode, input_gradient, memory_of(plans_)),
+      workspace_(nullptr, 0, device),
+      steps_(graph.nodes().size()) {}
+
+GraphPlan::~GraphPlan() = default;
+
+std::vector<std::unique_ptr<LayerPlan>> GraphPlan::make_plans(Device device, bool input_gradient) const {
+  const std::vector<bool> needs = graph_.gradient_needs(input_gradient);
+  const auto batch = static_cast<std::int64_t>(batch_);
+  std::vector<std::unique_ptr<LayerPlan>> plans;
+  for (const Node& node : graph_.nodes()) {
+    PlanContext context{device, mode_, {}, node.output.with_batch(batch), {}};
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      context.inputs.push_back(node.input_shapes[i].with_batch(batch));
+      context.input_gradients.push_back(needs[node.inputs[i]]);
+    }
+    plans.push_back(node.layer == nullptr ? nullptr : node.layer->plan(context));
+  }
+  return plans;
+}
+
+std::vector<kernels::PlanMemory> GraphPlan::memory_of(const std::vector<std::unique_ptr<LayerPlan>>& plans) {
+  std::vector<kernels::PlanMemory> memory;
+  for (const auto& plan : plans) memory.push_back(plan == nullptr ? kernels::PlanMemory{} : plan->memory());
+  return memory;
+}
+
+View<float> GraphPlan::view(MemoryPlanner::Block block, std::size_t size) const {
+  if (block == kNoBlock) return {};
+  return workspace_.subview(schedule_.memory().offset(block), size);
+}
+
+View<float> GraphPlan::whole(MemoryPlanner::Block block) const {
+  return block == kNoBlock ? View<float>() : view(block, schedule_.memory().size(block));
+}
+
+void GraphPlan::bind(View<float> workspace, ParameterArena& arena, View<float> statistics) {
+  if (workspace.data() == workspace_.data() && arena.values().data() == bound_values_ &&
+      statistics.data() == bound_statistics_)
+    return;
+  if (workspace.size() < workspace_floats())
+    throw ShapeError(fmt::format("a workspace of {} floats: {} are needed", workspace.size(), workspace_floats()));
+  workspace_ = workspace;
+  bound_values_ = arena.values().data();
+  bound_statistics_ = statistics.data();
+  std::vector<View<float>> statistics_views;
+  std::size_t offset = 0;
+  for (const StatisticsSpec& spec : graph_.statistics()) {
+    statistics_views.push_back(statistics.subview(offset, spec.size));
+    offset += spec.size;
+  }
+  for (NodeId id = 1; id < steps_.size(); ++id) bind_step(id, arena, statistics_views);
+}
+
+void GraphPlan::bind_step(NodeId id, ParameterArena& arena, const std::vector<View<float>>& statistics) {
+  const Node& node = graph_.nodes()[id];
+  const NodeSchedule& blocks = schedule_[id];
+  Step step;
+  for (NodeId input : node.inputs) step.inputs.push_back(view(schedule_[input].output, floats(input)));
+  step.output = view(blocks.output, floats(id));
+  step.saved = whole(blocks.saved);
+  step.forward_scratch = whole(blocks.forward_scratch);
+  step.backward_scratch = whole(blocks.backward_scratch);
+  for (std::size_t index : node.statistics) step.statistics.push_back(statistics[index]);
+  for (ParameterId parameter : node.parameters) step.parameters.push_back(arena.value(parameter));
+  if (blocks.runs_backward) {
+    for (MemoryPlanner::Block block : blocks.output_gradients) step.output_gradients.push_back(view(block, floats(id)));
+    for (std::size_t i = 0; i < node.inputs.size(); ++i)
+      step.input_gradients.push_back(view(blocks.input_gradients[i], floats(node.inputs[i])));
+    for (const NodeSchedule::Sum& sum : blocks.sums)
+      step.sums.push_back({view(sum.target, floats(sum.node)), view(sum.addend, floats(sum.node))});
+    for (std::size_t i = 0; i < node.parameters.size(); ++i) {
+      const View<float> arena_gradient = arena.gradient(node.parameters[i]);
+      const View<float> own = view(blocks.parameter_gradients[i], arena_gradient.size());
+      step.parameter_gradients.push_back(own.empty() ? arena_gradient : own);
+      if (!own.empty()) step.parameter_sums.push_back({arena_gradient, own});
+    }
+  }
+  steps_[id] = std::move(step);
+}
+
+void GraphPlan::forward(const PassKey& key) {
+  for (NodeId id = 1; id < steps_.size(); ++id) {
+    if (plans_[id] == nullptr) continue;
+    const Step& step = steps_[id];
+    plans_[id]->forward({step.inputs, step.parameters, step.statistics, step.output, step.saved, step.forward_scratch,
+                         stream_of(key, id)});
+  }
+}
+
+void GraphPlan::backward(const PassKey& key, const std::function<void(ParameterId)>& ready) {
+  DRAGONN_CHECK(mode_ == Mode::kTrain, "backward after a forward pass for evaluation");
+  for (NodeId id = graph_.output(); id > 0; --id) {
+    if (!schedule_[id].runs_backward) continue;
+    const Step& step = steps_[id];
+    if (plans_[id] != nullptr)
+      plans_[id]->backward({step.inputs, step.output, step.parameters, step.output_gradients, step.input_gradients,
+                            step.parameter_gradients, step.saved, step.backward_scratch, stream_of(key, id)});
+    for (const Step::Sum& sum : step.sums) kernels::add(sum.target, sum.addend, sum.target);
+    for (const Step::Sum& sum : step.parameter_sums) kernels::add(sum.target, sum.addend, sum.target);
+    if (!ready) continue;
+    for (std::size_t parameter : schedule_[id].ready) ready(parameter);
+  }
+}
+
+}  // namespace dragonn::layers

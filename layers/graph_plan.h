@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+/// GraphPlan: a layer graph made ready to run batches of one size.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "core/parameter.h"
+#include "layers/graph.h"
+#include "layers/schedule.h"
+
+namespace dragonn::layers {
+
+/// Keys the random streams of one pass.
+struct PassKey {
+  std::uint64_t seed = 0;
+  std::uint64_t step = 0;
+  int rank = 0;
+};
+
+/// Owns the plans of the layers. Runs in memory that its owner lends: plans of several batch sizes share one workspace.
+class GraphPlan {
+ public:
+  /// Makes a plan per layer; `graph` must outlive this. `input_gradient`: backward computes that of the network's
+  /// input.
+  GraphPlan(const LayerGraph& graph, std::size_t batch, Mode mode, Device device = {}, bool input_gradient = false);
+  ~GraphPlan();
+  GraphPlan(const GraphPlan&) = delete;
+  GraphPlan& operator=(const GraphPlan&) = delete;
+
+  std::size_t batch() const { return batch_; }
+  Mode mode() const { return mode_; }
+  /// Size of the workspace.
+  std::size_t workspace_floats() const { return schedule_.memory().total(); }
+  /// The part of it that holds values from forward to backward.
+  std::size_t kept_floats() const { return schedule_.kept_floats(); }
+
+  /// Says where everything lives. Cheap if nothing moved since the last call. `statistics` holds the graph's statistics
+  /// in order. @throws ShapeError if one is too small.
+  void bind(View<float> workspace, ParameterArena& arena, View<float> statistics);
+
+  /// Views into the workspace, with the batch as first axis. Fill input() before forward, output_gradient() before
+  /// backward; both are overwritten by the passes.
+  View<float> input() const { return view(schedule_[LayerGraph::input()].output, floats(LayerGraph::input())); }
+  View<float> output() const { return view(schedule_[graph_.output()].output, floats(graph_.output())); }
+  View<float> output_gradient() const { return view(schedule_.loss_gradient(), floats(graph_.output())); }
+  /// After backward, if it was asked for.
+  View<const float> input_gradient() const { return view(schedule_.input_gradient(), floats(LayerGraph::input())); }
+
+  void forward(const PassKey& key);
+  /// Calls ready(id) as soon as a parameter's gradient is final.
+  void backward(const PassKey& key, const std::function<void(ParameterId)>& ready);
+
+ private:
+  struct Step;
+
+  std::size_t floats(NodeId node) const { return graph_.nodes()[node].output.size() * batch_; }
+  View<float> view(MemoryPlanner::Block block, std::size_t size) const;
+  View<float> whole(MemoryPlanner::Block block) const;
+  std::vector<std::unique_ptr<LayerPlan>> make_plans(Device device, bool input_gradient) const;
+  static std::vector<kernels::PlanMemory> memory_of(const std::vector<std::unique_ptr<LayerPlan>>& plans);
+  void bind_step(NodeId id, ParameterArena& arena, const std::vector<View<float>>& statistics);
+
+  const LayerGraph& graph_;
+  std::size_t batch_;
+  Mode mode_;
+  std::vector<std::unique_ptr<LayerPlan>> plans_;  // per node; null for the input and views
+  Schedule schedule_;
+  View<float> workspace_;
+  const float* bound_values_ = nullptr;
+  const float* bound_statistics_ = nullptr;
+  std::vector<Step> steps_;  // per node
+};
+
+}  // namespace dragonn::layers

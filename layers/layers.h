@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+/// Factories of all layers that a model can be built from.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "kernels/activation.h"
+#include "layers/layer.h"
+
+namespace dragonn::layers {
+
+/// How the weights of a linear or convolution layer start.
+enum class WeightInit {
+  kHeFanIn,        ///< normal, variance 2 / fan in
+  kHeFanOut,       ///< normal, variance 2 / fan out
+  kXavierUniform,  ///< uniform, variance 2 / (fan in + fan out)
+  kFanInUniform,   ///< uniform in +-1 / sqrt(fan in)
+};
+
+/// How a bias starts.
+enum class BiasInit {
+  kZero,
+  kFanInUniform,  ///< uniform in +-1 / sqrt(fan in of the weights)
+};
+
+struct LinearSettings {
+  std::int64_t outputs = 1;
+  bool bias = true;
+  WeightInit weight_init = WeightInit::kFanInUniform;
+  BiasInit bias_init = BiasInit::kZero;
+};
+/// [batch, inputs] to [batch, outputs]. Parameters weight [outputs, inputs], bias [outputs].
+std::unique_ptr<Layer> linear(const LinearSettings& settings);
+
+struct ConvolutionSettings {
+  std::int64_t outputs = 1;  ///< channels
+  kernels::Window vertical, horizontal;
+  std::int64_t groups = 1;
+  bool bias = false;
+  WeightInit weight_init = WeightInit::kHeFanOut;
+  BiasInit bias_init = BiasInit::kZero;
+};
+/// A square window.
+ConvolutionSettings square_convolution(std::int64_t outputs, std::int64_t kernel, std::int64_t stride,
+                                       std::int64_t padding);
+/// [batch, height, width, channels] to [batch, height', width', outputs]. Parameters weight [kernel height, kernel
+/// width, channels / groups, outputs] (HWIO), bias [outputs].
+std::unique_ptr<Layer> convolution(const ConvolutionSettings& settings);
+
+struct BatchNormSettings {
+  bool relu = false;      ///< max(0, .) in the same pass
+  bool residual = false;  ///< a second input of the output's shape, added before the ReLU
+  float epsilon = 1e-5f;
+  float momentum = 0.1f;  ///< weight of a new batch in the running statistics
+};
+/// Normalizes every channel (last axis). Parameters weight (the scale, starts at 1), bias; statistics: running mean,
+/// running variance (unbiased).
+std::unique_ptr<Layer> batch_norm(const BatchNormSettings& settings);
+
+/// Elementwise.
+std::unique_ptr<Layer> activation(kernels::Activation activation);
+
+/// Two inputs of one shape: their sum, cut at 0 if `relu`.
+std::unique_ptr<Layer> residual_add(bool relu);
+
+/// Images; `window` for both axes. Padding does not count in averages.
+std::unique_ptr<Layer> max_pooling(const kernels::Window& window);
+std::unique_ptr<Layer> average_pooling(const kernels::Window& window);
+/// [batch, height, width, channels] to [batch, 1, 1, channels]: the mean of every channel.
+std::unique_ptr<Layer> global_average_pooling();
+
+/// [batch, ...] to [batch, product]: images flatten in NHWC order (channels fastest).
+std::unique_ptr<Layer> flatten();
+
+/// Zeroes a share `rate` in [0, 1) of the elements while training. Draws are keyed by (seed, step, rank, layer).
+std::unique_ptr<Layer> dropout(double rate);
+
+/// Every `stride`-th pixel, and zeros for the new channels, on both sides: the parameter-free residual shortcut.
+std::unique_ptr<Layer> padded_shortcut(std::int64_t output_channels, std::int64_t stride);
+
+}  // namespace dragonn::layers

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+#include "layers/models/model_shapes.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace dragonn::layers {
+
+void require_classes(std::string_view model, const ModelContext& context) {
+  if (context.classes < 2)
+    throw ConfigError(fmt::format("model {} for {} classes: it needs at least 2", model, context.classes));
+}
+
+void require_image(std::string_view model, const ModelContext& context, int halvings) {
+  require_classes(model, context);
+  const Shape& sample = context.sample_shape;
+  // Halving rounds up: s is down to one pixel after h halvings unless s > 2^h.
+  const std::int64_t smallest = halvings == 0 ? 1 : (std::int64_t{1} << (halvings - 1)) + 1;
+  if (sample.rank() != 3 || sample.size() == 0 || std::min(sample[0], sample[1]) < smallest)
+    throw ConfigError(
+        fmt::format("model {} does not fit samples of shape {}: it needs images of shape [height, width, "
+                    "channels], at least [{}, {}, 1]",
+                    model, sample.to_string(), smallest, smallest));
+}
+
+}  // namespace dragonn::layers

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+/// Checks that a model fits its data.
+#pragma once
+
+#include <string_view>
+
+#include "layers/network.h"
+
+namespace dragonn::layers {
+
+/// Throws unless samples are images that can be halved `halvings` times: before each halving a side must have two
+/// pixels. @throws ConfigError naming the model, the sample's shape and what would fit.
+void require_image(std::string_view model, const ModelContext& context, int halvings);
+/// @throws ConfigError if there are fewer than two classes.
+void require_classes(std::string_view model, const ModelContext& context);
+
+}  // namespace dragonn::layers

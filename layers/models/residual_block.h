@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+/// The basic residual block of He et al., shared by the residual networks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "layers/graph.h"
+#include "layers/layers.h"
+
+namespace dragonn::layers {
+
+/// How a block's input reaches its output where the shapes differ.
+enum class Shortcut {
+  kPad,         ///< option A: every other pixel, zero channels; no parameters
+  kProjection,  ///< option B: 1x1 convolution and batch norm
+};
+
+struct ResidualBlock {
+  std::string name;
+  std::int64_t channels = 1;
+  std::int64_t stride = 1;
+  Shortcut shortcut = Shortcut::kPad;
+  WeightInit weight_init = WeightInit::kHeFanOut;
+};
+
+/// Two 3x3 convolutions, each with batch norm; the sum with the shortcut and the last ReLU are part of the second batch
+/// norm. Returns the block's output. Source: arXiv:1512.03385, figure 2 and section 3.3.
+NodeId add_residual_block(LayerGraph& graph, NodeId input, const ResidualBlock& block);
+
+/// A convolution without bias, then batch norm and ReLU: the stem of a residual network.
+NodeId add_stem(LayerGraph& graph, const ConvolutionSettings& settings);
+
+/// Global average pooling and a linear layer with PyTorch's default bias.
+void add_classifier(LayerGraph& graph, NodeId input, std::int64_t classes, WeightInit weight_init);
+
+}  // namespace dragonn::layers

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+/// Schedule: where every value of a forward and backward pass lives, and what happens after each layer's backward.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "layers/graph.h"
+#include "layers/memory_planner.h"
+
+namespace dragonn::layers {
+
+inline constexpr MemoryPlanner::Block kNoBlock = std::numeric_limits<MemoryPlanner::Block>::max();
+
+/// Blocks of one node. Those that a node does not have are kNoBlock.
+struct NodeSchedule {
+  using Block = MemoryPlanner::Block;
+  struct Sum {
+    Block target, addend;
+    NodeId node;  ///< whose output gradient `target` becomes
+  };
+
+  Block output = kNoBlock;
+  Block saved = kNoBlock;
+  Block forward_scratch = kNoBlock;
+  Block backward_scratch = kNoBlock;
+  bool runs_backward = false;
+  std::vector<Block> output_gradients;
+  std::vector<Block> input_gradients;  ///< one per input
+  std::vector<Sum> sums;               ///< done after the node's backward: target += addend
+  /// One per parameter: where the gradient is written and then added to the arena, if a later layer with the same
+  /// parameter wrote there first.
+  std::vector<Block> parameter_gradients;
+  std::vector<std::size_t> ready;  ///< parameters whose gradient is final after this node
+};
+
+/// Times: node i runs forward at i, the loss is at n (the number of nodes), node i runs backward at 2n - i.
+class Schedule {
+ public:
+  /// `memory` has one entry per node, with sizes for the batch. An evaluation has no backward pass.
+  Schedule(const LayerGraph& graph, std::size_t batch, Mode mode, bool input_gradient,
+           std::span<const kernels::PlanMemory> memory);
+
+  const NodeSchedule& operator[](NodeId node) const { return nodes_[node]; }
+  const MemoryPlanner& memory() const { return planner_; }
+  /// Where the loss puts its gradient; kNoBlock in an evaluation.
+  MemoryPlanner::Block loss_gradient() const { return loss_gradient_; }
+  /// Gradient of the network's input, if asked for.
+  MemoryPlanner::Block input_gradient() const;
+  /// Floats that are live between forward and backward.
+  std::size_t kept_floats() const;
+
+ private:
+  std::size_t backward_time(NodeId node) const { return 2 * graph_.nodes().size() - node; }
+  std::size_t end_time() const { return 2 * graph_.nodes().size(); }
+  std::size_t floats(NodeId node) const { return graph_.nodes()[node].output.size() * batch_; }
+
+  void place_activations();
+  void place_plan_memory(std::span<const kernels::PlanMemory> memory);
+  void place_gradients();
+  MemoryPlanner::Block place_input_gradient(NodeId node, std::size_t input);
+  void contribute(NodeId from, NodeId to, MemoryPlanner::Block gradient);
+  void schedule_parameters();
+
+  const LayerGraph& graph_;
+  std::size_t batch_;
+  bool training_;
+  std::vector<bool> gradient_needs_;
+  std::vector<std::size_t> consumers_;  // edges that bring a node's output a gradient
+  std::vector<NodeSchedule> nodes_;
+  MemoryPlanner planner_;
+  MemoryPlanner::Block loss_gradient_ = kNoBlock;
+};
+
+}  // namespace dragonn::layers
