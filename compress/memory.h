@@ -16,9 +16,9 @@ namespace dragonn::compress {
 
 /// What left this rank in an exchange, and what came back.
 struct Settlement {
-  View<const std::uint32_t> contributed;   ///< entries of acc that left (ignored if contributed_all)
-  bool contributed_all = false;            ///< a dense exchange: everything left
-  const SparseVector* returned = nullptr;  ///< mass handed back, added after the zeroing; may be null
+  View<const std::uint32_t> contributed = {};  ///< entries of acc that left (ignored if contributed_all)
+  bool contributed_all = false;                ///< a dense exchange: everything left
+  const SparseVector* returned = nullptr;      ///< mass handed back, added after the zeroing; may be null
 };
 
 /// One object per bucket of n elements. compensate, then settle, once per step.

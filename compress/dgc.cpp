@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "compress/sampling.h"
+#include "compress/sparsifier.h"
+#include "compress/threshold_search.h"
+#include "kernels/magnitude.h"
+#include "kernels/select.h"
+
+namespace dragonn::compress {
+namespace {
+
+/// What is done about a sampled threshold that selects too many or too few.
+struct Strategy {
+  const char* name;
+  ThresholdSearchRules search;
+};
+
+/// `resample` selects exactly k among too many; `paper` does so too, and lets too few be.
+constexpr std::array kStrategies{
+    Strategy{"resample", {.too_few = 0.8, .too_many = 1.3, .lower = 0.8f, .stop_above = true}},
+    Strategy{"paper", {.too_few = 0.0, .too_many = 1.3, .stop_above = true}},
+    Strategy{"dgc_code", {.too_few = 0.8, .too_many = 1.3, .lower = 0.8f, .raise = 1.3f}},
+    Strategy{"grace", {.too_few = 0.7, .too_many = 1.3, .lower = 0.7f, .raise = 1.3f}}};
+
+const Strategy& find_strategy(const std::string& name) {
+  return *std::ranges::find_if(kStrategies, [&](const Strategy& strategy) { return name == strategy.name; });
+}
+
+/// A threshold from a sample of the magnitudes; then the strategy.
+class Dgc final : public Sparsifier {
+ public:
+  Dgc(const Settings& settings, std::size_t numel)
+      : strategy_(find_strategy(settings.text("strategy"))),
+        first_by_index_(settings.text("truncate") == "index"),
+        sample_(sample_rules(settings)),
+        numel_(numel) {
+    scratch_.reserve(numel);
+    wider_.resize_discard(numel);
+    found_.resize_discard(numel);
+  }
+
+  kernels::PassRequest plan(const SelectContext& context) override {
+    return sampled_request(sample_, numel_, context.density, context, "dgc sample");
+  }
+
+  void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
+              SparseVector& selected) override {
+    const auto k = static_cast<std::size_t>(std::ceil(context.density * static_cast<double>(numel_)));
+    selected.resize_discard(numel_);
+    const ThresholdSearchResult found =
+        search_threshold(strategy_.search, acc, k, pass.threshold, pass.selected, wider_, found_);
+    threshold_ = found.threshold;
+    const auto most = static_cast<std::size_t>(std::ceil(strategy_.search.too_many * static_cast<double>(k)));
+    if (strategy_.search.stop_above && found_.size() > most) {
+      threshold_ = kernels::keep_largest(found_, k, scratch_, selected);
+      return;
+    }
+    kernels::copy_entries(found_, selected);
+    if (first_by_index_) selected.truncate(std::min(k, selected.size()));
+  }
+
+  float threshold() const override { return threshold_; }
+
+ private:
+  const Strategy& strategy_;
+  bool first_by_index_;
+  SampleRules sample_;
+  std::size_t numel_;
+  kernels::MagnitudeScratch scratch_;
+  SparseVector wider_;
+  SparseVector found_;
+  float threshold_ = std::numeric_limits<float>::quiet_NaN();
+};
+
+SettingSpecs settings() {
+  SettingSpecs specs = sample_settings();
+  std::vector<std::string> strategies;
+  for (const Strategy& strategy : kStrategies) strategies.emplace_back(strategy.name);
+  specs.push_back({.name = "strategy",
+                   .default_value = std::string("resample"),
+                   .help = "resample: exact choice among too many, a lower threshold for too few; paper: the first "
+                           "only; dgc_code and grace: a bounded search for the threshold",
+                   .choices = strategies});
+  specs.push_back({.name = "truncate",
+                   .default_value = std::string("none"),
+                   .help = "index: at most k entries, those of lowest index, as the DGC code sends",
+                   .choices = {"none", "index"}});
+  return specs;
+}
+
+const Registration<SparsifierEntry> registration{[] {
+  SparsifierEntry entry;
+  entry.name = "dgc";
+  entry.summary = "entries above a threshold estimated from a sample";
+  entry.source = "arXiv:1712.01887 (DGC), section 3.1; variants: synxlin/deep-gradient-compression, sands-lab/grace";
+  entry.settings = settings();
+  entry.exact = true;
+  entry.make = [](const Settings& values, std::size_t numel) { return std::make_unique<Dgc>(values, numel); };
+  return entry;
+}()};
+
+}  // namespace
+}  // namespace dragonn::compress

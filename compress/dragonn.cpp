@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cmath>
+
+#include "compress/sampling.h"
+#include "compress/slot_table.h"
+#include "compress/sparsifier.h"
+
+namespace dragonn::compress {
+namespace {
+
+/// Entries above a sampled threshold are hashed into m slots; those that lose their slot stay in the memory. The hash
+/// is salted anew at every step: with a fixed one the same indices would collide for ever. About 63 of 100 slots are
+/// filled when there are as many hits as slots.
+class Dragonn final : public Sparsifier {
+ public:
+  Dragonn(const Settings& settings, std::size_t numel)
+      : memory_(settings.number("memory")),
+        oversample_(settings.number("oversample")),
+        priority_(settings.text("collision") == "priority"),
+        sample_(sample_rules(settings)),
+        numel_(numel) {
+    table_.reserve(slots(numel));
+  }
+
+  kernels::PassRequest plan(const SelectContext& context) override {
+    const double hits = oversample_ * static_cast<double>(context.k);
+    const double share = numel_ == 0 ? 1.0 : hits / static_cast<double>(numel_);
+    return sampled_request(sample_, numel_, share, context, "dragonn sample");
+  }
+
+  void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> /*acc*/,
+              SparseVector& selected) override {
+    threshold_ = pass.threshold;
+    selected.resize_discard(numel_);
+    const auto rank = static_cast<std::uint64_t>(context.rank);
+    const KeyedSlot slot{.salt = stream_key(context.seed, "dragonn slot", {context.bucket, context.step, rank}),
+                         .slots = slots(context.k)};
+    const auto hits = pass.selected.indices.host();
+    if (priority_) {
+      table_.fill(hits, slot.slots, slot, PriorityWins{mix64(slot.salt)});
+    } else {
+      table_.fill(hits, slot.slots, slot, LastWins{});
+    }
+    table_.collect(pass.selected, slot, selected);
+  }
+
+  float threshold() const override { return threshold_; }
+
+ private:
+  std::size_t slots(std::size_t k) const {
+    return std::max<std::size_t>(1, static_cast<std::size_t>(memory_ * static_cast<double>(k)));
+  }
+
+  double memory_;
+  double oversample_;
+  bool priority_;
+  SampleRules sample_;
+  std::size_t numel_;
+  SlotTable table_;
+  float threshold_ = std::numeric_limits<float>::quiet_NaN();
+};
+
+SettingSpecs settings() {
+  SettingSpecs specs = sample_settings();
+  specs.push_back({.name = "memory",
+                   .default_value = 1.0,
+                   .help = "slots of the hash table, in units of k",
+                   .minimum = 0,
+                   .maximum = 1e3,
+                   .exclusive_minimum = true});
+  specs.push_back({.name = "oversample",
+                   .default_value = 1.0,
+                   .help = "entries above the threshold that are aimed at, in units of k",
+                   .minimum = 0,
+                   .maximum = 1e3,
+                   .exclusive_minimum = true});
+  specs.push_back({.name = "collision",
+                   .default_value = std::string("last"),
+                   .help = "which of two entries keeps the slot: last, the larger index; priority, a random one",
+                   .choices = {"last", "priority"}});
+  return specs;
+}
+
+const Registration<SparsifierEntry> registration{[] {
+  SparsifierEntry entry;
+  entry.name = "dragonn";
+  entry.summary = "entries above a sampled threshold, hashed into a table of fixed size";
+  entry.source = "DRAGONN (Wang et al., ICML 2022), algorithm 1";
+  entry.settings = settings();
+  entry.make = [](const Settings& values, std::size_t numel) { return std::make_unique<Dragonn>(values, numel); };
+  return entry;
+}()};
+
+}  // namespace
+}  // namespace dragonn::compress

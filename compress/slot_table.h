@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+/// SlotTable: hashes selected indices into a table of fixed size and says which of them keep their slot.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/rng.h"
+#include "core/sparse_vector.h"
+
+namespace dragonn::compress {
+
+/// A slot in [0, slots): the high bits of a keyed mixer times the number of slots. Neighbouring indices, which is what
+/// hits often are, spread as well as any.
+struct KeyedSlot {
+  std::uint64_t salt = 0;
+  std::size_t slots = 1;
+  std::size_t operator()(std::uint32_t index) const {
+    __extension__ using Wide = unsigned __int128;
+    return static_cast<std::size_t>(static_cast<Wide>(mix64(salt + index)) * slots >> 64);
+  }
+};
+
+/// The later index wins its slot (DRAGONN, algorithm 1, run in sequence).
+struct LastWins {
+  bool operator()(std::uint32_t /*holder*/, std::uint32_t /*challenger*/) const { return true; }
+};
+
+/// The higher of two random keys wins, so that no index is favoured for its place.
+struct PriorityWins {
+  std::uint64_t salt = 0;
+  bool operator()(std::uint32_t holder, std::uint32_t challenger) const {
+    return mix64(salt ^ challenger) >= mix64(salt ^ holder);
+  }
+};
+
+/// The table I of Algorithm 1 of DRAGONN (ICML 2022). Memory is reused.
+class SlotTable {
+ public:
+  /// Makes room for tables of up to `slots` slots.
+  void reserve(std::size_t slots) { slots_.resize_discard(slots); }
+
+  /// Writes every index of `hits` (ascending) to its slot; `wins(holder, challenger)` says whether the newcomer takes
+  /// an occupied one.
+  template <class SlotOf, class Wins>
+  void fill(std::span<const std::uint32_t> hits, std::size_t slots, const SlotOf& slot_of, const Wins& wins) {
+    slots_.resize_discard(slots);
+    std::ranges::fill(slots_.host(), kEmptySlot);
+    for (const std::uint32_t index : hits) {
+      std::uint32_t& holder = slots_.data()[slot_of(index)];
+      if (holder == kEmptySlot || wins(holder, index)) holder = index;
+    }
+  }
+
+  /// Index held by each slot, kEmptySlot where none is.
+  std::span<const std::uint32_t> slots() const { return slots_.host(); }
+
+  /// The hits that hold their slot, in ascending order. `kept` is overwritten.
+  template <class SlotOf>
+  void collect(const SparseVector& hits, const SlotOf& slot_of, SparseVector& kept) const {
+    kept.resize_discard(hits.size());
+    std::size_t count = 0;
+    for (std::size_t hit = 0; hit < hits.size(); ++hit) {
+      const std::uint32_t index = hits.indices.data()[hit];
+      kept.indices.data()[count] = index;
+      kept.values.data()[count] = hits.values.data()[hit];
+      count += slots_.data()[slot_of(index)] == index ? 1 : 0;
+    }
+    kept.truncate(count);
+  }
+
+ private:
+  Buffer<std::uint32_t> slots_;
+};
+
+}  // namespace dragonn::compress

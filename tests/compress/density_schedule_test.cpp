@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+#include "compress/density_schedule.h"
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "tests/compress/support.h"
+
+using namespace dragonn;
+using namespace dragonn::compress;
+using namespace dragonn::compress::test;
+
+namespace {
+
+double at(const std::string& name, const DensityPoint& point, const Overrides& overrides = {}) {
+  return density_at(name, settings_of<DensityScheduleEntry>(name, overrides), point);
+}
+
+void check_epochs(const std::string& name, double density, const std::vector<double>& expected,
+                  const Overrides& overrides = {}, double tolerance = 1e-12) {
+  for (std::size_t epoch = 0; epoch < expected.size(); ++epoch) {
+    CHECK(at(name, {.density = density, .epoch = epoch}, overrides) ==
+          doctest::Approx(expected[epoch]).epsilon(tolerance));
+  }
+}
+
+}  // namespace
+
+TEST_SUITE("compress") {
+  TEST_CASE("the density schedules of the papers give their lists, epoch by epoch") {
+    check_epochs("constant", 0.01, {0.01, 0.01});
+    check_epochs("dgc", 0.001, {0.25, 0.0625, 0.015625, 0.00390625, 0.001, 0.001});
+    // Printed to four digits in the sources.
+    check_epochs("dgc_code", 0.001, {0.3162, 0.1, 0.03162, 0.01, 0.003162, 0.001, 0.001}, {}, 1e-3);
+    check_epochs("gtopk", 0.001, {0.25, 0.0725, 0.015, 0.004, 0.001, 0.001});
+    check_epochs("exponential", 0.01, {0.16, 0.08, 0.04, 0.02, 0.01, 0.01}, {{"initial_density", 0.16}});
+    check_epochs("list", 0.01, {0.5, 0.1, 0.01}, {{"densities", std::vector<double>{0.5, 0.1}}});
+  }
+
+  TEST_CASE("oktopk_dense counts steps, not epochs") {
+    const Overrides dense{{"dense_steps", std::int64_t{128}}};
+    CHECK(at("oktopk_dense", {.density = 0.01, .epoch = 9, .step = 127}, dense) == 1.0);
+    CHECK(at("oktopk_dense", {.density = 0.01, .epoch = 0, .step = 128}, dense) == 0.01);
+    CHECK(at("oktopk_dense", {.density = 0.01, .step = 511}) == 1.0);
+  }
+
+  TEST_CASE("no schedule falls below the target or rises above 1") {
+    for (const std::string& name : Registry<DensityScheduleEntry>::instance().names()) {
+      for (const double density : {1.0, 0.5, 0.02, 1e-4}) {
+        for (std::size_t epoch = 0; epoch < 12; ++epoch) {
+          const double value = at(name, {.density = density, .epoch = epoch, .step = 600 * epoch});
+          CHECK(value >= density);
+          CHECK(value <= 1.0);
+          if (epoch == 11) CHECK(value == density);
+        }
+      }
+    }
+  }
+
+  TEST_CASE("a density outside (0, 1] and an unknown schedule are refused") {
+    CHECK_THROWS_AS(at("constant", {.density = 0.0}), ConfigError);
+    CHECK_THROWS_AS(at("constant", {.density = 1.5}), ConfigError);
+    CHECK_THROWS_AS(at("linear", {.density = 0.5}), ConfigError);
+  }
+}

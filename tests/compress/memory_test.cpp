@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+#include <cmath>
+
+#include <doctest/doctest.h>
+
+#include "kernels/select.h"
+#include "tests/compress/support.h"
+
+using namespace dragonn;
+using namespace dragonn::compress;
+using namespace dragonn::compress::test;
+
+namespace {
+
+using Vector = std::vector<float>;
+
+void check_close(View<const float> seen, const Vector& expected) {
+  REQUIRE(seen.size() == expected.size());
+  // The vectors of the specification are decimal: equal to a rounding or two.
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CHECK(seen.host()[i] == doctest::Approx(expected[i]).epsilon(1e-6));
+  }
+}
+
+/// One worker with top-1: selects, sends what it selected, and returns it.
+class Worker {
+ public:
+  explicit Worker(std::unique_ptr<Memory> memory, std::size_t numel)
+      : memory_(std::move(memory)), topk_(make_sparsifier("topk", numel)), numel_(numel) {}
+
+  Entries step(const Vector& gradient, float scale = 1.0f) {
+    SelectContext context = context_for(numel_, 1.0);
+    context.k = 1;
+    select_step(*topk_, *memory_, context, gradient, selected_, scale);
+    accumulated_ = values(memory_->accumulated());
+    memory_->settle({.contributed = selected_.indices.view()});
+    return entries(selected_);
+  }
+  const Vector& accumulated() const { return accumulated_; }
+  Memory& memory() { return *memory_; }
+
+ private:
+  std::unique_ptr<Memory> memory_;
+  std::unique_ptr<Sparsifier> topk_;
+  std::size_t numel_;
+  SparseVector selected_;
+  Vector accumulated_;
+};
+
+void check_sent(const Entries& sent, std::uint32_t index, float value) {
+  REQUIRE(sent.size() == 1);
+  CHECK(sent[0].first == index);
+  CHECK(sent[0].second == doctest::Approx(value).epsilon(1e-6));
+}
+
+}  // namespace
+
+TEST_SUITE("compress") {
+  TEST_CASE("residual keeps what is not sent and adds what comes back") {
+    const auto memory = make_memory("residual", 4);
+    memory->compensate({}, view({1, 2, 3, 4}), 1.0f);
+    SparseVector returned;
+    kernels::select_threshold(view({0, 0, 0, 7}), 1, returned);
+    const std::vector<std::uint32_t> contributed{1, 3};
+    memory->settle({.contributed = std::span<const std::uint32_t>(contributed), .returned = &returned});
+    CHECK(values(memory->residual()) == Vector{1, 0, 3, 7});
+    CHECK(memory->residual_norm() == std::sqrt(59.0));
+    memory->compensate({}, view({1, 1, 1, 1}), 2.0f);
+    CHECK(values(memory->accumulated()) == Vector{3, 2, 5, 9});
+    memory->settle({.contributed_all = true});
+    CHECK(values(memory->residual()) == Vector{0, 0, 0, 0});
+  }
+
+  TEST_CASE("residual with a decay shrinks what it kept") {
+    const auto memory = make_memory("residual", 2, {{"decay", 0.5}});
+    memory->compensate({}, view({4, -8}), 1.0f);
+    memory->settle({});
+    memory->compensate({}, view({1, 1}), 1.0f);
+    CHECK(values(memory->accumulated()) == Vector{3, -3});
+  }
+
+  TEST_CASE("memory none forgets what is not sent, scaled or not") {
+    const auto memory = make_memory("none", 2);
+    memory->compensate({}, view({1, 2}), 1.0f);
+    memory->settle({});
+    const Vector gradient{3, 4};
+    memory->compensate({}, view(gradient), 1.0f);
+    CHECK(values(memory->accumulated()) == gradient);
+    memory->compensate({}, view(gradient), 0.5f);
+    CHECK(values(memory->accumulated()) == Vector{1.5f, 2});
+    CHECK(memory->residual().empty());
+    CHECK(memory->residual_norm() == 0);
+  }
+
+  TEST_CASE("momentum correction, heavy ball: sends {1: 2}, then {0: 2.9} with u masked") {
+    Worker worker(make_memory("momentum_correction", 2, {}, 0.9f), 2);
+    check_sent(worker.step({1, 2}), 1, 2);
+    check_sent(worker.step({1, 1}), 0, 2.9f);
+    check_close(View<const float>(std::span<const float>(worker.accumulated())), {2.9f, 1});
+  }
+
+  TEST_CASE("momentum correction without masking keeps the momentum of what was sent") {
+    Worker worker(make_memory("momentum_correction", 2, {{"masking", false}}, 0.9f), 2);
+    worker.step({1, 2});
+    worker.step({1, 1});
+    check_close(View<const float>(std::span<const float>(worker.accumulated())), {2.9f, 2.8f});
+  }
+
+  TEST_CASE("momentum correction, Nesterov: sends {1: 3.8}, then holds v = [4.61, 1.9]") {
+    Worker worker(make_memory("momentum_correction", 2, {}, 0.9f, true), 2);
+    check_sent(worker.step({1, 2}), 1, 3.8f);
+    check_sent(worker.step({1, 1}), 0, 4.61f);
+    check_close(View<const float>(std::span<const float>(worker.accumulated())), {4.61f, 1.9f});
+  }
+
+  TEST_CASE("momentum correction with everything sent densely is momentum SGD, and its momentum outlives the phase") {
+    for (const bool nesterov : {false, true}) {
+      const auto memory = make_memory("momentum_correction", 3, {}, 0.5f, nesterov);
+      Vector buffer(3, 0.0f);
+      for (int step = 0; step < 5; ++step) {
+        const Vector gradient{1.0f + static_cast<float>(step), -2, 4};
+        memory->compensate({}, view(gradient), 1.0f);
+        for (std::size_t i = 0; i < 3; ++i) {
+          buffer[i] = 0.5f * buffer[i] + gradient[i];
+          const float moved = nesterov ? gradient[i] + 0.5f * buffer[i] : buffer[i];
+          CHECK(memory->accumulated().host()[i] == moved);
+        }
+        memory->settle({.contributed_all = true});
+        CHECK(memory->residual_norm() == 0);
+      }
+    }
+  }
+
+  TEST_CASE("raw and lr-folded accumulators part when the learning rate changes") {
+    const Vector gradient{1, 2};
+    const float rates[] = {0.1f, 0.01f};
+    for (const bool folded : {false, true}) {
+      Worker worker(make_memory("residual", 2), 2);
+      Vector x{0, 0};
+      for (const float rate : rates) {
+        const Entries sent = worker.step(gradient, folded ? rate : 1.0f);
+        for (const auto& [index, value] : sent) x[index] -= folded ? value : rate * value;
+      }
+      check_close(view(x), folded ? Vector{-.11f, -.2f} : Vector{-.02f, -.2f});
+      check_close(worker.memory().residual(), folded ? Vector{0, .02f} : Vector{0, 2});
+      check_close(view(worker.accumulated()), folded ? Vector{.11f, .02f} : Vector{2, 2});
+    }
+  }
+
+  TEST_CASE("a memory restored from an archive goes on as the one that was saved") {
+    for (const std::string& name : Registry<MemoryEntry>::instance().names()) {
+      Worker first(make_memory(name, 3), 3);
+      first.step({1, 2, 3});
+      first.step({5, 2, -4});
+      Archive archive;
+      first.memory().save(archive, "bucket0/");
+      Worker second(make_memory(name, 3), 3);
+      second.memory().load(archive, "bucket0/");
+      for (int step = 0; step < 3; ++step) {
+        CHECK(first.step({1, -1, 2}) == second.step({1, -1, 2}));
+        CHECK(first.accumulated() == second.accumulated());
+      }
+    }
+  }
+
+  TEST_CASE("a memory refuses the state of another size") {
+    Archive archive;
+    make_memory("residual", 3)->save(archive, "");
+    CHECK_THROWS_AS(make_memory("residual", 4)->load(archive, ""), DataError);
+  }
+}

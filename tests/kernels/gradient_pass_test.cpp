@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/gradient_pass.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <omp.h>
+
+#include "core/rng.h"
+#include "kernels/select.h"
+
+using namespace dragonn;
+using namespace dragonn::kernels;
+
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+/// Around the widths of vectors, of four of them, of cache lines and of the pieces given to threads.
+constexpr std::size_t kSizes[] = {0, 1, 3, 15, 16, 17, 63, 64, 65, 200, 1000, 32767, 32768, 32769, 100003};
+
+/// Small integers, so that sums are exact.
+std::vector<float> integers(std::size_t size, std::uint64_t seed) {
+  Rng rng(seed, "gradient pass test");
+  std::vector<float> values(size);
+  for (float& value : values) value = static_cast<float>(rng.below(41)) - 20.0f;
+  return values;
+}
+
+View<const float> view(const std::vector<float>& values) {
+  return std::span<const float>(values);
+}
+View<float> view(std::vector<float>& values) {
+  return std::span<float>(values);
+}
+
+PassRequest threshold_request(float threshold, std::size_t begin, std::size_t end) {
+  return {.kind = PassRequest::Kind::kThreshold, .threshold = threshold, .begin = begin, .end = end};
+}
+
+/// The selection by its definition.
+void check_selection(const SparseVector& selected, const std::vector<float>& acc, float threshold, std::size_t begin,
+                     std::size_t end) {
+  std::size_t entry = 0;
+  for (std::size_t i = begin; i < end; ++i) {
+    if (!(std::fabs(acc[i]) >= threshold) || acc[i] == 0) continue;
+    REQUIRE(entry < selected.size());
+    REQUIRE(selected.indices.data()[entry] == i);
+    REQUIRE(selected.values.data()[entry] == acc[i]);
+    ++entry;
+  }
+  CHECK(entry == selected.size());
+}
+
+/// OpenMP's runtime is not instrumented: with more than one thread ThreadSanitizer reports races that are none.
+#ifdef __SANITIZE_THREAD__
+constexpr int kThreadCounts[] = {1};
+#else
+constexpr int kThreadCounts[] = {1, 2, 3};
+#endif
+
+}  // namespace
+
+TEST_SUITE("kernels") {
+  TEST_CASE("accumulate_residual adds scaled gradients to the decayed residual, at every length and alignment") {
+    for (const std::size_t size : kSizes) {
+      const std::vector<float> gradient = integers(size + 1, 1);
+      std::vector<float> residual = integers(size, 2);
+      std::vector<float> expected(size);
+      for (std::size_t i = 0; i < size; ++i) expected[i] = 0.5f * residual[i] + 2.0f * gradient[i + 1];
+      PassResult result;
+      const View<const float> odd = view(gradient).subview(1, size);
+      accumulate_residual({}, odd, {.scale = 2.0f, .decay = 0.5f}, view(residual), result);
+      CHECK(residual == expected);
+      CHECK_FALSE(result.non_finite);
+      CHECK(result.selected.empty());
+    }
+  }
+
+  TEST_CASE("a threshold selection in the pass takes what a scan of the result takes, in any range") {
+    for (const std::size_t size : kSizes) {
+      const std::vector<float> gradient = integers(size, 3);
+      PassResult result;
+      for (const float threshold : {0.0f, 1.0f, 15.0f, 100.0f}) {
+        for (const auto& [begin, end] : {std::pair<std::size_t, std::size_t>{0, size}, {size / 3, size - size / 4}}) {
+          std::vector<float> residual = integers(size, 4);
+          accumulate_residual(threshold_request(threshold, begin, end), view(gradient), {}, view(residual), result);
+          check_selection(result.selected, residual, threshold, begin, end);
+          std::vector<float> scaled(size);
+          accumulate_scaled(threshold_request(threshold, begin, end), view(gradient), -3.0f, view(scaled), result);
+          check_selection(result.selected, scaled, threshold, begin, end);
+          examine(threshold_request(threshold, begin, end), view(gradient), result);
+          check_selection(result.selected, gradient, threshold, begin, end);
+        }
+      }
+    }
+  }
+
+  TEST_CASE("accumulate_momentum follows the heavy-ball and the Nesterov rule") {
+    for (const std::size_t size : kSizes) {
+      for (const bool nesterov : {false, true}) {
+        const std::vector<float> gradient = integers(size, 5);
+        std::vector<float> u = integers(size, 6), v = integers(size, 7);
+        std::vector<float> expected_u(size), expected_v(size);
+        for (std::size_t i = 0; i < size; ++i) {
+          const float g = 4.0f * gradient[i];
+          expected_u[i] = nesterov ? 0.5f * (u[i] + g) : 0.5f * u[i] + g;
+          expected_v[i] = v[i] + expected_u[i] + (nesterov ? g : 0.0f);
+        }
+        PassResult result;
+        accumulate_momentum(threshold_request(10, 0, size), view(gradient),
+                            {.scale = 4.0f, .momentum = 0.5f, .nesterov = nesterov}, view(u), view(v), result);
+        CHECK(u == expected_u);
+        CHECK(v == expected_v);
+        check_selection(result.selected, v, 10, 0, size);
+      }
+    }
+  }
+
+  TEST_CASE("a NaN or an infinity anywhere in the gradient is reported, and a NaN is never selected") {
+    const std::size_t size = 150;
+    for (const float bad : {kNan, -kNan, kInf, -kInf}) {
+      for (std::size_t place = 0; place < size; ++place) {
+        std::vector<float> gradient(size, 1.0f);
+        gradient[place] = bad;
+        std::vector<float> residual(size, 0.0f);
+        PassResult result;
+        accumulate_residual({}, view(gradient), {}, view(residual), result);
+        REQUIRE(result.non_finite);
+        examine(threshold_request(0.0f, 0, size), view(gradient), result);
+        REQUIRE(result.non_finite);
+        REQUIRE(result.selected.size() == (std::isnan(bad) ? size - 1 : size));
+      }
+    }
+  }
+
+  TEST_CASE("a sum that overflows is reported too") {
+    std::vector<float> residual(40, 3e38f);
+    const std::vector<float> gradient(40, 3e38f);
+    PassResult result;
+    accumulate_residual({}, view(gradient), {}, view(residual), result);
+    CHECK(result.non_finite);
+  }
+
+  TEST_CASE("a NaN as the threshold selects nothing, a negative one every non-zero") {
+    const std::vector<float> values{1, -2, 0, 3, std::numeric_limits<float>::denorm_min()};
+    SparseVector selected;
+    select_threshold(view(values), kNan, selected);
+    CHECK(selected.empty());
+    select_threshold(view(values), -1.0f, selected);
+    CHECK(selected.size() == 4);
+  }
+
+  TEST_CASE("the sampled threshold is the ranked magnitude of acc on the sampled lines, before the pass stores it") {
+    for (const std::size_t size : {std::size_t{1}, std::size_t{100}, std::size_t{1000}, std::size_t{70001}}) {
+      for (const std::size_t stride : {1, 3, 50}) {
+        const SamplePlan plan{.stride = stride, .key = 77, .rank = 5};
+        const std::vector<float> gradient = integers(size, 8);
+        std::vector<float> residual = integers(size, 9);
+        PassRequest request = threshold_request(0, 0, size);
+        request.kind = PassRequest::Kind::kSampledThreshold;
+        request.sample = plan;
+        PassResult result;
+        accumulate_residual(request, view(gradient), {.scale = 3.0f}, view(residual), result);
+
+        std::vector<float> sample;
+        for (std::size_t stratum = 0; stratum < sample_strata(size, stride); ++stratum) {
+          const std::size_t line = sampled_line(size, plan, stratum);
+          CHECK(line / kLineElements / stride == stratum);
+          for (std::size_t i = line; i < std::min(size, line + kLineElements); ++i) {
+            sample.push_back(std::fabs(residual[i]));
+          }
+        }
+        CHECK(sample.size() == sample_size(size, plan));
+        std::ranges::sort(sample, std::greater<>());
+        CHECK(result.threshold == (sample.size() >= plan.rank ? sample[plan.rank - 1] : 0.0f));
+        check_selection(result.selected, residual, result.threshold, 0, size);
+        SampleScratch scratch;
+        CHECK(sample_threshold(view(residual), plan, scratch) == result.threshold);
+      }
+    }
+  }
+
+  TEST_CASE("the number of threads does not show in the results") {
+    const std::size_t size = 1 << 20;
+    const std::vector<float> gradient = integers(size, 10);
+    PassRequest request = threshold_request(0, 1000, size - 77);
+    request.kind = PassRequest::Kind::kSampledThreshold;
+    request.sample = {.stride = 20, .key = 3, .rank = 500};
+    const int threads_before = omp_get_max_threads();
+    for (const int threads : kThreadCounts) {
+      omp_set_num_threads(threads);
+      std::vector<float> residual = integers(size, 11);
+      PassResult result;
+      accumulate_residual(request, view(gradient), {}, view(residual), result);
+      check_selection(result.selected, residual, result.threshold, request.begin, request.end);
+      omp_set_num_threads(threads_before);
+    }
+  }
+
+  TEST_CASE("lengths that differ, ranges outside the vector and device memory are refused") {
+    const std::vector<float> gradient(8, 1.0f);
+    std::vector<float> residual(7);
+    PassResult result;
+    CHECK_THROWS_AS(accumulate_residual({}, view(gradient), {}, view(residual), result), ShapeError);
+    CHECK_THROWS_AS(examine(threshold_request(0, 0, 9), view(gradient), result), Error);
+    const View<const float> on_device(gradient.data(), gradient.size(), Device{DeviceType::kCuda, 0});
+    CHECK_THROWS_AS(examine({}, on_device, result), DeviceError);
+  }
+}
