@@ -12,16 +12,22 @@
 namespace dragonn::test {
 namespace {
 
-/// Top-level names that begin a path of this repository. Paths below build/, runs/ and data sets are made by the user.
+/// Top-level names that begin a path of this repository. Paths below build/ and runs/ are made by the user.
 std::vector<std::string> root_names() {
   std::vector<std::string> names = code_folders();
   names.insert(names.end(), {"cmake", "configs", "docs", "scripts", ".ci"});
   return names;
 }
 
+/// Folders that git ignores: data sets that scripts/get_data.sh puts there.
+bool is_ignored(const std::string& path) {
+  const auto lines = lines_of(".gitignore");
+  return std::ranges::any_of(lines, [&](const std::string& line) { return ("/" + path + "/").starts_with(line); });
+}
+
 bool is_repository_path(const std::string& text) {
   const auto slash = text.find('/');
-  if (slash == std::string::npos) return false;
+  if (slash == std::string::npos || is_ignored(text)) return false;
   const auto names = root_names();
   return std::ranges::find(names, text.substr(0, slash)) != names.end();
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// The sparsifier that docs/extending.md adds step by step. Its source is taken out of that page and compiled here.
+/// The sparsifiers that docs/extending.md and the README add. Their sources are taken out of those pages and compiled
+/// here.
 #include <algorithm>
 #include <numeric>
 #include <vector>
@@ -40,6 +41,13 @@ TEST_SUITE("house") {
     CHECK(selection(*sparsifier, acc, 2, 2) == Indices{0, 4});  // the window wraps; indices ascend all the same
     CHECK(selection(*sparsifier, acc, 9, 3) == Indices{0, 1, 2, 3, 4});
     CHECK(selection(*sparsifier, {}, 1, 0).empty());
+  }
+
+  TEST_CASE("the sparsifier of the README does what it says") {
+    const std::vector<float> acc{3, 1, 2};
+    const auto sparsifier = Registry<compress::SparsifierEntry>::instance().at("firstk").make({}, acc.size());
+    CHECK(selection(*sparsifier, acc, 2, 5) == std::vector<std::uint32_t>{0, 1});
+    CHECK(selection(*sparsifier, acc, 4, 5) == std::vector<std::uint32_t>{0, 1, 2});
   }
 
   TEST_CASE("the settings that the page declares are checked") {
