@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+/// TrainingStep: a model with a random batch, ready to do training steps on it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "layers/network.h"
+
+namespace dragonn::bench {
+
+struct StepSettings {
+  std::string model = "resnet20";
+  std::size_t batch = 32;
+  int classes = 10;
+  Shape image{32, 32, 3};
+  std::uint64_t seed = 1;
+};
+
+/// Inputs are standard normal, labels uniform: times do not depend on them.
+class TrainingStep {
+ public:
+  /// @throws ConfigError for an unknown model or one that does not fit the image.
+  explicit TrainingStep(const StepSettings& settings);
+
+  /// Forward, loss and backward. Returns the mean loss.
+  double compute_gradients();
+  /// Plain gradient descent on the whole arena.
+  void update();
+
+  layers::Network& network() { return network_; }
+  const std::vector<float>& inputs() const { return inputs_; }
+  const std::vector<std::int32_t>& labels() const { return labels_; }
+
+ private:
+  StepSettings settings_;
+  layers::Network network_;
+  std::vector<float> inputs_;
+  std::vector<std::int32_t> labels_;
+};
+
+/// Writes one step into `folder`, made if needed: inputs.npy, labels.npy, loss.npy, logits.npy, for every parameter
+/// parameter.NAME.npy and gradient.NAME.npy (of the mean loss, before any update), and model.json (model, classes,
+/// layers, parameter shapes). Layouts: images NHWC, convolution weights HWIO, linear weights [outputs, inputs] with
+/// inputs flattened in NHWC order. @throws SystemError if a file cannot be written.
+void dump_step(const StepSettings& settings, const std::string& folder);
+
+}  // namespace dragonn::bench
