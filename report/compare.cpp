@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: MIT
+#include "report/compare.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "report/label.h"
+
+namespace dragonn::report {
+namespace {
+
+const std::array<Metric, 7>& known_metrics() {
+  static const std::array<Metric, 7> metrics{{{"accuracy", "Test accuracy", true, true},
+                                              {"precision_at_1", "Precision at 1", true, true},
+                                              {"precision_at_3", "Precision at 3", true, true},
+                                              {"precision_at_5", "Precision at 5", true, true},
+                                              {"perplexity", "Test perplexity", false, false},
+                                              {"word_error_rate", "Word error rate", false, true},
+                                              {"character_error_rate", "Character error rate", false, true}}};
+  return metrics;
+}
+
+/// Keys that do not make another experiment of a run.
+bool is_incidental(std::string_view key) {
+  for (std::string_view prefix : {"logging.", "checkpoint."}) {
+    if (key.starts_with(prefix)) return true;
+  }
+  return key == "seed" || key == "data.path" || key == "comm.timeout_s";
+}
+
+/// The config without what is incidental.
+std::map<std::string, std::string> experiment(const Run& run) {
+  std::map<std::string, std::string> config = run.config;
+  std::erase_if(config, [](const auto& entry) { return is_incidental(entry.first); });
+  return config;
+}
+
+/// A run without a config is alone; one without a summary does not say how many workers it has.
+bool belong_together(const Run& a, const Run& b) {
+  if (a.config.empty() || experiment(a) != experiment(b)) return false;
+  if (!a.summary || !b.summary) return true;
+  return a.summary->world_size == b.summary->world_size && a.summary->backend == b.summary->backend;
+}
+
+std::vector<Group> make_groups(std::vector<Run> runs) {
+  std::vector<Group> groups;
+  for (Run& run : runs) {
+    auto group =
+        std::ranges::find_if(groups, [&](const Group& other) { return belong_together(other.runs.front(), run); });
+    if (group == groups.end()) group = groups.emplace(groups.end());
+    group->is_dense = run.is_dense();
+    group->runs.push_back(std::move(run));
+  }
+  std::set<std::string> labels;
+  for (Group& group : groups) {
+    group.label = group_label(group.runs);
+    if (!labels.insert(group.label).second) group.label = group.runs.front().name;
+  }
+  return groups;
+}
+
+std::vector<Difference> find_differences(const std::vector<Group>& groups) {
+  std::set<std::string> keys;
+  for (const Group& group : groups) {
+    for (const auto& [key, value] : group.runs.front().config) {
+      if (!is_incidental(key)) keys.insert(key);
+    }
+  }
+  std::vector<Difference> differences;
+  for (const std::string& key : keys) {
+    Difference difference{key, {}};
+    for (const Group& group : groups) {
+      const auto& config = group.runs.front().config;
+      const auto found = config.find(key);
+      difference.values.push_back(found == config.end() ? "" : found->second);
+    }
+    const auto& values = difference.values;
+    if (std::ranges::any_of(values, [&](const std::string& value) { return value != values.front(); })) {
+      differences.push_back(std::move(difference));
+    }
+  }
+  return differences;
+}
+
+std::optional<double> mean_final(const Group& group, const Metric& metric) {
+  std::vector<std::optional<double>> finals;
+  for (const Run& run : group.runs) {
+    if (!run.evals.empty()) finals.push_back(value_of(run.evals.back(), metric));
+  }
+  const auto result = spread(finals);
+  return result ? std::optional(result->mean) : std::nullopt;
+}
+
+/// The group whose final metric the target is a share of: the dense one, or else the best.
+const Group* reference_group(const Comparison& comparison) {
+  if (comparison.dense) return &comparison.groups[*comparison.dense];
+  const Group* best = nullptr;
+  for (const Group& group : comparison.groups) {
+    const auto value = mean_final(group, comparison.metric);
+    if (!value) continue;
+    if (best == nullptr || comparison.metric.reaches(*value, *mean_final(*best, comparison.metric))) best = &group;
+  }
+  return best;
+}
+
+void choose_target(Comparison& comparison, std::optional<double> given) {
+  comparison.target = given;
+  comparison.target_reason = "as given";
+  if (given) return;
+  const Group* reference = reference_group(comparison);
+  const auto value = reference == nullptr ? std::nullopt : mean_final(*reference, comparison.metric);
+  if (!value) {
+    comparison.target_reason = "no run was evaluated";
+    return;
+  }
+  const bool higher = comparison.metric.higher_is_better;
+  comparison.target = higher ? *value * kTargetShare : *value / kTargetShare;
+  comparison.target_reason = fmt::format("{} {:.0f} % of {}'s final value", higher ? "at least" : "within",
+                                         100 * kTargetShare, reference->label);
+}
+
+void collect_warnings(Comparison& comparison) {
+  for (const Group& group : comparison.groups) {
+    for (const Run& run : group.runs) {
+      for (const std::string& warning : run.warnings) comparison.warnings.push_back(run.name + ": " + warning);
+    }
+  }
+}
+
+}  // namespace
+
+Metric choose_metric(std::span<const Run> runs) {
+  for (const Metric& metric : known_metrics()) {
+    for (const Run& run : runs) {
+      if (!run.evals.empty() && run.evals.back().metrics.contains(metric.key)) return metric;
+    }
+  }
+  return {"loss", "Test loss", false, false};
+}
+
+std::optional<double> value_of(const EvalPoint& point, const Metric& metric) {
+  if (metric.key == "loss") return point.loss;
+  const auto found = point.metrics.find(metric.key);
+  return found == point.metrics.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<Reached> time_to_target(const Run& run, const Metric& metric, double target) {
+  for (const EvalPoint& point : run.evals) {
+    const auto value = value_of(point, metric);
+    if (value && metric.reaches(*value, target)) return Reached{point.step, point.time, point.bytes};
+  }
+  return std::nullopt;
+}
+
+RunResult evaluate_run(const Run& run, const Metric& metric, std::optional<double> target) {
+  RunResult result;
+  for (const EvalPoint& point : run.evals) {
+    const auto value = value_of(point, metric);
+    if (!value) continue;
+    result.final_metric = value;
+    if (result.best_metric && metric.reaches(*result.best_metric, *value)) continue;  // the earliest of equals
+    result.best_metric = value;
+    result.best_epoch = point.epoch;
+  }
+  if (target) result.to_target = time_to_target(run, metric, *target);
+  if (!run.steps.empty()) {
+    const StepPoint& last = run.steps.back();
+    result.final_loss = last.loss;
+    result.steps = last.step;
+    result.seconds = last.time;
+    result.bytes_total = last.bytes;
+    if (last.step > 0) result.bytes_per_step = last.bytes / last.step;
+  }
+  if (run.summary) {
+    result.throughput = run.summary->throughput;
+    result.density = run.summary->density_mean;
+    if (run.summary->steps) result.steps = run.summary->steps;
+    if (run.summary->seconds_total) result.seconds = run.summary->seconds_total;
+  }
+  return result;
+}
+
+std::optional<Spread> spread(std::span<const std::optional<double>> values) {
+  Spread result;
+  for (const std::optional<double>& value : values) {
+    if (!value) continue;
+    result.low = result.count == 0 ? *value : std::min(result.low, *value);
+    result.high = result.count == 0 ? *value : std::max(result.high, *value);
+    result.mean += *value;
+    ++result.count;
+  }
+  if (result.count == 0) return std::nullopt;
+  result.mean /= static_cast<double>(result.count);
+  return result;
+}
+
+std::optional<Spread> Group::spread_of(std::optional<double> RunResult::*number) const {
+  std::vector<std::optional<double>> values;
+  for (const RunResult& result : results) values.push_back(result.*number);
+  return spread(values);
+}
+
+std::optional<Spread> Group::spread_to_target(double Reached::*number) const {
+  std::vector<std::optional<double>> values;
+  for (const RunResult& result : results) {
+    if (!result.to_target) return std::nullopt;
+    values.emplace_back((*result.to_target).*number);
+  }
+  return spread(values);
+}
+
+Comparison compare(std::vector<Run> runs, std::optional<double> target) {
+  if (runs.empty()) throw ConfigError("no runs to compare: expected at least one run folder");
+  std::set<std::string> paths;
+  for (const Run& run : runs) {
+    if (!paths.insert(run.path.string()).second) throw ConfigError(run.path.string() + ": this run is given twice");
+  }
+  name_apart(runs);
+  Comparison comparison;
+  comparison.metric = choose_metric(runs);
+  comparison.groups = make_groups(std::move(runs));
+  const auto dense = std::ranges::find(comparison.groups, true, &Group::is_dense);
+  if (dense != comparison.groups.end()) {
+    comparison.dense = static_cast<std::size_t>(dense - comparison.groups.begin());
+  }
+  choose_target(comparison, target);
+  for (Group& group : comparison.groups) {
+    for (const Run& run : group.runs) {
+      group.results.push_back(evaluate_run(run, comparison.metric, comparison.target));
+    }
+  }
+  comparison.differences = find_differences(comparison.groups);
+  collect_warnings(comparison);
+  return comparison;
+}
+
+}  // namespace dragonn::report

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+#include "report/curves.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+namespace dragonn::report {
+namespace {
+
+struct Sample {
+  double step, epoch, time, bytes, value;
+};
+
+/// The samples of one run at points that have the value.
+template <class Point, class Value>
+std::vector<Sample> samples(const std::vector<Point>& points, Value value) {
+  std::vector<Sample> result;
+  for (const Point& point : points) {
+    if (const std::optional<double> v = value(point)) {
+      result.push_back({point.step, point.epoch, point.time, point.bytes, *v});
+    }
+  }
+  return result;
+}
+
+/// The samples of all runs at one step.
+void add_point(Curve& curve, const std::vector<Sample>& at_step) {
+  const auto mean = [&](double Sample::*field) {
+    double sum = 0;
+    for (const Sample& sample : at_step) sum += sample.*field;
+    return sum / static_cast<double>(at_step.size());
+  };
+  const auto [low, high] = std::ranges::minmax_element(at_step, {}, &Sample::value);
+  curve.step.push_back(mean(&Sample::step));
+  curve.epoch.push_back(mean(&Sample::epoch));
+  curve.time.push_back(mean(&Sample::time));
+  curve.bytes.push_back(mean(&Sample::bytes));
+  curve.mean.push_back(mean(&Sample::value));
+  curve.low.push_back(low->value);
+  curve.high.push_back(high->value);
+}
+
+/// Joins the runs on the steps that all of them have.
+Curve join(const std::vector<std::vector<Sample>>& runs) {
+  Curve curve;
+  std::vector<std::size_t> next(runs.size(), 0);
+  for (const Sample& first : runs.front()) {
+    std::vector<Sample> at_step;
+    for (std::size_t run = 0; run < runs.size(); ++run) {
+      while (next[run] < runs[run].size() && runs[run][next[run]].step < first.step) ++next[run];
+      if (next[run] < runs[run].size() && runs[run][next[run]].step == first.step) {
+        at_step.push_back(runs[run][next[run]]);
+      }
+    }
+    if (at_step.size() == runs.size()) add_point(curve, at_step);
+  }
+  return curve;
+}
+
+std::vector<double> thinned(const std::vector<double>& values, std::size_t stride) {
+  std::vector<double> result;
+  for (std::size_t begin = 0; begin < values.size(); begin += stride) {
+    const std::size_t end = std::min(begin + stride, values.size());
+    const auto first = values.begin() + static_cast<std::ptrdiff_t>(begin);
+    const auto last = values.begin() + static_cast<std::ptrdiff_t>(end);
+    result.push_back(std::accumulate(first, last, 0.0) / static_cast<double>(end - begin));
+  }
+  return result;
+}
+
+Curve thin(Curve curve) {
+  const std::size_t stride = (curve.step.size() + kMaxPoints - 1) / kMaxPoints;
+  if (stride < 2) return curve;
+  for (auto field :
+       {&Curve::step, &Curve::epoch, &Curve::time, &Curve::bytes, &Curve::mean, &Curve::low, &Curve::high}) {
+    curve.*field = thinned(curve.*field, stride);
+  }
+  return curve;
+}
+
+template <class Point, class Value>
+Curve group_curve(const Group& group, std::vector<Point> Run::*points, Value value) {
+  std::vector<std::vector<Sample>> runs;
+  for (const Run& run : group.runs) runs.push_back(samples(run.*points, value));
+  return thin(join(runs));
+}
+
+}  // namespace
+
+Curve loss_curve(const Group& group) {
+  return group_curve(group, &Run::steps, [](const StepPoint& point) { return point.loss; });
+}
+
+Curve metric_curve(const Group& group, const Metric& metric) {
+  return group_curve(group, &Run::evals, [&](const EvalPoint& point) { return value_of(point, metric); });
+}
+
+Curve density_curve(const Group& group, std::optional<double> StepPoint::*number) {
+  return group_curve(group, &Run::steps, [&](const StepPoint& point) { return point.*number; });
+}
+
+std::map<std::string, double> seconds_by_verb(const Group& group) {
+  std::map<std::string, double> sums;
+  std::size_t lines = 0;
+  for (const Run& run : group.runs) {
+    for (std::size_t i = run.steps.size() > 1 ? 1 : 0; i < run.steps.size(); ++i, ++lines) {
+      for (const auto& [verb, seconds] : run.steps[i].seconds) sums[verb] += seconds;
+    }
+  }
+  for (auto& [verb, seconds] : sums) seconds /= static_cast<double>(lines);
+  return sums;
+}
+
+}  // namespace dragonn::report

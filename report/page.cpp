@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+#include "report/page.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "core/timer.h"
+#include "report/assets.h"
+#include "report/curves.h"
+
+namespace dragonn::report {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Six digits are more than a chart shows, and keep the page small.
+Json rounded(const std::vector<double>& values) {
+  Json list = Json::array();
+  for (double value : values) list.push_back(std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr));
+  return list;
+}
+
+Json to_json(const Curve& curve) {
+  return {{"step", rounded(curve.step)}, {"time", rounded(curve.time)}, {"bytes", rounded(curve.bytes)},
+          {"mean", rounded(curve.mean)}, {"low", rounded(curve.low)},   {"high", rounded(curve.high)}};
+}
+
+Json to_json(const std::optional<Spread>& spread) {
+  if (!spread) return nullptr;
+  return {{"mean", spread->mean}, {"low", spread->low}, {"high", spread->high}, {"count", spread->count}};
+}
+
+Json table_row(const Group& group) {
+  return {{"final", to_json(group.spread_of(&RunResult::final_metric))},
+          {"best", to_json(group.spread_of(&RunResult::best_metric))},
+          {"loss", to_json(group.spread_of(&RunResult::final_loss))},
+          {"target_time", to_json(group.spread_to_target(&Reached::time))},
+          {"target_bytes", to_json(group.spread_to_target(&Reached::bytes))},
+          {"throughput", to_json(group.spread_of(&RunResult::throughput))},
+          {"bytes_per_step", to_json(group.spread_of(&RunResult::bytes_per_step))},
+          {"bytes", to_json(group.spread_of(&RunResult::bytes_total))},
+          {"density", to_json(group.spread_of(&RunResult::density))},
+          {"steps", to_json(group.spread_of(&RunResult::steps))},
+          {"seconds", to_json(group.spread_of(&RunResult::seconds))}};
+}
+
+/// "4 (local)", or "" when the run has no summary yet.
+std::string workers_text(const Run& run) {
+  if (!run.summary || !run.summary->world_size) return "";
+  return fmt::format("{} {}", *run.summary->world_size, run.summary->backend);
+}
+
+Json to_json(const Group& group, const Metric& metric) {
+  return {{"label", group.label},
+          {"runs", group.runs.size()},
+          {"dense", group.is_dense},
+          {"workers", workers_text(group.runs.front())},
+          {"loss", to_json(loss_curve(group))},
+          {"metric", to_json(metric_curve(group, metric))},
+          {"density",
+           {{"local", to_json(density_curve(group, &StepPoint::density_local))},
+            {"target", to_json(density_curve(group, &StepPoint::density_target))},
+            {"global", to_json(density_curve(group, &StepPoint::density_global))}}},
+          {"seconds", seconds_by_verb(group)},
+          {"table", table_row(group)}};
+}
+
+/// The value that all runs have for a key, or nothing.
+std::string shared_value(const Comparison& comparison, const std::string& key) {
+  std::optional<std::string> shared;
+  for (const Group& group : comparison.groups) {
+    const auto found = group.runs.front().config.find(key);
+    const std::string value = found == group.runs.front().config.end() ? "" : found->second;
+    if (shared && *shared != value) return "";
+    shared = value;
+  }
+  return shared.value_or("");
+}
+
+std::string subtitle(const Comparison& comparison) {
+  std::size_t runs = 0;
+  for (const Group& group : comparison.groups) runs += group.runs.size();
+  std::string text = runs == 1 ? "1 run" : fmt::format("{} runs", runs);
+  const std::string model = shared_value(comparison, "model.name"), data = shared_value(comparison, "data.name");
+  if (!model.empty() && !data.empty()) text = fmt::format("{} on {}, {}", model, data, text);
+  const std::string batch = shared_value(comparison, "train.batch_size");
+  if (!batch.empty()) text += fmt::format(", batch {} per worker", batch);
+  return text;
+}
+
+std::string short_label(std::string label) {
+  if (label.starts_with("Test ")) return label.substr(5);
+  std::ranges::transform(label, label.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return label;
+}
+
+Json to_json(const Comparison& comparison) {
+  const Metric& metric = comparison.metric;
+  Json groups = Json::array(), differences = Json::array();
+  for (const Group& group : comparison.groups) groups.push_back(to_json(group, metric));
+  for (const Difference& difference : comparison.differences) {
+    differences.push_back({{"key", difference.key}, {"values", difference.values}});
+  }
+  return {{"subtitle", subtitle(comparison)},
+          {"metric", {{"label", metric.label}, {"short", short_label(metric.label)}, {"share", metric.is_share}}},
+          {"target", comparison.target ? Json(*comparison.target) : Json(nullptr)},
+          {"target_reason", comparison.target_reason},
+          {"dense", comparison.dense ? Json(*comparison.dense) : Json(nullptr)},
+          {"verbs", kVerbNames},
+          {"groups", std::move(groups)},
+          {"differences", std::move(differences)},
+          {"warnings", comparison.warnings}};
+}
+
+std::string html_escaped(const std::string& text) {
+  std::string result;
+  for (char letter : text) {
+    if (letter == '<') {
+      result += "&lt;";
+    } else if (letter == '&') {
+      result += "&amp;";
+    } else {
+      result += letter;
+    }
+  }
+  return result;
+}
+
+/// JSON that may stand inside a script element: no text in it can close the element.
+std::string script_json(const Json& json) {
+  std::string result;
+  for (char letter : json.dump(-1, ' ', false, Json::error_handler_t::replace)) {
+    if (letter == '<') {
+      result += "\\u003c";
+    } else {
+      result += letter;
+    }
+  }
+  return result;
+}
+
+/// Puts the parts in place of their {{marks}}. What is put in is not searched again.
+std::string filled(std::string_view page, const std::map<std::string, std::string_view>& parts) {
+  std::string result;
+  for (;;) {
+    const std::size_t begin = page.find("{{");
+    const std::size_t end = page.find("}}", begin == std::string_view::npos ? page.size() : begin);
+    if (end == std::string_view::npos) return result.append(page);
+    result.append(page.substr(0, begin));
+    result.append(parts.at(std::string(page.substr(begin + 2, end - begin - 2))));
+    page.remove_prefix(end + 2);
+  }
+}
+
+}  // namespace
+
+std::string html_page(const Comparison& comparison, const std::string& title) {
+  const std::string data = script_json(to_json(comparison));
+  const std::string safe_title = html_escaped(title);
+  return filled(assets::kPage, {{"title", safe_title},
+                                {"style", assets::kStyle},
+                                {"chart_js", assets::kChartJs},
+                                {"data", data},
+                                {"charts", assets::kCharts}});
+}
+
+}  // namespace dragonn::report

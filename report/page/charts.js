@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: MIT
+// Draws the page from DATA (see page.cpp): legend, tables and charts. Charts are rebuilt when an option or the colour
+// scheme changes; hidden runs stay hidden.
+'use strict';
+
+const hidden = new Set();
+let charts = [];
+
+const byId = id => document.getElementById(id);
+const cssColor = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const PALETTE_SIZE = 8;
+
+// The dense run is the reference and neutral; the others take the palette in their order.
+const colorNames = (() => {
+  let next = 0;
+  return DATA.groups.map(group => group.dense ? '--dense' : `--c${next++ % PALETTE_SIZE}`);
+})();
+const colorOf = index => cssColor(colorNames[index]);
+
+function element(tag, text, parent) {
+  const node = document.createElement(tag);
+  if (text !== undefined) node.textContent = text;
+  if (parent) parent.appendChild(node);
+  return node;
+}
+
+// --- numbers for readers
+
+const trim = (value, digits) => String(Number(value.toPrecision(digits)));
+
+function scaled(value, units, base, digits) {
+  let index = 0;
+  while (Math.abs(value) >= base && index + 1 < units.length) { value /= base; ++index; }
+  return `${trim(value, digits)} ${units[index]}`.trim();
+}
+
+const bytesText = value => scaled(value, ['B', 'kB', 'MB', 'GB', 'TB', 'PB'], 1000, 3);
+const countText = value => scaled(value, ['', 'k', 'M', 'G'], 1000, 4).replace(' ', '');
+const plainText = value => trim(value, 4);
+
+function secondsText(seconds) {
+  if (seconds < 1e-3) return `${trim(seconds * 1e6, 3)} µs`;
+  if (seconds < 1) return `${trim(seconds * 1e3, 3)} ms`;
+  if (seconds < 120) return `${trim(seconds, 3)} s`;
+  return seconds < 7200 ? `${trim(seconds / 60, 3)} min` : `${trim(seconds / 3600, 3)} h`;
+}
+
+const percentText = (value, digits = 2) => `${(100 * value).toFixed(digits)} %`;
+const metricText = value => DATA.metric.share ? percentText(value) : plainText(value);
+
+// The unit of a time axis depends on its length, so that ticks are short.
+function timeUnit(longest) {
+  if (longest < 180) return {name: 's', seconds: 1};
+  return longest < 3 * 3600 ? {name: 'min', seconds: 60} : {name: 'h', seconds: 3600};
+}
+
+// --- legend and tables
+
+function drawLegend() {
+  const legend = byId('legend');
+  legend.replaceChildren();
+  DATA.groups.forEach((group, index) => {
+    const chip = element('button', undefined, legend);
+    chip.className = 'chip';
+    chip.setAttribute('aria-pressed', String(!hidden.has(index)));
+    swatch(index, chip);
+    element('span', group.runs > 1 ? `${group.label} (${group.runs} seeds)` : group.label, chip);
+    chip.onclick = () => {
+      if (!hidden.delete(index)) hidden.add(index);
+      redraw();
+    };
+  });
+}
+
+function swatch(index, parent) {
+  const box = element('span', undefined, parent);
+  box.className = 'swatch';
+  box.style.background = colorOf(index);
+}
+
+// Mean, and the range below it where several runs have the number.
+function spreadCell(row, spread, text, extra) {
+  const cell = element('td', spread ? text(spread.mean) : '–', row);
+  const notes = [];
+  if (spread && spread.count > 1) notes.push(`${text(spread.low)} to ${text(spread.high)}`);
+  if (extra) notes.push(extra);
+  if (notes.length) element('small', notes.join('; '), cell);
+}
+
+function ratioText(a, b) {
+  if (!a || !b || !(b.mean > 0)) return '–';
+  return `${trim(a.mean / b.mean, 3)}×`;
+}
+
+function drawResults() {
+  const table = byId('results');
+  table.replaceChildren();
+  const dense = DATA.dense === null ? null : DATA.groups[DATA.dense];
+  const head = element('tr', undefined, table);
+  const titles = ['Run', 'Workers', 'Density', `Final ${DATA.metric.short}`, `Best ${DATA.metric.short}`, 'Final train loss',
+    'Time to target', 'Bytes to target', 'Samples/s', 'Bytes per step', 'Bytes in all', 'Steps', 'Time'];
+  if (dense) titles.push('Throughput vs dense', 'Time to target vs dense', 'Traffic vs dense');
+  titles.forEach(title => element('th', title, head));
+  DATA.groups.forEach((group, index) => {
+    const row = element('tr', undefined, table);
+    const name = element('td', undefined, row);
+    swatch(index, name);
+    name.append(group.label);
+    if (group.runs > 1) element('small', `mean of ${group.runs} seeds, and range`, name);
+    element('td', group.workers || '–', row);
+    const numbers = group.table;
+    spreadCell(row, numbers.density, value => `${trim(100 * value, 3)} %`);
+    spreadCell(row, numbers.final, metricText, differenceText(group, dense));
+    spreadCell(row, numbers.best, metricText);
+    spreadCell(row, numbers.loss, plainText);
+    spreadCell(row, numbers.target_time, secondsText);
+    spreadCell(row, numbers.target_bytes, bytesText);
+    spreadCell(row, numbers.throughput, countText);
+    spreadCell(row, numbers.bytes_per_step, bytesText);
+    spreadCell(row, numbers.bytes, bytesText);
+    spreadCell(row, numbers.steps, value => String(Math.round(value)));
+    spreadCell(row, numbers.seconds, secondsText);
+    if (!dense) return;
+    element('td', ratioText(numbers.throughput, dense.table.throughput), row);
+    element('td', ratioText(dense.table.target_time, numbers.target_time), row);
+    element('td', ratioText(numbers.bytes_per_step, dense.table.bytes_per_step), row);
+  });
+}
+
+function differenceText(group, dense) {
+  if (!dense || group === dense || !group.table.final || !dense.table.final) return '';
+  const difference = group.table.final.mean - dense.table.final.mean;
+  const sign = difference >= 0 ? '+' : '−';
+  const size = DATA.metric.share ? `${(100 * Math.abs(difference)).toFixed(2)} points` : plainText(Math.abs(difference));
+  return `${sign}${size} vs dense`;
+}
+
+function drawDifferences() {
+  const table = byId('differences');
+  byId('differences-section').hidden = DATA.differences.length === 0;
+  table.className = 'left';
+  table.replaceChildren();
+  const head = element('tr', undefined, table);
+  element('th', 'Key', head);
+  DATA.groups.forEach(group => element('th', group.label, head));
+  for (const difference of DATA.differences) {
+    const row = element('tr', undefined, table);
+    element('td', difference.key, row);
+    difference.values.forEach(value => element('td', value === '' ? '–' : value, row));
+  }
+}
+
+function drawTexts() {
+  byId('subtitle').textContent = DATA.subtitle;
+  byId('metric-title').textContent = DATA.metric.label;
+  byId('target').textContent = DATA.target === null
+    ? `No target: ${DATA.target_reason}.`
+    : `Target: ${DATA.metric.short} of ${metricText(DATA.target)} (${DATA.target_reason}); reached at the first ` +
+      'evaluation at it or better. "Time to target vs dense" above 1× is faster, "Traffic vs dense" below 1× is less.';
+  const warnings = byId('warnings');
+  DATA.warnings.forEach(text => { element('p', text, warnings).className = 'warning'; });
+  const overlapped = DATA.groups.filter(group => group.seconds.exchange_hidden > 0)
+    .map(group => `${group.label} ${secondsText(group.seconds.exchange_hidden)}`);
+  byId('hidden-note').textContent = overlapped.length ? `Hidden behind backward: ${overlapped.join(', ')}.` : '';
+}
+
+// --- charts
+
+function card(parent, title) {
+  const box = element('div', undefined, parent);
+  box.className = 'card';
+  if (title) element('h3', title, box);
+  const holder = element('div', undefined, box);
+  holder.className = 'canvas';
+  return element('canvas', undefined, holder);
+}
+
+// Exponential moving average without the bias of a zero start.
+function smoothed(values, weight) {
+  let sum = 0, norm = 0;
+  return values.map(value => {
+    sum = weight * sum + (1 - weight) * value;
+    norm = weight * norm + (1 - weight);
+    return sum / norm;
+  });
+}
+
+const AXES = {
+  step: {title: () => 'steps', text: countText, log: () => false},
+  time: {title: longest => `time (${timeUnit(longest).name})`, text: secondsText, log: () => false},
+  bytes: {title: () => 'sent by a worker', text: bytesText, log: () => byId('log-bytes').checked},
+};
+
+function xScale(axisName, longest) {
+  const axis = AXES[axisName];
+  const unit = axisName === 'time' ? timeUnit(longest) : null;
+  const scale = {
+    type: axis.log() ? 'logarithmic' : 'linear',
+    title: {display: true, text: axis.title(longest), color: cssColor('--muted')},
+    grid: {color: cssColor('--grid')},
+    ticks: {color: cssColor('--muted'), maxRotation: 0, autoSkipPadding: 14, maxTicksLimit: 8},
+  };
+  if (axis.log()) {
+    // One tick per power of ten; Chart.js would put ten between.
+    scale.afterBuildTicks = built => {
+      const decades = built.ticks.filter(tick => Number.isInteger(Math.round(Math.log10(tick.value) * 1e6) / 1e6));
+      if (decades.length > 1) built.ticks = decades;
+    };
+    scale.ticks.callback = value => axis.text(value);
+  } else if (unit) {
+    scale.ticks.stepSize = niceStep(longest / unit.seconds / 6) * unit.seconds;
+    scale.ticks.callback = value => trim(value / unit.seconds, 3);
+  } else {
+    scale.ticks.callback = value => axis.text(value);
+  }
+  return scale;
+}
+
+function niceStep(rough) {
+  const power = 10 ** Math.floor(Math.log10(rough));
+  return [1, 2, 5, 10].map(factor => factor * power).find(step => step >= rough);
+}
+
+function yScale(type, text) {
+  return {type, grid: {color: cssColor('--grid')}, ticks: {color: cssColor('--muted'), callback: value => text(value), maxTicksLimit: 8}};
+}
+
+const points = (xs, ys, isLog) => xs.map((x, i) => ({x, y: ys[i]})).filter(point => !isLog || point.x > 0);
+
+// Mean line, and below it the band between the runs' extremes.
+function curveSets(index, curve, axisName, weight, style) {
+  if (!curve.step.length) return [];
+  const isLog = AXES[axisName].log();
+  const line = values => points(curve[axisName], smoothed(values, weight), isLog);
+  const color = colorOf(index);
+  const base = {borderColor: color, backgroundColor: color, pointRadius: 0, pointHitRadius: 6, borderWidth: 2, ...style};
+  const sets = [{...base, label: DATA.groups[index].label, data: line(curve.mean)}];
+  if (DATA.groups[index].runs > 1) {
+    const edge = {borderWidth: 0, pointRadius: 0, pointHitRadius: 0, backgroundColor: color + '26', isBand: true};
+    sets.push({...edge, data: line(curve.low), fill: false}, {...edge, data: line(curve.high), fill: '-1'});
+  }
+  return sets;
+}
+
+function longestOf(curves, axisName) {
+  return Math.max(1e-9, ...curves.map(curve => curve[axisName][curve[axisName].length - 1] || 0));
+}
+
+function lineChart(canvas, datasets, scales, xText, yText) {
+  charts.push(new Chart(canvas, {
+    type: 'line',
+    data: {datasets},
+    options: {
+      animation: false, responsive: true, maintainAspectRatio: false, parsing: false, normalized: true,
+      interaction: {mode: 'nearest', axis: 'x', intersect: false},
+      scales,
+      plugins: {
+        legend: {display: false},
+        tooltip: {
+          filter: item => !item.dataset.isBand,
+          callbacks: {
+            title: items => items.length ? xText(items[0].parsed.x) : '',
+            label: item => `${item.dataset.label}: ${yText(item.parsed.y)}`,
+          },
+        },
+      },
+    },
+  }));
+}
+
+const visible = () => DATA.groups.map((group, index) => ({group, index})).filter(entry => !hidden.has(entry.index));
+
+const xTexts = {step: value => `step ${Math.round(value)}`, time: secondsText, bytes: bytesText};
+
+function drawCurves(parentId, field, weight, yType, yText, withTarget) {
+  const parent = byId(parentId);
+  parent.replaceChildren();
+  const titles = {step: 'against steps', time: 'against time', bytes: 'against bytes sent by a worker'};
+  for (const axisName of Object.keys(AXES)) {
+    const canvas = card(parent, titles[axisName]);
+    const shown = visible();
+    const curves = shown.map(entry => entry.group[field]);
+    const longest = longestOf(curves, axisName);
+    const sets = shown.flatMap(({group, index}) => {
+      const dots = field === 'metric' && group.metric.step.length <= 40 ? {pointRadius: 2.5} : {};
+      return curveSets(index, group[field], axisName, weight, dots);
+    });
+    if (withTarget && DATA.target !== null && sets.length) {
+      const xs = sets.flatMap(set => set.data.map(point => point.x));
+      const line = [Math.min(...xs), Math.max(...xs)].map(x => ({x, y: DATA.target}));
+      sets.push({label: 'target', data: line, borderColor: cssColor('--muted'), borderDash: [4, 4], borderWidth: 1, pointRadius: 0});
+    }
+    lineChart(canvas, sets, {x: xScale(axisName, longest), y: yScale(yType, yText)}, xTexts[axisName], yText);
+  }
+}
+
+function drawDensity() {
+  const parent = byId('density-chart');
+  parent.replaceChildren();
+  const canvas = card(parent);
+  const styles = {local: {}, target: {borderDash: [6, 4], borderWidth: 1.5}, global: {borderDash: [2, 3], borderWidth: 1.5}};
+  const sets = visible().flatMap(({group, index}) => Object.entries(styles).flatMap(([name, style]) => {
+    const curve = group.density[name];
+    const curveName = {local: 'selected', target: 'target', global: 'exchanged sum'}[name];
+    return curveSets(index, curve, 'step', 0, style).slice(0, 1)
+      .map(set => ({...set, label: `${group.label}, ${curveName}`, data: set.data.filter(point => point.y > 0)}));
+  }));
+  const text = value => `${trim(100 * value, 3)} %`;
+  const longest = longestOf(visible().map(entry => entry.group.density.local), 'step');
+  const scale = yScale('logarithmic', text);
+  scale.afterBuildTicks = built => {
+    built.ticks = built.ticks.filter(tick => /^[125]/.test(tick.value.toExponential()));
+  };
+  lineChart(canvas, sets, {x: xScale('step', longest), y: scale}, xTexts.step, text);
+}
+
+function drawTimes() {
+  const parent = byId('time-chart');
+  parent.replaceChildren();
+  const canvas = card(parent);
+  const shown = visible();
+  const verbs = DATA.verbs.filter(verb => verb !== 'exchange_hidden' && shown.some(({group}) => group.seconds[verb] > 0));
+  charts.push(new Chart(canvas, {
+    type: 'bar',
+    data: {
+      labels: shown.map(({group}) => group.label),
+      datasets: verbs.map(verb => ({
+        label: verb.replace('_', ' + '),
+        data: shown.map(({group}) => group.seconds[verb] || 0),
+        backgroundColor: cssColor(`--v-${verb}`), borderColor: cssColor('--card'), borderWidth: 1, maxBarThickness: 34,
+      })),
+    },
+    options: {
+      animation: false, responsive: true, maintainAspectRatio: false, indexAxis: 'y',
+      scales: {
+        x: {stacked: true, grid: {color: cssColor('--grid')}, ticks: {color: cssColor('--muted'), maxTicksLimit: 8,
+          callback: value => secondsText(value)}},
+        y: {stacked: true, grid: {display: false}, ticks: {color: cssColor('--ink')}},
+      },
+      plugins: {
+        legend: {position: 'bottom', labels: {color: cssColor('--ink'), boxWidth: 11, boxHeight: 11}},
+        tooltip: {callbacks: {label: item => `${item.dataset.label}: ${secondsText(item.parsed.x)}`}},
+      },
+    },
+  }));
+}
+
+function redraw() {
+  charts.forEach(chart => chart.destroy());
+  charts = [];
+  Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
+  const weight = Number(byId('smoothing').value);
+  drawLegend();
+  drawResults();
+  const axisPercent = value => DATA.metric.share ? `${trim(100 * value, 3)} %` : plainText(value);
+  drawCurves('metric-charts', 'metric', 0, 'linear', axisPercent, true);
+  drawCurves('loss-charts', 'loss', weight, byId('log-loss').checked ? 'logarithmic' : 'linear', plainText, false);
+  byId('loss-note').textContent = `Mean over the global batch${weight > 0 ? `, smoothed (weight ${weight})` : ''}; ` +
+    'bands show the range over seeds.';
+  drawDensity();
+  drawTimes();
+}
+
+drawTexts();
+drawDifferences();
+redraw();
+for (const id of ['smoothing', 'log-loss', 'log-bytes']) byId(id).addEventListener('input', redraw);
+window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redraw);

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+#include "report/run.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/file.h"
+
+namespace dragonn::report {
+namespace {
+
+using Json = nlohmann::json;
+
+/// Keys of an evaluation line that say where it stands rather than how good it is.
+constexpr std::array<std::string_view, 5> kPlaceKeys{"kind", "step", "epoch", "split", "time"};
+
+std::string trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r");
+  if (begin == std::string_view::npos) return "";
+  return std::string(text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1));
+}
+
+/// Calls `use(line, number)` for every line, without its end. Returns what stands behind the last line end.
+template <class Use>
+std::string_view for_each_line(std::string_view text, Use use) {
+  for (std::size_t number = 1;; ++number) {
+    const std::size_t end = text.find('\n');
+    if (end == std::string_view::npos) return text;
+    use(text.substr(0, end), number);
+    text.remove_prefix(end + 1);
+  }
+}
+
+/// The resolved config as the trainer prints it: one `key = value` a line below [table] headers.
+std::map<std::string, std::string> read_config(const std::filesystem::path& path) {
+  std::map<std::string, std::string> config;
+  std::string prefix;
+  const std::string text = read_text_file(path) + "\n";
+  for_each_line(text, [&](std::string_view raw, std::size_t) {
+    const std::string line = trimmed(raw);
+    if (line.empty() || line.front() == '#') return;
+    if (line.front() == '[' && line.back() == ']') {
+      prefix = line.substr(1, line.size() - 2) + ".";
+      return;
+    }
+    const std::size_t equals = line.find('=');
+    if (equals == std::string::npos) return;
+    std::string value = trimmed(line.substr(equals + 1));
+    if (value.size() >= 2 && value.front() == '"' && value.back() == '"') value = value.substr(1, value.size() - 2);
+    config[prefix + trimmed(line.substr(0, equals))] = value;
+  });
+  return config;
+}
+
+std::optional<double> number(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number()) return std::nullopt;
+  const double value = found->get<double>();
+  return std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
+/// A count over ranks: {"mean": ..., "max": ...}, or a plain number.
+std::optional<double> mean_over_ranks(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_object() ? number(*found, "mean") : number(object, key);
+}
+
+std::string text_or_empty(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+/// A run that was resumed from an older checkpoint repeats steps: the later line is the one that counts.
+template <class Point>
+void drop_from(std::vector<Point>& points, double step) {
+  while (!points.empty() && points.back().step >= step) points.pop_back();
+}
+
+void read_step(const Json& line, Run& run) {
+  StepPoint point;
+  point.step = number(line, "step").value_or(0);
+  point.epoch = number(line, "epoch").value_or(0);
+  point.time = number(line, "time").value_or(0);
+  point.loss = number(line, "loss");
+  point.density_target = number(line, "density_target");
+  point.density_local = number(line, "density_local");
+  point.density_global = number(line, "density_global");
+  point.bytes_of_step = mean_over_ranks(line, "bytes_sent").value_or(0);
+  drop_from(run.steps, point.step);
+  const StepPoint before = run.steps.empty() ? StepPoint{} : run.steps.back();
+  // Without a running total, the steps since the last line are taken to have sent as much as this one.
+  point.bytes = mean_over_ranks(line, "bytes_sent_total")
+                    .value_or(before.bytes + point.bytes_of_step * (point.step - before.step));
+  if (const auto seconds = line.find("seconds"); seconds != line.end() && seconds->is_object()) {
+    for (const auto& [verb, value] : seconds->items()) {
+      if (value.is_number()) point.seconds[verb] = value.get<double>();
+    }
+  }
+  run.steps.push_back(std::move(point));
+}
+
+void read_eval(const Json& line, std::map<std::string, std::vector<EvalPoint>>& by_split) {
+  EvalPoint point;
+  point.step = number(line, "step").value_or(0);
+  point.epoch = number(line, "epoch").value_or(0);
+  point.time = number(line, "time").value_or(0);
+  point.split = text_or_empty(line, "split");
+  point.loss = number(line, "loss");
+  for (const auto& [key, value] : line.items()) {
+    if (key == "loss" || std::ranges::count(kPlaceKeys, key) || !value.is_number()) continue;
+    point.metrics[key] = value.get<double>();
+  }
+  auto& points = by_split[point.split];
+  drop_from(points, point.step);
+  points.push_back(std::move(point));
+}
+
+/// Bytes sent up to `step`: between step lines in equal parts, beyond the last one as much a step as there.
+double bytes_at(const std::vector<StepPoint>& steps, double step) {
+  if (steps.empty()) return 0;
+  const auto after = std::ranges::lower_bound(steps, step, {}, &StepPoint::step);
+  if (after == steps.end()) return steps.back().bytes + (step - steps.back().step) * steps.back().bytes_of_step;
+  const StepPoint before = after == steps.begin() ? StepPoint{} : *(after - 1);
+  if (after->step <= before.step) return after->bytes;
+  return before.bytes + (after->bytes - before.bytes) * (step - before.step) / (after->step - before.step);
+}
+
+void read_metrics(const std::filesystem::path& path, Run& run) {
+  const std::string text = read_text_file(path);
+  std::map<std::string, std::vector<EvalPoint>> by_split;
+  const std::string_view rest = for_each_line(text, [&](std::string_view raw, std::size_t number_of_line) {
+    if (trimmed(raw).empty()) return;
+    const Json line = Json::parse(raw, nullptr, /*allow_exceptions=*/false);
+    if (!line.is_object()) {
+      throw DataError(fmt::format("{}:{}: broken line: expected a JSON object", path.string(), number_of_line));
+    }
+    const std::string kind = text_or_empty(line, "kind");
+    if (kind == "step") read_step(line, run);
+    if (kind == "eval") read_eval(line, by_split);
+  });
+  if (!trimmed(rest).empty()) {
+    run.warnings.push_back(
+        "the last line of metrics.jsonl was cut short and is left out: the run lasts, or was killed");
+  }
+  if (by_split.empty()) return;
+  const auto test = by_split.find("test");
+  run.evals = std::move(test != by_split.end() ? test->second : by_split.begin()->second);
+  for (EvalPoint& eval : run.evals) eval.bytes = bytes_at(run.steps, eval.step);
+}
+
+RunSummary read_summary(const std::filesystem::path& path, std::vector<std::string>& warnings) {
+  const std::string text = read_text_file(path);
+  Json json;
+  try {
+    json = Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    const auto offset = static_cast<std::ptrdiff_t>(std::min(error.byte, text.size()));
+    throw DataError(fmt::format("{}:{}: broken JSON at byte {}", path.string(),
+                                1 + std::count(text.begin(), text.begin() + offset, '\n'), error.byte));
+  }
+  if (!json.is_object()) throw DataError(fmt::format("{}:1: expected a JSON object", path.string()));
+  for (const Json& warning : json.value("warnings", Json::array())) {
+    if (warning.is_string()) warnings.push_back(warning.get<std::string>());
+  }
+  return {number(json, "steps"),
+          number(json, "seconds_total"),
+          number(json, "throughput_samples_per_second"),
+          number(json, "bytes_sent_total"),
+          number(json, "density_mean"),
+          number(json, "world_size"),
+          text_or_empty(json, "backend")};
+}
+
+}  // namespace
+
+bool Run::is_dense() const {
+  const auto method = config.find("compression.method");
+  return method != config.end() && method->second == "dense";
+}
+
+Run load_run(const std::filesystem::path& folder) {
+  Run run;
+  run.path = std::filesystem::absolute(folder).lexically_normal();
+  if (!run.path.has_filename()) run.path = run.path.parent_path();  // "runs/a/"
+  run.name = run.path.filename().string();
+  if (!std::filesystem::is_directory(folder)) {
+    throw ConfigError(fmt::format("{}: no such run folder", folder.string()));
+  }
+  if (!std::filesystem::exists(folder / "metrics.jsonl")) {
+    throw ConfigError(fmt::format("{}: not a run folder: it has no metrics.jsonl", folder.string()));
+  }
+  if (std::filesystem::exists(folder / "config.toml")) run.config = read_config(folder / "config.toml");
+  read_metrics(folder / "metrics.jsonl", run);
+  if (run.steps.empty()) run.warnings.push_back("metrics.jsonl has no steps yet");
+  if (std::filesystem::exists(folder / "summary.json")) {
+    run.summary = read_summary(folder / "summary.json", run.warnings);
+  } else {
+    run.warnings.push_back("there is no summary.json: the run lasts, or ended early");
+  }
+  return run;
+}
+
+}  // namespace dragonn::report

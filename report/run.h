@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+/// Run: what the folder of one training run holds, as far as reports need it.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dragonn::report {
+
+/// A step line of metrics.jsonl. Numbers that the line lacks, or that were not finite, are absent.
+struct StepPoint {
+  double step = 0;
+  double epoch = 0;
+  double time = 0;           ///< seconds since the start
+  double bytes = 0;          ///< sent by a worker since the start, mean over workers
+  double bytes_of_step = 0;  ///< in this step
+  std::optional<double> loss;
+  std::optional<double> density_target, density_local, density_global;
+  std::map<std::string, double> seconds;  ///< of this step, by verb
+};
+
+/// An evaluation line.
+struct EvalPoint {
+  double step = 0;
+  double epoch = 0;
+  double time = 0;
+  double bytes = 0;  ///< as in StepPoint, between step lines in equal parts
+  std::string split;
+  std::optional<double> loss;
+  std::map<std::string, double> metrics;  ///< "accuracy", "perplexity", ...
+};
+
+/// summary.json; absent numbers were not in it.
+struct RunSummary {
+  std::optional<double> steps, seconds_total, throughput, bytes_sent_total, density_mean, world_size;
+  std::string backend;
+};
+
+struct Run {
+  std::string name;  ///< the folder's
+  std::filesystem::path path;
+  std::map<std::string, std::string> config;  ///< "compression.method" -> "dense", strings without quotes
+  std::vector<StepPoint> steps;               ///< ascending
+  std::vector<EvalPoint> evals;               ///< ascending, of one split: "test" if there is one
+  std::optional<RunSummary> summary;          ///< none while a run lasts, or after it was killed
+  std::vector<std::string> warnings;          ///< the run's own, and what was odd about the folder
+
+  bool is_dense() const;
+};
+
+/// Reads config.toml (if there), metrics.jsonl and summary.json (if there). A last line without a line end is a write
+/// that was cut short: it is left out, with a warning.
+/// @throws ConfigError without a metrics.jsonl, DataError naming file and line for broken JSON.
+Run load_run(const std::filesystem::path& folder);
+
+}  // namespace dragonn::report

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT
+#include "report/compare.h"
+
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "core/error.h"
+#include "report/csv.h"
+#include "report/curves.h"
+#include "tests/core/temporary_folder.h"
+#include "tests/report/fake_run.h"
+
+namespace {
+
+using namespace dragonn;
+using namespace dragonn::report;
+using dragonn::test::TemporaryFolder;
+
+const Metric kAccuracy{"accuracy", "Test accuracy", true, true};
+
+/// A dense run and a top-k run of two seeds: steps 10 and 20, evaluated at both.
+struct Example {
+  TemporaryFolder temporary;
+
+  std::vector<Run> runs() {
+    return {make("dense", "dense", 1, {0.5, 0.8}, 1000, 100), make("topk-seed1", "topk", 1, {0.5, 0.75}, 10, 200),
+            make("topk-seed2", "topk", 2, {0.7, 0.77}, 10, 220)};
+  }
+  Run make(const std::string& name, const std::string& method, int seed, std::vector<double> accuracy,
+           double bytes_per_step, double throughput) {
+    FakeRun fake(temporary / name);
+    fake.config(method, seed).summary(throughput);
+    for (int i = 0; i < 2; ++i) {
+      fake.step(10 * (i + 1), 2.0 / (i + seed), bytes_per_step)
+          .eval(10 * (i + 1), accuracy[static_cast<std::size_t>(i)]);
+    }
+    return load_run(fake.folder());
+  }
+};
+
+}  // namespace
+
+TEST_SUITE("report") {
+  TEST_CASE("the target is reached at the first evaluation at it or better") {
+    Run run;
+    for (double value : {0.2, 0.5, 0.4, 0.6}) {
+      EvalPoint point;
+      point.step = 10.0 * static_cast<double>(run.evals.size() + 1);
+      point.time = 2 * point.step;
+      point.bytes = 3 * point.step;
+      point.metrics["accuracy"] = value;
+      point.metrics["perplexity"] = 100 * value;
+      run.evals.push_back(point);
+    }
+    const auto reached = time_to_target(run, kAccuracy, 0.5);
+    REQUIRE(reached);
+    CHECK(reached->step == 20);
+    CHECK(reached->time == 40);
+    CHECK(reached->bytes == 60);
+    CHECK_FALSE(time_to_target(run, kAccuracy, 0.61));
+    CHECK(time_to_target(run, {"perplexity", "", false, false}, 20)->step == 10);
+    CHECK_FALSE(time_to_target(run, {"perplexity", "", false, false}, 19));
+  }
+
+  TEST_CASE("best is the earliest of the best, final the last") {
+    Run run;
+    for (double value : {0.2, 0.6, 0.6, 0.4}) {
+      EvalPoint point;
+      point.epoch = static_cast<double>(run.evals.size() + 1);
+      point.metrics["accuracy"] = value;
+      run.evals.push_back(point);
+    }
+    const RunResult result = evaluate_run(run, kAccuracy, {});
+    CHECK(result.final_metric == 0.4);
+    CHECK(result.best_metric == 0.6);
+    CHECK(result.best_epoch == 2.0);
+    CHECK_FALSE(result.to_target);
+    CHECK_FALSE(result.throughput);
+  }
+
+  TEST_CASE("runs that differ in the seed only are one group, with mean and range") {
+    Example example;
+    const Comparison comparison = compare(example.runs());
+    REQUIRE(comparison.groups.size() == 2);
+    const Group& topk = comparison.groups[1];
+    CHECK(topk.label == "topk");
+    CHECK(topk.runs.size() == 2);
+    const auto final_metric = topk.spread_of(&RunResult::final_metric);
+    REQUIRE(final_metric);
+    CHECK(final_metric->mean == doctest::Approx(0.76));
+    CHECK(final_metric->low == 0.75);
+    CHECK(final_metric->high == 0.77);
+    CHECK(topk.spread_of(&RunResult::throughput)->mean == 210);
+    CHECK(topk.spread_of(&RunResult::bytes_per_step)->mean == 10);
+  }
+
+  TEST_CASE("the target is 95 % of the dense run's final value unless it is given") {
+    Example example;
+    const Comparison comparison = compare(example.runs());
+    REQUIRE(comparison.dense);
+    CHECK(*comparison.dense == 0);
+    CHECK(*comparison.target == doctest::Approx(0.76));
+    CHECK(comparison.target_reason == "at least 95 % of dense's final value");
+    CHECK_FALSE(comparison.groups[1].spread_to_target(&Reached::time));  // one seed does not reach it
+    const Comparison given = compare(example.runs(), 0.7);
+    CHECK(*given.target == 0.7);
+    CHECK(given.groups[1].spread_to_target(&Reached::step)->mean == 15);
+  }
+
+  TEST_CASE("without a dense run the best one sets the target, and without evaluations there is none") {
+    Example example;
+    auto runs = example.runs();
+    runs.erase(runs.begin());
+    CHECK(*compare(runs).target == doctest::Approx(0.95 * 0.76));
+    for (Run& run : runs) run.evals.clear();
+    const Comparison comparison = compare(runs);
+    CHECK_FALSE(comparison.target);
+    CHECK(comparison.metric.key == "loss");
+  }
+
+  TEST_CASE("differences list the keys that make the groups differ, not seeds and logging") {
+    Example example;
+    const Comparison comparison = compare(example.runs());
+    REQUIRE(comparison.differences.size() == 1);
+    CHECK(comparison.differences[0].key == "compression.method");
+    CHECK(comparison.differences[0].values == std::vector<std::string>{"dense", "topk"});
+  }
+
+  TEST_CASE("folders of one name are told apart by their parents; a folder given twice is refused") {
+    Example example;
+    std::vector<Run> runs{example.make("a/run", "dense", 1, {0.1, 0.2}, 1, 1),
+                          example.make("b/run", "topk", 1, {0.1, 0.2}, 1, 1)};
+    const Comparison comparison = compare(runs);
+    CHECK(comparison.groups[0].label == "a/run");
+    CHECK(comparison.groups[1].label == "b/run");
+    runs.push_back(runs.front());
+    CHECK_THROWS_AS(compare(runs), ConfigError);
+    CHECK_THROWS_AS(compare({}), ConfigError);
+  }
+
+  TEST_CASE("a group's curve has the steps of all its runs, with mean and extremes") {
+    Example example;
+    auto runs = example.runs();
+    runs[2].steps.erase(runs[2].steps.begin());
+    const Comparison comparison = compare(std::move(runs));
+    const Curve loss = loss_curve(comparison.groups[1]);
+    REQUIRE(loss.step == std::vector<double>{20});
+    CHECK(loss.low[0] == doctest::Approx(2.0 / 3));
+    CHECK(loss.high[0] == 1.0);
+    CHECK(loss.bytes[0] == 200);
+    CHECK(metric_curve(comparison.groups[1], comparison.metric).step == std::vector<double>{10, 20});
+    CHECK(density_curve(comparison.groups[1], &StepPoint::density_local).empty());
+    CHECK(seconds_by_verb(comparison.groups[1]).at("exchange") == 0.5);
+  }
+
+  TEST_CASE("a long curve is thinned to means of neighbours") {
+    Group group;
+    group.runs.resize(1);
+    for (std::size_t i = 0; i < 2 * kMaxPoints; ++i) {
+      StepPoint point;
+      point.step = static_cast<double>(i);
+      point.loss = static_cast<double>(i % 2);
+      group.runs[0].steps.push_back(point);
+    }
+    const Curve curve = loss_curve(group);
+    CHECK(curve.step.size() == kMaxPoints);
+    CHECK(curve.step[1] == 2.5);
+    CHECK(curve.mean[1] == 0.5);
+  }
+
+  TEST_CASE("the CSV has a row per run, with empty cells for what is not known") {
+    Example example;
+    const std::string csv = runs_csv(compare(example.runs()));
+    CHECK(csv.starts_with("run,group,method,seed,workers,backend,final_accuracy,best_accuracy,"));
+    CHECK(csv.find("\ndense,dense,dense,1,4,local,0.8,0.8,2,1,") != std::string::npos);
+    CHECK(csv.find("\ntopk-seed1,topk,topk,1,4,local,0.75,0.75,2,1,0.76,,,,20,21.5,200,10,200,0.5,2,\n") !=
+          std::string::npos);
+    const std::string curves = curves_csv(compare(example.runs()));
+    CHECK(curves.find("\ndense,step,10,1,10,10000,2,,,,\n") != std::string::npos);
+    CHECK(curves.find("\ndense,eval,20,2,20,20000,1.5,0.8,,,\n") != std::string::npos);
+  }
+}

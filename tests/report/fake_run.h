@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+/// FakeRun: a run folder made up for a test.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "core/file.h"
+
+namespace dragonn::report {
+
+/// Writes the three files of a run folder. Every step sends `bytes_per_step` and takes one second; step lines stand at
+/// every `every`-th step, evaluations where a test puts them.
+class FakeRun {
+ public:
+  explicit FakeRun(const std::filesystem::path& folder) : folder_(folder) {
+    std::filesystem::create_directories(folder_);
+    write("metrics.jsonl", "");
+  }
+
+  FakeRun& config(const std::string& method, int seed) {
+    write("config.toml", fmt::format("# a comment\nseed = {}\n\n[compression]\n# help\nmethod = \"{}\"\n\n[logging]\n"
+                                     "every_steps = {}\n",
+                                     seed, method, seed));
+    return *this;
+  }
+  FakeRun& step(int number, double loss, double bytes_per_step = 100) {
+    return line(fmt::format(R"({{"kind":"step","step":{},"epoch":{},"loss":{},"bytes_sent":{{"mean":{},"max":{}}},)"
+                            R"("bytes_sent_total":{},"seconds":{{"forward":0.25,"exchange":0.5}},"time":{}}})",
+                            number, number / 10.0, loss, bytes_per_step, bytes_per_step, bytes_per_step * number,
+                            number));
+  }
+  FakeRun& eval(int step, double accuracy, const std::string& split = "test") {
+    return line(fmt::format(R"({{"kind":"eval","step":{},"epoch":{},"split":"{}","loss":1.5,"accuracy":{},"time":{}}})",
+                            step, step / 10.0, split, accuracy, step));
+  }
+  FakeRun& line(const std::string& text) { return raw(text + "\n"); }
+  FakeRun& raw(const std::string& text) {
+    std::ofstream(folder_ / "metrics.jsonl", std::ios::app) << text;
+    return *this;
+  }
+  FakeRun& summary(double throughput, const std::string& warnings = "[]") {
+    write("summary.json", fmt::format("{{\n  \"steps\": 20,\n  \"seconds_total\": 21.5,\n"
+                                      "  \"throughput_samples_per_second\": {},\n  \"density_mean\": 0.5,\n"
+                                      "  \"world_size\": 4,\n  \"backend\": \"local\",\n  \"warnings\": {}\n}}\n",
+                                      throughput, warnings));
+    return *this;
+  }
+  FakeRun& write(const std::string& file, const std::string& text) {
+    write_file_atomically(folder_ / file, std::string_view(text));
+    return *this;
+  }
+
+  const std::filesystem::path& folder() const { return folder_; }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+}  // namespace dragonn::report
