@@ -12,7 +12,6 @@
 #include <thread>
 #include <vector>
 
-#define OMPI_SKIP_MPICXX 1
 #include <fmt/format.h>
 #include <mpi.h>
 
@@ -135,7 +134,9 @@ void MpiCommunicator::abort(const std::string& reason) noexcept {
 }
 
 void MpiCommunicator::abort(const std::string& reason, int exit_code) noexcept {
-  std::fprintf(stderr, "rank %d: %s\n", rank_, reason.c_str());
+  const bool names_itself = reason.starts_with("rank ");  // as CommErrors do
+  const std::string prefix = names_itself ? "" : "rank " + std::to_string(rank_) + ": ";
+  std::fprintf(stderr, "%s%s\n", prefix.c_str(), reason.c_str());
   std::fflush(stderr);
   // Also from a second thread, which MPI_THREAD_FUNNELED does not promise: the process ends either way.
   MPI_Abort(group_, exit_code);

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+// Replaces the program's operator new, to count.
+#include <cstdlib>
+#include <new>
+
+#include <doctest/doctest.h>
+
+#include "comm/local.h"
+#include "tests/comm/cases.h"
+#include "tests/comm/support.h"
+
+namespace {
+
+thread_local std::size_t allocations = 0;
+
+void* allocate(std::size_t bytes) {
+  ++allocations;
+  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
+  throw std::bad_alloc();
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) {
+  return allocate(bytes);
+}
+void* operator new[](std::size_t bytes) {
+  return allocate(bytes);
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+
+namespace dragonn::comm::test {
+namespace {
+
+constexpr std::size_t kNumel = 5000;
+
+/// What a rank keeps from step to step.
+struct Step {
+  std::vector<float> acc = std::vector<float>(kNumel, 1.0f);
+  SparseVector selected;
+  SparseReduction out;
+  std::vector<std::unique_ptr<SparseCollective>> collectives;
+  std::vector<std::uint64_t> counters = std::vector<std::uint64_t>(4);
+
+  Step() {
+    for (const char* layout : {"fixed", "padded", "unpadded"}) {
+      collectives.push_back(make_collective("allgather", kNumel, {{"layout", layout}}));
+    }
+    collectives.push_back(make_collective("allgather", kNumel, {{"decode", "dense"}}));
+    collectives.push_back(make_collective("dense", kNumel));
+    collectives.push_back(make_collective("dense", kNumel, {{"algorithm", "rabenseifner"}}));
+    selected.resize_discard(400);
+  }
+
+  void run(Communicator& communicator, std::size_t number) {
+    communicator.set_label("a label that is too long for the small string buffer");
+    // Sizes that differ between ranks and steps, as threshold selections do.
+    selected.resize_discard(150 + 10 * ((number * 7 + unsigned_rank(communicator) * 3) % 10));
+    for (std::uint32_t i = 0; i < selected.size(); ++i) {
+      selected.indices.data()[i] = i * 7 + static_cast<std::uint32_t>(communicator.rank());
+      selected.values.data()[i] = 1.0f;
+    }
+    for (const auto& collective : collectives) {
+      collective->reduce(communicator, {.step = number, .k = 400, .density = 0.08}, std::span<const float>(acc),
+                         selected, out);
+    }
+    communicator.allreduce_sum(std::span<std::uint64_t>(counters));
+    communicator.barrier();
+  }
+};
+
+/// Counts what Buffer allocates, which is not operator new's.
+class ScopedBufferCount {
+ public:
+  ScopedBufferCount() : original_(memory_functions(Device{})) {
+    allocate_original = original_.allocate;
+    register_memory(DeviceType::kCpu, {[](std::size_t bytes, const Device& device) {
+                                         ++allocations;
+                                         return allocate_original(bytes, device);
+                                       },
+                                       original_.release});
+  }
+  ~ScopedBufferCount() { register_memory(DeviceType::kCpu, original_); }
+
+ private:
+  inline static decltype(MemoryFunctions::allocate) allocate_original = nullptr;
+  MemoryFunctions original_;
+};
+
+}  // namespace
+
+TEST_SUITE("comm") {
+  TEST_CASE("local: after two steps nothing allocates") {
+    const ScopedBufferCount counting;
+    for (const int world : {1, 3, 4, 8}) {
+      std::vector<std::size_t> made(static_cast<std::size_t>(world));
+      std::vector<std::size_t> warm_up(made);
+      run_local(world, {}, [&](Communicator& communicator) {
+        const std::size_t before = allocations;
+        Step step;
+        step.run(communicator, 0);
+        step.run(communicator, 1);
+        const std::size_t warm = allocations;
+        for (std::size_t number = 2; number < 30; ++number) step.run(communicator, number);
+        made[unsigned_rank(communicator)] = allocations - warm;
+        warm_up[unsigned_rank(communicator)] = warm - before;
+      });
+      CHECK(made == std::vector<std::size_t>(made.size(), 0));
+      CHECK(warm_up[0] > 0);  // the counting works
+    }
+  }
+}
+
+}  // namespace dragonn::comm::test

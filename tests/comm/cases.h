@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+/// Claims about every backend: the local tests and the MPI program run the same bodies.
+#pragma once
+
+#include <cstdint>
+#include <source_location>
+#include <span>
+#include <string_view>
+
+#include "comm/communicator.h"
+
+namespace dragonn::comm::test {
+
+/// All ranks run `body`, which throws if the claim is false. It must hold for any number of ranks.
+struct Case {
+  const char* claim;
+  void (*body)(Communicator&);
+};
+
+std::span<const Case> message_cases();
+std::span<const Case> allreduce_cases();
+std::span<const Case> collective_cases();
+std::span<const Case> sparse_cases();
+
+/// A hash over the results of the own collectives on random floats: equal on all ranks and backends.
+std::uint64_t digest(Communicator& communicator);
+
+/// Usable outside of the main thread, where doctest's assertions are not. @throws Error with the place.
+void expect(bool condition, std::string_view claim, std::source_location where = std::source_location::current());
+
+}  // namespace dragonn::comm::test

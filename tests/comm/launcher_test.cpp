@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+#include "comm/launcher.h"
+
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include <doctest/doctest.h>
+
+namespace dragonn::comm {
+namespace {
+
+/// The environment of a launcher, for the time of a scope; variables of a real launcher are put back afterwards.
+class ScopedEnvironment {
+ public:
+  explicit ScopedEnvironment(const std::map<std::string, std::string>& values) {
+    for (const char* name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMIX_RANK",
+                             "PMIX_SIZE", "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_NTASKS"}) {
+      if (const char* value = std::getenv(name)) saved_[name] = value;
+      unsetenv(name);
+    }
+    for (const auto& [name, value] : values) setenv(name.c_str(), value.c_str(), 1);
+    values_ = values;
+  }
+  ~ScopedEnvironment() {
+    for (const auto& [name, value] : values_) unsetenv(name.c_str());
+    for (const auto& [name, value] : saved_) setenv(name.c_str(), value.c_str(), 1);
+  }
+  ScopedEnvironment(const ScopedEnvironment&) = delete;
+  ScopedEnvironment& operator=(const ScopedEnvironment&) = delete;
+
+ private:
+  std::map<std::string, std::string> values_;
+  std::map<std::string, std::string> saved_;
+};
+
+}  // namespace
+
+TEST_SUITE("comm") {
+  TEST_CASE("a plain shell has no launcher") {
+    const ScopedEnvironment environment({});
+    CHECK_FALSE(launched_by_mpi());
+  }
+
+  TEST_CASE("mpirun, PMI and srun are recognized with rank and size") {
+    struct Example {
+      std::map<std::string, std::string> variables;
+      std::string name;
+    };
+    const Example examples[] = {
+        {{{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}}, "mpirun"},
+        {{{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}}, "PMI"},
+        {{{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_PROCID", "2"}}, "srun"},
+    };
+    for (const Example& example : examples) {
+      const ScopedEnvironment environment(example.variables);
+      const auto launcher = detect_launcher();
+      REQUIRE(launcher.has_value());
+      CHECK(launcher->name == example.name);
+      CHECK(launcher->rank == 2);
+      CHECK(launcher->size == 4);
+    }
+  }
+
+  TEST_CASE("a batch script of Slurm is not a launched worker") {
+    CHECK_FALSE([] {
+      const ScopedEnvironment environment({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}});
+      return launched_by_mpi();
+    }());
+    CHECK_FALSE([] {
+      const ScopedEnvironment environment(
+          {{"SLURM_STEP_ID", "4294967291"}, {"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_PROCID", "0"}});
+      return launched_by_mpi();
+    }());
+  }
+}
+
+}  // namespace dragonn::comm

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#include <doctest/doctest.h>
+
+#include "comm/local.h"
+#include "comm/sparse/batch_decoder.h"
+#include "comm/sparse/registry.h"
+#include "core/rng.h"
+#include "tests/comm/support.h"
+
+namespace dragonn::comm::test {
+
+TEST_SUITE("comm") {
+  TEST_CASE("BatchDecoder sums lists in order, skips empty slots and starts anew") {
+    BatchDecoder decoder(200);
+    SparseVector sum;
+    for (int round = 0; round < 2; ++round) {
+      CHECK(decoder.add(view_coo(sparse({{199, 1.0f}, {3, 2.0f}, {kEmptySlot, 0.0f}}))) == 2);
+      CHECK(decoder.add(view_coo(sparse({}))) == 0);
+      CHECK(decoder.add(view_coo(sparse({{3, 5.0f}, {64, -1.0f}, {199, -1.0f}}))) == 3);
+      decoder.finish(sum);
+      const std::vector<std::pair<std::uint32_t, float>> expected{{3, 7.0f}, {64, -1.0f}, {199, 0.0f}};
+      CHECK(entries_of(sum) == expected);
+    }
+    decoder.finish(sum);
+    CHECK(sum.empty());
+  }
+
+  TEST_CASE("BatchDecoder equals the dense decoding, bit for bit") {
+    constexpr std::size_t kNumel = 1000;
+    BatchDecoder decoder(kNumel);
+    std::vector<float> dense(kNumel);
+    Rng rng(3, "test");
+    for (int list = 0; list < 7; ++list) {
+      std::vector<std::pair<std::uint32_t, float>> entries;
+      for (std::uint32_t i = 0; i < kNumel; ++i) {
+        if (rng.below(10) == 0) entries.emplace_back(i, rng.normal());
+      }
+      const SparseVector selected = sparse(entries);
+      CHECK(decoder.add(view_coo(selected)) == add_to_dense(view_coo(selected), dense));
+    }
+    SparseVector sum;
+    decoder.finish(sum);
+    std::vector<float> scattered(kNumel);
+    for (const auto& [index, value] : entries_of(sum)) scattered[index] = value;
+    CHECK(scattered == dense);
+  }
+
+  TEST_CASE("decoding refuses indices that the bucket does not have") {
+    BatchDecoder decoder(10);
+    std::vector<float> dense(10);
+    CHECK_THROWS_AS(decoder.add(view_coo(sparse({{10, 1.0f}}))), CommError);
+    CHECK_THROWS_AS(add_to_dense(view_coo(sparse({{10, 1.0f}})), dense), CommError);
+  }
+
+  TEST_CASE("a selection that outgrows its fixed message is an error") {
+    const std::vector<float> acc(8, 1.0f);
+    CHECK_THROWS_AS(run_local(2, {},
+                              [&](Communicator& c) {
+                                SparseReduction out;
+                                const SparseVector selected = sparse({{0, 1.0f}, {1, 1.0f}});
+                                make_collective("allgather", 8, {{"layout", "fixed"}})
+                                    ->reduce(c, {.k = 1, .density = 0.125}, std::span<const float>(acc), selected, out);
+                              }),
+                    Error);
+  }
+
+  TEST_CASE("check_pair refuses what does not fit and lists what does") {
+    CHECK_NOTHROW(check_pair({.fixed_size = true}, "topk", "allgather"));
+    CHECK_NOTHROW(check_pair({.rescaled = true}, "randomk", "allgather"));
+    CHECK_NOTHROW(check_pair({.leader_only = true}, "cltk", "dense"));
+    CHECK_THROWS_AS(check_pair({}, "topk", "no_such_collective"), ConfigError);
+    try {
+      check_pair({.leader_only = true}, "cltk", "allgather");
+      FAIL("not refused");
+    } catch (const ConfigError& error) {
+      const std::string message = error.what();
+      CHECK(message.find("sparsifier 'cltk' does not go with collective 'allgather'") == 0);
+      CHECK(message.find("valid: ") != std::string::npos);
+      CHECK(message.find("dense", message.find("valid: ")) != std::string::npos);
+    }
+  }
+
+  TEST_CASE("the promised bytes are those of equal selections") {
+    const auto& registry = Registry<SparseCollectiveEntry>::instance();
+    CHECK(registry.at("allgather").bytes_sent(1000, 10, 4) == 8.0 * 10 * 3);
+    CHECK(registry.at("dense").bytes_sent(1000, 10, 4) == 4.0 * 2 * 1000 * 3 / 4);
+    CHECK(registry.at("dense").bytes_sent(1000, 10, 1) == 0.0);
+  }
+}
+
+}  // namespace dragonn::comm::test

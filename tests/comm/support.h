@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+/// What the cases share: element formulas, and byte counts of a scope.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/sparse/sparse_collective.h"
+
+namespace dragonn::comm::test {
+
+inline std::size_t unsigned_rank(const Communicator& communicator) {
+  return static_cast<std::size_t>(communicator.rank());
+}
+
+inline std::size_t unsigned_size(const Communicator& communicator) {
+  return static_cast<std::size_t>(communicator.size());
+}
+
+/// What a rank moves in one phase while the object lives.
+class TrafficMeter {
+ public:
+  TrafficMeter(const Communicator& communicator, Phase phase)
+      : communicator_(communicator), phase_(phase), before_(communicator.traffic()[phase]) {}
+  Traffic moved() const { return communicator_.traffic()[phase_] - before_; }
+
+ private:
+  const Communicator& communicator_;
+  Phase phase_;
+  Traffic before_;
+};
+
+inline SparseVector sparse(const std::vector<std::pair<std::uint32_t, float>>& entries) {
+  SparseVector result;
+  result.resize_discard(entries.size());
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    result.indices.host()[i] = entries[i].first;
+    result.values.host()[i] = entries[i].second;
+  }
+  return result;
+}
+
+inline std::vector<std::pair<std::uint32_t, float>> entries_of(const SparseVector& vector) {
+  std::vector<std::pair<std::uint32_t, float>> result;
+  for (std::size_t i = 0; i < vector.size(); ++i) {
+    result.emplace_back(vector.indices.host()[i], vector.values.host()[i]);
+  }
+  return result;
+}
+
+/// A registered collective with settings that differ from the defaults.
+inline std::unique_ptr<SparseCollective> make_collective(const std::string& name, std::size_t numel,
+                                                         const std::map<std::string, std::string>& texts = {}) {
+  const SparseCollectiveEntry& entry = Registry<SparseCollectiveEntry>::instance().at(name);
+  Settings settings(entry.settings);
+  for (const auto& [key, value] : texts) settings.set(key, value);
+  return entry.make(settings, numel);
+}
+
+}  // namespace dragonn::comm::test

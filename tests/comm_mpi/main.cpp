@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// The cases of tests/comm over MPI, at the world size that mpirun gives. A false claim ends all ranks with exit code 1.
+// `test_comm_mpi --fail KIND` fails on purpose, for the tests of how that ends.
+#include <cstdio>
+#include <exception>
+#include <string_view>
+
+#include "comm/local.h"
+#include "comm/mpi.h"
+#include "tests/comm/cases.h"
+
+namespace dragonn::comm::test {
+namespace {
+
+void run_cases(Communicator& communicator, std::span<const Case> cases) {
+  for (const Case& claim : cases) {
+    communicator.set_label(claim.claim);
+    claim.body(communicator);
+    if (communicator.rank() == 0) std::printf("ok: %s\n", claim.claim);
+  }
+}
+
+/// Rank 0 computes the same in local ranks of its own.
+void compare_with_local(Communicator& communicator) {
+  communicator.set_label("local and mpi give the same bits");
+  std::uint64_t expected = 0;
+  if (communicator.rank() == 0) {
+    run_local(communicator.size(), {}, [&](Communicator& local) {
+      const std::uint64_t bits = digest(local);
+      if (local.rank() == 0) expected = bits;
+    });
+  }
+  communicator.broadcast_value(0, expected);
+  expect(digest(communicator) == expected, "local and mpi give the same bits");
+  if (communicator.rank() == 0) std::puts("ok: local and mpi give the same bits");
+}
+
+void run_all(Communicator& communicator) {
+  for (const auto& cases : {message_cases(), allreduce_cases(), collective_cases(), sparse_cases()}) {
+    run_cases(communicator, cases);
+  }
+  compare_with_local(communicator);
+}
+
+void fail(Communicator& communicator, std::string_view kind) {
+  const bool last = communicator.rank() == communicator.size() - 1;
+  communicator.barrier();
+  if (kind == "all" || (kind == "one" && last)) throw ConfigError("failed on purpose");
+  if (kind == "silent" && last) {
+    std::byte byte{};
+    communicator.recv(0, 1, std::span<std::byte>(&byte, 1));  // nobody sends it
+  }
+  communicator.barrier();
+}
+
+}  // namespace
+}  // namespace dragonn::comm::test
+
+int main(int argc, char** argv) {
+  namespace test = dragonn::comm::test;
+  const std::string_view kind = argc > 2 && std::string_view(argv[1]) == "--fail" ? argv[2] : "";
+  try {
+    const double timeout_s = kind == "silent" ? 0.5 : 60;
+    dragonn::comm::run_mpi({.timeout_s = timeout_s}, [&](dragonn::comm::Communicator& communicator) {
+      kind.empty() ? test::run_all(communicator) : test::fail(communicator, kind);
+    });
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return dragonn::exit_code(error);
+  }
+  return 0;
+}
