@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <hwy/targets.h>
 #include <omp.h>
 
 #include "core/rng.h"
@@ -200,6 +201,40 @@ TEST_SUITE("kernels") {
       check_selection(result.selected, residual, result.threshold, request.begin, request.end);
       omp_set_num_threads(threads_before);
     }
+  }
+
+  TEST_CASE("every instruction set gives the same bits") {
+    const std::size_t size = 5003;
+    std::vector<float> gradient(size);
+    Rng rng(12, "gradient pass test");
+    for (float& value : gradient) value = rng.normal();
+    PassRequest request = threshold_request(0, 10, size - 3);
+    request.kind = PassRequest::Kind::kSampledThreshold;
+    request.sample = {.stride = 3, .key = 5, .rank = 300};
+    std::vector<float> first_u, first_v;
+    Moments first_moments;
+    const std::int64_t supported = hwy::SupportedTargets();
+    for (std::int64_t rest = supported; rest != 0; rest &= rest - 1) {
+      hwy::SetSupportedTargetsForTest(rest & -rest);
+      hwy::GetChosenTarget().DeInit();
+      std::vector<float> u = gradient, v(size, 0.3f);
+      PassResult result;
+      accumulate_momentum(request, view(gradient), {.scale = 0.7f, .momentum = 0.9f, .nesterov = true}, view(u),
+                          view(v), result);
+      check_selection(result.selected, v, result.threshold, request.begin, request.end);
+      const Moments moments = magnitude_moments(view(v));
+      if (rest == supported) {
+        first_u = u;
+        first_v = v;
+        first_moments = moments;
+      }
+      CHECK(u == first_u);
+      CHECK(v == first_v);
+      CHECK(moments.sum == first_moments.sum);
+      CHECK(moments.sum_squares == first_moments.sum_squares);
+    }
+    hwy::SetSupportedTargetsForTest(0);
+    hwy::GetChosenTarget().DeInit();
   }
 
   TEST_CASE("lengths that differ, ranges outside the vector and device memory are refused") {
