@@ -51,10 +51,11 @@ Json table_row(const Group& group) {
           {"seconds", to_json(group.spread_of(&RunResult::seconds))}};
 }
 
-/// "4 (local)", or "" when the run has no summary yet.
+/// "4 workers (local)", or "" when the run has no summary yet.
 std::string workers_text(const Run& run) {
   if (!run.summary || !run.summary->world_size) return "";
-  return fmt::format("{} {}", *run.summary->world_size, run.summary->backend);
+  const double workers = *run.summary->world_size;
+  return fmt::format("{} worker{} ({})", workers, workers == 1 ? "" : "s", run.summary->backend);
 }
 
 Json to_json(const Group& group, const Metric& metric) {

@@ -39,6 +39,12 @@ std::string text_or_empty(const SettingValue& value) {
   return text == nullptr ? "" : *text;
 }
 
+/// "file:line:column: key = value: ", or the override, which says the rest itself.
+std::string place(const RawKey& raw) {
+  if (raw.is_override) return raw.origin + ": ";
+  return fmt::format("{}: {} = {}: ", raw.origin, raw.path(), dragonn::to_toml(raw.value));
+}
+
 /// A hint ends its sentence; without one a semicolon does.
 std::string closed(const std::string& hint_text) {
   return hint_text.empty() ? ";" : hint_text;
@@ -98,13 +104,14 @@ class Resolver {
     if (key.spec.name == "name" && raw->is_override) {
       replaced_components_[key.table] = text_or_empty(raw->replaced.value_or(key.get(config_)));
     }
-    key.set(config_, convert(*raw, key.spec, [&](SettingValue value) { return key.convert(std::move(value)); }));
+    key.set(config_, convert(*raw, key.spec, key.describe_type(),
+                             [&](SettingValue value) { return key.convert(std::move(value)); }));
     erase(key.path());
   }
 
-  /// Runs a conversion; its error gets the place, and the nearest valid word.
+  /// Runs a conversion; its error gets the place, what would be valid, and the nearest valid word.
   template <class Conversion>
-  SettingValue convert(const RawKey& raw, const SettingSpec& spec, Conversion conversion) {
+  SettingValue convert(const RawKey& raw, const SettingSpec& spec, const std::string& valid, Conversion conversion) {
     SettingValue value = raw.value;
     // A path or name typed on the command line may look like a number.
     if (raw.is_override && std::holds_alternative<std::string>(spec.default_value) && spec.choices.empty()) {
@@ -112,18 +119,15 @@ class Resolver {
     }
     try {
       return conversion(value);
-    } catch (const ConfigError& error) {
-      std::string message = error.what();
-      const std::string assignment = fmt::format("{} = {}: ", raw.path(), dragonn::to_toml(value));
-      if (raw.is_override && message.starts_with(assignment)) message.erase(0, assignment.size());
-      const auto* word = std::get_if<std::string>(&value);
-      if (word != nullptr) message += hint(nearest_name(*word, spec.choices));
-      throw ConfigError(fmt::format("{}: {}", raw.origin, message));
+    } catch (const ConfigError&) {
+      throw ConfigError(
+          fmt::format("{}expected {}{}", place(raw), valid, hint(nearest_name(text_or_empty(value), spec.choices))));
     }
   }
 
   void read_setting(const RawKey& raw, const SettingSpec& spec, Settings& settings) {
-    settings.set(spec.name, convert(raw, spec, [&](SettingValue value) { return spec.convert(raw.path(), value); }));
+    settings.set(spec.name, convert(raw, spec, spec.describe_type(),
+                                    [&](SettingValue value) { return spec.convert(raw.path(), std::move(value)); }));
   }
 
   void read_component(const ComponentTable& table) {
@@ -250,10 +254,9 @@ class Resolver {
     std::optional<std::string> nearest = nearest_name(raw.name, valid);
     if (nearest && !raw.table.empty()) nearest = raw.table + "." + *nearest;
     if (!nearest) nearest = same_name_elsewhere(raw.name);
-    const std::string what = raw.is_override ? "" : fmt::format("{} = {}: ", raw.path(), dragonn::to_toml(raw.value));
     const std::string where = raw.table.empty() ? "at the top" : fmt::format("in [{}]", raw.table);
-    throw ConfigError(fmt::format("{}: {}unknown key{} valid {}: {}", raw.origin, what, closed(hint(nearest)), where,
-                                  fmt::join(valid, ", ")));
+    throw ConfigError(
+        fmt::format("{}unknown key{} valid {}: {}", place(raw), closed(hint(nearest)), where, fmt::join(valid, ", ")));
   }
 
   /// A key that was written into the wrong table.

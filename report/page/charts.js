@@ -39,6 +39,7 @@ const countText = value => scaled(value, ['', 'k', 'M', 'G'], 1000, 4).replace('
 const plainText = value => trim(value, 4);
 
 function secondsText(seconds) {
+  if (seconds === 0) return '0';
   if (seconds < 1e-3) return `${trim(seconds * 1e6, 3)} µs`;
   if (seconds < 1) return `${trim(seconds * 1e3, 3)} ms`;
   if (seconds < 120) return `${trim(seconds, 3)} s`;
@@ -78,18 +79,20 @@ function swatch(index, parent) {
   box.style.background = colorOf(index);
 }
 
-// Mean, and the range below it where several runs have the number.
+// Mean, and below it the range where several runs have the number, then what else there is to say.
 function spreadCell(row, spread, text, extra) {
   const cell = element('td', spread ? text(spread.mean) : '–', row);
-  const notes = [];
-  if (spread && spread.count > 1) notes.push(`${text(spread.low)} to ${text(spread.high)}`);
-  if (extra) notes.push(extra);
-  if (notes.length) element('small', notes.join('; '), cell);
+  if (spread && spread.count > 1 && text(spread.low) !== text(spread.high)) {
+    element('small', `${text(spread.low)} to ${text(spread.high)}`, cell);
+  }
+  if (extra) element('small', extra, cell);
 }
 
-function ratioText(a, b) {
-  if (!a || !b || !(b.mean > 0)) return '–';
-  return `${trim(a.mean / b.mean, 3)}×`;
+// "1.2× faster", or the second word for a factor below 1; nothing where one of the two is not known.
+function factorText(dividend, divisor, words) {
+  if (!dividend || !divisor || !(divisor.mean > 0) || !(dividend.mean > 0)) return '';
+  const factor = dividend.mean / divisor.mean;
+  return factor >= 1 ? `${trim(factor, 3)}× ${words[0]}` : `${trim(1 / factor, 3)}× ${words[1]}`;
 }
 
 function drawResults() {
@@ -97,42 +100,35 @@ function drawResults() {
   table.replaceChildren();
   const dense = DATA.dense === null ? null : DATA.groups[DATA.dense];
   const head = element('tr', undefined, table);
-  const titles = ['Run', 'Workers', 'Density', `Final ${DATA.metric.short}`, `Best ${DATA.metric.short}`, 'Final train loss',
-    'Time to target', 'Bytes to target', 'Samples/s', 'Bytes per step', 'Bytes in all', 'Steps', 'Time'];
-  if (dense) titles.push('Throughput vs dense', 'Time to target vs dense', 'Traffic vs dense');
-  titles.forEach(title => element('th', title, head));
+  ['Run', `Final ${DATA.metric.short}`, `Best ${DATA.metric.short}`, 'Last train loss', 'Density', 'Time to target',
+    'Sent to target', 'Sent per step', 'Sent in all', 'Samples/s', 'Time', 'Steps'].forEach(title => element('th', title, head));
   DATA.groups.forEach((group, index) => {
     const row = element('tr', undefined, table);
     const name = element('td', undefined, row);
     swatch(index, name);
     name.append(group.label);
-    if (group.runs > 1) element('small', `mean of ${group.runs} seeds, and range`, name);
-    element('td', group.workers || '–', row);
+    element('small', [group.runs > 1 ? `${group.runs} seeds` : '', group.workers].filter(text => text).join(', '), name);
     const numbers = group.table;
-    spreadCell(row, numbers.density, value => `${trim(100 * value, 3)} %`);
+    const versus = dense && group !== dense ? dense.table : {};
     spreadCell(row, numbers.final, metricText, differenceText(group, dense));
     spreadCell(row, numbers.best, metricText);
     spreadCell(row, numbers.loss, plainText);
-    spreadCell(row, numbers.target_time, secondsText);
-    spreadCell(row, numbers.target_bytes, bytesText);
-    spreadCell(row, numbers.throughput, countText);
-    spreadCell(row, numbers.bytes_per_step, bytesText);
+    spreadCell(row, numbers.density, value => `${trim(100 * value, 3)} %`);
+    spreadCell(row, numbers.target_time, secondsText, factorText(versus.target_time, numbers.target_time, ['faster', 'slower']));
+    spreadCell(row, numbers.target_bytes, bytesText, factorText(versus.target_bytes, numbers.target_bytes, ['less', 'more']));
+    spreadCell(row, numbers.bytes_per_step, bytesText, factorText(versus.bytes_per_step, numbers.bytes_per_step, ['less', 'more']));
     spreadCell(row, numbers.bytes, bytesText);
-    spreadCell(row, numbers.steps, value => String(Math.round(value)));
+    spreadCell(row, numbers.throughput, countText, factorText(numbers.throughput, versus.throughput, ['faster', 'slower']));
     spreadCell(row, numbers.seconds, secondsText);
-    if (!dense) return;
-    element('td', ratioText(numbers.throughput, dense.table.throughput), row);
-    element('td', ratioText(dense.table.target_time, numbers.target_time), row);
-    element('td', ratioText(numbers.bytes_per_step, dense.table.bytes_per_step), row);
+    spreadCell(row, numbers.steps, value => String(Math.round(value)));
   });
 }
 
 function differenceText(group, dense) {
   if (!dense || group === dense || !group.table.final || !dense.table.final) return '';
   const difference = group.table.final.mean - dense.table.final.mean;
-  const sign = difference >= 0 ? '+' : '−';
   const size = DATA.metric.share ? `${(100 * Math.abs(difference)).toFixed(2)} points` : plainText(Math.abs(difference));
-  return `${sign}${size} vs dense`;
+  return `${size} ${difference >= 0 ? 'above' : 'below'} dense`;
 }
 
 function drawDifferences() {
@@ -150,13 +146,18 @@ function drawDifferences() {
   }
 }
 
+function comparedText() {
+  if (DATA.dense === null) return 'No dense run is given to compare with.';
+  return `Faster, slower, less and more: than ${DATA.groups[DATA.dense].label}. Where there are several seeds: mean, and range.`;
+}
+
 function drawTexts() {
   byId('subtitle').textContent = DATA.subtitle;
   byId('metric-title').textContent = DATA.metric.label;
   byId('target').textContent = DATA.target === null
     ? `No target: ${DATA.target_reason}.`
     : `Target: ${DATA.metric.short} of ${metricText(DATA.target)} (${DATA.target_reason}); reached at the first ` +
-      'evaluation at it or better. "Time to target vs dense" above 1× is faster, "Traffic vs dense" below 1× is less.';
+      `evaluation at it or better. ${comparedText()}`;
   const warnings = byId('warnings');
   DATA.warnings.forEach(text => { element('p', text, warnings).className = 'warning'; });
   const overlapped = DATA.groups.filter(group => group.seconds.exchange_hidden > 0)

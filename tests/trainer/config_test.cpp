@@ -117,7 +117,8 @@ TEST_SUITE("trainer") {
         contains(error_of(kBase, {"train.epoch=1"}), "--set train.epoch=1: unknown key; did you mean 'train.epochs'?"));
     CHECK(contains(error_of(kBase, {"train.epochs"}), "--set train.epochs: expected key=value"));
     CHECK(contains(error_of(kBase, {"compression.method=topkk"}), "did you mean 'topk'?"));
-    CHECK(contains(error_of(kBase, {"compression.bucket=-1"}), "expected number above 0"));
+    CHECK(error_of(kBase, {"compression.density=2"}) == "--set compression.density=2: expected number in (0, 1]");
+    CHECK(contains(error_of(kBase, {"compression.bucket=-1"}), "expected string, one of tensor | model; or number"));
   }
 
   TEST_CASE("a method sets sparsifier, collective and memory; each can be set apart") {
@@ -169,7 +170,7 @@ TEST_SUITE("trainer") {
     CHECK(used.compression.sparsifier.settings.number("sample_ratio") == 0.5);
     CHECK_NOTHROW(parse("[compression]\nmethod = \"topk\"\n" + tables));
     CHECK(contains(error_of(std::string(kBase) + "[compression.dgc]\nsample_ratio = -1\n"),
-                   "compression.dgc.sample_ratio = -1"));
+                   "compression.dgc.sample_ratio = -1: expected number"));
   }
 
   TEST_CASE("parts that do not fit together are refused") {
