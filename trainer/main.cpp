@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <omp.h>
 
+#include "comm/launcher.h"
 #include "comm/local.h"
 #include "comm/mpi.h"
 #include "core/error.h"
@@ -151,35 +152,39 @@ int run_locally(const Options& options) {
   return exit_code;
 }
 
+/// The config is read ahead of MPI, whose waits have its deadline; a rank that cannot read it says so through MPI.
 int run_under_launcher(const Options& options) {
-  dragonn::comm::MpiSession session;
-  dragonn::comm::Communicator& communicator = session.world();
+  Config config;
+  std::exception_ptr unreadable;
   try {
-    Config config;
-    Job job;
-    dragonn::trainer::all_ranks_or_none(communicator, [&] {
-      config = load(options);
-      if (config.comm.backend == "local") {
-        throw ConfigError("comm.backend = \"local\" under a launcher: start dragonn-train without it, or set \"mpi\"");
-      }
-    });
-    session.set_timeout(config.comm.timeout_s);
-    dragonn::log::set_level(log_level(config.logging.level));
-    if (options.print_config || options.dry_run) {
-      if (communicator.rank() == 0) print_only(options, config, communicator.size());
-      return 0;
+    config = load(options);
+    if (config.comm.backend == "local") {
+      throw ConfigError("comm.backend = \"local\" does not go with a launcher: start dragonn-train alone, or set \"mpi\"");
     }
-    dragonn::trainer::all_ranks_or_none(communicator, [&] { job = make_job(options, std::move(config)); });
-    return run_rank(options, job, communicator);
-  } catch (const AgreedError& error) {
-    // Every rank is here: one speaks, and all leave in order.
-    if (communicator.rank() == 0) dragonn::log::error(0, "{}", error.what());
-    return error.exit_code();
-  } catch (const std::exception& error) {
-    dragonn::log::error(communicator.rank(), "{}", error.what());
-    communicator.abort(error.what());
-    return dragonn::exit_code(error);
+  } catch (const std::exception&) {
+    unreadable = std::current_exception();
   }
+  dragonn::log::set_level(log_level(config.logging.level));
+  int rank = 0;
+  int exit_code = 0;
+  try {
+    dragonn::comm::run_mpi({.timeout_s = config.comm.timeout_s}, [&](dragonn::comm::Communicator& communicator) {
+      rank = communicator.rank();
+      dragonn::trainer::agree(communicator, unreadable);
+      if (options.print_config || options.dry_run) {
+        if (rank == 0) print_only(options, config, communicator.size());
+        return;
+      }
+      Job job;
+      dragonn::trainer::all_ranks_or_none(communicator, [&] { job = make_job(options, config); });
+      exit_code = run_rank(options, job, communicator);
+    });
+  } catch (const AgreedError& error) {
+    // Every rank is here: one speaks for all.
+    if (rank == 0) dragonn::log::error(0, "{}", error.what());
+    return error.exit_code();
+  }
+  return exit_code;
 }
 
 int run(const Options& options) {
