@@ -260,7 +260,7 @@ void check_world(const Communicator& communicator) {
 
 /// The failure of a rank that the others may share. Returns if they do, else ends all processes.
 void end_after(MpiCommunicator& communicator, const std::string& reason, int exit_code) {
-  constexpr double kGraceSeconds = 1.0;
+  constexpr double kGraceSeconds = 3.0;  // ranks that fail alike may be slow on a busy machine
   if (!communicator.all_arrive_within(kGraceSeconds)) communicator.abort(reason, exit_code);
 }
 

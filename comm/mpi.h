@@ -19,7 +19,8 @@ struct MpiOptions {
 /// nothing comes, so that there may be more ranks than cores.
 ///
 /// Errors end every rank:
-/// - If `fn` throws on all ranks within a second (a bad config, an error they agreed on), MPI is finalized in order and
+/// - If `fn` throws on all ranks within three seconds (a bad config, an error they agreed on), MPI is finalized in
+/// order and
 ///   the error is thrown again here: the program prints it once, on rank 0, and returns its exit code.
 /// - Otherwise the rank prints its error to stderr and calls MPI_Abort, which ends the others too. mpirun then returns
 ///   the exit code that the error calls for: 2 for a ConfigError, otherwise 1.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -11,57 +12,99 @@
 namespace dragonn::comm {
 namespace {
 
-constexpr std::size_t kBits = 64;
+constexpr std::uint64_t bit_of(std::size_t index) {
+  return std::uint64_t{1} << (index % std::numeric_limits<std::uint64_t>::digits);
+}
 
-[[noreturn]] void bad_index(std::uint32_t index, std::size_t numel) {
-  throw CommError(fmt::format("a peer sent index {} of a bucket of {} elements", index, numel));
+/// Ascending.
+template <class Visit>
+void for_each_bit(std::uint64_t bits, Visit visit) {
+  for (; bits != 0; bits &= bits - 1) visit(static_cast<std::size_t>(std::countr_zero(bits)));
+}
+
+[[noreturn]] void bad_index(std::size_t index, std::size_t numel) {
+  throw CommError(fmt::format("a rank sent index {} of a bucket of {} elements", index, numel));
 }
 
 }  // namespace
 
-void BatchDecoder::allocate() {
-  values_.resize_discard(numel_);
-  is_present_.resize_discard((numel_ + kBits - 1) / kBits);
-  std::ranges::fill(is_present_.host(), std::uint64_t{0});
+std::size_t BatchDecoder::add(const CooView& list) {
+  const auto end = std::ranges::lower_bound(list.indices, kEmptySlot);
+  const auto entries = static_cast<std::size_t>(end - list.indices.begin());
+  if (entries > 0 && list.indices[entries - 1] >= numel_) {
+    start_anew();
+    bad_index(list.indices[entries - 1], numel_);
+  }
+  cursors_.push_back({list, 0, entries});
+  return entries;
 }
 
-std::size_t BatchDecoder::add(const CooView& list) {
-  if (values_.size() != numel_) allocate();
-  float* const values = values_.data();
-  std::uint64_t* const is_present = is_present_.data();
-  std::size_t count = 0;
-  for (std::size_t entry = 0; entry < list.size(); ++entry) {
-    const std::uint32_t index = list.indices[entry];
-    if (index == kEmptySlot) continue;
-    if (index >= numel_) bad_index(index, numel_);
-    std::uint64_t& word = is_present[index / kBits];
-    const std::uint64_t bit = std::uint64_t{1} << (index % kBits);
-    values[index] = (word & bit) != 0 ? values[index] + list.values[entry] : list.values[entry];
-    word |= bit;
-    ++count;
+void BatchDecoder::start_anew() {
+  cursors_.clear();
+  is_present_.fill(0);
+  is_word_used_.fill(0);
+}
+
+/// First element of the window that holds the smallest index left, numel_ if none is left.
+std::size_t BatchDecoder::next_window() const {
+  std::size_t smallest = numel_;
+  for (const Cursor& cursor : cursors_) {
+    if (!cursor.done()) smallest = std::min<std::size_t>(smallest, cursor.index());
   }
-  added_ += count;
+  return smallest == numel_ ? numel_ : smallest / kWindow * kWindow;
+}
+
+void BatchDecoder::add_to_window(Cursor& cursor, std::size_t begin) {
+  const std::size_t slots = std::min(kWindow, numel_ - begin);
+  for (; !cursor.done(); ++cursor.position) {
+    const std::size_t slot = cursor.index() - begin;  // wraps below the window: ends the loop too
+    if (slot >= slots) return;
+    const float value = cursor.list.values[cursor.position];
+    std::uint64_t& word = is_present_[slot / kBits];
+    const std::uint64_t bit = bit_of(slot);
+    values_[slot] = (word & bit) != 0 ? values_[slot] + value : value;
+    word |= bit;
+    is_word_used_[slot / kBits / kBits] |= bit_of(slot / kBits);
+  }
+}
+
+/// Appends the window's entries behind the first `count` of the sum. Returns their new number.
+std::size_t BatchDecoder::read_window(std::size_t begin, SparseVector& sum, std::size_t count) {
+  std::uint32_t* const indices = sum.indices.data();
+  float* const values = sum.values.data();
+  for (std::size_t group = 0; group < is_word_used_.size(); ++group) {
+    for_each_bit(is_word_used_[group], [&](std::size_t word_in_group) {
+      const std::size_t word = group * kBits + word_in_group;
+      for_each_bit(is_present_[word], [&](std::size_t bit) {
+        const std::size_t slot = word * kBits + bit;
+        indices[count] = static_cast<std::uint32_t>(begin + slot);
+        values[count++] = values_[slot];
+      });
+      is_present_[word] = 0;
+    });
+    is_word_used_[group] = 0;
+  }
   return count;
 }
 
 void BatchDecoder::finish(SparseVector& sum) {
-  const std::size_t bound = std::min(added_, numel_);
+  std::size_t entries = 0;
+  for (const Cursor& cursor : cursors_) entries += cursor.end;
+  const std::size_t bound = std::min(entries, numel_);
   resize_with_room(sum.indices, bound, numel_);
   resize_with_room(sum.values, bound, numel_);
-  std::uint32_t* const indices = sum.indices.data();
-  float* const values = sum.values.data();
   std::size_t count = 0;
-  const std::span<std::uint64_t> words = is_present_.host();
-  for (std::size_t word = 0; word < words.size(); ++word) {
-    for (std::uint64_t bits = words[word]; bits != 0; bits &= bits - 1) {
-      const std::size_t index = word * kBits + static_cast<std::size_t>(std::countr_zero(bits));
-      indices[count] = static_cast<std::uint32_t>(index);
-      values[count++] = values_.data()[index];
-    }
-    words[word] = 0;
+  std::size_t read_to = 0;
+  std::size_t begin = next_window();
+  for (; begin < numel_ && begin >= read_to; begin = next_window()) {
+    read_to = begin + kWindow;
+    for (Cursor& cursor : cursors_) add_to_window(cursor, begin);
+    count = read_window(begin, sum, count);
   }
+  const bool all_read = std::ranges::all_of(cursors_, &Cursor::done);
+  start_anew();
+  if (!all_read) throw CommError(fmt::format("a rank sent indices that do not ascend, near {}", begin));
   sum.truncate(count);
-  added_ = 0;
 }
 
 std::size_t add_to_dense(const CooView& list, std::span<float> sum) {

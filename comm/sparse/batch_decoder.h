@@ -1,43 +1,64 @@
 // SPDX-License-Identifier: MIT
-/// BatchDecoder: sums many sparse lists into one, list after list.
+/// BatchDecoder: sums many sparse lists into one.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
 
 #include "comm/sparse/coo.h"
-#include "core/buffer.h"
 #include "core/sparse_vector.h"
 
 namespace dragonn::comm {
 
-/// Batched sparse decoding (DRAGONN section 4.3): all lists are added to one dense vector, which is then read out. The
-/// vector is scratch that is never cleared: a bitmap says which of its elements are valid, and the bitmap's sweep
-/// yields the indices in ascending order. A batch of k' entries costs 2k' random accesses and n/64 words of bitmap,
-/// where merging P lists costs k' log P comparisons that no branch predictor guesses.
+/// Batched sparse decoding (DRAGONN section 4.3): the lists are added to one dense vector, which is then read out. Here
+/// the vector is a window of it that fits the innermost cache, and moves along the bucket with all lists at once. The
+/// window is never cleared: a bitmap says which of its elements are valid, and the bitmap's sweep yields the indices in
+/// ascending order (a second bitmap, over its words, skips those without entries). So k' entries cost 2k' accesses that
+/// hit the cache, where a dense vector as large as the bucket misses it at every entry and a merge of the lists guesses
+/// wrong at most of its comparisons. Windows without entries are skipped: no pass over the bucket.
 ///
-/// Each element is summed in the order of the add() calls: rank order, where lists are added so. Lists need not be
-/// sorted. Memory: 4n + n/8 bytes, allocated at the first use, and none after that.
+/// Each element is summed in the order of the add() calls: rank order, where lists are added so.
 class BatchDecoder {
  public:
   explicit BatchDecoder(std::size_t numel) : numel_(numel) {}
 
-  /// Adds a list, skipping empty slots. Returns the number of entries added.
-  /// @throws CommError if an index is not below numel.
+  /// Takes note of a list: ascending indices, empty slots only at its end. Its memory must stay as it is until
+  /// finish(). Returns the number of entries that are not empty.
   std::size_t add(const CooView& list);
   /// Writes the sum of the lists (ascending, unique; an index whose values cancel stays) and starts anew.
+  /// @throws CommError if a list does not ascend, or has an index that is not below numel.
   void finish(SparseVector& sum);
 
  private:
-  void allocate();
+  static constexpr std::size_t kBits = std::numeric_limits<std::uint64_t>::digits;
+  static constexpr std::size_t kWindow = std::size_t{1} << 13;  // 32 KiB of values
+
+  /// A list and how far it has been read.
+  struct Cursor {
+    CooView list;
+    std::size_t position = 0;
+    std::size_t end = 0;
+
+    bool done() const { return position == end; }
+    std::uint32_t index() const { return list.indices[position]; }
+  };
+  void start_anew();
+  std::size_t next_window() const;
+  void add_to_window(Cursor& cursor, std::size_t begin);
+  std::size_t read_window(std::size_t begin, SparseVector& sum, std::size_t count);
 
   std::size_t numel_;
-  std::size_t added_ = 0;             // entries since the last finish, duplicates included
-  Buffer<float> values_;              // [numel], valid where the bitmap says so
-  Buffer<std::uint64_t> is_present_;  // one bit per element
+  std::vector<Cursor> cursors_;
+  std::array<float, kWindow> values_;  // valid where the bitmap says so
+  std::array<std::uint64_t, kWindow / kBits> is_present_{};
+  std::array<std::uint64_t, kWindow / kBits / kBits> is_word_used_{};  // one bit per word above
 };
 
-/// sum[i] += value for every entry: the dense form of the same. Returns the number of entries that were not empty.
+/// sum[i] += value for every entry: the dense form of the same. Returns the number of entries that are not empty.
 /// @throws CommError if an index is not below sum.size().
 std::size_t add_to_dense(const CooView& list, std::span<float> sum);
 

@@ -11,12 +11,15 @@ namespace dragonn::comm::test {
 
 TEST_SUITE("comm") {
   TEST_CASE("BatchDecoder sums lists in order, skips empty slots and starts anew") {
+    const SparseVector first = sparse({{3, 2.0f}, {199, 1.0f}, {kEmptySlot, 0.0f}});
+    const SparseVector nothing = sparse({});
+    const SparseVector second = sparse({{3, 5.0f}, {64, -1.0f}, {199, -1.0f}});
     BatchDecoder decoder(200);
     SparseVector sum;
     for (int round = 0; round < 2; ++round) {
-      CHECK(decoder.add(view_coo(sparse({{199, 1.0f}, {3, 2.0f}, {kEmptySlot, 0.0f}}))) == 2);
-      CHECK(decoder.add(view_coo(sparse({}))) == 0);
-      CHECK(decoder.add(view_coo(sparse({{3, 5.0f}, {64, -1.0f}, {199, -1.0f}}))) == 3);
+      CHECK(decoder.add(view_coo(first)) == 2);
+      CHECK(decoder.add(view_coo(nothing)) == 0);
+      CHECK(decoder.add(view_coo(second)) == 3);
       decoder.finish(sum);
       const std::vector<std::pair<std::uint32_t, float>> expected{{3, 7.0f}, {64, -1.0f}, {199, 0.0f}};
       CHECK(entries_of(sum) == expected);
@@ -26,17 +29,21 @@ TEST_SUITE("comm") {
   }
 
   TEST_CASE("BatchDecoder equals the dense decoding, bit for bit") {
-    constexpr std::size_t kNumel = 1000;
+    constexpr std::size_t kNumel = 50001;  // several windows, the last one partial
     BatchDecoder decoder(kNumel);
     std::vector<float> dense(kNumel);
     Rng rng(3, "test");
+    std::vector<SparseVector> lists;
     for (int list = 0; list < 7; ++list) {
       std::vector<std::pair<std::uint32_t, float>> entries;
       for (std::uint32_t i = 0; i < kNumel; ++i) {
-        if (rng.below(10) == 0) entries.emplace_back(i, rng.normal());
+        const bool is_gap = i > 9000 && i < 30000;  // windows without entries
+        if (!is_gap && rng.below(10) == 0) entries.emplace_back(i, rng.normal());
       }
-      const SparseVector selected = sparse(entries);
-      CHECK(decoder.add(view_coo(selected)) == add_to_dense(view_coo(selected), dense));
+      lists.push_back(sparse(entries));
+    }
+    for (const SparseVector& list : lists) {
+      CHECK(decoder.add(view_coo(list)) == add_to_dense(view_coo(list), dense));
     }
     SparseVector sum;
     decoder.finish(sum);
@@ -45,11 +52,21 @@ TEST_SUITE("comm") {
     CHECK(scattered == dense);
   }
 
-  TEST_CASE("decoding refuses indices that the bucket does not have") {
-    BatchDecoder decoder(10);
-    std::vector<float> dense(10);
-    CHECK_THROWS_AS(decoder.add(view_coo(sparse({{10, 1.0f}}))), CommError);
-    CHECK_THROWS_AS(add_to_dense(view_coo(sparse({{10, 1.0f}})), dense), CommError);
+  TEST_CASE("decoding refuses indices that the bucket does not have, and those that do not ascend") {
+    BatchDecoder decoder(20000);
+    std::vector<float> dense(20000);
+    const SparseVector outside = sparse({{20000, 1.0f}});
+    CHECK_THROWS_AS(decoder.add(view_coo(outside)), CommError);
+    CHECK_THROWS_AS(add_to_dense(view_coo(outside), dense), CommError);
+    SparseVector sum;
+    for (const SparseVector& damaged : {sparse({{19999, 1.0f}, {0, 1.0f}}), sparse({{30000, 1.0f}, {5, 1.0f}})}) {
+      decoder.add(view_coo(damaged));
+      CHECK_THROWS_AS(decoder.finish(sum), CommError);
+    }
+    const SparseVector good = sparse({{7, 1.0f}});
+    decoder.add(view_coo(good));
+    decoder.finish(sum);
+    CHECK(entries_of(sum) == entries_of(good));
   }
 
   TEST_CASE("a selection that outgrows its fixed message is an error") {
