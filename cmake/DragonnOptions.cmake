@@ -20,6 +20,8 @@ if(DRAGONN_WERROR)
 endif()
 if(DRAGONN_SANITIZE)
   target_compile_options(dragonn_options INTERFACE
-    $<BUILD_INTERFACE:-fsanitize=${DRAGONN_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)
+    $<BUILD_INTERFACE:-fsanitize=${DRAGONN_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>
+    # GCC warns falsely of the standard library (std::regex) in instrumented code.
+    $<BUILD_INTERFACE:-Wno-maybe-uninitialized>)
   target_link_options(dragonn_options INTERFACE $<BUILD_INTERFACE:-fsanitize=${DRAGONN_SANITIZE}>)
 endif()
