@@ -26,7 +26,10 @@ fs::path find_checkpoint(const std::string& resume, const RunFolder& folder) {
     return all.empty() ? fs::path() : all.back();
   }
   const RunFolder other{resume};
-  if (!fs::is_directory(other.checkpoints())) return resume;
+  if (!fs::is_directory(other.checkpoints())) {
+    if (!fs::is_directory(resume)) throw ConfigError(fmt::format("--resume {}: no such folder", resume));
+    return resume;
+  }
   const auto all = CheckpointStore(other.checkpoints()).list();
   if (all.empty())
     throw ConfigError(fmt::format("--resume {}: no complete checkpoint in {}", resume, other.checkpoints().string()));
@@ -69,6 +72,9 @@ int run_training(const Job& job, comm::Communicator& communicator) {
     plan = plan_run(job.config, job.data.train->sample_shape(), job.data.train->classes(), communicator.size());
   });
   check_resources(communicator, plan, job.config, job.folder.path);
+  std::unique_ptr<Worker> worker;
+  all_ranks_or_none(communicator,
+                    [&] { worker = std::make_unique<Worker>(job.config, communicator, job.data, job.folder); });
   all_ranks_or_none(communicator, [&] {
     if (rank == 0) checkpoint = prepare_folder(job).string();
   });
@@ -80,9 +86,6 @@ int run_training(const Job& job, comm::Communicator& communicator) {
             job.config.compression.is_dense()
                 ? "dense"
                 : fmt::format("{} at density {}", job.config.compression.method, job.config.compression.density));
-  std::unique_ptr<Worker> worker;
-  all_ranks_or_none(communicator,
-                    [&] { worker = std::make_unique<Worker>(job.config, communicator, job.data, job.folder); });
   if (!checkpoint.empty()) worker->resume(checkpoint);
   return worker->train();
 }

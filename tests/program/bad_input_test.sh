@@ -5,17 +5,19 @@ train=$BIN/dragonn-train
 
 expect_error 2 "no such file: absent.toml" -- "$train" absent.toml
 expect_error 2 "compresion.*did you mean 'compression'" -- "$train" quick.toml --set compresion.density=0.1
-expect_error 2 "densty.*did you mean 'density'" -- "$train" quick.toml --set compression.densty=0.1
+expect_error 2 "densty.*did you mean 'compression.density'" -- "$train" quick.toml --set compression.densty=0.1
 expect_error 2 "batch_size.*integer" -- "$train" quick.toml --set train.batch_size=many
-expect_error 2 "density = 1.5.*\(0, 1\]" -- "$train" quick.toml --set compression.density=1.5
-expect_error 2 "density = 0.*\(0, 1\]" -- "$train" quick.toml --set compression.density=0
+expect_error 2 "compression.density=1.5: expected number in \(0, 1\]" -- "$train" quick.toml --set compression.density=1.5
+expect_error 2 "compression.density=0: expected number in \(0, 1\]" -- "$train" quick.toml --set compression.density=0
 expect_error 2 "topkk.*did you mean 'topk'" -- "$train" quick.toml --set compression.method=topkk
 expect_error 2 "resnet21.*did you mean" -- "$train" quick.toml --set model.name=resnet21
 expect_error 2 "cuda" -- "$train" quick.toml --set device=cuda
 printf '[train\nepochs = 1\n' >broken.toml
 expect_error 2 "broken.toml:1" -- "$train" broken.toml
-printf '[train]\nepochs = 1\nbatchsize = 3\n' >unknown.toml
-expect_error 2 "unknown.toml:3:[0-9]+.*batchsize" -- "$train" unknown.toml
+sed 's/^batch_size/batchsize/' quick.toml >unknown.toml
+expect_error 2 "unknown.toml:$(grep -n batchsize unknown.toml | cut -d: -f1):1: train.batchsize.*batch_size" -- "$train" unknown.toml
+sed 's/^density = .*/density = -1/' quick.toml >range.toml
+expect_error 2 "range.toml:[0-9]+:[0-9]+: compression.density = -1: expected number in \(0, 1\]" -- "$train" range.toml
 
 # More workers than samples; a model that does not fit the data.
 expect_error 2 "samples" -- "$train" quick.toml --set data.train_samples=8 --workers 9

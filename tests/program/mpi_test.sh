@@ -21,7 +21,7 @@ done
 status=0
 output=$(timeout 100 mpirun -np 3 "$train" quick.toml --set compression.density=7 2>&1) || status=$?
 [ "$status" = 2 ] || fail "exit code $status instead of 2: $output"
-[ "$(grep -c 'density = 7' <<<"$output")" = 1 ] || fail "the error is not said once: $output"
+[ "$(grep -c 'density=7' <<<"$output")" = 1 ] || fail "the error is not said once: $output"
 
 # A rank that dies takes the others along, within the deadline.
 timeout 100 mpirun -np 3 "$train" quick.toml --set train.epochs=100000 --set comm.timeout_s=20 --output dying 2>/dev/null &

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh" "$1"
 train=$BIN/dragonn-train
 
-long=(quick.toml --workers 3 --set train.epochs=60 --set checkpoint.every_steps=5)
+long=(quick.toml --workers 3 --set train.epochs=40 --set checkpoint.every_steps=20)
 "$train" "${long[@]}" --output whole 2>/dev/null || fail "the whole run"
 expected=$(parameters_hash whole)
 [ -n "$expected" ] || fail "no parameters_hash in whole/summary.json"

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+#include "tests/support/allocation_counter.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <new>
+#include <string_view>
+
+#include "core/buffer.h"
+
+namespace {
+
+// A replaced operator new takes no argument that could carry these.
+std::atomic<std::size_t> all_allocations = 0;           // NOLINT
+thread_local std::size_t this_threads_allocations = 0;  // NOLINT
+dragonn::MemoryFunctions uncounted;                     // NOLINT
+
+/// oneDNN allocates while it runs a primitive; that is not this project's to avoid.
+bool is_onednn(const void* caller) {
+  Dl_info info{};
+  return dladdr(caller, &info) != 0 && info.dli_fname != nullptr &&
+         std::string_view(info.dli_fname).find("libdnnl") != std::string_view::npos;
+}
+
+void count() {
+  ++all_allocations;
+  ++this_threads_allocations;
+}
+
+void* allocate(std::size_t bytes, std::size_t alignment, const void* caller) {
+  if (!is_onednn(caller)) count();
+  void* memory = alignment <= alignof(std::max_align_t)
+                     ? std::malloc(bytes == 0 ? 1 : bytes)
+                     : std::aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+void* allocate_buffer(std::size_t bytes, const dragonn::Device& device) {
+  count();
+  return uncounted.allocate(bytes, device);
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) {
+  return allocate(bytes, 0, __builtin_return_address(0));
+}
+void* operator new[](std::size_t bytes) {
+  return allocate(bytes, 0, __builtin_return_address(0));
+}
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return allocate(bytes, static_cast<std::size_t>(alignment), __builtin_return_address(0));
+}
+void* operator new[](std::size_t bytes, std::align_val_t alignment) {
+  return allocate(bytes, static_cast<std::size_t>(alignment), __builtin_return_address(0));
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
+
+namespace dragonn::testing {
+
+std::size_t allocations() {
+  return all_allocations;
+}
+
+std::size_t thread_allocations() {
+  return this_threads_allocations;
+}
+
+CountBuffers::CountBuffers() {
+  uncounted = memory_functions(Device{});
+  register_memory(DeviceType::kCpu, {allocate_buffer, uncounted.release});
+}
+
+CountBuffers::~CountBuffers() {
+  register_memory(DeviceType::kCpu, uncounted);
+}
+
+}  // namespace dragonn::testing

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+/// A training step of a whole run allocates nothing once it is warm.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "tests/support/allocation_counter.h"
+#include "tests/trainer/combinations.h"
+#include "tests/trainer/quick_run.h"
+
+namespace dragonn::trainer::testing {
+namespace {
+
+/// Allocations of a run of so many steps which logs, evaluates and saves at its end alone.
+std::size_t allocations_of_run(const Combination& combination, int steps) {
+  const Config config =
+      quick_config({"compression.method=" + combination.sparsifier, "compression.collective=" + combination.collective,
+                    "compression.memory=" + combination.memory, "logging.every_steps=1000", "train.epochs=20",
+                    fmt::format("train.max_steps={}", steps)});
+  const TemporaryFolder folder;
+  const std::size_t before = dragonn::testing::allocations();
+  quick_run(config, 2, folder.path());
+  return dragonn::testing::allocations() - before;
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("trainer");
+
+TEST_CASE("more steps allocate no more: load, forward, backward, exchange, update") {
+  const dragonn::testing::CountBuffers buffers;
+  for (const Combination& combination : combinations()) {
+    CAPTURE(combination.name());
+    // Starting and ending a run varies by an allocation or two (lengths of paths and numbers, threads that meet); one
+    // allocation per step would make twenty of difference, ten on each rank.
+    const std::size_t shorter = allocations_of_run(combination, 20);
+    CHECK(allocations_of_run(combination, 30) < shorter + 10);
+  }
+}
+
+TEST_SUITE_END();
+
+}  // namespace dragonn::trainer::testing
