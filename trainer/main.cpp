@@ -159,7 +159,8 @@ int run_under_launcher(const Options& options) {
   try {
     config = load(options);
     if (config.comm.backend == "local") {
-      throw ConfigError("comm.backend = \"local\" does not go with a launcher: start dragonn-train alone, or set \"mpi\"");
+      throw ConfigError(
+          "comm.backend = \"local\" does not go with a launcher: start dragonn-train alone, or set \"mpi\"");
     }
   } catch (const std::exception&) {
     unreadable = std::current_exception();
