@@ -132,10 +132,12 @@ void GradientExchange::run_lane(std::size_t index, const ExchangeStep& step, Vie
   const float scale =
       step.gradient_scale * (lane.slice.learning_rate_applied ? static_cast<float>(step.learning_rate) : 1.0f);
 
+  const kernels::PassRequest request = dense ? kernels::PassRequest{} : lane.sparsifier->plan(select);
+  // Where the pass selects too, the two verbs are one.
+  const bool fused = request.kind != kernels::PassRequest::Kind::kNone;
   const kernels::PassResult* pass = nullptr;
   {
-    const ScopedTimer timer(timers, Verb::kCompensate);
-    const kernels::PassRequest request = dense ? kernels::PassRequest{} : lane.sparsifier->plan(select);
+    const ScopedTimer timer(timers, fused ? Verb::kCompensateSelect : Verb::kCompensate);
     pass = &lane.memory->compensate(request, gradient.subview(bucket.offset, bucket.size), scale);
   }
   const comm::ReduceContext context{.step = step.step,
@@ -147,7 +149,7 @@ void GradientExchange::run_lane(std::size_t index, const ExchangeStep& step, Vie
     exchange_dense(lane, context, timers);
   } else {
     {
-      const ScopedTimer timer(timers, Verb::kSelect);
+      const ScopedTimer timer(timers, fused ? Verb::kCompensateSelect : Verb::kSelect);
       lane.sparsifier->select(select, *pass, lane.memory->accumulated(), lane.selected);
     }
     {
