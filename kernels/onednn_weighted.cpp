@@ -43,7 +43,7 @@ struct Stage {
 
 class Weighted final : public WeightedPlan {
  public:
-  explicit Weighted(const WeightedDescriptions& descriptions) {
+  explicit Weighted(const WeightedDescriptions& descriptions) : patches_(descriptions.patches) {
     make_forward(descriptions);
     if (descriptions.backward_weights.get(true) != nullptr) make_backward_weights(descriptions);
     if (descriptions.backward_data.get(true) != nullptr) make_backward_data(descriptions);
@@ -52,7 +52,8 @@ class Weighted final : public WeightedPlan {
   PlanMemory memory() const override {
     const std::size_t shared = share_copy_ ? forward_.copy : 0;
     return {shared, forward_.total() - shared,
-            std::max(backward_weights_.total(), backward_data_.scratch + (share_copy_ ? 0 : backward_data_.copy))};
+            std::max(patch_floats() + backward_weights_.total(),
+                     backward_data_.scratch + (share_copy_ ? 0 : backward_data_.copy))};
   }
 
   void forward(const WeightedForward& arguments) override {
@@ -115,7 +116,7 @@ class Weighted final : public WeightedPlan {
                                              {DNNL_ARG_DIFF_WEIGHTS, gradient},
                                              {DNNL_ARG_DIFF_BIAS, backward.query_md(dnnl::query::diff_weights_md, 1)},
                                              {DNNL_ARG_SCRATCHPAD, scratchpad}});
-    backward_weights_.reorder = Reorder(gradient, descriptions.plain_weights);
+    if (!patches_) backward_weights_.reorder = Reorder(gradient, descriptions.plain_weights);
     finish(backward_weights_, gradient, scratchpad);
   }
 
@@ -124,12 +125,23 @@ class Weighted final : public WeightedPlan {
     stage.scratch = std::max(floats(scratchpad), stage.reorder.scratch());
   }
 
+  std::size_t patch_floats() const {
+    return patches_ ? aligned_floats(static_cast<std::size_t>(patches_->rows() * patches_->columns())) : 0;
+  }
+
   void run_backward_weights(const WeightedBackward& arguments) {
+    const float* input = arguments.input.data();
+    float* scratch = arguments.scratch.data();
+    if (patches_) {
+      patches_->gather(input, scratch);
+      input = scratch;
+      scratch += patch_floats();
+    }
     const bool reorder = backward_weights_.reorder.needed();
-    float* gradient = reorder ? arguments.scratch.data() : arguments.weights_gradient.data();
-    float* scratch = arguments.scratch.data() + backward_weights_.copy;
+    float* gradient = reorder ? scratch : arguments.weights_gradient.data();
+    scratch += backward_weights_.copy;
     backward_weights_.execution.run(
-        {arguments.input.data(), arguments.output_gradient.data(), gradient, arguments.bias_gradient.data(), scratch});
+        {input, arguments.output_gradient.data(), gradient, arguments.bias_gradient.data(), scratch});
     if (reorder) backward_weights_.reorder.run(gradient, arguments.weights_gradient.data(), scratch);
   }
 
@@ -149,6 +161,7 @@ class Weighted final : public WeightedPlan {
   Stage forward_;
   Stage backward_data_;
   Stage backward_weights_;
+  std::optional<Patches> patches_;
   bool share_copy_ = false;  // forward's copy of the weights serves the data gradient too
 };
 

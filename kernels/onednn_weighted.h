@@ -3,8 +3,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "kernels/onednn.h"
+#include "kernels/patches.h"
 #include "kernels/weighted_plan.h"
 
 namespace dragonn::kernels::onednn {
@@ -16,6 +18,9 @@ struct WeightedDescriptions {
   dnnl::primitive_desc_base backward_data;
   dnnl::primitive_desc_base backward_weights;
   dnnl::memory::desc plain_weights;  ///< as the caller keeps weights and their gradient
+  /// Set if backward_weights is a matrix product with the patches of the input in the input's place. Its gradient is
+  /// plain already.
+  std::optional<Patches> patches = std::nullopt;
 };
 
 std::unique_ptr<WeightedPlan> make_weighted_plan(const WeightedDescriptions& descriptions);
