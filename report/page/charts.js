@@ -298,7 +298,6 @@ function drawCurves(parentId, field, weight, yType, yText, withTarget) {
 function drawDensity() {
   const parent = byId('density-chart');
   parent.replaceChildren();
-  const canvas = card(parent);
   const styles = {local: {}, target: {borderDash: [6, 4], borderWidth: 1.5}, global: {borderDash: [2, 3], borderWidth: 1.5}};
   const sets = visible().flatMap(({group, index}) => Object.entries(styles).flatMap(([name, style]) => {
     const curve = group.density[name];
@@ -306,13 +305,17 @@ function drawDensity() {
     return curveSets(index, curve, 'step', 0, style).slice(0, 1)
       .map(set => ({...set, label: `${group.label}, ${curveName}`, data: set.data.filter(point => point.y > 0)}));
   }));
+  if (!sets.length) {
+    element('p', 'No run shown here sparsifies its gradients.', parent).className = 'note';
+    return;
+  }
   const text = value => `${trim(100 * value, 3)} %`;
   const longest = longestOf(visible().map(entry => entry.group.density.local), 'step');
   const scale = yScale('logarithmic', text);
   scale.afterBuildTicks = built => {
     built.ticks = built.ticks.filter(tick => /^[125]/.test(tick.value.toExponential()));
   };
-  lineChart(canvas, sets, {x: xScale('step', longest), y: scale}, xTexts.step, text);
+  lineChart(card(parent), sets, {x: xScale('step', longest), y: scale}, xTexts.step, text);
 }
 
 function drawTimes() {
@@ -356,8 +359,8 @@ function redraw() {
   const axisPercent = value => DATA.metric.share ? `${trim(100 * value, 3)} %` : plainText(value);
   drawCurves('metric-charts', 'metric', 0, 'linear', axisPercent, true);
   drawCurves('loss-charts', 'loss', weight, byId('log-loss').checked ? 'logarithmic' : 'linear', plainText, false);
-  byId('loss-note').textContent = `Mean over the global batch${weight > 0 ? `, smoothed (weight ${weight})` : ''}; ` +
-    'bands show the range over seeds.';
+  byId('loss-note').textContent = `Mean over the global batch${weight > 0 ? `, smoothed (weight ${weight})` : ''}` +
+    `${DATA.groups.some(group => group.runs > 1) ? '; bands show the range over seeds' : ''}.`;
   drawDensity();
   drawTimes();
 }
