@@ -51,9 +51,13 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--workers", options.workers,
                  "Local workers, instead of comm.workers (under mpirun or srun every process is a worker)")
       ->type_name("P")
-      ->check(CLI::PositiveNumber);
+      ->check([](const std::string& text) {
+        const bool positive = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos &&
+                              text.find_first_not_of('0') != std::string::npos && text.size() < 6;
+        return positive ? std::string() : fmt::format("expected a number of workers, not '{}'", text);
+      });
   app.add_option("--output", options.output,
-                 "Run folder (default: runs/CONFIG-METHOD); an earlier run there is moved aside")
+                 "Run folder (default: runs/CONFIG-METHOD); an earlier run there is kept in DIR/earlier-N")
       ->type_name("DIR");
   app.add_option(
          "--resume", options.resume,

@@ -18,31 +18,38 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The checkpoint to resume from, empty for a fresh start.
-fs::path find_checkpoint(const std::string& resume, const RunFolder& folder) {
-  if (resume.empty()) return {};
-  if (resume == "auto") {
+/// The checkpoint that `option` means by `given`: "auto", a checkpoint folder or a run folder. Empty: a fresh start.
+fs::path find_checkpoint(const char* option, const std::string& given, const RunFolder& folder) {
+  if (given.empty()) return {};
+  if (given == "auto") {
     const auto all = CheckpointStore(folder.checkpoints()).list();
     return all.empty() ? fs::path() : all.back();
   }
-  const RunFolder other{resume};
-  if (!fs::is_directory(other.checkpoints())) {
-    if (!fs::is_directory(resume)) throw ConfigError(fmt::format("--resume {}: no such folder", resume));
-    return resume;
+  if (!fs::is_directory(given)) throw ConfigError(fmt::format("{} {}: no such folder", option, given));
+  const RunFolder run{given};
+  if (!fs::is_directory(run.checkpoints())) return given;
+  const auto all = CheckpointStore(run.checkpoints()).list();
+  if (all.empty()) {
+    throw ConfigError(fmt::format("{} {}: no complete checkpoint in {}", option, given, run.checkpoints().string()));
   }
-  const auto all = CheckpointStore(other.checkpoints()).list();
-  if (all.empty())
-    throw ConfigError(fmt::format("--resume {}: no complete checkpoint in {}", resume, other.checkpoints().string()));
   return all.back();
 }
 
-/// Moves what an earlier run left in the folder to folder.old-N.
-void move_aside(const fs::path& folder) {
-  if (!fs::exists(folder) || fs::is_empty(folder)) return;
+/// Moves what an earlier run left in the folder to earlier-N in it, and nothing else: the folder may be anybody's.
+void move_aside(const RunFolder& folder) {
   fs::path target;
-  for (int n = 1; target.empty() || fs::exists(target); ++n) target = fmt::format("{}.old-{}", folder.string(), n);
-  fs::rename(folder, target);
-  log::warning(0, "{} holds an earlier run: moved to {}", folder.string(), target.string());
+  for (const fs::path& file :
+       {folder.config(), folder.metrics(), folder.summary(), folder.log(), folder.checkpoints()}) {
+    if (!fs::exists(file)) continue;
+    if (target.empty()) {
+      int number = 1;
+      while (fs::exists(folder.path / fmt::format("earlier-{}", number))) ++number;
+      target = folder.path / fmt::format("earlier-{}", number);
+      fs::create_directory(target);
+      log::warning(0, "{} holds an earlier run: moved to {}", folder.path.string(), target.string());
+    }
+    fs::rename(file, target / file.filename());
+  }
 }
 
 /// Rank 0: makes the folder ready; returns the checkpoint to resume from.
@@ -51,8 +58,8 @@ fs::path prepare_folder(const Job& job) {
     if (fs::exists(job.folder.path) && !fs::is_directory(job.folder.path)) {
       throw ConfigError(fmt::format("--output {} is a file, not a folder", job.folder.path.string()));
     }
-    const fs::path checkpoint = find_checkpoint(job.resume, job.folder);
-    if (checkpoint.empty()) move_aside(job.folder.path);
+    const fs::path checkpoint = find_checkpoint("--resume", job.resume, job.folder);
+    if (checkpoint.empty()) move_aside(job.folder);
     fs::create_directories(job.folder.path);
     write_file_atomically(job.folder.config(), to_toml(job.config));
     log::set_file(job.folder.log());
@@ -94,7 +101,7 @@ void run_evaluation(const Job& job, const fs::path& checkpoint, comm::Communicat
   layers::Network network = make_network(job.config, *job.data.test);
   all_ranks_or_none(communicator, [&] {
     network.initialize(static_cast<std::uint64_t>(job.config.seed));
-    load_model(find_checkpoint(checkpoint.string(), job.folder), network);
+    load_model(find_checkpoint("--evaluate", checkpoint.string(), job.folder), network);
   });
   data::EvaluationLoader loader(job.data.test, static_cast<std::size_t>(job.config.train.eval_batch_size),
                                 communicator.rank(), communicator.size());

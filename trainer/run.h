@@ -21,8 +21,8 @@ struct Job {
 };
 
 /// Collective. Trains; returns the exit code (Worker::train).
-/// Rank 0 prepares the run folder: a finished or broken run that lies there and is not resumed is moved aside, never
-/// overwritten. @throws AgreedError, CommError.
+/// Rank 0 prepares the run folder: the files of a run that lies there and is not resumed are moved to earlier-N in it,
+/// never overwritten. @throws AgreedError, CommError.
 int run_training(const Job& job, comm::Communicator& communicator);
 
 /// Collective. Evaluates a checkpoint on the test split; rank 0 prints one JSON object.
