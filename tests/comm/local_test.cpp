@@ -160,7 +160,8 @@ TEST_SUITE("comm") {
     const std::vector<std::string> errors = errors_of(2, 600, [](Communicator& c) {
       if (c.rank() == 0) c.barrier();
     });
-    CHECK(errors[0] == "rank 0, in barrier, receiving from rank 1: rank 1 has ended");
+    CHECK(contains(errors[0], "rank 0, in barrier, "));  // sending or receiving, as the threads happen to run
+    CHECK(contains(errors[0], " rank 1: rank 1 has ended"));
   }
 
   TEST_CASE("local: messages sent before a rank ends still arrive") {
