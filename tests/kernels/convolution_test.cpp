@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT
+/// Convolution and linear plans against float64.
+#include "kernels/convolution.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <doctest/doctest.h>
+
+#include "core/buffer.h"
+#include "core/rng.h"
+#include "kernels/linear.h"
+#include "tests/kernels/host_views.h"
+#include "tests/kernels/weighted_reference.h"
+
+namespace dragonn::kernels {
+namespace {
+
+using test::in;
+using test::out;
+using Values = std::vector<float>;
+
+Values random_values(std::size_t count, std::uint64_t seed) {
+  Rng stream(seed, "kernels test");
+  Values values(count);
+  for (float& value : values) value = stream.normal();
+  return values;
+}
+
+/// ||values - expected|| / ||expected||.
+double relative_error(const Values& values, const std::vector<double>& expected) {
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    difference += (values[i] - expected[i]) * (values[i] - expected[i]);
+    norm += expected[i] * expected[i];
+  }
+  return std::sqrt(difference) / std::max(std::sqrt(norm), 1e-30);
+}
+
+/// Results of one forward and backward of a plan, in memory that starts as NaN.
+struct PlanRun {
+  PlanRun(WeightedPlan& plan, const Values& input, const Values& weights, const Values& bias,
+          const Values& gradient_of_output, bool want_input_gradient = true)
+      : output(gradient_of_output.size(), kNan),
+        input_gradient(want_input_gradient ? input.size() : 0, kNan),
+        weights_gradient(weights.size(), kNan),
+        bias_gradient(bias.size(), kNan) {
+    const auto nan_buffer = [](std::size_t size) {
+      Buffer<float> buffer(size);
+      std::ranges::fill(buffer.host(), kNan);
+      return buffer;
+    };
+    const PlanMemory memory = plan.memory();
+    Buffer<float> saved = nan_buffer(memory.saved), forward = nan_buffer(memory.forward_scratch),
+                  backward = nan_buffer(memory.backward_scratch);
+    plan.forward({in(input), in(weights), in(bias), out(output), saved.view(), forward.view()});
+    plan.backward({in(input), in(weights), in(gradient_of_output), out(input_gradient), out(weights_gradient),
+                   out(bias_gradient), saved.view(), backward.view()});
+  }
+  static constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  Values output, input_gradient, weights_gradient, bias_gradient;
+};
+
+// Sums of at most some thousand float32 products of unit size: an error of 2^-24 each, in quadrature.
+constexpr double kTolerance = 2e-6;
+
+ConvolutionSpec square(std::int64_t batch, std::int64_t side, std::int64_t channels, std::int64_t outputs,
+                       const Window& window, std::int64_t groups = 1) {
+  ConvolutionSpec spec;
+  spec.batch = batch;
+  spec.height = side;
+  spec.width = side + 1;
+  spec.channels = channels;
+  spec.output_channels = outputs;
+  spec.vertical = spec.horizontal = window;
+  spec.groups = groups;
+  return spec;
+}
+
+void check_against_float64(const ConvolutionSpec& spec) {
+  const auto size = [](std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d) {
+    return static_cast<std::size_t>(a * b * c * d);
+  };
+  CAPTURE(spec.height);
+  CAPTURE(spec.channels);
+  CAPTURE(spec.output_channels);
+  CAPTURE(spec.vertical.stride);
+  CAPTURE(spec.groups);
+  const Values input = random_values(size(spec.batch, spec.height, spec.width, spec.channels), 1);
+  const Values weights = random_values(
+      size(spec.vertical.kernel, spec.horizontal.kernel, spec.channels / spec.groups, spec.output_channels), 2);
+  const Values bias = random_values(spec.bias ? static_cast<std::size_t>(spec.output_channels) : 0, 3);
+  const Values gradient = random_values(
+      size(spec.batch, spec.vertical.outputs(spec.height), spec.horizontal.outputs(spec.width), spec.output_channels),
+      4);
+  const auto plan = make_convolution_plan({}, spec);
+  const PlanRun run(*plan, input, weights, bias, gradient, spec.input_gradient);
+  const auto expected = test::reference_convolution(spec, input, weights, bias, gradient);
+  CHECK(relative_error(run.output, expected.output) < kTolerance);
+  CHECK(relative_error(run.weights_gradient, expected.weights_gradient) < kTolerance);
+  if (spec.input_gradient) CHECK(relative_error(run.input_gradient, expected.input_gradient) < kTolerance);
+  if (spec.bias) CHECK(relative_error(run.bias_gradient, expected.bias_gradient) < kTolerance);
+}
+
+}  // namespace
+
+TEST_SUITE("kernels") {
+  TEST_CASE("convolutions agree with float64, whatever shape selects which implementation") {
+    check_against_float64(square(3, 9, 16, 32, {3, 1, 1}));
+    check_against_float64(square(2, 9, 5, 10, {3, 2, 1}));
+    check_against_float64(square(2, 16, 64, 64, {3, 1, 1}));
+    check_against_float64(square(4, 4, 48, 64, {3, 1, 1}));  // few pixels: patches
+    check_against_float64(square(4, 1, 70, 33, {3, 1, 1}));
+    check_against_float64(square(5, 7, 3, 17, {5, 2, 2}));
+    check_against_float64(square(2, 8, 32, 48, {1, 2, 0}));
+    check_against_float64(square(2, 8, 6, 9, {3, 1, 1}, 3));
+    check_against_float64(square(2, 6, 32, 32, {3, 1, 1}, 32));  // depthwise
+    ConvolutionSpec first = square(2, 12, 3, 16, {3, 1, 1});
+    first.input_gradient = false;
+    first.bias = false;
+    check_against_float64(first);
+  }
+
+  TEST_CASE("linear maps agree with float64") {
+    for (const auto& [batch, inputs, outputs] : {std::tuple{1, 7, 5}, {3, 130, 10}, {32, 784, 65}}) {
+      CAPTURE(inputs);
+      // A linear map is a convolution of one pixel, with its weights transposed.
+      ConvolutionSpec pixel;
+      pixel.batch = batch;
+      pixel.channels = inputs;
+      pixel.output_channels = outputs;
+      const auto count = static_cast<std::size_t>(inputs) * static_cast<std::size_t>(outputs);
+      const Values input = random_values(static_cast<std::size_t>(batch * inputs), 1),
+                   weights = random_values(count, 2);
+      const Values bias = random_values(static_cast<std::size_t>(outputs), 3);
+      const Values gradient = random_values(static_cast<std::size_t>(batch * outputs), 4);
+      const auto transposed = [&](const auto& from, std::int64_t rows, std::int64_t columns) {
+        auto to = from;
+        for (std::int64_t r = 0; r < rows; ++r)
+          for (std::int64_t c = 0; c < columns; ++c)
+            to[static_cast<std::size_t>(c * rows + r)] = from[static_cast<std::size_t>(r * columns + c)];
+        return to;
+      };
+      const auto plan = make_linear_plan({}, {batch, inputs, outputs});
+      const PlanRun run(*plan, input, weights, bias, gradient);
+      const auto expected =
+          test::reference_convolution(pixel, input, transposed(weights, outputs, inputs), bias, gradient);
+      CHECK(relative_error(run.output, expected.output) < kTolerance);
+      CHECK(relative_error(run.input_gradient, expected.input_gradient) < kTolerance);
+      CHECK(relative_error(run.weights_gradient, transposed(expected.weights_gradient, inputs, outputs)) < kTolerance);
+      CHECK(relative_error(run.bias_gradient, expected.bias_gradient) < kTolerance);
+    }
+  }
+
+  TEST_CASE("a plan made for evaluation has no backward") {
+    const auto plan = make_linear_plan({}, {.batch = 1, .inputs = 2, .outputs = 2, .training = false});
+    const Values two(2, 1.0f), four(4, 1.0f);
+    CHECK_THROWS_WITH(PlanRun(*plan, two, four, two, two), doctest::Contains("made for evaluation"));
+  }
+
+  TEST_CASE("a device without a row is refused by name") {
+    CHECK_THROWS_WITH_AS(make_convolution_plan({DeviceType::kCuda, 1}, {}),
+                         doctest::Contains("operation convolution has no kernel for device cuda:1"), DeviceError);
+    CHECK_THROWS_AS(make_linear_plan({DeviceType::kCuda, 0}, {}), DeviceError);
+  }
+
+  TEST_CASE("windows count their positions") {
+    CHECK(Window{3, 1, 1}.outputs(32) == 32);
+    CHECK(Window{3, 2, 1}.outputs(7) == 4);
+    CHECK(Window{2, 2, 0}.outputs(7) == 3);
+    CHECK(Window{2, 2, 0, true}.outputs(7) == 4);
+    CHECK(Window{2, 2, 0, true}.padding_after(7) == 1);
+    CHECK(Window{3, 2, 1, true}.outputs(6) == 4);
+    CHECK(Window{1, 3, 0, true}.outputs(2) == 1);  // a window must start on an input
+    CHECK(Window{5, 1, 0}.outputs(3) == 0);
+  }
+}
+
+}  // namespace dragonn::kernels

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+/// Central-difference checks of every layer, at batch 1 and 3 and odd shapes.
+#include <functional>
+
+#include <doctest/doctest.h>
+
+#include "layers/layers.h"
+#include "tests/layers/graph_harness.h"
+
+namespace dragonn::layers {
+namespace {
+
+using test::GraphHarness;
+
+// Forward rounds to float32: about 1e-7 of the outputs, which a division by the step of 1e-2 makes 1e-5 for each of up
+// to some hundred terms; the truncation error of a central difference is of the order of step^2 = 1e-4.
+constexpr double kTolerance = 2e-3;
+
+using Build = std::function<void(LayerGraph&)>;
+
+double error_of(const Shape& sample, std::size_t batch, const Build& build) {
+  auto graph = std::make_unique<LayerGraph>(sample);
+  build(*graph);
+  GraphHarness harness(std::move(graph), batch);
+  // Parameters that start at 0 or 1 would hide errors.
+  const std::vector<float> values = test::random_values(harness.arena().size(), 5);
+  std::ranges::copy(values, harness.arena().values().data());
+  return test::gradient_error(harness, test::spaced_values(harness.input_size(), 0.05f, 3));
+}
+
+void check(const Shape& sample, const Build& build) {
+  for (const std::size_t batch : {std::size_t{1}, std::size_t{3}}) {
+    CAPTURE(batch);
+    CAPTURE(sample.to_string());
+    CHECK(error_of(sample, batch, build) < kTolerance);
+  }
+}
+
+Build one(const std::function<std::unique_ptr<Layer>()>& layer) {
+  return [layer](LayerGraph& graph) { graph.add("layer", layer(), {LayerGraph::input()}); };
+}
+
+ConvolutionSettings odd_convolution(std::int64_t stride, std::int64_t padding, std::int64_t groups, bool bias) {
+  ConvolutionSettings settings;
+  settings.outputs = 6;
+  settings.vertical = {3, stride, padding};
+  settings.horizontal = {2, 1, padding};
+  settings.groups = groups;
+  settings.bias = bias;
+  return settings;
+}
+
+}  // namespace
+
+TEST_SUITE("layers") {
+  TEST_CASE("the gradients of a linear layer are right") {
+    check({7}, one([] { return linear({.outputs = 5}); }));
+    check({17}, one([] { return linear({.outputs = 3, .bias = false}); }));
+  }
+
+  TEST_CASE("the gradients of a convolution are right for any stride, padding and groups") {
+    for (const std::int64_t groups : {1, 3})
+      for (const std::int64_t stride : {1, 2})
+        for (const std::int64_t padding : {0, 1}) {
+          CAPTURE(groups);
+          CAPTURE(stride);
+          CAPTURE(padding);
+          check({5, 4, 3}, one([=] { return convolution(odd_convolution(stride, padding, groups, groups == 1)); }));
+        }
+  }
+
+  TEST_CASE("the gradients of a convolution with many output pixels are right") {
+    check({6, 7, 2}, one([] { return convolution(square_convolution(17, 3, 1, 1)); }));
+    check({5, 9, 1}, one([] { return convolution(square_convolution(3, 1, 1, 0)); }));
+  }
+
+  TEST_CASE("the gradients of batch norm are right") {
+    // With fewer than a few samples per channel the output hardly depends on the input and the check says little.
+    check({5, 3, 3}, one([] { return batch_norm({}); }));
+    check({2, 5, 21}, one([] { return batch_norm({}); }));
+  }
+
+  TEST_CASE("the gradients of batch norm with a residual are right") {
+    check({5, 3, 3}, [](LayerGraph& graph) {
+      const NodeId branch = graph.add("branch", activation(kernels::Activation::kTanh), {LayerGraph::input()});
+      graph.add("layer", batch_norm({.residual = true}), {LayerGraph::input(), branch});
+    });
+  }
+
+  TEST_CASE("the gradients of activations are right") {
+    for (const auto kind : {kernels::Activation::kRelu, kernels::Activation::kTanh, kernels::Activation::kSigmoid,
+                            kernels::Activation::kGelu})
+      check({3, 7}, one([kind] { return activation(kind); }));
+  }
+
+  TEST_CASE("the gradients of pooling are right with padding and overhanging windows") {
+    check({5, 4, 3}, one([] { return max_pooling({2, 2, 0, true}); }));
+    check({5, 7, 2}, one([] { return max_pooling({3, 2, 1}); }));
+    check({5, 4, 3}, one([] { return average_pooling({2, 2, 0, true}); }));
+    check({5, 7, 2}, one([] { return average_pooling({3, 2, 1}); }));
+    check({5, 3, 4}, one([] { return global_average_pooling(); }));
+  }
+
+  TEST_CASE("the gradients of dropout, flatten and shortcuts are right") {
+    check({4, 3, 5}, one([] { return dropout(0.4); }));
+    check({3, 2, 4}, [](LayerGraph& graph) {
+      const NodeId flat = graph.add("flatten", flatten(), {LayerGraph::input()});
+      graph.add("output", linear({.outputs = 2}), {flat});
+    });
+    check({5, 4, 3}, one([] { return padded_shortcut(7, 2); }));
+  }
+
+  TEST_CASE("the gradients of a residual add are right, also of a value added to itself") {
+    for (const bool relu : {false, true}) {
+      check({3, 5}, [relu](LayerGraph& graph) {
+        const NodeId branch = graph.add("branch", activation(kernels::Activation::kTanh), {LayerGraph::input()});
+        graph.add("layer", residual_add(relu), {branch, LayerGraph::input()});
+      });
+      check({3, 5}, [relu](LayerGraph& graph) {
+        graph.add("layer", residual_add(relu), {LayerGraph::input(), LayerGraph::input()});
+      });
+    }
+  }
+
+  TEST_CASE("the gradient of a value with three readers is their sum") {
+    check({4, 3, 3}, [](LayerGraph& graph) {
+      const NodeId first = graph.add("first", convolution(square_convolution(3, 3, 1, 1)), {LayerGraph::input()});
+      const NodeId left = graph.add("left", activation(kernels::Activation::kTanh), {first});
+      const NodeId right = graph.add("right", activation(kernels::Activation::kSigmoid), {first});
+      const NodeId sum = graph.add("sum", residual_add(false), {left, right});
+      graph.add("total", residual_add(false), {first, sum});
+    });
+  }
+
+  TEST_CASE("batch norm sums the gradients of two readers") {
+    check({5, 3, 3}, [](LayerGraph& graph) {
+      const NodeId norm = graph.add("norm", batch_norm({}), {LayerGraph::input()});
+      const NodeId left = graph.add("left", activation(kernels::Activation::kTanh), {norm});
+      const NodeId right = graph.add("right", convolution(square_convolution(3, 3, 1, 1)), {norm});
+      graph.add("sum", residual_add(false), {left, right});
+    });
+  }
+}
+
+}  // namespace dragonn::layers

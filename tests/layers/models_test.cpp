@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+#include <cmath>
+#include <set>
+
+#include <doctest/doctest.h>
+#include <omp.h>
+
+#include "layers/graph.h"
+#include "layers/network.h"
+#include "tests/layers/graph_harness.h"
+
+namespace dragonn::layers {
+namespace {
+
+const Registry<ModelEntry>& models() {
+  return Registry<ModelEntry>::instance();
+}
+
+Network make(const std::string& name, const ModelContext& context,
+             const std::vector<std::pair<std::string, SettingValue>>& settings = {}) {
+  const ModelEntry& entry = models().at(name);
+  Settings values(entry.settings);
+  for (const auto& [key, value] : settings) values.set(key, value);
+  return Network(entry.make(values, context), 0.0);
+}
+
+const ModelContext kCifar10{{32, 32, 3}, 10};
+
+}  // namespace
+
+TEST_SUITE("layers") {
+  TEST_CASE("parameter counts are the published ones") {
+    CHECK(make("resnet20", kCifar10).arena().size() == 269722);
+    CHECK(make("resnet20", kCifar10, {{"shortcut", std::string("projection")}}).arena().size() == 272474);
+    CHECK(make("resnet32", kCifar10).arena().size() == 464154);
+    CHECK(make("resnet44", kCifar10).arena().size() == 658586);
+    CHECK(make("resnet56", kCifar10).arena().size() == 853018);
+    CHECK(make("resnet110", kCifar10).arena().size() == 1727962);
+    CHECK(make("vgg11", kCifar10).arena().size() == 9231114);
+    CHECK(make("vgg13", kCifar10).arena().size() == 9416010);
+    CHECK(make("vgg16", kCifar10).arena().size() == 14728266);
+    CHECK(make("vgg19", kCifar10).arena().size() == 20040522);
+    CHECK(make("resnet18", kCifar10).arena().size() == 11173962);
+    CHECK(make("resnet18", {{224, 224, 3}, 1000}, {{"stem", std::string("imagenet")}}).arena().size() == 11689512);
+    CHECK(make("mlp", {{784}, 10}, {{"hidden", std::vector<std::int64_t>{512, 256}}}).arena().size() == 535818);
+    CHECK(make("mlp", {{28, 28, 1}, 10}, {{"hidden", std::vector<std::int64_t>{}}}).arena().size() == 7850);
+  }
+
+  TEST_CASE("published operation counts are met") {
+    // ResNet-20: 40.8 million multiply-adds a sample; VGG-16 at 32 x 32: 313.
+    const auto forward_flops = [](const Network& network) {
+      double total = 0;
+      for (const LayerSummary& layer : network.summary()) total += layer.forward_flops;
+      return total;
+    };
+    CHECK(forward_flops(make("resnet20", kCifar10)) / 2e6 == doctest::Approx(40.6).epsilon(0.01));
+    CHECK(forward_flops(make("vgg16", kCifar10)) / 2e6 == doctest::Approx(313.2).epsilon(0.01));
+  }
+
+  TEST_CASE("every model runs a training step on images of several shapes") {
+    omp_set_num_threads(1);
+    for (const std::string& name : models().names()) {
+      // The deepest ones are the same code as their small relatives.
+      if (name == "resnet110" || name == "resnet56" || name == "resnet44" || name == "vgg19") continue;
+      for (const Shape& sample : {Shape{28, 28, 1}, Shape{17, 21, 3}}) {
+        CAPTURE(name);
+        CAPTURE(sample.to_string());
+        Network network = make(name, {sample, 3});
+        network.initialize(1);
+        const std::vector<float> inputs = test::random_values(2 * sample.size(), 1);
+        const std::vector<std::int32_t> labels{0, 2};
+        const LossResult loss =
+            network.forward(View<const float>(inputs), View<const std::int32_t>(labels), 2, Mode::kTrain);
+        CHECK(std::isfinite(loss.loss_sum));
+        std::multiset<ParameterId> ready;
+        network.backward([&](ParameterId id) { ready.insert(id); });
+        CHECK(ready.size() == network.arena().parameters().size());
+        CHECK(std::set<ParameterId>(ready.begin(), ready.end()).size() == ready.size());
+        double norm = 0;
+        for (float value : network.arena().gradients().host()) norm += static_cast<double>(value) * value;
+        CHECK(std::isfinite(norm));
+        CHECK(norm > 0);
+      }
+    }
+  }
+
+  TEST_CASE("a model that does not fit the data says both shapes") {
+    CHECK_THROWS_WITH_AS(make("vgg16", {{16, 16, 3}, 10}),
+                         "model vgg16 does not fit samples of shape [16, 16, 3]: it needs images of shape [height, "
+                         "width, channels], at least [17, 17, 1]",
+                         ConfigError);
+    CHECK_THROWS_WITH_AS(make("resnet20", {{784}, 10}), doctest::Contains("[784]"), ConfigError);
+    CHECK_THROWS_WITH_AS(make("resnet18", {{16, 16, 3}, 10}, {{"stem", std::string("imagenet")}}),
+                         doctest::Contains("at least [17, 17, 1]"), ConfigError);
+    CHECK_THROWS_WITH_AS(make("mlp", {{784}, 1}), doctest::Contains("1 classes"), ConfigError);
+    CHECK_NOTHROW(make("resnet20", {{3, 3, 1}, 10}));
+    CHECK_THROWS_AS(make("resnet20", {{2, 3, 1}, 10}), ConfigError);
+  }
+
+  TEST_CASE("a multilayer perceptron takes any activation and dropout") {
+    for (const char* name : {"relu", "tanh", "sigmoid", "gelu"})
+      CHECK(make("mlp", {{6}, 2}, {{"activation", std::string(name)}, {"dropout", 0.5}}).summary().size() == 4);
+    CHECK_THROWS_AS(make("mlp", {{6}, 2}, {{"activation", std::string("step")}}), ConfigError);
+    CHECK_THROWS_AS(make("mlp", {{6}, 2}, {{"hidden", std::vector<std::int64_t>{0}}}), ConfigError);
+  }
+
+  TEST_CASE("the same seed draws the same parameters for one name, whatever the batch") {
+    Network a = make("resnet20", kCifar10), b = make("resnet20", kCifar10);
+    a.initialize(3);
+    b.initialize(3);
+    CHECK(std::ranges::equal(a.arena().values().host(), b.arena().values().host()));
+  }
+}
+
+}  // namespace dragonn::layers
