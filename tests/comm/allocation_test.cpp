@@ -1,44 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Replaces the program's operator new, to count.
-#include <cstdlib>
-#include <new>
-
 #include <doctest/doctest.h>
 
 #include "comm/local.h"
 #include "tests/comm/cases.h"
 #include "tests/comm/support.h"
-
-namespace {
-
-thread_local std::size_t allocations = 0;
-
-void* allocate(std::size_t bytes) {
-  ++allocations;
-  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
-  throw std::bad_alloc();
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  return allocate(bytes);
-}
-void* operator new[](std::size_t bytes) {
-  return allocate(bytes);
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
+#include "tests/support/allocation_counter.h"
 
 namespace dragonn::comm::test {
 namespace {
@@ -80,40 +46,22 @@ struct Step {
   }
 };
 
-/// Counts what Buffer allocates, which is not operator new's.
-class ScopedBufferCount {
- public:
-  ScopedBufferCount() : original_(memory_functions(Device{})) {
-    allocate_original = original_.allocate;
-    register_memory(DeviceType::kCpu, {[](std::size_t bytes, const Device& device) {
-                                         ++allocations;
-                                         return allocate_original(bytes, device);
-                                       },
-                                       original_.release});
-  }
-  ~ScopedBufferCount() { register_memory(DeviceType::kCpu, original_); }
-
- private:
-  inline static decltype(MemoryFunctions::allocate) allocate_original = nullptr;
-  MemoryFunctions original_;
-};
-
 }  // namespace
 
 TEST_SUITE("comm") {
   TEST_CASE("local: after two steps nothing allocates") {
-    const ScopedBufferCount counting;
+    const testing::AllocationCounter counter;
     for (const int world : {1, 3, 4, 8}) {
       std::vector<std::size_t> made(static_cast<std::size_t>(world));
       std::vector<std::size_t> warm_up(made);
       run_local(world, {}, [&](Communicator& communicator) {
-        const std::size_t before = allocations;
+        const std::size_t before = counter.count_of_thread();
         Step step;
         step.run(communicator, 0);
         step.run(communicator, 1);
-        const std::size_t warm = allocations;
+        const std::size_t warm = counter.count_of_thread();
         for (std::size_t number = 2; number < 30; ++number) step.run(communicator, number);
-        made[unsigned_rank(communicator)] = allocations - warm;
+        made[unsigned_rank(communicator)] = counter.count_of_thread() - warm;
         warm_up[unsigned_rank(communicator)] = warm - before;
       });
       CHECK(made == std::vector<std::size_t>(made.size(), 0));

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "data/loader.h"
 
-#include <atomic>
-#include <cstdlib>
 #include <memory>
-#include <new>
 #include <stdexcept>
 #include <vector>
 
@@ -12,23 +9,7 @@
 
 #include "core/error.h"
 #include "tests/data/dataset_fixture.h"
-
-namespace {
-std::atomic<std::size_t> allocations{0};
-}  // namespace
-
-// This program counts its heap allocations.
-void* operator new(std::size_t size) {
-  ++allocations;
-  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
+#include "tests/support/allocation_counter.h"
 
 namespace dragonn::data {
 namespace {
@@ -173,9 +154,10 @@ TEST_SUITE("data") {
     Loader loader(std::make_shared<CountingDataset>(100), options_of(10));
     loader.next();
     loader.next();
-    const std::size_t before = allocations;
+    const testing::AllocationCounter counter;
+    const std::size_t before = counter.count();
     for (int i = 0; i < 100; ++i) loader.next();
-    CHECK(allocations == before);
+    CHECK(counter.count() == before);
   }
 
   TEST_CASE("evaluation reads every sample once, in order and without augmentation") {

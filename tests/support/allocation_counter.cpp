@@ -12,6 +12,7 @@
 namespace {
 
 // A replaced operator new takes no argument that could carry these.
+std::atomic<bool> counting = false;                     // NOLINT
 std::atomic<std::size_t> all_allocations = 0;           // NOLINT
 thread_local std::size_t this_threads_allocations = 0;  // NOLINT
 dragonn::MemoryFunctions uncounted;                     // NOLINT
@@ -29,7 +30,7 @@ void count() {
 }
 
 void* allocate(std::size_t bytes, std::size_t alignment, const void* caller) {
-  if (!is_onednn(caller)) count();
+  if (counting && !is_onednn(caller)) count();
   void* memory = alignment <= alignof(std::max_align_t)
                      ? std::malloc(bytes == 0 ? 1 : bytes)
                      : std::aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
@@ -83,21 +84,23 @@ void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
 
 namespace dragonn::testing {
 
-std::size_t allocations() {
+AllocationCounter::AllocationCounter() {
+  uncounted = memory_functions(Device{});
+  register_memory(DeviceType::kCpu, {allocate_buffer, uncounted.release});
+  counting = true;
+}
+
+AllocationCounter::~AllocationCounter() {
+  counting = false;
+  register_memory(DeviceType::kCpu, uncounted);
+}
+
+std::size_t AllocationCounter::count() {
   return all_allocations;
 }
 
-std::size_t thread_allocations() {
+std::size_t AllocationCounter::count_of_thread() {
   return this_threads_allocations;
-}
-
-CountBuffers::CountBuffers() {
-  uncounted = memory_functions(Device{});
-  register_memory(DeviceType::kCpu, {allocate_buffer, uncounted.release});
-}
-
-CountBuffers::~CountBuffers() {
-  register_memory(DeviceType::kCpu, uncounted);
 }
 
 }  // namespace dragonn::testing

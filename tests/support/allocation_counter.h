@@ -6,19 +6,19 @@
 
 namespace dragonn::testing {
 
-/// Allocations so far, of all threads: calls of operator new that were not made inside oneDNN, and memory that
-/// Buffers asked for.
-std::size_t allocations();
-/// The same, of the calling thread alone.
-std::size_t thread_allocations();
-
-/// Also counts what Buffers allocate while it lives. Not while other threads make their first Buffer.
-class CountBuffers {
+/// While one lives, calls of operator new are counted unless oneDNN made them, and what Buffers ask for. One at a time;
+/// made and destroyed while no other thread uses Buffers.
+class AllocationCounter {
  public:
-  CountBuffers();
-  ~CountBuffers();
-  CountBuffers(const CountBuffers&) = delete;
-  CountBuffers& operator=(const CountBuffers&) = delete;
+  AllocationCounter();
+  ~AllocationCounter();
+  AllocationCounter(const AllocationCounter&) = delete;
+  AllocationCounter& operator=(const AllocationCounter&) = delete;
+
+  /// Of all threads. Grows only; compare two readings.
+  static std::size_t count();
+  /// Of the calling thread.
+  static std::size_t count_of_thread();
 };
 
 }  // namespace dragonn::testing

@@ -10,6 +10,8 @@
 namespace dragonn::trainer::testing {
 namespace {
 
+using dragonn::testing::AllocationCounter;
+
 /// Allocations of a run of so many steps which logs, evaluates and saves at its end alone.
 std::size_t allocations_of_run(const Combination& combination, int steps) {
   const Config config =
@@ -17,9 +19,9 @@ std::size_t allocations_of_run(const Combination& combination, int steps) {
                     "compression.memory=" + combination.memory, "logging.every_steps=1000", "train.epochs=20",
                     fmt::format("train.max_steps={}", steps)});
   const TemporaryFolder folder;
-  const std::size_t before = dragonn::testing::allocations();
+  const std::size_t before = AllocationCounter::count();
   quick_run(config, 2, folder.path());
-  return dragonn::testing::allocations() - before;
+  return AllocationCounter::count() - before;
 }
 
 }  // namespace
@@ -27,7 +29,7 @@ std::size_t allocations_of_run(const Combination& combination, int steps) {
 TEST_SUITE_BEGIN("trainer");
 
 TEST_CASE("more steps allocate no more: load, forward, backward, exchange, update") {
-  const dragonn::testing::CountBuffers buffers;
+  const AllocationCounter counter;
   for (const Combination& combination : combinations()) {
     CAPTURE(combination.name());
     // Starting and ending a run varies by an allocation or two (lengths of paths and numbers, threads that meet); one
