@@ -8,7 +8,6 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <omp.h>
 
 #include "comm/launcher.h"
 #include "comm/local.h"
@@ -125,7 +124,6 @@ void print_plan(const Config& config, int world_size) {
 
 /// The part of one rank, on any backend.
 int run_rank(const Options& options, const Job& job, dragonn::comm::Communicator& communicator) {
-  omp_set_num_threads(static_cast<int>(job.config.comm.threads_per_worker));
   if (options.evaluate.empty()) return dragonn::trainer::run_training(job, communicator);
   dragonn::trainer::run_evaluation(job, options.evaluate, communicator);
   return 0;

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include <fmt/format.h>
+#include <omp.h>
 
 #include "core/file.h"
 #include "core/log.h"
@@ -17,6 +18,11 @@ namespace dragonn::trainer {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Before this rank's thread makes its first primitive: plans are made for the number of threads that they will run on.
+void set_threads(const Config& config) {
+  omp_set_num_threads(static_cast<int>(config.comm.threads_per_worker));
+}
 
 /// The checkpoint that `option` means by `given`: "auto", a checkpoint folder or a run folder. Empty: a fresh start.
 fs::path find_checkpoint(const char* option, const std::string& given, const RunFolder& folder) {
@@ -72,6 +78,7 @@ fs::path prepare_folder(const Job& job) {
 }  // namespace
 
 int run_training(const Job& job, comm::Communicator& communicator) {
+  set_threads(job.config);
   const int rank = communicator.rank();
   RunPlan plan;
   std::string checkpoint;
@@ -98,6 +105,7 @@ int run_training(const Job& job, comm::Communicator& communicator) {
 }
 
 void run_evaluation(const Job& job, const fs::path& checkpoint, comm::Communicator& communicator) {
+  set_threads(job.config);
   layers::Network network = make_network(job.config, *job.data.test);
   all_ranks_or_none(communicator, [&] {
     network.initialize(static_cast<std::uint64_t>(job.config.seed));
