@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/onednn.h"
 
-#include <algorithm>
-
 namespace dragonn::kernels::onednn {
 
 const dnnl::engine& engine() {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/batch_norm.h"
 
+#include <utility>
+
 #include "layers/layers.h"
 #include "layers/shape_checks.h"
 

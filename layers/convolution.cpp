@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/convolution.h"
 
+#include <algorithm>
+#include <tuple>
+
 #include <fmt/format.h>
 
 #include "layers/layers.h"

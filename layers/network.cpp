@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "layers/network.h"
 
-#include <numeric>
 #include <utility>
 
 #include "kernels/elementwise.h"

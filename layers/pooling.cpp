@@ -2,6 +2,7 @@
 #include "kernels/pooling.h"
 
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 

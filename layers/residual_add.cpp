@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include <algorithm>
 
 #include "kernels/elementwise.h"
 #include "layers/layers.h"

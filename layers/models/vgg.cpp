@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// VGG for small images: the convolutions of the original with batch normalization, and one linear layer.
-#include <span>
-#include <vector>
+#include <algorithm>
 
 #include "layers/graph.h"
 #include "layers/layers.h"
