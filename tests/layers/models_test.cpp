@@ -26,6 +26,27 @@ Network make(const std::string& name, const ModelContext& context,
 
 const ModelContext kCifar10{{32, 32, 3}, 10};
 
+/// Forward and backward of two samples: everything finite, every parameter reported once.
+void check_training_step(const std::string& name, const Shape& sample,
+                         const std::vector<std::pair<std::string, SettingValue>>& settings = {}) {
+  CAPTURE(name);
+  CAPTURE(sample.to_string());
+  Network network = make(name, {sample, 3}, settings);
+  network.initialize(1);
+  const std::vector<float> inputs = test::random_values(2 * sample.size(), 1);
+  const std::vector<std::int32_t> labels{0, 2};
+  const LossResult loss = network.forward(View<const float>(inputs), View<const std::int32_t>(labels), 2, Mode::kTrain);
+  CHECK(std::isfinite(loss.loss_sum));
+  std::multiset<ParameterId> ready;
+  network.backward([&](ParameterId id) { ready.insert(id); });
+  CHECK(ready.size() == network.arena().parameters().size());
+  CHECK(std::set<ParameterId>(ready.begin(), ready.end()).size() == ready.size());
+  double norm = 0;
+  for (float value : network.arena().gradients().host()) norm += static_cast<double>(value) * value;
+  CHECK(std::isfinite(norm));
+  CHECK(norm > 0);
+}
+
 }  // namespace
 
 TEST_SUITE("layers") {
@@ -62,26 +83,16 @@ TEST_SUITE("layers") {
     for (const std::string& name : models().names()) {
       // The deepest ones are the same code as their small relatives.
       if (name == "resnet110" || name == "resnet56" || name == "resnet44" || name == "vgg19") continue;
-      for (const Shape& sample : {Shape{28, 28, 1}, Shape{17, 21, 3}}) {
-        CAPTURE(name);
-        CAPTURE(sample.to_string());
-        Network network = make(name, {sample, 3});
-        network.initialize(1);
-        const std::vector<float> inputs = test::random_values(2 * sample.size(), 1);
-        const std::vector<std::int32_t> labels{0, 2};
-        const LossResult loss =
-            network.forward(View<const float>(inputs), View<const std::int32_t>(labels), 2, Mode::kTrain);
-        CHECK(std::isfinite(loss.loss_sum));
-        std::multiset<ParameterId> ready;
-        network.backward([&](ParameterId id) { ready.insert(id); });
-        CHECK(ready.size() == network.arena().parameters().size());
-        CHECK(std::set<ParameterId>(ready.begin(), ready.end()).size() == ready.size());
-        double norm = 0;
-        for (float value : network.arena().gradients().host()) norm += static_cast<double>(value) * value;
-        CHECK(std::isfinite(norm));
-        CHECK(norm > 0);
-      }
+      check_training_step(name, {28, 28, 1});
+      check_training_step(name, {17, 21, 3});
     }
+  }
+
+  TEST_CASE("models run with settings other than the default") {
+    omp_set_num_threads(1);
+    check_training_step("resnet20", {9, 9, 2}, {{"shortcut", std::string("projection")}});
+    check_training_step("resnet18", {37, 33, 3}, {{"stem", std::string("imagenet")}});
+    check_training_step("mlp", {5, 5, 2}, {{"activation", std::string("gelu")}, {"dropout", 0.3}});
   }
 
   TEST_CASE("a model that does not fit the data says both shapes") {

@@ -29,11 +29,15 @@ void count() {
   ++this_threads_allocations;
 }
 
-void* allocate(std::size_t bytes, std::size_t alignment, const void* caller) {
+void* allocate_or_null(std::size_t bytes, std::size_t alignment, const void* caller) {
   if (counting && !is_onednn(caller)) count();
-  void* memory = alignment <= alignof(std::max_align_t)
-                     ? std::malloc(bytes == 0 ? 1 : bytes)
-                     : std::aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
+  return alignment <= alignof(std::max_align_t)
+             ? std::malloc(bytes == 0 ? 1 : bytes)
+             : std::aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
+}
+
+void* allocate(std::size_t bytes, std::size_t alignment, const void* caller) {
+  void* memory = allocate_or_null(bytes, alignment, caller);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
@@ -56,6 +60,12 @@ void* operator new(std::size_t bytes, std::align_val_t alignment) {
 }
 void* operator new[](std::size_t bytes, std::align_val_t alignment) {
   return allocate(bytes, static_cast<std::size_t>(alignment), __builtin_return_address(0));
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return allocate_or_null(bytes, 0, __builtin_return_address(0));
+}
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
+  return allocate_or_null(bytes, 0, __builtin_return_address(0));
 }
 void operator delete(void* memory) noexcept {
   std::free(memory);
