@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: MIT
 # Trains ResNet-20 on CIFAR-10 (10,000 training images, the full test set of 10,000) with 4 local workers x batch 32 for 30
 # epochs: dense, and topk, dgc and dragonn at density 0.01 after the density warm-up of DGC (0.25, 0.0625, 0.0156 in the
-# first three epochs). Each method runs with both memories on the first seed; the better one goes on with the other seeds. Prints the table of docs/results.md (test accuracy after the last epoch, mean
-# and range over the seeds), writes OUTPUT/report.html, and with --check fails where a method misses its mark: dense at
-# least 65 %, every method within 2 points of dense.
+# first three epochs). Each method runs with both memories on the first seed; the better one goes on with the other seeds.
+# Prints the table of docs/results.md (test accuracy after the last epoch, mean and range over the seeds), writes
+# OUTPUT/report.html, and with --check fails where a method misses its mark: dense at least 65 %, every method within 2
+# points of dense.
 # A run that is there already is not repeated, and one that was interrupted goes on from its last checkpoint.
 # Needs DRAGONN_DATA/cifar10 with cifar10_full.tar.xz and unpack_full.py, or with the official binary files.
 # Usage: scripts/convergence.sh [--check] [OUTPUT]      OUTPUT: runs/convergence if not given
