@@ -55,8 +55,7 @@ run() {
 }
 
 run_method() { # METHOD MEMORY SEED
-  run "$1-$2" "$3" --set "compression.method=$1" --set "compression.memory=$2" --set compression.density=0.01 \
-    --set compression.density_schedule=dgc
+  run "$1-$2" "$3" --set "compression.method=$1" --set "compression.memory=$2" --set compression.density=0.01
 }
 
 # accuracy NAME-seedN: in percent, after the last epoch.
