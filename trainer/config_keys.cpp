@@ -283,7 +283,9 @@ void add_checkpoint_and_logging(KeyList& keys) {
   keys.add([](Config & c) -> auto& { return c.checkpoint.keep; },
            {.name = "keep", .help = "newest checkpoints that stay on disk", .minimum = 1, .role = KeyRole::kRuntime});
   keys.add([](Config & c) -> auto& { return c.checkpoint.keep_best; },
-           {.name = "keep_best", .help = "keep the checkpoint of the best evaluation too", .role = KeyRole::kRuntime});
+           {.name = "keep_best",
+            .help = "save at the best evaluation so far, and keep that checkpoint too",
+            .role = KeyRole::kRuntime});
   keys.table("logging");
   keys.add([](Config & c) -> auto& { return c.logging.every_steps; },
            {.name = "every_steps",

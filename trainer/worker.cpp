@@ -72,9 +72,7 @@ int Worker::train() {
     const bool last = progress_.step == total_steps_;
     if (last || epoch_is_due(config_.train.eval_every_epochs)) evaluate_now();
     const bool stop = !last && stop_requested();
-    if (stop || last || is_due(config_.checkpoint.every_steps) || epoch_is_due(config_.checkpoint.every_epochs)) {
-      save_checkpoint();
-    }
+    if (stop || last || checkpoint_is_due()) save_checkpoint();
     if (stop) {
       log::info(communicator_.rank(), "stopped by a signal after step {}, with a checkpoint; --resume auto goes on",
                 progress_.step);
@@ -83,6 +81,14 @@ int Worker::train() {
   }
   finish();
   return 0;
+}
+
+bool Worker::checkpoint_is_due() const {
+  const CheckpointConfig& checkpoint = config_.checkpoint;
+  if (is_due(checkpoint.every_steps) || epoch_is_due(checkpoint.every_epochs)) return true;
+  // The best parameters are kept only if they were saved when they were the current ones.
+  const bool wanted = checkpoint.keep_best && (checkpoint.every_steps > 0 || checkpoint.every_epochs > 0);
+  return wanted && progress_.best && progress_.best->step == progress_.step;
 }
 
 bool Worker::epoch_is_due(std::int64_t every) const {

@@ -103,6 +103,21 @@ TEST_CASE("a resumed run drops the metrics behind its checkpoint and goes on") {
   }
 }
 
+TEST_CASE("the last checkpoints are kept, and that of the best evaluation") {
+  // 16 steps per epoch; evaluations at steps 16, 32, 48 of which the best need not be one of the last two checkpoints.
+  const Config config = quick_config({"train.epochs=3", "train.max_steps=0", "train.eval_every_epochs=1",
+                                      "checkpoint.every_steps=5", "checkpoint.keep=2", "optimizer.learning_rate=0.3"});
+  const TemporaryFolder folder;
+  quick_run(config, 2, folder.path());
+  const auto all = CheckpointStore(folder.path() / "checkpoints").list();
+  const Archive last = CheckpointStore::read_model(all.back());
+  const auto best =
+      folder.path() / "checkpoints" / CheckpointStore::folder_name(last.get<std::uint64_t>("progress/best/step"));
+  CHECK(last.get<std::uint64_t>("progress/step") == 48);
+  CHECK(std::filesystem::exists(best / "DONE"));
+  CHECK(all.size() <= 3);
+}
+
 TEST_CASE("gradient accumulation over micro-batches equals one large batch to rounding") {
   const TemporaryFolder first, second;
   const QuickResult one = quick_run(quick_config({"train.batch_size=4"}), 2, first.path());
