@@ -1,7 +1,7 @@
 # Helpers of the program tests: bash scripts that run the built programs as a user would.
 # Sourced with the folder of the programs as first argument; every test works in a folder of its own.
 set -u
-BIN=$1
+BIN=$(cd "$1" && pwd)
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 ROOT=$(cd "$HERE/../.." && pwd)
 WORK=$(mktemp -d)
