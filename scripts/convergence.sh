@@ -36,7 +36,11 @@ prepare_data() {
   [ ! -f "$output/data/test_batch.bin" ] || return 0
   mkdir -p "$full" "$output/data"
   if [ -f "$source/unpack_full.py" ]; then
-    # The distribution's python3, for which python3-pil and python3-numpy are packaged.
+    # The distribution's python3, for which these are packaged.
+    /usr/bin/python3 -c 'import PIL, numpy' 2>/dev/null || {
+      echo "convergence: unpacking $source needs the packages python3-pil and python3-numpy" >&2
+      exit 2
+    }
     /usr/bin/python3 "$source/unpack_full.py" "$full"
     source=$full
   fi
