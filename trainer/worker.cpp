@@ -208,10 +208,8 @@ void Worker::record_step(StepRecord record) {
   const comm::ScopedPhase phase(communicator_.traffic(), comm::Phase::kMetrics);
   sample_.residual_norm = config_.compression.is_dense() ? 0.0 : exchange_->residual_norm();
   reduce_step(communicator_, sample_, record);
-  std::array<double, 1> bytes{progress_.bytes_sent};
-  communicator_.allreduce_sum(std::span<double>(bytes));
   record.counts = exchange_->counts();
-  record.bytes_sent_total = bytes[0] / communicator_.size();
+  record.bytes_sent_total = bytes_sent_by_all() / communicator_.size();
   record.time = elapsed();
   warn_if_traffic_exceeds_dense(record);
   if (communicator_.rank() != 0) return;
@@ -231,6 +229,12 @@ void Worker::warn_if_traffic_exceeds_dense(const StepRecord& record) {
       record.step, config_.compression.method, record.density_target, record.bytes_sent.mean, communicator_.size(),
       dense));
   if (communicator_.rank() == 0) log::warning(0, "{}", progress_.warnings.back());
+}
+
+double Worker::bytes_sent_by_all() {
+  double bytes = progress_.bytes_sent;
+  communicator_.allreduce_sum(std::span<double>(&bytes, 1));
+  return bytes;
 }
 
 double Worker::samples_per_second() const {
@@ -259,8 +263,7 @@ void Worker::evaluate_now() {
 
 void Worker::finish() {
   const std::uint64_t hash = check_replicas(communicator_, network_.arena().values(), progress_.step);
-  std::array<double, 1> bytes{progress_.bytes_sent};
-  communicator_.allreduce_sum(std::span<double>(bytes));
+  const double bytes_sent = bytes_sent_by_all();
   all_ranks_or_none(communicator_, [&] {
     if (communicator_.rank() != 0) return;
     const double steps = static_cast<double>(std::max<std::uint64_t>(progress_.step, 1));
@@ -269,7 +272,7 @@ void Worker::finish() {
                                       .steps = progress_.step,
                                       .seconds_total = elapsed(),
                                       .throughput = samples_per_second(),
-                                      .bytes_sent_total = bytes[0],
+                                      .bytes_sent_total = bytes_sent,
                                       .density_mean = progress_.density_sum / steps,
                                       .world_size = communicator_.size(),
                                       .backend = communicator_.backend(),

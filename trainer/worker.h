@@ -77,6 +77,7 @@ class Worker {
   bool is_due(std::int64_t every) const { return every > 0 && progress_.step % static_cast<std::uint64_t>(every) == 0; }
   bool epoch_is_due(std::int64_t every) const;
   bool checkpoint_is_due() const;
+  double bytes_sent_by_all();
   double samples_per_second() const;
   double epochs_done() const { return static_cast<double>(progress_.step) / static_cast<double>(steps_per_epoch_); }
   double elapsed() const { return clock_offset_ + communicator_.now(); }

@@ -64,7 +64,6 @@ TEST_CASE("resume is invisible after any step, for every combination") {
       const Config config = quick_config(overrides);
       const TemporaryFolder whole;
       const QuickResult uninterrupted = quick_run(config, world_size, whole.path());
-      const std::string losses = read_text_file(whole.path() / "metrics.jsonl");
       for (std::uint64_t step = 1; step < 6; ++step) {
         CAPTURE(step);
         const TemporaryFolder rest;

@@ -2,41 +2,21 @@
 /// Runs of a few steps of a tiny network on synthetic images, for tests of whole runs.
 #pragma once
 
-#include <atomic>
 #include <filesystem>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "comm/local.h"
 #include "core/log.h"
+#include "tests/core/temporary_folder.h"
 #include "trainer/assemble.h"
 #include "trainer/run.h"
 
 namespace dragonn::trainer::testing {
 
-/// A folder that is gone with the object.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    static std::atomic<int> count{0};
-    path_ = std::filesystem::temp_directory_path() / fmt::format("dragonn-test-{}-{}", ::getpid(), count++);
-    std::filesystem::create_directories(path_);
-  }
-  ~TemporaryFolder() {
-    log::set_file({});
-    std::error_code code;
-    std::filesystem::remove_all(path_, code);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
+using dragonn::test::TemporaryFolder;
 
 /// A network of 1,000 parameters that sees every kind of parameter: matrices, biases.
 inline constexpr const char* kQuickConfig = R"(
@@ -90,6 +70,7 @@ inline QuickResult quick_run(const Config& config, int world_size, const std::fi
     const int code = run_training(job, communicator);
     if (communicator.rank() == 0) result.exit_code = code;
   });
+  log::set_file({});  // the folder may go before the next run opens its own
   // The last checkpoint holds the final parameters; every run writes one at its end.
   const auto all = CheckpointStore(job.folder.checkpoints()).list();
   const Archive model = CheckpointStore::read_model(all.back());
