@@ -21,9 +21,11 @@ void check_length(const char* what, std::size_t seen, std::size_t expected) {
 void run_pass(const AccumulateJob& job, const PassRequest& request, std::size_t numel, PassResult& result) {
   DRAGONN_CHECK(numel < kEmptySlot, "a gradient of {} elements; a bucket holds fewer than {}", numel, kEmptySlot);
   result.request = request;
-  if (request.kind == PassRequest::Kind::kNone) {
+  if (request.kind == PassRequest::Kind::kNone || request.kind == PassRequest::Kind::kMoments) {
     result.selected.clear();
-    result.non_finite = detail::sweep(job, {0, numel});
+    result.non_finite = request.kind == PassRequest::Kind::kNone
+                            ? detail::sweep(job, {0, numel})
+                            : detail::sweep_moments(job, {0, numel}, result.moments);
     return;
   }
   DRAGONN_CHECK(request.begin <= request.end && request.end <= numel, "a selection in [{}, {}) of {} elements",

@@ -18,6 +18,7 @@ struct PassRequest {
     kNone,              ///< accumulate only
     kThreshold,         ///< entries with |acc| >= threshold and acc != 0 in [begin, end)
     kSampledThreshold,  ///< the same, where `sample` of acc gives the threshold ahead of the pass
+    kMoments,           ///< moments of all of acc; `begin` and `end` do not matter
   };
   Kind kind = Kind::kNone;
   float threshold = 0;
@@ -32,6 +33,7 @@ struct PassResult {
   bool non_finite = false;  ///< acc holds a NaN or an infinity: the gradient did, or the sum overflowed
   float threshold = 0;      ///< that was compared with, given or sampled
   SparseVector selected;    ///< kThreshold and kSampledThreshold: ascending; NaN is never in it
+  Moments moments;          ///< kMoments
   SampleScratch sample;     ///< magnitudes that gave the threshold, in the order of their places
 
   /// Makes room for any selection of `numel` elements, so that no later pass allocates. Pages that are never touched

@@ -7,58 +7,13 @@
 
 #include <hwy/highway.h>
 
+#include "kernels/gradient_pass-inl.h"
 #include "kernels/gradient_pass_simd.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace dragonn::kernels::detail {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-// Multiplications and additions stay apart on every instruction set: fused ones would round differently on machines
-// that have them.
-
-/// acc of the lanes from element i; stored (with the momentum) if kStore.
-template <AccumulateKind kKind, bool kStore, class D>
-HWY_INLINE hn::Vec<D> accumulate(D d, const AccumulateJob& job, std::size_t i) {
-  const auto raw = hn::LoadU(d, job.gradient + i);
-  if constexpr (kKind == AccumulateKind::kExamine) return raw;
-  const auto gradient = hn::Mul(hn::Set(d, job.scale), raw);
-  const auto factor = hn::Set(d, job.factor);
-  auto acc = gradient;
-  if constexpr (kKind == AccumulateKind::kResidual) {
-    acc = hn::Add(hn::Mul(factor, hn::LoadU(d, job.acc + i)), gradient);
-  } else if constexpr (kKind == AccumulateKind::kHeavyBall || kKind == AccumulateKind::kNesterov) {
-    const auto old = hn::LoadU(d, job.momentum + i);
-    const auto velocity = hn::LoadU(d, job.acc + i);
-    auto momentum = old;
-    if constexpr (kKind == AccumulateKind::kHeavyBall) {
-      momentum = hn::Add(hn::Mul(factor, old), gradient);
-      acc = hn::Add(velocity, momentum);
-    } else {
-      momentum = hn::Mul(factor, hn::Add(old, gradient));
-      acc = hn::Add(hn::Add(velocity, momentum), gradient);
-    }
-    if constexpr (kStore) hn::StoreU(momentum, d, job.momentum + i);
-  }
-  if constexpr (kStore) hn::StoreU(acc, d, job.acc + i);
-  return acc;
-}
-
-/// Collects whether any lane was NaN or infinite: the largest bit pattern of a magnitude tells.
-template <class D>
-class FiniteCheck {
- public:
-  HWY_INLINE explicit FiniteCheck(D) : largest_(hn::Zero(kInts)) {}
-  HWY_INLINE void see(hn::Vec<D> values) { largest_ = hn::Max(largest_, hn::BitCast(kInts, hn::Abs(values))); }
-  HWY_INLINE bool non_finite() const {
-    constexpr std::int32_t kInfinity = 0x7f800000;
-    return hn::GetLane(hn::MaxOfLanes(kInts, largest_)) >= kInfinity;
-  }
-
- private:
-  static constexpr hn::RebindToSigned<D> kInts{};
-  hn::Vec<hn::RebindToSigned<D>> largest_;
-};
 
 /// Appends the lanes whose magnitude reaches a threshold.
 template <class D>
@@ -92,7 +47,7 @@ class Appender {
 template <AccumulateKind kKind, class D>
 HWY_INLINE ChunkOutcome accumulate_lanes(D d, const AccumulateJob& job, std::size_t* position, std::size_t end) {
   const std::size_t lanes = hn::Lanes(d);
-  FiniteCheck<D> check(d);
+  LargestMagnitude<D> check(d);
   std::size_t i = *position;
   for (; i + 4 * lanes <= end; i += 4 * lanes) {
     check.see(accumulate<kKind, true>(d, job, i));
@@ -109,7 +64,7 @@ template <AccumulateKind kKind, class D>
 HWY_INLINE ChunkOutcome accumulate_select_lanes(D d, const AccumulateJob& job, std::size_t* position, std::size_t end,
                                                 float threshold, std::uint32_t* indices, float* values) {
   const std::size_t lanes = hn::Lanes(d);
-  FiniteCheck<D> check(d);
+  LargestMagnitude<D> check(d);
   Appender<D> appender(d, threshold, indices, values);
   std::size_t i = *position;
   for (; i + 4 * lanes <= end; i += 4 * lanes) {
@@ -182,13 +137,6 @@ void sample_kind(const AccumulateJob job, std::size_t begin, std::size_t end, fl
   sample_lanes<kKind>(hn::CappedTag<float, 1>(), job, &position, begin, end, magnitudes);
 }
 
-// One instance per AccumulateKind, in its order.
-#define DRAGONN_KIND_TABLE(function)                                                                           \
-  {                                                                                                            \
-    function<AccumulateKind::kExamine>, function<AccumulateKind::kScale>, function<AccumulateKind::kResidual>, \
-        function<AccumulateKind::kHeavyBall>, function<AccumulateKind::kNesterov>                              \
-  }
-
 ChunkOutcome AccumulateChunk(const AccumulateJob& job, std::size_t begin, std::size_t end) {
   constexpr decltype(&accumulate_kind<AccumulateKind::kExamine>) kTable[] = DRAGONN_KIND_TABLE(accumulate_kind);
   return kTable[static_cast<std::size_t>(job.kind)](job, begin, end);
@@ -205,8 +153,6 @@ void SampleChunk(const AccumulateJob& job, std::size_t begin, std::size_t end, f
   constexpr decltype(&sample_kind<AccumulateKind::kExamine>) kTable[] = DRAGONN_KIND_TABLE(sample_kind);
   kTable[static_cast<std::size_t>(job.kind)](job, begin, end, magnitudes);
 }
-
-#undef DRAGONN_KIND_TABLE
 
 }  // namespace HWY_NAMESPACE
 }  // namespace dragonn::kernels::detail

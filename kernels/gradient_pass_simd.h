@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/magnitude.h"
+
 namespace dragonn::kernels::detail {
 
 enum class AccumulateKind { kExamine, kScale, kResidual, kHeavyBall, kNesterov };
@@ -30,6 +32,9 @@ ChunkOutcome accumulate_chunk(const AccumulateJob& job, std::size_t begin, std::
 /// for end - begin entries.
 ChunkOutcome accumulate_select_chunk(const AccumulateJob& job, std::size_t begin, std::size_t end, float threshold,
                                      std::uint32_t* indices, float* values);
+/// Accumulates elements [begin, end) and sums up what acc became. Element begin + i adds to the partial sum i % 16 on
+/// every instruction set, and these are added in order.
+Moments accumulate_moments_chunk(const AccumulateJob& job, std::size_t begin, std::size_t end);
 /// magnitudes[i - begin] = |acc_i| as it will be after the pass, 0 for a NaN. Stores nothing else.
 void sample_chunk(const AccumulateJob& job, std::size_t begin, std::size_t end, float* magnitudes);
 

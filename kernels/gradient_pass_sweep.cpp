@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
 #include <cstring>
+#include <span>
 
 #include "kernels/gradient_pass_chunks.h"
 
@@ -49,6 +52,25 @@ bool sweep(const AccumulateJob& job, Range range) {
     outcomes[piece] = accumulate_chunk(job, range.begin + pieces.begin(piece), range.begin + pieces.end(piece));
   });
   return any_non_finite(outcomes);
+}
+
+bool sweep_moments(const AccumulateJob& job, Range range, Moments& moments) {
+  const Chunks pieces(range.end - range.begin, kPieceElements, kLineElements);
+  std::array<Moments, kMaxChunks> parts;
+  for_each_chunk(pieces, [&](std::size_t piece) {
+    parts[piece] = accumulate_moments_chunk(job, range.begin + pieces.begin(piece), range.begin + pieces.end(piece));
+  });
+  moments = {};
+  std::int32_t largest = 0;
+  for (const Moments& part : std::span(parts).first(pieces.count())) {
+    moments.sum += part.sum;
+    moments.sum_squares += part.sum_squares;
+    moments.signed_sum += part.signed_sum;
+    // As bits, so that a NaN stays.
+    largest = std::max(largest, std::bit_cast<std::int32_t>(part.largest));
+  }
+  moments.largest = std::bit_cast<float>(largest);
+  return !std::isfinite(moments.largest);
 }
 
 bool sweep_select(const AccumulateJob& job, Range range, Range wanted, float threshold, SparseVector& selected) {

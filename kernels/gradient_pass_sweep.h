@@ -19,6 +19,9 @@ struct Range {
 /// Accumulates `range`. Returns whether acc holds a NaN or an infinity.
 bool sweep(const AccumulateJob& job, Range range);
 
+/// Accumulates `range` and sums up what acc became.
+bool sweep_moments(const AccumulateJob& job, Range range, Moments& moments);
+
 /// Accumulates `range` and selects the entries with |acc| >= threshold and acc != 0 of `wanted`, a part of it.
 /// `selected` is overwritten, ascending, and reserves the length of `wanted`.
 bool sweep_select(const AccumulateJob& job, Range range, Range wanted, float threshold, SparseVector& selected);

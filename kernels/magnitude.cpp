@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "kernels/gradient_pass_chunks.h"
+#include "kernels/gradient_pass_sweep.h"
 #include "kernels/select.h"
 
 namespace dragonn::kernels {
@@ -134,6 +135,12 @@ float select_largest(View<const float> values, std::size_t k, const SparseVector
   if (candidates.size() >= k || bound <= 0) return keep_largest(candidates, k, scratch, selected);
   select_threshold(values, magnitude_lower_bound(values, k, scratch), scratch.candidates);
   return keep_largest(scratch.candidates, k, scratch, selected);
+}
+
+Moments magnitude_moments(View<const float> values) {
+  Moments moments;
+  detail::sweep_moments({.gradient = values.host().data()}, {0, values.size()}, moments);
+  return moments;
 }
 
 }  // namespace dragonn::kernels

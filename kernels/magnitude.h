@@ -43,15 +43,17 @@ float magnitude_lower_bound(View<const float> values, std::size_t k, MagnitudeSc
 float select_largest(View<const float> values, std::size_t k, const SparseVector& candidates, float bound,
                      MagnitudeScratch& scratch, SparseVector& selected);
 
-/// Sums over magnitudes, in double.
+/// Sums over values and their magnitudes, in double. Where a value is a NaN all four are.
 struct Moments {
   double sum = 0;          ///< of |x|
   double sum_squares = 0;  ///< of x^2
+  double signed_sum = 0;   ///< of x
   float largest = 0;       ///< max |x|
 };
 
-/// Moments of [n] float32 host values. Partial sums have fixed places: the bits depend neither on the number of threads
-/// nor on the vector width. Reads 4n bytes.
+/// Moments of [n] float32 host values: those that a pass of PassRequest::Kind::kMoments finds on the same acc, bit for
+/// bit. Partial sums have fixed places: the bits depend neither on the number of threads nor on the vector width.
+/// Reads 4n bytes.
 Moments magnitude_moments(View<const float> values);
 
 }  // namespace dragonn::kernels

@@ -112,16 +112,32 @@ TEST_SUITE("kernels") {
   TEST_CASE("moments of integers are exact at every length") {
     for (const std::size_t size : {0, 1, 7, 16, 17, 33, 1000, 70001}) {
       std::vector<float> values(size);
-      for (std::size_t i = 0; i < size; ++i) values[i] = (i % 2 == 0 ? 1.0f : -1.0f) * static_cast<float>(i % 101);
-      double sum = 0, squares = 0;
+      for (std::size_t i = 0; i < size; ++i) values[i] = (i % 3 == 0 ? 1.0f : -1.0f) * static_cast<float>(i % 101);
+      double sum = 0, squares = 0, signed_sum = 0;
       for (const float value : values) {
         sum += std::fabs(value);
         squares += static_cast<double>(value) * value;
+        signed_sum += value;
       }
       const Moments moments = magnitude_moments(view(values));
       CHECK(moments.sum == sum);
       CHECK(moments.sum_squares == squares);
+      CHECK(moments.signed_sum == signed_sum);
       CHECK(moments.largest == (size == 0 ? 0.0f : static_cast<float>(std::min<std::size_t>(size - 1, 100))));
+    }
+  }
+
+  TEST_CASE("a NaN anywhere makes all moments NaN, an infinity the largest") {
+    for (const std::size_t place : {std::size_t{0}, std::size_t{20}, std::size_t{40000}, std::size_t{70000}}) {
+      std::vector<float> values(70001, 1.0f);
+      values[place] = kNan;
+      const Moments moments = magnitude_moments(view(values));
+      CHECK(std::isnan(moments.sum));
+      CHECK(std::isnan(moments.sum_squares));
+      CHECK(std::isnan(moments.signed_sum));
+      CHECK(std::isnan(moments.largest));
+      values[place] = -std::numeric_limits<float>::infinity();
+      CHECK(magnitude_moments(view(values)).largest == std::numeric_limits<float>::infinity());
     }
   }
 }

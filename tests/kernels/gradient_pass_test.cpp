@@ -132,6 +132,8 @@ TEST_SUITE("kernels") {
         PassResult result;
         accumulate_residual({}, view(gradient), {}, view(residual), result);
         REQUIRE(result.non_finite);
+        examine({.kind = PassRequest::Kind::kMoments}, view(gradient), result);
+        REQUIRE(result.non_finite);
         examine(threshold_request(0.0f, 0, size), view(gradient), result);
         REQUIRE(result.non_finite);
         REQUIRE(result.selected.size() == (std::isnan(bad) ? size - 1 : size));
@@ -154,6 +156,42 @@ TEST_SUITE("kernels") {
     CHECK(selected.empty());
     select_threshold(view(values), -1.0f, selected);
     CHECK(selected.size() == 4);
+  }
+
+  TEST_CASE("the moments pass accumulates as every rule says and finds the moments of acc, bit for bit") {
+    for (const std::size_t size : kSizes) {
+      const std::vector<float> gradient = integers(size, 13);
+      const std::vector<float> before = integers(size, 14);
+      const PassRequest request{.kind = PassRequest::Kind::kMoments};
+      const auto check = [&](const std::vector<float>& acc, const std::vector<float>& expected, PassResult& result) {
+        CHECK(acc == expected);
+        CHECK(result.selected.empty());
+        CHECK_FALSE(result.non_finite);
+        const Moments moments = magnitude_moments(view(expected));
+        CHECK(result.moments.sum == moments.sum);
+        CHECK(result.moments.sum_squares == moments.sum_squares);
+        CHECK(result.moments.signed_sum == moments.signed_sum);
+        CHECK(result.moments.largest == moments.largest);
+      };
+      PassResult result, plain;
+      std::vector<float> acc = before, expected = before;
+      accumulate_residual(request, view(gradient), {.scale = 0.3f, .decay = 0.9f}, view(acc), result);
+      accumulate_residual({}, view(gradient), {.scale = 0.3f, .decay = 0.9f}, view(expected), plain);
+      check(acc, expected, result);
+      accumulate_scaled(request, view(gradient), 0.7f, view(acc), result);
+      accumulate_scaled({}, view(gradient), 0.7f, view(expected), plain);
+      check(acc, expected, result);
+      for (const bool nesterov : {false, true}) {
+        std::vector<float> u = before, expected_u = before;
+        const MomentumRule rule{.scale = 0.7f, .momentum = 0.9f, .nesterov = nesterov};
+        accumulate_momentum(request, view(gradient), rule, view(u), view(acc), result);
+        accumulate_momentum({}, view(gradient), rule, view(expected_u), view(expected), plain);
+        CHECK(u == expected_u);
+        check(acc, expected, result);
+      }
+      examine(request, view(gradient), result);
+      check(gradient, gradient, result);
+    }
   }
 
   TEST_CASE("the sampled threshold is the ranked magnitude of acc on the sampled lines, before the pass stores it") {
@@ -193,12 +231,20 @@ TEST_SUITE("kernels") {
     request.kind = PassRequest::Kind::kSampledThreshold;
     request.sample = {.stride = 20, .key = 3, .rank = 500};
     const int threads_before = omp_get_max_threads();
+    Moments first;
     for (const int threads : kThreadCounts) {
       omp_set_num_threads(threads);
       std::vector<float> residual = integers(size, 11);
       PassResult result;
       accumulate_residual(request, view(gradient), {}, view(residual), result);
       check_selection(result.selected, residual, result.threshold, request.begin, request.end);
+      std::vector<float> rounded = residual;
+      for (float& value : rounded) value /= 3;
+      const Moments moments = magnitude_moments(view(rounded));
+      if (threads == kThreadCounts[0]) first = moments;
+      CHECK(moments.sum == first.sum);
+      CHECK(moments.sum_squares == first.sum_squares);
+      CHECK(moments.signed_sum == first.signed_sum);
       omp_set_num_threads(threads_before);
     }
   }
@@ -232,6 +278,8 @@ TEST_SUITE("kernels") {
       CHECK(v == first_v);
       CHECK(moments.sum == first_moments.sum);
       CHECK(moments.sum_squares == first_moments.sum_squares);
+      CHECK(moments.signed_sum == first_moments.signed_sum);
+      CHECK(moments.largest == first_moments.largest);
     }
     hwy::SetSupportedTargetsForTest(0);
     hwy::GetChosenTarget().DeInit();
