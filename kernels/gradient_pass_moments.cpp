@@ -9,36 +9,12 @@
 
 #include "kernels/gradient_pass-inl.h"
 #include "kernels/gradient_pass_simd.h"
+#include "kernels/partial_sums-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace dragonn::kernels::detail {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-/// Partial sums: element i adds to the sum i % kSums on every instruction set, and the sums are added in order, so that
-/// the vector width does not show.
-constexpr std::size_t kSums = 16;
-
-/// The partial sums of one kind, lying in as many vectors as they need.
-class PartialSums {
- public:
-  using Tag = hn::CappedTag<double, kSums / 2>;
-  static constexpr std::size_t kLanes = hn::MaxLanes(Tag());
-  static constexpr std::size_t kVectors = kSums / kLanes;
-
-  HWY_INLINE PartialSums() {
-    for (auto& sums : sums_) sums = hn::Zero(Tag());
-  }
-  HWY_INLINE void add(std::size_t vector, hn::Vec<Tag> values) { sums_[vector] = hn::Add(sums_[vector], values); }
-  HWY_INLINE void store(double* places) const {
-    for (std::size_t vector = 0; vector < kVectors; ++vector) {
-      hn::StoreU(sums_[vector], Tag(), places + vector * kLanes);
-    }
-  }
-
- private:
-  hn::Vec<Tag> sums_[kVectors];
-};
 
 template <AccumulateKind kKind>
 Moments moments_kind(const AccumulateJob job, std::size_t begin, std::size_t end) {

@@ -37,13 +37,12 @@ ChunkOutcome select_piece(const AccumulateJob& job, Range piece, Range wanted, f
   return {before || after || inside.non_finite, inside.selected};
 }
 
-/// Closes the gap in front of a piece's hits.
+}  // namespace
+
 void move_hits(SparseVector& selected, std::size_t from, std::size_t to, std::size_t hits) {
   std::memmove(selected.indices.data() + to, selected.indices.data() + from, hits * sizeof(std::uint32_t));
   std::memmove(selected.values.data() + to, selected.values.data() + from, hits * sizeof(float));
 }
-
-}  // namespace
 
 bool sweep(const AccumulateJob& job, Range range) {
   const Chunks pieces(range.end - range.begin, kPieceElements, kLineElements);

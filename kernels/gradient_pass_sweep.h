@@ -26,6 +26,9 @@ bool sweep_moments(const AccumulateJob& job, Range range, Moments& moments);
 /// `selected` is overwritten, ascending, and reserves the length of `wanted`.
 bool sweep_select(const AccumulateJob& job, Range range, Range wanted, float threshold, SparseVector& selected);
 
+/// Closes the gap in front of a piece's hits.
+void move_hits(SparseVector& selected, std::size_t from, std::size_t to, std::size_t hits);
+
 /// The threshold that a sample of acc gives, taken before acc is stored.
 float sample_job(const AccumulateJob& job, const SamplePlan& plan, std::size_t numel, SampleScratch& scratch);
 

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/exceedance.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "kernels/exceedance_simd.h"
+#include "kernels/gradient_pass_chunks.h"
+#include "kernels/gradient_pass_sweep.h"
+
+namespace dragonn::kernels {
+namespace {
+
+constexpr std::size_t kPieceElements = 32768;
+/// 32 KiB: the second look at a block finds it in the first cache.
+constexpr std::size_t kBlockElements = 8192;
+
+/// What one piece gave.
+struct Piece {
+  Exceedances above;
+  std::size_t selected = 0;
+};
+
+/// Entries that reach `least` go to the places of the piece's own elements.
+Piece examine_piece(std::span<const float> values, std::size_t begin, std::size_t end, float threshold, float least,
+                    SparseVector* selected) {
+  const detail::AccumulateJob job{.gradient = values.data()};
+  const bool exceedable = std::isfinite(threshold);
+  Piece piece;
+  for (std::size_t i = begin; i < end; i += kBlockElements) {
+    const std::size_t block_end = std::min(end, i + kBlockElements);
+    if (exceedable) detail::add_exceedances_chunk(values.data(), i, block_end, threshold, &piece.above);
+    if (selected == nullptr) continue;
+    const std::size_t place = begin + piece.selected;
+    piece.selected += detail::accumulate_select_chunk(job, i, block_end, least, selected->indices.data() + place,
+                                                      selected->values.data() + place)
+                          .selected;
+  }
+  return piece;
+}
+
+Exceedances examine_pieces(std::span<const float> values, float threshold, float least, SparseVector* selected) {
+  if (selected != nullptr) selected->resize_discard(values.size());
+  const detail::Chunks pieces(values.size(), kPieceElements, kLineElements);
+  std::array<Piece, detail::kMaxChunks> found;
+  for_each_chunk(pieces, [&](std::size_t piece) {
+    found[piece] = examine_piece(values, pieces.begin(piece), pieces.end(piece), threshold, least, selected);
+  });
+  Exceedances total;
+  std::size_t entries = 0;
+  for (std::size_t piece = 0; piece < pieces.count(); ++piece) {
+    const auto& [above, hits] = found[piece];
+    total.count += above.count;
+    total.sum += above.sum;
+    total.sum_squares += above.sum_squares;
+    total.smallest = std::min(total.smallest, above.smallest);
+    if (selected != nullptr) detail::move_hits(*selected, pieces.begin(piece), entries, hits);
+    entries += hits;
+  }
+  if (selected != nullptr) selected->truncate(entries);
+  return total;
+}
+
+}  // namespace
+
+Exceedances exceedances(View<const float> values, float threshold) {
+  return examine_pieces(values.host(), threshold, 0, nullptr);
+}
+
+Exceedances exceedances_and_entries(View<const float> values, float threshold, float least, SparseVector& selected) {
+  return examine_pieces(values.host(), threshold, least, &selected);
+}
+
+double sum_magnitude_logs(View<const float> values, double scale, double offset) {
+  const float* const data = values.host().data();
+  const detail::Chunks pieces(values.size(), kPieceElements);
+  std::array<double, detail::kMaxChunks> sums{};
+  for_each_chunk(pieces, [&](std::size_t piece) {
+    sums[piece] = detail::sum_magnitude_logs_chunk(data, pieces.begin(piece), pieces.end(piece), scale, offset);
+  });
+  double total = 0;
+  for (const double sum : sums) total += sum;
+  return total;
+}
+
+}  // namespace dragonn::kernels

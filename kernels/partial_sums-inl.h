@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+/// Sums in double whose bits do not depend on the vector width. Compiled once per instruction set.
+
+// A guard that lets Highway include this file once for every instruction set.
+#if defined(DRAGONN_KERNELS_PARTIAL_SUMS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef DRAGONN_KERNELS_PARTIAL_SUMS_INL_H_
+#undef DRAGONN_KERNELS_PARTIAL_SUMS_INL_H_
+#else
+#define DRAGONN_KERNELS_PARTIAL_SUMS_INL_H_
+#endif
+
+#include <cstddef>
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace dragonn::kernels::detail {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Element i of a piece adds to the sum i % kSums on every instruction set; the sums are added in order.
+constexpr std::size_t kSums = 16;
+
+/// The partial sums of one kind, lying in as many vectors as they need.
+class PartialSums {
+ public:
+  using Tag = hn::CappedTag<double, kSums / 2>;
+  static constexpr std::size_t kLanes = hn::MaxLanes(Tag());
+  static constexpr std::size_t kVectors = kSums / kLanes;
+
+  HWY_INLINE PartialSums() {
+    for (auto& sums : sums_) sums = hn::Zero(Tag());
+  }
+  HWY_INLINE void add(std::size_t vector, hn::Vec<Tag> values) { sums_[vector] = hn::Add(sums_[vector], values); }
+  HWY_INLINE void store(double* places) const {
+    for (std::size_t vector = 0; vector < kVectors; ++vector) {
+      hn::StoreU(sums_[vector], Tag(), places + vector * kLanes);
+    }
+  }
+
+ private:
+  hn::Vec<Tag> sums_[kVectors];
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace dragonn::kernels::detail
+HWY_AFTER_NAMESPACE();
+
+#endif  // once per instruction set
