@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include <fmt/format.h>
@@ -16,7 +17,17 @@
 
 namespace dragonn::trainer::testing {
 
-using dragonn::test::TemporaryFolder;
+/// In memory where the system has a folder there: every run syncs its checkpoints, and there are thousands of runs.
+class TemporaryFolder : public dragonn::test::TemporaryFolder {
+ public:
+  TemporaryFolder() : dragonn::test::TemporaryFolder(parent()) {}
+
+ private:
+  static std::filesystem::path parent() {
+    const std::filesystem::path memory = "/dev/shm";
+    return ::access(memory.c_str(), W_OK) == 0 ? memory : std::filesystem::temp_directory_path();
+  }
+};
 
 /// A network of 1,000 parameters that sees every kind of parameter: matrices, biases.
 inline constexpr const char* kQuickConfig = R"(
