@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "comm/blocks.h"
+#include "comm/room.h"
 #include "comm/tags.h"
 
 namespace dragonn::comm {
@@ -19,7 +20,7 @@ View<std::byte> writable_bytes_of(std::span<float> values) {
 
 /// The scratch as floats, large enough for `count`.
 std::span<float> scratch_floats(Buffer<std::byte>& scratch, std::size_t count) {
-  scratch.resize_discard(count * sizeof(float));
+  resize_with_room(scratch, count * sizeof(float));  // sparse sums of varying size pass through here too
   return {reinterpret_cast<float*>(scratch.data()), count};
 }
 

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/buffer.h"
+#include "core/sparse_vector.h"
 
 namespace dragonn::comm {
 
@@ -18,6 +19,11 @@ void resize_with_room(Buffer<T>& buffer, std::size_t size,
                       std::size_t limit = std::numeric_limits<std::size_t>::max()) {
   if (size > buffer.capacity()) buffer.resize_discard(std::max(size, std::min(2 * size, limit)));
   buffer.resize_discard(size);
+}
+inline void resize_with_room(SparseVector& entries, std::size_t size,
+                             std::size_t limit = std::numeric_limits<std::size_t>::max()) {
+  resize_with_room(entries.indices, size, limit);
+  resize_with_room(entries.values, size, limit);
 }
 
 }  // namespace dragonn::comm

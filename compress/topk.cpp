@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include <algorithm>
-#include <cmath>
-
 #include "compress/sampling.h"
 #include "compress/sparsifier.h"
 #include "kernels/magnitude.h"
@@ -16,15 +13,7 @@ class Topk final : public Sparsifier {
   explicit Topk(std::size_t numel) : numel_(numel) { scratch_.reserve(numel); }
 
   kernels::PassRequest plan(const SelectContext& context) override {
-    constexpr SampleRules kRules{.ratio = 0.01, .minimum_rank = 64};
-    const double share = static_cast<double>(context.k) / static_cast<double>(std::max<std::size_t>(1, numel_));
-    kernels::PassRequest request = sampled_request(kRules, numel_, share, context, "topk sample");
-    if (request.sample.stride > 1) {
-      // Four standard deviations of the number of sampled entries above the k-th magnitude.
-      const auto rank = static_cast<double>(request.sample.rank);
-      request.sample.rank += static_cast<std::size_t>(std::ceil(4 * std::sqrt(rank)));
-    }
-    return request;
+    return bounded_request(numel_, context, "topk sample");
   }
 
   void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,

@@ -18,6 +18,9 @@ const std::vector<Method>& presets() {
        "momentum_correction"},
       {"dragonn", "hashed selection with momentum correction (DRAGONN, ICML 2022)", "dragonn", "allgather", "residual",
        "momentum_correction"},
+      {"index_union", "top-k, with the sum over all workers taken at every index that one of them selected", "topk",
+       "index_union"},
+      {"cltk", "the top-k of a cyclic leader for all workers (ScaleCom, NeurIPS 2020)", "cltk", "cltk"},
   };
   return table;
 }

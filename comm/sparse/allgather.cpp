@@ -2,12 +2,11 @@
 // Collective "allgather" (the papers' TopkA): every rank gets every selection and sums them in rank order.
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <limits>
 
 #include <fmt/format.h>
 
 #include "comm/room.h"
+#include "comm/sparse/agreed_sum.h"
 #include "comm/sparse/batch_decoder.h"
 #include "comm/sparse/coo.h"
 #include "comm/sparse/counts.h"
@@ -34,11 +33,10 @@ class Allgather final : public SparseCollective {
     DRAGONN_CHECK(acc.size() == numel_, "a collective for {} elements got {}", numel_, acc.size());
     out.reset(communicator.size());
     if (layout_ == Layout::kAuto && context.selection.shared_indices) {
-      reduce_shared(communicator, context, selected, out);
-    } else {
-      gather(communicator, context, selected, out);
-      decode(out);
+      return sum_shared_selection(communicator, context, selected, out);
     }
+    gather(communicator, context, selected, out);
+    decode(out);
     // A rank that saw NaN or infinity sent nothing, so that all of its mass stays with it.
     if (context.non_finite) return;
     resize_with_room(out.contributed, selected.size(), numel_);
@@ -46,20 +44,6 @@ class Allgather final : public SparseCollective {
   }
 
  private:
-  /// All ranks selected the same indices: k values are summed, and no index travels.
-  void reduce_shared(Communicator& communicator, const ReduceContext& context, const SparseVector& selected,
-                     SparseReduction& out) {
-    out.sum.resize_discard(selected.size());
-    std::ranges::copy(selected.indices.host(), out.sum.indices.host().begin());
-    const std::span<float> values = out.sum.values.host();
-    std::ranges::copy(selected.values.host(), values.begin());
-    if (context.non_finite && !values.empty()) values[0] = std::numeric_limits<float>::quiet_NaN();
-    const ScopedPhase phase(communicator.traffic(), Phase::kExchange);
-    communicator.allreduce_sum(out.sum.values.view());
-    out.non_finite = !values.empty() && !std::isfinite(values[0]);
-    std::ranges::fill(out.selected_counts, selected.size());
-  }
-
   /// Fills gathered_, and sizes_ with the bytes of each rank in it.
   void gather(Communicator& communicator, const ReduceContext& context, const SparseVector& selected,
               SparseReduction& out) {

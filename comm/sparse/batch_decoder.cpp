@@ -91,8 +91,7 @@ void BatchDecoder::finish(SparseVector& sum) {
   std::size_t entries = 0;
   for (const Cursor& cursor : cursors_) entries += cursor.end;
   const std::size_t bound = std::min(entries, numel_);
-  resize_with_room(sum.indices, bound, numel_);
-  resize_with_room(sum.values, bound, numel_);
+  resize_with_room(sum, bound, numel_);
   std::size_t count = 0;
   std::size_t read_to = 0;
   std::size_t begin = next_window();

@@ -21,6 +21,8 @@ std::span<const Case> message_cases();
 std::span<const Case> allreduce_cases();
 std::span<const Case> collective_cases();
 std::span<const Case> sparse_cases();
+std::span<const Case> conservation_cases();
+std::span<const Case> agreed_cases();
 
 /// A hash over the results of the own collectives on random floats: equal on all ranks and backends.
 std::uint64_t digest(Communicator& communicator);

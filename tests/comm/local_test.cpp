@@ -14,7 +14,7 @@
 namespace dragonn::comm::test {
 namespace {
 
-constexpr int kWorlds[] = {1, 2, 3, 4, 5, 7, 8};
+constexpr int kWorlds[] = {1, 2, 3, 4, 5, 7, 8, 16};
 
 void run_cases(std::span<const Case> cases) {
   for (const Case& claim : cases) {
@@ -59,6 +59,10 @@ TEST_SUITE("comm") {
   }
   TEST_CASE("local: sparse collectives are exact and move what the formulas say") {
     run_cases(sparse_cases());
+    run_cases(agreed_cases());
+  }
+  TEST_CASE("local: every sparse collective conserves mass and tells of NaN") {
+    run_cases(conservation_cases());
   }
 
   TEST_CASE("local: the same inputs give the same bits, whatever the timing") {

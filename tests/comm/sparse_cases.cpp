@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include <array>
-#include <cmath>
 #include <numeric>
 
 #include "comm/sparse/coo.h"
 #include "tests/comm/cases.h"
-#include "tests/comm/support.h"
+#include "tests/comm/sparse_support.h"
 
 namespace dragonn::comm::test {
 namespace {
-
-using Entries = std::vector<std::pair<std::uint32_t, float>>;
 
 constexpr std::size_t kNumel = 61;
 constexpr std::size_t kSlots = 9;
@@ -30,12 +27,6 @@ std::vector<std::uint32_t> chosen(std::size_t rank) {
   return indices;
 }
 
-SparseVector select(std::span<const float> acc, const std::vector<std::uint32_t>& indices) {
-  Entries entries;
-  for (const std::uint32_t index : indices) entries.emplace_back(index, acc[index]);
-  return sparse(entries);
-}
-
 /// The sum of all ranks' choices.
 std::map<std::uint32_t, float> expected_sum(std::size_t ranks) {
   std::map<std::uint32_t, float> sum;
@@ -46,42 +37,15 @@ std::map<std::uint32_t, float> expected_sum(std::size_t ranks) {
   return sum;
 }
 
-struct Outcome {
-  SparseReduction reduction;
-  Traffic payload;
-  Traffic header;
-};
-
-Outcome run(Communicator& communicator, const std::map<std::string, std::string>& settings,
-            const ReduceContext& context, std::span<const float> acc, const SparseVector& selected) {
-  Outcome outcome;
-  const auto collective = make_collective("allgather", acc.size(), settings);
-  const TrafficMeter payload(communicator, Phase::kExchange);
-  const TrafficMeter header(communicator, Phase::kHeader);
-  collective->reduce(communicator, context, acc, selected, outcome.reduction);
-  outcome.payload = payload.moved();
-  outcome.header = header.moved();
-  return outcome;
-}
-
-/// acc = exchanged sum + new residuals, at every index. Integers: exact.
-void expect_conservation(Communicator& communicator, std::span<const float> acc, const SparseReduction& out) {
-  std::vector<double> total(acc.begin(), acc.end());
-  std::vector<double> residual(acc.begin(), acc.end());
-  for (const std::uint32_t index : out.contributed.host()) residual[index] = 0;
-  communicator.allreduce_sum(std::span<double>(total));
-  communicator.allreduce_sum(std::span<double>(residual));
-  for (const auto& [index, value] : entries_of(out.sum)) residual[index] += value;
-  if (out.is_dense) {
-    for (std::size_t i = 0; i < acc.size(); ++i) residual[i] += out.dense_sum.host()[i];
-  }
-  expect(total == residual, "no mass is lost");
+Outcome run(Communicator& communicator, const Overrides& settings, const ReduceContext& context,
+            std::span<const float> acc, const SparseVector& selected) {
+  return exchange(communicator, *make_collective("allgather", acc.size(), settings), context, acc, selected);
 }
 
 void every_layout_sums(Communicator& communicator) {
   const std::size_t ranks = unsigned_size(communicator);
   const std::vector<float> acc = accumulated(unsigned_rank(communicator));
-  const SparseVector selected = select(acc, chosen(unsigned_rank(communicator)));
+  const SparseVector selected = entries_at(acc, chosen(unsigned_rank(communicator)));
   const std::map<std::uint32_t, float> sum = expected_sum(ranks);
   for (const char* layout : {"auto", "fixed", "padded", "unpadded"}) {
     for (const char* decode : {"sparse", "dense"}) {
@@ -109,7 +73,7 @@ void moves_what_the_formulas_say(Communicator& communicator) {
   const std::size_t ranks = unsigned_size(communicator);
   const std::size_t me = unsigned_rank(communicator);
   const std::vector<float> acc = accumulated(me);
-  const SparseVector selected = select(acc, chosen(me));
+  const SparseVector selected = entries_at(acc, chosen(me));
   std::size_t total = 0;
   std::size_t largest = 0;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
@@ -141,12 +105,12 @@ void auto_follows_the_sparsifier(Communicator& communicator) {
   const std::vector<float> acc = accumulated(me);
   ReduceContext context{.k = kSlots, .density = 0.15};
   context.selection.fixed_size = true;
-  const Outcome fixed = run(communicator, {}, context, acc, select(acc, chosen(me)));
+  const Outcome fixed = run(communicator, {}, context, acc, entries_at(acc, chosen(me)));
   expect(fixed.payload.bytes_sent == coo_bytes(kSlots) * (ranks - 1) && fixed.header == Traffic{}, "fixed size");
 
   context.selection = {.fixed_size = true, .shared_indices = true};
   const std::vector<std::uint32_t> indices{2, 3, 5, 7, 11, 13, 17, 19, 23};
-  const Outcome shared = run(communicator, {}, context, acc, select(acc, indices));
+  const Outcome shared = run(communicator, {}, context, acc, entries_at(acc, indices));
   std::vector<float> values(kSlots);
   const TrafficMeter meter(communicator, Phase::kControl);
   communicator.allreduce_sum(View<float>(std::span<float>(values)));
@@ -198,7 +162,7 @@ void nothing_selected(Communicator& communicator) {
 void non_finite_is_told(Communicator& communicator) {
   const bool flagged = communicator.rank() == communicator.size() - 1;
   const std::vector<float> acc = accumulated(unsigned_rank(communicator));
-  const SparseVector selected = select(acc, {1, 2, 3});
+  const SparseVector selected = entries_at(acc, {1, 2, 3});
   ReduceContext context{.k = 3, .density = 0.05, .non_finite = flagged};
   for (const bool shared : {false, true}) {
     context.selection = {.fixed_size = true, .shared_indices = shared};

@@ -55,12 +55,14 @@ inline std::vector<std::pair<std::uint32_t, float>> entries_of(const SparseVecto
   return result;
 }
 
+using Overrides = std::map<std::string, SettingValue>;
+
 /// A registered collective with settings that differ from the defaults.
 inline std::unique_ptr<SparseCollective> make_collective(const std::string& name, std::size_t numel,
-                                                         const std::map<std::string, std::string>& texts = {}) {
+                                                         const Overrides& overrides = {}) {
   const SparseCollectiveEntry& entry = Registry<SparseCollectiveEntry>::instance().at(name);
   Settings settings(entry.settings);
-  for (const auto& [key, value] : texts) settings.set(key, value);
+  for (const auto& [key, value] : overrides) settings.set(key, value);
   return entry.make(settings, numel);
 }
 

@@ -101,13 +101,13 @@ TEST_SUITE("house") {
   }
 
   TEST_CASE("the methods that the documents promise are registered") {
-    for (const char* name : {"topk", "randomk", "dgc", "dragonn"}) {
+    for (const char* name : {"topk", "randomk", "dgc", "dragonn", "cltk"}) {
       CHECK(Registry<compress::SparsifierEntry>::instance().contains(name));
     }
     for (const char* name : {"none", "residual", "momentum_correction"}) {
       CHECK(Registry<compress::MemoryEntry>::instance().contains(name));
     }
-    for (const char* name : {"dense", "allgather"}) {
+    for (const char* name : {"dense", "allgather", "index_union", "cltk"}) {
       CHECK(Registry<comm::SparseCollectiveEntry>::instance().contains(name));
     }
     for (const char* name : {"mlp", "vgg16", "resnet20", "resnet18"}) {

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// Collective "cltk": the leader's indices are everybody's.
+#include <algorithm>
+
+#include "comm/room.h"
+#include "comm/sparse/agreed_sum.h"
+#include "comm/sparse/counts.h"
+#include "comm/sparse/sparse_collective.h"
+
+namespace dragonn::comm {
+namespace {
+
+/// Rank (step mod P) broadcasts what it selected, and all ranks sum acc there: k entries at any number of ranks.
+class CyclicLeader final : public SparseCollective {
+ public:
+  void reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+              const SparseVector& selected, SparseReduction& out) override {
+    out.reset(communicator.size());
+    if (context.selection.shared_indices) return sum_shared_selection(communicator, context, selected, out);
+    out.non_finite = counts_.run(communicator, selected.size(), context.non_finite, out.selected_counts);
+    if (out.non_finite) return;
+    const auto leader = static_cast<int>(context.step % static_cast<std::uint64_t>(communicator.size()));
+    resize_with_room(out.sum, out.selected_counts[static_cast<std::size_t>(leader)], acc.size());
+    const std::span<std::uint32_t> indices = out.sum.indices.host();
+    if (communicator.rank() == leader) std::ranges::copy(selected.indices.host(), indices.begin());
+    {
+      const ScopedPhase phase(communicator.traffic(), Phase::kExchange);
+      communicator.broadcast(leader, Communicator::as_writable_bytes(indices));
+    }
+    sum_acc_at_indices(communicator, acc, out);
+  }
+
+ private:
+  CountExchange counts_;
+};
+
+std::string refuses(const SelectionTraits& traits) {
+  if (traits.partitioned) return "one rank's selection counts, and here each rank selects in a range of its own";
+  return traits.rescaled ? "it sums acc itself, and this selection rescales its values" : "";
+}
+
+const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
+    {.name = "cltk",
+     .summary = "the leader, another worker every step, broadcasts its indices and all sum their gradient there",
+     .source = "ScaleCom (Chen et al., NeurIPS 2020), CLT-k, as used by ExDyna's released code"},
+    refuses,
+    /*bytes_sent=*/
+    [](std::size_t /*numel*/, std::size_t k, int world_size) {
+      return 3.0 * static_cast<double>(k * sizeof(float)) * (world_size - 1) / world_size;
+    },
+    /*make=*/
+    [](const Settings&, std::size_t) -> std::unique_ptr<SparseCollective> {
+      return std::make_unique<CyclicLeader>();
+    }}};
+
+}  // namespace
+}  // namespace dragonn::comm

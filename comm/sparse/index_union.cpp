@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// Collective "index_union": all ranks agree on the union of the selected indices and sum acc there.
+#include <algorithm>
+
+#include "comm/sparse/agreed_sum.h"
+#include "comm/sparse/index_gather.h"
+#include "comm/sparse/sparse_collective.h"
+
+namespace dragonn::comm {
+namespace {
+
+/// A rank also gives what it did not select itself, so that nothing at a selected index stays behind. The union grows
+/// with the ranks, up to P times k.
+class IndexUnion final : public SparseCollective {
+ public:
+  explicit IndexUnion(std::size_t numel) : gather_(numel) {}
+
+  void reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+              const SparseVector& selected, SparseReduction& out) override {
+    out.reset(communicator.size());
+    if (context.selection.shared_indices) return sum_shared_selection(communicator, context, selected, out);
+    const auto layout = context.selection.fixed_size ? IndexGather::Layout::kFixed : IndexGather::Layout::kUnpadded;
+    gather_.run(communicator, context, selected, layout, out);
+    if (!out.non_finite) sum_acc_at_indices(communicator, acc, out);
+  }
+
+ private:
+  IndexGather gather_;
+};
+
+std::string refuses(const SelectionTraits& traits) {
+  if (traits.leader_only) return "it unites the selections of all ranks, and here only the leader selects";
+  return traits.rescaled ? "it sums acc itself, and this selection rescales its values" : "";
+}
+
+const Registration<SparseCollectiveEntry> registration{
+    SparseCollectiveEntry{{.name = "index_union",
+                           .summary = "every worker learns all selected indices and sums its gradient at their union",
+                           .source = "ExDyna (2024), section 2, and its released code: the Top-k baseline"},
+                          refuses,
+                          /*bytes_sent=*/
+                          [](std::size_t numel, std::size_t k, int world_size) {
+                            const double ranks = world_size;
+                            const double united = std::min(static_cast<double>(k) * ranks, static_cast<double>(numel));
+                            return sizeof(float) * (static_cast<double>(k) + 2 * united / ranks) * (ranks - 1);
+                          },
+                          /*make=*/
+                          [](const Settings&, std::size_t numel) -> std::unique_ptr<SparseCollective> {
+                            return std::make_unique<IndexUnion>(numel);
+                          }}};
+
+}  // namespace
+}  // namespace dragonn::comm

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+#include "compress/sampling.h"
+#include "compress/sparsifier.h"
+#include "kernels/magnitude.h"
+
+namespace dragonn::compress {
+namespace {
+
+/// Exact top-k on the leader, rank (step mod P); the other ranks select nothing, and pay nothing for it.
+class LeaderTopk final : public Sparsifier {
+ public:
+  explicit LeaderTopk(std::size_t numel) : numel_(numel) { scratch_.reserve(numel); }
+
+  kernels::PassRequest plan(const SelectContext& context) override {
+    return is_leader(context) ? bounded_request(numel_, context, "cltk sample") : kernels::PassRequest{};
+  }
+
+  void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
+              SparseVector& selected) override {
+    selected.resize_discard(is_leader(context) ? numel_ : 0);
+    if (!is_leader(context)) return;
+    kernels::select_largest(acc, context.k, pass.selected, pass.threshold, scratch_, selected);
+  }
+
+ private:
+  static bool is_leader(const SelectContext& context) {
+    return context.step % static_cast<std::uint64_t>(context.world_size) == static_cast<std::uint64_t>(context.rank);
+  }
+
+  std::size_t numel_;
+  kernels::MagnitudeScratch scratch_;
+};
+
+const Registration<SparsifierEntry> registration{[] {
+  SparsifierEntry entry;
+  entry.name = "cltk";
+  entry.summary = "the k entries of largest magnitude of the leader, another worker every step";
+  entry.source = "ScaleCom (Chen et al., NeurIPS 2020), CLT-k, without its residual filter";
+  entry.exact = true;
+  entry.leader_only = true;
+  entry.make = [](const Settings&, std::size_t numel) { return std::make_unique<LeaderTopk>(numel); };
+  return entry;
+}()};
+
+}  // namespace
+}  // namespace dragonn::compress

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+// The collectives that agree on indices first: index_union, cltk.
+#include <array>
+
+#include "tests/comm/cases.h"
+#include "tests/comm/sparse_support.h"
+
+namespace dragonn::comm::test {
+namespace {
+
+/// The inputs of the specification's section 3.2; ranks from 2 on have nothing to add.
+std::vector<float> example_acc(std::size_t rank) {
+  if (rank == 0) return {3, 0, 1, 0};
+  return rank == 1 ? std::vector<float>{1, -2, 1, 0} : std::vector<float>(4, 0.0f);
+}
+
+void index_union_example(Communicator& communicator) {
+  const std::vector<float> acc = example_acc(unsigned_rank(communicator));
+  const auto collective = make_collective("index_union", 4);
+  const Outcome outcome = exchange(communicator, *collective, {.k = 1, .density = 0.25}, acc, largest_entries(acc, 1));
+  const bool alone = communicator.size() == 1;
+  expect(entries_of(outcome.reduction.sum) == (alone ? Entries{{0, 3.0f}} : Entries{{0, 4.0f}, {1, -2.0f}}),
+         "J = {0, 1}, u = [4, -2]");
+  const std::vector<float> expected =
+      unsigned_rank(communicator) < 2 ? std::vector<float>{0, 0, 1, 0} : std::vector<float>(4, 0.0f);
+  expect(residual_after(acc, outcome.reduction) == expected, "e0 = e1 = [0, 0, 1, 0]");
+}
+
+void cltk_example(Communicator& communicator) {
+  const std::vector<float> acc = example_acc(unsigned_rank(communicator));
+  const auto collective = make_collective("cltk", 4);
+  const auto at_step = [&](std::uint64_t step) {
+    return exchange(communicator, *collective, {.step = step, .k = 1, .density = 0.25}, acc, largest_entries(acc, 1));
+  };
+  const Outcome first = at_step(0);
+  const bool alone = communicator.size() == 1;
+  expect(entries_of(first.reduction.sum) == Entries{{0, alone ? 3.0f : 4.0f}}, "t = 0: J = {0}, u = 4");
+  if (unsigned_rank(communicator) == 0) {
+    expect(residual_after(acc, first.reduction) == std::vector<float>{0, 0, 1, 0}, "e0");
+  } else if (unsigned_rank(communicator) == 1) {
+    expect(residual_after(acc, first.reduction) == std::vector<float>{0, -2, 1, 0}, "e1");
+  }
+  const Outcome second = at_step(1);
+  expect(entries_of(second.reduction.sum) == (alone ? Entries{{0, 3.0f}} : Entries{{1, -2.0f}}), "t = 1: leader 1");
+}
+
+void cltk_leader_with_nothing(Communicator& communicator) {
+  const bool leads = communicator.rank() == 0;
+  const std::vector<float> acc(9, leads ? 0.0f : 1.0f);
+  const auto collective = make_collective("cltk", acc.size());
+  const Outcome outcome = exchange(communicator, *collective, {.k = 2, .density = 0.2}, acc, largest_entries(acc, 2));
+  expect(outcome.reduction.sum.empty() && outcome.reduction.contributed.size() == 0, "J is empty");
+}
+
+constexpr std::array kCases{
+    Case{"index_union gives the sum of the specification's example", index_union_example},
+    Case{"cltk gives the sums of the specification's example", cltk_example},
+    Case{"cltk exchanges nothing when its leader has nothing", cltk_leader_with_nothing},
+};
+
+}  // namespace
+
+std::span<const Case> agreed_cases() {
+  return kCases;
+}
+
+}  // namespace dragonn::comm::test

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+#include "tests/comm/sparse_support.h"
+
+#include <array>
+#include <cmath>
+
+#include "core/hash.h"
+#include "core/rng.h"
+#include "tests/comm/cases.h"
+
+namespace dragonn::comm::test {
+
+SparseVector entries_at(std::span<const float> acc, const Indices& indices) {
+  Entries entries;
+  for (const std::uint32_t index : indices) entries.emplace_back(index, acc[index]);
+  return sparse(entries);
+}
+
+SparseVector largest_entries(std::span<const float> acc, std::size_t k) {
+  Indices indices;
+  for (std::uint32_t i = 0; i < acc.size(); ++i) {
+    if (acc[i] != 0) indices.push_back(i);
+  }
+  std::ranges::stable_sort(indices, std::greater<>(), [&](std::uint32_t i) { return std::fabs(acc[i]); });
+  indices.resize(std::min(k, indices.size()));
+  std::ranges::sort(indices);
+  return entries_at(acc, indices);
+}
+
+Indices indices_of(View<const std::uint32_t> indices) {
+  return {indices.host().begin(), indices.host().end()};
+}
+
+Outcome exchange(Communicator& communicator, SparseCollective& collective, const ReduceContext& context,
+                 std::span<const float> acc, const SparseVector& selected) {
+  Outcome outcome;
+  const TrafficMeter payload(communicator, Phase::kExchange);
+  const TrafficMeter header(communicator, Phase::kHeader);
+  collective.reduce(communicator, context, acc, selected, outcome.reduction);
+  outcome.payload = payload.moved();
+  outcome.header = header.moved();
+  return outcome;
+}
+
+std::vector<float> residual_after(std::span<const float> acc, const SparseReduction& out) {
+  std::vector<float> residual(acc.begin(), acc.end());
+  if (out.contributed_all) std::ranges::fill(residual, 0.0f);
+  for (const std::uint32_t index : out.contributed.host()) residual[index] = 0;
+  for (const auto& [index, value] : entries_of(out.returned)) residual[index] += value;
+  return residual;
+}
+
+std::vector<float> sum_of(const SparseReduction& out, std::size_t numel) {
+  if (out.is_dense) return {out.dense_sum.host().begin(), out.dense_sum.host().end()};
+  std::vector<float> sum(numel);
+  for (const auto& [index, value] : entries_of(out.sum)) sum[index] = value;
+  return sum;
+}
+
+void expect_conservation(Communicator& communicator, std::span<const float> acc, const SparseReduction& out) {
+  std::vector<double> total(acc.begin(), acc.end());
+  const std::vector<float> kept = residual_after(acc, out);
+  std::vector<double> accounted(kept.begin(), kept.end());
+  communicator.allreduce_sum(std::span<double>(total));
+  communicator.allreduce_sum(std::span<double>(accounted));
+  const std::vector<float> sum = sum_of(out, acc.size());
+  for (std::size_t i = 0; i < acc.size(); ++i) accounted[i] += sum[i];
+  expect(total == accounted, "no mass is lost");
+}
+
+void expect_well_formed(Communicator& communicator, const SparseReduction& out, std::size_t numel) {
+  const auto indices = out.sum.indices.host();
+  expect(std::ranges::adjacent_find(indices, std::greater_equal<>()) == indices.end(), "indices ascend");
+  expect(indices.empty() || indices.back() < numel, "indices are of the bucket");
+  const auto contributed = out.contributed.host();
+  expect(std::ranges::adjacent_find(contributed, std::greater_equal<>()) == contributed.end(), "so do those that left");
+  const std::vector<float> sum = sum_of(out, numel);
+  const std::array<std::uint64_t, 3> mine{hash_bytes(std::as_bytes(std::span(sum))), hash_bytes(std::as_bytes(indices)),
+                                          hash_bytes(std::as_bytes(std::span(out.selected_counts)))};
+  std::vector<std::uint64_t> all(mine.size() * unsigned_size(communicator));
+  communicator.allgather_values(std::span<const std::uint64_t>(mine), std::span(all));
+  for (std::size_t i = 0; i < all.size(); ++i) expect(all[i] == mine[i % mine.size()], "all ranks hold the same bits");
+}
+
+std::vector<float> integer_gradient(std::size_t numel, std::uint64_t step, std::size_t rank) {
+  Rng rng(17, "integer gradient", {step, rank});
+  std::vector<float> gradient(numel);
+  for (float& value : gradient) value = rng.below(3) == 0 ? 0.0f : static_cast<float>(rng.below(17)) - 8.0f;
+  return gradient;
+}
+
+Outcome FeedbackRank::step(const ReduceContext& context, std::span<const float> gradient, const Select& select,
+                           bool conserves) {
+  std::vector<float> acc(residual_);
+  for (std::size_t i = 0; i < acc.size(); ++i) acc[i] += gradient[i];
+  const SparseVector selected = select(acc, context.k);
+  Outcome outcome = exchange(communicator_, *collective_, context, acc, selected);
+  expect_well_formed(communicator_, outcome.reduction, acc.size());
+  if (conserves) expect_conservation(communicator_, acc, outcome.reduction);
+  residual_ = residual_after(acc, outcome.reduction);
+  return outcome;
+}
+
+}  // namespace dragonn::comm::test
