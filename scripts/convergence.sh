@@ -7,55 +7,26 @@
 # OUTPUT/report.html, and with --check fails where a method misses its mark: dense at least 65 %, every method within 2
 # points of dense.
 # A run that is there already is not repeated, and one that was interrupted goes on from its last checkpoint.
-# Needs DRAGONN_DATA/cifar10 with cifar10_full.tar.xz and unpack_full.py, or with the official binary files.
 # Usage: scripts/convergence.sh [--check] [OUTPUT]      OUTPUT: runs/convergence if not given
-# Environment: SEEDS ("1 2 3"), EPOCHS (30)
+# Environment: SEEDS ("1 2 3"), and what scripts/convergence_common.sh says.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. scripts/convergence_common.sh
 
 check=false
 [ "${1:-}" != --check ] || { check=true; shift; }
 readonly check
-readonly output=${1:-runs/convergence}
 read -r -a seeds <<<"${SEEDS:-1 2 3}"
 readonly seeds
-readonly epochs=${EPOCHS:-30}
 readonly methods=(topk dgc dragonn) memories=(residual momentum_correction)
-readonly train=build/release/bin/dragonn-train
 
-[ -n "${DRAGONN_DATA:-}" ] || { echo "convergence: set DRAGONN_DATA to the folder with cifar10/" >&2; exit 2; }
-if [ ! -x "$train" ]; then
-  scripts/install_deps.sh
-  . scripts/build.sh
-  build release dragonn-train dragonn-compare
-fi
-
-# prepare_data: $output/data with data_batch_1.bin alone and the full test_batch.bin.
-prepare_data() {
-  local source=$DRAGONN_DATA/cifar10 full=$output/data.full
-  [ ! -f "$output/data/test_batch.bin" ] || return 0
-  mkdir -p "$full" "$output/data"
-  if [ -f "$source/unpack_full.py" ]; then
-    # The distribution's python3, for which these are packaged.
-    /usr/bin/python3 -c 'import PIL, numpy' 2>/dev/null || {
-      echo "convergence: unpacking $source needs the packages python3-pil and python3-numpy" >&2
-      exit 2
-    }
-    /usr/bin/python3 "$source/unpack_full.py" "$full"
-    source=$full
-  fi
-  cp "$source/data_batch_1.bin" "$output/data/"
-  cp "$source/test_batch.bin" "$output/data/"
-  rm -rf "$full"
-}
+set_up "${1:-runs/convergence}"
 
 # run NAME SEED [--set KEY=VALUE...]
 run() {
-  local folder=$output/$1-seed$2 seed=$2
-  shift 2
-  [ ! -f "$folder/summary.json" ] || return 0
-  "$train" configs/cifar10_resnet20.toml --output "$folder" --resume auto --workers 4 --set "seed=$seed" \
-    --set "data.path=$output/data" --set "train.epochs=$epochs" --set train.eval_every_epochs=5 "$@"
+  ! is_done "$1" "$2" || return 0
+  set_command "$@"
+  "${command[@]}"
 }
 
 run_method() { # METHOD MEMORY SEED
@@ -78,8 +49,6 @@ row() {
 
 mean() { row x "$1" | awk -F'|' '{ print $3 + 0 }'; }
 
-mkdir -p "$output"
-prepare_data
 names=(dense)
 for seed in "${seeds[@]}"; do run dense "$seed" --set compression.method=dense; done
 for method in "${methods[@]}"; do
@@ -110,7 +79,7 @@ folders=()
 for name in "${names[@]}"; do
   for seed in "${seeds[@]}"; do folders+=("$output/$name-seed$seed"); done
 done
-build/release/bin/dragonn-compare "${folders[@]}" --output "$output/report.html" --csv "$output/report.csv"
+"$bin/dragonn-compare" "${folders[@]}" --output "$output/report.html" --csv "$output/report.csv"
 
 $check || exit 0
 failures=0
