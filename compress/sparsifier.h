@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -26,6 +27,8 @@ struct SelectContext {
   std::uint32_t bucket = 0;  ///< index of the bucket: a tensor, or a range of the arena
   double density = 1.0;      ///< target, in (0, 1]
   std::size_t k = 0;         ///< max(1, floor(density * n))
+  /// That the gradient in acc was multiplied with: 1 unless the accumulator is folded.
+  double learning_rate = 1.0;
 };
 
 /// The target number of entries. @param density in (0, 1].
@@ -40,13 +43,18 @@ struct ExchangeOutcome {
   std::size_t global_count = 0;                    ///< entries of the exchanged sum
 };
 
-/// One object per bucket. For every step: plan, (the memory runs the pass), select, (exchange), observe.
+/// One object per bucket. For every step: plan, (the memory runs the pass), propose and agree where there is more than
+/// one rank, select, (exchange), observe.
 class Sparsifier {
  public:
   virtual ~Sparsifier() = default;
 
   /// What the one pass over (residual, gradient) should compute for it.
   virtual kernels::PassRequest plan(const SelectContext& context) = 0;
+  /// A number that the ranks must agree on before they select. Where there is one it is there on every rank; rank 0's
+  /// goes to all of them, to `agree`. Most methods have none, and those that have ask once in many steps.
+  virtual std::optional<float> propose(const SelectContext& /*context*/, View<const float> /*acc*/) { return {}; }
+  virtual void agree(float /*value*/) {}
   /// Finishes from that pass, with further passes over acc where the method needs them.
   /// `selected` is overwritten: ascending unique indices, values equal to acc there (bit for bit, unless rescaled).
   virtual void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,

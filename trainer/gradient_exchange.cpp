@@ -127,10 +127,10 @@ void GradientExchange::run_lane(std::size_t index, const ExchangeStep& step, Vie
                                        .world_size = communicator_.size(),
                                        .bucket = static_cast<std::uint32_t>(index),
                                        .density = step.density,
-                                       .k = compress::target_count(step.density, bucket.size)};
+                                       .k = compress::target_count(step.density, bucket.size),
+                                       .learning_rate = lane.slice.learning_rate_applied ? step.learning_rate : 1.0};
   const bool dense = !bucket.sparse || (rules_.bypass_density_one && select.k >= bucket.size);
-  const float scale =
-      step.gradient_scale * (lane.slice.learning_rate_applied ? static_cast<float>(step.learning_rate) : 1.0f);
+  const float scale = step.gradient_scale * static_cast<float>(select.learning_rate);
 
   const kernels::PassRequest request = dense ? kernels::PassRequest{} : lane.sparsifier->plan(select);
   // Where the pass selects too, the two verbs are one.
@@ -148,6 +148,7 @@ void GradientExchange::run_lane(std::size_t index, const ExchangeStep& step, Vie
   if (dense) {
     exchange_dense(lane, context, timers);
   } else {
+    agree(*lane.sparsifier, select, lane.memory->accumulated());
     {
       const ScopedTimer timer(timers, fused ? Verb::kCompensateSelect : Verb::kSelect);
       lane.sparsifier->select(select, *pass, lane.memory->accumulated(), lane.selected);
@@ -181,6 +182,16 @@ void GradientExchange::run_lane(std::size_t index, const ExchangeStep& step, Vie
                             .selected_counts = lane.reduction.selected_counts,
                             .global_count = global_count(lane.reduction, bucket.size)});
   count(lane, bucket);
+}
+
+void GradientExchange::agree(compress::Sparsifier& sparsifier, const compress::SelectContext& context,
+                             View<const float> acc) {
+  if (communicator_.size() == 1) return;
+  std::optional<float> proposal = sparsifier.propose(context, acc);
+  if (!proposal) return;
+  const comm::ScopedPhase phase(communicator_.traffic(), comm::Phase::kHeader);
+  communicator_.broadcast_value(0, *proposal);
+  sparsifier.agree(*proposal);
 }
 
 void GradientExchange::exchange_dense(Lane& lane, const comm::ReduceContext& context, StepTimers& timers) {

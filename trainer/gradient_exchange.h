@@ -98,6 +98,8 @@ class GradientExchange {
   };
 
   void run_lane(std::size_t index, const ExchangeStep& step, View<const float> gradient, StepTimers& timers);
+  /// Collective: rank 0's proposal to all, where the sparsifier has one.
+  void agree(compress::Sparsifier& sparsifier, const compress::SelectContext& context, View<const float> acc);
   void exchange_dense(Lane& lane, const comm::ReduceContext& context, StepTimers& timers);
   void count(const Lane& lane, const Bucket& bucket);
 

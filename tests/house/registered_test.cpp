@@ -101,7 +101,7 @@ TEST_SUITE("house") {
   }
 
   TEST_CASE("the methods that the documents promise are registered") {
-    for (const char* name : {"topk", "randomk", "dgc", "dragonn", "cltk"}) {
+    for (const char* name : {"topk", "randomk", "hard_threshold", "dgc", "dragonn", "oktopk", "exdyna", "cltk"}) {
       CHECK(Registry<compress::SparsifierEntry>::instance().contains(name));
     }
     for (const char* name : {"none", "residual", "momentum_correction"}) {

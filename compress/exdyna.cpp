@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "compress/exdyna_partition.h"
+#include "compress/sparsifier.h"
+#include "kernels/magnitude.h"
+#include "kernels/select.h"
+
+namespace dragonn::compress {
+namespace {
+
+/// What the threshold is multiplied with after a step that selected `ratio` times k entries.
+struct Feedback {
+  bool symmetric;
+  double beta;
+  double gamma;
+
+  double factor(double ratio) const {
+    if (ratio > beta) return 1 + gamma;
+    if (!symmetric) return ratio > 1 / beta ? 1 + gamma / 4 : 1 - gamma;
+    if (ratio > 1) return 1 + gamma / 4;
+    if (ratio == 1) return 1;
+    return ratio > 1 / beta ? 1 - gamma / 4 : 1 - gamma;
+  }
+};
+
+double formula(std::size_t k) {
+  return 1 / (2 * std::sqrt(static_cast<double>(k)));
+}
+
+/// Each rank searches its own partition with one threshold, which follows the number of entries that all of them found:
+/// no index is sent twice. Partitions and threshold are the same on all ranks, because they move on what all have seen.
+class Exdyna final : public Sparsifier {
+ public:
+  Exdyna(const Settings& settings, std::size_t numel)
+      : rules_{.blocks = static_cast<std::size_t>(settings.integer("blocks")),
+               .block_move = static_cast<std::size_t>(settings.integer("block_move")),
+               .alpha = settings.number("alpha")},
+        feedback_{.symmetric = settings.text("feedback") == "symmetric",
+                  .beta = settings.number("beta"),
+                  .gamma = settings.number("gamma")},
+        dynamic_(settings.flag("dynamic")),
+        first_from_topk_(settings.text("first_delta") == "topk"),
+        force_one_(settings.flag("force_one")),
+        numel_(numel) {
+    if (first_from_topk_) scratch_.reserve(numel);
+  }
+
+  kernels::PassRequest plan(const SelectContext& context) override {
+    const auto ranks = static_cast<std::size_t>(context.world_size);
+    if (partition_.ranks() != ranks) partition_ = ExdynaPartition(rules_, numel_, ranks);
+    if (context.k != k_) follow_target(context.k);
+    if (!has_delta()) return {};
+    const auto [begin, end] = range(context);
+    return {.kind = kernels::PassRequest::Kind::kThreshold, .threshold = compared(), .begin = begin, .end = end};
+  }
+
+  std::optional<float> propose(const SelectContext& context, View<const float> acc) override {
+    if (has_delta()) return {};
+    return context.rank == 0 ? kernels::kth_largest_magnitude(acc, context.k, scratch_) : 0.0f;
+  }
+  void agree(float delta) override { set_delta(delta > 0 ? delta : formula(k_)); }
+
+  void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
+              SparseVector& selected) override {
+    const auto [begin, end] = range(context);
+    selected.resize_discard(numel_);
+    if (has_delta() && pass.request.kind == kernels::PassRequest::Kind::kThreshold) {
+      kernels::copy_entries(pass.selected, selected);
+    } else {
+      if (context.world_size == 1) agree(kernels::kth_largest_magnitude(acc, context.k, scratch_));
+      DRAGONN_CHECK(has_delta(), "exdyna's first threshold was not agreed on by {} ranks", context.world_size);
+      kernels::select_threshold(acc, compared(), begin, end, selected);
+    }
+    threshold_ = compared();
+    if (force_one_ && selected.empty() && begin < end) {
+      const std::size_t index = begin + context.step % (end - begin);
+      selected.resize_discard(1);
+      selected.indices.data()[0] = static_cast<std::uint32_t>(index);
+      selected.values.data()[0] = acc.host()[index];
+    }
+  }
+
+  void observe(const ExchangeOutcome& outcome) override {
+    const auto& counts = outcome.selected_counts;
+    const auto total = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+    set_delta(delta_ * feedback_.factor(static_cast<double>(total) / static_cast<double>(outcome.k)));
+    if (dynamic_) partition_.adjust(counts, outcome.step);
+  }
+
+  float threshold() const override { return threshold_; }
+
+  void save(Archive& archive, const std::string& prefix) const override {
+    archive.put(prefix + "delta", delta_);
+    archive.put(prefix + "k", static_cast<std::uint64_t>(k_));
+    archive.put(prefix + "ranks", static_cast<std::uint64_t>(partition_.ranks()));
+    partition_.save(archive, prefix);
+  }
+  void load(const Archive& archive, const std::string& prefix) override {
+    delta_ = archive.get<double>(prefix + "delta");
+    k_ = archive.get<std::uint64_t>(prefix + "k");
+    partition_ = ExdynaPartition(rules_, numel_, archive.get<std::uint64_t>(prefix + "ranks"));
+    partition_.load(archive, prefix);
+  }
+
+ private:
+  bool has_delta() const { return delta_ > 0; }
+  void set_delta(double delta) {
+    delta_ = std::clamp(delta, static_cast<double>(std::numeric_limits<float>::min()),
+                        static_cast<double>(std::numeric_limits<float>::max()));
+  }
+  float compared() const { return static_cast<float>(delta_); }
+
+  /// The density changed, or this is the first step. The feedback would take hundreds of steps for a factor of ten, so
+  /// that the threshold moves as the formula for the first one does, or is measured anew.
+  void follow_target(std::size_t k) {
+    if (first_from_topk_) {
+      delta_ = 0;
+    } else {
+      set_delta(has_delta() ? delta_ * formula(k) / formula(k_) : formula(k));
+    }
+    k_ = k;
+  }
+
+  ExdynaPartition::Range range(const SelectContext& context) const {
+    return partition_.range(partition_.partition_of(static_cast<std::size_t>(context.rank), context.step));
+  }
+
+  ExdynaPartitionRules rules_;
+  Feedback feedback_;
+  bool dynamic_;
+  bool first_from_topk_;
+  bool force_one_;
+  std::size_t numel_;
+  ExdynaPartition partition_;
+  double delta_ = 0;   // of the coming step; 0: not known yet
+  std::size_t k_ = 0;  // that delta_ is for
+  float threshold_ = std::numeric_limits<float>::quiet_NaN();
+  kernels::MagnitudeScratch scratch_;
+};
+
+SettingSpecs settings() {
+  return {
+      {.name = "blocks",
+       .default_value = std::int64_t{1024},
+       .help = "blocks that partitions are made of, one for every rank at least",
+       .minimum = 1,
+       .maximum = 1e6},
+      {.name = "block_move",
+       .default_value = std::int64_t{1},
+       .help = "blocks that move between two partitions at once",
+       .minimum = 1,
+       .maximum = 1e6},
+      {.name = "alpha",
+       .default_value = 1.05,
+       .help = "blocks move from above alpha times the mean count to below 1 / alpha times it",
+       .minimum = 1,
+       .maximum = 1e3},
+      {.name = "beta",
+       .default_value = 1.1,
+       .help = "selected / k outside of 1 / beta to beta moves the threshold by gamma, inside by gamma / 4",
+       .minimum = 1,
+       .maximum = 1e3},
+      {.name = "gamma", .default_value = 0.005, .help = "relative step of the threshold", .minimum = 0, .maximum = 0.9},
+      {.name = "feedback",
+       .default_value = std::string("symmetric"),
+       .help = "symmetric: towards k from both sides; paper: up from 1 / beta on, which settles below k",
+       .choices = {"symmetric", "paper"}},
+      {.name = "first_delta",
+       .default_value = std::string("default"),
+       .help = "threshold of the first step and after a change of density: default, by the formula 1 / (2 sqrt(k)); "
+               "topk, rank 0's k-th largest magnitude, which costs a word to each rank",
+       .choices = {"default", "topk"}},
+      {.name = "force_one",
+       .default_value = false,
+       .help = "a rank that finds nothing sends one entry of its partition, as the released code does"},
+      {.name = "dynamic",
+       .default_value = true,
+       .help = "move blocks between partitions; otherwise they stay as they were cut"}};
+}
+
+const Registration<SparsifierEntry> registration{[] {
+  SparsifierEntry entry;
+  entry.name = "exdyna";
+  entry.summary = "entries above a fed-back threshold, each rank in a partition of its own";
+  entry.source = "ExDyna (2024), algorithms 1 to 5; kljp/exdyna";
+  entry.settings = settings();
+  entry.partitioned = true;
+  entry.make = [](const Settings& values, std::size_t numel) { return std::make_unique<Exdyna>(values, numel); };
+  return entry;
+}()};
+
+}  // namespace
+}  // namespace dragonn::compress

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cmath>
+
+#include "compress/sparsifier.h"
+#include "kernels/select.h"
+
+namespace dragonn::compress {
+namespace {
+
+/// Entries above a threshold that no gradient moves: one pass, and no control over how many there are.
+class HardThreshold final : public Sparsifier {
+ public:
+  HardThreshold(const Settings& settings, std::size_t numel) : given_(settings.number("threshold")), numel_(numel) {}
+
+  kernels::PassRequest plan(const SelectContext& context) override {
+    const auto k = static_cast<double>(std::max<std::size_t>(1, context.k));
+    threshold_ = static_cast<float>(given_ > 0 ? given_ : 1 / (2 * std::sqrt(k)));
+    return {.kind = kernels::PassRequest::Kind::kThreshold, .threshold = threshold_, .begin = 0, .end = numel_};
+  }
+
+  void select(const SelectContext& /*context*/, const kernels::PassResult& pass, View<const float> /*acc*/,
+              SparseVector& selected) override {
+    selected.resize_discard(numel_);
+    kernels::copy_entries(pass.selected, selected);
+  }
+
+  float threshold() const override { return threshold_; }
+
+ private:
+  double given_;
+  std::size_t numel_;
+  float threshold_ = std::numeric_limits<float>::quiet_NaN();
+};
+
+const Registration<SparsifierEntry> registration{[] {
+  SparsifierEntry entry;
+  entry.name = "hard_threshold";
+  entry.summary = "entries above a threshold that stays as it is";
+  entry.source = "ExDyna (2024), the baseline of its released code; GRACE, threshold";
+  entry.settings = {{.name = "threshold",
+                     .default_value = 0.0,
+                     .help = "smallest magnitude that is sent; 0: 1 / (2 sqrt(k)), k being the target",
+                     .minimum = 0,
+                     .maximum = std::numeric_limits<float>::max()}};
+  entry.make = [](const Settings& values, std::size_t numel) { return std::make_unique<HardThreshold>(values, numel); };
+  return entry;
+}()};
+
+}  // namespace
+}  // namespace dragonn::compress

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "compress/sampling.h"
+#include "compress/sparsifier.h"
+#include "kernels/magnitude.h"
+#include "kernels/select.h"
+
+namespace dragonn::compress {
+namespace {
+
+/// How a threshold that is used again is kept near its target: the released code's constants, by experiment.
+struct DriftRules {
+  const char* name;
+  double too_many_at_once;  ///< times k: above it the threshold rises at once, by kRaise, kMostRaises times
+  double few;               ///< times k: below it the next step's threshold is divided by `step`
+  double many;              ///< times k: above it the next step's threshold is multiplied by `step`
+  double step;
+};
+constexpr double kRaise = 1.03;
+constexpr int kMostRaises = 5;
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr std::array kDriftRules{DriftRules{"vgg", 4.0 / 3, 2.0 / 3, 5.0 / 4, 1.012},
+                                 DriftRules{"lstm", 3.0 / 2, 3.0 / 4, 5.0 / 4, 1.012},
+                                 DriftRules{"bert", kNever, 4.0 / 5, 5.0 / 4, 1.025}};
+
+/// `drift = "off"`: the threshold stays between two recomputations.
+constexpr DriftRules kNoDrift{"off", kNever, 0, kNever, 1};
+
+const DriftRules& find_drift_rules(const Settings& settings) {
+  if (settings.text("drift") == "off") return kNoDrift;
+  const std::string& name = settings.text("drift_rules");
+  return *std::ranges::find_if(kDriftRules, [&](const DriftRules& rules) { return name == rules.name; });
+}
+
+/// Entries above the exact k-th magnitude of a while ago: the magnitudes change slowly, and a threshold that is known
+/// beforehand needs one pass only.
+class Oktopk final : public Sparsifier {
+ public:
+  Oktopk(const Settings& settings, std::size_t numel)
+      : period_(static_cast<std::uint64_t>(settings.integer("period"))),
+        drift_(find_drift_rules(settings)),
+        numel_(numel) {
+    scratch_.reserve(numel);
+  }
+
+  kernels::PassRequest plan(const SelectContext& context) override {
+    recomputes_ = is_stale(context);
+    if (recomputes_) return bounded_request(numel_, context, "oktopk sample");
+    return {.kind = kernels::PassRequest::Kind::kThreshold,
+            .threshold = static_cast<float>(next_),
+            .begin = 0,
+            .end = numel_};
+  }
+
+  void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
+              SparseVector& selected) override {
+    selected.resize_discard(numel_);
+    if (recomputes_) {
+      recompute(context, pass, acc, selected);
+    } else {
+      reuse(context, pass, selected);
+    }
+    // Nothing is learnt from zeros.
+    if (!selected.empty() || std::ranges::any_of(acc.host(), [](float value) { return value != 0; })) {
+      correct_drift(context.k, selected.size());
+    }
+  }
+
+  float threshold() const override { return compared_; }
+
+  void save(Archive& archive, const std::string& prefix) const override {
+    archive.put(prefix + "threshold", next_);
+    archive.put(prefix + "k", static_cast<std::uint64_t>(k_));
+    archive.put(prefix + "learning_rate", learning_rate_);
+  }
+  void load(const Archive& archive, const std::string& prefix) override {
+    next_ = archive.get<double>(prefix + "threshold");
+    k_ = archive.get<std::uint64_t>(prefix + "k");
+    learning_rate_ = archive.get<double>(prefix + "learning_rate");
+  }
+
+ private:
+  /// Whether the threshold is to be computed: at the first step, every period, when the last time fewer than k entries
+  /// were not zero, and when k or the scale of acc is another one. A learning rate that glides (a cosine) is followed
+  /// in steps.
+  bool is_stale(const SelectContext& context) const {
+    constexpr double kOtherScale = 1.1;
+    if (next_ <= 0 || context.k != k_ || context.step % period_ == 0) return true;
+    return context.learning_rate > kOtherScale * learning_rate_ || learning_rate_ > kOtherScale * context.learning_rate;
+  }
+
+  /// All that reach the k-th magnitude: ties are kept, as they are by a threshold that is used again.
+  void recompute(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
+                 SparseVector& selected) {
+    k_ = context.k;
+    learning_rate_ = context.learning_rate;
+    compared_ = kernels::select_largest(acc, k_, pass.selected, pass.threshold, scratch_, selected);
+    const bool has_fewer = selected.size() < k_;
+    // Below the bound of the pass the candidates are those of the kernel's own pass.
+    kernels::filter_threshold(compared_ < pass.threshold ? scratch_.candidates : pass.selected, compared_, selected);
+    if (has_fewer) compared_ = 0;
+    next_ = compared_;
+  }
+
+  void reuse(const SelectContext& context, const kernels::PassResult& pass, SparseVector& selected) {
+    const double most = drift_.too_many_at_once * static_cast<double>(context.k);
+    std::size_t count = pass.selected.size();
+    for (int raise = 0; raise<kMostRaises&& static_cast<double>(count)> most; ++raise) {
+      next_ *= kRaise;
+      count = kernels::count_threshold(pass.selected, static_cast<float>(next_));
+    }
+    compared_ = static_cast<float>(next_);
+    kernels::filter_threshold(pass.selected, compared_, selected);
+  }
+
+  void correct_drift(std::size_t k, std::size_t count) {
+    const auto target = static_cast<double>(k), seen = static_cast<double>(count);
+    if (seen < drift_.few * target) next_ /= drift_.step;
+    if (seen > drift_.many * target) next_ *= drift_.step;
+  }
+
+  std::uint64_t period_;
+  const DriftRules& drift_;
+  std::size_t numel_;
+  kernels::MagnitudeScratch scratch_;
+  bool recomputes_ = true;
+  double next_ = 0;           // threshold of the coming step; 0: none
+  std::size_t k_ = 0;         // at the last computation
+  double learning_rate_ = 1;  // at the last computation
+  float compared_ = std::numeric_limits<float>::quiet_NaN();
+};
+
+SettingSpecs settings() {
+  std::vector<std::string> names;
+  for (const DriftRules& rules : kDriftRules) names.emplace_back(rules.name);
+  return {{.name = "period",
+           .default_value = std::int64_t{32},
+           .help = "steps from one computation of the threshold to the next",
+           .minimum = 1},
+          {.name = "drift",
+           .default_value = std::string("ref"),
+           .help = "ref: correct a reused threshold whose count leaves its band, as the released code does; off",
+           .choices = {"ref", "off"}},
+          {.name = "drift_rules",
+           .default_value = std::string("vgg"),
+           .help = "the released code's constants of drift = \"ref\", by the experiment that they are from",
+           .choices = names}};
+}
+
+const Registration<SparsifierEntry> registration{[] {
+  SparsifierEntry entry;
+  entry.name = "oktopk";
+  entry.summary = "entries above the exact k-th magnitude, which is used again for a period of steps";
+  entry.source = "Ok-Topk (Li and Hoefler, PPoPP 2022), section 3.1.3; drift: Shigangli/Ok-Topk";
+  entry.settings = settings();
+  entry.make = [](const Settings& values, std::size_t numel) { return std::make_unique<Oktopk>(values, numel); };
+  return entry;
+}()};
+
+}  // namespace
+}  // namespace dragonn::compress
