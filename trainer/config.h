@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "trainer/buckets.h"
 #include "trainer/component.h"
@@ -88,6 +89,7 @@ struct CheckpointConfig {
 struct LoggingConfig {
   std::int64_t every_steps = 10;
   std::string level = "info";  ///< debug | info | warning | error
+  std::vector<std::int64_t> dump_gradients;
 };
 
 struct Config {

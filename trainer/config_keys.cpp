@@ -297,6 +297,11 @@ void add_checkpoint_and_logging(KeyList& keys) {
             .help = "least severe lines that are logged",
             .choices = {"debug", "info", "warning", "error"},
             .role = KeyRole::kRuntime});
+  keys.add([](Config & c) -> auto& { return c.logging.dump_gradients; },
+           {.name = "dump_gradients",
+            .help = "steps, from 1, at which each worker's accumulated gradient is written to gradients/*.npy",
+            .minimum = 1,
+            .role = KeyRole::kRuntime});
 }
 
 template <class Entry, class Access>

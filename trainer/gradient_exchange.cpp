@@ -105,10 +105,22 @@ GradientExchange::GradientExchange(const ExchangeRules& rules, const ParameterAr
     lane.collective = make_collective(rules_.collective, bucket.size);
     counts_.numel += bucket.size;
   }
+  std::size_t offset = 0;
+  for (std::size_t index = 0; index < lanes_.size(); ++index) {
+    lanes_[index].dump_offset = offset;
+    if (is_dumped(buckets_[index])) offset += buckets_[index].size;
+  }
+}
+
+std::size_t GradientExchange::dump_size() const {
+  std::size_t size = 0;
+  for (const Bucket& bucket : buckets_) size += is_dumped(bucket) ? bucket.size : 0;
+  return size;
 }
 
 void GradientExchange::run(const ExchangeStep& step, View<const float> gradient, StepTimers& timers) {
   std::ranges::fill(counts_.selected, std::uint64_t{0});
+  counts_.target = 0;
   counts_.global = 0;
   counts_.threshold = 0;
   thresholds_seen_ = 0;
@@ -139,6 +151,10 @@ void GradientExchange::run_lane(std::size_t index, const ExchangeStep& step, Vie
   {
     const ScopedTimer timer(timers, fused ? Verb::kCompensateSelect : Verb::kCompensate);
     pass = &lane.memory->compensate(request, gradient.subview(bucket.offset, bucket.size), scale);
+  }
+  if (!step.accumulated.empty() && is_dumped(bucket)) {
+    std::ranges::copy(lane.memory->accumulated().host(),
+                      step.accumulated.subview(lane.dump_offset, bucket.size).host().begin());
   }
   const comm::ReduceContext context{.step = step.step,
                                     .k = select.k,
@@ -173,7 +189,7 @@ void GradientExchange::run_lane(std::size_t index, const ExchangeStep& step, Vie
                          .returned = &lane.reduction.returned});
   }
   if (dense) {
-    if (bucket.sparse) count(lane, bucket);
+    if (bucket.sparse) count(lane, bucket, bucket.size);
     return;
   }
   lane.sparsifier->observe({.step = step.step,
@@ -181,7 +197,7 @@ void GradientExchange::run_lane(std::size_t index, const ExchangeStep& step, Vie
                             .k = select.k,
                             .selected_counts = lane.reduction.selected_counts,
                             .global_count = global_count(lane.reduction, bucket.size)});
-  count(lane, bucket);
+  count(lane, bucket, select.k);
 }
 
 void GradientExchange::agree(compress::Sparsifier& sparsifier, const compress::SelectContext& context,
@@ -200,12 +216,13 @@ void GradientExchange::exchange_dense(Lane& lane, const comm::ReduceContext& con
   lane.dense->reduce(communicator_, context, lane.memory->accumulated(), lane.selected, lane.reduction);
 }
 
-void GradientExchange::count(const Lane& lane, const Bucket& bucket) {
+void GradientExchange::count(const Lane& lane, const Bucket& bucket, std::size_t k) {
   const comm::SparseReduction& reduction = lane.reduction;
   const bool all = reduction.contributed_all;
   for (std::size_t rank = 0; rank < counts_.selected.size(); ++rank) {
     counts_.selected[rank] += all ? bucket.size : reduction.selected_counts[rank];
   }
+  counts_.target += k;
   counts_.global += global_count(reduction, bucket.size);
   const float threshold = all ? std::numeric_limits<float>::quiet_NaN() : lane.sparsifier->threshold();
   if (std::isnan(threshold)) return;

@@ -34,14 +34,16 @@ struct ExchangeRules {
 /// What the schedules say of one step.
 struct ExchangeStep {
   std::uint64_t step = 0;
-  double density = 1.0;         ///< target, in (0, 1]
-  double learning_rate = 0.0;   ///< used by the folded accumulator
-  float gradient_scale = 1.0f;  ///< local clipping
+  double density = 1.0;          ///< target, in (0, 1]
+  double learning_rate = 0.0;    ///< used by the folded accumulator
+  float gradient_scale = 1.0f;   ///< local clipping
+  View<float> accumulated = {};  ///< [dump_size()]: receives acc, before select; empty: not wanted
 };
 
 /// Counts of one step over the sparsified buckets of this rank; the counts per rank are known on every rank.
 struct ExchangeCounts {
   std::size_t numel = 0;                ///< elements of the sparsified buckets
+  std::uint64_t target = 0;             ///< entries that a rank is asked for: the sum of the buckets' k
   std::vector<std::uint64_t> selected;  ///< by rank
   std::uint64_t global = 0;             ///< entries of the exchanged sums
   float threshold = 0;                  ///< mean over the buckets whose sparsifier has one, else NaN
@@ -75,6 +77,9 @@ class GradientExchange {
   void apply(optim::Optimizer& optimizer, float scale, StepTimers& timers);
 
   const ExchangeCounts& counts() const { return counts_; }
+  /// Elements that ExchangeStep::accumulated receives: the sparsified buckets one behind the other, or all buckets
+  /// where nothing is sparsified.
+  std::size_t dump_size() const;
   /// Of all residuals of this rank. O(n).
   double residual_norm() const;
   const std::vector<Bucket>& buckets() const { return buckets_; }
@@ -95,13 +100,15 @@ class GradientExchange {
     SparseVector selected;
     comm::SparseReduction reduction;
     optim::Slice slice;
+    std::size_t dump_offset = 0;  // of this bucket in ExchangeStep::accumulated
   };
 
   void run_lane(std::size_t index, const ExchangeStep& step, View<const float> gradient, StepTimers& timers);
   /// Collective: rank 0's proposal to all, where the sparsifier has one.
   void agree(compress::Sparsifier& sparsifier, const compress::SelectContext& context, View<const float> acc);
+  bool is_dumped(const Bucket& bucket) const { return bucket.sparse || counts_.numel == 0; }
   void exchange_dense(Lane& lane, const comm::ReduceContext& context, StepTimers& timers);
-  void count(const Lane& lane, const Bucket& bucket);
+  void count(const Lane& lane, const Bucket& bucket, std::size_t k);
 
   ExchangeRules rules_;
   comm::Communicator& communicator_;

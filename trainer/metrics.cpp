@@ -84,6 +84,7 @@ void add_sparsity(Json& line, const StepRecord& record) {
   line["density_target"] = record.density_target;
   line["density_local"] = selected / ranks / numel;
   line["density_global"] = static_cast<double>(counts.global) / numel;
+  line["k"] = counts.target;
   line["selected"] = selected_json(counts.selected);
   if (!std::isnan(counts.threshold)) line["threshold"] = counts.threshold;
   line["residual_norm"] = record.residual_norm;

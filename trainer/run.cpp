@@ -45,7 +45,7 @@ fs::path find_checkpoint(const char* option, const std::string& given, const Run
 void move_aside(const RunFolder& folder) {
   fs::path target;
   for (const fs::path& file :
-       {folder.config(), folder.metrics(), folder.summary(), folder.log(), folder.checkpoints()}) {
+       {folder.config(), folder.metrics(), folder.summary(), folder.log(), folder.checkpoints(), folder.gradients()}) {
     if (!fs::exists(file)) continue;
     if (target.empty()) {
       int number = 1;

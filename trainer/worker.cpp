@@ -60,6 +60,7 @@ Worker::Worker(const Config& config, comm::Communicator& communicator, const dat
   optimizer_ = make_optimizer(config, network_.arena());
   schedule_ = make_schedule(config, {config.optimizer.learning_rate, steps_per_epoch_, scheduled});
   exchange_ = std::make_unique<GradientExchange>(exchange_rules(config), network_.arena(), communicator_);
+  dump_ = std::make_unique<GradientDump>(folder_.gradients(), config.logging.dump_gradients, exchange_->dump_size());
   if (config.train.gradient_accumulation > 1) accumulated_ = Buffer<float>(network_.arena().size());
   clock_offset_ = -communicator_.now();
 }
@@ -125,8 +126,10 @@ void Worker::run_step() {
     exchange_->run({.step = progress_.step,
                     .density = density,
                     .learning_rate = learning_rate,
-                    .gradient_scale = local_clip() / micro_batches},
+                    .gradient_scale = local_clip() / micro_batches,
+                    .accumulated = dump_->target(progress_.step + 1)},
                    gradient(), sample_.timers);
+    dump_->write(communicator_, progress_.step + 1);
     apply_update(learning_rate);
   }
 

@@ -17,6 +17,7 @@
 #include "trainer/checkpoint.h"
 #include "trainer/config.h"
 #include "trainer/evaluation.h"
+#include "trainer/gradient_dump.h"
 #include "trainer/gradient_exchange.h"
 #include "trainer/metrics.h"
 #include "trainer/summary.h"
@@ -31,6 +32,7 @@ struct RunFolder {
   std::filesystem::path summary() const { return path / "summary.json"; }
   std::filesystem::path log() const { return path / "log.txt"; }
   std::filesystem::path checkpoints() const { return path / "checkpoints"; }
+  std::filesystem::path gradients() const { return path / "gradients"; }
 };
 
 /// What a run knows of itself beside its parameters; saved in checkpoints.
@@ -92,6 +94,7 @@ class Worker {
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<optim::Schedule> schedule_;
   std::unique_ptr<GradientExchange> exchange_;
+  std::unique_ptr<GradientDump> dump_;
   CheckpointStore checkpoints_;
   std::unique_ptr<MetricsWriter> metrics_;  // rank 0 only, from the first step on
   std::uint64_t steps_per_epoch_ = 0;
