@@ -8,6 +8,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "report/curves.h"
+#include "report/estimation.h"
+
 namespace dragonn::report {
 namespace {
 
@@ -33,8 +36,14 @@ std::optional<double> ratio(std::optional<double> a, std::optional<double> b) {
   return a && b && *b != 0 ? std::optional(*a / *b) : std::nullopt;
 }
 
-std::optional<double> mean_of(const std::optional<Spread>& spread) {
-  return spread ? std::optional(spread->mean) : std::nullopt;
+std::optional<double> product(std::optional<double> a, std::optional<double> b) {
+  return a && b ? std::optional(*a * *b) : std::nullopt;
+}
+
+/// One number of a struct that may be absent.
+template <class Struct>
+std::optional<double> of(const std::optional<Struct>& numbers, double Struct::*field) {
+  return numbers ? std::optional((*numbers).*field) : std::nullopt;
 }
 
 std::string config_value(const Run& run, const char* key) {
@@ -66,21 +75,28 @@ std::string runs_csv(const Comparison& comparison) {
                           "bytes_per_step",
                           "bytes_total",
                           "density_mean",
+                          "selected_over_k",
+                          "selected_over_k_ci90_low",
+                          "selected_over_k_ci90_high",
+                          "selected_over_k_p5",
+                          "selected_over_k_p95",
+                          "select_seconds",
+                          "select_share",
                           "throughput_over_dense",
                           "time_to_target_speedup_over_dense"});
   std::optional<double> dense_throughput, dense_time;
   if (comparison.dense) {
     const Group& dense = comparison.groups[*comparison.dense];
-    dense_throughput = mean_of(dense.spread_of(&RunResult::throughput));
-    dense_time = mean_of(dense.spread_to_target(&Reached::time));
+    dense_throughput = of(dense.spread_of(&RunResult::throughput), &Spread::mean);
+    dense_time = of(dense.spread_to_target(&Reached::time), &Spread::mean);
   }
   for (const Group& group : comparison.groups) {
     for (std::size_t i = 0; i < group.runs.size(); ++i) {
       const Run& run = group.runs[i];
       const RunResult& result = group.results[i];
-      const auto reached = [&](double Reached::*field) {
-        return result.to_target ? std::optional((*result.to_target).*field) : std::nullopt;
-      };
+      const auto reached = [&](double Reached::*field) { return of(result.to_target, field); };
+      const auto quality = estimation(std::span(&run, 1));
+      const auto cost = select_cost(std::span(&run, 1));
       text += row({cell(run.name),
                    cell(group.label),
                    config_value(run, "compression.method"),
@@ -101,6 +117,13 @@ std::string runs_csv(const Comparison& comparison) {
                    cell(result.bytes_per_step),
                    cell(result.bytes_total),
                    cell(result.density),
+                   cell(of(quality, &Estimation::mean)),
+                   cell(of(quality, &Estimation::ci_low)),
+                   cell(of(quality, &Estimation::ci_high)),
+                   cell(of(quality, &Estimation::p5)),
+                   cell(of(quality, &Estimation::p95)),
+                   cell(product(of(cost, &SelectCost::seconds), result.steps)),
+                   cell(of(cost, &SelectCost::share)),
                    cell(ratio(result.throughput, dense_throughput)),
                    cell(ratio(dense_time, reached(&Reached::time)))});
     }
@@ -109,19 +132,21 @@ std::string runs_csv(const Comparison& comparison) {
 }
 
 std::string curves_csv(const Comparison& comparison) {
-  std::string text = row({"run", "kind", "step", "epoch", "seconds", "bytes", "loss", comparison.metric.key,
-                          "density_target", "density_local", "density_global"});
+  std::string text =
+      row({"run", "kind", "step", "epoch", "seconds", "bytes", "loss", comparison.metric.key, "density_target",
+           "density_local", "density_global", "selected_over_k", "threshold", "residual_norm"});
   for (const Group& group : comparison.groups) {
     for (const Run& run : group.runs) {
       const std::string name = cell(run.name);
       for (const StepPoint& point : run.steps) {
         text += row({name, "step", cell(point.step), cell(point.epoch), cell(point.time), cell(point.bytes),
                      cell(point.loss), "", cell(point.density_target), cell(point.density_local),
-                     cell(point.density_global)});
+                     cell(point.density_global), cell(point.selected_over_k), cell(point.threshold),
+                     cell(point.residual_norm)});
       }
       for (const EvalPoint& point : run.evals) {
         text += row({name, "eval", cell(point.step), cell(point.epoch), cell(point.time), cell(point.bytes),
-                     cell(point.loss), cell(value_of(point, comparison.metric)), "", "", ""});
+                     cell(point.loss), cell(value_of(point, comparison.metric)), "", "", "", "", "", ""});
       }
     }
   }

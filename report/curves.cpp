@@ -96,20 +96,53 @@ Curve metric_curve(const Group& group, const Metric& metric) {
   return group_curve(group, &Run::evals, [&](const EvalPoint& point) { return value_of(point, metric); });
 }
 
-Curve density_curve(const Group& group, std::optional<double> StepPoint::*number) {
+Curve step_curve(const Group& group, std::optional<double> StepPoint::*number) {
   return group_curve(group, &Run::steps, [&](const StepPoint& point) { return point.*number; });
 }
 
-std::map<std::string, double> seconds_by_verb(const Group& group) {
+ThresholdTrace threshold_trace(const Group& group) {
+  const auto has_both = [](const StepPoint& point) { return point.threshold && point.residual_norm; };
+  double thresholds = 0, norms = 0;
+  for (const Run& run : group.runs) {
+    for (const StepPoint& point : run.steps) {
+      if (!has_both(point)) continue;
+      thresholds += *point.threshold;
+      norms += *point.residual_norm;
+    }
+  }
+  if (norms <= 0) return {};
+  const auto curve = [&](auto value) {
+    return group_curve(group, &Run::steps, [&](const StepPoint& point) {
+      return has_both(point) ? std::optional<double>(value(point)) : std::nullopt;
+    });
+  };
+  return {curve([](const StepPoint& point) { return *point.threshold; }),
+          curve([&](const StepPoint& point) { return *point.residual_norm * thresholds / norms; })};
+}
+
+std::map<std::string, double> seconds_by_verb(std::span<const Run> runs) {
   std::map<std::string, double> sums;
   std::size_t lines = 0;
-  for (const Run& run : group.runs) {
+  for (const Run& run : runs) {
     for (std::size_t i = run.steps.size() > 1 ? 1 : 0; i < run.steps.size(); ++i, ++lines) {
       for (const auto& [verb, seconds] : run.steps[i].seconds) sums[verb] += seconds;
     }
   }
   for (auto& [verb, seconds] : sums) seconds /= static_cast<double>(lines);
   return sums;
+}
+
+std::optional<SelectCost> select_cost(std::span<const Run> runs) {
+  SelectCost cost;
+  double all = 0;
+  for (const auto& [verb, seconds] : seconds_by_verb(runs)) {
+    if (verb == "exchange_hidden") continue;  // runs behind another part
+    all += seconds;
+    if (verb == "compensate" || verb == "select" || verb == "compensate_select") cost.seconds += seconds;
+  }
+  if (all <= 0) return std::nullopt;
+  cost.share = cost.seconds / all;
+  return cost;
 }
 
 }  // namespace dragonn::report

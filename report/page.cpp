@@ -14,6 +14,7 @@
 #include "core/timer.h"
 #include "report/assets.h"
 #include "report/curves.h"
+#include "report/estimation.h"
 
 namespace dragonn::report {
 namespace {
@@ -27,9 +28,22 @@ Json rounded(const std::vector<double>& values) {
   return list;
 }
 
-Json to_json(const Curve& curve) {
-  return {{"step", rounded(curve.step)}, {"time", rounded(curve.time)}, {"bytes", rounded(curve.bytes)},
-          {"mean", rounded(curve.mean)}, {"low", rounded(curve.low)},   {"high", rounded(curve.high)}};
+/// Extremes only where there are several runs.
+Json to_json(const Curve& curve, const Group& group) {
+  Json json{{"step", rounded(curve.step)},
+            {"time", rounded(curve.time)},
+            {"bytes", rounded(curve.bytes)},
+            {"mean", rounded(curve.mean)}};
+  if (group.runs.size() < 2) return json;
+  json["low"] = rounded(curve.low);
+  json["high"] = rounded(curve.high);
+  return json;
+}
+
+Json to_json(const std::optional<Estimation>& quality) {
+  if (!quality) return nullptr;
+  return {{"steps", quality->steps},     {"mean", quality->mean}, {"ci_low", quality->ci_low},
+          {"ci_high", quality->ci_high}, {"p5", quality->p5},     {"p95", quality->p95}};
 }
 
 Json to_json(const std::optional<Spread>& spread) {
@@ -59,17 +73,21 @@ std::string workers_text(const Run& run) {
 }
 
 Json to_json(const Group& group, const Metric& metric) {
+  const ThresholdTrace trace = threshold_trace(group);
   return {{"label", group.label},
           {"runs", group.runs.size()},
           {"dense", group.is_dense},
           {"workers", workers_text(group.runs.front())},
-          {"loss", to_json(loss_curve(group))},
-          {"metric", to_json(metric_curve(group, metric))},
+          {"loss", to_json(loss_curve(group), group)},
+          {"metric", to_json(metric_curve(group, metric), group)},
           {"density",
-           {{"local", to_json(density_curve(group, &StepPoint::density_local))},
-            {"target", to_json(density_curve(group, &StepPoint::density_target))},
-            {"global", to_json(density_curve(group, &StepPoint::density_global))}}},
-          {"seconds", seconds_by_verb(group)},
+           {{"local", to_json(step_curve(group, &StepPoint::density_local), group)},
+            {"target", to_json(step_curve(group, &StepPoint::density_target), group)},
+            {"global", to_json(step_curve(group, &StepPoint::density_global), group)}}},
+          {"estimation", to_json(estimation(group.runs))},
+          {"quality", to_json(step_curve(group, &StepPoint::selected_over_k), group)},
+          {"trace", {{"threshold", to_json(trace.threshold, group)}, {"error", to_json(trace.error, group)}}},
+          {"seconds", seconds_by_verb(group.runs)},
           {"table", table_row(group)}};
 }
 

@@ -71,6 +71,20 @@ std::optional<double> mean_over_ranks(const Json& object, const char* key) {
   return found != object.end() && found->is_object() ? number(*found, "mean") : number(object, key);
 }
 
+/// Selected entries over those asked for; of lines without k by the densities, which differ by the rounding of k.
+std::optional<double> selected_over_k(const Json& line) {
+  const auto ratio = [](std::optional<double> a, std::optional<double> b) {
+    return a && b && *b > 0 ? std::optional(*a / *b) : std::nullopt;
+  };
+  const auto k = number(line, "k");
+  if (!k) return ratio(number(line, "density_local"), number(line, "density_target"));
+  const auto selected = line.find("selected");
+  if (selected == line.end() || !selected->is_array()) return ratio(mean_over_ranks(line, "selected"), k);
+  double sum = 0;
+  for (const Json& count : *selected) sum += count.is_number() ? count.get<double>() : 0.0;
+  return selected->empty() ? std::nullopt : ratio(sum / static_cast<double>(selected->size()), k);
+}
+
 std::string text_or_empty(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
@@ -91,6 +105,9 @@ void read_step(const Json& line, Run& run) {
   point.density_target = number(line, "density_target");
   point.density_local = number(line, "density_local");
   point.density_global = number(line, "density_global");
+  point.selected_over_k = selected_over_k(line);
+  point.threshold = number(line, "threshold");
+  point.residual_norm = number(line, "residual_norm");
   point.bytes_of_step = mean_over_ranks(line, "bytes_sent").value_or(0);
   drop_from(run.steps, point.step);
   const StepPoint before = run.steps.empty() ? StepPoint{} : run.steps.back();

@@ -19,6 +19,9 @@ struct StepPoint {
   double bytes_of_step = 0;  ///< in this step
   std::optional<double> loss;
   std::optional<double> density_target, density_local, density_global;
+  std::optional<double> selected_over_k;  ///< entries selected by a worker, mean over workers, over those asked for
+  std::optional<double> threshold;        ///< of magnitudes
+  std::optional<double> residual_norm;    ///< of a worker's residual, mean over workers
   std::map<std::string, double> seconds;  ///< of this step, by verb
 };
 

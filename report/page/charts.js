@@ -16,6 +16,12 @@ const colorNames = (() => {
   return DATA.groups.map(group => group.dense ? '--dense' : `--c${next++ % PALETTE_SIZE}`);
 })();
 const colorOf = index => cssColor(colorNames[index]);
+// Where the palette comes round again, lines are dashed.
+const dashOf = (() => {
+  const seen = new Map();
+  const rounds = colorNames.map(name => { seen.set(name, (seen.get(name) || 0) + 1); return seen.get(name) - 1; });
+  return index => [[], [7, 3], [2, 2]][Math.min(rounds[index], 2)];
+})();
 
 function element(tag, text, parent) {
   const node = document.createElement(tag);
@@ -76,7 +82,9 @@ function drawLegend() {
 function swatch(index, parent) {
   const box = element('span', undefined, parent);
   box.className = 'swatch';
-  box.style.background = colorOf(index);
+  const color = colorOf(index);
+  box.style.background = dashOf(index).length
+    ? `repeating-linear-gradient(90deg, ${color} 0 ${dashOf(index)[0] / 2 + 1}px, transparent 0 ${dashOf(index)[0] / 2 + 3}px)` : color;
 }
 
 // Mean, and below it the range where several runs have the number, then what else there is to say.
@@ -234,7 +242,7 @@ function curveSets(index, curve, axisName, weight, style) {
   const isLog = AXES[axisName].log();
   const line = values => points(curve[axisName], smoothed(values, weight), isLog);
   const color = colorOf(index);
-  const base = {borderColor: color, backgroundColor: color, pointRadius: 0, pointHitRadius: 6, borderWidth: 2, ...style};
+  const base = {borderColor: color, backgroundColor: color, borderDash: dashOf(index), pointRadius: 0, pointHitRadius: 6, borderWidth: 2, ...style};
   const sets = [{...base, label: DATA.groups[index].label, data: line(curve.mean)}];
   if (DATA.groups[index].runs > 1) {
     const edge = {borderWidth: 0, pointRadius: 0, pointHitRadius: 0, backgroundColor: color + '26', isBand: true};
@@ -298,7 +306,7 @@ function drawCurves(parentId, field, weight, yType, yText, withTarget) {
 function drawDensity() {
   const parent = byId('density-chart');
   parent.replaceChildren();
-  const styles = {local: {}, target: {borderDash: [6, 4], borderWidth: 1.5}, global: {borderDash: [2, 3], borderWidth: 1.5}};
+  const styles = {local: {borderDash: []}, target: {borderDash: [6, 4], borderWidth: 1.5}, global: {borderDash: [2, 3], borderWidth: 1.5}};
   const sets = visible().flatMap(({group, index}) => Object.entries(styles).flatMap(([name, style]) => {
     const curve = group.density[name];
     const curveName = {local: 'selected', target: 'target', global: 'exchanged sum'}[name];
@@ -349,6 +357,103 @@ function drawTimes() {
   }));
 }
 
+// Ratios: on a logarithmic axis where they span more than a factor of 4, with one tick for 1, 2 and 5.
+function ratioScale(values, title) {
+  const positive = values.filter(value => value > 0);
+  const low = Math.min(1, ...positive), high = Math.max(1, ...positive);
+  const isLog = high / low > 4;
+  const scale = yScale(isLog ? 'logarithmic' : 'linear', value => trim(value, 3));
+  scale.title = {display: true, text: title, color: cssColor('--muted')};
+  if (!isLog) return {...scale, suggestedMin: low, suggestedMax: high};
+  scale.min = low / 1.1;
+  scale.max = high * 1.1;
+  scale.afterBuildTicks = built => {
+    built.ticks = built.ticks.filter(tick => (high / low > 100 ? /^1/ : /^[125]/).test(tick.value.toExponential()));
+  };
+  return scale;
+}
+
+const measured = () => visible().filter(({group}) => group.estimation);
+
+function drawEstimationTable() {
+  const table = byId('estimation');
+  table.replaceChildren();
+  const head = element('tr', undefined, table);
+  ['Run', 'Mean', '90 % confidence interval', '5th percentile', '95th percentile', 'Logged steps']
+    .forEach(title => element('th', title, head));
+  measured().forEach(({group, index}) => {
+    const row = element('tr', undefined, table);
+    const name = element('td', undefined, row);
+    swatch(index, name);
+    name.append(group.label);
+    const numbers = group.estimation;
+    const text = value => trim(value, 4);
+    [text(numbers.mean), `${text(numbers.ci_low)} to ${text(numbers.ci_high)}`, text(numbers.p5), text(numbers.p95), numbers.steps]
+      .forEach(cell => element('td', cell, row));
+  });
+}
+
+// A row per run: bars from percentile to percentile and over the confidence interval, and a dot at the mean.
+function drawEstimationChart() {
+  const shown = measured();
+  const colors = shown.map(({index}) => colorOf(index));
+  const of = key => shown.map(({group}) => group.estimation[key]);
+  const scale = ratioScale([...of('p5'), ...of('p95'), ...of('mean')], 'selected / k');
+  const bar = (low, high, thickness, alpha) => ({
+    type: 'bar', grouped: false, barThickness: thickness, backgroundColor: colors.map(color => color + alpha),
+    data: shown.map(({group}) => [low, high].map(key => Math.max(group.estimation[key], scale.min || 0))),
+    isBand: true,
+  });
+  const canvas = card(byId('estimation-chart'), 'mean, confidence interval and percentiles');
+  canvas.parentNode.style.height = `${Math.max(270, 60 + 22 * shown.length)}px`;
+  charts.push(new Chart(canvas, {
+    data: {
+      labels: shown.map(({group}) => group.label),
+      datasets: [
+        {type: 'line', showLine: false, label: 'mean', data: of('mean'), pointRadius: 4, pointBackgroundColor: colors,
+          pointBorderColor: cssColor('--card'), pointBorderWidth: 1},
+        bar('ci_low', 'ci_high', 11, ''), bar('p5', 'p95', 4, '80'),
+      ],
+    },
+    options: {
+      animation: false, responsive: true, maintainAspectRatio: false, indexAxis: 'y',
+      scales: {x: scale, y: {type: 'category', offset: true, grid: {display: false}, ticks: {color: cssColor('--ink'), autoSkip: false}}},
+      plugins: {legend: {display: false}, tooltip: {filter: item => !item.dataset.isBand,
+        callbacks: {label: item => `selected / k: ${trim(item.parsed.x, 4)}`}}},
+    },
+  }));
+}
+
+function drawQuality(weight) {
+  const shown = measured();
+  byId('estimation-section').hidden = !DATA.groups.some(group => group.estimation);
+  ['estimation-chart', 'quality-chart'].forEach(id => byId(id).replaceChildren());
+  if (!shown.length) return;
+  drawEstimationTable();
+  drawEstimationChart();
+  const sets = shown.flatMap(({group, index}) => curveSets(index, group.quality, 'step', weight, {}));
+  const longest = longestOf(shown.map(({group}) => group.quality), 'step');
+  const values = sets.flatMap(set => set.data.map(point => point.y));
+  lineChart(card(byId('quality-chart'), `against steps${weight > 0 ? `, running mean (weight ${weight})` : ''}`), sets,
+    {x: xScale('step', longest), y: ratioScale(values, 'selected / k')}, xTexts.step, value => trim(value, 4));
+}
+
+function drawTraces(weight) {
+  const parent = byId('trace-charts');
+  parent.replaceChildren();
+  const hasTrace = group => group.trace.threshold.step.length > 0;
+  byId('traces-section').hidden = !DATA.groups.some(hasTrace);
+  for (const {group, index} of visible().filter(entry => hasTrace(entry.group))) {
+    const {threshold, error} = group.trace;
+    const line = (curve, label, style) => curveSets(index, curve, 'step', weight, style).slice(0, 1)
+      .map(set => ({...set, label, data: set.data.filter(point => point.y > 0)}));
+    const sets = [...line(threshold, 'threshold', {borderDash: []}),
+      ...line(error, 'residual norm, scaled', {borderDash: [6, 4], borderWidth: 1.5, borderColor: cssColor('--muted')})];
+    lineChart(card(parent, group.label), sets,
+      {x: xScale('step', longestOf([threshold], 'step')), y: yScale('logarithmic', plainText)}, xTexts.step, plainText);
+  }
+}
+
 function redraw() {
   charts.forEach(chart => chart.destroy());
   charts = [];
@@ -363,6 +468,8 @@ function redraw() {
     `${DATA.groups.some(group => group.runs > 1) ? '; bands show the range over seeds' : ''}.`;
   drawDensity();
   drawTimes();
+  drawQuality(weight);
+  drawTraces(weight);
 }
 
 drawTexts();

@@ -151,8 +151,8 @@ TEST_SUITE("report") {
     CHECK(loss.high[0] == 1.0);
     CHECK(loss.bytes[0] == 200);
     CHECK(metric_curve(comparison.groups[1], comparison.metric).step == std::vector<double>{10, 20});
-    CHECK(density_curve(comparison.groups[1], &StepPoint::density_local).empty());
-    CHECK(seconds_by_verb(comparison.groups[1]).at("exchange") == 0.5);
+    CHECK(step_curve(comparison.groups[1], &StepPoint::density_local).empty());
+    CHECK(seconds_by_verb(comparison.groups[1].runs).at("exchange") == 0.5);
   }
 
   TEST_CASE("a long curve is thinned to means of neighbours") {
@@ -175,10 +175,10 @@ TEST_SUITE("report") {
     const std::string csv = runs_csv(compare(example.runs()));
     CHECK(csv.starts_with("run,group,method,seed,workers,backend,final_accuracy,best_accuracy,"));
     CHECK(csv.find("\ndense,dense,dense,1,4,local,0.8,0.8,2,1,") != std::string::npos);
-    CHECK(csv.find("\ntopk-seed1,topk,topk,1,4,local,0.75,0.75,2,1,0.76,,,,20,21.5,200,10,200,0.5,2,\n") !=
+    CHECK(csv.find("\ntopk-seed1,topk,topk,1,4,local,0.75,0.75,2,1,0.76,,,,20,21.5,200,10,200,0.5,,,,,,0,0,2,\n") !=
           std::string::npos);
     const std::string curves = curves_csv(compare(example.runs()));
-    CHECK(curves.find("\ndense,step,10,1,10,10000,2,,,,\n") != std::string::npos);
-    CHECK(curves.find("\ndense,eval,20,2,20,20000,1.5,0.8,,,\n") != std::string::npos);
+    CHECK(curves.find("\ndense,step,10,1,10,10000,2,,,,,,,\n") != std::string::npos);
+    CHECK(curves.find("\ndense,eval,20,2,20,20000,1.5,0.8,,,,,,\n") != std::string::npos);
   }
 }
