@@ -15,6 +15,7 @@
 #include "core/version.h"
 #include "report/compare.h"
 #include "report/csv.h"
+#include "report/figure.h"
 #include "report/page.h"
 
 namespace {
@@ -26,6 +27,7 @@ struct Options {
   std::string output = "report.html";
   std::string csv;
   std::string curves;
+  std::string svg;
   std::string title = "Comparison of training runs";
   std::optional<double> target;
 };
@@ -36,6 +38,7 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--output", options.output, "The HTML page to write")->type_name("FILE")->capture_default_str();
   app.add_option("--csv", options.csv, "Also write one row per run")->type_name("FILE");
   app.add_option("--curves", options.curves, "Also write one row per step line and evaluation")->type_name("FILE");
+  app.add_option("--svg", options.svg, "Also write a figure of metric and loss against epochs")->type_name("FILE");
   app.add_option("--target", options.target,
                  "Metric to reach, in its own unit (accuracy 0.65); without it 95 % of the dense run's final value")
       ->type_name("VALUE");
@@ -60,6 +63,7 @@ void run(const Options& options) {
   write(options.output, report::html_page(comparison, options.title));
   if (!options.csv.empty()) write(options.csv, report::runs_csv(comparison));
   if (!options.curves.empty()) write(options.curves, report::curves_csv(comparison));
+  if (!options.svg.empty()) write(options.svg, report::svg_figure(comparison, options.title));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "report/assets.h"
 #include "report/curves.h"
 #include "report/estimation.h"
+#include "report/text.h"
 
 namespace dragonn::report {
 namespace {
@@ -138,20 +139,6 @@ Json to_json(const Comparison& comparison) {
           {"warnings", comparison.warnings}};
 }
 
-std::string html_escaped(const std::string& text) {
-  std::string result;
-  for (char letter : text) {
-    if (letter == '<') {
-      result += "&lt;";
-    } else if (letter == '&') {
-      result += "&amp;";
-    } else {
-      result += letter;
-    }
-  }
-  return result;
-}
-
 /// JSON that may stand inside a script element: no text in it can close the element.
 std::string script_json(const Json& json) {
   std::string result;
@@ -182,7 +169,7 @@ std::string filled(std::string_view page, const std::map<std::string, std::strin
 
 std::string html_page(const Comparison& comparison, const std::string& title) {
   const std::string data = script_json(to_json(comparison));
-  const std::string safe_title = html_escaped(title);
+  const std::string safe_title = markup_escaped(title);
   return filled(assets::kPage, {{"title", safe_title},
                                 {"style", assets::kStyle},
                                 {"chart_js", assets::kChartJs},

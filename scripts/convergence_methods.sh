@@ -3,8 +3,8 @@
 # Trains ResNet-20 on CIFAR-10 as scripts/convergence.sh does, once with every method that is registered: dense, every
 # sparsifier at densities 0.01 and 0.001 (after the density warm-up of DGC, with momentum correction), and every quantizer
 # with the memory that it is defined with. Every step is logged.
-# Prints the table of docs/results.md, and writes into OUTPUT, for each density, methods-DENSITY.html (all runs on one
-# page) and methods-DENSITY.csv.
+# Prints the table of docs/results.md, and writes into OUTPUT, for each density, methods-DENSITY.html and .csv (all runs
+# on one page, and their numbers) and methods-DENSITY.svg (all curves).
 # A run that is there already is not repeated, and one that was interrupted goes on from its last checkpoint. A run that
 # ends with an error (a gradient that is not finite) is not tried again; the table says so. Several of these scripts may
 # work on one OUTPUT: each takes the next run that no other one is at. --print shows the commands of the runs that are not
@@ -114,7 +114,8 @@ compare_runs() {
     [[ ${run_densities[$i]:-$1} != "$1" || ! -f $folder/metrics.jsonl ]] || folders+=("$folder")
   done
   [ ${#folders[@]} -eq 0 ] || "$bin/dragonn-compare" "${folders[@]}" --output "$output/methods-$1.html" \
-    --csv "$output/methods-$1.csv" --title "ResNet-20 on CIFAR-10 at density $1" >&2
+    --csv "$output/methods-$1.csv" --svg "$output/methods-$1.svg" \
+    --title "ResNet-20 on CIFAR-10 at density $1" >&2
 }
 
 if [ "$action" = print ]; then
