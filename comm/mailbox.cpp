@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "comm/mailbox.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "comm/room.h"
@@ -43,7 +44,9 @@ Mailbox::Result Mailbox::put(int tag, std::span<const std::byte> message, Deadli
     if (!ready) return {Status::kTimedOut, 0};
   }
   // A free slot is the sender's alone: the copy needs no lock.
-  resize_with_room(slot->bytes, message.size());
+  largest_ = std::max(largest_, message.size());
+  resize_with_room(slot->bytes, largest_);
+  slot->bytes.truncate(message.size());
   copy(message, slot->bytes.data());
   {
     const std::scoped_lock lock(mutex_);

@@ -18,8 +18,8 @@ namespace dragonn::comm {
 /// sender's memory is its own again at once, so that nobody reads the memory of a rank that failed.
 ///
 /// Two slots, used in turn, hold the copies. A sender that is two messages ahead waits. That bounds memory, and makes
-/// the memory of each slot depend on the sequence of messages alone, not on timing: a training step that repeats itself
-/// finds both slots large enough after at most two rounds.
+/// the memory of each slot depend on the sequence of messages alone, not on timing. Both have room for the largest
+/// message so far: a training step that repeats itself finds them large enough after at most two rounds.
 class Mailbox {
  public:
   enum class Status { kDone, kTimedOut, kClosed, kTooLarge };
@@ -49,6 +49,7 @@ class Mailbox {
   std::condition_variable changed_;
   std::array<Slot, 2> slots_;
   std::uint64_t sent_ = 0;
+  std::size_t largest_ = 0;  // message so far; the sender's alone
   bool closed_ = false;
 };
 

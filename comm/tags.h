@@ -13,6 +13,7 @@ enum ReservedTag : int {
   kTagAllgather,
   kTagBroadcast,
   kTagBarrier,
+  kTagSlices,
 };
 
 }  // namespace dragonn::comm

@@ -20,6 +20,7 @@ const std::vector<Method>& presets() {
        "momentum_correction"},
       {"index_union", "top-k, with the sum over all workers taken at every index that one of them selected", "topk",
        "index_union"},
+      {"dsa", "top-k, summed region by region (SparCML, SC 2019)", "topk", "dsa"},
       {"cltk", "the top-k of a cyclic leader for all workers (ScaleCom, NeurIPS 2020)", "cltk", "cltk"},
   };
   return table;

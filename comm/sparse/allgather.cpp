@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 // Collective "allgather" (the papers' TopkA): every rank gets every selection and sums them in rank order.
 #include <algorithm>
-#include <chrono>
 
 #include <fmt/format.h>
 
 #include "comm/room.h"
 #include "comm/sparse/agreed_sum.h"
 #include "comm/sparse/batch_decoder.h"
-#include "comm/sparse/coo.h"
+#include "comm/sparse/coo_gather.h"
 #include "comm/sparse/counts.h"
+#include "comm/sparse/scoped_seconds.h"
 #include "comm/sparse/sparse_collective.h"
 
 namespace dragonn::comm {
@@ -44,7 +44,7 @@ class Allgather final : public SparseCollective {
   }
 
  private:
-  /// Fills gathered_, and sizes_ with the bytes of each rank in it.
+  /// Gathers all selections; the counts of those that carry a header are known afterwards.
   void gather(Communicator& communicator, const ReduceContext& context, const SparseVector& selected,
               SparseReduction& out) {
     const std::size_t fixed_slots = std::min(context.k, numel_);
@@ -61,46 +61,24 @@ class Allgather final : public SparseCollective {
       out.non_finite = counts_.run(communicator, selected.size(), context.non_finite, counts);
       if (layout_ == Layout::kPadded) std::ranges::fill(counts, std::ranges::max(counts));
     }
-    const std::span<std::byte> mine = lay_out(communicator.rank(), counts);
+    const std::span<std::byte> mine = gather_.lay_out(communicator.rank(), counts);
     if (!context.non_finite) {
       pack_coo(view_coo(selected), mine);
     } else if (!mine.empty()) {
       pack_non_finite(mine);
     }
-    const ScopedPhase phase(communicator.traffic(), Phase::kExchange);
-    if (fixed || layout_ == Layout::kPadded) {
-      communicator.allgather(View<const std::byte>(std::span<const std::byte>(mine)), gathered_.view());
-    } else {
-      communicator.allgather_variable(View<const std::byte>(std::span<const std::byte>(mine)), sizes_,
-                                      gathered_.view());
-    }
-  }
-
-  /// Makes room for `slots[r]` entries of each rank and returns this rank's place.
-  std::span<std::byte> lay_out(int rank, std::span<const std::uint64_t> slots) {
-    sizes_.resize(slots.size());
-    std::ranges::transform(slots, sizes_.begin(), [](std::uint64_t entries) { return coo_bytes(entries); });
-    std::size_t total = 0;
-    std::size_t mine = 0;
-    for (std::size_t r = 0; r < sizes_.size(); ++r) {
-      if (r == static_cast<std::size_t>(rank)) mine = total;
-      total += sizes_[r];
-    }
-    resize_with_room(gathered_, total);
-    return gathered_.host().subspan(mine, sizes_[static_cast<std::size_t>(rank)]);
+    gather_.run(communicator, /*equal=*/fixed || layout_ == Layout::kPadded);
   }
 
   /// In rank order, so that every rank computes the same bits.
   void decode(SparseReduction& out) {
-    const auto start = std::chrono::steady_clock::now();
+    const ScopedSeconds decoding(out.decode_seconds);
     if (decode_dense_) {
       out.dense_sum.resize_discard(numel_);
       std::ranges::fill(out.dense_sum.host(), 0.0f);
     }
-    std::size_t offset = 0;
-    for (std::size_t rank = 0; rank < sizes_.size(); ++rank) {
-      const CooView list = view_coo(gathered_.host().subspan(offset, sizes_[rank]));
-      offset += sizes_[rank];
+    for (std::size_t rank = 0; rank < gather_.ranks(); ++rank) {
+      const CooView list = gather_.list(rank);
       out.non_finite = out.non_finite || says_non_finite(list);
       out.selected_counts[rank] = decode_dense_ ? add_to_dense(list, out.dense_sum.host()) : decoder_.add(list);
     }
@@ -109,7 +87,6 @@ class Allgather final : public SparseCollective {
     } else {
       decoder_.finish(out.sum);
     }
-    out.decode_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 
   Layout layout_;
@@ -117,8 +94,7 @@ class Allgather final : public SparseCollective {
   std::size_t numel_;
   CountExchange counts_;
   BatchDecoder decoder_;
-  std::vector<std::size_t> sizes_;
-  Buffer<std::byte> gathered_;
+  CooGather gather_;
 };
 
 std::string refuses(const SelectionTraits& traits) {

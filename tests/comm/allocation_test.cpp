@@ -35,8 +35,10 @@ struct Step {
     communicator.set_label("a label that is too long for the small string buffer");
     // Sizes that differ between ranks and steps, as threshold selections do.
     selected.resize_discard(150 + 10 * ((number * 7 + unsigned_rank(communicator) * 3) % 10));
+    // Spread over the bucket: the parts in the regions of the ranks vary as the whole does.
+    const auto distance = static_cast<std::uint32_t>(kNumel / selected.size());
     for (std::uint32_t i = 0; i < selected.size(); ++i) {
-      selected.indices.data()[i] = i * 7 + static_cast<std::uint32_t>(communicator.rank());
+      selected.indices.data()[i] = i * distance + static_cast<std::uint32_t>(communicator.rank());
       selected.values.data()[i] = 1.0f;
     }
     for (const auto& collective : collectives) {

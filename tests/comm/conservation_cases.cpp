@@ -16,7 +16,8 @@ struct Variant {
 };
 
 std::vector<Variant> variants() {
-  std::vector<Variant> all{{"allgather", {{"decode", "dense"}}}};
+  std::vector<Variant> all{
+      {"allgather", {{"decode", "dense"}}}, {"dsa", {{"switch", 0.0}}}, {"dsa", {{"switch", 1.0}}}};
   for (const std::string& name : Registry<SparseCollectiveEntry>::instance().names()) {
     all.push_back({Registry<SparseCollectiveEntry>::instance().at(name).name.c_str()});
   }

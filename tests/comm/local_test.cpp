@@ -60,6 +60,7 @@ TEST_SUITE("comm") {
   TEST_CASE("local: sparse collectives are exact and move what the formulas say") {
     run_cases(sparse_cases());
     run_cases(agreed_cases());
+    run_cases(region_cases());
   }
   TEST_CASE("local: every sparse collective conserves mass and tells of NaN") {
     run_cases(conservation_cases());

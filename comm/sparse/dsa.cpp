@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+// Collective "dsa" (SparCML's dynamic sparse allreduce): regions are summed by their owners and gathered, sparse or
+// dense.
+#include <algorithm>
+#include <numeric>
+
+#include "comm/room.h"
+#include "comm/sparse/coo_gather.h"
+#include "comm/sparse/counts.h"
+#include "comm/sparse/region_reduce.h"
+#include "kernels/select.h"
+
+namespace dragonn::comm {
+namespace {
+
+/// The result is that of `allgather`, to the order of additions. It fills in with the ranks; where the sum has so many
+/// entries that indices cost more than zeros, it travels as floats alone.
+class DynamicSparseAllreduce final : public SparseCollective {
+ public:
+  DynamicSparseAllreduce(double dense_share, std::size_t in_flight, std::size_t numel)
+      : dense_share_(dense_share), numel_(numel), reduce_(numel, in_flight) {}
+
+  void reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+              const SparseVector& selected, SparseReduction& out) override {
+    DRAGONN_CHECK(acc.size() == numel_, "a collective for {} elements got {}", numel_, acc.size());
+    out.reset(communicator.size());
+    out.non_finite = counts_.run(communicator, selected.size(), context.non_finite, out.selected_counts);
+    if (out.non_finite) return;
+    split_evenly(static_cast<std::size_t>(communicator.size()));
+    reduce_.run(communicator, selected, regions_, out, reduced_);
+
+    owned_.resize(out.selected_counts.size());
+    counts_.run(communicator, reduced_.size(), /*non_finite=*/false, owned_);
+    const auto total = std::accumulate(owned_.begin(), owned_.end(), std::uint64_t{0});
+    if (static_cast<double>(total) < dense_share_ * static_cast<double>(numel_)) {
+      gather_.run(communicator, view_coo(reduced_), owned_);
+      gather_.concatenate(out.sum);
+    } else {
+      gather_dense(communicator, out);
+    }
+    resize_with_room(out.contributed, selected.size(), numel_);
+    std::ranges::copy(selected.indices.host(), out.contributed.data());
+  }
+
+ private:
+  /// floor(n / P) elements each; the last rank takes the rest too.
+  void split_evenly(std::size_t ranks) {
+    regions_.resize(ranks + 1);
+    for (std::size_t rank = 0; rank < ranks; ++rank) regions_[rank] = rank * (numel_ / ranks);
+    regions_[ranks] = numel_;
+  }
+
+  void gather_dense(Communicator& communicator, SparseReduction& out) {
+    const auto me = static_cast<std::size_t>(communicator.rank());
+    out.dense_sum.resize_discard(numel_);
+    out.is_dense = true;
+    const auto mine = out.dense_sum.host().subspan(regions_[me], regions_[me + 1] - regions_[me]);
+    std::ranges::fill(mine, 0.0f);
+    kernels::scatter_add(reduced_, out.dense_sum.view());
+    sizes_.resize(owned_.size());
+    for (std::size_t rank = 0; rank < sizes_.size(); ++rank) {
+      sizes_[rank] = (regions_[rank + 1] - regions_[rank]) * sizeof(float);
+    }
+    const ScopedPhase phase(communicator.traffic(), Phase::kExchange);
+    communicator.allgather_variable(Communicator::as_bytes(std::span<const float>(mine)), sizes_,
+                                    Communicator::as_writable_bytes(out.dense_sum.host()));
+  }
+
+  double dense_share_;
+  std::size_t numel_;
+  CountExchange counts_;
+  RegionReduce reduce_;
+  CooGather gather_;
+  std::vector<std::uint64_t> regions_;
+  std::vector<std::uint64_t> owned_;
+  std::vector<std::size_t> sizes_;
+  SparseVector reduced_;
+};
+
+std::string refuses(const SelectionTraits& traits) {
+  if (traits.shared_indices) return "all ranks select the same indices, so that the values alone need to be summed";
+  if (traits.partitioned) return "ranks select in disjoint ranges, so that there is nothing to sum in regions";
+  return traits.leader_only ? "it sums the selections of all ranks, and here only the leader selects" : "";
+}
+
+const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
+    {.name = "dsa",
+     .summary =
+         "each worker sums a region of the bucket, and all get all regions: as lists, or dense where they fill in",
+     .source = "SparCML (Renggli et al., SC 2019), dynamic sparse allreduce, as Ok-Topk (PPoPP 2022) describes it",
+     .settings = {{.name = "switch",
+                   .default_value = 0.5,
+                   .help = "the sum travels dense from this share of entries on: at half of them indices cost as much",
+                   .minimum = 0,
+                   .maximum = 1},
+                  in_flight_setting()}},
+    refuses,
+    /*bytes_sent=*/
+    [](std::size_t numel, std::size_t k, int world_size) {
+      const double ranks = world_size;
+      const double words = std::min(2 * static_cast<double>(k) * ranks, static_cast<double>(numel));
+      return sizeof(float) * (2 * static_cast<double>(k) + words) * (ranks - 1) / ranks;
+    },
+    /*make=*/
+    [](const Settings& settings, std::size_t numel) -> std::unique_ptr<SparseCollective> {
+      return std::make_unique<DynamicSparseAllreduce>(settings.number("switch"), in_flight(settings), numel);
+    }}};
+
+}  // namespace
+}  // namespace dragonn::comm
