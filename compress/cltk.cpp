@@ -12,7 +12,7 @@ class LeaderTopk final : public Sparsifier {
   explicit LeaderTopk(std::size_t numel) : numel_(numel) { scratch_.reserve(numel); }
 
   kernels::PassRequest plan(const SelectContext& context) override {
-    return is_leader(context) ? bounded_request(numel_, context, "cltk sample") : kernels::PassRequest{};
+    return is_leader(context) ? bounded_request(numel_, context.k, context, "cltk sample") : kernels::PassRequest{};
   }
 
   void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,

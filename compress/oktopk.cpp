@@ -48,7 +48,7 @@ class Oktopk final : public Sparsifier {
 
   kernels::PassRequest plan(const SelectContext& context) override {
     recomputes_ = is_stale(context);
-    if (recomputes_) return bounded_request(numel_, context, "oktopk sample");
+    if (recomputes_) return bounded_request(numel_, context.k, context, "oktopk sample");
     return {.kind = kernels::PassRequest::Kind::kThreshold,
             .threshold = static_cast<float>(next_),
             .begin = 0,

@@ -50,12 +50,13 @@ kernels::PassRequest sampled_request(const SampleRules& rules, std::size_t numel
   return request;
 }
 
-kernels::PassRequest bounded_request(std::size_t numel, const SelectContext& context, std::string_view purpose) {
+kernels::PassRequest bounded_request(std::size_t numel, std::size_t count, const SelectContext& context,
+                                     std::string_view purpose) {
   constexpr SampleRules kRules{.ratio = 0.01, .minimum_rank = 64};
-  const double share = static_cast<double>(context.k) / static_cast<double>(std::max<std::size_t>(1, numel));
+  const double share = static_cast<double>(count) / static_cast<double>(std::max<std::size_t>(1, numel));
   kernels::PassRequest request = sampled_request(kRules, numel, share, context, purpose);
   if (request.sample.stride > 1) {
-    // Four standard deviations of the number of sampled entries above the k-th magnitude.
+    // Four standard deviations of the number of sampled entries above the count-th magnitude.
     const auto rank = static_cast<double>(request.sample.rank);
     request.sample.rank += static_cast<std::size_t>(std::ceil(4 * std::sqrt(rank)));
   }

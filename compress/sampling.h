@@ -30,8 +30,9 @@ kernels::SamplePlan plan_sample(const SampleRules& rules, std::size_t numel, dou
 kernels::PassRequest sampled_request(const SampleRules& rules, std::size_t numel, double density,
                                      const SelectContext& context, std::string_view purpose);
 
-/// The pass for the candidates of an exact top-k (kernels::select_largest): entries above a sampled bound that is a
-/// little below the k-th magnitude, all but always.
-kernels::PassRequest bounded_request(std::size_t numel, const SelectContext& context, std::string_view purpose);
+/// The pass for the candidates of an exact choice of the `count` largest (kernels::select_largest): entries above a
+/// sampled bound that is a little below the count-th magnitude, all but always.
+kernels::PassRequest bounded_request(std::size_t numel, std::size_t count, const SelectContext& context,
+                                     std::string_view purpose);
 
 }  // namespace dragonn::compress

@@ -13,7 +13,7 @@ class Topk final : public Sparsifier {
   explicit Topk(std::size_t numel) : numel_(numel) { scratch_.reserve(numel); }
 
   kernels::PassRequest plan(const SelectContext& context) override {
-    return bounded_request(numel_, context, "topk sample");
+    return bounded_request(numel_, context.k, context, "topk sample");
   }
 
   void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,

@@ -101,7 +101,8 @@ TEST_SUITE("house") {
   }
 
   TEST_CASE("the methods that the documents promise are registered") {
-    for (const char* name : {"topk", "randomk", "hard_threshold", "dgc", "dragonn", "oktopk", "exdyna", "cltk"}) {
+    for (const char* name : {"topk", "randomk", "hard_threshold", "dgc", "dragonn", "redsync", "gaussiank", "mstopk",
+                             "oktopk", "exdyna", "cltk"}) {
       CHECK(Registry<compress::SparsifierEntry>::instance().contains(name));
     }
     for (const char* name : {"none", "residual", "momentum_correction"}) {

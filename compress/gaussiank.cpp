@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "compress/candidate_pool.h"
+#include "compress/normal_quantile.h"
+#include "compress/sparsifier.h"
+#include "core/log.h"
+
+namespace dragonn::compress {
+namespace {
+
+/// What is fitted, and how the fitted threshold is moved while its count is out of bounds.
+struct Variant {
+  const char* name;
+  bool fits_magnitudes;  ///< a normal distribution to |acc| instead of acc
+  double few_at_first;   ///< times k: the threshold is lowered if fewer than this reach it as it was fitted
+  double few;            ///< times k: and on, while fewer than this do
+  double many;           ///< times k: raised while more than this reach it
+  bool whole_bounds;     ///< these bounds are rounded down
+  double lower;          ///< divisor
+  double raise;          ///< factor
+  int most_changes;
+  bool may_turn;  ///< lowered and raised in one search
+};
+constexpr double kNever = std::numeric_limits<double>::infinity();
+// sidco: its code changes the threshold three times, and the third change comes too late to count.
+constexpr std::array kVariants{Variant{"vgg", false, 3.0 / 4, 3.0 / 4, 5.0 / 4, true, 1.02, 1.02, 20, false},
+                               Variant{"lstm", false, 3.0 / 4, 3.0 / 4, kNever, false, 1.012, 1, 50, false},
+                               Variant{"bert", false, 3.0 / 4, 5.0 / 6, kNever, false, 1.012, 1, 20, false},
+                               Variant{"sidco", true, 2.0 / 3, 2.0 / 3, 4.0 / 3, false, 2, 1.5, 2, true}};
+
+const Variant& find_variant(const std::string& name) {
+  return *std::ranges::find_if(kVariants, [&](const Variant& variant) { return name == variant.name; });
+}
+
+/// The threshold that a normal distribution with the vector's mean and variance would have, then moved by constant
+/// factors towards k. Gradients are not normal: on heavy tails the search ends before it gets there.
+class GaussianK final : public Sparsifier {
+ public:
+  GaussianK(const Settings& settings, std::size_t numel)
+      : variant_(find_variant(settings.text("variant"))), numel_(numel), pool_(numel) {}
+
+  kernels::PassRequest plan(const SelectContext&) override { return {.kind = kernels::PassRequest::Kind::kMoments}; }
+
+  void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
+              SparseVector& selected) override {
+    selected.resize_discard(numel_);
+    selected.clear();
+    if (pass.non_finite || pass.moments.largest == 0) return;
+    // No rule asks how many there are beyond twice the target.
+    pool_.gather(acc, 2 * context.k, context, "gaussiank sample");
+    threshold_ = adapt(fit(context, pass.moments), context.k);
+    pool_.select(acc, threshold_, selected);
+  }
+
+  float threshold() const override { return threshold_; }
+
+ private:
+  double fit(const SelectContext& context, const kernels::Moments& moments) {
+    const auto n = static_cast<double>(numel_);
+    const double mean = (variant_.fits_magnitudes ? moments.sum : moments.signed_sum) / n;
+    const double variance = numel_ < 2 ? 0 : std::max(0.0, (moments.sum_squares - n * mean * mean) / (n - 1));
+    const double threshold = mean + std::sqrt(variance) * normal_upper_quantile(context.density / 2);
+    constexpr double kSmallest = std::numeric_limits<float>::min();
+    if (threshold < kSmallest && !has_warned_) {
+      has_warned_ = true;
+      log::warning(context.rank,
+                   "gaussiank: bucket {} has a mean of {} against a standard deviation of {}: no positive threshold "
+                   "fits, every non-zero entry is selected (said once)",
+                   context.bucket, mean, std::sqrt(variance));
+    }
+    // A NaN stays one.
+    return threshold < kSmallest ? kSmallest : threshold;
+  }
+
+  float adapt(double threshold, std::size_t k) const {
+    const auto bound = [&](double share) {
+      const double entries = share * static_cast<double>(k);
+      return variant_.whole_bounds ? std::floor(entries) : entries;
+    };
+    int lowered = 0, raised = 0;
+    while (lowered + raised < variant_.most_changes) {
+      const auto count = static_cast<double>(pool_.count(static_cast<float>(threshold)));
+      const bool is_first = lowered + raised == 0;
+      if (count < bound(is_first ? variant_.few_at_first : variant_.few) && (raised == 0 || variant_.may_turn)) {
+        threshold /= variant_.lower;
+        ++lowered;
+      } else if (count > bound(variant_.many) && (lowered == 0 || variant_.may_turn)) {
+        threshold *= variant_.raise;
+        ++raised;
+      } else {
+        break;
+      }
+    }
+    return static_cast<float>(threshold);
+  }
+
+  const Variant& variant_;
+  std::size_t numel_;
+  CandidatePool pool_;
+  bool has_warned_ = false;
+  float threshold_ = std::numeric_limits<float>::quiet_NaN();
+};
+
+SettingSpecs settings() {
+  std::vector<std::string> names;
+  for (const Variant& variant : kVariants) names.emplace_back(variant.name);
+  return {{.name = "variant",
+           .default_value = std::string("vgg"),
+           .help = "whose code's fit and correction: vgg, lstm and bert of Ok-Topk's; sidco of SIDCo's, which fits the "
+                   "magnitudes",
+           .choices = names}};
+}
+
+const Registration<SparsifierEntry> registration{[] {
+  SparsifierEntry entry;
+  entry.name = "gaussiank";
+  entry.summary = "entries above a threshold fitted with a normal distribution";
+  entry.source = "arXiv:1911.08772 (Gaussian-k); variants: Shigangli/Ok-Topk, sands-lab/SIDCo";
+  entry.settings = settings();
+  entry.make = [](const Settings& values, std::size_t numel) { return std::make_unique<GaussianK>(values, numel); };
+  return entry;
+}()};
+
+}  // namespace
+}  // namespace dragonn::compress

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cmath>
+
+#include "compress/candidate_pool.h"
+#include "compress/sparsifier.h"
+#include "core/rng.h"
+
+namespace dragonn::compress {
+namespace {
+
+/// Two thresholds that bracket the k-th magnitude.
+struct Bracket {
+  float above;  ///< `above_count` <= k entries reach it
+  std::size_t above_count;
+  float below;  ///< more than k entries reach it; 0 if no such threshold was tried
+};
+
+/// Exactly k entries, nearly the largest: all above the upper end of a bracket that a bisection has found, and a
+/// contiguous run, at a random place, of those within it.
+class Mstopk final : public Sparsifier {
+ public:
+  Mstopk(const Settings& settings, std::size_t numel)
+      : iterations_(static_cast<int>(settings.integer("iterations"))), numel_(numel), pool_(numel) {
+    magnitudes_.resize_discard(numel);
+    band_.resize_discard(numel);
+  }
+
+  kernels::PassRequest plan(const SelectContext&) override { return {.kind = kernels::PassRequest::Kind::kMoments}; }
+
+  void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
+              SparseVector& selected) override {
+    selected.resize_discard(numel_);
+    selected.clear();
+    if (pass.non_finite || pass.moments.largest == 0) return;
+    pool_.gather(acc, context.k, context, "mstopk sample");
+    const Bracket bracket = bisect(pass.moments.sum / static_cast<double>(numel_), pass.moments.largest, context.k);
+    pool_.select(acc, bracket.below, band_);
+    take(context, bracket, selected);
+    threshold_ = bracket.above_count == context.k ? bracket.above : bracket.below;
+  }
+
+  /// The upper end of the bracket if it alone gave k entries, else the lower.
+  float threshold() const override { return threshold_; }
+
+ private:
+  /// Bisects th(r) = mean + r (largest - mean) on r. Thresholds up to the pool's bound are known to be too low; the
+  /// others divide the magnitudes between the ends of the bracket, so that the work shrinks with it.
+  Bracket bisect(double mean, double largest, std::size_t k) {
+    Bracket bracket{.above = std::numeric_limits<float>::infinity(), .above_count = 0, .below = 0};
+    const auto candidates = pool_.entries().values.host();
+    std::ranges::transform(candidates, magnitudes_.data(), [](float value) { return std::fabs(value); });
+    std::span<float> inside(magnitudes_.data(), candidates.size());
+    double low = 0, high = 1;
+    // With k entries above the bracket the rest of the bisection would not change the selection.
+    for (int iteration = 0; iteration < iterations_ && bracket.above_count < k; ++iteration) {
+      const double ratio = (low + high) / 2;
+      const auto threshold = static_cast<float>(mean + ratio * (largest - mean));
+      std::size_t reached = inside.size();
+      if (threshold > pool_.bound()) {
+        const auto rest = std::ranges::partition(inside, [&](float magnitude) { return magnitude >= threshold; });
+        reached = inside.size() - rest.size();
+      }
+      if (bracket.above_count + reached <= k) {
+        high = ratio;
+        bracket.above = threshold;
+        bracket.above_count += reached;
+        inside = inside.subspan(reached);
+      } else {
+        low = ratio;
+        bracket.below = threshold;
+        inside = inside.first(reached);
+      }
+    }
+    return bracket;
+  }
+
+  /// Writes the selection, in order of index: band_ holds all that reach the bracket's lower end.
+  void take(const SelectContext& context, const Bracket& bracket, SparseVector& selected) {
+    const std::size_t inside = band_.size() - bracket.above_count;
+    const std::size_t wanted = std::min(context.k - bracket.above_count, inside);
+    Rng rng(context.seed, "mstopk", {context.bucket, context.step, static_cast<std::uint64_t>(context.rank)});
+    const std::size_t first = rng.below(inside - wanted + 1);
+    std::size_t seen = 0, count = 0;
+    selected.resize_discard(bracket.above_count + wanted);
+    for (std::size_t entry = 0; entry < band_.size(); ++entry) {
+      const float value = band_.values.data()[entry];
+      const bool is_above = std::fabs(value) >= bracket.above;
+      const bool is_in_run = !is_above && seen >= first && seen < first + wanted;
+      seen += is_above ? 0 : 1;
+      if (!is_above && !is_in_run) continue;
+      selected.indices.data()[count] = band_.indices.data()[entry];
+      selected.values.data()[count++] = value;
+    }
+  }
+
+  int iterations_;
+  std::size_t numel_;
+  CandidatePool pool_;
+  Buffer<float> magnitudes_;
+  SparseVector band_;
+  float threshold_ = std::numeric_limits<float>::quiet_NaN();
+};
+
+const Registration<SparsifierEntry> registration{[] {
+  SparsifierEntry entry;
+  entry.name = "mstopk";
+  entry.summary = "exactly k entries, nearly the largest, by bisection of the threshold";
+  entry.source = "MSTopk (Shi et al., MLSys 2021)";
+  entry.settings = {{.name = "iterations",
+                     .default_value = std::int64_t{30},
+                     .help = "bisections of the threshold",
+                     .minimum = 1,
+                     .maximum = 1000}};
+  entry.exact = true;
+  entry.make = [](const Settings& values, std::size_t numel) { return std::make_unique<Mstopk>(values, numel); };
+  return entry;
+}()};
+
+}  // namespace
+}  // namespace dragonn::compress

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+
+#include "compress/candidate_pool.h"
+#include "compress/sparsifier.h"
+
+namespace dragonn::compress {
+namespace {
+
+enum class Mode { kFixed, kSearch, kTrim };
+
+/// A threshold between the mean and the largest magnitude: th(r) = mean + r (largest - mean). A search moves r until
+/// about k entries reach it, in so few trials that on many inputs it does not get there.
+class Redsync final : public Sparsifier {
+ public:
+  Redsync(const Settings& settings, std::size_t numel)
+      : mode_(mode_of(settings.text("mode"))), tolerance_(settings.number("tolerance")), numel_(numel), pool_(numel) {}
+
+  kernels::PassRequest plan(const SelectContext&) override { return {.kind = kernels::PassRequest::Kind::kMoments}; }
+
+  void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
+              SparseVector& selected) override {
+    selected.resize_discard(numel_);
+    selected.clear();
+    if (pass.non_finite || pass.moments.largest == 0) return;
+    mean_ = pass.moments.sum / static_cast<double>(numel_);
+    largest_ = pass.moments.largest;
+    pool_.gather(acc, 2 * context.k, context, "redsync sample");
+    const double ratio = mode_ == Mode::kTrim ? trim(context.k) : search(context.k);
+    threshold_ = threshold_at(ratio);
+    // The released code takes all that its search ends with; the others choose among too many.
+    const std::size_t most = mode_ == Mode::kTrim ? context.k : 2 * context.k;
+    if (mode_ != Mode::kSearch && pool_.count(threshold_) > most) {
+      threshold_ = pool_.select_largest(context.k, selected);
+    } else {
+      pool_.select(acc, threshold_, selected);
+    }
+  }
+
+  float threshold() const override { return threshold_; }
+
+ private:
+  static Mode mode_of(const std::string& name) {
+    if (name == "trim") return Mode::kTrim;
+    return name == "search" ? Mode::kSearch : Mode::kFixed;
+  }
+
+  /// A constant vector has its mean for largest magnitude; rounding must not lift the threshold above it.
+  float threshold_at(double ratio) const {
+    return static_cast<float>(std::min(largest_, mean_ + ratio * (largest_ - mean_)));
+  }
+
+  /// Halves [0, 1] until it is no wider than the tolerance; returns the last r tried.
+  double search(std::size_t k) const {
+    double low = 0, high = 1, ratio = 0;
+    do {
+      ratio = (low + high) / 2;
+      const std::size_t count = pool_.count(threshold_at(ratio));
+      if (mode_ == Mode::kSearch) {
+        if (count > k && count < 2 * k) break;
+        (2 * count < k ? high : low) = ratio;
+      } else {
+        if (count >= k && count <= 2 * k) break;
+        (count < k ? high : low) = ratio;
+      }
+    } while (high - low > tolerance_);
+    return ratio;
+  }
+
+  /// From the top down in fifths, as far as the mean.
+  double trim(std::size_t k) const {
+    int fifths = 4;
+    while (fifths > 0 && pool_.count(threshold_at(fifths / 5.0)) < k) --fifths;
+    return fifths / 5.0;
+  }
+
+  Mode mode_;
+  double tolerance_;
+  std::size_t numel_;
+  CandidatePool pool_;
+  double mean_ = 0;
+  double largest_ = 0;
+  float threshold_ = std::numeric_limits<float>::quiet_NaN();
+};
+
+const Registration<SparsifierEntry> registration{[] {
+  SparsifierEntry entry;
+  entry.name = "redsync";
+  entry.summary = "entries above a threshold searched between mean and largest magnitude";
+  entry.source = "RedSync (Fang et al., JPDC 2019); the search of SIDCo's released code, sands-lab/SIDCo";
+  entry.settings = {
+      {.name = "mode",
+       .default_value = std::string("fixed"),
+       .help = "fixed: search for k to 2k entries, the k largest of them if it ends with more; search: as "
+               "the released code, which raises the threshold at k/2 to k entries too; trim: down in "
+               "fifths until there are k, and the k largest of them",
+       .choices = {"fixed", "search", "trim"}},
+      {.name = "tolerance",
+       .default_value = 0.2,
+       .help = "the search ends when its bracket, 1 at first, is no wider",
+       .minimum = 1e-6,
+       .maximum = 1}};
+  entry.make = [](const Settings& values, std::size_t numel) { return std::make_unique<Redsync>(values, numel); };
+  return entry;
+}()};
+
+}  // namespace
+}  // namespace dragonn::compress
