@@ -101,7 +101,9 @@ class Exdyna final : public Sparsifier {
   void load(const Archive& archive, const std::string& prefix) override {
     delta_ = archive.get<double>(prefix + "delta");
     k_ = archive.get<std::uint64_t>(prefix + "k");
-    partition_ = ExdynaPartition(rules_, numel_, archive.get<std::uint64_t>(prefix + "ranks"));
+    const auto ranks = archive.get<std::uint64_t>(prefix + "ranks");
+    // None before the first selection: the run may still be in a dense phase.
+    partition_ = ranks == 0 ? ExdynaPartition() : ExdynaPartition(rules_, numel_, ranks);
     partition_.load(archive, prefix);
   }
 

@@ -29,7 +29,9 @@ class ExdynaPartition {
     std::size_t end;
   };
 
+  /// Of no ranks.
   ExdynaPartition() = default;
+  /// @param ranks at least 1.
   ExdynaPartition(const ExdynaPartitionRules& rules, std::size_t numel, std::size_t ranks);
 
   std::size_t ranks() const { return lengths_.size(); }

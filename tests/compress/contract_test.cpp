@@ -275,6 +275,20 @@ TEST_SUITE("compress") {
     });
   }
 
+  TEST_CASE("every sparsifier saved before its first step goes on as a new one") {
+    for (const std::string& name : Registry<SparsifierEntry>::instance().names()) {
+      CAPTURE(name);
+      for (const std::size_t size : {0, 5, 2000}) {
+        Archive archive;
+        make_sparsifier(name, size)->save(archive, "sparsifier/");
+        Bucket fresh(name, "residual", size), loaded(name, "residual", size);
+        loaded.sparsifier->load(archive, "sparsifier/");
+        const Vector gradient = normals(size, 1);
+        CHECK(entries(fresh.step(gradient, 0.1)) == entries(loaded.step(gradient, 0.1)));
+      }
+    }
+  }
+
   TEST_CASE("every sparsifier selects a count within its documented band, on light, heavy and sparse inputs") {
     for (const Input input : {Input::kLaplace, Input::kNormal, Input::kStudent, Input::kSparse}) {
       for (const std::size_t size :
