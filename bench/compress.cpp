@@ -1,191 +1,301 @@
 // SPDX-License-Identifier: MIT
 /// `dragonn-bench compress`: seconds per selection, against the rates at which this machine reads and accumulates the
 /// same buffers with plain loops in the same run.
-#include <chrono>
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 #include <omp.h>
 
+#include "bench/bandwidth.h"
 #include "bench/benchmark.h"
-#include "compress/memory.h"
-#include "compress/sparsifier.h"
-#include "core/rng.h"
+#include "bench/gradients.h"
+#include "bench/selection.h"
+#include "bench/timing.h"
+#include "core/file.h"
+#include "kernels/magnitude.h"
+#include "trainer/toml_config.h"
 
 namespace dragonn::bench {
 namespace {
 
-using compress::Memory;
-using compress::MemoryEntry;
-using compress::SelectContext;
-using compress::Sparsifier;
 using compress::SparsifierEntry;
 
-template <class Work>
-double seconds_of(const Work& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
+/// The distribution of gradients that were read from files.
+const std::string kFromFile = "gradient-file";
 
-float draw_laplace(Rng& rng) {
-  const float sign = rng() % 2 == 0 ? 1.0f : -1.0f;
-  return sign * -std::log(1.0f - rng.uniform());
-}
+/// What is measured: a sparsifier or a kernel, and how.
+struct Candidate {
+  std::string name;
+  bool is_kernel = false;
+  bool is_fused = false;
 
-/// Student's t with 3 degrees of freedom.
-float draw_student(Rng& rng) {
-  float squares = 0;
-  for (int degree = 0; degree < 3; ++degree) {
-    const float normal = rng.normal();
-    squares += normal * normal;
+  std::unique_ptr<Selection> make(const SelectionSpec& spec) const {
+    return is_kernel ? make_kernel_selection(spec) : make_method_selection(spec);
   }
-  return rng.normal() / std::sqrt(squares / 3);
-}
-
-void fill(std::vector<float>& values, const std::string& distribution) {
-  constexpr std::size_t kPiece = 1 << 16;
-  const auto pieces = static_cast<std::ptrdiff_t>((values.size() + kPiece - 1) / kPiece);
-#pragma omp parallel for
-  for (std::ptrdiff_t piece = 0; piece < pieces; ++piece) {
-    const auto begin = static_cast<std::size_t>(piece) * kPiece;
-    Rng rng(1, "bench compress", {static_cast<std::uint64_t>(piece)});
-    for (std::size_t i = begin; i < std::min(values.size(), begin + kPiece); ++i) {
-      values[i] = distribution == "laplace"   ? draw_laplace(rng)
-                  : distribution == "student" ? draw_student(rng)
-                                              : rng.normal();
-    }
-  }
-}
-
-/// What the machine does with the bytes alone.
-float read_all(const std::vector<float>& values) {
-  const auto size = static_cast<std::ptrdiff_t>(values.size());
-  float total = 0;
-  // Sums may be taken in any order here: `simd` lets the loop run at the speed of the loads.
-#pragma omp parallel for simd reduction(+ : total) schedule(static)
-  for (std::ptrdiff_t i = 0; i < size; ++i) total += values[static_cast<std::size_t>(i)];
-  return total;
-}
-
-void add_all(const std::vector<float>& gradient, std::vector<float>& sums) {
-  const auto size = static_cast<std::ptrdiff_t>(gradient.size());
-#pragma omp parallel for simd schedule(static)
-  for (std::ptrdiff_t i = 0; i < size; ++i) sums[static_cast<std::size_t>(i)] += gradient[static_cast<std::size_t>(i)];
-}
-
-/// One sparsifier on one gradient: with memory `none` it selects from a given acc, with `residual` it accumulates in
-/// the same pass.
-class Selection {
- public:
-  Selection(const std::string& sparsifier, const std::string& memory, std::size_t numel, double density)
-      : context_{.density = density, .k = compress::target_count(density, numel)} {
-    const auto& method = Registry<SparsifierEntry>::instance().at(sparsifier);
-    const auto& feedback = Registry<MemoryEntry>::instance().at(memory);
-    sparsifier_ = method.make(Settings(method.settings), numel);
-    memory_ = feedback.make(Settings(feedback.settings), numel, 0.0f, false);
-  }
-
-  /// Compensate and select; what was selected leaves the memory outside of the time.
-  double run(const std::vector<float>& gradient) {
-    const View<const float> view(std::span<const float>{gradient});
-    const double seconds = seconds_of([&] {
-      const kernels::PassRequest request = sparsifier_->plan(context_);
-      const kernels::PassResult& pass = memory_->compensate(request, view, 1.0f);
-      sparsifier_->select(context_, pass, memory_->accumulated(), selected_);
-    });
-    memory_->settle({.contributed = selected_.indices.view()});
-    ++context_.step;
-    return seconds;
-  }
-  std::size_t selected() const { return selected_.size(); }
-
- private:
-  SelectContext context_;
-  std::unique_ptr<Sparsifier> sparsifier_;
-  std::unique_ptr<Memory> memory_;
-  SparseVector selected_;
 };
+
+/// The gradients of one size, and what is measured beside them.
+struct Workload {
+  std::vector<std::vector<float>> gradients;  ///< of successive steps
+  std::vector<float> sums;                    ///< room for the machine's own accumulation
+  double density = 0;
+  std::vector<float> exact_thresholds;  ///< per gradient, at this density
+
+  std::size_t numel() const { return gradients[0].size(); }
+  Subject subject(std::size_t step) const {
+    const std::size_t which = step % gradients.size();
+    return {std::span<const float>(gradients[which]), exact_thresholds[which]};
+  }
+};
+
+/// Any bound too high makes select_largest find its own.
+float exact_threshold(const std::vector<float>& gradient, double density) {
+  kernels::MagnitudeScratch scratch;
+  const SparseVector no_candidates;
+  SparseVector selected;
+  return kernels::select_largest(std::span<const float>(gradient), compress::target_count(density, gradient.size()),
+                                 no_candidates, std::numeric_limits<float>::infinity(), scratch, selected);
+}
+
+Thresholds thresholds_of(const std::string& name) {
+  if (name == "method") return Thresholds::kMethod;
+  return name == "settled" ? Thresholds::kSettled : Thresholds::kExact;
+}
+
+nlohmann::ordered_json or_null(double value) {
+  return std::isnan(value) ? nlohmann::ordered_json() : nlohmann::ordered_json(value);
+}
 
 class CompressBenchmark final : public Benchmark {
  public:
   void declare_options(CLI::App& command) override {
-    command.add_option("--sparsifier", sparsifiers_, "methods to measure, or all (dragonn-train --list names them)")
+    sparsifier_option_ =
+        command
+            .add_option("--sparsifier", sparsifiers_, "methods to measure, or all (dragonn-train --list names them)")
+            ->delimiter(',')
+            ->capture_default_str();
+    command
+        .add_option("--kernel", kernels_, "passes without a method to measure, or all; alone, no method is measured")
+        ->delimiter(',')
+        ->check(CLI::IsMember(kernel_choices()));
+    command.add_option("--set", assignments_, "a setting of a method, as dgc.strategy=grace; repeatable");
+    command
+        .add_option("--threshold", threshold_,
+                    "thresholds to select with. settled: one that a method knows before the pass (fixed or fed back) "
+                    "is the exact k-th magnitude, all others are the method's own; method: its own; exact: sampled "
+                    "ones are replaced too")
+        ->check(CLI::IsMember({"settled", "method", "exact"}))
+        ->capture_default_str();
+    CLI::Option* const numel = command.add_option("--numel", sizes_, "elements of the gradient")
+                                   ->delimiter(',')
+                                   ->check(CLI::Range(std::size_t{1}, std::size_t{kEmptySlot} - 1))
+                                   ->capture_default_str();
+    command.add_option("--density", densities_, "share of the elements to select, in (0, 1]")
         ->delimiter(',')
         ->capture_default_str();
-    command.add_option("--numel", sizes_, "elements of the gradient")
-        ->delimiter(',')
-        ->check(CLI::Range(std::size_t{1}, std::size_t{kEmptySlot} - 1))
-        ->capture_default_str();
-    command.add_option("--density", densities_, "share of the elements to select")
-        ->delimiter(',')
-        ->capture_default_str();
-    command.add_option("--distribution", distribution_, "of the gradient")
-        ->check(CLI::IsMember({"laplace", "normal", "student"}))
-        ->capture_default_str();
+    std::vector<std::string> known = distributions();
+    known.push_back(kFromFile);
+    distribution_option_ = command.add_option("--distribution", distribution_, "of the gradient")
+                               ->check(CLI::IsMember(known))
+                               ->capture_default_str();
+    command.add_option("--input", inputs_, "a gradient of your own, float32 .npy; repeatable: those of later steps")
+        ->excludes(numel);
+    command.add_option("--dump", dump_, "also write what each method selected by itself to this JSON file");
     command.add_option("--threads", threads_, "OpenMP threads")->check(CLI::Range(1, 1024))->capture_default_str();
+    command.add_option("--warmup", warmup_, "steps before the first measurement, in which thresholds settle")
+        ->check(CLI::Range(1, 100000))
+        ->capture_default_str();
     command.add_option("--rounds", rounds_, "measurements of each row")
         ->check(CLI::Range(1, 100000))
         ->capture_default_str();
   }
 
   Rows run() override {
-    if (sparsifiers_ == std::vector<std::string>{"all"}) sparsifiers_ = Registry<SparsifierEntry>::instance().names();
-    for (const std::string& name : sparsifiers_) Registry<SparsifierEntry>::instance().at(name);
     omp_set_num_threads(threads_);
-    Rows rows;
-    for (const std::size_t numel : sizes_) {
-      std::vector<float> gradient(numel), sums(numel);
-      fill(gradient, distribution_);
-      for (const double density : densities_) {
-        for (const std::string& name : sparsifiers_) {
-          rows.push_back(measure(name, "select", density, gradient, sums));
-          rows.push_back(measure(name, "fused", density, gradient, sums));
-        }
-      }
+    const std::vector<Candidate> candidates = resolve();
+    for (const double density : densities_) compress::target_count(density, 1);  // refuses a bad one before the work
+    Workload workload;
+    if (!inputs_.empty()) {
+      workload.gradients = read_gradients(inputs_);
+      sizes_ = {workload.numel()};
     }
+    Rows rows;
+    nlohmann::ordered_json dump = nlohmann::ordered_json::array();
+    for (const std::size_t numel : sizes_) {
+      if (inputs_.empty()) {
+        workload.gradients.resize(1);
+        workload.gradients[0].resize(numel);
+        draw_gradient(distribution_, 1, workload.gradients[0]);
+      }
+      workload.sums.assign(numel, 0.0f);
+      for (const double density : densities_) measure_density(workload, density, candidates, rows, dump);
+    }
+    if (!dump_.empty()) write_file_atomically(dump_, dump.dump() + "\n");
     return rows;
   }
 
  private:
-  nlohmann::ordered_json measure(const std::string& name, const std::string& mode, double density,
-                                 const std::vector<float>& gradient, std::vector<float>& sums) const {
-    const bool fused = mode == "fused";
-    Selection selection(name, fused ? "residual" : "none", gradient.size(), density);
-    std::vector<double> seconds, read_seconds, add_seconds;
-    volatile float total = read_all(gradient);
-    selection.run(gradient);  // touches the buffers
-    // All three alternate: whatever else the machine does hits them alike.
-    for (int round = 0; round < rounds_; ++round) {
-      read_seconds.push_back(seconds_of([&] { total = read_all(gradient); }));
-      if (fused) add_seconds.push_back(seconds_of([&] { add_all(gradient, sums); }));
-      seconds.push_back(selection.run(gradient));
+  static std::vector<std::string> kernel_choices() {
+    std::vector<std::string> names{"all"};
+    for (const KernelName& kernel : kernel_names()) names.push_back(kernel.name);
+    return names;
+  }
+
+  void check_source() {
+    if (inputs_.empty() && distribution_ == kFromFile) {
+      throw ConfigError(fmt::format("--distribution {}: expected --input FILE.npy with it", kFromFile));
     }
+    if (inputs_.empty()) return;
+    if (distribution_option_->count() > 0 && distribution_ != kFromFile) {
+      throw ConfigError(fmt::format("--distribution {}: with --input the gradient is the file's", distribution_));
+    }
+    distribution_ = kFromFile;
+  }
+
+  /// Everything to be measured, once names and settings are known to be valid.
+  std::vector<Candidate> resolve() {
+    check_source();
+    std::vector<Candidate> candidates;
+    for (const std::string& name : methods()) {
+      candidates.push_back({.name = name, .is_fused = false});
+      candidates.push_back({.name = name, .is_fused = true});
+    }
+    const bool all_kernels = kernels_ == std::vector<std::string>{"all"};
+    for (const KernelName& kernel : kernel_names()) {
+      if (!all_kernels && std::ranges::find(kernels_, kernel.name) == kernels_.end()) continue;
+      candidates.push_back({.name = kernel.name, .is_kernel = true, .is_fused = kernel.is_fused});
+    }
+    return candidates;
+  }
+
+  /// Names of the sparsifiers to be measured, and their settings in settings_.
+  std::vector<std::string> methods() {
+    const auto& registry = Registry<SparsifierEntry>::instance();
+    std::vector<std::string> names = sparsifiers_;
+    if (!kernels_.empty() && sparsifier_option_->count() == 0) names.clear();
+    if (names == std::vector<std::string>{"all"}) names = registry.names();
+    for (const std::string& name : names) settings_[name] = Settings(registry.at(name).settings);
+    trainer::RawConfig overrides;
+    for (const std::string& assignment : assignments_) trainer::apply_override(overrides, assignment);
+    for (const trainer::RawKey& key : overrides.keys) {
+      const auto found = settings_.find(key.table);
+      if (found == settings_.end())
+        throw ConfigError(key.origin + ": expected a measured method's name before the dot");
+      found->second.set(key.name, key.value);
+    }
+    return names;
+  }
+
+  SelectionSpec spec_of(const Candidate& candidate, const Workload& workload, Thresholds thresholds) const {
+    SelectionSpec spec{.name = candidate.name,
+                       .is_fused = candidate.is_fused,
+                       .numel = workload.numel(),
+                       .density = workload.density,
+                       .thresholds = thresholds};
+    if (!candidate.is_kernel) spec.settings = settings_.at(candidate.name);
+    return spec;
+  }
+
+  void measure_density(Workload& workload, double density, const std::vector<Candidate>& candidates, Rows& rows,
+                       nlohmann::ordered_json& dump) const {
+    workload.density = density;
+    workload.exact_thresholds.clear();
+    for (const auto& gradient : workload.gradients) {
+      workload.exact_thresholds.push_back(exact_threshold(gradient, density));
+    }
+    for (const Candidate& candidate : candidates) {
+      rows.push_back(measure(candidate, workload));
+      if (!dump_.empty() && !candidate.is_kernel && !candidate.is_fused) append_dump(candidate, workload, dump);
+    }
+  }
+
+  nlohmann::ordered_json measure(const Candidate& candidate, Workload& workload) const {
+    const auto selection = candidate.make(spec_of(candidate, workload, thresholds_of(threshold_)));
+    std::size_t step = 0;
+    for (; step < static_cast<std::size_t>(warmup_); ++step) selection->run(workload.subject(step));
+    std::vector<double> seconds, read_seconds, add_seconds;
+    volatile float total = 0;
+    // All three alternate: whatever else the machine does hits them alike.
+    for (int round = 0; round < rounds_; ++round, ++step) {
+      const Subject subject = workload.subject(step);
+      read_seconds.push_back(seconds_of([&] { total = read_all(subject.gradient.host()); }));
+      if (candidate.is_fused) {
+        add_seconds.push_back(seconds_of([&] { add_all(subject.gradient.host(), workload.sums); }));
+      }
+      seconds.push_back(selection->run(subject));
+    }
+    return row(candidate, workload, *selection, seconds, read_seconds, add_seconds);
+  }
+
+  nlohmann::ordered_json row(const Candidate& candidate, const Workload& workload, const Selection& selection,
+                             const std::vector<double>& seconds, const std::vector<double>& read_seconds,
+                             const std::vector<double>& add_seconds) const {
+    const auto numel = static_cast<double>(workload.numel());
     const double median = percentile(seconds, 0.5);
+    const double read = percentile(read_seconds, 0.5);
+    const auto selected = static_cast<double>(selection.selected().size());
     nlohmann::ordered_json row{
-        {"sparsifier", name},
-        {"numel", gradient.size()},
-        {"density", density},
+        {"sparsifier", candidate.name},
+        {"numel", workload.numel()},
+        {"density", workload.density},
+        {"distribution", distribution_},
         {"threads", threads_},
-        {"mode", mode},
+        {"mode", candidate.is_fused ? "fused" : "select"},
         {"seconds_median", median},
         {"seconds_p10", percentile(seconds, 0.1)},
         {"seconds_p90", percentile(seconds, 0.9)},
-        {"gigabytes_per_second", static_cast<double>(gradient.size() * sizeof(float)) / median * 1e-9},
-        {"selected", selection.selected()},
-        {"of_read", percentile(read_seconds, 0.5) / median},
+        {"gigabytes_per_second", numel * sizeof(float) / median * 1e-9},
+        {"selected", selection.selected().size()},
+        {"selected_over_k", selected / static_cast<double>(compress::target_count(workload.density, workload.numel()))},
+        {"passes", static_cast<double>(selection.elements_read()) / numel},
+        {"read_gigabytes_per_second", numel * sizeof(float) / read * 1e-9},
+        {"accumulate_gigabytes_per_second", nullptr},
+        {"of_read", read / median},
         {"of_accumulate", nullptr}};
-    if (fused) row["of_accumulate"] = percentile(add_seconds, 0.5) / median;
+    if (candidate.is_fused) {
+      const double add = percentile(add_seconds, 0.5);
+      row["accumulate_gigabytes_per_second"] = numel * kAddBytes / add * 1e-9;
+      row["of_accumulate"] = add / median;
+    }
     return row;
   }
 
+  /// What the method selects from each gradient, by itself: from its first step on, with its own thresholds.
+  void append_dump(const Candidate& candidate, const Workload& workload, nlohmann::ordered_json& dump) const {
+    const auto selection = candidate.make(spec_of(candidate, workload, Thresholds::kMethod));
+    for (std::size_t step = 0; step < workload.gradients.size(); ++step) {
+      selection->run(workload.subject(step));
+      dump.push_back({{"sparsifier", candidate.name},
+                      {"step", step},
+                      {"numel", workload.numel()},
+                      {"density", workload.density},
+                      {"k", compress::target_count(workload.density, workload.numel())},
+                      {"threshold", or_null(selection->threshold())},
+                      {"indices", selection->selected().indices.host()},
+                      {"values", selection->selected().values.host()}});
+    }
+  }
+
+  CLI::Option* sparsifier_option_ = nullptr;
+  CLI::Option* distribution_option_ = nullptr;
   std::vector<std::string> sparsifiers_{"all"};
+  std::vector<std::string> kernels_;
+  std::vector<std::string> assignments_;
+  std::map<std::string, Settings> settings_;
+  std::string threshold_ = "settled";
   std::vector<std::size_t> sizes_{std::size_t{1} << 24};
   std::vector<double> densities_{0.001};
   std::string distribution_ = "laplace";
+  std::vector<std::filesystem::path> inputs_;
+  std::string dump_;
   int threads_ = 1;
+  int warmup_ = 3;
   int rounds_ = 15;
 };
 

@@ -5,7 +5,6 @@
 /// and linear layers, 2 per multiply-add: once for forward, once for the gradient of the weights, once for that of the
 /// input (not for the first layer, which has none). Products with padding count, as in published numbers; batch norm,
 /// pooling, loss and update count nothing, so whatever they take lowers the rate.
-#include <chrono>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -16,18 +15,12 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "bench/benchmark.h"
+#include "bench/timing.h"
 #include "bench/training_step.h"
 #include "core/error.h"
 
 namespace dragonn::bench {
 namespace {
-
-template <class Work>
-double seconds_of(const Work& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 /// A product of square matrices, large enough that oneDNN reaches its best rate.
 class LargeProduct {

@@ -8,6 +8,7 @@
 #include "kernels/exceedance_simd.h"
 #include "kernels/gradient_pass_chunks.h"
 #include "kernels/gradient_pass_sweep.h"
+#include "kernels/sweep_count.h"
 
 namespace dragonn::kernels {
 namespace {
@@ -41,6 +42,7 @@ Piece examine_piece(std::span<const float> values, std::size_t begin, std::size_
 }
 
 Exceedances examine_pieces(std::span<const float> values, float threshold, float least, SparseVector* selected) {
+  count_swept(values.size());
   if (selected != nullptr) selected->resize_discard(values.size());
   const detail::Chunks pieces(values.size(), kPieceElements, kLineElements);
   std::array<Piece, detail::kMaxChunks> found;
@@ -73,6 +75,7 @@ Exceedances exceedances_and_entries(View<const float> values, float threshold, f
 }
 
 double sum_magnitude_logs(View<const float> values, double scale, double offset) {
+  count_swept(values.size());
   const float* const data = values.host().data();
   const detail::Chunks pieces(values.size(), kPieceElements);
   std::array<double, detail::kMaxChunks> sums{};

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "kernels/gradient_pass_chunks.h"
+#include "kernels/sweep_count.h"
 
 namespace dragonn::kernels::detail {
 namespace {
@@ -45,6 +46,7 @@ void move_hits(SparseVector& selected, std::size_t from, std::size_t to, std::si
 }
 
 bool sweep(const AccumulateJob& job, Range range) {
+  count_swept(range.end - range.begin);
   const Chunks pieces(range.end - range.begin, kPieceElements, kLineElements);
   Outcomes outcomes{};
   for_each_chunk(pieces, [&](std::size_t piece) {
@@ -54,6 +56,7 @@ bool sweep(const AccumulateJob& job, Range range) {
 }
 
 bool sweep_moments(const AccumulateJob& job, Range range, Moments& moments) {
+  count_swept(range.end - range.begin);
   const Chunks pieces(range.end - range.begin, kPieceElements, kLineElements);
   std::array<Moments, kMaxChunks> parts;
   for_each_chunk(pieces, [&](std::size_t piece) {
@@ -74,6 +77,7 @@ bool sweep_moments(const AccumulateJob& job, Range range, Moments& moments) {
 
 bool sweep_select(const AccumulateJob& job, Range range, Range wanted, float threshold, SparseVector& selected) {
   selected.resize_discard(wanted.end - wanted.begin);
+  count_swept(range.end - range.begin);
   const Chunks pieces(range.end - range.begin, kPieceElements, kLineElements);
   Outcomes outcomes{};
   for_each_chunk(pieces, [&](std::size_t piece) {
@@ -94,6 +98,7 @@ bool sweep_select(const AccumulateJob& job, Range range, Range wanted, float thr
 
 float sample_job(const AccumulateJob& job, const SamplePlan& plan, std::size_t numel, SampleScratch& scratch) {
   scratch.magnitudes.resize_discard(sample_size(numel, plan));
+  count_swept(scratch.magnitudes.size());
   float* const magnitudes = scratch.magnitudes.data();
   const Chunks pieces(sample_strata(numel, plan.stride), kPieceElements / kLineElements);
   for_each_chunk(pieces, [&](std::size_t piece) {

@@ -9,6 +9,7 @@
 #include "kernels/gradient_pass_chunks.h"
 #include "kernels/gradient_pass_sweep.h"
 #include "kernels/select.h"
+#include "kernels/sweep_count.h"
 
 namespace dragonn::kernels {
 namespace {
@@ -113,6 +114,7 @@ float keep_largest(const SparseVector& entries, std::size_t k, MagnitudeScratch&
 float magnitude_lower_bound(View<const float> values, std::size_t k, MagnitudeScratch& scratch) {
   const std::span<const float> all = values.host();
   if (k == 0 || k >= all.size()) return 0;
+  count_swept(all.size());
   // Histograms per piece, so few pieces: one for each thread's worth of work.
   const detail::Chunks chunks(all.size(), std::max<std::size_t>(1u << 16, all.size() / 16));
   scratch.histogram.resize_discard(chunks.count() * kBoundDigit.values);

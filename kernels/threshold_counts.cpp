@@ -13,6 +13,7 @@
 
 #include "kernels/gradient_pass_chunks.h"
 #include "kernels/select.h"
+#include "kernels/sweep_count.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace dragonn::kernels::detail {
@@ -95,6 +96,7 @@ void count_thresholds(View<const float> values, std::span<const float> threshold
                 "a threshold after one that is no number");
   if (size == 0) return;
   const float* const data = values.host().data();
+  count_swept(values.size());
   const detail::Chunks chunks(values.size(), 32768);
   for_each_chunk(chunks, [&](std::size_t chunk) {
     std::array<std::uint64_t, kMostThresholds> of_chunk{};

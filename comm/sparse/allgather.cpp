@@ -73,16 +73,14 @@ class Allgather final : public SparseCollective {
   /// In rank order, so that every rank computes the same bits.
   void decode(SparseReduction& out) {
     const ScopedSeconds decoding(out.decode_seconds);
-    if (decode_dense_) {
-      out.dense_sum.resize_discard(numel_);
-      std::ranges::fill(out.dense_sum.host(), 0.0f);
-    }
     for (std::size_t rank = 0; rank < gather_.ranks(); ++rank) {
       const CooView list = gather_.list(rank);
       out.non_finite = out.non_finite || says_non_finite(list);
-      out.selected_counts[rank] = decode_dense_ ? add_to_dense(list, out.dense_sum.host()) : decoder_.add(list);
+      out.selected_counts[rank] = decoder_.add(list);
     }
     if (decode_dense_) {
+      out.dense_sum.resize_discard(numel_);
+      decoder_.finish_dense(out.dense_sum.host());
       out.is_dense = true;
     } else {
       decoder_.finish(out.sum);
@@ -112,7 +110,7 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
                    .choices = {"auto", "fixed", "padded", "unpadded"}},
                   {.name = "decode",
                    .default_value = std::string("sparse"),
-                   .help = "form of the sum: sparse (batched decoding) or a dense vector",
+                   .help = "form of the sum: a sparse list, or a dense vector; both by batched decoding",
                    .choices = {"sparse", "dense"}}}},
     refuses,
     /*bytes_sent=*/

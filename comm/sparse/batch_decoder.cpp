@@ -22,6 +22,10 @@ void for_each_bit(std::uint64_t bits, Visit visit) {
   for (; bits != 0; bits &= bits - 1) visit(static_cast<std::size_t>(std::countr_zero(bits)));
 }
 
+[[noreturn]] void bad_order(std::size_t near) {
+  throw CommError(fmt::format("a rank sent indices that do not ascend, near {}", near));
+}
+
 [[noreturn]] void bad_index(std::size_t index, std::size_t numel) {
   throw CommError(fmt::format("a rank sent index {} of a bucket of {} elements", index, numel));
 }
@@ -37,6 +41,15 @@ std::size_t BatchDecoder::add(const CooView& list) {
   }
   cursors_.push_back({list, 0, entries});
   return entries;
+}
+
+/// Adds the entries in [begin, begin + window.size()) to the window.
+void BatchDecoder::Cursor::add_to(std::span<float> window, std::size_t begin) {
+  for (; !done(); ++position) {
+    const std::size_t slot = index() - begin;  // wraps below the window: ends the loop too
+    if (slot >= window.size()) return;
+    window[slot] += list.values[position];
+  }
 }
 
 void BatchDecoder::start_anew() {
@@ -102,8 +115,22 @@ void BatchDecoder::finish(SparseVector& sum) {
   }
   const bool all_read = std::ranges::all_of(cursors_, &Cursor::done);
   start_anew();
-  if (!all_read) throw CommError(fmt::format("a rank sent indices that do not ascend, near {}", begin));
+  if (!all_read) bad_order(begin);
   sum.truncate(count);
+}
+
+void BatchDecoder::finish_dense(std::span<float> sum) {
+  DRAGONN_CHECK(sum.size() == numel_, "a sum of {} elements for a bucket of {}", sum.size(), numel_);
+  for (std::size_t begin = 0; begin < numel_; begin += kWindow) {
+    const std::span<float> window = sum.subspan(begin, std::min(kWindow, numel_ - begin));
+    std::ranges::fill(window, 0.0f);
+    for (Cursor& cursor : cursors_) cursor.add_to(window, begin);
+  }
+  const auto stuck = std::ranges::find_if_not(cursors_, &Cursor::done);
+  const bool all_read = stuck == cursors_.end();
+  const std::size_t near = all_read ? numel_ : stuck->index();
+  start_anew();
+  if (!all_read) bad_order(near);
 }
 
 std::size_t add_to_dense(const CooView& list, std::span<float> sum) {

@@ -32,6 +32,9 @@ class BatchDecoder {
   /// Writes the sum of the lists (ascending, unique; an index whose values cancel stays) and starts anew.
   /// @throws CommError if a list does not ascend, or has an index that is not below numel.
   void finish(SparseVector& sum);
+  /// The same as a dense vector: `sum`, [numel], is overwritten. Each window is zeroed, then added to while it is in
+  /// the cache: numel + 2k' accesses, of which memory sees numel. @throws as finish; `sum` is then not to be used.
+  void finish_dense(std::span<float> sum);
 
  private:
   static constexpr std::size_t kBits = std::numeric_limits<std::uint64_t>::digits;
@@ -45,6 +48,7 @@ class BatchDecoder {
 
     bool done() const { return position == end; }
     std::uint32_t index() const { return list.indices[position]; }
+    void add_to(std::span<float> window, std::size_t begin);
   };
   void start_anew();
   std::size_t next_window() const;

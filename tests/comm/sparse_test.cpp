@@ -45,6 +45,10 @@ TEST_SUITE("comm") {
     for (const SparseVector& list : lists) {
       CHECK(decoder.add(view_coo(list)) == add_to_dense(view_coo(list), dense));
     }
+    std::vector<float> batched(kNumel, 99.0f);
+    decoder.finish_dense(batched);
+    CHECK(batched == dense);
+    for (const SparseVector& list : lists) decoder.add(view_coo(list));
     SparseVector sum;
     decoder.finish(sum);
     std::vector<float> scattered(kNumel);
@@ -59,9 +63,11 @@ TEST_SUITE("comm") {
     CHECK_THROWS_AS(decoder.add(view_coo(outside)), CommError);
     CHECK_THROWS_AS(add_to_dense(view_coo(outside), dense), CommError);
     SparseVector sum;
-    for (const SparseVector& damaged : {sparse({{19999, 1.0f}, {0, 1.0f}}), sparse({{30000, 1.0f}, {5, 1.0f}})}) {
+    for (const SparseVector& damaged : {sparse({{19999, 1.0f}, {0, 1.0f}}), sparse({{20000, 1.0f}, {5, 1.0f}})}) {
       decoder.add(view_coo(damaged));
       CHECK_THROWS_AS(decoder.finish(sum), CommError);
+      decoder.add(view_coo(damaged));
+      CHECK_THROWS_AS(decoder.finish_dense(dense), CommError);
     }
     const SparseVector good = sparse({{7, 1.0f}});
     decoder.add(view_coo(good));

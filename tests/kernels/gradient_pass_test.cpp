@@ -12,6 +12,7 @@
 
 #include "core/rng.h"
 #include "kernels/select.h"
+#include "kernels/sweep_count.h"
 
 using namespace dragonn;
 using namespace dragonn::kernels;
@@ -283,6 +284,26 @@ TEST_SUITE("kernels") {
     }
     hwy::SetSupportedTargetsForTest(0);
     hwy::GetChosenTarget().DeInit();
+  }
+
+  TEST_CASE("SweepCount counts what the passes of its scope read, the innermost scope alone") {
+    const std::vector<float> gradient = integers(1000, 15);
+    std::vector<float> residual(1000);
+    PassResult result;
+    examine({}, view(gradient), result);  // nobody counts: nothing happens
+    const SweepCount outer;
+    accumulate_residual(threshold_request(0, 10, 20), view(gradient), {}, view(residual), result);
+    CHECK(outer.elements() == 1000);
+    {
+      const SweepCount inner;
+      SparseVector selected;
+      select_threshold(view(gradient), 1, 100, 300, selected);
+      magnitude_moments(view(gradient));
+      SampleScratch scratch;
+      sample_threshold(view(gradient), {.stride = 5}, scratch);
+      CHECK(inner.elements() == 200 + 1000 + 13 * kLineElements);
+    }
+    CHECK(outer.elements() == 1000);
   }
 
   TEST_CASE("lengths that differ, ranges outside the vector and device memory are refused") {

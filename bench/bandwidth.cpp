@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+#include "bench/bandwidth.h"
+
+#include <cstddef>
+
+namespace dragonn::bench {
+namespace {
+
+/// Elements that a thread takes at a time. Handed out as threads come free, as in the kernels, so that a thread that
+/// the machine holds up slows both alike.
+constexpr std::ptrdiff_t kPiece = 1 << 18;
+
+}  // namespace
+
+float read_all(std::span<const float> values) {
+  const float* const data = values.data();
+  const auto size = static_cast<std::ptrdiff_t>(values.size());
+  float total = 0;
+  // Sums may be taken in any order here: `simd` lets the loop run at the speed of the loads.
+#pragma omp parallel for simd reduction(+ : total) schedule(dynamic, kPiece)
+  for (std::ptrdiff_t i = 0; i < size; ++i) total += data[i];
+  return total;
+}
+
+void add_all(std::span<const float> values, std::span<float> sums) {
+  const float* const source = values.data();
+  float* const target = sums.data();
+  const auto size = static_cast<std::ptrdiff_t>(values.size());
+#pragma omp parallel for simd schedule(dynamic, kPiece)
+  for (std::ptrdiff_t i = 0; i < size; ++i) target[i] += source[i];
+}
+
+}  // namespace dragonn::bench

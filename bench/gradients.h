@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+/// Gradients to measure on: drawn from a distribution, or a user's own from files.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace dragonn::bench {
+
+/// Names that draw_gradient knows: laplace, normal, student (3 degrees of freedom), sparse (normal, 99 % zeros).
+const std::vector<std::string>& distributions();
+
+/// Overwrites `values` with independent draws, keyed by `seed`; the number of threads does not show.
+/// @throws ConfigError for an unknown name.
+void draw_gradient(const std::string& distribution, std::uint64_t seed, std::span<float> values);
+
+/// One gradient per file, in order: float32 arrays of any shape in NumPy's format.
+/// @throws ConfigError if a file is missing, DataError if it is no such array, is empty, is of another size than the
+/// first or holds a NaN or an infinity.
+std::vector<std::vector<float>> read_gradients(const std::vector<std::filesystem::path>& files);
+
+}  // namespace dragonn::bench

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "bench/selection.h"
+#include "bench/timing.h"
+#include "kernels/gradient_pass.h"
+#include "kernels/select.h"
+#include "kernels/sweep_count.h"
+
+namespace dragonn::bench {
+namespace {
+
+using kernels::PassRequest;
+
+/// Buffers of a kernel's run.
+struct KernelState {
+  std::vector<float> residual;  ///< of the fused kernels
+  kernels::PassResult pass;
+};
+
+PassRequest threshold_request(const Subject& subject) {
+  return {.kind = PassRequest::Kind::kThreshold, .threshold = subject.exact_threshold, .end = subject.gradient.size()};
+}
+
+void run_accumulate(const Subject& subject, const PassRequest& request, KernelState& state) {
+  kernels::accumulate_residual(request, subject.gradient, {}, std::span<float>(state.residual), state.pass);
+}
+
+/// As many thresholds as a search tries, around the exact one.
+void run_count(const Subject& subject) {
+  std::array<float, 16> thresholds;
+  std::array<std::uint64_t, thresholds.size()> counts;
+  for (std::size_t j = 0; j < thresholds.size(); ++j) {
+    thresholds[j] = subject.exact_threshold * (0.75f + static_cast<float>(j) / 32);
+  }
+  kernels::count_thresholds(subject.gradient, thresholds, counts);
+}
+
+struct Kernel {
+  KernelName name;
+  void (*run)(const Subject&, KernelState&);
+};
+
+const std::vector<Kernel>& all_kernels() {
+  static const std::vector<Kernel> table{
+      {{"select_threshold", false},
+       [](const Subject& subject, KernelState& state) {
+         kernels::select_threshold(subject.gradient, subject.exact_threshold, state.pass.selected);
+       }},
+      {{"moments", false},
+       [](const Subject& subject, KernelState& state) {
+         kernels::examine({.kind = PassRequest::Kind::kMoments}, subject.gradient, state.pass);
+       }},
+      {{"count_thresholds", false}, [](const Subject& subject, KernelState&) { run_count(subject); }},
+      {{"accumulate", true}, [](const Subject& subject, KernelState& state) { run_accumulate(subject, {}, state); }},
+      {{"accumulate_select", true},
+       [](const Subject& subject, KernelState& state) { run_accumulate(subject, threshold_request(subject), state); }},
+      {{"accumulate_moments", true}, [](const Subject& subject, KernelState& state) {
+         run_accumulate(subject, {.kind = PassRequest::Kind::kMoments}, state);
+       }}};
+  return table;
+}
+
+const Kernel& find_kernel(const std::string& name) {
+  return *std::ranges::find_if(all_kernels(), [&](const Kernel& kernel) { return kernel.name.name == name; });
+}
+
+class KernelSelection final : public Selection {
+ public:
+  explicit KernelSelection(const SelectionSpec& spec) : kernel_(find_kernel(spec.name)) {
+    if (kernel_.name.is_fused) state_.residual.resize(spec.numel);
+  }
+
+  double run(const Subject& subject) override {
+    const kernels::SweepCount count;
+    const double seconds = seconds_of([&] { kernel_.run(subject, state_); });
+    elements_read_ = count.elements();
+    std::ranges::fill(state_.residual, 0.0f);
+    return seconds;
+  }
+  const SparseVector& selected() const override { return state_.pass.selected; }
+  std::size_t elements_read() const override { return elements_read_; }
+  float threshold() const override { return std::numeric_limits<float>::quiet_NaN(); }
+
+ private:
+  const Kernel& kernel_;
+  KernelState state_;
+  std::size_t elements_read_ = 0;
+};
+
+}  // namespace
+
+const std::vector<KernelName>& kernel_names() {
+  static const std::vector<KernelName> names = [] {
+    std::vector<KernelName> result;
+    for (const Kernel& kernel : all_kernels()) result.push_back(kernel.name);
+    return result;
+  }();
+  return names;
+}
+
+std::unique_ptr<Selection> make_kernel_selection(const SelectionSpec& spec) {
+  return std::make_unique<KernelSelection>(spec);
+}
+
+}  // namespace dragonn::bench
