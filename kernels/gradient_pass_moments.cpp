@@ -24,12 +24,13 @@ Moments moments_kind(const AccumulateJob job, std::size_t begin, std::size_t end
   LargestMagnitude<decltype(df)> largest(df);
   std::size_t i = begin;
   for (; i + kSums <= end; i += kSums) {
+    prefetch<kKind>(job, i, kSums);
     for (std::size_t vector = 0; vector < PartialSums::kVectors; ++vector) {
       const auto acc = accumulate<kKind, true>(df, job, i + vector * PartialSums::kLanes);
       largest.see(acc);
       const auto wide = hn::PromoteTo(d, acc);
       magnitudes.add(vector, hn::Abs(wide));
-      squares.add(vector, hn::Mul(wide, wide));
+      squares.add_squares_of_floats(vector, wide);
       values.add(vector, wide);
     }
   }

@@ -50,6 +50,7 @@ HWY_INLINE ChunkOutcome accumulate_lanes(D d, const AccumulateJob& job, std::siz
   LargestMagnitude<D> check(d);
   std::size_t i = *position;
   for (; i + 4 * lanes <= end; i += 4 * lanes) {
+    prefetch<kKind>(job, i, 4 * lanes);
     check.see(accumulate<kKind, true>(d, job, i));
     check.see(accumulate<kKind, true>(d, job, i + lanes));
     check.see(accumulate<kKind, true>(d, job, i + 2 * lanes));
@@ -68,6 +69,7 @@ HWY_INLINE ChunkOutcome accumulate_select_lanes(D d, const AccumulateJob& job, s
   Appender<D> appender(d, threshold, indices, values);
   std::size_t i = *position;
   for (; i + 4 * lanes <= end; i += 4 * lanes) {
+    prefetch<kKind>(job, i, 4 * lanes);
     const auto acc0 = accumulate<kKind, true>(d, job, i);
     const auto acc1 = accumulate<kKind, true>(d, job, i + lanes);
     const auto acc2 = accumulate<kKind, true>(d, job, i + 2 * lanes);

@@ -32,6 +32,11 @@ class PartialSums {
     for (auto& sums : sums_) sums = hn::Zero(Tag());
   }
   HWY_INLINE void add(std::size_t vector, hn::Vec<Tag> values) { sums_[vector] = hn::Add(sums_[vector], values); }
+  /// Adds the squares of values that are floats: the products are exact, so that a fused multiplication and addition
+  /// gives the bits of one apart, on instruction sets that have it.
+  HWY_INLINE void add_squares_of_floats(std::size_t vector, hn::Vec<Tag> values) {
+    sums_[vector] = hn::MulAdd(values, values, sums_[vector]);
+  }
   HWY_INLINE void store(double* places) const {
     for (std::size_t vector = 0; vector < kVectors; ++vector) {
       hn::StoreU(sums_[vector], Tag(), places + vector * kLanes);

@@ -11,6 +11,7 @@
 
 #include <hwy/highway.h>
 
+#include "kernels/gradient_pass-inl.h"
 #include "kernels/gradient_pass_chunks.h"
 #include "kernels/select.h"
 #include "kernels/sweep_count.h"
@@ -41,6 +42,7 @@ HWY_INLINE void count_vectors(D d, const float* values, std::size_t* position, s
   const auto lowest = hn::BitCast(di, hn::Set(d, thresholds[0]));
   std::size_t i = *position;
   for (; i + 4 * lanes <= end; i += 4 * lanes) {
+    prefetch_lines(values, i, 4 * lanes);
     const auto a = hn::Abs(hn::LoadU(d, values + i));
     const auto b = hn::Abs(hn::LoadU(d, values + i + lanes));
     const auto c = hn::Abs(hn::LoadU(d, values + i + 2 * lanes));
