@@ -222,7 +222,8 @@ void GradientExchange::count(const Lane& lane, const Bucket& bucket, std::size_t
   for (std::size_t rank = 0; rank < counts_.selected.size(); ++rank) {
     counts_.selected[rank] += all ? bucket.size : reduction.selected_counts[rank];
   }
-  counts_.target += k;
+  const bool shared = !all && (selection_.partitioned || selection_.leader_only);
+  counts_.target += static_cast<double>(k) / (shared ? communicator_.size() : 1);
   counts_.global += global_count(reduction, bucket.size);
   const float threshold = all ? std::numeric_limits<float>::quiet_NaN() : lane.sparsifier->threshold();
   if (std::isnan(threshold)) return;

@@ -43,7 +43,7 @@ struct ExchangeStep {
 /// Counts of one step over the sparsified buckets of this rank; the counts per rank are known on every rank.
 struct ExchangeCounts {
   std::size_t numel = 0;                ///< elements of the sparsified buckets
-  std::uint64_t target = 0;             ///< entries that a rank is asked for: the sum of the buckets' k
+  double target = 0;                    ///< entries that a rank is asked for, mean over ranks (see count)
   std::vector<std::uint64_t> selected;  ///< by rank
   std::uint64_t global = 0;             ///< entries of the exchanged sums
   float threshold = 0;                  ///< mean over the buckets whose sparsifier has one, else NaN
@@ -108,6 +108,7 @@ class GradientExchange {
   void agree(compress::Sparsifier& sparsifier, const compress::SelectContext& context, View<const float> acc);
   bool is_dumped(const Bucket& bucket) const { return bucket.sparse || counts_.numel == 0; }
   void exchange_dense(Lane& lane, const comm::ReduceContext& context, StepTimers& timers);
+  /// Every rank is asked for k entries, or all together are, where they share the bucket (partitions, a leader).
   void count(const Lane& lane, const Bucket& bucket, std::size_t k);
 
   ExchangeRules rules_;
