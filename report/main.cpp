@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 /// dragonn-compare: reads the folders of runs and writes a page (and tables) that compare them.
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +18,7 @@
 #include "report/compare.h"
 #include "report/csv.h"
 #include "report/figure.h"
+#include "report/fit.h"
 #include "report/page.h"
 
 namespace {
@@ -28,6 +31,7 @@ struct Options {
   std::string csv;
   std::string curves;
   std::string svg;
+  std::vector<std::string> fits;
   std::string title = "Comparison of training runs";
   std::optional<double> target;
 };
@@ -39,6 +43,10 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--csv", options.csv, "Also write one row per run")->type_name("FILE");
   app.add_option("--curves", options.curves, "Also write one row per step line and evaluation")->type_name("FILE");
   app.add_option("--svg", options.svg, "Also write a figure of metric and loss against epochs")->type_name("FILE");
+  app.add_option("--fit", options.fits, "Also show what `dragonn-bench fit --json FILE` wrote; repeatable")
+      ->type_name("FILE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--target", options.target,
                  "Metric to reach, in its own unit (accuracy 0.65); without it 95 % of the dense run's final value")
       ->type_name("VALUE");
@@ -58,9 +66,11 @@ void write(const std::string& path, const std::string& text) {
 void run(const Options& options) {
   std::vector<report::Run> runs;
   for (const std::string& folder : options.runs) runs.push_back(report::load_run(folder));
+  std::vector<report::Fit> fits;
+  for (const std::string& file : options.fits) std::ranges::move(report::load_fits(file), std::back_inserter(fits));
   const report::Comparison comparison = report::compare(std::move(runs), options.target);
   for (const std::string& warning : comparison.warnings) fmt::print(stderr, "warning: {}\n", warning);
-  write(options.output, report::html_page(comparison, options.title));
+  write(options.output, report::html_page(comparison, fits, options.title));
   if (!options.csv.empty()) write(options.csv, report::runs_csv(comparison));
   if (!options.curves.empty()) write(options.curves, report::curves_csv(comparison));
   if (!options.svg.empty()) write(options.svg, report::svg_figure(comparison, options.title));

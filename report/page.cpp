@@ -52,6 +52,15 @@ Json to_json(const std::optional<Spread>& spread) {
   return {{"mean", spread->mean}, {"low", spread->low}, {"high", spread->high}, {"count", spread->count}};
 }
 
+Json to_json(const Fit& fit) {
+  return {{"name", fit.name},
+          {"share", rounded(fit.share)},
+          {"magnitude", rounded(fit.magnitude)},
+          {"exponential", rounded(fit.exponential)},
+          {"gamma", rounded(fit.gamma)},
+          {"pareto", rounded(fit.pareto)}};
+}
+
 Json table_row(const Group& group) {
   return {{"final", to_json(group.spread_of(&RunResult::final_metric))},
           {"best", to_json(group.spread_of(&RunResult::best_metric))},
@@ -167,8 +176,11 @@ std::string filled(std::string_view page, const std::map<std::string, std::strin
 
 }  // namespace
 
-std::string html_page(const Comparison& comparison, const std::string& title) {
-  const std::string data = script_json(to_json(comparison));
+std::string html_page(const Comparison& comparison, const std::vector<Fit>& fits, const std::string& title) {
+  Json json = to_json(comparison);
+  json["fits"] = Json::array();
+  for (const Fit& fit : fits) json["fits"].push_back(to_json(fit));
+  const std::string data = script_json(json);
   const std::string safe_title = markup_escaped(title);
   return filled(assets::kPage, {{"title", safe_title},
                                 {"style", assets::kStyle},

@@ -255,7 +255,9 @@ function longestOf(curves, axisName) {
   return Math.max(1e-9, ...curves.map(curve => curve[axisName][curve[axisName].length - 1] || 0));
 }
 
-function lineChart(canvas, datasets, scales, xText, yText) {
+const lineLegend = () => ({position: 'bottom', labels: {color: cssColor('--ink'), usePointStyle: true, pointStyle: 'line', pointStyleWidth: 26}});
+
+function lineChart(canvas, datasets, scales, xText, yText, withLegend = false) {
   charts.push(new Chart(canvas, {
     type: 'line',
     data: {datasets},
@@ -264,7 +266,7 @@ function lineChart(canvas, datasets, scales, xText, yText) {
       interaction: {mode: 'nearest', axis: 'x', intersect: false},
       scales,
       plugins: {
-        legend: {display: false},
+        legend: withLegend ? lineLegend() : {display: false},
         tooltip: {
           filter: item => !item.dataset.isBand,
           callbacks: {
@@ -454,6 +456,54 @@ function drawTraces(weight) {
   }
 }
 
+// The density between neighbouring magnitudes holds the difference of their shares.
+function densityPoints(magnitudes, shares, isHistogram) {
+  const result = [];
+  for (let i = 0; i + 1 < shares.length; ++i) {
+    const [left, right] = [magnitudes[i], magnitudes[i + 1]];
+    if (!(right > left)) continue;
+    const y = (shares[i] - shares[i + 1]) / (right - left);
+    if (isHistogram) result.push({x: left, y}, {x: right, y});
+    else result.push({x: (left + right) / 2, y});
+  }
+  return result;
+}
+
+function drawFits() {
+  const parent = byId('fit-charts');
+  parent.replaceChildren();
+  byId('fits-section').hidden = DATA.fits.length === 0;
+  const fitted = {exponential: ['--c0', [7, 3]], gamma: ['--c1', [2, 2]], pareto: ['--c2', [8, 3, 2, 3]]};
+  const names = {exponential: 'exponential', gamma: 'gamma', pareto: 'generalized Pareto'};
+  const line = (label, data, color, dash, fill) => ({label, data, borderColor: color, backgroundColor: color + '26',
+    borderDash: dash, borderWidth: 2, pointRadius: 0, pointHitRadius: 5, fill});
+  for (const fit of DATA.fits) {
+    const largest = fit.magnitude[fit.magnitude.length - 1];
+    const lines = (points, fill) => [line('gradient', points(fit.magnitude, fill), cssColor('--dense'), [], fill),
+      ...Object.entries(fitted).map(([key, [color, dash]]) => line(names[key], points(fit[key], false), cssColor(color), dash, false))];
+    const scale = (type, title) => ({...xScale('step', 1), type, title: {display: true, text: title, color: cssColor('--muted')}});
+    const number = value => trim(value, 3);
+    const densities = lines((values, isHistogram) => densityPoints(values, fit.share, isHistogram)
+      .filter(point => point.x <= largest), 'start');
+    const x = scale('linear', 'magnitude');
+    x.ticks.callback = number;
+    const y = yScale('logarithmic', value => value.toExponential(0));
+    const measuredDensities = densities[0].data.map(point => point.y);
+    y.min = Math.min(...measuredDensities) / 2;
+    y.title = {display: true, text: 'density', color: cssColor('--muted')};
+    lineChart(card(parent, `${fit.name}: histogram`), densities, {x, y}, number, number, true);
+    const tails = lines(values => values.map((value, i) => ({x: value, y: fit.share[i]})).filter(point => point.x > 0), false);
+    const tailX = scale('logarithmic', 'magnitude');
+    tailX.ticks.callback = value => value.toExponential(0);
+    tailX.min = fit.magnitude.find(value => value > 0);
+    tailX.afterBuildTicks = built => { built.ticks = built.ticks.filter(tick => /^1/.test(tick.value.toExponential())); };
+    const tailY = yScale('logarithmic', value => value.toExponential(0));
+    tailY.title = {display: true, text: 'share of entries above', color: cssColor('--muted')};
+    tailY.afterBuildTicks = tailX.afterBuildTicks;
+    lineChart(card(parent, `${fit.name}: tail`), tails, {x: tailX, y: tailY}, number, number, true);
+  }
+}
+
 function redraw() {
   charts.forEach(chart => chart.destroy());
   charts = [];
@@ -470,6 +520,7 @@ function redraw() {
   drawTimes();
   drawQuality(weight);
   drawTraces(weight);
+  drawFits();
 }
 
 drawTexts();

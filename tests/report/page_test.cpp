@@ -29,7 +29,8 @@ TEST_SUITE("report") {
     TemporaryFolder temporary;
     FakeRun fake(temporary / "dense");
     fake.config("dense", 1).step(10, 2.0).eval(10, 0.5).summary(10);
-    const std::string page = html_page(compare({load_run(fake.folder())}), "A <title>");
+    const std::string page =
+        html_page(compare({load_run(fake.folder())}), {{"a.npy", {0.5}, {1}, {2}, {3}, {4}}}, "A <title>");
     CHECK(page.find("{{") == page.find("{{", page.find("Chart.js v")));  // no mark is left in front of the library
     CHECK(page.find("<h1>A &lt;title></h1>") != std::string::npos);
     CHECK(page.find("Chart.js v") != std::string::npos);
@@ -43,13 +44,15 @@ TEST_SUITE("report") {
     CHECK(data["groups"][0]["table"]["final"]["mean"] == 0.5);
     CHECK(data["groups"][0]["loss"]["mean"] == nlohmann::json{2.0});
     CHECK(data["dense"] == 0);
+    REQUIRE(data["fits"].size() == 1);
+    CHECK(data["fits"][0]["pareto"] == nlohmann::json{4.0});
   }
 
   TEST_CASE("names cannot break out of the page's script") {
     TemporaryFolder temporary;
     FakeRun fake(temporary / "a<script>b");
     fake.step(10, 2.0).summary(10, R"(["</script><b>"])");
-    const std::string page = html_page(compare({load_run(fake.folder())}), "t");
+    const std::string page = html_page(compare({load_run(fake.folder())}), {}, "t");
     CHECK(page.find("</script><b>") == std::string::npos);
     CHECK(data_of(page)["warnings"][0] == "a<script>b: </script><b>");
     CHECK(data_of(page)["target"].is_null());
