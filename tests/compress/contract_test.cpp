@@ -32,6 +32,11 @@ kernels::PassRequest::Kind first_request(const std::string& name) {
   return make_sparsifier(name, 1000)->plan(context_for(1000, 0.01)).kind;
 }
 
+/// Fits a distribution, whose threshold equal values need not reach: their fit is a tail beyond all of them.
+bool fits_tail(const std::string& name) {
+  return name.starts_with("sidco_");
+}
+
 /// Every combination of sparsifier and memory.
 void for_each_pair(const std::function<void(const std::string& sparsifier, const std::string& memory)>& body) {
   for (const std::string& sparsifier : Registry<SparsifierEntry>::instance().names()) {
@@ -153,6 +158,17 @@ Band band_of(const std::string& sparsifier, Input input) {
     const bool is_light = input == Input::kLaplace || input == Input::kNormal;
     return {.low = 0.75, .high = is_light ? 1.25 : 8, .may_miss_ties = true};
   }
+  // Up to four windows until the number of stages is found. Where no search meets one within a fifth of k it holds the
+  // best for a hundred steps: sidco_gp on normal values. Among 99 % zeros the values are not the tail of what is fitted
+  // to all.
+  if (fits_tail(sparsifier)) {
+    if (input == Input::kSparse) return kAnyCount;
+    return {.low = 0.75,
+            .high = sparsifier == "sidco_gp" ? 1.5 : 1.25,
+            .settling = 40,
+            .largest = std::size_t{1} << 17,
+            .may_miss_ties = true};
+  }
   return {};
 }
 
@@ -187,7 +203,8 @@ TEST_SUITE("compress") {
         for (const double density : {0.01, 0.5, 1.0}) {
           const SparseVector& selected = bucket.step(normals(size, size), density);
           CHECK(selected.size() <= size);
-          if (size == 1 && first_request(sparsifier) != Kind::kThreshold) CHECK(selected.size() == 1);
+          if (size == 1 && first_request(sparsifier) != Kind::kThreshold && !fits_tail(sparsifier))
+            CHECK(selected.size() == 1);
         }
       }
     });

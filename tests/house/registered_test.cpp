@@ -102,7 +102,7 @@ TEST_SUITE("house") {
 
   TEST_CASE("the methods that the documents promise are registered") {
     for (const char* name : {"topk", "randomk", "hard_threshold", "dgc", "dragonn", "redsync", "gaussiank", "mstopk",
-                             "oktopk", "exdyna", "cltk"}) {
+                             "sidco_e", "sidco_gp", "sidco_p", "oktopk", "exdyna", "cltk"}) {
       CHECK(Registry<compress::SparsifierEntry>::instance().contains(name));
     }
     for (const char* name : {"none", "residual", "momentum_correction"}) {

@@ -34,8 +34,14 @@ TEST_CASE("more steps allocate no more: load, forward, backward, exchange, updat
     CAPTURE(combination.name());
     // Starting and ending a run varies by an allocation or two (lengths of paths and numbers, threads that meet); one
     // allocation per step would make twenty of difference, ten on each rank.
-    const std::size_t shorter = allocations_of_run(combination, 20);
-    CHECK(allocations_of_run(combination, 30) < shorter + 10);
+    std::size_t shorter = allocations_of_run(combination, 20);
+    std::size_t longer = allocations_of_run(combination, 30);
+    if (longer >= shorter + 10) {
+      // Selections of a method that adapts may have outgrown buffers once, which double; not for ever.
+      shorter = longer;
+      longer = allocations_of_run(combination, 40);
+    }
+    CHECK(longer < shorter + 10);
   }
 }
 
