@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "compress/quantizer.h"
 #include "core/archive.h"
 #include "core/registry.h"
 #include "core/sparse_vector.h"
@@ -19,7 +20,14 @@ struct Settlement {
   View<const std::uint32_t> contributed = {};  ///< entries of acc that left (ignored if contributed_all)
   bool contributed_all = false;                ///< a dense exchange: everything left
   const SparseVector* returned = nullptr;      ///< mass handed back, added after the zeroing; may be null
+  /// Where acc was quantized: what left is what `code` decodes to, and the two fields on top do not count. May be null.
+  const Quantizer* quantizer = nullptr;
+  View<const std::byte> code = {};
 };
+
+/// residual <- residual (which is acc) less what left, plus what came back. Touches only those entries, or all of them
+/// where acc was quantized.
+void settle_residual(const Settlement& settlement, View<float> residual);
 
 /// One object per bucket of n elements. compensate, then settle, once per step.
 class Memory {
@@ -33,7 +41,7 @@ class Memory {
                                                 float scale) = 0;
   /// acc of the last compensate, [n]; valid until settle().
   virtual View<const float> accumulated() const = 0;
-  /// The residual <- acc with the contributed entries zeroed, plus the returned mass. Touches only those entries.
+  /// The residual <- acc less what left, plus the returned mass (see settle_residual).
   virtual void settle(const Settlement& settlement) = 0;
 
   /// Euclidean norm of the residual, in double. O(n).

@@ -13,7 +13,7 @@ namespace {
 /// have moved it by. acc is v. Contributed entries of v are zeroed; masking zeroes those of u too, which stops stale
 /// momentum from pushing a coordinate that was just sent.
 /// A dense exchange empties v but leaves u alone: v is then u at every step, which is momentum SGD, and the momentum
-/// carries over between dense and sparse phases.
+/// carries over between dense and sparse phases. A quantizer sends something of every entry, and masks none.
 class MomentumCorrection final : public Memory {
  public:
   MomentumCorrection(const kernels::MomentumRule& rule, bool masking, std::size_t numel)
@@ -32,13 +32,9 @@ class MomentumCorrection final : public Memory {
   View<const float> accumulated() const override { return velocity_.view(); }
 
   void settle(const Settlement& settlement) override {
-    if (settlement.contributed_all) {
-      std::ranges::fill(velocity_.host(), 0.0f);
-    } else {
-      kernels::scatter_zero(settlement.contributed, velocity_.view());
-      if (masking_) kernels::scatter_zero(settlement.contributed, momentum_.view());
-    }
-    if (settlement.returned != nullptr) kernels::scatter_add(*settlement.returned, velocity_.view());
+    settle_residual(settlement, velocity_.view());
+    const bool sparse = !settlement.contributed_all && settlement.quantizer == nullptr;
+    if (masking_ && sparse) kernels::scatter_zero(settlement.contributed, momentum_.view());
   }
 
   double residual_norm() const override { return std::sqrt(kernels::magnitude_moments(velocity_.view()).sum_squares); }

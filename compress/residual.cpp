@@ -4,7 +4,6 @@
 
 #include "compress/memory.h"
 #include "kernels/magnitude.h"
-#include "kernels/select.h"
 
 namespace dragonn::compress {
 namespace {
@@ -24,14 +23,7 @@ class Residual final : public Memory {
   }
   View<const float> accumulated() const override { return residual_.view(); }
 
-  void settle(const Settlement& settlement) override {
-    if (settlement.contributed_all) {
-      std::ranges::fill(residual_.host(), 0.0f);
-    } else {
-      kernels::scatter_zero(settlement.contributed, residual_.view());
-    }
-    if (settlement.returned != nullptr) kernels::scatter_add(*settlement.returned, residual_.view());
-  }
+  void settle(const Settlement& settlement) override { settle_residual(settlement, residual_.view()); }
 
   double residual_norm() const override { return std::sqrt(kernels::magnitude_moments(residual_.view()).sum_squares); }
   View<const float> residual() const override { return residual_.view(); }

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+#include "compress/memory.h"
+
+#include <algorithm>
+
+#include "kernels/select.h"
+
+namespace dragonn::compress {
+
+void settle_residual(const Settlement& settlement, View<float> residual) {
+  if (settlement.quantizer != nullptr) {
+    settlement.quantizer->subtract(settlement.code, residual);
+  } else if (settlement.contributed_all) {
+    std::ranges::fill(residual.host(), 0.0f);
+  } else {
+    kernels::scatter_zero(settlement.contributed, residual);
+  }
+  if (settlement.returned != nullptr) kernels::scatter_add(*settlement.returned, residual);
+}
+
+}  // namespace dragonn::compress

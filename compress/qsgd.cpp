@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+#include "compress/quantizer.h"
+#include "core/rng.h"
+#include "kernels/quantize.h"
+
+namespace dragonn::compress {
+namespace {
+
+/// Every magnitude as a share of its group's Euclidean norm, rounded at random to one of the levels, so that its
+/// expectation is right. n bytes and ceil(n / bucket) words. A norm that is not finite says that acc holds NaN or
+/// infinity.
+class Qsgd final : public Quantizer {
+ public:
+  Qsgd(const kernels::LevelFormat& format, std::size_t numel) : format_(format), numel_(numel) {}
+
+  std::size_t code_bytes() const override { return kernels::level_code_bytes(numel_, format_); }
+
+  void encode(const QuantizeContext& context, const kernels::PassResult&, View<const float> acc,
+              View<std::byte> code) override {
+    // Every rank rounds on its own: errors of the ranks average out.
+    const auto rank = static_cast<std::uint64_t>(context.rank);
+    const std::uint64_t key = stream_key(context.seed, "qsgd", {context.bucket, context.step, rank});
+    kernels::encode_levels(acc, format_, key, code);
+  }
+  bool is_finite(View<const std::byte> code) const override {
+    return kernels::level_code_is_finite(code, numel_, format_);
+  }
+  void decode(View<const std::byte> codes, View<float> sum) const override {
+    kernels::decode_levels(codes, format_, {}, sum);
+  }
+  void subtract(View<const std::byte> code, View<float> values) const override {
+    kernels::decode_levels(code, format_, {.keep = true, .factor = -1}, values);
+  }
+
+ private:
+  kernels::LevelFormat format_;
+  std::size_t numel_;
+};
+
+const Registration<QuantizerEntry> registration{[] {
+  QuantizerEntry entry;
+  entry.name = "qsgd";
+  entry.summary = "random levels of a bucket's norm, one byte per entry, unbiased";
+  entry.source = "arXiv:1610.02132 (QSGD, Alistarh et al., NeurIPS 2017), section 3.1; GRACE's defaults";
+  entry.settings = {{.name = "levels",
+                     .default_value = std::int64_t{127},
+                     .help = "magnitudes that an entry can have beside 0",
+                     .minimum = 1,
+                     .maximum = 127},
+                    {.name = "bucket",
+                     .default_value = std::int64_t{128},
+                     .help = "neighbouring entries that share a norm",
+                     .minimum = 1,
+                     .maximum = 0x1p31}};
+  entry.unbiased = true;
+  entry.make = [](const Settings& settings, std::size_t numel) {
+    return std::make_unique<Qsgd>(kernels::LevelFormat{.group = static_cast<std::size_t>(settings.integer("bucket")),
+                                                       .levels = static_cast<int>(settings.integer("levels"))},
+                                  numel);
+  };
+  return entry;
+}()};
+
+}  // namespace
+}  // namespace dragonn::compress

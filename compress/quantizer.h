@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+/// Quantizer: sends every entry of acc in a few bits, where a sparsifier sends a few entries. Knows no communicator.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "core/registry.h"
+#include "kernels/gradient_pass.h"
+
+namespace dragonn::compress {
+
+/// What a quantizer may know of the step: the keys of its random numbers.
+struct QuantizeContext {
+  std::uint64_t seed = 1;  ///< the run's
+  std::uint64_t step = 0;  ///< from 0
+  int rank = 0;
+  std::uint32_t bucket = 0;  ///< index of the bucket
+};
+
+/// One object per bucket of n elements. For every step: plan, (the memory runs the pass), encode, (the codes of all
+/// ranks are gathered), decode, and subtract where a memory keeps the error. It has no state beside its settings.
+/// Views are on the host; codes need no alignment. @throws ShapeError for a code of another length.
+class Quantizer {
+ public:
+  virtual ~Quantizer() = default;
+
+  /// What the one pass over (residual, gradient) should compute for it.
+  virtual kernels::PassRequest plan() const { return {}; }
+  /// Length of every code: it depends on n and the settings alone.
+  virtual std::size_t code_bytes() const = 0;
+  /// @param acc [n].  @param code code_bytes() long, overwritten; says so if acc holds NaN or infinity.
+  virtual void encode(const QuantizeContext& context, const kernels::PassResult& pass, View<const float> acc,
+                      View<std::byte> code) = 0;
+  /// False if the encoded acc held NaN or infinity: the code is of no use then.
+  virtual bool is_finite(View<const std::byte> code) const = 0;
+  /// sum <- decoded codes, added up in their order: the same bits on every rank that has the same codes. [n].
+  /// @param codes any number of them, back to back.
+  virtual void decode(View<const std::byte> codes, View<float> sum) const = 0;
+  /// values <- values - decoded code, element by element. [n].
+  virtual void subtract(View<const std::byte> code, View<float> values) const = 0;
+};
+
+struct QuantizerEntry : RegistryEntry {
+  static constexpr const char* kKind = "quantizer";
+  /// The expectation of what is decoded is acc: no error feedback. Otherwise the error is a memory's business.
+  bool unbiased = false;
+  std::function<std::unique_ptr<Quantizer>(const Settings&, std::size_t numel)> make;
+};
+
+}  // namespace dragonn::compress

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+#include <cmath>
+#include <limits>
+
+#include "compress/quantizer.h"
+#include "kernels/quantize.h"
+
+namespace dragonn::compress {
+namespace {
+
+/// The sign of every entry, and one scale for all: mean |acc|. sign(0) = +1. ceil(n/32) + 1 words.
+/// A scale that is not finite says that acc holds NaN or infinity.
+class SignSgd final : public Quantizer {
+ public:
+  explicit SignSgd(std::size_t numel) : numel_(numel) {}
+
+  kernels::PassRequest plan() const override { return {.kind = kernels::PassRequest::Kind::kMoments}; }
+  std::size_t code_bytes() const override { return kernels::sign_code_bytes(numel_); }
+
+  void encode(const QuantizeContext&, const kernels::PassResult& pass, View<const float> acc,
+              View<std::byte> code) override {
+    kernels::encode_signs(acc, scale(pass), code);
+  }
+  bool is_finite(View<const std::byte> code) const override { return std::isfinite(kernels::sign_code_scale(code)); }
+  void decode(View<const std::byte> codes, View<float> sum) const override { kernels::decode_signs(codes, {}, sum); }
+  void subtract(View<const std::byte> code, View<float> values) const override {
+    kernels::decode_signs(code, {.keep = true, .factor = -1}, values);
+  }
+
+ private:
+  float scale(const kernels::PassResult& pass) const {
+    if (pass.non_finite) return std::numeric_limits<float>::quiet_NaN();
+    if (numel_ == 0) return 0;
+    return static_cast<float>(pass.moments.sum / static_cast<double>(numel_));
+  }
+
+  std::size_t numel_;
+};
+
+const Registration<QuantizerEntry> registration{[] {
+  QuantizerEntry entry;
+  entry.name = "signsgd";
+  entry.summary = "the signs, times the mean magnitude; with error feedback (EF-SignSGD)";
+  entry.source = "arXiv:1901.09847 (Karimireddy et al., ICML 2019), algorithm 2";
+  entry.make = [](const Settings&, std::size_t numel) { return std::make_unique<SignSgd>(numel); };
+  return entry;
+}()};
+
+}  // namespace
+}  // namespace dragonn::compress
