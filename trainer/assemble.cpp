@@ -35,6 +35,7 @@ ExchangeRules exchange_rules(const Config& config) {
   ExchangeRules rules;
   rules.buckets = compression.bucket_rules();
   rules.sparsifier = compression.sparsifier;
+  rules.quantizer = compression.quantizer;
   rules.collective = compression.collective;
   rules.memory = compression.memory;
   rules.dense = {"dense", Settings(Registry<comm::SparseCollectiveEntry>::instance().at("dense").settings)};

@@ -74,18 +74,25 @@ class Resolver {
     std::erase_if(raw_.keys, [&](const RawKey& key) { return key.path() == path; });
   }
 
-  /// When --set chooses another method, what the file says because of its own method goes with that method:
-  /// a written-out sparsifier and collective that are the old method's, and everything if either method is dense.
+  /// When --set chooses another method, what the file says because of its own method goes with that method: written-out
+  /// parts that are the old method's, and all of them if one sparsifies and the other quantizes or is dense.
   void forget_replaced_method() {
     const RawKey* method = find("compression.method");
     if (method == nullptr || !method->replaced) return;
     const std::string new_name = text_or_empty(method->value), old_name = text_or_empty(*method->replaced);
-    if (old_name == new_name || !std::ranges::count(method_names(), old_name)) return;
+    if (old_name == new_name) return;
+    for (const std::string& name : {old_name, new_name}) {
+      if (!std::ranges::count(method_names(), name)) return;  // read_fixed says so
+    }
     const Method old_method = find_method(old_name);
-    const bool dense = new_name == "dense" || old_name == "dense";
-    forget(dense, "sparsifier", old_method.sparsifier);
-    forget(dense, "collective", old_method.collective);
-    forget(new_name == "dense", "memory", old_name == "dense" ? old_method.memory : "");
+    const Method new_method = find_method(new_name);
+    const bool dense = new_method.is_dense() || old_method.is_dense();
+    const bool quantizer = new_method.quantizer != "none" || old_method.quantizer != "none";
+    forget(dense || quantizer, "sparsifier", old_method.sparsifier);
+    forget(dense || quantizer, "quantizer", old_method.quantizer);
+    forget(dense || quantizer, "collective", old_method.collective);
+    // A memory goes with any sparsifier.
+    forget(new_method.is_dense() || quantizer, "memory", old_method.is_dense() ? old_method.memory : "");
   }
 
   void forget(bool always, const char* name, const std::string& old_value) {
@@ -158,6 +165,7 @@ class Resolver {
       if (component.name == kAuto) component.name = choice;
     };
     fill(compression.sparsifier, method.sparsifier);
+    fill(compression.quantizer, method.quantizer);
     fill(compression.collective, method.collective);
     fill(compression.memory, has_momentum(config_) ? method.memory_with_momentum : method.memory);
     if (compression.is_dense()) compression.memory.name = method.memory;
@@ -190,8 +198,8 @@ class Resolver {
       }
       return declared;
     });
-    // Without a sparsifier comm.dense_algorithm says it all.
-    if (config_.compression.is_dense()) config_.compression.collective.settings = Settings();
+    // Without a selection the collective has nothing to be set; for dense ones comm.dense_algorithm says it all.
+    if (!config_.compression.selects()) config_.compression.collective.settings = Settings();
   }
 
   /// Names of all tables that the config may have.

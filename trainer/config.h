@@ -48,7 +48,8 @@ struct OptimizerConfig : Component {
 struct CompressionConfig {
   std::string method = "dense";
   double density = 0.01;
-  Component sparsifier{"auto", {}};  ///< name "none" with the method dense
+  Component sparsifier{"auto", {}};  ///< name "none" with the method dense and with a quantizer
+  Component quantizer{"auto", {}};   ///< name "none" unless the method is a quantizer
   Component collective{"auto", {}};
   Component memory{"auto", {}};
   Component density_schedule{"constant", {}};
@@ -59,6 +60,10 @@ struct CompressionConfig {
   std::int64_t minimum_size = 0;
 
   bool is_dense() const { return method == "dense"; }
+  /// Buckets are quantized.
+  bool quantizes() const { return quantizer.name != "none"; }
+  /// Entries are selected: only then has a density a meaning.
+  bool selects() const { return sparsifier.name != "none"; }
   /// How the gradient is cut.
   BucketRules bucket_rules() const;
 };

@@ -30,21 +30,26 @@ void check_path(const Config& config) {
   throw ConfigError(fmt::format("data.path is missing: the data set {} is read from a folder", config.data.name));
 }
 
-void check_dense(const CompressionConfig& compression) {
+/// What picks the entries or shortens them: a sparsifier, a quantizer, or with the method dense neither.
+void check_parts(const CompressionConfig& compression) {
   const std::string& sparsifier = compression.sparsifier.name;
+  const std::string& quantizer = compression.quantizer.name;
+  const std::string given = fmt::format("sparsifier = \"{}\", quantizer = \"{}\"", sparsifier, quantizer);
   if (compression.is_dense()) {
-    if (sparsifier == "none" && compression.collective.name == "dense") return;
-    throw ConfigError(fmt::format(
-        "compression.method = \"dense\" does not go with sparsifier = \"{}\", collective = \"{}\": expected \"none\" "
-        "and \"dense\", or the method \"{}\"",
-        sparsifier, compression.collective.name, sparsifier == "none" ? compression.method : sparsifier));
-  }
-  if (sparsifier == "none") {
+    if (sparsifier == "none" && quantizer == "none" && compression.collective.name == "dense") return;
     throw ConfigError(
-        fmt::format("compression.sparsifier = \"none\" does not go with method = \"{}\": expected a "
-                    "sparsifier, or method = \"dense\"",
-                    compression.method));
+        fmt::format("compression.method = \"dense\" does not go with {}, collective = \"{}\": expected \"none\", "
+                    "\"none\" and \"dense\", or the method \"{}\"",
+                    given, compression.collective.name,
+                    sparsifier != "none"  ? sparsifier
+                    : quantizer != "none" ? quantizer
+                                          : compression.method));
   }
+  if ((sparsifier == "none") != (quantizer == "none")) return;
+  throw ConfigError(
+      fmt::format("compression.method = \"{}\" does not go with {}: expected a sparsifier and quantizer = \"none\", "
+                  "or a quantizer and sparsifier = \"none\", or method = \"dense\"",
+                  compression.method, given));
 }
 
 /// Memories that own the momentum take it from the optimizer.
@@ -96,7 +101,7 @@ bool has_momentum(const Config& config) {
 
 void check_config(const Config& config) {
   check_path(config);
-  check_dense(config.compression);
+  check_parts(config.compression);
   check_memory(config);
   check_accumulator(config);
   check_rules(exchange_rules(config));

@@ -7,6 +7,7 @@
 #include "comm/sparse/sparse_collective.h"
 #include "compress/density_schedule.h"
 #include "compress/memory.h"
+#include "compress/quantizer.h"
 #include "compress/sparsifier.h"
 #include "core/registry.h"
 #include "data/dataset.h"
@@ -201,11 +202,17 @@ void add_compression(KeyList& keys) {
   keys.table("compression");
   keys.add([](Config & c) -> auto& { return c.compression.method; },
            {.name = "method",
-            .help = "dense, or a paper's sparsifier, collective and memory; the next three keys set them apart",
+            .help = "dense, or a paper's sparsifier or quantizer, collective and memory; the next four keys set them "
+                    "apart",
             .choices = method_names()});
   add_component<compress::SparsifierEntry>(keys, "sparsifier", "what picks the entries to send; auto: the method's",
                                            [](Config& c) -> Component& { return c.compression.sparsifier; },
                                            {"auto", "none"});
+  add_component<compress::QuantizerEntry>(keys, "quantizer",
+                                          "what sends all entries in fewer bits, instead of a sparsifier; auto: the "
+                                          "method's",
+                                          [](Config& c) -> Component& { return c.compression.quantizer; },
+                                          {"auto", "none"});
   add_component<comm::SparseCollectiveEntry>(keys, "collective", "what sums them over the workers; auto: the method's",
                                              [](Config& c) -> Component& { return c.compression.collective; },
                                              {"auto"});
@@ -214,7 +221,7 @@ void add_compression(KeyList& keys) {
       [](Config& c) -> Component& { return c.compression.memory; }, {"auto"});
   keys.add([](Config & c) -> auto& { return c.compression.density; },
            {.name = "density",
-            .help = "share of a bucket's entries that each worker selects",
+            .help = "share of a bucket's entries that each worker selects; without effect with a quantizer",
             .minimum = 0,
             .maximum = 1,
             .exclusive_minimum = true});
@@ -350,6 +357,8 @@ std::vector<ComponentTable> compression_parts() {
   return {
       component_table<compress::SparsifierEntry>("sparsifier",
                                                  [](Config& c) -> Component& { return c.compression.sparsifier; }),
+      component_table<compress::QuantizerEntry>("quantizer",
+                                                [](Config& c) -> Component& { return c.compression.quantizer; }),
       component_table<comm::SparseCollectiveEntry>("collective",
                                                    [](Config& c) -> Component& { return c.compression.collective; }),
       component_table<compress::MemoryEntry>("memory", [](Config& c) -> Component& { return c.compression.memory; }),

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "comm/sparse/registry.h"
 #include "trainer/agreement.h"
@@ -53,6 +54,45 @@ std::size_t global_count(const comm::SparseReduction& reduction, std::size_t num
       std::ranges::count_if(reduction.dense_sum.host(), [](float sum) { return sum != 0; }));
 }
 
+/// What left the rank and what came back, entry by entry.
+compress::Settlement settlement_of(const comm::SparseReduction& reduction) {
+  return {.contributed = reduction.contributed.view(),
+          .contributed_all = reduction.contributed_all,
+          .returned = &reduction.returned};
+}
+
+/// Every rank gets every code; what a quantizer rounds away is a memory's, unless the code is unbiased.
+void check_quantizer(const ExchangeRules& rules) {
+  const auto& entry = Registry<compress::QuantizerEntry>::instance().at(rules.quantizer.name);
+  if (rules.collective.name != kCodeCollective) {
+    throw ConfigError(fmt::format("quantizer '{}' does not go with collective '{}': its codes are gathered; valid: {}",
+                                  entry.name, rules.collective.name, kCodeCollective));
+  }
+  if (!entry.unbiased || memory_entry(rules.memory).floats_per_element == 0) return;
+  std::vector<std::string> fitting;
+  const auto& memories = Registry<MemoryEntry>::instance();
+  for (const std::string& name : memories.names()) {
+    if (memories.at(name).floats_per_element == 0) fitting.push_back(name);
+  }
+  throw ConfigError(
+      fmt::format("quantizer '{}' does not go with memory '{}': its codes are unbiased and take no error feedback; "
+                  "valid: {}",
+                  entry.name, rules.memory.name, fmt::join(fitting, ", ")));
+}
+
+BucketPlan plan_bucket(const ExchangeRules& rules, const Bucket& bucket, double density, int world_size) {
+  const auto sent_by = [&](const Component& collective, std::size_t k) {
+    return Registry<SparseCollectiveEntry>::instance().at(collective.name).bytes_sent(bucket.size, k, world_size);
+  };
+  if (bucket.sparse && rules.quantizes()) {
+    const auto code_bytes = static_cast<double>(quantized_code_bytes(rules.quantizer, bucket.size));
+    return {bucket, ExchangeForm::kQuantized, bucket.size, code_bytes * (world_size - 1)};
+  }
+  const std::size_t k = bucket.sparse ? compress::target_count(density, bucket.size) : bucket.size;
+  if (k >= bucket.size) return {bucket, ExchangeForm::kDense, bucket.size, sent_by(rules.dense, bucket.size)};
+  return {bucket, ExchangeForm::kSparse, k, sent_by(rules.collective, k)};
+}
+
 std::string lane_prefix(std::size_t index) {
   return fmt::format("exchange/bucket{}/", index);
 }
@@ -61,6 +101,7 @@ std::string lane_prefix(std::size_t index) {
 
 void check_rules(const ExchangeRules& rules) {
   if (!rules.buckets.compress) return;
+  if (rules.quantizes()) return check_quantizer(rules);
   const SparsifierEntry sparsifier = sparsifier_entry(rules.sparsifier);
   comm::check_pair(selection_traits(sparsifier), rules.sparsifier.name, rules.collective.name);
   const MemoryEntry& memory = memory_entry(rules.memory);
@@ -73,14 +114,21 @@ void check_rules(const ExchangeRules& rules) {
 
 ExchangePlan plan_exchange(const ExchangeRules& rules, const ParameterArena& arena, double density, int world_size) {
   ExchangePlan plan;
-  plan.buckets = make_buckets(arena, rules.buckets);
-  for (const Bucket& bucket : plan.buckets) {
-    const std::size_t k = bucket.sparse ? compress::target_count(density, bucket.size) : bucket.size;
-    plan.k.push_back(k);
+  const auto ranks = static_cast<std::size_t>(world_size);
+  for (const Bucket& bucket : make_buckets(arena, rules.buckets)) {
+    plan.buckets.push_back(plan_bucket(rules, bucket, density, world_size));
+    const BucketPlan& planned = plan.buckets.back();
     if (bucket.sparse) plan.state_bytes += memory_entry(rules.memory).floats_per_element * bucket.size * sizeof(float);
-    // One selection per rank is held while the sums are made; a dense sum has the bucket's size.
-    plan.buffer_bytes += k == bucket.size ? bucket.size * sizeof(float)
-                                          : 2 * k * static_cast<std::size_t>(world_size) * SparseVector::kEntryBytes;
+    // One selection or code per rank is held while the sums are made; a dense sum has the bucket's size.
+    if (planned.form == ExchangeForm::kSparse) {
+      plan.buffer_bytes += 2 * planned.k * ranks * SparseVector::kEntryBytes;
+    } else {
+      plan.buffer_bytes += bucket.size * sizeof(float);
+    }
+    if (planned.form == ExchangeForm::kQuantized) {
+      plan.buffer_bytes += ranks * quantized_code_bytes(rules.quantizer, bucket.size);
+    }
+    plan.bytes_sent += planned.bytes_sent;
   }
   return plan;
 }
@@ -90,7 +138,9 @@ GradientExchange::GradientExchange(const ExchangeRules& rules, const ParameterAr
     : rules_(rules), communicator_(communicator), buckets_(make_buckets(arena, rules.buckets)) {
   check_rules(rules_);
   counts_.selected.resize(static_cast<std::size_t>(communicator.size()));
-  if (rules_.buckets.compress) selection_ = selection_traits(sparsifier_entry(rules_.sparsifier));
+  if (rules_.buckets.compress && !rules_.quantizes()) {
+    selection_ = selection_traits(sparsifier_entry(rules_.sparsifier));
+  }
   lanes_.resize(buckets_.size());
   for (std::size_t index = 0; index < buckets_.size(); ++index) {
     const Bucket& bucket = buckets_[index];
@@ -101,6 +151,10 @@ GradientExchange::GradientExchange(const ExchangeRules& rules, const ParameterAr
     lane.dense = make_collective(rules_.dense, bucket.size);
     lane.slice = {bucket.offset, bucket.size, entry.owns_momentum, bucket.sparse && rules_.folded};
     if (!bucket.sparse) continue;
+    if (rules_.quantizes()) {
+      lane.quantized = std::make_unique<QuantizedExchange>(rules_.quantizer, bucket.size, communicator);
+      continue;
+    }
     lane.sparsifier = sparsifier_entry(rules_.sparsifier).make(rules_.sparsifier.settings, bucket.size);
     lane.collective = make_collective(rules_.collective, bucket.size);
     counts_.numel += bucket.size;
@@ -133,18 +187,22 @@ void GradientExchange::run_lane(std::size_t index, const ExchangeStep& step, Vie
                                 StepTimers& timers) {
   const Bucket& bucket = buckets_[index];
   Lane& lane = lanes_[index];
-  const compress::SelectContext select{.seed = rules_.seed,
-                                       .step = step.step,
-                                       .rank = communicator_.rank(),
-                                       .world_size = communicator_.size(),
-                                       .bucket = static_cast<std::uint32_t>(index),
-                                       .density = step.density,
-                                       .k = compress::target_count(step.density, bucket.size),
-                                       .learning_rate = lane.slice.learning_rate_applied ? step.learning_rate : 1.0};
-  const bool dense = !bucket.sparse || (rules_.bypass_density_one && select.k >= bucket.size);
-  const float scale = step.gradient_scale * static_cast<float>(select.learning_rate);
+  const compress::SelectContext select_context{
+      .seed = rules_.seed,
+      .step = step.step,
+      .rank = communicator_.rank(),
+      .world_size = communicator_.size(),
+      .bucket = static_cast<std::uint32_t>(index),
+      .density = step.density,
+      .k = compress::target_count(step.density, bucket.size),
+      .learning_rate = lane.slice.learning_rate_applied ? step.learning_rate : 1.0};
+  const bool bypassed = lane.sparsifier && rules_.bypass_density_one && select_context.k >= bucket.size;
+  const bool dense = !bucket.sparse || bypassed;
+  const float scale = step.gradient_scale * static_cast<float>(select_context.learning_rate);
 
-  const kernels::PassRequest request = dense ? kernels::PassRequest{} : lane.sparsifier->plan(select);
+  const kernels::PassRequest request = dense            ? kernels::PassRequest{}
+                                       : lane.quantized ? lane.quantized->plan()
+                                                        : lane.sparsifier->plan(select_context);
   // Where the pass selects too, the two verbs are one.
   const bool fused = request.kind != kernels::PassRequest::Kind::kNone;
   const kernels::PassResult* pass = nullptr;
@@ -157,24 +215,19 @@ void GradientExchange::run_lane(std::size_t index, const ExchangeStep& step, Vie
                       step.accumulated.subview(lane.dump_offset, bucket.size).host().begin());
   }
   const comm::ReduceContext context{.step = step.step,
-                                    .k = select.k,
+                                    .k = select_context.k,
                                     .density = step.density,
                                     .non_finite = pass->non_finite,
                                     .selection = selection_};
   if (dense) {
     exchange_dense(lane, context, timers);
   } else {
-    agree(*lane.sparsifier, select, lane.memory->accumulated());
+    if (lane.sparsifier) agree(*lane.sparsifier, select_context, lane.memory->accumulated());
     {
       const ScopedTimer timer(timers, fused ? Verb::kCompensateSelect : Verb::kSelect);
-      lane.sparsifier->select(select, *pass, lane.memory->accumulated(), lane.selected);
+      select(lane, select_context, *pass);
     }
-    {
-      const ScopedTimer timer(timers, Verb::kExchange);
-      lane.collective->reduce(communicator_, context, lane.memory->accumulated(), lane.selected, lane.reduction);
-    }
-    timers.add(Verb::kExchange, -lane.reduction.decode_seconds);
-    timers.add(Verb::kDecode, lane.reduction.decode_seconds);
+    exchange_selected(lane, context, timers);
   }
   if (lane.reduction.non_finite) {
     throw AgreedError(
@@ -184,20 +237,19 @@ void GradientExchange::run_lane(std::size_t index, const ExchangeStep& step, Vie
   }
   {
     const ScopedTimer timer(timers, Verb::kSettle);
-    lane.memory->settle({.contributed = lane.reduction.contributed.view(),
-                         .contributed_all = lane.reduction.contributed_all,
-                         .returned = &lane.reduction.returned});
+    lane.memory->settle(lane.quantized ? lane.quantized->settlement() : settlement_of(lane.reduction));
   }
+  if (lane.quantized) return;
   if (dense) {
     if (bucket.sparse) count(lane, bucket, bucket.size);
     return;
   }
   lane.sparsifier->observe({.step = step.step,
                             .numel = bucket.size,
-                            .k = select.k,
+                            .k = select_context.k,
                             .selected_counts = lane.reduction.selected_counts,
                             .global_count = global_count(lane.reduction, bucket.size)});
-  count(lane, bucket, select.k);
+  count(lane, bucket, select_context.k);
 }
 
 void GradientExchange::agree(compress::Sparsifier& sparsifier, const compress::SelectContext& context,
@@ -214,6 +266,29 @@ void GradientExchange::exchange_dense(Lane& lane, const comm::ReduceContext& con
   const ScopedTimer timer(timers, Verb::kExchange);
   lane.selected.clear();
   lane.dense->reduce(communicator_, context, lane.memory->accumulated(), lane.selected, lane.reduction);
+}
+
+void GradientExchange::select(Lane& lane, const compress::SelectContext& context, const kernels::PassResult& pass) {
+  const View<const float> acc = lane.memory->accumulated();
+  if (lane.quantized) {
+    lane.quantized->encode({.seed = context.seed, .step = context.step, .rank = context.rank, .bucket = context.bucket},
+                           pass, acc);
+  } else {
+    lane.sparsifier->select(context, pass, acc, lane.selected);
+  }
+}
+
+void GradientExchange::exchange_selected(Lane& lane, const comm::ReduceContext& context, StepTimers& timers) {
+  {
+    const ScopedTimer timer(timers, Verb::kExchange);
+    if (lane.quantized) {
+      lane.quantized->gather(communicator_, lane.reduction);
+    } else {
+      lane.collective->reduce(communicator_, context, lane.memory->accumulated(), lane.selected, lane.reduction);
+    }
+  }
+  timers.add(Verb::kExchange, -lane.reduction.decode_seconds);
+  timers.add(Verb::kDecode, lane.reduction.decode_seconds);
 }
 
 void GradientExchange::count(const Lane& lane, const Bucket& bucket, std::size_t k) {

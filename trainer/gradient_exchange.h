@@ -14,13 +14,15 @@
 #include "optim/optimizer.h"
 #include "trainer/buckets.h"
 #include "trainer/component.h"
+#include "trainer/quantized_exchange.h"
 
 namespace dragonn::trainer {
 
-/// How gradients travel. Names are resolved in the registries; the pair must fit (check_pair below).
+/// How gradients travel. Names are resolved in the registries; the parts must fit (check_rules below).
 struct ExchangeRules {
   BucketRules buckets;
-  Component sparsifier;  ///< unused without compression
+  Component sparsifier;             ///< unused without compression and with a quantizer
+  Component quantizer{"none", {}};  ///< unless "none": buckets are quantized, not sparsified, at any density
   Component collective;
   Component memory;
   Component dense;     ///< the collective of dense buckets and of dense phases
@@ -29,6 +31,8 @@ struct ExchangeRules {
   bool folded = false;             ///< lr-folded accumulator: acc = residual + learning_rate * gradient
   bool bypass_density_one = true;  ///< exchange dense where k reaches n, instead of running the sparsifier
   std::uint64_t seed = 1;
+
+  bool quantizes() const { return buckets.compress && quantizer.name != "none"; }
 };
 
 /// What the schedules say of one step.
@@ -49,19 +53,29 @@ struct ExchangeCounts {
   float threshold = 0;                  ///< mean over the buckets whose sparsifier has one, else NaN
 };
 
-/// Refuses a sparsifier, memory and collective that do not fit together. @throws ConfigError listing what fits.
+/// Refuses a sparsifier or quantizer, a memory and a collective that do not fit together. @throws ConfigError listing
+/// what fits.
 void check_rules(const ExchangeRules& rules);
 
-/// What an exchange will hold, at the target density: for the dry run and the preflight.
+enum class ExchangeForm { kDense, kSparse, kQuantized };
+
+struct BucketPlan {
+  Bucket bucket;
+  ExchangeForm form = ExchangeForm::kDense;
+  std::size_t k = 0;      ///< entries that a rank sends: the target of a sparse bucket, else the bucket's size
+  double bytes_sent = 0;  ///< by a rank in a step, payload; mean over ranks
+};
+
+/// What an exchange will hold and send, at the target density: for the dry run and the preflight.
 struct ExchangePlan {
-  std::vector<Bucket> buckets;
-  std::vector<std::size_t> k;    ///< target entries by bucket; the bucket's size where it is dense
+  std::vector<BucketPlan> buckets;
   std::size_t state_bytes = 0;   ///< memories
-  std::size_t buffer_bytes = 0;  ///< selections and sums, at the target density
+  std::size_t buffer_bytes = 0;  ///< selections or codes, and sums
+  double bytes_sent = 0;         ///< by a rank in a step, payload; mean over ranks
 };
 ExchangePlan plan_exchange(const ExchangeRules& rules, const ParameterArena& arena, double density, int world_size);
 
-/// Owns memory, sparsifier and collective of every bucket of one rank.
+/// Owns memory, sparsifier and collective, or quantizer, of every bucket of one rank.
 class GradientExchange {
  public:
   /// The arena must outlive the exchange. @throws ConfigError (see check_rules).
@@ -94,8 +108,9 @@ class GradientExchange {
   /// What one bucket passes through.
   struct Lane {
     std::unique_ptr<compress::Memory> memory;
-    std::unique_ptr<compress::Sparsifier> sparsifier;    // null: dense
-    std::unique_ptr<comm::SparseCollective> collective;  // null: dense
+    std::unique_ptr<compress::Sparsifier> sparsifier;    // null: dense or quantized
+    std::unique_ptr<comm::SparseCollective> collective;  // null: dense or quantized
+    std::unique_ptr<QuantizedExchange> quantized;        // null: dense or sparse
     std::unique_ptr<comm::SparseCollective> dense;
     SparseVector selected;
     comm::SparseReduction reduction;
@@ -108,6 +123,8 @@ class GradientExchange {
   void agree(compress::Sparsifier& sparsifier, const compress::SelectContext& context, View<const float> acc);
   bool is_dumped(const Bucket& bucket) const { return bucket.sparse || counts_.numel == 0; }
   void exchange_dense(Lane& lane, const comm::ReduceContext& context, StepTimers& timers);
+  void select(Lane& lane, const compress::SelectContext& context, const kernels::PassResult& pass);
+  void exchange_selected(Lane& lane, const comm::ReduceContext& context, StepTimers& timers);
   /// Every rank is asked for k entries, or all together are, where they share the bucket (partitions, a leader).
   void count(const Lane& lane, const Bucket& bucket, std::size_t k);
 

@@ -6,6 +6,7 @@
 #include "comm/sparse/sparse_collective.h"
 #include "compress/density_schedule.h"
 #include "compress/memory.h"
+#include "compress/quantizer.h"
 #include "compress/sparsifier.h"
 #include "data/dataset.h"
 #include "layers/network.h"
@@ -35,6 +36,7 @@ std::string list_components() {
   for (const std::string& name : method_names())
     text += fmt::format("method {}: {}\n", name, find_method(name).summary);
   append<compress::SparsifierEntry>(text);
+  append<compress::QuantizerEntry>(text);
   append<compress::MemoryEntry>(text);
   append<compress::DensityScheduleEntry>(text);
   append<comm::SparseCollectiveEntry>(text);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Methods: what `compression.method` stands for, the sparsifier, collective and memory of a paper.
+/// Methods: what `compression.method` stands for, the sparsifier or quantizer, collective and memory of a paper.
 #pragma once
 
 #include <string>
@@ -16,10 +16,14 @@ struct Method {
   std::string memory = "residual";
   /// Instead of `memory`, where the optimizer has momentum: memories that take the momentum over.
   std::string memory_with_momentum = "residual";
+  std::string quantizer = "none";
+
+  bool is_dense() const { return sparsifier == "none" && quantizer == "none"; }
 };
 
-/// The preset of that name. A registered sparsifier without a preset of its own is a method too: with the collective
-/// allgather and the memory residual. @throws ConfigError listing the valid names.
+/// The preset of that name. A registered sparsifier or quantizer without a preset of its own is a method too: with the
+/// collective allgather and the memory residual (none for an unbiased quantizer). @throws ConfigError listing the valid
+/// names.
 Method find_method(const std::string& name);
 
 /// Ascending.

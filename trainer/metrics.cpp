@@ -87,7 +87,6 @@ void add_sparsity(Json& line, const StepRecord& record) {
   line["k"] = counts.target;
   line["selected"] = selected_json(counts.selected);
   if (!std::isnan(counts.threshold)) line["threshold"] = counts.threshold;
-  line["residual_norm"] = record.residual_norm;
   if (selected > 0) line["padding_overhead"] = ranks * static_cast<double>(largest) / selected;
 }
 
@@ -137,6 +136,7 @@ void MetricsWriter::write(const StepRecord& record) {
             {"loss", record.loss},
             {"learning_rate", record.learning_rate}};
   add_sparsity(line, record);
+  if (!std::isnan(record.residual_norm)) line["residual_norm"] = record.residual_norm;
   line["bytes_sent"] = to_json(record.bytes_sent);
   line["bytes_received"] = to_json(record.bytes_received);
   line["messages"] = to_json(record.messages);

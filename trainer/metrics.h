@@ -16,10 +16,10 @@ namespace dragonn::trainer {
 
 /// One rank's view of one step.
 struct StepSample {
-  double loss_sum = 0;      ///< over the samples of the step
-  std::uint64_t count = 0;  ///< samples
-  comm::Traffic traffic;    ///< of the exchange and its headers
-  double residual_norm = 0;
+  double loss_sum = 0;       ///< over the samples of the step
+  std::uint64_t count = 0;   ///< samples
+  comm::Traffic traffic;     ///< of the exchange and its headers
+  double residual_norm = 0;  ///< NaN where nothing stays behind
   StepTimers timers;
 };
 
@@ -36,7 +36,7 @@ struct StepRecord {
   double learning_rate = 0;
   double density_target = 1;
   ExchangeCounts counts = {};
-  double residual_norm = 0;  ///< mean over ranks of the Euclidean norm
+  double residual_norm = 0;  ///< mean over ranks of the Euclidean norm; NaN if dense
   MeanMax bytes_sent = {}, bytes_received = {}, messages = {};
   double bytes_sent_total = 0;       ///< mean over ranks, since the run began
   std::vector<double> seconds = {};  ///< by verb, max over ranks

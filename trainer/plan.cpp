@@ -28,8 +28,28 @@ std::string size_text(double bytes) {
   return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 1, kUnits[unit]);
 }
 
-double bytes_sent(const Component& collective, std::size_t numel, std::size_t k, int world_size) {
-  return Registry<comm::SparseCollectiveEntry>::instance().at(collective.name).bytes_sent(numel, k, world_size);
+const char* form_name(ExchangeForm form) {
+  switch (form) {
+    case ExchangeForm::kDense:
+      return "dense";
+    case ExchangeForm::kSparse:
+      return "sparse";
+    case ExchangeForm::kQuantized:
+      return "quantized";
+  }
+  return "";
+}
+
+/// "topk (sparsifier topk, collective allgather, memory residual), density 0.01"
+std::string describe_exchange(const CompressionConfig& compression) {
+  if (compression.is_dense()) return "dense";
+  const std::string rest =
+      fmt::format("collective {}, memory {}", compression.collective.name, compression.memory.name);
+  if (compression.quantizes()) {
+    return fmt::format("{} (quantizer {}, {})", compression.method, compression.quantizer.name, rest);
+  }
+  return fmt::format("{} (sparsifier {}, {}), density {}", compression.method, compression.sparsifier.name, rest,
+                     compression.density);
 }
 
 /// The first number behind `key` in a file of "key: number unit" lines, in bytes if the unit is kB.
@@ -94,13 +114,9 @@ RunPlan plan_run(const Config& config, const Shape& sample_shape, int classes, i
   plan.layers = network.summary();
   plan.parameters = network.arena().size();
   plan.exchange = plan_exchange(rules, network.arena(), config.compression.density, world_size);
-  for (std::size_t i = 0; i < plan.exchange.buckets.size(); ++i) {
-    const Bucket& bucket = plan.exchange.buckets[i];
-    const bool dense = plan.exchange.k[i] >= bucket.size;
-    plan.bytes_per_step +=
-        bytes_sent(dense ? rules.dense : rules.collective, bucket.size, plan.exchange.k[i], world_size);
-  }
-  plan.dense_bytes_per_step = bytes_sent(rules.dense, plan.parameters, plan.parameters, world_size);
+  plan.dense_bytes_per_step = Registry<comm::SparseCollectiveEntry>::instance()
+                                  .at(rules.dense.name)
+                                  .bytes_sent(plan.parameters, plan.parameters, world_size);
 
   const layers::MemoryEstimate training = network.memory(static_cast<std::size_t>(config.train.batch_size));
   const layers::MemoryEstimate evaluation = network.memory(static_cast<std::size_t>(config.train.eval_batch_size));
@@ -138,23 +154,15 @@ std::string describe(const RunPlan& plan, const Config& config, int world_size) 
   text += fmt::format("  {:<20} {:>12}   ({} workers: {})\n\n", "total",
                       size_text(static_cast<double>(plan.memory_total())), world_size,
                       size_text(static_cast<double>(plan.memory_total()) * world_size));
-  const CompressionConfig& compression = config.compression;
-  if (compression.is_dense()) {
-    text += "exchange: dense\n";
-  } else {
-    text += fmt::format("exchange: {} (sparsifier {}, collective {}, memory {}), density {}\n", compression.method,
-                        compression.sparsifier.name, compression.collective.name, compression.memory.name,
-                        compression.density);
+  text += fmt::format("exchange: {}\n", describe_exchange(config.compression));
+  text += fmt::format("  {:<48} {:>12} {:>12} {:>10}\n", "bucket", "elements", "k", "");
+  for (const BucketPlan& planned : plan.exchange.buckets) {
+    text += fmt::format("  {:<48} {:>12} {:>12} {:>10}\n", planned.bucket.name, planned.bucket.size, planned.k,
+                        form_name(planned.form));
   }
-  text += fmt::format("  {:<48} {:>12} {:>12} {:>8}\n", "bucket", "elements", "k", "");
-  for (std::size_t i = 0; i < plan.exchange.buckets.size(); ++i) {
-    const Bucket& bucket = plan.exchange.buckets[i];
-    const bool dense = plan.exchange.k[i] >= bucket.size;
-    text += fmt::format("  {:<48} {:>12} {:>12} {:>8}\n", bucket.name, bucket.size, plan.exchange.k[i],
-                        dense ? "dense" : "sparse");
-  }
-  text += fmt::format("  {} sent per worker and step ({:.0f} bytes; dense ring allreduce: {})\n",
-                      size_text(plan.bytes_per_step), plan.bytes_per_step, size_text(plan.dense_bytes_per_step));
+  text +=
+      fmt::format("  {} sent per worker and step ({:.0f} bytes; dense ring allreduce: {})\n",
+                  size_text(plan.exchange.bytes_sent), plan.exchange.bytes_sent, size_text(plan.dense_bytes_per_step));
   text += fmt::format("\ncheckpoint: {} on disk\n", size_text(static_cast<double>(plan.checkpoint_bytes)));
   return text;
 }

@@ -19,7 +19,6 @@ struct RunPlan {
   std::vector<layers::LayerSummary> layers;
   std::size_t parameters = 0;
   ExchangePlan exchange;
-  double bytes_per_step = 0;        ///< sent by a rank at the target density, payload; mean over ranks
   double dense_bytes_per_step = 0;  ///< of a dense ring allreduce
   /// Bytes per worker by kind, in the order in which they are shown.
   std::vector<std::pair<std::string, std::size_t>> memory;

@@ -97,9 +97,9 @@ int run_training(const Job& job, comm::Communicator& communicator) {
   log::info(rank, "dragonn {}: {} ({} parameters) on {} ({} samples), {} workers ({}), {}", version(),
             job.config.model.name, plan.parameters, job.config.data.name, job.data.train->size(), communicator.size(),
             communicator.backend(),
-            job.config.compression.is_dense()
-                ? "dense"
-                : fmt::format("{} at density {}", job.config.compression.method, job.config.compression.density));
+            job.config.compression.selects()
+                ? fmt::format("{} at density {}", job.config.compression.method, job.config.compression.density)
+                : job.config.compression.method);
   if (!checkpoint.empty()) worker->resume(checkpoint);
   return worker->train();
 }

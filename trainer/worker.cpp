@@ -113,12 +113,12 @@ void Worker::run_step() {
 
   const CompressionConfig& compression = config_.compression;
   const double density =
-      compression.is_dense()
-          ? 1.0
-          : compress::density_at(compression.density_schedule.name, compression.density_schedule.settings,
+      compression.selects()
+          ? compress::density_at(compression.density_schedule.name, compression.density_schedule.settings,
                                  {.density = compression.density,
                                   .epoch = static_cast<std::size_t>(progress_.step / steps_per_epoch_),
-                                  .step = progress_.step});
+                                  .step = progress_.step})
+          : 1.0;
   const float micro_batches = static_cast<float>(config_.train.gradient_accumulation);
   if (config_.train.non_finite == "skip" && !gradient_is_finite_everywhere()) {
     log::warning(communicator_.rank(), "step {}: a gradient is not finite: the step is skipped", progress_.step + 1);
@@ -209,7 +209,7 @@ bool Worker::stop_requested() {
 
 void Worker::record_step(StepRecord record) {
   const comm::ScopedPhase phase(communicator_.traffic(), comm::Phase::kMetrics);
-  sample_.residual_norm = config_.compression.is_dense() ? 0.0 : exchange_->residual_norm();
+  sample_.residual_norm = config_.compression.is_dense() ? std::nan("") : exchange_->residual_norm();
   reduce_step(communicator_, sample_, record);
   record.counts = exchange_->counts();
   record.bytes_sent_total = bytes_sent_by_all() / communicator_.size();
@@ -225,12 +225,14 @@ void Worker::warn_if_traffic_exceeds_dense(const StepRecord& record) {
   const double ranks = communicator_.size();
   const double dense = 2.0 * static_cast<double>(network_.arena().size()) * sizeof(float) * (ranks - 1) / ranks;
   // The first epochs of a density warm-up are meant to send more.
-  if (record.density_target > config_.compression.density || record.bytes_sent.mean <= dense) return;
+  const bool selects = config_.compression.selects();
+  const bool warming_up = selects && record.density_target > config_.compression.density;
+  if (warming_up || record.bytes_sent.mean <= dense) return;
+  const std::string at = selects ? fmt::format(" at density {}", record.density_target) : "";
   progress_.warnings.push_back(fmt::format(
-      "step {}: '{}' at density {} sends {:.0f} bytes per rank and step over {} ranks; a dense ring allreduce "
-      "sends {:.0f}: dense is faster on any network",
-      record.step, config_.compression.method, record.density_target, record.bytes_sent.mean, communicator_.size(),
-      dense));
+      "step {}: '{}'{} sends {:.0f} bytes per rank and step over {} ranks; a dense ring allreduce sends {:.0f}: dense "
+      "is faster on any network",
+      record.step, config_.compression.method, at, record.bytes_sent.mean, communicator_.size(), dense));
   if (communicator_.rank() == 0) log::warning(0, "{}", progress_.warnings.back());
 }
 

@@ -11,6 +11,7 @@
 #include "comm/sparse/sparse_collective.h"
 #include "compress/density_schedule.h"
 #include "compress/memory.h"
+#include "compress/quantizer.h"
 #include "compress/sparsifier.h"
 #include "data/dataset.h"
 #include "layers/network.h"
@@ -44,6 +45,7 @@ void append(std::vector<Registered>& all) {
 std::vector<Registered> everything() {
   std::vector<Registered> all;
   append<compress::SparsifierEntry>(all);
+  append<compress::QuantizerEntry>(all);
   append<compress::MemoryEntry>(all);
   append<compress::DensityScheduleEntry>(all);
   append<comm::SparseCollectiveEntry>(all);
@@ -67,10 +69,11 @@ TEST_SUITE("house") {
     }
   }
 
-  TEST_CASE("every sparsifier, memory and collective has a source of its own") {
+  TEST_CASE("every sparsifier, quantizer, memory and collective has a source of its own") {
+    const std::set<std::string> kinds{"sparsifier", "quantizer", "memory", "collective"};
     std::map<std::string, std::string> owner;
     for (const Registered& item : everything()) {
-      if (item.kind != "sparsifier" && item.kind != "memory" && item.kind != "collective") continue;
+      if (!kinds.contains(item.kind)) continue;
       INFO(item.kind, " ", item.entry.name, " in ", item.file);
       CHECK(item.file.starts_with(item.kind == "collective" ? "comm/sparse/" : "compress/"));
       CHECK(owner.emplace(item.file, item.entry.name).second);
@@ -78,9 +81,10 @@ TEST_SUITE("house") {
     CHECK_FALSE(owner.empty());
   }
 
-  TEST_CASE("a sparsifier's or collective's source is named after it") {
+  TEST_CASE("a sparsifier's, quantizer's or collective's source is named after it") {
+    const std::set<std::string> kinds{"sparsifier", "quantizer", "collective"};
     for (const Registered& item : everything()) {
-      if (item.kind != "sparsifier" && item.kind != "collective") continue;
+      if (!kinds.contains(item.kind)) continue;
       INFO(item.kind, " ", item.entry.name, " in ", item.file);
       CHECK(std::filesystem::path(item.file).stem().string().find(item.entry.name) != std::string::npos);
     }
@@ -105,6 +109,7 @@ TEST_SUITE("house") {
                              "sidco_e", "sidco_gp", "sidco_p", "oktopk", "exdyna", "cltk"}) {
       CHECK(Registry<compress::SparsifierEntry>::instance().contains(name));
     }
+    for (const char* name : {"signsgd", "qsgd"}) CHECK(Registry<compress::QuantizerEntry>::instance().contains(name));
     for (const char* name : {"none", "residual", "momentum_correction"}) {
       CHECK(Registry<compress::MemoryEntry>::instance().contains(name));
     }

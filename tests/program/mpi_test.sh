@@ -7,7 +7,7 @@ export OMPI_MCA_btl_vader_single_copy_mechanism=none
 
 losses() { sed -n 's/.*"kind":"\([a-z]*\)","step":\([0-9]*\).*"loss":\([^,]*\),.*/\1 \2 \3/p' "$1/metrics.jsonl"; }
 
-for case in "4 topk" "3 dgc" "2 dragonn" "4 dense" "3 randomk"; do
+for case in "4 topk" "3 dgc" "2 dragonn" "4 dense" "3 randomk" "3 signsgd" "4 qsgd"; do
   read -r ranks method <<<"$case"
   "$train" quick.toml --workers "$ranks" --set compression.method="$method" --output "local-$method" 2>/dev/null || fail "$case, local"
   timeout 300 mpirun -np "$ranks" "$train" quick.toml --set compression.method="$method" --output "mpi-$method" 2>mpi.log ||

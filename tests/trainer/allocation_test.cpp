@@ -15,7 +15,7 @@ using dragonn::testing::AllocationCounter;
 /// Allocations of a run of so many steps which logs, evaluates and saves at its end alone.
 std::size_t allocations_of_run(const Combination& combination, int steps) {
   const Config config =
-      quick_config({"compression.method=" + combination.sparsifier, "compression.collective=" + combination.collective,
+      quick_config({"compression.method=" + combination.method(), "compression.collective=" + combination.collective,
                     "compression.memory=" + combination.memory, "logging.every_steps=1000", "train.epochs=20",
                     fmt::format("train.max_steps={}", steps)});
   const TemporaryFolder folder;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/// Every registered sparsifier x collective x memory that fits together.
+/// Every registered sparsifier x collective x memory, and quantizer x memory, that fits together.
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/sparse/sparse_collective.h"
@@ -18,7 +19,10 @@ struct Combination {
   std::string sparsifier;
   std::string collective;
   std::string memory;
-  std::string name() const { return sparsifier + " x " + collective + " x " + memory; }
+  std::string quantizer = "none";  ///< unless "none", instead of the sparsifier
+
+  const std::string& method() const { return quantizer == "none" ? sparsifier : quantizer; }
+  std::string name() const { return method() + " x " + collective + " x " + memory; }
 };
 
 template <class Entry>
@@ -28,30 +32,56 @@ Component with_defaults(const std::string& name) {
 
 inline ExchangeRules rules_of(const Combination& combination) {
   ExchangeRules rules;
-  rules.sparsifier = with_defaults<compress::SparsifierEntry>(combination.sparsifier);
+  if (combination.quantizer == "none") {
+    rules.sparsifier = with_defaults<compress::SparsifierEntry>(combination.sparsifier);
+  } else {
+    rules.quantizer = with_defaults<compress::QuantizerEntry>(combination.quantizer);
+  }
   rules.collective = with_defaults<comm::SparseCollectiveEntry>(combination.collective);
   rules.memory = with_defaults<compress::MemoryEntry>(combination.memory);
   rules.dense = with_defaults<comm::SparseCollectiveEntry>("dense");
   return rules;
 }
 
-/// All that check_rules does not refuse.
-inline std::vector<Combination> combinations() {
+inline bool fits(const Combination& combination) {
+  try {
+    check_rules(rules_of(combination));
+  } catch (const ConfigError&) {
+    return false;
+  }
+  return true;
+}
+
+/// All with a sparsifier that check_rules does not refuse.
+inline std::vector<Combination> sparse_combinations() {
   std::vector<Combination> result;
   for (const std::string& sparsifier : Registry<compress::SparsifierEntry>::instance().names()) {
     for (const std::string& collective : Registry<comm::SparseCollectiveEntry>::instance().names()) {
       if (collective == "dense") continue;  // takes no selection
       for (const std::string& memory : Registry<compress::MemoryEntry>::instance().names()) {
         const Combination combination{sparsifier, collective, memory};
-        try {
-          check_rules(rules_of(combination));
-        } catch (const ConfigError&) {
-          continue;
-        }
-        result.push_back(combination);
+        if (fits(combination)) result.push_back(combination);
       }
     }
   }
+  return result;
+}
+
+/// All with a quantizer that check_rules does not refuse.
+inline std::vector<Combination> quantized_combinations() {
+  std::vector<Combination> result;
+  for (const std::string& quantizer : Registry<compress::QuantizerEntry>::instance().names()) {
+    for (const std::string& memory : Registry<compress::MemoryEntry>::instance().names()) {
+      const Combination combination{"none", kCodeCollective, memory, quantizer};
+      if (fits(combination)) result.push_back(combination);
+    }
+  }
+  return result;
+}
+
+inline std::vector<Combination> combinations() {
+  std::vector<Combination> result = sparse_combinations();
+  for (Combination& combination : quantized_combinations()) result.push_back(std::move(combination));
   return result;
 }
 

@@ -15,7 +15,7 @@ namespace dragonn::trainer::testing {
 namespace {
 
 std::vector<std::string> overrides_of(const Combination& combination) {
-  return {"compression.method=" + combination.sparsifier, "compression.collective=" + combination.collective,
+  return {"compression.method=" + combination.method(), "compression.collective=" + combination.collective,
           "compression.memory=" + combination.memory, "train.replica_check_every=1"};
 }
 
