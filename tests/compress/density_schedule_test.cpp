@@ -33,6 +33,9 @@ TEST_SUITE("compress") {
   TEST_CASE("the density schedules of the papers give their lists, epoch by epoch") {
     check_epochs("constant", 0.01, {0.01, 0.01});
     check_epochs("dgc", 0.001, {0.25, 0.0625, 0.015625, 0.00390625, 0.001, 0.001});
+    check_epochs("dgc", 1e-4, {0.25, 0.0625, 0.015625, 0.00390625, 0.0009765625, 0.000244140625, 1e-4});
+    check_epochs("dgc", 0.05, {0.25, 0.0625, 0.05});
+    check_epochs("gtopk", 0.005, {0.25, 0.0725, 0.015, 0.005, 0.005});
     // Printed to four digits in the sources.
     check_epochs("dgc_code", 0.001, {0.3162, 0.1, 0.03162, 0.01, 0.003162, 0.001, 0.001}, {}, 1e-3);
     check_epochs("gtopk", 0.001, {0.25, 0.0725, 0.015, 0.004, 0.001, 0.001});
@@ -45,6 +48,8 @@ TEST_SUITE("compress") {
     CHECK(at("oktopk_dense", {.density = 0.01, .epoch = 9, .step = 127}, dense) == 1.0);
     CHECK(at("oktopk_dense", {.density = 0.01, .epoch = 0, .step = 128}, dense) == 0.01);
     CHECK(at("oktopk_dense", {.density = 0.01, .step = 511}) == 1.0);
+    CHECK(at("oktopk_dense", {.density = 0.01, .step = 512}) == 0.01);
+    CHECK(at("oktopk_dense", {.density = 0.01}, {{"dense_steps", std::int64_t{0}}}) == 0.01);
   }
 
   TEST_CASE("no schedule falls below the target or rises above 1") {

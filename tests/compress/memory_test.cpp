@@ -47,6 +47,13 @@ class Worker {
   Vector accumulated_;
 };
 
+/// u of a momentum correction, as it would be saved.
+Vector momentum_of(const Memory& memory) {
+  Archive archive;
+  memory.save(archive, "");
+  return archive.get_vector<float>("momentum");
+}
+
 void check_sent(const Entries& sent, std::uint32_t index, float value) {
   REQUIRE(sent.size() == 1);
   CHECK(sent[0].first == index);
@@ -95,8 +102,10 @@ TEST_SUITE("compress") {
   TEST_CASE("momentum correction, heavy ball: sends {1: 2}, then {0: 2.9} with u masked") {
     Worker worker(make_memory("momentum_correction", 2, {}, 0.9f), 2);
     check_sent(worker.step({1, 2}), 1, 2);
+    check_close(view(momentum_of(worker.memory())), {1, 0});
     check_sent(worker.step({1, 1}), 0, 2.9f);
     check_close(View<const float>(std::span<const float>(worker.accumulated())), {2.9f, 1});
+    check_close(view(momentum_of(worker.memory())), {0, 1});  // u was [1.9, 1] until 0 was sent
   }
 
   TEST_CASE("momentum correction without masking keeps the momentum of what was sent") {
@@ -104,6 +113,7 @@ TEST_SUITE("compress") {
     worker.step({1, 2});
     worker.step({1, 1});
     check_close(View<const float>(std::span<const float>(worker.accumulated())), {2.9f, 2.8f});
+    check_close(view(momentum_of(worker.memory())), {1.9f, 2.8f});
   }
 
   TEST_CASE("momentum correction, Nesterov: sends {1: 3.8}, then holds v = [4.61, 1.9]") {
@@ -111,6 +121,7 @@ TEST_SUITE("compress") {
     check_sent(worker.step({1, 2}), 1, 3.8f);
     check_sent(worker.step({1, 1}), 0, 4.61f);
     check_close(View<const float>(std::span<const float>(worker.accumulated())), {4.61f, 1.9f});
+    check_close(view(momentum_of(worker.memory())), {0, 0.9f});  // u was [1.71, .9] until 0 was sent
   }
 
   TEST_CASE("momentum correction with everything sent densely is momentum SGD, and its momentum outlives the phase") {
