@@ -478,6 +478,8 @@ function drawFits() {
   const line = (label, data, color, dash, fill) => ({label, data, borderColor: color, backgroundColor: color + '26',
     borderDash: dash, borderWidth: 2, pointRadius: 0, pointHitRadius: 5, fill});
   for (const fit of DATA.fits) {
+    const row = element('div', undefined, parent);
+    row.className = 'two';
     const largest = fit.magnitude[fit.magnitude.length - 1];
     const lines = (points, fill) => [line('gradient', points(fit.magnitude, fill), cssColor('--dense'), [], fill),
       ...Object.entries(fitted).map(([key, [color, dash]]) => line(names[key], points(fit[key], false), cssColor(color), dash, false))];
@@ -491,7 +493,7 @@ function drawFits() {
     const measuredDensities = densities[0].data.map(point => point.y);
     y.min = Math.min(...measuredDensities) / 2;
     y.title = {display: true, text: 'density', color: cssColor('--muted')};
-    lineChart(card(parent, `${fit.name}: histogram`), densities, {x, y}, number, number, true);
+    lineChart(card(row, `${fit.name}: histogram`), densities, {x, y}, number, number, true);
     const tails = lines(values => values.map((value, i) => ({x: value, y: fit.share[i]})).filter(point => point.x > 0), false);
     const tailX = scale('logarithmic', 'magnitude');
     tailX.ticks.callback = value => value.toExponential(0);
@@ -500,7 +502,7 @@ function drawFits() {
     const tailY = yScale('logarithmic', value => value.toExponential(0));
     tailY.title = {display: true, text: 'share of entries above', color: cssColor('--muted')};
     tailY.afterBuildTicks = tailX.afterBuildTicks;
-    lineChart(card(parent, `${fit.name}: tail`), tails, {x: tailX, y: tailY}, number, number, true);
+    lineChart(card(row, `${fit.name}: tail`), tails, {x: tailX, y: tailY}, number, number, true);
   }
 }
 
