@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
+#include <cstring>
 
 #include "kernels/gradient_pass_chunks.h"
 #include "kernels/gradient_pass_sweep.h"
@@ -20,11 +20,6 @@ constexpr std::uint32_t kInfinityKey = 0x7f800000;
 std::uint32_t magnitude_key(float value) {
   const std::uint32_t key = std::bit_cast<std::uint32_t>(value) & 0x7fffffff;
   return key > kInfinityKey ? 0 : key;
-}
-
-void collect_keys(std::span<const float> values, Buffer<std::uint32_t>& keys) {
-  keys.resize_discard(values.size());
-  std::ranges::transform(values, keys.data(), magnitude_key);
 }
 
 /// A digit of the radix selection. 31 bits in three digits: the first holds the exponent and three bits more.
@@ -46,14 +41,64 @@ std::uint32_t find_digit(const std::uint32_t* histogram, std::uint32_t values, s
   return digit;
 }
 
-/// The k-th largest of the keys, 0 < k <= keys.size(). Overwrites them.
-std::uint32_t kth_largest_key(std::span<std::uint32_t> keys, std::size_t k) {
+/// Pieces with a histogram each: few, since every one is as much work as a histogram is long.
+detail::Chunks histogram_pieces(std::size_t size) {
+  return {size, std::max<std::size_t>(1u << 16, size / 16)};
+}
+
+/// How many magnitudes have each value of the digit. `histograms` is room for it.
+std::span<const std::uint32_t> count_digits(std::span<const float> values, const Digit& digit,
+                                            Buffer<std::uint32_t>& histograms) {
+  const detail::Chunks pieces = histogram_pieces(values.size());
+  histograms.resize_discard(pieces.count() * digit.values);
+  const std::span<std::uint32_t> all = histograms.host();
+  for_each_chunk(pieces, [&](std::size_t piece) {
+    const std::span<std::uint32_t> histogram = all.subspan(piece * digit.values, digit.values);
+    std::ranges::fill(histogram, 0);
+    for (std::size_t i = pieces.begin(piece); i < pieces.end(piece); ++i)
+      ++histogram[digit.of(magnitude_key(values[i]))];
+  });
+  const std::span<std::uint32_t> total = all.first(digit.values);
+  for (std::size_t i = total.size(); i < all.size(); ++i) total[i % digit.values] += all[i];
+  return total;
+}
+
+/// The keys whose digit is `wanted`, in the order of the values.
+std::span<std::uint32_t> collect_keys(std::span<const float> values, const Digit& digit, std::uint32_t wanted,
+                                      Buffer<std::uint32_t>& keys) {
+  keys.resize_discard(values.size());
+  std::uint32_t* const collected = keys.data();
+  const detail::Chunks pieces(values.size(), 32768);
+  std::array<std::size_t, detail::kMaxChunks> counts{};
+  for_each_chunk(pieces, [&](std::size_t piece) {
+    // Every key is written, and stays if it is counted.
+    std::uint32_t* const begin = collected + pieces.begin(piece);
+    std::uint32_t* next = begin;
+    for (std::size_t i = pieces.begin(piece); i < pieces.end(piece); ++i) {
+      *next = magnitude_key(values[i]);
+      next += digit.of(*next) == wanted ? 1 : 0;
+    }
+    counts[piece] = static_cast<std::size_t>(next - begin);
+  });
+  std::size_t total = 0;
+  for (std::size_t piece = 0; piece < pieces.count(); ++piece) {
+    std::memmove(collected + total, collected + pieces.begin(piece), counts[piece] * sizeof(std::uint32_t));
+    total += counts[piece];
+  }
+  return keys.host().first(total);
+}
+
+/// The key of the k-th largest magnitude, 0 < k <= values.size(). All values are read twice, those that share the first
+/// digit with the result, a small part, again.
+std::uint32_t kth_largest_key(std::span<const float> values, std::size_t k, MagnitudeScratch& scratch) {
+  std::uint32_t found = find_digit(count_digits(values, kDigits[0], scratch.histogram).data(), kDigits[0].values, &k);
+  std::span<std::uint32_t> keys = collect_keys(values, kDigits[0], found, scratch.keys);
+  std::uint32_t result = found << kDigits[0].shift;
   std::array<std::uint32_t, 2048> histogram;
-  std::uint32_t result = 0;
-  for (const Digit& digit : kDigits) {
+  for (const Digit& digit : std::span(kDigits).subspan(1)) {
     histogram.fill(0);
     for (const std::uint32_t key : keys) ++histogram[digit.of(key)];
-    const std::uint32_t found = find_digit(histogram.data(), digit.values, &k);
+    found = find_digit(histogram.data(), digit.values, &k);
     result |= found << digit.shift;
     std::size_t left = 0;
     for (const std::uint32_t key : keys) {
@@ -65,6 +110,23 @@ std::uint32_t kth_largest_key(std::span<std::uint32_t> keys, std::size_t k) {
   return result;
 }
 
+/// Drops the last `excess` of the entries whose key is `key`.
+void drop_last_ties(SparseVector& entries, std::uint32_t key, std::size_t excess) {
+  const auto values = entries.values.host();
+  const auto ties = std::ranges::count_if(values, [&](float value) { return magnitude_key(value) == key; });
+  std::size_t ties_left = static_cast<std::size_t>(ties) - excess;
+  std::size_t count = 0;
+  for (std::size_t entry = 0; entry < values.size(); ++entry) {
+    if (magnitude_key(values[entry]) == key) {
+      if (ties_left == 0) continue;
+      --ties_left;
+    }
+    entries.indices.data()[count] = entries.indices.data()[entry];
+    values[count++] = values[entry];
+  }
+  entries.truncate(count);
+}
+
 /// Leading bits of a magnitude that the lower bound looks at: exponent and four bits of the fraction.
 constexpr Digit kBoundDigit{19, 4096};
 
@@ -72,6 +134,7 @@ constexpr Digit kBoundDigit{19, 4096};
 
 void MagnitudeScratch::reserve(std::size_t numel) {
   keys.resize_discard(numel);
+  histogram.resize_discard(histogram_pieces(numel).count() * kBoundDigit.values);
   candidates.resize_discard(numel);
   candidates.clear();
 }
@@ -79,8 +142,7 @@ void MagnitudeScratch::reserve(std::size_t numel) {
 float kth_largest_magnitude(View<const float> values, std::size_t k, MagnitudeScratch& scratch) {
   DRAGONN_CHECK(k > 0, "the {}-th largest magnitude; ranks start at 1", k);
   if (k > values.size()) return 0;
-  collect_keys(values.host(), scratch.keys);
-  return std::bit_cast<float>(kth_largest_key(scratch.keys.host(), k));
+  return std::bit_cast<float>(kth_largest_key(values.host(), k, scratch));
 }
 
 float keep_largest(const SparseVector& entries, std::size_t k, MagnitudeScratch& scratch, SparseVector& kept) {
@@ -89,25 +151,9 @@ float keep_largest(const SparseVector& entries, std::size_t k, MagnitudeScratch&
     return 0;
   }
   k = std::min(k, entries.size());
-  const auto indices = entries.indices.host();
-  const auto values = entries.values.host();
-  collect_keys(values, scratch.keys);
-  const std::uint32_t smallest = kth_largest_key(scratch.keys.host(), k);
-  const auto above = static_cast<std::size_t>(
-      std::ranges::count_if(values, [&](float value) { return magnitude_key(value) > smallest; }));
-  std::size_t ties = k - above;
-  kept.resize_discard(k);
-  std::size_t count = 0;
-  for (std::size_t entry = 0; entry < values.size(); ++entry) {
-    const std::uint32_t key = magnitude_key(values[entry]);
-    if (key < smallest) continue;
-    if (key == smallest) {
-      if (ties == 0) continue;
-      --ties;
-    }
-    kept.indices.data()[count] = indices[entry];
-    kept.values.data()[count++] = values[entry];
-  }
+  const std::uint32_t smallest = kth_largest_key(entries.values.host(), k, scratch);
+  filter_threshold(entries, std::bit_cast<float>(smallest), kept);
+  if (kept.size() > k) drop_last_ties(kept, smallest, kept.size() - k);
   return std::bit_cast<float>(smallest);
 }
 
@@ -115,20 +161,8 @@ float magnitude_lower_bound(View<const float> values, std::size_t k, MagnitudeSc
   const std::span<const float> all = values.host();
   if (k == 0 || k >= all.size()) return 0;
   count_swept(all.size());
-  // Histograms per piece, so few pieces: one for each thread's worth of work.
-  const detail::Chunks chunks(all.size(), std::max<std::size_t>(1u << 16, all.size() / 16));
-  scratch.histogram.resize_discard(chunks.count() * kBoundDigit.values);
-  std::uint32_t* const histograms = scratch.histogram.data();
-  std::fill_n(histograms, scratch.histogram.size(), 0);
-  for_each_chunk(chunks, [&](std::size_t chunk) {
-    std::uint32_t* const histogram = histograms + chunk * kBoundDigit.values;
-    for (std::size_t i = chunks.begin(chunk); i < chunks.end(chunk); ++i)
-      ++histogram[kBoundDigit.of(magnitude_key(all[i]))];
-  });
-  for (std::size_t i = kBoundDigit.values; i < scratch.histogram.size(); ++i) {
-    histograms[i % kBoundDigit.values] += histograms[i];
-  }
-  return std::bit_cast<float>(find_digit(histograms, kBoundDigit.values, &k) << kBoundDigit.shift);
+  const auto histogram = count_digits(all, kBoundDigit, scratch.histogram);
+  return std::bit_cast<float>(find_digit(histogram.data(), kBoundDigit.values, &k) << kBoundDigit.shift);
 }
 
 float select_largest(View<const float> values, std::size_t k, const SparseVector& candidates, float bound,

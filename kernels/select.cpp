@@ -20,21 +20,6 @@ void select_threshold(View<const float> values, float threshold, SparseVector& s
   select_threshold(values, threshold, 0, values.size(), selected);
 }
 
-void filter_threshold(const SparseVector& entries, float threshold, SparseVector& selected) {
-  const auto indices = entries.indices.host();
-  const auto values = entries.values.host();
-  selected.resize_discard(entries.size());
-  std::uint32_t* const kept_indices = selected.indices.data();
-  float* const kept_values = selected.values.data();
-  std::size_t count = 0;
-  for (std::size_t entry = 0; entry < values.size(); ++entry) {
-    kept_indices[count] = indices[entry];
-    kept_values[count] = values[entry];
-    count += std::fabs(values[entry]) >= threshold ? 1 : 0;
-  }
-  selected.truncate(count);
-}
-
 std::size_t count_threshold(const SparseVector& entries, float threshold) {
   const auto values = entries.values.host();
   return static_cast<std::size_t>(

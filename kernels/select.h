@@ -27,7 +27,8 @@ inline constexpr std::size_t kMostThresholds = 64;
 /// do not ascend.
 void count_thresholds(View<const float> values, std::span<const float> thresholds, std::span<std::uint64_t> counts);
 
-/// Entries of `entries` with |x| >= threshold, in their order; `selected` is another vector, overwritten.
+/// Entries of `entries` with |x| >= threshold, in their order; `selected` is another vector, overwritten, and reserves
+/// entries.size() entries.
 void filter_threshold(const SparseVector& entries, float threshold, SparseVector& selected);
 /// Number of entries with |x| >= threshold.
 std::size_t count_threshold(const SparseVector& entries, float threshold);

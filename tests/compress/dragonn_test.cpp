@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include <doctest/doctest.h>
+#include <omp.h>
 
 #include "compress/slot_table.h"
 #include "core/rng.h"
@@ -14,6 +15,13 @@ using namespace dragonn::compress;
 using namespace dragonn::compress::test;
 
 namespace {
+
+/// OpenMP's runtime is not instrumented: with more than one thread ThreadSanitizer reports races that are none.
+#ifdef __SANITIZE_THREAD__
+constexpr int kThreadCounts[] = {1};
+#else
+constexpr int kThreadCounts[] = {1, 2, 3};
+#endif
 
 std::size_t filled(const SlotTable& table) {
   return static_cast<std::size_t>(
@@ -39,7 +47,7 @@ TEST_SUITE("compress") {
     table.fill(hits.indices.host(), 4, slot_of, LastWins{});
     const std::vector<std::uint32_t> expected{4, 5, kEmptySlot, 3};
     CHECK(std::ranges::equal(table.slots(), expected));
-    table.collect(hits, slot_of, kept);
+    table.collect(hits, kept);
     CHECK(entries(kept) == Entries{{3, -3.0f}, {4, 1.0f}, {5, -1.5f}});
 
     // The residual: index 1 lost its slot to 5, and the empty slot must not clear index 0.
@@ -47,6 +55,40 @@ TEST_SUITE("compress") {
     memory->compensate({}, view(acc), 1.0f);
     memory->settle({.contributed = kept.indices.view()});
     CHECK(values(memory->residual()) == std::vector<float>{.5f, 2, 0, 0, 0, 0, 0, .2f});
+  }
+
+  TEST_CASE("threads fill the slot table as one after the other would, by either rule") {
+    constexpr std::size_t kHits = 150000, kSlots = 100001;
+    SparseVector hits, kept;
+    hits.resize_discard(kHits);
+    for (std::size_t hit = 0; hit < kHits; ++hit) {
+      hits.indices.data()[hit] = static_cast<std::uint32_t>(3 * hit);
+      hits.values.data()[hit] = static_cast<float>(hit);
+    }
+    const KeyedSlot slot_of{mix64(5), kSlots};
+    const auto check = [&](const auto& wins) {
+      std::vector<std::uint32_t> table(kSlots, kEmptySlot);
+      for (const std::uint32_t index : hits.indices.host()) {
+        std::uint32_t& holder = table[slot_of(index)];
+        if (holder == kEmptySlot || wins(holder, index)) holder = index;
+      }
+      std::vector<std::uint32_t> winners = table;
+      std::erase(winners, kEmptySlot);
+      std::ranges::sort(winners);
+      SlotTable slots;
+      slots.fill(hits.indices.host(), kSlots, slot_of, wins);
+      CHECK(std::ranges::equal(slots.slots(), table));
+      slots.collect(hits, kept);
+      CHECK(indices(kept) == winners);
+      CHECK(kept.values.data()[kept.size() - 1] == static_cast<float>(winners.back() / 3));
+    };
+    const int threads_before = omp_get_max_threads();
+    for (const int threads : kThreadCounts) {
+      omp_set_num_threads(threads);
+      check(LastWins{});
+      check(PriorityWins{mix64(6)});
+    }
+    omp_set_num_threads(threads_before);
   }
 
   TEST_CASE("1024 hits fill 600 to 695 of 1024 slots, whether random, neighbours or strided") {

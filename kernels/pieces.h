@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+/// Work on pieces of a range, on OpenMP threads that the caller does not have to know of.
+#pragma once
+
+#include <cstddef>
+
+namespace dragonn::kernels {
+
+/// A range is cut into this many pieces at most.
+inline constexpr std::size_t kMostPieces = 256;
+
+/// Threads that a pass runs on.
+int max_threads();
+
+namespace detail {
+using PieceFunction = void (*)(const void* body, std::size_t piece, std::size_t begin, std::size_t end);
+std::size_t run_pieces(std::size_t size, std::size_t minimum, PieceFunction function, const void* body);
+}  // namespace detail
+
+/// Calls body(piece, begin, end) for pieces of [0, size), in any order; they have `minimum` elements at least and
+/// depend on the two numbers alone. Returns how many there are. `body` must not throw.
+template <class Body>
+std::size_t for_each_piece(std::size_t size, std::size_t minimum, const Body& body) {
+  const auto call = [](const void* erased, std::size_t piece, std::size_t begin, std::size_t end) {
+    (*static_cast<const Body*>(erased))(piece, begin, end);
+  };
+  return detail::run_pieces(size, minimum, call, &body);
+}
+
+}  // namespace dragonn::kernels
