@@ -51,14 +51,15 @@ class Dgc final : public Sparsifier {
     const auto k = static_cast<std::size_t>(std::ceil(context.density * static_cast<double>(numel_)));
     selected.resize_discard(numel_);
     const ThresholdSearchResult found =
-        search_threshold(strategy_.search, acc, k, pass.threshold, pass.selected, wider_, found_);
+        search_threshold(strategy_.search, acc, k, pass.threshold, pass.selected, wider_, selected);
     threshold_ = found.threshold;
     const auto most = static_cast<std::size_t>(std::ceil(strategy_.search.too_many * static_cast<double>(k)));
-    if (strategy_.search.stop_above && found_.size() > most) {
+    if (strategy_.search.stop_above && selected.size() > most) {
+      selected.indices.swap(found_.indices);
+      selected.values.swap(found_.values);
       threshold_ = kernels::keep_largest(found_, k, scratch_, selected);
       return;
     }
-    kernels::copy_entries(found_, selected);
     if (first_by_index_) selected.truncate(std::min(k, selected.size()));
   }
 
@@ -71,7 +72,7 @@ class Dgc final : public Sparsifier {
   std::size_t numel_;
   kernels::MagnitudeScratch scratch_;
   SparseVector wider_;
-  SparseVector found_;
+  SparseVector found_;  ///< too many
   float threshold_ = std::numeric_limits<float>::quiet_NaN();
 };
 

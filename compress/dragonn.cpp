@@ -20,7 +20,7 @@ class Dragonn final : public Sparsifier {
         priority_(settings.text("collision") == "priority"),
         sample_(sample_rules(settings)),
         numel_(numel) {
-    table_.reserve(slots(numel), numel);
+    table_.reserve(slots(numel));
   }
 
   kernels::PassRequest plan(const SelectContext& context) override {
@@ -42,7 +42,7 @@ class Dragonn final : public Sparsifier {
     } else {
       table_.fill(hits, slot.slots, slot, LastWins{});
     }
-    table_.collect(pass.selected, selected);
+    table_.collect(pass.selected, slot, selected);
   }
 
   float threshold() const override { return threshold_; }

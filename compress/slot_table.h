@@ -38,44 +38,35 @@ struct PriorityWins {
   }
 };
 
-/// The table I of Algorithm 1 of DRAGONN (ICML 2022). Memory is reused. Threads share the work; the result is that of
-/// the algorithm run in sequence, whatever their number.
+/// The table I of Algorithm 1 of DRAGONN (ICML 2022). Memory is reused.
 class SlotTable {
  public:
-  /// Makes room for tables of up to `slots` slots and that many hits, of which none is touched yet.
-  void reserve(std::size_t slots, std::size_t hits) {
-    slots_.resize_discard(slots);
-    slot_of_hit_.resize_discard(hits);
-  }
+  /// Makes room for tables of up to `slots` slots.
+  void reserve(std::size_t slots) { slots_.resize_discard(slots); }
 
   /// Writes every index of `hits` (ascending) to its slot; `wins(holder, challenger)` says whether the newcomer takes
   /// an occupied one.
   template <class SlotOf, class Wins>
   void fill(std::span<const std::uint32_t> hits, std::size_t slots, const SlotOf& slot_of, const Wins& wins) {
     slots_.resize_discard(slots);
-    slot_of_hit_.resize_discard(hits.size());
-    kernels::for_each_piece(hits.size(), kPiece, [&](std::size_t, std::size_t begin, std::size_t end) {
-      for (std::size_t hit = begin; hit < end; ++hit) {
-        slot_of_hit_.data()[hit] = static_cast<std::uint32_t>(slot_of(hits[hit]));
-      }
-    });
-    // Each thread has a range of slots to itself and takes all hits in turn: no slot has two writers.
-    const auto threads = static_cast<std::size_t>(kernels::max_threads());
-    kernels::for_each_piece(
-        slots, std::max(kPiece, (slots + threads - 1) / threads),
-        [&](std::size_t, std::size_t begin, std::size_t end) { fill_range(hits, begin, end, wins); });
+    std::ranges::fill(slots_.host(), kEmptySlot);
+    for (const std::uint32_t index : hits) {
+      std::uint32_t& holder = slots_.data()[slot_of(index)];
+      if (holder == kEmptySlot || wins(holder, index)) holder = index;
+    }
   }
 
   /// Index held by each slot, kEmptySlot where none is.
   std::span<const std::uint32_t> slots() const { return slots_.host(); }
 
-  /// The hits that hold their slot, in ascending order. @param hits those of the last fill(). `kept` is overwritten.
-  void collect(const SparseVector& hits, SparseVector& kept) const {
+  /// The hits that hold their slot, in ascending order, found by threads. `kept` is overwritten.
+  template <class SlotOf>
+  void collect(const SparseVector& hits, const SlotOf& slot_of, SparseVector& kept) const {
     kept.resize_discard(hits.size());
     std::array<Run, kernels::kMostPieces> runs;
     const std::size_t pieces =
         kernels::for_each_piece(hits.size(), kPiece, [&](std::size_t piece, std::size_t begin, std::size_t end) {
-          runs[piece] = {begin, collect_range(hits, begin, end, kept)};
+          runs[piece] = {begin, collect_range(hits, begin, end, slot_of, kept)};
         });
     std::size_t count = 0;
     for (const Run& run : std::span(runs).first(pieces)) {
@@ -87,7 +78,7 @@ class SlotTable {
   }
 
  private:
-  /// Hits, or slots, below which a thread's wake-up costs more than it saves.
+  /// Hits below which a thread's wake-up costs more than it saves.
   static constexpr std::size_t kPiece = 32768;
 
   /// Entries that a piece kept, at the places from its begin on.
@@ -96,20 +87,9 @@ class SlotTable {
     std::size_t count = 0;
   };
 
-  template <class Wins>
-  void fill_range(std::span<const std::uint32_t> hits, std::size_t begin, std::size_t end, const Wins& wins) {
-    std::uint32_t* const table = slots_.data();
-    std::fill(table + begin, table + end, kEmptySlot);
-    std::uint32_t elsewhere = kEmptySlot;
-    for (std::size_t hit = 0; hit < hits.size(); ++hit) {
-      // A hit of another range is written aside: cheaper than a branch that nothing can predict.
-      const std::size_t slot = slot_of_hit_.data()[hit];
-      std::uint32_t& holder = slot - begin < end - begin ? table[slot] : elsewhere;
-      if (holder == kEmptySlot || wins(holder, hits[hit])) holder = hits[hit];
-    }
-  }
-
-  std::size_t collect_range(const SparseVector& hits, std::size_t begin, std::size_t end, SparseVector& kept) const {
+  template <class SlotOf>
+  std::size_t collect_range(const SparseVector& hits, std::size_t begin, std::size_t end, const SlotOf& slot_of,
+                            SparseVector& kept) const {
     const std::uint32_t* const table = slots_.data();
     std::uint32_t* const indices = kept.indices.data() + begin;
     float* const values = kept.values.data() + begin;
@@ -118,13 +98,12 @@ class SlotTable {
       const std::uint32_t index = hits.indices.data()[hit];
       indices[count] = index;
       values[count] = hits.values.data()[hit];
-      count += table[slot_of_hit_.data()[hit]] == index ? 1 : 0;
+      count += table[slot_of(index)] == index ? 1 : 0;
     }
     return count;
   }
 
   Buffer<std::uint32_t> slots_;
-  Buffer<std::uint32_t> slot_of_hit_;
 };
 
 }  // namespace dragonn::compress

@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/pieces.h"
 
-#include <omp.h>
-
 #include "kernels/gradient_pass_chunks.h"
 
 namespace dragonn::kernels {
 
 static_assert(kMostPieces == detail::kMaxChunks);
-
-int max_threads() {
-  return omp_get_max_threads();
-}
 
 std::size_t detail::run_pieces(std::size_t size, std::size_t minimum, PieceFunction function, const void* body) {
   const Chunks pieces(size, minimum);

@@ -9,9 +9,6 @@ namespace dragonn::kernels {
 /// A range is cut into this many pieces at most.
 inline constexpr std::size_t kMostPieces = 256;
 
-/// Threads that a pass runs on.
-int max_threads();
-
 namespace detail {
 using PieceFunction = void (*)(const void* body, std::size_t piece, std::size_t begin, std::size_t end);
 std::size_t run_pieces(std::size_t size, std::size_t minimum, PieceFunction function, const void* body);

@@ -47,7 +47,7 @@ TEST_SUITE("compress") {
     table.fill(hits.indices.host(), 4, slot_of, LastWins{});
     const std::vector<std::uint32_t> expected{4, 5, kEmptySlot, 3};
     CHECK(std::ranges::equal(table.slots(), expected));
-    table.collect(hits, kept);
+    table.collect(hits, slot_of, kept);
     CHECK(entries(kept) == Entries{{3, -3.0f}, {4, 1.0f}, {5, -1.5f}});
 
     // The residual: index 1 lost its slot to 5, and the empty slot must not clear index 0.
@@ -57,7 +57,7 @@ TEST_SUITE("compress") {
     CHECK(values(memory->residual()) == std::vector<float>{.5f, 2, 0, 0, 0, 0, 0, .2f});
   }
 
-  TEST_CASE("threads fill the slot table as one after the other would, by either rule") {
+  TEST_CASE("however many threads collect, the slot table keeps what it holds, by either rule") {
     constexpr std::size_t kHits = 150000, kSlots = 100001;
     SparseVector hits, kept;
     hits.resize_discard(kHits);
@@ -78,7 +78,7 @@ TEST_SUITE("compress") {
       SlotTable slots;
       slots.fill(hits.indices.host(), kSlots, slot_of, wins);
       CHECK(std::ranges::equal(slots.slots(), table));
-      slots.collect(hits, kept);
+      slots.collect(hits, slot_of, kept);
       CHECK(indices(kept) == winners);
       CHECK(kept.values.data()[kept.size() - 1] == static_cast<float>(winners.back() / 3));
     };
