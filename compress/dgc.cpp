@@ -7,7 +7,6 @@
 #include "compress/sparsifier.h"
 #include "compress/threshold_search.h"
 #include "kernels/magnitude.h"
-#include "kernels/select.h"
 
 namespace dragonn::compress {
 namespace {

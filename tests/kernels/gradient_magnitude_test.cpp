@@ -98,6 +98,23 @@ TEST_SUITE("kernels") {
     }
   }
 
+  TEST_CASE("vectors of many pieces are ranked as short ones are, ties and all") {
+    Rng rng(4, "magnitude test");
+    std::vector<float> values(200001);
+    for (float& value : values) value = static_cast<float>(rng.below(2001)) - 1000.0f;
+    MagnitudeScratch scratch;
+    SparseVector entries, kept;
+    select_threshold(view(values), 0, entries);
+    for (const std::size_t k : {std::size_t{1}, std::size_t{1000}, std::size_t{150000}, entries.size()}) {
+      const std::vector<std::uint32_t> expected = sorted_largest(values, k);
+      float smallest = std::numeric_limits<float>::infinity();
+      for (const std::uint32_t index : expected) smallest = std::min(smallest, std::fabs(values[index]));
+      CHECK(kth_largest_magnitude(view(values), k, scratch) == smallest);
+      CHECK(keep_largest(entries, k, scratch, kept) == smallest);
+      CHECK(indices(kept) == expected);
+    }
+  }
+
   TEST_CASE("keep_largest keeps all entries when there are fewer than k, and none for k = 0") {
     SparseVector entries, kept;
     const std::vector<float> values{3, 0, -1, 2};

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# dragonn-bench takes a user's own gradients, and writes down what each method selects from them.
+. "$(dirname "$0")/lib.sh" "$1"
+bench=$BIN/dragonn-bench
+
+# write_npy FILE SHAPE BYTES: a float32 array in NumPy's format. Its header is padded to 118 = 0x76 bytes.
+write_npy() {
+  {
+    printf '\223NUMPY\001\000\166\000'
+    printf "%-117s\n" "{'descr': '<f4', 'fortran_order': False, 'shape': ($2), }"
+    printf "$3"
+  } >"$1"
+}
+write_npy first.npy "5," '\xcd\xcc\xcc\x3d\x00\x00\x00\xbf\x9a\x99\x99\x3e\x00\x00\x00\x3f\xcd\xcc\x4c\xbe' # .1 -.5 .3 .5 -.2
+write_npy second.npy "5, 1" '\x00\x00\x80\x3f\x00\x00\x00\x40\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00' # 1 2 0 0 0
+write_npy short.npy "1," '\x00\x00\x80\x3f'
+write_npy nan.npy "1," '\x00\x00\xc0\x7f'
+
+"$bench" compress --sparsifier topk --density 0.4 --rounds 2 --input first.npy --input second.npy \
+  --dump dump.json --json rows.json >/dev/null || fail "a run on files"
+cat >expected.json <<'JSON'
+[{"sparsifier":"topk","step":0,"numel":5,"density":0.4,"k":2,"threshold":0.5,"indices":[1,3],"values":[-0.5,0.5]},{"sparsifier":"topk","step":1,"numel":5,"density":0.4,"k":2,"threshold":1.0,"indices":[0,1],"values":[1.0,2.0]}]
+JSON
+cmp -s dump.json expected.json || fail "the dump is $(cat dump.json)"
+[ "$(grep -c '"mode"' rows.json)" = 2 ] || fail "a row for each mode"
+grep -q '"distribution": "gradient-file"' rows.json || fail "rows say where the gradient is from"
+
+# expect_refusal CODE PATTERN ARGUMENT...: dragonn-bench ends with CODE and one line that matches PATTERN.
+expect_refusal() {
+  local code=$1 pattern=$2 output status=0
+  shift 2
+  output=$("$bench" "$@" 2>&1 >/dev/null) || status=$?
+  [ "$status" = "$code" ] || fail "exit code $status instead of $code: $* ($output)"
+  [ "$(wc -l <<<"$output")" = 1 ] && grep -qE -e "$pattern" <<<"$output" || fail "no '$pattern' from $*: $output"
+}
+expect_refusal 1 "nan.npy: element 0 is nan" compress --input nan.npy
+expect_refusal 1 "short.npy: 1 elements, and first.npy has 5" compress --input first.npy --input short.npy
+expect_refusal 2 "no such file: absent.npy" compress --input absent.npy
+expect_refusal 2 "--distribution normal: with --input" compress --input first.npy --distribution normal
+expect_refusal 2 "--set dgc.strategy=grace: expected a measured method" compress --sparsifier topk --set dgc.strategy=grace
+expect_refusal 2 "density = 0: expected a number in" compress --density 0
+expect_refusal 2 "density = 2: expected a number in" decode --density 2
+
+"$bench" compress --kernel all --numel 5000 --rounds 1 --distribution sparse --json - 2>/dev/null >kernels.json
+[ "$(grep -c '"passes": 1.0' kernels.json)" = 6 ] || fail "every kernel reads the gradient once"
+"$bench" decode --ranks 2,3 --numel 1000 --density 0.1 --rounds 1 --json decode.json >/dev/null || fail "decode"
+[ "$(grep -c '"of_two"' decode.json)" = 6 ] || fail "a row for each decoding and number of ranks"
+
+finish
