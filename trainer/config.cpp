@@ -292,6 +292,14 @@ BucketRules CompressionConfig::bucket_rules() const {
   return rules;
 }
 
+std::optional<comm::NetworkModel> NetworkConfig::modelled() const {
+  if (model == "none") return std::nullopt;
+  comm::NetworkModel network = preset == "none" ? comm::NetworkModel{} : comm::network_preset(preset);
+  if (latency_us) network.latency_seconds = *latency_us * 1e-6;
+  if (gbps) network.bytes_per_second = *gbps / 8e-9;
+  return network;
+}
+
 Config parse_config(const std::string& text, const std::string& name, std::span<const std::string> overrides) {
   RawConfig raw = read_toml(text, name);
   for (const std::string& assignment : overrides) apply_override(raw, assignment);

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "comm/network_model.h"
 #include "trainer/buckets.h"
 #include "trainer/component.h"
 
@@ -57,7 +59,10 @@ struct CompressionConfig {
   double bucket_mib = 0;                 ///< with Grouping::kBytes
   std::string include_vectors = "auto";  ///< yes | no: biases and normalization are sparsified too
   std::string acc_form = "raw";          ///< raw | folded
-  std::int64_t minimum_size = 0;
+  enum class SelectTensors { kAll, kCostModel, kMinimumSize };
+  SelectTensors select_tensors = SelectTensors::kAll;
+  std::int64_t minimum_size = 0;  ///< elements, with SelectTensors::kMinimumSize
+  std::string profile;            ///< file of encode and decode times; empty: measured at start-up where needed
 
   bool is_dense() const { return method == "dense"; }
   /// Buckets are quantized.
@@ -79,7 +84,13 @@ struct CommConfig {
 
 /// [network]
 struct NetworkConfig {
-  std::string model = "none";
+  std::string model = "none";             ///< none | alpha-beta
+  std::string preset = "none";            ///< or a name of network_presets()
+  std::optional<double> latency_us = {};  ///< instead of the preset's
+  std::optional<double> gbps = {};
+
+  /// The modelled network; empty with model none.
+  std::optional<comm::NetworkModel> modelled() const;
 };
 
 /// [checkpoint]

@@ -25,6 +25,22 @@ const compress::MemoryEntry& memory_entry(const Config& config) {
   return Registry<compress::MemoryEntry>::instance().at(config.compression.memory.name);
 }
 
+void check_network(const NetworkConfig& network) {
+  const bool has_preset = network.preset != "none";
+  if (network.model == "none") {
+    if (!has_preset && !network.latency_us && !network.gbps) return;
+    throw ConfigError(
+        fmt::format("network.{} is of no use with network.model = \"none\": expected network.model = \"alpha-beta\"",
+                    has_preset           ? "preset"
+                    : network.latency_us ? "latency_us"
+                                         : "gbps"));
+  }
+  if (has_preset || (network.latency_us && network.gbps)) return;
+  throw ConfigError(fmt::format(
+      "network.model = \"{}\" lacks network.{}: expected network.latency_us and network.gbps, or network.preset = {}",
+      network.model, network.latency_us ? "gbps" : "latency_us", fmt::join(comm::network_preset_names(), " | ")));
+}
+
 void check_path(const Config& config) {
   if (!Registry<data::DatasetEntry>::instance().at(config.data.name).needs_path || !config.data.path.empty()) return;
   throw ConfigError(fmt::format("data.path is missing: the data set {} is read from a folder", config.data.name));
@@ -100,6 +116,7 @@ bool has_momentum(const Config& config) {
 }
 
 void check_config(const Config& config) {
+  check_network(config.network);
   check_path(config);
   check_parts(config.compression);
   check_memory(config);

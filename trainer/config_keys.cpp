@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "comm/network_model.h"
 #include "comm/sparse/sparse_collective.h"
 #include "compress/density_schedule.h"
 #include "compress/memory.h"
@@ -198,6 +199,31 @@ void add_bucket(KeyList& keys) {
   key.alternative = SettingSpec{"bucket", 1.0, "MiB", 0, kInfinity, true};
 }
 
+/// "all", "cost_model", or a number of elements.
+void add_select_tensors(KeyList& keys) {
+  using SelectTensors = CompressionConfig::SelectTensors;
+  const auto get = [](const Config& config) -> SettingValue {
+    const CompressionConfig& compression = config.compression;
+    if (compression.select_tensors == SelectTensors::kMinimumSize) return compression.minimum_size;
+    return std::string(compression.select_tensors == SelectTensors::kAll ? "all" : "cost_model");
+  };
+  const auto set = [](Config& config, const SettingValue& value) {
+    CompressionConfig& compression = config.compression;
+    const std::int64_t* elements = std::get_if<std::int64_t>(&value);
+    compression.minimum_size = elements != nullptr ? *elements : 0;
+    compression.select_tensors = elements != nullptr                     ? SelectTensors::kMinimumSize
+                                 : std::get<std::string>(value) == "all" ? SelectTensors::kAll
+                                                                         : SelectTensors::kCostModel;
+  };
+  ConfigKey& key = keys.add_converted(
+      get, set,
+      {.name = "select_tensors",
+       .help = "which tensors are sparsified: all, those where the cost model expects to save time, or those of at "
+               "least so many elements (without effect where the bucket is the whole model); the others travel dense",
+       .choices = {"all", "cost_model"}});
+  key.alternative = SettingSpec{"select_tensors", std::int64_t{0}, "elements", 0};
+}
+
 void add_compression(KeyList& keys) {
   keys.table("compression");
   keys.add([](Config & c) -> auto& { return c.compression.method; },
@@ -236,13 +262,15 @@ void add_compression(KeyList& keys) {
            {.name = "acc_form",
             .help = "what is accumulated: gradients (raw), or gradients times the learning rate (folded)",
             .choices = {"raw", "folded"}});
-  keys.add([](Config & c) -> auto& { return c.compression.minimum_size; },
-           {.name = "minimum_size",
-            .help = "tensors of fewer elements are exchanged dense (unless the bucket is the whole model)",
-            .minimum = 0});
+  add_select_tensors(keys);
+  keys.add([](Config & c) -> auto& { return c.compression.profile; },
+           {.name = "profile",
+            .help = "file of encode and decode times for the cost model (dragonn-bench profile --json FILE, or the "
+                    "profile.json of a run); empty: measured at start-up where the cost model needs them",
+            .role = KeyRole::kRuntime});
 }
 
-void add_comm_and_network(KeyList& keys) {
+void add_comm(KeyList& keys) {
   keys.table("comm");
   keys.add([](Config & c) -> auto& { return c.comm.workers; },
            {.name = "workers",
@@ -270,9 +298,46 @@ void add_comm_and_network(KeyList& keys) {
            {.name = "dense_algorithm",
             .help = "the dense allreduce; native is the backend's own and promises no bits",
             .choices = {"ring", "rabenseifner", "native"}});
+}
+
+/// "auto", or a number.
+template <class Access>
+void add_network_number(KeyList& keys, Access access, Declaration declared) {
+  const auto get = [access](const Config& config) -> SettingValue {
+    const std::optional<double>& number = access(const_cast<Config&>(config));
+    return number ? SettingValue(*number) : SettingValue(std::string("auto"));
+  };
+  const auto set = [access](Config& config, const SettingValue& value) {
+    const double* number = std::get_if<double>(&value);
+    access(config) = number != nullptr ? std::optional(*number) : std::nullopt;
+  };
+  const SettingSpec number{
+      declared.name, 1.0, declared.help, declared.minimum, declared.maximum, declared.exclusive_minimum};
+  ConfigKey& key = keys.add_converted(get, set, {.name = declared.name, .help = declared.help, .choices = {"auto"}});
+  key.alternative = number;
+}
+
+void add_network(KeyList& keys) {
   keys.table("network");
   keys.add([](Config & c) -> auto& { return c.network.model; },
-           {.name = "model", .help = "network that the local backend imitates", .choices = {"none"}});
+           {.name = "model",
+            .help = "alpha-beta: decisions that depend on the network (compression.select_tensors, warnings) take the "
+                    "one described here, whatever the workers really talk over; none: they measure that. Time in the "
+                    "metrics is wall time with both",
+            .choices = {"none", "alpha-beta"}});
+  std::vector<std::string> presets = comm::network_preset_names();
+  presets.insert(presets.begin(), "none");
+  keys.add([](Config & c) -> auto& { return c.network.preset; },
+           {.name = "preset", .help = "latency and bandwidth of a usual network", .choices = std::move(presets)});
+  add_network_number(
+      keys, [](Config & c) -> auto& { return c.network.latency_us; },
+      {.name = "latency_us", .help = "of a message (microseconds); auto: the preset's", .minimum = 0, .maximum = 1e9});
+  add_network_number(keys, [](Config & c) -> auto& { return c.network.gbps; },
+                     {.name = "gbps",
+                      .help = "bandwidth of a worker's link (10^9 bits per second); auto: the preset's",
+                      .minimum = 0,
+                      .maximum = 1e6,
+                      .exclusive_minimum = true});
 }
 
 void add_checkpoint_and_logging(KeyList& keys) {
@@ -339,7 +404,8 @@ std::vector<ConfigKey> config_keys() {
   add_train(keys);
   add_optimizer(keys);
   add_compression(keys);
-  add_comm_and_network(keys);
+  add_comm(keys);
+  add_network(keys);
   add_checkpoint_and_logging(keys);
   return keys.take();
 }

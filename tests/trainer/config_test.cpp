@@ -133,6 +133,48 @@ TEST_SUITE("trainer") {
     CHECK(apart.compression.memory.name == "none");
   }
 
+  TEST_CASE("select_tensors is all, cost_model or a number of elements") {
+    using SelectTensors = CompressionConfig::SelectTensors;
+    CHECK(parse().compression.select_tensors == SelectTensors::kAll);
+    CHECK(parse("[compression]\nselect_tensors = \"cost_model\"\n").compression.select_tensors ==
+          SelectTensors::kCostModel);
+    const Config sized = parse("", {"compression.method=topk", "compression.select_tensors=1000"});
+    CHECK(sized.compression.select_tensors == SelectTensors::kMinimumSize);
+    CHECK(sized.compression.bucket_rules().minimum_size == 1000);
+    CHECK(parse_config(to_toml(sized), "printed").compression.bucket_rules().minimum_size == 1000);
+    for (const char* bad : {"some", "-1", "1.5", "true"}) {
+      CAPTURE(bad);
+      CHECK(contains(error_of(kBase, {fmt::format("compression.select_tensors={}", bad)}),
+                     "expected string, one of all | cost_model; or integer of at least 0"));
+    }
+  }
+
+  TEST_CASE("the modelled network is a preset, a latency and a bandwidth, or both") {
+    CHECK_FALSE(parse().network.modelled().has_value());
+    const auto network = [](const std::vector<std::string>& overrides) { return parse("", overrides).network; };
+    const auto preset = network({"network.model=alpha-beta", "network.preset=1gbe"}).modelled();
+    CHECK(preset->latency_seconds == 0.436e-3);
+    CHECK(preset->bytes_per_second == 1 / 9e-9);
+    const auto own = network({"network.model=alpha-beta", "network.latency_us=20", "network.gbps=25"}).modelled();
+    CHECK(own->latency_seconds == 20e-6);
+    CHECK(own->bytes_per_second == 3.125e9);
+    const auto both = network({"network.model=alpha-beta", "network.preset=10gbe", "network.latency_us=0"}).modelled();
+    CHECK(both->latency_seconds == 0);
+    CHECK(both->bytes_per_second == 1.25e9);
+  }
+
+  TEST_CASE("a network that is half described, or of no use, is refused") {
+    const auto refuse = [](const std::vector<std::string>& overrides) { return error_of(kBase, overrides); };
+    CHECK(contains(refuse({"network.model=alpha-beta"}),
+                   "lacks network.latency_us: expected network.latency_us and network.gbps, or network.preset = 1gbe"));
+    CHECK(contains(refuse({"network.model=alpha-beta", "network.latency_us=3"}), "lacks network.gbps"));
+    CHECK(contains(refuse({"network.preset=1gbe"}), "network.preset is of no use with network.model = \"none\""));
+    CHECK(contains(refuse({"network.gbps=1"}), "network.gbps is of no use"));
+    CHECK(contains(refuse({"network.model=alpha-beta", "network.gbps=0"}),
+                   "expected string, one of auto; or number in (0, 1e+06]"));
+    CHECK(contains(refuse({"network.preset=1gb"}), "did you mean '1gbe'?"));
+  }
+
   TEST_CASE("every registered sparsifier is a method") {
     for (const std::string& name : method_names()) {
       CAPTURE(name);
