@@ -17,8 +17,8 @@ struct NetworkModel {
 
   double latency_us() const { return latency_seconds * 1e6; }
   /// In 10^9 bits per second.
-  double gbps() const { return bytes_per_second * 8e-9; }
-  static NetworkModel from_units(double latency_us, double gbps) { return {latency_us * 1e-6, gbps / 8e-9}; }
+  double gbps() const { return bytes_per_second * 8 / 1e9; }
+  static NetworkModel from_units(double latency_us, double gbps) { return {latency_us / 1e6, gbps * 1e9 / 8}; }
 };
 
 struct NetworkPreset {

@@ -14,6 +14,7 @@ enum ReservedTag : int {
   kTagBroadcast,
   kTagBarrier,
   kTagSlices,
+  kTagPing,
 };
 
 }  // namespace dragonn::comm

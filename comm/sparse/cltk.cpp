@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Collective "cltk": the leader's indices are everybody's.
 #include <algorithm>
+#include <bit>
 
 #include "comm/room.h"
 #include "comm/sparse/agreed_sum.h"
@@ -49,8 +50,11 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
       return 3.0 * static_cast<double>(k * sizeof(float)) * (world_size - 1) / world_size;
     },
     /*make=*/
-    [](const Settings&, std::size_t) -> std::unique_ptr<SparseCollective> {
-      return std::make_unique<CyclicLeader>();
+    [](const Settings&, std::size_t) -> std::unique_ptr<SparseCollective> { return std::make_unique<CyclicLeader>(); },
+    /*latencies=*/
+    [](const Settings&, int world_size) {
+      const int last = world_size - 1;
+      return std::bit_width(static_cast<unsigned>(last)) + 2.0 * last;  // the broadcast's tree, and the ring
     }}};
 
 }  // namespace

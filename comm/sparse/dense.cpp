@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Collective "dense": the selection is ignored and all of acc is summed.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -51,6 +52,12 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     /*make=*/
     [](const Settings& settings, std::size_t /*numel*/) -> std::unique_ptr<SparseCollective> {
       return std::make_unique<DenseAllreduce>(dense_algorithm(settings.text("algorithm")));
+    },
+    /*latencies=*/
+    [](const Settings& settings, int world_size) {
+      const int last = world_size - 1;
+      const bool halves = dense_algorithm(settings.text("algorithm")) == DenseAlgorithm::kRabenseifner;
+      return 2.0 * (halves ? std::bit_width(static_cast<unsigned>(last)) : last);
     }}};
 
 }  // namespace

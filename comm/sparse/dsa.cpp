@@ -104,6 +104,10 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     /*make=*/
     [](const Settings& settings, std::size_t numel) -> std::unique_ptr<SparseCollective> {
       return std::make_unique<DynamicSparseAllreduce>(settings.number("switch"), in_flight(settings), numel);
+    },
+    /*latencies=*/
+    [](const Settings&, int world_size) {
+      return 2.0 * (world_size - 1);  // the regions' exchange, and the allgather's ring
     }}};
 
 }  // namespace

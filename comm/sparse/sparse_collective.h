@@ -80,6 +80,11 @@ struct SparseCollectiveEntry : RegistryEntry {
   /// Payload bytes that a rank sends in one exchange, mean over ranks, when every rank selects k of numel entries.
   std::function<double(std::size_t numel, std::size_t k, int world_size)> bytes_sent;
   std::function<std::unique_ptr<SparseCollective>(const Settings&, std::size_t numel)> make;
+  /// Messages of an exchange that follow one after the other, each at the price of the network's latency; headers are
+  /// left out. By default one from every other rank. For the cost model.
+  std::function<double(const Settings&, int world_size)> latencies = [](const Settings&, int world_size) {
+    return world_size - 1.0;
+  };
 };
 
 }  // namespace dragonn::comm
