@@ -33,9 +33,10 @@ std::vector<Bucket> make_buckets(const ParameterArena& arena, const BucketRules&
     const bool sparse = is_sparse(parameter, rules);
     if (!buckets.empty() && joins(buckets.back(), parameter, sparse, rules)) {
       buckets.back().size += parameter.size;
+      ++buckets.back().tensors;
       buckets.back().name = first_name + ".." + parameter.name;
     } else {
-      buckets.push_back({parameter.name, parameter.offset, parameter.size, sparse});
+      buckets.push_back({parameter.name, parameter.offset, parameter.size, 1, sparse});
       first_name = parameter.name;
     }
   }

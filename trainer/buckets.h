@@ -15,7 +15,14 @@ struct Bucket {
   std::string name;  ///< of its only tensor, or "stage1.conv1.weight..fc.weight"
   std::size_t offset = 0;
   std::size_t size = 0;
-  bool sparse = false;  ///< sparsified; otherwise exchanged dense
+  std::size_t tensors = 1;
+  bool sparse = false;  ///< may be sparsified; otherwise always exchanged dense
+};
+
+/// Which buckets are sparsified at one density, of those that may be.
+struct BucketChoice {
+  double density = 1;           ///< as the density schedule gives it
+  std::vector<bool> is_sparse;  ///< by bucket
 };
 
 struct BucketRules {

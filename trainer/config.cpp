@@ -295,8 +295,8 @@ BucketRules CompressionConfig::bucket_rules() const {
 std::optional<comm::NetworkModel> NetworkConfig::modelled() const {
   if (model == "none") return std::nullopt;
   comm::NetworkModel network = preset == "none" ? comm::NetworkModel{} : comm::network_preset(preset);
-  if (latency_us) network.latency_seconds = *latency_us * 1e-6;
-  if (gbps) network.bytes_per_second = *gbps / 8e-9;
+  if (latency_us) network.latency_seconds = *latency_us / 1e6;
+  if (gbps) network.bytes_per_second = *gbps * 1e9 / 8;
   return network;
 }
 

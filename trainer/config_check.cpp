@@ -68,6 +68,15 @@ void check_parts(const CompressionConfig& compression) {
                   compression.method, given));
 }
 
+/// A cost model knows the times of selections.
+void check_select_tensors(const CompressionConfig& compression) {
+  if (compression.select_tensors != CompressionConfig::SelectTensors::kCostModel || !compression.quantizes()) return;
+  throw ConfigError(
+      fmt::format("compression.select_tensors = \"cost_model\" does not go with quantizer = \"{}\": "
+                  "expected all or a number of elements, or a sparsifier",
+                  compression.quantizer.name));
+}
+
 /// Memories that own the momentum take it from the optimizer.
 void check_memory(const Config& config) {
   if (!memory_entry(config).owns_momentum || optimizer_entry(config).has_momentum) return;
@@ -119,6 +128,7 @@ void check_config(const Config& config) {
   check_network(config.network);
   check_path(config);
   check_parts(config.compression);
+  check_select_tensors(config.compression);
   check_memory(config);
   check_accumulator(config);
   check_rules(exchange_rules(config));

@@ -157,7 +157,7 @@ GradientExchange::GradientExchange(const ExchangeRules& rules, const ParameterAr
     }
     lane.sparsifier = sparsifier_entry(rules_.sparsifier).make(rules_.sparsifier.settings, bucket.size);
     lane.collective = make_collective(rules_.collective, bucket.size);
-    counts_.numel += bucket.size;
+    any_sparse_ = true;
   }
   std::size_t offset = 0;
   for (std::size_t index = 0; index < lanes_.size(); ++index) {
@@ -172,8 +172,26 @@ std::size_t GradientExchange::dump_size() const {
   return size;
 }
 
+bool GradientExchange::is_sparse(std::size_t index, double density) const {
+  if (!buckets_[index].sparse || choices_.empty() || density >= 1) return buckets_[index].sparse;
+  const auto choice = std::ranges::find(choices_, density, &BucketChoice::density);
+  DRAGONN_CHECK(choice != choices_.end(), "no tensors were selected for density {}", density);
+  return choice->is_sparse[index];
+}
+
+std::size_t GradientExchange::sparse_tensors(double density) const {
+  std::size_t tensors = 0;
+  for (std::size_t index = 0; index < buckets_.size(); ++index) {
+    const Bucket& bucket = buckets_[index];
+    if (is_sparse(index, density) && compress::target_count(density, bucket.size) < bucket.size)
+      tensors += bucket.tensors;
+  }
+  return tensors;
+}
+
 void GradientExchange::run(const ExchangeStep& step, View<const float> gradient, StepTimers& timers) {
   std::ranges::fill(counts_.selected, std::uint64_t{0});
+  counts_.numel = 0;
   counts_.target = 0;
   counts_.global = 0;
   counts_.threshold = 0;
@@ -197,7 +215,8 @@ void GradientExchange::run_lane(std::size_t index, const ExchangeStep& step, Vie
       .k = compress::target_count(step.density, bucket.size),
       .learning_rate = lane.slice.learning_rate_applied ? step.learning_rate : 1.0};
   const bool bypassed = lane.sparsifier && rules_.bypass_density_one && select_context.k >= bucket.size;
-  const bool dense = !bucket.sparse || bypassed;
+  const bool to_sparsify = is_sparse(index, step.density);
+  const bool dense = !to_sparsify || bypassed;
   const float scale = step.gradient_scale * static_cast<float>(select_context.learning_rate);
 
   const kernels::PassRequest request = dense            ? kernels::PassRequest{}
@@ -241,7 +260,7 @@ void GradientExchange::run_lane(std::size_t index, const ExchangeStep& step, Vie
   }
   if (lane.quantized) return;
   if (dense) {
-    if (bucket.sparse) count(lane, bucket, bucket.size);
+    if (to_sparsify) count(lane, bucket, bucket.size);
     return;
   }
   lane.sparsifier->observe({.step = step.step,
@@ -294,6 +313,7 @@ void GradientExchange::exchange_selected(Lane& lane, const comm::ReduceContext& 
 void GradientExchange::count(const Lane& lane, const Bucket& bucket, std::size_t k) {
   const comm::SparseReduction& reduction = lane.reduction;
   const bool all = reduction.contributed_all;
+  counts_.numel += bucket.size;
   for (std::size_t rank = 0; rank < counts_.selected.size(); ++rank) {
     counts_.selected[rank] += all ? bucket.size : reduction.selected_counts[rank];
   }

@@ -46,7 +46,7 @@ struct ExchangeStep {
 
 /// Counts of one step over the sparsified buckets of this rank; the counts per rank are known on every rank.
 struct ExchangeCounts {
-  std::size_t numel = 0;                ///< elements of the sparsified buckets
+  std::size_t numel = 0;                ///< elements of the buckets that were to be sparsified in this step
   double target = 0;                    ///< entries that a rank is asked for, mean over ranks (see count)
   std::vector<std::uint64_t> selected;  ///< by rank
   std::uint64_t global = 0;             ///< entries of the exchanged sums
@@ -81,6 +81,10 @@ class GradientExchange {
   /// The arena must outlive the exchange. @throws ConfigError (see check_rules).
   GradientExchange(const ExchangeRules& rules, const ParameterArena& arena, comm::Communicator& communicator);
 
+  /// From now on buckets are sparsified only as `choices` say, the others exchanged dense with the same memory. One
+  /// choice for each density below 1 that will come, the same on every rank.
+  void restrict_to(std::vector<BucketChoice> choices) { choices_ = std::move(choices); }
+
   /// Collective. Sends this rank's gradient ([arena.size()]) through all buckets; afterwards the sums are held for
   /// apply(). @throws Error on every rank when some rank's gradient was not finite, naming the step and the bucket.
   void run(const ExchangeStep& step, View<const float> gradient, StepTimers& timers);
@@ -97,6 +101,8 @@ class GradientExchange {
   /// Of all residuals of this rank. O(n).
   double residual_norm() const;
   const std::vector<Bucket>& buckets() const { return buckets_; }
+  /// Tensors in buckets that are sparsified at this density.
+  std::size_t sparse_tensors(double density) const;
   /// For tests: the residual of a bucket ([size], or empty) and its last exchanged sum.
   const compress::Memory& memory(std::size_t bucket) const { return *lanes_[bucket].memory; }
   const comm::SparseReduction& reduction(std::size_t bucket) const { return lanes_[bucket].reduction; }
@@ -121,7 +127,8 @@ class GradientExchange {
   void run_lane(std::size_t index, const ExchangeStep& step, View<const float> gradient, StepTimers& timers);
   /// Collective: rank 0's proposal to all, where the sparsifier has one.
   void agree(compress::Sparsifier& sparsifier, const compress::SelectContext& context, View<const float> acc);
-  bool is_dumped(const Bucket& bucket) const { return bucket.sparse || counts_.numel == 0; }
+  bool is_dumped(const Bucket& bucket) const { return bucket.sparse || !any_sparse_; }
+  bool is_sparse(std::size_t index, double density) const;
   void exchange_dense(Lane& lane, const comm::ReduceContext& context, StepTimers& timers);
   void select(Lane& lane, const compress::SelectContext& context, const kernels::PassResult& pass);
   void exchange_selected(Lane& lane, const comm::ReduceContext& context, StepTimers& timers);
@@ -132,7 +139,9 @@ class GradientExchange {
   comm::Communicator& communicator_;
   comm::SelectionTraits selection_;
   std::vector<Bucket> buckets_;
+  std::vector<BucketChoice> choices_;  // empty: all buckets that may be sparsified are
   std::vector<Lane> lanes_;
+  bool any_sparse_ = false;  // some bucket has a sparsifier
   ExchangeCounts counts_;
   std::size_t thresholds_seen_ = 0;
 };

@@ -118,7 +118,8 @@ void print_plan(const Config& config, int world_size) {
     sample_shape = data.train->sample_shape();
     classes = data.train->classes();
   }
-  const auto plan = dragonn::trainer::plan_run(config, sample_shape, classes, world_size);
+  auto plan = dragonn::trainer::plan_run(config, sample_shape, classes, world_size);
+  dragonn::trainer::add_selection(plan, config, world_size);
   fmt::print("{}", dragonn::trainer::describe(plan, config, world_size));
 }
 

@@ -52,6 +52,10 @@ std::string describe_exchange(const CompressionConfig& compression) {
                      compression.density);
 }
 
+double dense_bytes(const ExchangeRules& rules, std::size_t numel, int world_size) {
+  return Registry<comm::SparseCollectiveEntry>::instance().at(rules.dense.name).bytes_sent(numel, numel, world_size);
+}
+
 /// The first number behind `key` in a file of "key: number unit" lines, in bytes if the unit is kB.
 std::optional<std::size_t> read_kib(const char* path, const std::string& key) {
   std::ifstream file(path);
@@ -93,6 +97,19 @@ int ranks_on_this_machine(comm::Communicator& communicator) {
   return count;
 }
 
+std::string describe_selection(const RunPlan& plan, const Config& config) {
+  if (!plan.selection) {
+    const bool by_cost = config.compression.select_tensors == CompressionConfig::SelectTensors::kCostModel;
+    return by_cost && config.compression.selects()
+               ? "  select_tensors = \"cost_model\" decides at the start of the run; given compression.profile and "
+                 "network.model, it is shown here\n"
+               : "";
+  }
+  std::string text = "\n";
+  for (const std::string& line : describe(*plan.selection, config.compression.density)) text += line + "\n";
+  return text;
+}
+
 fs::path existing_parent(fs::path path) {
   path = fs::absolute(path);
   while (!fs::exists(path) && path.has_parent_path() && path != path.parent_path()) path = path.parent_path();
@@ -114,9 +131,7 @@ RunPlan plan_run(const Config& config, const Shape& sample_shape, int classes, i
   plan.layers = network.summary();
   plan.parameters = network.arena().size();
   plan.exchange = plan_exchange(rules, network.arena(), config.compression.density, world_size);
-  plan.dense_bytes_per_step = Registry<comm::SparseCollectiveEntry>::instance()
-                                  .at(rules.dense.name)
-                                  .bytes_sent(plan.parameters, plan.parameters, world_size);
+  plan.dense_bytes_per_step = dense_bytes(rules, plan.parameters, world_size);
 
   const layers::MemoryEstimate training = network.memory(static_cast<std::size_t>(config.train.batch_size));
   const layers::MemoryEstimate evaluation = network.memory(static_cast<std::size_t>(config.train.eval_batch_size));
@@ -138,6 +153,31 @@ RunPlan plan_run(const Config& config, const Shape& sample_shape, int classes, i
   plan.checkpoint_bytes =
       model_bytes + optimizer_bytes + plan.exchange.state_bytes * static_cast<std::size_t>(world_size);
   return plan;
+}
+
+void add_selection(RunPlan& plan, const Config& config, int world_size) {
+  const double density = config.compression.density;
+  if (!wants_costs(config, world_size) || density >= 1) return;
+  std::vector<Bucket> buckets;
+  for (const BucketPlan& planned : plan.exchange.buckets) buckets.push_back(planned.bucket);
+  const SelectionQuestion question{config, buckets, {density}, world_size};
+  const auto profile = given_profile(question);
+  const auto modelled = config.network.modelled();
+  const auto network = modelled ? modelled : profile ? profile->network : std::nullopt;
+  if (!profile || !network) return;
+  plan.selection = decide(question, *profile, *network);
+  plan.selection->network_source = modelled ? "modelled" : "of the profile";
+  plan.selection->profile_source = config.compression.profile;
+  if (config.compression.select_tensors != CompressionConfig::SelectTensors::kCostModel) return;
+  const BucketChoice choice = bucket_choices(*plan.selection, buckets).front();
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    BucketPlan& planned = plan.exchange.buckets[i];
+    if (choice.is_sparse[i] || planned.form == ExchangeForm::kDense) continue;
+    plan.exchange.bytes_sent -= planned.bytes_sent;
+    planned = {buckets[i], ExchangeForm::kDense, buckets[i].size,
+               dense_bytes(exchange_rules(config), buckets[i].size, world_size)};
+    plan.exchange.bytes_sent += planned.bytes_sent;
+  }
 }
 
 std::string describe(const RunPlan& plan, const Config& config, int world_size) {
@@ -163,6 +203,7 @@ std::string describe(const RunPlan& plan, const Config& config, int world_size) 
   text +=
       fmt::format("  {} sent per worker and step ({:.0f} bytes; dense ring allreduce: {})\n",
                   size_text(plan.exchange.bytes_sent), plan.exchange.bytes_sent, size_text(plan.dense_bytes_per_step));
+  text += describe_selection(plan, config);
   text += fmt::format("\ncheckpoint: {} on disk\n", size_text(static_cast<double>(plan.checkpoint_bytes)));
   return text;
 }

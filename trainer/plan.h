@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "layers/network.h"
 #include "trainer/config.h"
 #include "trainer/gradient_exchange.h"
+#include "trainer/tensor_selection.h"
 
 namespace dragonn::trainer {
 
@@ -23,12 +25,18 @@ struct RunPlan {
   /// Bytes per worker by kind, in the order in which they are shown.
   std::vector<std::pair<std::string, std::size_t>> memory;
   std::size_t checkpoint_bytes = 0;  ///< one checkpoint, all ranks
+  std::optional<TensorSelection> selection = {};
 
   std::size_t memory_total() const;
 };
 
 /// Local. @throws ConfigError if the model does not fit the data or the exchange's parts do not fit together.
 RunPlan plan_run(const Config& config, const Shape& sample_shape, int classes, int world_size);
+
+/// Fills in what the cost model decides for the plan's buckets, at the target density. Does nothing where the network
+/// or the profile is not given, and would have to be measured. Local. @throws ConfigError, DataError (see
+/// given_profile).
+void add_selection(RunPlan& plan, const Config& config, int world_size);
 
 /// The plan as text, for --dry-run.
 std::string describe(const RunPlan& plan, const Config& config, int world_size);

@@ -44,8 +44,8 @@ fs::path find_checkpoint(const char* option, const std::string& given, const Run
 /// Moves what an earlier run left in the folder to earlier-N in it, and nothing else: the folder may be anybody's.
 void move_aside(const RunFolder& folder) {
   fs::path target;
-  for (const fs::path& file :
-       {folder.config(), folder.metrics(), folder.summary(), folder.log(), folder.checkpoints(), folder.gradients()}) {
+  for (const fs::path& file : {folder.config(), folder.metrics(), folder.summary(), folder.log(), folder.profile(),
+                               folder.checkpoints(), folder.gradients()}) {
     if (!fs::exists(file)) continue;
     if (target.empty()) {
       int number = 1;
@@ -58,14 +58,18 @@ void move_aside(const RunFolder& folder) {
   }
 }
 
-/// Rank 0: makes the folder ready; returns the checkpoint to resume from.
-fs::path prepare_folder(const Job& job) {
+/// Rank 0: makes the folder ready; returns the checkpoint to resume from. Nothing is changed if the worker's profile is
+/// of no use.
+fs::path prepare_folder(const Job& job, const Worker& worker) {
   try {
     if (fs::exists(job.folder.path) && !fs::is_directory(job.folder.path)) {
       throw ConfigError(fmt::format("--output {} is a file, not a folder", job.folder.path.string()));
     }
     const fs::path checkpoint = find_checkpoint("--resume", job.resume, job.folder);
-    if (checkpoint.empty()) move_aside(job.folder);
+    if (checkpoint.empty()) {
+      worker.check_profile();
+      move_aside(job.folder);
+    }
     fs::create_directories(job.folder.path);
     write_file_atomically(job.folder.config(), to_toml(job.config));
     log::set_file(job.folder.log());
@@ -90,7 +94,7 @@ int run_training(const Job& job, comm::Communicator& communicator) {
   all_ranks_or_none(communicator,
                     [&] { worker = std::make_unique<Worker>(job.config, communicator, job.data, job.folder); });
   all_ranks_or_none(communicator, [&] {
-    if (rank == 0) checkpoint = prepare_folder(job).string();
+    if (rank == 0) checkpoint = prepare_folder(job, *worker).string();
   });
   communicator.broadcast_text(0, checkpoint);
 
@@ -101,6 +105,7 @@ int run_training(const Job& job, comm::Communicator& communicator) {
                 ? fmt::format("{} at density {}", job.config.compression.method, job.config.compression.density)
                 : job.config.compression.method);
   if (!checkpoint.empty()) worker->resume(checkpoint);
+  worker->choose_tensors();
   return worker->train();
 }
 

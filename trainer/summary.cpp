@@ -27,6 +27,8 @@ void write_summary(const std::filesystem::path& path, const Summary& summary) {
                   {"throughput_samples_per_second", summary.throughput},
                   {"bytes_sent_total", summary.bytes_sent_total},
                   {"density_mean", summary.density_mean},
+                  {"tensors_sparse", summary.tensors_sparse},
+                  {"tensors_dense", summary.tensors_dense},
                   {"world_size", summary.world_size},
                   {"backend", summary.backend},
                   {"parameters_hash", summary.parameters_hash},

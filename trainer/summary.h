@@ -17,9 +17,11 @@ struct Summary {
   std::optional<EvalRecord> best_eval;
   std::uint64_t steps = 0;
   double seconds_total = 0;
-  double throughput = 0;        ///< samples per second of training steps, over all ranks
-  double bytes_sent_total = 0;  ///< sum over ranks, of the gradient exchange and its headers
-  double density_mean = 1;      ///< of the steps: selected / n, mean over ranks
+  double throughput = 0;           ///< samples per second of training steps, over all ranks
+  double bytes_sent_total = 0;     ///< sum over ranks, of the gradient exchange and its headers
+  double density_mean = 1;         ///< of the steps: selected / n, mean over ranks
+  std::size_t tensors_sparse = 0;  ///< sparsified in the last step
+  std::size_t tensors_dense = 0;
   int world_size = 1;
   std::string backend;
   std::string parameters_hash;

@@ -12,6 +12,7 @@
 #include "optim/clip.h"
 #include "trainer/agreement.h"
 #include "trainer/assemble.h"
+#include "trainer/density_plan.h"
 #include "trainer/progress_line.h"
 #include "trainer/replica_check.h"
 #include "trainer/signals.h"
@@ -54,11 +55,11 @@ Worker::Worker(const Config& config, comm::Communicator& communicator, const dat
       checkpoints_(folder_.checkpoints()),
       steps_per_epoch_(loader_.steps_per_epoch()) {
   network_.initialize(static_cast<std::uint64_t>(config.seed));
-  const std::uint64_t scheduled = static_cast<std::uint64_t>(config.train.epochs) * steps_per_epoch_;
+  scheduled_steps_ = static_cast<std::uint64_t>(config.train.epochs) * steps_per_epoch_;
   const std::uint64_t limit = static_cast<std::uint64_t>(config.train.max_steps);
-  total_steps_ = limit > 0 ? std::min(scheduled, limit) : scheduled;
+  total_steps_ = limit > 0 ? std::min(scheduled_steps_, limit) : scheduled_steps_;
   optimizer_ = make_optimizer(config, network_.arena());
-  schedule_ = make_schedule(config, {config.optimizer.learning_rate, steps_per_epoch_, scheduled});
+  schedule_ = make_schedule(config, {config.optimizer.learning_rate, steps_per_epoch_, scheduled_steps_});
   exchange_ = std::make_unique<GradientExchange>(exchange_rules(config), network_.arena(), communicator_);
   dump_ = std::make_unique<GradientDump>(folder_.gradients(), config.logging.dump_gradients, exchange_->dump_size());
   if (config.train.gradient_accumulation > 1) accumulated_ = Buffer<float>(network_.arena().size());
@@ -111,14 +112,7 @@ void Worker::run_step() {
   sample_.loss_sum = forward_backward(*batch);
   sample_.count = batch->count;
 
-  const CompressionConfig& compression = config_.compression;
-  const double density =
-      compression.selects()
-          ? compress::density_at(compression.density_schedule.name, compression.density_schedule.settings,
-                                 {.density = compression.density,
-                                  .epoch = static_cast<std::size_t>(progress_.step / steps_per_epoch_),
-                                  .step = progress_.step})
-          : 1.0;
+  const double density = density_of_step(config_.compression, progress_.step, steps_per_epoch_);
   const float micro_batches = static_cast<float>(config_.train.gradient_accumulation);
   if (config_.train.non_finite == "skip" && !gradient_is_finite_everywhere()) {
     log::warning(communicator_.rank(), "step {}: a gradient is not finite: the step is skipped", progress_.step + 1);
@@ -229,11 +223,16 @@ void Worker::warn_if_traffic_exceeds_dense(const StepRecord& record) {
   const bool warming_up = selects && record.density_target > config_.compression.density;
   if (warming_up || record.bytes_sent.mean <= dense) return;
   const std::string at = selects ? fmt::format(" at density {}", record.density_target) : "";
-  progress_.warnings.push_back(fmt::format(
+  warn(fmt::format(
       "step {}: '{}'{} sends {:.0f} bytes per rank and step over {} ranks; a dense ring allreduce sends {:.0f}: dense "
       "is faster on any network",
       record.step, config_.compression.method, at, record.bytes_sent.mean, communicator_.size(), dense));
-  if (communicator_.rank() == 0) log::warning(0, "{}", progress_.warnings.back());
+}
+
+void Worker::warn(std::string warning) {
+  if (communicator_.rank() == 0) log::warning(0, "{}", warning);
+  // A resumed run may have to say it again.
+  if (!std::ranges::count(progress_.warnings, warning)) progress_.warnings.push_back(std::move(warning));
 }
 
 double Worker::bytes_sent_by_all() {
@@ -271,14 +270,18 @@ void Worker::finish() {
   const double bytes_sent = bytes_sent_by_all();
   all_ranks_or_none(communicator_, [&] {
     if (communicator_.rank() != 0) return;
-    const double steps = static_cast<double>(std::max<std::uint64_t>(progress_.step, 1));
+    const std::uint64_t steps = std::max<std::uint64_t>(progress_.step, 1);
+    const double density = density_of_step(config_.compression, steps - 1, steps_per_epoch_);
+    const std::size_t sparse = exchange_->sparse_tensors(density);
     write_summary(folder_.summary(), {.final_eval = progress_.last,
                                       .best_eval = progress_.best,
                                       .steps = progress_.step,
                                       .seconds_total = elapsed(),
                                       .throughput = samples_per_second(),
                                       .bytes_sent_total = bytes_sent,
-                                      .density_mean = progress_.density_sum / steps,
+                                      .density_mean = progress_.density_sum / static_cast<double>(steps),
+                                      .tensors_sparse = sparse,
+                                      .tensors_dense = network_.arena().parameters().size() - sparse,
                                       .world_size = communicator_.size(),
                                       .backend = communicator_.backend(),
                                       .parameters_hash = hash_text(hash),

@@ -21,6 +21,7 @@
 #include "trainer/gradient_exchange.h"
 #include "trainer/metrics.h"
 #include "trainer/summary.h"
+#include "trainer/tensor_selection.h"
 
 namespace dragonn::trainer {
 
@@ -31,6 +32,7 @@ struct RunFolder {
   std::filesystem::path metrics() const { return path / "metrics.jsonl"; }
   std::filesystem::path summary() const { return path / "summary.json"; }
   std::filesystem::path log() const { return path / "log.txt"; }
+  std::filesystem::path profile() const { return path / "profile.json"; }
   std::filesystem::path checkpoints() const { return path / "checkpoints"; }
   std::filesystem::path gradients() const { return path / "gradients"; }
 };
@@ -53,6 +55,12 @@ class Worker {
   /// @throws ConfigError, on every rank that can see the reason.
   Worker(const Config& config, comm::Communicator& communicator, const data::DatasetSplits& data, RunFolder folder);
 
+  /// Local: looks whether choose_tensors() will find in the given profile what it needs, before anything is written.
+  /// @throws ConfigError, DataError (see given_profile).
+  void check_profile() const;
+  /// Once before train(), after any resume: decides which tensors are sparsified where the run asks for it, unless a
+  /// checkpoint said so already; logs the table and writes it into the run folder.
+  void choose_tensors();
   /// Restores a checkpoint folder.
   void resume(const std::filesystem::path& checkpoint);
   /// Trains to the end, or until a stop signal reaches some rank. Returns the program's exit code: 0, or kExitRequeue
@@ -72,6 +80,11 @@ class Worker {
   bool stop_requested();
   void record_step(StepRecord record);
   void warn_if_traffic_exceeds_dense(const StepRecord& record);
+  void warn(std::string warning);
+  SelectionQuestion selection_question() const;
+  bool selects_by_cost() const;
+  void choose_none();
+  bool selection_fits() const;
   void evaluate_now();
   void save_checkpoint();
   void finish();
@@ -98,8 +111,10 @@ class Worker {
   CheckpointStore checkpoints_;
   std::unique_ptr<MetricsWriter> metrics_;  // rank 0 only, from the first step on
   std::uint64_t steps_per_epoch_ = 0;
+  std::uint64_t scheduled_steps_ = 0;  ///< of all epochs
   std::uint64_t total_steps_ = 0;
-  Buffer<float> accumulated_;  ///< sum over micro-batches; empty without gradient accumulation
+  std::optional<TensorSelection> selection_;  // where the run wants costs
+  Buffer<float> accumulated_;                 ///< sum over micro-batches; empty without gradient accumulation
   Progress progress_;
   double clock_offset_ = 0;  ///< from the group's clock to the run's, which goes on after a resume
   StepSample sample_;

@@ -13,6 +13,7 @@ namespace {
 
 constexpr const char* kParameters = "parameters";
 constexpr const char* kStatistics = "statistics";
+constexpr const char* kSelection = "tensor_selection";
 
 void save_eval(Archive& archive, const std::string& prefix, const std::optional<EvalRecord>& eval) {
   if (!eval) return;
@@ -81,6 +82,7 @@ void Worker::save_checkpoint() {
     model->put_array<float>(kStatistics, averaged.host());
     optimizer_->save(*model, "optimizer/");
     save_progress(*model, progress_);
+    if (selection_) model->put_text(kSelection, to_json(*selection_));
   });
   if (communicator_.rank() != 0) return;
   const bool keep_best = config_.checkpoint.keep_best && progress_.best.has_value();
@@ -96,11 +98,12 @@ void Worker::resume(const std::filesystem::path& checkpoint) {
     exchange_->load(files.rank);
     progress_ = load_progress(files.model);
     progress_.bytes_sent = files.rank.get<double>("bytes_sent");
+    if (files.model.contains(kSelection)) {
+      selection_ = parse_selection(files.model.get_text(kSelection), checkpoint.string());
+    }
     clock_offset_ = progress_.seconds - communicator_.now();
     if (files.model.get_text("config_hash") != config_hash(config_)) {
-      progress_.warnings.push_back(
-          fmt::format("resumed after step {} with a config that differs from the one before", progress_.step));
-      if (communicator_.rank() == 0) log::warning(0, "{}", progress_.warnings.back());
+      warn(fmt::format("resumed after step {} with a config that differs from the one before", progress_.step));
     }
   });
   log::info(communicator_.rank(), "resumed from {} after step {}", checkpoint.string(), progress_.step);

@@ -171,7 +171,7 @@ TEST_SUITE("trainer") {
     CHECK(contains(refuse({"network.preset=1gbe"}), "network.preset is of no use with network.model = \"none\""));
     CHECK(contains(refuse({"network.gbps=1"}), "network.gbps is of no use"));
     CHECK(contains(refuse({"network.model=alpha-beta", "network.gbps=0"}),
-                   "expected string, one of auto; or number in (0, 1e+06]"));
+                   "expected string, one of auto; or number in (0, 1000000]"));
     CHECK(contains(refuse({"network.preset=1gb"}), "did you mean '1gbe'?"));
   }
 

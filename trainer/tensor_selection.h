@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+/// Tensor selection: which tensors are worth sparsifying on this machine and network, decided once per run.
+///
+/// Rank 0 takes the times of the profile (given or measured) and the network (modelled, of the profile, or measured),
+/// decides for every tensor and every density of the schedule, and sends the outcome to all ranks as the text that also
+/// stands in profile.json and in the checkpoints: a resumed run reads it there and never measures again.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "trainer/buckets.h"
+#include "trainer/config.h"
+#include "trainer/cost_model.h"
+#include "trainer/cost_model_profile.h"
+
+namespace dragonn::trainer {
+
+/// The costs of all tensors at one density.
+struct DensityCosts {
+  double density = 1;
+  std::vector<TensorCost> tensors;
+};
+
+/// What was decided, and on what grounds. A "tensor" is a bucket that may be sparsified: with compression.bucket =
+/// "tensor" one tensor.
+struct TensorSelection {
+  int ranks = 1;
+  comm::NetworkModel network;
+  std::string network_source = {};  ///< "modelled (1gbe)", "measured", ...
+  std::vector<ProfileRow> rows = {};
+  std::string profile_source = {};
+  std::vector<std::string> tensors = {};
+  std::vector<DensityCosts> densities = {};  ///< in the order of the schedule
+
+  /// @throws Error if the schedule never has this density.
+  const DensityCosts& at(double density) const;
+};
+
+/// Whether a run asks for costs: to choose tensors by them, or to be warned because its network or profile is given.
+/// With one worker there is nothing to exchange, and without compression nothing to choose.
+bool wants_costs(const Config& config, int world_size);
+
+/// What is to be decided.
+struct SelectionQuestion {
+  const Config& config;
+  std::span<const Bucket> buckets;  ///< all; those that are not sparse stay out
+  std::vector<double> densities;    ///< below 1
+  int world_size = 1;
+};
+
+/// The profile that the config names; empty where it names none. Local.
+/// @throws ConfigError if the file is missing or lacks rows for some density (says how to measure them), DataError.
+std::optional<Profile> given_profile(const SelectionQuestion& question);
+
+/// Decides from what is given alone. Local. @param profile has the rows of all densities.
+TensorSelection decide(const SelectionQuestion& question, const Profile& profile, const comm::NetworkModel& network);
+
+/// Collective: measures what is not given, decides on rank 0; the same on every rank. No wait for a rank is longer than
+/// the measurement of one size. @throws AgreedError as given_profile does, CommError.
+TensorSelection choose_tensors(comm::Communicator& communicator, const SelectionQuestion& question);
+
+/// By bucket of the run, for GradientExchange. @throws DataError if the selection was made for other buckets.
+std::vector<BucketChoice> bucket_choices(const TensorSelection& selection, std::span<const Bucket> buckets);
+
+/// profile.json (docs/formats.md), and back to the same numbers. @throws DataError naming `name` and the key.
+std::string to_json(const TensorSelection& selection);
+TensorSelection parse_selection(const std::string& text, const std::string& name);
+
+/// The grounds as aligned lines: the network, the profile, one line per tensor with its times and the decision.
+std::vector<std::string> describe(const TensorSelection& selection, double density);
+
+/// Why dense exchanges of everything would be faster at this density, or empty if they would not.
+/// @param applied the decisions are followed; otherwise every tensor is sparsified whatever they say.
+std::string dense_is_faster(const TensorSelection& selection, double density, bool applied);
+
+}  // namespace dragonn::trainer
