@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+/// `dragonn-bench profile`: seconds that selecting and decoding take, by tensor size: what the cost model of
+/// `dragonn-train` (compression.select_tensors = "cost_model") needs to know of this machine.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <omp.h>
+
+#include "bench/benchmark.h"
+#include "compress/memory.h"
+#include "compress/sparsifier.h"
+#include "trainer/cost_model_measure.h"
+
+namespace dragonn::bench {
+namespace {
+
+template <class Entry>
+trainer::Component with_defaults(const std::string& name) {
+  return {name, Settings(Registry<Entry>::instance().at(name).settings)};
+}
+
+class ProfileBenchmark final : public Benchmark {
+ public:
+  void declare_options(CLI::App& command) override {
+    command.add_option("--sparsifier", sparsifiers_, "methods to measure, or all (dragonn-train --list names them)")
+        ->delimiter(',')
+        ->capture_default_str();
+    command.add_option("--memory", memory_, "error feedback that accumulates in the same pass")->capture_default_str();
+    command.add_option("--density", densities_, "share of the elements to select, in (0, 1]")
+        ->delimiter(',')
+        ->capture_default_str();
+    command.add_option("--ranks", ranks_, "lists that are decoded: the workers of the runs that will read this")
+        ->delimiter(',')
+        ->check(CLI::Range(2, 4096))
+        ->capture_default_str();
+    command.add_option("--min-numel", smallest_, "smallest tensor; sizes are powers of two around the two bounds")
+        ->check(CLI::Range(std::size_t{1}, kLargest))
+        ->capture_default_str();
+    command.add_option("--max-numel", largest_, "largest tensor")
+        ->check(CLI::Range(std::size_t{1}, kLargest))
+        ->capture_default_str();
+    command.add_option("--decode", decode_, "form of the decoded sum")
+        ->check(CLI::IsMember({"sparse", "dense"}))
+        ->capture_default_str();
+    command.add_option("--momentum", momentum_, "of memories that apply it")
+        ->check(CLI::Range(0.0, 1.0))
+        ->capture_default_str();
+    command.add_option("--threads", threads_, "OpenMP threads")->check(CLI::Range(1, 1024))->capture_default_str();
+  }
+
+  Rows run() override {
+    check();
+    omp_set_num_threads(threads_);
+    const std::vector<std::size_t> sizes = trainer::profile_sizes(smallest_, largest_, /*factor=*/2, kLargest);
+    const Buffer<float> gradient = trainer::profile_gradient(sizes.back());
+    Rows rows;
+    for (const std::string& sparsifier : sparsifiers_) {
+      for (const double density : densities_) {
+        for (const int ranks : ranks_) {
+          const trainer::ProfiledExchange exchange{.sparsifier = with_defaults<compress::SparsifierEntry>(sparsifier),
+                                                   .memory = with_defaults<compress::MemoryEntry>(memory_),
+                                                   .decode_dense = decode_ == "dense",
+                                                   .density = density,
+                                                   .ranks = ranks,
+                                                   .momentum = momentum_};
+          for (const std::size_t numel : sizes) {
+            const trainer::ProfileRow row = measure_profile(exchange, gradient.view().subview(0, numel));
+            rows.push_back(nlohmann::ordered_json::parse(to_json(row)));
+          }
+        }
+      }
+    }
+    return rows;
+  }
+
+ private:
+  static constexpr std::size_t kLargest = std::size_t{1} << 28;
+
+  void check() {
+    const auto& registry = Registry<compress::SparsifierEntry>::instance();
+    if (sparsifiers_ == std::vector<std::string>{"all"}) sparsifiers_ = registry.names();
+    for (const std::string& name : sparsifiers_) registry.at(name);
+    Registry<compress::MemoryEntry>::instance().at(memory_);
+    for (const double density : densities_) {
+      if (!(density > 0 && density <= 1)) throw ConfigError(fmt::format("--density {}: expected (0, 1]", density));
+    }
+    if (smallest_ > largest_)
+      throw ConfigError(fmt::format("--min-numel {} is above --max-numel {}", smallest_, largest_));
+  }
+
+  std::vector<std::string> sparsifiers_{"all"};
+  std::string memory_ = "residual";
+  std::vector<double> densities_{0.01};
+  std::vector<int> ranks_{4};
+  std::size_t smallest_ = std::size_t{1} << 10;
+  std::size_t largest_ = std::size_t{1} << 24;
+  std::string decode_ = "sparse";
+  float momentum_ = 0.9f;
+  int threads_ = 1;
+};
+
+const Registration<BenchmarkEntry> registration{
+    {{"profile", "seconds of selecting and decoding by tensor size, for the cost model of dragonn-train"},
+     [] { return std::make_unique<ProfileBenchmark>(); }}};
+
+}  // namespace
+}  // namespace dragonn::bench
