@@ -139,7 +139,8 @@ std::vector<std::size_t> profile_sizes(std::size_t smallest, std::size_t largest
   std::size_t first = kSmallestSize;
   while (first * factor <= std::min(smallest, limit)) first *= factor;
   std::vector<std::size_t> sizes{first};
-  while (sizes.back() < largest && sizes.back() * factor <= limit) sizes.push_back(sizes.back() * factor);
+  while ((sizes.size() < 2 || sizes.back() < largest) && sizes.back() * factor <= limit)
+    sizes.push_back(sizes.back() * factor);
   return sizes;
 }
 

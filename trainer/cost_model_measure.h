@@ -33,7 +33,8 @@ ProfileRow measure_profile(const ProfiledExchange& exchange, View<const float> g
 /// Values as heavy-tailed as gradients are (Laplace), the same at every call.
 Buffer<float> profile_gradient(std::size_t numel);
 
-/// The powers of `factor` times 1024 elements that bracket the sizes from `smallest` to `largest`, not above `limit`.
+/// The powers of `factor` times 1024 elements that bracket the sizes from `smallest` to `largest`, not above `limit`;
+/// two of them at least.
 std::vector<std::size_t> profile_sizes(std::size_t smallest, std::size_t largest, std::size_t factor,
                                        std::size_t limit);
 
