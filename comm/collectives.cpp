@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include <fmt/format.h>
+
 #include "comm/allreduce.h"
 #include "comm/blocks.h"
 #include "comm/communicator.h"
@@ -82,7 +84,7 @@ void Communicator::native_allreduce_sum(std::span<float> values) {
     const float* received = reinterpret_cast<const float*>(scratch_.data());
     for (std::size_t i = 0; i < values.size(); ++i) values[i] += received[i];
   }
-  broadcast_tree(0, std::as_writable_bytes(values));
+  broadcast_exactly(0, std::as_writable_bytes(values));
 }
 
 template <class T, class Combine>
@@ -99,7 +101,7 @@ void Communicator::reduce_small(std::span<T> values, Combine combine) {
       std::transform(values.begin(), values.end(), received.begin(), values.begin(), combine);
     }
   }
-  broadcast_tree(0, std::as_writable_bytes(values));
+  broadcast_exactly(0, std::as_writable_bytes(values));
 }
 
 void Communicator::allreduce_sum(std::span<double> values) {
@@ -149,23 +151,39 @@ void Communicator::allgather_variable(View<const std::byte> mine, std::span<cons
   ring_allgather(*this, all.host(), my_offset, [&](int r) { return sizes[static_cast<std::size_t>(r)]; });
 }
 
-void Communicator::broadcast_tree(int root, std::span<std::byte> bytes) {
+std::size_t Communicator::broadcast_tree(int root, std::span<std::byte> room, std::size_t size) {
   // Positions count from the root. A position receives from the one without its lowest set bit, then serves those at
   // smaller distances, the farthest first.
-  const int position = wrap(rank() - root, size());
-  int distance = position == 0 ? static_cast<int>(std::bit_ceil(static_cast<unsigned>(size()))) : position & -position;
-  if (position != 0) recv_exactly(wrap(rank() - distance, size()), kTagBroadcast, View<std::byte>(bytes));
+  const int ranks = this->size();
+  const int position = wrap(rank() - root, ranks);
+  int distance = position == 0 ? static_cast<int>(std::bit_ceil(static_cast<unsigned>(ranks))) : position & -position;
+  if (position != 0) size = recv(wrap(rank() - distance, ranks), kTagBroadcast, room);
   for (distance /= 2; distance > 0; distance /= 2) {
-    if (position + distance < size()) {
-      send(wrap(rank() + distance, size()), kTagBroadcast, View<const std::byte>(std::span<const std::byte>(bytes)));
+    if (position + distance < ranks) {
+      send(wrap(rank() + distance, ranks), kTagBroadcast, std::span<const std::byte>(room.first(size)));
     }
   }
+  return size;
+}
+
+void Communicator::broadcast_exactly(int root, std::span<std::byte> bytes) {
+  const std::size_t came = broadcast_tree(root, bytes, bytes.size());
+  if (came == bytes.size()) return;
+  throw error("broadcasting from", root,
+              fmt::format("{} bytes came where {} were due: the ranks disagree on a size", came, bytes.size()));
 }
 
 void Communicator::broadcast(int root, View<std::byte> bytes) {
   DRAGONN_CHECK(root >= 0 && root < size(), "broadcast from rank {} of {}", root, size());
   const ScopedOperation operation(activity_, "broadcast");
-  broadcast_tree(root, bytes.host());
+  broadcast_exactly(root, bytes.host());
+}
+
+std::size_t Communicator::broadcast_variable(int root, View<std::byte> room, std::size_t size) {
+  DRAGONN_CHECK(root >= 0 && root < this->size(), "broadcast from rank {} of {}", root, this->size());
+  DRAGONN_CHECK(rank() != root || size <= room.size(), "broadcast of {} bytes with room for {}", size, room.size());
+  const ScopedOperation operation(activity_, "broadcast");
+  return broadcast_tree(root, room.host(), size);
 }
 
 void Communicator::broadcast_text(int root, std::string& text) {

@@ -75,6 +75,9 @@ class Communicator {
   /// As allgather with sizes[r] bytes from rank r, back to back in rank order. `sizes` is known on every rank.
   void allgather_variable(View<const std::byte> mine, std::span<const std::size_t> sizes, View<std::byte> all);
   void broadcast(int root, View<std::byte> bytes);
+  /// As broadcast of a message whose size the root alone knows: its first `size` bytes. Returns the size on all ranks.
+  /// @param room as large on all ranks as any message may be. @throws CommError if a message is larger.
+  std::size_t broadcast_variable(int root, View<std::byte> room, std::size_t size);
   /// A text of any length from `root` to all.
   void broadcast_text(int root, std::string& text);
   void barrier();
@@ -129,7 +132,8 @@ class Communicator {
 
  private:
   void check_peer(const char* operation, int peer) const;
-  void broadcast_tree(int root, std::span<std::byte> bytes);
+  std::size_t broadcast_tree(int root, std::span<std::byte> room, std::size_t size);
+  void broadcast_exactly(int root, std::span<std::byte> bytes);
   template <class T, class Combine>
   void reduce_small(std::span<T> values, Combine combine);
 

@@ -15,6 +15,7 @@ enum ReservedTag : int {
   kTagBarrier,
   kTagSlices,
   kTagPing,
+  kTagMerge,
 };
 
 }  // namespace dragonn::comm

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "compress/quantizer.h"
@@ -19,8 +20,11 @@ namespace dragonn::compress {
 struct Settlement {
   View<const std::uint32_t> contributed = {};  ///< entries of acc that left (ignored if contributed_all)
   bool contributed_all = false;                ///< a dense exchange: everything left
-  const SparseVector* returned = nullptr;      ///< mass handed back, added after the zeroing; may be null
-  /// Where acc was quantized: what left is what `code` decodes to, and the two fields on top do not count. May be null.
+  /// Of those, the entries whose momentum stops too (momentum masking). Absent: all of them.
+  std::optional<View<const std::uint32_t>> masked = {};
+  const SparseVector* returned = nullptr;  ///< mass handed back, added after the zeroing; may be null
+  /// Where acc was quantized: what left is what `code` decodes to, and what `contributed` says does not count. May be
+  /// null.
   const Quantizer* quantizer = nullptr;
   View<const std::byte> code = {};
 };

@@ -34,7 +34,9 @@ class MomentumCorrection final : public Memory {
   void settle(const Settlement& settlement) override {
     settle_residual(settlement, velocity_.view());
     const bool sparse = !settlement.contributed_all && settlement.quantizer == nullptr;
-    if (masking_ && sparse) kernels::scatter_zero(settlement.contributed, momentum_.view());
+    if (masking_ && sparse) {
+      kernels::scatter_zero(settlement.masked.value_or(settlement.contributed), momentum_.view());
+    }
   }
 
   double residual_norm() const override { return std::sqrt(kernels::magnitude_moments(velocity_.view()).sum_squares); }

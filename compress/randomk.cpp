@@ -103,6 +103,7 @@ const Registration<SparsifierEntry> registration{[] {
   entry.fixed_size = true;
   entry.exact = true;
   entry.shared_indices = true;
+  entry.blind = true;
   entry.adjust = [](const Settings& settings, SparsifierEntry& adjusted) {
     adjusted.shared_indices = is_shared(settings);
     adjusted.rescaled = settings.flag("rescale");

@@ -75,6 +75,7 @@ struct SparsifierEntry : RegistryEntry {
   bool partitioned = false;     ///< ranks select in disjoint ranges
   bool leader_only = false;     ///< only the leader's selection counts
   bool rescaled = false;        ///< values differ from acc at the selected indices
+  bool blind = false;           ///< indices are chosen without a look at the values
   /// Lets settings change the traits above (randomk with a shared seed). May be empty.
   std::function<void(const Settings&, SparsifierEntry&)> adjust = {};
   std::function<std::unique_ptr<Sparsifier>(const Settings&, std::size_t numel)> make;

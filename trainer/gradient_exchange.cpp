@@ -30,7 +30,8 @@ comm::SelectionTraits selection_traits(const SparsifierEntry& entry) {
           .shared_indices = entry.shared_indices,
           .partitioned = entry.partitioned,
           .leader_only = entry.leader_only,
-          .rescaled = entry.rescaled};
+          .rescaled = entry.rescaled,
+          .blind = entry.blind};
 }
 
 const MemoryEntry& memory_entry(const Component& component) {
@@ -58,6 +59,7 @@ std::size_t global_count(const comm::SparseReduction& reduction, std::size_t num
 compress::Settlement settlement_of(const comm::SparseReduction& reduction) {
   return {.contributed = reduction.contributed.view(),
           .contributed_all = reduction.contributed_all,
+          .masked = reduction.masked(),
           .returned = &reduction.returned};
 }
 
@@ -195,6 +197,7 @@ void GradientExchange::run(const ExchangeStep& step, View<const float> gradient,
   counts_.target = 0;
   counts_.global = 0;
   counts_.threshold = 0;
+  counts_.lost_mass = std::numeric_limits<double>::quiet_NaN();
   thresholds_seen_ = 0;
   for (std::size_t index = 0; index < lanes_.size(); ++index) run_lane(index, step, gradient, timers);
   counts_.threshold = thresholds_seen_ == 0 ? std::numeric_limits<float>::quiet_NaN()
@@ -320,6 +323,9 @@ void GradientExchange::count(const Lane& lane, const Bucket& bucket, std::size_t
   const bool shared = !all && (selection_.partitioned || selection_.leader_only);
   counts_.target += static_cast<double>(k) / (shared ? communicator_.size() : 1);
   counts_.global += global_count(reduction, bucket.size);
+  if (!std::isnan(reduction.lost_mass)) {
+    counts_.lost_mass = (std::isnan(counts_.lost_mass) ? 0.0 : counts_.lost_mass) + reduction.lost_mass;
+  }
   const float threshold = all ? std::numeric_limits<float>::quiet_NaN() : lane.sparsifier->threshold();
   if (std::isnan(threshold)) return;
   counts_.threshold += threshold;

@@ -51,6 +51,7 @@ struct ExchangeCounts {
   std::vector<std::uint64_t> selected;  ///< by rank
   std::uint64_t global = 0;             ///< entries of the exchanged sums
   float threshold = 0;                  ///< mean over the buckets whose sparsifier has one, else NaN
+  double lost_mass = 0;                 ///< sum over the buckets whose collective loses some by definition, else NaN
 };
 
 /// Refuses a sparsifier or quantizer, a memory and a collective that do not fit together. @throws ConfigError listing

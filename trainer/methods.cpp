@@ -23,6 +23,8 @@ const std::vector<Method>& presets() {
       {"index_union", "top-k, with the sum over all workers taken at every index that one of them selected", "topk",
        "index_union"},
       {"dsa", "top-k, summed region by region (SparCML, SC 2019)", "topk", "dsa"},
+      {"gtopk", "top-k of all workers, merged in a tree (gTop-k, ICDCS 2019)", "topk", "gtopk"},
+      {"exdyna", "partitioned search with a fed-back threshold (ExDyna, 2024)", "exdyna", "exdyna"},
       {"cltk", "the top-k of a cyclic leader for all workers (ScaleCom, NeurIPS 2020)", "cltk", "cltk"},
   };
   return table;

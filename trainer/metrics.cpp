@@ -87,6 +87,7 @@ void add_sparsity(Json& line, const StepRecord& record) {
   line["k"] = counts.target;
   line["selected"] = selected_json(counts.selected);
   if (!std::isnan(counts.threshold)) line["threshold"] = counts.threshold;
+  if (!std::isnan(counts.lost_mass)) line["lost_mass"] = counts.lost_mass;
   if (selected > 0) line["padding_overhead"] = ranks * static_cast<double>(largest) / selected;
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@ struct SelectionTraits {
   bool partitioned = false;     ///< ranks select in disjoint ranges
   bool leader_only = false;     ///< only the leader's selection counts
   bool rescaled = false;        ///< values differ from acc at the selected indices
+  bool blind = false;           ///< indices are chosen without a look at the values
 };
 
 /// What all ranks know about this exchange of this bucket.
@@ -46,15 +48,24 @@ struct SparseReduction {
   /// Entries of this rank's acc that left it (C_w of the specification); all of them if `contributed_all`.
   Buffer<std::uint32_t> contributed;
   bool contributed_all = false;
+  /// The contributed entries that are in the sum too, where those are not all (`is_partly_applied`): momentum
+  /// masking stops at them.
+  Buffer<std::uint32_t> applied;
+  bool is_partly_applied = false;
   /// Mass handed back to this rank's residual (dropped in a merge tree).
   SparseVector returned;
   /// Entries selected by each rank.
   std::vector<std::uint64_t> selected_counts;
   /// A rank saw NaN or infinity in its gradient. The sum is of no use then.
   bool non_finite = false;
+  /// Metric of methods that lose gradient mass by definition: sum over indices of |what left the ranks - what is in the
+  /// sum|. NaN elsewhere.
+  double lost_mass = std::numeric_limits<double>::quiet_NaN();
   /// The part of reduce() that went into decoding: local work, no messages.
   double decode_seconds = 0;
 
+  /// Where momentum is masked.
+  View<const std::uint32_t> masked() const { return is_partly_applied ? applied.view() : contributed.view(); }
   /// Empties everything and makes room for `ranks` counts.
   void reset(int ranks);
 };

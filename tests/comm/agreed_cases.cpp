@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The collectives that agree on indices first: index_union, cltk.
+// The collectives that agree on indices first: index_union, cltk, exdyna.
 #include <array>
 
 #include "tests/comm/cases.h"
@@ -52,9 +52,40 @@ void cltk_leader_with_nothing(Communicator& communicator) {
   expect(outcome.reduction.sum.empty() && outcome.reduction.contributed.size() == 0, "J is empty");
 }
 
+void exdyna_pads_and_sums_all_of_acc(Communicator& communicator) {
+  // Rank w selects w % 3 entries of its own ten elements; all of acc at the selected indices leaves every rank.
+  const std::size_t ranks = unsigned_size(communicator);
+  const std::size_t me = unsigned_rank(communicator);
+  const std::vector<float> acc = integer_gradient(10 * ranks, 1, me);
+  const auto chosen = [](std::size_t rank) {
+    Indices indices;
+    for (std::size_t i = 0; i < rank % 3; ++i) indices.push_back(static_cast<std::uint32_t>(10 * rank + 4 * i));
+    return indices;
+  };
+  std::map<std::uint32_t, float> sum;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    for (const std::uint32_t index : chosen(rank)) {
+      for (std::size_t other = 0; other < ranks; ++other) sum[index] += integer_gradient(10 * ranks, 1, other)[index];
+    }
+  }
+  const auto collective = make_collective("exdyna", acc.size());
+  const ReduceContext context{.k = 2, .density = 0.1, .selection = {.partitioned = true}};
+  const Outcome outcome = exchange(communicator, *collective, context, acc, entries_at(acc, chosen(me)));
+  expect(entries_of(outcome.reduction.sum) == Entries(sum.begin(), sum.end()), "the sum of acc at J");
+  expect(outcome.reduction.contributed.size() == sum.size(), "C = J on every rank");
+  std::vector<float> values(sum.size());
+  const TrafficMeter meter(communicator, Phase::kControl);
+  communicator.allreduce_sum(View<float>(std::span<float>(values)));
+  const std::size_t largest = std::min<std::size_t>(ranks - 1, 2);
+  expect(outcome.payload.bytes_sent == 4 * largest * (ranks - 1) + meter.moved().bytes_sent,
+         "m_t (P-1) index words, and the values");
+  expect(outcome.header.bytes_sent == 4 * (ranks - 1), "P-1 words of header");
+}
+
 constexpr std::array kCases{
     Case{"index_union gives the sum of the specification's example", index_union_example},
     Case{"cltk gives the sums of the specification's example", cltk_example},
+    Case{"exdyna pads its indices and sums all of acc there", exdyna_pads_and_sums_all_of_acc},
     Case{"cltk exchanges nothing when its leader has nothing", cltk_leader_with_nothing},
 };
 

@@ -16,8 +16,11 @@ struct Variant {
 };
 
 std::vector<Variant> variants() {
-  std::vector<Variant> all{
-      {"allgather", {{"decode", "dense"}}}, {"dsa", {{"switch", 0.0}}}, {"dsa", {{"switch", 1.0}}}};
+  std::vector<Variant> all{{"allgather", {{"decode", "dense"}}},
+                           {"dsa", {{"switch", 0.0}}},
+                           {"dsa", {{"switch", 1.0}}},
+                           {"gtopk", {{"put_back", "exact"}}},
+                           {"gtopk", {{"put_back", "naive"}}}};
   for (const std::string& name : Registry<SparseCollectiveEntry>::instance().names()) {
     all.push_back({Registry<SparseCollectiveEntry>::instance().at(name).name.c_str()});
   }

@@ -78,6 +78,20 @@ void expect_formulas(Communicator& communicator) {
          "cltk: k for each child, and 2k(P-1)/P");
   expect(led.payload.bytes_received == 4 * ((even.me == 0 ? 0 : even.k) + share(2 * even.k)), "cltk: k, 2k(P-1)/P");
 
+  const SelectionTraits disjoint{.partitioned = true};
+  expect_words(run(communicator, even, "exdyna", {}, disjoint), even.k * others + share(2 * even.united),
+               "exdyna: m(P-1) + 2k'(P-1)/P");
+
+  // Every message of the tree has k entries: up to the parent, and down to each child.
+  const std::size_t messages = (even.me == 0 ? 0 : 1) + children(even.me, even.ranks);
+  expect_words(run(communicator, even, "gtopk"), 2 * even.k * messages, "gtopk: 2k for each edge of the tree");
+  if (even.me == 0) expect(messages == std::bit_width(even.ranks - 1), "gtopk: 2k ceil(log2 P) of rank 0");
+  expect_words(run(communicator, even, "gtopk", {{"put_back", "exact"}}), 2 * even.k * messages + share(2 * even.k),
+               "gtopk, exact: 2k(P-1)/P more");
+  expect_words(run(communicator, even, "gtopk", {{"put_back", "naive"}}), 2 * even.k * others, "gtopk, naive: 2k(P-1)");
+  expect_words(run(communicator, even, "gtopk", {{"put_back", "paper"}}), 2 * even.k * messages,
+               "gtopk, paper: measuring the loss is not the method's traffic");
+
   const Outcome sparse = run(communicator, even, "dsa");
   expect_words(sparse, share(2 * even.k) + share(2 * even.united), "dsa, sparse: (2k + 2|J|)(P-1)/P");
   expect(sparse.header.bytes_sent == 4 * 2 * others, "dsa: two words of header for each other rank");

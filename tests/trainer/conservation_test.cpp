@@ -46,9 +46,9 @@ class Ledger {
     }
     return acc;
   }
-  void settle(std::size_t offset, std::span<const std::uint32_t> contributed) {
+  void settle(std::size_t offset, std::span<const std::uint32_t> masked) {
     if (!momentum_) return;
-    for (std::uint32_t index : contributed) velocity_[offset + index] = 0;  // momentum masking
+    for (std::uint32_t index : masked) velocity_[offset + index] = 0;  // momentum masking
   }
   void take_residual(std::size_t offset, std::span<const float> residual) {
     std::ranges::copy(residual, residual_.begin() + static_cast<std::ptrdiff_t>(offset));
@@ -95,7 +95,7 @@ Account run_step(GradientExchange& exchange, Ledger& ledger, std::span<const flo
       ledger.take_residual(bucket.offset, residual);
       std::ranges::copy(residual, account.residual.begin() + static_cast<std::ptrdiff_t>(bucket.offset));
       // A quantizer contributes something of every entry, and none as a whole: nothing is masked.
-      if (!reduction.contributed_all && owns_momentum) ledger.settle(bucket.offset, reduction.contributed.host());
+      if (!reduction.contributed_all && owns_momentum) ledger.settle(bucket.offset, reduction.masked().host());
     }
   }
   return account;

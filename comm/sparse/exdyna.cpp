@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// Collective "exdyna": disjoint selections, whose indices are gathered in equal messages, and acc summed there.
+#include "comm/sparse/agreed_sum.h"
+#include "comm/sparse/index_gather.h"
+#include "comm/sparse/sparse_collective.h"
+
+namespace dragonn::comm {
+namespace {
+
+/// As index_union of selections that never meet: k' indices at any number of ranks. Messages are padded to the largest
+/// count; SparseReduction::selected_counts tells what that costs.
+class DisjointUnion final : public SparseCollective {
+ public:
+  explicit DisjointUnion(std::size_t numel) : gather_(numel) {}
+
+  void reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+              const SparseVector& selected, SparseReduction& out) override {
+    out.reset(communicator.size());
+    gather_.run(communicator, context, selected, IndexGather::Layout::kPadded, out);
+    if (!out.non_finite) sum_acc_at_indices(communicator, acc, out);
+  }
+
+ private:
+  IndexGather gather_;
+};
+
+std::string refuses(const SelectionTraits& traits) {
+  if (!traits.partitioned) return "it needs a sparsifier whose ranks select in disjoint ranges, such as exdyna";
+  return traits.rescaled ? "it sums acc itself, and this selection rescales its values" : "";
+}
+
+const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
+    {.name = "exdyna",
+     .summary = "workers select in disjoint partitions, gather the padded indices and sum their gradient there",
+     .source = "ExDyna (2024), algorithm 1"},
+    refuses,
+    // k entries of all ranks together.
+    /*bytes_sent=*/
+    [](std::size_t /*numel*/, std::size_t k, int world_size) {
+      return 3.0 * static_cast<double>(k * sizeof(float)) * (world_size - 1) / world_size;
+    },
+    /*make=*/
+    [](const Settings&, std::size_t numel) -> std::unique_ptr<SparseCollective> {
+      return std::make_unique<DisjointUnion>(numel);
+    }}};
+
+}  // namespace
+}  // namespace dragonn::comm

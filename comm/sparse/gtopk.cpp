@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT
+// Collective "gtopk": a tree of ranks merges pairs of selections and keeps k entries of each sum.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+#include "comm/room.h"
+#include "comm/sparse/batch_decoder.h"
+#include "comm/sparse/coo_gather.h"
+#include "comm/sparse/counts.h"
+#include "comm/sparse/merge.h"
+#include "comm/sparse/scoped_seconds.h"
+#include "comm/sparse/sparse_collective.h"
+#include "comm/tags.h"
+#include "kernels/select.h"
+
+namespace dragonn::comm {
+namespace {
+
+/// Who gets back the values that do not make it into the sum.
+///
+/// A merge drops partial sums, also of indices that reach the result through another branch of the tree. The paper
+/// returns a value to its worker if its index is not in the result at all, and so loses those (kPaper). kMerger lets
+/// the rank that dropped a partial sum keep it in its own residual, and every worker gives away all that it selected.
+/// kExact sums the selected values at the result's indices once more, so that the paper's rule is right. kNaive ranks
+/// the sum of all selections, which every worker computes.
+enum class PutBack { kMerger, kExact, kNaive, kPaper };
+constexpr std::array kPutBackNames{"merger", "exact", "naive", "paper"};
+
+PutBack put_back(const Settings& settings) {
+  const auto found = std::ranges::find(kPutBackNames, settings.text("put_back"));
+  return static_cast<PutBack>(found - kPutBackNames.begin());
+}
+
+class GlobalTopk final : public SparseCollective {
+ public:
+  GlobalTopk(PutBack put_back, std::size_t numel) : put_back_(put_back), decoder_(numel) {}
+
+  void reduce(Communicator& communicator, const ReduceContext& context, View<const float> /*acc*/,
+              const SparseVector& selected, SparseReduction& out) override {
+    out.reset(communicator.size());
+    out.non_finite = counts_.run(communicator, selected.size(), context.non_finite, out.selected_counts);
+    if (out.non_finite) return;
+    if (communicator.size() == 1) {
+      resize_with_room(out.sum, selected.size());
+      kernels::copy_entries(selected, out.sum);
+    } else if (put_back_ == PutBack::kNaive) {
+      rank_sum_of_all(communicator, context.k, selected, out);
+    } else {
+      merge_up(communicator, context.k, selected, out);
+      broadcast_result(communicator, context.k, out.sum);
+    }
+    settle(communicator, selected, out);
+  }
+
+ private:
+  /// After the round with ranks at distance 2^i each multiple of 2^(i+1) stands for the ranks up to the next one.
+  void merge_up(Communicator& communicator, std::size_t k, const SparseVector& selected, SparseReduction& out) {
+    resize_with_room(current_, selected.size());
+    kernels::copy_entries(selected, current_);
+    const int rank = communicator.rank();
+    const ScopedPhase phase(communicator.traffic(), Phase::kExchange);
+    for (int distance = 1; distance < communicator.size(); distance *= 2) {
+      if (rank % (2 * distance) != 0) {
+        const std::span<std::byte> message = room_for(current_.size());
+        pack_coo(view_coo(current_), message);
+        return communicator.send(rank - distance, kTagMerge, std::span<const std::byte>(message));
+      }
+      const int source = rank + distance;
+      if (source >= communicator.size()) continue;
+      // What was merged has k entries at most, what was not is a selection.
+      const std::size_t most = std::max<std::size_t>(k, out.selected_counts[static_cast<std::size_t>(source)]);
+      const std::span<std::byte> message = room_for(most);
+      const std::size_t bytes = communicator.recv(source, kTagMerge, message);
+      merge(view_coo(message.first(bytes)), k, out);
+    }
+  }
+
+  void merge(const CooView& other, std::size_t k, SparseReduction& out) {
+    const ScopedSeconds decoding(out.decode_seconds);
+    add_entries(view_coo(current_), other, merged_);
+    keep_largest_with_room(merged_, k, scratch_, current_);
+    if (put_back_ != PutBack::kMerger || current_.size() == merged_.size()) return;
+    entries_left_out(merged_, current_.indices.host(), dropped_);
+    add_entries(view_coo(out.returned), view_coo(dropped_), merged_);
+    resize_with_room(out.returned, merged_.size());
+    kernels::copy_entries(merged_, out.returned);
+  }
+
+  /// Of rank 0's current_ to everybody's `sum`.
+  void broadcast_result(Communicator& communicator, std::size_t k, SparseVector& sum) {
+    const std::span<std::byte> message = room_for(k);
+    std::size_t bytes = 0;
+    if (communicator.rank() == 0) {
+      bytes = coo_bytes(current_.size());
+      pack_coo(view_coo(current_), message.first(bytes));
+    }
+    const ScopedPhase phase(communicator.traffic(), Phase::kExchange);
+    bytes = communicator.broadcast_variable(0, message, bytes);
+    const CooView result = view_coo(message.first(bytes));
+    resize_with_room(sum, result.size());
+    std::ranges::copy(result.indices, sum.indices.data());
+    std::ranges::copy(result.values, sum.values.data());
+  }
+
+  void rank_sum_of_all(Communicator& communicator, std::size_t k, const SparseVector& selected, SparseReduction& out) {
+    gather_.run(communicator, view_coo(selected), out.selected_counts);
+    const ScopedSeconds decoding(out.decode_seconds);
+    for (std::size_t rank = 0; rank < gather_.ranks(); ++rank) decoder_.add(gather_.list(rank));
+    decoder_.finish(current_);
+    keep_above(current_, 0, merged_);
+    keep_largest_with_room(merged_, k, scratch_, out.sum);
+  }
+
+  void settle(Communicator& communicator, const SparseVector& selected, SparseReduction& out) {
+    const auto result = std::span<const std::uint32_t>(out.sum.indices.host());
+    if (put_back_ == PutBack::kMerger) {
+      resize_with_room(out.contributed, selected.size());
+      std::ranges::copy(selected.indices.host(), out.contributed.data());
+      out.is_partly_applied = true;
+      common_indices(selected.indices.host(), result, out.applied);
+      return;
+    }
+    common_indices(selected.indices.host(), result, out.contributed);
+    if (communicator.size() == 1) return;
+    if (put_back_ == PutBack::kExact) {
+      values_at(selected, result, out.sum.values.host());
+      const ScopedPhase phase(communicator.traffic(), Phase::kExchange);
+      communicator.allreduce_sum(out.sum.values.view());
+    } else if (put_back_ == PutBack::kPaper) {
+      out.lost_mass = measure_loss(communicator, selected, out.sum);
+    }
+  }
+
+  /// What was selected at the result's indices and is not in its values. Not the method's own traffic.
+  double measure_loss(Communicator& communicator, const SparseVector& selected, const SparseVector& sum) {
+    resize_with_room(given_, sum.size());
+    const std::span<double> given = given_.host();
+    values_at(selected, std::span<const std::uint32_t>(sum.indices.host()), given);
+    const ScopedPhase phase(communicator.traffic(), Phase::kMetrics);
+    communicator.allreduce_sum(given);
+    return std::transform_reduce(given.begin(), given.end(), sum.values.data(), 0.0, std::plus<>(),
+                                 [](double mass, float applied) { return std::abs(mass - applied); });
+  }
+
+  std::span<std::byte> room_for(std::size_t entries) {
+    resize_with_room(message_, coo_bytes(entries));
+    return message_.host();
+  }
+
+  PutBack put_back_;
+  CountExchange counts_;
+  CooGather gather_;
+  BatchDecoder decoder_;
+  kernels::MagnitudeScratch scratch_;
+  Buffer<std::byte> message_;
+  SparseVector current_;
+  SparseVector merged_;
+  SparseVector dropped_;
+  Buffer<double> given_;
+};
+
+std::string refuses(const SelectionTraits& traits) {
+  if (traits.shared_indices || traits.blind) return "it keeps the largest entries, which undoes a choice at random";
+  if (traits.partitioned) return "it merges selections of the whole bucket, and here each rank selects in a range";
+  return traits.leader_only ? "it merges the selections of all ranks, and here only the leader selects" : "";
+}
+
+const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
+    {.name = "gtopk",
+     .summary = "a tree of workers merges selections pair by pair and keeps the k largest of each sum",
+     .source = "gTop-k (Shi et al., ICDCS 2019), algorithms 2 to 4",
+     .settings = {{.name = "put_back",
+                   .default_value = std::string("merger"),
+                   .help =
+                       "what merges drop goes to the residual of the rank that merges (merger), is summed after all "
+                       "(exact), never drops (naive: allgather), or is lost in part (paper, with lost_mass)",
+                   .choices = {kPutBackNames.begin(), kPutBackNames.end()}}}},
+    refuses,
+    /*bytes_sent=*/
+    [](std::size_t /*numel*/, std::size_t k, int world_size) {
+      return 2.0 * static_cast<double>(coo_bytes(k)) * (world_size - 1) / world_size;
+    },
+    /*make=*/
+    [](const Settings& settings, std::size_t numel) -> std::unique_ptr<SparseCollective> {
+      return std::make_unique<GlobalTopk>(put_back(settings), numel);
+    }}};
+
+}  // namespace
+}  // namespace dragonn::comm

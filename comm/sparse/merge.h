@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+/// Arithmetic on sparse vectors with ascending indices, with two pointers each: linear in their entries.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "comm/sparse/coo.h"
+#include "core/sparse_vector.h"
+#include "kernels/magnitude.h"
+
+namespace dragonn::comm {
+
+/// sum <- a + b without the indices whose values cancel. `sum` is none of the two.
+void add_entries(const CooView& a, const CooView& b, SparseVector& sum);
+
+/// dropped <- the entries of `all` whose index is not in `kept`, indices that `all` has too.
+void entries_left_out(const SparseVector& all, std::span<const std::uint32_t> kept, SparseVector& dropped);
+
+/// common <- the indices that are in both.
+void common_indices(std::span<const std::uint32_t> a, std::span<const std::uint32_t> b, Buffer<std::uint32_t>& common);
+
+/// out[i] <- the value of `entries` at indices[i], 0 where it has none.
+template <class T>
+void values_at(const SparseVector& entries, std::span<const std::uint32_t> indices, std::span<T> out) {
+  const auto own = entries.indices.host();
+  std::size_t position = 0;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    while (position < own.size() && own[position] < indices[i]) ++position;
+    const bool found = position < own.size() && own[position] == indices[i];
+    out[i] = found ? static_cast<T>(entries.values.data()[position]) : T{0};
+  }
+}
+
+/// As kernels::keep_largest; memory grows with room, since the number of entries varies between steps.
+float keep_largest_with_room(const SparseVector& entries, std::size_t k, kernels::MagnitudeScratch& scratch,
+                             SparseVector& kept);
+/// kept <- the entries with |x| >= threshold and x != 0.
+void keep_above(const SparseVector& entries, float threshold, SparseVector& kept);
+
+}  // namespace dragonn::comm
