@@ -24,6 +24,7 @@ const std::vector<Method>& presets() {
        "index_union"},
       {"dsa", "top-k, summed region by region (SparCML, SC 2019)", "topk", "dsa"},
       {"gtopk", "top-k of all workers, merged in a tree (gTop-k, ICDCS 2019)", "topk", "gtopk"},
+      {"oktopk", "reused thresholds and an allreduce of O(k) words (Ok-Topk, PPoPP 2022)", "oktopk", "oktopk"},
       {"exdyna", "partitioned search with a fed-back threshold (ExDyna, 2024)", "exdyna", "exdyna"},
       {"cltk", "the top-k of a cyclic leader for all workers (ScaleCom, NeurIPS 2020)", "cltk", "cltk"},
   };

@@ -25,6 +25,7 @@ std::span<const Case> conservation_cases();
 std::span<const Case> agreed_cases();
 std::span<const Case> region_cases();
 std::span<const Case> gtopk_cases();
+std::span<const Case> oktopk_cases();
 
 /// A hash over the results of the own collectives on random floats: equal on all ranks and backends.
 std::uint64_t digest(Communicator& communicator);

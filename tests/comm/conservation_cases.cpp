@@ -20,7 +20,8 @@ std::vector<Variant> variants() {
                            {"dsa", {{"switch", 0.0}}},
                            {"dsa", {{"switch", 1.0}}},
                            {"gtopk", {{"put_back", "exact"}}},
-                           {"gtopk", {{"put_back", "naive"}}}};
+                           {"gtopk", {{"put_back", "naive"}}},
+                           {"oktopk", {{"balance", "always"}, {"global_period", 2}, {"repartition_period", 3}}}};
   for (const std::string& name : Registry<SparseCollectiveEntry>::instance().names()) {
     all.push_back({Registry<SparseCollectiveEntry>::instance().at(name).name.c_str()});
   }

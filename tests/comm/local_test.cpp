@@ -62,6 +62,7 @@ TEST_SUITE("comm") {
     run_cases(agreed_cases());
     run_cases(region_cases());
     run_cases(gtopk_cases());
+    run_cases(oktopk_cases());
   }
   TEST_CASE("local: every sparse collective conserves mass and tells of NaN") {
     run_cases(conservation_cases());

@@ -37,7 +37,7 @@ void compare_with_local(Communicator& communicator) {
 
 void run_all(Communicator& communicator) {
   for (const auto& cases : {message_cases(), allreduce_cases(), collective_cases(), sparse_cases(),
-                            conservation_cases(), agreed_cases(), region_cases(), gtopk_cases()}) {
+                            conservation_cases(), agreed_cases(), region_cases(), gtopk_cases(), oktopk_cases()}) {
     run_cases(communicator, cases);
   }
   compare_with_local(communicator);

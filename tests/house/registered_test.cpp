@@ -113,7 +113,7 @@ TEST_SUITE("house") {
     for (const char* name : {"none", "residual", "momentum_correction"}) {
       CHECK(Registry<compress::MemoryEntry>::instance().contains(name));
     }
-    for (const char* name : {"dense", "allgather", "index_union", "dsa", "gtopk", "exdyna", "cltk"}) {
+    for (const char* name : {"dense", "allgather", "index_union", "dsa", "gtopk", "oktopk", "exdyna", "cltk"}) {
       CHECK(Registry<comm::SparseCollectiveEntry>::instance().contains(name));
     }
     for (const char* name : {"mlp", "vgg16", "resnet20", "resnet18"}) {

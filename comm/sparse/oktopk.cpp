@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+// Collective "oktopk": regions that hold equal shares are summed by their owners, who give what reaches a threshold.
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <numeric>
+
+#include "comm/sparse/balanced_gather.h"
+#include "comm/sparse/merge.h"
+#include "comm/sparse/region_reduce.h"
+
+namespace dragonn::comm {
+namespace {
+
+/// How the threshold of the sums follows their number between two computations: the released code's constants, by
+/// experiment.
+struct DriftRules {
+  const char* name;
+  double few;   ///< times k: with fewer entries the threshold is divided by `lower`
+  double many;  ///< times k: with more it is multiplied by `raise`
+  double lower;
+  double raise;
+};
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr std::array kDriftRules{DriftRules{"vgg", 2.0 / 3, 4.0 / 3, 1.008, 1.008},
+                                 DriftRules{"lstm", 3.0 / 4, 5.0 / 4, 1.01, 1.008},
+                                 DriftRules{"bert", 4.0 / 5, 5.0 / 4, 1.036, 1.025}};
+constexpr DriftRules kNoDrift{"off", 0, kNever, 1, 1};
+
+struct Rules {
+  std::uint64_t repartition_period;
+  std::uint64_t global_period;
+  double balance_above;
+  DriftRules drift;
+};
+
+/// An allreduce of O(k) words per rank at any number of ranks. It approximates the k largest sums of all selections:
+/// every `global_period` steps these are found exactly and leave their smallest as the threshold of the steps between.
+class OkTopk final : public SparseCollective {
+ public:
+  OkTopk(const Rules& rules, std::size_t in_flight, std::size_t numel)
+      : rules_(rules), numel_(numel), reduce_(numel, in_flight), gather_(in_flight) {}
+
+  void reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+              const SparseVector& selected, SparseReduction& out) override {
+    DRAGONN_CHECK(acc.size() == numel_, "a collective for {} elements got {}", numel_, acc.size());
+    out.reset(communicator.size());
+    out.non_finite = counts_.run(communicator, selected.size(), context.non_finite, out.selected_counts);
+    if (out.non_finite) return;
+    const auto ranks = static_cast<std::size_t>(communicator.size());
+    if (regions_.size() != ranks + 1 || context.step % rules_.repartition_period == 0) {
+      repartition(communicator, selected);
+    }
+    reduce_.run(communicator, selected, regions_, out, reduced_);
+    const bool stale = threshold_ <= 0 || context.k != k_ || context.step % rules_.global_period == 0;
+    if (stale) {
+      rank_all_sums(communicator, context.k, out.sum);
+    } else {
+      gather_sums_above(communicator, context.k, out.sum);
+    }
+    const auto total = std::accumulate(out.selected_counts.begin(), out.selected_counts.end(), std::uint64_t{0});
+    if (total > 0) correct_drift(context.k, out.sum.size());  // nothing is learnt from zeros
+    // What was selected here and is not in the sum stays, also where its values cancelled.
+    common_indices(selected.indices.host(), out.sum.indices.host(), out.contributed);
+  }
+
+  void save(Archive& archive, const std::string& prefix) const override {
+    archive.put_array(prefix + "regions", std::span<const std::uint64_t>(regions_));
+    archive.put(prefix + "threshold", threshold_);
+    archive.put(prefix + "k", static_cast<std::uint64_t>(k_));
+  }
+  void load(const Archive& archive, const std::string& prefix) override {
+    regions_ = archive.get_vector<std::uint64_t>(prefix + "regions");
+    threshold_ = archive.get<double>(prefix + "threshold");
+    k_ = archive.get<std::uint64_t>(prefix + "k");
+  }
+
+ private:
+  /// Regions that hold equal shares of the own selection, averaged over the ranks. A rank with fewer entries than there
+  /// are regions proposes equal regions.
+  void repartition(Communicator& communicator, const SparseVector& selected) {
+    const auto ranks = static_cast<std::size_t>(communicator.size());
+    const std::size_t share = selected.size() / ranks;
+    regions_.resize(ranks + 1);
+    for (std::size_t region = 1; region < ranks; ++region) {
+      regions_[region] = share > 0 ? selected.indices.data()[region * share] : region * numel_ / ranks;
+    }
+    const std::span<std::uint64_t> inner = std::span(regions_).subspan(1, ranks - 1);
+    {
+      const ScopedPhase phase(communicator.traffic(), Phase::kHeader);
+      communicator.allreduce_sum(inner);
+    }
+    for (std::uint64_t& boundary : inner) boundary /= ranks;
+    regions_.front() = 0;
+    regions_.back() = numel_;
+  }
+
+  /// All sums travel; the k largest are the result, and the smallest of these is the threshold to come.
+  void rank_all_sums(Communicator& communicator, std::size_t k, SparseVector& sum) {
+    keep_above(reduced_, 0, kept_);
+    gather_.run(communicator, kept_, kNever, all_);
+    const float smallest = keep_largest_with_room(all_, k, scratch_, sum);
+    if (sum.empty()) return;
+    threshold_ = smallest;
+    k_ = k;
+  }
+
+  void gather_sums_above(Communicator& communicator, std::size_t k, SparseVector& sum) {
+    // With k = n everything is wanted, and no threshold of an earlier step may hold it back.
+    keep_above(reduced_, k < numel_ ? static_cast<float>(threshold_) : 0, kept_);
+    gather_.run(communicator, kept_, rules_.balance_above, sum);
+  }
+
+  void correct_drift(std::size_t k, std::size_t count) {
+    const auto target = static_cast<double>(k), seen = static_cast<double>(count);
+    if (seen < rules_.drift.few * target) threshold_ /= rules_.drift.lower;
+    if (seen > rules_.drift.many * target) threshold_ *= rules_.drift.raise;
+  }
+
+  Rules rules_;
+  std::size_t numel_;
+  CountExchange counts_;
+  RegionReduce reduce_;
+  BalancedGather gather_;
+  kernels::MagnitudeScratch scratch_;
+  SparseVector reduced_;
+  SparseVector kept_;
+  SparseVector all_;
+  std::vector<std::uint64_t> regions_;  // boundaries; the same on all ranks, as is the threshold
+  double threshold_ = 0;                // of the coming steps; 0: none
+  std::size_t k_ = 0;                   // when the threshold was computed
+};
+
+double balance_above(const Settings& settings) {
+  const std::string& balance = settings.text("balance");
+  if (balance == "auto") return settings.number("balance_above");
+  return balance == "always" ? 1 : kNever;
+}
+
+DriftRules drift_rules(const Settings& settings) {
+  if (settings.text("drift") == "off") return kNoDrift;
+  const std::string& name = settings.text("drift_rules");
+  return *std::ranges::find_if(kDriftRules, [&](const DriftRules& rules) { return name == rules.name; });
+}
+
+SettingSpecs settings() {
+  std::vector<std::string> experiments;
+  for (const DriftRules& rules : kDriftRules) experiments.emplace_back(rules.name);
+  return {{.name = "repartition_period",
+           .default_value = std::int64_t{64},
+           .help = "steps from one choice of the regions to the next",
+           .minimum = 1},
+          {.name = "global_period",
+           .default_value = std::int64_t{32},
+           .help = "steps from one computation of the threshold of the sums to the next",
+           .minimum = 1},
+          {.name = "balance",
+           .default_value = std::string("auto"),
+           .help = "even out the owners' lists before all get them: auto: where the largest is balance_above times the "
+                   "mean; always; never",
+           .choices = {"auto", "always", "never"}},
+          {.name = "balance_above",
+           .default_value = 4.0,
+           .help = "largest list over the mean list from which balance = \"auto\" acts",
+           .minimum = 1},
+          {.name = "drift",
+           .default_value = std::string("ref"),
+           .help = "ref: correct a reused threshold whose count leaves its band, as the released code does; off",
+           .choices = {"ref", "off"}},
+          {.name = "drift_rules",
+           .default_value = std::string("vgg"),
+           .help = "the released code's constants of drift = \"ref\", by the experiment that they are from",
+           .choices = experiments},
+          in_flight_setting()};
+}
+
+std::string refuses(const SelectionTraits& traits) {
+  if (traits.shared_indices || traits.blind) return "it keeps the largest sums, which undoes a choice at random";
+  if (traits.partitioned) return "its regions are its own, and here each rank selects in a range";
+  return traits.leader_only ? "it sums the selections of all ranks, and here only the leader selects" : "";
+}
+
+const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
+    {.name = "oktopk",
+     .summary = "regions of equal shares are summed by their owners, who give all what reaches a reused threshold",
+     .source = "Ok-Topk (Li and Hoefler, PPoPP 2022), algorithm 1; drift: Shigangli/Ok-Topk",
+     .settings = settings()},
+    refuses,
+    // A step that uses the threshold again and needs no balancing.
+    /*bytes_sent=*/
+    [](std::size_t /*numel*/, std::size_t k, int world_size) {
+      return 2.0 * static_cast<double>(coo_bytes(k)) * (world_size - 1) / world_size;
+    },
+    /*make=*/
+    [](const Settings& settings, std::size_t numel) -> std::unique_ptr<SparseCollective> {
+      const Rules rules{.repartition_period = static_cast<std::uint64_t>(settings.integer("repartition_period")),
+                        .global_period = static_cast<std::uint64_t>(settings.integer("global_period")),
+                        .balance_above = balance_above(settings),
+                        .drift = drift_rules(settings)};
+      return std::make_unique<OkTopk>(rules, in_flight(settings), numel);
+    }}};
+
+}  // namespace
+}  // namespace dragonn::comm

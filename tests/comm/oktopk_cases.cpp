@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+#include <array>
+
+#include "comm/blocks.h"
+#include "comm/sparse/balanced_gather.h"
+#include "tests/comm/cases.h"
+#include "tests/comm/sparse_support.h"
+
+namespace dragonn::comm::test {
+namespace {
+
+/// Specification, section 3.5: n = 8, k = 2, the first step. Ranks from 2 on have nothing to add.
+void example(Communicator& communicator) {
+  if (communicator.size() == 1) return;
+  const std::size_t me = unsigned_rank(communicator);
+  std::vector<float> acc(8);
+  if (me == 0) acc = {4, 0, 0, 3, 0, 0, 0, 1};
+  if (me == 1) acc = {1, 0, 2, 0, 0, 5, 0, 0};
+  const auto collective = make_collective("oktopk", 8);
+  const Outcome outcome = exchange(communicator, *collective, {.k = 2, .density = 0.25}, acc, largest_entries(acc, 2));
+  expect(entries_of(outcome.reduction.sum) == Entries{{0, 4.0f}, {5, 5.0f}}, "J = {0, 5}, u = {4, 5}");
+  const std::vector<float> residual = residual_after(acc, outcome.reduction);
+  if (me == 0) expect(residual == std::vector<float>{0, 0, 0, 3, 0, 0, 0, 1}, "e0");
+  if (me == 1) expect(residual == std::vector<float>{1, 0, 2, 0, 0, 0, 0, 0}, "e1");
+  if (communicator.size() > 2) return;
+  // The boundary is floor((3 + 5) / 2) = 4: rank 1 sends one entry, rank 0 none; then all sums, {0, 2, 3} and {5}.
+  const std::size_t split = me == 0 ? 0 : 1;
+  expect(outcome.payload.bytes_sent == coo_bytes(split + (me == 0 ? 3 : 1)), "one entry to its region, and the sums");
+}
+
+/// A step that computes the threshold finds the k largest sums; the steps behind it what reaches the k-th of these.
+void steps_between_reuse_the_threshold(Communicator& communicator) {
+  constexpr std::size_t kNumel = 90;
+  constexpr std::size_t kTarget = 6;
+  const std::size_t me = unsigned_rank(communicator);
+  const auto collective =
+      make_collective("oktopk", kNumel, {{"global_period", 4}, {"repartition_period", 3}, {"drift", "off"}});
+  float threshold = 0;
+  for (std::uint64_t step = 0; step < 9; ++step) {
+    std::vector<float> total(kNumel);
+    for (std::size_t rank = 0; rank < unsigned_size(communicator); ++rank) {
+      const SparseVector selected = largest_entries(integer_gradient(kNumel, step, rank), 8);
+      for (const auto& [index, value] : entries_of(selected)) total[index] += value;
+    }
+    SparseVector expected = largest_entries(total, step % 4 == 0 ? kTarget : kNumel);
+    if (step % 4 == 0) {
+      threshold = std::ranges::min(expected.values.host(), {}, [](float value) { return std::abs(value); });
+      threshold = std::abs(threshold);
+    } else {
+      Entries kept;
+      for (const auto& entry : entries_of(expected)) {
+        if (std::abs(entry.second) >= threshold) kept.push_back(entry);
+      }
+      expected = sparse(kept);
+    }
+    const std::vector<float> acc = integer_gradient(kNumel, step, me);
+    const Outcome outcome =
+        exchange(communicator, *collective, {.step = step, .k = kTarget}, acc, largest_entries(acc, 8));
+    expect(entries_of(outcome.reduction.sum) == entries_of(expected), "the sums that reach the threshold");
+  }
+}
+
+void cancelled_sums_stay(Communicator& communicator) {
+  // Ranks 0 and 1 cancel each other at index 3; index 7 is rank 0's alone.
+  if (communicator.size() == 1) return;
+  const std::size_t me = unsigned_rank(communicator);
+  std::vector<float> acc(9);
+  if (me == 0) acc[3] = 5, acc[7] = 1;
+  if (me == 1) acc[3] = -5;
+  const auto collective = make_collective("oktopk", 9);
+  const Outcome outcome = exchange(communicator, *collective, {.k = 2}, acc, largest_entries(acc, 2));
+  expect(entries_of(outcome.reduction.sum) == Entries{{7, 1.0f}}, "a sum of zero is not in J");
+  expect(residual_after(acc, outcome.reduction)[3] == acc[3], "and what was selected there stays");
+}
+
+void all_zeros_change_nothing(Communicator& communicator) {
+  constexpr std::size_t kNumel = 40;
+  const std::size_t me = unsigned_rank(communicator);
+  const Overrides settings{{"global_period", 1000}};
+  const auto undisturbed = make_collective("oktopk", kNumel, settings);
+  const auto disturbed = make_collective("oktopk", kNumel, settings);
+  const std::vector<float> zeros(kNumel);
+  for (std::uint64_t step = 0; step < 5; ++step) {
+    const std::vector<float> acc = integer_gradient(kNumel, step, me);
+    const ReduceContext context{.step = step, .k = 4};
+    const Outcome expected = exchange(communicator, *undisturbed, context, acc, largest_entries(acc, 4));
+    const Outcome outcome = exchange(communicator, *disturbed, context, acc, largest_entries(acc, 4));
+    expect(entries_of(outcome.reduction.sum) == entries_of(expected.reduction.sum), "as if nothing had been");
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      const Outcome nothing = exchange(communicator, *disturbed, {.step = 7, .k = 4}, zeros, SparseVector());
+      expect(nothing.reduction.sum.empty(), "nothing of nothing");
+    }
+  }
+}
+
+void restored_goes_on(Communicator& communicator) {
+  constexpr std::size_t kNumel = 70;
+  const std::size_t me = unsigned_rank(communicator);
+  const auto whole = make_collective("oktopk", kNumel);
+  const auto rest = make_collective("oktopk", kNumel);
+  for (std::uint64_t step = 0; step < 8; ++step) {
+    const std::vector<float> acc = integer_gradient(kNumel, step, me);
+    const ReduceContext context{.step = step, .k = 5};
+    if (step == 4) {
+      Archive archive;
+      whole->save(archive, "collective/");
+      rest->load(archive, "collective/");
+    }
+    const Outcome expected = exchange(communicator, *whole, context, acc, largest_entries(acc, 5));
+    if (step < 4) continue;
+    const Outcome outcome = exchange(communicator, *rest, context, acc, largest_entries(acc, 5));
+    expect(
+        entries_of(outcome.reduction.sum) == entries_of(expected.reduction.sum) && outcome.payload == expected.payload,
+        "the sums and the traffic of a run that was not interrupted");
+  }
+}
+
+void balancing_keeps_the_order(Communicator& communicator) {
+  // All entries are with one rank, or rank w has w of them.
+  const std::size_t ranks = unsigned_size(communicator);
+  const std::size_t me = unsigned_rank(communicator);
+  const std::size_t last = ranks - 1;
+  const auto count_of = [&](bool one_has_all, std::size_t rank) {
+    return one_has_all ? (rank == last ? 3 * ranks + 1 : 0) : rank;
+  };
+  for (const bool one_has_all : {true, false}) {
+    Entries all, mine;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      for (std::size_t i = 0; i < count_of(one_has_all, rank); ++i) {
+        all.emplace_back(static_cast<std::uint32_t>(all.size()), static_cast<float>(rank));
+        if (rank == me) mine.push_back(all.back());
+      }
+    }
+    for (const double above : {1.0, 1e9}) {
+      BalancedGather gather(2);
+      SparseVector gathered;
+      const TrafficMeter payload(communicator, Phase::kExchange);
+      gather.run(communicator, sparse(mine), above, gathered);
+      expect(entries_of(gathered) == all, "the lists in rank order");
+      if (above > 1 || ranks == 1 || !one_has_all) continue;
+      const auto block_of = [&](std::size_t rank) { return block(all.size(), ranks, rank % ranks).size(); };
+      const std::size_t moved = me == last ? all.size() - block_of(last) : 0;
+      expect(payload.moved().bytes_sent == coo_bytes(moved + all.size() - block_of(me + 1)),
+             "its own surplus once, then all blocks but the next rank's");
+    }
+  }
+}
+
+constexpr std::array kCases{
+    Case{"oktopk gives the sums and residuals of the specification's example", example},
+    Case{"oktopk's steps between two computations use the threshold of the last one",
+         steps_between_reuse_the_threshold},
+    Case{"oktopk leaves what cancels with its ranks", cancelled_sums_stay},
+    Case{"oktopk learns nothing from zeros", all_zeros_change_nothing},
+    Case{"oktopk restored in mid-run goes on as if it had not stopped", restored_goes_on},
+    Case{"balancing keeps the order of the entries, and moves no more than the surplus", balancing_keeps_the_order},
+};
+
+}  // namespace
+
+std::span<const Case> oktopk_cases() {
+  return kCases;
+}
+
+}  // namespace dragonn::comm::test
