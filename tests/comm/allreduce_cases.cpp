@@ -6,7 +6,7 @@
 #include "core/hash.h"
 #include "core/rng.h"
 #include "tests/comm/cases.h"
-#include "tests/comm/support.h"
+#include "tests/comm/sparse_support.h"
 
 namespace dragonn::comm::test {
 namespace {
@@ -145,10 +145,16 @@ std::uint64_t digest(Communicator& communicator) {
     selected.indices.host()[i] = i * (1 + static_cast<std::uint32_t>(communicator.rank()) % 5);
     selected.values.host()[i] = mine[i];
   }
-  SparseReduction out;
-  const auto collective = make_collective("allgather", 1003);
-  collective->reduce(communicator, {.k = 200, .density = 0.2}, std::span<const float>(mine), selected, out);
-  results.insert(results.end(), out.sum.values.host().begin(), out.sum.values.host().end());
+  for (const std::string& name : Registry<SparseCollectiveEntry>::instance().names()) {
+    const auto collective = make_collective(name, 1003);
+    SparseReduction out;
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      collective->reduce(communicator, {.step = step, .k = 100, .density = 0.1}, std::span<const float>(mine), selected,
+                         out);
+      const std::vector<float> sum = sum_of(out, mine.size());
+      results.insert(results.end(), sum.begin(), sum.end());
+    }
+  }
   return hash_bytes(std::as_bytes(std::span(results)));
 }
 

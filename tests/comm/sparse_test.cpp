@@ -103,11 +103,38 @@ TEST_SUITE("comm") {
     }
   }
 
+  TEST_CASE("every collective takes the selections that its aggregation means something for, and no others") {
+    using Names = std::vector<std::string>;
+    const auto takers = [](const SelectionTraits& traits) {
+      Names names;
+      for (const std::string& name : Registry<SparseCollectiveEntry>::instance().names()) {
+        const auto& refuses = Registry<SparseCollectiveEntry>::instance().at(name).refuses;
+        if (name != "dense" && refuses(traits).empty()) names.push_back(name);
+      }
+      return names;
+    };
+    CHECK(takers({}) == Names{"allgather", "cltk", "dsa", "gtopk", "index_union", "oktopk"});
+    CHECK(takers({.fixed_size = true, .shared_indices = true, .blind = true}) ==
+          Names{"allgather", "cltk", "index_union"});
+    CHECK(takers({.fixed_size = true, .blind = true}) == Names{"allgather", "cltk", "dsa", "index_union"});
+    CHECK(takers({.fixed_size = true, .rescaled = true, .blind = true}) == Names{"allgather", "dsa"});
+    CHECK(takers({.partitioned = true}) == Names{"allgather", "exdyna", "index_union"});
+    CHECK(takers({.leader_only = true}) == Names{"cltk"});
+  }
+
   TEST_CASE("the promised bytes are those of equal selections") {
     const auto& registry = Registry<SparseCollectiveEntry>::instance();
     CHECK(registry.at("allgather").bytes_sent(1000, 10, 4) == 8.0 * 10 * 3);
     CHECK(registry.at("dense").bytes_sent(1000, 10, 4) == 4.0 * 2 * 1000 * 3 / 4);
     CHECK(registry.at("dense").bytes_sent(1000, 10, 1) == 0.0);
+    // Words: k (P-1) indices and a ring of the largest union; 2k and the union's lists; a tree; k indices and a ring.
+    CHECK(registry.at("index_union").bytes_sent(1000, 10, 4) == 4 * (10.0 * 3 + 2.0 * 40 * 3 / 4));
+    CHECK(registry.at("dsa").bytes_sent(1000, 10, 4) == 4 * (2.0 * 10 + 2.0 * 40) * 3 / 4);
+    CHECK(registry.at("dsa").bytes_sent(60, 10, 4) == 4 * (2.0 * 10 + 60) * 3 / 4);
+    CHECK(registry.at("gtopk").bytes_sent(1000, 10, 4) == 4 * 4.0 * 10 * 3 / 4);
+    CHECK(registry.at("oktopk").bytes_sent(1000, 10, 4) == 4 * 4.0 * 10 * 3 / 4);
+    CHECK(registry.at("exdyna").bytes_sent(1000, 10, 4) == 4 * 3.0 * 10 * 3 / 4);
+    CHECK(registry.at("cltk").bytes_sent(1000, 10, 4) == 4 * 3.0 * 10 * 3 / 4);
   }
 }
 

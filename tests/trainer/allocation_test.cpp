@@ -30,7 +30,7 @@ TEST_SUITE_BEGIN("trainer");
 
 TEST_CASE("more steps allocate no more: load, forward, backward, exchange, update") {
   const AllocationCounter counter;
-  for (const Combination& combination : combinations()) {
+  for (const Combination& combination : pairwise_combinations()) {
     CAPTURE(combination.name());
     // Starting and ending a run varies by an allocation or two (lengths of paths and numbers, threads that meet); one
     // allocation per step would make twenty of difference, ten on each rank.

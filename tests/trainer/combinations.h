@@ -2,6 +2,7 @@
 /// Every registered sparsifier x collective x memory, and quantizer x memory, that fits together.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -81,6 +82,24 @@ inline std::vector<Combination> quantized_combinations() {
 
 inline std::vector<Combination> combinations() {
   std::vector<Combination> result = sparse_combinations();
+  for (Combination& combination : quantized_combinations()) result.push_back(std::move(combination));
+  return result;
+}
+
+/// As combinations, but a pair of sparsifier and collective has one memory, in turn: every two parts that fit still
+/// meet. For tests that train.
+inline std::vector<Combination> pairwise_combinations() {
+  const std::vector<std::string> sparsifiers = Registry<compress::SparsifierEntry>::instance().names();
+  const std::vector<std::string> collectives = Registry<comm::SparseCollectiveEntry>::instance().names();
+  const std::vector<std::string> memories = Registry<compress::MemoryEntry>::instance().names();
+  const auto place = [](const std::vector<std::string>& names, const std::string& name) {
+    return static_cast<std::size_t>(std::ranges::find(names, name) - names.begin());
+  };
+  std::vector<Combination> result = sparse_combinations();
+  std::erase_if(result, [&](const Combination& combination) {
+    const std::size_t turn = place(sparsifiers, combination.sparsifier) + place(collectives, combination.collective);
+    return combination.memory != memories[turn % memories.size()];
+  });
   for (Combination& combination : quantized_combinations()) result.push_back(std::move(combination));
   return result;
 }
