@@ -169,7 +169,7 @@ TEST_CASE("no gradient mass is lost, exactly, for every combination and world si
   int checked = 0;
   for (const Combination& combination : sparse_combinations()) {
     if (is_exempt(combination)) continue;
-    for (int world_size : kWorlds) {
+    for (int world_size : {1, 2, 3, 4, 5, 7, 8, 16}) {
       for (auto grouping : {BucketRules::Grouping::kTensor, BucketRules::Grouping::kModel}) {
         CAPTURE(combination.name());
         CAPTURE(world_size);
