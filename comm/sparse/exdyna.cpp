@@ -42,6 +42,10 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     /*make=*/
     [](const Settings&, std::size_t numel) -> std::unique_ptr<SparseCollective> {
       return std::make_unique<DisjointUnion>(numel);
+    },
+    /*latencies=*/
+    [](const Settings&, int world_size) {
+      return 3.0 * (world_size - 1);  // the allgather, and the allreduce's ring
     }}};
 
 }  // namespace

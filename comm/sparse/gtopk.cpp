@@ -2,6 +2,7 @@
 // Collective "gtopk": a tree of ranks merges pairs of selections and keeps k entries of each sum.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -185,6 +186,13 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     /*make=*/
     [](const Settings& settings, std::size_t numel) -> std::unique_ptr<SparseCollective> {
       return std::make_unique<GlobalTopk>(put_back(settings), numel);
+    },
+    /*latencies=*/
+    [](const Settings& settings, int world_size) {
+      const double last = world_size - 1;
+      const double trees = 2.0 * std::bit_width(static_cast<unsigned>(world_size - 1));  // up and down
+      if (put_back(settings) == PutBack::kNaive) return last;
+      return put_back(settings) == PutBack::kExact ? trees + 2 * last : trees;
     }}};
 
 }  // namespace

@@ -198,6 +198,10 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
                         .balance_above = balance_above(settings),
                         .drift = drift_rules(settings)};
       return std::make_unique<OkTopk>(rules, in_flight(settings), numel);
+    },
+    /*latencies=*/
+    [](const Settings&, int world_size) {
+      return 2.0 * (world_size - 1);  // the regions' exchange, and the allgather's ring
     }}};
 
 }  // namespace
