@@ -190,7 +190,7 @@ TensorSelection choose_tensors(comm::Communicator& communicator, const Selection
     TensorSelection selection = decide(question, profile, network.network);
     selection.network_source = network.source;
     selection.profile_source = path.empty() ? "measured" : path;
-    warn_of_other_parts(question, selection);
+    if (!path.empty()) warn_of_other_parts(question, selection);
     text = to_json(selection);
   });
   communicator.broadcast_text(0, text);

@@ -149,6 +149,12 @@ TEST_SUITE("trainer") {
     }
   }
 
+  TEST_CASE("the cost model knows sparsifiers, not quantizers") {
+    CHECK(contains(error_of(kBase, {"compression.method=signsgd", "compression.select_tensors=cost_model"}),
+                   "compression.select_tensors = \"cost_model\" does not go with quantizer = \"signsgd\""));
+    CHECK(error_of(kBase, {"compression.method=signsgd", "compression.select_tensors=100"}).empty());
+  }
+
   TEST_CASE("the modelled network is a preset, a latency and a bandwidth, or both") {
     CHECK_FALSE(parse().network.modelled().has_value());
     const auto network = [](const std::vector<std::string>& overrides) { return parse("", overrides).network; };
