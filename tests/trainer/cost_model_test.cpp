@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "tests/trainer/combinations.h"
 #include "trainer/cost_model_measure.h"
@@ -39,8 +40,8 @@ constexpr const char* kRow = R"({"version":1,"device":"cpu","sparsifier":"topk",
 /// kRow with one key's text replaced.
 std::string row_with(const std::string& key, const std::string& value) {
   std::string text = kRow;
-  const std::size_t begin = text.find("\"" + key + "\":") + key.size() + 3;
-  return "[" + text.replace(begin, text.find_first_of(",}", begin) - begin, value) + "]";
+  const std::size_t begin = text.find(fmt::format("\"{}\":", key)) + key.size() + 3;
+  return fmt::format("[{}]", text.replace(begin, text.find_first_of(",}", begin) - begin, value));
 }
 
 }  // namespace
@@ -118,17 +119,17 @@ TEST_SUITE("trainer") {
   }
 
   TEST_CASE("a row reads back as it was written") {
-    const Profile profile = parse_profile(std::string("[") + kRow + "]", "p.json");
+    const Profile profile = parse_profile(fmt::format("[{}]", kRow), "p.json");
     REQUIRE(profile.rows.size() == 1);
     CHECK_FALSE(profile.network.has_value());
     CHECK(profile.rows[0].encode_seconds == 1e-5);
     CHECK(profile.rows[0].key.density == 0.01);
     const std::string written = to_json(profile.rows[0]);
-    CHECK(to_json(parse_profile("[" + written + "]", "again").rows[0]) == written);
+    CHECK(to_json(parse_profile(fmt::format("[{}]", written), "again").rows[0]) == written);
   }
 
   TEST_CASE("a profile that is none names the file, the row and the key") {
-    CHECK(error_of("[" + std::string(kRow) + "]").empty());
+    CHECK(error_of(fmt::format("[{}]", kRow)).empty());
     CHECK(error_of(row_with("ranks", "0")) == "p.json: row 0: ranks = 0: expected integer in [1, 1048576]");
     CHECK(error_of(row_with("encode_seconds", "-1")) ==
           "p.json: row 0: encode_seconds = -1: expected number of at least 0");
