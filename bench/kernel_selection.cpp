@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
-#include <array>
 #include <limits>
 
 #include <fmt/format.h>
@@ -30,16 +29,6 @@ void run_accumulate(const Subject& subject, const PassRequest& request, KernelSt
   kernels::accumulate_residual(request, subject.gradient, {}, std::span<float>(state.residual), state.pass);
 }
 
-/// As many thresholds as a search tries, around the exact one.
-void run_count(const Subject& subject) {
-  std::array<float, 16> thresholds;
-  std::array<std::uint64_t, thresholds.size()> counts;
-  for (std::size_t j = 0; j < thresholds.size(); ++j) {
-    thresholds[j] = subject.exact_threshold * (0.75f + static_cast<float>(j) / 32);
-  }
-  kernels::count_thresholds(subject.gradient, thresholds, counts);
-}
-
 struct Kernel {
   KernelName name;
   void (*run)(const Subject&, KernelState&);
@@ -55,7 +44,6 @@ const std::vector<Kernel>& all_kernels() {
        [](const Subject& subject, KernelState& state) {
          kernels::examine({.kind = PassRequest::Kind::kMoments}, subject.gradient, state.pass);
        }},
-      {{"count_thresholds", false}, [](const Subject& subject, KernelState&) { run_count(subject); }},
       {{"accumulate", true}, [](const Subject& subject, KernelState& state) { run_accumulate(subject, {}, state); }},
       {{"accumulate_select", true},
        [](const Subject& subject, KernelState& state) { run_accumulate(subject, threshold_request(subject), state); }},

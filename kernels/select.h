@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "core/sparse_vector.h"
 #include "core/view.h"
@@ -18,14 +17,6 @@ void select_threshold(View<const float> values, float threshold, std::size_t beg
                       SparseVector& selected);
 /// The whole of `values`.
 void select_threshold(View<const float> values, float threshold, SparseVector& selected);
-
-/// Most thresholds of one count_thresholds.
-inline constexpr std::size_t kMostThresholds = 64;
-/// counts[j] = number of `values` ([n] float32, host) with |x| >= thresholds[j] and x != 0; NaN never is counted.
-/// `thresholds` ascend; those that are NaN come last and count nothing. One pass for all of them, 4n bytes read; the
-/// fewer values reach the lowest threshold, the cheaper. @throws Error if there are more than kMostThresholds, or they
-/// do not ascend.
-void count_thresholds(View<const float> values, std::span<const float> thresholds, std::span<std::uint64_t> counts);
 
 /// Entries of `entries` with |x| >= threshold, in their order; `selected` is another vector, overwritten, and reserves
 /// entries.size() entries.
