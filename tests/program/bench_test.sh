@@ -42,7 +42,8 @@ expect_refusal 2 "density = 0: expected a number in" compress --density 0
 expect_refusal 2 "density = 2: expected a number in" decode --density 2
 
 "$bench" compress --kernel all --numel 5000 --rounds 1 --distribution sparse --json - 2>/dev/null >kernels.json
-[ "$(grep -c '"passes": 1.0' kernels.json)" = 6 ] || fail "every kernel reads the gradient once"
+grep -q '"passes":' kernels.json && ! grep '"passes":' kernels.json | grep -qv '"passes": 1.0' ||
+  fail "every kernel reads the gradient once"
 "$bench" decode --ranks 2,3 --numel 1000 --density 0.1 --rounds 1 --json decode.json >/dev/null || fail "decode"
 [ "$(grep -c '"of_two"' decode.json)" = 6 ] || fail "a row for each decoding and number of ranks"
 
