@@ -163,7 +163,8 @@ TEST_SUITE("compress") {
         const auto memory = make_memory(memory_name, size);
         Bytes code(quantizer->code_bytes());
         for (std::uint64_t step = 0; step < 4; ++step) {
-          encode_step(*quantizer, *memory, {.step = step}, normals(size, step), code);
+          const Vector gradient = normals(size, step);  // the memory `none` looks at it, and keeps no copy
+          encode_step(*quantizer, *memory, {.step = step}, gradient, code);
           Vector expected = values(memory->accumulated());
           const Vector decoded = decode(*quantizer, code, size);
           for (std::size_t i = 0; i < size; ++i) expected[i] -= decoded[i];
