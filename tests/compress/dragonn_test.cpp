@@ -9,19 +9,13 @@
 #include "core/rng.h"
 #include "kernels/select.h"
 #include "tests/compress/support.h"
+#include "tests/support/thread_counts.h"
 
 using namespace dragonn;
 using namespace dragonn::compress;
 using namespace dragonn::compress::test;
 
 namespace {
-
-/// OpenMP's runtime is not instrumented: with more than one thread ThreadSanitizer reports races that are none.
-#ifdef __SANITIZE_THREAD__
-constexpr int kThreadCounts[] = {1};
-#else
-constexpr int kThreadCounts[] = {1, 2, 3};
-#endif
 
 std::size_t filled(const SlotTable& table) {
   return static_cast<std::size_t>(
@@ -83,7 +77,7 @@ TEST_SUITE("compress") {
       CHECK(kept.values.data()[kept.size() - 1] == static_cast<float>(winners.back() / 3));
     };
     const int threads_before = omp_get_max_threads();
-    for (const int threads : kThreadCounts) {
+    for (const int threads : dragonn::test::kThreadCounts) {
       omp_set_num_threads(threads);
       check(LastWins{});
       check(PriorityWins{mix64(6)});

@@ -13,6 +13,7 @@
 #include "core/rng.h"
 #include "kernels/select.h"
 #include "tests/kernels/host_views.h"
+#include "tests/support/thread_counts.h"
 
 using namespace dragonn;
 using namespace dragonn::kernels;
@@ -68,13 +69,6 @@ double logs_by_definition(const std::vector<float>& values, double scale, double
   for (const float value : values) sum += std::log(scale * std::fabs(static_cast<double>(value)) + offset);
   return static_cast<double>(sum);
 }
-
-/// OpenMP's runtime is not instrumented: with more than one thread ThreadSanitizer reports races that are none.
-#ifdef __SANITIZE_THREAD__
-constexpr int kThreadCounts[] = {1};
-#else
-constexpr int kThreadCounts[] = {1, 2, 3};
-#endif
 
 }  // namespace
 
@@ -141,7 +135,7 @@ TEST_SUITE("kernels") {
     const double first_logs = sum_magnitude_logs(in(values), 0.1, 1e-15);
     SparseVector selected, expected;
     select_threshold(in(values), 1.5f, expected);
-    for (const int threads : kThreadCounts) {
+    for (const int threads : test::kThreadCounts) {
       omp_set_num_threads(threads);
       check_equal(exceedances_and_entries(in(values), 0.7f, 1.5f, selected), first);
       check_entries(selected, expected);

@@ -13,6 +13,7 @@
 #include "core/rng.h"
 #include "kernels/select.h"
 #include "kernels/sweep_count.h"
+#include "tests/support/thread_counts.h"
 
 using namespace dragonn;
 using namespace dragonn::kernels;
@@ -57,13 +58,6 @@ void check_selection(const SparseVector& selected, const std::vector<float>& acc
   }
   CHECK(entry == selected.size());
 }
-
-/// OpenMP's runtime is not instrumented: with more than one thread ThreadSanitizer reports races that are none.
-#ifdef __SANITIZE_THREAD__
-constexpr int kThreadCounts[] = {1};
-#else
-constexpr int kThreadCounts[] = {1, 2, 3};
-#endif
 
 }  // namespace
 
@@ -233,7 +227,7 @@ TEST_SUITE("kernels") {
     request.sample = {.stride = 20, .key = 3, .rank = 500};
     const int threads_before = omp_get_max_threads();
     Moments first;
-    for (const int threads : kThreadCounts) {
+    for (const int threads : test::kThreadCounts) {
       omp_set_num_threads(threads);
       std::vector<float> residual = integers(size, 11);
       PassResult result;
@@ -242,7 +236,7 @@ TEST_SUITE("kernels") {
       std::vector<float> rounded = residual;
       for (float& value : rounded) value /= 3;
       const Moments moments = magnitude_moments(view(rounded));
-      if (threads == kThreadCounts[0]) first = moments;
+      if (threads == test::kThreadCounts[0]) first = moments;
       CHECK(moments.sum == first.sum);
       CHECK(moments.sum_squares == first.sum_squares);
       CHECK(moments.signed_sum == first.signed_sum);

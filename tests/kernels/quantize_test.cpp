@@ -15,6 +15,7 @@
 
 #include "core/rng.h"
 #include "kernels/uniform_draws.h"
+#include "tests/support/thread_counts.h"
 
 using namespace dragonn;
 using namespace dragonn::kernels;
@@ -71,12 +72,12 @@ Bytes joined(const std::vector<Bytes>& codes) {
   return all;
 }
 
-/// Runs `body` on every instruction set of this machine, and on 1 to 3 threads.
+/// Runs `body` on every instruction set of this machine, on every number of threads.
 void for_each_way(const std::function<void()>& body) {
   const int threads_before = omp_get_max_threads();
   for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
     hwy::SetSupportedTargetsForTest(target);
-    for (const int threads : {1, 3}) {
+    for (const int threads : test::kThreadCounts) {
       omp_set_num_threads(threads);
       CAPTURE(hwy::TargetName(target));
       CAPTURE(threads);
