@@ -135,7 +135,7 @@ TEST_SUITE("kernels") {
     const double first_logs = sum_magnitude_logs(in(values), 0.1, 1e-15);
     SparseVector selected, expected;
     select_threshold(in(values), 1.5f, expected);
-    for (const int threads : test::kThreadCounts) {
+    for (const int threads : dragonn::test::kThreadCounts) {
       omp_set_num_threads(threads);
       check_equal(exceedances_and_entries(in(values), 0.7f, 1.5f, selected), first);
       check_entries(selected, expected);

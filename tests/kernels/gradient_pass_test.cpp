@@ -227,7 +227,7 @@ TEST_SUITE("kernels") {
     request.sample = {.stride = 20, .key = 3, .rank = 500};
     const int threads_before = omp_get_max_threads();
     Moments first;
-    for (const int threads : test::kThreadCounts) {
+    for (const int threads : dragonn::test::kThreadCounts) {
       omp_set_num_threads(threads);
       std::vector<float> residual = integers(size, 11);
       PassResult result;
@@ -236,7 +236,7 @@ TEST_SUITE("kernels") {
       std::vector<float> rounded = residual;
       for (float& value : rounded) value /= 3;
       const Moments moments = magnitude_moments(view(rounded));
-      if (threads == test::kThreadCounts[0]) first = moments;
+      if (threads == dragonn::test::kThreadCounts[0]) first = moments;
       CHECK(moments.sum == first.sum);
       CHECK(moments.sum_squares == first.sum_squares);
       CHECK(moments.signed_sum == first.signed_sum);

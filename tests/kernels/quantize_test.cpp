@@ -77,7 +77,7 @@ void for_each_way(const std::function<void()>& body) {
   const int threads_before = omp_get_max_threads();
   for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
     hwy::SetSupportedTargetsForTest(target);
-    for (const int threads : test::kThreadCounts) {
+    for (const int threads : dragonn::test::kThreadCounts) {
       omp_set_num_threads(threads);
       CAPTURE(hwy::TargetName(target));
       CAPTURE(threads);
