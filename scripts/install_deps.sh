@@ -28,6 +28,8 @@ libspdlog-dev         header:spdlog/spdlog.h
 nlohmann-json3-dev    header:nlohmann/json.hpp
 libxxhash-dev         header:xxhash.h
 zlib1g-dev            header:zlib.h
+libsndfile1-dev       header:sndfile.h
+libfftw3-dev          header:fftw3.h
 libcli11-dev          header:CLI/CLI.hpp
 doctest-dev           header:doctest/doctest.h
 libtomlplusplus-dev   header:toml++/toml.h

@@ -3,12 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <ios>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <doctest/doctest.h>
 
 #include "data/dataset.h"
 
@@ -52,6 +55,15 @@ std::string error_of(const Action& action) {
     return std::string("another error: ") + error.what();
   }
   return "no error";
+}
+
+/// The folder of real data set `name` below DRAGONN_DATA; empty, with a message, if there is none.
+inline std::filesystem::path real_data(const std::string& name) {
+  const char* root = std::getenv("DRAGONN_DATA");
+  const std::filesystem::path folder = root != nullptr ? std::filesystem::path(root) / name : std::filesystem::path();
+  if (!folder.empty() && std::filesystem::is_directory(folder)) return folder;
+  MESSAGE("skipped: DRAGONN_DATA does not name a folder with " << name);
+  return {};
 }
 
 inline bool contains(const std::string& text, const std::string& part) {

@@ -12,15 +12,6 @@
 namespace dragonn::data {
 namespace {
 
-/// Empty, with a message, if there is no such folder.
-std::filesystem::path real_data(const std::string& name) {
-  const char* root = std::getenv("DRAGONN_DATA");
-  const std::filesystem::path folder = root != nullptr ? std::filesystem::path(root) / name : std::filesystem::path();
-  if (!folder.empty() && std::filesystem::is_directory(folder)) return folder;
-  MESSAGE("skipped: DRAGONN_DATA does not name a folder with " << name);
-  return {};
-}
-
 struct Moments {
   double mean = 0, deviation = 0;
   std::vector<std::size_t> label_counts;

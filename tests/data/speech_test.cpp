@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT
+#include <cmath>
+#include <complex>
+#include <numbers>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "core/error.h"
+#include "core/rng.h"
+#include "data/audio_file.h"
+#include "data/spectrogram.h"
+#include "data/transcripts.h"
+#include "tests/core/temporary_folder.h"
+#include "tests/data/dataset_fixture.h"
+
+namespace dragonn::data {
+namespace {
+
+using test::TemporaryFolder;
+
+void append_little_endian(Bytes& bytes, std::uint32_t value, int count) {
+  for (int i = 0; i < count; ++i) bytes.push_back(static_cast<std::uint8_t>(value >> (8 * i)));
+}
+
+void append_text(Bytes& bytes, const std::string& text) {
+  bytes.insert(bytes.end(), text.begin(), text.end());
+}
+
+/// A canonical WAV file: 44 bytes of header, then 16-bit samples.
+Bytes wav_file(const Samples& samples, std::uint32_t rate, std::uint32_t channels = 1) {
+  Bytes bytes;
+  const auto data_size = static_cast<std::uint32_t>(2 * samples.size());
+  append_text(bytes, "RIFF");
+  append_little_endian(bytes, 36 + data_size, 4);
+  append_text(bytes, "WAVEfmt ");
+  append_little_endian(bytes, 16, 4);
+  append_little_endian(bytes, 1, 2);  // PCM
+  append_little_endian(bytes, channels, 2);
+  append_little_endian(bytes, rate, 4);
+  append_little_endian(bytes, rate * channels * 2, 4);
+  append_little_endian(bytes, channels * 2, 2);
+  append_little_endian(bytes, 16, 2);
+  append_text(bytes, "data");
+  append_little_endian(bytes, data_size, 4);
+  for (const std::int16_t sample : samples) append_little_endian(bytes, static_cast<std::uint16_t>(sample), 2);
+  return bytes;
+}
+
+void write_text(const std::filesystem::path& path, const std::string& text) {
+  std::filesystem::create_directories(path.parent_path());
+  write_bytes(path, Bytes(text.begin(), text.end()));
+}
+
+Samples noise(std::size_t count) {
+  Rng rng(7);
+  Samples samples(count);
+  for (std::int16_t& sample : samples) sample = static_cast<std::int16_t>(1000 * rng.normal());
+  return samples;
+}
+
+/// By the definition, in float64.
+std::vector<double> spectrogram_by_definition(const Samples& samples, std::size_t window, std::size_t stride,
+                                              std::size_t frames) {
+  std::vector<double> values;
+  for (std::size_t frame = 0; frame < frames; ++frame) {
+    for (std::size_t bin = 0; bin <= window / 2; ++bin) {
+      std::complex<double> sum;
+      for (std::size_t i = 0; i < window; ++i) {
+        const std::size_t at = frame * stride + i;
+        const double sample = at < samples.size() ? samples[at] / 32768.0 : 0.0;
+        const double weight =
+            0.54 - 0.46 * std::cos(2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(window - 1));
+        sum += sample * weight *
+               std::polar(1.0, -2 * std::numbers::pi * static_cast<double>(bin * i) / static_cast<double>(window));
+      }
+      values.push_back(std::log1p(std::abs(sum)));
+    }
+  }
+  double mean = 0, variance = 0;
+  for (const double value : values) mean += value / static_cast<double>(values.size());
+  for (const double value : values) variance += (value - mean) * (value - mean) / static_cast<double>(values.size());
+  for (double& value : values) value = (value - mean) / std::sqrt(variance);
+  return values;
+}
+
+TEST_SUITE("data") {
+  TEST_CASE("audio files give their samples back, whatever the byte order") {
+    const TemporaryFolder folder;
+    const Samples samples{0, 1, -1, 32767, -32768, 256};
+    write_bytes(folder / "a.wav", wav_file(samples, 16000));
+    CHECK(read_audio(folder / "a.wav", 16000) == samples);
+    Bytes raw;
+    for (const std::int16_t sample : samples) {
+      raw.push_back(static_cast<std::uint8_t>(static_cast<std::uint16_t>(sample) >> 8));
+      raw.push_back(static_cast<std::uint8_t>(sample));
+    }
+    write_bytes(folder / "a.raw", raw);
+    CHECK(read_audio(folder / "a.raw", 16000) == samples);
+  }
+
+  TEST_CASE("damaged audio files are errors that name the file and what is wrong") {
+    const TemporaryFolder folder;
+    const auto message = [&](const Bytes& bytes) {
+      write_bytes(folder / "a.wav", bytes);
+      return error_of<DataError>([&] { read_audio(folder / "a.wav", 16000); });
+    };
+    CHECK(contains(message(wav_file(noise(100), 8000)), "a.wav: 8000 samples per second: should be 16000"));
+    CHECK(contains(message(wav_file(noise(100), 16000, 2)), "a.wav: 2 channels: should be 1"));
+    CHECK(contains(message(wav_file({}, 16000)), "a.wav: no samples"));
+    CHECK(contains(message({'n', 'o', 'n', 'e'}), "a.wav: not readable as audio"));
+    Bytes cut = wav_file(noise(100), 16000);
+    cut.resize(cut.size() - 60);
+    CHECK(contains(message(cut), "a.wav: truncated after 70 samples"));
+    CHECK(contains(error_of<ConfigError>([&] { read_audio(folder / "b.wav", 16000); }), "b.wav: no such file"));
+  }
+
+  TEST_CASE("a spectrogram is the log magnitude of windowed transforms, normalized") {
+    const Spectrogram spectrogram({.sample_rate = 1000, .window_seconds = 0.02, .stride_seconds = 0.008});
+    CHECK(spectrogram.bins() == 11);
+    for (const std::size_t count : {20, 27, 28, 100}) {
+      CAPTURE(count);
+      const Samples samples = noise(count);
+      const std::size_t frames = spectrogram.frames(count);
+      CHECK(frames == 1 + (count - 20) / 8);
+      std::vector<float> features(frames * spectrogram.bins());
+      spectrogram.compute(samples, features);
+      const std::vector<double> expected = spectrogram_by_definition(samples, 20, 8, frames);
+      for (std::size_t i = 0; i < features.size(); ++i) CHECK(std::abs(features[i] - expected[i]) < 1e-4);
+    }
+  }
+
+  TEST_CASE("a spectrogram pads an utterance below one window, and of silence is zero") {
+    const Spectrogram spectrogram({.sample_rate = 1000, .window_seconds = 0.02, .stride_seconds = 0.01});
+    CHECK(spectrogram.frames(3) == 1);
+    std::vector<float> features(spectrogram.bins());
+    const Samples samples = noise(3);
+    spectrogram.compute(samples, features);
+    const std::vector<double> expected = spectrogram_by_definition(samples, 20, 10, 1);
+    for (std::size_t i = 0; i < features.size(); ++i) CHECK(std::abs(features[i] - expected[i]) < 1e-4);
+    spectrogram.compute(Samples(20, 0), features);
+    for (const float value : features) CHECK(value == 0);
+    CHECK(contains(error_of<ConfigError>([] { Spectrogram({.sample_rate = 10}); }), "a window must hold"));
+  }
+
+  TEST_CASE("AN4's lists pair audio files with texts") {
+    const TemporaryFolder folder;
+    write_text(folder / "etc/t.fileids", "set/x/a-x\nset/y/b-y\n");
+    write_text(folder / "etc/t.transcription", "<s> GO ON </s> (a-x)\nSTOP (b-y)\n");
+    write_text(folder / "wav/set/x/a-x.wav", "audio");
+    write_text(folder / "wav/set/y/b-y.raw", "audio");
+    const std::vector<Utterance> utterances = read_an4_transcripts(folder.path(), "t");
+    REQUIRE(utterances.size() == 2);
+    CHECK(utterances[0].text == "GO ON");
+    CHECK(utterances[0].audio == folder / "wav/set/x/a-x.wav");
+    CHECK(utterances[1].text == "STOP");
+    CHECK(utterances[1].place.line == 2);
+
+    const auto message = [&](const std::string& files, const std::string& texts) {
+      write_text(folder / "etc/t.fileids", files);
+      write_text(folder / "etc/t.transcription", texts);
+      return error_of<DataError>([&] { read_an4_transcripts(folder.path(), "t"); });
+    };
+    CHECK(contains(message("set/x/a-x\n", "GO\n"), "t.transcription:1: 'GO' does not end with the name of a file"));
+    CHECK(contains(message("set/x/a-x\n", "GO (b-y)\n"), "t.transcription:1: is about 'b-y'"));
+    CHECK(contains(message("set/x/a-x\nset/y/b-y\n", "GO (a-x)\n"), "t.fileids: 2 files"));
+    CHECK(contains(message("set/x/c-x\n", "GO (c-x)\n"), "t.fileids:1: no audio file"));
+    CHECK(contains(message("set/x/a-x\n\n", "GO (a-x)\n"), "t.fileids:2: an empty line"));
+    CHECK(contains(message("set/x/a-x\n", ""), "t.transcription: an empty file"));
+  }
+
+  TEST_CASE("a manifest pairs audio files with texts") {
+    const TemporaryFolder folder;
+    write_text(folder / "a.wav", "audio");
+    write_text(folder / "train.tsv", "a.wav\tone two\n");
+    const std::vector<Utterance> utterances = read_manifest(folder / "train.tsv");
+    REQUIRE(utterances.size() == 1);
+    CHECK(utterances[0].text == "one two");
+    CHECK(utterances[0].audio == folder / "a.wav");
+    write_text(folder / "train.tsv", "a.wav\tone\nb.wav\ttwo\n");
+    CHECK(contains(error_of<DataError>([&] { read_manifest(folder / "train.tsv"); }), "train.tsv:2: no audio file"));
+    write_text(folder / "train.tsv", "a.wav one\n");
+    CHECK(contains(error_of<DataError>([&] { read_manifest(folder / "train.tsv"); }), "train.tsv:1: 'a.wav one'"));
+  }
+
+  TEST_CASE("an alphabet turns texts into labels and back, and names what it does not have") {
+    const Alphabet alphabet("AB ");
+    CHECK(alphabet.labels() == 4);
+    const TextPlace place{"texts", 3};
+    CHECK(alphabet.encode("BA B", place) == std::vector<std::int32_t>{2, 1, 3, 2});
+    CHECK(alphabet.decode({2, 1, 3, 2}) == "BA B");
+    CHECK(alphabet.encode("", place).empty());
+    CHECK(contains(error_of<DataError>([&] { alphabet.encode("AXB", place); }), "texts:3: 'X' in 'AXB'"));
+    CHECK(contains(error_of<DataError>([&] { alphabet.encode("A\xC3\xA9", place); }), "texts:3: '\xC3\xA9'"));
+    CHECK(contains(error_of<ConfigError>([] { Alphabet("ABA"); }), "has 'A' twice"));
+    CHECK(contains(error_of<ConfigError>([] { Alphabet(""); }), "without characters"));
+    CHECK(contains(error_of<ConfigError>([] { Alphabet("a\tb"); }), "byte 1 is not printable ASCII"));
+  }
+
+  TEST_CASE("the real AN4 has 948 and 130 utterances of letters and spaces") {
+    const std::filesystem::path folder = real_data("an4");
+    if (folder.empty()) return;
+    const Alphabet alphabet(" ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+    const std::vector<Utterance> train = read_an4_transcripts(folder, "an4_train");
+    const std::vector<Utterance> test = read_an4_transcripts(folder, "an4_test");
+    CHECK(train.size() == 948);
+    CHECK(test.size() == 130);
+    for (const Utterance& utterance : train) CHECK(!alphabet.encode(utterance.text, utterance.place).empty());
+    double seconds = 0;
+    for (const Utterance& utterance : test) {
+      seconds += static_cast<double>(read_audio(utterance.audio, 16000).size()) / 16000;
+    }
+    CHECK(std::abs(seconds / 60 - 5.9) < 0.1);
+  }
+}
+
+}  // namespace
+}  // namespace dragonn::data
