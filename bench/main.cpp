@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "bench/benchmark.h"
+#include "comm/launcher.h"
 #include "core/error.h"
 
 namespace {
@@ -18,7 +19,14 @@ using namespace dragonn::bench;
 
 constexpr int kUsageError = 2;
 
+/// Under a launcher every rank runs this program, and the first one speaks for all.
+bool is_first_rank() {
+  const auto launcher = comm::detect_launcher();
+  return !launcher || launcher->rank == 0;
+}
+
 void report(const Rows& rows, const std::string& json_target) {
+  if (!is_first_rank()) return;
   // The table must not mix with JSON on the standard output.
   print_table(rows, json_target == "-" ? stderr : stdout);
   if (!json_target.empty()) write_json(rows, json_target);
@@ -46,7 +54,7 @@ int main(int argc, char** argv) {
   try {
     report(benchmarks.at(program.get_subcommands().front()->get_name())->run(), json_target);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "dragonn-bench: {}\n", error.what());
+    if (is_first_rank()) fmt::print(stderr, "dragonn-bench: {}\n", error.what());
     return exit_code(error);
   }
   return 0;
