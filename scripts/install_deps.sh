@@ -20,6 +20,8 @@ ca-certificates       file:/etc/ssl/certs/ca-certificates.crt
 xz-utils              command:xz
 python3               command:python3
 openmpi-bin           command:mpirun
+iproute2              command:tc
+procps                command:sysctl
 libopenmpi-dev        command:mpicc
 libdnnl-dev           header:oneapi/dnnl/dnnl.h
 libhwy-dev            header:hwy/highway.h

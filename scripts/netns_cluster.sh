@@ -1,0 +1,240 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# A slow network on one machine. Hosts are network namespaces, cabled by veth pairs to a bridge in a namespace of its own;
+# both ends of every cable are shaped by `tc tbf`, so that each host sends and receives at RATE, both at a time. Open MPI
+# starts one rank per host and speaks TCP only. Nothing of it is seen in the machine's own network: no interface, no
+# route, no address. Needs root (CAP_NET_ADMIN, CAP_SYS_ADMIN), iproute2 and Open MPI.
+#
+# Usage:
+#   scripts/netns_cluster.sh run HOSTS RATE -- COMMAND...    up, COMMAND under mpirun with a rank per host, down: also
+#                                                            after a failure, a signal or SIGKILL. Exit code: mpirun's
+#   scripts/netns_cluster.sh up HOSTS RATE                   HOSTS: 2 to 250. RATE: 100mbit, 1gbit, 2.5gbit, 500kbit
+#   scripts/netns_cluster.sh exec [--hosts N] COMMAND...     COMMAND under mpirun on the first N hosts (all)
+#   scripts/netns_cluster.sh down                            ends what runs there, and removes all
+#   scripts/netns_cluster.sh check                           whether this machine permits all that; else why not
+# Environment: DRAGONN_CLUSTER, the name of the cluster of up, exec and down (dragonn); clusters of different names stand
+# side by side. `run` makes a name of its own. OMPI_MCA_* are Open MPI's, and go before what is set here.
+# Exit codes: 2 bad usage, 3 this machine does not permit it, 1 anything else that fails.
+set -euo pipefail
+
+readonly self=$(realpath "${BASH_SOURCE[0]}")
+# Of the addresses for network benchmarks (RFC 2544); private to the namespaces, so that clusters may share them.
+readonly subnet=198.18.0
+# What a port lets pass at once, as time at its rate: little, or short messages travel unshaped (16 KiB at 1gbit).
+readonly burst_us=131
+readonly smallest_burst=4096 # two frames of 1500 bytes, and some
+# A switch's buffer per port: the messages of some dozen hosts to one may queue without loss.
+readonly queue_bytes=4194304
+
+fail() { # CODE MESSAGE
+  echo "netns_cluster: $2" >&2
+  exit "$1"
+}
+
+host_space() { echo "$cluster-host$1"; } # NUMBER, from 1
+host_address() { echo "$subnet.$1"; }
+switch_space() { echo "$cluster-switch"; }
+
+# spaces: the namespaces of this cluster. count_hosts: those that are hosts.
+spaces() { ip netns list | awk -v prefix="$cluster-" 'index($1, prefix) == 1 { print $1 }'; }
+count_hosts() { spaces | grep -c -- "^$cluster-host[0-9]*$" || true; }
+
+require_permission() {
+  local command
+  for command in ip tc mpirun unshare setsid; do
+    command -v "$command" >/dev/null || fail 3 "there is no '$command' (scripts/install_deps.sh installs it)"
+  done
+  [ "$(id -u)" -eq 0 ] || fail 3 "network namespaces need root; this is user $(id -un)"
+}
+
+require_cluster() { [ "$(count_hosts)" -gt 0 ] || fail 1 "no cluster '$cluster' is up (netns_cluster.sh up HOSTS RATE)"; }
+
+check_size() { # HOSTS RATE
+  [[ $1 =~ ^[0-9]{1,3}$ ]] && ((10#$1 >= 2 && 10#$1 <= 250)) || fail 2 "HOSTS '$1': expected 2 to 250"
+  [[ $2 =~ ^[0-9]+(\.[0-9]+)?[kmg]bit$ && $2 =~ [1-9] ]] || fail 2 "RATE '$2': expected a rate such as 100mbit or 1gbit"
+}
+
+# burst_of RATE: in bytes.
+burst_of() {
+  awk -v rate="$1" -v us="$burst_us" -v least="$smallest_burst" 'BEGIN {
+    unit = substr(rate, length(rate) - 3, 1)
+    bytes = rate * (unit == "k" ? 1e3 : unit == "m" ? 1e6 : 1e9) / 8 * us / 1e6
+    printf "%d\n", (bytes > least ? bytes : least) }'
+}
+
+# shape SPACE INTERFACE RATE: what leaves by this interface. Frames come in bundles that fit the burst: larger ones would
+# be taken apart frame by frame, which costs time.
+shape() {
+  local burst
+  burst=$(burst_of "$3")
+  ip -n "$1" link set "$2" gso_max_size $((burst * 7 / 8)) up
+  tc -n "$1" qdisc add dev "$2" root tbf rate "$3" burst "$burst" limit "$queue_bytes"
+}
+
+make_switch() {
+  local space
+  space=$(switch_space)
+  ip netns add "$space"
+  ip netns exec "$space" sysctl -q -w net.ipv6.conf.all.disable_ipv6=1
+  ip -n "$space" link add bridge type bridge
+  ip -n "$space" link set bridge up
+}
+
+make_host() { # NUMBER RATE
+  local space
+  space=$(host_space "$1")
+  ip netns add "$space"
+  # As clusters are tuned: a connection that paused does not start from a small window again, and the sender does not
+  # pace itself below the rate of the cable.
+  ip netns exec "$space" sysctl -q -w net.ipv6.conf.all.disable_ipv6=1 net.ipv4.tcp_slow_start_after_idle=0 \
+    net.ipv4.tcp_congestion_control=reno net.ipv4.tcp_no_metrics_save=1
+  ip -n "$space" link set lo up
+  ip -n "$(switch_space)" link add "port$1" type veth peer name eth0 netns "$space"
+  ip -n "$space" address add "$(host_address "$1")/24" dev eth0
+  ip -n "$(switch_space)" link set "port$1" master bridge
+  shape "$space" eth0 "$2"
+  shape "$(switch_space)" "port$1" "$2"
+}
+
+# build HOSTS RATE: in a subshell, whose first error ends it.
+build() (
+  set -e
+  make_switch
+  for ((host = 1; host <= $1; ++host)); do make_host "$host" "$2"; done
+)
+
+up() { # HOSTS RATE
+  local messages
+  check_size "$@"
+  require_permission
+  [ -z "$(spaces)" ] || fail 1 "cluster '$cluster' is up already (netns_cluster.sh down removes it)"
+  # Not as a condition: bash would go on behind errors in there.
+  set +e
+  messages=$(build $((10#$1)) "$2" 2>&1)
+  local status=$?
+  set -e
+  if [ "$status" -ne 0 ]; then
+    down
+    fail 3 "this machine does not permit it: ${messages//$'\n'/; }"
+  fi
+}
+
+# processes: in any of the cluster's namespaces.
+processes() {
+  local space
+  for space in $(spaces); do ip netns pids "$space" 2>/dev/null || true; done
+}
+
+down() {
+  local space pids
+  pids=$(processes)
+  # shellcheck disable=SC2086: a list
+  [ -z "$pids" ] || kill -KILL $pids 2>/dev/null || true
+  for space in $(spaces); do ip netns delete "$space"; done
+}
+
+# launch HOSTS COMMAND...: becomes mpirun, on host 1.
+launch() {
+  local count=$1 hosts="" host
+  shift
+  [[ $self != *[[:space:]:]* ]] || fail 1 "mpirun cannot call '$self': the path has a blank or a colon"
+  for ((host = 1; host <= count; ++host)); do hosts+="${hosts:+,}$(host_address "$host"):1"; done
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  mca plm_rsh_agent "$self enter $cluster"
+  mca pml ob1
+  mca btl tcp,self
+  mca btl_tcp_if_include "$subnet.0/24"
+  mca oob_tcp_if_include "$subnet.0/24"
+  mca hwloc_base_binding_policy none
+  mca mpi_yield_when_idle 1 # the hosts share few cores
+  enter "$(host_address 1)" mpirun --host "$hosts" -np "$count" "$@"
+}
+
+# mca NAME VALUE: a setting of Open MPI, unless the caller has set it.
+mca() {
+  local name=OMPI_MCA_$1
+  [ -n "${!name+set}" ] || export "$name=$2"
+}
+
+# enter ADDRESS COMMAND...: becomes COMMAND on the host with that address, under a host name of its own.
+enter() {
+  local space
+  space=$(host_space "${1##*.}")
+  shift
+  exec ip netns exec "$space" unshare --uts bash -c 'hostname "$1"; shift; exec "$@"' - "$space" "$@"
+}
+
+run() { # HOSTS RATE -- COMMAND...
+  local hosts=${1:-} rate=${2:-} signal launcher status
+  [ $# -ge 4 ] && [ "$3" = -- ] || fail 2 "expected: run HOSTS RATE -- COMMAND..."
+  shift 3
+  cluster=dragonn$$
+  trap down EXIT
+  # Where not even a trap runs.
+  setsid --fork "$self" guard "$cluster" $$ </dev/null >/dev/null 2>&1
+  up "$hosts" "$rate"
+  for signal in INT TERM HUP USR1; do
+    # shellcheck disable=SC2064: as it is now
+    trap "kill -$signal \$launcher 2>/dev/null || true" "$signal"
+  done
+  (trap - EXIT; launch $((10#$hosts)) "$@") &
+  launcher=$!
+  while true; do
+    status=0
+    wait "$launcher" || status=$?
+    kill -0 "$launcher" 2>/dev/null || break # else a signal ended the wait
+  done
+  exit "$status"
+}
+
+# guard OWNER: takes the cluster down after its owner, however that ended.
+guard() {
+  tail --pid="$1" --sleep-interval=0.2 -f /dev/null
+  down
+}
+
+check() {
+  cluster=dragonn$$
+  trap down EXIT
+  up 2 1gbit
+}
+
+cluster=${DRAGONN_CLUSTER:-dragonn}
+[[ $cluster =~ ^[A-Za-z][A-Za-z0-9_]{0,31}$ ]] || fail 2 "DRAGONN_CLUSTER '$cluster': expected letters, digits and _"
+action=${1:-}
+[ $# -eq 0 ] || shift
+case $action in
+  up)
+    [ $# -eq 2 ] || fail 2 "expected: up HOSTS RATE"
+    up "$@"
+    ;;
+  exec)
+    require_permission
+    require_cluster
+    hosts=$(count_hosts)
+    if [ "${1:-}" = --hosts ]; then
+      [[ ${2:-} =~ ^[1-9][0-9]{0,2}$ ]] && (($2 <= hosts)) || fail 2 "--hosts '${2:-}': expected 1 to $hosts"
+      hosts=$2
+      shift 2
+    fi
+    [ $# -gt 0 ] || fail 2 "expected: exec [--hosts N] COMMAND..."
+    launch "$hosts" "$@"
+    ;;
+  down)
+    [ $# -eq 0 ] || fail 2 "expected: down"
+    require_permission
+    require_cluster
+    down
+    ;;
+  run) run "$@" ;;
+  check) check ;;
+  enter) # mpirun's remote shell: CLUSTER ADDRESS, and a line for a shell
+    cluster=$1
+    enter "$2" sh -c "${*:3}"
+    ;;
+  guard)
+    cluster=$1
+    guard "$2"
+    ;;
+  *) fail 2 "'$action': expected run, up, exec, down or check" ;;
+esac
