@@ -5,14 +5,15 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <exception>
 #include <mutex>
 #include <string>
 #include <string_view>
 
 namespace dragonn::comm {
 
-/// A label ("step 12, bucket 3") and the collective in progress. One thread writes, any thread reads; nothing is
-/// allocated on writing, so a training step may do so.
+/// A label ("step 12, bucket 3") and the operation in progress: the outermost, and the one in it. One thread writes,
+/// any thread reads; nothing is allocated on writing, so a training step may do so.
 class Activity {
  public:
   static constexpr std::size_t kLongestLabel = 120;
@@ -28,22 +29,33 @@ class Activity {
     return std::string(label_.data(), length_);
   }
 
-  /// The outermost collective wins: a broadcast inside an allreduce is the allreduce's. Balanced by leave().
+  /// Operations nest. Balanced by leave().
   void enter(const char* operation) {
     const std::scoped_lock lock(mutex_);
-    if (depth_++ == 0) operation_ = operation;
+    if (depth_ == 0) {
+      outer_ = operation;
+      inner_ = nullptr;
+    } else if (depth_ == 1) {
+      inner_ = operation;
+    }
+    ++depth_;
   }
-  void leave() {
+  /// @param failed the operation ends with an exception: it stays known until another one begins.
+  void leave(bool failed) {
     const std::scoped_lock lock(mutex_);
-    if (--depth_ == 0) operation_ = nullptr;
+    --depth_;
+    if (failed) return;
+    if (depth_ == 0) outer_ = nullptr;
+    if (depth_ <= 1) inner_ = nullptr;
   }
 
-  /// "'step 12, bucket 3', in allgather"; parts that are not known are left out, "" if none is.
+  /// "'step 12, bucket 3', in oktopk (allgather)"; parts that are not known are left out, "" if none is.
   std::string describe() const {
     const std::scoped_lock lock(mutex_);
     std::string text;
     if (length_ > 0) text.append("'").append(label_.data(), length_).append("'");
-    if (operation_ != nullptr) text.append(text.empty() ? "in " : ", in ").append(operation_);
+    if (outer_ != nullptr) text.append(text.empty() ? "in " : ", in ").append(outer_);
+    if (inner_ != nullptr) text.append(" (").append(inner_).append(")");
     return text;
   }
 
@@ -51,20 +63,25 @@ class Activity {
   mutable std::mutex mutex_;
   std::array<char, kLongestLabel> label_{};
   std::size_t length_ = 0;
-  const char* operation_ = nullptr;
+  const char* outer_ = nullptr;
+  const char* inner_ = nullptr;
   int depth_ = 0;
 };
 
-/// Names the collective of a scope.
+/// Names the operation of a scope. `operation` must outlive it, and the error that may end it.
 class ScopedOperation {
  public:
-  ScopedOperation(Activity& activity, const char* operation) : activity_(activity) { activity_.enter(operation); }
-  ~ScopedOperation() { activity_.leave(); }
+  ScopedOperation(Activity& activity, const char* operation)
+      : activity_(activity), exceptions_(std::uncaught_exceptions()) {
+    activity_.enter(operation);
+  }
+  ~ScopedOperation() { activity_.leave(std::uncaught_exceptions() > exceptions_); }
   ScopedOperation(const ScopedOperation&) = delete;
   ScopedOperation& operator=(const ScopedOperation&) = delete;
 
  private:
   Activity& activity_;
+  int exceptions_;
 };
 
 }  // namespace dragonn::comm

@@ -101,6 +101,8 @@ class Communicator {
   /// Does not allocate; cut after Activity::kLongestLabel characters.
   void set_label(std::string_view label) { activity_.set_label(label); }
   std::string label() const { return activity_.label(); }
+  /// Names what the messages of a scope are for ("oktopk"), likewise. A text that lasts.
+  [[nodiscard]] ScopedOperation operation(const char* name) { return ScopedOperation(activity_, name); }
   /// May be called from any thread.
   const Activity& activity() const { return activity_; }
   /// Tells the peers that this rank failed: their pending and later operations throw CommError with `reason`. Never

@@ -27,13 +27,18 @@ struct Failure {
 /// What the ranks share: a mailbox per ordered pair, and how the group ended.
 class LocalGroup {
  public:
+  static constexpr int kNobody = -1;
+
   LocalGroup(int size, double timeout_s)
       : size_(size),
         timeout_s_(timeout_s),
         start_(std::chrono::steady_clock::now()),
         activities_(static_cast<std::size_t>(size)),
         left_(static_cast<std::size_t>(size)),
-        mailboxes_(static_cast<std::size_t>(size) * static_cast<std::size_t>(size)) {}
+        waits_for_(static_cast<std::size_t>(size)),
+        mailboxes_(static_cast<std::size_t>(size) * static_cast<std::size_t>(size)) {
+    for (std::atomic<int>& peer : waits_for_) peer = kNobody;
+  }
 
   int size() const { return size_; }
   double timeout_s() const { return timeout_s_; }
@@ -45,6 +50,17 @@ class LocalGroup {
 
   /// Before the threads start.
   void set_activity(int rank, const Activity& activity) { activities_[static_cast<std::size_t>(rank)] = &activity; }
+  void set_waits_for(int rank, int peer) { waits_for_[static_cast<std::size_t>(rank)] = peer; }
+  /// Who keeps a rank waiting that waits for `peer`: who that waits for, and so on.
+  int culprit(int peer) const {
+    int rank = peer;
+    for (int hops = 0; hops < size_; ++hops) {
+      const int next = waits_for_[static_cast<std::size_t>(rank)];
+      if (next == kNobody) return rank;
+      rank = next;
+    }
+    return peer;  // they wait for each other
+  }
   /// "rank 2 is at 'step 11', in barrier"
   std::string whereabouts(int rank) const {
     if (left_[static_cast<std::size_t>(rank)]) return fmt::format("rank {} has ended", rank);
@@ -82,9 +98,23 @@ class LocalGroup {
   std::chrono::steady_clock::time_point start_;
   std::vector<const Activity*> activities_;
   std::vector<std::atomic<bool>> left_;
+  std::vector<std::atomic<int>> waits_for_;  // by rank
   std::vector<Mailbox> mailboxes_;
   mutable std::mutex mutex_;
   std::optional<Failure> failure_;
+};
+
+/// Says for whom a rank waits while the object lives.
+class ScopedWait {
+ public:
+  ScopedWait(LocalGroup& group, int rank, int peer) : group_(group), rank_(rank) { group_.set_waits_for(rank, peer); }
+  ~ScopedWait() { group_.set_waits_for(rank_, LocalGroup::kNobody); }
+  ScopedWait(const ScopedWait&) = delete;
+  ScopedWait& operator=(const ScopedWait&) = delete;
+
+ private:
+  LocalGroup& group_;
+  int rank_;
 };
 
 class LocalCommunicator final : public Communicator {
@@ -107,6 +137,7 @@ class LocalCommunicator final : public Communicator {
  protected:
   /// The message is copied: nothing is left to wait for afterwards.
   Request start_send(int destination, int tag, std::span<const std::byte> message) override {
+    const ScopedWait wait(group_, rank_, destination);
     const Mailbox::Result result = group_.mailbox(rank_, destination).put(tag, message, group_.deadline());
     if (result.status != Mailbox::Status::kDone) fail_wait("sending to", destination, result, message.size());
     return {};
@@ -141,6 +172,7 @@ class LocalCommunicator final : public Communicator {
   };
 
   void take(Pending& receive) {
+    const ScopedWait wait(group_, rank_, receive.source);
     const Mailbox::Result result =
         group_.mailbox(receive.source, rank_).take(receive.tag, receive.buffer, group_.deadline());
     if (result.status != Mailbox::Status::kDone) {
@@ -153,7 +185,8 @@ class LocalCommunicator final : public Communicator {
     switch (result.status) {
       case Mailbox::Status::kTimedOut:
         throw error(doing, peer,
-                    fmt::format("nothing for {} s (comm.timeout_s); {}", group_.timeout_s(), group_.whereabouts(peer)));
+                    fmt::format("nothing for {} s (comm.timeout_s); {}", group_.timeout_s(),
+                                group_.whereabouts(group_.culprit(peer))));
       case Mailbox::Status::kTooLarge:
         throw error(doing, peer,
                     fmt::format("a message of {} bytes does not fit the {} bytes for it", result.bytes, room));

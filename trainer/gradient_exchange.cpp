@@ -2,8 +2,10 @@
 #include "trainer/gradient_exchange.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -39,7 +41,7 @@ const MemoryEntry& memory_entry(const Component& component) {
 }
 
 std::unique_ptr<comm::SparseCollective> make_collective(const Component& component, std::size_t numel) {
-  return Registry<SparseCollectiveEntry>::instance().at(component.name).make(component.settings, numel);
+  return comm::make_collective(component.name, component.settings, numel);
 }
 
 /// Dense buckets keep no residual: nothing stays behind.
@@ -93,6 +95,14 @@ BucketPlan plan_bucket(const ExchangeRules& rules, const Bucket& bucket, double 
   const std::size_t k = bucket.sparse ? compress::target_count(density, bucket.size) : bucket.size;
   if (k >= bucket.size) return {bucket, ExchangeForm::kDense, bucket.size, sent_by(rules.dense, bucket.size)};
   return {bucket, ExchangeForm::kSparse, k, sent_by(rules.collective, k)};
+}
+
+/// What errors say of the exchange: "step 12, bucket 3". Steps count from 1, as in logs and metrics.
+void set_label(comm::Communicator& communicator, std::uint64_t step, std::optional<std::size_t> bucket = {}) {
+  std::array<char, comm::Activity::kLongestLabel> text;
+  char* end = fmt::format_to_n(text.begin(), text.size(), "step {}", step + 1).out;
+  if (bucket) end = fmt::format_to_n(end, text.end() - end, ", bucket {}", *bucket).out;
+  communicator.set_label({text.begin(), end});
 }
 
 std::string lane_prefix(std::size_t index) {
@@ -199,7 +209,11 @@ void GradientExchange::run(const ExchangeStep& step, View<const float> gradient,
   counts_.threshold = 0;
   counts_.lost_mass = std::numeric_limits<double>::quiet_NaN();
   thresholds_seen_ = 0;
-  for (std::size_t index = 0; index < lanes_.size(); ++index) run_lane(index, step, gradient, timers);
+  for (std::size_t index = 0; index < lanes_.size(); ++index) {
+    set_label(communicator_, step.step, index);
+    run_lane(index, step, gradient, timers);
+  }
+  set_label(communicator_, step.step);
   counts_.threshold = thresholds_seen_ == 0 ? std::numeric_limits<float>::quiet_NaN()
                                             : counts_.threshold / static_cast<float>(thresholds_seen_);
 }

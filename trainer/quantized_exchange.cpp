@@ -13,7 +13,7 @@ std::unique_ptr<compress::Quantizer> make_quantizer(const Component& component, 
 }  // namespace
 
 QuantizedExchange::QuantizedExchange(const Component& quantizer, std::size_t numel, const comm::Communicator& group)
-    : quantizer_(make_quantizer(quantizer, numel)), numel_(numel) {
+    : name_(quantizer.name), quantizer_(make_quantizer(quantizer, numel)), numel_(numel) {
   const std::size_t code_bytes = quantizer_->code_bytes();
   codes_.resize_discard(static_cast<std::size_t>(group.size()) * code_bytes);
   mine_ = codes_.view().subview(static_cast<std::size_t>(group.rank()) * code_bytes, code_bytes);
@@ -27,6 +27,7 @@ void QuantizedExchange::encode(const compress::QuantizeContext& context, const k
 void QuantizedExchange::gather(comm::Communicator& communicator, comm::SparseReduction& out) {
   out.reset(communicator.size());
   {
+    const comm::ScopedOperation operation = communicator.operation(name_.c_str());
     const comm::ScopedPhase phase(communicator.traffic(), comm::Phase::kExchange);
     communicator.allgather(mine_, codes_.view());
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "comm/sparse/sparse_collective.h"
 #include "compress/memory.h"
@@ -33,6 +34,7 @@ class QuantizedExchange {
  private:
   void decode(comm::SparseReduction& out);
 
+  std::string name_;
   std::unique_ptr<compress::Quantizer> quantizer_;
   std::size_t numel_;
   Buffer<std::byte> codes_;  // of all ranks, back to back

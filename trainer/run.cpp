@@ -79,6 +79,21 @@ fs::path prepare_folder(const Job& job, const Worker& worker) {
   }
 }
 
+/// An error of this rank alone says whose it is and in what; the others name their rank.
+int train(Worker& worker, const comm::Communicator& communicator) {
+  try {
+    return worker.train();
+  } catch (const AgreedError&) {
+    throw;
+  } catch (const CommError&) {
+    throw;
+  } catch (const std::exception& failure) {
+    const std::string activity = communicator.activity().describe();
+    throw Error(
+        fmt::format("rank {}{}{}: {}", communicator.rank(), activity.empty() ? "" : ", ", activity, failure.what()));
+  }
+}
+
 }  // namespace
 
 int run_training(const Job& job, comm::Communicator& communicator) {
@@ -106,7 +121,7 @@ int run_training(const Job& job, comm::Communicator& communicator) {
                 : job.config.compression.method);
   if (!checkpoint.empty()) worker->resume(checkpoint);
   worker->choose_tensors();
-  return worker->train();
+  return train(*worker, communicator);
 }
 
 void run_evaluation(const Job& job, const fs::path& checkpoint, comm::Communicator& communicator) {

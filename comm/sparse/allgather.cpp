@@ -28,8 +28,8 @@ class Allgather final : public SparseCollective {
   Allgather(Layout layout, bool decode_dense, std::size_t numel)
       : layout_(layout), decode_dense_(decode_dense), numel_(numel), decoder_(numel) {}
 
-  void reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
-              const SparseVector& selected, SparseReduction& out) override {
+  void do_reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+                 const SparseVector& selected, SparseReduction& out) override {
     DRAGONN_CHECK(acc.size() == numel_, "a collective for {} elements got {}", numel_, acc.size());
     out.reset(communicator.size());
     if (layout_ == Layout::kAuto && context.selection.shared_indices) {

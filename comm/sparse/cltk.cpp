@@ -14,8 +14,8 @@ namespace {
 /// Rank (step mod P) broadcasts what it selected, and all ranks sum acc there: k entries at any number of ranks.
 class CyclicLeader final : public SparseCollective {
  public:
-  void reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
-              const SparseVector& selected, SparseReduction& out) override {
+  void do_reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+                 const SparseVector& selected, SparseReduction& out) override {
     out.reset(communicator.size());
     if (context.selection.shared_indices) return sum_shared_selection(communicator, context, selected, out);
     out.non_finite = counts_.run(communicator, selected.size(), context.non_finite, out.selected_counts);

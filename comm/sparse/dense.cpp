@@ -14,8 +14,8 @@ class DenseAllreduce final : public SparseCollective {
  public:
   explicit DenseAllreduce(DenseAlgorithm algorithm) : algorithm_(algorithm) {}
 
-  void reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
-              const SparseVector& /*selected*/, SparseReduction& out) override {
+  void do_reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+                 const SparseVector& /*selected*/, SparseReduction& out) override {
     out.reset(communicator.size());
     out.dense_sum.resize_discard(acc.size());
     const std::span<float> sum = out.dense_sum.host();

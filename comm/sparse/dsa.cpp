@@ -20,8 +20,8 @@ class DynamicSparseAllreduce final : public SparseCollective {
   DynamicSparseAllreduce(double dense_share, std::size_t in_flight, std::size_t numel)
       : dense_share_(dense_share), numel_(numel), reduce_(numel, in_flight) {}
 
-  void reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
-              const SparseVector& selected, SparseReduction& out) override {
+  void do_reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+                 const SparseVector& selected, SparseReduction& out) override {
     DRAGONN_CHECK(acc.size() == numel_, "a collective for {} elements got {}", numel_, acc.size());
     out.reset(communicator.size());
     out.non_finite = counts_.run(communicator, selected.size(), context.non_finite, out.selected_counts);

@@ -13,8 +13,8 @@ class DisjointUnion final : public SparseCollective {
  public:
   explicit DisjointUnion(std::size_t numel) : gather_(numel) {}
 
-  void reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
-              const SparseVector& selected, SparseReduction& out) override {
+  void do_reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+                 const SparseVector& selected, SparseReduction& out) override {
     out.reset(communicator.size());
     gather_.run(communicator, context, selected, IndexGather::Layout::kPadded, out);
     if (!out.non_finite) sum_acc_at_indices(communicator, acc, out);

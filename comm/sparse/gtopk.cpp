@@ -38,8 +38,8 @@ class GlobalTopk final : public SparseCollective {
  public:
   GlobalTopk(PutBack put_back, std::size_t numel) : put_back_(put_back), decoder_(numel) {}
 
-  void reduce(Communicator& communicator, const ReduceContext& context, View<const float> /*acc*/,
-              const SparseVector& selected, SparseReduction& out) override {
+  void do_reduce(Communicator& communicator, const ReduceContext& context, View<const float> /*acc*/,
+                 const SparseVector& selected, SparseReduction& out) override {
     out.reset(communicator.size());
     out.non_finite = counts_.run(communicator, selected.size(), context.non_finite, out.selected_counts);
     if (out.non_finite) return;

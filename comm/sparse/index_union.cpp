@@ -15,8 +15,8 @@ class IndexUnion final : public SparseCollective {
  public:
   explicit IndexUnion(std::size_t numel) : gather_(numel) {}
 
-  void reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
-              const SparseVector& selected, SparseReduction& out) override {
+  void do_reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+                 const SparseVector& selected, SparseReduction& out) override {
     out.reset(communicator.size());
     if (context.selection.shared_indices) return sum_shared_selection(communicator, context, selected, out);
     const auto layout = context.selection.fixed_size ? IndexGather::Layout::kFixed : IndexGather::Layout::kUnpadded;

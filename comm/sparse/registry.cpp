@@ -13,6 +13,14 @@ std::string refusal(const SparseCollectiveEntry& entry, const SelectionTraits& t
 
 }  // namespace
 
+std::unique_ptr<SparseCollective> make_collective(const std::string& name, const Settings& settings,
+                                                  std::size_t numel) {
+  const SparseCollectiveEntry& entry = Registry<SparseCollectiveEntry>::instance().at(name);
+  std::unique_ptr<SparseCollective> collective = entry.make(settings, numel);
+  collective->set_name(entry.name.c_str());
+  return collective;
+}
+
 void check_pair(const SelectionTraits& traits, const std::string& sparsifier, const std::string& collective) {
   const auto& registry = Registry<SparseCollectiveEntry>::instance();
   const std::string reason = refusal(registry.at(collective), traits);

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: MIT
-/// Which sparsifier may be paired with which collective (docs/algorithms, section 5).
+/// The registered collectives: making one, and which sparsifier may be paired with which (docs/algorithms, section 5).
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "comm/sparse/sparse_collective.h"
 
 namespace dragonn::comm {
+
+/// The collective `name`, which names itself in errors, for buckets of `numel` elements. @throws ConfigError if it is
+/// unknown.
+std::unique_ptr<SparseCollective> make_collective(const std::string& name, const Settings& settings, std::size_t numel);
 
 /// @param traits of the sparsifier `sparsifier`, with its settings applied.
 /// @throws ConfigError if `collective` is unknown, or refuses such selections: with the reason and the collectives that

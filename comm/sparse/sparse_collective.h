@@ -70,18 +70,31 @@ struct SparseReduction {
   void reset(int ranks);
 };
 
-/// One object per bucket: some methods keep state. Knows nothing of sparsifiers.
+/// One object per bucket: some methods keep state. Knows nothing of sparsifiers. Made by make_collective
+/// (comm/sparse/registry.h).
 class SparseCollective {
  public:
   virtual ~SparseCollective() = default;
 
   /// Collective. `acc` is this rank's accumulated gradient (n elements), `selected` its choice.
-  /// @throws CommError (see Communicator).
-  virtual void reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
-                      const SparseVector& selected, SparseReduction& out) = 0;
+  /// @throws CommError that names the collective (see Communicator).
+  void reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+              const SparseVector& selected, SparseReduction& out) {
+    const ScopedOperation operation = communicator.operation(name_);
+    do_reduce(communicator, context, acc, selected, out);
+  }
+  /// The registered name, for errors. A text that lasts.
+  void set_name(const char* name) { name_ = name; }
   /// State that outlives a step, below `prefix`. Most have none.
   virtual void save(Archive&, const std::string& /*prefix*/) const {}
   virtual void load(const Archive&, const std::string& /*prefix*/) {}
+
+ protected:
+  virtual void do_reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+                         const SparseVector& selected, SparseReduction& out) = 0;
+
+ private:
+  const char* name_ = "a sparse collective";
 };
 
 struct SparseCollectiveEntry : RegistryEntry {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "comm/sparse/sparse_collective.h"
+#include "comm/sparse/registry.h"
 
 namespace dragonn::comm::test {
 
@@ -63,7 +63,7 @@ inline std::unique_ptr<SparseCollective> make_collective(const std::string& name
   const SparseCollectiveEntry& entry = Registry<SparseCollectiveEntry>::instance().at(name);
   Settings settings(entry.settings);
   for (const auto& [key, value] : overrides) settings.set(key, value);
-  return entry.make(settings, numel);
+  return comm::make_collective(name, settings, numel);
 }
 
 }  // namespace dragonn::comm::test

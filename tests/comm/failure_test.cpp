@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT
+/// A rank that fails or hangs in the middle of a collective ends all ranks, with an error that names rank, collective
+/// and step.
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <stdexcept>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include "comm/local.h"
+#include "tests/comm/sparse_support.h"
+
+namespace dragonn::comm::test {
+namespace {
+
+constexpr std::size_t kNumel = 61;
+constexpr std::size_t kCount = 6;
+constexpr const char* kLabel = "step 12, bucket 3";
+
+/// Passes everything on to another communicator, and calls `disturb` ahead of one of the operations.
+class DisturbedCommunicator final : public Communicator {
+ public:
+  static constexpr std::size_t kNever = ~std::size_t{0};
+
+  DisturbedCommunicator(Communicator& inner, std::size_t operation, std::function<void()> disturb)
+      : inner_(inner), due_(operation), disturb_(std::move(disturb)) {}
+
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  std::string backend() const override { return inner_.backend(); }
+  double now() const override { return inner_.now(); }
+  void abort(const std::string& reason) noexcept override { inner_.abort(reason); }
+  std::size_t operations() const { return operations_; }
+
+ protected:
+  Request start_send(int destination, int tag, std::span<const std::byte> message) override {
+    begin_operation();
+    return inner_.isend(destination, tag, message);
+  }
+  Request start_receive(int source, int tag, std::span<std::byte> buffer) override {
+    begin_operation();
+    return inner_.irecv(source, tag, buffer);
+  }
+  std::size_t finish(const Request& request) override {
+    begin_operation();
+    Request same = request;
+    return inner_.wait(same);
+  }
+
+ private:
+  /// The group knows the inner communicator: it is to say what this one is doing.
+  void begin_operation() {
+    inner_.set_label(activity().describe());
+    if (operations_++ == due_) disturb_();
+  }
+
+  Communicator& inner_;
+  std::size_t due_;
+  std::function<void()> disturb_;
+  std::size_t operations_ = 0;
+};
+
+/// A collective in one of its modes, with selections that it takes.
+struct Variant {
+  std::string name;
+  Overrides settings = {};
+  SelectionTraits traits = {};
+};
+
+std::vector<Variant> variants() {
+  const SelectionTraits shared{.fixed_size = true, .shared_indices = true};
+  return {{"dense", {{"algorithm", "ring"}}},
+          {"dense", {{"algorithm", "rabenseifner"}}},
+          {"dense", {{"algorithm", "native"}}},
+          {"allgather", {{"layout", "fixed"}}},
+          {"allgather", {{"layout", "padded"}}},
+          {"allgather", {{"layout", "unpadded"}}},
+          {"allgather", {{"decode", "dense"}}},
+          {"allgather", {}, shared},
+          {"index_union"},
+          {"index_union", {}, shared},
+          {"dsa", {{"switch", 0.0}}},
+          {"dsa", {{"switch", 1.0}}},
+          {"gtopk", {{"put_back", "merger"}}},
+          {"gtopk", {{"put_back", "exact"}}},
+          {"gtopk", {{"put_back", "naive"}}},
+          {"gtopk", {{"put_back", "paper"}}},
+          {"oktopk", {{"balance", "never"}}},
+          {"oktopk", {{"balance", "always"}}},
+          {"oktopk", {{"global_period", 1}, {"repartition_period", 1}}},
+          {"exdyna", {}, {.partitioned = true}},
+          {"cltk", {}, {.leader_only = true}},
+          {"cltk"}};
+}
+
+/// Every rank's share of the bucket, or entries all over it.
+SparseVector select(const Communicator& communicator, const SelectionTraits& traits, std::span<const float> acc) {
+  const std::size_t me = unsigned_rank(communicator), ranks = unsigned_size(communicator);
+  Indices indices;
+  for (std::uint32_t i = 0; i < acc.size(); ++i) {
+    const bool mine = traits.partitioned      ? i % ranks == me && indices.size() < kCount
+                      : traits.shared_indices ? i % 9 == 0
+                                              : (i + me) % 10 == 0;
+    if (mine && indices.size() < kCount) indices.push_back(i);
+  }
+  return entries_at(acc, indices);
+}
+
+/// Exchanges step after step under one label, the one that is disturbed being the last: reuse steps of oktopk too.
+class Exchanges {
+ public:
+  Exchanges(const Variant& variant, const Communicator& communicator)
+      : variant_(variant), collective_(make_collective(variant.name, kNumel, variant.settings)), acc_(kNumel) {
+    for (std::size_t i = 0; i < kNumel; ++i) acc_[i] = 1.0f + static_cast<float>((i * 7) % 13);
+    selected_ = select(communicator, variant.traits, acc_);
+  }
+  void run(Communicator& communicator) {
+    const ReduceContext context{.step = step_++, .k = kCount, .density = 0.1, .selection = variant_.traits};
+    collective_->reduce(communicator, context, std::span<const float>(acc_), selected_, out_);
+  }
+
+ private:
+  const Variant& variant_;
+  std::unique_ptr<SparseCollective> collective_;
+  std::vector<float> acc_;
+  SparseVector selected_;
+  SparseReduction out_;
+  std::uint64_t step_ = 0;
+};
+
+/// Messages that a rank starts and ends in the second exchange: sends, receives and waits.
+std::size_t operations_of(const Variant& variant, int world, int rank) {
+  std::size_t operations = 0;
+  run_local(world, {.timeout_s = 60}, [&](Communicator& c) {
+    DisturbedCommunicator counting(c, DisturbedCommunicator::kNever, {});
+    Exchanges exchanges(variant, c);
+    exchanges.run(c);
+    exchanges.run(counting);
+    if (c.rank() == rank) operations = counting.operations();
+  });
+  return operations;
+}
+
+/// Runs exchanges until a rank ends them. Rank `victim` is disturbed in its second one, ahead of `operation`.
+/// Returns what each rank was told; calls `on_error` when one is.
+std::vector<std::string> errors_of(
+    const Variant& variant, int world, int victim, std::size_t operation, double timeout_s,
+    const std::function<void()>& disturb, const std::function<void()>& on_error = [] {}) {
+  std::vector<std::string> errors(static_cast<std::size_t>(world));
+  CHECK_THROWS(run_local(world, {.timeout_s = timeout_s}, [&](Communicator& c) {
+    try {
+      Exchanges exchanges(variant, c);
+      exchanges.run(c);
+      DisturbedCommunicator disturbed(c, c.rank() == victim ? operation : DisturbedCommunicator::kNever, disturb);
+      disturbed.set_label(kLabel);
+      for (;;) exchanges.run(disturbed);
+    } catch (const std::exception& error) {
+      errors[unsigned_rank(c)] = error.what();
+      on_error();
+      throw;
+    }
+  }));
+  return errors;
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_SUITE("comm") {
+  TEST_CASE("local: a rank that throws at any point of a collective ends all, with its rank, collective and step") {
+    for (const Variant& variant : variants()) {
+      for (const int world : {2, 3, 4, 5}) {
+        for (const int victim : {0, world - 1}) {
+          const std::size_t operations = operations_of(variant, world, victim);
+          REQUIRE(operations > 0);
+          for (const std::size_t operation : {std::size_t{0}, operations / 2, operations - 1}) {
+            CAPTURE(variant.name);
+            CAPTURE(world);
+            CAPTURE(operation);
+            const std::vector<std::string> errors = errors_of(variant, world, victim, operation, 60,
+                                                              [] { throw std::runtime_error("the memory is gone"); });
+            for (int rank = 0; rank < world; ++rank) {
+              const std::string& error = errors[static_cast<std::size_t>(rank)];
+              CAPTURE(error);
+              CHECK(contains(error, "the memory is gone"));
+              if (rank == victim) continue;
+              CHECK(contains(error, "rank " + std::to_string(victim) + " failed"));
+              CHECK(contains(error, "'" + std::string(kLabel) + "', in " + variant.name));
+            }
+          }
+        }
+      }
+    }
+  }
+
+  TEST_CASE("local: a rank that hangs in a collective is named by those who wait, when the deadline has passed") {
+    constexpr int kWorld = 4, kVictim = 2;
+    std::string done;
+    for (const Variant& variant : variants()) {
+      if (variant.name == done) continue;  // one mode of each
+      done = variant.name;
+      CAPTURE(variant.name);
+      std::atomic<int> told = 0;
+      const auto hang = [&] {
+        while (told < kWorld - 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      };
+      const auto start = std::chrono::steady_clock::now();
+      const std::vector<std::string> errors =
+          errors_of(variant, kWorld, kVictim, operations_of(variant, kWorld, kVictim) / 2, 0.3, hang, [&] { ++told; });
+      CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));  // a busy machine
+      for (const std::string& error : errors) {
+        CAPTURE(error);
+        CHECK(contains(error, "nothing for 0.3 s (comm.timeout_s); rank 2 is at"));
+        CHECK(contains(error, "'" + std::string(kLabel) + "', in " + variant.name));
+      }
+    }
+  }
+}
+
+}  // namespace dragonn::comm::test
