@@ -67,25 +67,9 @@ set_run() {
   folder=$(run_folder "${names[$1]}" "$seed")
 }
 
-# error_of FOLDER: the error that ended the run, if one did: then it is the log's last line.
-error_of() { [ ! -f "$1/log.txt" ] || tail -1 "$1/log.txt" | sed -n 's/^[^ ]* error //p'; }
-
-is_over() { [ -f "$1/summary.json" ] || [ -n "$(error_of "$1")" ]; } # FOLDER
-
-# train INDEX: unless it is over, or another script trains it.
-train() {
-  local status=0
-  set_run "$1"
-  ! is_over "$folder" || return 0
-  mkdir -p "$folder"
-  flock --nonblock --conflict-exit-code 99 "$folder" "${command[@]}" || status=$?
-  [ "$status" -eq 99 ] || [ "$status" -eq 0 ] || [ -n "$(error_of "$folder")" ] || exit "$status"
-}
-
 # number INDEX COLUMN: of the table of runs that dragonn-compare wrote.
 number() {
-  awk -F, -v run="${names[$1]}-seed$seed" -v column="$2" 'NR == 1 { for (i = 1; i <= NF; ++i) if ($i == column) at = i }
-    $1 == run && at { print $at }' "$output/methods-${run_densities[$1]:-${densities[0]}}.csv"
+  csv_number "$output/methods-${run_densities[$1]:-${densities[0]}}.csv" "${names[$1]}-seed$seed" "$2"
 }
 
 # row INDEX: a line of the table.
@@ -126,7 +110,10 @@ if [ "$action" = print ]; then
   exit 0
 fi
 if [ "$action" = train ]; then
-  for i in "${!names[@]}"; do train "$i"; done
+  for i in "${!names[@]}"; do
+    set_run "$i"
+    train_once "$folder"
+  done
 fi
 for density in "${densities[@]}"; do compare_runs "$density"; done
 {
