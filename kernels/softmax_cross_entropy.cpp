@@ -3,48 +3,63 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
+
+#include "core/targets.h"
+#include "kernels/softmax_rows.h"
 
 namespace dragonn::kernels {
 namespace {
 
-/// Loss of one row. exp is taken of logit - largest logit, so that nothing overflows.
+/// Loss of one row, and its gradient if there is room for one.
 double row_loss(std::span<const float> logits, std::size_t label, double smoothing, std::span<float> gradient,
                 double rows) {
-  const double largest = *std::ranges::max_element(logits);
-  double exponentials = 0, sum = 0;
-  for (float logit : logits) {
-    exponentials += std::exp(logit - largest);
-    sum += logit - largest;
-  }
+  const detail::RowSums sums = detail::softmax_row_sums(logits.data(), logits.size());
   const double classes = static_cast<double>(logits.size());
-  const double normalizer = std::log(exponentials);
-  const double loss =
-      (1 - smoothing) * (normalizer - (logits[label] - largest)) + smoothing * (normalizer - sum / classes);
+  const double normalizer = std::log(sums.exponentials);
+  const double distance = static_cast<double>(logits[label]) - sums.largest;
+  const double loss = (1 - smoothing) * (normalizer - distance) + smoothing * (normalizer - sums.distances / classes);
   if (gradient.empty()) return loss;
-  for (std::size_t c = 0; c < logits.size(); ++c) {
-    const double target = (c == label ? 1 - smoothing : 0.0) + smoothing / classes;
-    gradient[c] = static_cast<float>((std::exp(logits[c] - largest - normalizer) - target) / rows);
+  if (!std::isfinite(loss)) {  // the vector exponential turns NaN into 0: a run that has diverged must show it
+    std::ranges::fill(gradient, std::numeric_limits<float>::quiet_NaN());
+    return loss;
   }
+  const double target = std::exp(distance - normalizer) - (1 - smoothing) - smoothing / classes;
+  detail::softmax_row(logits.data(), logits.size(), sums.largest, static_cast<float>(1 / (sums.exponentials * rows)),
+                      static_cast<float>(-smoothing / classes / rows), gradient.data());
+  gradient[label] = static_cast<float>(target / rows);
   return loss;
+}
+
+/// Rows that are not ignored. @throws DataError for a label out of range.
+std::size_t count_labels(std::span<const std::int32_t> labels, std::size_t classes) {
+  std::size_t count = 0;
+  for (std::size_t row = 0; row < labels.size(); ++row) {
+    if (labels[row] == kIgnoredLabel) continue;
+    if (labels[row] < 0 || static_cast<std::size_t>(labels[row]) >= classes)
+      throw DataError(fmt::format("label {} of row {} of the batch: valid are 0 to {}", labels[row], row, classes - 1));
+    ++count;
+  }
+  return count;
 }
 
 CrossEntropy on_cpu(View<const float> logits, View<const std::int32_t> labels, std::size_t classes, double smoothing,
                     View<float> gradient) {
-  const std::span<const float> all_logits = logits.host();
   const std::span<const std::int32_t> all_labels = labels.host();
-  const double rows = static_cast<double>(all_labels.size());
   CrossEntropy result;
+  result.count = count_labels(all_labels, classes);
   for (std::size_t row = 0; row < all_labels.size(); ++row) {
-    const auto row_logits = all_logits.subspan(row * classes, classes);
-    const std::int32_t label = all_labels[row];
-    if (label < 0 || static_cast<std::size_t>(label) >= classes)
-      throw DataError(fmt::format("label {} of row {} of the batch: valid are 0 to {}", label, row, classes - 1));
+    const auto row_logits = logits.host().subspan(row * classes, classes);
+    const auto row_gradient = gradient.empty() ? std::span<float>() : gradient.host().subspan(row * classes, classes);
+    if (all_labels[row] == kIgnoredLabel) {
+      std::ranges::fill(row_gradient, 0.0f);
+      continue;
+    }
+    const auto label = static_cast<std::size_t>(all_labels[row]);
     const auto prediction = std::ranges::max_element(row_logits) - row_logits.begin();
-    result.correct += prediction == label ? 1 : 0;
-    result.loss_sum +=
-        row_loss(row_logits, static_cast<std::size_t>(label), smoothing,
-                 gradient.empty() ? std::span<float>() : gradient.host().subspan(row * classes, classes), rows);
+    result.correct += static_cast<std::size_t>(prediction) == label ? 1 : 0;
+    result.loss_sum += row_loss(row_logits, label, smoothing, row_gradient, static_cast<double>(result.count));
   }
   return result;
 }

@@ -13,12 +13,15 @@ namespace dragonn::kernels {
 struct CrossEntropy {
   double loss_sum = 0;      ///< over the rows, accumulated in float64
   std::size_t correct = 0;  ///< rows whose largest logit (the first of equal ones) is the label's
+  std::size_t count = 0;    ///< rows that are not ignored
 };
 
 /// Loss of row i: -sum_c q_c log softmax(logits_i)_c with q = (1 - smoothing) at the label + smoothing / classes
-/// everywhere.
-/// @param logits [rows, classes].  @param labels [rows] in [0, classes).
-/// @param gradient [rows, classes], of the mean loss: (softmax - q) / rows. Empty if not wanted; may be `logits`.
+/// everywhere. Rows with the label kIgnoredLabel have neither loss nor gradient. Exponentials are float32, their sums
+/// float64 in an order that does not depend on the vector width.
+/// @param logits [rows, classes].  @param labels [rows] in [0, classes), or kIgnoredLabel.
+/// @param gradient [rows, classes], of the mean over the rows that count: (softmax - q) / count. Empty if not wanted;
+/// may be `logits`.
 /// @throws DataError for a label out of range, naming the row; DeviceError if there is no row for the device.
 CrossEntropy softmax_cross_entropy(View<const float> logits, View<const std::int32_t> labels, std::size_t classes,
                                    double smoothing, View<float> gradient);

@@ -14,17 +14,18 @@ Shape batched(const Shape& sample, std::int64_t batch) {
   return Shape(extents);
 }
 
-LayerGraph::LayerGraph(const Shape& sample_shape) : sample_shape_(sample_shape) {
+LayerGraph::LayerGraph(const Shape& sample_shape) : sample_shape_(sample_shape), loss_(softmax_cross_entropy_loss()) {
   Node input;
   input.name = "input";
   input.output = batched(sample_shape, 1);
   nodes_.push_back(std::move(input));
 }
 
-NodeId LayerGraph::add(const std::string& name, std::unique_ptr<Layer> layer, std::vector<NodeId> inputs,
+NodeId LayerGraph::add(const std::string& name, std::shared_ptr<const Layer> layer, std::vector<NodeId> inputs,
                        std::optional<NodeId> tied_to) {
   Node node;
   node.name = name;
+  node.tied_to = tied_to;
   node.traits = layer->traits();
   for (NodeId input : inputs) {
     DRAGONN_CHECK(input < nodes_.size(), "layer {} reads node {} of {}", name, input, nodes_.size());
@@ -41,10 +42,28 @@ NodeId LayerGraph::add(const std::string& name, std::unique_ptr<Layer> layer, st
     node.statistics.push_back(statistics_.size());
     statistics_.push_back(spec);
   }
+  for (const StateSpec& spec : layer->states(node.input_shapes)) {
+    node.states.push_back(states_.size());
+    states_.push_back(spec);
+  }
   node.inputs = std::move(inputs);
   node.layer = std::move(layer);
   nodes_.push_back(std::move(node));
   return nodes_.size() - 1;
+}
+
+LayerGraph LayerGraph::with_steps(std::int64_t steps) const {
+  LayerGraph graph(sample_shape_.with_batch(steps));
+  for (NodeId id = 1; id < nodes_.size(); ++id) {
+    const Node& node = nodes_[id];
+    graph.add(node.name, node.layer, node.inputs, node.tied_to);
+  }
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (graph.parameters_[i].shape != parameters_[i].shape)
+      throw ShapeError(fmt::format("a network of {} takes no samples of {} steps: parameter {} depends on them",
+                                   sample_shape_.to_string(), steps, parameters_[i].name));
+  graph.set_loss(loss_);
+  return graph;
 }
 
 std::size_t LayerGraph::parameter(const std::string& layer, ParameterSpec spec, std::optional<NodeId> tied_to) {

@@ -6,9 +6,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "layers/layer.h"
+#include "layers/loss.h"
 
 namespace dragonn::layers {
 
@@ -18,13 +20,15 @@ using NodeId = std::size_t;
 /// A layer, with shapes for batch 1.
 struct Node {
   std::string name;
-  std::unique_ptr<Layer> layer;  ///< null for the network's input
+  std::shared_ptr<const Layer> layer;  ///< null for the network's input; shared: by the graphs of other lengths
   std::vector<NodeId> inputs;
+  std::optional<NodeId> tied_to;
   std::vector<Shape> input_shapes;
   Shape output;
   LayerTraits traits;
   std::vector<std::size_t> parameters;  ///< indices into LayerGraph::parameters()
   std::vector<std::size_t> statistics;  ///< indices into LayerGraph::statistics()
+  std::vector<std::size_t> states;      ///< indices into LayerGraph::states()
 };
 
 /// Nodes are in topological order by construction: a layer's inputs exist before it. The last node is the output.
@@ -39,13 +43,23 @@ class LayerGraph {
 
   /// Adds a layer. With `tied_to`, parameters of the same name and shape as that node's are that node's: their gradient
   /// is the sum over both. @throws ShapeError naming the layer if its inputs do not fit.
-  NodeId add(const std::string& name, std::unique_ptr<Layer> layer, std::vector<NodeId> inputs,
+  NodeId add(const std::string& name, std::shared_ptr<const Layer> layer, std::vector<NodeId> inputs,
              std::optional<NodeId> tied_to = std::nullopt);
+  /// Softmax cross-entropy of one class per sample if never called.
+  void set_loss(std::shared_ptr<const Loss> loss) {
+    loss_ = std::move(loss);
+  }  // shared: by the graphs of other lengths
+
+  /// The same layers and parameters for samples of `steps` time steps (the first extent of a sample).
+  /// @throws ShapeError if a layer does not take so many.
+  LayerGraph with_steps(std::int64_t steps) const;
 
   const std::vector<Node>& nodes() const { return nodes_; }
   /// In forward order; names are "layer.parameter".
   const std::vector<ParameterSpec>& parameters() const { return parameters_; }
   const std::vector<StatisticsSpec>& statistics() const { return statistics_; }
+  const std::vector<StateSpec>& states() const { return states_; }
+  const Loss& loss() const { return *loss_; }
 
   /// Which nodes' outputs need a gradient in backward: those with a parameter at or before them, and all if `input`.
   std::vector<bool> gradient_needs(bool input) const;
@@ -60,6 +74,8 @@ class LayerGraph {
   std::vector<Node> nodes_;
   std::vector<ParameterSpec> parameters_;
   std::vector<StatisticsSpec> statistics_;
+  std::vector<StateSpec> states_;
+  std::shared_ptr<const Loss> loss_;
 };
 
 /// `sample` with a batch axis in front.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "layers/graph_plan.h"
 
+#include <algorithm>
+
 #include "core/rng.h"
 #include "kernels/elementwise.h"
 
@@ -14,13 +16,29 @@ struct GraphPlan::Step {
   };
 
   std::vector<View<const float>> inputs, parameters, output_gradients;
-  std::vector<View<float>> statistics, input_gradients, parameter_gradients;
+  std::vector<View<float>> statistics, states, input_gradients, parameter_gradients;
   View<float> output, saved, forward_scratch, backward_scratch;
   std::vector<Sum> sums;            // of output gradients
   std::vector<Sum> parameter_sums;  // of a tied parameter's gradient, into the arena
 };
 
+/// What lies outside the workspace, cut as the graph declares it.
+struct GraphPlan::BoundMemory {
+  std::vector<View<float>> statistics, states;
+};
+
 namespace {
+
+template <class Spec>
+std::vector<View<float>> cut(View<float> memory, const std::vector<Spec>& specs, std::size_t copies) {
+  std::vector<View<float>> views;
+  std::size_t offset = 0;
+  for (const Spec& spec : specs) {
+    views.push_back(memory.subview(offset, spec.size * copies));
+    offset += spec.size * copies;
+  }
+  return views;
+}
 
 std::uint64_t stream_of(const PassKey& key, NodeId node) {
   return stream_key(key.seed, "layer", {key.step, static_cast<std::uint64_t>(key.rank), node});
@@ -35,6 +53,7 @@ GraphPlan::GraphPlan(const LayerGraph& graph, std::size_t batch, Mode mode, Devi
       plans_(make_plans(device, input_gradient)),
       schedule_(graph, batch, mode, input_gradient, memory_of(plans_)),
       workspace_(nullptr, 0, device),
+      lengths_(graph.nodes().size() * batch),
       steps_(graph.nodes().size()) {}
 
 GraphPlan::~GraphPlan() = default;
@@ -69,25 +88,21 @@ View<float> GraphPlan::whole(MemoryPlanner::Block block) const {
   return block == kNoBlock ? View<float>() : view(block, schedule_.memory().size(block));
 }
 
-void GraphPlan::bind(View<float> workspace, ParameterArena& arena, View<float> statistics) {
+void GraphPlan::bind(View<float> workspace, ParameterArena& arena, View<float> statistics, View<float> states) {
   if (workspace.data() == workspace_.data() && arena.values().data() == bound_values_ &&
-      statistics.data() == bound_statistics_)
+      statistics.data() == bound_statistics_ && states.data() == bound_states_)
     return;
   if (workspace.size() < workspace_floats())
     throw ShapeError(fmt::format("a workspace of {} floats: {} are needed", workspace.size(), workspace_floats()));
   workspace_ = workspace;
   bound_values_ = arena.values().data();
   bound_statistics_ = statistics.data();
-  std::vector<View<float>> statistics_views;
-  std::size_t offset = 0;
-  for (const StatisticsSpec& spec : graph_.statistics()) {
-    statistics_views.push_back(statistics.subview(offset, spec.size));
-    offset += spec.size;
-  }
-  for (NodeId id = 1; id < steps_.size(); ++id) bind_step(id, arena, statistics_views);
+  bound_states_ = states.data();
+  const BoundMemory memory{cut(statistics, graph_.statistics(), 1), cut(states, graph_.states(), batch_)};
+  for (NodeId id = 1; id < steps_.size(); ++id) bind_step(id, arena, memory);
 }
 
-void GraphPlan::bind_step(NodeId id, ParameterArena& arena, const std::vector<View<float>>& statistics) {
+void GraphPlan::bind_step(NodeId id, ParameterArena& arena, const BoundMemory& memory) {
   const Node& node = graph_.nodes()[id];
   const NodeSchedule& blocks = schedule_[id];
   Step step;
@@ -96,7 +111,8 @@ void GraphPlan::bind_step(NodeId id, ParameterArena& arena, const std::vector<Vi
   step.saved = whole(blocks.saved);
   step.forward_scratch = whole(blocks.forward_scratch);
   step.backward_scratch = whole(blocks.backward_scratch);
-  for (std::size_t index : node.statistics) step.statistics.push_back(statistics[index]);
+  for (std::size_t index : node.statistics) step.statistics.push_back(memory.statistics[index]);
+  for (std::size_t index : node.states) step.states.push_back(memory.states[index]);
   for (ParameterId parameter : node.parameters) step.parameters.push_back(arena.value(parameter));
   if (blocks.runs_backward) {
     for (MemoryPlanner::Block block : blocks.output_gradients) step.output_gradients.push_back(view(block, floats(id)));
@@ -114,12 +130,26 @@ void GraphPlan::bind_step(NodeId id, ParameterArena& arena, const std::vector<Vi
   steps_[id] = std::move(step);
 }
 
-void GraphPlan::forward(const PassKey& key) {
+void GraphPlan::derive_lengths(std::span<const std::int32_t> lengths) {
+  has_lengths_ = !lengths.empty();
+  if (!has_lengths_) return;
+  DRAGONN_CHECK(lengths.size() == batch_, "{} lengths for {} samples", lengths.size(), batch_);
+  std::ranges::copy(lengths, lengths_.begin());
+  for (NodeId id = 1; id < steps_.size(); ++id) {
+    const Node& node = graph_.nodes()[id];
+    for (std::size_t sample = 0; sample < batch_; ++sample)
+      lengths_[id * batch_ + sample] =
+          static_cast<std::int32_t>(node.layer->output_steps(lengths_[node.inputs[0] * batch_ + sample]));
+  }
+}
+
+void GraphPlan::forward(const PassKey& key, std::span<const std::int32_t> lengths) {
+  derive_lengths(lengths);
   for (NodeId id = 1; id < steps_.size(); ++id) {
     if (plans_[id] == nullptr) continue;
     const Step& step = steps_[id];
-    plans_[id]->forward({step.inputs, step.parameters, step.statistics, step.output, step.saved, step.forward_scratch,
-                         stream_of(key, id)});
+    plans_[id]->forward({step.inputs, step.parameters, step.statistics, step.states, lengths_of(id), step.output,
+                         step.saved, step.forward_scratch, stream_of(key, id)});
   }
 }
 
@@ -130,7 +160,8 @@ void GraphPlan::backward(const PassKey& key, const std::function<void(ParameterI
     const Step& step = steps_[id];
     if (plans_[id] != nullptr)
       plans_[id]->backward({step.inputs, step.output, step.parameters, step.output_gradients, step.input_gradients,
-                            step.parameter_gradients, step.saved, step.backward_scratch, stream_of(key, id)});
+                            step.parameter_gradients, lengths_of(id), step.saved, step.backward_scratch,
+                            stream_of(key, id)});
     for (const Step::Sum& sum : step.sums) kernels::add(sum.target, sum.addend, sum.target);
     for (const Step::Sum& sum : step.parameter_sums) kernels::add(sum.target, sum.addend, sum.target);
     if (!ready) continue;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "core/parameter.h"
@@ -30,6 +31,7 @@ class GraphPlan {
   GraphPlan(const GraphPlan&) = delete;
   GraphPlan& operator=(const GraphPlan&) = delete;
 
+  const LayerGraph& graph() const { return graph_; }
   std::size_t batch() const { return batch_; }
   Mode mode() const { return mode_; }
   /// Size of the workspace.
@@ -39,7 +41,8 @@ class GraphPlan {
 
   /// Says where everything lives. Cheap if nothing moved since the last call. `statistics` holds the graph's statistics
   /// in order. @throws ShapeError if one is too small.
-  void bind(View<float> workspace, ParameterArena& arena, View<float> statistics);
+  /// `states` holds those of the graph for the batch, one behind the other.
+  void bind(View<float> workspace, ParameterArena& arena, View<float> statistics, View<float> states = {});
 
   /// Views into the workspace, with the batch as first axis. Fill input() before forward, output_gradient() before
   /// backward; both are overwritten by the passes.
@@ -49,7 +52,10 @@ class GraphPlan {
   /// After backward, if it was asked for.
   View<const float> input_gradient() const { return view(schedule_.input_gradient(), floats(LayerGraph::input())); }
 
-  void forward(const PassKey& key);
+  /// @param lengths [batch], valid time steps of the samples; empty: all are.
+  void forward(const PassKey& key, std::span<const std::int32_t> lengths = {});
+  /// Valid time steps of the output in the last forward; empty: all are.
+  std::span<const std::int32_t> output_lengths() const { return lengths_of(graph_.output()); }
   /// Calls ready(id) as soon as a parameter's gradient is final.
   void backward(const PassKey& key, const std::function<void(ParameterId)>& ready);
 
@@ -61,7 +67,12 @@ class GraphPlan {
   View<float> whole(MemoryPlanner::Block block) const;
   std::vector<std::unique_ptr<LayerPlan>> make_plans(Device device, bool input_gradient) const;
   static std::vector<kernels::PlanMemory> memory_of(const std::vector<std::unique_ptr<LayerPlan>>& plans);
-  void bind_step(NodeId id, ParameterArena& arena, const std::vector<View<float>>& statistics);
+  struct BoundMemory;
+  void bind_step(NodeId id, ParameterArena& arena, const BoundMemory& memory);
+  void derive_lengths(std::span<const std::int32_t> lengths);
+  std::span<const std::int32_t> lengths_of(NodeId node) const {
+    return has_lengths_ ? std::span(lengths_).subspan(node * batch_, batch_) : std::span<const std::int32_t>();
+  }
 
   const LayerGraph& graph_;
   std::size_t batch_;
@@ -71,6 +82,9 @@ class GraphPlan {
   View<float> workspace_;
   const float* bound_values_ = nullptr;
   const float* bound_statistics_ = nullptr;
+  const float* bound_states_ = nullptr;
+  std::vector<std::int32_t> lengths_;  // [nodes, batch]
+  bool has_lengths_ = false;
   std::vector<Step> steps_;  // per node
 };
 

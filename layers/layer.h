@@ -31,11 +31,18 @@ struct StatisticsSpec {
   float initial = 0;
 };
 
+/// Values that a layer carries from one batch to the next: where a window of a longer sequence ends, the next begins.
+struct StateSpec {
+  std::size_t size = 0;  ///< floats per sample; starts as zeros
+};
+
 /// What one forward pass hands to a layer. Views stay where they are from step to step.
 struct ForwardPass {
   std::span<const View<const float>> inputs;
   std::span<const View<const float>> parameters;  ///< in the order of Layer::parameters()
   std::span<const View<float>> statistics;        ///< in the order of Layer::statistics()
+  std::span<const View<float>> states;    ///< in the order of Layer::states(), [batch, size]; forward moves them on
+  std::span<const std::int32_t> lengths;  ///< [batch], valid time steps of the output; empty: all are
   View<float> output;
   View<float> saved;
   View<float> scratch;
@@ -50,6 +57,7 @@ struct BackwardPass {
   std::span<const View<const float>> output_gradients;  ///< one, or two if LayerTraits::sums_output_gradients
   std::span<const View<float>> input_gradients;         ///< overwritten; an empty view is not wanted
   std::span<const View<float>> parameter_gradients;     ///< overwritten
+  std::span<const std::int32_t> lengths;                ///< as in the forward pass
   View<const float> saved;
   View<float> scratch;
   std::uint64_t stream = 0;
@@ -101,6 +109,9 @@ class Layer {
   virtual Shape output_shape(std::span<const Shape> inputs) const = 0;
   virtual std::vector<ParameterSpec> parameters(std::span<const Shape> /*inputs*/) const { return {}; }
   virtual std::vector<StatisticsSpec> statistics(std::span<const Shape> /*inputs*/) const { return {}; }
+  virtual std::vector<StateSpec> states(std::span<const Shape> /*inputs*/) const { return {}; }
+  /// Valid time steps of the output of a sample of which `steps` of the input are. Time is the axis behind the batch.
+  virtual std::int64_t output_steps(std::int64_t steps) const { return steps; }
   /// Floating-point operations of the matrix products of a forward pass, 2 per multiply-add; products with padding
   /// count, as in published numbers. 0 for layers without such products.
   virtual double forward_flops(std::span<const Shape> /*inputs*/) const { return 0; }

@@ -1,62 +1,120 @@
 // SPDX-License-Identifier: MIT
 #include "layers/network.h"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "kernels/elementwise.h"
-#include "kernels/softmax_cross_entropy.h"
 #include "layers/graph.h"
 #include "layers/graph_plan.h"
 
 namespace dragonn::layers {
 
+namespace {
+
+/// A plan with its loss, for one batch size, number of steps and mode.
+struct PreparedPlan {
+  PreparedPlan(const LayerGraph& graph, std::size_t batch, Mode mode, Device device)
+      : layers(graph, batch, mode, device),
+        loss(graph.loss().plan(device, graph.nodes().back().output.with_batch(static_cast<std::int64_t>(batch)))) {}
+
+  GraphPlan layers;
+  std::unique_ptr<LossPlan> loss;
+};
+
+/// What is carried to the next batch of one mode.
+struct CarriedState {
+  Buffer<float> values;
+  std::size_t batch = 0;  ///< 0: starts anew
+};
+
+void check_lengths(std::span<const std::int32_t> lengths, std::int64_t steps) {
+  for (std::size_t sample = 0; sample < lengths.size(); ++sample)
+    if (lengths[sample] < 0 || lengths[sample] > steps)
+      throw DataError(fmt::format("length {} of sample {} of the batch: valid are 0 to {} time steps", lengths[sample],
+                                  sample, steps));
+}
+
+}  // namespace
+
 struct Network::Impl {
   Impl(std::unique_ptr<LayerGraph> graph_layers, double smoothing, Device on)
-      : graph(std::move(graph_layers)),
-        label_smoothing(smoothing),
-        device(on),
-        arena(on),
-        statistics(0, on),
-        workspace(0, on) {}
+      : label_smoothing(smoothing), device(on), arena(on), statistics(0, on), workspace(0, on) {
+    graphs.push_back(std::move(graph_layers));
+  }
 
   std::size_t statistics_size() const {
     std::size_t size = 0;
-    for (const StatisticsSpec& spec : graph->statistics()) size += spec.size;
+    for (const StatisticsSpec& spec : graph().statistics()) size += spec.size;
     return size;
   }
-  GraphPlan& plan_for(std::size_t batch, Mode mode);
+  std::size_t state_size() const {
+    std::size_t size = 0;
+    for (const StateSpec& spec : graph().states()) size += spec.size;
+    return size;
+  }
+  const LayerGraph& graph() const { return *graphs.front(); }
+  CarriedState& carried(Mode mode) { return states[mode == Mode::kTrain ? 0 : 1]; }
+  const LayerGraph& graph_of(std::int64_t steps);
+  View<float> state_for(std::size_t batch, Mode mode);
+  PreparedPlan& plan_for(const NetworkBatch& batch, Mode mode);
 
-  std::unique_ptr<LayerGraph> graph;
+  std::vector<std::unique_ptr<LayerGraph>> graphs;  // as built, then those of other numbers of steps
   double label_smoothing;
   Device device;
   ParameterArena arena;
   Buffer<float> statistics;
-  Buffer<float> workspace;  // shared by the plans: one runs at a time
-  std::vector<std::unique_ptr<GraphPlan>> plans;
-  GraphPlan* current = nullptr;  // of the last forward
+  Buffer<float> workspace;             // shared by the plans: one runs at a time
+  std::array<CarriedState, 2> states;  // of training and evaluation
+  std::vector<std::unique_ptr<PreparedPlan>> plans;
+  PreparedPlan* current = nullptr;  // of the last forward
   std::uint64_t seed = 0;
   PassKey key;
 };
 
-GraphPlan& Network::Impl::plan_for(std::size_t batch, Mode mode) {
-  GraphPlan* plan = nullptr;
+const LayerGraph& Network::Impl::graph_of(std::int64_t steps) {
+  if (steps == 0) return graph();
+  for (const auto& candidate : graphs)
+    if (candidate->sample_shape()[0] == steps) return *candidate;
+  graphs.push_back(std::make_unique<LayerGraph>(graph().with_steps(steps)));
+  return *graphs.back();
+}
+
+View<float> Network::Impl::state_for(std::size_t batch, Mode mode) {
+  if (state_size() == 0) return {};
+  CarriedState& state = carried(mode);
+  if (state.batch == 0) {
+    state.values.resize_discard(state_size() * batch);
+    std::ranges::fill(state.values.host(), 0.0f);
+    state.batch = batch;
+  }
+  DRAGONN_CHECK(state.batch == batch, "a batch of {} samples goes on from the state of {}: reset the state before it",
+                batch, state.batch);
+  return state.values.view();
+}
+
+PreparedPlan& Network::Impl::plan_for(const NetworkBatch& batch, Mode mode) {
+  const LayerGraph& layers = graph_of(batch.steps);
+  PreparedPlan* plan = nullptr;
   for (const auto& candidate : plans)
-    if (candidate->batch() == batch && candidate->mode() == mode) plan = candidate.get();
+    if (&candidate->layers.graph() == &layers && candidate->layers.batch() == batch.size &&
+        candidate->layers.mode() == mode)
+      plan = candidate.get();
   if (plan == nullptr) {
-    plans.push_back(std::make_unique<GraphPlan>(*graph, batch, mode, device));
+    plans.push_back(std::make_unique<PreparedPlan>(layers, batch.size, mode, device));
     plan = plans.back().get();
   }
-  if (plan->workspace_floats() > workspace.size()) workspace.resize_discard(plan->workspace_floats());
-  plan->bind(workspace.view(), arena, statistics.view());
+  const std::size_t floats = plan->layers.workspace_floats();
+  if (floats > workspace.size()) workspace.resize_discard(floats);
+  plan->layers.bind(workspace.view(), arena, statistics.view(), state_for(batch.size, mode));
   return *plan;
 }
 
 Network::Network(std::unique_ptr<LayerGraph> layers, double label_smoothing, Device device)
     : impl_(std::make_unique<Impl>(std::move(layers), label_smoothing, device)) {
-  const Shape& output = impl_->graph->nodes().back().output;
-  if (output.rank() != 2)
-    throw ShapeError(fmt::format("a network must end in [batch, classes], not {}", output.to_string()));
-  for (const ParameterSpec& spec : impl_->graph->parameters()) impl_->arena.declare(spec.name, spec.shape, spec.role);
+  impl_->graph().loss().check(impl_->graph().nodes().back().output);
+  for (const ParameterSpec& spec : impl_->graph().parameters()) impl_->arena.declare(spec.name, spec.shape, spec.role);
   impl_->arena.lay_out();
 }
 
@@ -65,15 +123,20 @@ Network::Network(Network&&) noexcept = default;
 Network& Network::operator=(Network&&) noexcept = default;
 
 const Shape& Network::sample_shape() const {
-  return impl_->graph->sample_shape();
+  return impl_->graph().sample_shape();
 }
 
 int Network::classes() const {
-  return static_cast<int>(impl_->graph->nodes().back().output[1]);
+  const Shape& output = impl_->graph().nodes().back().output;
+  return static_cast<int>(output[output.rank() - 1]);
+}
+
+TargetKind Network::target_kind() const {
+  return impl_->graph().loss().targets();
 }
 
 std::vector<LayerSummary> Network::summary() const {
-  const LayerGraph& graph = *impl_->graph;
+  const LayerGraph& graph = impl_->graph();
   std::vector<bool> counted(graph.parameters().size());  // a tied parameter counts where it first appears
   std::vector<LayerSummary> layers;
   for (const Node& node : graph.nodes()) {
@@ -89,14 +152,14 @@ std::vector<LayerSummary> Network::summary() const {
 }
 
 MemoryEstimate Network::memory(std::size_t batch) const {
-  const GraphPlan plan(*impl_->graph, batch, Mode::kTrain, impl_->device);
+  const GraphPlan plan(impl_->graph(), batch, Mode::kTrain, impl_->device);
   const std::size_t parameters = impl_->arena.size() * sizeof(float);
   const std::size_t kept = plan.kept_floats();
   return {parameters, parameters, kept * sizeof(float), (plan.workspace_floats() - kept) * sizeof(float)};
 }
 
 double Network::training_flops() const {
-  return impl_->graph->training_flops();
+  return impl_->graph().training_flops();
 }
 
 void Network::initialize(std::uint64_t seed) {
@@ -108,11 +171,11 @@ void Network::initialize(std::uint64_t seed) {
   for (ParameterId id = 0; id < impl.arena.parameters().size(); ++id) {
     Rng stream(seed, "initialize", {id});
     const Parameter& parameter = impl.arena[id];
-    impl.graph->parameters()[id].initializer.fill(std::span(values).subspan(parameter.offset, parameter.size), stream);
+    impl.graph().parameters()[id].initializer.fill(std::span(values).subspan(parameter.offset, parameter.size), stream);
   }
   kernels::copy(View<const float>(values), impl.arena.values());
   std::vector<float> statistics;
-  for (const StatisticsSpec& spec : impl.graph->statistics())
+  for (const StatisticsSpec& spec : impl.graph().statistics())
     statistics.insert(statistics.end(), spec.size, spec.initial);
   impl.statistics.resize_discard(statistics.size());
   kernels::copy(View<const float>(statistics), impl.statistics.view());
@@ -129,32 +192,60 @@ View<float> Network::statistics() {
   return impl_->statistics.view();
 }
 
-LossResult Network::forward(View<const float> inputs, View<const std::int32_t> labels, std::size_t batch, Mode mode,
-                            std::uint64_t step, int rank) {
+void Network::reset_state(Mode mode) {
+  impl_->carried(mode).batch = 0;
+}
+
+View<float> Network::state(Mode mode) {
+  CarriedState& state = impl_->carried(mode);
+  return state.batch == 0 ? View<float>() : state.values.view();
+}
+
+void Network::set_state(Mode mode, std::size_t batch, View<const float> state) {
+  if (state.size() != impl_->state_size() * batch)
+    throw ShapeError(fmt::format("a state of {} values for a batch of {}: it has {} per sample", state.size(), batch,
+                                 impl_->state_size()));
+  impl_->carried(mode).batch = 0;
+  kernels::copy(state, impl_->state_for(batch, mode));
+}
+
+LossResult Network::forward(const NetworkBatch& batch, Mode mode, std::uint64_t step, int rank) {
   Impl& impl = *impl_;
   DRAGONN_CHECK(impl.arena.values().size() == impl.arena.size(), "forward before initialize");
-  if (batch == 0 || inputs.size() != batch * sample_shape().size() || labels.size() != batch)
-    throw ShapeError(fmt::format("a batch of {} samples of {} with {} values and {} labels", batch,
-                                 sample_shape().to_string(), inputs.size(), labels.size()));
-  GraphPlan& plan = impl.plan_for(batch, mode);
+  const Shape sample = batch.steps == 0 ? sample_shape() : sample_shape().with_batch(batch.steps);
+  if (batch.size == 0 || batch.inputs.size() != batch.size * sample.size() ||
+      (!batch.lengths.empty() && batch.lengths.size() != batch.size))
+    throw ShapeError(fmt::format("a batch of {} samples of {} with {} values and {} lengths", batch.size,
+                                 sample.to_string(), batch.inputs.size(), batch.lengths.size()));
+  check_lengths(batch.lengths.host(), sample[0]);
+  PreparedPlan& plan = impl.plan_for(batch, mode);
   impl.current = &plan;
   impl.key = {impl.seed, step, rank};
-  kernels::copy(inputs, plan.input());
-  plan.forward(impl.key);
+  kernels::copy(batch.inputs, plan.layers.input());
+  plan.layers.forward(impl.key, batch.lengths.host());
   const bool training = mode == Mode::kTrain;
-  const kernels::CrossEntropy loss = kernels::softmax_cross_entropy(
-      plan.output(), labels, static_cast<std::size_t>(classes()), training ? impl.label_smoothing : 0.0,
-      training ? plan.output_gradient() : View<float>());
-  return {loss.loss_sum, loss.correct, batch};
+  return plan.loss->run({plan.layers.output(), batch.targets, plan.layers.output_lengths(),
+                         training ? impl.label_smoothing : 0.0,
+                         training ? plan.layers.output_gradient() : View<float>()});
 }
 
 void Network::backward(const GradientReady& ready) {
   DRAGONN_CHECK(impl_->current != nullptr, "backward before forward");
-  impl_->current->backward(impl_->key, ready);
+  impl_->current->layers.backward(impl_->key, ready);
 }
 
 View<const float> Network::logits() const {
-  return impl_->current == nullptr ? View<const float>() : View<const float>(impl_->current->output());
+  return impl_->current == nullptr ? View<const float>() : View<const float>(impl_->current->layers.output());
+}
+
+Shape Network::logits_shape() const {
+  DRAGONN_CHECK(impl_->current != nullptr, "the shape of logits before forward");
+  const GraphPlan& plan = impl_->current->layers;
+  return plan.graph().nodes().back().output.with_batch(static_cast<std::int64_t>(plan.batch()));
+}
+
+std::span<const std::int32_t> Network::logits_lengths() const {
+  return impl_->current == nullptr ? std::span<const std::int32_t>() : impl_->current->layers.output_lengths();
 }
 
 }  // namespace dragonn::layers

@@ -13,15 +13,18 @@
 #include "core/archive.h"
 #include "core/parameter.h"
 #include "core/registry.h"
+#include "layers/loss.h"
 #include "layers/mode.h"
 
 namespace dragonn::layers {
 
-/// Sums over the samples of one batch.
-struct LossResult {
-  double loss_sum = 0;      ///< of the samples' losses
-  std::size_t correct = 0;  ///< samples whose largest logit is their label's
-  std::size_t count = 0;
+/// What a network is given at a time. Views of one device.
+struct NetworkBatch {
+  View<const float> inputs;               ///< [size, sample shape], copied; tokens are whole numbers, exact below 2^24
+  Targets targets;                        ///< of the kind that the network's loss takes
+  std::size_t size = 0;                   ///< samples
+  View<const std::int32_t> lengths = {};  ///< [size], valid time steps of each sample; empty: all are. Host memory
+  std::int64_t steps = 0;                 ///< first extent of the samples, if it is not that of sample_shape()
 };
 
 struct LayerSummary {
@@ -46,7 +49,11 @@ struct MemoryEstimate {
 class LayerGraph;  // layers/graph.h
 
 /// Trains one batch at a time: forward, then backward. Batches of the same size reuse all memory; another size (the
-/// last batch, evaluation) makes a second plan. Gradients are means over the batch and overwrite the arena's.
+/// last batch, evaluation) or another number of time steps makes another plan, which stays. Gradients are means over
+/// the batch (over its labelled steps, where each has a target) and overwrite the arena's.
+///
+/// A network with state carries it from one forward to the next of the same mode: row i of a batch goes on where row i
+/// of the one before ended. Training and evaluation have a state each. No gradient flows through it.
 class Network {
  public:
   /// `layers` is complete; plans are made at the first batch of each size. No memory is allocated here.
@@ -57,6 +64,7 @@ class Network {
 
   const Shape& sample_shape() const;
   int classes() const;
+  TargetKind target_kind() const;
   std::vector<LayerSummary> summary() const;
   /// Of a training step, exact. Evaluation at the same batch size needs less. Makes (and drops) the plans of that
   /// batch.
@@ -70,15 +78,28 @@ class Network {
   const ParameterArena& arena() const;
   /// Batch-norm running means and variances, contiguous: state of each rank, averaged over ranks before evaluation.
   View<float> statistics();
+  /// Lets the next forward of this mode start from a state of zeros, with a batch of any size.
+  void reset_state(Mode mode);
+  /// The state that the next forward of this mode starts from, for checkpoints; empty after reset_state().
+  View<float> state(Mode mode);
+  /// Sets it, for a batch of this size. @throws ShapeError if the sizes do not fit.
+  void set_state(Mode mode, std::size_t batch, View<const float> state);
 
-  /// Runs `batch` samples ([batch, sample_shape] floats, copied) to the loss. `step` and `rank` key the dropout
-  /// streams. Label smoothing applies to training only. @throws DataError for a label that is not in [0, classes).
+  /// Runs a batch to the loss. `step` and `rank` key the dropout streams. Label smoothing applies to training only.
+  /// @throws DataError for a label, token or length out of range; Error if the batch has not the size of the state.
+  LossResult forward(const NetworkBatch& batch, Mode mode, std::uint64_t step = 0, int rank = 0);
+  /// The same for one label per sample.
   LossResult forward(View<const float> inputs, View<const std::int32_t> labels, std::size_t batch, Mode mode,
-                     std::uint64_t step = 0, int rank = 0);
+                     std::uint64_t step = 0, int rank = 0) {
+    return forward({inputs, {labels, {}}, batch}, mode, step, rank);
+  }
   /// After a forward in Mode::kTrain. `ready` may be empty.
   void backward(const GradientReady& ready = {});
-  /// Logits of the last forward, [batch, classes].
+  /// Output of the last forward: logits, [batch, classes] or [batch, steps, classes].
   View<const float> logits() const;
+  /// Its shape, and the valid time steps of its samples (empty: all are).
+  Shape logits_shape() const;
+  std::span<const std::int32_t> logits_lengths() const;
 
  private:
   struct Impl;
@@ -87,14 +108,23 @@ class Network {
 
 /// What a model is built for.
 struct ModelContext {
-  Shape sample_shape;  ///< [height, width, channels], or [features]
-  int classes = 0;
+  Shape sample_shape;  ///< [height, width, channels], [features], [steps] of tokens, or [steps, features]
+  int classes = 0;     ///< of tokens: the vocabulary; of transcripts: the alphabet with the blank
+};
+
+/// What a model's samples are.
+enum class InputKind {
+  kImages,    ///< [height, width, channels]
+  kFeatures,  ///< [features]
+  kTokens,    ///< [steps] of whole numbers in [0, classes)
+  kFrames,    ///< [steps, features]; steps and lengths differ from batch to batch
 };
 
 struct ModelEntry : RegistryEntry {
   static constexpr const char* kKind = "model";
   /// @throws ConfigError if the model does not fit the data (names the shapes).
   std::function<std::unique_ptr<LayerGraph>(const Settings&, const ModelContext&)> make;
+  InputKind inputs = InputKind::kImages;
 };
 
 }  // namespace dragonn::layers

@@ -9,6 +9,7 @@
 
 #include "core/buffer.h"
 #include "core/rng.h"
+#include "core/targets.h"
 #include "kernels/batch_norm.h"
 #include "kernels/dropout.h"
 #include "kernels/elementwise.h"
@@ -50,6 +51,39 @@ TEST_SUITE("kernels") {
     CHECK(gradient[1] == doctest::Approx((1 - p - 0.1) / 2));
     CHECK(gradient[2] == doctest::Approx((0.5 - 0.1) / 2));
     CHECK(gradient[3] == doctest::Approx((0.5 - 0.9) / 2));
+  }
+
+  TEST_CASE("cross-entropy of ignored rows counts nowhere") {
+    Values gradient(6, 7.0f);
+    const CrossEntropy result = cross_entropy({5, 1, 1, 1, 9, 0}, {kIgnoredLabel, 0, kIgnoredLabel}, 0, gradient);
+    CHECK(result.loss_sum == doctest::Approx(std::log(2.0)));
+    CHECK(result.count == 1);
+    CHECK(result.correct == 1);
+    CHECK(gradient == Values{0, 0, -0.5f, 0.5f, 0, 0});
+  }
+
+  TEST_CASE("cross-entropy of long rows is that of a sum in double") {
+    for (const std::size_t classes : {15, 16, 17, 100, 1003}) {
+      CAPTURE(classes);
+      Values logits(classes), gradient(classes);
+      double sum = 0;
+      for (std::size_t c = 0; c < classes; ++c) {
+        logits[c] = static_cast<float>(c % 37) / 8 - 2;
+        sum += std::exp(static_cast<double>(logits[c]));
+      }
+      const CrossEntropy result = cross_entropy(logits, {5}, 0, gradient);
+      CHECK(result.loss_sum == doctest::Approx(std::log(sum) - logits[5]).epsilon(1e-6));
+      // Rounding of the exponentials: a few units in the last place of numbers below 1.
+      for (std::size_t c = 0; c < classes; ++c)
+        CHECK(std::abs(gradient[c] - (std::exp(logits[c] - std::log(sum)) - (c == 5 ? 1 : 0))) < 1e-6);
+    }
+  }
+
+  TEST_CASE("a logit that is not a number shows in loss and gradient") {
+    Values gradient(20), logits(20, 1.0f);
+    logits[13] = std::nanf("");
+    CHECK(std::isnan(cross_entropy(logits, {2}, 0, gradient).loss_sum));
+    CHECK(std::isnan(gradient[2]));
   }
 
   TEST_CASE("cross-entropy stays finite for huge logits and works in place") {

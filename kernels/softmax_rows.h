@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+/// The vector loops of softmax over rows. For .cpp files of this folder only.
+#pragma once
+
+#include <cstddef>
+
+namespace dragonn::kernels::detail {
+
+/// Moments of one row, relative to its largest value so that nothing overflows. `distances` is not finite if a value of
+/// the row is not.
+struct RowSums {
+  float largest = 0;
+  double exponentials = 0;  ///< sum of exp(x - largest)
+  double distances = 0;     ///< sum of x - largest
+};
+
+RowSums softmax_row_sums(const float* row, std::size_t size);
+/// result_i = exp(row_i - shift) * scale + offset. `result` may be `row`.
+void softmax_row(const float* row, std::size_t size, float shift, float scale, float offset, float* result);
+
+}  // namespace dragonn::kernels::detail
