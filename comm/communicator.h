@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "comm/activity.h"
 #include "comm/traffic.h"
 #include "core/buffer.h"
+#include "core/clock.h"
 #include "core/view.h"
 
 namespace dragonn::comm {
@@ -91,8 +93,14 @@ class Communicator {
   requires std::is_trivially_copyable_v<T>
   void broadcast_value(int root, T& value) { broadcast(root, as_writable_bytes(std::span<T>(&value, 1))); }
 
-  /// Seconds since the group was formed: wall time, or virtual time on a modelled network.
-  virtual double now() const = 0;
+  /// Time since the group was formed: wall time, or this rank's virtual time on a modelled network. A virtual clock
+  /// goes on with the work of the thread that runs the rank; another that is to use the communicator takes it over.
+  virtual Clock& clock() = 0;
+  virtual const Clock& clock() const = 0;
+  double now() const { return clock().now(); }
+  /// A line of time beside clock(), of the same kind: for a thread that computes while another communicates. A virtual
+  /// one starts at 0, and is taken over by the thread that it measures.
+  virtual std::unique_ptr<Clock> fork_clock() const = 0;
   /// Bytes and messages of this rank since the start, by phase.
   TrafficCounters& traffic() { return traffic_; }
   const TrafficCounters& traffic() const { return traffic_; }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -14,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "comm/mailbox.h"
+#include "comm/virtual_worker.h"
 
 namespace dragonn::comm {
 namespace {
@@ -32,7 +34,6 @@ class LocalGroup {
   LocalGroup(int size, double timeout_s)
       : size_(size),
         timeout_s_(timeout_s),
-        start_(std::chrono::steady_clock::now()),
         activities_(static_cast<std::size_t>(size)),
         left_(static_cast<std::size_t>(size)),
         waits_for_(static_cast<std::size_t>(size)),
@@ -43,7 +44,7 @@ class LocalGroup {
   int size() const { return size_; }
   double timeout_s() const { return timeout_s_; }
   Deadline deadline() const { return deadline_after(timeout_s_); }
-  double elapsed() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+  const WallClock& wall_clock() const { return wall_clock_; }
   Mailbox& mailbox(int source, int destination) {
     return mailboxes_[static_cast<std::size_t>(source * size_ + destination)];
   }
@@ -95,7 +96,7 @@ class LocalGroup {
  private:
   int size_;
   double timeout_s_;
-  std::chrono::steady_clock::time_point start_;
+  WallClock wall_clock_;
   std::vector<const Activity*> activities_;
   std::vector<std::atomic<bool>> left_;
   std::vector<std::atomic<int>> waits_for_;  // by rank
@@ -119,12 +120,20 @@ class ScopedWait {
 
 class LocalCommunicator final : public Communicator {
  public:
-  LocalCommunicator(LocalGroup& group, int rank) : group_(group), rank_(rank) {}
+  LocalCommunicator(LocalGroup& group, int rank, const LocalOptions& options)
+      : group_(group), rank_(rank), wall_clock_(group.wall_clock()), compute_(options.compute) {
+    if (options.network) virtual_.emplace(*options.network, options.compute);
+  }
 
   int rank() const override { return rank_; }
   int size() const override { return group_.size(); }
   std::string backend() const override { return "local"; }
-  double now() const override { return group_.elapsed(); }
+  Clock& clock() override { return virtual_ ? static_cast<Clock&>(virtual_->clock()) : wall_clock_; }
+  const Clock& clock() const override { return virtual_ ? static_cast<const Clock&>(virtual_->clock()) : wall_clock_; }
+  std::unique_ptr<Clock> fork_clock() const override {
+    if (virtual_) return std::make_unique<VirtualClock>(compute_);
+    return std::make_unique<WallClock>(wall_clock_);
+  }
 
   void abort(const std::string& reason) noexcept override {
     try {
@@ -135,22 +144,29 @@ class LocalCommunicator final : public Communicator {
   }
 
  protected:
-  /// The message is copied: nothing is left to wait for afterwards.
+  /// The message is copied: nothing is left to wait for afterwards but virtual time, which is the request's id.
   Request start_send(int destination, int tag, std::span<const std::byte> message) override {
+    const SimulatorScope simulating(simulated());
     const ScopedWait wait(group_, rank_, destination);
-    const Mailbox::Result result = group_.mailbox(rank_, destination).put(tag, message, group_.deadline());
+    const auto departure = virtual_ ? virtual_->send(message.size()) : VirtualWorker::Departure{};
+    const Mailbox::Result result =
+        group_.mailbox(rank_, destination).put(tag, message, departure.first_byte, group_.deadline());
     if (result.status != Mailbox::Status::kDone) fail_wait("sending to", destination, result, message.size());
-    return {};
+    return {std::bit_cast<std::uint64_t>(departure.out), false};
   }
 
   Request start_receive(int source, int tag, std::span<std::byte> buffer) override {
     const std::uint64_t id = ++requests_;
-    pending_.push_back({id, source, tag, buffer, std::nullopt});
+    pending_.push_back({id, source, tag, buffer, std::nullopt, 0});
     return {id, true};
   }
 
   std::size_t finish(const Request& request) override {
-    if (!request.is_receive) return 0;
+    const SimulatorScope simulating(simulated());
+    if (!request.is_receive) {
+      clock().advance_to(std::bit_cast<double>(request.id));
+      return 0;
+    }
     const auto wanted = std::ranges::find(pending_, request.id, &Pending::id);
     DRAGONN_CHECK(wanted != pending_.end(), "rank {} waits for a request that it does not have", rank_);
     // Messages belong to the receives of their pair and tag in the order in which those were started.
@@ -158,6 +174,7 @@ class LocalCommunicator final : public Communicator {
       if (!earlier->received && earlier->source == wanted->source && earlier->tag == wanted->tag) take(*earlier);
     }
     const std::size_t bytes = *wanted->received;
+    clock().advance_to(wanted->arrival);
     pending_.erase(wanted);
     return bytes;
   }
@@ -169,7 +186,10 @@ class LocalCommunicator final : public Communicator {
     int tag;
     std::span<std::byte> buffer;
     std::optional<std::size_t> received;
+    double arrival;  ///< in virtual time
   };
+
+  VirtualWorker* simulated() { return virtual_ ? &*virtual_ : nullptr; }
 
   void take(Pending& receive) {
     const ScopedWait wait(group_, rank_, receive.source);
@@ -179,6 +199,7 @@ class LocalCommunicator final : public Communicator {
       fail_wait("receiving from", receive.source, result, receive.buffer.size());
     }
     receive.received = result.bytes;
+    if (virtual_) receive.arrival = virtual_->receive(result.stamp, result.bytes);
   }
 
   [[noreturn]] void fail_wait(const char* doing, int peer, const Mailbox::Result& result, std::size_t room) const {
@@ -199,6 +220,9 @@ class LocalCommunicator final : public Communicator {
 
   LocalGroup& group_;
   int rank_;
+  WallClock wall_clock_;
+  Compute compute_;
+  std::optional<VirtualWorker> virtual_;
   std::uint64_t requests_ = 0;
   std::vector<Pending> pending_;
 };
@@ -208,6 +232,7 @@ std::exception_ptr run_rank(LocalGroup& group, LocalCommunicator& communicator,
                             const std::function<void(Communicator&)>& fn) {
   std::exception_ptr thrown;
   try {
+    communicator.clock().take_over();
     fn(communicator);
     group.leave(communicator.rank());
   } catch (const std::exception& failure) {
@@ -227,7 +252,7 @@ void run_local(int world_size, const LocalOptions& options, const std::function<
   LocalGroup group(world_size, options.timeout_s);
   std::vector<std::unique_ptr<LocalCommunicator>> communicators;
   for (int rank = 0; rank < world_size; ++rank) {
-    communicators.push_back(std::make_unique<LocalCommunicator>(group, rank));
+    communicators.push_back(std::make_unique<LocalCommunicator>(group, rank, options));
     group.set_activity(rank, communicators.back()->activity());
   }
   std::vector<std::exception_ptr> errors(communicators.size());

@@ -32,7 +32,7 @@ Mailbox::Slot* Mailbox::oldest(int tag) {
   return found;
 }
 
-Mailbox::Result Mailbox::put(int tag, std::span<const std::byte> message, Deadline deadline) {
+Mailbox::Result Mailbox::put(int tag, std::span<const std::byte> message, double stamp, Deadline deadline) {
   Slot* slot = nullptr;
   {
     std::unique_lock lock(mutex_);
@@ -40,8 +40,8 @@ Mailbox::Result Mailbox::put(int tag, std::span<const std::byte> message, Deadli
       slot = free_slot();
       return closed_ || slot != nullptr;
     });
-    if (closed_) return {Status::kClosed, 0};
-    if (!ready) return {Status::kTimedOut, 0};
+    if (closed_) return {.status = Status::kClosed};
+    if (!ready) return {.status = Status::kTimedOut};
   }
   // A free slot is the sender's alone: the copy needs no lock.
   largest_ = std::max(largest_, message.size());
@@ -51,11 +51,12 @@ Mailbox::Result Mailbox::put(int tag, std::span<const std::byte> message, Deadli
   {
     const std::scoped_lock lock(mutex_);
     slot->number = sent_++;
+    slot->stamp = stamp;
     slot->tag = tag;
     slot->full = true;
   }
   changed_.notify_all();
-  return {Status::kDone, message.size()};
+  return {.status = Status::kDone, .bytes = message.size(), .stamp = stamp};
 }
 
 Mailbox::Result Mailbox::take(int tag, std::span<std::byte> buffer, Deadline deadline) {
@@ -66,18 +67,19 @@ Mailbox::Result Mailbox::take(int tag, std::span<std::byte> buffer, Deadline dea
       slot = oldest(tag);
       return closed_ || slot != nullptr;
     });
-    if (slot == nullptr) return {ready ? Status::kClosed : Status::kTimedOut, 0};
+    if (slot == nullptr) return {.status = ready ? Status::kClosed : Status::kTimedOut};
   }
   // A full slot is the receiver's alone.
   const std::size_t bytes = slot->bytes.size();
-  if (bytes > buffer.size()) return {Status::kTooLarge, bytes};
+  const double stamp = slot->stamp;
+  if (bytes > buffer.size()) return {.status = Status::kTooLarge, .bytes = bytes};
   copy(slot->bytes.host(), buffer.data());
   {
     const std::scoped_lock lock(mutex_);
     slot->full = false;
   }
   changed_.notify_all();
-  return {Status::kDone, bytes};
+  return {.status = Status::kDone, .bytes = bytes, .stamp = stamp};
 }
 
 void Mailbox::close() {

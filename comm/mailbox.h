@@ -26,10 +26,12 @@ class Mailbox {
   struct [[nodiscard]] Result {
     Status status = Status::kDone;
     std::size_t bytes = 0;  ///< of the message
+    double stamp = 0;       ///< its sender's
   };
 
   /// Waits for a free slot. kClosed if the mailbox is closed, even when a slot is free.
-  Result put(int tag, std::span<const std::byte> message, Deadline deadline);
+  /// @param stamp goes along.
+  Result put(int tag, std::span<const std::byte> message, double stamp, Deadline deadline);
   /// Waits for the oldest message with this tag and takes it. A closed mailbox still gives what it holds.
   Result take(int tag, std::span<std::byte> buffer, Deadline deadline);
   /// Wakes both sides. From any thread.
@@ -39,6 +41,7 @@ class Mailbox {
   struct Slot {
     Buffer<std::byte> bytes;
     std::uint64_t number = 0;  ///< counts the messages
+    double stamp = 0;
     int tag = 0;
     bool full = false;
   };

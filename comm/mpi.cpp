@@ -71,7 +71,9 @@ class MpiCommunicator final : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   std::string backend() const override { return "mpi"; }
-  double now() const override;
+  Clock& clock() override { return clock_; }
+  const Clock& clock() const override { return clock_; }
+  std::unique_ptr<Clock> fork_clock() const override { return std::make_unique<WallClock>(clock_); }
   /// Prints the reason and ends all processes. Does not return.
   void abort(const std::string& reason) noexcept override;
   /// As abort, with the exit code of the program.
@@ -111,21 +113,17 @@ class MpiCommunicator final : public Communicator {
   int rank_ = 0;
   int size_ = 1;
   double timeout_s_;
-  std::chrono::steady_clock::time_point start_;
+  WallClock clock_;
   std::thread::id owner_;
   std::vector<Operation> operations_;
 };
 
 MpiCommunicator::MpiCommunicator(MPI_Comm world, double timeout_s)
-    : timeout_s_(timeout_s), start_(std::chrono::steady_clock::now()), owner_(std::this_thread::get_id()) {
+    : timeout_s_(timeout_s), owner_(std::this_thread::get_id()) {
   MPI_Comm_dup(world, &group_);
   MPI_Comm_set_errhandler(group_, MPI_ERRORS_RETURN);
   MPI_Comm_rank(group_, &rank_);
   MPI_Comm_size(group_, &size_);
-}
-
-double MpiCommunicator::now() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
 }
 
 void MpiCommunicator::abort(const std::string& reason) noexcept {

@@ -3,8 +3,9 @@
 #pragma once
 
 #include <array>
-#include <chrono>
 #include <cstddef>
+
+#include "core/clock.h"
 
 namespace dragonn {
 
@@ -29,28 +30,34 @@ inline constexpr std::array kVerbNames{
 /// Seconds spent per verb since the last reset.
 class StepTimers {
  public:
+  /// By wall time.
+  StepTimers() : StepTimers(wall_clock()) {}
+  /// @param clock outlives the timers.
+  explicit StepTimers(const Clock& clock) : clock_(&clock) {}
+
+  const Clock& clock() const { return *clock_; }
   void add(Verb verb, double seconds) { seconds_[static_cast<std::size_t>(verb)] += seconds; }
   double seconds(Verb verb) const { return seconds_[static_cast<std::size_t>(verb)]; }
   const std::array<double, kVerbNames.size()>& all() const { return seconds_; }
   void reset() { seconds_.fill(0.0); }
 
  private:
+  const Clock* clock_;
   std::array<double, kVerbNames.size()> seconds_{};
 };
 
-/// Adds the time of a scope to one verb.
+/// Adds the time of a scope to one verb, by the clock of the timers.
 class ScopedTimer {
  public:
-  ScopedTimer(StepTimers& timers, Verb verb) : timers_(timers), verb_(verb), start_(Clock::now()) {}
-  ~ScopedTimer() { timers_.add(verb_, std::chrono::duration<double>(Clock::now() - start_).count()); }
+  ScopedTimer(StepTimers& timers, Verb verb) : timers_(timers), verb_(verb), start_(timers.clock().now()) {}
+  ~ScopedTimer() { timers_.add(verb_, timers_.clock().now() - start_); }
   ScopedTimer(const ScopedTimer&) = delete;
   ScopedTimer& operator=(const ScopedTimer&) = delete;
 
  private:
-  using Clock = std::chrono::steady_clock;
   StepTimers& timers_;
   Verb verb_;
-  Clock::time_point start_;
+  double start_;
 };
 
 }  // namespace dragonn

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/quantized_exchange.h"
 
-#include <chrono>
-
 namespace dragonn::trainer {
 namespace {
 
@@ -31,9 +29,9 @@ void QuantizedExchange::gather(comm::Communicator& communicator, comm::SparseRed
     const comm::ScopedPhase phase(communicator.traffic(), comm::Phase::kExchange);
     communicator.allgather(mine_, codes_.view());
   }
-  const auto start = std::chrono::steady_clock::now();
+  const double start = communicator.now();
   decode(out);
-  out.decode_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  out.decode_seconds = communicator.now() - start;
 }
 
 void QuantizedExchange::decode(comm::SparseReduction& out) {

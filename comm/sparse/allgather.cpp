@@ -36,7 +36,7 @@ class Allgather final : public SparseCollective {
       return sum_shared_selection(communicator, context, selected, out);
     }
     gather(communicator, context, selected, out);
-    decode(out);
+    decode(communicator.clock(), out);
     // A rank that saw NaN or infinity sent nothing, so that all of its mass stays with it.
     if (context.non_finite) return;
     resize_with_room(out.contributed, selected.size(), numel_);
@@ -71,8 +71,8 @@ class Allgather final : public SparseCollective {
   }
 
   /// In rank order, so that every rank computes the same bits.
-  void decode(SparseReduction& out) {
-    const ScopedSeconds decoding(out.decode_seconds);
+  void decode(const Clock& clock, SparseReduction& out) {
+    const ScopedSeconds decoding(clock, out.decode_seconds);
     for (std::size_t rank = 0; rank < gather_.ranks(); ++rank) {
       const CooView list = gather_.list(rank);
       out.non_finite = out.non_finite || says_non_finite(list);

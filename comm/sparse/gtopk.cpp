@@ -74,12 +74,12 @@ class GlobalTopk final : public SparseCollective {
       const std::size_t most = std::max<std::size_t>(k, out.selected_counts[static_cast<std::size_t>(source)]);
       const std::span<std::byte> message = room_for(most);
       const std::size_t bytes = communicator.recv(source, kTagMerge, message);
-      merge(view_coo(message.first(bytes)), k, out);
+      merge(communicator.clock(), view_coo(message.first(bytes)), k, out);
     }
   }
 
-  void merge(const CooView& other, std::size_t k, SparseReduction& out) {
-    const ScopedSeconds decoding(out.decode_seconds);
+  void merge(const Clock& clock, const CooView& other, std::size_t k, SparseReduction& out) {
+    const ScopedSeconds decoding(clock, out.decode_seconds);
     add_entries(view_coo(current_), other, merged_);
     keep_largest_with_room(merged_, k, scratch_, current_);
     if (put_back_ != PutBack::kMerger || current_.size() == merged_.size()) return;
@@ -107,7 +107,7 @@ class GlobalTopk final : public SparseCollective {
 
   void rank_sum_of_all(Communicator& communicator, std::size_t k, const SparseVector& selected, SparseReduction& out) {
     gather_.run(communicator, view_coo(selected), out.selected_counts);
-    const ScopedSeconds decoding(out.decode_seconds);
+    const ScopedSeconds decoding(communicator.clock(), out.decode_seconds);
     for (std::size_t rank = 0; rank < gather_.ranks(); ++rank) decoder_.add(gather_.list(rank));
     decoder_.finish(current_);
     keep_above(current_, 0, merged_);

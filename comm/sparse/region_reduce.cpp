@@ -26,7 +26,7 @@ void RegionReduce::run(Communicator& communicator, const SparseVector& selected,
   cuts_[ranks] = selected.size();
   slices_.run(communicator, view_coo(selected), {cuts_, most_to_, most_from_});
 
-  const ScopedSeconds decoding(out.decode_seconds);
+  const ScopedSeconds decoding(communicator.clock(), out.decode_seconds);
   for (std::size_t step = 0; step < ranks; ++step) {
     const std::size_t source = (me + ranks - step) % ranks;
     const CooView& list = slices_.from(source);

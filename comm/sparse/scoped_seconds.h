@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: MIT
-/// ScopedSeconds: adds the wall time of a scope to a number.
+/// ScopedSeconds: adds the time of a scope to a number.
 #pragma once
 
-#include <chrono>
+#include "core/clock.h"
 
 namespace dragonn::comm {
 
-/// For SparseReduction::decode_seconds.
+/// For SparseReduction::decode_seconds, by the communicator's clock.
 class ScopedSeconds {
  public:
-  explicit ScopedSeconds(double& seconds) : seconds_(seconds), start_(std::chrono::steady_clock::now()) {}
-  ~ScopedSeconds() { seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+  ScopedSeconds(const Clock& clock, double& seconds) : clock_(clock), seconds_(seconds), start_(clock.now()) {}
+  ~ScopedSeconds() { seconds_ += clock_.now() - start_; }
   ScopedSeconds(const ScopedSeconds&) = delete;
   ScopedSeconds& operator=(const ScopedSeconds&) = delete;
 
  private:
+  const Clock& clock_;
   double& seconds_;
-  std::chrono::steady_clock::time_point start_;
+  double start_;
 };
 
 }  // namespace dragonn::comm
