@@ -11,6 +11,7 @@
 #include "bench/benchmark.h"
 #include "comm/launcher.h"
 #include "core/error.h"
+#include "trainer/agreement.h"
 
 namespace {
 
@@ -53,6 +54,9 @@ int main(int argc, char** argv) {
   }
   try {
     report(benchmarks.at(program.get_subcommands().front()->get_name())->run(), json_target);
+  } catch (const trainer::AgreedError& error) {
+    if (is_first_rank()) fmt::print(stderr, "dragonn-bench: {}\n", error.what());
+    return error.exit_code();
   } catch (const std::exception& error) {
     if (is_first_rank()) fmt::print(stderr, "dragonn-bench: {}\n", error.what());
     return exit_code(error);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/error.h"
 #include "core/file.h"
@@ -13,6 +14,12 @@ namespace dragonn::bench {
 namespace {
 
 std::string cell(const nlohmann::ordered_json& value) {
+  if (value.is_null()) return "-";
+  if (value.is_object()) {  // {"mean": 3, "max": 4} as 3/4
+    std::vector<std::string> parts;
+    for (const auto& [key, part] : value.items()) parts.push_back(cell(part));
+    return fmt::format("{}", fmt::join(parts, "/"));
+  }
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number_float()) return fmt::format("{:.4g}", value.get<double>());
   return value.dump();

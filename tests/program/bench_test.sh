@@ -47,4 +47,32 @@ grep -q '"passes":' kernels.json && ! grep '"passes":' kernels.json | grep -qv '
 "$bench" decode --ranks 2,3 --numel 1000 --density 0.1 --rounds 1 --json decode.json >/dev/null || fail "decode"
 [ "$(grep -c '"of_two"' decode.json)" = 6 ] || fail "a row for each decoding and number of ranks"
 
+write_npy mat_0.npy "2, 1" '\x00\x00\x80\x3f\x00\x00\x80\x3f'
+"$bench" collective --ranks 3 --numel 3000 --density 0.01 --steps 2 --json all.json >/dev/null || fail "all collectives"
+for name in allgather cltk dense dsa exdyna gtopk index_union oktopk; do
+  grep -q "\"collective\": \"$name\"" all.json || fail "no row of $name"
+done
+for phase in reuse recompute period; do
+  "$bench" collective --collective oktopk --ranks 2 --numel 1000 --json - 2>/dev/null | grep -q "\"phase\": \"$phase\"" ||
+    fail "no phase $phase of oktopk"
+done
+write_npy acc_0.npy "4," '\x00\x00\x40\x40\x00\x00\x00\x00\x00\x00\x80\x3f\x00\x00\x00\x00' # 3 0 1 0
+write_npy acc_1.npy "4," '\x00\x00\x80\x3f\x00\x00\x00\xc0\x00\x00\x80\x3f\x00\x00\x00\x00' # 1 -2 1 0
+"$bench" collective --collective allgather --ranks 2 --density 0.25 --input 'acc_{rank}.npy' --dump out >/dev/null ||
+  fail "an exchange of files"
+write_npy sum.npy "4," '\x00\x00\x40\x40\x00\x00\x00\xc0\x00\x00\x00\x00\x00\x00\x00\x00'    # 3 -2 0 0
+write_npy left_0.npy "4," '\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x80\x3f\x00\x00\x00\x00' # 0 0 1 0
+write_npy left_1.npy "4," '\x00\x00\x80\x3f\x00\x00\x00\x00\x00\x00\x80\x3f\x00\x00\x00\x00' # 1 0 1 0
+for pair in sum:sum residual_0:left_0 residual_1:left_1 acc_1:acc_1; do
+  # The last 16 bytes are the values.
+  cmp -s <(tail -c 16 "out/${pair%:*}.npy") <(tail -c 16 "${pair#*:}.npy") || fail "${pair%:*}.npy of the exchange"
+done
+expect_refusal 2 "unknown collective 'all_reduce'; valid: allgather" collective --collective all_reduce
+expect_refusal 2 "--input acc.npy: expected a path with .rank. in it" collective --input acc.npy
+expect_refusal 2 "no such file: acc_2.npy" collective --ranks 3 --input 'acc_{rank}.npy'
+expect_refusal 2 "--dump out: 2 exchanges" collective --collective dense,gtopk --dump out
+expect_refusal 2 "unknown network preset 'lan'" collective --network lan
+expect_refusal 2 "density = 0: expected a number in" collective --density 0
+expect_refusal 1 "mat_0.npy: 2 dimensions; a gradient has one" collective --collective dense --ranks 1 --input 'mat_{rank}.npy'
+
 finish

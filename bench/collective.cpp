@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: MIT
+/// `dragonn-bench collective`: seconds, bytes and messages of a gradient's exchange by every collective, beside what
+/// the formulas say; on local workers, or as the ranks of mpirun and srun.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <omp.h>
+
+#include "bench/benchmark.h"
+#include "bench/collective_rows.h"
+#include "bench/exchange_measure.h"
+#include "comm/launcher.h"
+#include "comm/local.h"
+#include "comm/mpi.h"
+#include "compress/sparsifier.h"
+#include "trainer/agreement.h"
+#include "trainer/assemble.h"
+
+namespace dragonn::bench {
+namespace {
+
+using comm::SparseCollectiveEntry;
+
+constexpr const char* kDense = "dense";
+const std::vector<std::string> kAll{"all"};
+
+/// The method whose sparsifier and memory a collective gets: the paper's where one has its name.
+std::string method_of(const std::string& collective) {
+  return collective == "allgather" ? "topk" : collective;
+}
+
+class CollectiveBenchmark final : public Benchmark {
+ public:
+  void declare_options(CLI::App& command) override {
+    declare_what(command);
+    declare_where(command);
+    declare_how(command);
+  }
+
+  Rows run() override {
+    omp_set_num_threads(1);  // ranks share the machine
+    return comm::launched_by_mpi() ? run_under_launcher() : run_locally();
+  }
+
+ private:
+  void declare_what(CLI::App& command) {
+    command
+        .add_option("--collective", collectives_, "collectives to measure, or all (dragonn-train --list names them)")
+        ->delimiter(',')
+        ->capture_default_str();
+    command.add_option("--sparsifier", sparsifier_, "instead of the one that a collective's paper has (else topk)");
+    command.add_option("--dense-algorithm", dense_algorithms_, "of the collective dense: ring, rabenseifner, native")
+        ->delimiter(',')
+        ->capture_default_str();
+    command.add_option("--set", assignments_,
+                       "a setting of a sparsifier, collective or memory, as oktopk.drift=off; repeatable");
+    CLI::Option* const numel = command.add_option("--numel", numel_, "elements of the gradient")
+                                   ->check(CLI::Range(std::size_t{1}, std::size_t{kEmptySlot} - 1))
+                                   ->capture_default_str();
+    command.add_option("--density", densities_, "share of the elements that a rank selects, in (0, 1]")
+        ->delimiter(',')
+        ->capture_default_str();
+    command.add_option("--seed", gradients_.seed, "of the gradients")->capture_default_str();
+    command.add_option("--correlation", gradients_.correlation, "of an element between two ranks, in [0, 1]")
+        ->check(CLI::Range(0.0, 1.0))
+        ->capture_default_str();
+    command
+        .add_option("--input", files_.input,
+                    "accumulated gradients of your own: float32 .npy of one dimension, {rank} in the path stands for "
+                    "the rank; one step")
+        ->excludes(numel);
+    command.add_option("--dump", files_.dump,
+                       "folder for acc_RANK.npy, residual_RANK.npy and sum.npy of one step of one collective");
+  }
+
+  void declare_where(CLI::App& command) {
+    command
+        .add_option("--ranks", ranks_,
+                    "workers, as threads of this process; under mpirun or srun the processes are the ranks")
+        ->delimiter(',')
+        ->check(CLI::Range(1, 4096));
+    command.add_option("--network", network_, "network of the formulas, by name, or none")->capture_default_str();
+    command.add_option("--latency-us", latency_us_, "of a message, instead of the named network's")
+        ->check(CLI::NonNegativeNumber);
+    command.add_option("--gbps", gbps_, "bandwidth in 10^9 bits per second, instead of the named network's")
+        ->check(CLI::PositiveNumber);
+    command.add_option("--timeout", timeout_s_, "longest wait for a message, in seconds")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+  }
+
+  void declare_how(CLI::App& command) {
+    steps_option_ =
+        command.add_option("--steps", steps_, "measured steps (default: 3; a whole period where there is one)")
+            ->check(CLI::Range(1, 1000000));
+    warm_up_option_ = command
+                          .add_option("--warmup", warm_up_,
+                                      "steps before the first that is measured, in which thresholds settle (default: "
+                                      "2; a whole period where there is one)")
+                          ->check(CLI::Range(0, 1000000));
+    command.add_flag("--everything", everything_,
+                     "also seconds_total, from compensate to settle, and the seconds of each part");
+  }
+
+  Rows run_locally() {
+    const std::vector<ExchangeCase> cases = make_cases();
+    if (ranks_.empty()) ranks_ = {4};
+    check_files(cases.size() * ranks_.size());
+    CollectiveRows rows(row_options("local"));
+    for (const int ranks : ranks_) {
+      for (const ExchangeCase& exchange_case : cases) {
+        std::vector<ExchangeRecord> records;
+        comm::run_local(ranks, {.timeout_s = timeout_s_}, [&](comm::Communicator& communicator) {
+          std::vector<ExchangeRecord> measured = measure_exchange(communicator, exchange_case);
+          if (communicator.rank() == 0) records = std::move(measured);
+        });
+        rows.add(exchange_case, ranks, records);
+      }
+    }
+    return rows.take();
+  }
+
+  /// Options are read ahead of MPI; what is wrong with them is said through it, once.
+  Rows run_under_launcher() {
+    std::vector<ExchangeCase> cases;
+    std::exception_ptr wrong;
+    try {
+      cases = make_cases();
+      check_files(cases.size());
+    } catch (const std::exception&) {
+      wrong = std::current_exception();
+    }
+    Rows rows;
+    comm::run_mpi({.timeout_s = timeout_s_}, [&](comm::Communicator& communicator) {
+      trainer::agree(communicator, wrong);
+      trainer::all_ranks_or_none(communicator, [&] { check_world(communicator.size()); });
+      CollectiveRows measured(row_options("mpi"));
+      for (const ExchangeCase& exchange_case : cases) {
+        measured.add(exchange_case, communicator.size(), measure_exchange(communicator, exchange_case));
+      }
+      rows = measured.take();
+    });
+    return rows;
+  }
+
+  void check_world(int size) const {
+    if (ranks_.empty() || ranks_ == std::vector<int>{size}) return;
+    throw ConfigError(fmt::format("--ranks {}: the launcher started {} processes, which are the ranks",
+                                  fmt::join(ranks_, ","), size));
+  }
+
+  /// A file's exchange begins with an empty memory, and a dump has one outcome.
+  void check_files(std::size_t exchanges) const {
+    if (files_.input.empty() && files_.dump.empty()) return;
+    const std::string option = files_.input.empty() ? "--dump " + files_.dump : "--input " + files_.input;
+    if (steps_option_->count() > 0 || warm_up_option_->count() > 0) {
+      throw ConfigError(option + ": it is for one step, without --steps and --warmup");
+    }
+    if (!files_.dump.empty() && exchanges != 1) {
+      throw ConfigError(
+          fmt::format("--dump {}: {} exchanges are to be measured; expected one collective at one density "
+                      "and one number of ranks",
+                      files_.dump, exchanges));
+    }
+  }
+
+  std::optional<comm::NetworkModel> network() const {
+    if (network_ == "none") {
+      if (!latency_us_ && !gbps_) return std::nullopt;
+      if (!latency_us_ || !gbps_) throw ConfigError("--latency-us and --gbps: expected both, or --network with a name");
+      return comm::NetworkModel::from_units(*latency_us_, *gbps_);
+    }
+    const comm::NetworkModel& named = comm::network_preset(network_);
+    return comm::NetworkModel::from_units(latency_us_.value_or(named.latency_us()), gbps_.value_or(named.gbps()));
+  }
+
+  CollectiveRowOptions row_options(const std::string& backend) const {
+    const bool is_own = latency_us_ || gbps_;
+    return {.backend = backend,
+            .network_name = is_own ? "alpha-beta" : network_,
+            .network = network(),
+            .everything = everything_};
+  }
+
+  /// Every exchange at one number of ranks, once the options are known to be valid.
+  std::vector<ExchangeCase> make_cases() {
+    network();
+    for (const double density : densities_) compress::target_count(density, 1);
+    if (!files_.input.empty()) numel_ = input_numel(files_.input);
+    const auto& registry = Registry<SparseCollectiveEntry>::instance();
+    const std::vector<std::string> names = collectives_ == kAll ? registry.names() : collectives_;
+    for (const std::string& name : names) registry.at(name);
+    std::vector<ExchangeCase> cases;
+    for (const double density : densities_) {
+      for (const std::string& name : names) {
+        if (name != kDense) {
+          cases.push_back(make_case(name, density, dense_algorithms_.front()));
+          continue;
+        }
+        for (const std::string& algorithm : dense_algorithms_) cases.push_back(make_case(name, density, algorithm));
+      }
+    }
+    return cases;
+  }
+
+  /// As a config of dragonn-train would have it.
+  ExchangeCase make_case(const std::string& collective, double density, const std::string& dense_algorithm) const {
+    std::vector<std::string> overrides{"compression.method=" + method_of(collective),
+                                       fmt::format("compression.density={}", density), "compression.bucket=model",
+                                       "comm.dense_algorithm=" + dense_algorithm};
+    if (collective != kDense) {
+      overrides.push_back("compression.collective=" + collective);
+      overrides.push_back("compression.memory=residual");
+      if (!sparsifier_.empty()) overrides.push_back("compression.sparsifier=" + sparsifier_);
+    }
+    // The threshold of ExDyna's code is meant for small gradients, and takes hundreds of steps to get to others.
+    overrides.push_back("compression.exdyna.first_delta=topk");
+    for (const std::string& assignment : assignments_) overrides.push_back("compression." + assignment);
+    const std::string base = "[model]\nname = \"mlp\"\n[data]\nname = \"synthetic_images\"\n";
+    const trainer::Config config = trainer::parse_config(base, "dragonn-bench collective", overrides);
+    ExchangeCase exchange_case{.rules = trainer::exchange_rules(config),
+                               .collective = collective,
+                               .numel = numel_,
+                               .density = density,
+                               .gradients = gradients_,
+                               .files = files_};
+    exchange_case.rules.bypass_density_one = false;  // the collective is what is measured
+    const bool one_step = !files_.input.empty() || !files_.dump.empty();
+    const auto period = static_cast<int>(exchange_case.period());
+    const auto steps_of = [&](const CLI::Option* option, int given, int otherwise) {
+      if (one_step) return std::size_t{option == steps_option_ ? 1u : 0u};
+      return static_cast<std::size_t>(option->count() > 0 ? given : std::max(otherwise, period));
+    };
+    exchange_case.steps = steps_of(steps_option_, steps_, kSteps);
+    exchange_case.warm_up = steps_of(warm_up_option_, warm_up_, kWarmUp);
+    return exchange_case;
+  }
+
+  static constexpr int kSteps = 3;
+  static constexpr int kWarmUp = 2;
+
+  CLI::Option* steps_option_ = nullptr;
+  CLI::Option* warm_up_option_ = nullptr;
+  std::vector<std::string> collectives_ = kAll;
+  std::string sparsifier_;
+  std::vector<std::string> dense_algorithms_{"ring"};
+  std::vector<std::string> assignments_;
+  std::size_t numel_ = std::size_t{1} << 22;
+  std::vector<double> densities_{0.001};
+  WorkerGradientRules gradients_;
+  ExchangeFiles files_;
+  std::vector<int> ranks_;
+  std::string network_ = "none";
+  std::optional<double> latency_us_;
+  std::optional<double> gbps_;
+  double timeout_s_ = comm::LocalOptions{}.timeout_s;
+  int steps_ = 0;
+  int warm_up_ = 0;
+  bool everything_ = false;
+};
+
+const Registration<BenchmarkEntry> registration{
+    {{"collective", "seconds, bytes and messages of a gradient's exchange by each collective, beside the formulas"},
+     [] { return std::make_unique<CollectiveBenchmark>(); }}};
+
+}  // namespace
+}  // namespace dragonn::bench

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+/// CollectiveRows: what was measured of exchanges, as rows beside the formulas.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "bench/exchange_measure.h"
+#include "bench/rows.h"
+#include "comm/network_model.h"
+
+namespace dragonn::bench {
+
+struct CollectiveRowOptions {
+  std::string backend;
+  std::string network_name;                   ///< "none" without a network
+  std::optional<comm::NetworkModel> network;  ///< of seconds_formula
+  bool everything = false;                    ///< with the parts beside the collective
+};
+
+/// A row for each exchange; where a method has phases, one for each phase and one for the mean over a period. Numbers
+/// are medians over the measured steps.
+class CollectiveRows {
+ public:
+  explicit CollectiveRows(CollectiveRowOptions options) : options_(std::move(options)) {}
+
+  void add(const ExchangeCase& exchange_case, int ranks, std::span<const ExchangeRecord> records);
+  Rows take() { return std::move(rows_); }
+
+ private:
+  void add_row(const ExchangeCase& exchange_case, int ranks, const std::string& phase, const ExchangeRecord& record,
+               std::size_t steps);
+
+  CollectiveRowOptions options_;
+  Rows rows_;
+};
+
+/// Each quantity's median over the steps, of its mean and of its maximum.
+ExchangeRecord median(std::span<const ExchangeRecord> records);
+
+}  // namespace dragonn::bench

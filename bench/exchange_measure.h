@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+/// Exchanges of a gradient, step after step, as training makes them: seconds, bytes and messages of every one.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/exchange_files.h"
+#include "bench/worker_gradient.h"
+#include "comm/communicator.h"
+#include "core/timer.h"
+#include "trainer/gradient_exchange.h"
+#include "trainer/metrics.h"
+
+namespace dragonn::bench {
+
+/// What is exchanged, and how often.
+struct ExchangeCase {
+  trainer::ExchangeRules rules;  ///< the gradient is one bucket
+  std::string collective;        ///< its name, also where the rules exchange dense
+  std::size_t numel = 0;
+  double density = 1;
+  WorkerGradientRules gradients = {};
+  std::size_t warm_up = 0;  ///< steps before the first that is measured
+  std::size_t steps = 1;
+  ExchangeFiles files = {};
+
+  /// Steps from one that computes the collective's threshold to the next; 1: all steps are alike.
+  std::size_t period() const;
+};
+
+/// What is known of one exchange on one rank. kSeconds is of the collective, decoding included, kSecondsTotal from
+/// compensate to settle. Bytes and messages are payload, those of headers are counts and flags. kFirstVerb and what
+/// follows: seconds by Verb.
+enum class Quantity : std::size_t {
+  kSeconds,
+  kSecondsTotal,
+  kBytesSent,
+  kBytesReceived,
+  kMessagesSent,
+  kMessagesReceived,
+  kHeaderBytesSent,
+  kHeaderMessagesSent,
+  kSelected,  ///< entries that the rank selected
+  kGlobal,    ///< entries of the sum
+  kFirstVerb
+};
+inline constexpr std::size_t kQuantities = static_cast<std::size_t>(Quantity::kFirstVerb) + kVerbNames.size();
+
+/// One step, over the ranks.
+struct ExchangeRecord {
+  std::uint64_t step = 0;
+  std::array<trainer::MeanMax, kQuantities> values{};
+
+  trainer::MeanMax& operator[](Quantity quantity) { return values[static_cast<std::size_t>(quantity)]; }
+  const trainer::MeanMax& operator[](Quantity quantity) const { return values[static_cast<std::size_t>(quantity)]; }
+};
+
+/// Collective. Runs the case and returns the measured steps, on every rank. All ranks begin a step at the same time.
+/// @throws AgreedError, the same on all ranks, for input that differs in length or holds NaN or infinity,
+/// and where the gradient exchange throws it.
+std::vector<ExchangeRecord> measure_exchange(comm::Communicator& communicator, const ExchangeCase& exchange_case);
+
+}  // namespace dragonn::bench
