@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <stdexcept>
 #include <thread>
 
@@ -30,7 +31,9 @@ class DisturbedCommunicator final : public Communicator {
   int rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
   std::string backend() const override { return inner_.backend(); }
-  double now() const override { return inner_.now(); }
+  Clock& clock() override { return inner_.clock(); }
+  const Clock& clock() const override { return inner_.clock(); }
+  std::unique_ptr<Clock> fork_clock() const override { return inner_.fork_clock(); }
   void abort(const std::string& reason) noexcept override { inner_.abort(reason); }
   std::size_t operations() const { return operations_; }
 
