@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "data/folder.h"
 #include "data/image_dataset.h"
 
 namespace dragonn::data {

@@ -2,7 +2,6 @@
 #include "data/image_dataset.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
@@ -67,7 +66,8 @@ ImageDataset::Placement ImageDataset::draw_placement(Rng& rng) const {
   return placement;
 }
 
-std::int32_t ImageDataset::read(std::size_t index, Rng* augmentation, std::span<float> sample) const {
+void ImageDataset::read(std::size_t index, Rng* augmentation, std::span<float> sample,
+                        std::vector<std::int32_t>& labels) const {
   DRAGONN_CHECK(index < size() && sample.size() == store_.image_size(), "image {} of {} into {} floats, not {}", index,
                 size(), sample.size(), store_.image_size());
   const Placement place = augment_ && augmentation != nullptr ? draw_placement(*augmentation) : Placement{};
@@ -87,7 +87,7 @@ std::int32_t ImageDataset::read(std::size_t index, Rng* augmentation, std::span<
       }
     }
   }
-  return store_.labels[index];
+  labels.push_back(store_.labels[index]);
 }
 
 DatasetSplits make_image_splits(ImageStore train, ImageStore test, const ImageTraits& traits,
@@ -96,20 +96,6 @@ DatasetSplits make_image_splits(ImageStore train, ImageStore test, const ImageTr
   test.keep_first(settings.integer("test_limit"));
   return {std::make_shared<const ImageDataset>(std::move(train), traits, settings),
           std::make_shared<const ImageDataset>(std::move(test), traits, settings)};
-}
-
-ConfigError missing_data(const std::string& missing, const std::string& name, const std::string& folder) {
-  const std::string target = folder.empty() ? "data/" + name : folder;
-  return ConfigError(fmt::format("{}: data.path must name the folder of {}; to get it: scripts/get_data.sh {} {}",
-                                 missing, name, name, target));
-}
-
-void require_folder(const std::string& folder, const std::string& name) {
-  if (folder.empty()) throw missing_data("data.path is not set", name, folder);
-  std::error_code error;
-  if (std::filesystem::is_directory(folder, error)) return;
-  const bool exists = std::filesystem::exists(folder, error);
-  throw missing_data(folder + (exists ? " is not a folder" : ": no such folder"), name, exists ? "" : folder);
 }
 
 }  // namespace dragonn::data

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/settings.h"
-#include "data/dataset.h"
+#include "data/sample_dataset.h"
 
 namespace dragonn::data {
 
@@ -50,7 +50,7 @@ SettingSpecs image_file_settings(bool augment_default);
 /// Turns a stored image into floats: transposed to channels-last, (pixel / 255 - mean) / deviation per channel, or
 /// pixel / 255 without `normalize`. With `augment` and a random stream the image is first padded with 4 black pixels on
 /// each side and cropped back at a random place, then mirrored with probability 1/2 where the traits allow.
-class ImageDataset final : public Dataset {
+class ImageDataset final : public SampleDataset {
  public:
   /// `settings` holds image_settings(). Labels must be below traits.classes.
   ImageDataset(ImageStore store, const ImageTraits& traits, const Settings& settings);
@@ -58,7 +58,8 @@ class ImageDataset final : public Dataset {
   std::size_t size() const override { return store_.count(); }
   Shape sample_shape() const override { return {store_.height, store_.width, store_.channels}; }
   int classes() const override { return classes_; }
-  std::int32_t read(std::size_t index, Rng* augmentation, std::span<float> sample) const override;
+  void read(std::size_t index, Rng* augmentation, std::span<float> sample,
+            std::vector<std::int32_t>& labels) const override;
 
  private:
   /// Where the pixels of one output come from: source = output + offset, the columns counted from the right if
@@ -79,10 +80,5 @@ class ImageDataset final : public Dataset {
 
 /// Both splits, cut to train_limit and test_limit. `settings` holds image_file_settings().
 DatasetSplits make_image_splits(ImageStore train, ImageStore test, const ImageTraits& traits, const Settings& settings);
-
-/// The error for data that is not there. The message names `missing` and the command that fetches data set `name`.
-ConfigError missing_data(const std::string& missing, const std::string& name, const std::string& folder);
-/// Checks that `folder` exists. @throws ConfigError (missing_data).
-void require_folder(const std::string& folder, const std::string& name);
 
 }  // namespace dragonn::data

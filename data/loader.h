@@ -11,41 +11,18 @@
 #include <thread>
 #include <vector>
 
-#include "core/tensor.h"
+#include "data/batch.h"
 #include "data/dataset.h"
-#include "data/sampler.h"
 
 namespace dragonn::data {
 
-/// Samples in host memory.
-struct Batch {
-  Tensor inputs;                ///< [batch, height, width, channels], or [batch, features]; `count` rows are valid
-  Buffer<std::int32_t> labels;  ///< [batch]
-  std::size_t count = 0;        ///< less than `batch` only at the end of an evaluation
-  std::uint64_t epoch = 0;
-  std::uint64_t step = 0;  ///< within the epoch
-
-  /// The valid rows: [count * sample size] and [count].
-  View<const float> input_view() const;
-  View<const std::int32_t> label_view() const { return labels.view().subview(0, count); }
-};
-
-struct LoaderOptions {
-  std::size_t batch = 32;  ///< samples per rank and step
-  std::uint64_t seed = 1;
-  int rank = 0;
-  int world = 1;
-  Remainder remainder = Remainder::kDrop;
-  std::size_t prefetch = 2;  ///< batches prepared ahead, at least 1
-};
-
-/// Endless: epoch follows epoch. Batches depend on (options, epoch, step) alone; augmentation is keyed by (seed, epoch,
-/// sample), so a sample looks the same whichever rank reads it. Memory for prefetch + 1 batches is allocated at
-/// construction and recycled.
+/// Endless: epoch follows epoch. Batches depend on (rules, epoch, step) alone. Memory for prefetch + 1 batches is
+/// allocated at construction and recycled.
 class Loader {
  public:
-  /// Starts the thread, at epoch 0, step 0. @throws ConfigError (see ShardedSampler).
-  Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options);  // shared: by the local workers
+  /// Starts the thread, at epoch 0, step 0.
+  /// @param prefetch batches prepared ahead, at least 1. @throws ConfigError (see Dataset::training).
+  Loader(std::shared_ptr<const Dataset> dataset, const BatchRules& rules, std::size_t prefetch = 2);  // shared: workers
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
@@ -60,11 +37,9 @@ class Loader {
 
  private:
   void run();
-  void fill(Batch& batch, std::uint64_t epoch, std::uint64_t step);
 
   std::shared_ptr<const Dataset> dataset_;
-  LoaderOptions options_;
-  ShardedSampler sampler_;  // the thread's after construction
+  std::unique_ptr<BatchSource> source_;  // the thread's after construction
   std::size_t steps_per_epoch_;
 
   std::mutex mutex_;
@@ -84,8 +59,8 @@ class Loader {
   std::thread thread_;
 };
 
-/// A rank's shard of a split (evaluation_shard), in order, without augmentation, read in the caller's thread: reading a
-/// sample costs next to nothing beside its forward pass.
+/// A rank's shard of a split, in order, without augmentation, read in the caller's thread: reading a sample costs next
+/// to nothing beside its forward pass.
 class EvaluationLoader {
  public:
   /// @throws Error if batch is 0.
@@ -94,14 +69,12 @@ class EvaluationLoader {
   /// The next batch, the last one perhaps smaller (`count`); null when the shard is done. Valid until the next call.
   const Batch* next();
   /// Starts over.
-  void restart() { position_ = shard_.begin; }
-  /// Samples of this rank.
-  std::size_t size() const { return shard_.size(); }
+  void restart() { step_ = 0; }
 
  private:
   std::shared_ptr<const Dataset> dataset_;
-  EvaluationShard shard_;
-  std::size_t position_;
+  std::unique_ptr<BatchSource> source_;
+  std::size_t step_ = 0;
   Batch batch_;
 };
 

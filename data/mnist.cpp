@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <string>
 
+#include "data/folder.h"
 #include "data/idx.h"
 #include "data/image_dataset.h"
 

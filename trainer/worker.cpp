@@ -27,7 +27,7 @@ comm::Traffic exchange_traffic(const comm::Communicator& communicator) {
   return total;
 }
 
-data::LoaderOptions loader_options(const Config& config, const comm::Communicator& communicator) {
+data::BatchRules batch_rules(const Config& config, const comm::Communicator& communicator) {
   return {.batch = static_cast<std::size_t>(config.train.batch_size * config.train.gradient_accumulation),
           .seed = static_cast<std::uint64_t>(config.seed),
           .rank = communicator.rank(),
@@ -49,7 +49,7 @@ Worker::Worker(const Config& config, comm::Communicator& communicator, const dat
       communicator_(communicator),
       folder_(std::move(folder)),
       network_(make_network(config, *data.train)),
-      loader_(data.train, loader_options(config, communicator)),
+      loader_(data.train, batch_rules(config, communicator)),
       test_(data.test, static_cast<std::size_t>(config.train.eval_batch_size), communicator.rank(),
             communicator.size()),
       checkpoints_(folder_.checkpoints()),

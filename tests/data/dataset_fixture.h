@@ -13,7 +13,7 @@
 
 #include <doctest/doctest.h>
 
-#include "data/dataset.h"
+#include "data/sample_dataset.h"
 
 namespace dragonn::data {
 
@@ -33,15 +33,24 @@ inline DatasetSplits load_dataset(const std::string& name, const std::filesystem
   return entry.load(settings, folder.string(), seed);
 }
 
-inline std::vector<float> read_sample(const Dataset& dataset, std::size_t index, Rng* augmentation = nullptr) {
-  std::vector<float> sample(dataset.sample_shape().size());
-  dataset.read(index, augmentation, sample);
+/// One sample of a data set of samples, by value.
+struct Sample {
+  std::vector<float> values;
+  std::vector<std::int32_t> labels;
+};
+
+inline Sample read(const Dataset& dataset, std::size_t index, Rng* augmentation = nullptr) {
+  Sample sample{std::vector<float>(dataset.sample_shape().size()), {}};
+  dynamic_cast<const SampleDataset&>(dataset).read(index, augmentation, sample.values, sample.labels);
   return sample;
 }
 
+inline std::vector<float> read_sample(const Dataset& dataset, std::size_t index, Rng* augmentation = nullptr) {
+  return read(dataset, index, augmentation).values;
+}
+
 inline std::int32_t read_label(const Dataset& dataset, std::size_t index) {
-  std::vector<float> sample(dataset.sample_shape().size());
-  return dataset.read(index, nullptr, sample);
+  return read(dataset, index).labels.at(0);
 }
 
 /// The message of the Expected that `action` throws, or what happened instead.

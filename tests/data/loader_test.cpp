@@ -15,17 +15,18 @@ namespace dragonn::data {
 namespace {
 
 /// Sample i is [i, a draw of its augmentation stream or -1], its label i mod 10.
-class CountingDataset final : public Dataset {
+class CountingDataset final : public SampleDataset {
  public:
   explicit CountingDataset(std::size_t size, std::size_t bad = SIZE_MAX) : size_(size), bad_(bad) {}
   std::size_t size() const override { return size_; }
   Shape sample_shape() const override { return {1, 1, 2}; }
   int classes() const override { return 10; }
-  std::int32_t read(std::size_t index, Rng* augmentation, std::span<float> sample) const override {
+  void read(std::size_t index, Rng* augmentation, std::span<float> sample,
+            std::vector<std::int32_t>& labels) const override {
     if (index == bad_) throw std::runtime_error("sample cannot be read");
     sample[0] = static_cast<float>(index);
     sample[1] = augmentation != nullptr ? augmentation->uniform() : -1.0f;
-    return static_cast<std::int32_t>(index % 10);
+    labels.push_back(static_cast<std::int32_t>(index % 10));
   }
 
  private:
@@ -47,17 +48,13 @@ Seen copy(const Batch& batch) {
   return {{inputs.begin(), inputs.end()}, {labels.begin(), labels.end()}, batch.epoch, batch.step};
 }
 
-LoaderOptions options_of(std::size_t batch, int rank = 0, int world = 1) {
-  LoaderOptions options;
-  options.batch = batch;
-  options.rank = rank;
-  options.world = world;
-  return options;
+BatchRules rules_of(std::size_t batch, int rank = 0, int world = 1) {
+  return {.batch = batch, .rank = rank, .world = world};
 }
 
 TEST_SUITE("data") {
   TEST_CASE("batches come in order, epoch after epoch, with their labels") {
-    Loader loader(std::make_shared<CountingDataset>(20), options_of(6));
+    Loader loader(std::make_shared<CountingDataset>(20), rules_of(6));
     REQUIRE(loader.steps_per_epoch() == 3);
     for (std::uint64_t i = 0; i < 10; ++i) {
       const Batch& batch = loader.next();
@@ -66,13 +63,13 @@ TEST_SUITE("data") {
       CHECK(batch.count == 6);
       CHECK(batch.inputs.shape() == Shape{6, 1, 1, 2});
       for (std::size_t row = 0; row < 6; ++row) {
-        CHECK(batch.labels.host()[row] == static_cast<std::int32_t>(batch.inputs.host()[2 * row]) % 10);
+        CHECK(batch.labels[row] == static_cast<std::int32_t>(batch.inputs.host()[2 * row]) % 10);
       }
     }
   }
 
   TEST_CASE("a batch stays as it is until the next call") {
-    Loader loader(std::make_shared<CountingDataset>(1000), options_of(10));
+    Loader loader(std::make_shared<CountingDataset>(1000), rules_of(10));
     for (int i = 0; i < 50; ++i) {
       const Batch& batch = loader.next();
       const Seen before = copy(batch);
@@ -84,13 +81,13 @@ TEST_SUITE("data") {
   TEST_CASE("augmentation is keyed by epoch and sample, not by rank") {
     const auto dataset = std::make_shared<CountingDataset>(24);
     std::vector<float> one_world(24), three_world(24);
-    Loader one(dataset, options_of(24));
+    Loader one(dataset, rules_of(24));
     const Seen whole = copy(one.next());
     for (std::size_t row = 0; row < 24; ++row) {
       one_world[static_cast<std::size_t>(whole.inputs[2 * row])] = whole.inputs[2 * row + 1];
     }
     for (int rank = 0; rank < 3; ++rank) {
-      Loader loader(dataset, options_of(8, rank, 3));
+      Loader loader(dataset, rules_of(8, rank, 3));
       const Seen part = copy(loader.next());
       for (std::size_t row = 0; row < 8; ++row) {
         three_world[static_cast<std::size_t>(part.inputs[2 * row])] = part.inputs[2 * row + 1];
@@ -107,11 +104,11 @@ TEST_SUITE("data") {
 
   TEST_CASE("seek gives the batches of the uninterrupted run") {
     const auto dataset = std::make_shared<CountingDataset>(103);
-    Loader whole(dataset, options_of(4, 1, 3));
+    Loader whole(dataset, rules_of(4, 1, 3));
     std::vector<Seen> expected;
     for (int i = 0; i < 20; ++i) expected.push_back(copy(whole.next()));
     for (const std::size_t position : {0, 3, 7, 8, 15}) {
-      Loader resumed(dataset, options_of(4, 1, 3));
+      Loader resumed(dataset, rules_of(4, 1, 3));
       if (position % 2 == 1) resumed.next();  // a seek may come at any time
       resumed.seek(position / whole.steps_per_epoch(), position % whole.steps_per_epoch());
       for (std::size_t i = position; i < 20; ++i) CHECK(copy(resumed.next()) == expected[i]);
@@ -120,7 +117,7 @@ TEST_SUITE("data") {
   }
 
   TEST_CASE("seeking back and forth never mixes batches up") {
-    Loader loader(std::make_shared<CountingDataset>(1000), options_of(10));
+    Loader loader(std::make_shared<CountingDataset>(1000), rules_of(10));
     for (std::uint64_t i = 0; i < 200; ++i) {
       loader.seek(i % 7, i % 100);
       const Batch& batch = loader.next();
@@ -131,7 +128,7 @@ TEST_SUITE("data") {
 
   TEST_CASE("an error of the thread comes out of next, after the batches before it") {
     const auto dataset = std::make_shared<CountingDataset>(20, 13);
-    Loader loader(dataset, options_of(5));
+    Loader loader(dataset, rules_of(5));
     std::size_t good = 0;
     std::string message;
     for (int i = 0; i < 4 && message.empty(); ++i) {
@@ -147,11 +144,11 @@ TEST_SUITE("data") {
   }
 
   TEST_CASE("a loader that nobody reads from ends cleanly") {
-    for (int i = 0; i < 20; ++i) Loader loader(std::make_shared<CountingDataset>(100), options_of(10));
+    for (int i = 0; i < 20; ++i) Loader loader(std::make_shared<CountingDataset>(100), rules_of(10));
   }
 
   TEST_CASE("a loader in motion allocates nothing") {
-    Loader loader(std::make_shared<CountingDataset>(100), options_of(10));
+    Loader loader(std::make_shared<CountingDataset>(100), rules_of(10));
     loader.next();
     loader.next();
     const testing::AllocationCounter counter;
@@ -175,7 +172,7 @@ TEST_SUITE("data") {
               if (pass == 0) seen.push_back(batch->inputs.host()[2 * row]);
             }
           }
-          CHECK(count == loader.size());
+          CHECK(count == evaluation_shard(23, rank, world).size());
           loader.restart();
         }
       }

@@ -20,16 +20,18 @@ struct Moments {
 Moments moments_of(const Dataset& dataset) {
   Moments result;
   result.label_counts.resize(static_cast<std::size_t>(dataset.classes()));
-  std::vector<float> sample(dataset.sample_shape().size());
+  Sample sample{std::vector<float>(dataset.sample_shape().size()), {}};
   double sum = 0, squares = 0;
   for (std::size_t i = 0; i < dataset.size(); ++i) {
-    ++result.label_counts.at(static_cast<std::size_t>(dataset.read(i, nullptr, sample)));
-    for (const float value : sample) {
+    sample.labels.clear();
+    dynamic_cast<const SampleDataset&>(dataset).read(i, nullptr, sample.values, sample.labels);
+    ++result.label_counts.at(static_cast<std::size_t>(sample.labels.at(0)));
+    for (const float value : sample.values) {
       sum += value;
       squares += static_cast<double>(value) * value;
     }
   }
-  const double count = static_cast<double>(dataset.size() * sample.size());
+  const double count = static_cast<double>(dataset.size() * sample.values.size());
   result.mean = sum / count;
   result.deviation = std::sqrt(squares / count - result.mean * result.mean);
   return result;

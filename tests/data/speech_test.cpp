@@ -14,39 +14,12 @@
 #include "data/transcripts.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/data/dataset_fixture.h"
+#include "tests/data/wav_file.h"
 
 namespace dragonn::data {
 namespace {
 
 using test::TemporaryFolder;
-
-void append_little_endian(Bytes& bytes, std::uint32_t value, int count) {
-  for (int i = 0; i < count; ++i) bytes.push_back(static_cast<std::uint8_t>(value >> (8 * i)));
-}
-
-void append_text(Bytes& bytes, const std::string& text) {
-  bytes.insert(bytes.end(), text.begin(), text.end());
-}
-
-/// A canonical WAV file: 44 bytes of header, then 16-bit samples.
-Bytes wav_file(const Samples& samples, std::uint32_t rate, std::uint32_t channels = 1) {
-  Bytes bytes;
-  const auto data_size = static_cast<std::uint32_t>(2 * samples.size());
-  append_text(bytes, "RIFF");
-  append_little_endian(bytes, 36 + data_size, 4);
-  append_text(bytes, "WAVEfmt ");
-  append_little_endian(bytes, 16, 4);
-  append_little_endian(bytes, 1, 2);  // PCM
-  append_little_endian(bytes, channels, 2);
-  append_little_endian(bytes, rate, 4);
-  append_little_endian(bytes, rate * channels * 2, 4);
-  append_little_endian(bytes, channels * 2, 2);
-  append_little_endian(bytes, 16, 2);
-  append_text(bytes, "data");
-  append_little_endian(bytes, data_size, 4);
-  for (const std::int16_t sample : samples) append_little_endian(bytes, static_cast<std::uint16_t>(sample), 2);
-  return bytes;
-}
 
 void write_text(const std::filesystem::path& path, const std::string& text) {
   std::filesystem::create_directories(path.parent_path());

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "core/error.h"
+#include "data/loader.h"
 #include "data/xc_file.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/data/dataset_fixture.h"
@@ -54,6 +57,60 @@ TEST_SUITE("data") {
     CHECK(contains(message("3 10 4\n1\n2\n"), "xc.txt:3: the file ends after 2 points"));
     CHECK(contains(message(""), "xc.txt: an empty file"));
     CHECK(contains(error_of<ConfigError>([&] { read_xc_file(folder / "no.txt"); }), "no.txt"));
+  }
+
+  TEST_CASE("points of a file become inputs of one length, and sets of labels") {
+    const TemporaryFolder folder;
+    const std::string train = "2 50 7\n6,2 1:0.5 40:-2\n 0:1\n", test = "1 50 7\n1 1:0.5 40:-2\n";
+    write_bytes(folder / "train.txt", Bytes(train.begin(), train.end()));
+    write_bytes(folder / "test.txt", Bytes(test.begin(), test.end()));
+    const DatasetSplits splits = load_dataset("xc", folder.path(), {{"inputs", std::int64_t{64}}});
+    CHECK(splits.train->target_kind() == TargetKind::kClassSet);
+    CHECK(splits.train->classes() == 7);
+    CHECK(splits.train->sample_shape() == Shape{64});
+    const Sample point = read(*splits.train, 0);
+    CHECK(point.labels == std::vector<std::int32_t>{2, 6});
+    CHECK(point.values == read(*splits.test, 0).values);  // the projection is the set's own
+    CHECK(point.values != read(*splits.train, 1).values);
+    double squares = 0;
+    for (const float value : point.values) squares += static_cast<double>(value) * value;
+    CHECK(std::abs(squares - 64) < 1e-3);
+
+    EvaluationLoader loader(splits.train, 2, 0, 1);
+    const Batch* batch = loader.next();
+    REQUIRE(batch != nullptr);
+    CHECK(batch->labels == std::vector<std::int32_t>{2, 6});
+    CHECK(batch->offsets == std::vector<std::int32_t>{0, 2, 2});
+
+    const std::string other = "1 50 8\n1 1:0.5\n";
+    write_bytes(folder / "test.txt", Bytes(other.begin(), other.end()));
+    CHECK(contains(error_of<DataError>([&] { load_dataset("xc", folder.path()); }), "test.txt has 50 and 8"));
+    CHECK(contains(error_of<ConfigError>([&] { load_dataset("xc", ""); }), "data.path is not set"));
+  }
+
+  TEST_CASE("generated points follow a power law and can be told by their labels' patterns") {
+    const Overrides small{{"train_samples", std::int64_t{2000}}, {"test_samples", std::int64_t{10}},
+                          {"labels", std::int64_t{500}},         {"labels_per_point", std::int64_t{3}},
+                          {"inputs", std::int64_t{256}},         {"noise", 0.0}};
+    const DatasetSplits splits = load_dataset("synthetic_xc", "", small);
+    std::vector<int> counts(500);
+    std::size_t agreeing = 0, pairs = 0;
+    for (std::size_t i = 0; i < 2000; ++i) {
+      const Sample point = read(*splits.train, i);
+      REQUIRE(!point.labels.empty());
+      CHECK(std::ranges::is_sorted(point.labels));
+      for (const std::int32_t label : point.labels) ++counts.at(static_cast<std::size_t>(label));
+      if (i > 0 && point.labels == read(*splits.train, i - 1).labels) {
+        ++pairs;
+        agreeing += point.values == read(*splits.train, i - 1).values ? 1 : 0;
+      }
+    }
+    CHECK(agreeing == pairs);  // without noise, equal labels are equal points
+    // 3 draws of the first label in 2000 points: 2000 (1 - (1 - 1 / H(500))^3) = 753 of them have it.
+    CHECK(std::abs(counts[0] - 753) < 80);
+    CHECK(counts[0] > 5 * counts[9]);
+    CHECK(read(*splits.train, 5).values == read(*load_dataset("synthetic_xc", "", small).train, 5).values);
+    CHECK(read(*splits.train, 5).values != read(*load_dataset("synthetic_xc", "", small, 2).train, 5).values);
   }
 }
 

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+/// Batch: what a rank trains on or evaluates in one step; BatchSource: what prepares it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/targets.h"
+#include "core/tensor.h"
+
+namespace dragonn::data {
+
+/// Samples in host memory, whose size may differ from batch to batch.
+struct Batch {
+  Tensor inputs;                      ///< memory for the largest batch; input_view() is what counts
+  std::vector<std::int32_t> labels;   ///< of all samples, one behind the other
+  std::vector<std::int32_t> offsets;  ///< [count + 1] where samples have lists of labels (core/targets.h), else empty
+  std::vector<std::int32_t> lengths;  ///< [count], valid time steps of each sample; empty: all are
+  std::size_t sample_size = 0;        ///< floats of a sample in this batch
+  std::int64_t steps = 0;             ///< time steps of this batch, where they differ from batch to batch, else 0
+  std::size_t count = 0;              ///< samples
+  bool begins = true;                 ///< samples do not go on where those of the step before ended
+  std::uint64_t epoch = 0;
+  std::uint64_t step = 0;  ///< within the epoch
+
+  /// [count, sample_size].
+  View<const float> input_view() const { return inputs.view().subview(0, count * sample_size); }
+  View<const std::int32_t> label_view() const { return view(labels); }
+  View<const std::int32_t> length_view() const { return view(lengths); }
+  Targets targets() const { return {label_view(), view(offsets)}; }
+
+ private:
+  static View<const std::int32_t> view(const std::vector<std::int32_t>& values) {
+    return View<const std::int32_t>(std::span<const std::int32_t>(values));
+  }
+};
+
+/// Batches of one rank, in a fixed order. One thread uses it.
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+
+  /// In training equal on all ranks; in evaluation those of this rank's shard, perhaps none.
+  virtual std::size_t steps_per_epoch() const = 0;
+  /// With memory for any batch: fill() does not allocate, but for lists of labels that are longer than all before.
+  virtual Batch make_batch() const = 0;
+  /// All but the batch's own epoch and step. Depends on nothing but `epoch` and `step` < steps_per_epoch().
+  virtual void fill(std::uint64_t epoch, std::uint64_t step, Batch& batch) = 0;
+};
+
+}  // namespace dragonn::data

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT
+/// The data sets `xc` and `synthetic_xc`: points with any number of labels out of very many (extreme classification).
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+#include "data/folder.h"
+#include "data/sample_dataset.h"
+#include "data/xc_file.h"
+
+namespace dragonn::data {
+namespace {
+
+/// A sparse feature is spread over so many inputs of the network.
+constexpr std::size_t kSpread = 4;
+
+/// Adds `value` times the pattern of `key` to a sample: kSpread inputs, drawn with their signs from the seed.
+void add_pattern(std::uint64_t seed, const char* purpose, std::uint64_t key, float value, std::span<float> sample) {
+  Rng rng(seed, purpose, {key});
+  for (std::size_t i = 0; i < kSpread; ++i) {
+    float& input = sample[rng.below(sample.size())];
+    input += (rng() & 1) != 0 ? value : -value;
+  }
+}
+
+/// To Euclidean norm `norm`; zeros stay zeros.
+void scale_to(std::span<float> sample, double norm) {
+  double squares = 0;
+  for (const float value : sample) squares += static_cast<double>(value) * value;
+  if (squares == 0) return;
+  const double scale = norm / std::sqrt(squares);
+  for (float& value : sample) value = static_cast<float>(value * scale);
+}
+
+/// The length of every sample, so that its values are about 1 as images' are.
+double norm_of(std::size_t inputs) {
+  return std::sqrt(static_cast<double>(inputs));
+}
+
+class MultiLabelDataset : public SampleDataset {
+ public:
+  explicit MultiLabelDataset(std::int64_t inputs) : inputs_(inputs) {}
+  Shape sample_shape() const override { return {inputs_}; }
+  TargetKind target_kind() const override { return TargetKind::kClassSet; }
+
+ private:
+  std::int64_t inputs_;
+};
+
+/// Points of a file, whose features are mapped to the inputs by a fixed sparse projection.
+class PointDataset final : public MultiLabelDataset {
+ public:
+  PointDataset(SparsePoints points, std::int64_t inputs, std::uint64_t seed)
+      : MultiLabelDataset(inputs), points_(std::move(points)), seed_(seed) {}
+
+  std::size_t size() const override { return points_.size(); }
+  int classes() const override { return points_.label_count(); }
+  void read(std::size_t index, Rng* /*augmentation*/, std::span<float> sample,
+            std::vector<std::int32_t>& labels) const override {
+    std::ranges::fill(sample, 0.0f);
+    for (const SparseFeature& feature : points_.features(index)) {
+      add_pattern(seed_, "xc projection", feature.index, feature.value, sample);
+    }
+    scale_to(sample, norm_of(sample.size()));
+    const std::span<const std::int32_t> own = points_.labels(index);
+    labels.insert(labels.end(), own.begin(), own.end());
+  }
+
+ private:
+  SparsePoints points_;
+  std::uint64_t seed_;
+};
+
+/// The shape of a generated set.
+struct SyntheticXc {
+  std::int64_t inputs = 0;
+  std::int64_t labels = 0;
+  std::int64_t labels_per_point = 0;
+  double exponent = 0;  ///< label r is drawn in proportion to (r + 1)^-exponent
+  double noise = 0;     ///< deviation of what is added to every input, against the patterns' 1
+};
+
+/// A point draws labels from a power law and is the sum of their patterns, plus noise. Nothing but the law is stored.
+class SyntheticXcDataset final : public MultiLabelDataset {
+ public:
+  SyntheticXcDataset(const SyntheticXc& spec, std::size_t size, std::uint64_t split, std::uint64_t seed)
+      : MultiLabelDataset(spec.inputs), spec_(spec), size_(size), split_(split), seed_(seed) {
+    double sum = 0;
+    for (std::int64_t label = 0; label < spec.labels; ++label) {
+      sum += std::pow(static_cast<double>(label + 1), -spec.exponent);
+      cumulative_.push_back(sum);
+    }
+  }
+
+  std::size_t size() const override { return size_; }
+  int classes() const override { return static_cast<int>(spec_.labels); }
+  void read(std::size_t index, Rng* /*augmentation*/, std::span<float> sample,
+            std::vector<std::int32_t>& labels) const override {
+    Rng rng(seed_, "synthetic xc", {split_, index});
+    const auto begin = static_cast<std::ptrdiff_t>(labels.size());
+    for (std::int64_t i = 0; i < spec_.labels_per_point; ++i) labels.push_back(draw(rng));
+    std::sort(labels.begin() + begin, labels.end());
+    labels.erase(std::unique(labels.begin() + begin, labels.end()), labels.end());
+    std::ranges::fill(sample, 0.0f);
+    for (auto label = labels.begin() + begin; label != labels.end(); ++label) {
+      add_pattern(seed_, "synthetic xc pattern", static_cast<std::uint64_t>(*label), 1.0f, sample);
+    }
+    scale_to(sample, norm_of(sample.size()));
+    for (float& value : sample) value += static_cast<float>(spec_.noise) * rng.normal();
+    scale_to(sample, norm_of(sample.size()));
+  }
+
+ private:
+  std::int32_t draw(Rng& rng) const {
+    const double place = rng.uniform_double() * cumulative_.back();
+    const auto found = std::ranges::upper_bound(cumulative_, place);
+    return static_cast<std::int32_t>(std::min(found, cumulative_.end() - 1) - cumulative_.begin());
+  }
+
+  SyntheticXc spec_;
+  std::size_t size_;
+  std::uint64_t split_;
+  std::uint64_t seed_;
+  std::vector<double> cumulative_;
+};
+
+SettingSpec inputs_spec() {
+  return {.name = "inputs",
+          .default_value = std::int64_t{4096},
+          .help = "inputs of the network that features are mapped to",
+          .minimum = 1,
+          .maximum = 1 << 24};
+}
+
+/// The projection is part of the data set: it does not change with the run's seed.
+constexpr std::uint64_t kProjectionSeed = 1;
+
+DatasetSplits load_files(const Settings& settings, const std::string& folder, std::uint64_t /*seed*/) {
+  require_own_folder(folder, "xc");
+  const auto read = [&](const std::string& split) {
+    SparsePoints points = read_xc_file(std::filesystem::path(folder) / settings.text(split + "_file"));
+    points.keep_first(static_cast<std::size_t>(settings.integer(split + "_limit")));
+    return points;
+  };
+  SparsePoints train = read("train"), test = read("test");
+  if (train.label_count() != test.label_count() || train.feature_count() != test.feature_count()) {
+    throw DataError(fmt::format("{}: {} has {} features and {} labels, {} has {} and {}", folder,
+                                settings.text("train_file"), train.feature_count(), train.label_count(),
+                                settings.text("test_file"), test.feature_count(), test.label_count()));
+  }
+  const std::int64_t inputs = settings.integer("inputs");
+  return {std::make_shared<const PointDataset>(std::move(train), inputs, kProjectionSeed),
+          std::make_shared<const PointDataset>(std::move(test), inputs, kProjectionSeed)};
+}
+
+DatasetSplits load_synthetic(const Settings& settings, const std::string& /*path*/, std::uint64_t seed) {
+  const SyntheticXc spec{settings.integer("inputs"), settings.integer("labels"), settings.integer("labels_per_point"),
+                         settings.number("exponent"), settings.number("noise")};
+  const auto make = [&](std::uint64_t split, const char* samples) {
+    return std::make_shared<const SyntheticXcDataset>(spec, static_cast<std::size_t>(settings.integer(samples)), split,
+                                                      seed);
+  };
+  return {make(0, "train_samples"), make(1, "test_samples")};
+}
+
+DatasetEntry files_entry() {
+  DatasetEntry entry;
+  entry.name = "xc";
+  entry.summary = "points with sparse features and many labels each, in the Extreme Classification Repository's format";
+  entry.source = "Bhatia et al., The extreme classification repository, 2016";
+  entry.settings = {
+      inputs_spec(),
+      {.name = "train_file", .default_value = std::string("train.txt"), .help = "file in data.path to train on"},
+      {.name = "test_file", .default_value = std::string("test.txt"), .help = "file in data.path to evaluate on"},
+      {.name = "train_limit",
+       .default_value = std::int64_t{0},
+       .help = "use only the first N training points; 0: all",
+       .minimum = 0},
+      {.name = "test_limit",
+       .default_value = std::int64_t{0},
+       .help = "use only the first N test points; 0: all",
+       .minimum = 0},
+  };
+  entry.load = load_files;
+  return entry;
+}
+
+DatasetEntry synthetic_entry() {
+  DatasetEntry entry;
+  entry.name = "synthetic_xc";
+  entry.summary = "generated points with many labels each, by default of Wiki10-31K's shape; needs no files";
+  entry.settings = {
+      inputs_spec(),
+      {.name = "train_samples", .default_value = std::int64_t{14146}, .help = "training points", .minimum = 1},
+      {.name = "test_samples", .default_value = std::int64_t{6616}, .help = "test points", .minimum = 1},
+      {.name = "labels", .default_value = std::int64_t{30938}, .help = "labels", .minimum = 1, .maximum = 1 << 24},
+      {.name = "labels_per_point",
+       .default_value = std::int64_t{19},
+       .help = "draws of a label for each point; equal ones count once",
+       .minimum = 1,
+       .maximum = 10000},
+      {.name = "exponent",
+       .default_value = 1.0,
+       .help = "of the power law: the r-th label is drawn in proportion to r^-exponent",
+       .minimum = 0,
+       .maximum = 10},
+      {.name = "noise",
+       .default_value = 0.5,
+       .help = "standard deviation of the noise on each input, against 1 of the labels' patterns",
+       .minimum = 0,
+       .maximum = 100},
+  };
+  entry.needs_path = false;
+  entry.load = load_synthetic;
+  return entry;
+}
+
+const Registration<DatasetEntry> files{files_entry()};
+const Registration<DatasetEntry> synthetic{synthetic_entry()};
+
+}  // namespace
+}  // namespace dragonn::data
