@@ -1,121 +1,22 @@
 // SPDX-License-Identifier: MIT
-/// The data sets `text`, `ptb`, `wikitext2` and `tinyshakespeare`: running text from UTF-8 files.
-#include <algorithm>
-#include <filesystem>
+/// The data sets `text`, `ptb`, `wikitext2` and `tinyshakespeare`: running text, of which the next token is predicted.
+#include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 
-#include <fmt/format.h>
-
-#include "core/error.h"
-#include "data/folder.h"
+#include "data/text_files.h"
 #include "data/token_dataset.h"
-#include "data/utf8.h"
-#include "data/vocabulary.h"
 
 namespace dragonn::data {
 namespace {
 
-/// What distinguishes one text from another: the defaults of its settings.
-struct TextDefaults {
-  std::string name;
-  std::string summary;
-  std::string source;
-  std::string train_file;
-  std::string test_file;  ///< empty: the last tenth of the training file
-  std::string level = "word";
-};
-
-struct Texts {
-  std::string train;
-  std::string test;
-};
-
-/// The file of that name in the folder, which must exist.
-std::string read_part(const std::string& folder, const std::string& file, const std::string& key) {
-  const std::filesystem::path path = std::filesystem::path(folder) / file;
-  if (!std::filesystem::exists(path)) {
-    throw ConfigError(fmt::format("{}: no such file (data.{})", path.string(), key));
-  }
-  std::string text = read_utf8_file(path);
-  if (text.empty()) throw DataError(fmt::format("{}: an empty file", path.string()));
-  return text;
-}
-
-/// Cuts off the end of a text, at the beginning of a line or, without lines, of a character.
-std::string split_off(std::string& text, double share) {
-  auto cut = static_cast<std::size_t>((1 - share) * static_cast<double>(text.size()));
-  const auto is_inside_character = [&](std::size_t at) {
-    return (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80;
-  };
-  while (cut > 0 && cut < text.size() && is_inside_character(cut)) --cut;
-  std::string end = text.substr(cut);
-  text.resize(cut);
-  return end;
-}
-
-Texts read_texts(const Settings& settings, const std::string& folder) {
-  Texts texts;
-  texts.train = read_part(folder, settings.text("train_file"), "train_file");
-  const std::string& test_file = settings.text("test_file");
-  texts.test = test_file.empty() ? split_off(texts.train, settings.number("held_out"))
-                                 : read_part(folder, test_file, "test_file");
-  return texts;
-}
-
 DatasetSplits load(const std::string& name, const Settings& settings, const std::string& folder) {
-  require_own_folder(folder, name);
-  const Texts texts = read_texts(settings, folder);
-  const Vocabulary vocabulary(texts.train, {.level = token_level(settings.text("level")),
-                                            .minimum_count = settings.integer("minimum_count"),
-                                            .largest = settings.integer("vocabulary")});
-  const auto make = [&](const std::string& text) {
-    return std::make_shared<const TokenDataset>(vocabulary.encode(text), static_cast<int>(vocabulary.size()),
+  EncodedTexts texts = load_texts(name, settings, folder);
+  const auto make = [&](std::vector<std::int32_t>& tokens) {
+    return std::make_shared<const TokenDataset>(std::move(tokens), static_cast<int>(texts.vocabulary.size()),
                                                 settings.integer("window"));
   };
-  DatasetSplits splits{make(texts.train), make(texts.test), {}};
-  const std::vector<std::int32_t> test = vocabulary.encode(texts.test);
-  const auto unknown = static_cast<double>(std::ranges::count(test, Vocabulary::kUnknown));
-  splits.notes.push_back(
-      fmt::format("{}: {} tokens to train on, {} to evaluate, vocabulary {}, {:.2f} % of the latter "
-                  "unknown",
-                  name, splits.train->size(), test.size(), vocabulary.size(),
-                  100 * unknown / std::max(1.0, static_cast<double>(test.size()))));
-  return splits;
-}
-
-SettingSpecs specs(const TextDefaults& defaults) {
-  return {
-      {.name = "train_file", .default_value = defaults.train_file, .help = "file in data.path to train on"},
-      {.name = "test_file",
-       .default_value = defaults.test_file,
-       .help = "file in data.path to evaluate on; empty: the end of the training file (held_out)"},
-      {.name = "held_out",
-       .default_value = 0.1,
-       .help = "share of the training file's end that is evaluated on, where there is no test_file",
-       .minimum = 0,
-       .maximum = 1,
-       .exclusive_minimum = true},
-      {.name = "level",
-       .default_value = defaults.level,
-       .help = "what a token is: word, between blanks, with a mark at each line's end; character, of UTF-8",
-       .choices = {"character", "word"}},
-      {.name = "window",
-       .default_value = std::int64_t{35},
-       .help = "time steps of a batch; the next batch goes on where one ends",
-       .minimum = 1,
-       .maximum = 100'000},
-      {.name = "minimum_count",
-       .default_value = std::int64_t{1},
-       .help = "tokens that the training text has less often are unknown",
-       .minimum = 1},
-      {.name = "vocabulary",
-       .default_value = std::int64_t{0},
-       .help = "tokens at most, the most frequent of the training text; 0: no limit",
-       .minimum = 0,
-       .maximum = 1 << 24},
-  };
+  return {make(texts.train), make(texts.test), {texts.note}};
 }
 
 DatasetEntry entry(const TextDefaults& defaults) {
@@ -123,7 +24,7 @@ DatasetEntry entry(const TextDefaults& defaults) {
   entry.name = defaults.name;
   entry.summary = defaults.summary;
   entry.source = defaults.source;
-  entry.settings = specs(defaults);
+  entry.settings = text_settings(defaults);
   entry.load = [name = defaults.name](const Settings& settings, const std::string& folder, std::uint64_t /*seed*/) {
     return load(name, settings, folder);
   };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "data/token_dataset.h"
 
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <string>
@@ -9,6 +10,7 @@
 #include <doctest/doctest.h>
 
 #include "core/error.h"
+#include "core/rng.h"
 #include "data/loader.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/data/dataset_fixture.h"
@@ -121,6 +123,47 @@ TEST_SUITE("data") {
     CHECK(contains(error_of<DataError>([&] { load_dataset("text", folder.path()); }), "valid.txt: an empty file"));
     write_text(folder / "valid.txt", "a\nb \x80\n");
     CHECK(contains(error_of<DataError>([&] { load_dataset("text", folder.path()); }), "valid.txt:2: byte 0x80"));
+  }
+
+  TEST_CASE("masked text hides a share of each window and labels what it hides") {
+    const TemporaryFolder folder;
+    std::string words;
+    for (int i = 0; i < 2000; ++i) words += i % 2 == 0 ? "a " : "b ";
+    write_text(folder / "train.txt", words);
+    write_text(folder / "valid.txt", words);
+    const DatasetSplits splits = load_dataset("masked_text", folder.path(), {{"window", std::int64_t{10}}});
+    constexpr std::int32_t kMask = 4;  // behind <unk> a b <eos>
+    CHECK(splits.train->classes() == kMask + 1);
+    CHECK(splits.train->size() == 200);
+    std::size_t hidden = 0, masked = 0;
+    for (std::size_t window = 0; window < 200; ++window) {
+      Rng rng(1, "test", {window});
+      const Sample sample = read(*splits.train, window, &rng);
+      REQUIRE(sample.labels.size() == 10);
+      std::size_t in_window = 0;
+      for (std::size_t i = 0; i < 10; ++i) {
+        const std::int32_t token = i % 2 == 0 ? 1 : 2;
+        if (sample.labels[i] == kIgnoredLabel) {
+          CHECK(sample.values[i] == static_cast<float>(token));
+          continue;
+        }
+        CHECK(sample.labels[i] == token);
+        ++in_window;
+        masked += sample.values[i] == static_cast<float>(kMask) ? 1 : 0;
+      }
+      CHECK(in_window >= 1);
+      hidden += in_window;
+    }
+    // 1 - 0.85 0.9 of 2000 tokens: a token is drawn with 0.15, or is the one that is certain.
+    CHECK(std::abs(static_cast<double>(hidden) - 470) < 70);
+    CHECK(std::abs(static_cast<double>(masked) / static_cast<double>(hidden) - 0.8) < 0.06);
+    Rng one(1), two(2);
+    CHECK(read(*splits.train, 3, &one).values != read(*splits.train, 3, &two).values);
+    CHECK(read(*splits.test, 3).values == read(*splits.test, 3).values);
+    CHECK(contains(error_of<ConfigError>([&] {
+                     load_dataset("masked_text", folder.path(), {{"window", std::int64_t{5000}}});
+                   }),
+                   "has no window of 5000"));
   }
 }
 
