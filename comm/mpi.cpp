@@ -18,11 +18,15 @@
 #include "comm/allreduce.h"
 #include "comm/deadline.h"
 #include "comm/launcher.h"
+#include "comm/peer_processes.h"
 
 namespace dragonn::comm {
 namespace {
 
+/// Elements that one call of MPI takes.
 constexpr std::size_t kLargestCount = std::numeric_limits<int>::max();
+/// How often a rank that waits looks whether the others still live.
+constexpr double kLookSeconds = 0.1;
 
 /// Gives the processor away while nothing comes: first only to threads that are ready to run, then for real. Ranks that
 /// outnumber the cores would otherwise spin through each other's time slices.
@@ -61,11 +65,44 @@ std::string mpi_error_text(int code) {
   return std::string(text.data(), static_cast<std::size_t>(length));
 }
 
+/// MPI's description of so many bytes: that many of one, or one of a type that they fill.
+class ByteCount {
+ public:
+  ByteCount(std::size_t bytes, std::size_t largest) {
+    if (bytes <= largest) {
+      count_ = static_cast<int>(bytes);
+      return;
+    }
+    MPI_Datatype block = MPI_DATATYPE_NULL;
+    MPI_Type_contiguous(static_cast<int>(largest), MPI_BYTE, &block);
+    const std::array<int, 2> lengths{static_cast<int>(bytes / largest), static_cast<int>(bytes % largest)};
+    const std::array<MPI_Aint, 2> places{0, static_cast<MPI_Aint>(bytes - bytes % largest)};
+    const std::array<MPI_Datatype, 2> types{block, MPI_BYTE};
+    MPI_Type_create_struct(2, lengths.data(), places.data(), types.data(), &type_);
+    MPI_Type_commit(&type_);
+    MPI_Type_free(&block);
+    count_ = 1;
+  }
+  /// Messages that are under way keep what they need of the type.
+  ~ByteCount() {
+    if (type_ != MPI_BYTE) MPI_Type_free(&type_);
+  }
+  ByteCount(const ByteCount&) = delete;
+  ByteCount& operator=(const ByteCount&) = delete;
+
+  int count() const { return count_; }
+  MPI_Datatype type() const { return type_; }
+
+ private:
+  MPI_Datatype type_ = MPI_BYTE;
+  int count_ = 0;
+};
+
 /// send and recv on nonblocking MPI calls with deadlines.
 class MpiCommunicator final : public Communicator {
  public:
   /// Duplicates `world`, so that no other user of MPI can mix messages into this one's. Collective.
-  MpiCommunicator(MPI_Comm world, double timeout_s);
+  MpiCommunicator(MPI_Comm world, const MpiOptions& options);
   ~MpiCommunicator() override = default;
 
   int rank() const override { return rank_; }
@@ -79,6 +116,8 @@ class MpiCommunicator final : public Communicator {
   /// As abort, with the exit code of the program.
   [[noreturn]] void abort(const std::string& reason, int exit_code) noexcept;
 
+  /// Collective: from now on a wait ends soon after a process on this machine has.
+  void watch_peers() { peers_ = PeerProcesses(*this); }
   /// Whether all ranks call this within `seconds`. Used when a rank has failed: did the others too?
   bool all_arrive_within(double seconds);
   /// Releases what MPI holds. Collective; nothing may be called afterwards.
@@ -113,13 +152,17 @@ class MpiCommunicator final : public Communicator {
   int rank_ = 0;
   int size_ = 1;
   double timeout_s_;
+  std::size_t largest_count_;
+  PeerProcesses peers_;
   WallClock clock_;
   std::thread::id owner_;
   std::vector<Operation> operations_;
 };
 
-MpiCommunicator::MpiCommunicator(MPI_Comm world, double timeout_s)
-    : timeout_s_(timeout_s), owner_(std::this_thread::get_id()) {
+MpiCommunicator::MpiCommunicator(MPI_Comm world, const MpiOptions& options)
+    : timeout_s_(options.timeout_s),
+      largest_count_(std::clamp<std::size_t>(options.largest_count, 1, kLargestCount)),
+      owner_(std::this_thread::get_id()) {
   MPI_Comm_dup(world, &group_);
   MPI_Comm_set_errhandler(group_, MPI_ERRORS_RETURN);
   MPI_Comm_rank(group_, &rank_);
@@ -159,9 +202,6 @@ void MpiCommunicator::check_thread() const {
 
 MpiCommunicator::Operation& MpiCommunicator::new_operation(const char* doing, int peer, std::size_t bytes) {
   check_thread();
-  if (bytes > kLargestCount) {
-    throw error(doing, peer, fmt::format("a message of {} bytes; MPI takes at most {}", bytes, kLargestCount));
-  }
   auto slot = std::ranges::find(operations_, false, &Operation::in_use);
   if (slot == operations_.end()) slot = operations_.insert(slot, Operation{});
   *slot = {MPI_REQUEST_NULL, doing, peer, bytes, true};
@@ -184,16 +224,16 @@ void MpiCommunicator::check(int code, const char* doing, int peer, std::size_t b
 
 Request MpiCommunicator::start_send(int destination, int tag, std::span<const std::byte> message) {
   Operation& operation = new_operation("sending to", destination, message.size());
-  const int code = MPI_Isend(message.data(), static_cast<int>(message.size()), MPI_BYTE, destination, tag, group_,
-                             &operation.request);
+  const ByteCount bytes(message.size(), largest_count_);
+  const int code = MPI_Isend(message.data(), bytes.count(), bytes.type(), destination, tag, group_, &operation.request);
   check(code, operation.doing, destination, message.size());
   return {id_of(operation), false};
 }
 
 Request MpiCommunicator::start_receive(int source, int tag, std::span<std::byte> buffer) {
   Operation& operation = new_operation("receiving from", source, buffer.size());
-  const int code =
-      MPI_Irecv(buffer.data(), static_cast<int>(buffer.size()), MPI_BYTE, source, tag, group_, &operation.request);
+  const ByteCount bytes(buffer.size(), largest_count_);
+  const int code = MPI_Irecv(buffer.data(), bytes.count(), bytes.type(), source, tag, group_, &operation.request);
   check(code, operation.doing, source, buffer.size());
   return {id_of(operation), true};
 }
@@ -209,13 +249,19 @@ std::size_t MpiCommunicator::finish(const Request& request) {
 std::size_t MpiCommunicator::complete(Operation& operation) {
   MPI_Status status{};
   int code = MPI_SUCCESS;
-  if (!poll(operation.request, status, code, deadline_after(timeout_s_))) {
-    throw error(operation.doing, operation.peer, fmt::format("nothing for {} s (comm.timeout_s)", timeout_s_));
+  const Deadline deadline = deadline_after(timeout_s_);
+  while (!poll(operation.request, status, code, std::min(deadline, deadline_after(kLookSeconds)))) {
+    const std::string ended = peers_.who_ended();
+    if (!ended.empty()) throw error(operation.doing, operation.peer, ended);
+    if (std::chrono::steady_clock::now() < deadline) continue;
+    const std::string gone = peers_.who_is_gone();
+    throw error(operation.doing, operation.peer,
+                fmt::format("nothing for {} s (comm.timeout_s){}{}", timeout_s_, gone.empty() ? "" : "; ", gone));
   }
   check(code, operation.doing, operation.peer, operation.bytes);
   operation.in_use = false;
-  int count = 0;
-  MPI_Get_count(&status, MPI_BYTE, &count);
+  MPI_Count count = 0;
+  MPI_Get_elements_x(&status, MPI_BYTE, &count);
   return static_cast<std::size_t>(count);
 }
 
@@ -266,6 +312,7 @@ void end_after(MpiCommunicator& communicator, const std::string& reason, int exi
 std::exception_ptr run_rank(MpiCommunicator& communicator, const std::function<void(Communicator&)>& fn) {
   try {
     check_world(communicator);
+    communicator.watch_peers();
     fn(communicator);
   } catch (const CommError& failure) {
     // Messages are under way that nobody will take: MPI cannot be finalized.
@@ -284,7 +331,7 @@ void run_mpi(const MpiOptions& options, const std::function<void(Communicator&)>
   initialize_mpi();
   std::exception_ptr error;
   {
-    MpiCommunicator communicator(MPI_COMM_WORLD, options.timeout_s);
+    MpiCommunicator communicator(MPI_COMM_WORLD, options);
     error = run_rank(communicator, fn);
     communicator.finish_group();
   }

@@ -2,7 +2,9 @@
 /// The MPI backend: every process of the launcher is a rank.
 #pragma once
 
+#include <cstddef>
 #include <functional>
+#include <limits>
 
 #include "comm/communicator.h"
 
@@ -10,6 +12,9 @@ namespace dragonn::comm {
 
 struct MpiOptions {
   double timeout_s = 120;  ///< longest wait for one message, in seconds
+  /// Bytes that MPI is asked to count at most; larger messages travel as one element of a type of their size. For
+  /// tests: MPI counts in ints.
+  std::size_t largest_count = std::numeric_limits<int>::max();
 };
 
 /// Initializes MPI, runs `fn` as this process's rank, finalizes MPI. Once per process.
@@ -20,8 +25,9 @@ struct MpiOptions {
 ///
 /// Errors end every rank:
 /// - If `fn` throws on all ranks within three seconds (a bad config, an error they agreed on), MPI is finalized in
-/// order and
-///   the error is thrown again here: the program prints it once, on rank 0, and returns its exit code.
+///   order and the error is thrown again here: the program prints it once, on rank 0, and returns its exit code.
+/// - A rank on this machine whose process has ended is an error within a fraction of a second, for all that wait; one
+///   that is stopped is named when the deadline has passed.
 /// - Otherwise the rank prints its error to stderr and calls MPI_Abort, which ends the others too. mpirun then returns
 ///   the exit code that the error calls for: 2 for a ConfigError, otherwise 1.
 ///

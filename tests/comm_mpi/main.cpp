@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The cases of tests/comm over MPI, at the world size that mpirun gives. A false claim ends all ranks with exit code 1.
-// `test_comm_mpi --fail KIND` fails on purpose, for the tests of how that ends.
+// `test_comm_mpi --fail KIND` fails on purpose, for the tests of how that ends. `test_comm_mpi --largest-count BYTES`
+// lets MPI count no further than that.
 #include <cstdio>
 #include <exception>
 #include <string_view>
@@ -59,10 +60,16 @@ void fail(Communicator& communicator, std::string_view kind) {
 
 int main(int argc, char** argv) {
   namespace test = dragonn::comm::test;
-  const std::string_view kind = argc > 2 && std::string_view(argv[1]) == "--fail" ? argv[2] : "";
+  const auto option = [&](std::string_view name) -> std::string_view {
+    return argc > 2 && argv[1] == name ? argv[2] : "";
+  };
+  const std::string_view kind = option("--fail");
   try {
-    const double timeout_s = kind == "silent" ? 0.5 : 60;
-    dragonn::comm::run_mpi({.timeout_s = timeout_s}, [&](dragonn::comm::Communicator& communicator) {
+    dragonn::comm::MpiOptions options{.timeout_s = kind == "silent" ? 0.5 : 60};
+    if (const std::string_view count = option("--largest-count"); !count.empty()) {
+      options.largest_count = std::stoul(std::string(count));
+    }
+    dragonn::comm::run_mpi(options, [&](dragonn::comm::Communicator& communicator) {
       kind.empty() ? test::run_all(communicator) : test::fail(communicator, kind);
     });
   } catch (const std::exception& error) {

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+#include "comm/peer_processes.h"
+
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "core/hash.h"
+
+namespace dragonn::comm {
+namespace {
+
+/// A process, told apart from those of other machines and of other containers on this one.
+struct Identity {
+  std::uint64_t machine = 0;  ///< 0: unknown
+  std::int64_t process = 0;
+};
+
+/// Process numbers mean the same to processes that agree on this: booted together, in one namespace of numbers.
+std::uint64_t hash_of_machine() {
+  std::error_code failed;
+  const std::string numbering = std::filesystem::read_symlink("/proc/self/ns/pid", failed).string();
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  if (numbering.empty() || boot.empty()) return 0;
+  const std::string both = boot + numbering;
+  return hash_bytes(std::as_bytes(std::span(both)));
+}
+
+/// The letter that the kernel gives ('R', 'S', 'T' for stopped, 'Z' for ended, ...); 'X' if there is no such process.
+char state_of(std::int64_t process) {
+  std::string text;
+  std::getline(std::ifstream(fmt::format("/proc/{}/stat", process)), text);
+  const std::size_t name_end = text.rfind(") ");  // the name may hold anything
+  return name_end == std::string::npos ? 'X' : text[name_end + 2];
+}
+
+bool has_ended(char state) {
+  return state == 'Z' || state == 'X';
+}
+
+bool is_stopped(char state) {
+  return state == 'T' || state == 't';
+}
+
+}  // namespace
+
+PeerProcesses::PeerProcesses(Communicator& communicator) {
+  const Identity mine{hash_of_machine(), ::getpid()};
+  std::vector<Identity> all(static_cast<std::size_t>(communicator.size()));
+  communicator.allgather_values(std::span<const Identity>(&mine, 1), std::span<Identity>(all));
+  if (mine.machine == 0) return;
+  for (int rank = 0; rank < communicator.size(); ++rank) {
+    const Identity& other = all[static_cast<std::size_t>(rank)];
+    if (rank != communicator.rank() && other.machine == mine.machine) processes_.push_back({rank, other.process});
+  }
+}
+
+std::string PeerProcesses::who_ended() const {
+  for (const Process& process : processes_) {
+    if (has_ended(state_of(process.id)))
+      return fmt::format("process {} of rank {} has ended", process.id, process.rank);
+  }
+  return "";
+}
+
+std::string PeerProcesses::who_is_gone() const {
+  for (const Process& process : processes_) {
+    if (is_stopped(state_of(process.id))) {
+      return fmt::format("process {} of rank {} is stopped", process.id, process.rank);
+    }
+  }
+  return who_ended();
+}
+
+}  // namespace dragonn::comm
