@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <string_view>
 
 #include "core/clock.h"
 
@@ -19,13 +20,21 @@ enum class Verb {
   kCompensateSelect,
   kExchange,
   kExchangeHidden,
+  kExchangeExposed,
   kDecode,
   kSettle,
   kOptimize
 };
 inline constexpr std::array kVerbNames{
-    "load",     "forward",         "backward", "compensate", "select",  "compensate_select",
-    "exchange", "exchange_hidden", "decode",   "settle",     "optimize"};
+    "load",     "forward",         "backward",         "compensate", "select", "compensate_select",
+    "exchange", "exchange_hidden", "exchange_exposed", "decode",     "settle", "optimize"};
+
+/// Whether a verb's time is a share of what other verbs hold already, not a part of the step beside them: how much of
+/// compensate to settle ran behind backward (hidden), and how long the step took beyond backward for it (exposed).
+constexpr bool is_overlap_share(std::string_view verb) {
+  return verb == kVerbNames[static_cast<std::size_t>(Verb::kExchangeHidden)] ||
+         verb == kVerbNames[static_cast<std::size_t>(Verb::kExchangeExposed)];
+}
 
 /// Seconds spent per verb since the last reset.
 class StepTimers {

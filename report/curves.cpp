@@ -5,6 +5,8 @@
 #include <numeric>
 #include <optional>
 
+#include "core/timer.h"
+
 namespace dragonn::report {
 namespace {
 
@@ -136,7 +138,7 @@ std::optional<SelectCost> select_cost(std::span<const Run> runs) {
   SelectCost cost;
   double all = 0;
   for (const auto& [verb, seconds] : seconds_by_verb(runs)) {
-    if (verb == "exchange_hidden") continue;  // runs behind another part
+    if (is_overlap_share(verb)) continue;
     all += seconds;
     if (verb == "compensate" || verb == "select" || verb == "compensate_select") cost.seconds += seconds;
   }

@@ -130,6 +130,15 @@ std::string short_label(std::string label) {
   return label;
 }
 
+/// The verbs that add up to a step.
+Json parts_of_a_step() {
+  Json verbs = Json::array();
+  for (const char* verb : kVerbNames) {
+    if (!is_overlap_share(verb)) verbs.push_back(verb);
+  }
+  return verbs;
+}
+
 Json to_json(const Comparison& comparison) {
   const Metric& metric = comparison.metric;
   Json groups = Json::array(), differences = Json::array();
@@ -142,7 +151,7 @@ Json to_json(const Comparison& comparison) {
           {"target", comparison.target ? Json(*comparison.target) : Json(nullptr)},
           {"target_reason", comparison.target_reason},
           {"dense", comparison.dense ? Json(*comparison.dense) : Json(nullptr)},
-          {"verbs", kVerbNames},
+          {"verbs", parts_of_a_step()},
           {"groups", std::move(groups)},
           {"differences", std::move(differences)},
           {"warnings", comparison.warnings}};

@@ -62,6 +62,7 @@ struct CompressionConfig {
   enum class SelectTensors { kAll, kCostModel, kMinimumSize };
   SelectTensors select_tensors = SelectTensors::kAll;
   std::int64_t minimum_size = 0;  ///< elements, with SelectTensors::kMinimumSize
+  bool overlap = false;           ///< buckets are exchanged while backward goes on
   std::string profile;            ///< file of encode and decode times; empty: measured at start-up where needed
 
   bool is_dense() const { return method == "dense"; }

@@ -263,6 +263,13 @@ void add_compression(KeyList& keys) {
             .help = "what is accumulated: gradients (raw), or gradients times the learning rate (folded)",
             .choices = {"raw", "folded"}});
   add_select_tensors(keys);
+  keys.add(
+      [](Config & c) -> auto& { return c.compression.overlap; },
+      {.name = "overlap",
+       .help = "exchange each bucket as soon as backward has finished it, while backward goes on in a thread of its "
+               "own: the same bits in less time, where a processor is free for it. A single bucket, local clipping "
+               "and non_finite = \"skip\" leave nothing to overlap",
+       .role = KeyRole::kRuntime});
   keys.add([](Config & c) -> auto& { return c.compression.profile; },
            {.name = "profile",
             .help = "file of encode and decode times for the cost model (dragonn-bench profile --json FILE, or the "

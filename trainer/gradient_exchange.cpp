@@ -201,7 +201,7 @@ std::size_t GradientExchange::sparse_tensors(double density) const {
   return tensors;
 }
 
-void GradientExchange::run(const ExchangeStep& step, View<const float> gradient, StepTimers& timers) {
+void GradientExchange::run(const ExchangeStep& step, View<const float> gradient, StepTimers& timers, BucketGate* gate) {
   std::ranges::fill(counts_.selected, std::uint64_t{0});
   counts_.numel = 0;
   counts_.target = 0;
@@ -210,10 +210,12 @@ void GradientExchange::run(const ExchangeStep& step, View<const float> gradient,
   counts_.lost_mass = std::numeric_limits<double>::quiet_NaN();
   thresholds_seen_ = 0;
   for (std::size_t index = 0; index < lanes_.size(); ++index) {
+    if (gate != nullptr) gate->open(index);
     set_label(communicator_, step.step, index);
     run_lane(index, step, gradient, timers);
+    set_label(communicator_, step.step);
+    if (gate != nullptr) gate->close(index);
   }
-  set_label(communicator_, step.step);
   counts_.threshold = thresholds_seen_ == 0 ? std::numeric_limits<float>::quiet_NaN()
                                             : counts_.threshold / static_cast<float>(thresholds_seen_);
 }

@@ -44,6 +44,17 @@ struct ExchangeStep {
   View<float> accumulated = {};  ///< [dump_size()]: receives acc, before select; empty: not wanted
 };
 
+/// Where the gradient becomes final while it is exchanged: asked before each bucket, in ascending order, and told
+/// after.
+class BucketGate {
+ public:
+  virtual ~BucketGate() = default;
+  /// Returns when the bucket's gradient is final. @throws what kept it from becoming so.
+  virtual void open(std::size_t bucket) = 0;
+  /// The bucket is settled.
+  virtual void close(std::size_t bucket) = 0;
+};
+
 /// Counts of one step over the sparsified buckets of this rank; the counts per rank are known on every rank.
 struct ExchangeCounts {
   std::size_t numel = 0;                ///< elements of the buckets that were to be sparsified in this step
@@ -87,8 +98,10 @@ class GradientExchange {
   void restrict_to(std::vector<BucketChoice> choices) { choices_ = std::move(choices); }
 
   /// Collective. Sends this rank's gradient ([arena.size()]) through all buckets; afterwards the sums are held for
-  /// apply(). @throws Error on every rank when some rank's gradient was not finite, naming the step and the bucket.
-  void run(const ExchangeStep& step, View<const float> gradient, StepTimers& timers);
+  /// apply(). The order of the buckets is the same with and without a gate, through which each passes if there is one.
+  /// @throws Error on every rank when some rank's gradient was not finite, naming the step and the bucket; what the
+  /// gate throws.
+  void run(const ExchangeStep& step, View<const float> gradient, StepTimers& timers, BucketGate* gate = nullptr);
 
   /// Euclidean norm of the mean gradient, over all buckets, in double: for clipping the aggregated gradient.
   double mean_gradient_norm() const;

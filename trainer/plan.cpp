@@ -15,6 +15,7 @@
 #include "optim/optimizer.h"
 #include "trainer/agreement.h"
 #include "trainer/assemble.h"
+#include "trainer/overlap_obstacle.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -97,6 +98,14 @@ int ranks_on_this_machine(comm::Communicator& communicator) {
   return count;
 }
 
+/// Empty unless the run asks for overlap.
+std::string describe_overlap(const RunPlan& plan, const Config& config) {
+  if (!config.compression.overlap) return "";
+  return fmt::format("  overlap: {}\n", plan.overlap_obstacle.empty() ? "a bucket is exchanged as soon as backward has "
+                                                                        "finished it"
+                                                                      : "none, as " + plan.overlap_obstacle);
+}
+
 std::string describe_selection(const RunPlan& plan, const Config& config) {
   if (!plan.selection) {
     const bool by_cost = config.compression.select_tensors == CompressionConfig::SelectTensors::kCostModel;
@@ -132,6 +141,7 @@ RunPlan plan_run(const Config& config, const Shape& sample_shape, int classes, i
   plan.parameters = network.arena().size();
   plan.exchange = plan_exchange(rules, network.arena(), config.compression.density, world_size);
   plan.dense_bytes_per_step = dense_bytes(rules, plan.parameters, world_size);
+  plan.overlap_obstacle = overlap_obstacle(config, network.arena(), make_buckets(network.arena(), rules.buckets));
 
   const layers::MemoryEstimate training = network.memory(static_cast<std::size_t>(config.train.batch_size));
   const layers::MemoryEstimate evaluation = network.memory(static_cast<std::size_t>(config.train.eval_batch_size));
@@ -203,6 +213,7 @@ std::string describe(const RunPlan& plan, const Config& config, int world_size) 
   text +=
       fmt::format("  {} sent per worker and step ({:.0f} bytes; dense ring allreduce: {})\n",
                   size_text(plan.exchange.bytes_sent), plan.exchange.bytes_sent, size_text(plan.dense_bytes_per_step));
+  text += describe_overlap(plan, config);
   text += describe_selection(plan, config);
   text += fmt::format("\ncheckpoint: {} on disk\n", size_text(static_cast<double>(plan.checkpoint_bytes)));
   return text;

@@ -26,6 +26,7 @@ struct RunPlan {
   std::vector<std::pair<std::string, std::size_t>> memory;
   std::size_t checkpoint_bytes = 0;  ///< one checkpoint, all ranks
   std::optional<TensorSelection> selection = {};
+  std::string overlap_obstacle;  ///< why compression.overlap could do nothing; empty if it could
 
   std::size_t memory_total() const;
 };

@@ -13,6 +13,7 @@
 #include "trainer/agreement.h"
 #include "trainer/assemble.h"
 #include "trainer/density_plan.h"
+#include "trainer/overlap_obstacle.h"
 #include "trainer/progress_line.h"
 #include "trainer/replica_check.h"
 #include "trainer/signals.h"
@@ -33,6 +34,11 @@ data::BatchRules batch_rules(const Config& config, const comm::Communicator& com
           .rank = communicator.rank(),
           .world = communicator.size(),
           .remainder = data::remainder_policy(config.train.remainder)};
+}
+
+/// Once in a run is enough: from the cost model, or from the traffic.
+bool says_dense_is_faster(const std::string& warning) {
+  return warning.find("dense is faster") != std::string::npos;
 }
 
 double mean_density(const ExchangeCounts& counts) {
@@ -64,9 +70,15 @@ Worker::Worker(const Config& config, comm::Communicator& communicator, const dat
   dump_ = std::make_unique<GradientDump>(folder_.gradients(), config.logging.dump_gradients, exchange_->dump_size());
   if (config.train.gradient_accumulation > 1) accumulated_ = Buffer<float>(network_.arena().size());
   clock_offset_ = -communicator_.now();
+  if (!config.compression.overlap) return;
+  overlap_obstacle_ = overlap_obstacle(config, network_.arena(), exchange_->buckets());
+  if (!overlap_obstacle_.empty()) return;
+  overlapped_ = std::make_unique<OverlappedBackward>(network_.arena(), exchange_->buckets(),
+                                                     [this](const layers::GradientReady& ready) { backward(ready); });
 }
 
 int Worker::train() {
+  if (!overlap_obstacle_.empty()) warn("compression.overlap = true has no effect: " + overlap_obstacle_);
   if (communicator_.rank() == 0) metrics_ = std::make_unique<MetricsWriter>(folder_.metrics(), progress_.step);
   loader_.seek(progress_.step / steps_per_epoch_, progress_.step % steps_per_epoch_);
   while (progress_.step < total_steps_) {
@@ -117,12 +129,11 @@ void Worker::run_step() {
   if (config_.train.non_finite == "skip" && !gradient_is_finite_everywhere()) {
     log::warning(communicator_.rank(), "step {}: a gradient is not finite: the step is skipped", progress_.step + 1);
   } else {
-    exchange_->run({.step = progress_.step,
-                    .density = density,
-                    .learning_rate = learning_rate,
-                    .gradient_scale = local_clip() / micro_batches,
-                    .accumulated = dump_->target(progress_.step + 1)},
-                   gradient(), sample_.timers);
+    exchange({.step = progress_.step,
+              .density = density,
+              .learning_rate = learning_rate,
+              .gradient_scale = local_clip() / micro_batches,
+              .accumulated = dump_->target(progress_.step + 1)});
     dump_->write(communicator_, progress_.step + 1);
     apply_update(learning_rate);
   }
@@ -156,14 +167,34 @@ double Worker::forward_backward(const data::Batch& batch) {
                                layers::Mode::kTrain, progress_.step * micro_batches + micro, communicator_.rank())
                       .loss_sum;
     }
+    if (overlapped_ && micro + 1 == micro_batches) {
+      overlapped_->start();
+      continue;
+    }
     const ScopedTimer timer(sample_.timers, Verb::kBackward);
-    network_.backward();
-    if (micro_batches == 1) continue;
-    const std::span<const float> source = network_.arena().gradients().host();
-    const std::span<float> target = accumulated_.host();
-    for (std::size_t i = 0; i < target.size(); ++i) target[i] += source[i];
+    backward({});
   }
   return loss_sum;
+}
+
+void Worker::backward(const layers::GradientReady& ready) {
+  if (config_.train.gradient_accumulation == 1) return network_.backward(ready);
+  network_.backward([&](ParameterId parameter) {
+    accumulate(parameter);
+    if (ready) ready(parameter);
+  });
+}
+
+void Worker::accumulate(ParameterId parameter) {
+  const std::span<const float> source = network_.arena().gradient(parameter).host();
+  const std::size_t offset = network_.arena()[parameter].offset;
+  const std::span<float> target = accumulated_.host().subspan(offset, source.size());
+  for (std::size_t i = 0; i < target.size(); ++i) target[i] += source[i];
+}
+
+void Worker::exchange(const ExchangeStep& step) {
+  exchange_->run(step, gradient(), sample_.timers, overlapped_.get());
+  if (overlapped_) overlapped_->finish(sample_.timers);
 }
 
 View<const float> Worker::gradient() const {
@@ -215,7 +246,8 @@ void Worker::record_step(StepRecord record) {
 }
 
 void Worker::warn_if_traffic_exceeds_dense(const StepRecord& record) {
-  if (config_.compression.is_dense() || !progress_.warnings.empty() || communicator_.size() == 1) return;
+  if (config_.compression.is_dense() || communicator_.size() == 1) return;
+  if (std::ranges::any_of(progress_.warnings, says_dense_is_faster)) return;
   const double ranks = communicator_.size();
   const double dense = 2.0 * static_cast<double>(network_.arena().size()) * sizeof(float) * (ranks - 1) / ranks;
   // The first epochs of a density warm-up are meant to send more.

@@ -20,6 +20,7 @@
 #include "trainer/gradient_dump.h"
 #include "trainer/gradient_exchange.h"
 #include "trainer/metrics.h"
+#include "trainer/overlapped_backward.h"
 #include "trainer/summary.h"
 #include "trainer/tensor_selection.h"
 
@@ -73,7 +74,12 @@ class Worker {
 
  private:
   void run_step();
+  /// With overlap the last micro-batch's backward is only started: exchange() finishes it.
   double forward_backward(const data::Batch& batch);
+  /// `ready` may be empty.
+  void backward(const layers::GradientReady& ready);
+  void accumulate(ParameterId parameter);
+  void exchange(const ExchangeStep& step);
   bool gradient_is_finite_everywhere();
   float local_clip();
   void apply_update(double learning_rate);
@@ -118,6 +124,8 @@ class Worker {
   Progress progress_;
   double clock_offset_ = 0;  ///< from the group's clock to the run's, which goes on after a resume
   StepSample sample_;
+  std::string overlap_obstacle_;                    // why compression.overlap has no effect, where it is set
+  std::unique_ptr<OverlappedBackward> overlapped_;  // null without overlap. Last: its thread uses the members above
 };
 
 /// Fills a network with the parameters and the averaged statistics of a checkpoint folder, of any world size.

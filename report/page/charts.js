@@ -169,8 +169,10 @@ function drawTexts() {
   const warnings = byId('warnings');
   DATA.warnings.forEach(text => { element('p', text, warnings).className = 'warning'; });
   const overlapped = DATA.groups.filter(group => group.seconds.exchange_hidden > 0)
-    .map(group => `${group.label} ${secondsText(group.seconds.exchange_hidden)}`);
-  byId('hidden-note').textContent = overlapped.length ? `Hidden behind backward: ${overlapped.join(', ')}.` : '';
+    .map(group => `${group.label} ${secondsText(group.seconds.exchange_hidden)}, after it ` +
+      secondsText(group.seconds.exchange_exposed || 0));
+  byId('hidden-note').textContent = overlapped.length
+    ? `Compensate to settle behind backward: ${overlapped.join('; ')}.` : '';
 }
 
 // --- charts
@@ -333,7 +335,7 @@ function drawTimes() {
   parent.replaceChildren();
   const canvas = card(parent);
   const shown = visible();
-  const verbs = DATA.verbs.filter(verb => verb !== 'exchange_hidden' && shown.some(({group}) => group.seconds[verb] > 0));
+  const verbs = DATA.verbs.filter(verb => shown.some(({group}) => group.seconds[verb] > 0));
   charts.push(new Chart(canvas, {
     type: 'bar',
     data: {

@@ -17,6 +17,17 @@ for case in "4 topk" "3 dgc" "2 dragonn" "4 dense" "3 randomk" "3 signsgd" "4 qs
   [ "$(losses "local-$method")" = "$(losses "mpi-$method")" ] || fail "$case: other losses under mpirun"
 done
 
+# Overlap moves backward to another thread, not the bits, whichever of the two has it.
+for case in "3 topk" "2 gtopk" "4 oktopk"; do
+  read -r ranks method <<<"$case"
+  buckets="--set compression.method=$method --set compression.bucket=tensor --set train.gradient_accumulation=2"
+  "$train" quick.toml --workers "$ranks" $buckets --output "plain-$method" 2>/dev/null || fail "$case, local, no overlap"
+  timeout 300 mpirun -np "$ranks" "$train" quick.toml $buckets --set compression.overlap=true --output "overlap-$method" \
+    2>mpi.log || fail "$case, mpirun, overlap: $(tail -3 mpi.log)"
+  [ "$(parameters_hash "plain-$method")" = "$(parameters_hash "overlap-$method")" ] || fail "$case: other parameters with overlap"
+  grep -q '"exchange_exposed"' "overlap-$method/metrics.jsonl" || fail "$case: no exposed time"
+done
+
 # A config error is said once and ends all ranks with its exit code.
 status=0
 output=$(timeout 100 mpirun -np 3 "$train" quick.toml --set compression.density=7 2>&1) || status=$?

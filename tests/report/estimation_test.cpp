@@ -86,7 +86,7 @@ TEST_SUITE("report") {
     TemporaryFolder temporary;
     FakeRun fake(temporary / "a");
     const std::string seconds =
-        R"("seconds":{"forward":2,"compensate":0.25,"select":0.25,"compensate_select":0.5,"exchange":1,"exchange_hidden":9})";
+        R"("seconds":{"forward":2,"compensate":0.25,"select":0.25,"compensate_select":0.5,"exchange":1,"exchange_hidden":9,"exchange_exposed":5})";
     fake.line(line(1, R"("seconds":{"forward":100})")).line(line(2, seconds)).line(line(3, seconds));
     const Run run = load_run(fake.folder());
     const auto cost = select_cost(std::span(&run, 1));

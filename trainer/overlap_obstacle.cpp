@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/overlap_obstacle.h"
+
+#include <fmt/format.h>
+
+namespace dragonn::trainer {
+
+std::string overlap_obstacle(const Config& config, const ParameterArena& arena, const std::vector<Bucket>& buckets) {
+  const TrainConfig& train = config.train;
+  // Global clipping is of the exchanged sums: it comes after all buckets in any case.
+  if (train.clip == "local" || train.clip == "local_sqrt_workers") {
+    return fmt::format("train.clip = \"{}\" scales every bucket by the norm of the whole gradient", train.clip);
+  }
+  if (train.non_finite == "skip") return "train.non_finite = \"skip\" looks at the whole gradient before any is sent";
+  // Matrices lie first in the arena, last layer first, and buckets are exchanged in its order.
+  if (!buckets.empty() && buckets.front().size < arena.matrix_size()) return {};
+  return fmt::format(
+      "the first bucket ({}) reaches to the first layer, which backward finishes last: smaller buckets "
+      "(compression.bucket) can overlap",
+      buckets.empty() ? "none" : buckets.front().name);
+}
+
+}  // namespace dragonn::trainer
