@@ -25,23 +25,22 @@ std::vector<std::size_t> buckets_of(const ParameterArena& arena, const std::vect
   return result;
 }
 
-double seconds(std::chrono::steady_clock::duration duration) {
-  return std::max(0.0, std::chrono::duration<double>(duration).count());
-}
-
 }  // namespace
 
-OverlappedBackward::OverlappedBackward(const ParameterArena& arena, const std::vector<Bucket>& buckets, Pass pass)
-    : pass_(std::move(pass)),
+OverlappedBackward::OverlappedBackward(comm::Communicator& communicator, const ParameterArena& arena,
+                                       const std::vector<Bucket>& buckets, Pass pass)
+    : clock_(communicator.clock()),
+      pass_clock_(communicator.fork_clock()),
+      pass_(std::move(pass)),
       ready_([this](ParameterId parameter) { mark_final(parameter); }),
       bucket_of_(buckets_of(arena, buckets)),
       parameters_in_(buckets.size()),
       exchanged_(buckets.size()),
       threads_(omp_get_max_threads()),
-      caller_threads_(threads_) {
+      caller_threads_(threads_),
+      progress_(buckets.size()) {
   DRAGONN_CHECK(!buckets.empty(), "there is no gradient to exchange");
   for (const std::size_t bucket : bucket_of_) ++parameters_in_[bucket];
-  missing_ = parameters_in_;
   try {
     thread_ = std::thread([this] { work(); });
   } catch (const std::system_error& error) {
@@ -65,26 +64,31 @@ void OverlappedBackward::start() {
     const std::scoped_lock lock(mutex_);
     DRAGONN_CHECK(state_ == State::kIdle, "backward is started before it was finished");
     state_ = State::kRunning;
-    missing_ = parameters_in_;
+    pass_time_.begin = clock_.now();
+    for (std::size_t bucket = 0; bucket < progress_.size(); ++bucket) progress_[bucket] = {parameters_in_[bucket]};
   }
   changed_.notify_all();
 }
 
 void OverlappedBackward::open(std::size_t bucket) {
   bool running = false;
+  double final_at = 0;
   {
     std::unique_lock lock(mutex_);
     DRAGONN_CHECK(state_ != State::kIdle, "bucket {} is waited for before backward is started", bucket);
-    changed_.wait(lock, [&] { return missing_[bucket] == 0 || state_ == State::kEnded; });
+    const Progress& progress = progress_[bucket];
+    changed_.wait(lock, [&] { return progress.missing == 0 || state_ == State::kEnded; });
     if (failure_) std::rethrow_exception(failure_);
     running = state_ == State::kRunning;
+    final_at = progress.missing == 0 ? progress.final_at : pass_time_.end;
   }
   set_caller_threads(running ? 1 : threads_);
-  exchanged_[bucket].begin = std::chrono::steady_clock::now();
+  clock_.advance_to(final_at);
+  exchanged_[bucket].begin = clock_.now();
 }
 
 void OverlappedBackward::close(std::size_t bucket) {
-  exchanged_[bucket].end = std::chrono::steady_clock::now();
+  exchanged_[bucket].end = clock_.now();
 }
 
 void OverlappedBackward::finish(StepTimers& timers) {
@@ -95,11 +99,12 @@ void OverlappedBackward::finish(StepTimers& timers) {
     state_ = State::kIdle;
   }
   set_caller_threads(threads_);
-  timers.add(Verb::kBackward, seconds(pass_time_.end - pass_time_.begin));
+  clock_.advance_to(pass_time_.end);
+  timers.add(Verb::kBackward, pass_time_.end - pass_time_.begin);
   for (const Interval& interval : exchanged_) {
-    timers.add(Verb::kExchangeHidden, seconds(std::min(interval.end, pass_time_.end) - interval.begin));
+    timers.add(Verb::kExchangeHidden, std::max(0.0, std::min(interval.end, pass_time_.end) - interval.begin));
   }
-  timers.add(Verb::kExchangeExposed, seconds(exchanged_.back().end - pass_time_.end));
+  timers.add(Verb::kExchangeExposed, std::max(0.0, exchanged_.back().end - pass_time_.end));
 }
 
 void OverlappedBackward::work() {
@@ -116,18 +121,17 @@ void OverlappedBackward::work() {
 }
 
 void OverlappedBackward::run_pass() {
-  Interval time;
   std::exception_ptr failure;
-  time.begin = std::chrono::steady_clock::now();
+  pass_clock_->take_over();
+  pass_clock_->advance_to(pass_time_.begin);
   try {
     pass_(ready_);
   } catch (...) {
     failure = std::current_exception();
   }
-  time.end = std::chrono::steady_clock::now();
   {
     const std::scoped_lock lock(mutex_);
-    pass_time_ = time;
+    pass_time_.end = pass_clock_->now();
     failure_ = failure;
     state_ = State::kEnded;
   }
@@ -135,10 +139,11 @@ void OverlappedBackward::run_pass() {
 }
 
 void OverlappedBackward::mark_final(ParameterId parameter) {
-  const std::size_t bucket = bucket_of_[parameter];
   {
     const std::scoped_lock lock(mutex_);
-    if (--missing_[bucket] > 0) return;
+    Progress& progress = progress_[bucket_of_[parameter]];
+    if (--progress.missing > 0) return;
+    progress.final_at = pass_clock_->now();
   }
   changed_.notify_all();
 }

@@ -6,10 +6,13 @@
 #include <cstddef>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include "comm/communicator.h"
+#include "core/clock.h"
 #include "core/parameter.h"
 #include "core/timer.h"
 #include "layers/network.h"
@@ -26,6 +29,9 @@ namespace dragonn::trainer {
 /// in the caller. While it runs, the caller's own passes over buckets have one, so that cores are not asked for twice;
 /// their results do not depend on it.
 ///
+/// Times are by the communicator's clock, and for the pass by a line beside it: where they are virtual, a bucket begins
+/// when its gradient is final on the one and the bucket before is settled on the other.
+///
 /// Waits have no deadline of their own: they are for a pass that computes and waits for nobody, as if the caller
 /// computed it itself. Errors of the pass are thrown in the caller, where it would need what is missing. After start()
 /// nothing here allocates.
@@ -35,7 +41,8 @@ class OverlappedBackward final : public BucketGate {
   using Pass = std::function<void(const layers::GradientReady&)>;
 
   /// Starts the thread, which sleeps until start(). @throws SystemError if it cannot be started.
-  OverlappedBackward(const ParameterArena& arena, const std::vector<Bucket>& buckets, Pass pass);
+  OverlappedBackward(comm::Communicator& communicator, const ParameterArena& arena, const std::vector<Bucket>& buckets,
+                     Pass pass);
   /// Waits for the end of a pass that is running: what it uses must live until then.
   ~OverlappedBackward() override;
   OverlappedBackward(const OverlappedBackward&) = delete;
@@ -51,10 +58,14 @@ class OverlappedBackward final : public BucketGate {
   void finish(StepTimers& timers);
 
  private:
-  using TimePoint = std::chrono::steady_clock::time_point;
   enum class State { kIdle, kRunning, kEnded };
   struct Interval {
-    TimePoint begin, end;
+    double begin = 0, end = 0;
+  };
+  /// What the pass knows of a bucket.
+  struct Progress {
+    std::size_t missing = 0;  ///< parameters whose gradients are not final
+    double final_at = 0;      ///< when the last one was
   };
 
   void work();
@@ -62,6 +73,8 @@ class OverlappedBackward final : public BucketGate {
   void mark_final(ParameterId parameter);
   void set_caller_threads(int threads);
 
+  Clock& clock_;                       // the caller's
+  std::unique_ptr<Clock> pass_clock_;  // the thread's
   Pass pass_;
   layers::GradientReady ready_;         // marks; made once, as it allocates
   std::vector<std::size_t> bucket_of_;  // by parameter
@@ -74,7 +87,7 @@ class OverlappedBackward final : public BucketGate {
   std::condition_variable changed_;
   State state_ = State::kIdle;
   bool stopping_ = false;
-  std::vector<std::size_t> missing_;  // by bucket: parameters whose gradients are not final
+  std::vector<Progress> progress_;  // by bucket
   Interval pass_time_;
   std::exception_ptr failure_;
   std::thread thread_;

@@ -73,7 +73,7 @@ Worker::Worker(const Config& config, comm::Communicator& communicator, const dat
   if (!config.compression.overlap) return;
   overlap_obstacle_ = overlap_obstacle(config, network_.arena(), exchange_->buckets());
   if (!overlap_obstacle_.empty()) return;
-  overlapped_ = std::make_unique<OverlappedBackward>(network_.arena(), exchange_->buckets(),
+  overlapped_ = std::make_unique<OverlappedBackward>(communicator_, network_.arena(), exchange_->buckets(),
                                                      [this](const layers::GradientReady& ready) { backward(ready); });
 }
 
