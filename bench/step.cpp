@@ -2,10 +2,12 @@
 /// `dragonn-bench step`: the rate of whole training steps, against that of a large matrix product on the same threads.
 ///
 /// A step is forward, loss, backward and a plain update of all parameters. Its operations are those of the convolutions
-/// and linear layers, 2 per multiply-add: once for forward, once for the gradient of the weights, once for that of the
-/// input (not for the first layer, which has none). Products with padding count, as in published numbers; batch norm,
-/// pooling, loss and update count nothing, so whatever they take lowers the rate.
-#include <cstdlib>
+/// and linear layers, and of the gates of recurrent layers, 2 per multiply-add: once for forward, once for the gradient
+/// of the weights, once for that of the input (not for the first layer, which has none). Products with padding count,
+/// as in published numbers; batch norm, pooling, loss and update count nothing, so whatever they take lowers the rate.
+#include <algorithm>
+#include <charconv>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,14 +41,24 @@ class LargeProduct {
   std::vector<float> a_, b_, c_;
 };
 
-/// "32x32x3": height, width, channels.
-Shape parse_image(const std::string& text) {
-  std::int64_t height = 0, width = 0, channels = 0;
-  char end = 0;
-  if (std::sscanf(text.c_str(), "%ldx%ldx%ld%c", &height, &width, &channels, &end) != 3 || height < 1 || width < 1 ||
-      channels < 1)
-    throw ConfigError(fmt::format("--image {}: valid is HEIGHTxWIDTHxCHANNELS, such as 32x32x3", text));
-  return {height, width, channels};
+/// "32x32x3" or "35".
+Shape parse_sample(const std::string& text) {
+  constexpr std::size_t kMostAxes = 3;
+  std::vector<std::int64_t> extents;
+  std::size_t begin = 0;
+  while (begin <= text.size() && extents.size() <= kMostAxes) {
+    const std::size_t end = std::min(text.find('x', begin), text.size());
+    std::int64_t extent = 0;
+    const auto [rest, failure] = std::from_chars(text.data() + begin, text.data() + end, extent);
+    extents.push_back(failure == std::errc() && rest == text.data() + end ? extent : 0);
+    begin = end + 1;
+  }
+  if (extents.size() > kMostAxes || std::ranges::any_of(extents, [](std::int64_t extent) { return extent < 1; }))
+    throw ConfigError(
+        fmt::format("--sample {}: valid are HEIGHTxWIDTHxCHANNELS, FEATURES, STEPS or STEPSxFEATURES, "
+                    "such as 32x32x3 or 35",
+                    text));
+  return Shape(extents);
 }
 
 class StepBenchmark final : public Benchmark {
@@ -54,12 +66,17 @@ class StepBenchmark final : public Benchmark {
   void declare_options(CLI::App& command) override {
     command.add_option("--model", models_, "models to measure (dragonn-train --list names them)")
         ->capture_default_str();
-    command.add_option("--batch", settings_.batch, "samples per step")
-        ->check(CLI::Range(1, 65536))
-        ->capture_default_str();
+    command.add_option("--set", model_settings_, "a setting of the model, such as hidden=1500; repeatable");
+    command.add_option("--batch", batch_, "samples per step")->check(CLI::Range(1, 65536))->capture_default_str();
     command.add_option("--threads", threads_, "OpenMP threads")->check(CLI::Range(1, 1024))->capture_default_str();
-    command.add_option("--classes", settings_.classes)->check(CLI::Range(2, 1 << 24))->capture_default_str();
-    command.add_option("--image", image_, "height x width x channels")->capture_default_str();
+    command
+        .add_option("--classes", classes_,
+                    "classes, or tokens of the vocabulary (default: 10; a language model 10000, speech 29, "
+                    "labels of features 30938)")
+        ->check(CLI::Range(2, 1 << 24));
+    command.add_option("--sample,--image", sample_,
+                       "height x width x channels, features, steps, or steps x features (default: 32x32x3; a language "
+                       "model 35, speech 200x161, features 4096)");
     command.add_option("--rounds", rounds_, "measurements; the medians are reported")
         ->check(CLI::Range(1, 100000))
         ->capture_default_str();
@@ -67,21 +84,29 @@ class StepBenchmark final : public Benchmark {
   }
 
   Rows run() override {
-    settings_.image = parse_image(image_);
     if (!dump_.empty() && models_.size() != 1) throw ConfigError("--dump takes one --model");
     omp_set_num_threads(threads_);
     Rows rows;
     for (const std::string& model : models_) {
-      settings_.model = model;
-      if (!dump_.empty()) dump_step(settings_, dump_);
-      rows.push_back(measure());
+      const StepSettings settings = settings_for(model);
+      if (!dump_.empty()) dump_step(settings, dump_);
+      rows.push_back(measure(settings));
     }
     return rows;
   }
 
  private:
-  nlohmann::ordered_json measure() const {
-    TrainingStep step(settings_);
+  StepSettings settings_for(const std::string& model) const {
+    StepSettings settings = default_step(model);
+    settings.model_settings = model_settings_;
+    settings.batch = batch_;
+    if (classes_) settings.classes = *classes_;
+    if (sample_) settings.sample = parse_sample(*sample_);
+    return settings;
+  }
+
+  nlohmann::ordered_json measure(const StepSettings& settings) const {
+    TrainingStep step(settings);
     const auto one_step = [&] {
       step.compute_gradients();
       step.update();
@@ -98,18 +123,20 @@ class StepBenchmark final : public Benchmark {
       for (int i = 0; i < steps; ++i) step_seconds.push_back(seconds_of(one_step));
     }
     const double seconds = percentile(step_seconds, 0.5);
-    const auto batch = static_cast<double>(settings_.batch);
+    const auto batch = static_cast<double>(settings.batch);
     const double rate = step.network().training_flops() * batch / seconds;
     const double product_rate = LargeProduct::flops() / percentile(product_seconds, 0.5);
-    return {{"model", settings_.model},      {"batch", settings_.batch},
+    return {{"model", settings.model},       {"batch", settings.batch},
             {"threads", threads_},           {"samples_per_second", batch / seconds},
             {"gflops", rate * 1e-9},         {"gemm_gflops", product_rate * 1e-9},
             {"of_gemm", rate / product_rate}};
   }
 
-  StepSettings settings_;
   std::vector<std::string> models_{"vgg16", "resnet20"};
-  std::string image_ = "32x32x3";
+  std::vector<std::string> model_settings_;
+  std::size_t batch_ = 32;
+  std::optional<int> classes_;
+  std::optional<std::string> sample_;
   std::string dump_;
   int threads_ = 1;
   int rounds_ = 15;

@@ -12,15 +12,29 @@
 #include "core/rng.h"
 #include "kernels/optimizer_update.h"
 #include "layers/graph.h"
+#include "trainer/toml_config.h"
 
 namespace dragonn::bench {
 namespace {
 
 constexpr float kLearningRate = 1e-3f;
 
+const layers::ModelEntry& entry_of(const StepSettings& settings) {
+  return Registry<layers::ModelEntry>::instance().at(settings.model);
+}
+
 layers::Network make_network(const StepSettings& settings) {
-  const auto& entry = Registry<layers::ModelEntry>::instance().at(settings.model);
-  return layers::Network(entry.make(Settings(entry.settings), {settings.image, settings.classes}), 0.0);
+  const layers::ModelEntry& entry = entry_of(settings);
+  trainer::RawConfig overrides;
+  for (const std::string& assignment : settings.model_settings) trainer::apply_override(overrides, assignment);
+  Settings model(entry.settings);
+  for (const trainer::RawKey& key : overrides.keys) model.set(key.path(), key.value);
+  return layers::Network(entry.make(model, {settings.sample, settings.classes}), 0.0);
+}
+
+/// How many labels the samples of a batch have together.
+std::size_t label_count(const StepSettings& settings, TargetKind kind) {
+  return settings.batch * (kind == TargetKind::kClassPerStep ? static_cast<std::size_t>(settings.sample[0]) : 1);
 }
 
 nlohmann::ordered_json describe(const StepSettings& settings, const layers::Network& network) {
@@ -38,21 +52,46 @@ nlohmann::ordered_json describe(const StepSettings& settings, const layers::Netw
 
 }  // namespace
 
+StepSettings default_step(const std::string& model) {
+  StepSettings settings{.model = model};
+  switch (entry_of(settings).inputs) {
+    case layers::InputKind::kImages:
+      break;
+    case layers::InputKind::kFeatures:
+      settings.sample = {4096};
+      settings.classes = 30938;
+      break;
+    case layers::InputKind::kTokens:
+      settings.sample = {35};
+      settings.classes = 10000;
+      break;
+    case layers::InputKind::kFrames:
+      settings.sample = {200, 161};
+      settings.classes = 29;
+      break;
+  }
+  return settings;
+}
+
 TrainingStep::TrainingStep(const StepSettings& settings)
     : settings_(settings),
       network_(make_network(settings)),
-      inputs_(settings.batch * settings.image.size()),
-      labels_(settings.batch) {
+      inputs_(settings.batch * settings.sample.size()),
+      labels_(label_count(settings, network_.target_kind())) {
   Rng stream(settings.seed, "benchmark batch");
-  for (float& value : inputs_) value = stream.normal();
-  for (std::int32_t& label : labels_)
-    label = static_cast<std::int32_t>(stream.below(static_cast<std::uint64_t>(settings.classes)));
+  const auto classes = static_cast<std::uint64_t>(settings.classes);
+  const bool tokens = entry_of(settings).inputs == layers::InputKind::kTokens;
+  for (float& value : inputs_) value = tokens ? static_cast<float>(stream.below(classes)) : stream.normal();
+  for (std::int32_t& label : labels_) label = static_cast<std::int32_t>(stream.below(classes));
+  const TargetKind kind = network_.target_kind();
+  if (kind == TargetKind::kClassSet || kind == TargetKind::kClassSequence)
+    for (std::size_t i = 0; i <= settings.batch; ++i) offsets_.push_back(static_cast<std::int32_t>(i));
   network_.initialize(settings.seed);
 }
 
 double TrainingStep::compute_gradients() {
-  const layers::LossResult result = network_.forward(View<const float>(inputs_), View<const std::int32_t>(labels_),
-                                                     settings_.batch, layers::Mode::kTrain);
+  const layers::LossResult result =
+      network_.forward({View<const float>(inputs_), targets(), settings_.batch}, layers::Mode::kTrain);
   network_.backward();
   return result.loss_sum / static_cast<double>(result.count);
 }
@@ -72,10 +111,10 @@ void dump_step(const StepSettings& settings, const std::string& folder) {
   layers::Network& network = step.network();
   const auto batch = static_cast<std::int64_t>(settings.batch);
   const fs::path path(folder);
-  write_npy<float>(path / "inputs.npy", layers::batched(settings.image, batch), step.inputs());
-  write_npy<std::int32_t>(path / "labels.npy", {batch}, step.labels());
+  write_npy<float>(path / "inputs.npy", layers::batched(settings.sample, batch), step.inputs());
+  write_npy<std::int32_t>(path / "labels.npy", {static_cast<std::int64_t>(step.labels().size())}, step.labels());
   write_npy<float>(path / "loss.npy", {}, std::span(&loss, 1));
-  write_npy<float>(path / "logits.npy", {batch, network.classes()}, network.logits().host());
+  write_npy<float>(path / "logits.npy", network.logits_shape(), network.logits().host());
   ParameterArena& arena = network.arena();
   for (ParameterId id = 0; id < arena.parameters().size(); ++id) {
     const Parameter& parameter = arena[id];

@@ -12,16 +12,20 @@ namespace dragonn::bench {
 
 struct StepSettings {
   std::string model = "resnet20";
+  std::vector<std::string> model_settings = {};  ///< "key=value", of the model's table
   std::size_t batch = 32;
   int classes = 10;
-  Shape image{32, 32, 3};
+  Shape sample{32, 32, 3};
   std::uint64_t seed = 1;
 };
 
-/// Inputs are standard normal, labels uniform: times do not depend on them.
+/// What a model is measured on where nothing else is said: samples and classes of its kind of input.
+StepSettings default_step(const std::string& model);
+
+/// Inputs are standard normal (tokens uniform), labels uniform: times do not depend on them.
 class TrainingStep {
  public:
-  /// @throws ConfigError for an unknown model or one that does not fit the image.
+  /// @throws ConfigError for an unknown model or one that does not fit the sample.
   explicit TrainingStep(const StepSettings& settings);
 
   /// Forward, loss and backward. Returns the mean loss.
@@ -32,12 +36,13 @@ class TrainingStep {
   layers::Network& network() { return network_; }
   const std::vector<float>& inputs() const { return inputs_; }
   const std::vector<std::int32_t>& labels() const { return labels_; }
+  Targets targets() const { return {View<const std::int32_t>(labels_), View<const std::int32_t>(offsets_)}; }
 
  private:
   StepSettings settings_;
   layers::Network network_;
   std::vector<float> inputs_;
-  std::vector<std::int32_t> labels_;
+  std::vector<std::int32_t> labels_, offsets_;
 };
 
 /// Writes one step into `folder`, made if needed: inputs.npy, labels.npy, loss.npy, logits.npy, for every parameter

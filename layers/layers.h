@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "kernels/activation.h"
+#include "kernels/recurrent.h"
 #include "layers/layer.h"
 
 namespace dragonn::layers {
@@ -29,9 +30,40 @@ struct LinearSettings {
   bool bias = true;
   WeightInit weight_init = WeightInit::kFanInUniform;
   BiasInit bias_init = BiasInit::kZero;
+  double initial_bound = 0;  ///< if positive: weights start uniform in +-bound instead
 };
-/// [batch, inputs] to [batch, outputs]. Parameters weight [outputs, inputs], bias [outputs].
+/// [batch, inputs] to [batch, outputs], or [batch, steps, inputs] to [batch, steps, outputs]. Parameters weight
+/// [outputs, inputs], bias [outputs].
 std::unique_ptr<Layer> linear(const LinearSettings& settings);
+
+struct EmbeddingSettings {
+  std::int64_t tokens = 1;  ///< valid are 0 to tokens - 1
+  std::int64_t width = 1;
+  double initial_deviation = 1;  ///< starts normal
+  double initial_bound = 0;      ///< if positive: starts uniform in +-bound instead
+};
+/// [batch, steps] tokens to [batch, steps, width]. Parameter weight [tokens, width]: a linear layer behind it that is
+/// tied to it and has as many inputs and outputs shares it.
+std::unique_ptr<Layer> embedding(const EmbeddingSettings& settings);
+
+/// How the two directions of a recurrent layer make one output.
+enum class DirectionJoin {
+  kConcatenate,  ///< [batch, steps, 2 * hidden]
+  kSum,          ///< [batch, steps, hidden]
+};
+
+struct RecurrentSettings {
+  kernels::Cell cell = kernels::Cell::kLstm;
+  std::int64_t hidden = 1;
+  bool bidirectional = false;
+  DirectionJoin join = DirectionJoin::kConcatenate;
+  bool carries_state = false;  ///< the next batch goes on from where this one ended
+  double initial_bound = 0;    ///< parameters start uniform in +-bound; 0: 1 / sqrt(hidden)
+};
+/// [batch, steps, inputs] to [batch, steps, hidden]; zeros behind the samples' lengths. Parameters of each direction:
+/// weight_ih [gates * hidden, inputs], weight_hh [gates * hidden, hidden], bias_ih and bias_hh [gates * hidden], those
+/// of the other direction with the suffix _reverse. @throws ConfigError if bidirectional and carries_state.
+std::unique_ptr<Layer> recurrent(const RecurrentSettings& settings);
 
 struct ConvolutionSettings {
   std::int64_t outputs = 1;  ///< channels

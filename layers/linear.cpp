@@ -16,18 +16,21 @@ class Linear final : public Layer {
   LayerTraits traits() const override { return {.backward_reads_inputs = true}; }
 
   Shape output_shape(std::span<const Shape> inputs) const override {
+    const Shape& input = first_input(kind(), inputs, 1);
+    if (input.rank() == 3) return {input[0], input[1], settings_.outputs};
     return {single_input(kind(), inputs, 2)[0], settings_.outputs};
   }
 
   std::vector<ParameterSpec> parameters(std::span<const Shape> inputs) const override {
-    const std::int64_t features = inputs[0][1];
+    const std::int64_t features = features_of(inputs[0]);
     return weighted_parameters({{settings_.outputs, features},
                                 settings_.outputs,
                                 features,
                                 settings_.outputs,
                                 settings_.bias,
                                 settings_.weight_init,
-                                settings_.bias_init});
+                                settings_.bias_init,
+                                settings_.initial_bound});
   }
 
   double forward_flops(std::span<const Shape> inputs) const override {
@@ -36,11 +39,14 @@ class Linear final : public Layer {
 
   std::unique_ptr<LayerPlan> plan(const PlanContext& context) const override {
     return weighted_layer_plan(kernels::make_linear_plan(
-        context.device, {context.inputs[0][0], context.inputs[0][1], settings_.outputs, settings_.bias,
-                         context.mode == Mode::kTrain, context.input_gradients[0]}));
+        context.device,
+        {static_cast<std::int64_t>(context.output.size()) / settings_.outputs, features_of(context.inputs[0]),
+         settings_.outputs, settings_.bias, context.mode == Mode::kTrain, context.input_gradients[0]}));
   }
 
  private:
+  static std::int64_t features_of(const Shape& input) { return input[input.rank() - 1]; }
+
   LinearSettings settings_;
 };
 

@@ -7,6 +7,7 @@ namespace dragonn::layers {
 namespace {
 
 Initializer weight_initializer(const WeightedParameters& parameters) {
+  if (parameters.initial_bound > 0) return Initializer::uniform(parameters.initial_bound);
   switch (parameters.weight_init) {
     case WeightInit::kHeFanIn:
       return Initializer::he_normal(parameters.fan_in);

@@ -19,6 +19,7 @@ struct WeightedParameters {
   bool bias = true;
   WeightInit weight_init = WeightInit::kFanInUniform;
   BiasInit bias_init = BiasInit::kZero;
+  double initial_bound = 0;  ///< if positive: weights start uniform in +-bound
 };
 std::vector<ParameterSpec> weighted_parameters(const WeightedParameters& parameters);
 

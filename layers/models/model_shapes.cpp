@@ -24,4 +24,12 @@ void require_image(std::string_view model, const ModelContext& context, int halv
                     model, sample.to_string(), smallest, smallest));
 }
 
+void require_sequence(std::string_view model, const ModelContext& context, std::size_t rank) {
+  require_classes(model, context);
+  const Shape& sample = context.sample_shape;
+  if (sample.rank() != rank || sample.size() == 0)
+    throw ConfigError(fmt::format("model {} does not fit samples of shape {}: it needs sequences of shape {}", model,
+                                  sample.to_string(), rank == 1 ? "[steps]" : "[steps, features]"));
+}
+
 }  // namespace dragonn::layers

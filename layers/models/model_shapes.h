@@ -11,6 +11,9 @@ namespace dragonn::layers {
 /// Throws unless samples are images that can be halved `halvings` times: before each halving a side must have two
 /// pixels. @throws ConfigError naming the model, the sample's shape and what would fit.
 void require_image(std::string_view model, const ModelContext& context, int halvings);
+/// Throws unless samples have `rank` axes, time first: 1 for [steps] of tokens, 2 for [steps, features]. @throws
+/// ConfigError naming the model, the sample's shape and what would fit.
+void require_sequence(std::string_view model, const ModelContext& context, std::size_t rank);
 /// @throws ConfigError if there are fewer than two classes.
 void require_classes(std::string_view model, const ModelContext& context);
 

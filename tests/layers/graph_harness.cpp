@@ -13,7 +13,8 @@
 
 namespace dragonn::layers::test {
 
-GraphHarness::GraphHarness(std::unique_ptr<LayerGraph> graph, std::size_t batch, Mode mode) : graph_(std::move(graph)) {
+GraphHarness::GraphHarness(std::unique_ptr<LayerGraph> graph, std::size_t batch, Mode mode, bool input_gradient)
+    : graph_(std::move(graph)), has_input_gradient_(input_gradient && mode == Mode::kTrain) {
   omp_set_num_threads(1);  // as a worker does by default; waking threads would take longer than these tiny layers
   for (const ParameterSpec& spec : graph_->parameters()) arena_.declare(spec.name, spec.shape, spec.role);
   arena_.allocate();
@@ -23,15 +24,18 @@ GraphHarness::GraphHarness(std::unique_ptr<LayerGraph> graph, std::size_t batch,
   }
   for (const StatisticsSpec& spec : graph_->statistics())
     statistics_.insert(statistics_.end(), spec.size, spec.initial);
-  plan_ = std::make_unique<GraphPlan>(*graph_, batch, mode, Device{}, mode == Mode::kTrain);
+  for (const StateSpec& spec : graph_->states()) states_.resize(states_.size() + spec.size * batch);
+  initial_states_ = states_;
+  plan_ = std::make_unique<GraphPlan>(*graph_, batch, mode, Device{}, has_input_gradient_);
   workspace_.resize_discard(plan_->workspace_floats());
   std::ranges::fill(workspace_.host(), std::numeric_limits<float>::quiet_NaN());
-  plan_->bind(workspace_.view(), arena_, View<float>(std::span(statistics_)));
+  plan_->bind(workspace_.view(), arena_, View<float>(std::span(statistics_)), View<float>(std::span(states_)));
 }
 
 std::vector<float> GraphHarness::forward(const std::vector<float>& input) {
   std::ranges::copy(input, plan_->input().data());
-  plan_->forward({});
+  std::ranges::copy(initial_states_, states_.begin());
+  plan_->forward({}, lengths_);
   const std::span<float> output = plan_->output().host();
   return {output.begin(), output.end()};
 }
@@ -115,11 +119,12 @@ double gradient_error(GraphHarness& harness, const std::vector<float>& input, do
   const std::vector<float> weights = random_values(harness.output_size(), 99);
   harness.forward(input);
   harness.backward(weights);
-  const std::vector<float> input_gradient = harness.input_gradient();
   std::vector<std::vector<float>> gradients;
   for (const Parameter& parameter : harness.arena().parameters()) gradients.push_back(harness.gradient(parameter.name));
   std::vector<float> probe = input;
-  double error = tensor_error(harness, probe, weights, probe, input_gradient, step);
+  double error = 0;
+  if (harness.has_input_gradient())
+    error = tensor_error(harness, probe, weights, probe, harness.input_gradient(), step);
   for (ParameterId id = 0; id < gradients.size(); ++id)
     error =
         std::max(error, tensor_error(harness, input, weights, harness.arena().value(id).host(), gradients[id], step));

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "core/parameter.h"
@@ -16,7 +17,8 @@ namespace dragonn::layers::test {
 /// anything read before it is written shows.
 class GraphHarness {
  public:
-  GraphHarness(std::unique_ptr<LayerGraph> graph, std::size_t batch, Mode mode = Mode::kTrain);
+  GraphHarness(std::unique_ptr<LayerGraph> graph, std::size_t batch, Mode mode = Mode::kTrain,
+               bool input_gradient = true);
 
   std::vector<float> forward(const std::vector<float>& input);
   /// After forward. Fills gradient() and input_gradient(); returns the parameters in the order in which they were
@@ -27,6 +29,12 @@ class GraphHarness {
   std::vector<float> gradient(const std::string& parameter);
   std::vector<float> input_gradient() const;
   std::vector<float>& statistics() { return statistics_; }
+  /// The state that every forward starts from, and the one that the last forward ended with.
+  std::vector<float>& initial_states() { return initial_states_; }
+  const std::vector<float>& final_states() const { return states_; }
+  /// Of every forward from now on.
+  void set_lengths(std::vector<std::int32_t> lengths) { lengths_ = std::move(lengths); }
+  bool has_input_gradient() const { return has_input_gradient_; }
   ParameterArena& arena() { return arena_; }
   GraphPlan& plan() { return *plan_; }
   std::size_t input_size() const { return plan_->input().size(); }
@@ -37,7 +45,9 @@ class GraphHarness {
 
   std::unique_ptr<LayerGraph> graph_;
   ParameterArena arena_;
-  std::vector<float> statistics_;
+  std::vector<float> statistics_, initial_states_, states_;
+  std::vector<std::int32_t> lengths_;
+  bool has_input_gradient_;
   std::unique_ptr<GraphPlan> plan_;
   Buffer<float> workspace_;
 };

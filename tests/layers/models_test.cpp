@@ -26,16 +26,51 @@ Network make(const std::string& name, const ModelContext& context,
 
 const ModelContext kCifar10{{32, 32, 3}, 10};
 
+constexpr int kClasses = 3;
+
+/// Two samples' inputs of the kind that the model takes, all tokens in range.
+std::vector<float> inputs_for(const ModelEntry& entry, const Shape& sample) {
+  std::vector<float> inputs = test::random_values(2 * sample.size(), 1);
+  if (entry.inputs == InputKind::kTokens)
+    for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] = static_cast<float>(i % kClasses);
+  return inputs;
+}
+
+std::vector<Shape> samples_for(InputKind kind) {
+  switch (kind) {
+    case InputKind::kImages:
+      return {{28, 28, 1}, {17, 21, 3}};
+    case InputKind::kFeatures:
+      return {{7}, {128}};
+    case InputKind::kTokens:
+      return {{1}, {9}};
+    case InputKind::kFrames:
+      return {{40, 161}, {25, 81}};
+  }
+  return {};
+}
+
+/// Two samples' labels: classes 0 and 2, one per sample or step, or lists of both.
+struct TestTargets {
+  TestTargets(TargetKind kind, std::int64_t steps) {
+    const bool per_step = kind == TargetKind::kClassPerStep;
+    for (std::int64_t i = 0; i < 2 * (per_step ? steps : 1); ++i) labels.push_back(i % 2 == 0 ? 0 : 2);
+    if (kind == TargetKind::kClassSet) offsets = {0, 1, 2};
+  }
+  Targets view() const { return {View<const std::int32_t>(labels), View<const std::int32_t>(offsets)}; }
+  std::vector<std::int32_t> labels, offsets;
+};
+
 /// Forward and backward of two samples: everything finite, every parameter reported once.
 void check_training_step(const std::string& name, const Shape& sample,
                          const std::vector<std::pair<std::string, SettingValue>>& settings = {}) {
   CAPTURE(name);
   CAPTURE(sample.to_string());
-  Network network = make(name, {sample, 3}, settings);
+  Network network = make(name, {sample, kClasses}, settings);
   network.initialize(1);
-  const std::vector<float> inputs = test::random_values(2 * sample.size(), 1);
-  const std::vector<std::int32_t> labels{0, 2};
-  const LossResult loss = network.forward(View<const float>(inputs), View<const std::int32_t>(labels), 2, Mode::kTrain);
+  const std::vector<float> inputs = inputs_for(models().at(name), sample);
+  const TestTargets targets(network.target_kind(), sample[0]);
+  const LossResult loss = network.forward({View<const float>(inputs), targets.view(), 2}, Mode::kTrain);
   CHECK(std::isfinite(loss.loss_sum));
   std::multiset<ParameterId> ready;
   network.backward([&](ParameterId id) { ready.insert(id); });
@@ -67,6 +102,15 @@ TEST_SUITE("layers") {
     CHECK(make("mlp", {{28, 28, 1}, 10}, {{"hidden", std::vector<std::int64_t>{}}}).arena().size() == 7850);
   }
 
+  TEST_CASE("parameter counts of language models are the papers'") {
+    using Setting = std::pair<std::string, SettingValue>;
+    const auto parameters = [](int words, std::int64_t hidden, bool tied) {
+      return make("lstm_lm", {{35}, words}, {Setting{"hidden", hidden}, {"tied", tied}}).arena().size();
+    };
+    CHECK(parameters(10000, 1500, false) == 66034000);  // SIDCo (arXiv:2101.10761), LSTM-PTB
+    CHECK(parameters(34069, 650, true) == 28949319);    // ExDyna, LSTM-WikiText-2, at this vocabulary
+  }
+
   TEST_CASE("published operation counts are met") {
     // ResNet-20: 40.8 million multiply-adds a sample; VGG-16 at 32 x 32: 313.
     const auto forward_flops = [](const Network& network) {
@@ -78,13 +122,12 @@ TEST_SUITE("layers") {
     CHECK(forward_flops(make("vgg16", kCifar10)) / 2e6 == doctest::Approx(313.2).epsilon(0.01));
   }
 
-  TEST_CASE("every model runs a training step on images of several shapes") {
+  TEST_CASE("every model runs a training step on samples of several shapes") {
     omp_set_num_threads(1);
     for (const std::string& name : models().names()) {
       // The deepest ones are the same code as their small relatives.
       if (name == "resnet110" || name == "resnet56" || name == "resnet44" || name == "vgg19") continue;
-      check_training_step(name, {28, 28, 1});
-      check_training_step(name, {17, 21, 3});
+      for (const Shape& sample : samples_for(models().at(name).inputs)) check_training_step(name, sample);
     }
   }
 

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+/// Language model: embedding, LSTM layers, a linear layer to the vocabulary.
+#include <fmt/format.h>
+
+#include "layers/graph.h"
+#include "layers/layers.h"
+#include "layers/models/model_shapes.h"
+
+namespace dragonn::layers {
+namespace {
+
+/// Dropout, or nothing where the rate is 0.
+NodeId add_dropout(LayerGraph& graph, const std::string& name, double rate, NodeId input) {
+  return rate > 0 ? graph.add(name, dropout(rate), {input}) : input;
+}
+
+std::unique_ptr<LayerGraph> make_lstm_lm(const Settings& settings, const ModelContext& context) {
+  require_sequence("lstm_lm", context, 1);
+  const std::int64_t hidden = settings.integer("hidden");
+  const std::int64_t width = settings.integer("embedding") > 0 ? settings.integer("embedding") : hidden;
+  const bool tied = settings.flag("tied");
+  if (tied && width != hidden)
+    throw ConfigError(fmt::format("model lstm_lm: tied weights need embedding = hidden, not {} and {}", width, hidden));
+  const double rate = settings.number("dropout"), bound = settings.number("initial_bound");
+  auto graph = std::make_unique<LayerGraph>(context.sample_shape);
+  const NodeId tokens =
+      graph->add("embedding", embedding({.tokens = context.classes, .width = width, .initial_bound = bound}),
+                 {LayerGraph::input()});
+  NodeId last = add_dropout(*graph, "embedding.dropout", rate, tokens);
+  for (std::int64_t layer = 0; layer < settings.integer("layers"); ++layer) {
+    const std::string name = fmt::format("layer{}", layer);
+    RecurrentSettings lstm{.hidden = hidden, .carries_state = true};
+    lstm.initial_bound = bound;
+    lstm.cell = settings.text("cell") == "gru" ? kernels::Cell::kGru : kernels::Cell::kLstm;
+    last = graph->add(name, recurrent(lstm), {last});
+    last = add_dropout(*graph, name + ".dropout", rate, last);
+  }
+  LinearSettings output{.outputs = context.classes};
+  output.initial_bound = bound;
+  graph->add("output", linear(output), {last}, tied ? std::optional(tokens) : std::nullopt);
+  graph->set_loss(sequence_cross_entropy_loss());
+  return graph;
+}
+
+SettingSpecs settings() {
+  return {{.name = "layers", .default_value = std::int64_t{2}, .help = "recurrent layers", .minimum = 1},
+          {.name = "hidden", .default_value = std::int64_t{200}, .help = "units of each layer", .minimum = 1},
+          {.name = "embedding",
+           .default_value = std::int64_t{0},
+           .help = "width of a token's vector; 0: as hidden",
+           .minimum = 0},
+          {.name = "cell", .default_value = std::string("lstm"), .help = "of the layers", .choices = {"lstm", "gru"}},
+          {.name = "dropout",
+           .default_value = 0.0,
+           .help = "share dropped in training: of the embedding, and behind each layer",
+           .minimum = 0,
+           .maximum = 0.99},
+          {.name = "tied",
+           .default_value = false,
+           .help = "the output layer's weights are the embedding's (arXiv:1608.05859)"},
+          {.name = "initial_bound",
+           .default_value = 0.1,
+           .help = "all weights start uniform in +-this",
+           .minimum = 0,
+           .exclusive_minimum = true}};
+}
+
+const Registration<ModelEntry> registration{{{"lstm_lm", "recurrent language model over words or characters",
+                                              "arXiv:1409.2329; two biases per layer as in PyTorch", settings()},
+                                             make_lstm_lm,
+                                             InputKind::kTokens}};
+
+}  // namespace
+}  // namespace dragonn::layers
