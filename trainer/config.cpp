@@ -169,6 +169,7 @@ class Resolver {
     fill(compression.collective, method.collective);
     fill(compression.memory, has_momentum(config_) ? method.memory_with_momentum : method.memory);
     if (compression.is_dense()) compression.memory.name = method.memory;
+    if (!compression.bucket) compression.bucket = method.bucket;
     if (compression.include_vectors == kAuto) {
       compression.include_vectors = compression.bucket == BucketRules::Grouping::kModel ? "yes" : "no";
     }
@@ -284,7 +285,7 @@ class Resolver {
 
 BucketRules CompressionConfig::bucket_rules() const {
   BucketRules rules;
-  rules.grouping = bucket;
+  rules.grouping = bucket.value();
   rules.bytes = static_cast<std::size_t>(bucket_mib * (1 << 20));
   rules.compress = !is_dense();
   rules.include_vectors = include_vectors == "yes";

@@ -55,10 +55,10 @@ struct CompressionConfig {
   Component collective{"auto", {}};
   Component memory{"auto", {}};
   Component density_schedule{"constant", {}};
-  BucketRules::Grouping bucket = BucketRules::Grouping::kTensor;
-  double bucket_mib = 0;                 ///< with Grouping::kBytes
-  std::string include_vectors = "auto";  ///< yes | no: biases and normalization are sparsified too
-  std::string acc_form = "raw";          ///< raw | folded
+  std::optional<BucketRules::Grouping> bucket;  ///< empty: auto
+  double bucket_mib = 0;                        ///< with Grouping::kBytes
+  std::string include_vectors = "auto";         ///< yes | no: biases and normalization are sparsified too
+  std::string acc_form = "raw";                 ///< raw | folded
   enum class SelectTensors { kAll, kCostModel, kMinimumSize };
   SelectTensors select_tensors = SelectTensors::kAll;
   std::int64_t minimum_size = 0;  ///< elements, with SelectTensors::kMinimumSize

@@ -175,11 +175,12 @@ void add_optimizer(KeyList& keys) {
                                       [](Config& c) -> Component& { return c.schedule; });
 }
 
-/// "tensor", "model", or a number of MiB.
+/// "auto", "tensor", "model", or a number of MiB.
 void add_bucket(KeyList& keys) {
   using Grouping = BucketRules::Grouping;
   const auto get = [](const Config& config) -> SettingValue {
     const CompressionConfig& compression = config.compression;
+    if (!compression.bucket) return std::string("auto");
     if (compression.bucket == Grouping::kBytes) return compression.bucket_mib;
     return std::string(compression.bucket == Grouping::kTensor ? "tensor" : "model");
   };
@@ -187,15 +188,18 @@ void add_bucket(KeyList& keys) {
     CompressionConfig& compression = config.compression;
     const double* mebibytes = std::get_if<double>(&value);
     compression.bucket_mib = mebibytes != nullptr ? *mebibytes : 0;
-    compression.bucket = mebibytes != nullptr                       ? Grouping::kBytes
-                         : std::get<std::string>(value) == "tensor" ? Grouping::kTensor
-                                                                    : Grouping::kModel;
+    compression.bucket.reset();
+    if (mebibytes != nullptr) {
+      compression.bucket = Grouping::kBytes;
+    } else if (const std::string& name = std::get<std::string>(value); name != "auto") {
+      compression.bucket = name == "tensor" ? Grouping::kTensor : Grouping::kModel;
+    }
   };
   ConfigKey& key = keys.add_converted(get, set,
                                       {.name = "bucket",
                                        .help = "what is sparsified at a time: one tensor, the whole model, or "
-                                               "neighbours of up to this many MiB together",
-                                       .choices = {"tensor", "model"}});
+                                               "neighbours of up to this many MiB together; auto: the method's",
+                                       .choices = {"auto", "tensor", "model"}});
   key.alternative = SettingSpec{"bucket", 1.0, "MiB", 0, kInfinity, true};
 }
 
@@ -228,8 +232,8 @@ void add_compression(KeyList& keys) {
   keys.table("compression");
   keys.add([](Config & c) -> auto& { return c.compression.method; },
            {.name = "method",
-            .help = "dense, or a paper's sparsifier or quantizer, collective and memory; the next four keys set them "
-                    "apart",
+            .help = "dense, or a paper's sparsifier or quantizer, collective and memory; the next four keys and "
+                    "bucket set them apart",
             .choices = method_names()});
   add_component<compress::SparsifierEntry>(keys, "sparsifier", "what picks the entries to send; auto: the method's",
                                            [](Config& c) -> Component& { return c.compression.sparsifier; },

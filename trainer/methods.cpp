@@ -12,7 +12,7 @@
 namespace dragonn::trainer {
 namespace {
 
-/// The papers' pairs and defaults, where they differ from what any sparsifier gets.
+/// The papers' parts and defaults, where they differ from what any sparsifier gets.
 const std::vector<Method>& presets() {
   static const std::vector<Method> table{
       {"dense", "no sparsification: a dense allreduce of every gradient", "none", "dense", "none", "none"},
@@ -23,9 +23,21 @@ const std::vector<Method>& presets() {
       {"index_union", "top-k, with the sum over all workers taken at every index that one of them selected", "topk",
        "index_union"},
       {"dsa", "top-k, summed region by region (SparCML, SC 2019)", "topk", "dsa"},
-      {"gtopk", "top-k of all workers, merged in a tree (gTop-k, ICDCS 2019)", "topk", "gtopk"},
-      {"oktopk", "reused thresholds and an allreduce of O(k) words (Ok-Topk, PPoPP 2022)", "oktopk", "oktopk"},
-      {"exdyna", "partitioned search with a fed-back threshold (ExDyna, 2024)", "exdyna", "exdyna"},
+      {.name = "gtopk",
+       .summary = "top-k of all workers, merged in a tree (gTop-k, ICDCS 2019)",
+       .sparsifier = "topk",
+       .collective = "gtopk",
+       .bucket = BucketRules::Grouping::kModel},
+      {.name = "oktopk",
+       .summary = "reused thresholds and an allreduce of O(k) words (Ok-Topk, PPoPP 2022)",
+       .sparsifier = "oktopk",
+       .collective = "oktopk",
+       .bucket = BucketRules::Grouping::kModel},
+      {.name = "exdyna",
+       .summary = "partitioned search with a fed-back threshold (ExDyna, 2024)",
+       .sparsifier = "exdyna",
+       .collective = "exdyna",
+       .bucket = BucketRules::Grouping::kModel},
       {"cltk", "the top-k of a cyclic leader for all workers (ScaleCom, NeurIPS 2020)", "cltk", "cltk"},
   };
   return table;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
-/// Methods: what `compression.method` stands for, the sparsifier or quantizer, collective and memory of a paper.
+/// Methods: what `compression.method` stands for, the sparsifier or quantizer, collective, memory and bucket of a
+/// paper.
 #pragma once
 
 #include <string>
 #include <vector>
+
+#include "trainer/buckets.h"
 
 namespace dragonn::trainer {
 
@@ -17,6 +20,7 @@ struct Method {
   /// Instead of `memory`, where the optimizer has momentum: memories that take the momentum over.
   std::string memory_with_momentum = "residual";
   std::string quantizer = "none";
+  BucketRules::Grouping bucket = BucketRules::Grouping::kTensor;
 
   bool is_dense() const { return sparsifier == "none" && quantizer == "none"; }
 };

@@ -118,7 +118,8 @@ TEST_SUITE("trainer") {
     CHECK(contains(error_of(kBase, {"train.epochs"}), "--set train.epochs: expected key=value"));
     CHECK(contains(error_of(kBase, {"compression.method=topkk"}), "did you mean 'topk'?"));
     CHECK(error_of(kBase, {"compression.density=2"}) == "--set compression.density=2: expected number in (0, 1]");
-    CHECK(contains(error_of(kBase, {"compression.bucket=-1"}), "expected string, one of tensor | model; or number"));
+    CHECK(contains(error_of(kBase, {"compression.bucket=-1"}),
+                   "expected string, one of auto | tensor | model; or number"));
   }
 
   TEST_CASE("a method sets sparsifier, collective and memory; each can be set apart") {
@@ -131,6 +132,31 @@ TEST_SUITE("trainer") {
     const Config apart = parse("[compression]\nmethod = \"dgc\"\nsparsifier = \"topk\"\nmemory = \"none\"\n");
     CHECK(apart.compression.sparsifier.name == "topk");
     CHECK(apart.compression.memory.name == "none");
+  }
+
+  TEST_CASE("a method that is defined on the whole model gets it as one bucket, unless the config says otherwise") {
+    using Grouping = BucketRules::Grouping;
+    const auto bucket = [](const std::string& lines, const std::vector<std::string>& overrides = {}) {
+      return parse(lines, overrides).compression.bucket_rules();
+    };
+    for (const char* method : {"gtopk", "oktopk", "exdyna"}) {
+      CAPTURE(method);
+      const std::string lines = fmt::format("[compression]\nmethod = \"{}\"\n", method);
+      CHECK(bucket(lines).grouping == Grouping::kModel);
+      CHECK(bucket(lines).include_vectors);
+      CHECK(bucket(lines + "bucket = \"auto\"\n").grouping == Grouping::kModel);
+      CHECK(bucket(lines + "bucket = \"tensor\"\n").grouping == Grouping::kTensor);
+      CHECK_FALSE(bucket(lines + "bucket = \"tensor\"\n").include_vectors);
+      CHECK(bucket(lines + "bucket = 4\n").bytes == std::size_t{4} << 20);
+      const std::vector<std::string> chosen{fmt::format("compression.method={}", method)};
+      CHECK(bucket("[compression]\nmethod = \"dragonn\"\nbucket = \"tensor\"\n", chosen).grouping == Grouping::kTensor);
+      CHECK(bucket("[compression]\nmethod = \"dragonn\"\n", chosen).grouping == Grouping::kModel);
+      CHECK(contains(to_toml(parse(lines)), "bucket = \"model\""));
+    }
+    for (const char* method : {"dense", "topk", "dragonn", "signsgd", "dsa"}) {
+      CAPTURE(method);
+      CHECK(bucket(fmt::format("[compression]\nmethod = \"{}\"\n", method)).grouping == Grouping::kTensor);
+    }
   }
 
   TEST_CASE("select_tensors is all, cost_model or a number of elements") {
