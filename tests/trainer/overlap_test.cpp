@@ -17,11 +17,13 @@
 #include "comm/local.h"
 #include "core/file.h"
 #include "core/rng.h"
+#include "tests/support/thread_counts.h"
 #include "tests/trainer/combinations.h"
 #include "tests/trainer/quick_run.h"
 #include "trainer/agreement.h"
 #include "trainer/overlap_obstacle.h"
 #include "trainer/overlapped_backward.h"
+#include "trainer/plan.h"
 
 namespace dragonn::trainer::testing {
 namespace {
@@ -212,6 +214,19 @@ TEST_CASE("overlap goes with dense buckets, micro-batches, global clipping and e
   }
 }
 
+TEST_CASE("overlap changes no bits with several OpenMP threads per worker") {
+  for (const int threads : dragonn::test::kThreadCounts) {
+    CAPTURE(threads);
+    // Matrices large enough for the passes over their buckets to be cut into pieces.
+    std::vector<std::string> overrides{"compression.method=dragonn", "model.hidden=[256, 256]",
+                                       fmt::format("comm.threads_per_worker={}", threads)};
+    const TemporaryFolder plain, overlapped;
+    const QuickResult expected = quick_run(quick_config(overrides), 2, plain.path());
+    overrides.push_back("compression.overlap=true");
+    CHECK(quick_run(quick_config(overrides), 2, overlapped.path()).parameters == expected.parameters);
+  }
+}
+
 TEST_CASE("overlap may be switched when a run is resumed") {
   const std::vector<std::string> common{"compression.method=dgc", "checkpoint.every_steps=1", "checkpoint.keep=100"};
   const auto with = [&](const char* overlap) {
@@ -330,6 +345,18 @@ TEST_CASE("what leaves nothing to overlap is named") {
   CHECK(names(obstacle_of({"compression.method=topk", "train.non_finite=skip"}), "train.non_finite"));
   CHECK(names(obstacle_of({"compression.method=topk", "compression.bucket=model"}), "compression.bucket"));
   CHECK(names(obstacle_of({"compression.method=dense"}), "compression.bucket"));  // 4 kB fit one bucket of 25 MiB
+}
+
+TEST_CASE("the dry run tells of overlap where it is asked for, and what is in its way") {
+  const auto shown = [](const std::vector<std::string>& overrides) {
+    const Config config = quick_config(overrides);
+    return describe(plan_run(config, {6, 6, 1}, 4, 2), config, 2);
+  };
+  CHECK(shown({"compression.method=topk"}).find("overlap") == std::string::npos);
+  CHECK(shown({"compression.method=topk", "compression.overlap=true"}).find("overlap: a bucket is exchanged as soon") !=
+        std::string::npos);
+  CHECK(shown({"compression.method=topk", "compression.overlap=true", "train.non_finite=skip"})
+            .find("overlap: none, as train.non_finite") != std::string::npos);
 }
 
 TEST_CASE("a run whose overlap has no effect says why, and gives the same bits") {
