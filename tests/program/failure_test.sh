@@ -25,6 +25,7 @@ cases=(
   "cltk method=cltk"
   "signsgd method=signsgd"
   "qsgd method=qsgd"
+  "overlap method=gtopk bucket=tensor overlap=true"
 )
 
 has_checkpoint() { compgen -G "$1/checkpoints/step-*/DONE" >/dev/null; } # RUN_DIR

@@ -18,7 +18,8 @@ wait_for_checkpoint() {
 }
 
 for round in 1 2 3; do
-  "$train" "${long[@]}" --output killed 2>/dev/null &
+  overlap=$([ $round = 2 ] && echo true || echo false) # it may change on the way
+  "$train" "${long[@]}" --set compression.overlap="$overlap" --output killed 2>/dev/null &
   wait_for_checkpoint killed
   sleep "0.$((RANDOM % 4))"
   kill -KILL $! 2>/dev/null
