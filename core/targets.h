@@ -2,6 +2,7 @@
 /// Targets: what the outputs of a batch are compared with.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "core/view.h"
@@ -24,5 +25,8 @@ struct Targets {
   View<const std::int32_t> labels;
   View<const std::int32_t> offsets;  ///< [batch + 1], ascending from 0; empty where every sample has as many labels
 };
+
+/// @throws ShapeError unless the offsets cut the labels into `batch` lists.
+void check_offsets(const Targets& targets, std::size_t batch);
 
 }  // namespace dragonn

@@ -7,21 +7,12 @@
 #include <hwy/highway.h>
 
 #include "kernels/recurrent_cells.h"
+#include "kernels/sum_terms-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace dragonn::kernels::detail {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-/// Calls body(d, i) for all elements: whole vectors, then single elements.
-template <class Body>
-HWY_INLINE void for_each_element(std::size_t size, const Body& body) {
-  const hn::ScalableTag<float> whole;
-  const hn::CappedTag<float, 1> single;
-  std::size_t i = 0;
-  for (; i + hn::Lanes(whole) <= size; i += hn::Lanes(whole)) body(whole, i);
-  for (; i < size; ++i) body(single, i);
-}
 
 template <class D, class V>
 HWY_INLINE V sigmoid(D d, V x) {

@@ -55,7 +55,8 @@ struct TestTargets {
   TestTargets(TargetKind kind, std::int64_t steps) {
     const bool per_step = kind == TargetKind::kClassPerStep;
     for (std::int64_t i = 0; i < 2 * (per_step ? steps : 1); ++i) labels.push_back(i % 2 == 0 ? 0 : 2);
-    if (kind == TargetKind::kClassSet) offsets = {0, 1, 2};
+    if (kind == TargetKind::kClassSequence) labels = {1, 2};  // 0 is the blank
+    if (kind == TargetKind::kClassSet || kind == TargetKind::kClassSequence) offsets = {0, 1, 2};
   }
   Targets view() const { return {View<const std::int32_t>(labels), View<const std::int32_t>(offsets)}; }
   std::vector<std::int32_t> labels, offsets;
@@ -102,13 +103,14 @@ TEST_SUITE("layers") {
     CHECK(make("mlp", {{28, 28, 1}, 10}, {{"hidden", std::vector<std::int64_t>{}}}).arena().size() == 7850);
   }
 
-  TEST_CASE("parameter counts of language models are the papers'") {
+  TEST_CASE("parameter counts of models for text and labels are the papers'") {
     using Setting = std::pair<std::string, SettingValue>;
     const auto parameters = [](int words, std::int64_t hidden, bool tied) {
       return make("lstm_lm", {{35}, words}, {Setting{"hidden", hidden}, {"tied", tied}}).arena().size();
     };
-    CHECK(parameters(10000, 1500, false) == 66034000);  // SIDCo (arXiv:2101.10761), LSTM-PTB
-    CHECK(parameters(34069, 650, true) == 28949319);    // ExDyna, LSTM-WikiText-2, at this vocabulary
+    CHECK(parameters(10000, 1500, false) == 66034000);                       // SIDCo (arXiv:2101.10761), LSTM-PTB
+    CHECK(make("xml_linear", {{4096}, 30938}).arena().size() == 126722048);  // DRAGONN, Wiki10-31K
+    CHECK(parameters(34069, 650, true) == 28949319);  // ExDyna, LSTM-WikiText-2, at this vocabulary
   }
 
   TEST_CASE("published operation counts are met") {

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+/// Connectionist temporal classification: the likelihood of a label sequence, whatever its alignment with the steps.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/targets.h"
+#include "core/view.h"
+#include "kernels/device_table.h"
+
+namespace dragonn::kernels {
+
+/// The class of a step that says nothing.
+inline constexpr std::int32_t kCtcBlank = 0;
+
+struct CtcArguments {
+  std::size_t batch = 1, steps = 1, classes = 2;
+  View<const float> logits;               ///< [batch, steps, classes]
+  Targets targets;                        ///< a sequence per sample, of labels in [1, classes)
+  std::span<const std::int32_t> lengths;  ///< [batch], valid steps; empty: all are
+  View<float> gradient;                   ///< [batch, steps, classes], of the mean over the batch; empty if not wanted
+  View<double> scratch;                   ///< ctc_scratch() values
+};
+
+/// Doubles of scratch memory that a batch needs.
+std::size_t ctc_scratch(std::size_t steps, const Targets& targets);
+
+/// Sum over the batch of -log p(labels | logits), by the forward-backward recursion over the labels with blanks between
+/// them, in log space and double. O(steps * labels) per sample. May throw with a part of the gradient written.
+/// @throws DataError naming the sample for a label out of range, or for more labels (and blanks between equal
+/// neighbours) than steps: no alignment exists. DeviceError if there is no row for the device.
+/// Source: Graves et al., ICML 2006, equations 6 to 16.
+double ctc(const CtcArguments& arguments);
+
+using CtcTable = DeviceTable<double (*)(const CtcArguments&)>;
+CtcTable& ctc_table();
+
+}  // namespace dragonn::kernels

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+/// Multi-label loss: a logistic regression for every class.
+#pragma once
+
+#include <cstddef>
+
+#include "core/targets.h"
+#include "core/view.h"
+#include "kernels/device_table.h"
+
+namespace dragonn::kernels {
+
+struct MultiLabelResult {
+  double loss_sum = 0;      ///< over samples and classes
+  std::size_t correct = 0;  ///< samples whose largest logit (the first of equal ones) is of one of their classes
+};
+
+/// Loss of a sample: the sum over its classes of log(1 + exp(-x)) and over all others of log(1 + exp(x)).
+/// @param logits [batch, classes].  @param targets a list per sample of ascending classes; may be empty.
+/// @param gradient [batch, classes], of the mean over the batch; empty if not wanted, may be `logits`.
+/// @throws DataError for a label out of range or order, naming the sample; DeviceError if there is no row for the
+/// device.
+MultiLabelResult multi_label(View<const float> logits, const Targets& targets, std::size_t classes,
+                             View<float> gradient);
+
+using MultiLabelTable = DeviceTable<MultiLabelResult (*)(View<const float>, const Targets&, std::size_t, View<float>)>;
+MultiLabelTable& multi_label_table();
+
+namespace detail {
+/// Sum of log(1 + exp(x)) over a row, in double; and result_i = sigmoid(x_i) * share if there is a result.
+double logistic_row(const float* row, std::size_t size, float share, float* result);
+}  // namespace detail
+
+}  // namespace dragonn::kernels
