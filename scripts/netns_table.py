@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Measures every collective on a slow network, beside what the virtual cluster predicts for it.
+
+    scripts/netns_table.py [--hosts 4,8] [--rates 1gbit,100mbit] [--densities 0.001,0.01] [--numel 25000000] ...
+
+For every number of hosts and rate, scripts/netns_cluster.sh makes a cluster (root is needed) and `dragonn-bench` measures
+there: a ping-pong, whose fit gives latency and bandwidth; every collective alone, all ranks beginning at the same time;
+and the whole exchange, from compensate to settle, as training makes it. Then the virtual cluster of as many local workers
+runs the same steps with the fitted latency and bandwidth.
+
+Writes all rows to JSON (a result of an earlier call is kept and not measured again unless --again), and prints the table
+in Markdown. Run it on a quiet machine: `chrt -f 1 scripts/netns_table.py` keeps other processes off the cores.
+"""
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CLUSTER = ROOT / "scripts" / "netns_cluster.sh"
+# A dense exchange takes many seconds and varies little; the dense collective has no density.
+DENSE_STEPS = ["--steps", "1", "--warmup", "1"]
+
+
+def words(text):
+    return text.split(",")
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--hosts", type=words, default=["4", "8"])
+    parser.add_argument("--rates", type=words, default=["1gbit", "100mbit"])
+    parser.add_argument("--densities", type=words, default=["0.001", "0.01"])
+    parser.add_argument("--collectives", type=words, default=None, help="sparse ones; default: all that are registered")
+    parser.add_argument("--dense", type=words, default=["ring", "rabenseifner", "native"], help="algorithms; '' for none")
+    parser.add_argument("--numel", default="25000000")
+    parser.add_argument("--json", type=pathlib.Path, default=ROOT / "bench" / "results" / "netns.json")
+    parser.add_argument("--again", action="store_true", help="measure what is in the JSON file anew")
+    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "release" / "bin")
+    return parser.parse_args()
+
+
+def run_json(command):
+    """The rows that `command --json FILE` writes."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        subprocess.run([*map(str, command), "--json", file.name], check=True, stdout=subprocess.DEVNULL)
+        return json.load(open(file.name))
+
+
+def key_of(row):
+    return row["collective"], row["algorithm"], row["density"], row["phase"]
+
+
+class Measurement:
+    """One cluster: so many hosts at one rate."""
+
+    def __init__(self, arguments, hosts, rate):
+        self.bench = arguments.bin / "dragonn-bench"
+        self.numel, self.hosts, self.rate = arguments.numel, hosts, rate
+        self.on_hosts = [CLUSTER, "run", hosts, rate, "--", self.bench]
+
+    def network(self):
+        row = run_json([*self.on_hosts, "network"])[-1]
+        return {"latency_us": row["fit_latency_us"], "gbps": row["fit_gbps"]}
+
+    def rows(self, network, what):
+        """Rows of the exchanges that the options `what` name: measured, predicted and in whole."""
+        options = ["collective", "--numel", self.numel, *what]
+        virtual = ["--ranks", self.hosts, "--latency-us", str(network["latency_us"]), "--gbps", str(network["gbps"])]
+        alone = run_json([*self.on_hosts, *options])
+        whole = {key_of(row): row for row in run_json([*self.on_hosts, *options, "--everything"])}
+        predicted = {key_of(row): row for row in run_json([self.bench, *options, *virtual])}
+        for row in alone:
+            key = key_of(row)
+            yield {
+                "hosts": int(self.hosts), "rate": self.rate, "latency_us": network["latency_us"], "gbps": network["gbps"],
+                "collective": row["collective"], "algorithm": row["algorithm"], "sparsifier": row["sparsifier"],
+                "phase": row["phase"], "numel": row["numel"], "density": row["density"], "steps": row["steps"],
+                "seconds": row["seconds"], "seconds_virtual": predicted[key]["seconds"],
+                "ratio": row["seconds"] / predicted[key]["seconds"], "seconds_total": whole[key]["seconds_total"],
+                "bytes_sent_max": row["bytes_sent"]["max"], "messages_max": row["messages"]["max"],
+            }
+
+
+def collectives(arguments):
+    """Sparse ones, by name."""
+    listing = subprocess.run([arguments.bin / "dragonn-train", "--list"], check=True, capture_output=True, text=True).stdout
+    names = [line.split(" ")[1].rstrip(":") for line in listing.splitlines() if line.startswith("collective ")]
+    return [name for name in names if name != "dense"]
+
+
+def measure(arguments, known):
+    """Adds to `known` what is missing, and writes it after every exchange."""
+    wanted = [["--collective", "dense", "--dense-algorithm", name, "--density", arguments.densities[0], *DENSE_STEPS]
+              for name in arguments.dense if name]
+    names = collectives(arguments) if arguments.collectives is None else arguments.collectives
+    wanted += [["--collective", name, "--density", density]
+               for density in arguments.densities for name in names if name]
+    for hosts in arguments.hosts:
+        for rate in arguments.rates:
+            measurement, network = Measurement(arguments, hosts, rate), None
+            for what in wanted:
+                if not arguments.again and is_known(known, hosts, rate, arguments.numel, what):
+                    continue
+                network = network or measurement.network()
+                print(f"{hosts} hosts, {rate}: {' '.join(what)}", file=sys.stderr)
+                rows = list(measurement.rows(network, what))
+                known[:] = [row for row in known if identity(row) not in set(map(identity, rows))] + rows
+                arguments.json.write_text("[\n" + ",\n".join(map(json.dumps, known)) + "\n]\n")
+
+
+def identity(row):
+    return row["hosts"], row["rate"], row["numel"], *key_of(row)
+
+
+def is_known(known, hosts, rate, numel, what):
+    options = dict(zip(what[::2], what[1::2]))
+    return any(row["hosts"] == int(hosts) and row["rate"] == rate and row["numel"] == int(numel) and
+               row["collective"] == options["--collective"] and
+               row["algorithm"] == options.get("--dense-algorithm") and row["density"] == float(options["--density"])
+               for row in known)
+
+
+def seconds(value):
+    return f"{value:.2f} s" if value >= 1 else f"{1000 * value:.1f} ms"
+
+
+def table(rows):
+    yield "| hosts | rate | density | collective | measured | virtual | ratio | with compensate to settle | best dense over it |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    order = {"dense": 0}
+    for row in sorted(rows, key=lambda row: (row["hosts"], row["gbps"] > 0.3, order.get(row["collective"], 1),
+                                             row["density"], row["collective"], row["phase"])):
+        dense = [other["seconds"] for other in rows if other["collective"] == "dense" and
+                 (other["hosts"], other["rate"]) == (row["hosts"], row["rate"])]
+        is_dense = row["collective"] == "dense"
+        name = f"dense, `{row['algorithm']}`" if is_dense else f"`{row['collective']}`"
+        if row["phase"] != "step":
+            name += f", {row['phase']}"
+        gain = "" if is_dense or not dense else f"{min(dense) / row['seconds_total']:.1f}"
+        yield (f"| {row['hosts']} | {row['rate']} | {'' if is_dense else row['density']} | {name} | {seconds(row['seconds'])} | "
+               f"{seconds(row['seconds_virtual'])} | {row['ratio']:.2f} | {seconds(row['seconds_total'])} | {gain} |")
+
+
+def main():
+    arguments = parse_arguments()
+    known = json.loads(arguments.json.read_text()) if arguments.json.exists() else []
+    try:
+        measure(arguments, known)
+    except subprocess.CalledProcessError as error:
+        print(f"netns_table: exit code {error.returncode} from: {' '.join(map(str, error.cmd))}", file=sys.stderr)
+        return 1
+    print("\n".join(table(known)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
