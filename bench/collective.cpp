@@ -228,6 +228,7 @@ class CollectiveBenchmark final : public Benchmark {
                                .density = density,
                                .gradients = gradients_,
                                .files = files_};
+    exchange_case.aligned = !everything_;
     exchange_case.rules.bypass_density_one = false;  // the collective is what is measured
     const bool one_step = !files_.input.empty() || !files_.dump.empty();
     const auto period = static_cast<int>(exchange_case.period());

@@ -73,7 +73,7 @@ class ExchangeRun {
     const comm::TrafficCounters before = communicator_.traffic();
     StepTimers timers;
     const double start = communicator_.now();
-    exchange_.run({.step = step, .density = case_.density}, gradient_.view(), timers);
+    exchange_.run({.step = step, .density = case_.density, .aligned = case_.aligned}, gradient_.view(), timers);
     RankValues values{};
     set(values, Quantity::kSecondsTotal, communicator_.now() - start);
     set(values, Quantity::kSeconds, timers.seconds(Verb::kExchange) + timers.seconds(Verb::kDecode));

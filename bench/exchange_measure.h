@@ -26,6 +26,7 @@ struct ExchangeCase {
   WorkerGradientRules gradients = {};
   std::size_t warm_up = 0;  ///< steps before the first that is measured
   std::size_t steps = 1;
+  bool aligned = true;  ///< all ranks begin the collective at the same time; else it waits for slower ranks' selections
   ExchangeFiles files = {};
 
   /// Steps from one that computes the collective's threshold to the next; 1: all steps are alike.

@@ -258,6 +258,7 @@ void GradientExchange::run_lane(std::size_t index, const ExchangeStep& step, Vie
                                     .non_finite = pass->non_finite,
                                     .selection = selection_};
   if (dense) {
+    if (step.aligned) align();
     exchange_dense(lane, context, timers);
   } else {
     if (lane.sparsifier) agree(*lane.sparsifier, select_context, lane.memory->accumulated());
@@ -265,6 +266,7 @@ void GradientExchange::run_lane(std::size_t index, const ExchangeStep& step, Vie
       const ScopedTimer timer(timers, fused ? Verb::kCompensateSelect : Verb::kSelect);
       select(lane, select_context, *pass);
     }
+    if (step.aligned) align();
     exchange_selected(lane, context, timers);
   }
   if (lane.reduction.non_finite) {
@@ -298,6 +300,11 @@ void GradientExchange::agree(compress::Sparsifier& sparsifier, const compress::S
   const comm::ScopedPhase phase(communicator_.traffic(), comm::Phase::kHeader);
   communicator_.broadcast_value(0, *proposal);
   sparsifier.agree(*proposal);
+}
+
+void GradientExchange::align() {
+  const comm::ScopedPhase phase(communicator_.traffic(), comm::Phase::kMetrics);
+  communicator_.barrier();
 }
 
 void GradientExchange::exchange_dense(Lane& lane, const comm::ReduceContext& context, StepTimers& timers) {

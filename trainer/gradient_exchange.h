@@ -42,6 +42,7 @@ struct ExchangeStep {
   double learning_rate = 0.0;    ///< used by the folded accumulator
   float gradient_scale = 1.0f;   ///< local clipping
   View<float> accumulated = {};  ///< [dump_size()]: receives acc, before select; empty: not wanted
+  bool aligned = false;          ///< all ranks begin to exchange at the same time, so that none times another's work
 };
 
 /// Where the gradient becomes final while it is exchanged: asked before each bucket, in ascending order, and told
@@ -143,6 +144,8 @@ class GradientExchange {
   void agree(compress::Sparsifier& sparsifier, const compress::SelectContext& context, View<const float> acc);
   bool is_dumped(const Bucket& bucket) const { return bucket.sparse || !any_sparse_; }
   bool is_sparse(std::size_t index, double density) const;
+  /// Collective: the barrier of ExchangeStep::aligned.
+  void align();
   void exchange_dense(Lane& lane, const comm::ReduceContext& context, StepTimers& timers);
   void select(Lane& lane, const compress::SelectContext& context, const kernels::PassResult& pass);
   void exchange_selected(Lane& lane, const comm::ReduceContext& context, StepTimers& timers);
