@@ -277,7 +277,17 @@ void MpiCommunicator::native_allreduce_sum(std::span<float> values) {
   traffic().add(ring_traffic(values.size(), size_, rank_));
 }
 
+/// Open MPI announces a TCP message of more than 64 KiB and sends the rest once the receiver has answered. Where two
+/// ranks send to each other, as in most steps of a collective, the answer queues behind the data, and the two take
+/// turns instead of sending at the same time. Messages of selected entries are sent without asking; a setting of the
+/// user's stays.
+void prefer_eager_messages() {
+  constexpr int kKeep = 0;
+  ::setenv("OMPI_MCA_btl_tcp_eager_limit", "4194304", kKeep);
+}
+
 void initialize_mpi() {
+  prefer_eager_messages();
   int initialized = 0;
   MPI_Initialized(&initialized);
   if (initialized != 0) throw CommError("MPI is initialized already: a process can run as an MPI rank only once");

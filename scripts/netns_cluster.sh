@@ -62,12 +62,12 @@ burst_of() {
     printf "%d\n", (bytes > least ? bytes : least) }'
 }
 
-# shape SPACE INTERFACE RATE: what leaves by this interface. Frames come in bundles that fit the burst more than twice:
-# with larger ones a timer that is late loses bandwidth (8 % of 1gbit), and those above the burst are taken apart.
+# shape SPACE INTERFACE RATE: what leaves by this interface. Frames come in bundles that fit the burst: above it the shaper
+# takes them apart (a quarter of 1gbit is left on two cores), and smaller ones cost time, too.
 shape() {
   local burst
   burst=$(burst_of "$3")
-  ip -n "$1" link set "$2" gso_max_size $((burst * 3 / 8)) up
+  ip -n "$1" link set "$2" gso_max_size $((burst * 7 / 8)) up
   tc -n "$1" qdisc add dev "$2" root tbf rate "$3" burst "$burst" limit "$queue_bytes"
 }
 
