@@ -12,6 +12,8 @@ algorithm forward_algorithm(Activation activation) {
   switch (activation) {
     case Activation::kRelu:
       return algorithm::eltwise_relu;
+    case Activation::kClippedRelu:
+      return algorithm::eltwise_clip_v2;
     case Activation::kTanh:
       return algorithm::eltwise_tanh;
     case Activation::kSigmoid:
@@ -26,6 +28,8 @@ algorithm backward_algorithm(Activation activation) {
   switch (activation) {
     case Activation::kRelu:
       return algorithm::eltwise_relu_use_dst_for_bwd;
+    case Activation::kClippedRelu:
+      return algorithm::eltwise_clip_v2_use_dst_for_bwd;
     case Activation::kTanh:
       return algorithm::eltwise_tanh_use_dst_for_bwd;
     case Activation::kSigmoid:
@@ -40,13 +44,14 @@ class OneDnnActivation final : public ActivationPlan {
  public:
   OneDnnActivation(Activation activation, std::size_t size) {
     const memory::desc data({static_cast<memory::dim>(size)}, memory::data_type::f32, memory::format_tag::x);
-    const eltwise_forward::primitive_desc forward({prop_kind::forward_training, forward_algorithm(activation), data},
-                                                  onednn::engine());
+    const float lower = 0, upper = activation == Activation::kClippedRelu ? kReluClip : 0;  // of clipping only
+    const eltwise_forward::primitive_desc forward(
+        {prop_kind::forward_training, forward_algorithm(activation), data, lower, upper}, onednn::engine());
     // A backward algorithm that reads the output wants a forward description of the same algorithm as its hint.
-    const eltwise_forward::primitive_desc hint({prop_kind::forward_training, backward_algorithm(activation), data},
-                                               onednn::engine());
-    const eltwise_backward::primitive_desc backward({backward_algorithm(activation), data, data}, onednn::engine(),
-                                                    hint);
+    const eltwise_forward::primitive_desc hint(
+        {prop_kind::forward_training, backward_algorithm(activation), data, lower, upper}, onednn::engine());
+    const eltwise_backward::primitive_desc backward({backward_algorithm(activation), data, data, lower, upper},
+                                                    onednn::engine(), hint);
     const int value = activation_backward_reads_input(activation) ? DNNL_ARG_SRC : DNNL_ARG_DST;
     forward_ = onednn::Execution(eltwise_forward(forward), {{DNNL_ARG_SRC, data}, {DNNL_ARG_DST, data}});
     backward_ = onednn::Execution(eltwise_backward(backward),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Elementwise activations: ReLU, tanh, sigmoid and GELU (x * Phi(x), with the error function).
+/// Elementwise activations: ReLU, also clipped at 20, tanh, sigmoid and GELU (x * Phi(x), with the error function).
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,10 @@
 
 namespace dragonn::kernels {
 
-enum class Activation { kRelu, kTanh, kSigmoid, kGelu };
+enum class Activation { kRelu, kClippedRelu, kTanh, kSigmoid, kGelu };
+
+/// The largest value of a clipped ReLU. Source: Hannun et al., arXiv:1412.5567, section 2.
+inline constexpr float kReluClip = 20;
 
 /// Whether backward takes the input; otherwise it takes the output, and forward may work in place.
 constexpr bool activation_backward_reads_input(Activation activation) {

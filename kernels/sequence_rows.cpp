@@ -37,6 +37,14 @@ void to_batch_major_cpu(const SequenceRows& rows, View<const float> time_major, 
   });
 }
 
+void mask_steps_cpu(const SequenceRows& rows, View<const float> input, std::span<const std::int32_t> lengths,
+                    View<float> output) {
+  if (input.data() != output.data()) std::copy_n(input.data(), input.size(), output.data());
+  for_each_row(rows, lengths, [&](std::size_t at, std::size_t, bool is_valid) {
+    if (!is_valid) std::fill_n(output.data() + at, rows.size, 0.0f);
+  });
+}
+
 void check_sizes(const SequenceRows& rows, std::size_t batch_major, std::size_t time_major, std::size_t lengths) {
   const std::size_t count = rows.batch * rows.steps;
   if (rows.offset + rows.size > rows.width || batch_major != count * rows.width || time_major != count * rows.size ||
@@ -53,6 +61,10 @@ ToTimeMajorTable& to_time_major_table() {
   static ToTimeMajorTable table("to_time_major", to_time_major_cpu);
   return table;
 }
+ToTimeMajorTable& mask_steps_table() {
+  static ToTimeMajorTable table("mask_steps", mask_steps_cpu);
+  return table;
+}
 ToBatchMajorTable& to_batch_major_table() {
   static ToBatchMajorTable table("to_batch_major", to_batch_major_cpu);
   return table;
@@ -62,6 +74,11 @@ void to_time_major(const SequenceRows& rows, View<const float> batch_major, std:
                    View<float> time_major) {
   check_sizes(rows, batch_major.size(), time_major.size(), lengths.size());
   to_time_major_table().at(batch_major.device())(rows, batch_major, lengths, time_major);
+}
+void mask_steps(const SequenceRows& rows, View<const float> input, std::span<const std::int32_t> lengths,
+                View<float> output) {
+  check_sizes(rows, input.size(), output.size(), lengths.size());
+  mask_steps_table().at(input.device())(rows, input, lengths, output);
 }
 void to_batch_major(const SequenceRows& rows, View<const float> time_major, std::span<const std::int32_t> lengths,
                     bool add, View<float> batch_major) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Copies of sequences between batch-major order, in which layers hand them on, and time-major order.
+/// Copies of sequences: between batch-major order, in which layers hand them on, and time-major order; with zeros for
+/// what is padding.
 #pragma once
 
 #include <cstddef>
@@ -26,9 +27,14 @@ void to_time_major(const SequenceRows& rows, View<const float> batch_major, std:
 void to_batch_major(const SequenceRows& rows, View<const float> time_major, std::span<const std::int32_t> lengths,
                     bool add, View<float> batch_major);
 
+/// output = input [batch, steps, size], with zeros behind the samples' lengths. `output` may be `input`.
+void mask_steps(const SequenceRows& rows, View<const float> input, std::span<const std::int32_t> lengths,
+                View<float> output);
+
 using ToTimeMajorTable =
     DeviceTable<void (*)(const SequenceRows&, View<const float>, std::span<const std::int32_t>, View<float>)>;
 ToTimeMajorTable& to_time_major_table();
+ToTimeMajorTable& mask_steps_table();
 using ToBatchMajorTable =
     DeviceTable<void (*)(const SequenceRows&, View<const float>, std::span<const std::int32_t>, bool, View<float>)>;
 ToBatchMajorTable& to_batch_major_table();

@@ -32,6 +32,8 @@ class ActivationLayer final : public Layer {
     switch (activation_) {
       case kernels::Activation::kRelu:
         return "ReLU";
+      case kernels::Activation::kClippedRelu:
+        return "clipped ReLU";
       case kernels::Activation::kTanh:
         return "tanh";
       case kernels::Activation::kSigmoid:

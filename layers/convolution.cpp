@@ -41,6 +41,10 @@ class Convolution final : public Layer {
     return output;
   }
 
+  std::int64_t output_steps(std::int64_t steps) const override {
+    return std::max<std::int64_t>(0, settings_.vertical.outputs(steps));
+  }
+
   std::vector<ParameterSpec> parameters(std::span<const Shape> inputs) const override {
     const std::int64_t window = settings_.vertical.kernel * settings_.horizontal.kernel;
     const std::int64_t group_inputs = inputs[0][3] / settings_.groups;

@@ -102,8 +102,26 @@ std::unique_ptr<Layer> average_pooling(const kernels::Window& window);
 /// [batch, height, width, channels] to [batch, 1, 1, channels]: the mean of every channel.
 std::unique_ptr<Layer> global_average_pooling();
 
+/// Other shapes of the same values.
 /// [batch, ...] to [batch, product]: images flatten in NHWC order (channels fastest).
 std::unique_ptr<Layer> flatten();
+/// [batch, steps, features] to [batch, steps, features, 1]: an image whose height is time.
+std::unique_ptr<Layer> add_channel();
+/// [batch, steps, features, channels] to [batch, steps, features * channels].
+std::unique_ptr<Layer> merge_channels();
+/// [batch, height, width, channels] to [batch, height * width, channels]: the pixels become steps.
+std::unique_ptr<Layer> merge_pixels();
+/// [batch, steps, channels] to [batch, steps, 1, channels]: an image one pixel wide.
+std::unique_ptr<Layer> steps_to_pixels();
+
+/// [batch, steps, ...]: zeros behind the samples' lengths.
+std::unique_ptr<Layer> mask_steps();
+
+/// [batch, steps, features]: output t is the sum over j in [0, context] of weight_j * input t + j, feature by feature.
+/// The input behind the samples' lengths must be zeros, as recurrent layers leave it. Parameter weight [context + 1,
+/// features].
+/// Source: Wang et al., "Lookahead convolution layer for unidirectional recurrent neural networks", 2016.
+std::unique_ptr<Layer> lookahead(std::int64_t context);
 
 /// Zeroes a share `rate` in [0, 1) of the elements while training. Draws are keyed by (seed, step, rank, layer).
 std::unique_ptr<Layer> dropout(double rate);

@@ -88,9 +88,44 @@ TEST_SUITE("layers") {
   }
 
   TEST_CASE("the gradients of activations are right") {
-    for (const auto kind : {kernels::Activation::kRelu, kernels::Activation::kTanh, kernels::Activation::kSigmoid,
-                            kernels::Activation::kGelu})
+    for (const auto kind : {kernels::Activation::kRelu, kernels::Activation::kClippedRelu, kernels::Activation::kTanh,
+                            kernels::Activation::kSigmoid, kernels::Activation::kGelu})
       check({3, 7}, one([kind] { return activation(kind); }));
+  }
+
+  TEST_CASE("the gradients of lookahead and of views of sequences are right") {
+    check({6, 5}, one([] { return lookahead(3); }));
+    check({2, 3}, one([] { return lookahead(4); }));
+    check({4, 3}, [](LayerGraph& graph) {
+      const NodeId image = graph.add("image", add_channel(), {LayerGraph::input()});
+      const NodeId conv = graph.add("conv", convolution(odd_convolution(1, 1, 1, true)), {image});
+      graph.add("frames", merge_channels(), {conv});
+    });
+    check({3, 2, 4}, [](LayerGraph& graph) {
+      const NodeId steps = graph.add("steps", merge_pixels(), {LayerGraph::input()});
+      const NodeId linears = graph.add("linear", linear({.outputs = 5}), {steps});
+      const NodeId pixels = graph.add("pixels", steps_to_pixels(), {linears});
+      graph.add("pool", global_average_pooling(), {pixels});
+    });
+  }
+
+  TEST_CASE("the gradients of masked steps are zero behind the lengths") {
+    auto graph = std::make_unique<LayerGraph>(Shape{6, 2});
+    const NodeId image = graph->add("image", add_channel(), {LayerGraph::input()});
+    ConvolutionSettings shortening = odd_convolution(2, 1, 1, true);
+    const NodeId conv = graph->add("conv", convolution(shortening), {image});
+    graph->add("mask", mask_steps(), {conv});
+    GraphHarness harness(std::move(graph), 3);
+    harness.set_lengths({6, 3, 0});
+    CHECK(test::gradient_error(harness, test::random_values(harness.input_size(), 3)) < kTolerance);
+    // Lengths 6, 3 and 0 of the input are 3, 2 and 0 of the output's 3 steps.
+    const std::vector<float> output = harness.forward(test::random_values(harness.input_size(), 3));
+    CHECK(std::ranges::equal(harness.plan().output_lengths(), std::vector<std::int32_t>{3, 2, 0}));
+    const std::size_t step = output.size() / 9;
+    for (std::size_t i = 0; i < output.size(); ++i) {
+      const std::size_t sample = i / (3 * step), t = i / step % 3;
+      CHECK((output[i] == 0) == (static_cast<std::int32_t>(t) >= harness.plan().output_lengths()[sample]));
+    }
   }
 
   TEST_CASE("the gradients of pooling are right with padding and overhanging windows") {

@@ -113,6 +113,14 @@ TEST_SUITE("layers") {
     CHECK(parameters(34069, 650, true) == 28949319);  // ExDyna, LSTM-WikiText-2, at this vocabulary
   }
 
+  TEST_CASE("parameter counts of speech models are the papers'") {
+    const auto parameters = [](std::int64_t hidden) {
+      return make("lstm_speech", {{200, 161}, 29}, {{"hidden", hidden}}).arena().size();
+    };
+    CHECK(parameters(1024) == 43476256);  // SIDCo (arXiv:2101.10761), LSTM-AN4
+    CHECK(parameters(800) == 27569568);   // Ok-Topk (arXiv:2201.07598), LSTM-AN4
+  }
+
   TEST_CASE("published operation counts are met") {
     // ResNet-20: 40.8 million multiply-adds a sample; VGG-16 at 32 x 32: 313.
     const auto forward_flops = [](const Network& network) {

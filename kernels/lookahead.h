@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+/// Lookahead: a convolution over the steps to come, feature by feature.
+#pragma once
+
+#include <cstddef>
+
+#include "core/view.h"
+#include "kernels/device_table.h"
+
+namespace dragonn::kernels {
+
+/// output[b, t, f] = sum over j in [0, context] with t + j < steps of weights[j, f] * input[b, t + j, f].
+struct LookaheadSpec {
+  std::size_t batch = 1, steps = 1, features = 1;
+  std::size_t context = 0;
+};
+
+/// @param input [batch, steps, features].  @param weights [context + 1, features].
+/// @throws DeviceError if there is no row for the device.
+void lookahead_forward(const LookaheadSpec& spec, View<const float> input, View<const float> weights,
+                       View<float> output);
+/// Overwrites both gradients; `input_gradient` may be empty.
+void lookahead_backward(const LookaheadSpec& spec, View<const float> input, View<const float> weights,
+                        View<const float> output_gradient, View<float> input_gradient, View<float> weights_gradient);
+
+using LookaheadForwardTable =
+    DeviceTable<void (*)(const LookaheadSpec&, View<const float>, View<const float>, View<float>)>;
+LookaheadForwardTable& lookahead_forward_table();
+using LookaheadBackwardTable = DeviceTable<void (*)(const LookaheadSpec&, View<const float>, View<const float>,
+                                                    View<const float>, View<float>, View<float>)>;
+LookaheadBackwardTable& lookahead_backward_table();
+
+}  // namespace dragonn::kernels

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+/// Speech recognition: two convolutions over time and frequency, recurrent layers, a linear layer and CTC.
+#include <fmt/format.h>
+
+#include "layers/graph.h"
+#include "layers/layers.h"
+#include "layers/models/model_shapes.h"
+
+namespace dragonn::layers {
+namespace {
+
+/// A convolution whose height is time, batch norm and clipped ReLU; what is behind a sample's length stays zero, so
+/// that the next layer sees no trace of the padding.
+NodeId add_front_end(LayerGraph& graph, const std::string& name, const ConvolutionSettings& settings, NodeId input) {
+  NodeId last = graph.add(name, convolution(settings), {input});
+  last = graph.add(name + ".bn", batch_norm({}), {last});
+  last = graph.add(name + ".relu", activation(kernels::Activation::kClippedRelu), {last});
+  return graph.add(name + ".mask", mask_steps(), {last});
+}
+
+ConvolutionSettings time_frequency(std::int64_t channels, const kernels::Window& time,
+                                   const kernels::Window& frequency) {
+  ConvolutionSettings settings{.outputs = channels, .vertical = time, .horizontal = frequency};
+  settings.bias = true;  // without effect in front of a batch norm, but the published parameter counts have it
+  settings.weight_init = WeightInit::kFanInUniform;
+  return settings;
+}
+
+NodeId add_recurrent_layers(LayerGraph& graph, const Settings& settings, NodeId last) {
+  RecurrentSettings layer{.hidden = settings.integer("hidden"), .bidirectional = settings.flag("bidirectional")};
+  layer.cell = settings.text("cell") == "gru" ? kernels::Cell::kGru : kernels::Cell::kLstm;
+  layer.join = DirectionJoin::kSum;
+  for (std::int64_t i = 0; i < settings.integer("layers"); ++i) {
+    const std::string name = fmt::format("layer{}", i);
+    if (i > 0) last = graph.add(name + ".bn", batch_norm({}), {last});
+    last = graph.add(name, recurrent(layer), {last});
+  }
+  return last;
+}
+
+std::unique_ptr<LayerGraph> make_lstm_speech(const Settings& settings, const ModelContext& context) {
+  require_sequence("lstm_speech", context, 2);
+  const std::int64_t ahead = settings.integer("lookahead"), channels = settings.integer("channels");
+  if (ahead > 0 && settings.flag("bidirectional"))
+    throw ConfigError("model lstm_speech: bidirectional layers see what is to come: lookahead must be 0");
+  auto graph = std::make_unique<LayerGraph>(context.sample_shape);
+  NodeId last = graph->add("image", add_channel(), {LayerGraph::input()});
+  last = add_front_end(*graph, "conv1", time_frequency(channels, {11, 2, 5}, {41, 2, 20}), last);
+  last = add_front_end(*graph, "conv2", time_frequency(channels, {11, 1, 5}, {21, 2, 10}), last);
+  last = graph->add("frames", merge_channels(), {last});
+  last = add_recurrent_layers(*graph, settings, last);
+  if (ahead > 0) {
+    last = graph->add("lookahead", lookahead(ahead), {last});
+    last = graph->add("lookahead.relu", activation(kernels::Activation::kClippedRelu), {last});
+  }
+  last = graph->add("output.bn", batch_norm({}), {last});
+  graph->add("output", linear({.outputs = context.classes, .bias = false}), {last});
+  graph->set_loss(ctc_loss());
+  return graph;
+}
+
+SettingSpecs settings() {
+  return {{.name = "layers", .default_value = std::int64_t{5}, .help = "recurrent layers", .minimum = 1},
+          {.name = "hidden", .default_value = std::int64_t{800}, .help = "units of each layer", .minimum = 1},
+          {.name = "channels", .default_value = std::int64_t{32}, .help = "of both convolutions", .minimum = 1},
+          {.name = "cell", .default_value = std::string("lstm"), .help = "of the layers", .choices = {"lstm", "gru"}},
+          {.name = "bidirectional",
+           .default_value = false,
+           .help = "layers run in both directions, whose outputs are added; lookahead must be 0 then"},
+          {.name = "lookahead",
+           .default_value = std::int64_t{20},
+           .help = "steps to come that a convolution behind the layers sees; 0: no such layer",
+           .minimum = 0}};
+}
+
+const Registration<ModelEntry> registration{
+    {{"lstm_speech", "convolutions, recurrent layers and CTC over characters",
+      "Deep Speech 2 (arXiv:1512.02595), section 3, in the form of SIDCo's and Ok-Topk's experiments", settings()},
+     make_lstm_speech,
+     InputKind::kFrames}};
+
+}  // namespace
+}  // namespace dragonn::layers
