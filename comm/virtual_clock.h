@@ -19,6 +19,7 @@ class VirtualClock final : public Clock {
   explicit VirtualClock(Compute compute) : compute_(compute) {}
 
   double now() const override { return runs() ? seconds_ + (thread_seconds() - mark_) : seconds_; }
+  bool is_virtual() const override { return true; }
   void advance_to(double seconds) override;
   void take_over() override;
   bool paused() const { return paused_; }

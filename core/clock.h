@@ -15,6 +15,7 @@ class Clock {
 
   /// In seconds.
   virtual double now() const = 0;
+  virtual bool is_virtual() const { return false; }
   /// Something that this line waited for was there at `seconds`: it goes on from there, if it is not further already.
   virtual void advance_to(double /*seconds*/) {}
   /// The line goes on with the work of the calling thread. What the thread did before does not count; the thread that

@@ -89,6 +89,7 @@ struct NetworkConfig {
   std::string preset = "none";            ///< or a name of network_presets()
   std::optional<double> latency_us = {};  ///< instead of the preset's
   std::optional<double> gbps = {};
+  std::string compute = "measured";  ///< measured | zero
 
   /// The modelled network; empty with model none.
   std::optional<comm::NetworkModel> modelled() const;

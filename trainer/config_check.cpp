@@ -28,12 +28,14 @@ const compress::MemoryEntry& memory_entry(const Config& config) {
 void check_network(const NetworkConfig& network) {
   const bool has_preset = network.preset != "none";
   if (network.model == "none") {
-    if (!has_preset && !network.latency_us && !network.gbps) return;
+    const bool has_compute = network.compute != "measured";
+    if (!has_preset && !network.latency_us && !network.gbps && !has_compute) return;
     throw ConfigError(
         fmt::format("network.{} is of no use with network.model = \"none\": expected network.model = \"alpha-beta\"",
                     has_preset           ? "preset"
                     : network.latency_us ? "latency_us"
-                                         : "gbps"));
+                    : network.gbps       ? "gbps"
+                                         : "compute"));
   }
   if (has_preset || (network.latency_us && network.gbps)) return;
   throw ConfigError(fmt::format(

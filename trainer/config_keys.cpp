@@ -332,9 +332,9 @@ void add_network(KeyList& keys) {
   keys.table("network");
   keys.add([](Config & c) -> auto& { return c.network.model; },
            {.name = "model",
-            .help = "alpha-beta: decisions that depend on the network (compression.select_tensors, warnings) take the "
-                    "one described here, whatever the workers really talk over; none: they measure that. Time in the "
-                    "metrics is wall time with both",
+            .help = "alpha-beta: with backend local the workers are a virtual cluster on the network described here, "
+                    "and the times of the run are virtual; with mpi times are wall times. Decisions that depend on the "
+                    "network (compression.select_tensors, warnings) take it with both; none: they measure theirs",
             .choices = {"none", "alpha-beta"}});
   std::vector<std::string> presets = comm::network_preset_names();
   presets.insert(presets.begin(), "none");
@@ -349,6 +349,12 @@ void add_network(KeyList& keys) {
                       .minimum = 0,
                       .maximum = 1e6,
                       .exclusive_minimum = true});
+  keys.add([](Config & c) -> auto& { return c.network.compute; },
+           {.name = "compute",
+            .help = "what a worker's own work takes on a virtual cluster; measured: the processor time of its thread; "
+                    "zero: nothing, so that times are those of the network alone",
+            .choices = {"measured", "zero"},
+            .role = KeyRole::kRuntime});
 }
 
 void add_checkpoint_and_logging(KeyList& keys) {

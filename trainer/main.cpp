@@ -147,7 +147,7 @@ int run_locally(const Options& options) {
   }
   const Job job = make_job(options, std::move(config));
   int exit_code = 0;
-  dragonn::comm::run_local(workers, {.timeout_s = job.config.comm.timeout_s},
+  dragonn::comm::run_local(workers, dragonn::trainer::local_options(job.config),
                            [&](dragonn::comm::Communicator& communicator) {
                              const int code = run_rank(options, job, communicator);
                              if (communicator.rank() == 0) exit_code = code;

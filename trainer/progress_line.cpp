@@ -29,11 +29,10 @@ std::string bytes_text(double bytes) {
 
 void ProgressLine::show(const StepRecord& record) const {
   const double done = static_cast<double>(record.step) / static_cast<double>(total_steps);
-  const double remaining = done > 0 ? record.time * (1 - done) / done : 0.0;
   log::progress(
       fmt::format("{:3.0f} %  epoch {:.2f}/{}  step {}/{}  loss {:.4f}  {:.0f} samples/s  {} sent/step  ETA {}",
                   100 * done, record.epoch, total_epochs, record.step, total_steps, record.loss, samples_per_second,
-                  bytes_text(record.bytes_sent.mean), clock_text(remaining)));
+                  bytes_text(record.bytes_sent.mean), clock_text(seconds_left)));
 }
 
 }  // namespace dragonn::trainer

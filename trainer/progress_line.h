@@ -12,6 +12,7 @@ struct ProgressLine {
   std::uint64_t total_steps = 0;
   std::int64_t total_epochs = 0;
   double samples_per_second = 0;
+  double seconds_left = 0;  ///< of wall time
 
   /// Overwrites the terminal's last progress line; nothing when standard error is no terminal.
   void show(const StepRecord& record) const;

@@ -2,7 +2,9 @@
 #include "trainer/run.h"
 
 #include <cstdio>
+#include <optional>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 #include <omp.h>
@@ -79,6 +81,19 @@ fs::path prepare_folder(const Job& job, const Worker& worker) {
   }
 }
 
+/// What the times of the run are, where a network is modelled.
+void log_network(const Config& config, const comm::Communicator& communicator) {
+  const auto network = config.network.modelled();
+  if (!network) return;
+  const std::string text = fmt::format("{:.4g} us and {:.4g} Gbit/s", network->latency_us(), network->gbps());
+  if (communicator.clock().is_virtual()) {
+    log::info(communicator.rank(), "virtual cluster: {}, compute {}; times are virtual, of the training steps alone",
+              text, config.network.compute);
+  } else {
+    log::info(communicator.rank(), "network.model describes {} for decisions and warnings; times are wall times", text);
+  }
+}
+
 /// An error of this rank alone says whose it is and in what; the others name their rank.
 int train(Worker& worker, const comm::Communicator& communicator) {
   try {
@@ -96,7 +111,23 @@ int train(Worker& worker, const comm::Communicator& communicator) {
 
 }  // namespace
 
+comm::LocalOptions local_options(const Config& config) {
+  const NetworkConfig& network = config.network;
+  const bool measured = network.compute == "measured";
+  const std::int64_t threads = config.comm.threads_per_worker;
+  if (network.modelled() && measured && threads > 1) {
+    throw ConfigError(fmt::format(
+        "network.compute = \"measured\" does not go with comm.threads_per_worker = {}: a virtual cluster sees the work "
+        "of one thread per worker; expected 1, or network.compute = \"zero\"",
+        threads));
+  }
+  return {.timeout_s = config.comm.timeout_s,
+          .network = network.modelled(),
+          .compute = measured ? comm::Compute::kMeasured : comm::Compute::kZero};
+}
+
 int run_training(const Job& job, comm::Communicator& communicator) {
+  std::optional<ClockPause> setting_up(std::in_place, communicator.clock());
   set_threads(job.config);
   const int rank = communicator.rank();
   RunPlan plan;
@@ -119,8 +150,10 @@ int run_training(const Job& job, comm::Communicator& communicator) {
             job.config.compression.selects()
                 ? fmt::format("{} at density {}", job.config.compression.method, job.config.compression.density)
                 : job.config.compression.method);
+  log_network(job.config, communicator);
   if (!checkpoint.empty()) worker->resume(checkpoint);
   worker->choose_tensors();
+  setting_up.reset();
   return train(*worker, communicator);
 }
 

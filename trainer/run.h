@@ -6,6 +6,7 @@
 #include <string>
 
 #include "comm/communicator.h"
+#include "comm/local.h"
 #include "data/dataset.h"
 #include "trainer/config.h"
 #include "trainer/worker.h"
@@ -19,6 +20,10 @@ struct Job {
   RunFolder folder;
   std::string resume;  ///< "", "auto", a checkpoint folder or a run folder
 };
+
+/// How the workers of the local backend run: a virtual cluster where [network] models one.
+/// @throws ConfigError if their work is to be measured and spreads over threads, which a worker's clock does not see.
+comm::LocalOptions local_options(const Config& config);
 
 /// Collective. Trains; returns the exit code (Worker::train).
 /// Rank 0 prepares the run folder: the files of a run that lies there and is not resumed are moved to earlier-N in it,

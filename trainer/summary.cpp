@@ -24,6 +24,7 @@ void write_summary(const std::filesystem::path& path, const Summary& summary) {
                   {"best", by_split(summary.best_eval)},
                   {"steps", summary.steps},
                   {"seconds_total", summary.seconds_total},
+                  {"time", summary.is_time_virtual ? "virtual" : "wall"},
                   {"throughput_samples_per_second", summary.throughput},
                   {"bytes_sent_total", summary.bytes_sent_total},
                   {"density_mean", summary.density_mean},

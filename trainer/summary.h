@@ -17,6 +17,7 @@ struct Summary {
   std::optional<EvalRecord> best_eval;
   std::uint64_t steps = 0;
   double seconds_total = 0;
+  bool is_time_virtual = false;    ///< all times here and in metrics.jsonl
   double throughput = 0;           ///< samples per second of training steps, over all ranks
   double bytes_sent_total = 0;     ///< sum over ranks, of the gradient exchange and its headers
   double density_mean = 1;         ///< of the steps: selected / n, mean over ranks

@@ -69,6 +69,7 @@ Worker::Worker(const Config& config, comm::Communicator& communicator, const dat
   exchange_ = std::make_unique<GradientExchange>(exchange_rules(config), network_.arena(), communicator_);
   dump_ = std::make_unique<GradientDump>(folder_.gradients(), config.logging.dump_gradients, exchange_->dump_size());
   if (config.train.gradient_accumulation > 1) accumulated_ = Buffer<float>(network_.arena().size());
+  sample_.timers = StepTimers(communicator_.clock());
   clock_offset_ = -communicator_.now();
   if (!config.compression.overlap) return;
   overlap_obstacle_ = overlap_obstacle(config, network_.arena(), exchange_->buckets());
@@ -80,9 +81,12 @@ Worker::Worker(const Config& config, comm::Communicator& communicator, const dat
 int Worker::train() {
   if (!overlap_obstacle_.empty()) warn("compression.overlap = true has no effect: " + overlap_obstacle_);
   if (communicator_.rank() == 0) metrics_ = std::make_unique<MetricsWriter>(folder_.metrics(), progress_.step);
+  wall_clock_ = WallClock();
+  first_step_ = progress_.step;
   loader_.seek(progress_.step / steps_per_epoch_, progress_.step % steps_per_epoch_);
   while (progress_.step < total_steps_) {
     run_step();
+    const ClockPause after_the_step(communicator_.clock());
     const bool last = progress_.step == total_steps_;
     if (last || epoch_is_due(config_.train.eval_every_epochs)) evaluate_now();
     const bool stop = !last && stop_requested();
@@ -134,11 +138,15 @@ void Worker::run_step() {
               .learning_rate = learning_rate,
               .gradient_scale = local_clip() / micro_batches,
               .accumulated = dump_->target(progress_.step + 1)});
-    dump_->write(communicator_, progress_.step + 1);
+    {
+      const ClockPause pause(communicator_.clock());
+      dump_->write(communicator_, progress_.step + 1);
+    }
     apply_update(learning_rate);
   }
 
   ++progress_.step;
+  const ClockPause after_the_step(communicator_.clock());
   sample_.traffic = exchange_traffic(communicator_) - before;
   progress_.density_sum += mean_density(exchange_->counts());
   progress_.bytes_sent += static_cast<double>(sample_.traffic.bytes_sent);
@@ -238,11 +246,20 @@ void Worker::record_step(StepRecord record) {
   reduce_step(communicator_, sample_, record);
   record.counts = exchange_->counts();
   record.bytes_sent_total = bytes_sent_by_all() / communicator_.size();
-  record.time = elapsed();
+  record.time = run_seconds();
   warn_if_traffic_exceeds_dense(record);
   if (communicator_.rank() != 0) return;
   metrics_->write(record);
-  ProgressLine{total_steps_, config_.train.epochs, samples_per_second()}.show(record);
+  const auto done = static_cast<double>(progress_.step - first_step_);
+  const double seconds_left = wall_clock_.now() / done * static_cast<double>(total_steps_ - progress_.step);
+  ProgressLine{total_steps_, config_.train.epochs, samples_per_second(), seconds_left}.show(record);
+}
+
+/// Collective. Since the run began: rank 0's wall time, or the virtual time of the rank that is farthest.
+double Worker::run_seconds() {
+  double seconds = elapsed();
+  if (communicator_.clock().is_virtual()) communicator_.allreduce_max(std::span<double>(&seconds, 1));
+  return seconds;
 }
 
 void Worker::warn_if_traffic_exceeds_dense(const StepRecord& record) {
@@ -287,7 +304,7 @@ void Worker::evaluate_now() {
                           .epoch = epochs_done(),
                           .loss = result.loss,
                           .accuracy = result.accuracy,
-                          .time = elapsed()};
+                          .time = run_seconds()};
   progress_.last = record;
   if (!progress_.best || record.accuracy > progress_.best->accuracy) progress_.best = record;
   if (communicator_.rank() != 0) return;
@@ -298,8 +315,10 @@ void Worker::evaluate_now() {
 }
 
 void Worker::finish() {
+  const ClockPause pause(communicator_.clock());
   const std::uint64_t hash = check_replicas(communicator_, network_.arena().values(), progress_.step);
   const double bytes_sent = bytes_sent_by_all();
+  const double seconds = run_seconds();
   all_ranks_or_none(communicator_, [&] {
     if (communicator_.rank() != 0) return;
     const std::uint64_t steps = std::max<std::uint64_t>(progress_.step, 1);
@@ -308,7 +327,8 @@ void Worker::finish() {
     write_summary(folder_.summary(), {.final_eval = progress_.last,
                                       .best_eval = progress_.best,
                                       .steps = progress_.step,
-                                      .seconds_total = elapsed(),
+                                      .seconds_total = seconds,
+                                      .is_time_virtual = communicator_.clock().is_virtual(),
                                       .throughput = samples_per_second(),
                                       .bytes_sent_total = bytes_sent,
                                       .density_mean = progress_.density_sum / static_cast<double>(steps),

@@ -41,7 +41,7 @@ struct RunFolder {
 /// What a run knows of itself beside its parameters; saved in checkpoints.
 struct Progress {
   std::uint64_t step = 0;   ///< optimizer steps done
-  double seconds = 0;       ///< since the run began
+  double seconds = 0;       ///< of this rank's clock since the run began
   double step_seconds = 0;  ///< of those, in training steps
   double density_sum = 0;   ///< of the steps' local densities
   double bytes_sent = 0;    ///< sum over ranks, of the exchange and its headers
@@ -102,6 +102,7 @@ class Worker {
   double samples_per_second() const;
   double epochs_done() const { return static_cast<double>(progress_.step) / static_cast<double>(steps_per_epoch_); }
   double elapsed() const { return clock_offset_ + communicator_.now(); }
+  double run_seconds();
   View<const float> gradient() const;
 
   const Config& config_;
@@ -123,6 +124,8 @@ class Worker {
   Buffer<float> accumulated_;                 ///< sum over micro-batches; empty without gradient accumulation
   Progress progress_;
   double clock_offset_ = 0;  ///< from the group's clock to the run's, which goes on after a resume
+  WallClock wall_clock_;     ///< of this process, for whoever waits for it
+  std::uint64_t first_step_ = 0;
   StepSample sample_;
   std::string overlap_obstacle_;                    // why compression.overlap has no effect, where it is set
   std::unique_ptr<OverlappedBackward> overlapped_;  // null without overlap. Last: its thread uses the members above

@@ -35,7 +35,6 @@ std::optional<EvalRecord> load_eval(const Archive& archive, const std::string& p
 
 void save_progress(Archive& archive, const Progress& progress) {
   archive.put("progress/step", progress.step);
-  archive.put("progress/seconds", progress.seconds);
   archive.put("progress/step_seconds", progress.step_seconds);
   archive.put("progress/density_sum", progress.density_sum);
   archive.put("progress/warnings", static_cast<std::uint64_t>(progress.warnings.size()));
@@ -49,7 +48,6 @@ void save_progress(Archive& archive, const Progress& progress) {
 Progress load_progress(const Archive& archive) {
   Progress progress;
   progress.step = archive.get<std::uint64_t>("progress/step");
-  progress.seconds = archive.get<double>("progress/seconds");
   progress.step_seconds = archive.get<double>("progress/step_seconds");
   progress.density_sum = archive.get<double>("progress/density_sum");
   const auto warnings = archive.get<std::uint64_t>("progress/warnings");
@@ -75,6 +73,7 @@ void Worker::save_checkpoint() {
     exchange_->save(rank);
     rank.put_array<float>(kStatistics, network_.statistics().host());
     rank.put("bytes_sent", progress_.bytes_sent);
+    rank.put("seconds", progress_.seconds);
     if (model == nullptr) return;
     model->put_text("config", to_toml(config_));
     model->put_text("config_hash", config_hash(config_));
@@ -101,6 +100,8 @@ void Worker::resume(const std::filesystem::path& checkpoint) {
     if (files.model.contains(kSelection)) {
       selection_ = parse_selection(files.model.get_text(kSelection), checkpoint.string());
     }
+    progress_.seconds = files.rank.get<double>("seconds");
+    communicator_.clock().advance_to(progress_.seconds);
     clock_offset_ = progress_.seconds - communicator_.now();
     if (files.model.get_text("config_hash") != config_hash(config_)) {
       warn(fmt::format("resumed after step {} with a config that differs from the one before", progress_.step));

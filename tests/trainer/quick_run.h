@@ -77,7 +77,7 @@ inline QuickResult quick_run(const Config& config, int world_size, const std::fi
   log::set_level(log::Level::kError);
   Job job{config, load_data(config), {folder}, resume};
   QuickResult result;
-  comm::run_local(world_size, {.timeout_s = 60}, [&](comm::Communicator& communicator) {
+  comm::run_local(world_size, local_options(config), [&](comm::Communicator& communicator) {
     const int code = run_training(job, communicator);
     if (communicator.rank() == 0) result.exit_code = code;
   });
