@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// Runs on a virtual cluster.
+#include <algorithm>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -7,8 +8,11 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "comm/virtual_clock.h"
 #include "core/file.h"
+#include "tests/trainer/combinations.h"
 #include "tests/trainer/quick_run.h"
+#include "trainer/overlapped_backward.h"
 
 namespace dragonn::trainer::testing {
 namespace {
@@ -62,6 +66,58 @@ VirtualRun run_of(int world, const Overrides& overrides) {
   const TemporaryFolder folder;
   quick_run(quick_config(overrides), world, folder.path());
   return read_run(folder.path());
+}
+
+/// One step of two ranks whose backward works for `work` seconds before each of three gradients is final, and whose
+/// exchange of one takes kExchange.
+struct OverlapTimes {
+  double step = 0;
+  double hidden = 0;
+  double exposed = 0;
+};
+
+constexpr std::size_t kSide = 100;
+constexpr double kDensity = 0.1;
+constexpr comm::NetworkModel kSlow{.latency_seconds = 10e-3, .bytes_per_second = 1e6};
+constexpr double kExchange = kSlow.latency_seconds + kDensity * kSide * kSide * 8 / kSlow.bytes_per_second;
+/// What the ranks' own passes over a bucket may take together, also under a sanitizer.
+constexpr double kPasses = 12e-3;
+
+void use_processor(double seconds) {
+  comm::VirtualClock clock(comm::Compute::kMeasured);
+  clock.take_over();
+  while (clock.now() < seconds) {
+  }
+}
+
+OverlapTimes overlap_times(double work, bool overlap) {
+  OverlapTimes times;
+  comm::run_local(2, {.timeout_s = 60, .network = kSlow}, [&](comm::Communicator& communicator) {
+    ParameterArena arena;
+    for (const char* name : {"first", "second", "third"}) arena.declare(name, {kSide, kSide}, ParameterRole::kWeight);
+    arena.allocate();
+    std::ranges::fill(arena.gradients().host(), 1.0f);
+    GradientExchange exchange(rules_of({"topk", "allgather", "residual"}), arena, communicator);
+    const auto backward = [&](const layers::GradientReady& ready) {
+      for (ParameterId id = arena.parameters().size(); id-- > 0;) {
+        use_processor(work);
+        if (ready) ready(id);
+      }
+    };
+    OverlappedBackward overlapped(communicator, arena, exchange.buckets(), backward);
+    for (int warm_up = 0; warm_up < 2; ++warm_up) {
+      StepTimers timers(communicator.clock());
+      const double begin = communicator.now();
+      overlap ? overlapped.start() : backward({});
+      exchange.run({.step = 0, .density = kDensity, .learning_rate = 0.1}, View<const float>(arena.gradients()), timers,
+                   overlap ? &overlapped : nullptr);
+      if (overlap) overlapped.finish(timers);
+      if (communicator.rank() > 0) continue;
+      times = {communicator.now() - begin, timers.seconds(Verb::kExchangeHidden),
+               timers.seconds(Verb::kExchangeExposed)};
+    }
+  });
+  return times;
 }
 
 }  // namespace
@@ -143,6 +199,33 @@ TEST_SUITE("trainer") {
     CHECK(run.steps[0].at("seconds").at("backward") > 0);
     CHECK(run.times().back() > zero.times().back());
     CHECK(run.losses() == zero.losses());
+  }
+
+  TEST_CASE("virtual: behind a long backward all exchanges but the last are hidden") {
+    constexpr double kWork = 40e-3;
+    const OverlapTimes beside = overlap_times(kWork, true);
+    const OverlapTimes after = overlap_times(kWork, false);
+    CHECK(after.step >= 3 * kWork + 3 * kExchange);
+    CHECK(beside.step >= 3 * kWork + kExchange);
+    CHECK(beside.step <= after.step - 2 * kExchange + kPasses);
+    CHECK(beside.hidden >= 2 * kExchange);
+    CHECK(beside.exposed >= kExchange * (1 - 1e-9));
+    CHECK(beside.exposed <= kExchange + kPasses);
+  }
+
+  TEST_CASE("virtual: beside a backward that is soon over exchanges follow each other as after it") {
+    const OverlapTimes beside = overlap_times(0, true);
+    const OverlapTimes after = overlap_times(0, false);
+    CHECK(beside.step >= 3 * kExchange);
+    CHECK(beside.step <= after.step + kPasses);
+  }
+
+  TEST_CASE("virtual: without compute overlap changes no time") {
+    const Overrides overrides{"compression.method=topk", "compression.bucket=tensor"};
+    const std::vector<double> after = run_of(3, zero_compute(1, overrides)).times();
+    Overrides overlapped = overrides;
+    overlapped.push_back("compression.overlap=true");
+    CHECK(run_of(3, zero_compute(1, overlapped)).times() == after);
   }
 
   TEST_CASE("virtual: a config whose times would not be true is refused") {
