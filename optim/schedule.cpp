@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-/// The schedules `constant`, `milestones`, `cosine` and `linear`, each with a linear warm-up in front.
+/// The schedules, each with a linear warm-up in front.
 #include "optim/schedule.h"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <string>
 #include <utility>
@@ -14,12 +15,18 @@
 namespace dragonn::optim {
 namespace {
 
-/// The factor of one step, by the way gone after the warm-up: `epoch` from the start of the run, `progress` from 0 (end
-/// of the warm-up) to 1 (end of the run).
-using Decay = std::function<double(double epoch, double progress)>;
+/// Where a step is in the run.
+struct Place {
+  double epoch = 0;     ///< from the start of the run
+  double after = 0;     ///< epochs from the end of the warm-up, at least 0
+  double progress = 0;  ///< from 0 (end of the warm-up) to 1 (end of the run)
+};
+
+/// The factor of one step, beside the warm-up's.
+using Decay = std::function<double(const Place&)>;
 
 /// rate = base * warm-up * decay. Warm-up: from its start factor at step 0 linearly to 1 at its end.
-class WarmedUp final : public Schedule {
+class WarmedUp : public Schedule {
  public:
   WarmedUp(const Settings& settings, const ScheduleContext& context, Decay decay)
       : context_(context),
@@ -35,7 +42,8 @@ class WarmedUp final : public Schedule {
     const double rest = static_cast<double>(context_.total_steps) - warmup_steps_;
     const double gone = position - warmup_steps_;
     const double progress = gone <= 0 ? 0.0 : rest > gone ? gone / rest : 1.0;
-    return context_.base_learning_rate * warmup(position) * decay_(epoch, progress);
+    const double after = std::max(gone, 0.0) / static_cast<double>(context_.steps_per_epoch);
+    return context_.base_learning_rate * warmup(position) * decay_({epoch, after, progress});
   }
 
  private:
@@ -51,32 +59,81 @@ class WarmedUp final : public Schedule {
 };
 
 Decay constant(const Settings& /*settings*/) {
-  return [](double, double) { return 1.0; };
+  return [](const Place&) { return 1.0; };
 }
 
 Decay milestones(const Settings& settings) {
-  return [epochs = settings.integers("milestones"), gamma = settings.number("gamma")](double epoch, double) {
-    const auto passed =
-        std::ranges::count_if(epochs, [&](std::int64_t milestone) { return epoch >= static_cast<double>(milestone); });
+  return [epochs = settings.integers("milestones"), gamma = settings.number("gamma")](const Place& place) {
+    const auto passed = std::ranges::count_if(
+        epochs, [&](std::int64_t milestone) { return place.epoch >= static_cast<double>(milestone); });
     return std::pow(gamma, static_cast<double>(passed));
   };
 }
 
+Decay exponential(const Settings& settings) {
+  return [gamma = settings.number("gamma")](const Place& place) { return std::pow(gamma, std::floor(place.after)); };
+}
+
 Decay cosine(const Settings& settings) {
-  return [last = settings.number("final_factor")](double, double progress) {
-    return last + (1.0 - last) * 0.5 * (1.0 + std::cos(std::numbers::pi * progress));
+  return [last = settings.number("final_factor")](const Place& place) {
+    return last + (1.0 - last) * 0.5 * (1.0 + std::cos(std::numbers::pi * place.progress));
   };
 }
 
 Decay linear(const Settings& settings) {
-  return [last = settings.number("final_factor")](double, double progress) { return 1.0 - (1.0 - last) * progress; };
+  return [last = settings.number("final_factor")](const Place& place) { return 1.0 - (1.0 - last) * place.progress; };
+}
+
+/// Multiplies the rate by gamma when `patience` evaluations in a row were not better than the best one before.
+class Plateau final : public WarmedUp {
+ public:
+  Plateau(const Settings& settings, const ScheduleContext& context)
+      : WarmedUp(settings, context, constant(settings)),
+        gamma_(settings.number("gamma")),
+        patience_(static_cast<std::uint64_t>(settings.integer("patience"))),
+        threshold_(settings.number("threshold")) {}
+
+  double learning_rate(std::uint64_t step) const override { return factor_ * WarmedUp::learning_rate(step); }
+
+  void observe(double loss) override {
+    if (loss < best_ * (1 - threshold_)) {
+      best_ = loss;
+      failures_ = 0;
+    } else if (++failures_ == patience_) {
+      factor_ *= gamma_;
+      failures_ = 0;
+    }
+  }
+
+  void save(Archive& archive, const std::string& prefix) const override {
+    archive.put(prefix + "factor", factor_);
+    archive.put(prefix + "best", best_);
+    archive.put(prefix + "failures", failures_);
+  }
+  void load(const Archive& archive, const std::string& prefix) override {
+    factor_ = archive.get<double>(prefix + "factor");
+    best_ = archive.get<double>(prefix + "best");
+    failures_ = archive.get<std::uint64_t>(prefix + "failures");
+  }
+
+ private:
+  double gamma_;
+  std::uint64_t patience_;
+  double threshold_;
+  double factor_ = 1;
+  double best_ = std::numeric_limits<double>::infinity();
+  std::uint64_t failures_ = 0;  // in a row
+};
+
+SettingSpecs with_warmup(SettingSpecs settings) {
+  settings.push_back({"warmup_epochs", 0.0, "length of the linear warm-up, in epochs; 0: none", 0.0});
+  settings.push_back({"warmup_start_factor", 0.1, "the warm-up's first rate, as a part of the full rate", 0.0, 1.0});
+  return settings;
 }
 
 ScheduleEntry entry(const std::string& name, const std::string& summary, const std::string& source,
                     SettingSpecs settings, Decay (*decay)(const Settings&)) {
-  settings.push_back({"warmup_epochs", 0.0, "length of the linear warm-up, in epochs; 0: none", 0.0});
-  settings.push_back({"warmup_start_factor", 0.1, "the warm-up's first rate, as a part of the full rate", 0.0, 1.0});
-  return {{name, summary, source, std::move(settings)},
+  return {{name, summary, source, with_warmup(std::move(settings))},
           [decay](const Settings& values, const ScheduleContext& context) -> std::unique_ptr<Schedule> {
             return std::make_unique<WarmedUp>(values, context, decay(values));
           }};
@@ -93,6 +150,17 @@ const Registration<ScheduleEntry> milestones_entry{
           {{"milestones", std::vector<std::int64_t>{15, 25}, "epochs, counted from the start of the run", 0.0},
            {"gamma", 0.1, "factor at each milestone", 0.0}},
           milestones)};
+const Registration<ScheduleEntry> exponential_entry{entry(
+    "exponential", "multiplied by gamma after every epoch (annealing), from the end of the warm-up on",
+    "Amodei et al., arXiv:1512.02595, section 3", {{"gamma", 0.99, "factor after each epoch", 0.0, 1.0}}, exponential)};
+const Registration<ScheduleEntry> plateau_entry{
+    {{"plateau", "multiplied by gamma where the evaluation loss stops falling", "",
+      with_warmup({{"gamma", 0.25, "factor on a plateau", 0.0, 1.0},
+                   {"patience", std::int64_t{1}, "evaluations in a row without a better loss that make a plateau", 1.0},
+                   {"threshold", 0.0, "share by which a loss must be lower than the best to be better", 0.0, 1.0}})},
+     [](const Settings& values, const ScheduleContext& context) -> std::unique_ptr<Schedule> {
+       return std::make_unique<Plateau>(values, context);
+     }}};
 const Registration<ScheduleEntry> cosine_entry{entry("cosine", "half a cosine from the full rate down, after a warm-up",
                                                      "arXiv:1608.03983, equation 5", {final_factor()}, cosine)};
 const Registration<ScheduleEntry> linear_entry{entry("linear", "straight line from the full rate down, after a warm-up",

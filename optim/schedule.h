@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
-/// Schedule: the learning rate as a pure function of the step.
+/// Schedule: the learning rate as a function of the step and, for some, of the evaluations so far.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
+#include "core/archive.h"
 #include "core/registry.h"
 
 namespace dragonn::optim {
@@ -17,12 +19,17 @@ struct ScheduleContext {
   std::uint64_t total_steps = 1;      ///< of the whole run: where decays end
 };
 
-/// Has no state: a resumed run asks for its step and gets the uninterrupted run's rate.
+/// A resumed run loads what it saved, asks for its step and gets the uninterrupted run's rate.
 class Schedule {
  public:
   virtual ~Schedule() = default;
   /// The rate of `step`, counted from 0. Steps beyond the end keep the last rate.
   virtual double learning_rate(std::uint64_t step) const = 0;
+  /// The loss of an evaluation, the same on all ranks. Most schedules do not care.
+  virtual void observe(double /*loss*/) {}
+  /// State that outlives a step, below `prefix`. Most have none.
+  virtual void save(Archive& /*archive*/, const std::string& /*prefix*/) const {}
+  virtual void load(const Archive& /*archive*/, const std::string& /*prefix*/) {}
 };
 
 struct ScheduleEntry : RegistryEntry {

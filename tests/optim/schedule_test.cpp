@@ -50,6 +50,37 @@ TEST_SUITE("optim") {
     CHECK(schedule->learning_rate(100) == 0.0);
   }
 
+  TEST_CASE("exponential multiplies after every epoch") {
+    const auto schedule = make_schedule("exponential", {{"gamma", 0.5}}, {8.0, 10, 50});
+    CHECK(schedule->learning_rate(9) == 8.0);
+    CHECK(schedule->learning_rate(10) == 4.0);
+    CHECK(schedule->learning_rate(35) == 1.0);
+  }
+
+  TEST_CASE("plateau multiplies when the loss stops falling, and a loaded one goes on") {
+    const Overrides overrides{{"gamma", 0.5}, {"patience", std::int64_t{2}}, {"threshold", 0.125}};
+    const auto schedule = make_schedule("plateau", overrides, {8.0, 10, 50});
+    const auto rate_after = [&](double loss) {
+      schedule->observe(loss);
+      return schedule->learning_rate(20);
+    };
+    CHECK(rate_after(4.0) == 8.0);
+    CHECK(rate_after(3.0) == 8.0);
+    CHECK(rate_after(2.75) == 8.0);  // less than an eighth better
+    Archive archive;
+    schedule->save(archive, "schedule/");
+    CHECK(rate_after(3.5) == 4.0);
+    CHECK(rate_after(3.5) == 4.0);
+    CHECK(rate_after(2.0) == 4.0);
+    CHECK(rate_after(2.0) == 4.0);
+    CHECK(rate_after(2.0) == 2.0);
+    const auto resumed = make_schedule("plateau", overrides, {8.0, 10, 50});
+    resumed->load(archive, "schedule/");
+    CHECK(resumed->learning_rate(20) == 8.0);
+    resumed->observe(3.5);
+    CHECK(resumed->learning_rate(20) == 4.0);
+  }
+
   TEST_CASE("every schedule starts with a linear warm-up if asked to") {
     for (const std::string& name : Registry<ScheduleEntry>::instance().names()) {
       const auto schedule =
@@ -80,7 +111,7 @@ TEST_SUITE("optim") {
     CHECK_THROWS_AS(make_schedule("constant", {{"warmup_epochs", -1.0}}, {}), ConfigError);
     CHECK_THROWS_AS(make_schedule("constant", {{"warmup_start_factor", 2.0}}, {}), ConfigError);
     CHECK_THROWS_AS(make_schedule("milestones", {{"milestones", std::vector<std::int64_t>{-1}}}, {}), ConfigError);
-    CHECK_THROWS_AS(make_schedule("exponential", {}, {}), ConfigError);
+    CHECK_THROWS_AS(make_schedule("staircase", {}, {}), ConfigError);
   }
 }
 
