@@ -70,6 +70,7 @@ class EvaluationLoader {
   const Batch* next();
   /// Starts over.
   void restart() { step_ = 0; }
+  const Dataset& dataset() const { return *dataset_; }
 
  private:
   std::shared_ptr<const Dataset> dataset_;

@@ -7,6 +7,24 @@
 
 namespace dragonn::trainer {
 
+namespace {
+
+const char* describe(TargetKind kind) {
+  switch (kind) {
+    case TargetKind::kClass:
+      return "one class per sample";
+    case TargetKind::kClassPerStep:
+      return "one class per time step";
+    case TargetKind::kClassSet:
+      return "a set of classes per sample";
+    case TargetKind::kClassSequence:
+      return "a sequence of classes per sample";
+  }
+  return "";
+}
+
+}  // namespace
+
 data::DatasetSplits load_data(const Config& config) {
   return Registry<data::DatasetEntry>::instance()
       .at(config.data.name)
@@ -14,7 +32,12 @@ data::DatasetSplits load_data(const Config& config) {
 }
 
 layers::Network make_network(const Config& config, const data::Dataset& data) {
-  return make_network(config, data.sample_shape(), data.classes());
+  layers::Network network = make_network(config, data.sample_shape(), data.classes());
+  if (network.target_kind() != data.target_kind()) {
+    throw ConfigError(fmt::format("model '{}' learns {}, but data '{}' have {}", config.model.name,
+                                  describe(network.target_kind()), config.data.name, describe(data.target_kind())));
+  }
+  return network;
 }
 
 layers::Network make_network(const Config& config, const Shape& sample_shape, int classes) {

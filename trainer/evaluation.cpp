@@ -2,7 +2,6 @@
 #include "trainer/evaluation.h"
 
 #include <algorithm>
-#include <array>
 
 namespace dragonn::trainer {
 
@@ -21,20 +20,24 @@ AveragedStatistics::~AveragedStatistics() {
 }
 
 EvaluationResult evaluate(comm::Communicator& communicator, layers::Network& network, data::EvaluationLoader& loader) {
-  enum Sum : std::size_t { kLoss, kCorrect, kCount, kSums };
-  std::array<double, kSums> sums{};
+  QualitySums sums(loader.dataset());
   loader.restart();
   while (const data::Batch* batch = loader.next()) {
-    const layers::LossResult result =
-        network.forward(batch->input_view(), batch->label_view(), batch->count, layers::Mode::kEvaluate);
-    sums[kLoss] += result.loss_sum;
-    sums[kCorrect] += static_cast<double>(result.correct);
-    sums[kCount] += static_cast<double>(result.count);
+    if (batch->begins) network.reset_state(layers::Mode::kEvaluate);
+    const layers::LossResult loss = network.forward(network_batch(*batch), layers::Mode::kEvaluate);
+    sums.add({network.logits(), network.logits_shape(), network.logits_lengths()}, *batch, loss);
   }
   const comm::ScopedPhase phase(communicator.traffic(), comm::Phase::kEvaluation);
-  communicator.allreduce_sum(std::span<double>(sums));
-  const double count = std::max(sums[kCount], 1.0);
-  return {sums[kLoss] / count, sums[kCorrect] / count, static_cast<std::uint64_t>(sums[kCount])};
+  communicator.allreduce_sum(sums.sums());
+  return {sums.loss(), sums.qualities(), sums.count()};
+}
+
+layers::NetworkBatch network_batch(const data::Batch& batch) {
+  return {.inputs = batch.input_view(),
+          .targets = batch.targets(),
+          .size = batch.count,
+          .lengths = batch.length_view(),
+          .steps = batch.steps};
 }
 
 }  // namespace dragonn::trainer

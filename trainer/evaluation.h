@@ -3,18 +3,20 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "data/loader.h"
 #include "layers/network.h"
+#include "trainer/quality.h"
 
 namespace dragonn::trainer {
 
-/// Means over a split; equal on all ranks.
+/// Of a whole split; equal on all ranks.
 struct EvaluationResult {
-  double loss = 0;
-  double accuracy = 0;
-  std::uint64_t samples = 0;
+  double loss = 0;                 ///< mean over samples, or over the time steps that have a label
+  std::vector<Quality> qualities;  ///< the first one is what the best evaluation is picked by
+  std::uint64_t samples = 0;       ///< or time steps
 };
 
 /// Replaces this rank's running statistics by the mean over ranks while it lives; then they are as before, so that
@@ -32,7 +34,10 @@ class AveragedStatistics {
   Buffer<float> own_;
 };
 
-/// Collective. Runs this rank's shard through the network as its statistics are now, and reduces.
+/// Collective. Runs this rank's shard of a split through the network as its statistics are now, and reduces.
 EvaluationResult evaluate(comm::Communicator& communicator, layers::Network& network, data::EvaluationLoader& loader);
+
+/// What a network is to be given for a batch.
+layers::NetworkBatch network_batch(const data::Batch& batch);
 
 }  // namespace dragonn::trainer

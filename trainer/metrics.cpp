@@ -93,6 +93,11 @@ void add_sparsity(Json& line, const StepRecord& record) {
 
 }  // namespace
 
+bool is_better(const EvalRecord& a, const EvalRecord& b) {
+  const double x = a.qualities.front().value, y = b.qualities.front().value;
+  return larger_is_better(a.qualities.front().name) ? x > y : x < y;
+}
+
 void reduce_step(comm::Communicator& communicator, const StepSample& mine, StepRecord& record) {
   const std::array<double, kFields> fields = pack(mine);
   std::vector<double> table(kFields * static_cast<std::size_t>(communicator.size()));
@@ -152,9 +157,13 @@ void MetricsWriter::write(const StepRecord& record) {
 }
 
 void MetricsWriter::write(const EvalRecord& record) {
-  const Json line{{"kind", "eval"},        {"step", record.step}, {"epoch", record.epoch},
-                  {"split", record.split}, {"loss", record.loss}, {"accuracy", record.accuracy},
-                  {"time", record.time}};
+  Json line{{"kind", "eval"},
+            {"step", record.step},
+            {"epoch", record.epoch},
+            {"split", record.split},
+            {"loss", record.loss}};
+  for (const Quality& quality : record.qualities) line[quality.name] = quality.value;
+  line["time"] = record.time;
   write_line(line.dump());
 }
 

@@ -11,6 +11,7 @@
 #include "comm/communicator.h"
 #include "core/timer.h"
 #include "trainer/gradient_exchange.h"
+#include "trainer/quality.h"
 
 namespace dragonn::trainer {
 
@@ -48,9 +49,12 @@ struct EvalRecord {
   double epoch = 0;
   std::string split = "test";
   double loss = 0;
-  double accuracy = 0;
+  std::vector<Quality> qualities = {};  ///< "accuracy" and the like; what counts is the first
   double time = 0;
 };
+
+/// Whether an evaluation is better than another of the same data.
+bool is_better(const EvalRecord& a, const EvalRecord& b);
 
 /// Collective: fills the fields of `record` that are reduced over ranks.
 void reduce_step(comm::Communicator& communicator, const StepSample& mine, StepRecord& record);

@@ -151,6 +151,7 @@ int run_training(const Job& job, comm::Communicator& communicator) {
                 ? fmt::format("{} at density {}", job.config.compression.method, job.config.compression.density)
                 : job.config.compression.method);
   log_network(job.config, communicator);
+  for (const std::string& note : job.data.notes) log::info(rank, "{}", note);
   if (!checkpoint.empty()) worker->resume(checkpoint);
   worker->choose_tensors();
   setting_up.reset();
@@ -168,8 +169,9 @@ void run_evaluation(const Job& job, const fs::path& checkpoint, comm::Communicat
                                 communicator.rank(), communicator.size());
   const EvaluationResult result = evaluate(communicator, network, loader);
   if (communicator.rank() != 0) return;
-  fmt::print("{{\"split\": \"test\", \"samples\": {}, \"loss\": {}, \"accuracy\": {}}}\n", result.samples, result.loss,
-             result.accuracy);
+  fmt::print("{{\"split\": \"test\", \"samples\": {}, \"loss\": {}", result.samples, result.loss);
+  for (const Quality& quality : result.qualities) fmt::print(", \"{}\": {}", quality.name, quality.value);
+  fmt::print("}}\n");
   std::fflush(stdout);
 }
 

@@ -13,8 +13,9 @@ using Json = nlohmann::ordered_json;
 
 Json by_split(const std::optional<EvalRecord>& eval) {
   if (!eval) return Json::object();
-  return {{eval->split,
-           {{"step", eval->step}, {"epoch", eval->epoch}, {"loss", eval->loss}, {"accuracy", eval->accuracy}}}};
+  Json numbers{{"step", eval->step}, {"epoch", eval->epoch}, {"loss", eval->loss}};
+  for (const Quality& quality : eval->qualities) numbers[quality.name] = quality.value;
+  return {{eval->split, std::move(numbers)}};
 }
 
 }  // namespace

@@ -47,6 +47,25 @@ double mean_density(const ExchangeCounts& counts) {
   return selected / static_cast<double>(counts.selected.size()) / static_cast<double>(counts.numel);
 }
 
+/// Part `micro` of `micro_batches` equal ones. The worker refuses more than one where samples have lists of labels or
+/// go on from batch to batch.
+layers::NetworkBatch micro_batch(const data::Batch& batch, std::size_t micro, std::size_t micro_batches) {
+  layers::NetworkBatch part = network_batch(batch);
+  if (micro_batches == 1) return part;
+  part.size = batch.count / micro_batches;
+  part.inputs = part.inputs.subview(micro * part.size * batch.sample_size, part.size * batch.sample_size);
+  part.targets.labels = part.targets.labels.subview(micro * part.size, part.size);
+  return part;
+}
+
+void check_accumulation(const Config& config, const data::Dataset& data) {
+  if (config.train.gradient_accumulation == 1 || data.target_kind() == TargetKind::kClass) return;
+  throw ConfigError(
+      fmt::format("train.gradient_accumulation = {}: it must be 1 for data '{}', whose samples do not have one "
+                  "class each",
+                  config.train.gradient_accumulation, config.data.name));
+}
+
 }  // namespace
 
 Worker::Worker(const Config& config, comm::Communicator& communicator, const data::DatasetSplits& data,
@@ -60,6 +79,7 @@ Worker::Worker(const Config& config, comm::Communicator& communicator, const dat
             communicator.size()),
       checkpoints_(folder_.checkpoints()),
       steps_per_epoch_(loader_.steps_per_epoch()) {
+  check_accumulation(config, *data.train);
   network_.initialize(static_cast<std::uint64_t>(config.seed));
   scheduled_steps_ = static_cast<std::uint64_t>(config.train.epochs) * steps_per_epoch_;
   const std::uint64_t limit = static_cast<std::uint64_t>(config.train.max_steps);
@@ -125,8 +145,9 @@ void Worker::run_step() {
     const ScopedTimer timer(sample_.timers, Verb::kLoad);
     batch = &loader_.next();
   }
-  sample_.loss_sum = forward_backward(*batch);
-  sample_.count = batch->count;
+  const layers::LossResult loss = forward_backward(*batch);
+  sample_.loss_sum = loss.loss_sum;
+  sample_.count = loss.count;
 
   const double density = density_of_step(config_.compression, progress_.step, steps_per_epoch_);
   const float micro_batches = static_cast<float>(config_.train.gradient_accumulation);
@@ -160,20 +181,18 @@ void Worker::run_step() {
   }
 }
 
-double Worker::forward_backward(const data::Batch& batch) {
+layers::LossResult Worker::forward_backward(const data::Batch& batch) {
   const std::size_t micro_batches = static_cast<std::size_t>(config_.train.gradient_accumulation);
-  const std::size_t micro_size = batch.count / micro_batches;
-  const std::size_t sample_size = network_.sample_shape().size();
+  if (batch.begins) network_.reset_state(layers::Mode::kTrain);
   if (micro_batches > 1) std::ranges::fill(accumulated_.host(), 0.0f);
-  double loss_sum = 0;
+  layers::LossResult sum;
   for (std::size_t micro = 0; micro < micro_batches; ++micro) {
     {
       const ScopedTimer timer(sample_.timers, Verb::kForward);
-      loss_sum += network_
-                      .forward(batch.input_view().subview(micro * micro_size * sample_size, micro_size * sample_size),
-                               batch.label_view().subview(micro * micro_size, micro_size), micro_size,
-                               layers::Mode::kTrain, progress_.step * micro_batches + micro, communicator_.rank())
-                      .loss_sum;
+      const layers::LossResult loss = network_.forward(micro_batch(batch, micro, micro_batches), layers::Mode::kTrain,
+                                                       progress_.step * micro_batches + micro, communicator_.rank());
+      sum.loss_sum += loss.loss_sum;
+      sum.count += loss.count;
     }
     if (overlapped_ && micro + 1 == micro_batches) {
       overlapped_->start();
@@ -182,7 +201,7 @@ double Worker::forward_backward(const data::Batch& batch) {
     const ScopedTimer timer(sample_.timers, Verb::kBackward);
     backward({});
   }
-  return loss_sum;
+  return sum;
 }
 
 void Worker::backward(const layers::GradientReady& ready) {
@@ -303,15 +322,16 @@ void Worker::evaluate_now() {
   const EvalRecord record{.step = progress_.step,
                           .epoch = epochs_done(),
                           .loss = result.loss,
-                          .accuracy = result.accuracy,
+                          .qualities = result.qualities,
                           .time = run_seconds()};
   progress_.last = record;
-  if (!progress_.best || record.accuracy > progress_.best->accuracy) progress_.best = record;
+  if (!progress_.best || is_better(record, *progress_.best)) progress_.best = record;
+  schedule_->observe(record.loss);
   if (communicator_.rank() != 0) return;
   metrics_->write(record);
-  log::info(0, "epoch {:.4g}/{}  step {}/{}  test loss {:.4f}  accuracy {:.2f} %  (best {:.2f} %)  {:.0f} samples/s",
-            record.epoch, config_.train.epochs, record.step, total_steps_, record.loss, 100 * record.accuracy,
-            100 * progress_.best->accuracy, samples_per_second());
+  log::info(0, "epoch {:.4g}/{}  step {}/{}  test loss {:.4f}  {}  (best {})  {:.0f} samples/s", record.epoch,
+            config_.train.epochs, record.step, total_steps_, record.loss, describe(record.qualities.front()),
+            describe_value(progress_.best->qualities.front()), samples_per_second());
 }
 
 void Worker::finish() {

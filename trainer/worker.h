@@ -46,7 +46,7 @@ struct Progress {
   double density_sum = 0;   ///< of the steps' local densities
   double bytes_sent = 0;    ///< sum over ranks, of the exchange and its headers
   std::optional<EvalRecord> last;
-  std::optional<EvalRecord> best;  ///< highest accuracy, the earliest of equals
+  std::optional<EvalRecord> best;  ///< the earliest of equals (is_better)
   std::vector<std::string> warnings;
 };
 
@@ -75,7 +75,7 @@ class Worker {
  private:
   void run_step();
   /// With overlap the last micro-batch's backward is only started: exchange() finishes it.
-  double forward_backward(const data::Batch& batch);
+  layers::LossResult forward_backward(const data::Batch& batch);
   /// `ready` may be empty.
   void backward(const layers::GradientReady& ready);
   void accumulate(ParameterId parameter);

@@ -13,6 +13,7 @@ namespace {
 
 constexpr const char* kParameters = "parameters";
 constexpr const char* kStatistics = "statistics";
+constexpr const char* kCarriedState = "carried_state";
 constexpr const char* kSelection = "tensor_selection";
 
 void save_eval(Archive& archive, const std::string& prefix, const std::optional<EvalRecord>& eval) {
@@ -20,17 +21,26 @@ void save_eval(Archive& archive, const std::string& prefix, const std::optional<
   archive.put(prefix + "step", eval->step);
   archive.put(prefix + "epoch", eval->epoch);
   archive.put(prefix + "loss", eval->loss);
-  archive.put(prefix + "accuracy", eval->accuracy);
+  archive.put(prefix + "qualities", static_cast<std::uint64_t>(eval->qualities.size()));
+  for (std::size_t i = 0; i < eval->qualities.size(); ++i) {
+    archive.put_text(fmt::format("{}quality{}/name", prefix, i), eval->qualities[i].name);
+    archive.put(fmt::format("{}quality{}/value", prefix, i), eval->qualities[i].value);
+  }
   archive.put(prefix + "time", eval->time);
 }
 
 std::optional<EvalRecord> load_eval(const Archive& archive, const std::string& prefix) {
   if (!archive.contains(prefix + "step")) return std::nullopt;
-  return EvalRecord{.step = archive.get<std::uint64_t>(prefix + "step"),
-                    .epoch = archive.get<double>(prefix + "epoch"),
-                    .loss = archive.get<double>(prefix + "loss"),
-                    .accuracy = archive.get<double>(prefix + "accuracy"),
-                    .time = archive.get<double>(prefix + "time")};
+  EvalRecord eval{.step = archive.get<std::uint64_t>(prefix + "step"),
+                  .epoch = archive.get<double>(prefix + "epoch"),
+                  .loss = archive.get<double>(prefix + "loss"),
+                  .time = archive.get<double>(prefix + "time")};
+  const auto qualities = archive.get<std::uint64_t>(prefix + "qualities");
+  for (std::uint64_t i = 0; i < qualities; ++i) {
+    eval.qualities.push_back({archive.get_text(fmt::format("{}quality{}/name", prefix, i)),
+                              archive.get<double>(fmt::format("{}quality{}/value", prefix, i))});
+  }
+  return eval;
 }
 
 void save_progress(Archive& archive, const Progress& progress) {
@@ -74,12 +84,14 @@ void Worker::save_checkpoint() {
     rank.put_array<float>(kStatistics, network_.statistics().host());
     rank.put("bytes_sent", progress_.bytes_sent);
     rank.put("seconds", progress_.seconds);
+    rank.put_array<float>(kCarriedState, network_.state(layers::Mode::kTrain).host());
     if (model == nullptr) return;
     model->put_text("config", to_toml(config_));
     model->put_text("config_hash", config_hash(config_));
     model->put_array<float>(kParameters, network_.arena().values().host());
     model->put_array<float>(kStatistics, averaged.host());
     optimizer_->save(*model, "optimizer/");
+    schedule_->save(*model, "schedule/");
     save_progress(*model, progress_);
     if (selection_) model->put_text(kSelection, to_json(*selection_));
   });
@@ -94,9 +106,15 @@ void Worker::resume(const std::filesystem::path& checkpoint) {
     files.model.get_array(kParameters, network_.arena().values().host());
     files.rank.get_array(kStatistics, network_.statistics().host());
     optimizer_->load(files.model, "optimizer/");
+    schedule_->load(files.model, "schedule/");
     exchange_->load(files.rank);
     progress_ = load_progress(files.model);
     progress_.bytes_sent = files.rank.get<double>("bytes_sent");
+    const std::vector<float> state = files.rank.get_vector<float>(kCarriedState);
+    if (!state.empty()) {
+      network_.set_state(layers::Mode::kTrain, static_cast<std::size_t>(config_.train.batch_size),
+                         View<const float>(std::span<const float>(state)));
+    }
     if (files.model.contains(kSelection)) {
       selection_ = parse_selection(files.model.get_text(kSelection), checkpoint.string());
     }

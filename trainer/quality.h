@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+/// Quality: how well a network does on a split, in the numbers that are usual for its kind of data.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/shape.h"
+#include "core/view.h"
+#include "data/batch.h"
+#include "data/dataset.h"
+#include "layers/loss.h"
+
+namespace dragonn::trainer {
+
+/// "accuracy", 0.93
+struct Quality {
+  std::string name;
+  double value = 0;
+};
+
+/// The best evaluation is the one with the largest value of this number, or else with the smallest.
+bool larger_is_better(const std::string& name);
+/// For a log: "accuracy 93.10 %", "perplexity 121.4".
+std::string describe(const Quality& quality);
+/// The same without its name: "93.10 %".
+std::string describe_value(const Quality& quality);
+
+/// What a network gave for a batch.
+struct Outputs {
+  View<const float> logits;  ///< [count, classes] or [count, steps, classes]
+  Shape shape;
+  std::span<const std::int32_t> lengths;  ///< [count], valid time steps; empty: all are
+};
+
+/// Labels that a sequence of logits says by CTC's rule: the largest of each time step, repeats once, without blanks.
+/// @param logits [steps, classes].
+std::vector<std::int32_t> greedy_labels(std::span<const float> logits, std::size_t classes);
+
+/// Adds up over the batches of a split:
+///   one class per sample    accuracy
+///   one class per step      perplexity: e to the mean loss
+///   a set of classes        precision_at_1, _3, _5: share of a point's labels among its 1, 3, 5 largest logits
+///   a sequence of classes   character_error_rate, word_error_rate of what greedy_labels reads
+class QualitySums {
+ public:
+  explicit QualitySums(const data::Dataset& dataset) : dataset_(dataset) {}
+
+  void add(const Outputs& outputs, const data::Batch& batch, const layers::LossResult& loss);
+  /// To be summed over the ranks.
+  std::span<double> sums() { return sums_; }
+
+  /// Mean over samples, or over the time steps that have a label.
+  double loss() const;
+  std::uint64_t count() const;
+  /// The first one is what the best evaluation is picked by.
+  std::vector<Quality> qualities() const;
+
+ private:
+  void add_precision(const Outputs& outputs, const data::Batch& batch);
+  void add_texts(const Outputs& outputs, const data::Batch& batch);
+
+  static constexpr std::array<std::size_t, 3> kPrecisionAt{1, 3, 5};
+
+  const data::Dataset& dataset_;
+  // loss, count, then what the kind of data needs
+  std::array<double, 6> sums_{};
+};
+
+}  // namespace dragonn::trainer
