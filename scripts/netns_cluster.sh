@@ -145,6 +145,7 @@ launch() {
   mca btl tcp,self
   mca btl_tcp_if_include "$subnet.0/24"
   mca oob_tcp_if_include "$subnet.0/24"
+  mca btl_tcp_sndbuf 65536 # messages to several hosts leave one after the other, as they were sent, and not side by side
   mca hwloc_base_binding_policy none
   mca mpi_yield_when_idle 1 # the hosts share few cores
   enter "$(host_address 1)" mpirun --host "$hosts" -np "$count" "$@"

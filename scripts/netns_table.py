@@ -21,8 +21,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CLUSTER = ROOT / "scripts" / "netns_cluster.sh"
-# A dense exchange takes many seconds and varies little; the dense collective has no density.
-DENSE_STEPS = ["--steps", "1", "--warmup", "1"]
+# A dense exchange takes many seconds and varies little. Ok-Topk computes its threshold every 32 steps: some around one.
+STEPS = {"dense": ["--warmup", "1", "--steps", "1"], "oktopk": ["--warmup", "28", "--steps", "8"]}
 
 
 def words(text):
@@ -68,10 +68,12 @@ class Measurement:
 
     def rows(self, network, what):
         """Rows of the exchanges that the options `what` name: measured, predicted and in whole."""
-        options = ["collective", "--numel", self.numel, *what]
+        options = ["collective", "--numel", self.numel, *what, *STEPS.get(what[1], [])]
         virtual = ["--ranks", self.hosts, "--latency-us", str(network["latency_us"]), "--gbps", str(network["gbps"])]
-        alone = run_json([*self.on_hosts, *options])
-        whole = {key_of(row): row for row in run_json([*self.on_hosts, *options, "--everything"])}
+        with_all = run_json([*self.on_hosts, *options, "--everything"])
+        whole = {key_of(row): row for row in with_all}
+        # Beside a dense exchange it is nothing how long ranks wait for each other to begin.
+        alone = with_all if what[1] == "dense" else run_json([*self.on_hosts, *options])
         predicted = {key_of(row): row for row in run_json([self.bench, *options, *virtual])}
         for row in alone:
             key = key_of(row)
@@ -94,7 +96,7 @@ def collectives(arguments):
 
 def measure(arguments, known):
     """Adds to `known` what is missing, and writes it after every exchange."""
-    wanted = [["--collective", "dense", "--dense-algorithm", name, "--density", arguments.densities[0], *DENSE_STEPS]
+    wanted = [["--collective", "dense", "--dense-algorithm", name, "--density", arguments.densities[0]]
               for name in arguments.dense if name]
     names = collectives(arguments) if arguments.collectives is None else arguments.collectives
     wanted += [["--collective", name, "--density", density]
