@@ -35,10 +35,19 @@ struct Traffic {
   friend bool operator==(const Traffic&, const Traffic&) = default;
 };
 
+/// By phase, in the order of kPhaseNames.
+using PhaseTraffic = std::array<Traffic, kPhaseNames.size()>;
+
+inline PhaseTraffic operator-(PhaseTraffic a, const PhaseTraffic& b) {
+  for (std::size_t phase = 0; phase < a.size(); ++phase) a[phase] = a[phase] - b[phase];
+  return a;
+}
+
 class TrafficCounters {
  public:
   Phase phase() const { return phase_; }
   const Traffic& operator[](Phase phase) const { return by_phase_[static_cast<std::size_t>(phase)]; }
+  const PhaseTraffic& by_phase() const { return by_phase_; }
   void count_sent(std::size_t bytes) {
     current().bytes_sent += bytes;
     ++current().messages_sent;
@@ -56,7 +65,7 @@ class TrafficCounters {
   Traffic& current() { return by_phase_[static_cast<std::size_t>(phase_)]; }
 
   Phase phase_ = Phase::kControl;
-  std::array<Traffic, kPhaseNames.size()> by_phase_{};
+  PhaseTraffic by_phase_{};
 };
 
 /// Counts the messages of a scope under one phase.

@@ -46,6 +46,13 @@ std::optional<double> of(const std::optional<Struct>& numbers, double Struct::*f
   return numbers ? std::optional((*numbers).*field) : std::nullopt;
 }
 
+/// Over the step lines that have the number.
+std::optional<double> mean_of(const Run& run, std::optional<double> StepPoint::*number) {
+  std::vector<std::optional<double>> values;
+  for (const StepPoint& point : run.steps) values.push_back(point.*number);
+  return of(spread(values), &Spread::mean);
+}
+
 std::string config_value(const Run& run, const char* key) {
   const auto found = run.config.find(key);
   return found == run.config.end() ? "" : cell(found->second);
@@ -74,12 +81,15 @@ std::string runs_csv(const Comparison& comparison) {
                           "samples_per_second",
                           "bytes_per_step",
                           "bytes_total",
+                          "messages_per_step",
                           "density_mean",
                           "selected_over_k",
                           "selected_over_k_ci90_low",
                           "selected_over_k_ci90_high",
                           "selected_over_k_p5",
                           "selected_over_k_p95",
+                          "padding_overhead",
+                          "imbalance",
                           "select_seconds",
                           "select_share",
                           "throughput_over_dense",
@@ -116,12 +126,15 @@ std::string runs_csv(const Comparison& comparison) {
                    cell(result.throughput),
                    cell(result.bytes_per_step),
                    cell(result.bytes_total),
+                   cell(mean_of(run, &StepPoint::messages)),
                    cell(result.density),
                    cell(of(quality, &Estimation::mean)),
                    cell(of(quality, &Estimation::ci_low)),
                    cell(of(quality, &Estimation::ci_high)),
                    cell(of(quality, &Estimation::p5)),
                    cell(of(quality, &Estimation::p95)),
+                   cell(mean_of(run, &StepPoint::padding_overhead)),
+                   cell(mean_of(run, &StepPoint::imbalance)),
                    cell(product(of(cost, &SelectCost::seconds), result.steps)),
                    cell(of(cost, &SelectCost::share)),
                    cell(ratio(result.throughput, dense_throughput)),
@@ -132,9 +145,9 @@ std::string runs_csv(const Comparison& comparison) {
 }
 
 std::string curves_csv(const Comparison& comparison) {
-  std::string text =
-      row({"run", "kind", "step", "epoch", "seconds", "bytes", "loss", comparison.metric.key, "density_target",
-           "density_local", "density_global", "selected_over_k", "threshold", "residual_norm"});
+  std::string text = row({"run", "kind", "step", "epoch", "seconds", "bytes", "loss", comparison.metric.key,
+                          "density_target", "density_local", "density_global", "selected_over_k", "threshold",
+                          "residual_norm", "messages", "padding_overhead", "imbalance", "lost_mass"});
   for (const Group& group : comparison.groups) {
     for (const Run& run : group.runs) {
       const std::string name = cell(run.name);
@@ -142,11 +155,13 @@ std::string curves_csv(const Comparison& comparison) {
         text += row({name, "step", cell(point.step), cell(point.epoch), cell(point.time), cell(point.bytes),
                      cell(point.loss), "", cell(point.density_target), cell(point.density_local),
                      cell(point.density_global), cell(point.selected_over_k), cell(point.threshold),
-                     cell(point.residual_norm)});
+                     cell(point.residual_norm), cell(point.messages), cell(point.padding_overhead),
+                     cell(point.imbalance), cell(point.lost_mass)});
       }
       for (const EvalPoint& point : run.evals) {
-        text += row({name, "eval", cell(point.step), cell(point.epoch), cell(point.time), cell(point.bytes),
-                     cell(point.loss), cell(value_of(point, comparison.metric)), "", "", "", "", "", ""});
+        text +=
+            row({name, "eval", cell(point.step), cell(point.epoch), cell(point.time), cell(point.bytes),
+                 cell(point.loss), cell(value_of(point, comparison.metric)), "", "", "", "", "", "", "", "", "", ""});
       }
     }
   }

@@ -22,6 +22,9 @@ struct StepPoint {
   std::optional<double> selected_over_k;  ///< entries selected by a worker, mean over workers, over those asked for
   std::optional<double> threshold;        ///< of magnitudes
   std::optional<double> residual_norm;    ///< of a worker's residual, mean over workers
+  std::optional<double> messages;         ///< sent by a worker in this step, mean over workers
+  std::optional<double> padding_overhead, imbalance;  ///< 1: none
+  std::optional<double> lost_mass;
   std::map<std::string, double> seconds;  ///< of this step, by verb
 };
 

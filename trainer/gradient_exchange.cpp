@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <optional>
 
 #include <fmt/format.h>
@@ -206,6 +207,9 @@ void GradientExchange::run(const ExchangeStep& step, View<const float> gradient,
   counts_.numel = 0;
   counts_.target = 0;
   counts_.global = 0;
+  counts_.padded = 0;
+  counts_.owned = 0;
+  counts_.owned_padded = 0;
   counts_.threshold = 0;
   counts_.lost_mass = std::numeric_limits<double>::quiet_NaN();
   thresholds_seen_ = 0;
@@ -342,6 +346,12 @@ void GradientExchange::count(const Lane& lane, const Bucket& bucket, std::size_t
   counts_.numel += bucket.size;
   for (std::size_t rank = 0; rank < counts_.selected.size(); ++rank) {
     counts_.selected[rank] += all ? bucket.size : reduction.selected_counts[rank];
+  }
+  const std::size_t ranks = counts_.selected.size();
+  counts_.padded += ranks * (all ? bucket.size : std::ranges::max(reduction.selected_counts));
+  if (!reduction.owned_counts.empty()) {
+    counts_.owned += std::accumulate(reduction.owned_counts.begin(), reduction.owned_counts.end(), std::uint64_t{0});
+    counts_.owned_padded += ranks * std::ranges::max(reduction.owned_counts);
   }
   const bool shared = !all && (selection_.partitioned || selection_.leader_only);
   counts_.target += static_cast<double>(k) / (shared ? communicator_.size() : 1);

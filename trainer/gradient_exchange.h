@@ -64,6 +64,10 @@ struct ExchangeCounts {
   std::uint64_t global = 0;             ///< entries of the exchanged sums
   float threshold = 0;                  ///< mean over the buckets whose sparsifier has one, else NaN
   double lost_mass = 0;                 ///< sum over the buckets whose collective loses some by definition, else NaN
+  /// Of all ranks, if every bucket's lists were as long as its longest.
+  std::uint64_t padded = 0;
+  /// Entries that the ranks bring to the sums where they share a bucket among them; and as `padded`.
+  std::uint64_t owned = 0, owned_padded = 0;
 };
 
 /// Refuses a sparsifier or quantizer, a memory and a collective that do not fit together. @throws ConfigError listing

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -20,17 +21,25 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kMaxListedRanks = 64;
 
 /// What a rank tells the others of a step, as doubles: the counters stay below 2^53.
-enum Field : std::size_t { kLossSum, kCount, kBytesSent, kBytesReceived, kMessages, kResidualNorm, kFirstVerb };
+enum Field : std::size_t { kLossSum, kCount, kResidualNorm, kExchanged, kFirstPhase = kExchanged + 3 };
+constexpr std::size_t kFirstVerb = kFirstPhase + 3 * comm::kPhaseNames.size();
 constexpr std::size_t kFields = kFirstVerb + kVerbNames.size();
+
+void pack_traffic(const comm::Traffic& traffic, double* fields) {
+  fields[0] = static_cast<double>(traffic.bytes_sent);
+  fields[1] = static_cast<double>(traffic.bytes_received);
+  fields[2] = static_cast<double>(traffic.messages_sent);
+}
 
 std::array<double, kFields> pack(const StepSample& sample) {
   std::array<double, kFields> fields{};
   fields[kLossSum] = sample.loss_sum;
   fields[kCount] = static_cast<double>(sample.count);
-  fields[kBytesSent] = static_cast<double>(sample.traffic.bytes_sent);
-  fields[kBytesReceived] = static_cast<double>(sample.traffic.bytes_received);
-  fields[kMessages] = static_cast<double>(sample.traffic.messages_sent);
   fields[kResidualNorm] = sample.residual_norm;
+  pack_traffic(exchange_traffic(sample.traffic), &fields[kExchanged]);
+  for (std::size_t phase = 0; phase < sample.traffic.size(); ++phase) {
+    pack_traffic(sample.traffic[phase], &fields[kFirstPhase + 3 * phase]);
+  }
   std::ranges::copy(sample.timers.all(), fields.begin() + kFirstVerb);
   return fields;
 }
@@ -61,6 +70,21 @@ Json to_json(const MeanMax& value) {
   return {{"mean", value.mean}, {"max", value.max}};
 }
 
+Json to_json(const TrafficRecord& traffic) {
+  return {{"bytes_sent", to_json(traffic.bytes_sent)},
+          {"bytes_received", to_json(traffic.bytes_received)},
+          {"messages", to_json(traffic.messages)}};
+}
+
+/// Phases without messages are left out.
+Json to_json(const std::array<TrafficRecord, comm::kPhaseNames.size()>& by_phase) {
+  Json traffic = Json::object();
+  for (std::size_t phase = 0; phase < by_phase.size(); ++phase) {
+    if (by_phase[phase].messages.max > 0) traffic[comm::kPhaseNames[phase]] = to_json(by_phase[phase]);
+  }
+  return traffic;
+}
+
 Json selected_json(const std::vector<std::uint64_t>& selected) {
   if (selected.size() <= kMaxListedRanks) return selected;
   const auto [smallest, largest] = std::ranges::minmax(selected);
@@ -73,12 +97,7 @@ Json selected_json(const std::vector<std::uint64_t>& selected) {
 void add_sparsity(Json& line, const StepRecord& record) {
   const ExchangeCounts& counts = record.counts;
   if (counts.numel == 0) return;
-  double selected = 0;
-  std::uint64_t largest = 0;
-  for (std::uint64_t count : counts.selected) {
-    selected += static_cast<double>(count);
-    largest = std::max(largest, count);
-  }
+  const double selected = std::accumulate(counts.selected.begin(), counts.selected.end(), 0.0);
   const double ranks = static_cast<double>(counts.selected.size());
   const double numel = static_cast<double>(counts.numel);
   line["density_target"] = record.density_target;
@@ -88,7 +107,9 @@ void add_sparsity(Json& line, const StepRecord& record) {
   line["selected"] = selected_json(counts.selected);
   if (!std::isnan(counts.threshold)) line["threshold"] = counts.threshold;
   if (!std::isnan(counts.lost_mass)) line["lost_mass"] = counts.lost_mass;
-  if (selected > 0) line["padding_overhead"] = ranks * static_cast<double>(largest) / selected;
+  if (selected > 0) line["padding_overhead"] = static_cast<double>(counts.padded) / selected;
+  if (counts.owned > 0)
+    line["imbalance"] = static_cast<double>(counts.owned_padded) / static_cast<double>(counts.owned);
 }
 
 }  // namespace
@@ -98,6 +119,12 @@ bool is_better(const EvalRecord& a, const EvalRecord& b) {
   return larger_is_better(a.qualities.front().name) ? x > y : x < y;
 }
 
+comm::Traffic exchange_traffic(const comm::PhaseTraffic& traffic) {
+  comm::Traffic total = traffic[static_cast<std::size_t>(comm::Phase::kExchange)];
+  total += traffic[static_cast<std::size_t>(comm::Phase::kHeader)];
+  return total;
+}
+
 void reduce_step(comm::Communicator& communicator, const StepSample& mine, StepRecord& record) {
   const std::array<double, kFields> fields = pack(mine);
   std::vector<double> table(kFields * static_cast<std::size_t>(communicator.size()));
@@ -105,9 +132,13 @@ void reduce_step(comm::Communicator& communicator, const StepSample& mine, StepR
   const auto column = [&](std::size_t field) { return Column(table, field); };
   const double count = column(kCount).sum();
   record.loss = count > 0 ? column(kLossSum).sum() / count : 0.0;
-  record.bytes_sent = column(kBytesSent).mean_max();
-  record.bytes_received = column(kBytesReceived).mean_max();
-  record.messages = column(kMessages).mean_max();
+  const auto traffic = [&](std::size_t first) -> TrafficRecord {
+    return {column(first).mean_max(), column(first + 1).mean_max(), column(first + 2).mean_max()};
+  };
+  record.exchanged = traffic(kExchanged);
+  for (std::size_t phase = 0; phase < record.by_phase.size(); ++phase) {
+    record.by_phase[phase] = traffic(kFirstPhase + 3 * phase);
+  }
   record.residual_norm = column(kResidualNorm).mean_max().mean;
   record.seconds.resize(kVerbNames.size());
   for (std::size_t verb = 0; verb < kVerbNames.size(); ++verb) {
@@ -143,9 +174,8 @@ void MetricsWriter::write(const StepRecord& record) {
             {"learning_rate", record.learning_rate}};
   add_sparsity(line, record);
   if (!std::isnan(record.residual_norm)) line["residual_norm"] = record.residual_norm;
-  line["bytes_sent"] = to_json(record.bytes_sent);
-  line["bytes_received"] = to_json(record.bytes_received);
-  line["messages"] = to_json(record.messages);
+  line.update(to_json(record.exchanged));
+  line["traffic"] = to_json(record.by_phase);
   line["bytes_sent_total"] = record.bytes_sent_total;
   Json seconds = Json::object();
   for (std::size_t verb = 0; verb < record.seconds.size(); ++verb) {

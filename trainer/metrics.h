@@ -2,6 +2,7 @@
 /// Metrics: what one step and one evaluation say of themselves, reduced over ranks, as lines of metrics.jsonl.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -17,16 +18,21 @@ namespace dragonn::trainer {
 
 /// One rank's view of one step.
 struct StepSample {
-  double loss_sum = 0;       ///< over the samples of the step
-  std::uint64_t count = 0;   ///< samples
-  comm::Traffic traffic;     ///< of the exchange and its headers
-  double residual_norm = 0;  ///< NaN where nothing stays behind
+  double loss_sum = 0;           ///< over the samples of the step
+  std::uint64_t count = 0;       ///< samples
+  comm::PhaseTraffic traffic{};  ///< by phase
+  double residual_norm = 0;      ///< NaN where nothing stays behind
   StepTimers timers;
 };
 
 struct MeanMax {
   double mean = 0;
   double max = 0;
+};
+
+/// What the ranks moved in a step. Messages are those sent.
+struct TrafficRecord {
+  MeanMax bytes_sent, bytes_received, messages;
 };
 
 /// A step over all ranks. Negative or NaN where a method has no such number.
@@ -37,8 +43,9 @@ struct StepRecord {
   double learning_rate = 0;
   double density_target = 1;
   ExchangeCounts counts = {};
-  double residual_norm = 0;  ///< mean over ranks of the Euclidean norm; NaN if dense
-  MeanMax bytes_sent = {}, bytes_received = {}, messages = {};
+  double residual_norm = 0;      ///< mean over ranks of the Euclidean norm; NaN if dense
+  TrafficRecord exchanged = {};  ///< payload and headers of the gradient exchange
+  std::array<TrafficRecord, comm::kPhaseNames.size()> by_phase = {};
   double bytes_sent_total = 0;       ///< mean over ranks, since the run began
   std::vector<double> seconds = {};  ///< by verb, max over ranks
   double time = 0;                   ///< seconds since the run began
@@ -55,6 +62,9 @@ struct EvalRecord {
 
 /// Whether an evaluation is better than another of the same data.
 bool is_better(const EvalRecord& a, const EvalRecord& b);
+
+/// Of the gradient exchange: its payload and headers.
+comm::Traffic exchange_traffic(const comm::PhaseTraffic& traffic);
 
 /// Collective: fills the fields of `record` that are reduced over ranks.
 void reduce_step(comm::Communicator& communicator, const StepSample& mine, StepRecord& record);

@@ -32,7 +32,7 @@ void ProgressLine::show(const StepRecord& record) const {
   log::progress(
       fmt::format("{:3.0f} %  epoch {:.2f}/{}  step {}/{}  loss {:.4f}  {:.0f} samples/s  {} sent/step  ETA {}",
                   100 * done, record.epoch, total_epochs, record.step, total_steps, record.loss, samples_per_second,
-                  bytes_text(record.bytes_sent.mean), clock_text(seconds_left)));
+                  bytes_text(record.exchanged.bytes_sent.mean), clock_text(seconds_left)));
 }
 
 }  // namespace dragonn::trainer

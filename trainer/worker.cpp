@@ -21,13 +21,6 @@
 namespace dragonn::trainer {
 namespace {
 
-/// Traffic of the gradient exchange, its headers included, since the group was formed.
-comm::Traffic exchange_traffic(const comm::Communicator& communicator) {
-  comm::Traffic total = communicator.traffic()[comm::Phase::kExchange];
-  total += communicator.traffic()[comm::Phase::kHeader];
-  return total;
-}
-
 data::BatchRules batch_rules(const Config& config, const comm::Communicator& communicator) {
   return {.batch = static_cast<std::size_t>(config.train.batch_size * config.train.gradient_accumulation),
           .seed = static_cast<std::uint64_t>(config.seed),
@@ -136,7 +129,7 @@ bool Worker::epoch_is_due(std::int64_t every) const {
 void Worker::run_step() {
   const double begin = communicator_.now();
   communicator_.set_label(fmt::format("step {}", progress_.step + 1));
-  const comm::Traffic before = exchange_traffic(communicator_);
+  const comm::PhaseTraffic before = communicator_.traffic().by_phase();
   sample_.timers.reset();
   const double learning_rate = schedule_->learning_rate(progress_.step);
 
@@ -168,9 +161,9 @@ void Worker::run_step() {
 
   ++progress_.step;
   const ClockPause after_the_step(communicator_.clock());
-  sample_.traffic = exchange_traffic(communicator_) - before;
+  sample_.traffic = communicator_.traffic().by_phase() - before;
   progress_.density_sum += mean_density(exchange_->counts());
-  progress_.bytes_sent += static_cast<double>(sample_.traffic.bytes_sent);
+  progress_.bytes_sent += static_cast<double>(exchange_traffic(sample_.traffic).bytes_sent);
   if (is_due(config_.train.replica_check_every)) {
     check_replicas(communicator_, network_.arena().values(), progress_.step);
   }
@@ -289,12 +282,12 @@ void Worker::warn_if_traffic_exceeds_dense(const StepRecord& record) {
   // The first epochs of a density warm-up are meant to send more.
   const bool selects = config_.compression.selects();
   const bool warming_up = selects && record.density_target > config_.compression.density;
-  if (warming_up || record.bytes_sent.mean <= dense) return;
+  if (warming_up || record.exchanged.bytes_sent.mean <= dense) return;
   const std::string at = selects ? fmt::format(" at density {}", record.density_target) : "";
   warn(fmt::format(
       "step {}: '{}'{} sends {:.0f} bytes per rank and step over {} ranks; a dense ring allreduce sends {:.0f}: dense "
       "is faster on any network",
-      record.step, config_.compression.method, at, record.bytes_sent.mean, communicator_.size(), dense));
+      record.step, config_.compression.method, at, record.exchanged.bytes_sent.mean, communicator_.size(), dense));
 }
 
 void Worker::warn(std::string warning) {

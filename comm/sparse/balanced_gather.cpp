@@ -16,11 +16,16 @@ void BalancedGather::run(Communicator& communicator, const SparseVector& mine, d
   const auto total = std::accumulate(counts_.begin(), counts_.end(), std::uint64_t{0});
   const double mean = static_cast<double>(total) / communicator.size();
   const bool uneven = static_cast<double>(std::ranges::max(counts_)) > balance_above * mean;
-  gather_.run(communicator, uneven ? balance(communicator, mine, total) : view_coo(mine), counts_);
+  if (uneven) {
+    const CooView balanced = balance(communicator, mine, total);
+    gather_.run(communicator, balanced, balanced_counts_);
+  } else {
+    gather_.run(communicator, view_coo(mine), counts_);
+  }
   gather_.concatenate(all);
 }
 
-/// Leaves in counts_ the sizes after it.
+/// Leaves in balanced_counts_ the sizes after it.
 CooView BalancedGather::balance(Communicator& communicator, const SparseVector& mine, std::uint64_t total) {
   const std::size_t ranks = counts_.size();
   const auto me = static_cast<std::size_t>(communicator.rank());
@@ -47,8 +52,9 @@ CooView BalancedGather::balance(Communicator& communicator, const SparseVector& 
   }
   slices_.run(communicator, view_coo(mine), {cuts_, most_to_, most_from_});
 
-  for (std::size_t rank = 0; rank < ranks; ++rank) counts_[rank] = block(total, ranks, rank).size();
-  resize_with_room(balanced_, counts_[me]);
+  balanced_counts_.resize(ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank) balanced_counts_[rank] = block(total, ranks, rank).size();
+  resize_with_room(balanced_, balanced_counts_[me]);
   std::size_t count = 0;
   for (std::size_t source = 0; source < ranks; ++source) {
     const CooView& list = slices_.from(source);

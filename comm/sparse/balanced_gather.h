@@ -22,6 +22,8 @@ class BalancedGather {
   /// than `balance_above` times the mean number of entries: 2k(P-1)/P words at most; the gather then 2k(P-1)/P, where k
   /// is their total.
   void run(Communicator& communicator, const SparseVector& mine, double balance_above, SparseVector& all);
+  /// Entries of each rank's list in the last run, before it was balanced.
+  const std::vector<std::uint64_t>& counts() const { return counts_; }
 
  private:
   CooView balance(Communicator& communicator, const SparseVector& mine, std::uint64_t total);
@@ -30,6 +32,7 @@ class BalancedGather {
   SliceExchange slices_;
   CooGather gather_;
   std::vector<std::uint64_t> counts_;
+  std::vector<std::uint64_t> balanced_counts_;
   std::vector<std::size_t> cuts_;
   std::vector<std::uint64_t> most_to_;
   std::vector<std::uint64_t> most_from_;

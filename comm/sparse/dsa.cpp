@@ -31,6 +31,7 @@ class DynamicSparseAllreduce final : public SparseCollective {
 
     owned_.resize(out.selected_counts.size());
     counts_.run(communicator, reduced_.size(), /*non_finite=*/false, owned_);
+    out.owned_counts = owned_;
     const auto total = std::accumulate(owned_.begin(), owned_.end(), std::uint64_t{0});
     if (static_cast<double>(total) < dense_share_ * static_cast<double>(numel_)) {
       gather_.run(communicator, view_coo(reduced_), owned_);

@@ -17,7 +17,9 @@ class DisjointUnion final : public SparseCollective {
                  const SparseVector& selected, SparseReduction& out) override {
     out.reset(communicator.size());
     gather_.run(communicator, context, selected, IndexGather::Layout::kPadded, out);
-    if (!out.non_finite) sum_acc_at_indices(communicator, acc, out);
+    if (out.non_finite) return;
+    out.owned_counts = out.selected_counts;
+    sum_acc_at_indices(communicator, acc, out);
   }
 
  private:

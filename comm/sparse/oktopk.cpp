@@ -58,6 +58,7 @@ class OkTopk final : public SparseCollective {
     } else {
       gather_sums_above(communicator, context.k, out.sum);
     }
+    out.owned_counts = gather_.counts();
     const auto total = std::accumulate(out.selected_counts.begin(), out.selected_counts.end(), std::uint64_t{0});
     if (total > 0) correct_drift(context.k, out.sum.size());  // nothing is learnt from zeros
     // What was selected here and is not in the sum stays, also where its values cancelled.

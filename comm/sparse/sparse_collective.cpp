@@ -13,6 +13,7 @@ void SparseReduction::reset(int ranks) {
   is_partly_applied = false;
   returned.clear();
   selected_counts.assign(static_cast<std::size_t>(ranks), 0);
+  owned_counts.clear();
   non_finite = false;
   lost_mass = std::numeric_limits<double>::quiet_NaN();
   decode_seconds = 0;

@@ -56,6 +56,9 @@ struct SparseReduction {
   SparseVector returned;
   /// Entries selected by each rank.
   std::vector<std::uint64_t> selected_counts;
+  /// Entries of the sum that each rank brings, where ranks share the bucket among them (owners of regions, partitions);
+  /// empty elsewhere.
+  std::vector<std::uint64_t> owned_counts;
   /// A rank saw NaN or infinity in its gradient. The sum is of no use then.
   bool non_finite = false;
   /// Metric of methods that lose gradient mass by definition: sum over indices of |what left the ranks - what is in the
