@@ -20,7 +20,6 @@
 #include "tests/support/thread_counts.h"
 #include "tests/trainer/combinations.h"
 #include "tests/trainer/quick_run.h"
-#include "trainer/agreement.h"
 #include "trainer/overlap_obstacle.h"
 #include "trainer/overlapped_backward.h"
 #include "trainer/plan.h"
@@ -130,7 +129,7 @@ ExchangeRules overlap_rules(const Combination& combination, Grouping grouping) {
   ExchangeRules rules = rules_of(combination);
   rules.momentum = 0.9f;
   rules.buckets.grouping = grouping;
-  rules.buckets.bytes = 1000;  // a matrix has 836
+  rules.buckets.bytes = 1000;  // a matrix has 836, the three vectors 132 together
   rules.buckets.include_vectors = grouping == Grouping::kBytes;
   return rules;
 }
@@ -168,7 +167,9 @@ TEST_SUITE_BEGIN("trainer");
 TEST_CASE("overlapped exchanges give the sums and residuals of exchanges after backward, for every combination") {
   for (const Combination& combination : combinations()) {
     for (const int world_size : kOverlapWorlds) {
+      // Every world by tensor; buckets of several tensors, vectors among them, in one of them.
       for (const auto grouping : {Grouping::kTensor, Grouping::kBytes}) {
+        if (grouping == Grouping::kBytes && world_size != 3) continue;
         CAPTURE(combination.name());
         CAPTURE(world_size);
         const ExchangeRules rules = overlap_rules(combination, grouping);
@@ -300,25 +301,17 @@ TEST_CASE("an error of backward ends the run on all ranks, wherever it comes") {
   }
 }
 
-TEST_CASE("a gradient that is not finite is the same error on all ranks, while backward goes on") {
-  std::atomic<int> agreed = 0;
+TEST_CASE("a gradient that is not finite ends the run as without overlap, while backward goes on") {
   const std::string error = error_of(3, [&](comm::Communicator& communicator) {
     ParameterArena arena = three_layers();
-    try {
-      overlapped_step(communicator, arena, [&](const layers::GradientReady& ready) {
-        FakeBackward(arena, communicator.rank())([&](ParameterId id) {
-          if (id == 4 && communicator.rank() == 1)
-            arena.gradient(id).host()[7] = std::numeric_limits<float>::infinity();
-          ready(id);
-        });
+    overlapped_step(communicator, arena, [&](const layers::GradientReady& ready) {
+      FakeBackward(arena, communicator.rank())([&](ParameterId id) {
+        if (id == 4 && communicator.rank() == 1) arena.gradient(id).host()[7] = std::numeric_limits<float>::infinity();
+        ready(id);
       });
-    } catch (const AgreedError&) {
-      ++agreed;
-      throw;
-    }
+    });
   });
   CHECK(error.find("step 3: a rank's gradient of third.weight is not finite") != std::string::npos);
-  CHECK(agreed == 3);
 }
 
 TEST_CASE("a rank that fails in its exchange ends the others, and its backward comes to its end first") {
