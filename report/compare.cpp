@@ -134,6 +134,20 @@ void collect_warnings(Comparison& comparison) {
   }
 }
 
+/// Virtual times are those of training steps on a modelled network, wall times those of this machine.
+void warn_of_unlike_times(Comparison& comparison) {
+  const Run* by_kind[2] = {nullptr, nullptr};
+  for (const Group& group : comparison.groups) {
+    for (const Run& run : group.runs) {
+      if (run.summary) by_kind[run.summary->time == "virtual" ? 1 : 0] = &run;
+    }
+  }
+  if (by_kind[0] == nullptr || by_kind[1] == nullptr) return;
+  comparison.warnings.push_back(
+      fmt::format("the times of {} are virtual and those of {} wall times: do not compare them", by_kind[1]->name,
+                  by_kind[0]->name));
+}
+
 }  // namespace
 
 Metric choose_metric(std::span<const Run> runs) {
@@ -238,6 +252,7 @@ Comparison compare(std::vector<Run> runs, std::optional<double> target) {
   }
   comparison.differences = find_differences(comparison.groups);
   collect_warnings(comparison);
+  warn_of_unlike_times(comparison);
   return comparison;
 }
 

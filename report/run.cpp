@@ -195,7 +195,8 @@ RunSummary read_summary(const std::filesystem::path& path, std::vector<std::stri
           number(json, "bytes_sent_total"),
           number(json, "density_mean"),
           number(json, "world_size"),
-          text_or_empty(json, "backend")};
+          text_or_empty(json, "backend"),
+          text_or_empty(json, "time")};
 }
 
 }  // namespace

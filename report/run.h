@@ -43,6 +43,7 @@ struct EvalPoint {
 struct RunSummary {
   std::optional<double> steps, seconds_total, throughput, bytes_sent_total, density_mean, world_size;
   std::string backend;
+  std::string time;  ///< what the run's times are: "wall", "virtual"
 };
 
 struct Run {

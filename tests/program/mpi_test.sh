@@ -28,6 +28,20 @@ for case in "3 topk" "2 gtopk" "4 oktopk"; do
   grep -q '"exchange_exposed"' "overlap-$method/metrics.jsonl" || fail "$case: no exposed time"
 done
 
+# A modelled network makes time virtual on local workers, with the bits as before; under mpirun it only describes.
+network="--set compression.method=gtopk --set network.model=alpha-beta --set network.latency_us=1000 --set network.gbps=0.1 --set network.compute=zero"
+"$train" quick.toml --workers 4 --set compression.method=gtopk --output real 2>/dev/null || fail "no network"
+for run in virtual again; do
+  "$train" quick.toml --workers 4 $network --output "$run" 2>"$run.log" || fail "$run cluster: $(tail -3 "$run.log")"
+done
+timeout 300 mpirun -np 4 "$train" quick.toml $network --output described 2>described.log || fail "network under mpirun: $(tail -3 described.log)"
+for run in virtual described; do
+  [ "$(parameters_hash real)" = "$(parameters_hash "$run")" ] || fail "$run: a network changes the parameters"
+done
+grep -q '"time": "virtual"' virtual/summary.json && grep -q "times are virtual" virtual.log || fail "virtual time is not said"
+grep -q '"time": "wall"' described/summary.json && grep -q "times are wall times" described.log || fail "wall time is not said"
+diff virtual/metrics.jsonl again/metrics.jsonl >/dev/null || fail "two runs on one virtual cluster differ"
+
 # A config error is said once and ends all ranks with its exit code.
 status=0
 output=$(timeout 100 mpirun -np 3 "$train" quick.toml --set compression.density=7 2>&1) || status=$?

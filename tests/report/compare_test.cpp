@@ -43,6 +43,19 @@ struct Example {
 }  // namespace
 
 TEST_SUITE("report") {
+  TEST_CASE("wall times and virtual ones are said not to compare") {
+    const TemporaryFolder temporary;
+    const auto run_with = [&](const std::string& name, const std::string& time) {
+      FakeRun fake(temporary / name);
+      fake.config("topk", 1).summary(100, "[]", time).step(10, 1.0);
+      return load_run(fake.folder());
+    };
+    CHECK(compare({run_with("a", "wall"), run_with("b", "wall")}, {}).warnings.empty());
+    CHECK(compare({run_with("c", "virtual"), run_with("d", "virtual")}, {}).warnings.empty());
+    CHECK(compare({run_with("e", "wall"), run_with("f", "virtual")}, {}).warnings ==
+          std::vector<std::string>{"the times of f are virtual and those of e wall times: do not compare them"});
+  }
+
   TEST_CASE("the target is reached at the first evaluation at it or better") {
     Run run;
     for (double value : {0.2, 0.5, 0.4, 0.6}) {

@@ -42,11 +42,12 @@ class FakeRun {
     std::ofstream(folder_ / "metrics.jsonl", std::ios::app) << text;
     return *this;
   }
-  FakeRun& summary(double throughput, const std::string& warnings = "[]") {
+  FakeRun& summary(double throughput, const std::string& warnings = "[]", const std::string& time = "wall") {
     write("summary.json", fmt::format("{{\n  \"steps\": 20,\n  \"seconds_total\": 21.5,\n"
                                       "  \"throughput_samples_per_second\": {},\n  \"density_mean\": 0.5,\n"
-                                      "  \"world_size\": 4,\n  \"backend\": \"local\",\n  \"warnings\": {}\n}}\n",
-                                      throughput, warnings));
+                                      "  \"world_size\": 4,\n  \"backend\": \"local\",\n  \"warnings\": {},\n"
+                                      "  \"time\": \"{}\"\n}}\n",
+                                      throughput, warnings, time));
     return *this;
   }
   FakeRun& write(const std::string& file, const std::string& text) {
