@@ -90,6 +90,19 @@ struct BatchNormSettings {
 /// running variance (unbiased).
 std::unique_ptr<Layer> batch_norm(const BatchNormSettings& settings);
 
+/// Normalizes the last axis of every sample and step. Parameters weight (the scale, starts at 1), bias.
+std::unique_ptr<Layer> layer_norm();
+
+/// [batch, steps, 3 * width], queries, keys and values behind each other, to [batch, steps, width]; looks at no step
+/// behind a sample's length (zeros come out there), nor at later ones if `causal`.
+std::unique_ptr<Layer> attention(std::int64_t heads, bool causal);
+
+/// [batch, steps, width] with steps <= most_steps: adds a learned vector to each. Parameter weight [most_steps, width].
+std::unique_ptr<Layer> position_embedding(std::int64_t most_steps);
+
+/// [batch, a, b] to [batch, b, a].
+std::unique_ptr<Layer> swap_axes();
+
 /// Elementwise.
 std::unique_ptr<Layer> activation(kernels::Activation activation);
 

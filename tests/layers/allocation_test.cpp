@@ -13,7 +13,7 @@ TEST_SUITE("layers") {
   TEST_CASE("forward and backward allocate nothing after the first two steps") {
     omp_set_num_threads(1);
     const testing::AllocationCounter counter;
-    for (const char* name : {"mlp", "resnet20", "vgg11"}) {
+    for (const char* name : {"mlp", "resnet20", "vgg11", "vit", "mlp_mixer"}) {
       CAPTURE(name);
       const ModelEntry& entry = Registry<ModelEntry>::instance().at(name);
       Network network(entry.make(Settings(entry.settings), {{20, 20, 3}, 10}), 0.1);

@@ -128,6 +128,51 @@ TEST_SUITE("layers") {
     }
   }
 
+  TEST_CASE("the gradients of layer norm, of positions and of swapped axes are right") {
+    check({5, 7}, one([] { return layer_norm(); }));
+    check({4, 6}, one([] { return position_embedding(9); }));
+    check({5, 3}, one([] { return swap_axes(); }));
+    auto first = std::make_unique<LayerGraph>(Shape{3, 5});  // whose input nobody wants the gradient of
+    first->add("norm", layer_norm(), {LayerGraph::input()});
+    GraphHarness harness(std::move(first), 2, Mode::kTrain, false);
+    CHECK(test::gradient_error(harness, test::random_values(harness.input_size(), 3)) < kTolerance);
+  }
+
+  TEST_CASE("the gradients of attention are right with any mask") {
+    for (const bool causal : {false, true})
+      for (const std::vector<std::int32_t>& lengths : {std::vector<std::int32_t>{}, {5, 2, 0}, {1, 4, 5}}) {
+        CAPTURE(causal);
+        CAPTURE(lengths.size());
+        auto graph = std::make_unique<LayerGraph>(Shape{5, 12});
+        graph->add("layer", attention(2, causal), {LayerGraph::input()});
+        GraphHarness harness(std::move(graph), 3);
+        harness.set_lengths(lengths);
+        CHECK(test::gradient_error(harness, test::random_values(harness.input_size(), 3)) < kTolerance);
+      }
+  }
+
+  TEST_CASE("attention looks at no padding and at nothing to come") {
+    const auto forward = [](bool causal, const std::vector<std::int32_t>& lengths, const std::vector<float>& input) {
+      auto graph = std::make_unique<LayerGraph>(Shape{4, 6});
+      graph->add("layer", attention(1, causal), {LayerGraph::input()});
+      GraphHarness harness(std::move(graph), 1);
+      harness.set_lengths(lengths);
+      return harness.forward(input);
+    };
+    const std::vector<float> input = test::random_values(24, 3);
+    std::vector<float> other = input;
+    std::fill(other.begin() + 12, other.end(), 9.0f);  // the last two steps
+    const std::vector<float> causal = forward(true, {}, input), causal_other = forward(true, {}, other);
+    CHECK(std::equal(causal.begin(), causal.begin() + 4, causal_other.begin()));
+    CHECK(causal != causal_other);
+    const std::vector<float> padded = forward(false, {2}, input);
+    CHECK(padded == forward(false, {2}, other));
+    CHECK(std::all_of(padded.begin() + 4, padded.end(), [](float value) { return value == 0; }));
+    // The first step of a causal sequence sees itself alone: its value.
+    CHECK(causal[0] == doctest::Approx(input[4]));
+    CHECK(causal[1] == doctest::Approx(input[5]));
+  }
+
   TEST_CASE("the gradients of pooling are right with padding and overhanging windows") {
     check({5, 4, 3}, one([] { return max_pooling({2, 2, 0, true}); }));
     check({5, 7, 2}, one([] { return max_pooling({3, 2, 1}); }));

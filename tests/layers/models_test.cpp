@@ -121,6 +121,29 @@ TEST_SUITE("layers") {
     CHECK(parameters(800) == 27569568);   // Ok-Topk (arXiv:2201.07598), LSTM-AN4
   }
 
+  TEST_CASE("parameter counts of transformers and mixers are the papers'") {
+    using Setting = std::pair<std::string, SettingValue>;
+    const auto parameters = [](const std::string& name, const ModelContext& context, std::vector<Setting> settings) {
+      return make(name, context, settings).arena().size();
+    };
+    const std::vector<Setting> base{
+        {"layers", std::int64_t{12}}, {"hidden", std::int64_t{768}}, {"heads", std::int64_t{12}}};
+    std::vector<Setting> untied = base, patches = base;
+    untied.push_back({"tied", false});
+    patches.push_back({"patch", std::int64_t{16}});
+    // Ok-Topk's BERT has a pooler, a next-sentence classifier and two segment embeddings beside.
+    const std::size_t pooler = 768 * 768 + 768, next_sentence = 2 * 768 + 2, segments = 2 * 768;
+    CHECK(parameters("bert", {{128}, 30522}, untied) + pooler + next_sentence + segments == 133547324);
+    // ViT-B/16 has a class token and its position beside.
+    CHECK(parameters("vit", {{224, 224, 3}, 1000}, patches) + 2 * 768 == 86567656);
+    CHECK(parameters("mlp_mixer", {{224, 224, 3}, 1000},
+                     {{"patch", std::int64_t{16}},
+                      {"layers", std::int64_t{8}},
+                      {"hidden", std::int64_t{512}},
+                      {"token_units", std::int64_t{256}},
+                      {"channel_units", std::int64_t{2048}}}) == 18528264);
+  }
+
   TEST_CASE("published operation counts are met") {
     // ResNet-20: 40.8 million multiply-adds a sample; VGG-16 at 32 x 32: 313.
     const auto forward_flops = [](const Network& network) {

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+/// Masked language model: a bidirectional transformer encoder over tokens.
+#include <fmt/format.h>
+
+#include "layers/models/model_shapes.h"
+#include "layers/models/transformer_block.h"
+
+namespace dragonn::layers {
+namespace {
+
+constexpr double kInitialDeviation = 0.02;
+
+/// The head: a linear layer with GELU and layer norm, then the vocabulary.
+void add_head(LayerGraph& graph, NodeId last, NodeId tokens, int vocabulary, bool tied) {
+  const Shape& shape = graph.nodes()[last].output;
+  last = graph.add("head.linear", linear(transformer_linear(shape[2])), {last});
+  last = graph.add("head.gelu", activation(kernels::Activation::kGelu), {last});
+  last = graph.add("head.norm", layer_norm(), {last});
+  graph.add("output", linear(transformer_linear(vocabulary)), {last}, tied ? std::optional(tokens) : std::nullopt);
+  graph.set_loss(sequence_cross_entropy_loss());
+}
+
+std::unique_ptr<LayerGraph> make_bert(const Settings& settings, const ModelContext& context) {
+  require_sequence("bert", context, 1);
+  const std::int64_t hidden = settings.integer("hidden"), heads = settings.integer("heads");
+  const std::int64_t most_steps = settings.integer("max_steps");
+  require_heads("bert", hidden, heads);
+  if (context.sample_shape[0] > most_steps)
+    throw ConfigError(fmt::format("model bert: samples of {} steps are longer than max_steps = {}",
+                                  context.sample_shape[0], most_steps));
+  const double rate = settings.number("dropout");
+  auto graph = std::make_unique<LayerGraph>(context.sample_shape);
+  EmbeddingSettings words{.tokens = context.classes, .width = hidden};
+  words.initial_deviation = kInitialDeviation;
+  const NodeId tokens = graph->add("embedding", embedding(words), {LayerGraph::input()});
+  NodeId last = graph->add("position", position_embedding(most_steps), {tokens});
+  last = graph->add("embedding.norm", layer_norm(), {last});
+  if (rate > 0) last = graph->add("embedding.dropout", dropout(rate), {last});
+  for (std::int64_t i = 0; i < settings.integer("layers"); ++i)
+    last = add_transformer_block(*graph, last, {fmt::format("layer{}", i), heads, 4 * hidden, rate, false});
+  add_head(*graph, last, tokens, context.classes, settings.flag("tied"));
+  return graph;
+}
+
+SettingSpecs settings() {
+  return {{.name = "layers", .default_value = std::int64_t{4}, .help = "encoder blocks", .minimum = 1},
+          {.name = "hidden",
+           .default_value = std::int64_t{256},
+           .help = "width of a token's vector; 4 times as many units between a block's linear layers",
+           .minimum = 1},
+          {.name = "heads", .default_value = std::int64_t{4}, .help = "of attention; divides hidden", .minimum = 1},
+          {.name = "max_steps", .default_value = std::int64_t{512}, .help = "longest sequence in tokens", .minimum = 1},
+          {.name = "dropout",
+           .default_value = 0.1,
+           .help = "share dropped in training: of the embedding, and of what each part of a block adds",
+           .minimum = 0,
+           .maximum = 0.99},
+          {.name = "tied", .default_value = true, .help = "the output layer's weights are the embedding's"}};
+}
+
+const Registration<ModelEntry> registration{
+    {{"bert", "masked language model, a transformer encoder", "arXiv:1810.04805, section 3", settings()},
+     make_bert,
+     InputKind::kTokens}};
+
+}  // namespace
+}  // namespace dragonn::layers
