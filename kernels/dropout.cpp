@@ -1,17 +1,25 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/dropout.h"
 
-#include "core/rng.h"
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "kernels/uniform_draws.h"
 
 namespace dragonn::kernels {
 namespace {
 
 void on_cpu(View<const float> input, float rate, std::uint64_t key, View<float> output) {
-  Rng draws(key);
+  std::array<float, 1024> draws;
   const float factor = 1.0f / (1.0f - rate);
-  const float* from = input.data();
-  float* to = output.data();
-  for (std::size_t i = 0; i < input.size(); ++i) to[i] = draws.uniform() >= rate ? from[i] * factor : 0.0f;
+  for (std::size_t begin = 0; begin < input.size(); begin += draws.size()) {
+    const std::size_t count = std::min(draws.size(), input.size() - begin);
+    uniform_draws(key, begin, std::span(draws).first(count));
+    const float* from = input.data() + begin;
+    float* to = output.data() + begin;
+    for (std::size_t i = 0; i < count; ++i) to[i] = draws[i] >= rate ? from[i] * factor : 0.0f;
+  }
 }
 
 }  // namespace

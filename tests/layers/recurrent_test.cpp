@@ -71,9 +71,51 @@ std::vector<double> reference_lstm(GraphHarness& harness, const std::vector<floa
   return output;
 }
 
+/// As reference_lstm, for gates r, z, n.
+std::vector<double> reference_gru(GraphHarness& harness, const std::vector<float>& input, std::vector<double>& hidden) {
+  const auto value = [&](ParameterId id, std::size_t index) {
+    return static_cast<double>(harness.arena().value(id).host()[index]);
+  };
+  std::vector<double> output;
+  for (std::size_t sample = 0; sample < kBatch; ++sample)
+    for (std::size_t t = 0; t < kSteps; ++t) {
+      double from_input[3 * kHidden], from_hidden[3 * kHidden];
+      for (std::size_t g = 0; g < 3 * kHidden; ++g) {
+        from_input[g] = value(2, g);
+        from_hidden[g] = value(3, g);
+        for (std::size_t i = 0; i < kInputs; ++i)
+          from_input[g] += value(0, g * kInputs + i) * input[(sample * kSteps + t) * kInputs + i];
+        for (std::size_t i = 0; i < kHidden; ++i)
+          from_hidden[g] += value(1, g * kHidden + i) * hidden[sample * kHidden + i];
+      }
+      for (std::size_t unit = 0; unit < kHidden; ++unit) {
+        const double reset = sigmoid(from_input[unit] + from_hidden[unit]);
+        const double update = sigmoid(from_input[kHidden + unit] + from_hidden[kHidden + unit]);
+        const double candidate = std::tanh(from_input[2 * kHidden + unit] + reset * from_hidden[2 * kHidden + unit]);
+        double& h = hidden[sample * kHidden + unit];
+        h = (1 - update) * candidate + update * h;
+        output.push_back(h);
+      }
+    }
+  return output;
+}
+
 }  // namespace
 
 TEST_SUITE("layers") {
+  TEST_CASE("a GRU computes its definition and hands its state on") {
+    GraphHarness harness(graph_of({.cell = kernels::Cell::kGru, .hidden = kHidden, .carries_state = true}), kBatch);
+    set_random_parameters(harness);
+    harness.initial_states() = test::random_values(kBatch * kHidden, 6);
+    const std::vector<float> input = test::random_values(harness.input_size(), 3);
+    const std::vector<float> output = harness.forward(input);
+    std::vector<double> hidden(harness.initial_states().begin(), harness.initial_states().end());
+    const std::vector<double> expected = reference_gru(harness, input, hidden);
+    for (std::size_t i = 0; i < expected.size(); ++i) CHECK(output[i] == doctest::Approx(expected[i]).epsilon(1e-5));
+    for (std::size_t i = 0; i < hidden.size(); ++i)
+      CHECK(harness.final_states()[i] == doctest::Approx(hidden[i]).epsilon(1e-5));
+  }
+
   TEST_CASE("an LSTM computes its definition and hands its state on") {
     GraphHarness harness(graph_of({.hidden = kHidden, .carries_state = true}), kBatch);
     set_random_parameters(harness);
