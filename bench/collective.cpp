@@ -26,6 +26,8 @@ namespace {
 using comm::SparseCollectiveEntry;
 
 constexpr const char* kDense = "dense";
+constexpr const char* kZero = "zero";
+constexpr const char* kMeasured = "measured";
 const std::vector<std::string> kAll{"all"};
 
 /// The method whose sparsifier and memory a collective gets: the paper's where one has its name.
@@ -83,11 +85,20 @@ class CollectiveBenchmark final : public Benchmark {
                     "workers, as threads of this process; under mpirun or srun the processes are the ranks")
         ->delimiter(',')
         ->check(CLI::Range(1, 4096));
-    command.add_option("--network", network_, "network of the formulas, by name, or none")->capture_default_str();
+    command
+        .add_option("--network", network_,
+                    "by name, or none: local workers are a virtual cluster on "
+                    "it, and seconds are virtual; under a launcher it is that of the formulas alone")
+        ->capture_default_str();
     command.add_option("--latency-us", latency_us_, "of a message, instead of the named network's")
         ->check(CLI::NonNegativeNumber);
     command.add_option("--gbps", gbps_, "bandwidth in 10^9 bits per second, instead of the named network's")
         ->check(CLI::PositiveNumber);
+    command
+        .add_option("--compute", compute_,
+                    "of local workers on a network: the ranks' own work costs virtual time (measured) or none (zero)")
+        ->check(CLI::IsMember({kZero, kMeasured}))
+        ->capture_default_str();
     command.add_option("--timeout", timeout_s_, "longest wait for a message, in seconds")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
@@ -114,7 +125,7 @@ class CollectiveBenchmark final : public Benchmark {
     for (const int ranks : ranks_) {
       for (const ExchangeCase& exchange_case : cases) {
         std::vector<ExchangeRecord> records;
-        comm::run_local(ranks, {.timeout_s = timeout_s_}, [&](comm::Communicator& communicator) {
+        comm::run_local(ranks, cluster(), [&](comm::Communicator& communicator) {
           std::vector<ExchangeRecord> measured = measure_exchange(communicator, exchange_case);
           if (communicator.rank() == 0) records = std::move(measured);
         });
@@ -178,11 +189,18 @@ class CollectiveBenchmark final : public Benchmark {
     return comm::NetworkModel::from_units(latency_us_.value_or(named.latency_us()), gbps_.value_or(named.gbps()));
   }
 
+  comm::LocalOptions cluster() const {
+    return {.timeout_s = timeout_s_,
+            .network = network(),
+            .compute = compute_ == kZero ? comm::Compute::kZero : comm::Compute::kMeasured};
+  }
+
   CollectiveRowOptions row_options(const std::string& backend) const {
     const bool is_own = latency_us_ || gbps_;
     return {.backend = backend,
             .network_name = is_own ? "alpha-beta" : network_,
             .network = network(),
+            .compute = backend == "local" && network() ? compute_ : "wall",
             .everything = everything_};
   }
 
@@ -258,6 +276,7 @@ class CollectiveBenchmark final : public Benchmark {
   std::string network_ = "none";
   std::optional<double> latency_us_;
   std::optional<double> gbps_;
+  std::string compute_ = kZero;
   double timeout_s_ = comm::LocalOptions{}.timeout_s;
   int steps_ = 0;
   int warm_up_ = 0;

@@ -2,6 +2,7 @@
 #include "bench/collective_rows.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -22,6 +23,22 @@ ExchangeRecord mix(double share, const ExchangeRecord& a, const ExchangeRecord& 
   return mixed;
 }
 
+/// Null where a number is not known, or a ratio is of nothing.
+nlohmann::ordered_json or_null(double value) {
+  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
+}
+
+/// What --everything adds.
+void add_parts(const ExchangeRecord& record, nlohmann::ordered_json& row) {
+  row["seconds_total"] = record[Quantity::kSecondsTotal].max;
+  for (const Verb verb :
+       {Verb::kCompensate, Verb::kSelect, Verb::kCompensateSelect, Verb::kExchange, Verb::kDecode, Verb::kSettle}) {
+    const auto index = static_cast<std::size_t>(verb);
+    const double seconds = record.values[static_cast<std::size_t>(Quantity::kFirstVerb) + index].max;
+    row[fmt::format("seconds_{}", kVerbNames[index])] = seconds;
+  }
+}
+
 }  // namespace
 
 ExchangeRecord median(std::span<const ExchangeRecord> records) {
@@ -39,48 +56,87 @@ ExchangeRecord median(std::span<const ExchangeRecord> records) {
 }
 
 void CollectiveRows::add(const ExchangeCase& exchange_case, int ranks, std::span<const ExchangeRecord> records) {
+  const auto expected = [&](const ExchangeRecord& record) {
+    return exchange_case.predict(options_.backend, ranks, record);
+  };
   const std::size_t period = exchange_case.period();
-  if (period == 1) return add_row(exchange_case, ranks, "step", median(records), records.size());
+  if (period == 1) {
+    const ExchangeRecord all = median(records);
+    return add_row(exchange_case, ranks, {"step", records.size(), all, expected(all)});
+  }
   std::vector<ExchangeRecord> recomputes, reuses;
-  for (const ExchangeRecord& record : records) (record.step % period == 0 ? recomputes : reuses).push_back(record);
-  if (!reuses.empty()) add_row(exchange_case, ranks, "reuse", median(reuses), reuses.size());
-  if (!recomputes.empty()) add_row(exchange_case, ranks, "recompute", median(recomputes), recomputes.size());
-  if (reuses.empty() || recomputes.empty()) return;
-  add_row(exchange_case, ranks, "period", mix(1.0 / static_cast<double>(period), median(recomputes), median(reuses)),
-          records.size());
+  double of_bound = 0;
+  for (const ExchangeRecord& record : records) {
+    const bool computes = exchange_case.computes_threshold(record.step);
+    (computes ? recomputes : reuses).push_back(record);
+    if (computes) continue;
+    const double most = std::max(record[Quantity::kBytesSent].max, record[Quantity::kBytesReceived].max);
+    of_bound = std::max(of_bound, most / expected(record).most_bytes);
+  }
+  std::optional<Measured> reuse, recompute;
+  if (!reuses.empty()) {
+    const ExchangeRecord record = median(reuses);
+    reuse = {"reuse", reuses.size(), record, expected(record), of_bound};
+    add_row(exchange_case, ranks, *reuse);
+  }
+  if (!recomputes.empty()) {
+    const ExchangeRecord record = median(recomputes);
+    recompute = {"recompute", recomputes.size(), record, expected(record)};
+    add_row(exchange_case, ranks, *recompute);
+  }
+  if (!reuse || !recompute) return;
+  const double share = 1.0 / static_cast<double>(period);
+  const auto mean = [&](double rare, double often) { return share * rare + (1 - share) * often; };
+  const comm::Chain chain = share * (recompute->expected.payload + recompute->expected.header) +
+                            (1 - share) * (reuse->expected.payload + reuse->expected.header);
+  add_row(exchange_case, ranks,
+          {"period",
+           records.size(),
+           mix(share, recompute->record, reuse->record),
+           {.bytes_sent = mean(recompute->expected.bytes_sent, reuse->expected.bytes_sent), .payload = chain}});
 }
 
-void CollectiveRows::add_row(const ExchangeCase& exchange_case, int ranks, const std::string& phase,
-                             const ExchangeRecord& record, std::size_t steps) {
+void CollectiveRows::add_row(const ExchangeCase& exchange_case, int ranks, const Measured& measured) {
   const trainer::ExchangeRules& rules = exchange_case.rules;
   const bool is_dense = !rules.buckets.compress;
+  const ExchangeRecord& record = measured.record;
+  const double seconds = record[Quantity::kSeconds].max;
+  const double seconds_formula =
+      options_.network ? (measured.expected.payload + measured.expected.header).seconds(*options_.network) : kUnknown;
+  const double bytes = record[Quantity::kBytesSent].mean;
   nlohmann::ordered_json row{{"collective", exchange_case.collective},
                              {"algorithm", nullptr},
                              {"sparsifier", rules.sparsifier.name},
-                             {"phase", phase},
+                             {"phase", measured.phase},
                              {"ranks", ranks},
                              {"numel", exchange_case.numel},
                              {"density", exchange_case.density},
                              {"backend", options_.backend},
                              {"network", options_.network_name},
-                             {"steps", steps},
-                             {"seconds", record[Quantity::kSeconds].max}};
+                             {"latency_us", nullptr},
+                             {"gbps", nullptr},
+                             {"compute", options_.compute},
+                             {"steps", measured.steps},
+                             {"seconds", seconds},
+                             {"seconds_formula", or_null(seconds_formula)},
+                             {"of_formula", or_null(seconds / seconds_formula)},
+                             {"bytes_sent", to_json(record[Quantity::kBytesSent])},
+                             {"bytes_formula", or_null(measured.expected.bytes_sent)},
+                             {"bytes_of_formula", or_null(bytes / measured.expected.bytes_sent)},
+                             {"bytes_of_bound", or_null(measured.of_bound)},
+                             {"bytes_received", to_json(record[Quantity::kBytesReceived])},
+                             {"messages", to_json(record[Quantity::kMessagesSent])},
+                             {"messages_received", to_json(record[Quantity::kMessagesReceived])},
+                             {"header_bytes_sent", to_json(record[Quantity::kHeaderBytesSent])},
+                             {"header_messages", to_json(record[Quantity::kHeaderMessagesSent])},
+                             {"selected", to_json(record[Quantity::kSelected])},
+                             {"global", record[Quantity::kGlobal].max}};
   if (is_dense) row["algorithm"] = rules.dense.settings.text("algorithm");
-  row["bytes_sent"] = to_json(record[Quantity::kBytesSent]);
-  row["bytes_received"] = to_json(record[Quantity::kBytesReceived]);
-  row["messages"] = to_json(record[Quantity::kMessagesSent]);
-  row["messages_received"] = to_json(record[Quantity::kMessagesReceived]);
-  row["header_bytes_sent"] = to_json(record[Quantity::kHeaderBytesSent]);
-  row["header_messages"] = to_json(record[Quantity::kHeaderMessagesSent]);
-  row["selected"] = to_json(record[Quantity::kSelected]);
-  row["global"] = record[Quantity::kGlobal].max;
-  if (options_.everything) {
-    row["seconds_total"] = record[Quantity::kSecondsTotal].max;
-    for (std::size_t verb = 0; verb < kVerbNames.size(); ++verb) {
-      const double seconds = record.values[static_cast<std::size_t>(Quantity::kFirstVerb) + verb].max;
-      row[fmt::format("seconds_{}", kVerbNames[verb])] = seconds;
-    }
+  if (options_.network) {
+    row["latency_us"] = options_.network->latency_us();
+    row["gbps"] = options_.network->gbps();
   }
+  if (options_.everything) add_parts(record, row);
   rows_.push_back(std::move(row));
 }
 

@@ -2,6 +2,7 @@
 /// CollectiveRows: what was measured of exchanges, as rows beside the formulas.
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +17,7 @@ struct CollectiveRowOptions {
   std::string backend;
   std::string network_name;                   ///< "none" without a network
   std::optional<comm::NetworkModel> network;  ///< of seconds_formula
+  std::string compute;                        ///< "wall", or of a virtual cluster "zero" or "measured"
   bool everything = false;                    ///< with the parts beside the collective
 };
 
@@ -29,8 +31,16 @@ class CollectiveRows {
   Rows take() { return std::move(rows_); }
 
  private:
-  void add_row(const ExchangeCase& exchange_case, int ranks, const std::string& phase, const ExchangeRecord& record,
-               std::size_t steps);
+  static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+  struct Measured {
+    std::string phase;
+    std::size_t steps = 0;
+    ExchangeRecord record;
+    comm::Prediction expected;
+    double of_bound = kUnknown;  ///< the most that a rank moved in any of the steps, over what the method promises
+  };
+  void add_row(const ExchangeCase& exchange_case, int ranks, const Measured& measured);
 
   CollectiveRowOptions options_;
   Rows rows_;

@@ -2,6 +2,7 @@
 #include "bench/exchange_measure.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/parameter.h"
 
@@ -68,10 +69,10 @@ class ExchangeRun {
   }
 
   ExchangeRecord step(std::uint64_t step) {
-    if (case_.files.input.empty()) source_.draw(step, gradient_.host());
-    communicator_.barrier();
+    if (case_.files.input.empty()) draw(step);
+    start_together();
     const comm::TrafficCounters before = communicator_.traffic();
-    StepTimers timers;
+    StepTimers timers(communicator_.clock());
     const double start = communicator_.now();
     exchange_.run({.step = step, .density = case_.density, .aligned = case_.aligned}, gradient_.view(), timers);
     RankValues values{};
@@ -85,6 +86,7 @@ class ExchangeRun {
     set(values, Quantity::kSelected, is_sparse ? static_cast<double>(counts.selected[me]) : numel);
     set(values, Quantity::kGlobal, is_sparse ? static_cast<double>(counts.global) : numel);
     std::ranges::copy(timers.all(), values.begin() + static_cast<std::ptrdiff_t>(Quantity::kFirstVerb));
+    const ClockPause pause(communicator_.clock());
     return over_ranks(communicator_, step, values);
   }
 
@@ -94,6 +96,20 @@ class ExchangeRun {
   }
 
  private:
+  void draw(std::uint64_t step) {
+    const ClockPause pause(communicator_.clock());
+    source_.draw(step, gradient_.host());
+  }
+
+  /// All ranks at the same time: on a virtual cluster to the bit.
+  void start_together() {
+    const ClockPause pause(communicator_.clock());
+    double latest = communicator_.now();
+    communicator_.barrier();
+    communicator_.allreduce_max(std::span<double>(&latest, 1));
+    communicator_.clock().advance_to(latest);
+  }
+
   comm::Communicator& communicator_;
   const ExchangeCase& case_;
   ParameterArena arena_;
@@ -107,6 +123,25 @@ class ExchangeRun {
 std::size_t ExchangeCase::period() const {
   const Settings& settings = rules.collective.settings;
   return settings.contains("global_period") ? static_cast<std::size_t>(settings.integer("global_period")) : 1;
+}
+
+comm::Prediction ExchangeCase::predict(const std::string& backend, int ranks, const ExchangeRecord& record) const {
+  const bool is_dense = !rules.buckets.compress;
+  const trainer::Component& component = is_dense ? rules.dense : rules.collective;
+  if (is_dense && backend == "mpi" && component.settings.text("algorithm") == "native") {
+    constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+    return {.bytes_sent = kUnknown, .payload = {kUnknown, kUnknown}};
+  }
+  const comm::ExchangeSizes sizes{
+      .numel = numel,
+      .k = compress::target_count(density, numel),
+      .ranks = ranks,
+      .selected = record[Quantity::kSelected].mean,
+      .largest = record[Quantity::kSelected].max,
+      .global = record[Quantity::kGlobal].max,
+      .selection = is_dense ? comm::SelectionTraits{} : trainer::selection_traits(rules.sparsifier),
+      .computes_threshold = computes_threshold(record.step)};
+  return Registry<comm::SparseCollectiveEntry>::instance().at(component.name).predict(component.settings, sizes);
 }
 
 std::vector<ExchangeRecord> measure_exchange(comm::Communicator& communicator, const ExchangeCase& exchange_case) {

@@ -17,22 +17,6 @@
 
 namespace dragonn::bench {
 
-/// What is exchanged, and how often.
-struct ExchangeCase {
-  trainer::ExchangeRules rules;  ///< the gradient is one bucket
-  std::string collective;        ///< its name, also where the rules exchange dense
-  std::size_t numel = 0;
-  double density = 1;
-  WorkerGradientRules gradients = {};
-  std::size_t warm_up = 0;  ///< steps before the first that is measured
-  std::size_t steps = 1;
-  bool aligned = true;  ///< all ranks begin the collective at the same time; else it waits for slower ranks' selections
-  ExchangeFiles files = {};
-
-  /// Steps from one that computes the collective's threshold to the next; 1: all steps are alike.
-  std::size_t period() const;
-};
-
 /// What is known of one exchange on one rank. kSeconds is of the collective, decoding included, kSecondsTotal from
 /// compensate to settle. Bytes and messages are payload, those of headers are counts and flags. kFirstVerb and what
 /// follows: seconds by Verb.
@@ -58,6 +42,26 @@ struct ExchangeRecord {
 
   trainer::MeanMax& operator[](Quantity quantity) { return values[static_cast<std::size_t>(quantity)]; }
   const trainer::MeanMax& operator[](Quantity quantity) const { return values[static_cast<std::size_t>(quantity)]; }
+};
+
+/// What is exchanged, and how often.
+struct ExchangeCase {
+  trainer::ExchangeRules rules;  ///< the gradient is one bucket
+  std::string collective;        ///< its name, also where the rules exchange dense
+  std::size_t numel = 0;
+  double density = 1;
+  WorkerGradientRules gradients = {};
+  std::size_t warm_up = 0;  ///< steps before the first that is measured
+  std::size_t steps = 1;
+  bool aligned = true;  ///< all ranks begin the collective at the same time; else it waits for slower ranks' selections
+  ExchangeFiles files = {};
+
+  /// What the collective's formulas say of an exchange as it was measured. NaN where nothing is known: MPI's own
+  /// allreduce.
+  comm::Prediction predict(const std::string& backend, int ranks, const ExchangeRecord& record) const;
+  /// Steps from one that computes the collective's threshold to the next; 1: all steps are alike.
+  std::size_t period() const;
+  bool computes_threshold(std::uint64_t step) const { return period() > 1 && step % period() == 0; }
 };
 
 /// Collective. Runs the case and returns the measured steps, on every rank. All ranks begin a step at the same time.

@@ -112,6 +112,7 @@ const Registration<SparsifierEntry> registration{[] {
                      .help = "bisections of the threshold",
                      .minimum = 1,
                      .maximum = 1000}};
+  entry.at_most_k = true;
   entry.exact = true;
   entry.make = [](const Settings& values, std::size_t numel) { return std::make_unique<Mstopk>(values, numel); };
   return entry;

@@ -70,6 +70,7 @@ class Sparsifier {
 struct SparsifierEntry : RegistryEntry {
   static constexpr const char* kKind = "sparsifier";
   bool fixed_size = false;      ///< always exactly min(k, n) entries on every rank
+  bool at_most_k = false;       ///< never more than k entries
   bool exact = false;           ///< at density 1 selects every non-zero entry
   bool shared_indices = false;  ///< all ranks select the same indices (may depend on the settings, see `adjust`)
   bool partitioned = false;     ///< ranks select in disjoint ranges

@@ -28,15 +28,6 @@ SparsifierEntry sparsifier_entry(const Component& component) {
   return entry;
 }
 
-comm::SelectionTraits selection_traits(const SparsifierEntry& entry) {
-  return {.fixed_size = entry.fixed_size,
-          .shared_indices = entry.shared_indices,
-          .partitioned = entry.partitioned,
-          .leader_only = entry.leader_only,
-          .rescaled = entry.rescaled,
-          .blind = entry.blind};
-}
-
 const MemoryEntry& memory_entry(const Component& component) {
   return Registry<MemoryEntry>::instance().at(component.name);
 }
@@ -112,11 +103,22 @@ std::string lane_prefix(std::size_t index) {
 
 }  // namespace
 
+comm::SelectionTraits selection_traits(const Component& sparsifier) {
+  const SparsifierEntry entry = sparsifier_entry(sparsifier);
+  return {.fixed_size = entry.fixed_size,
+          .at_most_k = entry.at_most_k,
+          .shared_indices = entry.shared_indices,
+          .partitioned = entry.partitioned,
+          .leader_only = entry.leader_only,
+          .rescaled = entry.rescaled,
+          .blind = entry.blind};
+}
+
 void check_rules(const ExchangeRules& rules) {
   if (!rules.buckets.compress) return;
   if (rules.quantizes()) return check_quantizer(rules);
   const SparsifierEntry sparsifier = sparsifier_entry(rules.sparsifier);
-  comm::check_pair(selection_traits(sparsifier), rules.sparsifier.name, rules.collective.name);
+  comm::check_pair(selection_traits(rules.sparsifier), rules.sparsifier.name, rules.collective.name);
   const MemoryEntry& memory = memory_entry(rules.memory);
   if (sparsifier.rescaled && memory.conserves) {
     throw ConfigError(
@@ -152,7 +154,7 @@ GradientExchange::GradientExchange(const ExchangeRules& rules, const ParameterAr
   check_rules(rules_);
   counts_.selected.resize(static_cast<std::size_t>(communicator.size()));
   if (rules_.buckets.compress && !rules_.quantizes()) {
-    selection_ = selection_traits(sparsifier_entry(rules_.sparsifier));
+    selection_ = selection_traits(rules_.sparsifier);
   }
   lanes_.resize(buckets_.size());
   for (std::size_t index = 0; index < buckets_.size(); ++index) {

@@ -36,4 +36,9 @@ void sum_shared_selection(Communicator& communicator, const ReduceContext& conte
   std::ranges::fill(out.selected_counts, selected.size());
 }
 
+Prediction predict_shared_selection(const ExchangeSizes& sizes) {
+  const double bytes = sizeof(float) * sizes.selected;
+  return {2 * bytes * share_of_others(sizes.ranks), ring_allreduce_chain(bytes, sizes.ranks)};
+}
+
 }  // namespace dragonn::comm

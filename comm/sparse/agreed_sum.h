@@ -19,4 +19,7 @@ void sum_acc_at_indices(Communicator& communicator, View<const float> acc, Spars
 void sum_shared_selection(Communicator& communicator, const ReduceContext& context, const SparseVector& selected,
                           SparseReduction& out);
 
+/// What that costs.
+Prediction predict_shared_selection(const ExchangeSizes& sizes);
+
 }  // namespace dragonn::comm

@@ -48,7 +48,8 @@ class Allgather final : public SparseCollective {
   void gather(Communicator& communicator, const ReduceContext& context, const SparseVector& selected,
               SparseReduction& out) {
     const std::size_t fixed_slots = std::min(context.k, numel_);
-    const bool wants_fixed = layout_ == Layout::kFixed || (layout_ == Layout::kAuto && context.selection.fixed_size);
+    const bool wants_fixed =
+        layout_ == Layout::kFixed || (layout_ == Layout::kAuto && context.selection.fits_k_slots());
     const bool fixed = wants_fixed && fixed_slots > 0;
     const std::span<std::uint64_t> counts = out.selected_counts;
     if (fixed) {
@@ -99,6 +100,22 @@ std::string refuses(const SelectionTraits& traits) {
   return traits.leader_only ? "it sums the selections of all ranks, and here only the leader selects" : "";
 }
 
+Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
+  const Layout layout = layout_of(settings.text("layout"));
+  if (layout == Layout::kAuto && sizes.selection.shared_indices) return predict_shared_selection(sizes);
+  const double others = sizes.ranks - 1;
+  if (layout == Layout::kFixed || (layout == Layout::kAuto && sizes.selection.fits_k_slots())) {
+    const auto bytes = static_cast<double>(coo_bytes(std::min(sizes.k, sizes.numel)));
+    return {bytes * others, allgather_chain(bytes, sizes.ranks)};
+  }
+  if (layout == Layout::kPadded) {
+    const double bytes = SparseVector::kEntryBytes * sizes.largest;
+    return {bytes * others, allgather_chain(bytes, sizes.ranks), counts_chain(sizes.ranks)};
+  }
+  const double bytes = SparseVector::kEntryBytes * sizes.selected;
+  return {bytes * others, ring_gather_chain(bytes * sizes.ranks, sizes.ranks), counts_chain(sizes.ranks)};
+}
+
 const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     {.name = "allgather",
      .summary = "every worker gets every selection (TopkA) and sums them in rank order",
@@ -106,7 +123,7 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
      .settings = {{.name = "layout",
                    .default_value = std::string("auto"),
                    .help = "fixed: k slots, no counts; padded to the largest count; unpadded; auto: fixed where the "
-                           "sparsifier's size is, values only where its indices are shared, else unpadded",
+                           "sparsifier never exceeds k, values only where its indices are shared, else unpadded",
                    .choices = {"auto", "fixed", "padded", "unpadded"}},
                   {.name = "decode",
                    .default_value = std::string("sparse"),
@@ -120,7 +137,10 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     /*make=*/
     [](const Settings& settings, std::size_t numel) -> std::unique_ptr<SparseCollective> {
       return std::make_unique<Allgather>(layout_of(settings.text("layout")), settings.text("decode") == "dense", numel);
-    }}};
+    },
+    /*latencies=*/
+    [](const Settings&, int world_size) { return world_size - 1.0; },
+    predict}};
 
 }  // namespace
 }  // namespace dragonn::comm

@@ -40,6 +40,13 @@ std::string refuses(const SelectionTraits& traits) {
   return traits.rescaled ? "it sums acc itself, and this selection rescales its values" : "";
 }
 
+Prediction predict(const Settings&, const ExchangeSizes& sizes) {
+  if (sizes.selection.shared_indices) return predict_shared_selection(sizes);
+  const double bytes = sizeof(float) * sizes.global;  // an index and a value have as many
+  return {3 * bytes * share_of_others(sizes.ranks),
+          broadcast_chain(bytes, sizes.ranks) + ring_allreduce_chain(bytes, sizes.ranks), counts_chain(sizes.ranks)};
+}
+
 const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     {.name = "cltk",
      .summary = "the leader, another worker every step, broadcasts its indices and all sum their gradient there",
@@ -55,7 +62,8 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     [](const Settings&, int world_size) {
       const int last = world_size - 1;
       return std::bit_width(static_cast<unsigned>(last)) + 2.0 * last;  // the broadcast's tree, and the ring
-    }}};
+    },
+    predict}};
 
 }  // namespace
 }  // namespace dragonn::comm

@@ -36,6 +36,23 @@ class DenseAllreduce final : public SparseCollective {
   DenseAlgorithm algorithm_;
 };
 
+Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
+  const double bytes = sizeof(float) * static_cast<double>(sizes.numel);
+  switch (dense_algorithm(settings.text("algorithm"))) {
+    case DenseAlgorithm::kRing:
+      return {2 * bytes * share_of_others(sizes.ranks), ring_allreduce_chain(bytes, sizes.ranks)};
+    case DenseAlgorithm::kRabenseifner: {
+      const auto participants = static_cast<int>(std::bit_floor(static_cast<unsigned>(sizes.ranks)));
+      // Each rank that is folded sends all of its elements, and is sent all of the sums.
+      const double sent = 2 * bytes * ((participants - 1) + (sizes.ranks - participants));
+      return {sent / sizes.ranks, rabenseifner_chain(bytes, sizes.ranks)};
+    }
+    case DenseAlgorithm::kNative:
+      return {2 * bytes * share_of_others(sizes.ranks), tree_allreduce_chain(bytes, sizes.ranks)};
+  }
+  return {};
+}
+
 const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     {.name = "dense",
      .summary = "dense allreduce of the whole accumulated gradient; the selection is ignored",
@@ -58,7 +75,8 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
       const int last = world_size - 1;
       const bool halves = dense_algorithm(settings.text("algorithm")) == DenseAlgorithm::kRabenseifner;
       return 2.0 * (halves ? std::bit_width(static_cast<unsigned>(last)) : last);
-    }}};
+    },
+    predict}};
 
 }  // namespace
 }  // namespace dragonn::comm

@@ -84,6 +84,16 @@ std::string refuses(const SelectionTraits& traits) {
   return traits.leader_only ? "it sums the selections of all ranks, and here only the leader selects" : "";
 }
 
+Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
+  const double slices = SparseVector::kEntryBytes * sizes.selected;
+  const auto numel = static_cast<double>(sizes.numel);
+  const bool is_sparse = sizes.global < settings.number("switch") * numel;
+  const double sum = is_sparse ? SparseVector::kEntryBytes * sizes.global : sizeof(float) * numel;
+  return {(slices + sum) * share_of_others(sizes.ranks),
+          slices_chain(slices, sizes.ranks, in_flight(settings)) + ring_gather_chain(sum, sizes.ranks),
+          2 * counts_chain(sizes.ranks)};
+}
+
 const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     {.name = "dsa",
      .summary =
@@ -109,7 +119,8 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     /*latencies=*/
     [](const Settings&, int world_size) {
       return 2.0 * (world_size - 1);  // the regions' exchange, and the allgather's ring
-    }}};
+    },
+    predict}};
 
 }  // namespace
 }  // namespace dragonn::comm

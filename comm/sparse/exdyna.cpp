@@ -31,6 +31,13 @@ std::string refuses(const SelectionTraits& traits) {
   return traits.rescaled ? "it sums acc itself, and this selection rescales its values" : "";
 }
 
+Prediction predict(const Settings&, const ExchangeSizes& sizes) {
+  const double indices = sizeof(std::uint32_t) * sizes.largest;
+  const double values = sizeof(float) * sizes.global;
+  return {indices * (sizes.ranks - 1) + 2 * values * share_of_others(sizes.ranks),
+          allgather_chain(indices, sizes.ranks) + ring_allreduce_chain(values, sizes.ranks), counts_chain(sizes.ranks)};
+}
+
 const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     {.name = "exdyna",
      .summary = "workers select in disjoint partitions, gather the padded indices and sum their gradient there",
@@ -48,7 +55,8 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     /*latencies=*/
     [](const Settings&, int world_size) {
       return 3.0 * (world_size - 1);  // the allgather, and the allreduce's ring
-    }}};
+    },
+    predict}};
 
 }  // namespace
 }  // namespace dragonn::comm

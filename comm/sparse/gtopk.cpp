@@ -36,26 +36,38 @@ PutBack put_back(const Settings& settings) {
 
 class GlobalTopk final : public SparseCollective {
  public:
-  GlobalTopk(PutBack put_back, std::size_t numel) : put_back_(put_back), decoder_(numel) {}
+  GlobalTopk(PutBack put_back, std::size_t numel) : put_back_(put_back), numel_(numel), decoder_(numel) {}
 
   void do_reduce(Communicator& communicator, const ReduceContext& context, View<const float> /*acc*/,
                  const SparseVector& selected, SparseReduction& out) override {
     out.reset(communicator.size());
-    out.non_finite = counts_.run(communicator, selected.size(), context.non_finite, out.selected_counts);
-    if (out.non_finite) return;
+    if (needs_counts(communicator, context)) {
+      out.non_finite = counts_.run(communicator, selected.size(), context.non_finite, out.selected_counts);
+      if (out.non_finite) return;
+    } else {
+      std::ranges::fill(out.selected_counts, std::min(context.k, numel_));
+    }
     if (communicator.size() == 1) {
       resize_with_room(out.sum, selected.size());
       kernels::copy_entries(selected, out.sum);
     } else if (put_back_ == PutBack::kNaive) {
       rank_sum_of_all(communicator, context.k, selected, out);
     } else {
+      saw_non_finite_ = context.non_finite;
       merge_up(communicator, context.k, selected, out);
-      broadcast_result(communicator, context.k, out.sum);
+      broadcast_result(communicator, context.k, out);
     }
+    if (out.non_finite) return;
     settle(communicator, selected, out);
   }
 
  private:
+  /// Without them every list has k entries at most, counts as k, and says itself whether a rank saw NaN or infinity.
+  bool needs_counts(const Communicator& communicator, const ReduceContext& context) const {
+    const bool is_tree = communicator.size() > 1 && put_back_ != PutBack::kNaive;
+    return !is_tree || context.k == 0 || !context.selection.fits_k_slots();
+  }
+
   /// After the round with ranks at distance 2^i each multiple of 2^(i+1) stands for the ranks up to the next one.
   void merge_up(Communicator& communicator, std::size_t k, const SparseVector& selected, SparseReduction& out) {
     resize_with_room(current_, selected.size());
@@ -64,9 +76,7 @@ class GlobalTopk final : public SparseCollective {
     const ScopedPhase phase(communicator.traffic(), Phase::kExchange);
     for (int distance = 1; distance < communicator.size(); distance *= 2) {
       if (rank % (2 * distance) != 0) {
-        const std::span<std::byte> message = room_for(current_.size());
-        pack_coo(view_coo(current_), message);
-        return communicator.send(rank - distance, kTagMerge, std::span<const std::byte>(message));
+        return communicator.send(rank - distance, kTagMerge, std::span<const std::byte>(pack_current()));
       }
       const int source = rank + distance;
       if (source >= communicator.size()) continue;
@@ -78,7 +88,20 @@ class GlobalTopk final : public SparseCollective {
     }
   }
 
+  /// As a message: what was merged so far, or that a rank below saw NaN or infinity.
+  std::span<std::byte> pack_current() {
+    const std::span<std::byte> message = room_for(saw_non_finite_ ? 1 : current_.size());
+    if (saw_non_finite_) {
+      pack_non_finite(message);
+    } else {
+      pack_coo(view_coo(current_), message);
+    }
+    return message;
+  }
+
   void merge(const Clock& clock, const CooView& other, std::size_t k, SparseReduction& out) {
+    saw_non_finite_ = saw_non_finite_ || says_non_finite(other);
+    if (saw_non_finite_) return;
     const ScopedSeconds decoding(clock, out.decode_seconds);
     add_entries(view_coo(current_), other, merged_);
     keep_largest_with_room(merged_, k, scratch_, current_);
@@ -89,20 +112,19 @@ class GlobalTopk final : public SparseCollective {
     kernels::copy_entries(merged_, out.returned);
   }
 
-  /// Of rank 0's current_ to everybody's `sum`.
-  void broadcast_result(Communicator& communicator, std::size_t k, SparseVector& sum) {
-    const std::span<std::byte> message = room_for(k);
-    std::size_t bytes = 0;
-    if (communicator.rank() == 0) {
-      bytes = coo_bytes(current_.size());
-      pack_coo(view_coo(current_), message.first(bytes));
-    }
+  /// Of rank 0's current_ to everybody's sum.
+  void broadcast_result(Communicator& communicator, std::size_t k, SparseReduction& out) {
+    const bool is_root = communicator.rank() == 0;
+    const std::size_t bytes = is_root ? pack_current().size() : 0;
+    const std::span<std::byte> message = is_root ? message_.host() : room_for(k);
     const ScopedPhase phase(communicator.traffic(), Phase::kExchange);
-    bytes = communicator.broadcast_variable(0, message, bytes);
-    const CooView result = view_coo(message.first(bytes));
-    resize_with_room(sum, result.size());
-    std::ranges::copy(result.indices, sum.indices.data());
-    std::ranges::copy(result.values, sum.values.data());
+    const std::size_t came = communicator.broadcast_variable(0, message, bytes);
+    const CooView result = view_coo(message.first(came));
+    out.non_finite = says_non_finite(result);
+    if (out.non_finite) return out.returned.clear();
+    resize_with_room(out.sum, result.size());
+    std::ranges::copy(result.indices, out.sum.indices.data());
+    std::ranges::copy(result.values, out.sum.values.data());
   }
 
   void rank_sum_of_all(Communicator& communicator, std::size_t k, const SparseVector& selected, SparseReduction& out) {
@@ -151,6 +173,8 @@ class GlobalTopk final : public SparseCollective {
   }
 
   PutBack put_back_;
+  std::size_t numel_;
+  bool saw_non_finite_ = false;  // this rank, or one whose list reached it
   CountExchange counts_;
   CooGather gather_;
   BatchDecoder decoder_;
@@ -166,6 +190,22 @@ std::string refuses(const SelectionTraits& traits) {
   if (traits.shared_indices || traits.blind) return "it keeps the largest entries, which undoes a choice at random";
   if (traits.partitioned) return "it merges selections of the whole bucket, and here each rank selects in a range";
   return traits.leader_only ? "it merges the selections of all ranks, and here only the leader selects" : "";
+}
+
+Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
+  const bool is_naive = put_back(settings) == PutBack::kNaive;
+  const bool counted = is_naive || !sizes.selection.fits_k_slots();
+  const Chain header = counted ? counts_chain(sizes.ranks) : Chain{};
+  if (is_naive) {
+    const double bytes = SparseVector::kEntryBytes * sizes.selected;
+    return {bytes * (sizes.ranks - 1), ring_gather_chain(bytes * sizes.ranks, sizes.ranks), header};
+  }
+  const auto bytes = static_cast<double>(coo_bytes(std::min(sizes.k, sizes.numel)));
+  Prediction tree{2 * bytes * share_of_others(sizes.ranks), tree_allreduce_chain(bytes, sizes.ranks), header};
+  if (put_back(settings) != PutBack::kExact) return tree;
+  const double values = sizeof(float) * sizes.global;
+  return {tree.bytes_sent + 2 * values * share_of_others(sizes.ranks),
+          tree.payload + ring_allreduce_chain(values, sizes.ranks), header};
 }
 
 const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
@@ -193,7 +233,8 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
       const double trees = 2.0 * std::bit_width(static_cast<unsigned>(world_size - 1));  // up and down
       if (put_back(settings) == PutBack::kNaive) return last;
       return put_back(settings) == PutBack::kExact ? trees + 2 * last : trees;
-    }}};
+    },
+    predict}};
 
 }  // namespace
 }  // namespace dragonn::comm

@@ -19,7 +19,7 @@ class IndexUnion final : public SparseCollective {
                  const SparseVector& selected, SparseReduction& out) override {
     out.reset(communicator.size());
     if (context.selection.shared_indices) return sum_shared_selection(communicator, context, selected, out);
-    const auto layout = context.selection.fixed_size ? IndexGather::Layout::kFixed : IndexGather::Layout::kUnpadded;
+    const auto layout = context.selection.fits_k_slots() ? IndexGather::Layout::kFixed : IndexGather::Layout::kUnpadded;
     gather_.run(communicator, context, selected, layout, out);
     if (!out.non_finite) sum_acc_at_indices(communicator, acc, out);
   }
@@ -31,6 +31,17 @@ class IndexUnion final : public SparseCollective {
 std::string refuses(const SelectionTraits& traits) {
   if (traits.leader_only) return "it unites the selections of all ranks, and here only the leader selects";
   return traits.rescaled ? "it sums acc itself, and this selection rescales its values" : "";
+}
+
+Prediction predict(const Settings&, const ExchangeSizes& sizes) {
+  if (sizes.selection.shared_indices) return predict_shared_selection(sizes);
+  const bool fixed = sizes.selection.fits_k_slots();
+  const double indices = sizeof(float) * (fixed ? static_cast<double>(std::min(sizes.k, sizes.numel)) : sizes.selected);
+  const double values = sizeof(float) * sizes.global;
+  const Chain gather =
+      fixed ? allgather_chain(indices, sizes.ranks) : ring_gather_chain(indices * sizes.ranks, sizes.ranks);
+  return {indices * (sizes.ranks - 1) + 2 * values * share_of_others(sizes.ranks),
+          gather + ring_allreduce_chain(values, sizes.ranks), fixed ? Chain{} : counts_chain(sizes.ranks)};
 }
 
 const Registration<SparseCollectiveEntry> registration{
@@ -51,7 +62,8 @@ const Registration<SparseCollectiveEntry> registration{
                           /*latencies=*/
                           [](const Settings&, int world_size) {
                             return 3.0 * (world_size - 1);  // the allgather, and the allreduce's ring
-                          }}};
+                          },
+                          predict}};
 
 }  // namespace
 }  // namespace dragonn::comm

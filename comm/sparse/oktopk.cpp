@@ -181,6 +181,23 @@ std::string refuses(const SelectionTraits& traits) {
   return traits.leader_only ? "it sums the selections of all ranks, and here only the leader selects" : "";
 }
 
+/// Steps that choose regions or balance pay for that beside it. In steps that compute the threshold all sums are
+/// gathered: as many as there can be.
+Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
+  const double slices = SparseVector::kEntryBytes * sizes.selected;
+  const double most = std::min(sizes.selected * sizes.ranks, static_cast<double>(sizes.numel));
+  const double sums = SparseVector::kEntryBytes * (sizes.computes_threshold ? most : sizes.global);
+  Prediction prediction{
+      .bytes_sent = (slices + sums) * share_of_others(sizes.ranks),
+      .payload = slices_chain(slices, sizes.ranks, in_flight(settings)) + ring_gather_chain(sums, sizes.ranks),
+      .header = 2 * counts_chain(sizes.ranks)};
+  if (!sizes.computes_threshold) {
+    const double entries = std::max(sizes.largest, sizes.global);
+    prediction.most_bytes = 3 * SparseVector::kEntryBytes * entries * share_of_others(sizes.ranks);
+  }
+  return prediction;
+}
+
 const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     {.name = "oktopk",
      .summary = "regions of equal shares are summed by their owners, who give all what reaches a reused threshold",
@@ -203,7 +220,8 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     /*latencies=*/
     [](const Settings&, int world_size) {
       return 2.0 * (world_size - 1);  // the regions' exchange, and the allgather's ring
-    }}};
+    },
+    predict}};
 
 }  // namespace
 }  // namespace dragonn::comm

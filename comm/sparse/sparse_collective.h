@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/prediction.h"
 #include "core/archive.h"
 #include "core/registry.h"
 #include "core/sparse_vector.h"
@@ -20,11 +21,15 @@ namespace dragonn::comm {
 /// What a collective must know about a sparsifier to say whether the two fit (docs/algorithms, section 5).
 struct SelectionTraits {
   bool fixed_size = false;      ///< every rank selects the same number of entries, always
+  bool at_most_k = false;       ///< no rank ever selects more than k entries
   bool shared_indices = false;  ///< all ranks select the same indices, drawn from a shared seed
   bool partitioned = false;     ///< ranks select in disjoint ranges
   bool leader_only = false;     ///< only the leader's selection counts
   bool rescaled = false;        ///< values differ from acc at the selected indices
   bool blind = false;           ///< indices are chosen without a look at the values
+
+  /// A message of k slots holds any selection: its size need not be told.
+  bool fits_k_slots() const { return fixed_size || at_most_k; }
 };
 
 /// What all ranks know about this exchange of this bucket.
@@ -100,6 +105,18 @@ class SparseCollective {
   const char* name_ = "a sparse collective";
 };
 
+/// An exchange as it was made, or is expected to be: entries by rank and of the sum.
+struct ExchangeSizes {
+  std::size_t numel = 0;
+  std::size_t k = 0;  ///< target entries per rank
+  int ranks = 1;
+  double selected = 0;  ///< by a rank, mean
+  double largest = 0;   ///< by a rank, maximum
+  double global = 0;    ///< of the sum
+  SelectionTraits selection = {};
+  bool computes_threshold = false;  ///< one of the steps in which a reused threshold is computed
+};
+
 struct SparseCollectiveEntry : RegistryEntry {
   static constexpr const char* kKind = "collective";
   /// Empty if the pair is fine, otherwise why not.
@@ -112,6 +129,8 @@ struct SparseCollectiveEntry : RegistryEntry {
   std::function<double(const Settings&, int world_size)> latencies = [](const Settings&, int world_size) {
     return world_size - 1.0;
   };
+  /// Bytes, and the messages that follow one after the other, of an exchange of these sizes.
+  std::function<Prediction(const Settings&, const ExchangeSizes&)> predict;
 };
 
 }  // namespace dragonn::comm

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+#include "comm/prediction.h"
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+namespace dragonn::comm {
+namespace {
+
+unsigned unsigned_of(int ranks) {
+  return static_cast<unsigned>(ranks);
+}
+
+/// ceil(log2 P)
+double rounds(int ranks) {
+  return std::bit_width(unsigned_of(ranks) - 1);
+}
+
+}  // namespace
+
+Chain ring_allreduce_chain(double bytes, int ranks) {
+  return {2.0 * (ranks - 1), 2 * bytes * share_of_others(ranks)};
+}
+
+Chain rabenseifner_chain(double bytes, int ranks) {
+  const auto participants = static_cast<int>(std::bit_floor(unsigned_of(ranks)));
+  const Chain halving{2 * rounds(participants), 2 * bytes * share_of_others(participants)};
+  return participants == ranks ? halving : halving + Chain{2, 2 * bytes};
+}
+
+Chain tree_allreduce_chain(double bytes, int ranks) {
+  return {2 * rounds(ranks), 2 * rounds(ranks) * bytes};
+}
+
+Chain allgather_chain(double bytes, int ranks) {
+  const bool doubles = std::has_single_bit(unsigned_of(ranks));
+  return {doubles ? rounds(ranks) : ranks - 1.0, bytes * (ranks - 1)};
+}
+
+Chain ring_gather_chain(double bytes, int ranks) {
+  return {ranks - 1.0, bytes * share_of_others(ranks)};
+}
+
+Chain broadcast_chain(double bytes, int ranks) {
+  return {rounds(ranks), rounds(ranks) * bytes};
+}
+
+Chain slices_chain(double bytes, int ranks, std::size_t in_flight) {
+  return {std::ceil((ranks - 1.0) / static_cast<double>(in_flight)), bytes * share_of_others(ranks)};
+}
+
+Chain counts_chain(int ranks) {
+  return allgather_chain(sizeof(std::uint32_t), ranks);
+}
+
+}  // namespace dragonn::comm
