@@ -13,10 +13,12 @@
 #include "bench/benchmark.h"
 #include "bench/collective_rows.h"
 #include "bench/exchange_measure.h"
+#include "bench/scaling_figure.h"
 #include "comm/launcher.h"
 #include "comm/local.h"
 #include "comm/mpi.h"
 #include "compress/sparsifier.h"
+#include "core/file.h"
 #include "trainer/agreement.h"
 #include "trainer/assemble.h"
 
@@ -26,6 +28,7 @@ namespace {
 using comm::SparseCollectiveEntry;
 
 constexpr const char* kDense = "dense";
+constexpr const char* kUnites = "index_union";
 constexpr const char* kZero = "zero";
 constexpr const char* kMeasured = "measured";
 const std::vector<std::string> kAll{"all"};
@@ -113,8 +116,16 @@ class CollectiveBenchmark final : public Benchmark {
                                       "steps before the first that is measured, in which thresholds settle (default: "
                                       "2; a whole period where there is one)")
                           ->check(CLI::Range(0, 1000000));
-    command.add_flag("--everything", everything_,
-                     "also seconds_total, from compensate to settle, and the seconds of each part");
+    command.add_option("--svg", svg_, "also draw seconds against ranks into this file");
+    command.add_option("--title", title_, "of the figure")->capture_default_str();
+    payload_option_ = command.add_flag(
+        "--payload-only", payload_only_,
+        "selections are drawn as lists, without gradients, and what is too large to be held by every rank travels as a "
+        "size alone; on local workers with a network, for sizes and ranks that memory would not hold");
+    command
+        .add_flag("--everything", everything_,
+                  "also seconds_total, from compensate to settle, and the seconds of each part")
+        ->excludes(payload_option_);
   }
 
   Rows run_locally() {
@@ -132,7 +143,9 @@ class CollectiveBenchmark final : public Benchmark {
         rows.add(exchange_case, ranks, records);
       }
     }
-    return rows.take();
+    Rows result = rows.take();
+    if (!svg_.empty()) write_file_atomically(svg_, scaling_figure(result, title_));
+    return result;
   }
 
   /// Options are read ahead of MPI; what is wrong with them is said through it, once.
@@ -156,6 +169,19 @@ class CollectiveBenchmark final : public Benchmark {
       rows = measured.take();
     });
     return rows;
+  }
+
+  /// The content of hollow messages is nobody's: they make sense where time is virtual.
+  void check_payload_only() const {
+    if (comm::launched_by_mpi() || !network()) {
+      throw ConfigError("--payload-only: expected local workers on a network (--network), without a launcher");
+    }
+    if (!files_.input.empty() || !files_.dump.empty()) {
+      throw ConfigError("--payload-only: there are no gradients for --input and --dump");
+    }
+    if (collectives_ != kAll && std::ranges::count(collectives_, kUnites) > 0) {
+      throw ConfigError(fmt::format("--payload-only: {} unites all lists on every rank; measure it without", kUnites));
+    }
   }
 
   void check_world(int size) const {
@@ -206,12 +232,14 @@ class CollectiveBenchmark final : public Benchmark {
 
   /// Every exchange at one number of ranks, once the options are known to be valid.
   std::vector<ExchangeCase> make_cases() {
+    if (payload_only_) check_payload_only();
     network();
     for (const double density : densities_) compress::target_count(density, 1);
     if (!files_.input.empty()) numel_ = input_numel(files_.input);
     const auto& registry = Registry<SparseCollectiveEntry>::instance();
-    const std::vector<std::string> names = collectives_ == kAll ? registry.names() : collectives_;
+    std::vector<std::string> names = collectives_ == kAll ? registry.names() : collectives_;
     for (const std::string& name : names) registry.at(name);
+    if (payload_only_) std::erase(names, kUnites);
     std::vector<ExchangeCase> cases;
     for (const double density : densities_) {
       for (const std::string& name : names) {
@@ -248,20 +276,28 @@ class CollectiveBenchmark final : public Benchmark {
                                .files = files_};
     exchange_case.aligned = !everything_;
     exchange_case.rules.bypass_density_one = false;  // the collective is what is measured
-    const bool one_step = !files_.input.empty() || !files_.dump.empty();
-    const auto period = static_cast<int>(exchange_case.period());
-    const auto steps_of = [&](const CLI::Option* option, int given, int otherwise) {
-      if (one_step) return std::size_t{option == steps_option_ ? 1u : 0u};
-      return static_cast<std::size_t>(option->count() > 0 ? given : std::max(otherwise, period));
-    };
-    exchange_case.steps = steps_of(steps_option_, steps_, kSteps);
-    exchange_case.warm_up = steps_of(warm_up_option_, warm_up_, kWarmUp);
+    exchange_case.payload_only = payload_only_;
+    set_steps(exchange_case);
     return exchange_case;
   }
 
-  static constexpr int kSteps = 3;
-  static constexpr int kWarmUp = 2;
+  /// Steps that are alike are measured a few times; of those that are not, a period. Lists that are drawn need no time
+  /// to settle: one step of each kind says it all.
+  void set_steps(ExchangeCase& exchange_case) const {
+    const std::size_t period = exchange_case.period();
+    const bool one_step = !files_.input.empty() || !files_.dump.empty();
+    if (one_step || payload_only_) {
+      exchange_case.steps = one_step || period == 1 ? 1 : 2;
+      exchange_case.warm_up = 0;
+    } else {
+      exchange_case.steps = std::max<std::size_t>(3, period);
+      exchange_case.warm_up = std::max<std::size_t>(2, period);
+    }
+    if (steps_option_->count() > 0) exchange_case.steps = static_cast<std::size_t>(steps_);
+    if (warm_up_option_->count() > 0) exchange_case.warm_up = static_cast<std::size_t>(warm_up_);
+  }
 
+  CLI::Option* payload_option_ = nullptr;
   CLI::Option* steps_option_ = nullptr;
   CLI::Option* warm_up_option_ = nullptr;
   std::vector<std::string> collectives_ = kAll;
@@ -280,6 +316,9 @@ class CollectiveBenchmark final : public Benchmark {
   double timeout_s_ = comm::LocalOptions{}.timeout_s;
   int steps_ = 0;
   int warm_up_ = 0;
+  std::string svg_;
+  std::string title_ = "Seconds of an exchange";
+  bool payload_only_ = false;
   bool everything_ = false;
 };
 

@@ -130,7 +130,7 @@ void CollectiveRows::add_row(const ExchangeCase& exchange_case, int ranks, const
                              {"header_bytes_sent", to_json(record[Quantity::kHeaderBytesSent])},
                              {"header_messages", to_json(record[Quantity::kHeaderMessagesSent])},
                              {"selected", to_json(record[Quantity::kSelected])},
-                             {"global", record[Quantity::kGlobal].max}};
+                             {"global", or_null(record[Quantity::kGlobal].max)}};
   if (is_dense) row["algorithm"] = rules.dense.settings.text("algorithm");
   if (options_.network) {
     row["latency_us"] = options_.network->latency_us();

@@ -2,47 +2,18 @@
 /// Exchanges of a gradient, step after step, as training makes them: seconds, bytes and messages of every one.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "bench/exchange_files.h"
+#include "bench/exchange_record.h"
 #include "bench/worker_gradient.h"
 #include "comm/communicator.h"
-#include "core/timer.h"
 #include "trainer/gradient_exchange.h"
-#include "trainer/metrics.h"
 
 namespace dragonn::bench {
-
-/// What is known of one exchange on one rank. kSeconds is of the collective, decoding included, kSecondsTotal from
-/// compensate to settle. Bytes and messages are payload, those of headers are counts and flags. kFirstVerb and what
-/// follows: seconds by Verb.
-enum class Quantity : std::size_t {
-  kSeconds,
-  kSecondsTotal,
-  kBytesSent,
-  kBytesReceived,
-  kMessagesSent,
-  kMessagesReceived,
-  kHeaderBytesSent,
-  kHeaderMessagesSent,
-  kSelected,  ///< entries that the rank selected
-  kGlobal,    ///< entries of the sum
-  kFirstVerb
-};
-inline constexpr std::size_t kQuantities = static_cast<std::size_t>(Quantity::kFirstVerb) + kVerbNames.size();
-
-/// One step, over the ranks.
-struct ExchangeRecord {
-  std::uint64_t step = 0;
-  std::array<trainer::MeanMax, kQuantities> values{};
-
-  trainer::MeanMax& operator[](Quantity quantity) { return values[static_cast<std::size_t>(quantity)]; }
-  const trainer::MeanMax& operator[](Quantity quantity) const { return values[static_cast<std::size_t>(quantity)]; }
-};
 
 /// What is exchanged, and how often.
 struct ExchangeCase {
@@ -55,7 +26,13 @@ struct ExchangeCase {
   std::size_t steps = 1;
   bool aligned = true;  ///< all ranks begin the collective at the same time; else it waits for slower ranks' selections
   ExchangeFiles files = {};
+  /// Selections are drawn as lists: there are no gradients, and nothing is decoded (ReduceContext::payload_only).
+  bool payload_only = false;
 
+  /// The collective, also of a dense exchange.
+  const trainer::Component& component() const { return rules.buckets.compress ? rules.collective : rules.dense; }
+  /// Of the selections.
+  comm::SelectionTraits traits() const;
   /// What the collective's formulas say of an exchange as it was measured. NaN where nothing is known: MPI's own
   /// allreduce.
   comm::Prediction predict(const std::string& backend, int ranks, const ExchangeRecord& record) const;

@@ -24,7 +24,8 @@ std::span<float> scratch_floats(Buffer<std::byte>& scratch, std::size_t count) {
   return {reinterpret_cast<float*>(scratch.data()), count};
 }
 
-void add(std::span<float> sum, std::span<const float> values) {
+void add(const Communicator& communicator, std::span<float> sum, std::span<const float> values) {
+  if (communicator.is_hollow()) return;
   for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += values[i];
 }
 
@@ -52,7 +53,7 @@ class Halving {
       const std::span<float> received = scratch_floats(scratch, kept.size());
       const int partner = rank_at(position_ ^ distance);
       communicator_.send_recv(partner, bytes_of(given), partner, writable_bytes_of(received), kTagAllreduce);
-      add(kept, received);
+      add(communicator_, kept, received);
     }
   }
 
@@ -97,7 +98,7 @@ void ring_allreduce(Communicator& communicator, std::span<float> values, Buffer<
     const std::span<float> sum = chunk(rank, step + 1);
     const std::span<float> received = scratch_floats(scratch, sum.size());
     communicator.send_recv(next, bytes_of(chunk(rank, step)), previous, writable_bytes_of(received), kTagAllreduce);
-    add(sum, received);
+    add(communicator, sum, received);
   }
   for (std::size_t step = 0; step + 1 < ranks; ++step) {
     communicator.send_recv(next, bytes_of(chunk(rank + 1, step)), previous,
@@ -132,7 +133,7 @@ void rabenseifner_allreduce(Communicator& communicator, std::span<float> values,
   if (is_folded) {
     const std::span<float> received = scratch_floats(scratch, values.size());
     communicator.recv_exactly(rank + 1, kTagAllreduce, writable_bytes_of(received));
-    add(values, received);
+    add(communicator, values, received);
   }
   const int position = is_folded ? rank / 2 : rank - folded;
   Halving halving(communicator, values, position, participants, folded);

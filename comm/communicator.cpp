@@ -9,6 +9,16 @@
 
 namespace dragonn::comm {
 
+namespace {
+
+/// A size without an address.
+template <class T>
+std::span<T> hollow(std::span<T> bytes) {
+  return {static_cast<T*>(nullptr), bytes.size()};
+}
+
+}  // namespace
+
 DenseAlgorithm dense_algorithm(const std::string& name) {
   if (name == "ring") return DenseAlgorithm::kRing;
   if (name == "rabenseifner") return DenseAlgorithm::kRabenseifner;
@@ -33,14 +43,14 @@ std::size_t Communicator::recv(int source, int tag, View<std::byte> buffer) {
 
 Request Communicator::isend(int destination, int tag, View<const std::byte> message) {
   check_peer("send to", destination);
-  const Request request = start_send(destination, tag, message.host());
+  const Request request = start_send(destination, tag, hollow_ ? hollow(message.host()) : message.host());
   traffic_.count_sent(message.size());
   return request;
 }
 
 Request Communicator::irecv(int source, int tag, View<std::byte> buffer) {
   check_peer("receive from", source);
-  return start_receive(source, tag, buffer.host());
+  return start_receive(source, tag, hollow_ ? hollow(buffer.host()) : buffer.host());
 }
 
 std::size_t Communicator::wait(Request& request) {
@@ -74,6 +84,13 @@ CommError Communicator::error(std::string_view doing, int peer, std::string_view
   const std::string other = peer == kAllRanks ? "all ranks" : fmt::format("rank {}", peer);
   return CommError(
       fmt::format("rank {}{}{}, {} {}: {}", rank(), activity.empty() ? "" : ", ", activity, doing, other, reason));
+}
+
+ScopedHollow::ScopedHollow(Communicator& communicator, bool hollow)
+    : communicator_(communicator), previous_(communicator.hollow_) {
+  DRAGONN_CHECK(!hollow || communicator.may_be_hollow(), "the backend {} has no messages of a size alone",
+                communicator.backend());
+  communicator.hollow_ = previous_ || hollow;
 }
 
 }  // namespace dragonn::comm

@@ -113,6 +113,9 @@ class Communicator {
   [[nodiscard]] ScopedOperation operation(const char* name) { return ScopedOperation(activity_, name); }
   /// May be called from any thread.
   const Activity& activity() const { return activity_; }
+  /// Whether messages are hollow now (see ScopedHollow).
+  bool is_hollow() const { return hollow_; }
+
   /// Tells the peers that this rank failed: their pending and later operations throw CommError with `reason`. Never
   /// throws. May be called from any thread.
   virtual void abort(const std::string& reason) noexcept = 0;
@@ -134,6 +137,8 @@ class Communicator {
   virtual std::size_t finish(const Request& request) = 0;
   /// DenseAlgorithm::kNative. Here: a binomial tree up and down, 2n words per edge.
   virtual void native_allreduce_sum(std::span<float> values);
+  /// Whether hollow messages may be sent: start_send and start_receive then get spans of a size and no address.
+  virtual bool may_be_hollow() const { return false; }
 
   static constexpr int kAllRanks = -1;
   /// The error of this rank while `doing` ("receiving from") `peer`: one line with ranks, operation and label.
@@ -141,6 +146,7 @@ class Communicator {
   CommError error(std::string_view doing, int peer, std::string_view reason) const;
 
  private:
+  friend class ScopedHollow;
   void check_peer(const char* operation, int peer) const;
   std::size_t broadcast_tree(int root, std::span<std::byte> room, std::size_t size);
   void broadcast_exactly(int root, std::span<std::byte> bytes);
@@ -148,8 +154,26 @@ class Communicator {
   void reduce_small(std::span<T> values, Combine combine);
 
   TrafficCounters traffic_;
+  bool hollow_ = false;
   Activity activity_;
   Buffer<std::byte> scratch_;  // what a reduction receives
+};
+
+/// Within this scope messages are hollow: they count, and cost virtual time, as what they stand for, but nothing is
+/// read, copied or added up. Buffers keep their sizes; their content has no meaning, and memory that is never touched
+/// takes no room. All ranks enter and leave together. For clusters that are too large to be held in full.
+class ScopedHollow {
+ public:
+  /// @param hollow false: the scope changes nothing. @throws Error if it is true and the backend has no such messages:
+  /// `local` has.
+  ScopedHollow(Communicator& communicator, bool hollow);
+  ~ScopedHollow() { communicator_.hollow_ = previous_; }
+  ScopedHollow(const ScopedHollow&) = delete;
+  ScopedHollow& operator=(const ScopedHollow&) = delete;
+
+ private:
+  Communicator& communicator_;
+  bool previous_;
 };
 
 }  // namespace dragonn::comm

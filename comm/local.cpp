@@ -144,6 +144,8 @@ class LocalCommunicator final : public Communicator {
   }
 
  protected:
+  bool may_be_hollow() const override { return true; }
+
   /// The message is copied: nothing is left to wait for afterwards but virtual time, which is the request's id.
   Request start_send(int destination, int tag, std::span<const std::byte> message) override {
     const SimulatorScope simulating(simulated());

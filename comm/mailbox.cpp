@@ -44,10 +44,13 @@ Mailbox::Result Mailbox::put(int tag, std::span<const std::byte> message, double
     if (!ready) return {.status = Status::kTimedOut};
   }
   // A free slot is the sender's alone: the copy needs no lock.
-  largest_ = std::max(largest_, message.size());
-  resize_with_room(slot->bytes, largest_);
-  slot->bytes.truncate(message.size());
-  copy(message, slot->bytes.data());
+  slot->size = message.size();
+  slot->hollow = message.data() == nullptr;
+  if (!slot->hollow) {
+    largest_ = std::max(largest_, message.size());
+    resize_with_room(slot->bytes, largest_);
+    copy(message, slot->bytes.data());
+  }
   {
     const std::scoped_lock lock(mutex_);
     slot->number = sent_++;
@@ -70,10 +73,10 @@ Mailbox::Result Mailbox::take(int tag, std::span<std::byte> buffer, Deadline dea
     if (slot == nullptr) return {.status = ready ? Status::kClosed : Status::kTimedOut};
   }
   // A full slot is the receiver's alone.
-  const std::size_t bytes = slot->bytes.size();
+  const std::size_t bytes = slot->size;
   const double stamp = slot->stamp;
   if (bytes > buffer.size()) return {.status = Status::kTooLarge, .bytes = bytes};
-  copy(slot->bytes.host(), buffer.data());
+  if (!slot->hollow && buffer.data() != nullptr) copy(slot->bytes.host().first(bytes), buffer.data());
   {
     const std::scoped_lock lock(mutex_);
     slot->full = false;

@@ -30,9 +30,10 @@ class Mailbox {
   };
 
   /// Waits for a free slot. kClosed if the mailbox is closed, even when a slot is free.
-  /// @param stamp goes along.
+  /// @param message without an address: its size alone is kept.  @param stamp goes along.
   Result put(int tag, std::span<const std::byte> message, double stamp, Deadline deadline);
-  /// Waits for the oldest message with this tag and takes it. A closed mailbox still gives what it holds.
+  /// Waits for the oldest message with this tag and takes it. Of a hollow one, or into a buffer without an address,
+  /// nothing is copied. A closed mailbox still gives what it holds.
   Result take(int tag, std::span<std::byte> buffer, Deadline deadline);
   /// Wakes both sides. From any thread.
   void close();
@@ -40,6 +41,8 @@ class Mailbox {
  private:
   struct Slot {
     Buffer<std::byte> bytes;
+    std::size_t size = 0;      ///< of the message
+    bool hollow = false;       ///< a size and no bytes
     std::uint64_t number = 0;  ///< counts the messages
     double stamp = 0;
     int tag = 0;

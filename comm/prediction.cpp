@@ -17,6 +17,12 @@ double rounds(int ranks) {
   return std::bit_width(unsigned_of(ranks) - 1);
 }
 
+/// Hops from the root of a binomial tree to the last rank. Where P is no power of two the last branch is short, so that
+/// fewer messages follow each other; the root still handles one for each round.
+double depth(int ranks) {
+  return std::bit_width(unsigned_of(ranks)) - 1.0;
+}
+
 }  // namespace
 
 Chain ring_allreduce_chain(double bytes, int ranks) {
@@ -30,7 +36,7 @@ Chain rabenseifner_chain(double bytes, int ranks) {
 }
 
 Chain tree_allreduce_chain(double bytes, int ranks) {
-  return {2 * rounds(ranks), 2 * rounds(ranks) * bytes};
+  return {2 * depth(ranks), 2 * rounds(ranks) * bytes};
 }
 
 Chain allgather_chain(double bytes, int ranks) {
@@ -43,7 +49,7 @@ Chain ring_gather_chain(double bytes, int ranks) {
 }
 
 Chain broadcast_chain(double bytes, int ranks) {
-  return {rounds(ranks), rounds(ranks) * bytes};
+  return {depth(ranks), rounds(ranks) * bytes};
 }
 
 Chain slices_chain(double bytes, int ranks, std::size_t in_flight) {

@@ -35,13 +35,13 @@ struct Prediction {
 Chain ring_allreduce_chain(double bytes, int ranks);
 /// At powers of two 2L messages and as many bytes as the ring. Else two messages of all `bytes` more: the fold.
 Chain rabenseifner_chain(double bytes, int ranks);
-/// A tree up and a tree down: 2L messages of `bytes`.
+/// A tree up and a tree down: 2 floor(log2 P) messages, 2L times `bytes`.
 Chain tree_allreduce_chain(double bytes, int ranks);
 /// `bytes` from each rank, as many from each: L messages at powers of two, else P-1.
 Chain allgather_chain(double bytes, int ranks);
 /// `bytes` from all ranks together, on a ring: P-1 messages, (P-1)/P of `bytes`.
 Chain ring_gather_chain(double bytes, int ranks);
-/// A tree of L messages of `bytes`.
+/// A tree: floor(log2 P) messages, L times `bytes`.
 Chain broadcast_chain(double bytes, int ranks);
 /// A rank has `bytes`, an equal part for each rank, and `in_flight` messages on their way at once.
 Chain slices_chain(double bytes, int ranks, std::size_t in_flight);

@@ -5,13 +5,12 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "report/curves.h"
-#include "report/text.h"
+#include "report/drawing.h"
 
 namespace dragonn::report {
 namespace {
@@ -21,26 +20,15 @@ constexpr double kPanelWidth = 400, kPanelHeight = 300, kPanelGap = 60, kLeft = 
 constexpr double kLegendLine = 17, kLegendText = 33, kLetterWidth = 7.5;
 constexpr double kLossSmoothing = 0.9;  ///< weight of the running mean
 
-// The page's colours (page/style.css), for light backgrounds.
-constexpr std::string_view kDenseColor = "#59616d";
-constexpr std::array<std::string_view, 8> kColors{"#0072b2", "#d55e00", "#009e73", "#b8478f",
-                                                  "#c98500", "#7c3aed", "#2aa3c9", "#8c564b"};
-constexpr std::array<std::string_view, 3> kDashes{"", "7 3", "2 2"};
-
-struct Style {
-  std::string_view color, dash;
-};
-
 /// By group: the dense runs are neutral, the others take the palette in their order.
 std::vector<Style> styles(const Comparison& comparison) {
   std::vector<Style> result;
   std::size_t next = 0;
   for (const Group& group : comparison.groups) {
     if (group.is_dense) {
-      result.push_back({kDenseColor, kDashes[0]});
+      result.push_back(kNeutral);
     } else {
-      result.push_back({kColors[next % kColors.size()], kDashes[std::min(next / kColors.size(), kDashes.size() - 1)]});
-      ++next;
+      result.push_back(style_of(next++));
     }
   }
   return result;
@@ -99,37 +87,6 @@ struct Panel {
   std::vector<Curve> curves;  ///< by group
 };
 
-class Drawing {
- public:
-  void text(double x, double y, std::string_view anchor, std::string_view text, std::string_view style = "") {
-    svg_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y, anchor, style,
-                        markup_escaped(text));
-  }
-  void line(double x1, double y1, double x2, double y2, const Style& style, double width) {
-    svg_ += fmt::format("<path d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}\"{}/>\n", x1, y1, x2, y2, stroke(style, width));
-  }
-  void curve(const std::vector<std::pair<double, double>>& points, const Style& style) {
-    if (points.empty()) return;
-    svg_ += "<path d=\"";
-    for (std::size_t i = 0; i < points.size(); ++i) {
-      svg_ += fmt::format("{}{:.1f} {:.1f}", i == 0 ? "M" : "L", points[i].first, points[i].second);
-    }
-    svg_ += fmt::format("\"{}/>\n", stroke(style, 1.6));
-  }
-  std::string take() { return std::move(svg_); }
-
- private:
-  static std::string stroke(const Style& style, double width) {
-    return fmt::format(" fill=\"none\" stroke=\"{}\" stroke-width=\"{}\"{}", style.color, width,
-                       style.dash.empty() ? "" : fmt::format(" stroke-dasharray=\"{}\"", style.dash));
-  }
-
-  std::string svg_;
-};
-
-constexpr Style kGrid{"#e3e6ea", ""};
-constexpr std::string_view kSmall = " font-size=\"11\" fill=\"#667080\"";
-
 void draw_panel(Drawing& drawing, const Panel& panel, const std::vector<Style>& styles, double left) {
   drawing.text(left, kTop - 12, "start", panel.title, " font-size=\"13\" fill=\"#1b1f24\"");
   Range xs{0, 0}, ys;
@@ -185,7 +142,7 @@ std::string svg_figure(const Comparison& comparison, const std::string& title) {
   const double height =
       std::max(kTop + kPanelHeight + kBottom, kTop + kLegendLine * static_cast<double>(comparison.groups.size() + 1));
   Drawing drawing;
-  drawing.text(kLeft, 26, "start", title, " font-size=\"16\" font-weight=\"600\" fill=\"#1b1f24\"");
+  drawing.text(kLeft, 26, "start", title, kHeading);
   double left = kLeft;
   for (const Panel& panel : panels(comparison)) {
     draw_panel(drawing, panel, group_styles, left);
@@ -197,10 +154,7 @@ std::string svg_figure(const Comparison& comparison, const std::string& title) {
     drawing.text(legend_left + kLegendText, y + 4, "start", comparison.groups[group].label,
                  " font-size=\"12\" fill=\"#1b1f24\"");
   }
-  return fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
-      "font-family=\"system-ui, sans-serif\">\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n{2}</svg>\n",
-      width, height, drawing.take());
+  return drawing.document(width, height);
 }
 
 }  // namespace dragonn::report

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "comm/align.h"
 #include "comm/sparse/registry.h"
 #include "trainer/agreement.h"
 
@@ -264,7 +265,7 @@ void GradientExchange::run_lane(std::size_t index, const ExchangeStep& step, Vie
                                     .non_finite = pass->non_finite,
                                     .selection = selection_};
   if (dense) {
-    if (step.aligned) align();
+    if (step.aligned) comm::align(communicator_);
     exchange_dense(lane, context, timers);
   } else {
     if (lane.sparsifier) agree(*lane.sparsifier, select_context, lane.memory->accumulated());
@@ -272,7 +273,7 @@ void GradientExchange::run_lane(std::size_t index, const ExchangeStep& step, Vie
       const ScopedTimer timer(timers, fused ? Verb::kCompensateSelect : Verb::kSelect);
       select(lane, select_context, *pass);
     }
-    if (step.aligned) align();
+    if (step.aligned) comm::align(communicator_);
     exchange_selected(lane, context, timers);
   }
   if (lane.reduction.non_finite) {
@@ -306,11 +307,6 @@ void GradientExchange::agree(compress::Sparsifier& sparsifier, const compress::S
   const comm::ScopedPhase phase(communicator_.traffic(), comm::Phase::kHeader);
   communicator_.broadcast_value(0, *proposal);
   sparsifier.agree(*proposal);
-}
-
-void GradientExchange::align() {
-  const comm::ScopedPhase phase(communicator_.traffic(), comm::Phase::kMetrics);
-  communicator_.barrier();
 }
 
 void GradientExchange::exchange_dense(Lane& lane, const comm::ReduceContext& context, StepTimers& timers) {

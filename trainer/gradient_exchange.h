@@ -151,8 +151,6 @@ class GradientExchange {
   void agree(compress::Sparsifier& sparsifier, const compress::SelectContext& context, View<const float> acc);
   bool is_dumped(const Bucket& bucket) const { return bucket.sparse || !any_sparse_; }
   bool is_sparse(std::size_t index, double density) const;
-  /// Collective: the barrier of ExchangeStep::aligned.
-  void align();
   void exchange_dense(Lane& lane, const comm::ReduceContext& context, StepTimers& timers);
   void select(Lane& lane, const compress::SelectContext& context, const kernels::PassResult& pass);
   void exchange_selected(Lane& lane, const comm::ReduceContext& context, StepTimers& timers);

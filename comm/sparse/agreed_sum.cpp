@@ -17,6 +17,7 @@ void sum_agreed_values(Communicator& communicator, bool non_finite, SparseReduct
     const ScopedPhase phase(communicator.traffic(), Phase::kExchange);
     communicator.allreduce_sum(out.sum.values.view());
   }
+  if (communicator.is_hollow()) return;
   out.non_finite = !values.empty() && !std::isfinite(values[0]);
   if (out.non_finite) return;
   resize_with_room(out.contributed, out.sum.size());
@@ -24,7 +25,7 @@ void sum_agreed_values(Communicator& communicator, bool non_finite, SparseReduct
 }
 
 void sum_acc_at_indices(Communicator& communicator, View<const float> acc, SparseReduction& out) {
-  kernels::gather(acc, out.sum.indices.view(), out.sum.values.view());
+  if (!communicator.is_hollow()) kernels::gather(acc, out.sum.indices.view(), out.sum.values.view());
   sum_agreed_values(communicator, /*non_finite=*/false, out);
 }
 

@@ -36,6 +36,7 @@ class Allgather final : public SparseCollective {
       return sum_shared_selection(communicator, context, selected, out);
     }
     gather(communicator, context, selected, out);
+    if (context.payload_only) return;
     decode(communicator.clock(), out);
     // A rank that saw NaN or infinity sent nothing, so that all of its mass stays with it.
     if (context.non_finite) return;
@@ -63,7 +64,10 @@ class Allgather final : public SparseCollective {
       if (layout_ == Layout::kPadded) std::ranges::fill(counts, std::ranges::max(counts));
     }
     const std::span<std::byte> mine = gather_.lay_out(communicator.rank(), counts);
-    if (!context.non_finite) {
+    const ScopedHollow scope(communicator, context.payload_only);
+    if (context.payload_only) {
+      // Nobody reads it.
+    } else if (!context.non_finite) {
       pack_coo(view_coo(selected), mine);
     } else if (!mine.empty()) {
       pack_non_finite(mine);

@@ -9,20 +9,18 @@
 
 namespace dragonn::comm {
 
-void BalancedGather::run(Communicator& communicator, const SparseVector& mine, double balance_above,
-                         SparseVector& all) {
+void BalancedGather::run(Communicator& communicator, const SparseVector& mine, double balance_above, SparseVector& all,
+                         bool hollow) {
   counts_.resize(static_cast<std::size_t>(communicator.size()));
   counter_.run(communicator, mine.size(), /*non_finite=*/false, counts_);
   const auto total = std::accumulate(counts_.begin(), counts_.end(), std::uint64_t{0});
   const double mean = static_cast<double>(total) / communicator.size();
   const bool uneven = static_cast<double>(std::ranges::max(counts_)) > balance_above * mean;
-  if (uneven) {
-    const CooView balanced = balance(communicator, mine, total);
-    gather_.run(communicator, balanced, balanced_counts_);
-  } else {
-    gather_.run(communicator, view_coo(mine), counts_);
-  }
-  gather_.concatenate(all);
+  const CooView balanced = uneven ? balance(communicator, mine, total) : view_coo(mine);
+  const ScopedHollow scope(communicator, hollow);
+  gather_.run(communicator, balanced, uneven ? balanced_counts_ : counts_);
+  if (!hollow) return gather_.concatenate(all);
+  resize_with_room(all, total);
 }
 
 /// Leaves in balanced_counts_ the sizes after it.

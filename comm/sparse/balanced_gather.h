@@ -21,7 +21,9 @@ class BalancedGather {
   /// Collective. all <- the lists of all ranks, in rank order. They are balanced first if the largest of them has more
   /// than `balance_above` times the mean number of entries: 2k(P-1)/P words at most; the gather then 2k(P-1)/P, where k
   /// is their total.
-  void run(Communicator& communicator, const SparseVector& mine, double balance_above, SparseVector& all);
+  /// @param hollow the gather is (ScopedHollow), and `all` gets its size alone.
+  void run(Communicator& communicator, const SparseVector& mine, double balance_above, SparseVector& all,
+           bool hollow = false);
   /// Entries of each rank's list in the last run, before it was balanced.
   const std::vector<std::uint64_t>& counts() const { return counts_; }
 

@@ -23,6 +23,7 @@ class CyclicLeader final : public SparseCollective {
     const auto leader = static_cast<int>(context.step % static_cast<std::uint64_t>(communicator.size()));
     resize_with_room(out.sum, out.selected_counts[static_cast<std::size_t>(leader)], acc.size());
     const std::span<std::uint32_t> indices = out.sum.indices.host();
+    const ScopedHollow scope(communicator, context.payload_only);
     if (communicator.rank() == leader) std::ranges::copy(selected.indices.host(), indices.begin());
     {
       const ScopedPhase phase(communicator.traffic(), Phase::kExchange);

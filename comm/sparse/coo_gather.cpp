@@ -33,7 +33,8 @@ void CooGather::run(Communicator& communicator, bool equal) {
 }
 
 void CooGather::run(Communicator& communicator, const CooView& mine, std::span<const std::uint64_t> counts) {
-  pack_coo(mine, lay_out(communicator.rank(), counts));
+  const std::span<std::byte> message = lay_out(communicator.rank(), counts);
+  if (!communicator.is_hollow()) pack_coo(mine, message);
   run(communicator, /*equal=*/false);
 }
 

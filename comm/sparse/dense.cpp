@@ -19,14 +19,15 @@ class DenseAllreduce final : public SparseCollective {
     out.reset(communicator.size());
     out.dense_sum.resize_discard(acc.size());
     const std::span<float> sum = out.dense_sum.host();
-    std::ranges::copy(acc.host(), sum.begin());
+    if (!context.payload_only) std::ranges::copy(acc.host(), sum.begin());
     // The flag needs no message of its own: a NaN in one element makes that element of everybody's sum a NaN.
     if (context.non_finite && !sum.empty()) sum[0] = std::numeric_limits<float>::quiet_NaN();
     {
+      const ScopedHollow scope(communicator, context.payload_only);
       const ScopedPhase phase(communicator.traffic(), Phase::kExchange);
       communicator.allreduce_sum(out.dense_sum.view(), algorithm_);
     }
-    out.non_finite = !sum.empty() && !std::isfinite(sum[0]);
+    out.non_finite = !context.payload_only && !sum.empty() && !std::isfinite(sum[0]);
     out.is_dense = true;
     out.contributed_all = true;
     std::ranges::fill(out.selected_counts, acc.size());

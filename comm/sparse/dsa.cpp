@@ -33,12 +33,14 @@ class DynamicSparseAllreduce final : public SparseCollective {
     counts_.run(communicator, reduced_.size(), /*non_finite=*/false, owned_);
     out.owned_counts = owned_;
     const auto total = std::accumulate(owned_.begin(), owned_.end(), std::uint64_t{0});
+    const ScopedHollow scope(communicator, context.payload_only);
     if (static_cast<double>(total) < dense_share_ * static_cast<double>(numel_)) {
       gather_.run(communicator, view_coo(reduced_), owned_);
-      gather_.concatenate(out.sum);
+      if (!context.payload_only) gather_.concatenate(out.sum);
     } else {
       gather_dense(communicator, out);
     }
+    if (context.payload_only) return resize_with_room(out.sum, total);
     resize_with_room(out.contributed, selected.size(), numel_);
     std::ranges::copy(selected.indices.host(), out.contributed.data());
   }
@@ -56,8 +58,10 @@ class DynamicSparseAllreduce final : public SparseCollective {
     out.dense_sum.resize_discard(numel_);
     out.is_dense = true;
     const auto mine = out.dense_sum.host().subspan(regions_[me], regions_[me + 1] - regions_[me]);
-    std::ranges::fill(mine, 0.0f);
-    kernels::scatter_add(reduced_, out.dense_sum.view());
+    if (!communicator.is_hollow()) {
+      std::ranges::fill(mine, 0.0f);
+      kernels::scatter_add(reduced_, out.dense_sum.view());
+    }
     sizes_.resize(owned_.size());
     for (std::size_t rank = 0; rank < sizes_.size(); ++rank) {
       sizes_[rank] = (regions_[rank + 1] - regions_[rank]) * sizeof(float);

@@ -19,6 +19,7 @@ class DisjointUnion final : public SparseCollective {
     gather_.run(communicator, context, selected, IndexGather::Layout::kPadded, out);
     if (out.non_finite) return;
     out.owned_counts = out.selected_counts;
+    const ScopedHollow scope(communicator, context.payload_only);
     sum_acc_at_indices(communicator, acc, out);
   }
 

@@ -51,13 +51,14 @@ class GlobalTopk final : public SparseCollective {
       resize_with_room(out.sum, selected.size());
       kernels::copy_entries(selected, out.sum);
     } else if (put_back_ == PutBack::kNaive) {
-      rank_sum_of_all(communicator, context.k, selected, out);
+      rank_sum_of_all(communicator, context, selected, out);
     } else {
       saw_non_finite_ = context.non_finite;
       merge_up(communicator, context.k, selected, out);
-      broadcast_result(communicator, context.k, out);
+      broadcast_result(communicator, context, out);
     }
     if (out.non_finite) return;
+    if (context.payload_only) return sum_hollow(communicator, out.sum);
     settle(communicator, selected, out);
   }
 
@@ -113,13 +114,15 @@ class GlobalTopk final : public SparseCollective {
   }
 
   /// Of rank 0's current_ to everybody's sum.
-  void broadcast_result(Communicator& communicator, std::size_t k, SparseReduction& out) {
+  void broadcast_result(Communicator& communicator, const ReduceContext& context, SparseReduction& out) {
     const bool is_root = communicator.rank() == 0;
     const std::size_t bytes = is_root ? pack_current().size() : 0;
-    const std::span<std::byte> message = is_root ? message_.host() : room_for(k);
+    const std::span<std::byte> message = is_root ? message_.host() : room_for(context.k);
+    const ScopedHollow scope(communicator, context.payload_only);
     const ScopedPhase phase(communicator.traffic(), Phase::kExchange);
     const std::size_t came = communicator.broadcast_variable(0, message, bytes);
     const CooView result = view_coo(message.first(came));
+    if (context.payload_only) return resize_with_room(out.sum, result.size());
     out.non_finite = says_non_finite(result);
     if (out.non_finite) return out.returned.clear();
     resize_with_room(out.sum, result.size());
@@ -127,13 +130,24 @@ class GlobalTopk final : public SparseCollective {
     std::ranges::copy(result.values, out.sum.values.data());
   }
 
-  void rank_sum_of_all(Communicator& communicator, std::size_t k, const SparseVector& selected, SparseReduction& out) {
+  void rank_sum_of_all(Communicator& communicator, const ReduceContext& context, const SparseVector& selected,
+                       SparseReduction& out) {
+    const ScopedHollow scope(communicator, context.payload_only);
     gather_.run(communicator, view_coo(selected), out.selected_counts);
+    if (context.payload_only) return resize_with_room(out.sum, context.k);
     const ScopedSeconds decoding(communicator.clock(), out.decode_seconds);
     for (std::size_t rank = 0; rank < gather_.ranks(); ++rank) decoder_.add(gather_.list(rank));
     decoder_.finish(current_);
     keep_above(current_, 0, merged_);
-    keep_largest_with_room(merged_, k, scratch_, out.sum);
+    keep_largest_with_room(merged_, context.k, scratch_, out.sum);
+  }
+
+  /// The part of settle() that is traffic.
+  void sum_hollow(Communicator& communicator, SparseVector& sum) {
+    if (put_back_ != PutBack::kExact || communicator.size() == 1) return;
+    const ScopedHollow scope(communicator, /*hollow=*/true);
+    const ScopedPhase phase(communicator.traffic(), Phase::kExchange);
+    communicator.allreduce_sum(sum.values.view());
   }
 
   void settle(Communicator& communicator, const SparseVector& selected, SparseReduction& out) {

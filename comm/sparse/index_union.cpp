@@ -21,6 +21,7 @@ class IndexUnion final : public SparseCollective {
     if (context.selection.shared_indices) return sum_shared_selection(communicator, context, selected, out);
     const auto layout = context.selection.fits_k_slots() ? IndexGather::Layout::kFixed : IndexGather::Layout::kUnpadded;
     gather_.run(communicator, context, selected, layout, out);
+    const ScopedHollow scope(communicator, context.payload_only);
     if (!out.non_finite) sum_acc_at_indices(communicator, acc, out);
   }
 

@@ -2,9 +2,13 @@
 // Collective "oktopk": regions that hold equal shares are summed by their owners, who give what reaches a threshold.
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
+#include "comm/blocks.h"
+#include "comm/room.h"
 #include "comm/sparse/balanced_gather.h"
 #include "comm/sparse/merge.h"
 #include "comm/sparse/region_reduce.h"
@@ -54,13 +58,14 @@ class OkTopk final : public SparseCollective {
     reduce_.run(communicator, selected, regions_, out, reduced_);
     const bool stale = threshold_ <= 0 || context.k != k_ || context.step % rules_.global_period == 0;
     if (stale) {
-      rank_all_sums(communicator, context.k, out.sum);
+      rank_all_sums(communicator, context, out.sum);
     } else {
-      gather_sums_above(communicator, context.k, out.sum);
+      gather_sums_above(communicator, context, out.sum);
     }
     out.owned_counts = gather_.counts();
     const auto total = std::accumulate(out.selected_counts.begin(), out.selected_counts.end(), std::uint64_t{0});
     if (total > 0) correct_drift(context.k, out.sum.size());  // nothing is learnt from zeros
+    if (context.payload_only) return;
     // What was selected here and is not in the sum stays, also where its values cancelled.
     common_indices(selected.indices.host(), out.sum.indices.host(), out.contributed);
   }
@@ -78,13 +83,15 @@ class OkTopk final : public SparseCollective {
 
  private:
   /// Regions that hold equal shares of the own selection, averaged over the ranks. A rank with fewer entries than there
-  /// are regions proposes equal regions.
+  /// are regions proposes equal regions. Shares differ by one entry at most: with floor(k / P) in each, as in the
+  /// paper, the last region would get what is left over, twice its share where k is a few times P.
   void repartition(Communicator& communicator, const SparseVector& selected) {
     const auto ranks = static_cast<std::size_t>(communicator.size());
-    const std::size_t share = selected.size() / ranks;
+    const std::size_t count = selected.size();
     regions_.resize(ranks + 1);
     for (std::size_t region = 1; region < ranks; ++region) {
-      regions_[region] = share > 0 ? selected.indices.data()[region * share] : region * numel_ / ranks;
+      regions_[region] =
+          count >= ranks ? selected.indices.data()[block_begin(count, ranks, region)] : region * numel_ / ranks;
     }
     const std::span<std::uint64_t> inner = std::span(regions_).subspan(1, ranks - 1);
     {
@@ -97,19 +104,37 @@ class OkTopk final : public SparseCollective {
   }
 
   /// All sums travel; the k largest are the result, and the smallest of these is the threshold to come.
-  void rank_all_sums(Communicator& communicator, std::size_t k, SparseVector& sum) {
+  void rank_all_sums(Communicator& communicator, const ReduceContext& context, SparseVector& sum) {
     keep_above(reduced_, 0, kept_);
-    gather_.run(communicator, kept_, kNever, all_);
-    const float smallest = keep_largest_with_room(all_, k, scratch_, sum);
+    gather_.run(communicator, kept_, kNever, all_, context.payload_only);
+    const float smallest = context.payload_only ? rank_hollow_sums(communicator, context.k, sum)
+                                                : keep_largest_with_room(all_, context.k, scratch_, sum);
     if (sum.empty()) return;
     threshold_ = smallest;
-    k_ = k;
+    k_ = context.k;
   }
 
-  void gather_sums_above(Communicator& communicator, std::size_t k, SparseVector& sum) {
+  /// The k-th magnitude of the owners' sums without gathering them, as a simulator's own work: nothing is counted under
+  /// the exchange, and virtual clocks stand still. The order of floats above zero is that of their bits.
+  float rank_hollow_sums(Communicator& communicator, std::size_t k, SparseVector& sum) {
+    const ClockPause pause(communicator.clock());
+    const ScopedPhase phase(communicator.traffic(), Phase::kMetrics);
+    std::uint32_t bits = 0;
+    for (std::uint32_t bit = std::uint32_t{1} << 30; bit > 0; bit >>= 1) {
+      const auto bound = std::bit_cast<float>(bits | bit);
+      const auto reaches = [&](float value) { return std::abs(value) >= bound; };
+      auto count = static_cast<std::uint64_t>(std::ranges::count_if(kept_.values.host(), reaches));
+      communicator.allreduce_sum(std::span<std::uint64_t>(&count, 1));
+      if (count >= k) bits |= bit;
+    }
+    resize_with_room(sum, std::min(k, all_.size()));
+    return std::bit_cast<float>(bits);
+  }
+
+  void gather_sums_above(Communicator& communicator, const ReduceContext& context, SparseVector& sum) {
     // With k = n everything is wanted, and no threshold of an earlier step may hold it back.
-    keep_above(reduced_, k < numel_ ? static_cast<float>(threshold_) : 0, kept_);
-    gather_.run(communicator, kept_, rules_.balance_above, sum);
+    keep_above(reduced_, context.k < numel_ ? static_cast<float>(threshold_) : 0, kept_);
+    gather_.run(communicator, kept_, rules_.balance_above, sum, context.payload_only);
   }
 
   void correct_drift(std::size_t k, std::size_t count) {

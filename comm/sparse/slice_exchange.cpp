@@ -31,7 +31,6 @@ void SliceExchange::run(Communicator& communicator, const CooView& mine, const P
   const auto me = static_cast<std::size_t>(communicator.rank());
   received_.assign(ranks, {});
   received_[me] = slice(mine, plan.bounds[me], plan.bounds[me + 1]);
-  resize_with_room(outgoing_, coo_bytes(mine.size()));
   // Room for all that may come; only pages that messages really fill are ever touched.
   incoming_bytes_ = 0;
   resize_with_room(incoming_, coo_bytes(std::accumulate(plan.most_from.begin(), plan.most_from.end(), std::size_t{0})));
@@ -53,9 +52,11 @@ void SliceExchange::start(Communicator& communicator, const CooView& mine, const
   const std::size_t destination = rank_after(communicator, step);
   if (plan.most_to[destination] > 0) {
     const CooView entries = slice(mine, plan.bounds[destination], plan.bounds[destination + 1]);
-    const auto message = outgoing_.host().subspan(coo_bytes(plan.bounds[destination]), coo_bytes(entries.size()));
-    pack_coo(entries, message);
-    slot.send = communicator.isend(static_cast<int>(destination), kTagSlices, std::span<const std::byte>(message));
+    resize_with_room(slot.outgoing, coo_bytes(plan.most_to[destination]));
+    slot.outgoing.truncate(coo_bytes(entries.size()));
+    pack_coo(entries, slot.outgoing.host());
+    slot.send =
+        communicator.isend(static_cast<int>(destination), kTagSlices, std::span<const std::byte>(slot.outgoing.host()));
   }
 }
 

@@ -37,6 +37,7 @@ class SliceExchange {
   /// A step on its way.
   struct Slot {
     Buffer<std::byte> incoming;
+    Buffer<std::byte> outgoing;
     Request receive;
     Request send;
   };
@@ -46,7 +47,6 @@ class SliceExchange {
   std::size_t in_flight_;
   std::vector<Slot> slots_;
   std::vector<CooView> received_;
-  Buffer<std::byte> outgoing_;
   Buffer<std::byte> incoming_;
   std::size_t incoming_bytes_ = 0;
 };

@@ -39,6 +39,11 @@ struct ReduceContext {
   double density = 1.0;    ///< target
   /// This rank saw NaN or infinity: travels with the exchange, and is in the outcome of every rank.
   bool non_finite = false;
+  /// There is no acc, and nobody looks at the outcome: for measuring traffic of clusters that are too large to be held
+  /// in full. What is as large as the bucket, or the lists of all ranks together, travels as a size alone
+  /// (ScopedHollow); the sum has its number of entries where the method knows it, without content, and nothing is
+  /// contributed.
+  bool payload_only = false;
   /// Of the sparsifier: collectives send less where the size or the indices of all selections are known.
   SelectionTraits selection = {};
 };

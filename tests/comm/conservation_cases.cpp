@@ -82,6 +82,7 @@ SparseVector private_draw(const Communicator& communicator, std::uint64_t step, 
 const std::array kSelections{
     Selection{{}, exact},
     Selection{{}, uneven},
+    Selection{{.at_most_k = true}, exact},
     Selection{{.leader_only = true}, leaders},
     Selection{{.partitioned = true}, partitions},
     Selection{{.fixed_size = true, .shared_indices = true}, shared_draw},
@@ -110,10 +111,13 @@ void every_collective_takes_nothing(Communicator& communicator) {
   for (const Variant& variant : variants()) {
     const auto collective = make_collective(variant.collective, zeros.size(), variant.settings);
     for (const std::size_t k : {std::size_t{0}, std::size_t{3}}) {
-      const Outcome outcome = exchange(communicator, *collective, {.k = k, .density = 0.5}, zeros, SparseVector());
-      expect(outcome.reduction.is_dense || outcome.reduction.sum.empty(), "an empty sum");
-      expect(outcome.reduction.contributed.size() == 0, "nothing left");
-      expect(sum_of(outcome.reduction, zeros.size()) == zeros, "of no value");
+      for (const bool bounded : {false, true}) {
+        const ReduceContext context{.k = k, .density = 0.5, .selection = {.at_most_k = bounded}};
+        const Outcome outcome = exchange(communicator, *collective, context, zeros, SparseVector());
+        expect(outcome.reduction.is_dense || outcome.reduction.sum.empty(), "an empty sum");
+        expect(outcome.reduction.contributed.size() == 0, "nothing left");
+        expect(sum_of(outcome.reduction, zeros.size()) == zeros, "of no value");
+      }
     }
   }
 }

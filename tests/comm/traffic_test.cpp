@@ -85,6 +85,9 @@ void expect_formulas(Communicator& communicator) {
   // Every message of the tree has k entries: up to the parent, and down to each child.
   const std::size_t messages = (even.me == 0 ? 0 : 1) + children(even.me, even.ranks);
   expect_words(run(communicator, even, "gtopk"), 2 * even.k * messages, "gtopk: 2k for each edge of the tree");
+  const Outcome headless = run(communicator, even, "gtopk", {}, {.at_most_k = true});
+  expect_words(headless, 2 * even.k * messages, "gtopk of at most k entries: the same");
+  expect(headless.header == Traffic{}, "and no counts");
   if (even.me == 0) expect(messages == std::bit_width(even.ranks - 1), "gtopk: 2k ceil(log2 P) of rank 0");
   expect_words(run(communicator, even, "gtopk", {{"put_back", "exact"}}), 2 * even.k * messages + share(2 * even.k),
                "gtopk, exact: 2k(P-1)/P more");

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+/// PayloadLists: selections of a large gradient, drawn as lists without the gradient.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "comm/sparse/sparse_collective.h"
+#include "core/sparse_vector.h"
+
+namespace dragonn::bench {
+
+struct PayloadRules {
+  std::uint64_t seed = 1;
+  std::size_t numel = 0;
+  std::size_t k = 0;  ///< entries of a rank, at most numel; of all ranks together where they share the bucket
+  comm::SelectionTraits traits = {};
+};
+
+/// The k largest of independent values: places are uniform, one in each of k equal parts of the bucket, magnitudes are
+/// 1 and an exponential draw beyond, signs even. Where a selection is partitioned each rank draws in a part of the
+/// bucket, where it is the leader's the others have none, and shared indices are the same on all ranks.
+class PayloadLists {
+ public:
+  explicit PayloadLists(const PayloadRules& rules) : rules_(rules) {}
+
+  /// O(k). The same for the same seed, step and rank.
+  void draw(std::uint64_t step, int rank, int world_size, SparseVector& selected) const;
+
+ private:
+  PayloadRules rules_;
+};
+
+}  // namespace dragonn::bench

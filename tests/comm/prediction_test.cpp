@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+/// What the entries of the collectives predict, and hollow exchanges, against exchanges on a virtual cluster.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "comm/local.h"
+#include "core/rng.h"
+#include "tests/comm/cases.h"
+#include "tests/comm/sparse_support.h"
+
+namespace dragonn::comm::test {
+namespace {
+
+const NetworkModel kNetwork{.latency_seconds = 1e-4, .bytes_per_second = 1e8};
+constexpr std::size_t kPerRegion = 3;
+constexpr std::size_t kRegion = 50;
+
+/// One exchange, over the ranks.
+struct Observed {
+  double seconds = 0;  ///< of the slowest rank
+  double mean_bytes = 0;
+  std::vector<Traffic> payload, header;
+  ExchangeSizes sizes = {};
+};
+
+/// A collective, and which selections it gets.
+struct Subject {
+  std::string collective;
+  Overrides settings = {};
+  SelectionTraits traits = {};
+};
+
+/// As many entries in the region of every rank; disjoint where the ranks share the bucket. Magnitudes differ.
+SparseVector even_selection(std::size_t ranks, std::size_t me, const SelectionTraits& traits, std::span<float> acc) {
+  Rng rng(3, "acc", {me});
+  for (float& value : acc) value = 1.0f + rng.uniform();
+  Indices indices;
+  for (std::size_t region = 0; region < ranks; ++region) {
+    if (traits.partitioned && region != me) continue;
+    for (std::size_t i = 0; i < kPerRegion; ++i) {
+      indices.push_back(static_cast<std::uint32_t>(region * kRegion + (traits.partitioned ? 0 : me % 7) + i));
+    }
+  }
+  return entries_at(acc, indices);
+}
+
+/// The last of `steps` exchanges of the same selections.
+Observed observe(int world, const Subject& subject, bool payload_only = false, std::uint64_t steps = 1) {
+  const auto ranks = static_cast<std::size_t>(world);
+  const std::size_t k = ranks * kPerRegion;
+  Observed observed{.payload = std::vector<Traffic>(ranks), .header = std::vector<Traffic>(ranks)};
+  std::vector<double> seconds(ranks), entries(ranks);
+  run_local(world, {.timeout_s = 60, .network = kNetwork, .compute = Compute::kZero}, [&](Communicator& communicator) {
+    const std::size_t me = unsigned_rank(communicator);
+    std::vector<float> acc(ranks * kRegion);
+    const SparseVector selected = even_selection(ranks, me, subject.traits, acc);
+    const auto collective = make_collective(subject.collective, acc.size(), subject.settings);
+    for (std::uint64_t step = 0; step < steps; ++step) {
+      {
+        const ClockPause pause(communicator.clock());
+        double latest = communicator.now();
+        communicator.allreduce_max(std::span<double>(&latest, 1));
+        communicator.clock().advance_to(latest);
+      }
+      const double start = communicator.now();
+      const ReduceContext context{.step = step, .k = k, .payload_only = payload_only, .selection = subject.traits};
+      const Outcome outcome = exchange(communicator, *collective, context, acc, selected);
+      seconds[me] = communicator.now() - start;
+      observed.payload[me] = outcome.payload;
+      observed.header[me] = outcome.header;
+      const SparseReduction& out = outcome.reduction;
+      entries[me] = static_cast<double>(subject.collective == "dense" ? acc.size() : out.sum.size());
+    }
+  });
+  observed.seconds = std::ranges::max(seconds);
+  for (const Traffic& traffic : observed.payload) {
+    observed.mean_bytes += static_cast<double>(traffic.bytes_sent) / static_cast<double>(world);
+  }
+  const auto selected = static_cast<double>(subject.traits.partitioned ? kPerRegion : k);
+  observed.sizes = {.numel = ranks * kRegion,
+                    .k = k,
+                    .ranks = world,
+                    .selected = selected,
+                    .largest = selected,
+                    .global = entries[0],
+                    .selection = subject.traits};
+  return observed;
+}
+
+void check_prediction(int world, const Subject& subject) {
+  CAPTURE(world);
+  CAPTURE(subject.collective);
+  const Observed observed = observe(world, subject);
+  const auto& entry = Registry<SparseCollectiveEntry>::instance().at(subject.collective);
+  Settings settings(entry.settings);
+  for (const auto& [name, value] : subject.settings) settings.set(name, value);
+  const Prediction prediction = entry.predict(settings, observed.sizes);
+  CHECK(observed.mean_bytes == doctest::Approx(prediction.bytes_sent).epsilon(1e-9));
+  CHECK(observed.seconds == doctest::Approx((prediction.payload + prediction.header).seconds(kNetwork)).epsilon(0.01));
+}
+
+}  // namespace
+
+TEST_SUITE("comm") {
+  TEST_CASE("exchanges of a fixed size take the predicted bytes, and the predicted time within 1 %") {
+    const SelectionTraits bounded{.at_most_k = true};
+    const std::vector<Subject> at_powers_of_two{{"dense", {{"algorithm", "ring"}}},
+                                                {"dense", {{"algorithm", "rabenseifner"}}},
+                                                {"dense", {{"algorithm", "native"}}},
+                                                {"allgather", {}, bounded},
+                                                {"allgather", {{"layout", "padded"}}},
+                                                {"allgather", {{"layout", "unpadded"}}},
+                                                {"index_union", {}, bounded},
+                                                {"gtopk", {}, bounded},
+                                                {"gtopk", {{"put_back", "exact"}}, bounded},
+                                                {"gtopk"},
+                                                {"cltk"},
+                                                {"exdyna", {}, {.partitioned = true}}};
+    for (const int world : {1, 2, 4, 8, 32}) {
+      for (const Subject& subject : at_powers_of_two) {
+        if (world > 1 || subject.collective != "cltk") check_prediction(world, subject);
+      }
+    }
+    for (const int world : {3, 5, 6, 7, 12}) {
+      check_prediction(world, {"dense", {{"algorithm", "ring"}}});
+      check_prediction(world, {"allgather", {}, bounded});
+      check_prediction(world, {"index_union", {}, bounded});
+      check_prediction(world, {"exdyna", {}, {.partitioned = true}});
+    }
+  }
+
+  TEST_CASE("a hollow exchange moves the same bytes in the same time as one in full") {
+    const SelectionTraits bounded{.at_most_k = true};
+    const std::vector<Subject> subjects{{"dense", {{"algorithm", "ring"}}},
+                                        {"dense", {{"algorithm", "rabenseifner"}}},
+                                        {"dense", {{"algorithm", "native"}}},
+                                        {"allgather", {}, bounded},
+                                        {"allgather", {{"layout", "unpadded"}}},
+                                        {"dsa"},
+                                        {"dsa", {{"switch", 0.0}}},
+                                        {"gtopk", {}, bounded},
+                                        {"gtopk", {{"put_back", "exact"}}},
+                                        {"gtopk", {{"put_back", "naive"}}},
+                                        {"oktopk"},
+                                        {"cltk"},
+                                        {"exdyna", {}, {.partitioned = true}}};
+    for (const int world : {1, 2, 3, 4, 8}) {
+      for (const Subject& subject : subjects) {
+        for (const std::uint64_t steps : {1, 2}) {
+          CAPTURE(world);
+          CAPTURE(subject.collective);
+          CAPTURE(steps);
+          const Observed full = observe(world, subject, /*payload_only=*/false, steps);
+          const Observed hollow = observe(world, subject, /*payload_only=*/true, steps);
+          CHECK(full.payload == hollow.payload);
+          CHECK(full.header == hollow.header);
+          CHECK(full.seconds == hollow.seconds);
+          if (subject.collective == "oktopk") CHECK(full.sizes.global == hollow.sizes.global);
+        }
+      }
+    }
+  }
+
+  TEST_CASE("a hollow message has a size and no content, and only the local backend has them") {
+    run_local(2, {.timeout_s = 60}, [](Communicator& communicator) {
+      std::vector<float> values(5, 1.0f + static_cast<float>(communicator.rank()));
+      {
+        const ScopedHollow scope(communicator, true);
+        communicator.allreduce_sum(View<float>(std::span(values)));
+      }
+      expect(values == std::vector<float>(5, 1.0f + static_cast<float>(communicator.rank())), "nothing is added up");
+      expect(communicator.traffic()[Phase::kControl].bytes_sent == sizeof(float) * values.size(), "bytes count");
+      communicator.allreduce_sum(View<float>(std::span(values)));
+      expect(values == std::vector<float>(5, 3.0f), "afterwards messages are full again");
+    });
+  }
+}
+
+}  // namespace dragonn::comm::test
