@@ -75,4 +75,19 @@ expect_refusal 2 "unknown network preset 'lan'" collective --network lan
 expect_refusal 2 "density = 0: expected a number in" collective --density 0
 expect_refusal 1 "mat_0.npy: 2 dimensions; a gradient has one" collective --collective dense --ranks 1 --input 'mat_{rank}.npy'
 
+# gTop-k, figure 9, by the paper's formulas: 2L alpha + 4kL beta, and L alpha + 2k(P-1) beta.
+"$bench" collective --collective gtopk,allgather --ranks 4,32 --numel 25000000 --density 0.001 --network 1gbe \
+  --payload-only --svg figure.svg --json figure.json >/dev/null || fail "a virtual cluster"
+for seconds in 0.0089 0.0223 0.0062 0.0579; do
+  grep -q "\"seconds\": $seconds" figure.json || fail "no exchange of $seconds s"
+done
+grep -c '"of_formula": 1.0\|"of_formula": 0.9999' figure.json | grep -qx 4 || fail "virtual seconds are the formulas'"
+grep -q "</svg>" figure.svg || fail "a figure"
+"$bench" collective --collective all --ranks 3 --numel 3000 --density 0.01 --payload-only --latency-us 5 --gbps 1 \
+  --json hollow.json >/dev/null || fail "hollow exchanges"
+grep -q '"compute": "zero"' hollow.json || fail "rows say that time is virtual"
+expect_refusal 2 "--payload-only: expected local workers on a network" collective --payload-only
+expect_refusal 2 "--payload-only: index_union" collective --payload-only --network 1gbe --collective index_union
+expect_refusal 2 "--latency-us and --gbps: expected both" collective --gbps 1
+
 finish
