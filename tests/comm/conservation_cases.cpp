@@ -2,6 +2,7 @@
 // What every sparse collective promises, in each of its modes.
 #include <array>
 
+#include "core/hash.h"
 #include "core/rng.h"
 #include "tests/comm/cases.h"
 #include "tests/comm/sparse_support.h"
@@ -143,6 +144,14 @@ void every_collective_tells_of_a_nan(Communicator& communicator) {
   }
 }
 
+/// Floats whose sums depend on the order of additions.
+std::vector<float> rounding_gradient(std::size_t numel, std::uint64_t step, std::size_t rank) {
+  Rng rng(23, "rounding gradient", {step, rank});
+  std::vector<float> gradient(numel);
+  for (float& value : gradient) value = rng.normal();
+  return gradient;
+}
+
 constexpr std::array kCases{
     Case{"every sparse collective conserves mass, step after step, whatever is selected", every_collective_conserves},
     Case{"every sparse collective takes empty selections", every_collective_takes_nothing},
@@ -150,6 +159,28 @@ constexpr std::array kCases{
 };
 
 }  // namespace
+
+std::uint64_t sparse_digest(Communicator& communicator) {
+  constexpr std::size_t kNumel = 203;
+  std::uint64_t digest = 0;
+  for (const Variant& variant : variants()) {
+    for (const Selection& selection : kSelections) {
+      if (!accepts(variant, selection.traits)) continue;
+      FeedbackRank rank(communicator, variant.collective, variant.settings, kNumel);
+      for (std::uint64_t step = 0; step < 4; ++step) {
+        const ReduceContext context{.step = step, .k = 20, .density = 0.1, .selection = selection.traits};
+        const Outcome outcome = rank.step(
+            context, rounding_gradient(kNumel, step, unsigned_rank(communicator)),
+            [&](std::span<const float> acc, std::size_t k) { return selection.select(communicator, step, acc, k); },
+            /*conserves=*/false);  // to rounding
+        const std::vector<float> sum = sum_of(outcome.reduction, kNumel);
+        const std::array<std::uint64_t, 2> both{digest, hash_bytes(std::as_bytes(std::span(sum)))};
+        digest = hash_bytes(std::as_bytes(std::span(both)));
+      }
+    }
+  }
+  return digest;
+}
 
 std::span<const Case> conservation_cases() {
   return kCases;

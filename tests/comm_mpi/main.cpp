@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The cases of tests/comm over MPI, at the world size that mpirun gives. A false claim ends all ranks with exit code 1.
-// `test_comm_mpi --fail KIND` fails on purpose, for the tests of how that ends. `test_comm_mpi --largest-count BYTES`
-// lets MPI count no further than that.
+// --only bits: just compares with local ranks. --fail KIND: fails on purpose, for the tests of how that ends.
+// --largest-count BYTES: lets MPI count no further than that.
+#include <array>
 #include <cstdio>
 #include <exception>
 #include <string_view>
@@ -24,15 +25,16 @@ void run_cases(Communicator& communicator, std::span<const Case> cases) {
 /// Rank 0 computes the same in local ranks of its own.
 void compare_with_local(Communicator& communicator) {
   communicator.set_label("local and mpi give the same bits");
-  std::uint64_t expected = 0;
+  const auto digests = [](Communicator& group) { return std::array{digest(group), sparse_digest(group)}; };
+  std::array<std::uint64_t, 2> expected{};
   if (communicator.rank() == 0) {
     run_local(communicator.size(), {}, [&](Communicator& local) {
-      const std::uint64_t bits = digest(local);
+      const auto bits = digests(local);
       if (local.rank() == 0) expected = bits;
     });
   }
   communicator.broadcast_value(0, expected);
-  expect(digest(communicator) == expected, "local and mpi give the same bits");
+  expect(digests(communicator) == expected, "local and mpi give the same bits");
   if (communicator.rank() == 0) std::puts("ok: local and mpi give the same bits");
 }
 
@@ -70,7 +72,8 @@ int main(int argc, char** argv) {
       options.largest_count = std::stoul(std::string(count));
     }
     dragonn::comm::run_mpi(options, [&](dragonn::comm::Communicator& communicator) {
-      kind.empty() ? test::run_all(communicator) : test::fail(communicator, kind);
+      if (!kind.empty()) return test::fail(communicator, kind);
+      option("--only") == "bits" ? test::compare_with_local(communicator) : test::run_all(communicator);
     });
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n", error.what());

@@ -23,6 +23,7 @@ cases=(
   "oktopk method=oktopk oktopk.balance=always oktopk.repartition_period=3"
   "exdyna method=exdyna"
   "cltk method=cltk"
+  "overlap method=dgc overlap=true"
   "signsgd method=signsgd"
   "qsgd method=qsgd"
   "overlap method=gtopk bucket=tensor overlap=true"
