@@ -21,8 +21,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CLUSTER = ROOT / "scripts" / "netns_cluster.sh"
-# A dense exchange takes many seconds and varies little. Ok-Topk computes its threshold every 32 steps: some around one.
-STEPS = {"dense": ["--warmup", "1", "--steps", "1"], "oktopk": ["--warmup", "28", "--steps", "8"]}
+# A dense exchange takes many seconds and varies little. All others: as many as dragonn-bench takes, whole periods.
+STEPS = {"dense": ["--warmup", "1", "--steps", "1"]}
 
 
 def words(text):
@@ -137,21 +137,41 @@ def seconds(value):
     return f"{value:.2f} s" if value >= 1 else f"{1000 * value:.1f} ms"
 
 
+def name_of(row):
+    return f"dense, `{row['algorithm']}`" if row["collective"] == "dense" else f"`{row['collective']}`, {row['density']}"
+
+
+def cell(row):
+    ratio = "" if row["ratio"] is None else f" ({row['ratio']:.2f})"
+    whole = "" if row["collective"] == "dense" else f"; {seconds(row['seconds_total'])}"
+    return seconds(row["seconds"]) + ratio + whole
+
+
 def table(rows):
-    yield "| hosts | rate | density | collective | measured | virtual | ratio | with compensate to settle | best dense over it |"
-    yield "|---|---|---|---|---|---|---|---|---|"
-    order = {"dense": 0}
-    for row in sorted(rows, key=lambda row: (row["hosts"], row["gbps"] > 0.3, order.get(row["collective"], 1),
-                                             row["density"], row["collective"], row["phase"])):
-        dense = [other["seconds"] for other in rows if other["collective"] == "dense" and
-                 (other["hosts"], other["rate"]) == (row["hosts"], row["rate"])]
-        is_dense = row["collective"] == "dense"
-        name = f"dense, `{row['algorithm']}`" if is_dense else f"`{row['collective']}`"
-        if row["phase"] != "step":
-            name += f", {row['phase']}"
-        gain = "" if is_dense or not dense else f"{min(dense) / row['seconds_total']:.1f}"
-        yield (f"| {row['hosts']} | {row['rate']} | {'' if is_dense else row['density']} | {name} | {seconds(row['seconds'])} | "
-               f"{seconds(row['seconds_virtual'])} | {'' if row['ratio'] is None else format(row['ratio'], '.2f')} | {seconds(row['seconds_total'])} | {gain} |")
+    """A column per cluster: the collective alone (over the prediction); the whole exchange. Of phases the mean over all."""
+    rows = [row for row in rows if row["phase"] in ("step", "period")]
+    clusters = sorted({(row["hosts"], row["rate"]) for row in rows})
+    names = list(dict.fromkeys(name_of(row) for row in sorted(rows, key=lambda row: (
+        row["collective"] != "dense", row["density"], row["collective"]))))
+    cells = {(name_of(row), (row["hosts"], row["rate"])): cell(row) for row in rows}
+    yield "| collective, density | " + " | ".join(f"{hosts} hosts, {rate}" for hosts, rate in clusters) + " |"
+    yield "|---" * (len(clusters) + 1) + "|"
+    for name in names:
+        yield f"| {name} | " + " | ".join(cells.get((name, cluster), "") for cluster in clusters) + " |"
+    yield ""
+    yield from (f"- {line}" for cluster in clusters for line in gains(rows, cluster))
+
+
+def gains(rows, cluster):
+    """At each density, what the best sparse exchange in whole gains over the best dense one alone."""
+    here = [row for row in rows if (row["hosts"], row["rate"]) == cluster]
+    dense = [row for row in here if row["collective"] == "dense"]
+    sparse = [row for row in here if row["collective"] != "dense"]
+    for density in sorted({row["density"] for row in sparse}) if dense else []:
+        slow = min(dense, key=lambda row: row["seconds"])
+        fast = min((row for row in sparse if row["density"] == density), key=lambda row: row["seconds_total"])
+        yield (f"{cluster[0]} hosts, {cluster[1]}, density {density}: {name_of(slow)} {seconds(slow['seconds'])}, `"
+               f"{fast['collective']}` in whole {seconds(fast['seconds_total'])}: {slow['seconds'] / fast['seconds_total']:.0f} times.")
 
 
 def main():
