@@ -1,6 +1,6 @@
-#!/ usr / bin / env bash
-#SPDX - License - Identifier : MIT
-#scripts / get_data.sh against a mirror in a local folder.Argument : the root folder of the sources.
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# scripts/get_data.sh against a mirror in a local folder. Argument: the root folder of the sources.
 set -u
 get_data=$1/scripts/get_data.sh
 work=$(mktemp -d)
@@ -13,7 +13,7 @@ fail() {
   failures=$((failures + 1))
 }
 
-#expect CODE PATTERN COMMAND... : ends with CODE and says PATTERN.
+# expect CODE PATTERN COMMAND...: ends with CODE and says PATTERN.
 expect() {
   local code=$1 pattern=$2 output status=0
   shift 2
@@ -22,16 +22,14 @@ expect() {
   grep -qE -- "$pattern" <<<"$output" || fail "no '$pattern' in the output of $*: $output"
 }
 
-#The mirror : archives with the official names and the official folder inside, a few bytes each.
+# The mirror: archives with the official names and the official folder inside, a few bytes each.
 mkdir -p mirror cifar-10-batches-bin cifar-100-binary
-for i in 1 2 3 4 5;
-do echo "batch $i" > cifar - 10 - batches - bin / data_batch_$i.bin; done
+for i in 1 2 3 4 5; do echo "batch $i" >cifar-10-batches-bin/data_batch_$i.bin; done
 echo test >cifar-10-batches-bin/test_batch.bin
 echo train >cifar-100-binary/train.bin
 tar -czf mirror/cifar-10-binary.tar.gz cifar-10-batches-bin
 tar -czf mirror/cifar-100-binary.tar.gz cifar-100-binary
-for i in train-images-idx3 train-labels-idx1 t10k-images-idx3 t10k-labels-idx1;
-do
+for i in train-images-idx3 train-labels-idx1 t10k-images-idx3 t10k-labels-idx1; do
   echo "$i" | gzip >mirror/$i-ubyte.gz
 done
 (cd mirror && sha256sum ./*.gz | sed 's| \./| |') >sums

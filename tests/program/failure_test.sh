@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
 # A process that is killed or stopped at any moment of a run, with each collective, ends all processes within the deadline,
 # with an error that names it, the collective and the step; the last checkpoint goes on as if nothing had happened.
 . "$(dirname "$0")/lib.sh" "$1"
@@ -23,10 +24,10 @@ cases=(
   "oktopk method=oktopk oktopk.balance=always oktopk.repartition_period=3"
   "exdyna method=exdyna"
   "cltk method=cltk"
-  "overlap method=dgc overlap=true"
+  "overlap_dgc method=dgc overlap=true"
   "signsgd method=signsgd"
   "qsgd method=qsgd"
-  "overlap method=gtopk bucket=tensor overlap=true"
+  "overlap_gtopk method=gtopk bucket=tensor overlap=true"
 )
 
 has_checkpoint() { compgen -G "$1/checkpoints/step-*/DONE" >/dev/null; } # RUN_DIR
