@@ -56,6 +56,8 @@ run_case() {
   [ $((SECONDS - start)) -le $((timeout_s + 20)) ] || echo "took $((SECONDS - start)) s to end" # a busy machine
   grep -qE "^rank [0-9]+, 'step [0-9]+.*', in [a-z].*process $process of rank $victim (has ended|is stopped)" "$run.log" ||
     echo "rank $victim is not named: $(cat "$run.log")"
+  # mpirun does not wait for the processes that it kills to be gone.
+  for _ in $(seq 500); do pgrep -f -- "--output $run\$" >/dev/null || break; sleep 0.01; done
   ! pgrep -f -- "--output $run\$" >/dev/null || echo "processes are left"
 }
 
