@@ -187,11 +187,8 @@ void MetricsWriter::write(const StepRecord& record) {
 }
 
 void MetricsWriter::write(const EvalRecord& record) {
-  Json line{{"kind", "eval"},
-            {"step", record.step},
-            {"epoch", record.epoch},
-            {"split", record.split},
-            {"loss", record.loss}};
+  Json line{
+      {"kind", "eval"}, {"step", record.step}, {"epoch", record.epoch}, {"split", record.split}, {"loss", record.loss}};
   for (const Quality& quality : record.qualities) line[quality.name] = quality.value;
   line["time"] = record.time;
   write_line(line.dump());
