@@ -105,17 +105,24 @@ class LocalGroup {
   std::optional<Failure> failure_;
 };
 
-/// Says for whom a rank waits while the object lives.
+/// Says for whom a rank waits while the object lives, and for ever where the wait ended with an exception: others whose
+/// deadlines pass a moment later must still find who kept this rank waiting.
 class ScopedWait {
  public:
-  ScopedWait(LocalGroup& group, int rank, int peer) : group_(group), rank_(rank) { group_.set_waits_for(rank, peer); }
-  ~ScopedWait() { group_.set_waits_for(rank_, LocalGroup::kNobody); }
+  ScopedWait(LocalGroup& group, int rank, int peer)
+      : group_(group), rank_(rank), exceptions_(std::uncaught_exceptions()) {
+    group_.set_waits_for(rank, peer);
+  }
+  ~ScopedWait() {
+    if (std::uncaught_exceptions() == exceptions_) group_.set_waits_for(rank_, LocalGroup::kNobody);
+  }
   ScopedWait(const ScopedWait&) = delete;
   ScopedWait& operator=(const ScopedWait&) = delete;
 
  private:
   LocalGroup& group_;
   int rank_;
+  int exceptions_;
 };
 
 class LocalCommunicator final : public Communicator {
