@@ -5,6 +5,8 @@
 #include <numeric>
 #include <vector>
 
+#include "data/lines.h"
+
 namespace dragonn::data {
 namespace {
 
@@ -27,11 +29,7 @@ std::size_t distance(const Sequence& a, const Sequence& b) {
 
 std::vector<std::string_view> words_of(std::string_view text) {
   std::vector<std::string_view> words;
-  for (std::size_t begin = text.find_first_not_of(' '); begin != std::string_view::npos;) {
-    const std::size_t end = std::min(text.find(' ', begin), text.size());
-    words.push_back(text.substr(begin, end - begin));
-    begin = text.find_first_not_of(' ', end);
-  }
+  for_each_word(text, [&](std::string_view word) { words.push_back(word); });
   return words;
 }
 

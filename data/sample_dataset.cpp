@@ -16,9 +16,7 @@ bool has_label_lists(TargetKind kind) {
 /// Puts samples into batches, whichever they are.
 class SampleBatches : public BatchSource {
  public:
-  SampleBatches(const SampleDataset& dataset, std::size_t batch) : dataset_(dataset), batch_(batch) {
-    DRAGONN_CHECK(batch >= 1, "a batch must hold at least 1 sample");
-  }
+  SampleBatches(const SampleDataset& dataset, std::size_t batch) : dataset_(dataset), batch_(batch) {}
 
   Batch make_batch() const override {
     const Shape sample = dataset_.sample_shape();
@@ -92,11 +90,11 @@ class EvaluationBatches final : public SampleBatches {
 }  // namespace
 
 std::unique_ptr<BatchSource> SampleDataset::training(const BatchRules& rules) const {
-  if (rules.batch == 0) throw ConfigError("batch size 0: it must be at least 1");
   return std::make_unique<TrainingBatches>(*this, rules);
 }
 
 std::unique_ptr<BatchSource> SampleDataset::evaluation(std::size_t batch, int rank, int world) const {
+  DRAGONN_CHECK(batch >= 1, "a batch must hold at least 1 sample");
   return std::make_unique<EvaluationBatches>(*this, batch, rank, world);
 }
 

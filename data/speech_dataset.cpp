@@ -148,7 +148,6 @@ std::string SpeechDataset::text_of(std::span<const std::int32_t> labels) const {
 }
 
 std::unique_ptr<BatchSource> SpeechDataset::training(const BatchRules& rules) const {
-  if (rules.batch == 0) throw ConfigError("batch size 0: it must be at least 1");
   return std::make_unique<TrainingSpeech>(*this, rules);
 }
 

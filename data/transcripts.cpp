@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "data/lines.h"
 #include "data/utf8.h"
 
 namespace dragonn::data {
@@ -28,13 +29,10 @@ std::string_view trimmed(std::string_view text) {
 std::vector<Line> read_lines(const std::filesystem::path& path) {
   const std::string text = read_utf8_file(path);
   std::vector<Line> lines;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string_view line = trimmed(std::string_view(text).substr(begin, end - begin));
-    lines.push_back({std::string(line), {path, lines.size() + 1}});
-    if (line.empty()) throw DataError(fmt::format("{}: an empty line", lines.back().place.text()));
-    begin = end + 1;
-  }
+  for_each_line(text, [&](std::string_view line) {
+    lines.push_back({std::string(trimmed(line)), {path, lines.size() + 1}});
+    if (lines.back().text.empty()) throw DataError(fmt::format("{}: an empty line", lines.back().place.text()));
+  });
   if (lines.empty()) throw DataError(fmt::format("{}: an empty file", path.string()));
   return lines;
 }

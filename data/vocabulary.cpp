@@ -5,34 +5,20 @@
 
 #include "core/error.h"
 #include "core/settings.h"
+#include "data/lines.h"
 #include "data/utf8.h"
 
 namespace dragonn::data {
 namespace {
 
-constexpr std::string_view kBlanks = " \t\r\v\f";
-
-/// Calls take(word) for each word of a line, and for the mark at its end.
-template <class Take>
-void split_line(std::string_view line, const Take& take) {
-  for (std::size_t begin = line.find_first_not_of(kBlanks); begin != std::string_view::npos;) {
-    const std::size_t end = std::min(line.find_first_of(kBlanks, begin), line.size());
-    take(line.substr(begin, end - begin));
-    begin = line.find_first_not_of(kBlanks, end);
-  }
-  take(kEndOfLine);
-}
-
 /// Calls take(token) for each token of a text, in order.
 template <class Take>
 void split(std::string_view text, TokenLevel level, const Take& take) {
   if (level == TokenLevel::kWord) {
-    for (std::size_t begin = 0; begin < text.size();) {
-      const std::size_t end = std::min(text.find('\n', begin), text.size());
-      split_line(text.substr(begin, end - begin), take);
-      begin = end + 1;
-    }
-    return;
+    return for_each_line(text, [&](std::string_view line) {
+      for_each_word(line, take);
+      take(kEndOfLine);
+    });
   }
   for (std::size_t position = 0; position < text.size();) {
     const std::size_t length = utf8_length(text, position);

@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "data/lines.h"
 
 namespace dragonn::data {
 namespace {
@@ -119,20 +120,18 @@ SparsePoints read_xc_file(const std::filesystem::path& path) {
   SparsePoints points;
   Header header;
   std::size_t number = 0;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    LineReader line(path, ++number, std::string_view(text).substr(begin, end - begin));
-    begin = end + 1;
+  for_each_line(text, [&](std::string_view content) {
+    LineReader line(path, ++number, content);
     if (number == 1) {
       header = read_header(line);
-      continue;
+      return;
     }
     if (points.size() == header.points) line.fail(fmt::format("a point too many: the header says {}", header.points));
     read_labels(line, header.labels, points.labels_);
     read_features(line, header.features, points.features_);
     points.label_ends_.push_back(points.labels_.size());
     points.feature_ends_.push_back(points.features_.size());
-  }
+  });
   if (number == 0) throw DataError(fmt::format("{}: an empty file", path.string()));
   if (points.size() < header.points) {
     throw DataError(fmt::format("{}:{}: the file ends after {} points: the header says {}", path.string(), number,

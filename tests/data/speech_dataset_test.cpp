@@ -95,6 +95,13 @@ TEST_SUITE("data") {
     }
   }
 
+  TEST_CASE("a batch size of 0 is an error of the config for every kind of data") {
+    const auto speech = make_dataset(3, 1);
+    CHECK(contains(error_of<ConfigError>([&] { Loader(speech, {.batch = 0}); }), "batch size 0"));
+    const DatasetSplits points = load_dataset("synthetic_xc", "", {{"train_samples", std::int64_t{3}}});
+    CHECK(contains(error_of<ConfigError>([&] { Loader(points.train, {.batch = 0}); }), "batch size 0"));
+  }
+
   TEST_CASE("batches hold utterances of similar length, in another order in every epoch") {
     const auto dataset = make_dataset(24, 1);
     Loader loader(dataset, {.batch = 6});
