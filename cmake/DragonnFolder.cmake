@@ -1,11 +1,17 @@
-# dragonn_add_folder(NAME DEPENDS folder... [PUBLIC library...] [PRIVATE library...])
+# dragonn_add_folder(NAME DEPENDS folder... [PUBLIC library...] [PRIVATE library...] [CUDA library...])
 #
-# Declares the library of one folder from the .cpp files in it: dragonn_NAME, alias dragonn::NAME.
+# Declares the library of one folder from the .cpp files in it: dragonn_NAME, alias dragonn::NAME. Those below a folder
+# cuda/, and .cu files, belong to it with DRAGONN_CUDA only, as do the libraries after CUDA.
 # Files register what they offer (methods, models, data sets) in static objects. The linker drops an object file that
 # nothing refers to, also through a second static library, so the folder's archive is linked whole by an interface target.
 function(dragonn_add_folder NAME)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;PUBLIC;PRIVATE;EXCLUDE" ${ARGN})
-  file(GLOB_RECURSE SOURCES CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
+  cmake_parse_arguments(ARG "" "" "DEPENDS;PUBLIC;PRIVATE;CUDA;EXCLUDE" ${ARGN})
+  file(GLOB_RECURSE SOURCES CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp" "${CMAKE_CURRENT_SOURCE_DIR}/*.cu")
+  if(DRAGONN_CUDA)
+    list(APPEND ARG_PRIVATE ${ARG_CUDA})
+  else()
+    list(FILTER SOURCES EXCLUDE REGEX "/cuda/")
+  endif()
   foreach(PATTERN IN LISTS ARG_EXCLUDE)
     list(FILTER SOURCES EXCLUDE REGEX "${PATTERN}")
   endforeach()

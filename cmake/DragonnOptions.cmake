@@ -12,11 +12,17 @@ add_library(dragonn::options ALIAS dragonn_options)
 set_target_properties(dragonn_options PROPERTIES EXPORT_NAME options)
 target_compile_features(dragonn_options INTERFACE cxx_std_20)
 target_compile_options(dragonn_options INTERFACE
-  $<BUILD_INTERFACE:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wno-psabi>
+  $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wno-psabi>>
+  $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow,-Wno-psabi>>
   # Results must not depend on the compiler's choice to fuse a multiply with an add.
-  $<BUILD_INTERFACE:-ffp-contract=off>)
+  $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>>
+  $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CUDA>:--fmad=false>>
+  # fmt takes nvcc for a compiler without constexpr.
+  $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CUDA>:-DFMT_USE_CONSTEXPR=1>>)
 if(DRAGONN_WERROR)
-  target_compile_options(dragonn_options INTERFACE $<BUILD_INTERFACE:-Werror>)
+  target_compile_options(dragonn_options INTERFACE
+    $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Werror>>
+    $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CUDA>:--Werror=all-warnings>>)
 endif()
 if(DRAGONN_SANITIZE)
   target_compile_options(dragonn_options INTERFACE

@@ -25,33 +25,45 @@ class Error : public std::runtime_error {
 
 /// The user asked for something impossible: a config key, a command line, a missing path. Programs exit with 2.
 class ConfigError : public Error {
-  using Error::Error;
+ public:
+  explicit ConfigError(const std::string& message, std::source_location where = std::source_location::current())
+      : Error(message, where) {}
 };
 
 /// Shapes or sizes that do not fit together.
 class ShapeError : public Error {
-  using Error::Error;
+ public:
+  explicit ShapeError(const std::string& message, std::source_location where = std::source_location::current())
+      : Error(message, where) {}
 };
 
 /// A file whose content is damaged or is not of the format it should be. The message names the file and the offset or
 /// line.
 class DataError : public Error {
-  using Error::Error;
+ public:
+  explicit DataError(const std::string& message, std::source_location where = std::source_location::current())
+      : Error(message, where) {}
 };
 
 /// The operating system refused a read, a write or memory (full disk, permission).
 class SystemError : public Error {
-  using Error::Error;
+ public:
+  explicit SystemError(const std::string& message, std::source_location where = std::source_location::current())
+      : Error(message, where) {}
 };
 
 /// A peer died, timed out or disagreed. The group of ranks is dead afterwards.
 class CommError : public Error {
-  using Error::Error;
+ public:
+  explicit CommError(const std::string& message, std::source_location where = std::source_location::current())
+      : Error(message, where) {}
 };
 
 /// An operation that a device cannot do, or memory of one device given to another.
 class DeviceError : public Error {
-  using Error::Error;
+ public:
+  explicit DeviceError(const std::string& message, std::source_location where = std::source_location::current())
+      : Error(message, where) {}
 };
 
 /// The exit code of a program that ends with this error: 2 for a ConfigError, otherwise 1.

@@ -7,6 +7,7 @@
 
 #include <hwy/highway.h>
 
+#include "kernels/devices.h"
 #include "kernels/elementwise.h"
 #include "kernels/gradient_pass_chunks.h"
 
@@ -89,8 +90,8 @@ void relu_backward_cpu(View<const float> output, View<const float> output_gradie
   run(HWY_DYNAMIC_DISPATCH(relu_backward_piece), output, output_gradient, input_gradient);
 }
 
-void copy_cpu(View<const float> source, View<float> target) {
-  if (source.data() != target.data()) std::copy_n(source.data(), source.size(), target.data());
+void fill_cpu(float value, View<float> target) {
+  std::fill_n(target.data(), target.size(), value);
 }
 
 void dispatch(const BinaryTable& table, View<const float> a, View<const float> b, View<float> result) {
@@ -114,8 +115,8 @@ BinaryTable& relu_backward_table() {
   static BinaryTable table("relu_backward", relu_backward_cpu);
   return table;
 }
-CopyTable& copy_table() {
-  static CopyTable table("copy", copy_cpu);
+FillTable& fill_table() {
+  static FillTable table("fill", fill_cpu);
   return table;
 }
 
@@ -131,7 +132,10 @@ void relu_backward(View<const float> output, View<const float> output_gradient, 
 void copy(View<const float> source, View<float> target) {
   if (source.size() != target.size())
     throw ShapeError(fmt::format("copy of {} elements to {}", source.size(), target.size()));
-  copy_table().at(source.device())(source, target);
+  transfer(source, target);
+}
+void fill(float value, View<float> target) {
+  fill_table().at(target.device())(value, target);
 }
 
 }  // namespace dragonn::kernels

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Copies and sums of equally long arrays, with and without ReLU.
+/// Copies, fills, and sums of equally long arrays, with and without ReLU.
 #pragma once
 
 #include "core/view.h"
@@ -15,15 +15,17 @@ void add_relu(View<const float> a, View<const float> b, View<float> sum);
 /// input_gradient_i = output_i > 0 ? output_gradient_i : 0. `input_gradient` may be `output_gradient`.
 void relu_backward(View<const float> output, View<const float> output_gradient, View<float> input_gradient);
 
-/// target_i = source_i. `target` may be `source`.
+/// target_i = source_i, between any devices. `target` may be `source`. Waits as `transfer` (kernels/devices.h) does.
 void copy(View<const float> source, View<float> target);
+/// target_i = value.
+void fill(float value, View<float> target);
 
 /// The first three operations have one form: two arrays in, one out.
 using BinaryTable = DeviceTable<void (*)(View<const float>, View<const float>, View<float>)>;
 BinaryTable& add_table();
 BinaryTable& add_relu_table();
 BinaryTable& relu_backward_table();
-using CopyTable = DeviceTable<void (*)(View<const float>, View<float>)>;
-CopyTable& copy_table();
+using FillTable = DeviceTable<void (*)(float, View<float>)>;
+FillTable& fill_table();
 
 }  // namespace dragonn::kernels

@@ -54,7 +54,8 @@ const std::vector<Confined>& confined_headers() {
       {"xxhash.h", {"core/hash.cpp"}},
       {"CLI/", {"trainer/main.cpp", "bench/", "report/main.cpp"}},
       {"doctest/", {"tests/"}},
-      {"cuda", {"kernels/", "comm/"}},
+      {"cu", {"kernels/cuda/", "bench/cuda/"}},  // CUDA, cuBLAS, cuDNN, CUB
+      {"nccl", {"comm/cuda/"}},
   };
   return list;
 }
@@ -120,15 +121,17 @@ TEST_SUITE("house") {
   }
 
   TEST_CASE("no public header includes MPI, CUDA, JSON or oneDNN") {
-    // What the CPU plans share is a header, but no public one: only sources and its own kind may include it.
-    const auto is_private = [](const std::string& name) { return name.starts_with("kernels/onednn"); };
+    // What a device's plans share is a header, but no public one: only sources and its own kind may include it.
+    const auto is_private = [](const std::string& name) {
+      return name.starts_with("kernels/onednn") || name.find("/cuda/") != std::string::npos;
+    };
     for_each_include([&](const std::string& file, std::size_t line, const Include& include) {
       // Nothing is installed of these two.
       if (file.starts_with("tests/") || file.starts_with("bench/")) return;
       if (!file.ends_with(".h") || is_private(file)) return;
       INFO(place(file, line), include.name);
       CHECK_FALSE(is_private(include.name));
-      for (const char* heavy : {"mpi.h", "cuda", "nlohmann/", "oneapi/", "dnnl", "toml++/", "spdlog/"}) {
+      for (const char* heavy : {"mpi.h", "cu", "nccl", "nlohmann/", "oneapi/", "dnnl", "toml++/", "spdlog/"}) {
         CHECK_FALSE(include.name.starts_with(heavy));
       }
     });

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/cuda/runtime.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "core/buffer.h"
+#include "core/error.h"
+#include "kernels/devices.h"
+
+namespace dragonn::kernels::cuda {
+namespace {
+
+[[noreturn]] void fail(const char* library, const char* operation, const char* status, std::source_location where) {
+  int index = -1;
+  cudaGetDevice(&index);
+  throw DeviceError(
+      fmt::format("{}: {} on device cuda:{} ({}:{})", operation, status, index, where.file_name(), where.line()) +
+          (library == nullptr ? "" : fmt::format(", from {}", library)),
+      where);
+}
+
+int count_devices() noexcept {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  cudaGetLastError();  // it would be reported by the next check
+  return 0;
+}
+
+std::string obstacle() {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaSuccess) return count > 0 ? "" : "no NVIDIA GPU";
+  cudaGetLastError();
+  return cudaGetErrorString(status);
+}
+
+void* allocate(std::size_t bytes, const Device& device) {
+  context(device);
+  void* memory = nullptr;
+  const cudaError_t status = cudaMalloc(&memory, std::max<std::size_t>(bytes, 1));
+  if (status != cudaErrorMemoryAllocation) {
+    check(status, "cudaMalloc");
+    return memory;
+  }
+  cudaGetLastError();
+  std::size_t available = 0, total = 0;
+  check(cudaMemGetInfo(&available, &total), "cudaMemGetInfo");
+  throw DeviceError(fmt::format("out of memory on {}: {} bytes asked, {} of {} are free", to_string(device), bytes,
+                                available, total));
+}
+
+void release(void* memory, const Device& device) noexcept {
+  // At the end of the process the driver may be gone before the last buffer: then there is nothing to free.
+  if (cudaSetDevice(device.index) == cudaSuccess) cudaFree(memory);
+}
+
+const bool registered = [] {
+  register_memory(DeviceType::kCuda, {allocate, release});
+  register_devices(DeviceType::kCuda,
+                   {count_devices, obstacle, [](const Device& device) { context(device).synchronize(); }});
+  return true;
+}();
+
+}  // namespace
+
+void check(cudaError_t status, const char* operation, std::source_location where) {
+  if (status != cudaSuccess) fail(nullptr, operation, cudaGetErrorString(status), where);
+}
+
+void check(cublasStatus_t status, const char* operation, std::source_location where) {
+  if (status != CUBLAS_STATUS_SUCCESS) fail("cuBLAS", operation, cublasGetStatusString(status), where);
+}
+
+void check(cudnnStatus_t status, const char* operation, std::source_location where) {
+  if (status != CUDNN_STATUS_SUCCESS) fail("cuDNN", operation, cudnnGetErrorString(status), where);
+}
+
+Context::Context(const Device& device) : device_(device) {
+  const int count = count_devices();
+  if (device.index < 0 || device.index >= count)
+    throw DeviceError(fmt::format("device {}: this machine has {} NVIDIA GPUs{}", to_string(device), count,
+                                  count > 0 ? "" : " (" + obstacle() + ")"));
+  check(cudaSetDevice(device.index), "cudaSetDevice");
+  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device.index),
+        "cudaDeviceGetAttribute");
+  check(cudaMallocHost(&host_results_, kResultBytes), "cudaMallocHost");
+  check(cudaMalloc(&device_results_, kResultBytes), "cudaMalloc");
+}
+
+Context::~Context() {
+  if (cudaSetDevice(device_.index) != cudaSuccess) return;  // as in release()
+  if (dnn_ != nullptr) cudnnDestroy(dnn_);
+  if (blas_ != nullptr) cublasDestroy(blas_);
+  cudaFree(device_results_);
+  cudaFreeHost(host_results_);
+  cudaStreamDestroy(stream_);
+}
+
+cublasHandle_t Context::blas() {
+  if (blas_ == nullptr) {
+    check(cublasCreate(&blas_), "cublasCreate");
+    check(cublasSetStream(blas_, stream_), "cublasSetStream");
+  }
+  return blas_;
+}
+
+cudnnHandle_t Context::dnn() {
+  if (dnn_ == nullptr) {
+    check(cudnnCreate(&dnn_), "cudnnCreate");
+    check(cudnnSetStream(dnn_, stream_), "cudnnSetStream");
+  }
+  return dnn_;
+}
+
+unsigned Context::blocks(std::size_t count, unsigned threads) const {
+  constexpr std::size_t kBlocksPerMultiprocessor = 8;  // 2048 resident threads in blocks of 256
+  const std::size_t needed = (count + threads - 1) / threads;
+  const std::size_t resident = static_cast<std::size_t>(multiprocessors_) * kBlocksPerMultiprocessor;
+  return static_cast<unsigned>(std::clamp<std::size_t>(needed, 1, resident));
+}
+
+void Context::synchronize() {
+  check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+}
+
+Context& context(const Device& device) {
+  thread_local std::map<int, std::unique_ptr<Context>> contexts;
+  std::unique_ptr<Context>& own = contexts[device.index];
+  if (own == nullptr) {
+    own = std::make_unique<Context>(device);
+  } else {
+    check(cudaSetDevice(device.index), "cudaSetDevice");
+  }
+  return *own;
+}
+
+}  // namespace dragonn::kernels::cuda

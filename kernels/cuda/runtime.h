@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+/// What all CUDA code shares: checks of every status, and each thread's stream and library handles.
+#pragma once
+
+#include <cstddef>
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+#include <source_location>
+#include <string>
+
+#include "core/device.h"
+#include "core/view.h"
+
+namespace dragonn::kernels::cuda {
+
+// @throws DeviceError naming the operation, the status, the device and the place if it is not a success.
+
+void check(cudaError_t status, const char* operation, std::source_location where = std::source_location::current());
+void check(cublasStatus_t status, const char* operation, std::source_location where = std::source_location::current());
+void check(cudnnStatus_t status, const char* operation, std::source_location where = std::source_location::current());
+/// After a kernel's launch.
+inline void check_launch(const char* kernel, std::source_location where = std::source_location::current()) {
+  check(cudaGetLastError(), kernel, where);
+}
+
+/// What one thread uses of one GPU: a stream, in whose order all its work runs, and library handles bound to that
+/// stream. Two threads of a worker (one computes, one communicates) thus have two streams.
+class Context {
+ public:
+  explicit Context(const Device& device);
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  const Device& device() const { return device_; }
+  cudaStream_t stream() const { return stream_; }
+  /// Made at the first use.
+  cublasHandle_t blas();
+  cudnnHandle_t dnn();
+  int multiprocessors() const { return multiprocessors_; }
+  /// Blocks of `threads` for a loop over `count` elements with the grid's stride: as many as run at once, or fewer.
+  unsigned blocks(std::size_t count, unsigned threads) const;
+  /// Waits for this thread's work. @throws DeviceError if some of it failed.
+  void synchronize();
+  /// kResultBytes of page-locked memory, for the small results of a kernel that the host waits for.
+  void* host_results() { return host_results_; }
+  /// As many on the GPU.
+  void* device_results() { return device_results_; }
+  static constexpr std::size_t kResultBytes = 4096;
+
+ private:
+  Device device_;
+  cudaStream_t stream_ = nullptr;
+  cublasHandle_t blas_ = nullptr;
+  cudnnHandle_t dnn_ = nullptr;
+  int multiprocessors_ = 0;
+  void* host_results_ = nullptr;
+  void* device_results_ = nullptr;
+};
+
+/// This thread's context on `device`, made at its first use; makes the device current. It goes with the thread.
+/// @throws DeviceError if there is no such GPU.
+Context& context(const Device& device);
+
+/// Threads of a block, where nothing speaks for another number.
+inline constexpr unsigned kThreads = 256;
+
+/// The element that a thread begins with, and the step to its next, in a loop over an array.
+#ifdef __CUDACC__
+__device__ inline std::size_t first_element() {
+  return static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+__device__ inline std::size_t element_stride() {
+  return static_cast<std::size_t>(gridDim.x) * blockDim.x;
+}
+#endif
+
+}  // namespace dragonn::kernels::cuda

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/devices.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+namespace dragonn::kernels {
+namespace {
+
+int one_cpu() noexcept {
+  return 1;
+}
+std::string no_obstacle() {
+  return {};
+}
+void nothing_to_wait_for(const Device&) {}
+
+std::array<DeviceFunctions, 2>& devices() {
+  static std::array<DeviceFunctions, 2> functions{DeviceFunctions{one_cpu, no_obstacle, nothing_to_wait_for},
+                                                  DeviceFunctions{}};
+  return functions;
+}
+
+const DeviceFunctions& functions_of(DeviceType type) {
+  return devices()[static_cast<std::size_t>(type)];
+}
+
+void transfer_cpu(View<const std::byte> source, View<std::byte> target) {
+  if (source.data() != target.data()) std::copy_n(source.data(), source.size(), target.data());
+}
+
+}  // namespace
+
+void register_devices(DeviceType type, DeviceFunctions functions) {
+  devices()[static_cast<std::size_t>(type)] = functions;
+}
+
+int device_count(DeviceType type) {
+  const auto count = functions_of(type).count;
+  return count == nullptr ? 0 : count();
+}
+
+std::string device_obstacle(DeviceType type) {
+  const auto obstacle = functions_of(type).obstacle;
+  return obstacle == nullptr ? "this build is without CUDA (DRAGONN_CUDA=OFF)" : obstacle();
+}
+
+void synchronize(const Device& device) {
+  const auto wait = functions_of(device.type).synchronize;
+  if (wait == nullptr) throw DeviceError(fmt::format("this build has no device {}", to_string(device)));
+  wait(device);
+}
+
+TransferTable& transfer_table() {
+  static TransferTable table("transfer", transfer_cpu);
+  return table;
+}
+
+void transfer_bytes(View<const std::byte> source, View<std::byte> target) {
+  if (source.size() != target.size())
+    throw ShapeError(fmt::format("transfer of {} bytes to {}", source.size(), target.size()));
+  if (source.empty()) return;
+  transfer_table().at(source.device().is_cpu() ? target.device() : source.device())(source, target);
+}
+
+}  // namespace dragonn::kernels

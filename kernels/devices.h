@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+/// Which devices this build and this machine have, and memory that moves between them.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "core/buffer.h"
+#include "core/device.h"
+#include "core/view.h"
+#include "kernels/device_table.h"
+
+namespace dragonn::kernels {
+
+/// What a type of device tells of itself. The CPU's is built in; a device's kernels add theirs.
+struct DeviceFunctions {
+  int (*count)() noexcept = nullptr;                    ///< usable ones on this machine
+  std::string (*obstacle)() = nullptr;                  ///< why there is none; empty if there is one
+  void (*synchronize)(const Device& device) = nullptr;  ///< waits for what this thread started there
+};
+
+void register_devices(DeviceType type, DeviceFunctions functions);
+/// Devices of this type that the process can use; 0 where the build knows none.
+int device_count(DeviceType type);
+/// Why there is no device of this type, in a few words; empty if there is one.
+std::string device_obstacle(DeviceType type);
+/// Waits for all work that this thread started on `device`. Returns at once for the CPU.
+/// @throws DeviceError if some of it failed.
+void synchronize(const Device& device);
+
+/// Copies bytes between any two devices, or on one. Returns when the source may be changed and, if the target is host
+/// memory, when it may be read. @throws ShapeError if the sizes differ; DeviceError for a device without a row.
+void transfer_bytes(View<const std::byte> source, View<std::byte> target);
+using TransferTable = DeviceTable<void (*)(View<const std::byte>, View<std::byte>)>;
+TransferTable& transfer_table();
+
+/// The same for elements of any type that may be copied as bytes.
+template <class T>
+void transfer(View<const T> source, View<T> target) {
+  transfer_bytes({reinterpret_cast<const std::byte*>(source.data()), source.size() * sizeof(T), source.device()},
+                 {reinterpret_cast<std::byte*>(target.data()), target.size() * sizeof(T), target.device()});
+}
+
+/// Looks at values from the host, wherever they live: host memory directly, a device's through a copy of its own that
+/// is reused from call to call.
+template <class T>
+class HostMirror {
+ public:
+  /// The values of now; valid until the next call.
+  std::span<const T> of(View<const T> values) {
+    if (values.device().is_cpu()) return values.host();
+    copy_.resize_discard(values.size());
+    transfer(values, copy_.view());
+    return copy_.host();
+  }
+
+ private:
+  Buffer<T> copy_;
+};
+
+}  // namespace dragonn::kernels

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+/// One body of a test for every device: on the CPU, and on a GPU where the build knows it.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "core/buffer.h"
+#include "kernels/devices.h"
+
+/// DRAGONN_DEVICE_TEST("name") { ... `device` ... } makes the test case "name", and in a build with CUDA the case
+/// "gpu: name", which says that it is skipped where there is no GPU (`test_FOLDER -tc="gpu:*"` runs these alone).
+#define DRAGONN_DEVICE_TEST(NAME) DRAGONN_DEVICE_TEST_(NAME, DOCTEST_ANONYMOUS(dragonn_device_test_))
+#define DRAGONN_DEVICE_TEST_(NAME, BODY)             \
+  static void BODY(const ::dragonn::Device& device); \
+  TEST_CASE(NAME) {                                  \
+    BODY(::dragonn::Device{});                       \
+  }                                                  \
+  DRAGONN_GPU_CASE(NAME, BODY)                       \
+  static void BODY([[maybe_unused]] const ::dragonn::Device& device)
+
+#ifdef DRAGONN_WITH_CUDA
+#define DRAGONN_GPU_CASE(NAME, BODY)                          \
+  TEST_CASE("gpu: " NAME) {                                   \
+    if (::dragonn::test::gpu_is_missing()) return;            \
+    BODY(::dragonn::Device{::dragonn::DeviceType::kCuda, 0}); \
+  }
+#else
+#define DRAGONN_GPU_CASE(NAME, BODY)
+#endif
+
+namespace dragonn::test {
+
+/// Whether there is no GPU here; says so, as a skipped test does.
+inline bool gpu_is_missing() {
+  const std::string obstacle = kernels::device_obstacle(DeviceType::kCuda);
+  if (!obstacle.empty()) MESSAGE("skipped: ", obstacle);
+  return !obstacle.empty();
+}
+
+/// A buffer on `device` with these values.
+template <class T>
+Buffer<T> on_device(const std::vector<T>& values, const Device& device) {
+  Buffer<T> buffer(values.size(), device);
+  kernels::transfer(View<const T>(values), buffer.view());
+  return buffer;
+}
+
+/// A buffer of `size` floats that are all NaN: whoever does not write all of its output is found out.
+inline Buffer<float> poisoned(std::size_t size, const Device& device) {
+  return on_device(std::vector<float>(size, std::numeric_limits<float>::quiet_NaN()), device);
+}
+
+/// The values of a view on any device.
+template <class T>
+std::vector<std::remove_const_t<T>> to_host(View<T> values) {
+  std::vector<std::remove_const_t<T>> copy(values.size());
+  kernels::transfer(View<const T>(values), View<std::remove_const_t<T>>(copy));
+  return copy;
+}
+
+}  // namespace dragonn::test
