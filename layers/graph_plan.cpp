@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/rng.h"
+#include "kernels/devices.h"
 #include "kernels/elementwise.h"
 
 namespace dragonn::layers {
@@ -164,7 +165,8 @@ void GraphPlan::backward(const PassKey& key, const std::function<void(ParameterI
                             stream_of(key, id)});
     for (const Step::Sum& sum : step.sums) kernels::add(sum.target, sum.addend, sum.target);
     for (const Step::Sum& sum : step.parameter_sums) kernels::add(sum.target, sum.addend, sum.target);
-    if (!ready) continue;
+    if (!ready || schedule_[id].ready.empty()) continue;
+    kernels::synchronize(workspace_.device());  // final is what another thread, with a stream of its own, may read
     for (std::size_t parameter : schedule_[id].ready) ready(parameter);
   }
 }

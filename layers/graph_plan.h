@@ -56,7 +56,7 @@ class GraphPlan {
   void forward(const PassKey& key, std::span<const std::int32_t> lengths = {});
   /// Valid time steps of the output in the last forward; empty: all are.
   std::span<const std::int32_t> output_lengths() const { return lengths_of(graph_.output()); }
-  /// Calls ready(id) as soon as a parameter's gradient is final.
+  /// Calls ready(id) as soon as a parameter's gradient is final: on a GPU that waits for its computation.
   void backward(const PassKey& key, const std::function<void(ParameterId)>& ready);
 
  private:

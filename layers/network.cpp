@@ -41,6 +41,7 @@ void check_lengths(std::span<const std::int32_t> lengths, std::int64_t steps) {
 struct Network::Impl {
   Impl(std::unique_ptr<LayerGraph> graph_layers, double smoothing, Device on)
       : label_smoothing(smoothing), device(on), arena(on), statistics(0, on), workspace(0, on) {
+    for (CarriedState& state : states) state.values = Buffer<float>(0, on);
     graphs.push_back(std::move(graph_layers));
   }
 
@@ -86,7 +87,7 @@ View<float> Network::Impl::state_for(std::size_t batch, Mode mode) {
   CarriedState& state = carried(mode);
   if (state.batch == 0) {
     state.values.resize_discard(state_size() * batch);
-    std::ranges::fill(state.values.host(), 0.0f);
+    kernels::fill(0, state.values.view());
     state.batch = batch;
   }
   DRAGONN_CHECK(state.batch == batch, "a batch of {} samples goes on from the state of {}: reset the state before it",

@@ -18,7 +18,7 @@
 
 namespace dragonn::layers {
 
-/// What a network is given at a time. Views of one device.
+/// What a network is given at a time, in host memory; inputs, and labels of one class each, may be on its device.
 struct NetworkBatch {
   View<const float> inputs;               ///< [size, sample shape], copied; tokens are whole numbers, exact below 2^24
   Targets targets;                        ///< of the kind that the network's loss takes

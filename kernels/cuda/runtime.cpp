@@ -62,6 +62,8 @@ const bool registered = [] {
   register_memory(DeviceType::kCuda, {allocate, release});
   register_devices(DeviceType::kCuda,
                    {count_devices, obstacle, [](const Device& device) { context(device).synchronize(); }});
+  set_math_table().add(DeviceType::kCuda,
+                       [](const Device& device, DeviceMath math) { context(device).set_math(math); });
   return true;
 }();
 
@@ -79,7 +81,7 @@ void check(cudnnStatus_t status, const char* operation, std::source_location whe
   if (status != CUDNN_STATUS_SUCCESS) fail("cuDNN", operation, cudnnGetErrorString(status), where);
 }
 
-Context::Context(const Device& device) : device_(device) {
+Context::Context(const Device& device) : device_(device), scratch_(0, device) {
   const int count = count_devices();
   if (device.index < 0 || device.index >= count)
     throw DeviceError(fmt::format("device {}: this machine has {} NVIDIA GPUs{}", to_string(device), count,

@@ -8,9 +8,13 @@
 #include <cudnn.h>
 #include <source_location>
 #include <string>
+#include <type_traits>
 
+#include "core/buffer.h"
 #include "core/device.h"
 #include "core/view.h"
+#include "kernels/cuda/staging.h"
+#include "kernels/device_math.h"
 
 namespace dragonn::kernels::cuda {
 
@@ -48,6 +52,29 @@ class Context {
   /// As many on the GPU.
   void* device_results() { return device_results_; }
   static constexpr std::size_t kResultBytes = 4096;
+  /// The T that a kernel wrote to device_results(). Waits for it.
+  template <class T>
+  T read_result() {
+    static_assert(sizeof(T) <= kResultBytes && std::is_trivially_copyable_v<T>);
+    check(cudaMemcpyAsync(host_results_, device_results_, sizeof(T), cudaMemcpyDeviceToHost, stream_),
+          "cudaMemcpyAsync");
+    synchronize();
+    return *static_cast<const T*>(host_results_);
+  }
+
+  /// Arrays of the host, one behind the other on the GPU, for kernels that are launched before the next call.
+  const std::int32_t* stage(std::initializer_list<std::span<const std::int32_t>> parts) {
+    return staging_.place(parts, stream_);
+  }
+  /// Memory of the GPU for operations that have no plan to lend them some, until the next call. Grows at need.
+  std::byte* scratch(std::size_t bytes) {
+    scratch_.resize_discard(bytes);
+    return scratch_.data();
+  }
+
+  /// What plans are made with.
+  DeviceMath math() const { return math_; }
+  void set_math(DeviceMath math) { math_ = math; }
 
  private:
   Device device_;
@@ -57,6 +84,9 @@ class Context {
   int multiprocessors_ = 0;
   void* host_results_ = nullptr;
   void* device_results_ = nullptr;
+  Staging staging_;
+  Buffer<std::byte> scratch_;
+  DeviceMath math_ = DeviceMath::kFloat32;
 };
 
 /// This thread's context on `device`, made at its first use; makes the device current. It goes with the thread.

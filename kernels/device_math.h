@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+/// DeviceMath: in what precision a device multiplies. Parameters, activations and gradients are float32 in any case.
+#pragma once
+
+#include "core/device.h"
+#include "kernels/device_table.h"
+
+namespace dragonn::kernels {
+
+/// Of the factors of matrix products and convolutions; sums are float32.
+enum class DeviceMath {
+  kFloat32,  ///< 24 bits
+  kTf32,     ///< 11 bits, with the exponent of float32
+  kBf16,     ///< 8 bits, with the exponent of float32
+};
+
+/// For the plans that this thread makes on `device` from now on; a plan keeps what it was made with. Float32 unless it
+/// is set. @throws ConfigError if the device has no such mode.
+void set_math(const Device& device, DeviceMath math);
+
+using SetMathTable = DeviceTable<void (*)(const Device&, DeviceMath)>;
+SetMathTable& set_math_table();
+
+}  // namespace dragonn::kernels
