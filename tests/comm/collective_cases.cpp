@@ -3,6 +3,7 @@
 #include <bit>
 #include <numeric>
 
+#include "comm/machine.h"
 #include "tests/comm/cases.h"
 #include "tests/comm/support.h"
 
@@ -109,6 +110,12 @@ void barriers(Communicator& communicator) {
   expect(meter.moved() == Traffic{0, 0, rounds, rounds}, "ceil(log2 P) empty messages each way");
 }
 
+void finds_its_place(Communicator& communicator) {
+  // The ranks of a test are on one machine.
+  const PlaceOnMachine place = place_on_machine(communicator);
+  expect(place.rank == communicator.rank() && place.ranks == communicator.size(), "all ranks, in their order");
+}
+
 constexpr std::array kCases{
     Case{"allgather puts blocks in rank order and moves P-1 of them", gathers},
     Case{"allgather_variable takes blocks of any size and moves what its formula says", gathers_variable},
@@ -116,6 +123,7 @@ constexpr std::array kCases{
     Case{"broadcast_text takes any length", broadcasts_text},
     Case{"small sums run in rank order", reduces_in_rank_order},
     Case{"counters are summed and compared exactly", reduces_counters},
+    Case{"ranks know their place among those of their machine", finds_its_place},
     Case{"a barrier takes ceil(log2 P) rounds", barriers},
 };
 
