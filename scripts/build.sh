@@ -2,10 +2,15 @@
 # Sourced by the other scripts, from the root folder of the sources.
 
 # build PRESET TARGET...: configures and builds, with ccache where it is there.
+# Environment: DRAGONN_WERROR=ON, DRAGONN_CUDA_ARCHITECTURES (of the preset cuda: "90", instead of all that it names).
 build() {
   local preset=$1 options=()
   shift
   ! command -v ccache >/dev/null || options+=(-D CMAKE_CXX_COMPILER_LAUNCHER=ccache)
+  if [ "$preset" = cuda ]; then
+    ! command -v ccache >/dev/null || options+=(-D CMAKE_CUDA_COMPILER_LAUNCHER=ccache)
+    [ -z "${DRAGONN_CUDA_ARCHITECTURES:-}" ] || options+=(-D "CMAKE_CUDA_ARCHITECTURES=$DRAGONN_CUDA_ARCHITECTURES")
+  fi
   [ -z "${DRAGONN_WERROR:-}" ] || options+=(-D "DRAGONN_WERROR=$DRAGONN_WERROR")
   cmake --preset "$preset" "${options[@]}"
   cmake --build --preset "$preset" --target "$@"

@@ -3,7 +3,10 @@
 # Installs what dragonn is built and tested with, from the distribution's packages (Debian 12, Ubuntu 24.04 or later).
 # Does nothing, and needs neither network nor root, where everything is there. On a system that it does not know it prints
 # what is missing and ends with 1.
+# Usage: scripts/install_deps.sh [cuda]     cuda: also looks for what the preset cuda needs, which is NVIDIA's; ends with
+# 1 and says what to install where some of it is missing.
 set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # Package, and how to tell without a package manager that it is there: command:NAME, header:NAME or file:PATH.
 readonly requirements='
@@ -84,6 +87,23 @@ check_cmake() {
   fi
 }
 
+check_cuda() {
+  local missing
+  . scripts/cuda_toolkit.sh
+  missing=$(missing_cuda)
+  [ -n "$missing" ] || return 0
+  echo "install_deps.sh: for the preset cuda this machine lacks:" >&2
+  sed 's/^/  /' <<<"$missing" >&2
+  echo "Install them from https://developer.nvidia.com/cuda-downloads and put nvcc on the PATH," >&2
+  echo "or build without: the preset release needs none of it." >&2
+  exit 1
+}
+
+case ${1:-} in
+  '' | cuda) ;;
+  *) echo "install_deps.sh: '$1': expected nothing, or cuda" >&2 && exit 2 ;;
+esac
+
 mapfile -t missing < <(missing_packages)
 if [ ${#missing[@]} -gt 0 ]; then
   if ! is_debian_like; then
@@ -96,3 +116,4 @@ if [ ${#missing[@]} -gt 0 ]; then
   as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "${missing[@]}" </dev/null
 fi
 check_cmake
+[ "${1:-}" != cuda ] || check_cuda

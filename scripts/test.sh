@@ -3,14 +3,14 @@
 # Sets everything up, builds dragonn and runs all fast tests, those under MPI too. The last line is
 # "N passed, N failed, N skipped"; ends with 1 if any failed.
 # Environment: DRAGONN_DATA (folder with real data sets; without it the tests that read them are skipped),
-# DRAGONN_WERROR=ON (warnings are errors), CTEST_PARALLEL_LEVEL (tests at a time, 1 if unset).
-# Usage: scripts/test.sh [PRESET [CTEST_ARGUMENT...]]     PRESET: release (if not given), debug, asan, tsan
+# DRAGONN_WERROR=ON (warnings are errors), DRAGONN_CUDA_ARCHITECTURES (scripts/build.sh), CTEST_PARALLEL_LEVEL (tests at a time, 1 if unset).
+# Usage: scripts/test.sh [PRESET [CTEST_ARGUMENT...]]     PRESET: release (if not given), cuda, debug, asan, tsan
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 preset=${1:-release}
 [ $# -eq 0 ] || shift
 
-scripts/install_deps.sh
+if [ "$preset" = cuda ]; then scripts/install_deps.sh cuda; else scripts/install_deps.sh; fi
 . scripts/build.sh
 
 case $preset in
