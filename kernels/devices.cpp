@@ -53,6 +53,18 @@ void synchronize(const Device& device) {
   wait(device);
 }
 
+DeviceSummary device_summary(const Device& device) {
+  const auto summary = functions_of(device.type).summary;
+  if (summary == nullptr) throw DeviceError(fmt::format("there is no summary of device {}", to_string(device)));
+  return summary(device);
+}
+
+std::size_t free_memory(const Device& device) {
+  const auto free = functions_of(device.type).free_memory;
+  if (free == nullptr) throw DeviceError(fmt::format("the free memory of device {} is not known", to_string(device)));
+  return free(device);
+}
+
 TransferTable& transfer_table() {
   static TransferTable table("transfer", transfer_cpu);
   return table;

@@ -13,11 +13,20 @@
 
 namespace dragonn::kernels {
 
+/// What people and schedulers need to know of a GPU.
+struct DeviceSummary {
+  std::string name;      ///< "NVIDIA H200"
+  std::string identity;  ///< of the hardware: the same in every process that sees it, under whatever index
+  std::size_t memory_bytes = 0;
+};
+
 /// What a type of device tells of itself. The CPU's is built in; a device's kernels add theirs.
 struct DeviceFunctions {
-  int (*count)() noexcept = nullptr;                    ///< usable ones on this machine
-  std::string (*obstacle)() = nullptr;                  ///< why there is none; empty if there is one
-  void (*synchronize)(const Device& device) = nullptr;  ///< waits for what this thread started there
+  int (*count)() noexcept = nullptr;                         ///< usable ones on this machine
+  std::string (*obstacle)() = nullptr;                       ///< why there is none; empty if there is one
+  void (*synchronize)(const Device& device) = nullptr;       ///< waits for what this thread started there
+  DeviceSummary (*summary)(const Device& device) = nullptr;  ///< starts nothing there
+  std::size_t (*free_memory)(const Device& device) = nullptr;
 };
 
 void register_devices(DeviceType type, DeviceFunctions functions);
@@ -28,6 +37,10 @@ std::string device_obstacle(DeviceType type);
 /// Waits for all work that this thread started on `device`. Returns at once for the CPU.
 /// @throws DeviceError if some of it failed.
 void synchronize(const Device& device);
+/// @throws DeviceError if there is no such device, or it is the CPU, whose memory is the operating system's matter.
+DeviceSummary device_summary(const Device& device);
+/// Bytes that are free there now. @throws as device_summary.
+std::size_t free_memory(const Device& device);
 
 /// Copies bytes between any two devices, or on one. Returns when the source may be changed and, if the target is host
 /// memory, when it may be read. @throws ShapeError if the sizes differ; DeviceError for a device without a row.

@@ -9,6 +9,7 @@
 
 #include "core/buffer.h"
 #include "core/error.h"
+#include "core/memory_ledger.h"
 #include "kernels/devices.h"
 
 namespace dragonn::kernels::cuda {
@@ -38,30 +39,56 @@ std::string obstacle() {
   return cudaGetErrorString(status);
 }
 
+/// What this process holds on its GPUs.
+MemoryLedger& ledger() {
+  static MemoryLedger all;
+  return all;
+}
+
 void* allocate(std::size_t bytes, const Device& device) {
   context(device);
   void* memory = nullptr;
   const cudaError_t status = cudaMalloc(&memory, std::max<std::size_t>(bytes, 1));
   if (status != cudaErrorMemoryAllocation) {
     check(status, "cudaMalloc");
+    ledger().add(memory, bytes);
     return memory;
   }
   cudaGetLastError();
   std::size_t available = 0, total = 0;
   check(cudaMemGetInfo(&available, &total), "cudaMemGetInfo");
-  throw DeviceError(fmt::format("out of memory on {}: {} bytes asked, {} of {} are free", to_string(device), bytes,
-                                available, total));
+  throw DeviceError(fmt::format(
+      "out of memory on {}: {} bytes asked for {}, {} of {} are free; on its GPUs this process holds, in bytes: {}",
+      to_string(device), bytes, MemoryLabel::current(), available, total, ledger().describe()));
 }
 
 void release(void* memory, const Device& device) noexcept {
+  ledger().remove(memory);
   // At the end of the process the driver may be gone before the last buffer: then there is nothing to free.
   if (cudaSetDevice(device.index) == cudaSuccess) cudaFree(memory);
 }
 
+DeviceSummary summary(const Device& device) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, device.index), "cudaGetDeviceProperties");
+  DeviceSummary result{.name = properties.name, .identity = {}, .memory_bytes = properties.totalGlobalMem};
+  for (const char byte : properties.uuid.bytes)
+    result.identity += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return result;
+}
+
+std::size_t free_memory(const Device& device) {
+  context(device);
+  std::size_t available = 0, total = 0;
+  check(cudaMemGetInfo(&available, &total), "cudaMemGetInfo");
+  return available;
+}
+
 const bool registered = [] {
   register_memory(DeviceType::kCuda, {allocate, release});
-  register_devices(DeviceType::kCuda,
-                   {count_devices, obstacle, [](const Device& device) { context(device).synchronize(); }});
+  register_devices(
+      DeviceType::kCuda,
+      {count_devices, obstacle, [](const Device& device) { context(device).synchronize(); }, summary, free_memory});
   set_math_table().add(DeviceType::kCuda,
                        [](const Device& device, DeviceMath math) { context(device).set_math(math); });
   return true;
