@@ -31,8 +31,8 @@ data::DatasetSplits load_data(const Config& config) {
       .load(config.data.settings, config.data.path, static_cast<std::uint64_t>(config.seed));
 }
 
-layers::Network make_network(const Config& config, const data::Dataset& data) {
-  layers::Network network = make_network(config, data.sample_shape(), data.classes());
+layers::Network make_network(const Config& config, const data::Dataset& data, Device device) {
+  layers::Network network = make_network(config, data.sample_shape(), data.classes(), device);
   if (network.target_kind() != data.target_kind()) {
     throw ConfigError(fmt::format("model '{}' learns {}, but data '{}' have {}", config.model.name,
                                   describe(network.target_kind()), config.data.name, describe(data.target_kind())));
@@ -40,9 +40,10 @@ layers::Network make_network(const Config& config, const data::Dataset& data) {
   return network;
 }
 
-layers::Network make_network(const Config& config, const Shape& sample_shape, int classes) {
+layers::Network make_network(const Config& config, const Shape& sample_shape, int classes, Device device) {
   const auto& entry = Registry<layers::ModelEntry>::instance().at(config.model.name);
-  return layers::Network(entry.make(config.model.settings, {sample_shape, classes}), config.train.label_smoothing);
+  return layers::Network(entry.make(config.model.settings, {sample_shape, classes}), config.train.label_smoothing,
+                         device);
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const Config& config, ParameterArena& arena) {

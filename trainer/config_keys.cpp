@@ -89,6 +89,11 @@ void add_top(KeyList& keys) {
             .help = "where arithmetic runs; auto: a GPU where this build and the machine have one",
             .choices = {"auto", "cpu", "cuda"},
             .role = KeyRole::kRuntime});
+  keys.add([](Config & c) -> auto& { return c.device_math; },
+           {.name = "device_math",
+            .help = "precision of the factors of matrix products and convolutions on a GPU; sums, parameters and "
+                    "gradients are float32 in any case",
+            .choices = {"float32", "tf32", "bf16"}});
 }
 
 void add_model_and_data(KeyList& keys) {

@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/evaluation.h"
 
-#include <algorithm>
+#include "kernels/elementwise.h"
 
 namespace dragonn::trainer {
 
 AveragedStatistics::AveragedStatistics(comm::Communicator& communicator, layers::Network& network)
     : network_(network), own_(network.statistics().size()) {
-  const std::span<float> statistics = network.statistics().host();
-  std::ranges::copy(statistics, own_.host().begin());
+  kernels::copy(network.statistics(), own_.view());
+  Buffer<float> mean(own_.size());
+  kernels::copy(own_.view(), mean.view());
   const comm::ScopedPhase phase(communicator.traffic(), comm::Phase::kEvaluation);
-  communicator.allreduce_sum(network.statistics());
+  communicator.allreduce_sum(mean.view());
   const float share = 1.0f / static_cast<float>(communicator.size());
-  for (float& value : statistics) value *= share;
+  for (float& value : mean.host()) value *= share;
+  kernels::copy(mean.view(), network.statistics());
 }
 
 AveragedStatistics::~AveragedStatistics() {
-  std::ranges::copy(own_.host(), network_.statistics().host().begin());
+  try {
+    kernels::copy(own_.view(), network_.statistics());
+  } catch (const DeviceError&) {
+    // A GPU that fails does so at the next use, too, which says it.
+  }
 }
 
 EvaluationResult evaluate(comm::Communicator& communicator, layers::Network& network, data::EvaluationLoader& loader) {

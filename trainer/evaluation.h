@@ -31,7 +31,7 @@ class AveragedStatistics {
 
  private:
   layers::Network& network_;
-  Buffer<float> own_;
+  Buffer<float> own_;  // host memory
 };
 
 /// Collective. Runs this rank's shard of a split through the network as its statistics are now, and reduces.

@@ -13,6 +13,7 @@
 
 #include "comm/align.h"
 #include "comm/sparse/registry.h"
+#include "kernels/elementwise.h"
 #include "trainer/agreement.h"
 
 namespace dragonn::trainer {
@@ -256,8 +257,7 @@ void GradientExchange::run_lane(std::size_t index, const ExchangeStep& step, Vie
     pass = &lane.memory->compensate(request, gradient.subview(bucket.offset, bucket.size), scale);
   }
   if (!step.accumulated.empty() && is_dumped(bucket)) {
-    std::ranges::copy(lane.memory->accumulated().host(),
-                      step.accumulated.subview(lane.dump_offset, bucket.size).host().begin());
+    kernels::copy(lane.memory->accumulated(), step.accumulated.subview(lane.dump_offset, bucket.size));
   }
   const comm::ReduceContext context{.step = step.step,
                                     .k = select_context.k,

@@ -17,6 +17,7 @@
 #include "core/version.h"
 #include "trainer/agreement.h"
 #include "trainer/assemble.h"
+#include "trainer/device_choice.h"
 #include "trainer/list.h"
 #include "trainer/plan.h"
 #include "trainer/run.h"
@@ -78,8 +79,6 @@ Config load(const Options& options) {
   if (options.config.empty()) throw ConfigError("no config file given; usage: dragonn-train CONFIG.toml (see --help)");
   Config config = dragonn::trainer::load_config(options.config, options.overrides);
   if (options.workers > 0) config.comm.workers = options.workers;
-  if (config.device == "cuda")
-    throw ConfigError("device = \"cuda\": this build has no CUDA support; set device = \"cpu\"");
   return config;
 }
 
@@ -101,6 +100,7 @@ fs::path output_folder(const Options& options, const Config& config) {
 }
 
 Job make_job(const Options& options, Config config) {
+  dragonn::trainer::choose_device(config);  // an error comes before a long read of data
   Job job;
   job.folder = {output_folder(options, config)};
   job.resume = options.resume;
@@ -110,6 +110,7 @@ Job make_job(const Options& options, Config config) {
 }
 
 void print_plan(const Config& config, int world_size) {
+  const dragonn::trainer::DeviceChoice choice = dragonn::trainer::choose_device(config);
   const auto& entry = dragonn::Registry<dragonn::data::DatasetEntry>::instance().at(config.data.name);
   dragonn::Shape sample_shape = entry.sample_shape;
   int classes = entry.classes;
@@ -118,9 +119,9 @@ void print_plan(const Config& config, int world_size) {
     sample_shape = data.train->sample_shape();
     classes = data.train->classes();
   }
-  auto plan = dragonn::trainer::plan_run(config, sample_shape, classes, world_size);
+  auto plan = dragonn::trainer::plan_run(config, sample_shape, classes, world_size, choice.device);
   dragonn::trainer::add_selection(plan, config, world_size);
-  fmt::print("{}", dragonn::trainer::describe(plan, config, world_size));
+  fmt::print("device: {}\n{}", choice.describe(), dragonn::trainer::describe(plan, config, world_size));
 }
 
 /// The part of one rank, on any backend.

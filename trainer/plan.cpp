@@ -2,16 +2,16 @@
 #include "trainer/plan.h"
 
 #include <algorithm>
-#include <array>
 #include <fstream>
 #include <numeric>
 #include <optional>
 #include <sstream>
-#include <unistd.h>
 
 #include <fmt/format.h>
 
+#include "comm/machine.h"
 #include "compress/memory.h"
+#include "kernels/devices.h"
 #include "optim/optimizer.h"
 #include "trainer/agreement.h"
 #include "trainer/assemble.h"
@@ -85,19 +85,6 @@ std::size_t available_memory() {
   return available;
 }
 
-/// Ranks that share this rank's machine, itself included.
-int ranks_on_this_machine(comm::Communicator& communicator) {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  std::vector<char> names(name.size() * static_cast<std::size_t>(communicator.size()));
-  communicator.allgather_values(std::span<const char>(name), std::span<char>(names));
-  int count = 0;
-  for (auto other = names.begin(); other != names.end(); other += name.size()) {
-    count += std::equal(name.begin(), name.end(), other) ? 1 : 0;
-  }
-  return count;
-}
-
 /// Empty unless the run asks for overlap.
 std::string describe_overlap(const RunPlan& plan, const Config& config) {
   if (!config.compression.overlap) return "";
@@ -119,6 +106,16 @@ std::string describe_selection(const RunPlan& plan, const Config& config) {
   return text;
 }
 
+/// @param needed by one worker.
+void check_memory(const std::string& where, int workers, std::size_t needed, std::size_t available) {
+  const double needed_by_all = static_cast<double>(needed) * workers;
+  if (needed_by_all <= static_cast<double>(available)) return;
+  throw SystemError(
+      fmt::format("not enough memory: {} workers on {} need {}, {} are available; lower train.batch_size, "
+                  "train.eval_batch_size or the number of workers (--dry-run shows more)",
+                  workers, where, size_text(needed_by_all), size_text(static_cast<double>(available))));
+}
+
 fs::path existing_parent(fs::path path) {
   path = fs::absolute(path);
   while (!fs::exists(path) && path.has_parent_path() && path != path.parent_path()) path = path.parent_path();
@@ -132,10 +129,10 @@ std::size_t RunPlan::memory_total() const {
                          [](std::size_t sum, const auto& kind) { return sum + kind.second; });
 }
 
-RunPlan plan_run(const Config& config, const Shape& sample_shape, int classes, int world_size) {
+RunPlan plan_run(const Config& config, const Shape& sample_shape, int classes, int world_size, Device device) {
   const ExchangeRules rules = exchange_rules(config);
   check_rules(rules);
-  layers::Network network = make_network(config, sample_shape, classes);
+  layers::Network network = make_network(config, sample_shape, classes, device);
   RunPlan plan;
   plan.layers = network.summary();
   plan.parameters = network.arena().size();
@@ -160,6 +157,7 @@ RunPlan plan_run(const Config& config, const Shape& sample_shape, int classes, i
                  {"exchange buffers", plan.exchange.buffer_bytes},
                  {"optimizer", optimizer_bytes},
                  {"batches", batch_bytes}};
+  plan.host_bytes = batch_bytes + plan.exchange.buffer_bytes;
   plan.checkpoint_bytes =
       model_bytes + optimizer_bytes + plan.exchange.state_bytes * static_cast<std::size_t>(world_size);
   return plan;
@@ -220,17 +218,13 @@ std::string describe(const RunPlan& plan, const Config& config, int world_size) 
 }
 
 void check_resources(comm::Communicator& communicator, const RunPlan& plan, const Config& config,
-                     const fs::path& folder) {
-  const int neighbours = ranks_on_this_machine(communicator);
+                     const fs::path& folder, const DeviceChoice& choice) {
+  const int neighbours = comm::place_on_machine(communicator).ranks;
   all_ranks_or_none(communicator, [&] {
-    const double needed = static_cast<double>(plan.memory_total()) * neighbours;
-    const double available = static_cast<double>(available_memory());
-    if (needed > available) {
-      throw SystemError(
-          fmt::format("not enough memory: {} workers on this machine need {}, {} are available; lower "
-                      "train.batch_size, train.eval_batch_size or the number of workers (--dry-run shows more)",
-                      neighbours, size_text(needed), size_text(available)));
-    }
+    const bool on_host = choice.device.is_cpu();
+    check_memory("this machine", neighbours, on_host ? plan.memory_total() : plan.host_bytes, available_memory());
+    if (!on_host)
+      check_memory(to_string(choice.device), choice.workers, plan.memory_total(), kernels::free_memory(choice.device));
     if (communicator.rank() != 0) return;
     // The last ones, the best, and the one being written.
     const std::int64_t kept =

@@ -12,6 +12,7 @@
 #include "comm/communicator.h"
 #include "layers/network.h"
 #include "trainer/config.h"
+#include "trainer/device_choice.h"
 #include "trainer/gradient_exchange.h"
 #include "trainer/tensor_selection.h"
 
@@ -22,8 +23,9 @@ struct RunPlan {
   std::size_t parameters = 0;
   ExchangePlan exchange;
   double dense_bytes_per_step = 0;  ///< of a dense ring allreduce
-  /// Bytes per worker by kind, in the order in which they are shown.
+  /// Bytes per worker by kind, in the order in which they are shown; host memory unless the run computes on a GPU.
   std::vector<std::pair<std::string, std::size_t>> memory;
+  std::size_t host_bytes = 0;        ///< of those, what a run on a GPU holds on the host: batches, and messages
   std::size_t checkpoint_bytes = 0;  ///< one checkpoint, all ranks
   std::optional<TensorSelection> selection = {};
   std::string overlap_obstacle;  ///< why compression.overlap could do nothing; empty if it could
@@ -31,8 +33,9 @@ struct RunPlan {
   std::size_t memory_total() const;
 };
 
-/// Local. @throws ConfigError if the model does not fit the data or the exchange's parts do not fit together.
-RunPlan plan_run(const Config& config, const Shape& sample_shape, int classes, int world_size);
+/// Local; makes the network's plans on `device`. @throws ConfigError if the model does not fit the data or the
+/// exchange's parts do not fit together.
+RunPlan plan_run(const Config& config, const Shape& sample_shape, int classes, int world_size, Device device = {});
 
 /// Fills in what the cost model decides for the plan's buckets, at the target density. Does nothing where the network
 /// or the profile is not given, and would have to be measured. Local. @throws ConfigError, DataError (see
@@ -42,9 +45,10 @@ void add_selection(RunPlan& plan, const Config& config, int world_size);
 /// The plan as text, for --dry-run.
 std::string describe(const RunPlan& plan, const Config& config, int world_size);
 
-/// Collective. @throws AgreedError if the workers of a machine need more memory than it has left, or the checkpoints
-/// more disk than `folder`'s file system has; says how much is needed, how much is there and what to change.
+/// Collective. @throws AgreedError if the workers of a machine, or of a GPU, need more memory than it has left, or the
+/// checkpoints more disk than `folder`'s file system has; says how much is needed, how much is there and what to
+/// change.
 void check_resources(comm::Communicator& communicator, const RunPlan& plan, const Config& config,
-                     const std::filesystem::path& folder);
+                     const std::filesystem::path& folder, const DeviceChoice& choice);
 
 }  // namespace dragonn::trainer

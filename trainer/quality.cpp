@@ -64,23 +64,23 @@ void QualitySums::add(const Outputs& outputs, const data::Batch& batch, const la
     case TargetKind::kClassPerStep:
       break;
     case TargetKind::kClassSet:
-      add_precision(outputs, batch);
+      add_precision(logits_.of(outputs.logits), batch);
       break;
     case TargetKind::kClassSequence:
-      add_texts(outputs, batch);
+      add_texts(outputs, logits_.of(outputs.logits), batch);
       break;
   }
 }
 
-void QualitySums::add_precision(const Outputs& outputs, const data::Batch& batch) {
-  const std::size_t classes = outputs.logits.size() / batch.count;
+void QualitySums::add_precision(std::span<const float> logits, const data::Batch& batch) {
+  const std::size_t classes = logits.size() / batch.count;
   const std::size_t largest = std::min(classes, kPrecisionAt.back());
   std::vector<std::int32_t> order(classes);
   for (std::size_t row = 0; row < batch.count; ++row) {
-    const std::span<const float> logits = outputs.logits.host().subspan(row * classes, classes);
+    const std::span<const float> scores = logits.subspan(row * classes, classes);
     std::iota(order.begin(), order.end(), 0);
     std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(largest), [&](auto a, auto b) {
-      const float x = logits[static_cast<std::size_t>(a)], y = logits[static_cast<std::size_t>(b)];
+      const float x = scores[static_cast<std::size_t>(a)], y = scores[static_cast<std::size_t>(b)];
       return x != y ? x > y : a < b;
     });
     const auto labels = std::span(batch.labels)
@@ -97,8 +97,8 @@ void QualitySums::add_precision(const Outputs& outputs, const data::Batch& batch
   }
 }
 
-void QualitySums::add_texts(const Outputs& outputs, const data::Batch& batch) {
-  const std::size_t row_size = outputs.logits.size() / batch.count;
+void QualitySums::add_texts(const Outputs& outputs, std::span<const float> logits, const data::Batch& batch) {
+  const std::size_t row_size = logits.size() / batch.count;
   const auto classes = static_cast<std::size_t>(outputs.shape.extents().back());
   for (std::size_t row = 0; row < batch.count; ++row) {
     const std::size_t steps =
@@ -107,7 +107,7 @@ void QualitySums::add_texts(const Outputs& outputs, const data::Batch& batch) {
                end = static_cast<std::size_t>(batch.offsets[row + 1]);
     const std::string truth = dataset_.text_of(std::span(batch.labels).subspan(begin, end - begin));
     const std::string recognized =
-        dataset_.text_of(greedy_labels(outputs.logits.host().subspan(row * row_size, steps * classes), classes));
+        dataset_.text_of(greedy_labels(logits.subspan(row * row_size, steps * classes), classes));
     const data::TextErrors characters = data::character_errors(truth, recognized);
     const data::TextErrors words = data::word_errors(truth, recognized);
     sums_[kCharacterErrors] += static_cast<double>(characters.errors);

@@ -13,6 +13,7 @@
 #include "core/view.h"
 #include "data/batch.h"
 #include "data/dataset.h"
+#include "kernels/devices.h"
 #include "layers/loss.h"
 
 namespace dragonn::trainer {
@@ -32,7 +33,7 @@ std::string describe_value(const Quality& quality);
 
 /// What a network gave for a batch.
 struct Outputs {
-  View<const float> logits;  ///< [count, classes] or [count, steps, classes]
+  View<const float> logits;  ///< [count, classes] or [count, steps, classes], on any device
   Shape shape;
   std::span<const std::int32_t> lengths;  ///< [count], valid time steps; empty: all are
 };
@@ -61,12 +62,13 @@ class QualitySums {
   std::vector<Quality> qualities() const;
 
  private:
-  void add_precision(const Outputs& outputs, const data::Batch& batch);
-  void add_texts(const Outputs& outputs, const data::Batch& batch);
+  void add_precision(std::span<const float> logits, const data::Batch& batch);
+  void add_texts(const Outputs& outputs, std::span<const float> logits, const data::Batch& batch);
 
   static constexpr std::array<std::size_t, 3> kPrecisionAt{1, 3, 5};
 
   const data::Dataset& dataset_;
+  kernels::HostMirror<float> logits_;
   // loss, count, then what the kind of data needs
   std::array<double, 6> sums_{};
 };

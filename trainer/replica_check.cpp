@@ -11,8 +11,8 @@
 
 namespace dragonn::trainer {
 
-std::uint64_t check_replicas(comm::Communicator& communicator, View<const float> parameters, std::uint64_t step) {
-  const std::uint64_t mine = hash_bytes(std::as_bytes(parameters.host()));
+std::uint64_t check_replicas(comm::Communicator& communicator, std::span<const float> parameters, std::uint64_t step) {
+  const std::uint64_t mine = hash_bytes(std::as_bytes(parameters));
   std::vector<std::uint64_t> hashes(static_cast<std::size_t>(communicator.size()));
   communicator.allgather_values(std::span<const std::uint64_t>(&mine, 1), std::span<std::uint64_t>(hashes));
   std::vector<std::size_t> different;

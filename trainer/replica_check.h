@@ -3,12 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "comm/communicator.h"
 
 namespace dragonn::trainer {
 
 /// Collective. XXH3-64 of the parameters. @throws AgreedError naming the ranks that differ from rank 0, and the step.
-std::uint64_t check_replicas(comm::Communicator& communicator, View<const float> parameters, std::uint64_t step);
+std::uint64_t check_replicas(comm::Communicator& communicator, std::span<const float> parameters, std::uint64_t step);
 
 }  // namespace dragonn::trainer

@@ -14,6 +14,7 @@
 #include "core/version.h"
 #include "trainer/agreement.h"
 #include "trainer/assemble.h"
+#include "trainer/device_choice.h"
 #include "trainer/plan.h"
 
 namespace dragonn::trainer {
@@ -21,9 +22,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Before this rank's thread makes its first primitive: plans are made for the number of threads that they will run on.
-void set_threads(const Config& config) {
+/// Before this rank's thread makes its first plan: plans are made for the number of threads that they will run on, and
+/// for a precision.
+void set_arithmetic(const Config& config, const Device& device) {
   omp_set_num_threads(static_cast<int>(config.comm.threads_per_worker));
+  kernels::set_math(device, device_math(config));
 }
 
 /// The checkpoint that `option` means by `given`: "auto", a checkpoint folder or a run folder. Empty: a fresh start.
@@ -128,17 +131,20 @@ comm::LocalOptions local_options(const Config& config) {
 
 int run_training(const Job& job, comm::Communicator& communicator) {
   std::optional<ClockPause> setting_up(std::in_place, communicator.clock());
-  set_threads(job.config);
   const int rank = communicator.rank();
+  const DeviceChoice choice = choose_device(job.config, communicator);
+  set_arithmetic(job.config, choice.device);
   RunPlan plan;
   std::string checkpoint;
   all_ranks_or_none(communicator, [&] {
-    plan = plan_run(job.config, job.data.train->sample_shape(), job.data.train->classes(), communicator.size());
+    plan = plan_run(job.config, job.data.train->sample_shape(), job.data.train->classes(), communicator.size(),
+                    choice.device);
   });
-  check_resources(communicator, plan, job.config, job.folder.path);
+  check_resources(communicator, plan, job.config, job.folder.path, choice);
   std::unique_ptr<Worker> worker;
-  all_ranks_or_none(communicator,
-                    [&] { worker = std::make_unique<Worker>(job.config, communicator, job.data, job.folder); });
+  all_ranks_or_none(communicator, [&] {
+    worker = std::make_unique<Worker>(job.config, communicator, job.data, job.folder, choice.device);
+  });
   all_ranks_or_none(communicator, [&] {
     if (rank == 0) checkpoint = prepare_folder(job, *worker).string();
   });
@@ -150,6 +156,7 @@ int run_training(const Job& job, comm::Communicator& communicator) {
             job.config.compression.selects()
                 ? fmt::format("{} at density {}", job.config.compression.method, job.config.compression.density)
                 : job.config.compression.method);
+  log::info(rank, "device: {}", choice.describe());
   log_network(job.config, communicator);
   for (const std::string& note : job.data.notes) log::info(rank, "{}", note);
   if (!checkpoint.empty()) worker->resume(checkpoint);
@@ -159,8 +166,9 @@ int run_training(const Job& job, comm::Communicator& communicator) {
 }
 
 void run_evaluation(const Job& job, const fs::path& checkpoint, comm::Communicator& communicator) {
-  set_threads(job.config);
-  layers::Network network = make_network(job.config, *job.data.test);
+  const DeviceChoice choice = choose_device(job.config, communicator);
+  set_arithmetic(job.config, choice.device);
+  layers::Network network = make_network(job.config, *job.data.test, choice.device);
   all_ranks_or_none(communicator, [&] {
     network.initialize(static_cast<std::uint64_t>(job.config.seed));
     load_model(find_checkpoint("--evaluate", checkpoint.string(), job.folder), network);

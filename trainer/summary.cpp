@@ -33,6 +33,7 @@ void write_summary(const std::filesystem::path& path, const Summary& summary) {
                   {"tensors_dense", summary.tensors_dense},
                   {"world_size", summary.world_size},
                   {"backend", summary.backend},
+                  {"device", summary.device},
                   {"parameters_hash", summary.parameters_hash},
                   {"config_hash", summary.config_hash},
                   {"version", version()},

@@ -25,6 +25,7 @@ struct Summary {
   std::size_t tensors_dense = 0;
   int world_size = 1;
   std::string backend;
+  std::string device;  ///< "cpu", "cuda"
   std::string parameters_hash;
   std::string config_hash;
   std::vector<std::string> warnings;

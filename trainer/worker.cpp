@@ -9,6 +9,7 @@
 
 #include "core/hash.h"
 #include "core/log.h"
+#include "kernels/elementwise.h"
 #include "optim/clip.h"
 #include "trainer/agreement.h"
 #include "trainer/assemble.h"
@@ -62,11 +63,11 @@ void check_accumulation(const Config& config, const data::Dataset& data) {
 }  // namespace
 
 Worker::Worker(const Config& config, comm::Communicator& communicator, const data::DatasetSplits& data,
-               RunFolder folder)
+               RunFolder folder, Device device)
     : config_(config),
       communicator_(communicator),
       folder_(std::move(folder)),
-      network_(make_network(config, *data.train)),
+      network_(make_network(config, *data.train, device)),
       loader_(data.train, batch_rules(config, communicator)),
       test_(data.test, static_cast<std::size_t>(config.train.eval_batch_size), communicator.rank(),
             communicator.size()),
@@ -81,7 +82,7 @@ Worker::Worker(const Config& config, comm::Communicator& communicator, const dat
   schedule_ = make_schedule(config, {config.optimizer.learning_rate, steps_per_epoch_, scheduled_steps_});
   exchange_ = std::make_unique<GradientExchange>(exchange_rules(config), network_.arena(), communicator_);
   dump_ = std::make_unique<GradientDump>(folder_.gradients(), config.logging.dump_gradients, exchange_->dump_size());
-  if (config.train.gradient_accumulation > 1) accumulated_ = Buffer<float>(network_.arena().size());
+  if (config.train.gradient_accumulation > 1) accumulated_ = Buffer<float>(network_.arena().size(), device);
   sample_.timers = StepTimers(communicator_.clock());
   clock_offset_ = -communicator_.now();
   if (!config.compression.overlap) return;
@@ -165,7 +166,7 @@ void Worker::run_step() {
   progress_.density_sum += mean_density(exchange_->counts());
   progress_.bytes_sent += static_cast<double>(exchange_traffic(sample_.traffic).bytes_sent);
   if (is_due(config_.train.replica_check_every)) {
-    check_replicas(communicator_, network_.arena().values(), progress_.step);
+    check_replicas(communicator_, parameters(), progress_.step);
   }
   progress_.step_seconds += communicator_.now() - begin;
   if (is_due(config_.logging.every_steps) || progress_.step == total_steps_) {
@@ -177,7 +178,7 @@ void Worker::run_step() {
 layers::LossResult Worker::forward_backward(const data::Batch& batch) {
   const std::size_t micro_batches = static_cast<std::size_t>(config_.train.gradient_accumulation);
   if (batch.begins) network_.reset_state(layers::Mode::kTrain);
-  if (micro_batches > 1) std::ranges::fill(accumulated_.host(), 0.0f);
+  if (micro_batches > 1) kernels::fill(0.0f, accumulated_.view());
   layers::LossResult sum;
   for (std::size_t micro = 0; micro < micro_batches; ++micro) {
     {
@@ -201,15 +202,16 @@ void Worker::backward(const layers::GradientReady& ready) {
   if (config_.train.gradient_accumulation == 1) return network_.backward(ready);
   network_.backward([&](ParameterId parameter) {
     accumulate(parameter);
-    if (ready) ready(parameter);
+    if (!ready) return;
+    kernels::synchronize(accumulated_.device());  // whoever is told reads in another thread's order
+    ready(parameter);
   });
 }
 
 void Worker::accumulate(ParameterId parameter) {
-  const std::span<const float> source = network_.arena().gradient(parameter).host();
-  const std::size_t offset = network_.arena()[parameter].offset;
-  const std::span<float> target = accumulated_.host().subspan(offset, source.size());
-  for (std::size_t i = 0; i < target.size(); ++i) target[i] += source[i];
+  const View<const float> gradient = network_.arena().gradient(parameter);
+  const View<float> sum = accumulated_.view().subview(network_.arena()[parameter].offset, gradient.size());
+  kernels::add(sum, gradient, sum);
 }
 
 void Worker::exchange(const ExchangeStep& step) {
@@ -329,7 +331,7 @@ void Worker::evaluate_now() {
 
 void Worker::finish() {
   const ClockPause pause(communicator_.clock());
-  const std::uint64_t hash = check_replicas(communicator_, network_.arena().values(), progress_.step);
+  const std::uint64_t hash = check_replicas(communicator_, parameters(), progress_.step);
   const double bytes_sent = bytes_sent_by_all();
   const double seconds = run_seconds();
   all_ranks_or_none(communicator_, [&] {
@@ -349,6 +351,7 @@ void Worker::finish() {
                                       .tensors_dense = network_.arena().parameters().size() - sparse,
                                       .world_size = communicator_.size(),
                                       .backend = communicator_.backend(),
+                                      .device = network_.arena().values().device().is_cpu() ? "cpu" : "cuda",
                                       .parameters_hash = hash_text(hash),
                                       .config_hash = config_hash(config_),
                                       .warnings = progress_.warnings});

@@ -5,12 +5,14 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "comm/communicator.h"
 #include "compress/density_schedule.h"
 #include "data/loader.h"
+#include "kernels/devices.h"
 #include "layers/network.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
@@ -54,7 +56,8 @@ struct Progress {
 class Worker {
  public:
   /// @throws ConfigError, on every rank that can see the reason.
-  Worker(const Config& config, comm::Communicator& communicator, const data::DatasetSplits& data, RunFolder folder);
+  Worker(const Config& config, comm::Communicator& communicator, const data::DatasetSplits& data, RunFolder folder,
+         Device device = {});
 
   /// Local: looks whether choose_tensors() will find in the given profile what it needs, before anything is written.
   /// @throws ConfigError, DataError (see given_profile).
@@ -104,6 +107,7 @@ class Worker {
   double elapsed() const { return clock_offset_ + communicator_.now(); }
   double run_seconds();
   View<const float> gradient() const;
+  std::span<const float> parameters() { return parameters_.of(network_.arena().values()); }
 
   const Config& config_;
   comm::Communicator& communicator_;
@@ -122,6 +126,7 @@ class Worker {
   std::uint64_t total_steps_ = 0;
   std::optional<TensorSelection> selection_;  // where the run wants costs
   Buffer<float> accumulated_;                 ///< sum over micro-batches; empty without gradient accumulation
+  kernels::HostMirror<float> parameters_;     ///< for hashes and checkpoints
   Progress progress_;
   double clock_offset_ = 0;  ///< from the group's clock to the run's, which goes on after a resume
   WallClock wall_clock_;     ///< of this process, for whoever waits for it

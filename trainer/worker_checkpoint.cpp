@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "core/log.h"
+#include "kernels/elementwise.h"
 #include "trainer/agreement.h"
 #include "trainer/worker.h"
 
@@ -15,6 +16,13 @@ constexpr const char* kParameters = "parameters";
 constexpr const char* kStatistics = "statistics";
 constexpr const char* kCarriedState = "carried_state";
 constexpr const char* kSelection = "tensor_selection";
+
+/// @throws DataError if the field has not as many values.
+void read_array(const Archive& archive, const std::string& name, View<float> values) {
+  Buffer<float> read(values.size());
+  archive.get_array(name, read.host());
+  kernels::copy(read.view(), values);
+}
 
 void save_eval(Archive& archive, const std::string& prefix, const std::optional<EvalRecord>& eval) {
   if (!eval) return;
@@ -77,18 +85,19 @@ void Worker::save_checkpoint() {
   {
     const AveragedStatistics scope(communicator_, network_);
     averaged.resize_discard(network_.statistics().size());
-    std::ranges::copy(network_.statistics().host(), averaged.host().begin());
+    kernels::copy(network_.statistics(), averaged.view());
   }
+  kernels::HostMirror<float> statistics, state;
   checkpoints_.save(communicator_, progress_.step, [&](Archive* model, Archive& rank) {
     exchange_->save(rank);
-    rank.put_array<float>(kStatistics, network_.statistics().host());
+    rank.put_array<float>(kStatistics, statistics.of(network_.statistics()));
     rank.put("bytes_sent", progress_.bytes_sent);
     rank.put("seconds", progress_.seconds);
-    rank.put_array<float>(kCarriedState, network_.state(layers::Mode::kTrain).host());
+    rank.put_array<float>(kCarriedState, state.of(network_.state(layers::Mode::kTrain)));
     if (model == nullptr) return;
     model->put_text("config", to_toml(config_));
     model->put_text("config_hash", config_hash(config_));
-    model->put_array<float>(kParameters, network_.arena().values().host());
+    model->put_array<float>(kParameters, parameters());
     model->put_array<float>(kStatistics, averaged.host());
     optimizer_->save(*model, "optimizer/");
     schedule_->save(*model, "schedule/");
@@ -103,8 +112,8 @@ void Worker::save_checkpoint() {
 void Worker::resume(const std::filesystem::path& checkpoint) {
   all_ranks_or_none(communicator_, [&] {
     const CheckpointFiles files = CheckpointStore::read(checkpoint, communicator_.rank(), communicator_.size());
-    files.model.get_array(kParameters, network_.arena().values().host());
-    files.rank.get_array(kStatistics, network_.statistics().host());
+    read_array(files.model, kParameters, network_.arena().values());
+    read_array(files.rank, kStatistics, network_.statistics());
     optimizer_->load(files.model, "optimizer/");
     schedule_->load(files.model, "schedule/");
     exchange_->load(files.rank);
@@ -130,8 +139,8 @@ void Worker::resume(const std::filesystem::path& checkpoint) {
 
 void load_model(const std::filesystem::path& checkpoint, layers::Network& network) {
   const Archive model = CheckpointStore::read_model(checkpoint);
-  model.get_array(kParameters, network.arena().values().host());
-  model.get_array(kStatistics, network.statistics().host());
+  read_array(model, kParameters, network.arena().values());
+  read_array(model, kStatistics, network.statistics());
 }
 
 }  // namespace dragonn::trainer

@@ -11,7 +11,7 @@ expect_error 2 "compression.density=1.5: expected number in \(0, 1\]" -- "$train
 expect_error 2 "compression.density=0: expected number in \(0, 1\]" -- "$train" quick.toml --set compression.density=0
 expect_error 2 "topkk.*did you mean 'topk'" -- "$train" quick.toml --set compression.method=topkk
 expect_error 2 "resnet21.*did you mean" -- "$train" quick.toml --set model.name=resnet21
-expect_error 2 "cuda" -- "$train" quick.toml --set device=cuda
+expect_error 2 "device=gpu: expected.*cuda" -- "$train" quick.toml --set device=gpu
 printf '[train\nepochs = 1\n' >broken.toml
 expect_error 2 "broken.toml:1" -- "$train" broken.toml
 sed 's/^batch_size/batchsize/' quick.toml >unknown.toml

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Where a run computes: a GPU is used where the build and the machine have one, and never needed.
+. "$(dirname "$0")/lib.sh" "$1"
+train=$BIN/dragonn-train
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+
+# The processor is always there, and says nothing of "auto".
+"$train" quick.toml --set device=cpu --output cpu 2>/dev/null || fail "the run on the CPU"
+grep -q 'device: the CPU$' cpu/log.txt || fail "the log of a run on the CPU does not say so"
+
+if "$train" quick.toml --set device=cuda --dry-run >plan.txt 2>/dev/null; then
+  grep -q '^device: cuda:0 (' plan.txt || fail "the dry run does not name the GPU"
+  "$train" quick.toml --workers 2 --output auto 2>/dev/null || fail "auto with a GPU"
+  grep -q 'device: cuda:0 (.*device = "auto"' auto/log.txt || fail "auto does not take the GPU that is there"
+  finish
+  exit
+fi
+
+# Without one, "cuda" is refused before anything is written, once, on any number of ranks; "auto" gives the reason.
+refusal='device = "cuda": .+; expected "cpu" or "auto"'
+expect_error 2 "$refusal" -- "$train" quick.toml --set device=cuda --output refused
+expect_error 2 "$refusal" -- "$train" quick.toml --set device=cuda --workers 3 --output refused
+expect_error 2 "$refusal" -- "$train" quick.toml --set device=cuda --dry-run
+expect_error 2 "$refusal" -- mpirun -np 3 "$train" quick.toml --set device=cuda --output refused
+expect_error 2 "$refusal" -- "$train" quick.toml --set device=cuda --set data.name=cifar10 --set data.path=no_such_folder
+expect_error 2 'device_math = "tf32": the CPU .*; expected "float32"' -- "$train" quick.toml --set device_math=tf32 --output refused
+expect_error 2 'device_math=fp8: expected' -- "$train" quick.toml --set device_math=fp8
+[ -e refused ] && fail "a run without its device left a folder"
+
+"$train" quick.toml --output auto 2>/dev/null || fail "auto without a GPU"
+[ "$(grep -c 'device: the CPU; device = "auto" and .' auto/log.txt)" = 1 ] || fail "auto does not say why it took the CPU"
+[ "$(parameters_hash cpu)" = "$(parameters_hash auto)" ] || fail "auto is not the CPU"
+[ "$(sed -n 's/.*"config_hash": "\([0-9a-f]*\)".*/\1/p' cpu/summary.json)" = \
+  "$(sed -n 's/.*"config_hash": "\([0-9a-f]*\)".*/\1/p' auto/summary.json)" ] || fail "the device is part of the config's hash"
+"$train" quick.toml --dry-run 2>/dev/null | grep -q '^device: the CPU; device = "auto" and .' || fail "the dry run does not name the device"
+"$train" quick.toml --print-config --set device=cuda 2>/dev/null | grep -q '^device = "cuda"' || fail "the config is not printed"
+finish
