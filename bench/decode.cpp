@@ -22,7 +22,7 @@ std::vector<SparseVector> draw_lists(std::size_t ranks, std::size_t numel, doubl
   const std::vector<float> ones(numel, 1.0f);
   const std::size_t k = compress::target_count(density, numel);
   const auto& method = Registry<compress::SparsifierEntry>::instance().at("randomk");
-  const auto sparsifier = method.make(Settings(method.settings), numel);
+  const auto sparsifier = method.make(Settings(method.settings), numel, Device{});
   std::vector<SparseVector> lists(ranks);
   SparseVector selected;
   for (std::size_t rank = 0; rank < ranks; ++rank) {

@@ -20,8 +20,8 @@ class MethodSelection final : public Selection {
         numel_(spec.numel),
         context_{.density = spec.density, .k = compress::target_count(spec.density, spec.numel)} {
     const auto& memory = Registry<MemoryEntry>::instance().at(spec.is_fused ? "residual" : "none");
-    sparsifier_ = Registry<SparsifierEntry>::instance().at(spec.name).make(spec.settings, numel_);
-    memory_ = memory.make(Settings(memory.settings), numel_, 0.0f, false);
+    sparsifier_ = Registry<SparsifierEntry>::instance().at(spec.name).make(spec.settings, numel_, Device{});
+    memory_ = memory.make(Settings(memory.settings), numel_, 0.0f, false, Device{});
   }
 
   double run(const Subject& subject) override {

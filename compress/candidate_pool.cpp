@@ -6,7 +6,7 @@
 
 namespace dragonn::compress {
 
-CandidatePool::CandidatePool(std::size_t numel) : numel_(numel) {
+CandidatePool::CandidatePool(std::size_t numel, const Device& device) : numel_(numel), pass_(device), scratch_(device) {
   pass_.reserve(numel);
   scratch_.reserve(numel);
 }

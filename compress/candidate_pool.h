@@ -15,7 +15,7 @@ namespace dragonn::compress {
 /// thresholds reads the vector once, and its result is that of counting each of them.
 class CandidatePool {
  public:
-  explicit CandidatePool(std::size_t numel);
+  CandidatePool(std::size_t numel, const Device& device);
 
   /// Collects more than `most` entries of acc [n], or all that are not zero. A sample gives the bound; one pass, and
   /// two more when the sample misled. `purpose` and the context key the sample, on which no answer depends.

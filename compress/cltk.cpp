@@ -2,6 +2,7 @@
 #include "compress/sampling.h"
 #include "compress/sparsifier.h"
 #include "kernels/magnitude.h"
+#include "kernels/select.h"
 
 namespace dragonn::compress {
 namespace {
@@ -9,7 +10,7 @@ namespace {
 /// Exact top-k on the leader, rank (step mod P); the other ranks select nothing, and pay nothing for it.
 class LeaderTopk final : public Sparsifier {
  public:
-  explicit LeaderTopk(std::size_t numel) : numel_(numel) { scratch_.reserve(numel); }
+  LeaderTopk(std::size_t numel, const Device& device) : numel_(numel), scratch_(device) { scratch_.reserve(numel); }
 
   kernels::PassRequest plan(const SelectContext& context) override {
     return is_leader(context) ? bounded_request(numel_, context.k, context, "cltk sample") : kernels::PassRequest{};
@@ -17,8 +18,8 @@ class LeaderTopk final : public Sparsifier {
 
   void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
               SparseVector& selected) override {
-    selected.resize_discard(is_leader(context) ? numel_ : 0);
-    if (!is_leader(context)) return;
+    if (!is_leader(context)) return selected.clear();
+    kernels::reserve_selection(selected, numel_);
     kernels::select_largest(acc, context.k, pass.selected, pass.threshold, scratch_, selected);
   }
 
@@ -38,7 +39,9 @@ const Registration<SparsifierEntry> registration{[] {
   entry.source = "ScaleCom (Chen et al., NeurIPS 2020), CLT-k, without its residual filter";
   entry.exact = true;
   entry.leader_only = true;
-  entry.make = [](const Settings&, std::size_t numel) { return std::make_unique<LeaderTopk>(numel); };
+  entry.make = [](const Settings&, std::size_t numel, const Device& device) {
+    return std::make_unique<LeaderTopk>(numel, device);
+  };
   return entry;
 }()};
 

@@ -7,6 +7,7 @@
 #include "compress/sparsifier.h"
 #include "compress/threshold_search.h"
 #include "kernels/magnitude.h"
+#include "kernels/select.h"
 
 namespace dragonn::compress {
 namespace {
@@ -31,14 +32,17 @@ const Strategy& find_strategy(const std::string& name) {
 /// A threshold from a sample of the magnitudes; then the strategy.
 class Dgc final : public Sparsifier {
  public:
-  Dgc(const Settings& settings, std::size_t numel)
+  Dgc(const Settings& settings, std::size_t numel, const Device& device)
       : strategy_(find_strategy(settings.text("strategy"))),
         first_by_index_(settings.text("truncate") == "index"),
         sample_(sample_rules(settings)),
-        numel_(numel) {
+        numel_(numel),
+        scratch_(device),
+        wider_(device),
+        found_(device) {
     scratch_.reserve(numel);
-    wider_.resize_discard(numel);
-    found_.resize_discard(numel);
+    kernels::reserve_selection(wider_, numel);
+    kernels::reserve_selection(found_, numel);
   }
 
   kernels::PassRequest plan(const SelectContext& context) override {
@@ -48,7 +52,7 @@ class Dgc final : public Sparsifier {
   void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
               SparseVector& selected) override {
     const auto k = static_cast<std::size_t>(std::ceil(context.density * static_cast<double>(numel_)));
-    selected.resize_discard(numel_);
+    kernels::reserve_selection(selected, numel_);
     const ThresholdSearchResult found =
         search_threshold(strategy_.search, acc, k, pass.threshold, pass.selected, wider_, selected);
     threshold_ = found.threshold;
@@ -98,7 +102,9 @@ const Registration<SparsifierEntry> registration{[] {
   entry.source = "arXiv:1712.01887 (DGC), section 3.1; variants: synxlin/deep-gradient-compression, sands-lab/grace";
   entry.settings = settings();
   entry.exact = true;
-  entry.make = [](const Settings& values, std::size_t numel) { return std::make_unique<Dgc>(values, numel); };
+  entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
+    return std::make_unique<Dgc>(values, numel, device);
+  };
   return entry;
 }()};
 

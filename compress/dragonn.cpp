@@ -5,6 +5,7 @@
 #include "compress/sampling.h"
 #include "compress/slot_table.h"
 #include "compress/sparsifier.h"
+#include "kernels/select.h"
 
 namespace dragonn::compress {
 namespace {
@@ -32,7 +33,7 @@ class Dragonn final : public Sparsifier {
   void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> /*acc*/,
               SparseVector& selected) override {
     threshold_ = pass.threshold;
-    selected.resize_discard(numel_);
+    kernels::reserve_selection(selected, numel_);
     const auto rank = static_cast<std::uint64_t>(context.rank);
     const KeyedSlot slot{.salt = stream_key(context.seed, "dragonn slot", {context.bucket, context.step, rank}),
                          .slots = slots(context.k)};
@@ -88,7 +89,9 @@ const Registration<SparsifierEntry> registration{[] {
   entry.summary = "entries above a sampled threshold, hashed into a table of fixed size";
   entry.source = "DRAGONN (Wang et al., ICML 2022), algorithm 1";
   entry.settings = settings();
-  entry.make = [](const Settings& values, std::size_t numel) { return std::make_unique<Dragonn>(values, numel); };
+  entry.make = [](const Settings& values, std::size_t numel, const Device&) {
+    return std::make_unique<Dragonn>(values, numel);
+  };
   return entry;
 }()};
 

@@ -34,7 +34,7 @@ double formula(std::size_t k) {
 /// no index is sent twice. Partitions and threshold are the same on all ranks, because they move on what all have seen.
 class Exdyna final : public Sparsifier {
  public:
-  Exdyna(const Settings& settings, std::size_t numel)
+  Exdyna(const Settings& settings, std::size_t numel, const Device& device)
       : rules_{.blocks = static_cast<std::size_t>(settings.integer("blocks")),
                .block_move = static_cast<std::size_t>(settings.integer("block_move")),
                .alpha = settings.number("alpha")},
@@ -44,7 +44,8 @@ class Exdyna final : public Sparsifier {
         dynamic_(settings.flag("dynamic")),
         first_from_topk_(settings.text("first_delta") == "topk"),
         force_one_(settings.flag("force_one")),
-        numel_(numel) {
+        numel_(numel),
+        scratch_(device) {
     if (first_from_topk_) scratch_.reserve(numel);
   }
 
@@ -66,7 +67,7 @@ class Exdyna final : public Sparsifier {
   void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
               SparseVector& selected) override {
     const auto [begin, end] = range(context);
-    selected.resize_discard(numel_);
+    kernels::reserve_selection(selected, numel_);
     if (has_delta() && pass.request.kind == kernels::PassRequest::Kind::kThreshold) {
       kernels::copy_entries(pass.selected, selected);
     } else {
@@ -190,7 +191,9 @@ const Registration<SparsifierEntry> registration{[] {
   entry.source = "ExDyna (2024), algorithms 1 to 5; kljp/exdyna";
   entry.settings = settings();
   entry.partitioned = true;
-  entry.make = [](const Settings& values, std::size_t numel) { return std::make_unique<Exdyna>(values, numel); };
+  entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
+    return std::make_unique<Exdyna>(values, numel, device);
+  };
   return entry;
 }()};
 

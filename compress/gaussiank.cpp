@@ -7,6 +7,7 @@
 #include "compress/normal_quantile.h"
 #include "compress/sparsifier.h"
 #include "core/log.h"
+#include "kernels/select.h"
 
 namespace dragonn::compress {
 namespace {
@@ -39,15 +40,14 @@ const Variant& find_variant(const std::string& name) {
 /// factors towards k. Gradients are not normal: on heavy tails the search ends before it gets there.
 class GaussianK final : public Sparsifier {
  public:
-  GaussianK(const Settings& settings, std::size_t numel)
-      : variant_(find_variant(settings.text("variant"))), numel_(numel), pool_(numel) {}
+  GaussianK(const Settings& settings, std::size_t numel, const Device& device)
+      : variant_(find_variant(settings.text("variant"))), numel_(numel), pool_(numel, device) {}
 
   kernels::PassRequest plan(const SelectContext&) override { return {.kind = kernels::PassRequest::Kind::kMoments}; }
 
   void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
               SparseVector& selected) override {
-    selected.resize_discard(numel_);
-    selected.clear();
+    kernels::reserve_selection(selected, numel_);
     if (pass.non_finite || pass.moments.largest == 0) return;
     // No rule asks how many there are beyond twice the target.
     pool_.gather(acc, 2 * context.k, context, "gaussiank sample");
@@ -120,7 +120,9 @@ const Registration<SparsifierEntry> registration{[] {
   entry.summary = "entries above a threshold fitted with a normal distribution";
   entry.source = "arXiv:1911.08772 (Gaussian-k); variants: Shigangli/Ok-Topk, sands-lab/SIDCo";
   entry.settings = settings();
-  entry.make = [](const Settings& values, std::size_t numel) { return std::make_unique<GaussianK>(values, numel); };
+  entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
+    return std::make_unique<GaussianK>(values, numel, device);
+  };
   return entry;
 }()};
 

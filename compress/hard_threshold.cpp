@@ -21,7 +21,7 @@ class HardThreshold final : public Sparsifier {
 
   void select(const SelectContext& /*context*/, const kernels::PassResult& pass, View<const float> /*acc*/,
               SparseVector& selected) override {
-    selected.resize_discard(numel_);
+    kernels::reserve_selection(selected, numel_);
     kernels::copy_entries(pass.selected, selected);
   }
 
@@ -43,7 +43,9 @@ const Registration<SparsifierEntry> registration{[] {
                      .help = "smallest magnitude that is sent; 0: 1 / (2 sqrt(k)), k being the target",
                      .minimum = 0,
                      .maximum = std::numeric_limits<float>::max()}};
-  entry.make = [](const Settings& values, std::size_t numel) { return std::make_unique<HardThreshold>(values, numel); };
+  entry.make = [](const Settings& values, std::size_t numel, const Device&) {
+    return std::make_unique<HardThreshold>(values, numel);
+  };
   return entry;
 }()};
 

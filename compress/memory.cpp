@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "compress/memory.h"
 
-#include <algorithm>
-
+#include "kernels/elementwise.h"
 #include "kernels/select.h"
 
 namespace dragonn::compress {
@@ -11,7 +10,7 @@ void settle_residual(const Settlement& settlement, View<float> residual) {
   if (settlement.quantizer != nullptr) {
     settlement.quantizer->subtract(settlement.code, residual);
   } else if (settlement.contributed_all) {
-    std::ranges::fill(residual.host(), 0.0f);
+    kernels::fill(0, residual);
   } else {
     kernels::scatter_zero(settlement.contributed, residual);
   }

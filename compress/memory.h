@@ -62,8 +62,11 @@ struct MemoryEntry : RegistryEntry {
   std::size_t floats_per_element = 0;  ///< state: 0 none, 1 residual, 2 momentum correction
   bool conserves = true;               ///< the invariant of conservation holds
   bool owns_momentum = false;          ///< momentum lives here: the optimizer applies none to what it exchanges
-  /// `momentum` is the optimizer's coefficient and `nesterov` its form, for memories that own the momentum.
-  std::function<std::unique_ptr<Memory>(const Settings&, std::size_t numel, float momentum, bool nesterov)> make;
+  /// `momentum` is the optimizer's coefficient and `nesterov` its form, for memories that own the momentum. Gradient
+  /// and state live on `device`.
+  std::function<std::unique_ptr<Memory>(const Settings&, std::size_t numel, float momentum, bool nesterov,
+                                        const Device& device)>
+      make;
 };
 
 }  // namespace dragonn::compress

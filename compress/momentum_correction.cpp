@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include <algorithm>
 #include <cmath>
 
 #include "compress/memory.h"
+#include "kernels/elementwise.h"
 #include "kernels/magnitude.h"
 #include "kernels/select.h"
 
@@ -16,10 +16,10 @@ namespace {
 /// carries over between dense and sparse phases. A quantizer sends something of every entry, and masks none.
 class MomentumCorrection final : public Memory {
  public:
-  MomentumCorrection(const kernels::MomentumRule& rule, bool masking, std::size_t numel)
-      : rule_(rule), masking_(masking), momentum_(numel), velocity_(numel) {
-    std::ranges::fill(momentum_.host(), 0.0f);
-    std::ranges::fill(velocity_.host(), 0.0f);
+  MomentumCorrection(const kernels::MomentumRule& rule, bool masking, std::size_t numel, const Device& device)
+      : rule_(rule), masking_(masking), momentum_(numel, device), velocity_(numel, device), pass_(device) {
+    kernels::fill(0, momentum_.view());
+    kernels::fill(0, velocity_.view());
     pass_.reserve(numel);
   }
 
@@ -68,9 +68,9 @@ const Registration<MemoryEntry> registration{[] {
       {.name = "masking", .default_value = true, .help = "also clears the momentum of the entries that were sent"}};
   entry.floats_per_element = 2;
   entry.owns_momentum = true;
-  entry.make = [](const Settings& settings, std::size_t numel, float momentum, bool nesterov) {
+  entry.make = [](const Settings& settings, std::size_t numel, float momentum, bool nesterov, const Device& device) {
     const kernels::MomentumRule rule{.scale = 1, .momentum = momentum, .nesterov = nesterov};
-    return std::make_unique<MomentumCorrection>(rule, settings.flag("masking"), numel);
+    return std::make_unique<MomentumCorrection>(rule, settings.flag("masking"), numel, device);
   };
   return entry;
 }()};

@@ -5,6 +5,7 @@
 #include "compress/candidate_pool.h"
 #include "compress/sparsifier.h"
 #include "core/rng.h"
+#include "kernels/select.h"
 
 namespace dragonn::compress {
 namespace {
@@ -20,18 +21,20 @@ struct Bracket {
 /// contiguous run, at a random place, of those within it.
 class Mstopk final : public Sparsifier {
  public:
-  Mstopk(const Settings& settings, std::size_t numel)
-      : iterations_(static_cast<int>(settings.integer("iterations"))), numel_(numel), pool_(numel) {
+  Mstopk(const Settings& settings, std::size_t numel, const Device& device)
+      : iterations_(static_cast<int>(settings.integer("iterations"))),
+        numel_(numel),
+        pool_(numel, device),
+        band_(device) {
     magnitudes_.resize_discard(numel);
-    band_.resize_discard(numel);
+    kernels::reserve_selection(band_, numel);
   }
 
   kernels::PassRequest plan(const SelectContext&) override { return {.kind = kernels::PassRequest::Kind::kMoments}; }
 
   void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
               SparseVector& selected) override {
-    selected.resize_discard(numel_);
-    selected.clear();
+    kernels::reserve_selection(selected, numel_);
     if (pass.non_finite || pass.moments.largest == 0) return;
     pool_.gather(acc, context.k, context, "mstopk sample");
     const Bracket bracket = bisect(pass.moments.sum / static_cast<double>(numel_), pass.moments.largest, context.k);
@@ -114,7 +117,9 @@ const Registration<SparsifierEntry> registration{[] {
                      .maximum = 1000}};
   entry.at_most_k = true;
   entry.exact = true;
-  entry.make = [](const Settings& values, std::size_t numel) { return std::make_unique<Mstopk>(values, numel); };
+  entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
+    return std::make_unique<Mstopk>(values, numel, device);
+  };
   return entry;
 }()};
 

@@ -7,7 +7,7 @@ namespace {
 /// Nothing is kept: what is not sent is lost. The accumulated gradient is the gradient itself, unless it is scaled.
 class None final : public Memory {
  public:
-  explicit None(std::size_t numel) : numel_(numel) {}
+  None(std::size_t numel, const Device& device) : numel_(numel), scaled_(0, device), pass_(device) {}
 
   const kernels::PassResult& compensate(const kernels::PassRequest& request, View<const float> gradient,
                                         float scale) override {
@@ -42,7 +42,9 @@ const Registration<MemoryEntry> registration{[] {
   entry.summary = "no error feedback: what is not sent is lost";
   entry.source = "arXiv:2101.10761 (SIDCo), figure 2";
   entry.conserves = false;
-  entry.make = [](const Settings&, std::size_t numel, float, bool) { return std::make_unique<None>(numel); };
+  entry.make = [](const Settings&, std::size_t numel, float, bool, const Device& device) {
+    return std::make_unique<None>(numel, device);
+  };
   return entry;
 }()};
 

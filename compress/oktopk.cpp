@@ -39,10 +39,11 @@ const DriftRules& find_drift_rules(const Settings& settings) {
 /// beforehand needs one pass only.
 class Oktopk final : public Sparsifier {
  public:
-  Oktopk(const Settings& settings, std::size_t numel)
+  Oktopk(const Settings& settings, std::size_t numel, const Device& device)
       : period_(static_cast<std::uint64_t>(settings.integer("period"))),
         drift_(find_drift_rules(settings)),
-        numel_(numel) {
+        numel_(numel),
+        scratch_(device) {
     scratch_.reserve(numel);
   }
 
@@ -57,14 +58,14 @@ class Oktopk final : public Sparsifier {
 
   void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
               SparseVector& selected) override {
-    selected.resize_discard(numel_);
+    kernels::reserve_selection(selected, numel_);
     if (recomputes_) {
       recompute(context, pass, acc, selected);
     } else {
       reuse(context, pass, selected);
     }
     // Nothing is learnt from zeros.
-    if (!selected.empty() || std::ranges::any_of(acc.host(), [](float value) { return value != 0; })) {
+    if (!selected.empty() || kernels::magnitude_moments(acc).largest != 0) {
       correct_drift(context.k, selected.size());
     }
   }
@@ -156,7 +157,9 @@ const Registration<SparsifierEntry> registration{[] {
   entry.summary = "entries above the exact k-th magnitude, which is used again for a period of steps";
   entry.source = "Ok-Topk (Li and Hoefler, PPoPP 2022), section 3.1.3; drift: Shigangli/Ok-Topk";
   entry.settings = settings();
-  entry.make = [](const Settings& values, std::size_t numel) { return std::make_unique<Oktopk>(values, numel); };
+  entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
+    return std::make_unique<Oktopk>(values, numel, device);
+  };
   return entry;
 }()};
 

@@ -53,7 +53,7 @@ const Registration<QuantizerEntry> registration{[] {
                      .minimum = 1,
                      .maximum = 0x1p31}};
   entry.unbiased = true;
-  entry.make = [](const Settings& settings, std::size_t numel) {
+  entry.make = [](const Settings& settings, std::size_t numel, const Device&) {
     return std::make_unique<Qsgd>(kernels::LevelFormat{.group = static_cast<std::size_t>(settings.integer("bucket")),
                                                        .levels = static_cast<int>(settings.integer("levels"))},
                                   numel);

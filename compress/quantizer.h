@@ -47,7 +47,8 @@ struct QuantizerEntry : RegistryEntry {
   static constexpr const char* kKind = "quantizer";
   /// The expectation of what is decoded is acc: no error feedback. Otherwise the error is a memory's business.
   bool unbiased = false;
-  std::function<std::unique_ptr<Quantizer>(const Settings&, std::size_t numel)> make;
+  /// For buckets of `numel` elements on `device`.
+  std::function<std::unique_ptr<Quantizer>(const Settings&, std::size_t numel, const Device& device)> make;
 };
 
 }  // namespace dragonn::compress

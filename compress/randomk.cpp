@@ -108,7 +108,7 @@ const Registration<SparsifierEntry> registration{[] {
     adjusted.shared_indices = is_shared(settings);
     adjusted.rescaled = settings.flag("rescale");
   };
-  entry.make = [](const Settings& settings, std::size_t numel) {
+  entry.make = [](const Settings& settings, std::size_t numel, const Device&) {
     return std::make_unique<Randomk>(is_shared(settings), settings.flag("rescale"), numel);
   };
   return entry;

@@ -3,6 +3,7 @@
 
 #include "compress/candidate_pool.h"
 #include "compress/sparsifier.h"
+#include "kernels/select.h"
 
 namespace dragonn::compress {
 namespace {
@@ -13,15 +14,17 @@ enum class Mode { kFixed, kSearch, kTrim };
 /// about k entries reach it, in so few trials that on many inputs it does not get there.
 class Redsync final : public Sparsifier {
  public:
-  Redsync(const Settings& settings, std::size_t numel)
-      : mode_(mode_of(settings.text("mode"))), tolerance_(settings.number("tolerance")), numel_(numel), pool_(numel) {}
+  Redsync(const Settings& settings, std::size_t numel, const Device& device)
+      : mode_(mode_of(settings.text("mode"))),
+        tolerance_(settings.number("tolerance")),
+        numel_(numel),
+        pool_(numel, device) {}
 
   kernels::PassRequest plan(const SelectContext&) override { return {.kind = kernels::PassRequest::Kind::kMoments}; }
 
   void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
               SparseVector& selected) override {
-    selected.resize_discard(numel_);
-    selected.clear();
+    kernels::reserve_selection(selected, numel_);
     if (pass.non_finite || pass.moments.largest == 0) return;
     mean_ = pass.moments.sum / static_cast<double>(numel_);
     largest_ = pass.moments.largest;
@@ -100,7 +103,9 @@ const Registration<SparsifierEntry> registration{[] {
        .help = "the search ends when its bracket, 1 at first, is no wider",
        .minimum = 1e-6,
        .maximum = 1}};
-  entry.make = [](const Settings& values, std::size_t numel) { return std::make_unique<Redsync>(values, numel); };
+  entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
+    return std::make_unique<Redsync>(values, numel, device);
+  };
   return entry;
 }()};
 

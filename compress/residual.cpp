@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include <algorithm>
 #include <cmath>
 
 #include "compress/memory.h"
+#include "kernels/elementwise.h"
 #include "kernels/magnitude.h"
 
 namespace dragonn::compress {
@@ -11,8 +11,9 @@ namespace {
 /// acc = decay * residual + scale * gradient, in place; the contributed entries are zeroed.
 class Residual final : public Memory {
  public:
-  Residual(float decay, std::size_t numel) : decay_(decay), residual_(numel) {
-    std::ranges::fill(residual_.host(), 0.0f);
+  Residual(float decay, std::size_t numel, const Device& device)
+      : decay_(decay), residual_(numel, device), pass_(device) {
+    kernels::fill(0, residual_.view());
     pass_.reserve(numel);
   }
 
@@ -52,8 +53,8 @@ const Registration<MemoryEntry> registration{[] {
                      .minimum = 0,
                      .maximum = 1}};
   entry.floats_per_element = 1;
-  entry.make = [](const Settings& settings, std::size_t numel, float, bool) {
-    return std::make_unique<Residual>(static_cast<float>(settings.number("decay")), numel);
+  entry.make = [](const Settings& settings, std::size_t numel, float, bool, const Device& device) {
+    return std::make_unique<Residual>(static_cast<float>(settings.number("decay")), numel, device);
   };
   return entry;
 }()};

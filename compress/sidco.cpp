@@ -38,9 +38,9 @@ Statistics statistics_of(std::size_t count, double sum, double sum_squares) {
 /// threshold of the stage before.
 class Sidco final : public Sparsifier {
  public:
-  Sidco(const Rules& rules, const StageRules& stage_rules, std::size_t numel)
-      : rules_(rules), search_(stage_rules), numel_(numel) {
-    pool_.resize_discard(numel);
+  Sidco(const Rules& rules, const StageRules& stage_rules, std::size_t numel, const Device& device)
+      : rules_(rules), search_(stage_rules), numel_(numel), pool_(device) {
+    kernels::reserve_selection(pool_, numel);
   }
 
   kernels::PassRequest plan(const SelectContext& context) override {
@@ -51,7 +51,7 @@ class Sidco final : public Sparsifier {
 
   void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
               SparseVector& selected) override {
-    selected.resize_discard(numel_);
+    kernels::reserve_selection(selected, numel_);
     if (context.density >= 1) {
       threshold_ = 0;
       return kernels::copy_entries(pass.selected, selected);
@@ -234,8 +234,8 @@ SparsifierEntry sidco_entry(const char* name, const char* summary, const SidcoFi
   entry.source = "arXiv:2101.10761 (SIDCo), algorithm 1, sections 2.3 and B.3";
   entry.settings = settings(fits);
   entry.exact = true;
-  entry.make = [fits](const Settings& values, std::size_t numel) {
-    return std::make_unique<Sidco>(rules(values, fits), stage_rules(values), numel);
+  entry.make = [fits](const Settings& values, std::size_t numel, const Device& device) {
+    return std::make_unique<Sidco>(rules(values, fits), stage_rules(values), numel, device);
   };
   return entry;
 }

@@ -42,7 +42,7 @@ const Registration<QuantizerEntry> registration{[] {
   entry.name = "signsgd";
   entry.summary = "the signs, times the mean magnitude; with error feedback (EF-SignSGD)";
   entry.source = "arXiv:1901.09847 (Karimireddy et al., ICML 2019), algorithm 2";
-  entry.make = [](const Settings&, std::size_t numel) { return std::make_unique<SignSgd>(numel); };
+  entry.make = [](const Settings&, std::size_t numel, const Device&) { return std::make_unique<SignSgd>(numel); };
   return entry;
 }()};
 

@@ -79,7 +79,8 @@ struct SparsifierEntry : RegistryEntry {
   bool blind = false;           ///< indices are chosen without a look at the values
   /// Lets settings change the traits above (randomk with a shared seed). May be empty.
   std::function<void(const Settings&, SparsifierEntry&)> adjust = {};
-  std::function<std::unique_ptr<Sparsifier>(const Settings&, std::size_t numel)> make;
+  /// For buckets of `numel` elements on `device`. @throws DeviceError where that device lacks a kernel it needs.
+  std::function<std::unique_ptr<Sparsifier>(const Settings&, std::size_t numel, const Device& device)> make;
 };
 
 }  // namespace dragonn::compress

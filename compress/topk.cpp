@@ -2,6 +2,7 @@
 #include "compress/sampling.h"
 #include "compress/sparsifier.h"
 #include "kernels/magnitude.h"
+#include "kernels/select.h"
 
 namespace dragonn::compress {
 namespace {
@@ -10,7 +11,7 @@ namespace {
 /// the bound came out too high the kernel makes one more pass, so that the result does not depend on the sample.
 class Topk final : public Sparsifier {
  public:
-  explicit Topk(std::size_t numel) : numel_(numel) { scratch_.reserve(numel); }
+  Topk(std::size_t numel, const Device& device) : numel_(numel), scratch_(device) { scratch_.reserve(numel); }
 
   kernels::PassRequest plan(const SelectContext& context) override {
     return bounded_request(numel_, context.k, context, "topk sample");
@@ -18,7 +19,7 @@ class Topk final : public Sparsifier {
 
   void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
               SparseVector& selected) override {
-    selected.resize_discard(numel_);
+    kernels::reserve_selection(selected, numel_);
     threshold_ = kernels::select_largest(acc, context.k, pass.selected, pass.threshold, scratch_, selected);
   }
 
@@ -37,7 +38,9 @@ const Registration<SparsifierEntry> registration{[] {
   entry.source = "arXiv:1901.04359 (gTop-k), algorithm 1, with ties to the lower index";
   entry.at_most_k = true;
   entry.exact = true;
-  entry.make = [](const Settings&, std::size_t numel) { return std::make_unique<Topk>(numel); };
+  entry.make = [](const Settings&, std::size_t numel, const Device& device) {
+    return std::make_unique<Topk>(numel, device);
+  };
   return entry;
 }()};
 

@@ -17,9 +17,14 @@ inline constexpr std::uint32_t kEmptySlot = std::numeric_limits<std::uint32_t>::
 /// COO: uint32 index and float32 value, 8 bytes an entry. Unless said otherwise indices ascend and are unique.
 /// Indices count from the start of the bucket, which holds fewer than 2^32 - 1 elements.
 struct SparseVector {
+  SparseVector() = default;
+  /// No entries, on `device`.
+  explicit SparseVector(const Device& device) : indices(0, device), values(0, device) {}
+
   Buffer<std::uint32_t> indices;
   Buffer<float> values;
 
+  const Device& device() const { return indices.device(); }
   std::size_t size() const { return indices.size(); }
   bool empty() const { return size() == 0; }
   void clear() { resize_discard(0); }

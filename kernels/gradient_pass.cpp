@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "kernels/gradient_pass_sweep.h"
+#include "kernels/select.h"
 
 namespace dragonn::kernels {
 namespace {
@@ -40,8 +41,7 @@ void run_pass(const AccumulateJob& job, const PassRequest& request, std::size_t 
 }  // namespace
 
 void PassResult::reserve(std::size_t numel) {
-  selected.resize_discard(numel);
-  selected.clear();
+  reserve_selection(selected, numel);
   sample.reserve(numel);
 }
 

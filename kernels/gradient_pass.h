@@ -29,6 +29,10 @@ struct PassRequest {
 
 /// Results of a pass, reused from step to step.
 struct PassResult {
+  PassResult() = default;
+  /// Of vectors on `device`.
+  explicit PassResult(const Device& device) : selected(device), sample(device) {}
+
   PassRequest request;
   bool non_finite = false;  ///< acc holds a NaN or an infinity: the gradient did, or the sum overflowed
   float threshold = 0;      ///< that was compared with, given or sampled
@@ -36,8 +40,7 @@ struct PassResult {
   Moments moments;          ///< kMoments
   SampleScratch sample;     ///< magnitudes that gave the threshold, in the order of their places
 
-  /// Makes room for any selection of `numel` elements, so that no later pass allocates. Pages that are never touched
-  /// cost address space only.
+  /// Makes room for selections of `numel` elements (kernels/select.h, reserve_selection).
   void reserve(std::size_t numel);
 };
 

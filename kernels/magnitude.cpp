@@ -133,6 +133,7 @@ constexpr Digit kBoundDigit{19, 4096};
 }  // namespace
 
 void MagnitudeScratch::reserve(std::size_t numel) {
+  if (!keys.device().is_cpu()) return;
   keys.resize_discard(numel);
   histogram.resize_discard(histogram_pieces(numel).count() * kBoundDigit.values);
   candidates.resize_discard(numel);

@@ -13,12 +13,16 @@ namespace dragonn::kernels {
 
 /// Buffers of the ranking functions below, reused from call to call.
 struct MagnitudeScratch {
+  MagnitudeScratch() = default;
+  /// For vectors on `device`.
+  explicit MagnitudeScratch(const Device& device) : keys(0, device), histogram(0, device), candidates(device) {}
+
   Buffer<std::uint32_t> keys;
   Buffer<std::uint32_t> histogram;
   SparseVector candidates;
 
-  /// Makes room for vectors of up to `numel` elements, so that no later call allocates. Pages that are never touched
-  /// cost address space only.
+  /// Makes room for vectors of up to `numel` elements, so that no later call allocates: on the CPU, where pages that
+  /// are never touched cost address space only. Elsewhere buffers grow to what the first calls need.
   void reserve(std::size_t numel);
 };
 

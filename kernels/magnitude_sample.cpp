@@ -16,6 +16,7 @@ std::size_t line_count(std::size_t numel) {
 }  // namespace
 
 void SampleScratch::reserve(std::size_t numel) {
+  if (!magnitudes.device().is_cpu()) return;
   magnitudes.resize_discard(numel);
   ranking.reserve(numel);
 }

@@ -31,6 +31,10 @@ std::size_t sample_size(std::size_t numel, const SamplePlan& plan);
 
 /// Buffers of a sampling, reused.
 struct SampleScratch {
+  SampleScratch() = default;
+  /// For vectors on `device`.
+  explicit SampleScratch(const Device& device) : magnitudes(0, device), ranking(device) {}
+
   Buffer<float> magnitudes;  ///< the sample; a NaN counts as 0
   MagnitudeScratch ranking;
 

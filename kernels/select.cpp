@@ -8,6 +8,11 @@
 
 namespace dragonn::kernels {
 
+void reserve_selection(SparseVector& selected, std::size_t numel) {
+  selected.resize_discard(selected.device().is_cpu() ? numel : numel / kReservedShare + 1);
+  selected.clear();
+}
+
 void select_threshold(View<const float> values, float threshold, std::size_t begin, std::size_t end,
                       SparseVector& selected) {
   DRAGONN_CHECK(begin <= end && end <= values.size(), "a selection in [{}, {}) of {} elements", begin, end,

@@ -10,6 +10,12 @@
 
 namespace dragonn::kernels {
 
+/// Makes room for selections from `numel` elements and empties `selected`. On the CPU for any, so that no later step
+/// allocates: pages that are never touched cost address space only. On a device for one entry in kReservedShare, since
+/// all of its memory is real; a larger selection makes it grow, once.
+void reserve_selection(SparseVector& selected, std::size_t numel);
+inline constexpr std::size_t kReservedShare = 32;
+
 /// Entries of `values` ([n] float32, host) with |x| >= threshold and x != 0 whose index is in [begin, end), ascending;
 /// NaN never is. `selected` is overwritten and reserves end - begin entries (untouched pages cost no memory).
 /// One pass, 4 bytes per element of the range.

@@ -44,10 +44,10 @@ class Encoder {
                  .k = compress::target_count(exchange.density, numel)},
         sparsifier_(Registry<compress::SparsifierEntry>::instance()
                         .at(exchange.sparsifier.name)
-                        .make(exchange.sparsifier.settings, numel)),
+                        .make(exchange.sparsifier.settings, numel, Device{})),
         memory_(Registry<compress::MemoryEntry>::instance()
                     .at(exchange.memory.name)
-                    .make(exchange.memory.settings, numel, exchange.momentum, exchange.nesterov)),
+                    .make(exchange.memory.settings, numel, exchange.momentum, exchange.nesterov, Device{})),
         counts_(static_cast<std::size_t>(exchange.ranks)) {}
 
   void run(View<const float> gradient) {

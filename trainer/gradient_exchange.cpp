@@ -159,12 +159,13 @@ GradientExchange::GradientExchange(const ExchangeRules& rules, const ParameterAr
     selection_ = selection_traits(rules_.sparsifier);
   }
   lanes_.resize(buckets_.size());
+  const Device device = arena.gradients().device();
   for (std::size_t index = 0; index < buckets_.size(); ++index) {
     const Bucket& bucket = buckets_[index];
     Lane& lane = lanes_[index];
     const Component memory = bucket.sparse ? rules_.memory : no_memory();
     const MemoryEntry& entry = memory_entry(memory);
-    lane.memory = entry.make(memory.settings, bucket.size, rules_.momentum, rules_.nesterov);
+    lane.memory = entry.make(memory.settings, bucket.size, rules_.momentum, rules_.nesterov, device);
     lane.dense = make_collective(rules_.dense, bucket.size);
     lane.slice = {bucket.offset, bucket.size, entry.owns_momentum, bucket.sparse && rules_.folded};
     if (!bucket.sparse) continue;
@@ -172,7 +173,7 @@ GradientExchange::GradientExchange(const ExchangeRules& rules, const ParameterAr
       lane.quantized = std::make_unique<QuantizedExchange>(rules_.quantizer, bucket.size, communicator);
       continue;
     }
-    lane.sparsifier = sparsifier_entry(rules_.sparsifier).make(rules_.sparsifier.settings, bucket.size);
+    lane.sparsifier = sparsifier_entry(rules_.sparsifier).make(rules_.sparsifier.settings, bucket.size, device);
     lane.collective = make_collective(rules_.collective, bucket.size);
     any_sparse_ = true;
   }

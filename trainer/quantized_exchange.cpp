@@ -5,7 +5,7 @@ namespace dragonn::trainer {
 namespace {
 
 std::unique_ptr<compress::Quantizer> make_quantizer(const Component& component, std::size_t numel) {
-  return Registry<compress::QuantizerEntry>::instance().at(component.name).make(component.settings, numel);
+  return Registry<compress::QuantizerEntry>::instance().at(component.name).make(component.settings, numel, Device{});
 }
 
 }  // namespace

@@ -20,7 +20,8 @@ using Bytes = std::vector<std::byte>;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 std::unique_ptr<Quantizer> make_quantizer(const std::string& name, std::size_t numel, const Overrides& overrides = {}) {
-  return Registry<QuantizerEntry>::instance().at(name).make(settings_of<QuantizerEntry>(name, overrides), numel);
+  return Registry<QuantizerEntry>::instance().at(name).make(settings_of<QuantizerEntry>(name, overrides), numel,
+                                                            Device{});
 }
 
 Vector normals(std::size_t size, std::uint64_t seed) {

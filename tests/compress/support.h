@@ -24,14 +24,15 @@ Settings settings_of(const std::string& name, const Overrides& overrides) {
 }
 
 inline std::unique_ptr<Sparsifier> make_sparsifier(const std::string& name, std::size_t numel,
-                                                   const Overrides& overrides = {}) {
-  return Registry<SparsifierEntry>::instance().at(name).make(settings_of<SparsifierEntry>(name, overrides), numel);
+                                                   const Overrides& overrides = {}, const Device& device = {}) {
+  return Registry<SparsifierEntry>::instance().at(name).make(settings_of<SparsifierEntry>(name, overrides), numel,
+                                                             device);
 }
 
 inline std::unique_ptr<Memory> make_memory(const std::string& name, std::size_t numel, const Overrides& overrides = {},
-                                           float momentum = 0.5f, bool nesterov = false) {
+                                           float momentum = 0.5f, bool nesterov = false, const Device& device = {}) {
   return Registry<MemoryEntry>::instance().at(name).make(settings_of<MemoryEntry>(name, overrides), numel, momentum,
-                                                         nesterov);
+                                                         nesterov, device);
 }
 
 inline View<const float> view(const std::vector<float>& values) {

@@ -34,7 +34,7 @@ TEST_SUITE("house") {
     const Settings settings(entry.settings);
     std::vector<float> acc(5);
     std::iota(acc.begin(), acc.end(), 1.0f);
-    const auto sparsifier = entry.make(settings, acc.size());
+    const auto sparsifier = entry.make(settings, acc.size(), Device{});
     using Indices = std::vector<std::uint32_t>;
     CHECK(selection(*sparsifier, acc, 2, 0) == Indices{0, 1});
     CHECK(selection(*sparsifier, acc, 2, 1) == Indices{2, 3});
@@ -45,7 +45,7 @@ TEST_SUITE("house") {
 
   TEST_CASE("the sparsifier of the README does what it says") {
     const std::vector<float> acc{3, 1, 2};
-    const auto sparsifier = Registry<compress::SparsifierEntry>::instance().at("firstk").make({}, acc.size());
+    const auto sparsifier = Registry<compress::SparsifierEntry>::instance().at("firstk").make({}, acc.size(), Device{});
     CHECK(selection(*sparsifier, acc, 2, 5) == std::vector<std::uint32_t>{0, 1});
     CHECK(selection(*sparsifier, acc, 4, 5) == std::vector<std::uint32_t>{0, 1, 2});
   }
@@ -57,7 +57,7 @@ TEST_SUITE("house") {
                          "windows_per_step = 0: expected integer of at least 1", ConfigError);
     settings.set("windows_per_step", std::int64_t{2});
     const std::vector<float> acc(8, 1.0f);
-    const auto sparsifier = entry.make(settings, acc.size());
+    const auto sparsifier = entry.make(settings, acc.size(), Device{});
     CHECK(selection(*sparsifier, acc, 2, 1) == std::vector<std::uint32_t>{4, 5});
   }
 }

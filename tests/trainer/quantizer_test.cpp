@@ -111,7 +111,7 @@ TEST_CASE("the exchanged sum is the sum of what the ranks' quantizers send, roun
     const auto& entry = Registry<compress::QuantizerEntry>::instance().at(name);
     for (int rank = 0; rank < kWorld; ++rank) {
       const std::vector<float> gradient = gradient_of(rank);
-      const auto quantizer = entry.make(Settings(entry.settings), kNumel);
+      const auto quantizer = entry.make(Settings(entry.settings), kNumel, Device{});
       std::vector<std::byte> code(quantizer->code_bytes());
       kernels::PassResult pass;
       const View<const float> acc{std::span<const float>(gradient)};
