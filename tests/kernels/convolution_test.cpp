@@ -11,6 +11,7 @@
 #include "core/buffer.h"
 #include "core/rng.h"
 #include "kernels/linear.h"
+#include "kernels/strip_convolution.h"
 #include "tests/kernels/host_views.h"
 #include "tests/kernels/weighted_reference.h"
 
@@ -78,7 +79,13 @@ ConvolutionSpec square(std::int64_t batch, std::int64_t side, std::int64_t chann
   return spec;
 }
 
-void check_against_float64(const ConvolutionSpec& spec) {
+using MakePlan = std::unique_ptr<WeightedPlan> (*)(const ConvolutionSpec&);
+
+std::unique_ptr<WeightedPlan> chosen_plan(const ConvolutionSpec& spec) {
+  return make_convolution_plan({}, spec);
+}
+
+void check_against_float64(const ConvolutionSpec& spec, MakePlan make_plan = chosen_plan) {
   const auto size = [](std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d) {
     return static_cast<std::size_t>(a * b * c * d);
   };
@@ -94,7 +101,7 @@ void check_against_float64(const ConvolutionSpec& spec) {
   const Values gradient = random_values(
       size(spec.batch, spec.vertical.outputs(spec.height), spec.horizontal.outputs(spec.width), spec.output_channels),
       4);
-  const auto plan = make_convolution_plan({}, spec);
+  const auto plan = make_plan(spec);
   const PlanRun run(*plan, input, weights, bias, gradient, spec.input_gradient);
   const auto expected = test::reference_convolution(spec, input, weights, bias, gradient);
   CHECK(relative_error(run.output, expected.output) < kTolerance);
@@ -120,6 +127,41 @@ TEST_SUITE("kernels") {
     first.input_gradient = false;
     first.bias = false;
     check_against_float64(first);
+  }
+
+  TEST_CASE("convolutions of strips agree with float64 for any kernel, stride, padding and groups") {
+    ConvolutionSpec spec = square(2, 9, 4, 6, {5, 1, 2});
+    spec.horizontal = {7, 2, 3};
+    check_against_float64(spec, make_strip_convolution);
+    spec.groups = 2;
+    spec.vertical = {5, 3, 1};  // phases of 2, 2 and 1 kernel rows
+    check_against_float64(spec, make_strip_convolution);
+    spec.vertical = {2, 3, 0};  // a phase without kernel rows
+    spec.horizontal = {1, 2, 0};
+    spec.bias = false;
+    check_against_float64(spec, make_strip_convolution);
+    spec.vertical = {11, 2, 5};  // most kernel rows lie in the padding
+    spec.height = 2;
+    spec.horizontal = {5, 3, 1, /*ceil=*/true};
+    check_against_float64(spec, make_strip_convolution);
+    spec.input_gradient = false;
+    check_against_float64(spec, make_strip_convolution);
+    // Several pieces: the strips of all rows do not fit at once.
+    ConvolutionSpec large = square(3, 50, 8, 8, {11, 1, 5});
+    large.horizontal = {21, 2, 10};
+    check_against_float64(large, make_strip_convolution);
+    check_against_float64(large);
+  }
+
+  TEST_CASE("strips leave what a convolution does not read without a gradient") {
+    ConvolutionSpec spec = square(1, 4, 1, 1, {1, 2, 0});
+    spec.bias = false;
+    const Values input(20, 3.0f), weights{2.0f}, gradient(6, 1.0f);
+    const PlanRun run(*make_strip_convolution(spec), input, weights, {}, gradient);
+    CHECK(run.output == Values(6, 6.0f));
+    CHECK(run.weights_gradient == Values{18.0f});
+    for (std::size_t i = 0; i < 20; ++i)
+      CHECK(run.input_gradient[i] == (i / 5 % 2 == 0 && i % 5 % 2 == 0 ? 2.0f : 0.0f));
   }
 
   TEST_CASE("linear maps agree with float64") {
