@@ -23,8 +23,7 @@ constexpr std::uint64_t mix64(std::uint64_t x) {
 std::uint64_t stream_key(std::uint64_t seed, std::string_view purpose,
                          std::initializer_list<std::uint64_t> numbers = {});
 
-/// One block of Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11): a bijection of the
-/// counter for every key.
+/// One block of Philox4x32-10 (core/philox.h): a bijection of the counter for every key.
 std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key);
 
 /// A stream of Philox4x32-10 blocks. State is a key and a counter; a UniformRandomBitGenerator of 32 bits.

@@ -17,11 +17,13 @@ double log_add(double a, double b) {
   return larger == kImpossible ? kImpossible : larger + std::log1p(std::exp(std::min(a, b) - larger));
 }
 
-std::size_t longest(const Targets& targets) {
-  std::size_t most = 0;
-  for (std::size_t i = 0; i + 1 < targets.offsets.size(); ++i)
-    most = std::max(most, static_cast<std::size_t>(targets.offsets.host()[i + 1] - targets.offsets.host()[i]));
-  return most;
+std::span<const std::int32_t> labels_of(const Targets& targets, std::size_t sample) {
+  const auto begin = static_cast<std::size_t>(targets.offsets.host()[sample]);
+  return targets.labels.host().subspan(begin, static_cast<std::size_t>(targets.offsets.host()[sample + 1]) - begin);
+}
+
+std::size_t steps_of(const CtcArguments& arguments, std::size_t sample) {
+  return arguments.lengths.empty() ? arguments.steps : static_cast<std::size_t>(arguments.lengths[sample]);
 }
 
 /// One sample. Places are its labels with blanks before, between and behind: place 2i + 1 is label i.
@@ -124,12 +126,8 @@ double ctc_cpu(const CtcArguments& arguments) {
   const double share = 1.0 / static_cast<double>(arguments.batch);
   double sum = 0;
   for (std::size_t sample = 0; sample < arguments.batch; ++sample) {
-    const auto begin = static_cast<std::size_t>(arguments.targets.offsets.host()[sample]);
-    const auto end = static_cast<std::size_t>(arguments.targets.offsets.host()[sample + 1]);
-    const auto labels = arguments.targets.labels.host().subspan(begin, end - begin);
-    const std::size_t steps =
-        arguments.lengths.empty() ? arguments.steps : static_cast<std::size_t>(arguments.lengths[sample]);
-    check_labels(labels, sample, steps, arguments.classes);
+    const auto labels = labels_of(arguments.targets, sample);
+    const std::size_t steps = steps_of(arguments, sample);
     Alignment alignment(labels, steps, arguments.classes, arguments.logits.data() + sample * size, arguments.scratch);
     const double log_likelihood = alignment.log_likelihood();
     sum -= log_likelihood;
@@ -151,20 +149,30 @@ CtcTable& ctc_table() {
   return table;
 }
 
-std::size_t ctc_scratch(std::size_t steps, const Targets& targets) {
-  const std::size_t places = 2 * longest(targets) + 1;
-  return steps + (steps + 2) * places;
+std::size_t detail::longest_sequence(const Targets& targets) {
+  std::size_t most = 0;
+  for (std::size_t i = 0; i + 1 < targets.offsets.size(); ++i)
+    most = std::max(most, static_cast<std::size_t>(targets.offsets.host()[i + 1] - targets.offsets.host()[i]));
+  return most;
+}
+
+std::size_t ctc_scratch(const Device& device, std::size_t steps, const Targets& targets) {
+  if (targets.offsets.empty()) return 0;
+  const std::size_t places = 2 * detail::longest_sequence(targets) + 1;
+  return (steps + (steps + 2) * places) * (device.is_cpu() ? 1 : targets.offsets.size() - 1);
 }
 
 double ctc(const CtcArguments& arguments) {
   const std::size_t values = arguments.batch * arguments.steps * arguments.classes;
   if (arguments.logits.size() != values || (!arguments.gradient.empty() && arguments.gradient.size() != values) ||
       (!arguments.lengths.empty() && arguments.lengths.size() != arguments.batch) ||
-      arguments.scratch.size() < ctc_scratch(arguments.steps, arguments.targets))
+      arguments.scratch.size() < ctc_scratch(arguments.logits.device(), arguments.steps, arguments.targets))
     throw ShapeError(fmt::format("CTC of {} samples, {} steps and {} classes with {} logits and {} lengths",
                                  arguments.batch, arguments.steps, arguments.classes, arguments.logits.size(),
                                  arguments.lengths.size()));
   check_offsets(arguments.targets, arguments.batch);
+  for (std::size_t sample = 0; sample < arguments.batch; ++sample)
+    check_labels(labels_of(arguments.targets, sample), sample, steps_of(arguments, sample), arguments.classes);
   return ctc_table().at(arguments.logits.device())(arguments);
 }
 

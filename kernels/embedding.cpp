@@ -13,8 +13,7 @@ void embed_cpu(View<const float> tokens, View<const float> table, std::size_t wi
     // In this form a NaN is refused too.
     if (!(token >= 0 && token < static_cast<float>(rows)) ||
         token != static_cast<float>(static_cast<std::size_t>(token)))
-      throw DataError(fmt::format("token {} at position {} of the batch: valid are whole numbers from 0 to {}", token,
-                                  i, rows - 1));
+      detail::refuse_token(token, i, rows);
     std::copy_n(table.data() + static_cast<std::size_t>(token) * width, width, output.data() + i * width);
   }
 }
@@ -36,6 +35,11 @@ void check_sizes(std::size_t tokens, std::size_t values, std::size_t table, std:
 }
 
 }  // namespace
+
+void detail::refuse_token(float token, std::size_t position, std::size_t rows) {
+  throw DataError(fmt::format("token {} at position {} of the batch: valid are whole numbers from 0 to {}", token,
+                              position, rows - 1));
+}
 
 EmbedTable& embed_table() {
   static EmbedTable table("embed", embed_cpu);

@@ -2,7 +2,7 @@
 /// Embedding: a row of a table for every token.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 
 #include "core/view.h"
 #include "kernels/device_table.h"
@@ -22,5 +22,10 @@ void embed_backward(View<const float> tokens, View<const float> output_gradient,
 using EmbedTable = DeviceTable<void (*)(View<const float>, View<const float>, std::size_t, View<float>)>;
 EmbedTable& embed_table();
 EmbedTable& embed_backward_table();
+
+namespace detail {
+/// @throws DataError that names a token that is no row of the table.
+[[noreturn]] void refuse_token(float token, std::size_t position, std::size_t rows);
+}  // namespace detail
 
 }  // namespace dragonn::kernels

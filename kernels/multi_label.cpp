@@ -9,6 +9,11 @@
 namespace dragonn::kernels {
 namespace {
 
+std::span<const std::int32_t> labels_of(const Targets& targets, std::size_t sample) {
+  const auto begin = static_cast<std::size_t>(targets.offsets.host()[sample]);
+  return targets.labels.host().subspan(begin, static_cast<std::size_t>(targets.offsets.host()[sample + 1]) - begin);
+}
+
 void check_labels(std::span<const std::int32_t> labels, std::size_t sample, std::size_t classes) {
   for (std::size_t i = 0; i < labels.size(); ++i) {
     if (labels[i] < 0 || static_cast<std::size_t>(labels[i]) >= classes)
@@ -21,14 +26,11 @@ void check_labels(std::span<const std::int32_t> labels, std::size_t sample, std:
 }
 
 MultiLabelResult on_cpu(View<const float> logits, const Targets& targets, std::size_t classes, View<float> gradient) {
-  const auto offsets = targets.offsets.host();
-  const std::size_t batch = offsets.size() - 1;
+  const std::size_t batch = targets.offsets.size() - 1;
   const float share = 1.0f / static_cast<float>(batch);
   MultiLabelResult result;
   for (std::size_t sample = 0; sample < batch; ++sample) {
-    const auto begin = static_cast<std::size_t>(offsets[sample]), end = static_cast<std::size_t>(offsets[sample + 1]);
-    const auto labels = targets.labels.host().subspan(begin, end - begin);
-    check_labels(labels, sample, classes);
+    const auto labels = labels_of(targets, sample);
     const auto row = logits.host().subspan(sample * classes, classes);
     const auto prediction = static_cast<std::int32_t>(std::ranges::max_element(row) - row.begin());
     result.correct += std::ranges::binary_search(labels, prediction) ? 1 : 0;
@@ -58,6 +60,7 @@ MultiLabelResult multi_label(View<const float> logits, const Targets& targets, s
     throw ShapeError(fmt::format("multi-label loss of {} logits, {} classes and a gradient of {}", logits.size(),
                                  classes, gradient.size()));
   check_offsets(targets, batch);
+  for (std::size_t sample = 0; sample < batch; ++sample) check_labels(labels_of(targets, sample), sample, classes);
   return multi_label_table().at(logits.device())(logits, targets, classes, gradient);
 }
 

@@ -16,7 +16,8 @@ struct MultiLabelResult {
 };
 
 /// Loss of a sample: the sum over its classes of log(1 + exp(-x)) and over all others of log(1 + exp(x)).
-/// @param logits [batch, classes].  @param targets a list per sample of ascending classes; may be empty.
+/// @param logits [batch, classes].  @param targets a list per sample of ascending classes, in host memory; a list may
+/// be empty.
 /// @param gradient [batch, classes], of the mean over the batch; empty if not wanted, may be `logits`.
 /// @throws DataError for a label out of range or order, naming the sample; DeviceError if there is no row for the
 /// device.

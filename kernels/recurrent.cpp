@@ -3,9 +3,11 @@
 
 #include <algorithm>
 
+#include "kernels/elementwise.h"
 #include "kernels/linear.h"
 #include "kernels/packed_product.h"
 #include "kernels/recurrent_cells.h"
+#include "kernels/recurrent_steps.h"
 
 namespace dragonn::kernels {
 namespace {
@@ -37,10 +39,12 @@ struct Saved {
   View<T> kept;        // [steps, batch, hidden]
 };
 
-class CpuRecurrent final : public RecurrentPlan {
+class SteppedRecurrent final : public RecurrentPlan {
  public:
-  CpuRecurrent(const Device& device, const RecurrentSpec& spec)
-      : spec_(spec),
+  SteppedRecurrent(const Device& device, const RecurrentSpec& spec, const detail::StepFunctions& functions)
+      : device_(device),
+        functions_(functions),
+        spec_(spec),
         steps_(static_cast<std::size_t>(spec.steps)),
         batch_(static_cast<std::size_t>(spec.batch)),
         hidden_(static_cast<std::size_t>(spec.hidden)),
@@ -78,15 +82,16 @@ class CpuRecurrent final : public RecurrentPlan {
     const View<float> recurrent = scratch.take(batch_ * gates_);
     const View<float> packed = scratch.take(step_->packed_floats());
     const View<const float> weights = step_->pack(arguments.weights.recurrent, packed, scratch.rest());
+    const std::int32_t* lengths = functions_.place(device_, arguments.lengths);
     for (std::size_t i = 0; i < steps_; ++i) {
       const std::size_t t = spec_.reverse ? steps_ - 1 - i : i;
       step_->run(saved.hidden.subview(before(t) * row(), row()), weights, recurrent, scratch.rest());
-      forward_step(saved, recurrent.data(), arguments, t);
+      forward_step(saved, recurrent.data(), arguments.weights.recurrent_bias.data(), lengths, t);
     }
-    const std::size_t last = spec_.reverse ? 0 : steps_;
+    const std::size_t last = (spec_.reverse ? 0 : steps_) * row();
     if (arguments.states.empty()) return;
-    std::copy_n(saved.hidden.data() + last * row(), row(), arguments.states[0].data());
-    if (lstm()) std::copy_n(saved.cells.data() + last * row(), row(), arguments.states[1].data());
+    copy(saved.hidden.subview(last, row()), arguments.states[0]);
+    if (lstm()) copy(saved.cells.subview(last, row()), arguments.states[1]);
   }
 
   View<const float> hidden(View<const float> saved) const override {
@@ -135,42 +140,27 @@ class CpuRecurrent final : public RecurrentPlan {
   void start(const Saved<float>& saved, std::span<const View<float>> states) const {
     const std::size_t first = (spec_.reverse ? steps_ : 0) * row();
     const auto begin = [&](View<float> sequence, std::size_t which) {
-      float* target = sequence.data() + first;
-      if (states.empty())
-        std::fill_n(target, row(), 0.0f);
-      else
-        std::copy_n(states[which].data(), row(), target);
+      const View<float> target = sequence.subview(first, row());
+      states.empty() ? fill(0, target) : copy(states[which], target);
     };
     begin(saved.hidden, 0);
     if (lstm()) begin(saved.cells, 1);
   }
 
-  static bool is_valid(std::span<const std::int32_t> lengths, std::size_t sample, std::size_t t) {
-    return lengths.empty() || static_cast<std::int64_t>(t) < lengths[sample];
-  }
-
-  void forward_step(const Saved<float>& saved, const float* recurrent, const RecurrentForward& arguments,
+  void forward_step(const Saved<float>& saved, const float* recurrent, const float* bias, const std::int32_t* lengths,
                     std::size_t t) const {
-    for (std::size_t sample = 0; sample < batch_; ++sample) {
-      const std::size_t from = before(t) * row() + sample * hidden_, to = after(t) * row() + sample * hidden_;
-      const std::size_t here = t * batch_ + sample;
-      float* cells = saved.cells.data();
-      if (!is_valid(arguments.lengths, sample, t)) {
-        std::copy_n(saved.hidden.data() + from, hidden_, saved.hidden.data() + to);
-        if (lstm()) std::copy_n(cells + from, hidden_, cells + to);
-        continue;
-      }
-      const detail::CellForward cell{hidden_,
-                                     saved.gates.data() + here * gates_,
-                                     recurrent + sample * gates_,
-                                     arguments.weights.recurrent_bias.data(),
-                                     saved.hidden.data() + from,
-                                     lstm() ? cells + from : nullptr,
-                                     saved.hidden.data() + to,
-                                     lstm() ? cells + to : nullptr,
-                                     saved.kept.data() + here * hidden_};
-      lstm() ? detail::lstm_forward(cell) : detail::gru_forward(cell);
-    }
+    const std::size_t from = before(t) * row(), to = after(t) * row();
+    float* cells = saved.cells.data();
+    functions_.forward(device_, spec_.cell,
+                       {{batch_, hidden_, t, lengths},
+                        saved.gates.data() + t * batch_ * gates_,
+                        recurrent,
+                        bias,
+                        saved.hidden.data() + from,
+                        lstm() ? cells + from : nullptr,
+                        saved.hidden.data() + to,
+                        lstm() ? cells + to : nullptr,
+                        saved.kept.data() + t * row()});
   }
 
   /// What flows from step to step in backward, [batch, hidden] each.
@@ -181,48 +171,33 @@ class CpuRecurrent final : public RecurrentPlan {
   void run_steps_back(const RecurrentBackward& arguments, const Saved<const float>& saved, View<float> gate_gradients,
                       View<float> recurrent_gradients, Cutter<float> scratch) {
     const Flow flow{scratch.take(row()), scratch.take(row()), scratch.take(row())};
-    for (const View<float>& part : {flow.through_product, flow.direct, flow.cell}) std::ranges::fill(part.host(), 0.0f);
+    for (const View<float>& part : {flow.through_product, flow.direct, flow.cell}) fill(0, part);
     const View<float> packed = scratch.take(step_back_->packed_floats());
     const View<const float> weights = step_back_->pack(arguments.weights.recurrent, packed, scratch.rest());
+    const std::int32_t* lengths = functions_.place(device_, arguments.lengths);
     for (std::size_t i = steps_; i-- > 0;) {
       const std::size_t t = spec_.reverse ? steps_ - 1 - i : i;
-      backward_step(arguments, saved, flow, gate_gradients, recurrent_gradients, t);
+      const std::size_t from = before(t) * row(), gates = t * batch_ * gates_;
+      functions_.backward(device_, spec_.cell,
+                          {{batch_, hidden_, t, lengths},
+                           saved.gates.data() + gates,
+                           saved.kept.data() + t * row(),
+                           saved.hidden.data() + from,
+                           lstm() ? saved.cells.data() + from : nullptr,
+                           arguments.output_gradient.data() + t * row(),
+                           flow.through_product.data(),
+                           flow.direct.data(),
+                           flow.cell.data(),
+                           gate_gradients.data() + gates,
+                           recurrent_gradients.data() + gates});
       if (i == 0) break;  // nothing wants the gradient of the state that the pass started from
       step_back_->run(recurrent_gradients.subview(t * batch_ * gates_, batch_ * gates_), weights, flow.through_product,
                       scratch.rest());
     }
   }
 
-  void backward_step(const RecurrentBackward& arguments, const Saved<const float>& saved, const Flow& flow,
-                     View<float> gate_gradients, View<float> recurrent_gradients, std::size_t t) const {
-    for (std::size_t sample = 0; sample < batch_; ++sample) {
-      const std::size_t here = t * batch_ + sample, from = before(t) * row() + sample * hidden_;
-      const std::size_t at = sample * hidden_;
-      float* own = gate_gradients.data() + here * gates_;
-      float* recurrent = recurrent_gradients.data() + here * gates_;
-      float* through_product = flow.through_product.data() + at;
-      float* direct = flow.direct.data() + at;
-      if (!is_valid(arguments.lengths, sample, t)) {
-        std::fill_n(own, gates_, 0.0f);
-        std::fill_n(recurrent, gates_, 0.0f);
-        for (std::size_t unit = 0; unit < hidden_; ++unit) direct[unit] += through_product[unit];
-        continue;
-      }
-      const detail::CellBackward cell{hidden_,
-                                      saved.gates.data() + here * gates_,
-                                      saved.kept.data() + here * hidden_,
-                                      saved.hidden.data() + from,
-                                      lstm() ? saved.cells.data() + from : nullptr,
-                                      arguments.output_gradient.data() + here * hidden_,
-                                      through_product,
-                                      direct,
-                                      flow.cell.data() + at,
-                                      own,
-                                      recurrent};
-      lstm() ? detail::lstm_backward(cell) : detail::gru_backward(cell);
-    }
-  }
-
+  Device device_;
+  detail::StepFunctions functions_;
   RecurrentSpec spec_;
   std::size_t steps_, batch_, hidden_;
   std::size_t gates_;                                 // all gates' units: rows of the weights
@@ -232,11 +207,73 @@ class CpuRecurrent final : public RecurrentPlan {
   std::unique_ptr<PackedProduct> step_back_;          // gradient of the gates to that of the hidden state
 };
 
+const std::int32_t* place_cpu(const Device&, std::span<const std::int32_t> lengths) {
+  return lengths.empty() ? nullptr : lengths.data();
+}
+
+bool is_valid(const detail::StepRows& rows, std::size_t sample) {
+  return rows.lengths == nullptr || static_cast<std::int64_t>(rows.step) < rows.lengths[sample];
+}
+
+void forward_cpu(const Device&, Cell cell, const detail::StepForward& step) {
+  const std::size_t hidden = step.rows.hidden, gates = static_cast<std::size_t>(gates_of(cell)) * hidden;
+  const bool lstm = cell == Cell::kLstm;
+  for (std::size_t sample = 0; sample < step.rows.batch; ++sample) {
+    const std::size_t at = sample * hidden;
+    if (!is_valid(step.rows, sample)) {
+      std::copy_n(step.previous + at, hidden, step.hidden + at);
+      if (lstm) std::copy_n(step.cell + at, hidden, step.next_cell + at);
+      continue;
+    }
+    const detail::CellForward row{hidden,
+                                  step.gates + sample * gates,
+                                  step.recurrent + sample * gates,
+                                  step.bias,
+                                  step.previous + at,
+                                  lstm ? step.cell + at : nullptr,
+                                  step.hidden + at,
+                                  lstm ? step.next_cell + at : nullptr,
+                                  step.kept + at};
+    lstm ? detail::lstm_forward(row) : detail::gru_forward(row);
+  }
+}
+
+void backward_cpu(const Device&, Cell cell, const detail::StepBackward& step) {
+  const std::size_t hidden = step.rows.hidden, gates = static_cast<std::size_t>(gates_of(cell)) * hidden;
+  const bool lstm = cell == Cell::kLstm;
+  for (std::size_t sample = 0; sample < step.rows.batch; ++sample) {
+    const std::size_t at = sample * hidden, gate = sample * gates;
+    if (!is_valid(step.rows, sample)) {
+      std::fill_n(step.gate_gradients + gate, gates, 0.0f);
+      std::fill_n(step.recurrent_gradients + gate, gates, 0.0f);
+      for (std::size_t unit = at; unit < at + hidden; ++unit) step.direct[unit] += step.through_product[unit];
+      continue;
+    }
+    const detail::CellBackward row{hidden,
+                                   step.gates + gate,
+                                   step.kept + at,
+                                   step.previous + at,
+                                   lstm ? step.cell + at : nullptr,
+                                   step.output_gradient + at,
+                                   step.through_product + at,
+                                   step.direct + at,
+                                   step.cell_gradient + at,
+                                   step.gate_gradients + gate,
+                                   step.recurrent_gradients + gate};
+    lstm ? detail::lstm_backward(row) : detail::gru_backward(row);
+  }
+}
+
 std::unique_ptr<RecurrentPlan> make_cpu(const Device& device, const RecurrentSpec& spec) {
-  return std::make_unique<CpuRecurrent>(device, spec);
+  return detail::make_stepped_recurrent(device, spec, {place_cpu, forward_cpu, backward_cpu});
 }
 
 }  // namespace
+
+std::unique_ptr<RecurrentPlan> detail::make_stepped_recurrent(const Device& device, const RecurrentSpec& spec,
+                                                              const StepFunctions& functions) {
+  return std::make_unique<SteppedRecurrent>(device, spec, functions);
+}
 
 RecurrentTable& recurrent_table() {
   static RecurrentTable table("recurrent", make_cpu);

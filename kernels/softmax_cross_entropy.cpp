@@ -38,7 +38,7 @@ std::size_t count_labels(std::span<const std::int32_t> labels, std::size_t class
   for (std::size_t row = 0; row < labels.size(); ++row) {
     if (labels[row] == kIgnoredLabel) continue;
     if (labels[row] < 0 || static_cast<std::size_t>(labels[row]) >= classes)
-      throw DataError(fmt::format("label {} of row {} of the batch: valid are 0 to {}", labels[row], row, classes - 1));
+      detail::refuse_label(labels[row], row, classes);
     ++count;
   }
   return count;
@@ -65,6 +65,10 @@ CrossEntropy on_cpu(View<const float> logits, View<const std::int32_t> labels, s
 }
 
 }  // namespace
+
+void detail::refuse_label(std::int32_t label, std::size_t row, std::size_t classes) {
+  throw DataError(fmt::format("label {} of row {} of the batch: valid are 0 to {}", label, row, classes - 1));
+}
 
 CrossEntropyTable& cross_entropy_table() {
   static CrossEntropyTable table("softmax_cross_entropy", on_cpu);

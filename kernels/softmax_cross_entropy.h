@@ -30,4 +30,9 @@ using CrossEntropyTable =
     DeviceTable<CrossEntropy (*)(View<const float>, View<const std::int32_t>, std::size_t, double, View<float>)>;
 CrossEntropyTable& cross_entropy_table();
 
+namespace detail {
+/// @throws DataError that names a label that is no class.
+[[noreturn]] void refuse_label(std::int32_t label, std::size_t row, std::size_t classes);
+}  // namespace detail
+
 }  // namespace dragonn::kernels

@@ -8,13 +8,14 @@ namespace {
 
 class CtcPlan final : public LossPlan {
  public:
-  explicit CtcPlan(const Shape& output)
+  CtcPlan(const Device& device, const Shape& output)
       : batch_(static_cast<std::size_t>(output[0])),
         steps_(static_cast<std::size_t>(output[1])),
-        classes_(static_cast<std::size_t>(output[2])) {}
+        classes_(static_cast<std::size_t>(output[2])),
+        scratch_(0, device) {}
 
   LossResult run(const LossPass& pass) override {
-    scratch_.resize_discard(kernels::ctc_scratch(steps_, pass.targets));
+    scratch_.resize_discard(kernels::ctc_scratch(scratch_.device(), steps_, pass.targets));
     const double sum = kernels::ctc(
         {batch_, steps_, classes_, pass.outputs, pass.targets, pass.lengths, pass.gradient, scratch_.view()});
     return {sum, 0, batch_};
@@ -34,8 +35,8 @@ class CtcLoss final : public Loss {
       throw ShapeError(
           fmt::format("a network with the CTC loss must end in [batch, steps, classes], not {}", output.to_string()));
   }
-  std::unique_ptr<LossPlan> plan(const Device&, const Shape& output) const override {
-    return std::make_unique<CtcPlan>(output);
+  std::unique_ptr<LossPlan> plan(const Device& device, const Shape& output) const override {
+    return std::make_unique<CtcPlan>(device, output);
   }
 };
 

@@ -76,7 +76,7 @@ struct BruteForce {
 
 double run_ctc(std::size_t steps, std::size_t classes, const std::vector<float>& logits, const Targets& targets,
                const Labels& lengths, std::vector<float>& gradient) {
-  std::vector<double> scratch(ctc_scratch(steps, targets), std::numeric_limits<double>::quiet_NaN());
+  std::vector<double> scratch(ctc_scratch({}, steps, targets), std::numeric_limits<double>::quiet_NaN());
   gradient.assign(logits.size(), std::nanf(""));
   return ctc({targets.offsets.size() - 1, steps, classes, in(logits), targets, lengths, out(gradient),
               View<double>(std::span(scratch))});

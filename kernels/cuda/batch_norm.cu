@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/batch_norm.h"
+#include "kernels/cuda/columns.h"
+
+namespace dragonn::kernels::cuda {
+namespace {
+
+/// What one value per channel is kept in.
+struct Moments {
+  float *mean, *inverse_deviation;
+};
+
+/// Of every piece of rows: its mean, and the sum of squared differences from that. Two sweeps, of which the second
+/// finds the piece in the cache.
+__global__ void moments_kernel(ColumnCut cut, const float* input, float* means, float* deviations) {
+  const ColumnPlace place(cut);
+  const bool inside = place.column < cut.columns;
+  const auto sum = [&](const auto& term) {
+    float total = 0;
+    if (inside)
+      for (std::size_t row = place.row; row < place.end; row += place.strands)
+        total += term(input[row * cut.columns + place.column]);
+    return sum_strands(place, total);
+  };
+  const auto rows = static_cast<float>(place.end - blockIdx.x * cut.piece_rows);
+  const float mean = sum([](float value) { return value; }) / rows;
+  const float deviation = sum([mean](float value) { return (value - mean) * (value - mean); });
+  if (place.strand != 0 || !inside) return;
+  means[blockIdx.x * cut.columns + place.column] = mean;
+  deviations[blockIdx.x * cut.columns + place.column] = deviation;
+}
+
+struct CombineMoments {
+  BatchNormSpec spec;
+  ColumnCut cut;
+  const float *means, *deviations, *scale;
+  Moments saved;
+  float *running_mean, *running_variance, *factor;
+};
+
+/// Combines the pieces' moments (Chan, Golub and LeVeque) in double, and updates the running ones.
+__global__ void combine_moments_kernel(CombineMoments to) {
+  const ColumnPlace place(to.cut);
+  const std::size_t c = place.column;
+  const auto sum = [&](const auto& term) {
+    double total = 0;
+    if (c < to.cut.columns)
+      for (std::size_t piece = place.strand; piece < to.cut.pieces; piece += place.strands) {
+        const std::size_t begin = piece * to.cut.piece_rows;
+        const auto rows = static_cast<double>(min(to.cut.rows - begin, to.cut.piece_rows));
+        total += term(rows, to.means[piece * to.cut.columns + c], to.deviations[piece * to.cut.columns + c]);
+      }
+    return sum_strands(place, total);
+  };
+  const auto count = static_cast<double>(to.cut.rows);
+  const double mean = sum([](double rows, float own_mean, float) { return rows * own_mean; }) / count;
+  const double deviation = sum([mean](double rows, float own_mean, float own_deviation) {
+    return own_deviation + rows * (own_mean - mean) * (own_mean - mean);
+  });
+  if (place.strand != 0 || c >= to.cut.columns) return;
+  const double variance = deviation / count, unbiased = to.cut.rows > 1 ? count / (count - 1) : 1.0;
+  const double weight = to.spec.momentum;
+  to.running_mean[c] = static_cast<float>((1.0 - weight) * to.running_mean[c] + weight * mean);
+  to.running_variance[c] = static_cast<float>((1.0 - weight) * to.running_variance[c] + weight * variance * unbiased);
+  to.saved.mean[c] = static_cast<float>(mean);
+  to.saved.inverse_deviation[c] = 1.0f / sqrtf(static_cast<float>(variance) + to.spec.epsilon);
+  to.factor[c] = to.scale[c] * to.saved.inverse_deviation[c];
+}
+
+__global__ void running_factor_kernel(const float* scale, const float* running_variance, float epsilon, float* factor,
+                                      std::size_t channels) {
+  for (std::size_t c = first_element(); c < channels; c += element_stride())
+    factor[c] = scale[c] * (1.0f / sqrtf(running_variance[c] + epsilon));
+}
+
+struct Normalize {
+  const float *input, *residual, *mean, *factor, *shift;
+  bool relu;
+  float* output;
+};
+
+/// y = max(0, (x - mean) * factor + shift + residual).
+__global__ void normalize_kernel(ColumnCut cut, Normalize to) {
+  const ColumnPlace place(cut);
+  if (place.column >= cut.columns) return;
+  const float mean = to.mean[place.column], factor = to.factor[place.column], shift = to.shift[place.column];
+  for (std::size_t row = place.row; row < place.end; row += place.strands) {
+    const std::size_t at = row * cut.columns + place.column;
+    float value = (to.input[at] - mean) * factor + shift;
+    if (to.residual != nullptr) value += to.residual[at];
+    to.output[at] = to.relu && value <= 0 ? 0.0f : value;  // keeps a NaN
+  }
+}
+
+enum class Mask { kNone, kRecompute, kOutput };
+
+/// The gradient behind the ReLU, and the centered input, of the elements of one column.
+struct ColumnGradient {
+  const float *input, *output, *first, *second;
+  Mask mask;
+  float mean, factor, shift;
+
+  __device__ float centered(std::size_t at) const { return input[at] - mean; }
+  __device__ float behind_relu(std::size_t at, float centered_input) const {
+    const float gradient = second == nullptr ? first[at] : first[at] + second[at];
+    if (mask == Mask::kNone) return gradient;
+    const float value = mask == Mask::kOutput ? output[at] : centered_input * factor + shift;
+    return value > 0 ? gradient : 0.0f;
+  }
+};
+
+struct Gradients {
+  const float *input, *output, *first, *second;  // `second` may be null
+  Mask mask;
+  const float *mean, *factor, *shift;
+  float* masked;  // where the gradient behind the ReLU goes; may be null
+
+  __device__ ColumnGradient column(std::size_t c) const {
+    return {input, output, first, second, mask, mean[c], factor[c], shift[c]};
+  }
+  /// Terms of column_pair_kernel: g and g * (x - mean).
+  __device__ auto of(std::size_t c) const {
+    return [own = column(c), target = masked](std::size_t, std::size_t at) {
+      const float centered = own.centered(at), gradient = own.behind_relu(at, centered);
+      if (target != nullptr) target[at] = gradient;
+      return float2{gradient, gradient * centered};
+    };
+  }
+};
+
+struct CombineGradients {
+  ColumnCut cut;
+  const float *sums, *moments, *inverse_deviation, *factor;
+  float *scale_gradient, *shift_gradient, *slope, *offset;
+};
+
+/// With g the gradient behind the ReLU, N rows and s the inverse deviation:
+/// dx = factor * (g - mean(g) - (x - mean) * s^2 * mean(g * (x - mean))).
+__global__ void combine_gradients_kernel(CombineGradients to) {
+  const ColumnPlace place(to.cut);
+  const double sum = sum_pieces(place, to.cut, to.sums), moment = sum_pieces(place, to.cut, to.moments);
+  const std::size_t c = place.column;
+  if (place.strand != 0 || c >= to.cut.columns) return;
+  const auto count = static_cast<double>(to.cut.rows);
+  const double inverse = to.inverse_deviation[c], factor = to.factor[c];
+  to.shift_gradient[c] = static_cast<float>(sum);
+  to.scale_gradient[c] = static_cast<float>(moment * inverse);
+  to.slope[c] = static_cast<float>(-factor * inverse * inverse * moment / count);
+  to.offset[c] = static_cast<float>(-factor * sum / count);
+}
+
+__global__ void factor_kernel(const float* scale, const float* inverse_deviation, float* factor, std::size_t channels) {
+  for (std::size_t c = first_element(); c < channels; c += element_stride())
+    factor[c] = scale[c] * inverse_deviation[c];
+}
+
+/// dx = factor * g + (x - mean) * slope + offset.
+__global__ void input_gradient_kernel(ColumnCut cut, Gradients gradients, const float* slopes, const float* offsets,
+                                      float* input_gradient) {
+  const ColumnPlace place(cut);
+  if (place.column >= cut.columns) return;
+  const ColumnGradient own = gradients.column(place.column);
+  const float slope = slopes[place.column], offset = offsets[place.column];
+  for (std::size_t row = place.row; row < place.end; row += place.strands) {
+    const std::size_t at = row * cut.columns + place.column;
+    const float centered = own.centered(at), gradient = own.behind_relu(at, centered);
+    input_gradient[at] = own.factor * gradient + (centered * slope + offset);
+  }
+}
+
+class CudaBatchNorm final : public BatchNormPlan {
+ public:
+  CudaBatchNorm(const Device& device, const BatchNormSpec& spec)
+      : device_(device),
+        spec_(spec),
+        cut_(spec.rows, spec.channels),
+        channels_(aligned_floats(spec.channels)),
+        partials_(aligned_floats(cut_.partials())) {}
+
+  PlanMemory memory() const override {
+    return {2 * channels_, 2 * partials_ + channels_, 2 * partials_ + 3 * channels_};
+  }
+
+  void forward_train(const BatchNormForward& arguments) override {
+    const Context& here = context(device_);
+    float *means = arguments.scratch.data(), *deviations = means + partials_, *factor = deviations + partials_;
+    const Moments saved{arguments.saved.data(), arguments.saved.data() + channels_};
+    moments_kernel<<<blocks_of(cut_), kThreads, 0, here.stream()>>>(cut_, arguments.input.data(), means, deviations);
+    check_launch("batch_norm_moments");
+    combine_moments_kernel<<<tiles_of(cut_), kThreads, 0, here.stream()>>>(
+        {spec_, cut_, means, deviations, arguments.scale.data(), saved, arguments.running_mean.data(),
+         arguments.running_variance.data(), factor});
+    check_launch("batch_norm_combine_moments");
+    normalize(here, arguments, saved.mean, factor);
+  }
+
+  void forward_evaluate(const BatchNormForward& arguments) override {
+    const Context& here = context(device_);
+    float* factor = arguments.scratch.data();
+    running_factor_kernel<<<here.blocks(spec_.channels, kThreads), kThreads, 0, here.stream()>>>(
+        arguments.scale.data(), arguments.running_variance.data(), spec_.epsilon, factor, spec_.channels);
+    check_launch("batch_norm_running_factor");
+    normalize(here, arguments, arguments.running_mean.data(), factor);
+  }
+
+  void backward(const BatchNormBackward& arguments) override {
+    const Context& here = context(device_);
+    const float *mean = arguments.saved.data(), *inverse_deviation = mean + channels_;
+    float *sums = arguments.scratch.data(), *moments = sums + partials_;
+    float *factor = moments + partials_, *slope = factor + channels_, *offset = slope + channels_;
+    factor_kernel<<<here.blocks(spec_.channels, kThreads), kThreads, 0, here.stream()>>>(
+        arguments.scale.data(), inverse_deviation, factor, spec_.channels);
+    check_launch("batch_norm_factor");
+    Gradients gradients = describe(arguments, mean, factor);
+    column_pair_kernel<<<blocks_of(cut_), kThreads, 0, here.stream()>>>(gradients, cut_, sums, moments);
+    check_launch("batch_norm_reduce");
+    combine_gradients_kernel<<<tiles_of(cut_), kThreads, 0, here.stream()>>>(
+        {cut_, sums, moments, inverse_deviation, factor, arguments.scale_gradient.data(),
+         arguments.shift_gradient.data(), slope, offset});
+    check_launch("batch_norm_combine_gradients");
+    if (gradients.masked != nullptr) {
+      // The first sweep stored the gradient behind the ReLU: nothing is left to add or to mask.
+      gradients.first = gradients.masked;
+      gradients.second = nullptr;
+      gradients.mask = Mask::kNone;
+    }
+    input_gradient_kernel<<<blocks_of(cut_), kThreads, 0, here.stream()>>>(cut_, gradients, slope, offset,
+                                                                           arguments.input_gradient.data());
+    check_launch("batch_norm_input_gradient");
+  }
+
+ private:
+  void normalize(const Context& here, const BatchNormForward& arguments, const float* mean, const float* factor) const {
+    normalize_kernel<<<blocks_of(cut_), kThreads, 0, here.stream()>>>(
+        cut_, {arguments.input.data(), arguments.residual.data(), mean, factor, arguments.shift.data(), spec_.relu,
+               arguments.output.data()});
+    check_launch("batch_norm_normalize");
+  }
+
+  Gradients describe(const BatchNormBackward& arguments, const float* mean, const float* factor) const {
+    const auto gradients = arguments.output_gradients;
+    const Mask mask = !spec_.relu ? Mask::kNone : spec_.residual ? Mask::kOutput : Mask::kRecompute;
+    return {arguments.input.data(),
+            arguments.output.data(),
+            gradients[0].data(),
+            gradients.size() > 1 ? gradients[1].data() : nullptr,
+            mask,
+            mean,
+            factor,
+            arguments.shift.data(),
+            arguments.residual_gradient.data()};
+  }
+
+  Device device_;
+  BatchNormSpec spec_;
+  ColumnCut cut_;
+  std::size_t channels_, partials_;
+};
+
+std::unique_ptr<BatchNormPlan> make(const Device& device, const BatchNormSpec& spec) {
+  return std::make_unique<CudaBatchNorm>(device, spec);
+}
+
+[[maybe_unused]] const bool registered = batch_norm_table().add(DeviceType::kCuda, make);
+
+}  // namespace
+}  // namespace dragonn::kernels::cuda

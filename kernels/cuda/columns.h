@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+/// Sums over the rows of [rows, columns] data, column by column, in two levels: blocks sum pieces of rows, then pieces
+/// are added. What adds to what depends on the shape alone.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/cuda/runtime.h"
+
+namespace dragonn::kernels::cuda {
+
+/// The cut of such data. A block has a piece of rows (blockIdx.x) and a tile of `lanes` columns (blockIdx.y); its
+/// kThreads threads are lanes x strands, and a strand takes every strands-th row. So few that a piece stays in the
+/// first cache.
+struct ColumnCut {
+  ColumnCut(std::size_t all_rows, std::size_t all_columns) : rows(all_rows), columns(all_columns) {
+    constexpr std::size_t kRowsPerStrand = 16;
+    while (lanes < 32 && lanes < columns) lanes *= 2;
+    piece_rows = kRowsPerStrand * (kThreads / lanes);
+    pieces = (rows + piece_rows - 1) / piece_rows;
+    tiles = static_cast<unsigned>((columns + lanes - 1) / lanes);
+  }
+  /// Of the partial sums, [pieces, columns].
+  std::size_t partials() const { return pieces * columns; }
+
+  std::size_t rows, columns;
+  std::size_t piece_rows = 1, pieces = 1;
+  unsigned lanes = 1, tiles = 1;
+};
+
+/// target [columns] = sums of `values` [rows, columns] over the rows. @param scratch cut.partials() floats.
+void sum_columns(Context& here, const ColumnCut& cut, const float* values, float* scratch, float* target);
+/// The second level alone: target [columns] = sums of the partial sums of all pieces.
+void combine_columns(Context& here, const ColumnCut& cut, const float* partials, float* target);
+/// values [rows, columns] += bias [columns], row by row.
+void add_to_rows(Context& here, const float* bias, std::size_t columns, float* values, std::size_t size);
+
+#ifdef __CUDACC__
+
+/// A thread's place in a cut.
+struct ColumnPlace {
+  __device__ explicit ColumnPlace(const ColumnCut& cut)
+      : lanes(cut.lanes),
+        lane(threadIdx.x % lanes),
+        strand(threadIdx.x / lanes),
+        strands(kThreads / lanes),
+        column(static_cast<std::size_t>(blockIdx.y) * lanes + lane),
+        row(blockIdx.x * cut.piece_rows + strand),
+        end(min(cut.rows, (blockIdx.x + std::size_t{1}) * cut.piece_rows)) {}
+  unsigned lanes, lane, strand, strands;
+  std::size_t column;
+  std::size_t row, end;  // of its piece
+};
+
+/// The sum over the strands; all threads of a lane get it.
+template <class T>
+__device__ T sum_strands(const ColumnPlace& place, T value) {
+  __shared__ T values[kThreads];
+  __syncthreads();  // a call before this one may still read
+  values[threadIdx.x] = value;
+  __syncthreads();
+  for (unsigned half = place.strands / 2; half > 0; half /= 2) {
+    if (place.strand < half) values[threadIdx.x] += values[threadIdx.x + half * place.lanes];
+    __syncthreads();
+  }
+  return values[place.lane];
+}
+
+/// The sum of a column's partial sums, in double; all threads of a lane get it. Of a launch with one block per tile.
+__device__ inline double sum_pieces(const ColumnPlace& place, const ColumnCut& cut, const float* partials) {
+  double sum = 0;
+  if (place.column < cut.columns)
+    for (std::size_t piece = place.strand; piece < cut.pieces; piece += place.strands)
+      sum += partials[piece * cut.columns + place.column];
+  return sum_strands(place, sum);
+}
+
+/// Partial sums of two terms per element: `terms.of(column)` maps the row and the place of an element of that column to
+/// both, a float2. Launched with a block per piece and tile.
+template <class Terms>
+__global__ void column_pair_kernel(Terms terms, ColumnCut cut, float* first, float* second) {
+  const ColumnPlace place(cut);
+  float2 sum{0, 0};
+  if (place.column < cut.columns) {
+    const auto term = terms.of(place.column);
+    for (std::size_t row = place.row; row < place.end; row += place.strands) {
+      const float2 own = term(row, row * cut.columns + place.column);
+      sum.x += own.x;
+      sum.y += own.y;
+    }
+  }
+  const float first_total = sum_strands(place, sum.x), second_total = sum_strands(place, sum.y);
+  if (place.strand != 0 || place.column >= cut.columns) return;
+  first[blockIdx.x * cut.columns + place.column] = first_total;
+  second[blockIdx.x * cut.columns + place.column] = second_total;
+}
+
+inline dim3 blocks_of(const ColumnCut& cut) {
+  return {static_cast<unsigned>(cut.pieces), cut.tiles};
+}
+/// For what combines the partial sums.
+inline dim3 tiles_of(const ColumnCut& cut) {
+  return {1, cut.tiles};
+}
+
+#endif
+
+}  // namespace dragonn::kernels::cuda

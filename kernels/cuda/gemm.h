@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+/// Products of row-major float32 matrices, by cuBLAS.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/runtime.h"
+
+namespace dragonn::kernels::cuda {
+
+/// Rows that begin `stride` floats apart; the matrices of a batch begin `next` floats apart.
+struct Factor {
+  const float* data = nullptr;
+  std::int64_t stride = 1;
+  bool transposed = false;  ///< the product takes the transpose of what is stored
+  std::int64_t next = 0;
+};
+
+/// result [rows, columns] = a [rows, inner] * b [inner, columns] + keep * result, for every matrix of the batch.
+struct Product {
+  std::int64_t rows = 1, columns = 1, inner = 1;
+  Factor a, b;
+  float* result = nullptr;
+  std::int64_t stride = 1;
+  std::int64_t next = 0;
+  std::int64_t batch = 1;
+  float keep = 0;
+};
+
+/// On the context's stream. The same bits for the same shapes on one type of GPU: cuBLAS uses no atomics, and a handle
+/// has one stream. @throws DeviceError if cuBLAS refuses.
+void multiply(Context& here, DeviceMath math, const Product& product);
+
+}  // namespace dragonn::kernels::cuda

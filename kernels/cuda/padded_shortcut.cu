@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/cuda/runtime.h"
+#include "kernels/padded_shortcut.h"
+
+namespace dragonn::kernels::cuda {
+namespace {
+
+/// Elements of one side are enumerated; each finds its partner on the other side, or is zero.
+struct Geometry {
+  explicit Geometry(const PaddedShortcutSpec& of)
+      : spec(of),
+        output_height((of.height + of.stride - 1) / of.stride),
+        output_width((of.width + of.stride - 1) / of.stride),
+        before((of.output_channels - of.channels) / 2) {}
+  PaddedShortcutSpec spec;
+  std::size_t output_height, output_width, before;
+};
+
+__global__ void forward_kernel(Geometry geometry, const float* input, float* output, std::size_t size) {
+  const PaddedShortcutSpec& spec = geometry.spec;
+  for (std::size_t i = first_element(); i < size; i += element_stride()) {
+    const std::size_t channel = i % spec.output_channels, pixel = i / spec.output_channels;
+    const std::size_t column = pixel % geometry.output_width * spec.stride;
+    const std::size_t row = pixel / geometry.output_width % geometry.output_height * spec.stride;
+    const std::size_t image = pixel / (geometry.output_width * geometry.output_height);
+    const bool kept = channel >= geometry.before && channel < geometry.before + spec.channels;
+    const std::size_t from = ((image * spec.height + row) * spec.width + column) * spec.channels;
+    output[i] = kept ? input[from + channel - geometry.before] : 0.0f;
+  }
+}
+
+__global__ void backward_kernel(Geometry geometry, const float* output_gradient, float* input_gradient,
+                                std::size_t size) {
+  const PaddedShortcutSpec& spec = geometry.spec;
+  for (std::size_t i = first_element(); i < size; i += element_stride()) {
+    const std::size_t channel = i % spec.channels, pixel = i / spec.channels;
+    const std::size_t column = pixel % spec.width, row = pixel / spec.width % spec.height;
+    const std::size_t image = pixel / (spec.width * spec.height);
+    const bool kept = column % spec.stride == 0 && row % spec.stride == 0;
+    const std::size_t to_row = image * geometry.output_height + row / spec.stride;
+    const std::size_t to = (to_row * geometry.output_width + column / spec.stride) * spec.output_channels;
+    input_gradient[i] = kept ? output_gradient[to + geometry.before + channel] : 0.0f;
+  }
+}
+
+void forward(const PaddedShortcutSpec& spec, View<const float> input, View<float> output) {
+  const Context& here = context(output.device());
+  forward_kernel<<<here.blocks(output.size(), kThreads), kThreads, 0, here.stream()>>>(Geometry(spec), input.data(),
+                                                                                       output.data(), output.size());
+  check_launch("padded_shortcut");
+}
+
+void backward(const PaddedShortcutSpec& spec, View<const float> output_gradient, View<float> input_gradient) {
+  const Context& here = context(input_gradient.device());
+  backward_kernel<<<here.blocks(input_gradient.size(), kThreads), kThreads, 0, here.stream()>>>(
+      Geometry(spec), output_gradient.data(), input_gradient.data(), input_gradient.size());
+  check_launch("padded_shortcut_backward");
+}
+
+[[maybe_unused]] const bool registered = padded_shortcut_forward_table().add(DeviceType::kCuda, forward) &&
+                                         padded_shortcut_backward_table().add(DeviceType::kCuda, backward);
+
+}  // namespace
+}  // namespace dragonn::kernels::cuda

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/cuda/runtime.h"
+#include "kernels/sequence_rows.h"
+
+namespace dragonn::kernels::cuda {
+namespace {
+
+using Lengths = std::span<const std::int32_t>;
+
+/// Lengths as kernels see them: null if all steps are valid.
+const std::int32_t* staged(Context& here, Lengths lengths) {
+  return lengths.empty() ? nullptr : here.stage({lengths});
+}
+
+__device__ bool is_valid(const std::int32_t* lengths, std::size_t sample, std::size_t t) {
+  return lengths == nullptr || static_cast<std::int64_t>(t) < lengths[sample];
+}
+
+/// Elements are numbered in the order of the time-major side.
+__global__ void to_time_major_kernel(SequenceRows rows, const float* batch_major, const std::int32_t* lengths,
+                                     float* time_major, std::size_t size) {
+  for (std::size_t i = first_element(); i < size; i += element_stride()) {
+    const std::size_t place = i % rows.size, sample = i / rows.size % rows.batch, t = i / rows.size / rows.batch;
+    const std::size_t from = (sample * rows.steps + t) * rows.width + rows.offset + place;
+    time_major[i] = is_valid(lengths, sample, t) ? batch_major[from] : 0.0f;
+  }
+}
+
+__global__ void to_batch_major_kernel(SequenceRows rows, const float* time_major, const std::int32_t* lengths, bool add,
+                                      float* batch_major, std::size_t size) {
+  for (std::size_t i = first_element(); i < size; i += element_stride()) {
+    const std::size_t place = i % rows.size, t = i / rows.size % rows.steps, sample = i / rows.size / rows.steps;
+    const std::size_t to = (sample * rows.steps + t) * rows.width + rows.offset + place;
+    const float before = add ? batch_major[to] : 0.0f;
+    const float own = is_valid(lengths, sample, t) ? time_major[(t * rows.batch + sample) * rows.size + place] : 0.0f;
+    batch_major[to] = before + own;
+  }
+}
+
+__global__ void mask_kernel(SequenceRows rows, const float* input, const std::int32_t* lengths, float* output,
+                            std::size_t size) {
+  for (std::size_t i = first_element(); i < size; i += element_stride()) {
+    const std::size_t t = i / rows.size % rows.steps, sample = i / rows.size / rows.steps;
+    output[i] = is_valid(lengths, sample, t) ? input[i] : 0.0f;
+  }
+}
+
+void to_time_major(const SequenceRows& rows, View<const float> batch_major, Lengths lengths, View<float> time_major) {
+  if (time_major.empty()) return;
+  Context& here = context(time_major.device());
+  to_time_major_kernel<<<here.blocks(time_major.size(), kThreads), kThreads, 0, here.stream()>>>(
+      rows, batch_major.data(), staged(here, lengths), time_major.data(), time_major.size());
+  check_launch("to_time_major");
+}
+
+void to_batch_major(const SequenceRows& rows, View<const float> time_major, Lengths lengths, bool add,
+                    View<float> batch_major) {
+  if (time_major.empty()) return;
+  Context& here = context(batch_major.device());
+  to_batch_major_kernel<<<here.blocks(time_major.size(), kThreads), kThreads, 0, here.stream()>>>(
+      rows, time_major.data(), staged(here, lengths), add, batch_major.data(), time_major.size());
+  check_launch("to_batch_major");
+}
+
+/// Of whole rows: `size` is `width`.
+void mask_steps(const SequenceRows& rows, View<const float> input, Lengths lengths, View<float> output) {
+  if (input.empty()) return;
+  Context& here = context(output.device());
+  mask_kernel<<<here.blocks(input.size(), kThreads), kThreads, 0, here.stream()>>>(
+      rows, input.data(), staged(here, lengths), output.data(), input.size());
+  check_launch("mask_steps");
+}
+
+[[maybe_unused]] const bool registered = to_time_major_table().add(DeviceType::kCuda, to_time_major) &&
+                                         to_batch_major_table().add(DeviceType::kCuda, to_batch_major) &&
+                                         mask_steps_table().add(DeviceType::kCuda, mask_steps);
+
+}  // namespace
+}  // namespace dragonn::kernels::cuda
