@@ -4,22 +4,23 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include <doctest/doctest.h>
 
 #include "core/buffer.h"
 #include "core/rng.h"
+#include "kernels/device_math.h"
 #include "kernels/linear.h"
 #include "kernels/strip_convolution.h"
-#include "tests/kernels/host_views.h"
 #include "tests/kernels/weighted_reference.h"
+#include "tests/support/devices.h"
 
 namespace dragonn::kernels {
 namespace {
 
-using test::in;
-using test::out;
+using dragonn::test::on_device;
+using dragonn::test::poisoned;
+using dragonn::test::to_host;
 using Values = std::vector<float>;
 
 Values random_values(std::size_t count, std::uint64_t seed) {
@@ -41,30 +42,32 @@ double relative_error(const Values& values, const std::vector<double>& expected)
 
 /// Results of one forward and backward of a plan, in memory that starts as NaN.
 struct PlanRun {
-  PlanRun(WeightedPlan& plan, const Values& input, const Values& weights, const Values& bias,
-          const Values& gradient_of_output, bool want_input_gradient = true)
-      : output(gradient_of_output.size(), kNan),
-        input_gradient(want_input_gradient ? input.size() : 0, kNan),
-        weights_gradient(weights.size(), kNan),
-        bias_gradient(bias.size(), kNan) {
-    const auto nan_buffer = [](std::size_t size) {
-      Buffer<float> buffer(size);
-      std::ranges::fill(buffer.host(), kNan);
-      return buffer;
-    };
+  PlanRun(const Device& device, WeightedPlan& plan, const Values& input, const Values& weights, const Values& bias,
+          const Values& gradient_of_output, bool want_input_gradient = true) {
+    const Buffer<float> inputs = on_device(input, device), weight = on_device(weights, device),
+                        biases = on_device(bias, device), gradients = on_device(gradient_of_output, device);
     const PlanMemory memory = plan.memory();
-    Buffer<float> saved = nan_buffer(memory.saved), forward = nan_buffer(memory.forward_scratch),
-                  backward = nan_buffer(memory.backward_scratch);
-    plan.forward({in(input), in(weights), in(bias), out(output), saved.view(), forward.view()});
-    plan.backward({in(input), in(weights), in(gradient_of_output), out(input_gradient), out(weights_gradient),
-                   out(bias_gradient), saved.view(), backward.view()});
+    Buffer<float> saved = poisoned(memory.saved, device), forward = poisoned(memory.forward_scratch, device),
+                  backward = poisoned(memory.backward_scratch, device);
+    Buffer<float> outputs = poisoned(gradient_of_output.size(), device),
+                  to_input = poisoned(want_input_gradient ? input.size() : 0, device),
+                  to_weights = poisoned(weights.size(), device), to_bias = poisoned(bias.size(), device);
+    plan.forward({inputs.view(), weight.view(), biases.view(), outputs.view(), saved.view(), forward.view()});
+    plan.backward({inputs.view(), weight.view(), gradients.view(), to_input.view(), to_weights.view(), to_bias.view(),
+                   saved.view(), backward.view()});
+    output = to_host(outputs.view());
+    input_gradient = to_host(to_input.view());
+    weights_gradient = to_host(to_weights.view());
+    bias_gradient = to_host(to_bias.view());
   }
-  static constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   Values output, input_gradient, weights_gradient, bias_gradient;
 };
 
-// Sums of at most some thousand float32 products of unit size: an error of 2^-24 each, in quadrature.
-constexpr double kTolerance = 2e-6;
+/// Sums of at most some thousand float32 products of unit size: an error of 2^-24 each, in quadrature where a sum runs
+/// in many chains, as on the CPU; a GPU's may run in one, whose rounding errors grow with its length.
+double tolerance(const Device& device) {
+  return device.is_cpu() ? 2e-6 : 1e-5;
+}
 
 ConvolutionSpec square(std::int64_t batch, std::int64_t side, std::int64_t channels, std::int64_t outputs,
                        const Window& window, std::int64_t groups = 1) {
@@ -79,13 +82,7 @@ ConvolutionSpec square(std::int64_t batch, std::int64_t side, std::int64_t chann
   return spec;
 }
 
-using MakePlan = std::unique_ptr<WeightedPlan> (*)(const ConvolutionSpec&);
-
-std::unique_ptr<WeightedPlan> chosen_plan(const ConvolutionSpec& spec) {
-  return make_convolution_plan({}, spec);
-}
-
-void check_against_float64(const ConvolutionSpec& spec, MakePlan make_plan = chosen_plan) {
+void check_against_float64(const Device& device, WeightedPlan& plan, const ConvolutionSpec& spec, double allowed) {
   const auto size = [](std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d) {
     return static_cast<std::size_t>(a * b * c * d);
   };
@@ -101,70 +98,98 @@ void check_against_float64(const ConvolutionSpec& spec, MakePlan make_plan = cho
   const Values gradient = random_values(
       size(spec.batch, spec.vertical.outputs(spec.height), spec.horizontal.outputs(spec.width), spec.output_channels),
       4);
-  const auto plan = make_plan(spec);
-  const PlanRun run(*plan, input, weights, bias, gradient, spec.input_gradient);
+  const PlanRun run(device, plan, input, weights, bias, gradient, spec.input_gradient);
   const auto expected = test::reference_convolution(spec, input, weights, bias, gradient);
-  CHECK(relative_error(run.output, expected.output) < kTolerance);
-  CHECK(relative_error(run.weights_gradient, expected.weights_gradient) < kTolerance);
-  if (spec.input_gradient) CHECK(relative_error(run.input_gradient, expected.input_gradient) < kTolerance);
-  if (spec.bias) CHECK(relative_error(run.bias_gradient, expected.bias_gradient) < kTolerance);
+  CHECK(relative_error(run.output, expected.output) < allowed);
+  CHECK(relative_error(run.weights_gradient, expected.weights_gradient) < allowed);
+  if (spec.input_gradient) CHECK(relative_error(run.input_gradient, expected.input_gradient) < allowed);
+  if (spec.bias) CHECK(relative_error(run.bias_gradient, expected.bias_gradient) < allowed);
+}
+
+void check_chosen(const Device& device, const ConvolutionSpec& spec, double allowed) {
+  check_against_float64(device, *make_convolution_plan(device, spec), spec, allowed);
+}
+
+/// Strips are the CPU's.
+void check_strips(const ConvolutionSpec& spec) {
+  check_against_float64({}, *make_strip_convolution(spec), spec, tolerance({}));
 }
 
 }  // namespace
 
 TEST_SUITE("kernels") {
-  TEST_CASE("convolutions agree with float64, whatever shape selects which implementation") {
-    check_against_float64(square(3, 9, 16, 32, {3, 1, 1}));
-    check_against_float64(square(2, 9, 5, 10, {3, 2, 1}));
-    check_against_float64(square(2, 16, 64, 64, {3, 1, 1}));
-    check_against_float64(square(4, 4, 48, 64, {3, 1, 1}));  // few pixels: patches
-    check_against_float64(square(4, 1, 70, 33, {3, 1, 1}));
-    check_against_float64(square(5, 7, 3, 17, {5, 2, 2}));
-    check_against_float64(square(2, 8, 32, 48, {1, 2, 0}));
-    check_against_float64(square(2, 8, 6, 9, {3, 1, 1}, 3));
-    check_against_float64(square(2, 6, 32, 32, {3, 1, 1}, 32));  // depthwise
+  DRAGONN_DEVICE_TEST("convolutions agree with float64, whatever shape selects which implementation") {
+    const auto check = [&](const ConvolutionSpec& spec) { check_chosen(device, spec, tolerance(device)); };
+    check(square(3, 9, 16, 32, {3, 1, 1}));
+    check(square(2, 9, 5, 10, {3, 2, 1}));
+    check(square(2, 16, 64, 64, {3, 1, 1}));
+    check(square(4, 4, 48, 64, {3, 1, 1}));  // few pixels: patches
+    check(square(4, 1, 70, 33, {3, 1, 1}));
+    check(square(5, 7, 3, 17, {5, 2, 2}));
+    check(square(2, 8, 32, 48, {1, 2, 0}));
+    check(square(2, 8, 6, 9, {3, 1, 1}, 3));
+    check(square(2, 6, 32, 32, {3, 1, 1}, 32));  // depthwise
     ConvolutionSpec first = square(2, 12, 3, 16, {3, 1, 1});
     first.input_gradient = false;
     first.bias = false;
-    check_against_float64(first);
+    check(first);
+    check(square(2, 7, 5, 6, {2, 2, 0, true}));  // windows that overhang the end
+    check(square(2, 5, 64, 32, {1, 1, 0}, 2));   // pixels of groups are their own patches
+  }
+
+  DRAGONN_DEVICE_TEST("a math mode rounds factors, and lasts for the plans that it was set for") {
+    if (device.is_cpu()) {
+      CHECK_NOTHROW(set_math(device, DeviceMath::kFloat32));
+      CHECK_THROWS_AS(set_math(device, DeviceMath::kTf32), ConfigError);
+      return;
+    }
+    // Factors of 11 and of 8 bits: errors of up to 2^-11 and 2^-8 of each product, in quadrature.
+    for (const auto& [math, allowed] : {std::pair{DeviceMath::kTf32, 1e-3}, {DeviceMath::kBf16, 8e-3}}) {
+      set_math(device, math);
+      check_chosen(device, square(3, 9, 16, 32, {3, 1, 1}), allowed);
+      check_chosen(device, square(2, 8, 6, 9, {3, 1, 1}, 3), allowed);
+      set_math(device, DeviceMath::kFloat32);
+    }
+    check_chosen(device, square(3, 9, 16, 32, {3, 1, 1}), tolerance(device));
   }
 
   TEST_CASE("convolutions of strips agree with float64 for any kernel, stride, padding and groups") {
     ConvolutionSpec spec = square(2, 9, 4, 6, {5, 1, 2});
     spec.horizontal = {7, 2, 3};
-    check_against_float64(spec, make_strip_convolution);
+    check_strips(spec);
     spec.groups = 2;
     spec.vertical = {5, 3, 1};  // phases of 2, 2 and 1 kernel rows
-    check_against_float64(spec, make_strip_convolution);
+    check_strips(spec);
     spec.vertical = {2, 3, 0};  // a phase without kernel rows
     spec.horizontal = {1, 2, 0};
     spec.bias = false;
-    check_against_float64(spec, make_strip_convolution);
+    check_strips(spec);
     spec.vertical = {11, 2, 5};  // most kernel rows lie in the padding
     spec.height = 2;
     spec.horizontal = {5, 3, 1, /*ceil=*/true};
-    check_against_float64(spec, make_strip_convolution);
+    check_strips(spec);
     spec.input_gradient = false;
-    check_against_float64(spec, make_strip_convolution);
+    check_strips(spec);
     // Several pieces: the strips of all rows do not fit at once.
     ConvolutionSpec large = square(3, 50, 8, 8, {11, 1, 5});
     large.horizontal = {21, 2, 10};
-    check_against_float64(large, make_strip_convolution);
-    check_against_float64(large);
+    check_strips(large);
+    check_chosen({}, large, tolerance({}));
   }
 
   TEST_CASE("strips leave what a convolution does not read without a gradient") {
     ConvolutionSpec spec = square(1, 4, 1, 1, {1, 2, 0});
     spec.bias = false;
     const Values input(20, 3.0f), weights{2.0f}, gradient(6, 1.0f);
-    const PlanRun run(*make_strip_convolution(spec), input, weights, {}, gradient);
+    const PlanRun run({}, *make_strip_convolution(spec), input, weights, {}, gradient);
     CHECK(run.output == Values(6, 6.0f));
     CHECK(run.weights_gradient == Values{18.0f});
     for (std::size_t i = 0; i < 20; ++i)
       CHECK(run.input_gradient[i] == (i / 5 % 2 == 0 && i % 5 % 2 == 0 ? 2.0f : 0.0f));
   }
 
-  TEST_CASE("linear maps agree with float64") {
+  DRAGONN_DEVICE_TEST("linear maps agree with float64") {
+    const double allowed = tolerance(device);
     for (const auto& [batch, inputs, outputs] : {std::tuple{1, 7, 5}, {3, 130, 10}, {32, 784, 65}}) {
       CAPTURE(inputs);
       // A linear map is a convolution of one pixel, with its weights transposed.
@@ -184,25 +209,26 @@ TEST_SUITE("kernels") {
             to[static_cast<std::size_t>(c * rows + r)] = from[static_cast<std::size_t>(r * columns + c)];
         return to;
       };
-      const auto plan = make_linear_plan({}, {batch, inputs, outputs});
-      const PlanRun run(*plan, input, weights, bias, gradient);
+      const auto plan = make_linear_plan(device, {batch, inputs, outputs});
+      const PlanRun run(device, *plan, input, weights, bias, gradient);
       const auto expected =
           test::reference_convolution(pixel, input, transposed(weights, outputs, inputs), bias, gradient);
-      CHECK(relative_error(run.output, expected.output) < kTolerance);
-      CHECK(relative_error(run.input_gradient, expected.input_gradient) < kTolerance);
-      CHECK(relative_error(run.weights_gradient, transposed(expected.weights_gradient, inputs, outputs)) < kTolerance);
-      CHECK(relative_error(run.bias_gradient, expected.bias_gradient) < kTolerance);
+      CHECK(relative_error(run.output, expected.output) < allowed);
+      CHECK(relative_error(run.input_gradient, expected.input_gradient) < allowed);
+      CHECK(relative_error(run.weights_gradient, transposed(expected.weights_gradient, inputs, outputs)) < allowed);
+      CHECK(relative_error(run.bias_gradient, expected.bias_gradient) < allowed);
     }
   }
 
-  TEST_CASE("a plan made for evaluation has no backward") {
-    const auto plan = make_linear_plan({}, {.batch = 1, .inputs = 2, .outputs = 2, .training = false});
+  DRAGONN_DEVICE_TEST("a plan made for evaluation has no backward") {
+    const auto plan = make_linear_plan(device, {.batch = 1, .inputs = 2, .outputs = 2, .training = false});
     const Values two(2, 1.0f), four(4, 1.0f);
-    CHECK_THROWS_WITH(PlanRun(*plan, two, four, two, two), doctest::Contains("made for evaluation"));
+    CHECK_THROWS_WITH(PlanRun(device, *plan, two, four, two, two), doctest::Contains("made for evaluation"));
   }
 
   TEST_CASE("a device without a row is refused by name") {
-    const DeviceTable<int (*)()> table("of nothing", +[] { return 0; });
+    const DeviceTable<int (*)()> table(
+        "of nothing", +[] { return 0; });
     CHECK_THROWS_WITH_AS(table.at({DeviceType::kCuda, 1}),
                          doctest::Contains("operation of nothing has no kernel for device cuda:1"), DeviceError);
     CHECK_THROWS_AS(make_linear_plan({DeviceType::kCuda, 99}, {}), DeviceError);

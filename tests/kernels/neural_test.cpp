@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/// Batch norm, cross-entropy, dropout and elementwise kernels, below the layers.
+/// Batch norm, cross-entropy, dropout, embedding and elementwise kernels, below the layers.
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -13,37 +14,69 @@
 #include "kernels/batch_norm.h"
 #include "kernels/dropout.h"
 #include "kernels/elementwise.h"
+#include "kernels/embedding.h"
 #include "kernels/softmax_cross_entropy.h"
+#include "kernels/swap_axes.h"
 #include "tests/kernels/host_views.h"
+#include "tests/support/devices.h"
 
 namespace dragonn::kernels {
 namespace {
 
+using dragonn::test::on_device;
+using dragonn::test::poisoned;
+using dragonn::test::to_host;
 using test::in;
 using test::out;
 using Values = std::vector<float>;
 
-CrossEntropy cross_entropy(const Values& logits, const std::vector<std::int32_t>& labels, double smoothing,
-                           Values& gradient) {
-  return softmax_cross_entropy(in(logits), View<const std::int32_t>(labels), logits.size() / labels.size(), smoothing,
-                               out(gradient));
+/// With labels in host memory. `gradient` starts as NaN.
+CrossEntropy cross_entropy(const Device& device, const Values& logits, const std::vector<std::int32_t>& labels,
+                           double smoothing, Values& gradient) {
+  const Buffer<float> inputs = on_device(logits, device);
+  Buffer<float> gradients = poisoned(logits.size(), device);
+  const CrossEntropy result = softmax_cross_entropy(inputs.view(), View<const std::int32_t>(labels),
+                                                    logits.size() / labels.size(), smoothing, gradients.view());
+  gradient = to_host(gradients.view());
+  return result;
 }
+
+/// The memory of a plan's forward pass, and what batch norm updates.
+struct BatchNormRun {
+  BatchNormRun(const Device& device, const BatchNormSpec& spec, const Values& values)
+      : plan(make_batch_norm_plan(device, spec)),
+        input(on_device(values, device)),
+        scale(on_device(Values(spec.channels, 1.0f), device)),
+        shift(on_device(Values(spec.channels, 0.0f), device)),
+        mean(on_device(Values(spec.channels, 0.0f), device)),
+        variance(on_device(Values(spec.channels, 1.0f), device)),
+        output(poisoned(values.size(), device)),
+        saved(poisoned(plan->memory().saved, device)),
+        scratch(poisoned(plan->memory().forward_scratch, device)) {}
+  BatchNormForward arguments() {
+    return {input.view(),  {},           scale.view(),  shift.view(), mean.view(), variance.view(),
+            output.view(), saved.view(), scratch.view()};
+  }
+
+  std::unique_ptr<BatchNormPlan> plan;
+  Buffer<float> input, scale, shift, mean, variance, output, saved, scratch;
+};
 
 }  // namespace
 
 TEST_SUITE("kernels") {
-  TEST_CASE("cross-entropy of equal logits is the logarithm of the classes") {
+  DRAGONN_DEVICE_TEST("cross-entropy of equal logits is the logarithm of the classes") {
     Values gradient(4);
-    const CrossEntropy result = cross_entropy({1, 1, 1, 1}, {2}, 0, gradient);
+    const CrossEntropy result = cross_entropy(device, {1, 1, 1, 1}, {2}, 0, gradient);
     CHECK(result.loss_sum == doctest::Approx(std::log(4.0)));
     CHECK(result.correct == 0);  // the first of equal logits counts as the prediction
     CHECK(gradient == Values{0.25f, 0.25f, -0.75f, 0.25f});
   }
 
-  TEST_CASE("cross-entropy averages its gradient over the rows and smooths labels") {
+  DRAGONN_DEVICE_TEST("cross-entropy averages its gradient over the rows and smooths labels") {
     Values gradient(4);
     const double smoothing = 0.2, exponential = std::exp(2.0);
-    const CrossEntropy result = cross_entropy({2, 0, 0, 0}, {0, 1}, smoothing, gradient);
+    const CrossEntropy result = cross_entropy(device, {2, 0, 0, 0}, {0, 1}, smoothing, gradient);
     const double p = exponential / (exponential + 1);
     CHECK(result.loss_sum == doctest::Approx(-0.9 * std::log(p) - 0.1 * std::log(1 - p) + std::log(2.0)));
     CHECK(result.correct == 1);
@@ -53,16 +86,17 @@ TEST_SUITE("kernels") {
     CHECK(gradient[3] == doctest::Approx((0.5 - 0.9) / 2));
   }
 
-  TEST_CASE("cross-entropy of ignored rows counts nowhere") {
+  DRAGONN_DEVICE_TEST("cross-entropy of ignored rows counts nowhere") {
     Values gradient(6, 7.0f);
-    const CrossEntropy result = cross_entropy({5, 1, 1, 1, 9, 0}, {kIgnoredLabel, 0, kIgnoredLabel}, 0, gradient);
+    const CrossEntropy result =
+        cross_entropy(device, {5, 1, 1, 1, 9, 0}, {kIgnoredLabel, 0, kIgnoredLabel}, 0, gradient);
     CHECK(result.loss_sum == doctest::Approx(std::log(2.0)));
     CHECK(result.count == 1);
     CHECK(result.correct == 1);
     CHECK(gradient == Values{0, 0, -0.5f, 0.5f, 0, 0});
   }
 
-  TEST_CASE("cross-entropy of long rows is that of a sum in double") {
+  DRAGONN_DEVICE_TEST("cross-entropy of long rows is that of a sum in double") {
     for (const std::size_t classes : {15, 16, 17, 100, 1003}) {
       CAPTURE(classes);
       Values logits(classes), gradient(classes);
@@ -71,7 +105,7 @@ TEST_SUITE("kernels") {
         logits[c] = static_cast<float>(c % 37) / 8 - 2;
         sum += std::exp(static_cast<double>(logits[c]));
       }
-      const CrossEntropy result = cross_entropy(logits, {5}, 0, gradient);
+      const CrossEntropy result = cross_entropy(device, logits, {5}, 0, gradient);
       CHECK(result.loss_sum == doctest::Approx(std::log(sum) - logits[5]).epsilon(1e-6));
       // Rounding of the exponentials: a few units in the last place of numbers below 1.
       for (std::size_t c = 0; c < classes; ++c)
@@ -79,34 +113,46 @@ TEST_SUITE("kernels") {
     }
   }
 
-  TEST_CASE("a logit that is not a number shows in loss and gradient") {
+  DRAGONN_DEVICE_TEST("a logit that is not a number shows in loss and gradient") {
     Values gradient(20), logits(20, 1.0f);
     logits[13] = std::nanf("");
-    CHECK(std::isnan(cross_entropy(logits, {2}, 0, gradient).loss_sum));
+    CHECK(std::isnan(cross_entropy(device, logits, {2}, 0, gradient).loss_sum));
     CHECK(std::isnan(gradient[2]));
   }
 
-  TEST_CASE("cross-entropy stays finite for huge logits and works in place") {
-    Values logits{1e30f, -1e30f, 0};
+  DRAGONN_DEVICE_TEST("cross-entropy stays finite for huge logits and works in place") {
+    Buffer<float> logits = on_device(Values{1e30f, -1e30f, 0}, device);
     const std::vector<std::int32_t> labels{0};
     const CrossEntropy result =
-        softmax_cross_entropy(in(logits), View<const std::int32_t>(labels), 3, 0, View<float>(std::span(logits)));
+        softmax_cross_entropy(logits.view(), View<const std::int32_t>(labels), 3, 0, logits.view());
     CHECK(result.loss_sum == 0);
     CHECK(result.correct == 1);
-    CHECK(logits == Values{0, 0, 0});
+    CHECK(to_host(logits.view()) == Values{0, 0, 0});
   }
 
-  TEST_CASE("batch norm keeps its precision far from zero") {
+  DRAGONN_DEVICE_TEST("cross-entropy takes labels of its device, and refuses those out of range by their row") {
+    const Buffer<float> logits = on_device(Values{0, 0, 3, 0, 1, 2}, device);
+    const Buffer<std::int32_t> good = on_device(std::vector<std::int32_t>{1, 0, 1}, device);
+    const CrossEntropy result = softmax_cross_entropy(logits.view(), good.view(), 2, 0, {});
+    CHECK(result.loss_sum == doctest::Approx(std::log(2.0) + std::log1p(std::exp(-3.0)) + std::log1p(std::exp(-1.0))));
+    CHECK(result.correct == 2);
+    CHECK(result.count == 3);
+    for (const std::int32_t bad : {2, -2}) {
+      const Buffer<std::int32_t> labels = on_device(std::vector<std::int32_t>{1, bad, 7}, device);
+      CHECK_THROWS_WITH_AS(softmax_cross_entropy(logits.view(), labels.view(), 2, 0, {}),
+                           doctest::Contains("of row 1 of the batch: valid are 0 to 1"), DataError);
+    }
+  }
+
+  DRAGONN_DEVICE_TEST("batch norm keeps its precision far from zero") {
     // Mean 1000, deviation 1: a one-pass sum of squares in float32 would lose the variance.
     const std::size_t rows = 4001, channels = 3;
     Rng stream(1, "test");
     Values input(rows * channels);
     for (float& value : input) value = 1000.0f + stream.normal();
-    const auto plan = make_batch_norm_plan({}, {.rows = rows, .channels = channels, .momentum = 1.0f});
-    Values scale(channels, 1.0f), shift(channels, 0.0f), mean(channels), variance(channels), output(input.size());
-    Buffer<float> saved(plan->memory().saved), scratch(plan->memory().forward_scratch);
-    plan->forward_train(
-        {in(input), {}, in(scale), in(shift), out(mean), out(variance), out(output), saved.view(), scratch.view()});
+    BatchNormRun run(device, {.rows = rows, .channels = channels, .momentum = 1.0f}, input);
+    run.plan->forward_train(run.arguments());
+    const Values mean = to_host(run.mean.view()), variance = to_host(run.variance.view());
     for (std::size_t c = 0; c < channels; ++c) {
       double expected_mean = 0, deviation = 0;
       for (std::size_t r = 0; r < rows; ++r) expected_mean += input[r * channels + c];
@@ -151,18 +197,13 @@ TEST_SUITE("kernels") {
     omp_set_num_threads(1);
   }
 
-  TEST_CASE("fused ReLU lets NaN through") {
-    const auto plan = make_batch_norm_plan({}, {.rows = 2, .channels = 1, .relu = true});
+  DRAGONN_DEVICE_TEST("fused ReLU lets NaN through") {
     const Values input{std::numeric_limits<float>::quiet_NaN(), 1};
-    Values scale(1, 1.0f), shift(1), mean(1), variance(1, 1.0f), output(2);
-    Buffer<float> saved(plan->memory().saved), scratch(plan->memory().forward_scratch);
-    plan->forward_evaluate(
-        {in(input), {}, in(scale), in(shift), out(mean), out(variance), out(output), saved.view(), scratch.view()});
+    BatchNormRun run(device, {.rows = 2, .channels = 1, .relu = true}, input);
+    run.plan->forward_evaluate(run.arguments());
+    const Values output = to_host(run.output.view());
     CHECK(std::isnan(output[0]));
     CHECK(output[1] == doctest::Approx(1).epsilon(1e-4));
-    Values sum(2);
-    add_relu(in(input), in(input), out(sum));
-    CHECK(std::isnan(sum[0]));
   }
 
   TEST_CASE("elementwise operations work on any length and in place") {
@@ -185,18 +226,49 @@ TEST_SUITE("kernels") {
     CHECK_THROWS_AS(copy(in(a), out(b)), ShapeError);
   }
 
-  TEST_CASE("dropout keyed alike draws alike") {
-    const Values ones(100, 1.0f);
-    const auto draw = [&](std::uint64_t key) {
-      Values output(100);
-      dropout(in(ones), 0.5f, key, out(output));
-      return output;
+  DRAGONN_DEVICE_TEST("dropout keyed alike draws alike") {
+    const Values ones(1003, 1.0f);
+    const auto draw = [&](const Device& on, float rate, std::uint64_t key) {
+      const Buffer<float> input = on_device(ones, on);
+      Buffer<float> output = poisoned(ones.size(), on);
+      dropout(input.view(), rate, key, output.view());
+      return to_host(output.view());
     };
-    CHECK(draw(1) == draw(1));
-    CHECK(draw(1) != draw(2));
-    Values all(100);
-    dropout(in(ones), 0.0f, 1, out(all));
-    CHECK(all == ones);
+    CHECK(draw(device, 0.5f, 1) == draw(device, 0.5f, 1));
+    CHECK(draw(device, 0.5f, 1) != draw(device, 0.5f, 2));
+    CHECK(draw(device, 0.0f, 1) == ones);
+    CHECK(draw(device, 0.3f, 7) == draw({}, 0.3f, 7));  // every device draws what the CPU draws
+  }
+
+  DRAGONN_DEVICE_TEST("axes swapped twice are as they were, in tiles that do not fill the matrix") {
+    for (const auto& [rows, columns] : {std::pair<std::size_t, std::size_t>{1, 1}, {3, 70}, {65, 33}, {64, 32}}) {
+      Values values(2 * rows * columns);
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+      const Buffer<float> input = on_device(values, device);
+      Buffer<float> swapped = poisoned(values.size(), device), back = poisoned(values.size(), device);
+      swap_axes(input.view(), rows, columns, swapped.view());
+      swap_axes(swapped.view(), columns, rows, back.view());
+      CHECK(to_host(back.view()) == values);
+      const Values there = to_host(swapped.view());
+      CHECK(there[rows * columns + (columns - 1) * rows] == values[rows * columns + columns - 1]);
+    }
+  }
+
+  DRAGONN_DEVICE_TEST("the gradient of an embedding sums in the order of the tokens, to the same bits everywhere") {
+    constexpr std::size_t kTokens = 700, kRows = 13, kWidth = 300;
+    Rng stream(5, "tokens");
+    Values tokens(kTokens), gradient(kTokens * kWidth);
+    for (float& token : tokens) token = static_cast<float>(stream.below(kRows - 1));  // the last one never appears
+    for (float& value : gradient) value = stream.normal();
+    const auto run = [&](const Device& on) {
+      const Buffer<float> of = on_device(tokens, on), output_gradient = on_device(gradient, on);
+      Buffer<float> table_gradient = poisoned(kRows * kWidth, on);
+      embed_backward(of.view(), output_gradient.view(), kWidth, table_gradient.view());
+      return to_host(table_gradient.view());
+    };
+    const Values result = run(device);
+    CHECK(result == run({}));
+    CHECK(result[(kRows - 1) * kWidth] == 0);
   }
 }
 

@@ -10,13 +10,14 @@
 #include "core/rng.h"
 #include "kernels/ctc.h"
 #include "kernels/multi_label.h"
-#include "tests/kernels/host_views.h"
+#include "tests/support/devices.h"
 
 namespace dragonn::kernels {
 namespace {
 
-using test::in;
-using test::out;
+using dragonn::test::on_device;
+using dragonn::test::poisoned;
+using dragonn::test::to_host;
 using Labels = std::vector<std::int32_t>;
 
 Targets targets_of(const Labels& labels, const Labels& offsets) {
@@ -74,18 +75,31 @@ struct BruteForce {
   std::vector<double> gradient;
 };
 
-double run_ctc(std::size_t steps, std::size_t classes, const std::vector<float>& logits, const Targets& targets,
-               const Labels& lengths, std::vector<float>& gradient) {
-  std::vector<double> scratch(ctc_scratch({}, steps, targets), std::numeric_limits<double>::quiet_NaN());
-  gradient.assign(logits.size(), std::nanf(""));
-  return ctc({targets.offsets.size() - 1, steps, classes, in(logits), targets, lengths, out(gradient),
-              View<double>(std::span(scratch))});
+double run_ctc(const Device& device, std::size_t steps, std::size_t classes, const std::vector<float>& logits,
+               const Targets& targets, const Labels& lengths, std::vector<float>& gradient) {
+  Buffer<double> scratch = on_device(
+      std::vector<double>(ctc_scratch(device, steps, targets), std::numeric_limits<double>::quiet_NaN()), device);
+  const Buffer<float> inputs = on_device(logits, device);
+  Buffer<float> gradients = poisoned(logits.size(), device);
+  const double loss = ctc(
+      {targets.offsets.size() - 1, steps, classes, inputs.view(), targets, lengths, gradients.view(), scratch.view()});
+  gradient = to_host(gradients.view());
+  return loss;
+}
+
+MultiLabelResult run_multi_label(const Device& device, const std::vector<float>& logits, const Targets& targets,
+                                 std::size_t classes, std::vector<float>& gradient) {
+  const Buffer<float> inputs = on_device(logits, device);
+  Buffer<float> gradients = poisoned(logits.size(), device);
+  const MultiLabelResult result = multi_label(inputs.view(), targets, classes, gradients.view());
+  gradient = to_host(gradients.view());
+  return result;
 }
 
 }  // namespace
 
 TEST_SUITE("kernels") {
-  TEST_CASE("CTC is the sum over all alignments, with repeats, empty targets and any lengths") {
+  DRAGONN_DEVICE_TEST("CTC is the sum over all alignments, with repeats, empty targets and any lengths") {
     constexpr std::size_t kSteps = 5, kClasses = 3;
     const std::vector<Labels> targets{{1, 2}, {1, 1}, {}, {2}, {1, 2, 1}, {2, 2, 2}, {1, 1, 2, 2}};
     for (const Labels& labels : targets)
@@ -101,7 +115,7 @@ TEST_SUITE("kernels") {
         const Labels offsets{0, static_cast<std::int32_t>(labels.size()), static_cast<std::int32_t>(all.size())};
         const std::vector<float> logits = random_logits(2 * kSteps * kClasses, 3);
         std::vector<float> gradient;
-        const double loss = run_ctc(kSteps, kClasses, logits, targets_of(all, offsets), {length, 5}, gradient);
+        const double loss = run_ctc(device, kSteps, kClasses, logits, targets_of(all, offsets), {length, 5}, gradient);
         const BruteForce first(logits.data(), static_cast<std::size_t>(length), kClasses, labels);
         const BruteForce second(logits.data() + kSteps * kClasses, kSteps, kClasses, {2});
         // The exponentials of the softmax are float32.
@@ -114,14 +128,14 @@ TEST_SUITE("kernels") {
       }
   }
 
-  TEST_CASE("CTC of a long sequence with tiny probabilities stays finite") {
+  DRAGONN_DEVICE_TEST("CTC of a long sequence with tiny probabilities stays finite") {
     constexpr std::size_t kSteps = 400, kClasses = 29;
     std::vector<float> logits = random_logits(kSteps * kClasses, 5), gradient;
     for (float& value : logits) value *= 20;
     Labels labels;
     for (std::int32_t i = 0; i < 150; ++i) labels.push_back(1 + i * i % 28);
     const Labels offsets{0, 150};
-    CHECK(std::isfinite(run_ctc(kSteps, kClasses, logits, targets_of(labels, offsets), {}, gradient)));
+    CHECK(std::isfinite(run_ctc(device, kSteps, kClasses, logits, targets_of(labels, offsets), {}, gradient)));
     // At every step the probabilities of softmax and of the places sum to 1.
     for (std::size_t t = 0; t < kSteps; ++t) {
       double sum = 0;
@@ -130,12 +144,12 @@ TEST_SUITE("kernels") {
     }
   }
 
-  TEST_CASE("CTC refuses labels out of range and more labels than steps") {
+  DRAGONN_DEVICE_TEST("CTC refuses labels out of range and more labels than steps") {
     const std::vector<float> logits(6, 0.0f);
     std::vector<float> gradient;
     const auto run = [&](const Labels& labels) {
       const Labels offsets{0, static_cast<std::int32_t>(labels.size())};
-      return run_ctc(2, 3, logits, targets_of(labels, offsets), {}, gradient);
+      return run_ctc(device, 2, 3, logits, targets_of(labels, offsets), {}, gradient);
     };
     CHECK_THROWS_WITH_AS(run({3}), "label 3 at position 0 of sample 0 of the batch: valid are 1 to 2", DataError);
     CHECK_THROWS_AS(run({0}), DataError);
@@ -143,23 +157,23 @@ TEST_SUITE("kernels") {
                          DataError);
     CHECK_NOTHROW(run({1, 2}));
     const Labels one{1}, offsets{0, 2};
-    CHECK_THROWS_AS(run_ctc(2, 3, logits, targets_of(one, offsets), {}, gradient), ShapeError);
+    CHECK_THROWS_AS(run_ctc(device, 2, 3, logits, targets_of(one, offsets), {}, gradient), ShapeError);
   }
 
-  TEST_CASE("a logit that is not a number shows in CTC") {
+  DRAGONN_DEVICE_TEST("a logit that is not a number shows in CTC") {
     std::vector<float> logits(6, 0.0f), gradient;
     logits[4] = std::nanf("");
     const Labels labels{1}, offsets{0, 1};
-    CHECK(std::isnan(run_ctc(2, 3, logits, targets_of(labels, offsets), {}, gradient)));
+    CHECK(std::isnan(run_ctc(device, 2, 3, logits, targets_of(labels, offsets), {}, gradient)));
     CHECK(std::isnan(gradient[0]));
   }
 
-  TEST_CASE("the multi-label loss is a logistic regression for every class") {
+  DRAGONN_DEVICE_TEST("the multi-label loss is a logistic regression for every class") {
     constexpr std::size_t kClasses = 37;
     const std::vector<float> logits = random_logits(3 * kClasses, 7);
     const Labels labels{0, 5, 36, 2}, offsets{0, 3, 3, 4};
-    std::vector<float> gradient(logits.size());
-    const MultiLabelResult result = multi_label(in(logits), targets_of(labels, offsets), kClasses, out(gradient));
+    std::vector<float> gradient;
+    const MultiLabelResult result = run_multi_label(device, logits, targets_of(labels, offsets), kClasses, gradient);
     std::vector<bool> positive(logits.size());
     for (const std::size_t place : {std::size_t{0}, std::size_t{5}, std::size_t{36}, 2 * kClasses + 2})
       positive[place] = true;
@@ -172,19 +186,20 @@ TEST_SUITE("kernels") {
     CHECK(result.loss_sum == doctest::Approx(loss).epsilon(1e-6));
   }
 
-  TEST_CASE("the multi-label loss counts samples whose largest logit is one of theirs") {
+  DRAGONN_DEVICE_TEST("the multi-label loss counts samples whose largest logit is one of theirs") {
     const std::vector<float> logits{1, 5, 2, 7, 0, 0, 100, -100, 0};
     const Labels labels{0, 1, 2}, offsets{0, 2, 3, 3};
-    const MultiLabelResult result = multi_label(in(logits), targets_of(labels, offsets), 3, {});
+    std::vector<float> gradient;
+    const MultiLabelResult result = run_multi_label(device, logits, targets_of(labels, offsets), 3, gradient);
     CHECK(result.correct == 1);
     CHECK(result.loss_sum < 200);  // 100 for the label that is missing; nothing overflows
   }
 
-  TEST_CASE("the multi-label loss refuses labels out of range or order") {
-    const std::vector<float> logits(3, 0.0f);
+  DRAGONN_DEVICE_TEST("the multi-label loss refuses labels out of range or order") {
+    const Buffer<float> logits = on_device(std::vector<float>(3, 0.0f), device);
     const auto run = [&](const Labels& labels) {
       const Labels offsets{0, static_cast<std::int32_t>(labels.size())};
-      return multi_label(in(logits), targets_of(labels, offsets), 3, {});
+      return multi_label(logits.view(), targets_of(labels, offsets), 3, {});
     };
     CHECK_THROWS_WITH_AS(run({3}), "label 3 of sample 0 of the batch: valid are 0 to 2", DataError);
     CHECK_THROWS_AS(run({-1}), DataError);

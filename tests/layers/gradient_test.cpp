@@ -6,6 +6,7 @@
 
 #include "layers/layers.h"
 #include "tests/layers/graph_harness.h"
+#include "tests/support/devices.h"
 
 namespace dragonn::layers {
 namespace {
@@ -18,21 +19,19 @@ constexpr double kTolerance = 2e-3;
 
 using Build = std::function<void(LayerGraph&)>;
 
-double error_of(const Shape& sample, std::size_t batch, const Build& build) {
+double error_of(const Device& device, const Shape& sample, std::size_t batch, const Build& build) {
   auto graph = std::make_unique<LayerGraph>(sample);
   build(*graph);
-  GraphHarness harness(std::move(graph), batch);
-  // Parameters that start at 0 or 1 would hide errors.
-  const std::vector<float> values = test::random_values(harness.arena().size(), 5);
-  std::ranges::copy(values, harness.arena().values().data());
+  GraphHarness harness(std::move(graph), batch, device);
+  harness.set_random_parameters();  // those that start at 0 or 1 would hide errors
   return test::gradient_error(harness, test::spaced_values(harness.input_size(), 0.05f, 3));
 }
 
-void check(const Shape& sample, const Build& build) {
+void check(const Device& device, const Shape& sample, const Build& build) {
   for (const std::size_t batch : {std::size_t{1}, std::size_t{3}}) {
     CAPTURE(batch);
     CAPTURE(sample.to_string());
-    CHECK(error_of(sample, batch, build) < kTolerance);
+    CHECK(error_of(device, sample, batch, build) < kTolerance);
   }
 }
 
@@ -53,55 +52,56 @@ ConvolutionSettings odd_convolution(std::int64_t stride, std::int64_t padding, s
 }  // namespace
 
 TEST_SUITE("layers") {
-  TEST_CASE("the gradients of a linear layer are right") {
-    check({7}, one([] { return linear({.outputs = 5}); }));
-    check({17}, one([] { return linear({.outputs = 3, .bias = false}); }));
+  DRAGONN_DEVICE_TEST("the gradients of a linear layer are right") {
+    check(device, {7}, one([] { return linear({.outputs = 5}); }));
+    check(device, {17}, one([] { return linear({.outputs = 3, .bias = false}); }));
   }
 
-  TEST_CASE("the gradients of a convolution are right for any stride, padding and groups") {
+  DRAGONN_DEVICE_TEST("the gradients of a convolution are right for any stride, padding and groups") {
     for (const std::int64_t groups : {1, 3})
       for (const std::int64_t stride : {1, 2})
         for (const std::int64_t padding : {0, 1}) {
           CAPTURE(groups);
           CAPTURE(stride);
           CAPTURE(padding);
-          check({5, 4, 3}, one([=] { return convolution(odd_convolution(stride, padding, groups, groups == 1)); }));
+          check(device, {5, 4, 3},
+                one([=] { return convolution(odd_convolution(stride, padding, groups, groups == 1)); }));
         }
   }
 
-  TEST_CASE("the gradients of a convolution with many output pixels are right") {
-    check({6, 7, 2}, one([] { return convolution(square_convolution(17, 3, 1, 1)); }));
-    check({5, 9, 1}, one([] { return convolution(square_convolution(3, 1, 1, 0)); }));
+  DRAGONN_DEVICE_TEST("the gradients of a convolution with many output pixels are right") {
+    check(device, {6, 7, 2}, one([] { return convolution(square_convolution(17, 3, 1, 1)); }));
+    check(device, {5, 9, 1}, one([] { return convolution(square_convolution(3, 1, 1, 0)); }));
   }
 
-  TEST_CASE("the gradients of batch norm are right") {
+  DRAGONN_DEVICE_TEST("the gradients of batch norm are right") {
     // With fewer than a few samples per channel the output hardly depends on the input and the check says little.
-    check({5, 3, 3}, one([] { return batch_norm({}); }));
-    check({2, 5, 21}, one([] { return batch_norm({}); }));
+    check(device, {5, 3, 3}, one([] { return batch_norm({}); }));
+    check(device, {2, 5, 21}, one([] { return batch_norm({}); }));
   }
 
-  TEST_CASE("the gradients of batch norm with a residual are right") {
-    check({5, 3, 3}, [](LayerGraph& graph) {
+  DRAGONN_DEVICE_TEST("the gradients of batch norm with a residual are right") {
+    check(device, {5, 3, 3}, [](LayerGraph& graph) {
       const NodeId branch = graph.add("branch", activation(kernels::Activation::kTanh), {LayerGraph::input()});
       graph.add("layer", batch_norm({.residual = true}), {LayerGraph::input(), branch});
     });
   }
 
-  TEST_CASE("the gradients of activations are right") {
+  DRAGONN_DEVICE_TEST("the gradients of activations are right") {
     for (const auto kind : {kernels::Activation::kRelu, kernels::Activation::kClippedRelu, kernels::Activation::kTanh,
                             kernels::Activation::kSigmoid, kernels::Activation::kGelu})
-      check({3, 7}, one([kind] { return activation(kind); }));
+      check(device, {3, 7}, one([kind] { return activation(kind); }));
   }
 
-  TEST_CASE("the gradients of lookahead and of views of sequences are right") {
-    check({6, 5}, one([] { return lookahead(3); }));
-    check({2, 3}, one([] { return lookahead(4); }));
-    check({4, 3}, [](LayerGraph& graph) {
+  DRAGONN_DEVICE_TEST("the gradients of lookahead and of views of sequences are right") {
+    check(device, {6, 5}, one([] { return lookahead(3); }));
+    check(device, {2, 3}, one([] { return lookahead(4); }));
+    check(device, {4, 3}, [](LayerGraph& graph) {
       const NodeId image = graph.add("image", add_channel(), {LayerGraph::input()});
       const NodeId conv = graph.add("conv", convolution(odd_convolution(1, 1, 1, true)), {image});
       graph.add("frames", merge_channels(), {conv});
     });
-    check({3, 2, 4}, [](LayerGraph& graph) {
+    check(device, {3, 2, 4}, [](LayerGraph& graph) {
       const NodeId steps = graph.add("steps", merge_pixels(), {LayerGraph::input()});
       const NodeId linears = graph.add("linear", linear({.outputs = 5}), {steps});
       const NodeId pixels = graph.add("pixels", steps_to_pixels(), {linears});
@@ -109,13 +109,13 @@ TEST_SUITE("layers") {
     });
   }
 
-  TEST_CASE("the gradients of masked steps are zero behind the lengths") {
+  DRAGONN_DEVICE_TEST("the gradients of masked steps are zero behind the lengths") {
     auto graph = std::make_unique<LayerGraph>(Shape{6, 2});
     const NodeId image = graph->add("image", add_channel(), {LayerGraph::input()});
     ConvolutionSettings shortening = odd_convolution(2, 1, 1, true);
     const NodeId conv = graph->add("conv", convolution(shortening), {image});
     graph->add("mask", mask_steps(), {conv});
-    GraphHarness harness(std::move(graph), 3);
+    GraphHarness harness(std::move(graph), 3, device);
     harness.set_lengths({6, 3, 0});
     CHECK(test::gradient_error(harness, test::random_values(harness.input_size(), 3)) < kTolerance);
     // Lengths 6, 3 and 0 of the input are 3, 2 and 0 of the output's 3 steps.
@@ -128,34 +128,34 @@ TEST_SUITE("layers") {
     }
   }
 
-  TEST_CASE("the gradients of layer norm, of positions and of swapped axes are right") {
-    check({5, 7}, one([] { return layer_norm(); }));
-    check({4, 6}, one([] { return position_embedding(9); }));
-    check({5, 3}, one([] { return swap_axes(); }));
+  DRAGONN_DEVICE_TEST("the gradients of layer norm, of positions and of swapped axes are right") {
+    check(device, {5, 7}, one([] { return layer_norm(); }));
+    check(device, {4, 6}, one([] { return position_embedding(9); }));
+    check(device, {5, 3}, one([] { return swap_axes(); }));
     auto first = std::make_unique<LayerGraph>(Shape{3, 5});  // whose input nobody wants the gradient of
     first->add("norm", layer_norm(), {LayerGraph::input()});
-    GraphHarness harness(std::move(first), 2, Mode::kTrain, false);
+    GraphHarness harness(std::move(first), 2, device, Mode::kTrain, false);
     CHECK(test::gradient_error(harness, test::random_values(harness.input_size(), 3)) < kTolerance);
   }
 
-  TEST_CASE("the gradients of attention are right with any mask") {
+  DRAGONN_DEVICE_TEST("the gradients of attention are right with any mask") {
     for (const bool causal : {false, true})
       for (const std::vector<std::int32_t>& lengths : {std::vector<std::int32_t>{}, {5, 2, 0}, {1, 4, 5}}) {
         CAPTURE(causal);
         CAPTURE(lengths.size());
         auto graph = std::make_unique<LayerGraph>(Shape{5, 12});
         graph->add("layer", attention(2, causal), {LayerGraph::input()});
-        GraphHarness harness(std::move(graph), 3);
+        GraphHarness harness(std::move(graph), 3, device);
         harness.set_lengths(lengths);
         CHECK(test::gradient_error(harness, test::random_values(harness.input_size(), 3)) < kTolerance);
       }
   }
 
-  TEST_CASE("attention looks at no padding and at nothing to come") {
-    const auto forward = [](bool causal, const std::vector<std::int32_t>& lengths, const std::vector<float>& input) {
+  DRAGONN_DEVICE_TEST("attention looks at no padding and at nothing to come") {
+    const auto forward = [&](bool causal, const std::vector<std::int32_t>& lengths, const std::vector<float>& input) {
       auto graph = std::make_unique<LayerGraph>(Shape{4, 6});
       graph->add("layer", attention(1, causal), {LayerGraph::input()});
-      GraphHarness harness(std::move(graph), 1);
+      GraphHarness harness(std::move(graph), 1, device);
       harness.set_lengths(lengths);
       return harness.forward(input);
     };
@@ -173,37 +173,37 @@ TEST_SUITE("layers") {
     CHECK(causal[1] == doctest::Approx(input[5]));
   }
 
-  TEST_CASE("the gradients of pooling are right with padding and overhanging windows") {
-    check({5, 4, 3}, one([] { return max_pooling({2, 2, 0, true}); }));
-    check({5, 7, 2}, one([] { return max_pooling({3, 2, 1}); }));
-    check({5, 4, 3}, one([] { return average_pooling({2, 2, 0, true}); }));
-    check({5, 7, 2}, one([] { return average_pooling({3, 2, 1}); }));
-    check({5, 3, 4}, one([] { return global_average_pooling(); }));
+  DRAGONN_DEVICE_TEST("the gradients of pooling are right with padding and overhanging windows") {
+    check(device, {5, 4, 3}, one([] { return max_pooling({2, 2, 0, true}); }));
+    check(device, {5, 7, 2}, one([] { return max_pooling({3, 2, 1}); }));
+    check(device, {5, 4, 3}, one([] { return average_pooling({2, 2, 0, true}); }));
+    check(device, {5, 7, 2}, one([] { return average_pooling({3, 2, 1}); }));
+    check(device, {5, 3, 4}, one([] { return global_average_pooling(); }));
   }
 
-  TEST_CASE("the gradients of dropout, flatten and shortcuts are right") {
-    check({4, 3, 5}, one([] { return dropout(0.4); }));
-    check({3, 2, 4}, [](LayerGraph& graph) {
+  DRAGONN_DEVICE_TEST("the gradients of dropout, flatten and shortcuts are right") {
+    check(device, {4, 3, 5}, one([] { return dropout(0.4); }));
+    check(device, {3, 2, 4}, [](LayerGraph& graph) {
       const NodeId flat = graph.add("flatten", flatten(), {LayerGraph::input()});
       graph.add("output", linear({.outputs = 2}), {flat});
     });
-    check({5, 4, 3}, one([] { return padded_shortcut(7, 2); }));
+    check(device, {5, 4, 3}, one([] { return padded_shortcut(7, 2); }));
   }
 
-  TEST_CASE("the gradients of a residual add are right, also of a value added to itself") {
+  DRAGONN_DEVICE_TEST("the gradients of a residual add are right, also of a value added to itself") {
     for (const bool relu : {false, true}) {
-      check({3, 5}, [relu](LayerGraph& graph) {
+      check(device, {3, 5}, [relu](LayerGraph& graph) {
         const NodeId branch = graph.add("branch", activation(kernels::Activation::kTanh), {LayerGraph::input()});
         graph.add("layer", residual_add(relu), {branch, LayerGraph::input()});
       });
-      check({3, 5}, [relu](LayerGraph& graph) {
+      check(device, {3, 5}, [relu](LayerGraph& graph) {
         graph.add("layer", residual_add(relu), {LayerGraph::input(), LayerGraph::input()});
       });
     }
   }
 
-  TEST_CASE("the gradient of a value with three readers is their sum") {
-    check({4, 3, 3}, [](LayerGraph& graph) {
+  DRAGONN_DEVICE_TEST("the gradient of a value with three readers is their sum") {
+    check(device, {4, 3, 3}, [](LayerGraph& graph) {
       const NodeId first = graph.add("first", convolution(square_convolution(3, 3, 1, 1)), {LayerGraph::input()});
       const NodeId left = graph.add("left", activation(kernels::Activation::kTanh), {first});
       const NodeId right = graph.add("right", activation(kernels::Activation::kSigmoid), {first});
@@ -212,8 +212,8 @@ TEST_SUITE("layers") {
     });
   }
 
-  TEST_CASE("batch norm sums the gradients of two readers") {
-    check({5, 3, 3}, [](LayerGraph& graph) {
+  DRAGONN_DEVICE_TEST("batch norm sums the gradients of two readers") {
+    check(device, {5, 3, 3}, [](LayerGraph& graph) {
       const NodeId norm = graph.add("norm", batch_norm({}), {LayerGraph::input()});
       const NodeId left = graph.add("left", activation(kernels::Activation::kTanh), {norm});
       const NodeId right = graph.add("right", convolution(square_convolution(3, 3, 1, 1)), {norm});

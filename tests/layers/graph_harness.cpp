@@ -10,39 +10,51 @@
 #include <omp.h>
 
 #include "core/rng.h"
+#include "kernels/elementwise.h"
+#include "tests/support/devices.h"
 
 namespace dragonn::layers::test {
 
-GraphHarness::GraphHarness(std::unique_ptr<LayerGraph> graph, std::size_t batch, Mode mode, bool input_gradient)
-    : graph_(std::move(graph)), has_input_gradient_(input_gradient && mode == Mode::kTrain) {
+using dragonn::test::on_device;
+using dragonn::test::poisoned;
+using dragonn::test::to_host;
+
+GraphHarness::GraphHarness(std::unique_ptr<LayerGraph> graph, std::size_t batch, const Device& device, Mode mode,
+                           bool input_gradient)
+    : graph_(std::move(graph)), arena_(device), has_input_gradient_(input_gradient && mode == Mode::kTrain) {
   omp_set_num_threads(1);  // as a worker does by default; waking threads would take longer than these tiny layers
   for (const ParameterSpec& spec : graph_->parameters()) arena_.declare(spec.name, spec.shape, spec.role);
   arena_.allocate();
   for (ParameterId id = 0; id < arena_.parameters().size(); ++id) {
     Rng stream(7, "harness", {id});
-    graph_->parameters()[id].initializer.fill(arena_.value(id).host(), stream);
+    std::vector<float> values(arena_[id].size);
+    graph_->parameters()[id].initializer.fill(values, stream);
+    set(id, values);
   }
   for (const StatisticsSpec& spec : graph_->statistics())
     statistics_.insert(statistics_.end(), spec.size, spec.initial);
   for (const StateSpec& spec : graph_->states()) states_.resize(states_.size() + spec.size * batch);
   initial_states_ = states_;
-  plan_ = std::make_unique<GraphPlan>(*graph_, batch, mode, Device{}, has_input_gradient_);
-  workspace_.resize_discard(plan_->workspace_floats());
-  std::ranges::fill(workspace_.host(), std::numeric_limits<float>::quiet_NaN());
-  plan_->bind(workspace_.view(), arena_, View<float>(std::span(statistics_)), View<float>(std::span(states_)));
+  device_statistics_ = on_device(statistics_, device);
+  device_states_ = on_device(states_, device);
+  plan_ = std::make_unique<GraphPlan>(*graph_, batch, mode, device, has_input_gradient_);
+  workspace_ = poisoned(plan_->workspace_floats(), device);
+  plan_->bind(workspace_.view(), arena_, device_statistics_.view(), device_states_.view());
 }
 
 std::vector<float> GraphHarness::forward(const std::vector<float>& input) {
-  std::ranges::copy(input, plan_->input().data());
-  std::ranges::copy(initial_states_, states_.begin());
+  kernels::copy(View<const float>(input), plan_->input());
+  kernels::copy(View<const float>(statistics_), device_statistics_.view());
+  kernels::copy(View<const float>(initial_states_), device_states_.view());
   plan_->forward({}, lengths_);
-  const std::span<float> output = plan_->output().host();
-  return {output.begin(), output.end()};
+  statistics_ = to_host(device_statistics_.view());
+  states_ = to_host(device_states_.view());
+  return to_host(plan_->output());
 }
 
 std::vector<ParameterId> GraphHarness::backward(const std::vector<float>& output_gradient) {
-  std::ranges::fill(arena_.gradients().host(), std::numeric_limits<float>::quiet_NaN());
-  std::ranges::copy(output_gradient, plan_->output_gradient().data());
+  kernels::fill(std::numeric_limits<float>::quiet_NaN(), arena_.gradients());
+  kernels::copy(View<const float>(output_gradient), plan_->output_gradient());
   std::vector<ParameterId> order;
   plan_->backward({}, [&](ParameterId id) { order.push_back(id); });
   return order;
@@ -56,19 +68,28 @@ ParameterId GraphHarness::id_of(const std::string& parameter) const {
 }
 
 void GraphHarness::set(const std::string& parameter, const std::vector<float>& values) {
-  const View<float> target = arena_.value(id_of(parameter));
-  DRAGONN_CHECK(target.size() == values.size(), "{} values for {} of {}", values.size(), parameter, target.size());
-  std::ranges::copy(values, target.data());
+  set(id_of(parameter), values);
+}
+
+void GraphHarness::set(ParameterId parameter, const std::vector<float>& values) {
+  kernels::copy(View<const float>(values), arena_.value(parameter));
+}
+
+void GraphHarness::set_random_parameters() {
+  const std::vector<float> values = random_values(arena_.size(), 5);
+  kernels::copy(View<const float>(values), arena_.values());
+}
+
+std::vector<float> GraphHarness::value(ParameterId parameter) {
+  return to_host(arena_.value(parameter));
 }
 
 std::vector<float> GraphHarness::gradient(const std::string& parameter) {
-  const std::span<float> values = arena_.gradient(id_of(parameter)).host();
-  return {values.begin(), values.end()};
+  return to_host(arena_.gradient(id_of(parameter)));
 }
 
 std::vector<float> GraphHarness::input_gradient() const {
-  const std::span<const float> values = plan_->input_gradient().host();
-  return {values.begin(), values.end()};
+  return to_host(plan_->input_gradient());
 }
 
 std::vector<float> spaced_values(std::size_t count, float spacing, std::uint64_t seed) {
@@ -89,22 +110,16 @@ std::vector<float> random_values(std::size_t count, std::uint64_t seed) {
 
 namespace {
 
-double loss_of(GraphHarness& harness, const std::vector<float>& input, const std::vector<float>& weights) {
-  const std::vector<float> output = harness.forward(input);
-  return std::transform_reduce(output.begin(), output.end(), weights.begin(), 0.0, std::plus<>(),
-                               [](double a, double b) { return a * b; });
-}
-
-/// Error of one tensor's gradient; `values` are read by the loss and come back as they were.
-double tensor_error(GraphHarness& harness, const std::vector<float>& input, const std::vector<float>& weights,
-                    std::span<float> values, const std::vector<float>& gradient, double step) {
+/// Error of one tensor's gradient. @param loss of values of the tensor.
+template <class Loss>
+double tensor_error(const Loss& loss, std::vector<float> values, const std::vector<float>& gradient, double step) {
   double largest = 1, error = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const float before = values[i];
     values[i] = static_cast<float>(before + step);
-    const double above = values[i], loss_above = loss_of(harness, input, weights);
+    const double above = values[i], loss_above = loss(values);
     values[i] = static_cast<float>(before - step);
-    const double below = values[i], loss_below = loss_of(harness, input, weights);
+    const double below = values[i], loss_below = loss(values);
     values[i] = before;
     const double difference = std::abs((loss_above - loss_below) / (above - below) - gradient[i]);
     error = std::max(error, std::isfinite(difference) ? difference : std::numeric_limits<double>::infinity());
@@ -117,17 +132,26 @@ double tensor_error(GraphHarness& harness, const std::vector<float>& input, cons
 
 double gradient_error(GraphHarness& harness, const std::vector<float>& input, double step) {
   const std::vector<float> weights = random_values(harness.output_size(), 99);
+  const auto loss_of = [&](const std::vector<float>& of) {
+    const std::vector<float> output = harness.forward(of);
+    return std::transform_reduce(output.begin(), output.end(), weights.begin(), 0.0, std::plus<>(),
+                                 [](double a, double b) { return a * b; });
+  };
   harness.forward(input);
   harness.backward(weights);
   std::vector<std::vector<float>> gradients;
   for (const Parameter& parameter : harness.arena().parameters()) gradients.push_back(harness.gradient(parameter.name));
-  std::vector<float> probe = input;
   double error = 0;
-  if (harness.has_input_gradient())
-    error = tensor_error(harness, probe, weights, probe, harness.input_gradient(), step);
-  for (ParameterId id = 0; id < gradients.size(); ++id)
-    error =
-        std::max(error, tensor_error(harness, input, weights, harness.arena().value(id).host(), gradients[id], step));
+  if (harness.has_input_gradient()) error = tensor_error(loss_of, input, harness.input_gradient(), step);
+  for (ParameterId id = 0; id < gradients.size(); ++id) {
+    const std::vector<float> values = harness.value(id);
+    const auto loss_with = [&](const std::vector<float>& other) {
+      harness.set(id, other);
+      return loss_of(input);
+    };
+    error = std::max(error, tensor_error(loss_with, values, gradients[id], step));
+    harness.set(id, values);
+  }
   return error;
 }
 

@@ -13,12 +13,12 @@
 
 namespace dragonn::layers::test {
 
-/// A graph with memory of its own. Parameters start from their initializers; the workspace starts as NaN, so that
-/// anything read before it is written shows.
+/// A graph with memory of its own, on any device. Parameters start from their initializers; the workspace starts as
+/// NaN, so that anything read before it is written shows. Values go in and out as vectors of the host.
 class GraphHarness {
  public:
-  GraphHarness(std::unique_ptr<LayerGraph> graph, std::size_t batch, Mode mode = Mode::kTrain,
-               bool input_gradient = true);
+  GraphHarness(std::unique_ptr<LayerGraph> graph, std::size_t batch, const Device& device = {},
+               Mode mode = Mode::kTrain, bool input_gradient = true);
 
   std::vector<float> forward(const std::vector<float>& input);
   /// After forward. Fills gradient() and input_gradient(); returns the parameters in the order in which they were
@@ -26,6 +26,9 @@ class GraphHarness {
   std::vector<ParameterId> backward(const std::vector<float>& output_gradient);
 
   void set(const std::string& parameter, const std::vector<float>& values);
+  void set(ParameterId parameter, const std::vector<float>& values);
+  void set_random_parameters();
+  std::vector<float> value(ParameterId parameter);
   std::vector<float> gradient(const std::string& parameter);
   std::vector<float> input_gradient() const;
   std::vector<float>& statistics() { return statistics_; }
@@ -46,6 +49,7 @@ class GraphHarness {
   std::unique_ptr<LayerGraph> graph_;
   ParameterArena arena_;
   std::vector<float> statistics_, initial_states_, states_;
+  Buffer<float> device_statistics_, device_states_;
   std::vector<std::int32_t> lengths_;
   bool has_input_gradient_;
   std::unique_ptr<GraphPlan> plan_;

@@ -74,7 +74,7 @@ TEST_SUITE("layers") {
       NodeId last = graph->add("linear", linear({.outputs = 64}), {LayerGraph::input()});
       for (int i = 0; i < activations; ++i)
         last = graph->add("relu" + std::to_string(i), activation(kernels::Activation::kRelu), {last});
-      return GraphHarness(std::move(graph), 8, mode).plan().workspace_floats();
+      return GraphHarness(std::move(graph), 8, {}, mode).plan().workspace_floats();
     };
     CHECK(workspace(1, Mode::kTrain) == workspace(0, Mode::kTrain));
     CHECK(workspace(3, Mode::kEvaluate) == workspace(0, Mode::kEvaluate));

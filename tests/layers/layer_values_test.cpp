@@ -6,6 +6,7 @@
 
 #include "layers/layers.h"
 #include "tests/layers/graph_harness.h"
+#include "tests/support/devices.h"
 
 namespace dragonn::layers {
 namespace {
@@ -13,10 +14,11 @@ namespace {
 using test::GraphHarness;
 using Values = std::vector<float>;
 
-GraphHarness single(const Shape& sample, std::unique_ptr<Layer> layer, std::size_t batch, Mode mode = Mode::kTrain) {
+GraphHarness single(const Device& device, const Shape& sample, std::unique_ptr<Layer> layer, std::size_t batch,
+                    Mode mode = Mode::kTrain) {
   auto graph = std::make_unique<LayerGraph>(sample);
   graph->add("layer", std::move(layer), {LayerGraph::input()});
-  return GraphHarness(std::move(graph), batch, mode);
+  return GraphHarness(std::move(graph), batch, device, mode);
 }
 
 /// For values that involve a square root or a transcendental function.
@@ -31,8 +33,8 @@ void check_close(const Values& values, const Values& expected) {
 }  // namespace
 
 TEST_SUITE("layers") {
-  TEST_CASE("a linear layer multiplies by the transposed weights and adds the bias") {
-    GraphHarness layer = single({2}, linear({.outputs = 3}), 2);
+  DRAGONN_DEVICE_TEST("a linear layer multiplies by the transposed weights and adds the bias") {
+    GraphHarness layer = single(device, {2}, linear({.outputs = 3}), 2);
     layer.set("layer.weight", {1, 2, 3, 4, 5, 6});
     layer.set("layer.bias", {10, 20, 30});
     CHECK(layer.forward({1, 1, 2, -1}) == Values{13, 27, 41, 10, 22, 34});
@@ -42,10 +44,10 @@ TEST_SUITE("layers") {
     CHECK(layer.input_gradient() == Values{1, 2, 13, 16});
   }
 
-  TEST_CASE("a convolution correlates with its HWIO weights") {
+  DRAGONN_DEVICE_TEST("a convolution correlates with its HWIO weights") {
     ConvolutionSettings settings = square_convolution(1, 2, 1, 0);
     settings.bias = true;
-    GraphHarness layer = single({2, 3, 1}, convolution(settings), 1);
+    GraphHarness layer = single(device, {2, 3, 1}, convolution(settings), 1);
     layer.set("layer.weight", {1, 2, 3, 4});  // rows of the window
     layer.set("layer.bias", {100});
     CHECK(layer.forward({1, 2, 3, 4, 5, 6}) == Values{137, 147});
@@ -55,22 +57,22 @@ TEST_SUITE("layers") {
     CHECK(layer.input_gradient() == Values{1, 12, 20, 3, 34, 40});
   }
 
-  TEST_CASE("a strided convolution with padding sees zeros outside") {
-    GraphHarness layer = single({3, 3, 1}, convolution(square_convolution(1, 3, 2, 1)), 1);
+  DRAGONN_DEVICE_TEST("a strided convolution with padding sees zeros outside") {
+    GraphHarness layer = single(device, {3, 3, 1}, convolution(square_convolution(1, 3, 2, 1)), 1);
     layer.set("layer.weight", {1, 2, 3, 4, 5, 6, 7, 8, 9});
     CHECK(layer.forward({1, 0, 0, 0, 1, 0, 0, 0, 1}) == Values{14, 7, 3, 6});
   }
 
-  TEST_CASE("groups of a convolution see their own channels only") {
+  DRAGONN_DEVICE_TEST("groups of a convolution see their own channels only") {
     ConvolutionSettings settings = square_convolution(2, 1, 1, 0);
     settings.groups = 2;
-    GraphHarness layer = single({1, 1, 4}, convolution(settings), 1);
+    GraphHarness layer = single(device, {1, 1, 4}, convolution(settings), 1);
     layer.set("layer.weight", {1, 10, 2, 20});  // [input of the group][output]
     CHECK(layer.forward({1, 2, 3, 4}) == Values{5, 110});
   }
 
-  TEST_CASE("batch norm in training uses the batch's moments and updates the running ones") {
-    GraphHarness layer = single({2, 1}, batch_norm({.epsilon = 0}), 2);  // four rows of one channel
+  DRAGONN_DEVICE_TEST("batch norm in training uses the batch's moments and updates the running ones") {
+    GraphHarness layer = single(device, {2, 1}, batch_norm({.epsilon = 0}), 2);  // four rows of one channel
     layer.set("layer.weight", {2});
     layer.set("layer.bias", {1});
     check_close(layer.forward({1, 1, 3, 3}), {-1, -1, 3, 3});
@@ -83,16 +85,16 @@ TEST_SUITE("layers") {
     check_close(layer.input_gradient(), {1, -1, 0, 0});
   }
 
-  TEST_CASE("batch norm in evaluation uses the running moments and leaves them") {
-    GraphHarness layer = single({1, 1}, batch_norm({.epsilon = 0}), 2, Mode::kEvaluate);
+  DRAGONN_DEVICE_TEST("batch norm in evaluation uses the running moments and leaves them") {
+    GraphHarness layer = single(device, {1, 1}, batch_norm({.epsilon = 0}), 2, Mode::kEvaluate);
     layer.statistics() = {1, 4};
     layer.set("layer.weight", {3});
     CHECK(layer.forward({1, 5}) == Values{0, 6});
     CHECK(layer.statistics() == Values{1, 4});
   }
 
-  TEST_CASE("batch norm fused with ReLU and residual equals its parts") {
-    const auto build = [](bool fused, std::int64_t channels) {
+  DRAGONN_DEVICE_TEST("batch norm fused with ReLU and residual equals its parts") {
+    const auto build = [&](bool fused, std::int64_t channels) {
       auto graph = std::make_unique<LayerGraph>(Shape{3, 5, channels});
       const NodeId side = graph->add("side", activation(kernels::Activation::kTanh), {LayerGraph::input()});
       if (fused) {
@@ -104,7 +106,7 @@ TEST_SUITE("layers") {
         const NodeId outer = graph->add("outer", batch_norm({}), {inner});
         graph->add("sum", residual_add(true), {outer, side});
       }
-      return GraphHarness(std::move(graph), 2);
+      return GraphHarness(std::move(graph), 2, device);
     };
     for (const std::int64_t channels : {1, 5, 16, 37}) {
       CAPTURE(channels);
@@ -120,43 +122,44 @@ TEST_SUITE("layers") {
     }
   }
 
-  TEST_CASE("activations have their known values") {
+  DRAGONN_DEVICE_TEST("activations have their known values") {
     const Values input{-1, 0, 2};
     const auto sigmoid = [](double x) { return static_cast<float>(1 / (1 + std::exp(-x))); };
     const auto gelu = [](double x) { return static_cast<float>(x * 0.5 * (1 + std::erf(x / std::sqrt(2.0)))); };
-    CHECK(single({3}, activation(kernels::Activation::kRelu), 1).forward(input) == Values{0, 0, 2});
-    check_close(single({3}, activation(kernels::Activation::kTanh), 1).forward(input),
+    CHECK(single(device, {3}, activation(kernels::Activation::kRelu), 1).forward(input) == Values{0, 0, 2});
+    check_close(single(device, {3}, activation(kernels::Activation::kTanh), 1).forward(input),
                 {std::tanh(-1.0f), 0, std::tanh(2.0f)});
-    check_close(single({3}, activation(kernels::Activation::kSigmoid), 1).forward(input),
+    check_close(single(device, {3}, activation(kernels::Activation::kSigmoid), 1).forward(input),
                 {sigmoid(-1), 0.5f, sigmoid(2)});
-    check_close(single({3}, activation(kernels::Activation::kGelu), 1).forward(input), {gelu(-1), 0, gelu(2)});
-    GraphHarness relu = single({3}, activation(kernels::Activation::kRelu), 1);
+    check_close(single(device, {3}, activation(kernels::Activation::kGelu), 1).forward(input), {gelu(-1), 0, gelu(2)});
+    GraphHarness relu = single(device, {3}, activation(kernels::Activation::kRelu), 1);
     relu.forward({-1, 1, 2});
     relu.backward({5, 6, 7});
     CHECK(relu.input_gradient() == Values{0, 6, 7});
   }
 
-  TEST_CASE("pooling takes the maximum or the mean of what is in the window") {
+  DRAGONN_DEVICE_TEST("pooling takes the maximum or the mean of what is in the window") {
     const Values image{1, 5, 2, 4, 3, 9, 7, 8, 6};
-    GraphHarness maximum = single({3, 3, 1}, max_pooling({2, 2, 0, true}), 1);
+    GraphHarness maximum = single(device, {3, 3, 1}, max_pooling({2, 2, 0, true}), 1);
     CHECK(maximum.forward(image) == Values{5, 9, 8, 6});
     maximum.backward({1, 2, 3, 4});
     CHECK(maximum.input_gradient() == Values{0, 1, 0, 0, 0, 2, 0, 3, 4});
-    GraphHarness average = single({3, 3, 1}, average_pooling({2, 2, 0, true}), 1);
+    GraphHarness average = single(device, {3, 3, 1}, average_pooling({2, 2, 0, true}), 1);
     CHECK(average.forward(image) == Values{3.25f, 5.5f, 7.5f, 6});
     average.backward({4, 2, 2, 1});
     CHECK(average.input_gradient() == Values{1, 1, 1, 1, 1, 1, 1, 1, 1});
-    CHECK(single({3, 3, 1}, max_pooling({2, 2}), 1).forward(image) == Values{5});  // without overhang
-    CHECK(single({2, 2, 2}, global_average_pooling(), 1).forward({1, 10, 2, 20, 3, 30, 6, 60}) == Values{3, 30});
+    CHECK(single(device, {3, 3, 1}, max_pooling({2, 2}), 1).forward(image) == Values{5});  // without overhang
+    CHECK(single(device, {2, 2, 2}, global_average_pooling(), 1).forward({1, 10, 2, 20, 3, 30, 6, 60}) ==
+          Values{3, 30});
   }
 
-  TEST_CASE("flatten keeps NHWC order") {
+  DRAGONN_DEVICE_TEST("flatten keeps NHWC order") {
     const Values image{1, 2, 3, 4, 5, 6, 7, 8};
-    CHECK(single({2, 2, 2}, flatten(), 1).forward(image) == image);
+    CHECK(single(device, {2, 2, 2}, flatten(), 1).forward(image) == image);
   }
 
-  TEST_CASE("dropout scales what it keeps, and the gradient with it") {
-    GraphHarness layer = single({1000}, dropout(0.75), 1);
+  DRAGONN_DEVICE_TEST("dropout scales what it keeps, and the gradient with it") {
+    GraphHarness layer = single(device, {1000}, dropout(0.75), 1);
     const Values output = layer.forward(Values(1000, 1.0f));
     const auto kept = static_cast<std::size_t>(std::ranges::count(output, 4.0f));
     CHECK(kept + static_cast<std::size_t>(std::ranges::count(output, 0.0f)) == 1000);
@@ -164,22 +167,22 @@ TEST_SUITE("layers") {
     CHECK(kept < 300);
     layer.backward(Values(1000, 1.0f));
     CHECK(layer.input_gradient() == output);
-    CHECK(single({3}, dropout(0.75), 1, Mode::kEvaluate).forward({1, 2, 3}) == Values{1, 2, 3});
+    CHECK(single(device, {3}, dropout(0.75), 1, Mode::kEvaluate).forward({1, 2, 3}) == Values{1, 2, 3});
     CHECK_THROWS_AS(dropout(1.0), ConfigError);
   }
 
-  TEST_CASE("a residual add sums its inputs and cuts at zero if asked") {
+  DRAGONN_DEVICE_TEST("a residual add sums its inputs and cuts at zero if asked") {
     auto graph = std::make_unique<LayerGraph>(Shape{3});
     const NodeId relu = graph->add("relu", activation(kernels::Activation::kRelu), {LayerGraph::input()});
     graph->add("sum", residual_add(true), {LayerGraph::input(), relu});
-    GraphHarness sum(std::move(graph), 1);
+    GraphHarness sum(std::move(graph), 1, device);
     CHECK(sum.forward({-1, 2, 3}) == Values{0, 4, 6});
     sum.backward({1, 1, 2});
     CHECK(sum.input_gradient() == Values{0, 2, 4});
   }
 
-  TEST_CASE("a padded shortcut takes every other pixel and adds zero channels on both sides") {
-    GraphHarness layer = single({3, 2, 1}, padded_shortcut(3, 2), 1);
+  DRAGONN_DEVICE_TEST("a padded shortcut takes every other pixel and adds zero channels on both sides") {
+    GraphHarness layer = single(device, {3, 2, 1}, padded_shortcut(3, 2), 1);
     CHECK(layer.forward({1, 2, 3, 4, 5, 6}) == Values{0, 1, 0, 0, 5, 0});
     layer.backward({1, 2, 3, 4, 5, 6});
     CHECK(layer.input_gradient() == Values{2, 0, 0, 0, 5, 0});

@@ -7,6 +7,7 @@
 
 #include "layers/layers.h"
 #include "tests/layers/graph_harness.h"
+#include "tests/support/devices.h"
 
 namespace dragonn::layers {
 namespace {
@@ -25,14 +26,10 @@ std::unique_ptr<LayerGraph> graph_of(const RecurrentSettings& settings, std::int
   return graph;
 }
 
-void set_random_parameters(GraphHarness& harness) {
-  const std::vector<float> values = test::random_values(harness.arena().size(), 5);
-  std::ranges::copy(values, harness.arena().values().data());
-}
-
-double gradient_error_of(const RecurrentSettings& settings, const std::vector<std::int32_t>& lengths = {}) {
-  GraphHarness harness(graph_of(settings), kBatch);
-  set_random_parameters(harness);
+double gradient_error_of(const Device& device, const RecurrentSettings& settings,
+                         const std::vector<std::int32_t>& lengths = {}) {
+  GraphHarness harness(graph_of(settings), kBatch, device);
+  harness.set_random_parameters();
   harness.set_lengths(lengths);
   harness.initial_states() = test::random_values(harness.initial_states().size(), 6);
   return test::gradient_error(harness, test::random_values(harness.input_size(), 3));
@@ -47,9 +44,8 @@ double sigmoid(double x) {
 /// One direction by the definition, in double. Returns [batch, steps, hidden]; state goes on.
 std::vector<double> reference_lstm(GraphHarness& harness, const std::vector<float>& input, std::vector<double>& hidden,
                                    std::vector<double>& cell) {
-  const auto value = [&](ParameterId id, std::size_t index) {
-    return static_cast<double>(harness.arena().value(id).host()[index]);
-  };
+  const std::vector<float> parameters[] = {harness.value(0), harness.value(1), harness.value(2), harness.value(3)};
+  const auto value = [&](ParameterId id, std::size_t index) { return static_cast<double>(parameters[id][index]); };
   std::vector<double> output;
   for (std::size_t sample = 0; sample < kBatch; ++sample)
     for (std::size_t t = 0; t < kSteps; ++t) {
@@ -73,9 +69,8 @@ std::vector<double> reference_lstm(GraphHarness& harness, const std::vector<floa
 
 /// As reference_lstm, for gates r, z, n.
 std::vector<double> reference_gru(GraphHarness& harness, const std::vector<float>& input, std::vector<double>& hidden) {
-  const auto value = [&](ParameterId id, std::size_t index) {
-    return static_cast<double>(harness.arena().value(id).host()[index]);
-  };
+  const std::vector<float> parameters[] = {harness.value(0), harness.value(1), harness.value(2), harness.value(3)};
+  const auto value = [&](ParameterId id, std::size_t index) { return static_cast<double>(parameters[id][index]); };
   std::vector<double> output;
   for (std::size_t sample = 0; sample < kBatch; ++sample)
     for (std::size_t t = 0; t < kSteps; ++t) {
@@ -103,9 +98,10 @@ std::vector<double> reference_gru(GraphHarness& harness, const std::vector<float
 }  // namespace
 
 TEST_SUITE("layers") {
-  TEST_CASE("a GRU computes its definition and hands its state on") {
-    GraphHarness harness(graph_of({.cell = kernels::Cell::kGru, .hidden = kHidden, .carries_state = true}), kBatch);
-    set_random_parameters(harness);
+  DRAGONN_DEVICE_TEST("a GRU computes its definition and hands its state on") {
+    GraphHarness harness(graph_of({.cell = kernels::Cell::kGru, .hidden = kHidden, .carries_state = true}), kBatch,
+                         device);
+    harness.set_random_parameters();
     harness.initial_states() = test::random_values(kBatch * kHidden, 6);
     const std::vector<float> input = test::random_values(harness.input_size(), 3);
     const std::vector<float> output = harness.forward(input);
@@ -116,9 +112,9 @@ TEST_SUITE("layers") {
       CHECK(harness.final_states()[i] == doctest::Approx(hidden[i]).epsilon(1e-5));
   }
 
-  TEST_CASE("an LSTM computes its definition and hands its state on") {
-    GraphHarness harness(graph_of({.hidden = kHidden, .carries_state = true}), kBatch);
-    set_random_parameters(harness);
+  DRAGONN_DEVICE_TEST("an LSTM computes its definition and hands its state on") {
+    GraphHarness harness(graph_of({.hidden = kHidden, .carries_state = true}), kBatch, device);
+    harness.set_random_parameters();
     harness.initial_states() = test::random_values(2 * kBatch * kHidden, 6);
     const std::vector<float> input = test::random_values(harness.input_size(), 3);
     const std::vector<float> output = harness.forward(input);
@@ -133,30 +129,31 @@ TEST_SUITE("layers") {
     }
   }
 
-  TEST_CASE("the gradients of recurrent layers through time are right, from any carried state") {
+  DRAGONN_DEVICE_TEST("the gradients of recurrent layers through time are right, from any carried state") {
     for (const kernels::Cell cell : kCells) {
-      CHECK(gradient_error_of({.cell = cell, .hidden = kHidden}) < kTolerance);
-      CHECK(gradient_error_of({.cell = cell, .hidden = kHidden, .carries_state = true}) < kTolerance);
+      CHECK(gradient_error_of(device, {.cell = cell, .hidden = kHidden}) < kTolerance);
+      CHECK(gradient_error_of(device, {.cell = cell, .hidden = kHidden, .carries_state = true}) < kTolerance);
     }
   }
 
-  TEST_CASE("the gradients of bidirectional layers and of samples of any length are right") {
+  DRAGONN_DEVICE_TEST("the gradients of bidirectional layers and of samples of any length are right") {
     for (const kernels::Cell cell : kCells)
       for (const std::vector<std::int32_t>& lengths : {std::vector<std::int32_t>{}, {5, 2, 1}, {1, 4, 0}}) {
         CAPTURE(lengths.size());
-        CHECK(gradient_error_of({.cell = cell, .hidden = kHidden, .carries_state = true}, lengths) < kTolerance);
+        CHECK(gradient_error_of(device, {.cell = cell, .hidden = kHidden, .carries_state = true}, lengths) <
+              kTolerance);
         for (const DirectionJoin join : {DirectionJoin::kConcatenate, DirectionJoin::kSum})
-          CHECK(gradient_error_of({.cell = cell, .hidden = kHidden, .bidirectional = true, .join = join}, lengths) <
-                kTolerance);
+          CHECK(gradient_error_of(device, {.cell = cell, .hidden = kHidden, .bidirectional = true, .join = join},
+                                  lengths) < kTolerance);
       }
   }
 
-  TEST_CASE("two windows with carried state are one window of twice the steps") {
+  DRAGONN_DEVICE_TEST("two windows with carried state are one window of twice the steps") {
     for (const kernels::Cell cell : kCells) {
       const RecurrentSettings settings{.cell = cell, .hidden = kHidden, .carries_state = true};
-      GraphHarness whole(graph_of(settings, 2 * kSteps), 1), half(graph_of(settings), 1);
-      set_random_parameters(whole);
-      set_random_parameters(half);
+      GraphHarness whole(graph_of(settings, 2 * kSteps), 1, device), half(graph_of(settings), 1, device);
+      whole.set_random_parameters();
+      half.set_random_parameters();
       const std::vector<float> input = test::random_values(whole.input_size(), 3);
       const auto middle = input.begin() + static_cast<std::ptrdiff_t>(input.size() / 2);
       std::vector<float> output = half.forward({input.begin(), middle});
@@ -169,13 +166,13 @@ TEST_SUITE("layers") {
     }
   }
 
-  TEST_CASE("padding changes neither outputs, states nor gradients") {
+  DRAGONN_DEVICE_TEST("padding changes neither outputs, states nor gradients") {
     for (const bool bidirectional : {false, true}) {
       const RecurrentSettings settings{
           .hidden = kHidden, .bidirectional = bidirectional, .carries_state = !bidirectional};
-      GraphHarness tight(graph_of(settings, 3), 1), padded(graph_of(settings, 5), 1);
-      set_random_parameters(tight);
-      set_random_parameters(padded);
+      GraphHarness tight(graph_of(settings, 3), 1, device), padded(graph_of(settings, 5), 1, device);
+      tight.set_random_parameters();
+      padded.set_random_parameters();
       padded.set_lengths({3});
       const std::vector<float> input = test::random_values(3 * kInputs, 3);
       std::vector<float> long_input = input;
@@ -204,24 +201,24 @@ TEST_SUITE("layers") {
                          doctest::Contains("bidirectional"), ConfigError);
   }
 
-  TEST_CASE("the gradient of an embedding sums over equal tokens, also tied to the output layer") {
+  DRAGONN_DEVICE_TEST("the gradient of an embedding sums over equal tokens, also tied to the output layer") {
     for (const bool tied : {false, true}) {
       auto graph = std::make_unique<LayerGraph>(Shape{4});
       const NodeId tokens = graph->add("embedding", embedding({.tokens = 5, .width = 3}), {LayerGraph::input()});
       const NodeId hidden = graph->add("tanh", activation(kernels::Activation::kTanh), {tokens});
       graph->add("output", linear({.outputs = 5, .bias = false}), {hidden},
                  tied ? std::optional(tokens) : std::nullopt);
-      GraphHarness harness(std::move(graph), 2, Mode::kTrain, false);
+      GraphHarness harness(std::move(graph), 2, device, Mode::kTrain, false);
       CHECK(harness.arena().parameters().size() == (tied ? 1 : 2));
-      set_random_parameters(harness);
+      harness.set_random_parameters();
       CHECK(test::gradient_error(harness, {0, 1, 1, 4, 2, 1, 0, 0}) < kTolerance);
     }
   }
 
-  TEST_CASE("a token out of range is refused by its position") {
+  DRAGONN_DEVICE_TEST("a token out of range is refused by its position") {
     auto graph = std::make_unique<LayerGraph>(Shape{2});
     graph->add("embedding", embedding({.tokens = 5, .width = 3}), {LayerGraph::input()});
-    GraphHarness harness(std::move(graph), 1, Mode::kTrain, false);
+    GraphHarness harness(std::move(graph), 1, device, Mode::kTrain, false);
     CHECK_THROWS_WITH_AS(harness.forward({4, 5}),
                          "token 5 at position 1 of the batch: valid are whole numbers from 0 to 4", DataError);
     CHECK_THROWS_AS(harness.forward({-1, 0}), DataError);
