@@ -17,6 +17,8 @@ target_compile_options(dragonn_options INTERFACE
   # Results must not depend on the compiler's choice to fuse a multiply with an add.
   $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>>
   $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CUDA>:--fmad=false>>
+  # What is constexpr serves both sides: hashes, keys, random numbers.
+  $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>>
   # fmt takes nvcc for a compiler without constexpr.
   $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CUDA>:-DFMT_USE_CONSTEXPR=1>>)
 if(DRAGONN_WERROR)

@@ -3,8 +3,9 @@
 #include <cmath>
 
 #include "compress/sampling.h"
-#include "compress/slot_table.h"
 #include "compress/sparsifier.h"
+#include "core/rng.h"
+#include "kernels/hash_select.h"
 #include "kernels/select.h"
 
 namespace dragonn::compress {
@@ -15,12 +16,13 @@ namespace {
 /// filled when there are as many hits as slots.
 class Dragonn final : public Sparsifier {
  public:
-  Dragonn(const Settings& settings, std::size_t numel)
+  Dragonn(const Settings& settings, std::size_t numel, const Device& device)
       : memory_(settings.number("memory")),
         oversample_(settings.number("oversample")),
         priority_(settings.text("collision") == "priority"),
         sample_(sample_rules(settings)),
-        numel_(numel) {
+        numel_(numel),
+        table_(device) {
     table_.reserve(slots(numel));
   }
 
@@ -35,15 +37,8 @@ class Dragonn final : public Sparsifier {
     threshold_ = pass.threshold;
     kernels::reserve_selection(selected, numel_);
     const auto rank = static_cast<std::uint64_t>(context.rank);
-    const KeyedSlot slot{.salt = stream_key(context.seed, "dragonn slot", {context.bucket, context.step, rank}),
-                         .slots = slots(context.k)};
-    const auto hits = pass.selected.indices.host();
-    if (priority_) {
-      table_.fill(hits, slot.slots, slot, PriorityWins{mix64(slot.salt)});
-    } else {
-      table_.fill(hits, slot.slots, slot, LastWins{});
-    }
-    table_.collect(pass.selected, slot, selected);
+    const std::uint64_t salt = stream_key(context.seed, "dragonn slot", {context.bucket, context.step, rank});
+    kernels::hash_select(pass.selected, {.slot = {salt, slots(context.k)}, .by_priority = priority_}, table_, selected);
   }
 
   float threshold() const override { return threshold_; }
@@ -58,7 +53,7 @@ class Dragonn final : public Sparsifier {
   bool priority_;
   SampleRules sample_;
   std::size_t numel_;
-  SlotTable table_;
+  kernels::SlotTable table_;
   float threshold_ = std::numeric_limits<float>::quiet_NaN();
 };
 
@@ -89,8 +84,8 @@ const Registration<SparsifierEntry> registration{[] {
   entry.summary = "entries above a sampled threshold, hashed into a table of fixed size";
   entry.source = "DRAGONN (Wang et al., ICML 2022), algorithm 1";
   entry.settings = settings();
-  entry.make = [](const Settings& values, std::size_t numel, const Device&) {
-    return std::make_unique<Dragonn>(values, numel);
+  entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
+    return std::make_unique<Dragonn>(values, numel, device);
   };
   return entry;
 }()};

@@ -9,6 +9,7 @@
 
 #include "kernels/gradient_pass_chunks.h"
 #include "kernels/gradient_pass_sweep.h"
+#include "kernels/same_device.h"
 #include "kernels/select.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -58,8 +59,9 @@ namespace detail {
 HWY_EXPORT(FilterChunk);
 }  // namespace detail
 
-void filter_threshold(const SparseVector& entries, float threshold, SparseVector& selected) {
-  selected.resize_discard(entries.size());
+namespace {
+
+void filter_cpu(const SparseVector& entries, float threshold, SparseVector& selected) {
   const detail::Chunks pieces(entries.size(), 32768);
   std::array<std::size_t, detail::kMaxChunks> counts{};
   for_each_chunk(pieces, [&](std::size_t piece) {
@@ -73,6 +75,19 @@ void filter_threshold(const SparseVector& entries, float threshold, SparseVector
     total += counts[piece];
   }
   selected.truncate(total);
+}
+
+}  // namespace
+
+FilterTable& filter_threshold_table() {
+  static FilterTable table("filter_threshold", filter_cpu);
+  return table;
+}
+
+void filter_threshold(const SparseVector& entries, float threshold, SparseVector& selected) {
+  check_same_device("filter_threshold", entries.device(), selected.device());
+  selected.resize_discard(entries.size());
+  filter_threshold_table().at(entries.device())(entries, threshold, selected);
 }
 
 }  // namespace dragonn::kernels

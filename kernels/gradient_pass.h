@@ -27,6 +27,11 @@ struct PassRequest {
   SamplePlan sample = {};  ///< kSampledThreshold
 };
 
+/// Whether a pass selects entries.
+inline bool selects(const PassRequest& request) {
+  return request.kind == PassRequest::Kind::kThreshold || request.kind == PassRequest::Kind::kSampledThreshold;
+}
+
 /// Results of a pass, reused from step to step.
 struct PassResult {
   PassResult() = default;
@@ -57,9 +62,11 @@ struct MomentumRule {
   bool nesterov = false;
 };
 
-// All passes: [n] float32 views of equal length on the host, which do not overlap. One sweep over memory, OpenMP
-// threads as omp_get_max_threads() says; the result does not depend on their number, nor on the vector width.
-// @throws ShapeError if the lengths differ, DeviceError for memory that is not the host's.
+// All passes: [n] float32 views of equal length on one device, which do not overlap. One sweep over memory; on the CPU
+// OpenMP threads as omp_get_max_threads() says, and the result does not depend on their number, nor on the vector
+// width. acc and what is selected have the same bits on every device; moments agree to rounding.
+// @throws ShapeError if the lengths differ, DeviceError for memory of several devices, or of one without a row in the
+// table (kernels/gradient_pass_table.h).
 
 /// residual <- acc, in place. 12 bytes per element.
 void accumulate_residual(const PassRequest& request, View<const float> gradient, const ResidualRule& rule,

@@ -8,27 +8,13 @@
 
 #include "kernels/gradient_pass_chunks.h"
 #include "kernels/gradient_pass_sweep.h"
+#include "kernels/magnitude_digits.h"
+#include "kernels/same_device.h"
 #include "kernels/select.h"
 #include "kernels/sweep_count.h"
 
 namespace dragonn::kernels {
 namespace {
-
-/// Non-negative floats order as their bits do.
-constexpr std::uint32_t kInfinityKey = 0x7f800000;
-
-std::uint32_t magnitude_key(float value) {
-  const std::uint32_t key = std::bit_cast<std::uint32_t>(value) & 0x7fffffff;
-  return key > kInfinityKey ? 0 : key;
-}
-
-/// A digit of the radix selection. 31 bits in three digits: the first holds the exponent and three bits more.
-struct Digit {
-  int shift;
-  std::uint32_t values;
-  std::uint32_t of(std::uint32_t key) const { return key >> shift & (values - 1); }
-};
-constexpr std::array kDigits{Digit{20, 2048}, Digit{9, 2048}, Digit{0, 512}};
 
 /// The digit of the k-th largest key, from the digits' counts; *k becomes its rank among the keys with that digit.
 std::uint32_t find_digit(const std::uint32_t* histogram, std::uint32_t values, std::size_t* k) {
@@ -127,8 +113,27 @@ void drop_last_ties(SparseVector& entries, std::uint32_t key, std::size_t excess
   entries.truncate(count);
 }
 
-/// Leading bits of a magnitude that the lower bound looks at: exponent and four bits of the fraction.
-constexpr Digit kBoundDigit{19, 4096};
+float kth_largest_cpu(View<const float> values, std::size_t k, MagnitudeScratch& scratch) {
+  return std::bit_cast<float>(kth_largest_key(values.host(), k, scratch));
+}
+
+float keep_largest_cpu(const SparseVector& entries, std::size_t k, MagnitudeScratch& scratch, SparseVector& kept) {
+  const std::uint32_t smallest = kth_largest_key(entries.values.host(), k, scratch);
+  filter_threshold(entries, std::bit_cast<float>(smallest), kept);
+  if (kept.size() > k) drop_last_ties(kept, smallest, kept.size() - k);
+  return std::bit_cast<float>(smallest);
+}
+
+float lower_bound_cpu(View<const float> values, std::size_t k, MagnitudeScratch& scratch) {
+  const auto histogram = count_digits(values.host(), kBoundDigit, scratch.histogram);
+  return std::bit_cast<float>(find_digit(histogram.data(), kBoundDigit.values, &k) << kBoundDigit.shift);
+}
+
+Moments moments_cpu(View<const float> values) {
+  Moments moments;
+  detail::sweep_moments({.gradient = values.data()}, {0, values.size()}, moments);
+  return moments;
+}
 
 }  // namespace
 
@@ -140,10 +145,28 @@ void MagnitudeScratch::reserve(std::size_t numel) {
   candidates.clear();
 }
 
+KthLargestTable& kth_largest_table() {
+  static KthLargestTable table("kth_largest_magnitude", kth_largest_cpu);
+  return table;
+}
+KeepLargestTable& keep_largest_table() {
+  static KeepLargestTable table("keep_largest", keep_largest_cpu);
+  return table;
+}
+LowerBoundTable& magnitude_lower_bound_table() {
+  static LowerBoundTable table("magnitude_lower_bound", lower_bound_cpu);
+  return table;
+}
+MomentsTable& magnitude_moments_table() {
+  static MomentsTable table("magnitude_moments", moments_cpu);
+  return table;
+}
+
 float kth_largest_magnitude(View<const float> values, std::size_t k, MagnitudeScratch& scratch) {
   DRAGONN_CHECK(k > 0, "the {}-th largest magnitude; ranks start at 1", k);
   if (k > values.size()) return 0;
-  return std::bit_cast<float>(kth_largest_key(values.host(), k, scratch));
+  check_same_device("kth_largest_magnitude", values.device(), scratch.keys.device());
+  return kth_largest_table().at(values.device())(values, k, scratch);
 }
 
 float keep_largest(const SparseVector& entries, std::size_t k, MagnitudeScratch& scratch, SparseVector& kept) {
@@ -151,19 +174,16 @@ float keep_largest(const SparseVector& entries, std::size_t k, MagnitudeScratch&
     kept.clear();
     return 0;
   }
-  k = std::min(k, entries.size());
-  const std::uint32_t smallest = kth_largest_key(entries.values.host(), k, scratch);
-  filter_threshold(entries, std::bit_cast<float>(smallest), kept);
-  if (kept.size() > k) drop_last_ties(kept, smallest, kept.size() - k);
-  return std::bit_cast<float>(smallest);
+  check_same_device("keep_largest", entries.device(), kept.device());
+  check_same_device("keep_largest", entries.device(), scratch.keys.device());
+  return keep_largest_table().at(entries.device())(entries, std::min(k, entries.size()), scratch, kept);
 }
 
 float magnitude_lower_bound(View<const float> values, std::size_t k, MagnitudeScratch& scratch) {
-  const std::span<const float> all = values.host();
-  if (k == 0 || k >= all.size()) return 0;
-  count_swept(all.size());
-  const auto histogram = count_digits(all, kBoundDigit, scratch.histogram);
-  return std::bit_cast<float>(find_digit(histogram.data(), kBoundDigit.values, &k) << kBoundDigit.shift);
+  if (k == 0 || k >= values.size()) return 0;
+  check_same_device("magnitude_lower_bound", values.device(), scratch.keys.device());
+  count_swept(values.size());
+  return magnitude_lower_bound_table().at(values.device())(values, k, scratch);
 }
 
 float select_largest(View<const float> values, std::size_t k, const SparseVector& candidates, float bound,
@@ -175,9 +195,7 @@ float select_largest(View<const float> values, std::size_t k, const SparseVector
 }
 
 Moments magnitude_moments(View<const float> values) {
-  Moments moments;
-  detail::sweep_moments({.gradient = values.host().data()}, {0, values.size()}, moments);
-  return moments;
+  return magnitude_moments_table().at(values.device())(values);
 }
 
 }  // namespace dragonn::kernels

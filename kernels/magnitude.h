@@ -8,6 +8,7 @@
 #include "core/buffer.h"
 #include "core/sparse_vector.h"
 #include "core/view.h"
+#include "kernels/device_table.h"
 
 namespace dragonn::kernels {
 
@@ -26,8 +27,11 @@ struct MagnitudeScratch {
   void reserve(std::size_t numel);
 };
 
-/// The k-th largest |x| of [n] float32 host values, exactly (radix selection on the bits); a NaN counts as 0; 0 when
-/// there are fewer than k values. k > 0. O(n) time, 4n bytes of scratch.
+// All arguments of a function on one device. Selections are the same on every device.
+// @throws DeviceError for memory of several devices, or of one without a row in the tables below.
+
+/// The k-th largest |x| of [n] float32 values, exactly (radix selection on the bits); a NaN counts as 0; 0 when there
+/// are fewer than k values. k > 0. O(n) time, on the CPU 4n bytes of scratch.
 float kth_largest_magnitude(View<const float> values, std::size_t k, MagnitudeScratch& scratch);
 
 /// Keeps the k entries of largest magnitude of `entries`, or all when there are fewer; ties go to the lower index. The
@@ -55,9 +59,19 @@ struct Moments {
   float largest = 0;       ///< max |x|
 };
 
-/// Moments of [n] float32 host values: those that a pass of PassRequest::Kind::kMoments finds on the same acc, bit for
-/// bit. Partial sums have fixed places: the bits depend neither on the number of threads nor on the vector width.
-/// Reads 4n bytes.
+/// Moments of [n] float32 values: those that a pass of PassRequest::Kind::kMoments finds on the same acc on the same
+/// device, bit for bit. Partial sums have fixed places: the bits depend neither on the number of threads nor on the
+/// vector width. Reads 4n bytes.
 Moments magnitude_moments(View<const float> values);
+
+using KthLargestTable = DeviceTable<float (*)(View<const float>, std::size_t k, MagnitudeScratch&)>;
+KthLargestTable& kth_largest_table();
+using KeepLargestTable =
+    DeviceTable<float (*)(const SparseVector& entries, std::size_t k, MagnitudeScratch&, SparseVector& kept)>;
+KeepLargestTable& keep_largest_table();
+using LowerBoundTable = DeviceTable<float (*)(View<const float>, std::size_t k, MagnitudeScratch&)>;
+LowerBoundTable& magnitude_lower_bound_table();
+using MomentsTable = DeviceTable<Moments (*)(View<const float>)>;
+MomentsTable& magnitude_moments_table();
 
 }  // namespace dragonn::kernels

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "core/buffer.h"
+#include "core/rng.h"
 #include "core/view.h"
 #include "kernels/magnitude.h"
 
@@ -23,7 +24,14 @@ struct SamplePlan {
 };
 
 /// First element of the line that is sampled from stratum `stratum` of a vector of `numel` elements.
-std::size_t sampled_line(std::size_t numel, const SamplePlan& plan, std::size_t stratum);
+constexpr std::size_t sampled_line(std::size_t numel, const SamplePlan& plan, std::size_t stratum) {
+  __extension__ using Wide = unsigned __int128;
+  const std::size_t lines = (numel + kLineElements - 1) / kLineElements;
+  const std::size_t first = stratum * plan.stride;
+  const std::size_t choices = lines - first < plan.stride ? lines - first : plan.stride;
+  const auto choice = static_cast<std::size_t>(static_cast<Wide>(mix64(plan.key + stratum)) * choices >> 64);
+  return (first + choice) * kLineElements;
+}
 /// Number of strata: sampled lines.
 std::size_t sample_strata(std::size_t numel, std::size_t stride);
 /// Elements of the sample: kLineElements for each stratum, fewer only where the vector's last, shorter line is drawn.
@@ -42,7 +50,10 @@ struct SampleScratch {
   void reserve(std::size_t numel);
 };
 
-/// The threshold that `plan` gives on `values` ([n] float32, host). Reads one line of every `stride`.
+/// The threshold that `plan` gives on `values` ([n] float32, on the scratch's device; the same on every device). Reads
+/// one line of every `stride`. @throws DeviceError as kernels/magnitude.h.
 float sample_threshold(View<const float> values, const SamplePlan& plan, SampleScratch& scratch);
+using SampleTable = DeviceTable<float (*)(View<const float>, const SamplePlan&, SampleScratch&)>;
+SampleTable& sample_threshold_table();
 
 }  // namespace dragonn::kernels

@@ -4,9 +4,68 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/devices.h"
 #include "kernels/gradient_pass_sweep.h"
+#include "kernels/same_device.h"
 
 namespace dragonn::kernels {
+namespace {
+
+void select_cpu(View<const float> values, float threshold, std::size_t begin, std::size_t end, SparseVector& selected) {
+  detail::sweep_select({.gradient = values.data()}, {begin, end}, {begin, end}, threshold, selected);
+}
+
+std::size_t count_cpu(View<const float> values, float threshold) {
+  const auto reaches = [&](float value) { return std::fabs(value) >= threshold; };
+  return static_cast<std::size_t>(std::ranges::count_if(values.host(), reaches));
+}
+
+void gather_cpu(View<const float> values, View<const std::uint32_t> indices, View<float> out) {
+  for (std::size_t entry = 0; entry < indices.size(); ++entry) {
+    DRAGONN_ASSERT(indices.data()[entry] < values.size());
+    out.data()[entry] = values.data()[indices.data()[entry]];
+  }
+}
+
+void scatter_add_cpu(const SparseVector& entries, View<float> values) {
+  const auto indices = entries.indices.host();
+  for (std::size_t entry = 0; entry < indices.size(); ++entry) {
+    if (indices[entry] == kEmptySlot) continue;
+    DRAGONN_ASSERT(indices[entry] < values.size());
+    values.data()[indices[entry]] += entries.values.data()[entry];
+  }
+}
+
+void scatter_zero_cpu(View<const std::uint32_t> indices, View<float> values) {
+  for (const std::uint32_t index : indices.host()) {
+    if (index == kEmptySlot) continue;
+    DRAGONN_ASSERT(index < values.size());
+    values.data()[index] = 0;
+  }
+}
+
+}  // namespace
+
+SelectTable& select_threshold_table() {
+  static SelectTable table("select_threshold", select_cpu);
+  return table;
+}
+CountTable& count_threshold_table() {
+  static CountTable table("count_threshold", count_cpu);
+  return table;
+}
+GatherTable& gather_table() {
+  static GatherTable table("gather", gather_cpu);
+  return table;
+}
+ScatterAddTable& scatter_add_table() {
+  static ScatterAddTable table("scatter_add", scatter_add_cpu);
+  return table;
+}
+ScatterZeroTable& scatter_zero_table() {
+  static ScatterZeroTable table("scatter_zero", scatter_zero_cpu);
+  return table;
+}
 
 void reserve_selection(SparseVector& selected, std::size_t numel) {
   selected.resize_discard(selected.device().is_cpu() ? numel : numel / kReservedShare + 1);
@@ -17,8 +76,8 @@ void select_threshold(View<const float> values, float threshold, std::size_t beg
                       SparseVector& selected) {
   DRAGONN_CHECK(begin <= end && end <= values.size(), "a selection in [{}, {}) of {} elements", begin, end,
                 values.size());
-  const detail::AccumulateJob job{.gradient = values.host().data()};
-  detail::sweep_select(job, {begin, end}, {begin, end}, threshold, selected);
+  check_same_device("select_threshold", values.device(), selected.device());
+  select_threshold_table().at(values.device())(values, threshold, begin, end, selected);
 }
 
 void select_threshold(View<const float> values, float threshold, SparseVector& selected) {
@@ -26,46 +85,33 @@ void select_threshold(View<const float> values, float threshold, SparseVector& s
 }
 
 std::size_t count_threshold(const SparseVector& entries, float threshold) {
-  const auto values = entries.values.host();
-  return static_cast<std::size_t>(
-      std::count_if(values.begin(), values.end(), [&](float value) { return std::fabs(value) >= threshold; }));
+  return count_threshold_table().at(entries.device())(entries.values.view(), threshold);
 }
 
 void gather(View<const float> values, View<const std::uint32_t> indices, View<float> out) {
-  const auto source = values.host();
-  const auto places = indices.host();
-  const auto target = out.host();
-  DRAGONN_CHECK(target.size() == places.size(), "gather of {} indices into {} values", places.size(), target.size());
-  for (std::size_t entry = 0; entry < places.size(); ++entry) {
-    DRAGONN_ASSERT(places[entry] < source.size());
-    target[entry] = source[places[entry]];
-  }
+  DRAGONN_CHECK(out.size() == indices.size(), "gather of {} indices into {} values", indices.size(), out.size());
+  if (indices.empty()) return;
+  check_same_device("gather", values.device(), indices.device());
+  check_same_device("gather", values.device(), out.device());
+  gather_table().at(values.device())(values, indices, out);
 }
 
 void scatter_add(const SparseVector& entries, View<float> values) {
-  const auto indices = entries.indices.host();
-  const auto added = entries.values.host();
-  const auto target = values.host();
-  for (std::size_t entry = 0; entry < indices.size(); ++entry) {
-    if (indices[entry] == kEmptySlot) continue;
-    DRAGONN_ASSERT(indices[entry] < target.size());
-    target[indices[entry]] += added[entry];
-  }
+  if (entries.empty()) return;
+  check_same_device("scatter_add", values.device(), entries.device());
+  scatter_add_table().at(values.device())(entries, values);
 }
 
 void scatter_zero(View<const std::uint32_t> indices, View<float> values) {
-  const auto target = values.host();
-  for (const std::uint32_t index : indices.host()) {
-    if (index == kEmptySlot) continue;
-    DRAGONN_ASSERT(index < target.size());
-    target[index] = 0;
-  }
+  if (indices.empty()) return;
+  check_same_device("scatter_zero", values.device(), indices.device());
+  scatter_zero_table().at(values.device())(indices, values);
 }
 
 void copy_entries(const SparseVector& source, SparseVector& target) {
   target.resize_discard(source.size());
-  std::ranges::copy(source.indices.host(), target.indices.data());
-  std::ranges::copy(source.values.host(), target.values.data());
+  transfer(source.indices.view(), target.indices.view());
+  transfer(source.values.view(), target.values.view());
 }
 
 }  // namespace dragonn::kernels

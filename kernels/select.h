@@ -7,8 +7,12 @@
 
 #include "core/sparse_vector.h"
 #include "core/view.h"
+#include "kernels/device_table.h"
 
 namespace dragonn::kernels {
+
+// All arguments of a function on one device; what is selected is the same on every device.
+// @throws DeviceError for memory of several devices, or of one without a row in the tables below.
 
 /// Makes room for selections from `numel` elements and empties `selected`. On the CPU for any, so that no later step
 /// allocates: pages that are never touched cost address space only. On a device for one entry in kReservedShare, since
@@ -16,8 +20,8 @@ namespace dragonn::kernels {
 void reserve_selection(SparseVector& selected, std::size_t numel);
 inline constexpr std::size_t kReservedShare = 32;
 
-/// Entries of `values` ([n] float32, host) with |x| >= threshold and x != 0 whose index is in [begin, end), ascending;
-/// NaN never is. `selected` is overwritten and reserves end - begin entries (untouched pages cost no memory).
+/// Entries of `values` ([n] float32) with |x| >= threshold and x != 0 whose index is in [begin, end), ascending; NaN
+/// never is. `selected` is overwritten and, on the CPU, reserves end - begin entries (untouched pages cost no memory).
 /// One pass, 4 bytes per element of the range.
 void select_threshold(View<const float> values, float threshold, std::size_t begin, std::size_t end,
                       SparseVector& selected);
@@ -32,11 +36,26 @@ std::size_t count_threshold(const SparseVector& entries, float threshold);
 
 /// out[j] = values[indices[j]]. Indices below values.size().
 void gather(View<const float> values, View<const std::uint32_t> indices, View<float> out);
-/// values[index] += value for each entry, in order; entries marked kEmptySlot are skipped.
+/// values[index] += value for each entry; entries marked kEmptySlot are skipped. Other indices are unique, except on
+/// the CPU, which adds in order.
 void scatter_add(const SparseVector& entries, View<float> values);
-/// values[index] = 0 for each index.
+/// values[index] = 0 for each index that is not kEmptySlot.
 void scatter_zero(View<const std::uint32_t> indices, View<float> values);
-/// Copies all entries; `target` is overwritten.
+/// Copies all entries, between any devices; `target` is overwritten.
 void copy_entries(const SparseVector& source, SparseVector& target);
+
+using SelectTable = DeviceTable<void (*)(View<const float>, float threshold, std::size_t begin, std::size_t end,
+                                         SparseVector& selected)>;
+SelectTable& select_threshold_table();
+using FilterTable = DeviceTable<void (*)(const SparseVector&, float threshold, SparseVector& selected)>;
+FilterTable& filter_threshold_table();
+using CountTable = DeviceTable<std::size_t (*)(View<const float>, float threshold)>;
+CountTable& count_threshold_table();
+using GatherTable = DeviceTable<void (*)(View<const float>, View<const std::uint32_t>, View<float>)>;
+GatherTable& gather_table();
+using ScatterAddTable = DeviceTable<void (*)(const SparseVector&, View<float>)>;
+ScatterAddTable& scatter_add_table();
+using ScatterZeroTable = DeviceTable<void (*)(View<const std::uint32_t>, View<float>)>;
+ScatterZeroTable& scatter_zero_table();
 
 }  // namespace dragonn::kernels

@@ -5,15 +5,19 @@
 #include <doctest/doctest.h>
 #include <omp.h>
 
-#include "compress/slot_table.h"
 #include "core/rng.h"
 #include "kernels/select.h"
+#include "kernels/slot_table.h"
 #include "tests/compress/support.h"
 #include "tests/support/thread_counts.h"
 
 using namespace dragonn;
 using namespace dragonn::compress;
 using namespace dragonn::compress::test;
+using kernels::KeyedSlot;
+using kernels::LastWins;
+using kernels::PriorityWins;
+using kernels::SlotTable;
 
 namespace {
 
@@ -80,7 +84,7 @@ TEST_SUITE("compress") {
     for (const int threads : dragonn::test::kThreadCounts) {
       omp_set_num_threads(threads);
       check(LastWins{});
-      check(PriorityWins{mix64(6)});
+      check(PriorityWins{6});
     }
     omp_set_num_threads(threads_before);
   }
@@ -115,7 +119,7 @@ TEST_SUITE("compress") {
       };
       table.fill(hits, 1000, slot, LastWins{});
       low_last += static_cast<int>(kept_low());
-      table.fill(hits, 1000, slot, PriorityWins{mix64(slot.salt)});
+      table.fill(hits, 1000, slot, PriorityWins{slot.salt});
       low_priority += static_cast<int>(kept_low());
     }
     // Expected survivors among the lower half: 0.5 e^-0.5 (1 - e^-0.5) / 0.5 = 239 of 1000, against half of 632.

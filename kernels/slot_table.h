@@ -12,14 +12,14 @@
 #include "core/sparse_vector.h"
 #include "kernels/pieces.h"
 
-namespace dragonn::compress {
+namespace dragonn::kernels {
 
 /// A slot in [0, slots): the high bits of a keyed mixer times the number of slots. Neighbouring indices, which is what
 /// hits often are, spread as well as any.
 struct KeyedSlot {
   std::uint64_t salt = 0;
   std::size_t slots = 1;
-  std::size_t operator()(std::uint32_t index) const {
+  constexpr std::size_t operator()(std::uint32_t index) const {
     __extension__ using Wide = unsigned __int128;
     return static_cast<std::size_t>(static_cast<Wide>(mix64(salt + index)) * slots >> 64);
   }
@@ -33,14 +33,17 @@ struct LastWins {
 /// The higher of two random keys wins, so that no index is favoured for its place.
 struct PriorityWins {
   std::uint64_t salt = 0;
-  bool operator()(std::uint32_t holder, std::uint32_t challenger) const {
-    return mix64(salt ^ challenger) >= mix64(salt ^ holder);
-  }
+  /// No two indices have the same.
+  constexpr std::uint64_t key(std::uint32_t index) const { return mix64(mix64(salt) ^ index); }
+  bool operator()(std::uint32_t holder, std::uint32_t challenger) const { return key(challenger) >= key(holder); }
 };
 
-/// The table I of Algorithm 1 of DRAGONN (ICML 2022). Memory is reused.
+/// The table I of Algorithm 1 of DRAGONN (ICML 2022). Memory is reused. What fills and reads it here runs on the CPU.
 class SlotTable {
  public:
+  SlotTable() = default;
+  explicit SlotTable(const Device& device) : slots_(0, device) {}
+
   /// Makes room for tables of up to `slots` slots.
   void reserve(std::size_t slots) { slots_.resize_discard(slots); }
 
@@ -56,6 +59,9 @@ class SlotTable {
     }
   }
 
+  /// For the kernels of other devices.
+  Buffer<std::uint32_t>& memory() { return slots_; }
+
   /// Index held by each slot, kEmptySlot where none is.
   std::span<const std::uint32_t> slots() const { return slots_.host(); }
 
@@ -63,9 +69,9 @@ class SlotTable {
   template <class SlotOf>
   void collect(const SparseVector& hits, const SlotOf& slot_of, SparseVector& kept) const {
     kept.resize_discard(hits.size());
-    std::array<Run, kernels::kMostPieces> runs;
+    std::array<Run, kMostPieces> runs;
     const std::size_t pieces =
-        kernels::for_each_piece(hits.size(), kPiece, [&](std::size_t piece, std::size_t begin, std::size_t end) {
+        for_each_piece(hits.size(), kPiece, [&](std::size_t piece, std::size_t begin, std::size_t end) {
           runs[piece] = {begin, collect_range(hits, begin, end, slot_of, kept)};
         });
     std::size_t count = 0;
@@ -106,4 +112,4 @@ class SlotTable {
   Buffer<std::uint32_t> slots_;
 };
 
-}  // namespace dragonn::compress
+}  // namespace dragonn::kernels

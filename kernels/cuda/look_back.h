@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+/// What compactions in one pass are made of: tiles in the order of their tickets, and the sums over all tiles before.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/runtime.h"
+
+#ifdef __CUDACC__
+namespace dragonn::kernels::cuda {
+
+inline constexpr unsigned kAllLanes = 0xffffffffu;
+inline constexpr unsigned kWarp = 32;
+inline constexpr unsigned kWarps = kThreads / kWarp;  // of a block
+
+__device__ inline unsigned lane_id() {
+  return threadIdx.x % kWarp;
+}
+__device__ inline unsigned warp_id() {
+  return threadIdx.x / kWarp;
+}
+/// How many lanes before this one have their bit set.
+__device__ inline unsigned bits_before(unsigned ballot) {
+  return __popc(ballot & ((1u << lane_id()) - 1));
+}
+
+/// What a compaction tells the host. Zeros before it starts; a word per tile follows it in memory.
+struct Compaction {
+  std::uint32_t count;       ///< of entries kept, whether there was room for them or not
+  std::uint32_t non_finite;  ///< 1 if NaN or infinity was seen
+  float threshold;           ///< that was compared with
+  std::uint32_t tickets;     ///< given to tiles
+};
+static_assert(sizeof(Compaction) % sizeof(std::uint64_t) == 0);
+
+/// Decoupled look-back (Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016): each
+/// tile publishes its own counts, and later the sum up to its end; who needs the sum before its tile adds up what the
+/// tiles before published, back to the first that knew its sum. A published word is state and sum at once, so that no
+/// fence is needed: bits 62 and 63 are the state, bits 32 to 61 count ties, bits 0 to 31 hits.
+class LookBack {
+ public:
+  __device__ explicit LookBack(Compaction* compaction)
+      : compaction_(compaction), words_(reinterpret_cast<std::uint64_t*>(compaction + 1)) {}
+
+  /// The tile of this block. Tickets are in the order in which blocks start, so that all tiles before are under way or
+  /// done, and waiting for them ends. For all threads.
+  __device__ std::size_t take_tile() {
+    __shared__ std::uint32_t ticket;
+    if (threadIdx.x == 0) ticket = atomicAdd(&compaction_->tickets, 1u);
+    __syncthreads();
+    return ticket;
+  }
+
+  /// The counts of all tiles before `tile`, whose own are `own`. For all lanes of one warp.
+  __device__ std::uint64_t before(std::size_t tile, std::uint64_t own) {
+    std::uint64_t sum = 0;
+    if (tile > 0) {
+      if (lane_id() == 0) publish(tile, kOwn | own);
+      auto nearest = static_cast<long long>(tile) - 1;
+      while (!add_window(nearest, &sum)) nearest -= kWarp;
+    }
+    if (lane_id() == 0) publish(tile, kUpToEnd | (sum + own));
+    return sum;
+  }
+
+ private:
+  static constexpr std::uint64_t kOwn = std::uint64_t{1} << 62;
+  static constexpr std::uint64_t kUpToEnd = std::uint64_t{2} << 62;
+  static constexpr std::uint64_t kState = std::uint64_t{3} << 62;
+
+  __device__ void publish(std::size_t tile, std::uint64_t word) {
+    *static_cast<volatile std::uint64_t*>(words_ + tile) = word;
+  }
+  /// Adds the tiles from `nearest` downwards, a lane each, as far as the first that knows its sum. Whether there was
+  /// one; before the first tile there is.
+  __device__ bool add_window(long long nearest, std::uint64_t* sum) {
+    const long long tile = nearest - static_cast<long long>(lane_id());
+    std::uint64_t word = kUpToEnd;
+    if (tile >= 0) {
+      do {
+        word = *static_cast<volatile std::uint64_t*>(words_ + tile);
+      } while ((word & kState) == 0);
+    }
+    __syncwarp();
+    const unsigned ends = __ballot_sync(kAllLanes, (word & kState) == kUpToEnd);
+    const unsigned counted = ends == 0 ? kWarp : static_cast<unsigned>(__ffs(static_cast<int>(ends)));
+    std::uint64_t value = lane_id() < counted ? word & ~kState : 0;
+    for (unsigned step = kWarp / 2; step > 0; step /= 2) value += __shfl_xor_sync(kAllLanes, value, step);
+    *sum += value;
+    return ends != 0;
+  }
+
+  Compaction* compaction_;
+  std::uint64_t* words_;
+};
+
+/// Where a warp's entries go: the counts of all tiles before, and of the warps of this tile before this one. `mine`
+/// are the warp's counts, the same in all its lanes. For all threads of the block; `*total` is the tile's.
+__device__ inline std::uint64_t place_of_warp(LookBack& look_back, std::size_t tile, std::uint64_t mine,
+                                              std::uint64_t* total, std::uint64_t* tiles_before) {
+  __shared__ std::uint64_t counts[kWarps];
+  __shared__ std::uint64_t before_tile;
+  if (lane_id() == 0) counts[warp_id()] = mine;
+  __syncthreads();
+  std::uint64_t before_warp = 0, all = 0;
+  for (unsigned warp = 0; warp < kWarps; ++warp) {
+    if (warp == warp_id()) before_warp = all;
+    all += counts[warp];
+  }
+  if (warp_id() == 0) {
+    const std::uint64_t sum = look_back.before(tile, all);
+    if (lane_id() == 0) before_tile = sum;
+  }
+  __syncthreads();
+  *total = all;
+  *tiles_before = before_tile;
+  return before_tile + before_warp;
+}
+
+}  // namespace dragonn::kernels::cuda
+#endif

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+/// Sums over an array in an order that does not depend on the GPU or on timing: the same bits at every call.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/runtime.h"
+
+#ifdef __CUDACC__
+namespace dragonn::kernels::cuda {
+
+/// Blocks of a sum at most, whatever the GPU: what a block adds up depends on their number.
+inline constexpr unsigned kSumBlocks = 1024;
+
+/// Blocks for a sum over `count` elements, `per_block` at a time.
+inline unsigned sum_blocks(std::size_t count, std::size_t per_block) {
+  const std::size_t needed = (count + per_block - 1) / per_block;
+  return static_cast<unsigned>(needed < kSumBlocks ? needed : kSumBlocks);
+}
+
+/// Room for a sum: `Sums` is a struct of 8-byte words that starts as zeros (or what stands for them), with
+/// `__device__ void add(const Sums&)`.
+template <class Sums>
+struct OrderedSum {
+  Sums total;
+  std::uint32_t blocks_done;
+  Sums parts[kSumBlocks];
+};
+
+/// The sum of `mine` over the block's threads, in its thread 0: a tree of fixed shape. For all threads.
+template <class Sums>
+__device__ Sums sum_of_block(const Sums& mine) {
+  __shared__ Sums sums[kThreads];
+  __syncthreads();
+  sums[threadIdx.x] = mine;
+  for (unsigned step = kThreads / 2; step > 0; step /= 2) {
+    __syncthreads();
+    if (threadIdx.x < step) sums[threadIdx.x].add(sums[threadIdx.x + step]);
+  }
+  return sums[0];
+}
+
+/// A part that another block wrote, past the first cache, which may hold what was there before.
+template <class Sums>
+__device__ Sums load_part(const Sums* part) {
+  static_assert(sizeof(Sums) % sizeof(unsigned long long) == 0);
+  constexpr unsigned kWords = sizeof(Sums) / sizeof(unsigned long long);
+  union {
+    unsigned long long words[kWords];
+    Sums sums;
+  } copy{};
+  for (unsigned word = 0; word < kWords; ++word)
+    copy.words[word] = __ldcg(reinterpret_cast<const unsigned long long*>(part) + word);
+  return copy.sums;
+}
+
+/// Adds up what all threads of all blocks have: the block that comes last adds the parts in their order.
+template <class Sums>
+__device__ void finish_sum(const Sums& mine, OrderedSum<Sums>* sum) {
+  const Sums part = sum_of_block(mine);
+  __shared__ bool is_last;
+  if (threadIdx.x == 0) {
+    sum->parts[blockIdx.x] = part;
+    __threadfence();
+    is_last = atomicAdd(&sum->blocks_done, 1u) + 1 == gridDim.x;
+  }
+  __syncthreads();
+  if (!is_last) return;
+  __threadfence();
+  Sums all;
+  for (unsigned block = threadIdx.x; block < gridDim.x; block += kThreads) all.add(load_part(sum->parts + block));
+  const Sums total = sum_of_block(all);
+  if (threadIdx.x == 0) sum->total = total;
+}
+
+/// Calls launch(sum, stream) and returns the total. Waits.
+template <class Sums, class Launch>
+Sums ordered_sum(Context& here, const char* operation, const Launch& launch) {
+  auto* const sum = reinterpret_cast<OrderedSum<Sums>*>(here.scratch(sizeof(OrderedSum<Sums>)));
+  check(cudaMemsetAsync(&sum->blocks_done, 0, sizeof sum->blocks_done, here.stream()), "cudaMemsetAsync");
+  launch(sum);
+  check_launch(operation);
+  check(cudaMemcpyAsync(here.host_results(), &sum->total, sizeof(Sums), cudaMemcpyDeviceToHost, here.stream()),
+        "cudaMemcpyAsync");
+  here.synchronize();
+  return *static_cast<const Sums*>(here.host_results());
+}
+
+}  // namespace dragonn::kernels::cuda
+#endif
