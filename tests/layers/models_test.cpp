@@ -5,9 +5,11 @@
 #include <doctest/doctest.h>
 #include <omp.h>
 
+#include "kernels/elementwise.h"
 #include "layers/graph.h"
 #include "layers/network.h"
 #include "tests/layers/graph_harness.h"
+#include "tests/support/devices.h"
 
 namespace dragonn::layers {
 namespace {
@@ -16,12 +18,14 @@ const Registry<ModelEntry>& models() {
   return Registry<ModelEntry>::instance();
 }
 
-Network make(const std::string& name, const ModelContext& context,
-             const std::vector<std::pair<std::string, SettingValue>>& settings = {}) {
+using ModelSettings = std::vector<std::pair<std::string, SettingValue>>;
+
+Network make(const std::string& name, const ModelContext& context, const ModelSettings& settings = {},
+             const Device& device = {}) {
   const ModelEntry& entry = models().at(name);
   Settings values(entry.settings);
   for (const auto& [key, value] : settings) values.set(key, value);
-  return Network(entry.make(values, context), 0.0);
+  return Network(entry.make(values, context), 0.0, device);
 }
 
 const ModelContext kCifar10{{32, 32, 3}, 10};
@@ -62,25 +66,65 @@ struct TestTargets {
   std::vector<std::int32_t> labels, offsets;
 };
 
-/// Forward and backward of two samples: everything finite, every parameter reported once.
-void check_training_step(const std::string& name, const Shape& sample,
-                         const std::vector<std::pair<std::string, SettingValue>>& settings = {}) {
+/// ||values - expected|| / ||expected||.
+double relative_error(const std::vector<float>& values, const std::vector<float>& expected) {
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    difference += std::pow(static_cast<double>(values[i]) - expected[i], 2);
+    norm += static_cast<double>(expected[i]) * expected[i];
+  }
+  return std::sqrt(difference / norm);
+}
+
+/// Two samples of a model, and a network that starts from seed 1.
+struct TrainingStep {
+  TrainingStep(const Device& device, const std::string& name, const Shape& sample, const ModelSettings& settings)
+      : network(make(name, {sample, kClasses}, settings, device)),
+        inputs(inputs_for(models().at(name), sample)),
+        targets(network.target_kind(), sample[0]) {
+    network.initialize(1);
+  }
+  LossResult forward(std::uint64_t step = 0) {
+    return network.forward({View<const float>(inputs), targets.view(), 2}, Mode::kTrain, step);
+  }
+  std::vector<float> gradients() { return dragonn::test::to_host(network.arena().gradients()); }
+  void descend(float rate) {
+    std::vector<float> values = dragonn::test::to_host(network.arena().values());
+    const std::vector<float> slopes = gradients();
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] -= rate * slopes[i];
+    kernels::copy(View<const float>(values), network.arena().values());
+  }
+
+  Network network;
+  std::vector<float> inputs;
+  TestTargets targets;
+};
+
+/// The rounding errors of a layer are some 1e-7 of its values; deep networks, and batch norm of two samples, make
+/// up to some hundred times as much of them.
+constexpr double kDeviceTolerance = 1e-3;
+
+/// Forward and backward of two samples: everything finite, every parameter reported once; on a GPU, what the CPU finds.
+void check_training_step(const Device& device, const std::string& name, const Shape& sample,
+                         const ModelSettings& settings = {}) {
   CAPTURE(name);
   CAPTURE(sample.to_string());
-  Network network = make(name, {sample, kClasses}, settings);
-  network.initialize(1);
-  const std::vector<float> inputs = inputs_for(models().at(name), sample);
-  const TestTargets targets(network.target_kind(), sample[0]);
-  const LossResult loss = network.forward({View<const float>(inputs), targets.view(), 2}, Mode::kTrain);
+  TrainingStep step(device, name, sample, settings);
+  const LossResult loss = step.forward();
   CHECK(std::isfinite(loss.loss_sum));
   std::multiset<ParameterId> ready;
-  network.backward([&](ParameterId id) { ready.insert(id); });
-  CHECK(ready.size() == network.arena().parameters().size());
+  step.network.backward([&](ParameterId id) { ready.insert(id); });
+  CHECK(ready.size() == step.network.arena().parameters().size());
   CHECK(std::set<ParameterId>(ready.begin(), ready.end()).size() == ready.size());
   double norm = 0;
-  for (float value : network.arena().gradients().host()) norm += static_cast<double>(value) * value;
+  for (float value : step.gradients()) norm += static_cast<double>(value) * value;
   CHECK(std::isfinite(norm));
   CHECK(norm > 0);
+  if (device.is_cpu()) return;
+  TrainingStep expected({}, name, sample, settings);
+  CHECK(loss.loss_sum == doctest::Approx(expected.forward().loss_sum).epsilon(kDeviceTolerance));
+  expected.network.backward();
+  CHECK(relative_error(step.gradients(), expected.gradients()) < kDeviceTolerance);
 }
 
 }  // namespace
@@ -155,20 +199,41 @@ TEST_SUITE("layers") {
     CHECK(forward_flops(make("vgg16", kCifar10)) / 2e6 == doctest::Approx(313.2).epsilon(0.01));
   }
 
-  TEST_CASE("every model runs a training step on samples of several shapes") {
+  DRAGONN_DEVICE_TEST("every model runs a training step on samples of several shapes") {
     omp_set_num_threads(1);
     for (const std::string& name : models().names()) {
       // The deepest ones are the same code as their small relatives.
       if (name == "resnet110" || name == "resnet56" || name == "resnet44" || name == "vgg19") continue;
-      for (const Shape& sample : samples_for(models().at(name).inputs)) check_training_step(name, sample);
+      for (const Shape& sample : samples_for(models().at(name).inputs)) check_training_step(device, name, sample);
     }
   }
 
-  TEST_CASE("models run with settings other than the default") {
+  DRAGONN_DEVICE_TEST("models run with settings other than the default") {
     omp_set_num_threads(1);
-    check_training_step("resnet20", {9, 9, 2}, {{"shortcut", std::string("projection")}});
-    check_training_step("resnet18", {37, 33, 3}, {{"stem", std::string("imagenet")}});
-    check_training_step("mlp", {5, 5, 2}, {{"activation", std::string("gelu")}, {"dropout", 0.3}});
+    check_training_step(device, "resnet20", {9, 9, 2}, {{"shortcut", std::string("projection")}});
+    check_training_step(device, "resnet18", {37, 33, 3}, {{"stem", std::string("imagenet")}});
+    check_training_step(device, "mlp", {5, 5, 2}, {{"activation", std::string("gelu")}, {"dropout", 0.3}});
+  }
+
+  DRAGONN_DEVICE_TEST("networks of one seed train alike") {
+    omp_set_num_threads(1);
+    const std::vector<std::pair<std::string, Shape>> cases{
+        {"mlp", {28, 28, 1}}, {"resnet20", {17, 21, 3}}, {"lstm_lm", {9}}};
+    for (const auto& [name, sample] : cases) {
+      CAPTURE(name);
+      TrainingStep first(device, name, sample, {}), second(device, name, sample, {}), host({}, name, sample, {});
+      for (std::uint64_t step = 0; step < 4; ++step) {
+        const double loss = first.forward(step).loss_sum;
+        CHECK(second.forward(step).loss_sum == loss);  // to the bit
+        // What rounding does to a step is in the steps behind it.
+        CHECK(loss == doctest::Approx(host.forward(step).loss_sum).epsilon(kDeviceTolerance));
+        for (TrainingStep* own : {&first, &second, &host}) {
+          own->network.backward();
+          own->descend(0.01f);
+        }
+        CHECK(first.gradients() == second.gradients());
+      }
+    }
   }
 
   TEST_CASE("a model that does not fit the data says both shapes") {

@@ -6,9 +6,11 @@
 
 #include <doctest/doctest.h>
 
+#include "kernels/elementwise.h"
 #include "layers/graph.h"
 #include "layers/layers.h"
 #include "tests/layers/graph_harness.h"
+#include "tests/support/devices.h"
 
 namespace dragonn::layers {
 namespace {
@@ -27,7 +29,7 @@ struct Batch {
   std::vector<std::int32_t> labels;
 };
 
-Network small_network(double smoothing = 0, double drop = 0) {
+Network small_network(double smoothing = 0, double drop = 0, const Device& device = {}) {
   auto graph = std::make_unique<LayerGraph>(Shape{6, 5, 3});
   NodeId last = graph->add("conv", convolution(square_convolution(8, 3, 1, 1)), {LayerGraph::input()});
   last = graph->add("norm", batch_norm({.relu = true}), {last});
@@ -35,24 +37,25 @@ Network small_network(double smoothing = 0, double drop = 0) {
   last = graph->add("flatten", flatten(), {last});
   if (drop > 0) last = graph->add("dropout", dropout(drop), {last});
   graph->add("output", linear({.outputs = 3}), {last});
-  return Network(std::move(graph), smoothing);
+  return Network(std::move(graph), smoothing, device);
 }
 
 std::vector<float> copy(View<const float> view) {
-  return {view.host().begin(), view.host().end()};
+  return dragonn::test::to_host(view);
 }
 
 void descend(Network& network, float rate) {
-  const auto values = network.arena().values().host();
-  const auto gradients = network.arena().gradients().host();
+  std::vector<float> values = copy(network.arena().values());
+  const std::vector<float> gradients = copy(network.arena().gradients());
   for (std::size_t i = 0; i < values.size(); ++i) values[i] -= rate * gradients[i];
+  kernels::copy(View<const float>(values), network.arena().values());
 }
 
 }  // namespace
 
 TEST_SUITE("layers") {
-  TEST_CASE("a network learns its batch") {
-    Network network = small_network();
+  DRAGONN_DEVICE_TEST("a network learns its batch") {
+    Network network = small_network(0, 0, device);
     network.initialize(1);
     const Batch batch(network, 6);
     const double before = batch.forward(network).loss_sum;
@@ -67,8 +70,8 @@ TEST_SUITE("layers") {
     CHECK(after.count == 6);
   }
 
-  TEST_CASE("equal seeds give equal bits, other seeds other parameters") {
-    Network a = small_network(), b = small_network();
+  DRAGONN_DEVICE_TEST("equal seeds give equal bits, other seeds other parameters") {
+    Network a = small_network(0, 0, device), b = small_network(0, 0, device);
     a.initialize(5);
     b.initialize(5);
     const Batch batch(a, 4);
@@ -81,8 +84,8 @@ TEST_SUITE("layers") {
     CHECK(copy(a.arena().values()) != copy(b.arena().values()));
   }
 
-  TEST_CASE("another batch size in between changes nothing") {
-    Network plain = small_network(), mixed = small_network();
+  DRAGONN_DEVICE_TEST("another batch size in between changes nothing") {
+    Network plain = small_network(0, 0, device), mixed = small_network(0, 0, device);
     plain.initialize(5);
     mixed.initialize(5);
     const Batch batch(plain, 3), larger(plain, 7, 2);
@@ -116,8 +119,8 @@ TEST_SUITE("layers") {
     for (std::size_t i = 0; i < expected.size(); ++i) CHECK(gradients[i] == doctest::Approx(expected[i]).epsilon(1e-5));
   }
 
-  TEST_CASE("evaluation uses running statistics, does not change them, and smooths no labels") {
-    Network network = small_network(0.2);
+  DRAGONN_DEVICE_TEST("evaluation uses running statistics, does not change them, and smooths no labels") {
+    Network network = small_network(0.2, 0, device);
     network.initialize(1);
     REQUIRE(network.statistics().size() == 16);
     CHECK(copy(network.statistics())[8] == 1.0f);

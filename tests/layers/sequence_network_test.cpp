@@ -7,11 +7,13 @@
 #include <doctest/doctest.h>
 #include <omp.h>
 
+#include "kernels/elementwise.h"
 #include "layers/graph.h"
 #include "layers/layers.h"
 #include "layers/network.h"
 #include "tests/layers/graph_harness.h"
 #include "tests/support/allocation_counter.h"
+#include "tests/support/devices.h"
 
 namespace dragonn::layers {
 namespace {
@@ -19,25 +21,25 @@ namespace {
 using Labels = std::vector<std::int32_t>;
 
 Network make(const std::string& name, const ModelContext& context,
-             const std::vector<std::pair<std::string, SettingValue>>& settings) {
+             const std::vector<std::pair<std::string, SettingValue>>& settings, const Device& device = {}) {
   const ModelEntry& entry = Registry<ModelEntry>::instance().at(name);
   Settings values(entry.settings);
   for (const auto& [key, value] : settings) values.set(key, value);
-  Network network(entry.make(values, context), 0.0);
+  Network network(entry.make(values, context), 0.0, device);
   network.initialize(1);
   return network;
 }
 
-Network small_language_model() {
+Network small_language_model(const Device& device = {}) {
   omp_set_num_threads(1);
-  return make("lstm_lm", {{6}, 11},
-              {{"hidden", std::int64_t{16}}, {"layers", std::int64_t{2}}, {"initial_bound", 0.5}});
+  return make("lstm_lm", {{6}, 11}, {{"hidden", std::int64_t{16}}, {"layers", std::int64_t{2}}, {"initial_bound", 0.5}},
+              device);
 }
 
-Network small_speech_model() {
+Network small_speech_model(const Device& device = {}) {
   omp_set_num_threads(1);
   return make("lstm_speech", {{20, 21}, 5},
-              {{"hidden", std::int64_t{8}}, {"layers", std::int64_t{2}}, {"channels", std::int64_t{3}}});
+              {{"hidden", std::int64_t{8}}, {"layers", std::int64_t{2}}, {"channels", std::int64_t{3}}}, device);
 }
 
 /// Windows of `steps` tokens from a cycle of 11, and the token behind each as its label.
@@ -61,29 +63,31 @@ struct Window {
 };
 
 std::vector<float> copy(View<const float> view) {
-  return {view.host().begin(), view.host().end()};
+  return dragonn::test::to_host(view);
 }
 
 }  // namespace
 
 TEST_SUITE("layers") {
-  TEST_CASE("a language model learns a cycle of words") {
-    Network network = small_language_model();
+  DRAGONN_DEVICE_TEST("a language model learns a cycle of words") {
+    Network network = small_language_model(device);
     CHECK(network.target_kind() == TargetKind::kClassPerStep);
     LossResult result;
     for (std::size_t step = 0; step < 300; ++step) {
       result = network.forward(Window(4, 6, 18 * step).batch(), Mode::kTrain, step);
       network.backward();
-      const auto values = network.arena().values().host(), gradients = network.arena().gradients().host();
+      std::vector<float> values = copy(network.arena().values());
+      const std::vector<float> gradients = copy(network.arena().gradients());
       for (std::size_t i = 0; i < values.size(); ++i) values[i] -= 2.0f * gradients[i];
+      kernels::copy(View<const float>(values), network.arena().values());
     }
     CHECK(result.count == 24);
     CHECK(result.correct == 24);
     CHECK(result.loss_sum / 24 < 0.3);
   }
 
-  TEST_CASE("windows go on from each other until the state is reset, and evaluation has a state of its own") {
-    Network whole = small_language_model(), parts = small_language_model();
+  DRAGONN_DEVICE_TEST("windows go on from each other until the state is reset, and evaluation has a state of its own") {
+    Network whole = small_language_model(device), parts = small_language_model(device);
     const Window both(1, 12, 0), first(1, 6, 0), second(1, 6, 18);
     const double expected = whole.forward(both.batch(), Mode::kEvaluate).loss_sum;
     const double beginning = parts.forward(first.batch(), Mode::kEvaluate).loss_sum;
@@ -95,8 +99,8 @@ TEST_SUITE("layers") {
     CHECK(parts.forward(first.batch(), Mode::kEvaluate).loss_sum == beginning);
   }
 
-  TEST_CASE("the state can be saved and restored, and belongs to a batch of one size") {
-    Network network = small_language_model();
+  DRAGONN_DEVICE_TEST("the state can be saved and restored, and belongs to a batch of one size") {
+    Network network = small_language_model(device);
     const Window first(2, 6, 0), second(2, 6, 18);
     CHECK(network.state(Mode::kTrain).empty());
     network.forward(first.batch(), Mode::kTrain);
@@ -126,8 +130,8 @@ TEST_SUITE("layers") {
         ShapeError);
   }
 
-  TEST_CASE("a speech model takes padded batches of any length") {
-    Network network = small_speech_model();
+  DRAGONN_DEVICE_TEST("a speech model takes padded batches of any length") {
+    Network network = small_speech_model(device);
     CHECK(network.target_kind() == TargetKind::kClassSequence);
     const Labels labels{1, 2, 2, 4}, offsets{0, 3, 4}, lengths{30, 7};
     const std::vector<float> frames = test::random_values(2 * 30 * 21, 1);
@@ -144,8 +148,8 @@ TEST_SUITE("layers") {
     CHECK(std::ranges::equal(network.logits_lengths(), Labels{15, 4}));
   }
 
-  TEST_CASE("lengths and tokens out of range are refused by name") {
-    Network network = small_language_model();
+  DRAGONN_DEVICE_TEST("lengths and tokens out of range are refused by name") {
+    Network network = small_language_model(device);
     Window window(2, 6, 0);
     NetworkBatch batch = window.batch();
     const Labels lengths{6, 7};
