@@ -100,9 +100,9 @@ struct TrainingStep {
   TestTargets targets;
 };
 
-/// The rounding errors of a layer are some 1e-7 of its values; deep networks, and batch norm of two samples, make
-/// up to some hundred times as much of them.
-constexpr double kDeviceTolerance = 1e-3;
+/// Random changes of 2e-7 of parameters and inputs, as rounding makes them, change these models' losses by less than
+/// 1e-5 and their gradients by up to 2e-5 (measured); by 3e-3 where a unit next to a kink changes sides.
+constexpr double kLossTolerance = 1e-3, kGradientTolerance = 1e-2;
 
 /// Forward and backward of two samples: everything finite, every parameter reported once; on a GPU, what the CPU finds.
 void check_training_step(const Device& device, const std::string& name, const Shape& sample,
@@ -122,9 +122,9 @@ void check_training_step(const Device& device, const std::string& name, const Sh
   CHECK(norm > 0);
   if (device.is_cpu()) return;
   TrainingStep expected({}, name, sample, settings);
-  CHECK(loss.loss_sum == doctest::Approx(expected.forward().loss_sum).epsilon(kDeviceTolerance));
+  CHECK(loss.loss_sum == doctest::Approx(expected.forward().loss_sum).epsilon(kLossTolerance));
   expected.network.backward();
-  CHECK(relative_error(step.gradients(), expected.gradients()) < kDeviceTolerance);
+  CHECK(relative_error(step.gradients(), expected.gradients()) < kGradientTolerance);
 }
 
 }  // namespace
@@ -226,7 +226,7 @@ TEST_SUITE("layers") {
         const double loss = first.forward(step).loss_sum;
         CHECK(second.forward(step).loss_sum == loss);  // to the bit
         // What rounding does to a step is in the steps behind it.
-        CHECK(loss == doctest::Approx(host.forward(step).loss_sum).epsilon(kDeviceTolerance));
+        CHECK(loss == doctest::Approx(host.forward(step).loss_sum).epsilon(kLossTolerance));
         for (TrainingStep* own : {&first, &second, &host}) {
           own->network.backward();
           own->descend(0.01f);
