@@ -5,6 +5,7 @@
 
 #include "compress/exdyna_partition.h"
 #include "compress/sparsifier.h"
+#include "kernels/devices.h"
 #include "kernels/magnitude.h"
 #include "kernels/select.h"
 
@@ -77,10 +78,7 @@ class Exdyna final : public Sparsifier {
     }
     threshold_ = compared();
     if (force_one_ && selected.empty() && begin < end) {
-      const std::size_t index = begin + context.step % (end - begin);
-      selected.resize_discard(1);
-      selected.indices.data()[0] = static_cast<std::uint32_t>(index);
-      selected.values.data()[0] = acc.host()[index];
+      take_one(acc, static_cast<std::uint32_t>(begin + context.step % (end - begin)), selected);
     }
   }
 
@@ -109,6 +107,12 @@ class Exdyna final : public Sparsifier {
   }
 
  private:
+  static void take_one(View<const float> acc, std::uint32_t index, SparseVector& selected) {
+    selected.resize_discard(1);
+    kernels::transfer(View<const std::uint32_t>(std::span(&index, 1)), selected.indices.view());
+    kernels::gather(acc, selected.indices.view(), selected.values.view());
+  }
+
   bool has_delta() const { return delta_ > 0; }
   void set_delta(double delta) {
     delta_ = std::clamp(delta, static_cast<double>(std::numeric_limits<float>::min()),

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "compress/memory.h"
+#include "kernels/archive_views.h"
 #include "kernels/elementwise.h"
 #include "kernels/magnitude.h"
 #include "kernels/select.h"
@@ -43,12 +44,12 @@ class MomentumCorrection final : public Memory {
   View<const float> residual() const override { return velocity_.view(); }
 
   void save(Archive& archive, const std::string& prefix) const override {
-    archive.put_array(prefix + "momentum", momentum_.host());
-    archive.put_array(prefix + "velocity", velocity_.host());
+    kernels::put_view(archive, prefix + "momentum", momentum_.view());
+    kernels::put_view(archive, prefix + "velocity", velocity_.view());
   }
   void load(const Archive& archive, const std::string& prefix) override {
-    archive.get_array(prefix + "momentum", momentum_.host());
-    archive.get_array(prefix + "velocity", velocity_.host());
+    kernels::get_view(archive, prefix + "momentum", momentum_.view());
+    kernels::get_view(archive, prefix + "velocity", velocity_.view());
   }
 
  private:

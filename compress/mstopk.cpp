@@ -5,6 +5,7 @@
 #include "compress/candidate_pool.h"
 #include "compress/sparsifier.h"
 #include "core/rng.h"
+#include "kernels/devices.h"
 #include "kernels/select.h"
 
 namespace dragonn::compress {
@@ -27,6 +28,7 @@ class Mstopk final : public Sparsifier {
         pool_(numel, device),
         band_(device) {
     magnitudes_.resize_discard(numel);
+    taken_.resize_discard(numel);
     kernels::reserve_selection(band_, numel);
   }
 
@@ -51,7 +53,7 @@ class Mstopk final : public Sparsifier {
   /// others divide the magnitudes between the ends of the bracket, so that the work shrinks with it.
   Bracket bisect(double mean, double largest, std::size_t k) {
     Bracket bracket{.above = std::numeric_limits<float>::infinity(), .above_count = 0, .below = 0};
-    const auto candidates = pool_.entries().values.host();
+    const auto candidates = candidates_.of(pool_.entries().values.view());
     std::ranges::transform(candidates, magnitudes_.data(), [](float value) { return std::fabs(value); });
     std::span<float> inside(magnitudes_.data(), candidates.size());
     double low = 0, high = 1;
@@ -80,21 +82,24 @@ class Mstopk final : public Sparsifier {
 
   /// Writes the selection, in order of index: band_ holds all that reach the bracket's lower end.
   void take(const SelectContext& context, const Bracket& bracket, SparseVector& selected) {
+    const auto indices = band_indices_.of(band_.indices.view());
+    const auto values = band_values_.of(band_.values.view());
     const std::size_t inside = band_.size() - bracket.above_count;
     const std::size_t wanted = std::min(context.k - bracket.above_count, inside);
     Rng rng(context.seed, "mstopk", {context.bucket, context.step, static_cast<std::uint64_t>(context.rank)});
     const std::size_t first = rng.below(inside - wanted + 1);
     std::size_t seen = 0, count = 0;
-    selected.resize_discard(bracket.above_count + wanted);
+    taken_.resize_discard(bracket.above_count + wanted);
     for (std::size_t entry = 0; entry < band_.size(); ++entry) {
-      const float value = band_.values.data()[entry];
+      const float value = values[entry];
       const bool is_above = std::fabs(value) >= bracket.above;
       const bool is_in_run = !is_above && seen >= first && seen < first + wanted;
       seen += is_above ? 0 : 1;
       if (!is_above && !is_in_run) continue;
-      selected.indices.data()[count] = band_.indices.data()[entry];
-      selected.values.data()[count++] = value;
+      taken_.indices.data()[count] = indices[entry];
+      taken_.values.data()[count++] = value;
     }
+    kernels::copy_entries(taken_, selected);
   }
 
   int iterations_;
@@ -102,6 +107,10 @@ class Mstopk final : public Sparsifier {
   CandidatePool pool_;
   Buffer<float> magnitudes_;
   SparseVector band_;
+  // On the host, where the bisection and the choice are made: they are O(k).
+  kernels::HostMirror<float> candidates_, band_values_;
+  kernels::HostMirror<std::uint32_t> band_indices_;
+  SparseVector taken_;
   float threshold_ = std::numeric_limits<float>::quiet_NaN();
 };
 

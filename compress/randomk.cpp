@@ -4,6 +4,7 @@
 
 #include "compress/sparsifier.h"
 #include "core/rng.h"
+#include "kernels/devices.h"
 #include "kernels/select.h"
 
 namespace dragonn::compress {
@@ -38,12 +39,15 @@ class IndexSet {
   Buffer<std::uint32_t> slots_;
 };
 
-/// k indices, uniform without replacement, by Floyd's algorithm: O(k), no pass over the gradient. They are drawn
-/// without a look at the values, so that zeros are selected too.
+/// k indices, uniform without replacement, by Floyd's algorithm: O(k), no pass over the gradient. Drawn on the host.
+/// They are drawn without a look at the values, so that zeros are selected too.
 class Randomk final : public Sparsifier {
  public:
-  Randomk(bool shared, bool rescale, std::size_t numel) : shared_(shared), rescale_(rescale), numel_(numel) {
+  Randomk(bool shared, bool rescale, std::size_t numel, const Device& device)
+      : shared_(shared), rescale_(rescale), numel_(numel), unscaled_(0, device), scaling_(device) {
     drawn_.reserve(numel);
+    indices_.resize_discard(numel);
+    if (rescale && device.is_cpu()) unscaled_.resize_discard(numel);
   }
 
   kernels::PassRequest plan(const SelectContext&) override { return {}; }
@@ -51,13 +55,16 @@ class Randomk final : public Sparsifier {
   void select(const SelectContext& context, const kernels::PassResult&, View<const float> acc,
               SparseVector& selected) override {
     const std::size_t k = std::min(context.k, numel_);
-    selected.resize_discard(numel_);
-    selected.truncate(k);
-    draw(context, selected.indices.host());
-    kernels::gather(acc, selected.indices.view(), selected.values.view());
-    if (!rescale_ || k == 0) return;
+    kernels::reserve_selection(selected, numel_);
+    selected.resize_discard(k);
+    indices_.resize_discard(k);
+    draw(context, indices_.host());
+    kernels::transfer(std::as_const(indices_).view(), selected.indices.view());
+    if (!rescale_ || k == 0) return kernels::gather(acc, selected.indices.view(), selected.values.view());
+    unscaled_.resize_discard(k);
+    kernels::gather(acc, selected.indices.view(), unscaled_.view());
     const auto factor = static_cast<float>(static_cast<double>(numel_) / static_cast<double>(k));
-    for (float& value : selected.values.host()) value *= factor;
+    kernels::accumulate_scaled({}, unscaled_.view(), factor, selected.values.view(), scaling_);
   }
 
  private:
@@ -82,6 +89,9 @@ class Randomk final : public Sparsifier {
   bool rescale_;
   std::size_t numel_;
   IndexSet drawn_;
+  Buffer<std::uint32_t> indices_;  // on the host, where they are drawn
+  Buffer<float> unscaled_;
+  kernels::PassResult scaling_;
 };
 
 bool is_shared(const Settings& settings) {
@@ -108,8 +118,8 @@ const Registration<SparsifierEntry> registration{[] {
     adjusted.shared_indices = is_shared(settings);
     adjusted.rescaled = settings.flag("rescale");
   };
-  entry.make = [](const Settings& settings, std::size_t numel, const Device&) {
-    return std::make_unique<Randomk>(is_shared(settings), settings.flag("rescale"), numel);
+  entry.make = [](const Settings& settings, std::size_t numel, const Device& device) {
+    return std::make_unique<Randomk>(is_shared(settings), settings.flag("rescale"), numel, device);
   };
   return entry;
 }()};

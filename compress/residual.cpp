@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "compress/memory.h"
+#include "kernels/archive_views.h"
 #include "kernels/elementwise.h"
 #include "kernels/magnitude.h"
 
@@ -30,10 +31,10 @@ class Residual final : public Memory {
   View<const float> residual() const override { return residual_.view(); }
 
   void save(Archive& archive, const std::string& prefix) const override {
-    archive.put_array(prefix + "residual", residual_.host());
+    kernels::put_view(archive, prefix + "residual", residual_.view());
   }
   void load(const Archive& archive, const std::string& prefix) override {
-    archive.get_array(prefix + "residual", residual_.host());
+    kernels::get_view(archive, prefix + "residual", residual_.view());
   }
 
  private:

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 
+#include "kernels/devices.h"
+#include "kernels/same_device.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/optimizer_update.cpp"
 #include <hwy/foreach_target.h>
@@ -105,9 +108,37 @@ void for_blocks(const GradientView& gradient, const Body& body) {
   }
 }
 
-void check_size(const char* what, std::size_t size, const GradientView& gradient) {
-  if (size == gradient.size()) return;
-  throw ShapeError(fmt::format("{} of {} elements for a gradient of {}", what, size, gradient.size()));
+void check_view(const char* what, const View<float>& view, const GradientView& gradient) {
+  if (view.size() != gradient.size())
+    throw ShapeError(fmt::format("{} of {} elements for a gradient of {}", what, view.size(), gradient.size()));
+  if (!view.empty()) check_same_device(what, view.device(), gradient.device());
+}
+
+void sgd_cpu(const SgdRule& rule, const GradientView& gradient, View<float> momentum, View<float> values) {
+  float* const x = values.data();
+  float* const b = momentum.data();
+  for_blocks(gradient, [&](std::size_t begin, std::size_t count, const float* g) {
+    HWY_DYNAMIC_DISPATCH(SgdBlock)(rule, g, b == nullptr ? nullptr : b + begin, x + begin, count);
+  });
+}
+
+void sgd_entries_cpu(const SgdRule& rule, const GradientView& gradient, View<float> values) {
+  const auto x = values.host();
+  const auto g = gradient.values().host();
+  const float rate = rule.learning_rate_applied ? 1.0f : rule.learning_rate;
+  for (std::size_t entry = 0; entry < gradient.entries(); ++entry) {
+    x[gradient.index(entry)] -= rate * (rule.scale * g[entry]);
+  }
+}
+
+void adam_cpu(const AdamRule& rule, const GradientView& gradient, View<float> first, View<float> second,
+              View<float> values) {
+  float* const x = values.data();
+  float* const m = first.data();
+  float* const v = second.data();
+  for_blocks(gradient, [&](std::size_t begin, std::size_t count, const float* g) {
+    HWY_DYNAMIC_DISPATCH(AdamBlock)(rule, g, m + begin, v + begin, x + begin, count);
+  });
 }
 
 }  // namespace
@@ -115,7 +146,8 @@ void check_size(const char* what, std::size_t size, const GradientView& gradient
 GradientView::GradientView(const SparseVector& sparse, std::size_t size)
     : indices_(sparse.indices.view()), values_(sparse.values.view()), size_(size), is_sparse_(true) {
   if (sparse.empty()) return;
-  const std::uint32_t last = indices_.host()[sparse.size() - 1];
+  std::uint32_t last = 0;
+  transfer(indices_.subview(sparse.size() - 1, 1), View<std::uint32_t>(std::span(&last, 1)));
   if (last >= size) throw ShapeError(fmt::format("index {} in a sparse gradient of {} elements", last, size));
 }
 
@@ -129,11 +161,12 @@ GradientView GradientView::slice(std::size_t offset, std::size_t count) const {
   DRAGONN_CHECK(offset <= size_ && count <= size_ - offset, "part [{}, {}+{}) of a gradient of {} elements", offset,
                 offset, count, size_);
   GradientView part = *this;
+  part.size_ = count;
+  part.origin_ = origin_ + offset;
+  if (!device().is_cpu()) return part;
   const std::size_t begin = first_entry_at(offset), end = first_entry_at(offset + count);
   part.indices_ = indices_.subview(begin, end - begin);
   part.values_ = values_.subview(begin, end - begin);
-  part.size_ = count;
-  part.origin_ = origin_ + offset;
   return part;
 }
 
@@ -147,39 +180,38 @@ const float* GradientView::block(std::size_t begin, std::size_t count, float* sc
   return scratch;
 }
 
+SgdTable& sgd_update_table() {
+  static SgdTable table("sgd_update", sgd_cpu);
+  return table;
+}
+SgdEntriesTable& sgd_update_entries_table() {
+  static SgdEntriesTable table("sgd_update_entries", sgd_entries_cpu);
+  return table;
+}
+AdamTable& adam_update_table() {
+  static AdamTable table("adam_update", adam_cpu);
+  return table;
+}
+
 void sgd_update(const SgdRule& rule, const GradientView& gradient, View<float> momentum, View<float> values) {
-  check_size("parameters", values.size(), gradient);
-  if (!momentum.empty()) check_size("momentum", momentum.size(), gradient);
-  float* const x = values.host().data();
-  float* const b = momentum.host().data();
-  for_blocks(gradient, [&](std::size_t begin, std::size_t count, const float* g) {
-    HWY_DYNAMIC_DISPATCH(SgdBlock)(rule, g, b == nullptr ? nullptr : b + begin, x + begin, count);
-  });
+  check_view("parameters", values, gradient);
+  if (!momentum.empty()) check_view("momentum", momentum, gradient);
+  sgd_update_table().at(values.device())(rule, gradient, momentum, values);
 }
 
 void sgd_update_entries(const SgdRule& rule, const GradientView& gradient, View<float> values) {
-  check_size("parameters", values.size(), gradient);
+  check_view("parameters", values, gradient);
   DRAGONN_CHECK(gradient.is_sparse() && rule.weight_decay == 0 && (rule.momentum == 0 || rule.momentum_applied),
                 "a sparse update with weight decay {} and momentum {}", rule.weight_decay, rule.momentum);
-  const auto x = values.host();
-  const auto g = gradient.values().host();
-  const float rate = rule.learning_rate_applied ? 1.0f : rule.learning_rate;
-  for (std::size_t entry = 0; entry < gradient.entries(); ++entry) {
-    x[gradient.index(entry)] -= rate * (rule.scale * g[entry]);
-  }
+  sgd_update_entries_table().at(values.device())(rule, gradient, values);
 }
 
 void adam_update(const AdamRule& rule, const GradientView& gradient, View<float> first, View<float> second,
                  View<float> values) {
-  check_size("parameters", values.size(), gradient);
-  check_size("first moments", first.size(), gradient);
-  check_size("second moments", second.size(), gradient);
-  float* const x = values.host().data();
-  float* const m = first.host().data();
-  float* const v = second.host().data();
-  for_blocks(gradient, [&](std::size_t begin, std::size_t count, const float* g) {
-    HWY_DYNAMIC_DISPATCH(AdamBlock)(rule, g, m + begin, v + begin, x + begin, count);
-  });
+  check_view("parameters", values, gradient);
+  check_view("first moments", first, gradient);
+  check_view("second moments", second, gradient);
+  adam_update_table().at(values.device())(rule, gradient, first, second, values);
 }
 
 }  // namespace dragonn::kernels

@@ -2,7 +2,7 @@
 /// The elementwise updates of the optimizers: one sweep over parameters, state and gradient.
 ///
 /// Results do not depend on the instruction set (products and sums are rounded one by one, nothing is fused), on the
-/// number of threads, or on whether the gradient comes dense or sparse. Host memory.
+/// number of threads, on whether the gradient comes dense or sparse, or on the device. All arguments on one device.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,7 @@
 
 #include "core/sparse_vector.h"
 #include "core/view.h"
+#include "kernels/device_table.h"
 
 namespace dragonn::kernels {
 
@@ -17,21 +18,26 @@ namespace dragonn::kernels {
 class GradientView {
  public:
   explicit GradientView(View<const float> dense) : values_(dense), size_(dense.size()) {}
-  /// @throws ShapeError if the last index is not below `size`.
+  /// @throws ShapeError if the last index is not below `size`. For memory of a GPU that waits for it, to see the index.
   GradientView(const SparseVector& sparse, std::size_t size);
 
   std::size_t size() const { return size_; }
   bool is_sparse() const { return is_sparse_; }
-  /// The part [offset, offset + count). O(log entries) for a sparse gradient.
+  const Device& device() const { return values_.device(); }
+  /// The part [offset, offset + count). O(log entries) for a sparse gradient on the CPU. One of a GPU keeps all
+  /// entries, among which its kernels look for theirs.
   GradientView slice(std::size_t offset, std::size_t count) const;
 
-  /// Elements [begin, begin + count) as floats: the dense gradient's own memory, or `scratch` ([count]) filled.
+  /// Elements [begin, begin + count) as floats: the dense gradient's own memory, or `scratch` ([count]) filled. CPU.
   const float* block(std::size_t begin, std::size_t count, float* scratch) const;
 
   std::size_t entries() const { return indices_.size(); }
-  /// Of a sparse gradient: the index within this view of entry `entry`, and the values of all entries.
+  /// Of a sparse gradient: the index within this view of entry `entry` (CPU), and the values of all entries.
   std::size_t index(std::size_t entry) const { return indices_.data()[entry] - origin_; }
   View<const float> values() const { return values_; }
+  /// In the sparse vector, where this view's element 0 has the index origin().
+  View<const std::uint32_t> indices() const { return indices_; }
+  std::size_t origin() const { return origin_; }
 
  private:
   std::size_t first_entry_at(std::size_t position) const;
@@ -88,5 +94,13 @@ struct AdamRule {
 /// @param first m, [n].  @param second v, [n].  @param values [n].
 void adam_update(const AdamRule& rule, const GradientView& gradient, View<float> first, View<float> second,
                  View<float> values);
+
+using SgdTable = DeviceTable<void (*)(const SgdRule&, const GradientView&, View<float> momentum, View<float> values)>;
+SgdTable& sgd_update_table();
+using SgdEntriesTable = DeviceTable<void (*)(const SgdRule&, const GradientView&, View<float> values)>;
+SgdEntriesTable& sgd_update_entries_table();
+using AdamTable = DeviceTable<void (*)(const AdamRule&, const GradientView&, View<float> first, View<float> second,
+                                       View<float> values)>;
+AdamTable& adam_update_table();
 
 }  // namespace dragonn::kernels

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "core/error.h"
+#include "kernels/magnitude.h"
 
 namespace dragonn::optim {
 namespace {
@@ -32,11 +33,12 @@ double sum_of_squares(std::span<const float> values) {
 }  // namespace
 
 double squared_norm(View<const float> gradient) {
+  if (!gradient.device().is_cpu()) return kernels::magnitude_moments(gradient).sum_squares;
   return sum_of_squares(gradient.host());
 }
 
 double squared_norm(const SparseVector& gradient) {
-  return sum_of_squares(gradient.values.host());
+  return squared_norm(gradient.values.view());
 }
 
 float clip_scale(double norm, double limit) {

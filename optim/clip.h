@@ -7,7 +7,7 @@
 
 namespace dragonn::optim {
 
-/// Sum of the squares, in double, in an order that depends on nothing but the size. O(n), host memory.
+/// Sum of the squares, in double, in an order that depends on nothing but the size and the type of device. O(n).
 double squared_norm(View<const float> gradient);
 /// The same over the entries of a sparse gradient.
 double squared_norm(const SparseVector& gradient);

@@ -2,30 +2,30 @@
 /// Helpers for the state that optimizers keep: arrays of one float per parameter.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
 #include <string>
 
 #include "core/archive.h"
 #include "core/buffer.h"
 #include "core/parameter.h"
+#include "kernels/archive_views.h"
+#include "kernels/elementwise.h"
 
 namespace dragonn::optim {
 
-/// Zeros, as many as the arena has parameters, on its device. @throws DeviceError unless that is the host.
+/// Zeros, as many as the arena has parameters, on its device.
 inline Buffer<float> make_state(const ParameterArena& arena) {
   Buffer<float> state(arena.size(), arena.values().device());
-  std::ranges::fill(state.host(), 0.0f);
+  kernels::fill(0, state.view());
   return state;
 }
 
 inline void save_state(Archive& archive, const std::string& name, const Buffer<float>& state) {
-  archive.put_array(name, state.host());
+  kernels::put_view(archive, name, state.view());
 }
 
 /// @throws DataError if the archive lacks the field or it has another size.
 inline void load_state(const Archive& archive, const std::string& name, Buffer<float>& state) {
-  archive.get_array(name, state.host());
+  kernels::get_view(archive, name, state.view());
 }
 
 }  // namespace dragonn::optim
