@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/activation.h"
-#include "kernels/cuda/runtime.h"
+#include "kernels/cuda/map.h"
 
 namespace dragonn::kernels::cuda {
 namespace {
@@ -37,52 +37,38 @@ struct Formula<Activation::kGelu> {
   static __device__ float gradient(float x, float g) { return g * (below(x) + x * kNormalPeak * expf(-0.5f * x * x)); }
 };
 
-// In place too: an element is read before it is written, by the same thread.
 template <Activation kKind>
-__global__ void forward_kernel(const float* input, float* output, std::size_t size) {
-  for (std::size_t i = first_element(); i < size; i += element_stride()) output[i] = Formula<kKind>::value(input[i]);
-}
+struct Value {
+  __device__ float operator()(float x) const { return Formula<kKind>::value(x); }
+};
 template <Activation kKind>
-__global__ void backward_kernel(const float* value, const float* output_gradient, float* input_gradient,
-                                std::size_t size) {
-  for (std::size_t i = first_element(); i < size; i += element_stride())
-    input_gradient[i] = Formula<kKind>::gradient(value[i], output_gradient[i]);
-}
+struct Gradient {
+  __device__ float operator()(float value, float gradient) const { return Formula<kKind>::gradient(value, gradient); }
+};
 
 template <Activation kKind>
 class CudaActivation final : public ActivationPlan {
  public:
-  explicit CudaActivation(const Device& device) : device_(device) {}
-
   void forward(View<const float> input, View<float> output) override {
-    const Context& here = context(device_);
-    forward_kernel<kKind><<<here.blocks(input.size(), kThreads), kThreads, 0, here.stream()>>>(
-        input.data(), output.data(), input.size());
-    check_launch("activation");
+    map("activation", Value<kKind>{}, output, input.data());
   }
   void backward(View<const float> value, View<const float> output_gradient, View<float> input_gradient) override {
-    const Context& here = context(device_);
-    backward_kernel<kKind><<<here.blocks(value.size(), kThreads), kThreads, 0, here.stream()>>>(
-        value.data(), output_gradient.data(), input_gradient.data(), value.size());
-    check_launch("activation_backward");
+    map("activation_backward", Gradient<kKind>{}, input_gradient, value.data(), output_gradient.data());
   }
-
- private:
-  Device device_;
 };
 
-std::unique_ptr<ActivationPlan> make(const Device& device, Activation activation, std::size_t) {
+std::unique_ptr<ActivationPlan> make(const Device&, Activation activation, std::size_t) {
   switch (activation) {
     case Activation::kRelu:
-      return std::make_unique<CudaActivation<Activation::kRelu>>(device);
+      return std::make_unique<CudaActivation<Activation::kRelu>>();
     case Activation::kClippedRelu:
-      return std::make_unique<CudaActivation<Activation::kClippedRelu>>(device);
+      return std::make_unique<CudaActivation<Activation::kClippedRelu>>();
     case Activation::kTanh:
-      return std::make_unique<CudaActivation<Activation::kTanh>>(device);
+      return std::make_unique<CudaActivation<Activation::kTanh>>();
     case Activation::kSigmoid:
-      return std::make_unique<CudaActivation<Activation::kSigmoid>>(device);
+      return std::make_unique<CudaActivation<Activation::kSigmoid>>();
     case Activation::kGelu:
-      return std::make_unique<CudaActivation<Activation::kGelu>>(device);
+      return std::make_unique<CudaActivation<Activation::kGelu>>();
   }
   throw Error("unknown activation");
 }

@@ -9,13 +9,16 @@ namespace dragonn::kernels::cuda {
 namespace {
 
 /// The matrices of all samples and heads: how far it is from row to row, head to head, sample to sample.
+template <class T>
 struct HeadMatrices {
-  float* data;
+  T* data;
   std::int64_t row, head, sample;
   bool transposed = false;
 
   HeadMatrices transpose() const { return {data, row, head, sample, !transposed}; }
 };
+using Operand = HeadMatrices<const float>;
+using Result = HeadMatrices<float>;
 
 /// Which steps a row of the attention weights, [batch, heads, steps, steps], looks at: the first so many.
 struct Visible {
@@ -69,27 +72,28 @@ class CudaAttention final : public AttentionPlan {
 
   void forward(const AttentionForward& arguments) override {
     Context& here = context(device_);
-    const Parts input = parts(const_cast<float*>(arguments.input.data()));
-    const HeadMatrices weights = square(arguments.saved.data());
-    multiply_heads(here, input.queries, input.keys.transpose(), spec_.steps, depth_, weights);
+    const auto input = parts(arguments.input.data());
+    float* weights = arguments.saved.data();
+    multiply_heads(here, input.queries, input.keys.transpose(), spec_.steps, depth_, square(weights));
     normalize_kernel<<<static_cast<unsigned>(rows_), threads(), 0, here.stream()>>>(visible(here, arguments.lengths),
-                                                                                    scale(), weights.data);
+                                                                                    scale(), weights);
     check_launch("attention_weights");
-    multiply_heads(here, weights, input.values, depth_, spec_.steps, output(arguments.output.data()));
+    multiply_heads(here, square<const float>(weights), input.values, depth_, spec_.steps,
+                   output(arguments.output.data()));
   }
 
   void backward(const AttentionBackward& arguments) override {
     DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
     Context& here = context(device_);
-    const Parts input = parts(const_cast<float*>(arguments.input.data()));
-    const Parts gradient = parts(arguments.input_gradient.data());
-    const HeadMatrices weights = square(const_cast<float*>(arguments.saved.data()));
-    const HeadMatrices scores = square(arguments.scratch.data());
-    const HeadMatrices output_gradient = output(const_cast<float*>(arguments.output_gradient.data()));
-    multiply_heads(here, output_gradient, input.values.transpose(), spec_.steps, depth_, scores);
+    const auto input = parts(arguments.input.data());
+    const auto gradient = parts(arguments.input_gradient.data());
+    const Operand weights = square(arguments.saved.data()), output_gradient = output(arguments.output_gradient.data());
+    multiply_heads(here, output_gradient, input.values.transpose(), spec_.steps, depth_,
+                   square(arguments.scratch.data()));
     scores_gradient_kernel<<<static_cast<unsigned>(rows_), threads(), 0, here.stream()>>>(
-        visible(here, arguments.lengths), scale(), weights.data, scores.data);
+        visible(here, arguments.lengths), scale(), weights.data, arguments.scratch.data());
     check_launch("attention_scores_gradient");
+    const Operand scores = square<const float>(arguments.scratch.data());
     multiply_heads(here, scores, input.keys, depth_, spec_.steps, gradient.queries);
     multiply_heads(here, scores.transpose(), input.queries, depth_, spec_.steps, gradient.keys);
     multiply_heads(here, weights.transpose(), output_gradient, depth_, spec_.steps, gradient.values);
@@ -97,17 +101,23 @@ class CudaAttention final : public AttentionPlan {
 
  private:
   /// Of the input, which has the three behind each other in every step, or of its gradient.
+  template <class T>
   struct Parts {
-    HeadMatrices queries, keys, values;
+    HeadMatrices<T> queries, keys, values;
   };
-  Parts parts(float* input) const {
+  template <class T>
+  Parts<T> parts(T* input) const {
     const auto part = [&](std::int64_t which) {
-      return HeadMatrices{input + which * spec_.width, 3 * spec_.width, depth_, spec_.steps * 3 * spec_.width};
+      return HeadMatrices<T>{input + which * spec_.width, 3 * spec_.width, depth_, spec_.steps * 3 * spec_.width};
     };
     return {part(0), part(1), part(2)};
   }
-  HeadMatrices output(float* data) const { return {data, spec_.width, depth_, spec_.steps * spec_.width}; }
-  HeadMatrices square(float* data) const {
+  template <class T>
+  HeadMatrices<T> output(T* data) const {
+    return {data, spec_.width, depth_, spec_.steps * spec_.width};
+  }
+  template <class T>
+  HeadMatrices<T> square(T* data) const {
     return {data, spec_.steps, spec_.steps * spec_.steps, spec_.heads * spec_.steps * spec_.steps};
   }
 
@@ -120,14 +130,14 @@ class CudaAttention final : public AttentionPlan {
 
   /// result [steps, columns] = a * b for all samples and heads. A call of cuBLAS has a batch with one distance between
   /// its matrices: the samples of one head, or the heads of one sample, whichever needs fewer calls.
-  void multiply_heads(Context& here, const HeadMatrices& a, const HeadMatrices& b, std::int64_t columns,
-                      std::int64_t inner, const HeadMatrices& result) const {
+  void multiply_heads(Context& here, const Operand& a, const Operand& b, std::int64_t columns, std::int64_t inner,
+                      const Result& result) const {
     const bool by_head = spec_.heads <= spec_.batch;
     const std::int64_t calls = by_head ? spec_.heads : spec_.batch;
-    const auto begin = [&](const HeadMatrices& of, std::int64_t call) {
+    const auto begin = [&](const auto& of, std::int64_t call) {
       return of.data + call * (by_head ? of.head : of.sample);
     };
-    const auto next = [&](const HeadMatrices& of) { return by_head ? of.sample : of.head; };
+    const auto next = [&](const auto& of) { return by_head ? of.sample : of.head; };
     for (std::int64_t call = 0; call < calls; ++call)
       multiply(here, math_,
                {.rows = spec_.steps,

@@ -79,16 +79,28 @@ struct Normalize {
   float* output;
 };
 
-/// y = max(0, (x - mean) * factor + shift + residual).
+/// y = max(0, (x - mean) * factor + shift + residual), of several rows at a time: a thread's loads are all under way
+/// before its first store.
 __global__ void normalize_kernel(ColumnCut cut, Normalize to) {
+  constexpr std::size_t kAtOnce = 4;
   const ColumnPlace place(cut);
   if (place.column >= cut.columns) return;
   const float mean = to.mean[place.column], factor = to.factor[place.column], shift = to.shift[place.column];
-  for (std::size_t row = place.row; row < place.end; row += place.strands) {
-    const std::size_t at = row * cut.columns + place.column;
-    float value = (to.input[at] - mean) * factor + shift;
-    if (to.residual != nullptr) value += to.residual[at];
-    to.output[at] = to.relu && value <= 0 ? 0.0f : value;  // keeps a NaN
+  for (std::size_t first = place.row; first < place.end; first += kAtOnce * place.strands) {
+    float values[kAtOnce];
+#pragma unroll
+    for (std::size_t i = 0; i < kAtOnce; ++i) {
+      const std::size_t row = first + i * place.strands, at = row * cut.columns + place.column;
+      if (row >= place.end) continue;
+      const float value = (to.input[at] - mean) * factor + shift;
+      values[i] = to.residual == nullptr ? value : value + to.residual[at];
+    }
+#pragma unroll
+    for (std::size_t i = 0; i < kAtOnce; ++i) {
+      const std::size_t row = first + i * place.strands;
+      if (row < place.end)
+        to.output[row * cut.columns + place.column] = to.relu && values[i] <= 0 ? 0.0f : values[i];  // keeps a NaN
+    }
   }
 }
 

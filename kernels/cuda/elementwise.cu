@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/cuda/runtime.h"
-#include "kernels/devices.h"
+#include "kernels/cuda/map.h"
 #include "kernels/elementwise.h"
 
 namespace dragonn::kernels::cuda {
@@ -18,32 +17,18 @@ struct AddRelu {
 struct ReluBackward {
   __device__ float operator()(float output, float output_gradient) const { return output > 0 ? output_gradient : 0.0f; }
 };
-
-// The result may be one of the arguments: each element is read before it is written, by the same thread.
-template <class Operation>
-__global__ void binary_kernel(const float* a, const float* b, float* result, std::size_t size, Operation operation) {
-  for (std::size_t i = first_element(); i < size; i += element_stride()) result[i] = operation(a[i], b[i]);
-}
+struct Constant {
+  __device__ float operator()() const { return value; }
+  float value;
+};
 
 template <class Operation>
 void binary(View<const float> a, View<const float> b, View<float> result) {
-  if (result.empty()) return;
-  const Context& here = context(result.device());
-  binary_kernel<<<here.blocks(result.size(), kThreads), kThreads, 0, here.stream()>>>(a.data(), b.data(), result.data(),
-                                                                                      result.size(), Operation{});
-  check_launch("elementwise");
-}
-
-__global__ void fill_kernel(float value, float* target, std::size_t size) {
-  for (std::size_t i = first_element(); i < size; i += element_stride()) target[i] = value;
+  map("elementwise", Operation{}, result, a.data(), b.data());
 }
 
 void fill(float value, View<float> target) {
-  if (target.empty()) return;
-  const Context& here = context(target.device());
-  fill_kernel<<<here.blocks(target.size(), kThreads), kThreads, 0, here.stream()>>>(value, target.data(),
-                                                                                    target.size());
-  check_launch("fill");
+  map("fill", Constant{value}, target);
 }
 
 [[maybe_unused]] const bool registered =

@@ -48,6 +48,20 @@ TEST_SUITE("kernels") {
     }
   }
 
+  DRAGONN_DEVICE_TEST("arrays may begin anywhere") {
+    const Values a = ramp(1001, 0.5f);
+    const Buffer<float> input = on_device(a, device);
+    for (const std::size_t offset : {std::size_t{1}, std::size_t{4}}) {
+      Buffer<float> sum = poisoned(1001, device);
+      add(input.view().subview(offset, 900), input.view().subview(3, 900), sum.view().subview(offset, 900));
+      fill(9, sum.view().subview(0, offset));
+      const Values sums = to_host(sum.view());
+      for (std::size_t i = 0; i < 900; ++i) REQUIRE(sums[offset + i] == a[offset + i] + a[3 + i]);
+      CHECK(sums[offset - 1] == 9);
+      CHECK(std::isnan(sums[offset + 900]));
+    }
+  }
+
   DRAGONN_DEVICE_TEST("a ReLU keeps a NaN, and its gradient passes where the output is positive") {
     const Buffer<float> a = on_device(Values{kNaN, -1, 2, 0}, device), b = on_device(Values{1, 0, 0, 0}, device);
     Buffer<float> output = poisoned(4, device);
