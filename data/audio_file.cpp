@@ -34,6 +34,10 @@ Samples read_audio(const std::filesystem::path& path, int sample_rate) {
   if (!std::filesystem::exists(path)) throw ConfigError(fmt::format("{}: no such file", path.string()));
   SF_INFO info{};
   if (path.extension() == ".raw") {
+    if (std::filesystem::file_size(path) % sizeof(std::int16_t) != 0) {
+      throw DataError(
+          fmt::format("{}: truncated: ends within a sample of {} bytes", path.string(), sizeof(std::int16_t)));
+    }
     info = {.frames = 0,
             .samplerate = sample_rate,
             .channels = 1,

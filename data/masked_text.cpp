@@ -83,7 +83,7 @@ DatasetSplits load(const Settings& settings, const std::string& folder, std::uin
     return std::make_shared<const MaskedTextDataset>(std::move(tokens), texts.vocabulary.size(),
                                                      settings.integer("window"), settings.number("hidden"), seed);
   };
-  return {make(texts.train), make(texts.test), {texts.note}};
+  return {make(texts.train), make(texts.test), texts.notes};
 }
 
 const Registration<DatasetEntry> registration{[] {

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "data/bad_samples.h"
 #include "data/folder.h"
 #include "data/speech_dataset.h"
 
@@ -17,79 +18,73 @@ namespace dragonn::data {
 namespace {
 
 /// Lists the utterances of a split ("train" or "test").
-using ListUtterances = std::function<std::vector<Utterance>(const std::string& folder, const std::string& split)>;
+using ListUtterances =
+    std::function<std::vector<Utterance>(const std::string& folder, const std::string& split, BadSamples& bad)>;
 
-/// Reads utterances one by one, and leaves the bad ones out where the settings say so.
+/// Reads utterances one by one.
 class Reader {
  public:
   explicit Reader(const Settings& settings)
       : alphabet_(settings.text("alphabet")),
         sample_rate_(static_cast<int>(settings.integer("sample_rate"))),
-        longest_(static_cast<std::size_t>(std::llround(settings.number("longest_seconds") * sample_rate_))),
-        skips_(settings.text("bad_samples") == "skip") {}
+        longest_(static_cast<std::size_t>(std::llround(settings.number("longest_seconds") * sample_rate_))) {}
 
   const Alphabet& alphabet() const { return alphabet_; }
 
-  std::vector<Speech> read(std::vector<Utterance> utterances, std::int64_t limit) {
+  std::vector<Speech> read(std::vector<Utterance> utterances, std::int64_t limit, BadSamples& bad) const {
     if (limit > 0 && static_cast<std::size_t>(limit) < utterances.size()) {
       utterances.erase(utterances.begin() + limit, utterances.end());
     }
     std::vector<Speech> speeches;
-    for (const Utterance& utterance : utterances) {
-      try {
-        speeches.push_back(read(utterance));
-      } catch (const DataError& error) {
-        if (!skips_) throw;
-        if (left_out_++ == 0) first_ = error.what();
-      }
-    }
-    if (speeches.empty()) throw DataError(fmt::format("no utterance is left; the first one: {}", first_));
+    for (const Utterance& utterance : utterances) bad.accept([&] { speeches.push_back(read(utterance)); });
+    if (speeches.empty()) throw DataError(fmt::format("no utterance is left; the first one: {}", bad.first()));
     return speeches;
-  }
-
-  /// What a person should know.
-  std::vector<std::string> notes() const {
-    if (left_out_ == 0) return {};
-    return {fmt::format("{} utterances left out (data.bad_samples); the first: {}", left_out_, first_)};
   }
 
  private:
   Speech read(const Utterance& utterance) const {
-    if (utterance.text.empty()) throw DataError(fmt::format("{}: an empty transcript", utterance.place.text()));
-    Speech speech{read_audio(utterance.audio, sample_rate_), alphabet_.encode(utterance.text, utterance.place)};
+    const std::string place = utterance.place.text();
+    if (utterance.text.empty()) throw DataError(fmt::format("{}: an empty transcript", place));
+    Speech speech{read_samples(utterance.audio, place), alphabet_.encode(utterance.text, utterance.place)};
     if (speech.samples.size() > longest_) {
-      throw DataError(fmt::format("{}: {:.2f} s: longer than data.longest_seconds, {:.2f} s", utterance.audio.string(),
-                                  static_cast<double>(speech.samples.size()) / sample_rate_,
+      throw DataError(fmt::format("{}: {}: {:.2f} s: longer than data.longest_seconds, {:.2f} s", place,
+                                  utterance.audio.string(), static_cast<double>(speech.samples.size()) / sample_rate_,
                                   static_cast<double>(longest_) / sample_rate_));
     }
     return speech;
   }
 
+  Samples read_samples(const std::filesystem::path& audio, const std::string& place) const {
+    try {
+      return read_audio(audio, sample_rate_);
+    } catch (const DataError& error) {
+      throw DataError(fmt::format("{}: {}", place, error.what()));
+    }
+  }
+
   Alphabet alphabet_;
   int sample_rate_;
   std::size_t longest_;
-  bool skips_;
-  std::size_t left_out_ = 0;
-  std::string first_;
 };
 
 DatasetSplits load(const std::string& name, const ListUtterances& list, const Settings& settings,
                    const std::string& folder) {
   require_own_folder(folder, name);
-  Reader reader(settings);
+  const Reader reader(settings);
+  BadSamples bad(settings);
   const auto spectrogram = std::make_shared<const Spectrogram>(
       SpectrogramRules{.sample_rate = static_cast<int>(settings.integer("sample_rate")),
                        .window_seconds = settings.number("window_ms") / 1e3,
                        .stride_seconds = settings.number("stride_ms") / 1e3});
   const auto make = [&](const std::string& split) {
-    std::vector<Speech> speeches = reader.read(list(folder, split), settings.integer(split + "_limit"));
+    std::vector<Speech> speeches = reader.read(list(folder, split, bad), settings.integer(split + "_limit"), bad);
     return std::make_shared<const SpeechDataset>(std::move(speeches), reader.alphabet(), spectrogram,
                                                  static_cast<std::size_t>(settings.integer("frame_multiple")));
   };
   DatasetSplits splits;
   splits.train = make("train");
   splits.test = make("test");
-  splits.notes = reader.notes();
+  splits.notes = bad.notes("utterances");
   return splits;
 }
 
@@ -98,10 +93,7 @@ SettingSpecs specs() {
       {.name = "alphabet",
        .default_value = std::string(" 'ABCDEFGHIJKLMNOPQRSTUVWXYZ"),
        .help = "characters of the transcripts; the blank of CTC comes on top"},
-      {.name = "bad_samples",
-       .default_value = std::string("error"),
-       .help = "what becomes of a file or transcript that is damaged, too long or not in the alphabet",
-       .choices = {"error", "skip"}},
+      bad_samples_setting("files and transcripts that are damaged, too long or not in the alphabet"),
       {.name = "sample_rate",
        .default_value = std::int64_t{16000},
        .help = "samples per second that every file must have",
@@ -152,14 +144,16 @@ DatasetEntry entry(const std::string& name, const std::string& summary, const st
   return entry;
 }
 
-const Registration<DatasetEntry> an4{entry(
-    "an4", "CMU AN4: spelled letters, numbers and commands, 16 kHz speech",
-    "Acero, Acoustical and environmental robustness in automatic speech recognition, 1990",
-    [](const std::string& folder, const std::string& split) { return read_an4_transcripts(folder, "an4_" + split); })};
+const Registration<DatasetEntry> an4{
+    entry("an4", "CMU AN4: spelled letters, numbers and commands, 16 kHz speech",
+          "Acero, Acoustical and environmental robustness in automatic speech recognition, 1990",
+          [](const std::string& folder, const std::string& split, BadSamples& bad) {
+            return read_an4_transcripts(folder, "an4_" + split, bad);
+          })};
 const Registration<DatasetEntry> speech{
     entry("speech", "audio files with transcripts, listed in train.tsv and test.tsv (file <TAB> text)", "",
-          [](const std::string& folder, const std::string& split) {
-            return read_manifest(std::filesystem::path(folder) / (split + ".tsv"));
+          [](const std::string& folder, const std::string& split, BadSamples& bad) {
+            return read_manifest(std::filesystem::path(folder) / (split + ".tsv"), bad);
           })};
 
 }  // namespace

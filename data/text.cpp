@@ -16,7 +16,7 @@ DatasetSplits load(const std::string& name, const Settings& settings, const std:
     return std::make_shared<const TokenDataset>(std::move(tokens), static_cast<int>(texts.vocabulary.size()),
                                                 settings.integer("window"));
   };
-  return {make(texts.train), make(texts.test), {texts.note}};
+  return {make(texts.train), make(texts.test), texts.notes};
 }
 
 DatasetEntry entry(const TextDefaults& defaults) {

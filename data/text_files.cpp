@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "data/bad_samples.h"
 #include "data/folder.h"
 #include "data/utf8.h"
 
@@ -20,12 +21,12 @@ struct Texts {
 };
 
 /// The file of that name in the folder, which must exist.
-std::string read_part(const std::string& folder, const std::string& file, const std::string& key) {
+std::string read_part(const std::string& folder, const std::string& file, const std::string& key, BadSamples& bad) {
   const std::filesystem::path path = std::filesystem::path(folder) / file;
   if (!std::filesystem::exists(path)) {
     throw ConfigError(fmt::format("{}: no such file (data.{})", path.string(), key));
   }
-  std::string text = read_utf8_file(path);
+  std::string text = read_utf8_file(path, bad);
   if (text.empty()) throw DataError(fmt::format("{}: an empty file", path.string()));
   return text;
 }
@@ -42,12 +43,12 @@ std::string split_off(std::string& text, double share) {
   return end;
 }
 
-Texts read_texts(const Settings& settings, const std::string& folder) {
+Texts read_texts(const Settings& settings, const std::string& folder, BadSamples& bad) {
   Texts texts;
-  texts.train = read_part(folder, settings.text("train_file"), "train_file");
+  texts.train = read_part(folder, settings.text("train_file"), "train_file", bad);
   const std::string& test_file = settings.text("test_file");
   texts.test = test_file.empty() ? split_off(texts.train, settings.number("held_out"))
-                                 : read_part(folder, test_file, "test_file");
+                                 : read_part(folder, test_file, "test_file", bad);
   return texts;
 }
 
@@ -83,12 +84,14 @@ SettingSpecs text_settings(const TextDefaults& defaults) {
        .help = "tokens at most, the most frequent of the training text; 0: no limit",
        .minimum = 0,
        .maximum = 1 << 24},
+      bad_samples_setting("lines that are not UTF-8"),
   };
 }
 
 EncodedTexts load_texts(const std::string& name, const Settings& settings, const std::string& folder) {
   require_own_folder(folder, name);
-  const Texts texts = read_texts(settings, folder);
+  BadSamples bad(settings);
+  const Texts texts = read_texts(settings, folder, bad);
   EncodedTexts encoded{Vocabulary(texts.train, {.level = token_level(settings.text("level")),
                                                 .minimum_count = settings.integer("minimum_count"),
                                                 .largest = settings.integer("vocabulary")}),
@@ -99,8 +102,10 @@ EncodedTexts load_texts(const std::string& name, const Settings& settings, const
   encoded.test = encoded.vocabulary.encode(texts.test);
   const auto unknown = static_cast<double>(std::ranges::count(encoded.test, Vocabulary::kUnknown));
   const double share = unknown / std::max(1.0, static_cast<double>(encoded.test.size()));
-  encoded.note = fmt::format("{}: {} tokens to train on, {} to evaluate, vocabulary {}, {:.2f} % of the latter unknown",
-                             name, encoded.train.size(), encoded.test.size(), encoded.vocabulary.size(), 100 * share);
+  encoded.notes = bad.notes("lines");
+  encoded.notes.push_back(
+      fmt::format("{}: {} tokens to train on, {} to evaluate, vocabulary {}, {:.2f} % of the latter unknown", name,
+                  encoded.train.size(), encoded.test.size(), encoded.vocabulary.size(), 100 * share));
   return encoded;
 }
 

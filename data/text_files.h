@@ -21,14 +21,14 @@ struct TextDefaults {
   std::string level = "word";
 };
 
-/// train_file, test_file, held_out, level, window, minimum_count, vocabulary.
+/// train_file, test_file, held_out, level, window, minimum_count, vocabulary, bad_samples.
 SettingSpecs text_settings(const TextDefaults& defaults);
 
 struct EncodedTexts {
   Vocabulary vocabulary;  ///< of the training text
   std::vector<std::int32_t> train;
   std::vector<std::int32_t> test;
-  std::string note;  ///< sizes, for the log
+  std::vector<std::string> notes;  ///< sizes, and what was left out
 };
 
 /// @param settings hold text_settings(). @throws ConfigError for a missing folder or file, DataError naming file and

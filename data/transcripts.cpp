@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "core/file.h"
 #include "data/lines.h"
-#include "data/utf8.h"
 
 namespace dragonn::data {
 namespace {
@@ -17,6 +17,7 @@ namespace {
 struct Line {
   std::string text;
   TextPlace place;
+  std::size_t offset = 0;  // in the file
 };
 
 std::string_view trimmed(std::string_view text) {
@@ -27,14 +28,24 @@ std::string_view trimmed(std::string_view text) {
 }
 
 std::vector<Line> read_lines(const std::filesystem::path& path) {
-  const std::string text = read_utf8_file(path);
+  const std::string all = read_text_file(path);
   std::vector<Line> lines;
-  for_each_line(text, [&](std::string_view line) {
-    lines.push_back({std::string(trimmed(line)), {path, lines.size() + 1}});
-    if (lines.back().text.empty()) throw DataError(fmt::format("{}: an empty line", lines.back().place.text()));
+  for_each_line(all, [&](std::string_view line) {
+    const std::string_view text = trimmed(line);
+    const std::string_view begin = text.empty() ? line : text;
+    lines.push_back({std::string(text), {path, lines.size() + 1}, static_cast<std::size_t>(begin.data() - all.data())});
   });
   if (lines.empty()) throw DataError(fmt::format("{}: an empty file", path.string()));
   return lines;
+}
+
+void check(const Line& line) {
+  if (line.text.empty()) throw DataError(fmt::format("{}: an empty line", line.place.text()));
+  require_utf8(line.text, line.place, line.offset);
+}
+
+void drop_bad(std::vector<Line>& lines, BadSamples& bad) {
+  std::erase_if(lines, [&](const Line& line) { return !bad.accept([&] { check(line); }); });
 }
 
 /// The audio file of any known extension.
@@ -61,44 +72,58 @@ std::pair<std::string, std::string> split_transcription(const Line& line) {
   return {std::string(text), line.text.substr(open + 1, line.text.size() - open - 2)};
 }
 
-}  // namespace
-
-std::string TextPlace::text() const {
-  return fmt::format("{}:{}", file.string(), line);
+Utterance pair(const Line& file, const Line& transcription, const std::filesystem::path& folder) {
+  check(file);
+  check(transcription);
+  auto [text, name] = split_transcription(transcription);
+  const std::filesystem::path stem = folder / file.text;
+  if (stem.filename() != name) {
+    throw DataError(fmt::format("{}: is about '{}', but {} names '{}'", transcription.place.text(), name,
+                                file.place.text(), stem.filename().string()));
+  }
+  return {find_audio(stem, file.place), std::move(text), transcription.place};
 }
 
-std::vector<Utterance> read_an4_transcripts(const std::filesystem::path& folder, const std::string& name) {
-  const std::vector<Line> files = read_lines(folder / "etc" / (name + ".fileids"));
-  const std::vector<Line> texts = read_lines(folder / "etc" / (name + ".transcription"));
+Utterance split_manifest(const Line& line) {
+  check(line);
+  const std::size_t tab = line.text.find('\t');
+  if (tab == std::string::npos) {
+    throw DataError(fmt::format("{}: '{}' is not 'audio file <TAB> text'", line.place.text(), line.text));
+  }
+  const std::filesystem::path audio =
+      line.place.file.parent_path() / std::string(trimmed(std::string_view(line.text).substr(0, tab)));
+  if (!std::filesystem::exists(audio)) {
+    throw DataError(fmt::format("{}: no audio file {}", line.place.text(), audio.string()));
+  }
+  return {audio, std::string(trimmed(std::string_view(line.text).substr(tab + 1))), line.place};
+}
+
+}  // namespace
+
+std::vector<Utterance> read_an4_transcripts(const std::filesystem::path& folder, const std::string& name,
+                                            BadSamples& bad) {
+  std::vector<Line> files = read_lines(folder / "etc" / (name + ".fileids"));
+  std::vector<Line> texts = read_lines(folder / "etc" / (name + ".transcription"));
+  const TextPlace last_file = files.back().place, last_text = texts.back().place;
+  if (files.size() != texts.size()) {  // perhaps for a line too many that says nothing
+    drop_bad(files, bad);
+    drop_bad(texts, bad);
+  }
   if (files.size() != texts.size()) {
-    throw DataError(fmt::format("{}: {} files, but {} has {} lines", files.back().place.file.string(), files.size(),
-                                texts.back().place.file.string(), texts.size()));
+    throw DataError(fmt::format("{}: {} files, but {} has {} lines", last_file.file.string(), files.size(),
+                                last_text.file.string(), texts.size()));
   }
   std::vector<Utterance> utterances;
   for (std::size_t i = 0; i < files.size(); ++i) {
-    auto [text, file] = split_transcription(texts[i]);
-    const std::filesystem::path stem = folder / "wav" / files[i].text;
-    if (stem.filename() != file) {
-      throw DataError(fmt::format("{}: is about '{}', but {} names '{}'", texts[i].place.text(), file,
-                                  files[i].place.text(), stem.filename().string()));
-    }
-    utterances.push_back({find_audio(stem, files[i].place), std::move(text), texts[i].place});
+    bad.accept([&] { utterances.push_back(pair(files[i], texts[i], folder / "wav")); });
   }
   return utterances;
 }
 
-std::vector<Utterance> read_manifest(const std::filesystem::path& path) {
+std::vector<Utterance> read_manifest(const std::filesystem::path& path, BadSamples& bad) {
   std::vector<Utterance> utterances;
   for (const Line& line : read_lines(path)) {
-    const std::size_t tab = line.text.find('\t');
-    if (tab == std::string::npos) {
-      throw DataError(fmt::format("{}: '{}' is not 'audio file <TAB> text'", line.place.text(), line.text));
-    }
-    const std::filesystem::path audio = path.parent_path() / std::string(trimmed(line.text.substr(0, tab)));
-    if (!std::filesystem::exists(audio)) {
-      throw DataError(fmt::format("{}: no audio file {}", line.place.text(), audio.string()));
-    }
-    utterances.push_back({audio, std::string(trimmed(line.text.substr(tab + 1))), line.place});
+    bad.accept([&] { utterances.push_back(split_manifest(line)); });
   }
   return utterances;
 }

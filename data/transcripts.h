@@ -9,15 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "data/bad_samples.h"
+#include "data/utf8.h"
+
 namespace dragonn::data {
-
-/// Where a text came from, for error messages.
-struct TextPlace {
-  std::filesystem::path file;
-  std::size_t line = 0;  ///< from 1
-
-  std::string text() const;  ///< "etc/an4_train.transcription:12"
-};
 
 struct Utterance {
   std::filesystem::path audio;
@@ -27,12 +22,14 @@ struct Utterance {
 
 /// CMU AN4's layout: `folder`/etc/`name`.fileids lists the audio files below `folder`/wav without their extension,
 /// `folder`/etc/`name`.transcription has one line for each: `TEXT (file-name)`, the text perhaps between <s> and </s>.
+/// @param bad leaves out utterances whose line in either list is bad.
 /// @throws ConfigError for a missing file, DataError for lists that do not fit together, naming file and line.
-std::vector<Utterance> read_an4_transcripts(const std::filesystem::path& folder, const std::string& name);
+std::vector<Utterance> read_an4_transcripts(const std::filesystem::path& folder, const std::string& name,
+                                            BadSamples& bad);
 
 /// A manifest: one utterance a line, `audio file <TAB> text`, the file relative to the manifest's folder.
 /// @throws ConfigError for a missing file, DataError naming file and line.
-std::vector<Utterance> read_manifest(const std::filesystem::path& path);
+std::vector<Utterance> read_manifest(const std::filesystem::path& path, BadSamples& bad);
 
 /// Characters and their labels. Label 0 is CTC's blank, character i has label i + 1.
 class Alphabet {

@@ -143,8 +143,9 @@ constexpr std::uint64_t kProjectionSeed = 1;
 
 DatasetSplits load_files(const Settings& settings, const std::string& folder, std::uint64_t /*seed*/) {
   require_own_folder(folder, "xc");
+  BadSamples bad(settings);
   const auto read = [&](const std::string& split) {
-    SparsePoints points = read_xc_file(std::filesystem::path(folder) / settings.text(split + "_file"));
+    SparsePoints points = read_xc_file(std::filesystem::path(folder) / settings.text(split + "_file"), bad);
     points.keep_first(static_cast<std::size_t>(settings.integer(split + "_limit")));
     return points;
   };
@@ -156,7 +157,7 @@ DatasetSplits load_files(const Settings& settings, const std::string& folder, st
   }
   const std::int64_t inputs = settings.integer("inputs");
   return {std::make_shared<const PointDataset>(std::move(train), inputs, kProjectionSeed),
-          std::make_shared<const PointDataset>(std::move(test), inputs, kProjectionSeed)};
+          std::make_shared<const PointDataset>(std::move(test), inputs, kProjectionSeed), bad.notes("points")};
 }
 
 DatasetSplits load_synthetic(const Settings& settings, const std::string& /*path*/, std::uint64_t seed) {
@@ -186,6 +187,7 @@ DatasetEntry files_entry() {
        .default_value = std::int64_t{0},
        .help = "use only the first N test points; 0: all",
        .minimum = 0},
+      bad_samples_setting("points whose line is damaged, or has a label or feature out of range"),
   };
   entry.load = load_files;
   return entry;

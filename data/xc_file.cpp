@@ -115,7 +115,7 @@ void SparsePoints::keep_first(std::size_t limit) {
   labels_.resize(label_ends_.back());
 }
 
-SparsePoints read_xc_file(const std::filesystem::path& path) {
+SparsePoints read_xc_file(const std::filesystem::path& path, BadSamples& bad) {
   const std::string text = read_text_file(path);
   SparsePoints points;
   Header header;
@@ -126,17 +126,26 @@ SparsePoints read_xc_file(const std::filesystem::path& path) {
       header = read_header(line);
       return;
     }
-    if (points.size() == header.points) line.fail(fmt::format("a point too many: the header says {}", header.points));
-    read_labels(line, header.labels, points.labels_);
-    read_features(line, header.features, points.features_);
+    if (number > header.points + 1) line.fail(fmt::format("a point too many: the header says {}", header.points));
+    const std::size_t labels = points.labels_.size(), features = points.features_.size();
+    const bool is_good = bad.accept([&] {
+      read_labels(line, header.labels, points.labels_);
+      read_features(line, header.features, points.features_);
+    });
+    if (!is_good) {
+      points.labels_.resize(labels);
+      points.features_.resize(features);
+      return;
+    }
     points.label_ends_.push_back(points.labels_.size());
     points.feature_ends_.push_back(points.features_.size());
   });
   if (number == 0) throw DataError(fmt::format("{}: an empty file", path.string()));
-  if (points.size() < header.points) {
+  if (number < header.points + 1) {
     throw DataError(fmt::format("{}:{}: the file ends after {} points: the header says {}", path.string(), number,
-                                points.size(), header.points));
+                                number - 1, header.points));
   }
+  if (points.size() == 0) throw DataError(fmt::format("no point is left; the first one: {}", bad.first()));
   points.feature_count_ = header.features;
   points.label_count_ = static_cast<int>(header.labels);
   return points;

@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "data/bad_samples.h"
+
 namespace dragonn::data {
 
 struct SparseFeature {
@@ -28,7 +30,7 @@ class SparsePoints {
   void keep_first(std::size_t limit);
 
  private:
-  friend SparsePoints read_xc_file(const std::filesystem::path& path);
+  friend SparsePoints read_xc_file(const std::filesystem::path& path, BadSamples& bad);
 
   template <class T>
   static std::span<const T> row(const std::vector<T>& values, const std::vector<std::size_t>& ends, std::size_t point) {
@@ -46,7 +48,8 @@ class SparsePoints {
 
 /// First line: `points features labels`; then per point `label,label,... index:value index:value ...`; either list may
 /// be empty. @throws ConfigError for a missing file, DataError naming file and line: a number that is none, an index or
-/// label out of the header's range, a value that is not finite, a line too many or too few.
-SparsePoints read_xc_file(const std::filesystem::path& path);
+/// label out of the header's range, a value that is not finite, a line too many or too few. @param bad leaves out
+/// points whose line is bad.
+SparsePoints read_xc_file(const std::filesystem::path& path, BadSamples& bad);
 
 }  // namespace dragonn::data

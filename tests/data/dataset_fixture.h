@@ -13,6 +13,7 @@
 
 #include <doctest/doctest.h>
 
+#include "data/bad_samples.h"
 #include "data/sample_dataset.h"
 
 namespace dragonn::data {
@@ -31,6 +32,13 @@ inline DatasetSplits load_dataset(const std::string& name, const std::filesystem
   Settings settings(entry.settings);
   for (const auto& [key, value] : overrides) settings.set(key, value);
   return entry.load(settings, folder.string(), seed);
+}
+
+/// The policy that leaves bad samples out.
+inline BadSamples skipping() {
+  Settings settings({bad_samples_setting("samples")});
+  settings.set("bad_samples", std::string("skip"));
+  return BadSamples(settings);
 }
 
 /// One sample of a data set of samples, by value.

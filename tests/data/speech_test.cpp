@@ -123,7 +123,8 @@ TEST_SUITE("data") {
     write_text(folder / "etc/t.transcription", "<s> GO ON </s> (a-x)\nSTOP (b-y)\n");
     write_text(folder / "wav/set/x/a-x.wav", "audio");
     write_text(folder / "wav/set/y/b-y.raw", "audio");
-    const std::vector<Utterance> utterances = read_an4_transcripts(folder.path(), "t");
+    BadSamples errors;
+    const std::vector<Utterance> utterances = read_an4_transcripts(folder.path(), "t", errors);
     REQUIRE(utterances.size() == 2);
     CHECK(utterances[0].text == "GO ON");
     CHECK(utterances[0].audio == folder / "wav/set/x/a-x.wav");
@@ -133,7 +134,7 @@ TEST_SUITE("data") {
     const auto message = [&](const std::string& files, const std::string& texts) {
       write_text(folder / "etc/t.fileids", files);
       write_text(folder / "etc/t.transcription", texts);
-      return error_of<DataError>([&] { read_an4_transcripts(folder.path(), "t"); });
+      return error_of<DataError>([&] { read_an4_transcripts(folder.path(), "t", errors); });
     };
     CHECK(contains(message("set/x/a-x\n", "GO\n"), "t.transcription:1: 'GO' does not end with the name of a file"));
     CHECK(contains(message("set/x/a-x\n", "GO (b-y)\n"), "t.transcription:1: is about 'b-y'"));
@@ -143,18 +144,50 @@ TEST_SUITE("data") {
     CHECK(contains(message("set/x/a-x\n", ""), "t.transcription: an empty file"));
   }
 
+  TEST_CASE("bad lines of either of AN4's lists can be left out with their partners") {
+    const TemporaryFolder folder;
+    for (const char* name : {"a", "b", "c"}) write_text(folder / "wav" / (std::string(name) + ".raw"), "audio");
+    const auto read = [&](const std::string& files, const std::string& texts) {
+      write_text(folder / "etc/t.fileids", files);
+      write_text(folder / "etc/t.transcription", texts);
+      BadSamples skipped = skipping();
+      std::string found;
+      for (const Utterance& utterance : read_an4_transcripts(folder.path(), "t", skipped)) {
+        found += utterance.audio.stem().string() + "=" + utterance.text + ";";
+      }
+      return found + std::to_string(skipped.count());
+    };
+    CHECK(read("a\nb\nc\n", "X (a)\nY (b)\nZ (c)\n") == "a=X;b=Y;c=Z;0");
+    CHECK(read("a\nb\nc\n", "X (a)\n\nZ (c)\n") == "a=X;c=Z;1");             // in place of a line
+    CHECK(read("a\nb\nc\n", "X (a)\n\nY (b)\nZ (c)\n") == "a=X;b=Y;c=Z;1");  // a line more
+    CHECK(read("a\nb\nc\n", "X (a)\nY\xFF (b)\nZ (c)\n") == "a=X;c=Z;1");
+    CHECK(read("a\nd\nc\n", "X (a)\nY (d)\nZ\n") == "a=X;2");
+  }
+
   TEST_CASE("a manifest pairs audio files with texts") {
     const TemporaryFolder folder;
     write_text(folder / "a.wav", "audio");
     write_text(folder / "train.tsv", "a.wav\tone two\n");
-    const std::vector<Utterance> utterances = read_manifest(folder / "train.tsv");
+    BadSamples errors;
+    const std::vector<Utterance> utterances = read_manifest(folder / "train.tsv", errors);
     REQUIRE(utterances.size() == 1);
     CHECK(utterances[0].text == "one two");
     CHECK(utterances[0].audio == folder / "a.wav");
     write_text(folder / "train.tsv", "a.wav\tone\nb.wav\ttwo\n");
-    CHECK(contains(error_of<DataError>([&] { read_manifest(folder / "train.tsv"); }), "train.tsv:2: no audio file"));
+    CHECK(contains(error_of<DataError>([&] { read_manifest(folder / "train.tsv", errors); }),
+                   "train.tsv:2: no audio file"));
     write_text(folder / "train.tsv", "a.wav one\n");
-    CHECK(contains(error_of<DataError>([&] { read_manifest(folder / "train.tsv"); }), "train.tsv:1: 'a.wav one'"));
+    CHECK(contains(error_of<DataError>([&] { read_manifest(folder / "train.tsv", errors); }),
+                   "train.tsv:1: 'a.wav one'"));
+    write_text(folder / "train.tsv", "a.wav one\n\na.wav\tone\nb.wav\ttwo\na.wav\t\xFF\n");
+    BadSamples skipped = skipping();
+    CHECK(read_manifest(folder / "train.tsv", skipped).size() == 1);
+    CHECK(skipped.count() == 4);
+    CHECK(contains(skipped.notes("utterances").at(0), "4 utterances left out (data.bad_samples); the first:"));
+    CHECK(contains(skipped.first(), "train.tsv:1: 'a.wav one'"));
+    write_text(folder / "train.tsv", "a.wav\tone\na.wav\t\xFF\n");
+    CHECK(contains(error_of<DataError>([&] { read_manifest(folder / "train.tsv", errors); }),
+                   "train.tsv:2: byte 0xff at offset 16 is not UTF-8"));
   }
 
   TEST_CASE("an alphabet turns texts into labels and back, and names what it does not have") {
@@ -175,8 +208,9 @@ TEST_SUITE("data") {
     const std::filesystem::path folder = real_data("an4");
     if (folder.empty()) return;
     const Alphabet alphabet(" ABCDEFGHIJKLMNOPQRSTUVWXYZ");
-    const std::vector<Utterance> train = read_an4_transcripts(folder, "an4_train");
-    const std::vector<Utterance> test = read_an4_transcripts(folder, "an4_test");
+    BadSamples errors;
+    const std::vector<Utterance> train = read_an4_transcripts(folder, "an4_train", errors);
+    const std::vector<Utterance> test = read_an4_transcripts(folder, "an4_test", errors);
     CHECK(train.size() == 948);
     CHECK(test.size() == 130);
     for (const Utterance& utterance : train) CHECK(!alphabet.encode(utterance.text, utterance.place).empty());

@@ -40,9 +40,18 @@ TEST_SUITE("data") {
   TEST_CASE("text that is not UTF-8 is named by file and line") {
     const TemporaryFolder folder;
     const std::filesystem::path path = write_text(folder, "fine\nalso \xC3\xA9\nbad \xFF here\n");
-    const std::string message = error_of<DataError>([&] { read_utf8_file(path); });
+    BadSamples errors;
+    const std::string message = error_of<DataError>([&] { read_utf8_file(path, errors); });
     CHECK(contains(message, "text.txt:3: byte 0xff at offset 17 is not UTF-8"));
-    CHECK(contains(error_of<ConfigError>([&] { read_utf8_file(folder / "none.txt"); }), "none.txt"));
+    CHECK(contains(error_of<ConfigError>([&] { read_utf8_file(folder / "none.txt", errors); }), "none.txt"));
+  }
+
+  TEST_CASE("lines that are not UTF-8 can be left out") {
+    const TemporaryFolder folder;
+    BadSamples skipped = skipping();
+    CHECK(read_utf8_file(write_text(folder, "fine\nbad \xFF\n\n\xC3\nlast"), skipped) == "fine\n\nlast");
+    CHECK(skipped.count() == 2);
+    CHECK(contains(skipped.first(), "text.txt:2: byte 0xff at offset 9 is not UTF-8"));
   }
 
   TEST_CASE("words end at blanks, lines at a mark, and the rare ones are unknown") {
@@ -85,13 +94,14 @@ TEST_SUITE("data") {
   TEST_CASE("real texts have the tokens that their description counts") {
     const std::filesystem::path folder = real_data("text");
     if (folder.empty()) return;
-    const std::string valid = read_utf8_file(folder / "wikitext-2" / "valid.txt");
-    const std::string test = read_utf8_file(folder / "wikitext-2" / "test.txt");
+    BadSamples errors;
+    const std::string valid = read_utf8_file(folder / "wikitext-2" / "valid.txt", errors);
+    const std::string test = read_utf8_file(folder / "wikitext-2" / "test.txt", errors);
     const Vocabulary both(valid + test, {});
     CHECK(both.size() == 18328);  // <unk> is a word of the texts
     CHECK(both.encode(valid).size() == 217646);
     CHECK(both.encode(test).size() == 245569);
-    const std::string plays = read_utf8_file(folder / "tinyshakespeare" / "input.txt");
+    const std::string plays = read_utf8_file(folder / "tinyshakespeare" / "input.txt", errors);
     const Vocabulary characters(plays, {.level = TokenLevel::kCharacter});
     CHECK(characters.size() == 65 + 1);
     CHECK(characters.encode(plays).size() == 1115394);

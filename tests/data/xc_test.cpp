@@ -22,7 +22,8 @@ TEST_SUITE("data") {
     const TemporaryFolder folder;
     const auto read = [&](const std::string& text) {
       write_bytes(folder / "xc.txt", Bytes(text.begin(), text.end()));
-      return read_xc_file(folder / "xc.txt");
+      BadSamples errors;
+      return read_xc_file(folder / "xc.txt", errors);
     };
     SparsePoints points = read("3 10 4\n3,0,3 1:0.5 9:-2\r\n 0:1e-1\n2\n");
     REQUIRE(points.size() == 3);
@@ -56,7 +57,31 @@ TEST_SUITE("data") {
     CHECK(contains(message("1 10 4\n1\n2\n"), "xc.txt:3: a point too many"));
     CHECK(contains(message("3 10 4\n1\n2\n"), "xc.txt:3: the file ends after 2 points"));
     CHECK(contains(message(""), "xc.txt: an empty file"));
-    CHECK(contains(error_of<ConfigError>([&] { read_xc_file(folder / "no.txt"); }), "no.txt"));
+    CHECK(contains(error_of<ConfigError>([&] {
+                     BadSamples errors;
+                     read_xc_file(folder / "no.txt", errors);
+                   }),
+                   "no.txt"));
+  }
+
+  TEST_CASE("points whose line is bad can be left out") {
+    const TemporaryFolder folder;
+    const auto read = [&](const std::string& text, BadSamples& bad) {
+      write_bytes(folder / "xc.txt", Bytes(text.begin(), text.end()));
+      return read_xc_file(folder / "xc.txt", bad);
+    };
+    BadSamples skipped = skipping();
+    const SparsePoints points = read("4 10 4\n3 1:1\n0,4 2:1\n1 3:1 10:1\n2 4:1\n", skipped);
+    REQUIRE(points.size() == 2);
+    CHECK(points.labels(1).size() == 1);
+    CHECK(points.labels(1)[0] == 2);
+    REQUIRE(points.features(1).size() == 1);
+    CHECK(points.features(1)[0].index == 4);
+    CHECK(skipped.count() == 2);
+    CHECK(contains(skipped.first(), "xc.txt:3: label 4: should be 0 to 3"));
+    // What is wrong with the file as a whole remains an error.
+    CHECK(contains(error_of<DataError>([&] { read("2 10 4\n9 1:1\n", skipped); }), "the file ends after 1 points"));
+    CHECK(contains(error_of<DataError>([&] { read("1 10 4\n9 1:1\n", skipped); }), "no point is left"));
   }
 
   TEST_CASE("points of a file become inputs of one length, and sets of labels") {
