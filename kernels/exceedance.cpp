@@ -8,6 +8,7 @@
 #include "kernels/exceedance_simd.h"
 #include "kernels/gradient_pass_chunks.h"
 #include "kernels/gradient_pass_sweep.h"
+#include "kernels/same_device.h"
 #include "kernels/sweep_count.h"
 
 namespace dragonn::kernels {
@@ -42,7 +43,6 @@ Piece examine_piece(std::span<const float> values, std::size_t begin, std::size_
 }
 
 Exceedances examine_pieces(std::span<const float> values, float threshold, float least, SparseVector* selected) {
-  count_swept(values.size());
   if (selected != nullptr) selected->resize_discard(values.size());
   const detail::Chunks pieces(values.size(), kPieceElements, kLineElements);
   std::array<Piece, detail::kMaxChunks> found;
@@ -64,19 +64,17 @@ Exceedances examine_pieces(std::span<const float> values, float threshold, float
   return total;
 }
 
-}  // namespace
-
-Exceedances exceedances(View<const float> values, float threshold) {
+Exceedances exceedances_cpu(View<const float> values, float threshold) {
   return examine_pieces(values.host(), threshold, 0, nullptr);
 }
 
-Exceedances exceedances_and_entries(View<const float> values, float threshold, float least, SparseVector& selected) {
+Exceedances exceedances_and_entries_cpu(View<const float> values, float threshold, float least,
+                                        SparseVector& selected) {
   return examine_pieces(values.host(), threshold, least, &selected);
 }
 
-double sum_magnitude_logs(View<const float> values, double scale, double offset) {
-  count_swept(values.size());
-  const float* const data = values.host().data();
+double logs_cpu(View<const float> values, double scale, double offset) {
+  const float* const data = values.data();
   const detail::Chunks pieces(values.size(), kPieceElements);
   std::array<double, detail::kMaxChunks> sums{};
   for_each_chunk(pieces, [&](std::size_t piece) {
@@ -85,6 +83,37 @@ double sum_magnitude_logs(View<const float> values, double scale, double offset)
   double total = 0;
   for (const double sum : sums) total += sum;
   return total;
+}
+
+}  // namespace
+
+ExceedancesTable& exceedances_table() {
+  static ExceedancesTable table("exceedances", exceedances_cpu);
+  return table;
+}
+ExceedancesAndEntriesTable& exceedances_and_entries_table() {
+  static ExceedancesAndEntriesTable table("exceedances_and_entries", exceedances_and_entries_cpu);
+  return table;
+}
+MagnitudeLogsTable& sum_magnitude_logs_table() {
+  static MagnitudeLogsTable table("sum_magnitude_logs", logs_cpu);
+  return table;
+}
+
+Exceedances exceedances(View<const float> values, float threshold) {
+  count_swept(values.size());
+  return exceedances_table().at(values.device())(values, threshold);
+}
+
+Exceedances exceedances_and_entries(View<const float> values, float threshold, float least, SparseVector& selected) {
+  check_same_device("exceedances_and_entries", values.device(), selected.device());
+  count_swept(values.size());
+  return exceedances_and_entries_table().at(values.device())(values, threshold, least, selected);
+}
+
+double sum_magnitude_logs(View<const float> values, double scale, double offset) {
+  count_swept(values.size());
+  return sum_magnitude_logs_table().at(values.device())(values, scale, offset);
 }
 
 }  // namespace dragonn::kernels

@@ -7,6 +7,7 @@
 
 #include "core/sparse_vector.h"
 #include "core/view.h"
+#include "kernels/device_table.h"
 
 namespace dragonn::kernels {
 
@@ -18,18 +19,27 @@ struct Exceedances {
   float smallest = std::numeric_limits<float>::infinity();  ///< |x|
 };
 
-// [n] float32 host values. Partial sums have fixed places: the bits depend neither on the number of threads nor on the
-// vector width. NaN exceeds nothing.
+// [n] float32 values. Partial sums have fixed places: the bits depend neither on the number of threads nor on the
+// vector width; on another type of device they agree to rounding. NaN exceeds nothing.
+// @throws DeviceError for a device without a row in the tables below.
 
 /// Reads 4n bytes.
 Exceedances exceedances(View<const float> values, float threshold);
 
 /// The same, and in the same sweep the entries with |x| >= least and x != 0, ascending. `selected` is overwritten and
-/// reserves n entries. The sums are those of `exceedances`, bit for bit. Reads 4n bytes.
+/// reserves n entries. The sums are those of `exceedances`, bit for bit. Reads 4n bytes, on a GPU twice.
 Exceedances exceedances_and_entries(View<const float> values, float threshold, float least, SparseVector& selected);
 
 /// Sum of ln(scale * |x| + offset), where each of these is in [1e-18, 2]. Reads 4n bytes: logarithms are taken of
 /// products, not of each element.
 double sum_magnitude_logs(View<const float> values, double scale, double offset);
+
+using ExceedancesTable = DeviceTable<Exceedances (*)(View<const float>, float threshold)>;
+ExceedancesTable& exceedances_table();
+using ExceedancesAndEntriesTable =
+    DeviceTable<Exceedances (*)(View<const float>, float threshold, float least, SparseVector& selected)>;
+ExceedancesAndEntriesTable& exceedances_and_entries_table();
+using MagnitudeLogsTable = DeviceTable<double (*)(View<const float>, double scale, double offset)>;
+MagnitudeLogsTable& sum_magnitude_logs_table();
 
 }  // namespace dragonn::kernels

@@ -6,12 +6,14 @@
 #include <cstdint>
 
 #include "core/view.h"
+#include "kernels/device_table.h"
 
 namespace dragonn::kernels {
 
-// All functions: float32 views and codes on the host, OpenMP threads as omp_get_max_threads() says; the result depends
-// neither on their number nor on the vector width. Codes need no alignment.
-// @throws ShapeError if a code has another length than its format says, DeviceError for memory that is not the host's.
+// All functions: float32 views and codes on one device. On the CPU OpenMP threads as omp_get_max_threads() says; the
+// result depends neither on their number, nor on the vector width, nor on the device. Codes need no alignment.
+// @throws ShapeError if a code has another length than its format says, DeviceError for memory of several devices, or
+// of one without a row in the tables below.
 
 /// What the decoded codes are added to, one after the other, each times `factor`.
 struct DecodeRule {
@@ -44,5 +46,16 @@ void encode_levels(View<const float> values, const LevelFormat& format, std::uin
 void decode_levels(View<const std::byte> codes, const LevelFormat& format, const DecodeRule& rule, View<float> target);
 /// Whether all norms of a code are finite.
 bool level_code_is_finite(View<const std::byte> code, std::size_t numel, const LevelFormat& format);
+
+using EncodeSignsTable = DeviceTable<void (*)(View<const float>, float scale, View<std::byte> code)>;
+EncodeSignsTable& encode_signs_table();
+using DecodeSignsTable = DeviceTable<void (*)(View<const std::byte> codes, const DecodeRule&, View<float>)>;
+DecodeSignsTable& decode_signs_table();
+using EncodeLevelsTable =
+    DeviceTable<void (*)(View<const float>, const LevelFormat&, std::uint64_t key, View<std::byte> code)>;
+EncodeLevelsTable& encode_levels_table();
+using DecodeLevelsTable =
+    DeviceTable<void (*)(View<const std::byte> codes, const LevelFormat&, const DecodeRule&, View<float>)>;
+DecodeLevelsTable& decode_levels_table();
 
 }  // namespace dragonn::kernels

@@ -8,18 +8,20 @@
 
 #include <fmt/format.h>
 
+#include "core/host_device.h"
 #include "core/view.h"
+#include "kernels/quantize.h"
 
 namespace dragonn::kernels::detail {
 
 template <class T>
-T load_code(const std::byte* place) {
+DRAGONN_HOST_DEVICE inline T load_code(const std::byte* place) {
   T value{};
   std::memcpy(&value, place, sizeof value);
   return value;
 }
 template <class T>
-void store_code(T value, std::byte* place) {
+DRAGONN_HOST_DEVICE inline void store_code(T value, std::byte* place) {
   std::memcpy(place, &value, sizeof value);
 }
 
@@ -29,7 +31,7 @@ struct Codes {
   std::size_t count = 0;
   std::size_t bytes = 0;  ///< of one
 
-  const std::byte* operator[](std::size_t code) const { return first + code * bytes; }
+  constexpr const std::byte* operator[](std::size_t code) const { return first + code * bytes; }
 };
 
 /// @throws ShapeError if `codes` is not a number of codes of `bytes` each.
@@ -38,7 +40,7 @@ inline Codes codes_of(const char* what, View<const std::byte> codes, std::size_t
   if (codes.size() != count * bytes) {
     throw ShapeError(fmt::format("{} of {} bytes, expected a multiple of {}", what, codes.size(), bytes));
   }
-  return {codes.host().data(), count, bytes};
+  return {codes.data(), count, bytes};
 }
 /// @throws ShapeError if a code has not `bytes` bytes.
 inline void check_code(const char* what, std::size_t seen, std::size_t bytes) {
@@ -48,7 +50,7 @@ inline void check_code(const char* what, std::size_t seen, std::size_t bytes) {
 // A sign code: the scale, then words of 32 signs.
 inline constexpr std::size_t kSignsPerWord = 32;
 
-inline std::size_t sign_word_place(std::size_t word) {
+constexpr std::size_t sign_word_place(std::size_t word) {
   return sizeof(float) + word * sizeof(std::uint32_t);
 }
 
@@ -59,7 +61,13 @@ struct LevelJob {
   float levels = 1;
   std::uint64_t key = 0;  ///< of the draws
 };
-inline std::size_t level_place(std::size_t groups, std::size_t element) {
+inline std::size_t group_count(std::size_t numel, const LevelFormat& format) {
+  return numel / format.group + (numel % format.group == 0 ? 0 : 1);
+}
+inline LevelJob level_job(std::size_t numel, const LevelFormat& format, std::uint64_t key) {
+  return {format.group, group_count(numel, format), static_cast<float>(format.levels), key};
+}
+constexpr std::size_t level_place(std::size_t groups, std::size_t element) {
   return groups * sizeof(float) + element;
 }
 

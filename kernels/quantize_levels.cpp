@@ -8,9 +8,11 @@
 
 #include <hwy/highway.h>
 
+#include "kernels/devices.h"
 #include "kernels/gradient_pass_chunks.h"
 #include "kernels/quantize.h"
 #include "kernels/quantize_layout.h"
+#include "kernels/same_device.h"
 #include "kernels/uniform_draws.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -136,14 +138,6 @@ HWY_EXPORT(DecodeLevels);
 
 namespace {
 
-std::size_t group_count(std::size_t numel, const LevelFormat& format) {
-  return numel / format.group + (numel % format.group == 0 ? 0 : 1);
-}
-
-LevelJob level_job(std::size_t numel, const LevelFormat& format, std::uint64_t key) {
-  return {format.group, group_count(numel, format), static_cast<float>(format.levels), key};
-}
-
 Chunks level_chunks(std::size_t numel, const LevelFormat& format) {
   return Chunks(numel, 32768, format.group);
 }
@@ -157,8 +151,9 @@ std::size_t level_code_bytes(std::size_t numel, const LevelFormat& format) {
   return detail::level_place(detail::group_count(numel, format), numel);
 }
 
-void encode_levels(View<const float> values, const LevelFormat& format, std::uint64_t key, View<std::byte> code) {
-  detail::check_code("level code", code.size(), level_code_bytes(values.size(), format));
+namespace {
+
+void encode_cpu(View<const float> values, const LevelFormat& format, std::uint64_t key, View<std::byte> code) {
   const detail::LevelJob job = detail::level_job(values.size(), format, key);
   const float* const data = values.host().data();
   std::byte* const bytes = code.host().data();
@@ -168,7 +163,7 @@ void encode_levels(View<const float> values, const LevelFormat& format, std::uin
   });
 }
 
-void decode_levels(View<const std::byte> codes, const LevelFormat& format, const DecodeRule& rule, View<float> target) {
+void decode_cpu(View<const std::byte> codes, const LevelFormat& format, const DecodeRule& rule, View<float> target) {
   const detail::Codes list = detail::codes_of("level codes", codes, level_code_bytes(target.size(), format));
   const detail::LevelJob job = detail::level_job(target.size(), format, 0);
   float* const data = target.host().data();
@@ -178,11 +173,36 @@ void decode_levels(View<const std::byte> codes, const LevelFormat& format, const
   });
 }
 
+}  // namespace
+
+EncodeLevelsTable& encode_levels_table() {
+  static EncodeLevelsTable table("encode_levels", encode_cpu);
+  return table;
+}
+DecodeLevelsTable& decode_levels_table() {
+  static DecodeLevelsTable table("decode_levels", decode_cpu);
+  return table;
+}
+
+void encode_levels(View<const float> values, const LevelFormat& format, std::uint64_t key, View<std::byte> code) {
+  detail::check_code("level code", code.size(), level_code_bytes(values.size(), format));
+  check_same_device("encode_levels", values.device(), code.device());
+  encode_levels_table().at(values.device())(values, format, key, code);
+}
+
+void decode_levels(View<const std::byte> codes, const LevelFormat& format, const DecodeRule& rule, View<float> target) {
+  detail::codes_of("level codes", codes, level_code_bytes(target.size(), format));
+  check_same_device("decode_levels", target.device(), codes.device());
+  decode_levels_table().at(target.device())(codes, format, rule, target);
+}
+
 bool level_code_is_finite(View<const std::byte> code, std::size_t numel, const LevelFormat& format) {
   detail::check_code("level code", code.size(), level_code_bytes(numel, format));
-  const std::byte* const norms = code.host().data();
-  for (std::size_t group = 0; group < detail::group_count(numel, format); ++group) {
-    if (!std::isfinite(detail::load_code<float>(norms + group * sizeof(float)))) return false;
+  HostMirror<std::byte> mirror;
+  const std::span<const std::byte> norms =
+      mirror.of(code.subview(0, detail::level_place(detail::group_count(numel, format), 0)));
+  for (std::size_t place = 0; place < norms.size(); place += sizeof(float)) {
+    if (!std::isfinite(detail::load_code<float>(norms.data() + place))) return false;
   }
   return true;
 }

@@ -4,12 +4,15 @@
 #include <hwy/foreach_target.h>
 // foreach_target.h must come first.
 #include <algorithm>
+#include <array>
 
 #include <hwy/highway.h>
 
+#include "kernels/devices.h"
 #include "kernels/gradient_pass_chunks.h"
 #include "kernels/quantize.h"
 #include "kernels/quantize_layout.h"
+#include "kernels/same_device.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace dragonn::kernels::detail {
@@ -98,8 +101,9 @@ std::size_t sign_code_bytes(std::size_t numel) {
   return detail::sign_word_place((numel + detail::kSignsPerWord - 1) / detail::kSignsPerWord);
 }
 
-void encode_signs(View<const float> values, float scale, View<std::byte> code) {
-  detail::check_code("sign code", code.size(), sign_code_bytes(values.size()));
+namespace {
+
+void encode_cpu(View<const float> values, float scale, View<std::byte> code) {
   const float* const data = values.host().data();
   std::byte* const bytes = code.host().data();
   detail::store_code(scale, bytes);
@@ -109,7 +113,7 @@ void encode_signs(View<const float> values, float scale, View<std::byte> code) {
   });
 }
 
-void decode_signs(View<const std::byte> codes, const DecodeRule& rule, View<float> target) {
+void decode_cpu(View<const std::byte> codes, const DecodeRule& rule, View<float> target) {
   const detail::Codes list = detail::codes_of("sign codes", codes, sign_code_bytes(target.size()));
   float* const data = target.host().data();
   const detail::Chunks chunks = detail::sign_chunks(target.size());
@@ -118,8 +122,33 @@ void decode_signs(View<const std::byte> codes, const DecodeRule& rule, View<floa
   });
 }
 
+}  // namespace
+
+EncodeSignsTable& encode_signs_table() {
+  static EncodeSignsTable table("encode_signs", encode_cpu);
+  return table;
+}
+DecodeSignsTable& decode_signs_table() {
+  static DecodeSignsTable table("decode_signs", decode_cpu);
+  return table;
+}
+
+void encode_signs(View<const float> values, float scale, View<std::byte> code) {
+  detail::check_code("sign code", code.size(), sign_code_bytes(values.size()));
+  check_same_device("encode_signs", values.device(), code.device());
+  encode_signs_table().at(values.device())(values, scale, code);
+}
+
+void decode_signs(View<const std::byte> codes, const DecodeRule& rule, View<float> target) {
+  detail::codes_of("sign codes", codes, sign_code_bytes(target.size()));
+  check_same_device("decode_signs", target.device(), codes.device());
+  decode_signs_table().at(target.device())(codes, rule, target);
+}
+
 float sign_code_scale(View<const std::byte> code) {
-  return detail::load_code<float>(code.host().data());
+  std::array<std::byte, sizeof(float)> scale;
+  transfer_bytes(code.subview(0, scale.size()), std::span<std::byte>(scale));
+  return detail::load_code<float>(scale.data());
 }
 
 }  // namespace dragonn::kernels
