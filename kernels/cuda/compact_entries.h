@@ -82,17 +82,12 @@ void compact_entries(Context& here, const SparseVector& entries, const Rule& rul
   kept.resize_discard(entries.size());
   if (entries.empty()) return;
   const std::size_t tiles = (entries.size() + kTileEntries - 1) / kTileEntries;
-  const std::size_t bytes = sizeof(Compaction) + tiles * sizeof(std::uint64_t);
-  auto* const compaction = reinterpret_cast<Compaction*>(here.scratch(bytes));
-  check(cudaMemsetAsync(compaction, 0, bytes, here.stream()), "cudaMemsetAsync");
+  Compaction* const compaction = new_compaction(here, tiles);
   const EntryLists lists{entries.indices.data(), entries.values.data(), entries.size(), kept.indices.data(),
                          kept.values.data()};
   compact_kernel<<<static_cast<unsigned>(tiles), kThreads, 0, here.stream()>>>(lists, rule, compaction);
   check_launch("compaction of entries");
-  check(cudaMemcpyAsync(here.host_results(), compaction, sizeof(Compaction), cudaMemcpyDeviceToHost, here.stream()),
-        "cudaMemcpyAsync");
-  here.synchronize();
-  kept.truncate(static_cast<const Compaction*>(here.host_results())->count);
+  kept.truncate(read(here, compaction).count);
 }
 
 }  // namespace dragonn::kernels::cuda

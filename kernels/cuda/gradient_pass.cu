@@ -106,21 +106,6 @@ std::size_t tiles_of(std::size_t numel) {
   return (numel + kTileElements - 1) / kTileElements;
 }
 
-/// Zeros, for `tiles` tiles.
-Compaction* new_compaction(Context& here, std::size_t tiles) {
-  const std::size_t bytes = sizeof(Compaction) + tiles * sizeof(std::uint64_t);
-  std::byte* const memory = here.scratch(bytes);
-  check(cudaMemsetAsync(memory, 0, bytes, here.stream()), "cudaMemsetAsync");
-  return reinterpret_cast<Compaction*>(memory);
-}
-
-Compaction read(Context& here, const Compaction* compaction) {
-  check(cudaMemcpyAsync(here.host_results(), compaction, sizeof(Compaction), cudaMemcpyDeviceToHost, here.stream()),
-        "cudaMemcpyAsync");
-  here.synchronize();
-  return *static_cast<const Compaction*>(here.host_results());
-}
-
 }  // namespace
 
 bool sweep(Context& here, const AccumulateJob& job, std::size_t numel) {

@@ -34,6 +34,22 @@ struct Compaction {
 };
 static_assert(sizeof(Compaction) % sizeof(std::uint64_t) == 0);
 
+/// Zeros, for `tiles` tiles, in the scratch.
+inline Compaction* new_compaction(Context& here, std::size_t tiles) {
+  const std::size_t bytes = sizeof(Compaction) + tiles * sizeof(std::uint64_t);
+  std::byte* const memory = here.scratch(bytes);
+  check(cudaMemsetAsync(memory, 0, bytes, here.stream()), "cudaMemsetAsync");
+  return reinterpret_cast<Compaction*>(memory);
+}
+
+/// Waits.
+inline Compaction read(Context& here, const Compaction* compaction) {
+  check(cudaMemcpyAsync(here.host_results(), compaction, sizeof(Compaction), cudaMemcpyDeviceToHost, here.stream()),
+        "cudaMemcpyAsync");
+  here.synchronize();
+  return *static_cast<const Compaction*>(here.host_results());
+}
+
 /// Decoupled look-back (Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016): each
 /// tile publishes its own counts, and later the sum up to its end; who needs the sum before its tile adds up what the
 /// tiles before published, back to the first that knew its sum. A published word is state and sum at once, so that no
