@@ -10,24 +10,50 @@ struct Moments {
   float *mean, *inverse_deviation;
 };
 
-/// Of every piece of rows: its mean, and the sum of squared differences from that. Two sweeps, of which the second
-/// finds the piece in the cache.
+/// Mean and sum of squared differences from it, of `count` values.
+struct Gathered {
+  double count, mean, deviation;
+};
+
+/// Of both together (Chan, Golub and LeVeque).
+__device__ Gathered merge(const Gathered& a, const Gathered& b) {
+  const double count = a.count + b.count;
+  if (count == 0) return a;
+  const double difference = b.mean - a.mean, part = b.count / count;
+  return {count, a.mean + difference * part, a.deviation + b.deviation + difference * difference * a.count * part};
+}
+
+/// Of every piece of rows. A thread has some rows of its column in registers at a time, and so reads memory once.
 __global__ void moments_kernel(ColumnCut cut, const float* input, float* means, float* deviations) {
+  constexpr std::size_t kRows = ColumnCut::kRowsAtOnce;
+  __shared__ Gathered strands[kThreads];
   const ColumnPlace place(cut);
   const bool inside = place.column < cut.columns;
-  const auto sum = [&](const auto& term) {
-    float total = 0;
-    if (inside)
-      for (std::size_t row = place.row; row < place.end; row += place.strands)
-        total += term(input[row * cut.columns + place.column]);
-    return sum_strands(place, total);
-  };
-  const auto rows = static_cast<float>(place.end - blockIdx.x * cut.piece_rows);
-  const float mean = sum([](float value) { return value; }) / rows;
-  const float deviation = sum([mean](float value) { return (value - mean) * (value - mean); });
+  Gathered own{0, 0, 0};
+  for (std::size_t first = place.row; inside && first < place.end; first += kRows * place.strands) {
+    float values[kRows], sum = 0, deviation = 0;
+    const std::size_t count = min(kRows, (place.end - first + place.strands - 1) / place.strands);
+#pragma unroll
+    for (std::size_t i = 0; i < kRows; ++i)
+      values[i] = i < count ? input[(first + i * place.strands) * cut.columns + place.column] : 0.0f;
+#pragma unroll
+    for (std::size_t i = 0; i < kRows; ++i) sum += values[i];
+    const float mean = sum / static_cast<float>(count);
+#pragma unroll
+    for (std::size_t i = 0; i < kRows; ++i)
+      if (i < count) deviation += (values[i] - mean) * (values[i] - mean);
+    own = merge(own, {static_cast<double>(count), mean, deviation});
+  }
+  strands[threadIdx.x] = own;
+  __syncthreads();
+  for (unsigned half = place.strands / 2; half > 0; half /= 2) {
+    if (place.strand < half)
+      strands[threadIdx.x] = merge(strands[threadIdx.x], strands[threadIdx.x + half * place.lanes]);
+    __syncthreads();
+  }
   if (place.strand != 0 || !inside) return;
-  means[blockIdx.x * cut.columns + place.column] = mean;
-  deviations[blockIdx.x * cut.columns + place.column] = deviation;
+  means[blockIdx.x * cut.columns + place.column] = static_cast<float>(strands[threadIdx.x].mean);
+  deviations[blockIdx.x * cut.columns + place.column] = static_cast<float>(strands[threadIdx.x].deviation);
 }
 
 struct CombineMoments {
@@ -38,7 +64,7 @@ struct CombineMoments {
   float *running_mean, *running_variance, *factor;
 };
 
-/// Combines the pieces' moments (Chan, Golub and LeVeque) in double, and updates the running ones.
+/// Combines the pieces' moments in double, and updates the running ones.
 __global__ void combine_moments_kernel(CombineMoments to) {
   const ColumnPlace place(to.cut);
   const std::size_t c = place.column;

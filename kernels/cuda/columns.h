@@ -3,6 +3,7 @@
 /// are added. What adds to what depends on the shape alone.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 
 #include "kernels/cuda/runtime.h"
@@ -10,13 +11,16 @@
 namespace dragonn::kernels::cuda {
 
 /// The cut of such data. A block has a piece of rows (blockIdx.x) and a tile of `lanes` columns (blockIdx.y); its
-/// kThreads threads are lanes x strands, and a strand takes every strands-th row. So few that a piece stays in the
-/// first cache.
+/// kThreads threads are lanes x strands, and a strand takes every strands-th row. There are enough pieces to fill a
+/// GPU, and no more than one block can add up in little time.
 struct ColumnCut {
+  static constexpr std::size_t kMostPieces = 512;
+  static constexpr std::size_t kRowsAtOnce = 16;  // a strand has a multiple of these
+
   ColumnCut(std::size_t all_rows, std::size_t all_columns) : rows(all_rows), columns(all_columns) {
-    constexpr std::size_t kRowsPerStrand = 16;
     while (lanes < 32 && lanes < columns) lanes *= 2;
-    piece_rows = kRowsPerStrand * (kThreads / lanes);
+    const std::size_t least = kRowsAtOnce * (kThreads / lanes);
+    piece_rows = least * std::max<std::size_t>(1, (rows + least * kMostPieces - 1) / (least * kMostPieces));
     pieces = (rows + piece_rows - 1) / piece_rows;
     tiles = static_cast<unsigned>((columns + lanes - 1) / lanes);
   }

@@ -7,7 +7,7 @@ namespace dragonn::kernels::cuda {
 namespace {
 
 void transfer(View<const std::byte> source, View<std::byte> target) {
-  if (source.empty()) return;
+  if (source.empty() || source.data() == target.data()) return;
   const Device& device = source.device().is_cpu() ? target.device() : source.device();
   if (!target.device().is_cpu() && !(target.device() == device))
     throw DeviceError("transfer from " + to_string(source.device()) + " to " + to_string(target.device()) +

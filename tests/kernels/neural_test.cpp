@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// Batch norm, cross-entropy, dropout, embedding and elementwise kernels, below the layers.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -146,20 +147,46 @@ TEST_SUITE("kernels") {
 
   DRAGONN_DEVICE_TEST("batch norm keeps its precision far from zero") {
     // Mean 1000, deviation 1: a one-pass sum of squares in float32 would lose the variance.
-    const std::size_t rows = 4001, channels = 3;
-    Rng stream(1, "test");
-    Values input(rows * channels);
-    for (float& value : input) value = 1000.0f + stream.normal();
-    BatchNormRun run(device, {.rows = rows, .channels = channels, .momentum = 1.0f}, input);
-    run.plan->forward_train(run.arguments());
-    const Values mean = to_host(run.mean.view()), variance = to_host(run.variance.view());
-    for (std::size_t c = 0; c < channels; ++c) {
-      double expected_mean = 0, deviation = 0;
-      for (std::size_t r = 0; r < rows; ++r) expected_mean += input[r * channels + c];
-      expected_mean /= static_cast<double>(rows);
-      for (std::size_t r = 0; r < rows; ++r) deviation += std::pow(input[r * channels + c] - expected_mean, 2);
-      CHECK(mean[c] == doctest::Approx(expected_mean).epsilon(1e-7));
-      CHECK(variance[c] == doctest::Approx(deviation / static_cast<double>(rows - 1)).epsilon(1e-4));
+    for (const auto& [rows, channels] : {std::pair<std::size_t, std::size_t>{4001, 3}, {66'001, 33}}) {
+      CAPTURE(rows);
+      Rng stream(1, "test");
+      Values input(rows * channels);
+      for (float& value : input) value = 1000.0f + stream.normal();
+      BatchNormRun run(device, {.rows = rows, .channels = channels, .momentum = 1.0f}, input);
+      run.plan->forward_train(run.arguments());
+      const Values mean = to_host(run.mean.view()), variance = to_host(run.variance.view());
+      for (std::size_t c = 0; c < channels; ++c) {
+        double expected_mean = 0, deviation = 0;
+        for (std::size_t r = 0; r < rows; ++r) expected_mean += input[r * channels + c];
+        expected_mean /= static_cast<double>(rows);
+        for (std::size_t r = 0; r < rows; ++r) {
+          const double difference = input[r * channels + c] - expected_mean;
+          deviation += difference * difference;
+        }
+        CHECK(mean[c] == doctest::Approx(expected_mean).epsilon(1e-7));
+        CHECK(variance[c] == doctest::Approx(deviation / static_cast<double>(rows - 1)).epsilon(1e-4));
+      }
+      // A gradient that is the same everywhere moves the shift, and nothing else.
+      const Buffer<float> ones = on_device(Values(input.size(), 1.0f), device);
+      const View<const float> output_gradient = ones.view();
+      Buffer<float> gradient = poisoned(input.size(), device), to_scale = poisoned(channels, device),
+                    to_shift = poisoned(channels, device),
+                    scratch = poisoned(run.plan->memory().backward_scratch, device);
+      run.plan->backward({run.input.view(),
+                          run.output.view(),
+                          run.scale.view(),
+                          run.shift.view(),
+                          std::span(&output_gradient, 1),
+                          gradient.view(),
+                          {},
+                          to_scale.view(),
+                          to_shift.view(),
+                          run.saved.view(),
+                          scratch.view()});
+      CHECK(to_host(to_shift.view()) == Values(channels, static_cast<float>(rows)));
+      float largest = 0;
+      for (const float value : to_host(gradient.view())) largest = std::max(largest, std::abs(value));
+      CHECK(largest < 1e-3);  // the mean of a column is rounded to 6e-5 of its deviation
     }
   }
 
