@@ -107,11 +107,11 @@ onednn::WeightedDescriptions describe_primitives(const ConvolutionSpec& spec) {
 }
 
 /// oneDNN copies patches where it has no kernel. From so many kernel rows per output row on, strips are faster: with 5
-/// of them (11 x 41, strides 2) 1.3 times from 1 to 32 channels and 2.0 times to 8, with 1 of them 0.8 times.
+/// of them (11 x 41, strides 2) 1.7 times from 1 to 32 channels and 2.5 times to 8, with 1 of them 0.8 times.
 constexpr std::int64_t kManyRows = 4;
 
 /// Whether oneDNN is slow at a part of this. Kernels wider than 14 that step by 2 leave it with its reference, which is
-/// some hundred times slower than strips.
+/// some 500 times slower than strips with 8 channels.
 bool strips_are_faster(const ConvolutionSpec& spec, const onednn::WeightedDescriptions& descriptions) {
   const auto slow = [&](const dnnl::primitive_desc_base& description) {
     if (description.get(true) == nullptr) return false;

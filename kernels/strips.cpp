@@ -8,12 +8,12 @@
 namespace dragonn::kernels {
 namespace {
 
-/// Calls body(i) for i in [begin, end), in parallel.
+/// Calls body(begin, end) for pieces of [0, count) of at least `minimum`, in parallel.
 template <class Body>
-void for_each_index(std::int64_t begin, std::int64_t end, const Body& body) {
-  const detail::Chunks chunks(static_cast<std::size_t>(end - begin), 1);
+void for_each_piece(std::int64_t count, std::size_t minimum, const Body& body) {
+  const detail::Chunks chunks(static_cast<std::size_t>(count), minimum);
   detail::for_each_chunk(chunks, [&](std::size_t chunk) {
-    for (std::size_t i = chunks.begin(chunk); i < chunks.end(chunk); ++i) body(begin + static_cast<std::int64_t>(i));
+    body(static_cast<std::int64_t>(chunks.begin(chunk)), static_cast<std::int64_t>(chunks.end(chunk)));
   });
 }
 
@@ -45,15 +45,18 @@ std::int64_t Strips::rows_per_image(std::int64_t phase) const {
   return std::max<std::int64_t>(0, (spec_.height - first_row(phase) + stride - 1) / stride);
 }
 
+Strips::Place Strips::place(const Part& part, std::int64_t row) const {
+  const std::int64_t per_image = rows_per_image(part.phase);
+  return {row / per_image, first_row(part.phase) + row % per_image * spec_.vertical.stride};
+}
+
 /// body(offset in the input, offset in the window, floats)
 template <class Body>
-void Strips::for_each_window_run(const Part& part, std::int64_t row, std::int64_t x, const Body& body) const {
-  const std::int64_t per_image = rows_per_image(part.phase);
-  const std::int64_t y = first_row(part.phase) + row % per_image * spec_.vertical.stride;
+void Strips::for_each_window_run(const Part& part, const Place& place, std::int64_t x, const Body& body) const {
   const std::int64_t left = x * spec_.horizontal.stride - spec_.horizontal.padding;
   const std::int64_t begin = std::max<std::int64_t>(0, -left);
   const std::int64_t end = std::min(spec_.horizontal.kernel, spec_.width - left);
-  const std::int64_t first_pixel = (row / per_image * spec_.height + y) * spec_.width + left;
+  const std::int64_t first_pixel = (place.image * spec_.height + place.y) * spec_.width + left;
   const std::int64_t together = spec_.groups == 1 ? end - begin : 1;  // pixels whose channels lie side by side
   for (std::int64_t kernel_x = begin; kernel_x < end; kernel_x += together)
     body((first_pixel + kernel_x) * spec_.channels + part.group * group_inputs_, kernel_x * group_inputs_,
@@ -62,12 +65,10 @@ void Strips::for_each_window_run(const Part& part, std::int64_t row, std::int64_
 
 /// body(offset in the output, offset in the column, floats)
 template <class Body>
-void Strips::for_each_column_run(const Part& part, std::int64_t row, std::int64_t x, const Body& body) const {
-  const std::int64_t per_image = rows_per_image(part.phase);
-  const std::int64_t y = first_row(part.phase) + row % per_image * spec_.vertical.stride;
+void Strips::for_each_column_run(const Part& part, const Place& place, std::int64_t x, const Body& body) const {
   // Kernel row `phase + tap * stride` lies on row y for the output row `last - tap`.
-  const std::int64_t last = (y + spec_.vertical.padding - part.phase) / spec_.vertical.stride;
-  const std::int64_t image = row / per_image * output_height_;
+  const std::int64_t last = (place.y + spec_.vertical.padding - part.phase) / spec_.vertical.stride;
+  const std::int64_t image = place.image * output_height_;
   const std::int64_t end = std::min(taps(part.phase), last + 1);
   for (std::int64_t tap = std::max<std::int64_t>(0, last - output_height_ + 1); tap < end; ++tap)
     body(((image + last - tap) * output_width_ + x) * spec_.output_channels + part.group * group_outputs_,
@@ -86,49 +87,61 @@ void Strips::for_each_weight_run(const Part& part, const Body& body) const {
 }
 
 void Strips::gather_windows(const Part& part, const Rows& rows, const float* input, float* windows) const {
-  for_each_index(rows.begin, rows.end, [&](std::int64_t row) {
-    float* window = windows + (row - rows.begin) * pixels_per_row() * window_floats();
-    for (std::int64_t x = 0; x < pixels_per_row(); ++x, window += window_floats()) {
-      std::fill_n(window, window_floats(), 0.0f);
-      for_each_window_run(part, row, x, [&](std::int64_t from, std::int64_t to, std::int64_t count) {
-        std::copy_n(input + from, count, window + to);
-      });
+  for_each_piece(rows.count(), 1, [&](std::int64_t begin, std::int64_t end) {
+    float* window = windows + begin * pixels_per_row() * window_floats();
+    for (std::int64_t row = begin; row < end; ++row) {
+      const Place here = place(part, rows.begin + row);
+      for (std::int64_t x = 0; x < pixels_per_row(); ++x, window += window_floats()) {
+        std::fill_n(window, window_floats(), 0.0f);
+        for_each_window_run(part, here, x, [&](std::int64_t from, std::int64_t to, std::int64_t count) {
+          std::copy_n(input + from, count, window + to);
+        });
+      }
     }
   });
 }
 
 void Strips::add_windows(const Part& part, const Rows& rows, const float* windows, float* input) const {
-  for_each_index(rows.begin, rows.end, [&](std::int64_t row) {
-    const float* window = windows + (row - rows.begin) * pixels_per_row() * window_floats();
-    for (std::int64_t x = 0; x < pixels_per_row(); ++x, window += window_floats())
-      for_each_window_run(part, row, x, [&](std::int64_t to, std::int64_t from, std::int64_t count) {
-        add(window + from, count, input + to);
-      });
+  for_each_piece(rows.count(), 1, [&](std::int64_t begin, std::int64_t end) {
+    const float* window = windows + begin * pixels_per_row() * window_floats();
+    for (std::int64_t row = begin; row < end; ++row) {
+      const Place here = place(part, rows.begin + row);
+      for (std::int64_t x = 0; x < pixels_per_row(); ++x, window += window_floats())
+        for_each_window_run(part, here, x, [&](std::int64_t to, std::int64_t from, std::int64_t count) {
+          add(window + from, count, input + to);
+        });
+    }
   });
 }
 
 void Strips::gather_columns(const Part& part, const Rows& rows, const float* output, float* columns) const {
   const std::int64_t floats = column_floats(part.phase);
-  for_each_index(rows.begin, rows.end, [&](std::int64_t row) {
-    float* column = columns + (row - rows.begin) * pixels_per_row() * floats;
-    for (std::int64_t x = 0; x < pixels_per_row(); ++x, column += floats) {
-      std::fill_n(column, floats, 0.0f);
-      for_each_column_run(part, row, x, [&](std::int64_t from, std::int64_t to, std::int64_t count) {
-        std::copy_n(output + from, count, column + to);
-      });
+  for_each_piece(rows.count(), 1, [&](std::int64_t begin, std::int64_t end) {
+    float* column = columns + begin * pixels_per_row() * floats;
+    for (std::int64_t row = begin; row < end; ++row) {
+      const Place here = place(part, rows.begin + row);
+      for (std::int64_t x = 0; x < pixels_per_row(); ++x, column += floats) {
+        std::fill_n(column, floats, 0.0f);
+        for_each_column_run(part, here, x, [&](std::int64_t from, std::int64_t to, std::int64_t count) {
+          std::copy_n(output + from, count, column + to);
+        });
+      }
     }
   });
 }
 
 void Strips::add_columns(const Part& part, const Rows& rows, const float* columns, float* output) const {
   const std::int64_t floats = column_floats(part.phase);
-  // Rows share output rows, so that threads share out the columns.
-  for_each_index(0, pixels_per_row(), [&](std::int64_t x) {
+  constexpr std::size_t kFewColumns = 8;
+  // Rows share output rows, so that threads share out the output columns.
+  for_each_piece(pixels_per_row(), kFewColumns, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-      const float* column = columns + ((row - rows.begin) * pixels_per_row() + x) * floats;
-      for_each_column_run(part, row, x, [&](std::int64_t to, std::int64_t from, std::int64_t count) {
-        add(column + from, count, output + to);
-      });
+      const Place here = place(part, row);
+      const float* column = columns + ((row - rows.begin) * pixels_per_row() + begin) * floats;
+      for (std::int64_t x = begin; x < end; ++x, column += floats)
+        for_each_column_run(part, here, x, [&](std::int64_t to, std::int64_t from, std::int64_t count) {
+          add(column + from, count, output + to);
+        });
     }
   });
 }

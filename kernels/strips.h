@@ -51,13 +51,18 @@ class Strips {
   void scatter_weights(const Part& part, const float* map, float* weights) const;
 
  private:
+  struct Place {
+    std::int64_t image = 0, y = 0;
+  };
+
   std::int64_t first_row(std::int64_t phase) const;
   std::int64_t rows_per_image(std::int64_t phase) const;
+  Place place(const Part& part, std::int64_t row) const;
 
   template <class Body>
-  void for_each_window_run(const Part& part, std::int64_t row, std::int64_t x, const Body& body) const;
+  void for_each_window_run(const Part& part, const Place& place, std::int64_t x, const Body& body) const;
   template <class Body>
-  void for_each_column_run(const Part& part, std::int64_t row, std::int64_t x, const Body& body) const;
+  void for_each_column_run(const Part& part, const Place& place, std::int64_t x, const Body& body) const;
   template <class Body>
   void for_each_weight_run(const Part& part, const Body& body) const;
 
