@@ -6,6 +6,7 @@
 #include "core/rng.h"
 #include "kernels/devices.h"
 #include "kernels/elementwise.h"
+#include "kernels/trace.h"
 
 namespace dragonn::layers {
 
@@ -149,6 +150,7 @@ void GraphPlan::forward(const PassKey& key, std::span<const std::int32_t> length
   for (NodeId id = 1; id < steps_.size(); ++id) {
     if (plans_[id] == nullptr) continue;
     const Step& step = steps_[id];
+    const kernels::TraceRange range(workspace_.device(), graph_.nodes()[id].name.c_str());
     plans_[id]->forward({step.inputs, step.parameters, step.statistics, step.states, lengths_of(id), step.output,
                          step.saved, step.forward_scratch, stream_of(key, id)});
   }
@@ -159,6 +161,7 @@ void GraphPlan::backward(const PassKey& key, const std::function<void(ParameterI
   for (NodeId id = graph_.output(); id > 0; --id) {
     if (!schedule_[id].runs_backward) continue;
     const Step& step = steps_[id];
+    const kernels::TraceRange range(workspace_.device(), graph_.nodes()[id].name.c_str());
     if (plans_[id] != nullptr)
       plans_[id]->backward({step.inputs, step.output, step.parameters, step.output_gradients, step.input_gradients,
                             step.parameter_gradients, lengths_of(id), step.saved, step.backward_scratch,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/evaluation.h"
 
+#include "core/memory_ledger.h"
 #include "kernels/elementwise.h"
 
 namespace dragonn::trainer {
@@ -26,6 +27,7 @@ AveragedStatistics::~AveragedStatistics() {
 }
 
 EvaluationResult evaluate(comm::Communicator& communicator, layers::Network& network, data::EvaluationLoader& loader) {
+  const MemoryLabel label("activations of evaluation");
   QualitySums sums(loader.dataset());
   loader.restart();
   while (const data::Batch* batch = loader.next()) {

@@ -13,11 +13,17 @@
 
 #include "comm/align.h"
 #include "comm/sparse/registry.h"
+#include "core/memory_ledger.h"
 #include "kernels/elementwise.h"
+#include "optim/clip.h"
 #include "trainer/agreement.h"
+#include "trainer/run_verb.h"
 
 namespace dragonn::trainer {
 namespace {
+
+/// Of memory that the exchange holds beside its state, for the error when it runs out.
+constexpr const char* kBufferLabel = "exchange buffers";
 
 using comm::SparseCollectiveEntry;
 using compress::MemoryEntry;
@@ -152,28 +158,34 @@ ExchangePlan plan_exchange(const ExchangeRules& rules, const ParameterArena& are
 
 GradientExchange::GradientExchange(const ExchangeRules& rules, const ParameterArena& arena,
                                    comm::Communicator& communicator)
-    : rules_(rules), communicator_(communicator), buckets_(make_buckets(arena, rules.buckets)) {
+    : rules_(rules),
+      communicator_(communicator),
+      device_(arena.gradients().device()),
+      buckets_(make_buckets(arena, rules.buckets)) {
   check_rules(rules_);
   counts_.selected.resize(static_cast<std::size_t>(communicator.size()));
   if (rules_.buckets.compress && !rules_.quantizes()) {
     selection_ = selection_traits(rules_.sparsifier);
   }
-  lanes_.resize(buckets_.size());
-  const Device device = arena.gradients().device();
-  for (std::size_t index = 0; index < buckets_.size(); ++index) {
-    const Bucket& bucket = buckets_[index];
-    Lane& lane = lanes_[index];
+  lanes_.reserve(buckets_.size());
+  for (const Bucket& bucket : buckets_) {
+    Lane& lane = lanes_.emplace_back(device_);
     const Component memory = bucket.sparse ? rules_.memory : no_memory();
     const MemoryEntry& entry = memory_entry(memory);
-    lane.memory = entry.make(memory.settings, bucket.size, rules_.momentum, rules_.nesterov, device);
+    {
+      const MemoryLabel label("error feedback");
+      lane.memory = entry.make(memory.settings, bucket.size, rules_.momentum, rules_.nesterov, device_);
+    }
+    const MemoryLabel label(kBufferLabel);
     lane.dense = make_collective(rules_.dense, bucket.size);
     lane.slice = {bucket.offset, bucket.size, entry.owns_momentum, bucket.sparse && rules_.folded};
     if (!bucket.sparse) continue;
     if (rules_.quantizes()) {
-      lane.quantized = std::make_unique<QuantizedExchange>(rules_.quantizer, bucket.size, communicator);
+      lane.quantized = std::make_unique<QuantizedExchange>(rules_.quantizer, bucket.size, communicator, device_);
+      lane.reduction = comm::SparseReduction(device_);  // the codes are decoded where the gradient is
       continue;
     }
-    lane.sparsifier = sparsifier_entry(rules_.sparsifier).make(rules_.sparsifier.settings, bucket.size, device);
+    lane.sparsifier = sparsifier_entry(rules_.sparsifier).make(rules_.sparsifier.settings, bucket.size, device_);
     lane.collective = make_collective(rules_.collective, bucket.size);
     any_sparse_ = true;
   }
@@ -218,6 +230,7 @@ void GradientExchange::run(const ExchangeStep& step, View<const float> gradient,
   counts_.threshold = 0;
   counts_.lost_mass = std::numeric_limits<double>::quiet_NaN();
   thresholds_seen_ = 0;
+  const MemoryLabel label(kBufferLabel);
   for (std::size_t index = 0; index < lanes_.size(); ++index) {
     if (gate != nullptr) gate->open(index);
     set_label(communicator_, step.step, index);
@@ -253,10 +266,8 @@ void GradientExchange::run_lane(std::size_t index, const ExchangeStep& step, Vie
   // Where the pass selects too, the two verbs are one.
   const bool fused = request.kind != kernels::PassRequest::Kind::kNone;
   const kernels::PassResult* pass = nullptr;
-  {
-    const ScopedTimer timer(timers, fused ? Verb::kCompensateSelect : Verb::kCompensate);
-    pass = &lane.memory->compensate(request, gradient.subview(bucket.offset, bucket.size), scale);
-  }
+  run_verb(device_, timers, fused ? Verb::kCompensateSelect : Verb::kCompensate,
+           [&] { pass = &lane.memory->compensate(request, gradient.subview(bucket.offset, bucket.size), scale); });
   if (!step.accumulated.empty() && is_dumped(bucket)) {
     kernels::copy(lane.memory->accumulated(), step.accumulated.subview(lane.dump_offset, bucket.size));
   }
@@ -270,10 +281,8 @@ void GradientExchange::run_lane(std::size_t index, const ExchangeStep& step, Vie
     exchange_dense(lane, context, timers);
   } else {
     if (lane.sparsifier) agree(*lane.sparsifier, select_context, lane.memory->accumulated());
-    {
-      const ScopedTimer timer(timers, fused ? Verb::kCompensateSelect : Verb::kSelect);
-      select(lane, select_context, *pass);
-    }
+    run_verb(device_, timers, fused ? Verb::kCompensateSelect : Verb::kSelect,
+             [&] { select(lane, select_context, *pass); });
     if (step.aligned) comm::align(communicator_);
     exchange_selected(lane, context, timers);
   }
@@ -283,10 +292,8 @@ void GradientExchange::run_lane(std::size_t index, const ExchangeStep& step, Vie
                     "clip (train.clip), or set train.non_finite = \"skip\"",
                     step.step, bucket.name));
   }
-  {
-    const ScopedTimer timer(timers, Verb::kSettle);
-    lane.memory->settle(lane.quantized ? lane.quantized->settlement() : settlement_of(lane.reduction));
-  }
+  run_verb(device_, timers, Verb::kSettle,
+           [&] { lane.memory->settle(lane.quantized ? lane.quantized->settlement() : settlement_of(*lane.outcome)); });
   if (lane.quantized) return;
   if (dense) {
     if (to_sparsify) count(lane, bucket, bucket.size);
@@ -311,9 +318,11 @@ void GradientExchange::agree(compress::Sparsifier& sparsifier, const compress::S
 }
 
 void GradientExchange::exchange_dense(Lane& lane, const comm::ReduceContext& context, StepTimers& timers) {
-  const ScopedTimer timer(timers, Verb::kExchange);
-  lane.selected.clear();
-  lane.dense->reduce(communicator_, context, lane.memory->accumulated(), lane.selected, lane.reduction);
+  run_verb(device_, timers, Verb::kExchange, [&] {
+    lane.selected.clear();
+    lane.dense->reduce(communicator_, context, lane.memory->accumulated(), lane.selected, lane.reduction);
+    lane.outcome = &lane.staging.to_device(lane.reduction);
+  });
 }
 
 void GradientExchange::select(Lane& lane, const compress::SelectContext& context, const kernels::PassResult& pass) {
@@ -327,14 +336,15 @@ void GradientExchange::select(Lane& lane, const compress::SelectContext& context
 }
 
 void GradientExchange::exchange_selected(Lane& lane, const comm::ReduceContext& context, StepTimers& timers) {
-  {
-    const ScopedTimer timer(timers, Verb::kExchange);
+  run_verb(device_, timers, Verb::kExchange, [&] {
     if (lane.quantized) {
       lane.quantized->gather(communicator_, lane.reduction);
     } else {
-      lane.collective->reduce(communicator_, context, lane.memory->accumulated(), lane.selected, lane.reduction);
+      lane.collective->reduce(communicator_, context, lane.memory->accumulated(), lane.staging.to_host(lane.selected),
+                              lane.reduction);
     }
-  }
+    lane.outcome = &lane.staging.to_device(lane.reduction);
+  });
   timers.add(Verb::kExchange, -lane.reduction.decode_seconds);
   timers.add(Verb::kDecode, lane.reduction.decode_seconds);
 }
@@ -367,22 +377,23 @@ void GradientExchange::count(const Lane& lane, const Bucket& bucket, std::size_t
 double GradientExchange::mean_gradient_norm() const {
   double sum = 0;
   for (const Lane& lane : lanes_) {
-    const auto values = lane.reduction.is_dense ? lane.reduction.dense_sum.host() : lane.reduction.sum.values.host();
-    for (float value : values) sum += static_cast<double>(value) * value;
+    const Buffer<float>& values = lane.outcome->is_dense ? lane.outcome->dense_sum : lane.outcome->sum.values;
+    sum += optim::squared_norm(values.view());
   }
   return std::sqrt(sum) / communicator_.size();
 }
 
 void GradientExchange::apply(optim::Optimizer& optimizer, float scale, StepTimers& timers) {
-  const ScopedTimer timer(timers, Verb::kOptimize);
   const float mean_scale = scale / static_cast<float>(communicator_.size());
-  for (const Lane& lane : lanes_) {
-    if (lane.reduction.is_dense) {
-      optimizer.update(lane.slice, lane.reduction.dense_sum.view(), mean_scale);
-    } else {
-      optimizer.update(lane.slice, lane.reduction.sum, mean_scale);
+  run_verb(device_, timers, Verb::kOptimize, [&] {
+    for (const Lane& lane : lanes_) {
+      if (lane.outcome->is_dense) {
+        optimizer.update(lane.slice, lane.outcome->dense_sum.view(), mean_scale);
+      } else {
+        optimizer.update(lane.slice, lane.outcome->sum, mean_scale);
+      }
     }
-  }
+  });
 }
 
 double GradientExchange::residual_norm() const {

@@ -14,6 +14,7 @@
 #include "optim/optimizer.h"
 #include "trainer/buckets.h"
 #include "trainer/component.h"
+#include "trainer/exchange_staging.h"
 #include "trainer/quantized_exchange.h"
 
 namespace dragonn::trainer {
@@ -125,7 +126,8 @@ class GradientExchange {
   const std::vector<Bucket>& buckets() const { return buckets_; }
   /// Tensors in buckets that are sparsified at this density.
   std::size_t sparse_tensors(double density) const;
-  /// For tests: the residual of a bucket ([size], or empty) and its last exchanged sum.
+  /// For tests: the residual of a bucket ([size], or empty) and its last exchanged sum, in host memory unless a
+  /// quantizer decoded it.
   const compress::Memory& memory(std::size_t bucket) const { return *lanes_[bucket].memory; }
   const comm::SparseReduction& reduction(std::size_t bucket) const { return lanes_[bucket].reduction; }
 
@@ -135,6 +137,9 @@ class GradientExchange {
  private:
   /// What one bucket passes through.
   struct Lane {
+    /// @param device where gradients live. Messages, and so what they bring, are host memory.
+    explicit Lane(const Device& device) : selected(device), staging(device) {}
+
     std::unique_ptr<compress::Memory> memory;
     std::unique_ptr<compress::Sparsifier> sparsifier;    // null: dense or quantized
     std::unique_ptr<comm::SparseCollective> collective;  // null: dense or quantized
@@ -142,6 +147,8 @@ class GradientExchange {
     std::unique_ptr<comm::SparseCollective> dense;
     SparseVector selected;
     comm::SparseReduction reduction;
+    ExchangeStaging staging;
+    const comm::SparseReduction* outcome = nullptr;  // the reduction where gradients live
     optim::Slice slice;
     std::size_t dump_offset = 0;  // of this bucket in ExchangeStep::accumulated
   };
@@ -159,6 +166,7 @@ class GradientExchange {
 
   ExchangeRules rules_;
   comm::Communicator& communicator_;
+  Device device_;
   comm::SelectionTraits selection_;
   std::vector<Bucket> buckets_;
   std::vector<BucketChoice> choices_;  // empty: all buckets that may be sparsified are

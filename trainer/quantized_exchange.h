@@ -19,14 +19,16 @@ inline constexpr const char* kCodeCollective = "allgather";
 /// floats in the reduction that it fills.
 class QuantizedExchange {
  public:
-  QuantizedExchange(const Component& quantizer, std::size_t numel, const comm::Communicator& group);
+  /// @param device where acc lives. Codes are gathered in host memory.
+  QuantizedExchange(const Component& quantizer, std::size_t numel, const comm::Communicator& group,
+                    const Device& device);
 
   kernels::PassRequest plan() const { return quantizer_->plan(); }
   /// Local. @param acc [n].
   void encode(const compress::QuantizeContext& context, const kernels::PassResult& pass, View<const float> acc);
-  /// Collective. out.dense_sum <- the decoded codes of all ranks, added up in rank order; out.non_finite if a rank's
-  /// code says that it saw NaN or infinity. (P - 1) * code_bytes sent, in log2 P messages where P is a power of two,
-  /// else in P - 1. @throws CommError (see Communicator).
+  /// Collective. out.dense_sum, on the device, <- the decoded codes of all ranks, added up in rank order;
+  /// out.non_finite if a rank's code says that it saw NaN or infinity. (P - 1) * code_bytes sent, in log2 P messages
+  /// where P is a power of two, else in P - 1. @throws CommError (see Communicator).
   void gather(comm::Communicator& communicator, comm::SparseReduction& out);
   /// What left this rank with the last code.
   compress::Settlement settlement() const { return {.quantizer = quantizer_.get(), .code = mine_}; }
@@ -37,8 +39,11 @@ class QuantizedExchange {
   std::string name_;
   std::unique_ptr<compress::Quantizer> quantizer_;
   std::size_t numel_;
-  Buffer<std::byte> codes_;  // of all ranks, back to back
-  View<std::byte> mine_;     // in codes_
+  // The codes of all ranks, back to back: as messages, in host memory, and where acc lives, which may be the same.
+  Buffer<std::byte> messages_;
+  Buffer<std::byte> on_device_;
+  View<std::byte> codes_;
+  View<std::byte> mine_, my_message_;  // in codes_ and in messages_
 };
 
 /// Length of a code of `numel` elements.

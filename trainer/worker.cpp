@@ -9,6 +9,7 @@
 
 #include "core/hash.h"
 #include "core/log.h"
+#include "core/memory_ledger.h"
 #include "kernels/elementwise.h"
 #include "optim/clip.h"
 #include "trainer/agreement.h"
@@ -17,10 +18,14 @@
 #include "trainer/overlap_obstacle.h"
 #include "trainer/progress_line.h"
 #include "trainer/replica_check.h"
+#include "trainer/run_verb.h"
 #include "trainer/signals.h"
 
 namespace dragonn::trainer {
 namespace {
+
+/// Of memory that passes through the network take, for the error when it runs out.
+constexpr const char* kPassLabel = "activations and workspace";
 
 data::BatchRules batch_rules(const Config& config, const comm::Communicator& communicator) {
   return {.batch = static_cast<std::size_t>(config.train.batch_size * config.train.gradient_accumulation),
@@ -74,6 +79,7 @@ Worker::Worker(const Config& config, comm::Communicator& communicator, const dat
       checkpoints_(folder_.checkpoints()),
       steps_per_epoch_(loader_.steps_per_epoch()) {
   check_accumulation(config, *data.train);
+  const MemoryLabel label("parameters, gradients and optimizer");
   network_.initialize(static_cast<std::uint64_t>(config.seed));
   scheduled_steps_ = static_cast<std::uint64_t>(config.train.epochs) * steps_per_epoch_;
   const std::uint64_t limit = static_cast<std::uint64_t>(config.train.max_steps);
@@ -176,29 +182,29 @@ void Worker::run_step() {
 }
 
 layers::LossResult Worker::forward_backward(const data::Batch& batch) {
+  const MemoryLabel label(kPassLabel);
   const std::size_t micro_batches = static_cast<std::size_t>(config_.train.gradient_accumulation);
   if (batch.begins) network_.reset_state(layers::Mode::kTrain);
   if (micro_batches > 1) kernels::fill(0.0f, accumulated_.view());
   layers::LossResult sum;
   for (std::size_t micro = 0; micro < micro_batches; ++micro) {
-    {
-      const ScopedTimer timer(sample_.timers, Verb::kForward);
+    run_verb(device(), sample_.timers, Verb::kForward, [&] {
       const layers::LossResult loss = network_.forward(micro_batch(batch, micro, micro_batches), layers::Mode::kTrain,
                                                        progress_.step * micro_batches + micro, communicator_.rank());
       sum.loss_sum += loss.loss_sum;
       sum.count += loss.count;
-    }
+    });
     if (overlapped_ && micro + 1 == micro_batches) {
       overlapped_->start();
       continue;
     }
-    const ScopedTimer timer(sample_.timers, Verb::kBackward);
-    backward({});
+    run_verb(device(), sample_.timers, Verb::kBackward, [&] { backward({}); });
   }
   return sum;
 }
 
 void Worker::backward(const layers::GradientReady& ready) {
+  const MemoryLabel label(kPassLabel);
   if (config_.train.gradient_accumulation == 1) return network_.backward(ready);
   network_.backward([&](ParameterId parameter) {
     accumulate(parameter);
@@ -351,7 +357,7 @@ void Worker::finish() {
                                       .tensors_dense = network_.arena().parameters().size() - sparse,
                                       .world_size = communicator_.size(),
                                       .backend = communicator_.backend(),
-                                      .device = network_.arena().values().device().is_cpu() ? "cpu" : "cuda",
+                                      .device = this->device().is_cpu() ? "cpu" : "cuda",
                                       .parameters_hash = hash_text(hash),
                                       .config_hash = config_hash(config_),
                                       .warnings = progress_.warnings});

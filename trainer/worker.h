@@ -107,6 +107,7 @@ class Worker {
   double elapsed() const { return clock_offset_ + communicator_.now(); }
   double run_seconds();
   View<const float> gradient() const;
+  Device device() const { return network_.arena().values().device(); }
   std::span<const float> parameters() { return parameters_.of(network_.arena().values()); }
 
   const Config& config_;

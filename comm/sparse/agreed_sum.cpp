@@ -24,8 +24,8 @@ void sum_agreed_values(Communicator& communicator, bool non_finite, SparseReduct
   std::ranges::copy(out.sum.indices.host(), out.contributed.data());
 }
 
-void sum_acc_at_indices(Communicator& communicator, View<const float> acc, SparseReduction& out) {
-  if (!communicator.is_hollow()) kernels::gather(acc, out.sum.indices.view(), out.sum.values.view());
+void sum_acc_at_indices(Communicator& communicator, AccReader& reader, View<const float> acc, SparseReduction& out) {
+  if (!communicator.is_hollow()) reader.gather(acc, out.sum.indices.view(), out.sum.values.view());
   sum_agreed_values(communicator, /*non_finite=*/false, out);
 }
 

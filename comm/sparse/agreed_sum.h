@@ -2,6 +2,7 @@
 /// Sums over indices that all ranks agree on: no index travels, and the values are a short dense vector.
 #pragma once
 
+#include "comm/sparse/acc_reader.h"
 #include "comm/sparse/sparse_collective.h"
 
 namespace dragonn::comm {
@@ -13,7 +14,7 @@ namespace dragonn::comm {
 void sum_agreed_values(Communicator& communicator, bool non_finite, SparseReduction& out);
 
 /// As sum_agreed_values with acc at the indices of out.sum: entries count that a rank did not select, too.
-void sum_acc_at_indices(Communicator& communicator, View<const float> acc, SparseReduction& out);
+void sum_acc_at_indices(Communicator& communicator, AccReader& reader, View<const float> acc, SparseReduction& out);
 
 /// As sum_agreed_values of selections that have the same indices on all ranks (SelectionTraits::shared_indices).
 void sum_shared_selection(Communicator& communicator, const ReduceContext& context, const SparseVector& selected,

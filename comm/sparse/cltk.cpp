@@ -29,11 +29,12 @@ class CyclicLeader final : public SparseCollective {
       const ScopedPhase phase(communicator.traffic(), Phase::kExchange);
       communicator.broadcast(leader, Communicator::as_writable_bytes(indices));
     }
-    sum_acc_at_indices(communicator, acc, out);
+    sum_acc_at_indices(communicator, reader_, acc, out);
   }
 
  private:
   CountExchange counts_;
+  AccReader reader_;
 };
 
 std::string refuses(const SelectionTraits& traits) {

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "comm/sparse/sparse_collective.h"
+#include "kernels/elementwise.h"
 
 namespace dragonn::comm {
 namespace {
@@ -19,7 +20,7 @@ class DenseAllreduce final : public SparseCollective {
     out.reset(communicator.size());
     out.dense_sum.resize_discard(acc.size());
     const std::span<float> sum = out.dense_sum.host();
-    if (!context.payload_only) std::ranges::copy(acc.host(), sum.begin());
+    if (!context.payload_only) kernels::copy(acc, out.dense_sum.view());
     // The flag needs no message of its own: a NaN in one element makes that element of everybody's sum a NaN.
     if (context.non_finite && !sum.empty()) sum[0] = std::numeric_limits<float>::quiet_NaN();
     {

@@ -20,11 +20,12 @@ class DisjointUnion final : public SparseCollective {
     if (out.non_finite) return;
     out.owned_counts = out.selected_counts;
     const ScopedHollow scope(communicator, context.payload_only);
-    sum_acc_at_indices(communicator, acc, out);
+    sum_acc_at_indices(communicator, reader_, acc, out);
   }
 
  private:
   IndexGather gather_;
+  AccReader reader_;
 };
 
 std::string refuses(const SelectionTraits& traits) {

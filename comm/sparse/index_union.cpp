@@ -22,11 +22,12 @@ class IndexUnion final : public SparseCollective {
     const auto layout = context.selection.fits_k_slots() ? IndexGather::Layout::kFixed : IndexGather::Layout::kUnpadded;
     gather_.run(communicator, context, selected, layout, out);
     const ScopedHollow scope(communicator, context.payload_only);
-    if (!out.non_finite) sum_acc_at_indices(communicator, acc, out);
+    if (!out.non_finite) sum_acc_at_indices(communicator, reader_, acc, out);
   }
 
  private:
   IndexGather gather_;
+  AccReader reader_;
 };
 
 std::string refuses(const SelectionTraits& traits) {

@@ -50,6 +50,11 @@ struct ReduceContext {
 
 /// The result of one exchange on one rank. Buffers are reused from step to step.
 struct SparseReduction {
+  SparseReduction() = default;
+  /// With buffers on `device`; else they are host memory, where messages are.
+  explicit SparseReduction(const Device& device)
+      : sum(device), dense_sum(0, device), contributed(0, device), applied(0, device), returned(device) {}
+
   /// Sum over ranks. Ascending unique indices, same bytes on every rank. Unused when `is_dense`.
   SparseVector sum;
   /// Sum over ranks as n floats, where the collective decodes by itself (dense allreduce, dense decoding).
@@ -89,7 +94,8 @@ class SparseCollective {
  public:
   virtual ~SparseCollective() = default;
 
-  /// Collective. `acc` is this rank's accumulated gradient (n elements), `selected` its choice.
+  /// Collective. `acc` is this rank's accumulated gradient (n elements, on any device), `selected` its choice, in host
+  /// memory as what `out` receives.
   /// @throws CommError that names the collective (see Communicator).
   void reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
               const SparseVector& selected, SparseReduction& out) {
