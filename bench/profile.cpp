@@ -10,6 +10,7 @@
 #include <omp.h>
 
 #include "bench/benchmark.h"
+#include "bench/device_option.h"
 #include "compress/memory.h"
 #include "compress/sparsifier.h"
 #include "trainer/cost_model_measure.h"
@@ -48,6 +49,7 @@ class ProfileBenchmark final : public Benchmark {
     command.add_option("--momentum", momentum_, "of memories that apply it")
         ->check(CLI::Range(0.0, 1.0))
         ->capture_default_str();
+    add_device_option(command, device_);
     command.add_option("--threads", threads_, "OpenMP threads")->check(CLI::Range(1, 1024))->capture_default_str();
   }
 
@@ -55,7 +57,8 @@ class ProfileBenchmark final : public Benchmark {
     check();
     omp_set_num_threads(threads_);
     const std::vector<std::size_t> sizes = trainer::profile_sizes(smallest_, largest_, /*factor=*/2, kLargest);
-    const Buffer<float> gradient = trainer::profile_gradient(sizes.back());
+    const Device device = device_of(device_);
+    const Buffer<float> gradient = trainer::profile_gradient(sizes.back(), device);
     Rows rows;
     for (const std::string& sparsifier : sparsifiers_) {
       for (const double density : densities_) {
@@ -65,7 +68,8 @@ class ProfileBenchmark final : public Benchmark {
                                                    .decode_dense = decode_ == "dense",
                                                    .density = density,
                                                    .ranks = ranks,
-                                                   .momentum = momentum_};
+                                                   .momentum = momentum_,
+                                                   .device = device};
           for (const std::size_t numel : sizes) {
             const trainer::ProfileRow row = measure_profile(exchange, gradient.view().subview(0, numel));
             rows.push_back(nlohmann::ordered_json::parse(to_json(row)));
@@ -99,6 +103,7 @@ class ProfileBenchmark final : public Benchmark {
   std::size_t largest_ = std::size_t{1} << 24;
   std::string decode_ = "sparse";
   float momentum_ = 0.9f;
+  std::string device_ = "cpu";
   int threads_ = 1;
 };
 

@@ -13,6 +13,8 @@
 #include "compress/memory.h"
 #include "compress/sparsifier.h"
 #include "core/rng.h"
+#include "kernels/devices.h"
+#include "kernels/elementwise.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -44,11 +46,12 @@ class Encoder {
                  .k = compress::target_count(exchange.density, numel)},
         sparsifier_(Registry<compress::SparsifierEntry>::instance()
                         .at(exchange.sparsifier.name)
-                        .make(exchange.sparsifier.settings, numel, Device{})),
+                        .make(exchange.sparsifier.settings, numel, exchange.device)),
         memory_(Registry<compress::MemoryEntry>::instance()
                     .at(exchange.memory.name)
-                    .make(exchange.memory.settings, numel, exchange.momentum, exchange.nesterov, Device{})),
-        counts_(static_cast<std::size_t>(exchange.ranks)) {}
+                    .make(exchange.memory.settings, numel, exchange.momentum, exchange.nesterov, exchange.device)),
+        counts_(static_cast<std::size_t>(exchange.ranks)),
+        selected_(exchange.device) {}
 
   void run(View<const float> gradient) {
     const kernels::PassRequest request = sparsifier_->plan(context_);
@@ -113,25 +116,32 @@ ProfileKey ProfiledExchange::key(int threads) const {
           .decode = decode_dense ? "dense" : "sparse",
           .density = density,
           .ranks = ranks,
-          .threads = threads};
+          .threads = threads,
+          .device = device.is_cpu() ? "cpu" : "cuda"};
 }
 
 ProfileRow measure_profile(const ProfiledExchange& exchange, View<const float> gradient) {
   Encoder encoder(exchange, gradient.size());
   ProfileRow row{.key = exchange.key(omp_get_max_threads()), .numel = gradient.size(), .runs = kRuns};
-  row.encode_seconds = median_seconds([&] { encoder.run(gradient); });
+  row.encode_seconds = median_seconds([&] {
+    encoder.run(gradient);
+    kernels::synchronize(exchange.device);
+  });
   row.decode_seconds = decode_seconds(exchange, gradient.size());
   return row;
 }
 
-Buffer<float> profile_gradient(std::size_t numel) {
+Buffer<float> profile_gradient(std::size_t numel, const Device& device) {
   Buffer<float> gradient(numel);
   Rng rng(1, "profile gradient");
   for (float& value : gradient.host()) {
     const float sign = rng() % 2 == 0 ? 1.0f : -1.0f;
     value = sign * -std::log(1.0f - rng.uniform());
   }
-  return gradient;
+  if (device.is_cpu()) return gradient;
+  Buffer<float> on_device(numel, device);
+  kernels::copy(gradient.view(), on_device.view());
+  return on_device;
 }
 
 std::vector<std::size_t> profile_sizes(std::size_t smallest, std::size_t largest, std::size_t factor,

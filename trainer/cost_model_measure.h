@@ -21,17 +21,19 @@ struct ProfiledExchange {
   int ranks = 1;
   float momentum = 0;  ///< for memories that own it
   bool nesterov = false;
+  Device device = {};  ///< where gradients live
 
   ProfileKey key(int threads) const;
 };
 
 /// Local, on the calling thread and its OpenMP threads: 3 runs that do not count, then 10.
-/// Needs 4 to 12 bytes per element for the memory, and 8 bytes per entry of each of the ranks' lists.
-/// @param gradient of the size to measure, 1 element or more.
+/// Needs 4 to 12 bytes per element for the memory, and 8 bytes per entry of each of the ranks' lists. Work on a GPU is
+/// waited for; lists are decoded on the host, where messages are.
+/// @param gradient of the size to measure, 1 element or more, on the exchange's device.
 ProfileRow measure_profile(const ProfiledExchange& exchange, View<const float> gradient);
 
 /// Values as heavy-tailed as gradients are (Laplace), the same at every call.
-Buffer<float> profile_gradient(std::size_t numel);
+Buffer<float> profile_gradient(std::size_t numel, const Device& device = {});
 
 /// The powers of `factor` times 1024 elements that bracket the sizes from `smallest` to `largest`, not above `limit`;
 /// two of them at least.

@@ -28,7 +28,7 @@ void prefer(std::vector<ProfileRow>& rows, Property property) {
 std::vector<ProfileRow> rows_of(const Profile& profile, const ProfileKey& key) {
   std::vector<ProfileRow> rows;
   std::ranges::copy_if(profile.rows, std::back_inserter(rows), [&](const ProfileRow& row) {
-    return row.key.sparsifier == key.sparsifier && row.key.ranks == key.ranks &&
+    return row.key.device == key.device && row.key.sparsifier == key.sparsifier && row.key.ranks == key.ranks &&
            same_density(row.key.density, key.density);
   });
   prefer(rows, [&](const ProfileRow& row) { return row.key.memory == key.memory; });

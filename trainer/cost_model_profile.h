@@ -20,9 +20,10 @@ struct ProfileKey {
   double density = 1;  ///< in (0, 1]
   int ranks = 1;       ///< lists that are decoded
   int threads = 1;
+  std::string device = "cpu";  ///< type of device that selects: "cpu", "cuda"
 };
 
-/// Times of one size: medians over `runs`, on the CPU.
+/// Times of one size: medians over `runs`.
 struct ProfileRow {
   ProfileKey key;
   std::size_t numel = 0;
@@ -43,8 +44,8 @@ std::string to_json(const ProfileRow& row);
 /// Reads what dragonn-bench profile or a run wrote. @throws DataError naming `name`, row and key.
 Profile parse_profile(const std::string& text, const std::string& name);
 
-/// The rows of the key's sparsifier, density and ranks. Of those only the ones with its memory, decode and threads,
-/// where there are any: these weigh less, and a machine is rarely profiled for all. Empty if there are none.
+/// The rows of the key's device, sparsifier, density and ranks. Of those only the ones with its memory, decode and
+/// threads, where there are any: these weigh less, and a machine is rarely profiled for all. Empty if there are none.
 std::vector<ProfileRow> rows_of(const Profile& profile, const ProfileKey& key);
 
 /// Times of any size from the rows of one key: linear in the logarithm of the size between two of them, linear in the

@@ -69,11 +69,6 @@ std::string DeviceChoice::describe() const {
   return notes.empty() ? text : text + "; " + notes;
 }
 
-kernels::DeviceMath device_math(const Config& config) {
-  if (config.device_math == "tf32") return kernels::DeviceMath::kTf32;
-  return config.device_math == "bf16" ? kernels::DeviceMath::kBf16 : kernels::DeviceMath::kFloat32;
-}
-
 DeviceChoice choose_device(const Config& config) {
   if (config.device == "cpu") return the_cpu(config);
   const std::string obstacle = obstacle_of(config);

@@ -6,7 +6,6 @@
 
 #include "comm/communicator.h"
 #include "core/device.h"
-#include "kernels/device_math.h"
 #include "trainer/config.h"
 
 namespace dragonn::trainer {
@@ -21,9 +20,6 @@ struct DeviceChoice {
   /// "cuda:0 (NVIDIA H200); device = \"auto\"", "the CPU; ...": for the log and the dry run.
   std::string describe() const;
 };
-
-/// What the key `device_math` says.
-kernels::DeviceMath device_math(const Config& config);
 
 /// Local: what this machine alone comes to; of several GPUs the first. Nothing is started on a GPU.
 /// @throws ConfigError with the reason if `device` is "cuda" and the build or the machine has none, or the times of the

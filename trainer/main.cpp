@@ -120,7 +120,7 @@ void print_plan(const Config& config, int world_size) {
     classes = data.train->classes();
   }
   auto plan = dragonn::trainer::plan_run(config, sample_shape, classes, world_size, choice.device);
-  dragonn::trainer::add_selection(plan, config, world_size);
+  dragonn::trainer::add_selection(plan, config, world_size, choice.device);
   fmt::print("device: {}\n{}", choice.describe(), dragonn::trainer::describe(plan, config, world_size));
 }
 

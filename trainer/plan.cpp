@@ -163,12 +163,12 @@ RunPlan plan_run(const Config& config, const Shape& sample_shape, int classes, i
   return plan;
 }
 
-void add_selection(RunPlan& plan, const Config& config, int world_size) {
+void add_selection(RunPlan& plan, const Config& config, int world_size, const Device& device) {
   const double density = config.compression.density;
   if (!wants_costs(config, world_size) || density >= 1) return;
   std::vector<Bucket> buckets;
   for (const BucketPlan& planned : plan.exchange.buckets) buckets.push_back(planned.bucket);
-  const SelectionQuestion question{config, buckets, {density}, world_size};
+  const SelectionQuestion question{config, buckets, {density}, world_size, device};
   const auto profile = given_profile(question);
   const auto modelled = config.network.modelled();
   const auto network = modelled ? modelled : profile ? profile->network : std::nullopt;

@@ -40,7 +40,7 @@ RunPlan plan_run(const Config& config, const Shape& sample_shape, int classes, i
 /// Fills in what the cost model decides for the plan's buckets, at the target density. Does nothing where the network
 /// or the profile is not given, and would have to be measured. Local. @throws ConfigError, DataError (see
 /// given_profile).
-void add_selection(RunPlan& plan, const Config& config, int world_size);
+void add_selection(RunPlan& plan, const Config& config, int world_size, const Device& device = {});
 
 /// The plan as text, for --dry-run.
 std::string describe(const RunPlan& plan, const Config& config, int world_size);

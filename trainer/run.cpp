@@ -12,6 +12,7 @@
 #include "core/file.h"
 #include "core/log.h"
 #include "core/version.h"
+#include "kernels/device_math.h"
 #include "trainer/agreement.h"
 #include "trainer/assemble.h"
 #include "trainer/device_choice.h"
@@ -26,7 +27,7 @@ namespace fs = std::filesystem;
 /// for a precision.
 void set_arithmetic(const Config& config, const Device& device) {
   omp_set_num_threads(static_cast<int>(config.comm.threads_per_worker));
-  kernels::set_math(device, device_math(config));
+  kernels::set_math(device, kernels::device_math(config.device_math));
 }
 
 /// The checkpoint that `option` means by `given`: "auto", a checkpoint folder or a run folder. Empty: a fresh start.

@@ -30,7 +30,8 @@ ProfiledExchange profiled_exchange(const SelectionQuestion& question, double den
           .density = density,
           .ranks = question.world_size,
           .momentum = rules.momentum,
-          .nesterov = rules.nesterov};
+          .nesterov = rules.nesterov,
+          .device = question.device};
 }
 
 ProfileKey profile_key(const SelectionQuestion& question, double density) {
@@ -42,7 +43,8 @@ std::vector<std::string> contents(const Profile& profile) {
   std::vector<std::string> texts;
   for (const ProfileRow& row : profile.rows) {
     const ProfileKey& key = row.key;
-    std::string text = fmt::format("{} at density {} for {} ranks", key.sparsifier, key.density, key.ranks);
+    std::string text =
+        fmt::format("{} at density {} for {} ranks on {}", key.sparsifier, key.density, key.ranks, key.device);
     if (!std::ranges::count(texts, text)) texts.push_back(std::move(text));
   }
   return texts;
@@ -52,10 +54,11 @@ std::vector<std::string> contents(const Profile& profile) {
                                  const std::vector<double>& missing) {
   const ProfileKey key = profile_key(question, missing.front());
   throw ConfigError(fmt::format(
-      "compression.profile = \"{0}\": no rows of sparsifier '{1}', density {2}, {3} ranks; it has {4}; measure them "
-      "with: dragonn-bench profile --sparsifier {1} --memory {5} --density {2} --ranks {3} --json FILE",
+      "compression.profile = \"{0}\": no rows of sparsifier '{1}', density {2}, {3} ranks, device {6}; it has {4}; "
+      "measure them "
+      "with: dragonn-bench profile --sparsifier {1} --memory {5} --density {2} --ranks {3} --device {6} --json FILE",
       question.config.compression.profile, key.sparsifier, fmt::join(missing, ","), key.ranks,
-      profile.rows.empty() ? "none" : fmt::format("{}", fmt::join(contents(profile), ", ")), key.memory));
+      profile.rows.empty() ? "none" : fmt::format("{}", fmt::join(contents(profile), ", ")), key.memory, key.device));
 }
 
 /// Of the buckets that may be sparsified.
@@ -81,7 +84,7 @@ Profile measure_rows(comm::Communicator& communicator, const SelectionQuestion& 
     for (const std::size_t numel : profile_sizes(smallest, largest, kSizeFactor, std::min(kLargestMeasured, limit))) {
       all_ranks_or_none(communicator, [&] {
         if (communicator.rank() != 0) return;
-        if (gradient.size() < numel) gradient = profile_gradient(numel);
+        if (gradient.size() < numel) gradient = profile_gradient(numel, question.device);
         const View<const float> values = gradient.view();
         profile.rows.push_back(measure_profile(exchange, values.subview(0, numel)));
       });

@@ -50,6 +50,7 @@ struct SelectionQuestion {
   std::span<const Bucket> buckets;  ///< all; those that are not sparse stay out
   std::vector<double> densities;    ///< below 1
   int world_size = 1;
+  Device device = {};  ///< where gradients live
 };
 
 /// The profile that the config names; empty where it names none. Local.

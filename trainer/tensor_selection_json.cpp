@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 /// The JSON of profiles and tensor selections (docs/formats.md): written, read and checked in one place.
+#include <algorithm>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
@@ -12,7 +15,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kVersion = 1;
-constexpr const char* kDevice = "cpu";
 constexpr double kAnyPositive = std::numeric_limits<double>::denorm_min();
 
 Json parse(const std::string& text, const std::string& name) {
@@ -49,6 +51,11 @@ class Reader {
     if (value.is_string()) return value.get<std::string>();
     fail(key, "string");
   }
+  std::string one_of(const char* key, const std::vector<std::string>& valid) const {
+    std::string value = text(key);
+    if (!std::ranges::count(valid, value)) fail(key, fmt::format("{}", fmt::join(valid, " | ")));
+    return value;
+  }
   /// A text that must be this one; or a number, for the version.
   void expect(const char* key, const Json& valid) const {
     if (find(key) != valid) fail(key, valid.dump());
@@ -84,7 +91,7 @@ class Reader {
 
 Json row_json(const ProfileRow& row) {
   return {{"version", kVersion},
-          {"device", kDevice},
+          {"device", row.key.device},
           {"sparsifier", row.key.sparsifier},
           {"memory", row.key.memory},
           {"decode", row.key.decode},
@@ -99,13 +106,13 @@ Json row_json(const ProfileRow& row) {
 
 ProfileRow read_row(const Reader& row) {
   row.expect("version", kVersion);
-  row.expect("device", kDevice);
   return {.key = {.sparsifier = row.text("sparsifier"),
                   .memory = row.text("memory"),
                   .decode = row.text("decode"),
                   .density = row.positive("density"),
                   .ranks = row.small_count("ranks"),
-                  .threads = row.small_count("threads")},
+                  .threads = row.small_count("threads"),
+                  .device = row.one_of("device", {"cpu", "cuda"})},
           .numel = row.count("numel", 1, std::numeric_limits<std::uint32_t>::max()),
           .runs = row.small_count("runs"),
           .encode_seconds = row.seconds("encode_seconds"),

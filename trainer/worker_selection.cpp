@@ -16,7 +16,8 @@ SelectionQuestion Worker::selection_question() const {
   return {.config = config_,
           .buckets = exchange_->buckets(),
           .densities = sparse_densities(config_.compression, scheduled_steps_, steps_per_epoch_),
-          .world_size = communicator_.size()};
+          .world_size = communicator_.size(),
+          .device = device()};
 }
 
 bool Worker::selects_by_cost() const {

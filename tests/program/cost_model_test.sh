@@ -77,7 +77,7 @@ grep -q 'one worker' alone/summary.json || fail "one worker is not warned"
 
 # Profiles that are of no use, before a run folder is made.
 expect_error 2 "no such file: lost.json" -- "$train" "${stop[@]}" --output no
-expect_error 2 "fixed.json.*no rows of sparsifier 'topk', density 0.05, 4 ranks; it has topk at density 0.05 for 3 ranks; .*dragonn-bench profile" -- \
+expect_error 2 "fixed.json.*no rows of sparsifier 'topk', density 0.05, 4 ranks, device cpu; it has topk at density 0.05 for 3 ranks on cpu; .*dragonn-bench profile" -- \
   "$train" "${by_cost[@]}" --workers 4 --output no
 sed 's/"numel":16/"numel":-16/' fixed.json >damaged.json
 expect_error 1 "damaged.json: row 0: numel = -16: expected integer in" -- "$train" "${by_cost[@]}" --set compression.profile=damaged.json --output no

@@ -58,7 +58,7 @@ TEST_SUITE_BEGIN("trainer");
 TEST_CASE("a slow and a fast network make opposite decisions") {
   const Config config = topk_config();
   const std::vector<Bucket> buckets = two_tensors_and_a_vector();
-  const SelectionQuestion question{config, buckets, {0.1}, 4};
+  const SelectionQuestion question{config, buckets, {0.1}, 4, {}};
   const Profile profile = flat_profile({0.1}, 4);
   const TensorSelection slow = decide(question, profile, kSlow), fast = decide(question, profile, kFast);
   CHECK(slow.tensors == std::vector<std::string>{"a", "b"});
@@ -115,9 +115,10 @@ TEST_CASE("a profile that lacks a density of the schedule is refused with the co
   CHECK_THROWS_WITH_AS(
       given_profile({config, buckets, {0.25, 0.0625, 0.1}, 4}),
       fmt::format(
-          "compression.profile = \"{}\": no rows of sparsifier 'topk', density 0.25,0.0625, 4 ranks; it has topk "
-          "at density 0.1 for 4 ranks; measure them with: dragonn-bench profile --sparsifier topk --memory "
-          "residual --density 0.25,0.0625 --ranks 4 --json FILE",
+          "compression.profile = \"{}\": no rows of sparsifier 'topk', density 0.25,0.0625, 4 ranks, device cpu; it "
+          "has topk at density 0.1 for 4 ranks on cpu; measure them with: dragonn-bench profile --sparsifier topk "
+          "--memory "
+          "residual --density 0.25,0.0625 --ranks 4 --device cpu --json FILE",
           path)
           .c_str(),
       ConfigError);
@@ -147,7 +148,7 @@ TEST_CASE("all ranks choose alike, whatever is measured") {
   for (const int ranks : {2, 3, 5}) {
     std::vector<std::string> chosen(static_cast<std::size_t>(ranks));
     comm::run_local(ranks, {.timeout_s = 60}, [&](comm::Communicator& communicator) {
-      const SelectionQuestion question{config, buckets, {0.5, 0.1}, communicator.size()};
+      const SelectionQuestion question{config, buckets, {0.5, 0.1}, communicator.size(), {}};
       chosen[static_cast<std::size_t>(communicator.rank())] = to_json(choose_tensors(communicator, question));
     });
     for (const std::string& text : chosen) CHECK(text == chosen[0]);

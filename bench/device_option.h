@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+/// `--device`: where a benchmark runs.
+#pragma once
+
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "core/device.h"
+
+namespace dragonn::bench {
+
+/// Adds `--device cpu|cuda` to a subcommand; `name` holds the default.
+void add_device_option(CLI::App& command, std::string& name);
+/// The device that it names; of several GPUs the first. @throws ConfigError with the reason if there is none.
+Device device_of(const std::string& name);
+
+}  // namespace dragonn::bench
