@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// `dragonn-bench step`: the rate of whole training steps, against that of a large matrix product on the same threads.
+/// `dragonn-bench step`: the rate of whole training steps, against that of a large matrix product on the same device
+/// and threads.
 ///
 /// A step is forward, loss, backward and a plain update of all parameters. Its operations are those of the convolutions
 /// and linear layers, and of the gates of recurrent layers, 2 per multiply-add: once for forward, once for the gradient
@@ -14,32 +15,18 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <omp.h>
-#include <oneapi/dnnl/dnnl.hpp>
 
 #include "bench/benchmark.h"
+#include "bench/device_option.h"
+#include "bench/large_product.h"
 #include "bench/timing.h"
 #include "bench/training_step.h"
 #include "core/error.h"
+#include "kernels/device_math.h"
+#include "kernels/devices.h"
 
 namespace dragonn::bench {
 namespace {
-
-/// A product of square matrices, large enough that oneDNN reaches its best rate.
-class LargeProduct {
- public:
-  LargeProduct() : a_(kSide * kSide, 0.5f), b_(kSide * kSide, 0.25f), c_(kSide * kSide) {}
-
-  static constexpr double flops() { return 2.0 * kSide * kSide * kSide; }
-  void run() {
-    const dnnl_status_t status =
-        dnnl_sgemm('N', 'N', kSide, kSide, kSide, 1.0f, a_.data(), kSide, b_.data(), kSide, 0.0f, c_.data(), kSide);
-    DRAGONN_CHECK(status == dnnl_success, "oneDNN's sgemm failed with status {}", static_cast<int>(status));
-  }
-
- private:
-  static constexpr dnnl_dim_t kSide = 2048;
-  std::vector<float> a_, b_, c_;
-};
 
 /// "32x32x3" or "35".
 Shape parse_sample(const std::string& text) {
@@ -68,6 +55,10 @@ class StepBenchmark final : public Benchmark {
         ->capture_default_str();
     command.add_option("--set", model_settings_, "a setting of the model, such as hidden=1500; repeatable");
     command.add_option("--batch", batch_, "samples per step")->check(CLI::Range(1, 65536))->capture_default_str();
+    add_device_option(command, device_);
+    command.add_option("--device-math", math_, "precision of the factors of products on a GPU")
+        ->check(CLI::IsMember({"float32", "tf32", "bf16"}))
+        ->capture_default_str();
     command.add_option("--threads", threads_, "OpenMP threads")->check(CLI::Range(1, 1024))->capture_default_str();
     command
         .add_option("--classes", classes_,
@@ -86,6 +77,7 @@ class StepBenchmark final : public Benchmark {
   Rows run() override {
     if (!dump_.empty() && models_.size() != 1) throw ConfigError("--dump takes one --model");
     omp_set_num_threads(threads_);
+    kernels::set_math(device_of(device_), kernels::device_math(math_));
     Rows rows;
     for (const std::string& model : models_) {
       const StepSettings settings = settings_for(model);
@@ -100,6 +92,7 @@ class StepBenchmark final : public Benchmark {
     StepSettings settings = default_step(model);
     settings.model_settings = model_settings_;
     settings.batch = batch_;
+    settings.device = device_of(device_);
     if (classes_) settings.classes = *classes_;
     if (sample_) settings.sample = parse_sample(*sample_);
     return settings;
@@ -110,8 +103,9 @@ class StepBenchmark final : public Benchmark {
     const auto one_step = [&] {
       step.compute_gradients();
       step.update();
+      kernels::synchronize(settings.device);
     };
-    LargeProduct product;
+    LargeProduct product(settings.device);
     one_step();  // makes the plans
     one_step();
     product.run();
@@ -125,8 +119,9 @@ class StepBenchmark final : public Benchmark {
     const double seconds = percentile(step_seconds, 0.5);
     const auto batch = static_cast<double>(settings.batch);
     const double rate = step.network().training_flops() * batch / seconds;
-    const double product_rate = LargeProduct::flops() / percentile(product_seconds, 0.5);
-    return {{"model", settings.model},       {"batch", settings.batch},
+    const double product_rate = product.flops() / percentile(product_seconds, 0.5);
+    return {{"model", settings.model},       {"device", device_},
+            {"device_math", math_},          {"batch", settings.batch},
             {"threads", threads_},           {"samples_per_second", batch / seconds},
             {"gflops", rate * 1e-9},         {"gemm_gflops", product_rate * 1e-9},
             {"of_gemm", rate / product_rate}};
@@ -138,6 +133,7 @@ class StepBenchmark final : public Benchmark {
   std::optional<int> classes_;
   std::optional<std::string> sample_;
   std::string dump_;
+  std::string device_ = "cpu", math_ = "float32";
   int threads_ = 1;
   int rounds_ = 15;
 };

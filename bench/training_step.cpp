@@ -10,6 +10,7 @@
 #include "core/file.h"
 #include "core/npy.h"
 #include "core/rng.h"
+#include "kernels/devices.h"
 #include "kernels/optimizer_update.h"
 #include "layers/graph.h"
 #include "trainer/toml_config.h"
@@ -29,7 +30,7 @@ layers::Network make_network(const StepSettings& settings) {
   for (const std::string& assignment : settings.model_settings) trainer::apply_override(overrides, assignment);
   Settings model(entry.settings);
   for (const trainer::RawKey& key : overrides.keys) model.set(key.path(), key.value);
-  return layers::Network(entry.make(model, {settings.sample, settings.classes}), 0.0);
+  return layers::Network(entry.make(model, {settings.sample, settings.classes}), 0.0, settings.device);
 }
 
 /// How many labels the samples of a batch have together.
@@ -111,15 +112,16 @@ void dump_step(const StepSettings& settings, const std::string& folder) {
   layers::Network& network = step.network();
   const auto batch = static_cast<std::int64_t>(settings.batch);
   const fs::path path(folder);
+  kernels::HostMirror<float> mirror;
   write_npy<float>(path / "inputs.npy", layers::batched(settings.sample, batch), step.inputs());
   write_npy<std::int32_t>(path / "labels.npy", {static_cast<std::int64_t>(step.labels().size())}, step.labels());
   write_npy<float>(path / "loss.npy", {}, std::span(&loss, 1));
-  write_npy<float>(path / "logits.npy", network.logits_shape(), network.logits().host());
+  write_npy<float>(path / "logits.npy", network.logits_shape(), mirror.of(network.logits()));
   ParameterArena& arena = network.arena();
   for (ParameterId id = 0; id < arena.parameters().size(); ++id) {
     const Parameter& parameter = arena[id];
-    write_npy<float>(path / ("parameter." + parameter.name + ".npy"), parameter.shape, arena.value(id).host());
-    write_npy<float>(path / ("gradient." + parameter.name + ".npy"), parameter.shape, arena.gradient(id).host());
+    write_npy<float>(path / ("parameter." + parameter.name + ".npy"), parameter.shape, mirror.of(arena.value(id)));
+    write_npy<float>(path / ("gradient." + parameter.name + ".npy"), parameter.shape, mirror.of(arena.gradient(id)));
   }
   write_file_atomically(path / "model.json", describe(settings, network).dump(2) + "\n");
 }

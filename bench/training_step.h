@@ -17,6 +17,7 @@ struct StepSettings {
   int classes = 10;
   Shape sample{32, 32, 3};
   std::uint64_t seed = 1;
+  Device device = {};
 };
 
 /// What a model is measured on where nothing else is said: samples and classes of its kind of input.

@@ -2,6 +2,8 @@
 /// DeviceMath: in what precision a device multiplies. Parameters, activations and gradients are float32 in any case.
 #pragma once
 
+#include <string>
+
 #include "core/device.h"
 #include "kernels/device_table.h"
 
@@ -13,6 +15,9 @@ enum class DeviceMath {
   kTf32,     ///< 11 bits, with the exponent of float32
   kBf16,     ///< 8 bits, with the exponent of float32
 };
+
+/// "float32", "tf32", "bf16". @throws ConfigError listing the valid names.
+DeviceMath device_math(const std::string& name);
 
 /// For the plans that this thread makes on `device` from now on; a plan keeps what it was made with. Float32 unless it
 /// is set. @throws ConfigError if the device has no such mode.

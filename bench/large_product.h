@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+/// LargeProduct: a product of square matrices, large enough to reach a device's best rate.
+#pragma once
+
+#include <memory>
+
+#include "core/buffer.h"
+#include "kernels/linear.h"
+
+namespace dragonn::bench {
+
+/// On the CPU oneDNN's sgemm, on a GPU the plan of a linear layer. Holds three square matrices of float32.
+class LargeProduct {
+ public:
+  explicit LargeProduct(const Device& device);
+
+  double flops() const {
+    return 2.0 * static_cast<double>(side_) * static_cast<double>(side_) * static_cast<double>(side_);
+  }
+  /// Returns when the product is there.
+  void run();
+
+ private:
+  std::int64_t side_;
+  Buffer<float> a_, b_, c_, saved_, scratch_;
+  std::unique_ptr<kernels::WeightedPlan> plan_;  // null on the CPU
+};
+
+}  // namespace dragonn::bench
