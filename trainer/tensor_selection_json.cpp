@@ -52,9 +52,9 @@ class Reader {
     fail(key, "string");
   }
   std::string one_of(const char* key, const std::vector<std::string>& valid) const {
-    std::string value = text(key);
-    if (!std::ranges::count(valid, value)) fail(key, fmt::format("{}", fmt::join(valid, " | ")));
-    return value;
+    const Json& value = find(key);
+    if (value.is_string() && std::ranges::count(valid, value.get<std::string>())) return value.get<std::string>();
+    fail(key, fmt::format("{}", fmt::join(valid, " | ")));
   }
   /// A text that must be this one; or a number, for the version.
   void expect(const char* key, const Json& valid) const {
@@ -106,13 +106,14 @@ Json row_json(const ProfileRow& row) {
 
 ProfileRow read_row(const Reader& row) {
   row.expect("version", kVersion);
+  const std::string device = row.one_of("device", {"cpu", "cuda"});
   return {.key = {.sparsifier = row.text("sparsifier"),
                   .memory = row.text("memory"),
                   .decode = row.text("decode"),
                   .density = row.positive("density"),
                   .ranks = row.small_count("ranks"),
                   .threads = row.small_count("threads"),
-                  .device = row.one_of("device", {"cpu", "cuda"})},
+                  .device = device},
           .numel = row.count("numel", 1, std::numeric_limits<std::uint32_t>::max()),
           .runs = row.small_count("runs"),
           .encode_seconds = row.seconds("encode_seconds"),

@@ -136,7 +136,7 @@ TEST_SUITE("trainer") {
     CHECK(error_of(row_with("sparsifier", "7")) == "p.json: row 0: sparsifier = 7: expected string");
     CHECK(error_of(row_with("version", "2")) == "p.json: row 0: version = 2: expected 1");
     CHECK(error_of(row_with("density", "0")) == "p.json: row 0: density = 0: expected number above 0");
-    CHECK(error_of("[{\"version\":1}]") == "p.json: row 0: device is missing: expected \"cpu\"");
+    CHECK(error_of("[{\"version\":1}]") == "p.json: row 0: device is missing: expected cpu | cuda");
     CHECK(error_of("[3]") == "p.json: row 0: expected an object");
     CHECK(error_of("{\"version\":1}") == "p.json: profile is missing: expected list");
     CHECK(error_of("[{").starts_with("p.json: no JSON: "));
