@@ -18,6 +18,8 @@
 
 namespace dragonn::comm {
 
+class DeviceTransport;  // comm/device_transport.h
+
 /// How a dense allreduce runs. kRing and kRabenseifner are this project's own, written on send and recv: every backend
 /// gives the same bits. kNative is the backend's (MPI_Allreduce; on `local` a binomial tree) and promises no bits.
 enum class DenseAlgorithm { kRing, kRabenseifner, kNative };
@@ -113,6 +115,10 @@ class Communicator {
   [[nodiscard]] ScopedOperation operation(const char* name) { return ScopedOperation(activity_, name); }
   /// May be called from any thread.
   const Activity& activity() const { return activity_; }
+  /// What moves the memory of GPUs between the ranks; null where all messages are host memory.
+  DeviceTransport* device_transport() const { return device_transport_; }
+  /// @param transport outlives the communicator, or is replaced by null. All ranks alike.
+  void set_device_transport(DeviceTransport* transport) { device_transport_ = transport; }
   /// Whether messages are hollow now (see ScopedHollow).
   bool is_hollow() const { return hollow_; }
 
@@ -154,6 +160,7 @@ class Communicator {
   void reduce_small(std::span<T> values, Combine combine);
 
   TrafficCounters traffic_;
+  DeviceTransport* device_transport_ = nullptr;
   bool hollow_ = false;
   Activity activity_;
   Buffer<std::byte> scratch_;  // what a reduction receives

@@ -77,7 +77,7 @@ struct CompressionConfig {
 /// [comm]
 struct CommConfig {
   std::int64_t workers = 1;
-  std::string backend = "auto";  ///< auto | local | mpi
+  std::string backend = "auto";  ///< auto | local | mpi | nccl
   double timeout_s = 120.0;
   std::int64_t threads_per_worker = 1;
   std::string dense_algorithm = "ring";  ///< ring | rabenseifner | native

@@ -114,6 +114,22 @@ void check_accumulator(const Config& config) {
   }
 }
 
+/// What moves between GPUs without the host.
+void check_backend(const Config& config) {
+  const std::string& collective = config.compression.collective.name;
+  if (config.comm.backend != "nccl") return;
+  if (config.compression.quantizes())
+    throw ConfigError(
+        fmt::format("comm.backend = \"nccl\" does not go with quantizer = \"{}\", whose codes are "
+                    "messages of the host: expected \"mpi\", or a sparsifier",
+                    config.compression.quantizer.name));
+  if (collective == "dense" || collective == "allgather") return;
+  throw ConfigError(
+      fmt::format("comm.backend = \"nccl\" does not go with compression.collective = \"{}\": expected "
+                  "dense | allgather, or \"mpi\", which goes through host memory",
+                  collective));
+}
+
 /// Data sets that read files tell their shape only then, unless their format fixes it.
 void check_model(const Config& config) {
   const data::DatasetEntry& data = Registry<data::DatasetEntry>::instance().at(config.data.name);
@@ -128,6 +144,7 @@ bool has_momentum(const Config& config) {
 
 void check_config(const Config& config) {
   check_network(config.network);
+  check_backend(config);
   check_path(config);
   check_parts(config.compression);
   check_select_tensors(config.compression);

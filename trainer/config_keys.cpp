@@ -296,8 +296,9 @@ void add_comm(KeyList& keys) {
             .role = KeyRole::kRuntime});
   keys.add([](Config & c) -> auto& { return c.comm.backend; },
            {.name = "backend",
-            .help = "local: workers are threads of this process; mpi: one process each; auto: mpi under a launcher",
-            .choices = {"auto", "local", "mpi"},
+            .help = "local: workers are threads of this process; mpi: one process each; nccl: one process and GPU "
+                    "each, gradients go from GPU to GPU and the rest by mpi; auto: mpi under a launcher",
+            .choices = {"auto", "local", "mpi", "nccl"},
             .role = KeyRole::kRuntime});
   keys.add([](Config & c) -> auto& { return c.comm.timeout_s; },
            {.name = "timeout_s",
@@ -312,7 +313,8 @@ void add_comm(KeyList& keys) {
             .maximum = 1024});
   keys.add([](Config & c) -> auto& { return c.comm.dense_algorithm; },
            {.name = "dense_algorithm",
-            .help = "the dense allreduce; native is the backend's own and promises no bits",
+            .help = "the dense allreduce; native is the backend's own and promises no bits; with the backend nccl "
+                    "it is always NCCL's",
             .choices = {"ring", "rabenseifner", "native"}});
 }
 

@@ -20,10 +20,10 @@ void copy(const SparseVector& source, SparseVector& target) {
 
 }  // namespace
 
-const SparseVector& ExchangeStaging::to_host(const SparseVector& selected) {
-  if (selected.device().is_cpu()) return selected;
-  copy(selected, selected_);
-  return selected_;
+const SparseVector& ExchangeStaging::outgoing(const SparseVector& selected) {
+  if (selected.device() == outgoing_.device()) return selected;
+  copy(selected, outgoing_);
+  return outgoing_;
 }
 
 const comm::SparseReduction& ExchangeStaging::to_device(const comm::SparseReduction& reduction) {

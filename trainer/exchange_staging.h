@@ -11,17 +11,17 @@ namespace dragonn::trainer {
 /// Copies cost 8 bytes of each memory per entry, 4 per element of a dense sum, and wait for the GPU.
 class ExchangeStaging {
  public:
-  /// @param gradients where the bucket's gradient lives.
-  explicit ExchangeStaging(const Device& gradients) : on_device_(gradients) {}
+  /// @param gradients where the bucket's gradient lives.  @param messages where messages do: host memory, or the same.
+  ExchangeStaging(const Device& gradients, const Device& messages) : outgoing_(messages), on_device_(gradients) {}
 
-  /// The selection in host memory; valid until the next call.
-  const SparseVector& to_host(const SparseVector& selected);
+  /// The selection where messages live; valid until the next call.
+  const SparseVector& outgoing(const SparseVector& selected);
   /// What settle and the optimizer need of an outcome, where the gradients live; valid until the next call. Counts and
   /// metrics stay with the argument.
   const comm::SparseReduction& to_device(const comm::SparseReduction& reduction);
 
  private:
-  SparseVector selected_;
+  SparseVector outgoing_;
   comm::SparseReduction on_device_;
 };
 

@@ -15,6 +15,7 @@
 #include "comm/sparse/registry.h"
 #include "core/memory_ledger.h"
 #include "kernels/elementwise.h"
+#include "kernels/exceedance.h"
 #include "optim/clip.h"
 #include "trainer/agreement.h"
 #include "trainer/run_verb.h"
@@ -53,8 +54,7 @@ Component no_memory() {
 std::size_t global_count(const comm::SparseReduction& reduction, std::size_t numel) {
   if (!reduction.is_dense) return reduction.sum.size();
   if (reduction.contributed_all) return numel;
-  return static_cast<std::size_t>(
-      std::ranges::count_if(reduction.dense_sum.host(), [](float sum) { return sum != 0; }));
+  return kernels::exceedances(reduction.dense_sum.view(), 0.0f).count;
 }
 
 /// What left the rank and what came back, entry by entry.
@@ -168,8 +168,9 @@ GradientExchange::GradientExchange(const ExchangeRules& rules, const ParameterAr
     selection_ = selection_traits(rules_.sparsifier);
   }
   lanes_.reserve(buckets_.size());
+  const Device messages = communicator.device_transport() != nullptr ? device_ : Device{};
   for (const Bucket& bucket : buckets_) {
-    Lane& lane = lanes_.emplace_back(device_);
+    Lane& lane = lanes_.emplace_back(device_, messages);
     const Component memory = bucket.sparse ? rules_.memory : no_memory();
     const MemoryEntry& entry = memory_entry(memory);
     {
@@ -340,7 +341,7 @@ void GradientExchange::exchange_selected(Lane& lane, const comm::ReduceContext& 
     if (lane.quantized) {
       lane.quantized->gather(communicator_, lane.reduction);
     } else {
-      lane.collective->reduce(communicator_, context, lane.memory->accumulated(), lane.staging.to_host(lane.selected),
+      lane.collective->reduce(communicator_, context, lane.memory->accumulated(), lane.staging.outgoing(lane.selected),
                               lane.reduction);
     }
     lane.outcome = &lane.staging.to_device(lane.reduction);

@@ -126,8 +126,8 @@ class GradientExchange {
   const std::vector<Bucket>& buckets() const { return buckets_; }
   /// Tensors in buckets that are sparsified at this density.
   std::size_t sparse_tensors(double density) const;
-  /// For tests: the residual of a bucket ([size], or empty) and its last exchanged sum, in host memory unless a
-  /// quantizer decoded it.
+  /// For tests: the residual of a bucket ([size], or empty) and its last exchanged sum, where messages
+  /// live, or where a quantizer decoded it.
   const compress::Memory& memory(std::size_t bucket) const { return *lanes_[bucket].memory; }
   const comm::SparseReduction& reduction(std::size_t bucket) const { return lanes_[bucket].reduction; }
 
@@ -137,8 +137,9 @@ class GradientExchange {
  private:
   /// What one bucket passes through.
   struct Lane {
-    /// @param device where gradients live. Messages, and so what they bring, are host memory.
-    explicit Lane(const Device& device) : selected(device), staging(device) {}
+    /// @param messages where they, and so what they bring, live: host memory, or where gradients do.
+    Lane(const Device& gradients, const Device& messages)
+        : selected(gradients), reduction(messages), staging(gradients, messages) {}
 
     std::unique_ptr<compress::Memory> memory;
     std::unique_ptr<compress::Sparsifier> sparsifier;    // null: dense or quantized

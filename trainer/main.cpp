@@ -143,8 +143,9 @@ int run_locally(const Options& options) {
   dragonn::log::set_level(log_level(config.logging.level));
   const int workers = static_cast<int>(config.comm.workers);
   if (print_only(options, config, workers)) return 0;
-  if (config.comm.backend == "mpi") {
-    throw ConfigError("comm.backend = \"mpi\" needs a launcher: mpirun -np P dragonn-train ..., or srun");
+  if (config.comm.backend == "mpi" || config.comm.backend == "nccl") {
+    throw ConfigError(fmt::format("comm.backend = \"{}\" needs a launcher: mpirun -np P dragonn-train ..., or srun",
+                                  config.comm.backend));
   }
   const Job job = make_job(options, std::move(config));
   int exit_code = 0;

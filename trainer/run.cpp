@@ -16,6 +16,7 @@
 #include "trainer/agreement.h"
 #include "trainer/assemble.h"
 #include "trainer/device_choice.h"
+#include "trainer/gpu_link.h"
 #include "trainer/plan.h"
 
 namespace dragonn::trainer {
@@ -135,6 +136,7 @@ int run_training(const Job& job, comm::Communicator& communicator) {
   const int rank = communicator.rank();
   const DeviceChoice choice = choose_device(job.config, communicator);
   set_arithmetic(job.config, choice.device);
+  GpuLink link(job.config, communicator, choice);
   RunPlan plan;
   std::string checkpoint;
   all_ranks_or_none(communicator, [&] {
@@ -153,7 +155,7 @@ int run_training(const Job& job, comm::Communicator& communicator) {
 
   log::info(rank, "dragonn {}: {} ({} parameters) on {} ({} samples), {} workers ({}), {}", version(),
             job.config.model.name, plan.parameters, job.config.data.name, job.data.train->size(), communicator.size(),
-            communicator.backend(),
+            comm::backend_name(communicator),
             job.config.compression.selects()
                 ? fmt::format("{} at density {}", job.config.compression.method, job.config.compression.density)
                 : job.config.compression.method);
@@ -163,7 +165,9 @@ int run_training(const Job& job, comm::Communicator& communicator) {
   if (!checkpoint.empty()) worker->resume(checkpoint);
   worker->choose_tensors();
   setting_up.reset();
-  return train(*worker, communicator);
+  const int exit_code = train(*worker, communicator);
+  link.finish();
+  return exit_code;
 }
 
 void run_evaluation(const Job& job, const fs::path& checkpoint, comm::Communicator& communicator) {

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "comm/device_transport.h"
 #include "core/hash.h"
 #include "core/log.h"
 #include "core/memory_ledger.h"
@@ -356,7 +357,7 @@ void Worker::finish() {
                                       .tensors_sparse = sparse,
                                       .tensors_dense = network_.arena().parameters().size() - sparse,
                                       .world_size = communicator_.size(),
-                                      .backend = communicator_.backend(),
+                                      .backend = comm::backend_name(communicator_),
                                       .device = this->device().is_cpu() ? "cpu" : "cuda",
                                       .parameters_hash = hash_text(hash),
                                       .config_hash = config_hash(config_),

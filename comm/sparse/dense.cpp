@@ -5,7 +5,9 @@
 #include <cmath>
 #include <limits>
 
+#include "comm/device_transport.h"
 #include "comm/sparse/sparse_collective.h"
+#include "kernels/devices.h"
 #include "kernels/elementwise.h"
 
 namespace dragonn::comm {
@@ -19,16 +21,21 @@ class DenseAllreduce final : public SparseCollective {
                  const SparseVector& /*selected*/, SparseReduction& out) override {
     out.reset(communicator.size());
     out.dense_sum.resize_discard(acc.size());
-    const std::span<float> sum = out.dense_sum.host();
-    if (!context.payload_only) kernels::copy(acc, out.dense_sum.view());
+    const View<float> sum = out.dense_sum.view();
+    const View<float> first = sum.subview(0, std::min<std::size_t>(sum.size(), 1));
+    if (!context.payload_only) kernels::copy(acc, sum);
     // The flag needs no message of its own: a NaN in one element makes that element of everybody's sum a NaN.
-    if (context.non_finite && !sum.empty()) sum[0] = std::numeric_limits<float>::quiet_NaN();
+    if (context.non_finite) kernels::fill(std::numeric_limits<float>::quiet_NaN(), first);
     {
       const ScopedHollow scope(communicator, context.payload_only);
       const ScopedPhase phase(communicator.traffic(), Phase::kExchange);
-      communicator.allreduce_sum(out.dense_sum.view(), algorithm_);
+      if (sum.device().is_cpu()) {
+        communicator.allreduce_sum(sum, algorithm_);
+      } else {
+        communicator.device_transport()->allreduce_sum(sum);
+      }
     }
-    out.non_finite = !context.payload_only && !sum.empty() && !std::isfinite(sum[0]);
+    out.non_finite = !context.payload_only && !first.empty() && !std::isfinite(first_.of(first)[0]);
     out.is_dense = true;
     out.contributed_all = true;
     std::ranges::fill(out.selected_counts, acc.size());
@@ -36,6 +43,7 @@ class DenseAllreduce final : public SparseCollective {
 
  private:
   DenseAlgorithm algorithm_;
+  kernels::HostMirror<float> first_;
 };
 
 Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {

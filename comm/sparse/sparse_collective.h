@@ -95,7 +95,8 @@ class SparseCollective {
   virtual ~SparseCollective() = default;
 
   /// Collective. `acc` is this rank's accumulated gradient (n elements, on any device), `selected` its choice, in host
-  /// memory as what `out` receives.
+  /// memory as what `out` receives. Where the communicator has a DeviceTransport, `dense` and `allgather` also take
+  /// `selected` and `out` on its device; with allgather the sum is dense then.
   /// @throws CommError that names the collective (see Communicator).
   void reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
               const SparseVector& selected, SparseReduction& out) {

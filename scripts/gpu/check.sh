@@ -60,7 +60,8 @@ find_cuda_libraries() {
 
 summarize_device() {
   local query=name,driver_version,memory.total,memory.free,clocks.max.sm,clocks.max.memory
-  nvidia-smi --query-gpu=$query --format=csv | tee "$results/device.csv"
+  if ! command -v nvidia-smi >/dev/null; then say "nvidia-smi: not on this machine"; fi
+  nvidia-smi --query-gpu=$query --format=csv 2>/dev/null | tee "$results/device.csv"
   say "commit $(cat commit.txt), $(date -u +%Y-%m-%d), $(sed -n 2p "$results/device.csv" 2>/dev/null)"
 }
 
@@ -92,7 +93,7 @@ use_bundled_mpi() {
   export OPAL_PREFIX=$root/mpi PATH="$root/mpi/bin:$PATH"
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
   export OMPI_MCA_mca_base_component_show_load_errors=0 OMPI_MCA_plm=isolated OMPI_MCA_btl=self,vader,tcp
-  export OMPI_MCA_btl_vader_single_copy_mechanism=none
+  export OMPI_MCA_btl_vader_single_copy_mechanism=none PMIX_MCA_pcompress_base_silence_warning=1
 }
 
 # train METHOD: workers on one GPU, as processes where MPI is there, else as threads of one.
@@ -136,7 +137,7 @@ TOML
 }
 
 find_cuda_libraries
-part device 20 true && summarize_device
+summarize_device
 run_gpu_tests
 [ -z "$sanitize" ] || sanitize_tests
 run_benchmarks

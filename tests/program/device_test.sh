@@ -25,6 +25,17 @@ expect_error 2 "$refusal" -- mpirun -np 3 "$train" quick.toml --set device=cuda 
 expect_error 2 "$refusal" -- "$train" quick.toml --set device=cuda --set data.name=cifar10 --set data.path=no_such_folder
 expect_error 2 'device_math = "tf32": the CPU .*; expected "float32"' -- "$train" quick.toml --set device_math=tf32 --output refused
 expect_error 2 'device_math=fp8: expected' -- "$train" quick.toml --set device_math=fp8
+for subcommand in step profile; do
+  expect_error 2 '\-\-device cuda: .+; expected cpu' -- "$BIN/dragonn-bench" $subcommand --device cuda --json refused
+done
+
+# NCCL moves the memory of GPUs, each of one process, in dense runs and for the collective allgather.
+nccl="--set comm.backend=nccl --output refused"
+expect_error 2 'comm.backend = "nccl" needs a launcher' -- "$train" quick.toml $nccl
+expect_error 2 'comm.backend = "nccl" moves the memory of GPUs, and this run computes on the CPU' -- mpirun -np 2 "$train" quick.toml $nccl
+expect_error 2 "$refusal" -- mpirun -np 2 "$train" quick.toml --set device=cuda $nccl
+expect_error 2 'collective = "gtopk": expected dense | allgather' -- mpirun -np 2 "$train" quick.toml $nccl --set compression.method=gtopk
+expect_error 2 'quantizer = "qsgd"' -- mpirun -np 2 "$train" quick.toml $nccl --set compression.method=qsgd
 [ -e refused ] && fail "a run without its device left a folder"
 
 "$train" quick.toml --output auto 2>/dev/null || fail "auto without a GPU"

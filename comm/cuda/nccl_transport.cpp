@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+// Collectives between GPUs by NCCL, on the stream of the thread that communicates. Nothing here waits inside of NCCL:
+// its communicator does not block, and every wait polls it, and the stream, until a deadline.
+#include <chrono>
+#include <nccl.h>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "comm/deadline.h"
+#include "comm/device_transport.h"
+#include "core/error.h"
+#include "kernels/cuda/runtime.h"
+
+namespace dragonn::comm {
+namespace {
+
+class NcclTransport final : public DeviceTransport {
+ public:
+  NcclTransport(Communicator& communicator, const Device& device, double timeout_s)
+      : communicator_(communicator), device_(device), timeout_s_(timeout_s) {
+    ncclUniqueId id{};
+    if (communicator.rank() == 0) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+    communicator.broadcast_value(0, id);
+    kernels::cuda::context(device);  // the GPU that NCCL takes for this rank
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    check(ncclCommInitRankConfig(&nccl_, communicator.size(), id, communicator.rank(), &config), "meeting over NCCL");
+    wait_for_calls("meeting over NCCL");
+  }
+  ~NcclTransport() override {
+    if (nccl_ != nullptr) ncclCommAbort(nccl_);
+  }
+
+  void allreduce_sum(View<float> values) override {
+    if (values.empty()) return;
+    constexpr const char* kOperation = "allreduce over NCCL";
+    check(ncclAllReduce(values.data(), values.data(), values.size(), ncclFloat32, ncclSum, nccl_, stream()),
+          kOperation);
+    wait(kOperation);
+    const auto ranks = static_cast<std::uint64_t>(communicator_.size());
+    const std::uint64_t bytes = 2 * values.size() * sizeof(float) * (ranks - 1) / ranks;
+    communicator_.traffic().add({bytes, bytes, 2 * (ranks - 1), 2 * (ranks - 1)});
+  }
+
+  void gather(View<const std::byte> mine, std::span<const View<std::byte>> parts) override {
+    constexpr const char* kOperation = "allgather over NCCL";
+    const auto me = static_cast<std::size_t>(communicator_.rank());
+    DRAGONN_CHECK(parts.size() == static_cast<std::size_t>(communicator_.size()) && parts[me].size() == mine.size(),
+                  "a gather of {} bytes into {} parts on {} ranks", mine.size(), parts.size(), communicator_.size());
+    Traffic traffic;
+    check(ncclGroupStart(), kOperation);
+    for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+      const View<std::byte>& part = parts[rank];
+      traffic.bytes_received += rank == me ? 0 : part.size();
+      if (part.empty()) continue;
+      check(ncclBroadcast(rank == me ? mine.data() : part.data(), part.data(), part.size(), ncclUint8,
+                          static_cast<int>(rank), nccl_, stream()),
+            kOperation);
+    }
+    check(ncclGroupEnd(), kOperation);
+    wait(kOperation);
+    traffic.messages_sent = traffic.messages_received = parts.size() - 1;
+    traffic.bytes_sent = mine.size() * (parts.size() - 1);
+    communicator_.traffic().add(traffic);
+  }
+
+  void finish() override {
+    constexpr const char* kOperation = "parting over NCCL";
+    check(ncclCommFinalize(nccl_), kOperation);
+    wait_for_calls(kOperation);
+    const ncclResult_t status = ncclCommDestroy(std::exchange(nccl_, nullptr));
+    if (status != ncclSuccess) throw error(kOperation, ncclGetErrorString(status));
+  }
+
+ private:
+  cudaStream_t stream() const { return kernels::cuda::context(device_).stream(); }
+
+  CommError error(const char* operation, const std::string& reason) const {
+    const std::string activity = communicator_.activity().describe();
+    return CommError(fmt::format("rank {} of {} on {}{}{}: {} with all ranks: {}", communicator_.rank(),
+                                 communicator_.size(), to_string(device_), activity.empty() ? "" : ", ", activity,
+                                 operation, reason));
+  }
+
+  /// Ends what the other GPUs wait for, so that no kernel is left spinning there.
+  [[noreturn]] void fail(const char* operation, const std::string& reason) {
+    const CommError failure = error(operation, reason);
+    if (nccl_ != nullptr) ncclCommAbort(std::exchange(nccl_, nullptr));
+    throw failure;
+  }
+
+  /// A call that goes on in the background is fine.
+  void check(ncclResult_t status, const char* operation) {
+    if (status == ncclSuccess || status == ncclInProgress) return;
+    const char* detail = nccl_ != nullptr ? ncclGetLastError(nccl_) : "";
+    fail(operation, fmt::format("{} {}", ncclGetErrorString(status), detail));
+  }
+
+  /// Polls `is_done` and the state of NCCL until both are done.
+  template <class IsDone>
+  void poll(const char* operation, const IsDone& is_done) {
+    const Deadline deadline = deadline_after(timeout_s_);
+    for (;;) {
+      ncclResult_t state = ncclSuccess;
+      check(ncclCommGetAsyncError(nccl_, &state), operation);
+      check(state, operation);
+      if (state == ncclSuccess && is_done()) return;
+      if (std::chrono::steady_clock::now() >= deadline)
+        fail(operation, fmt::format("not done within the deadline of {} s (comm.timeout_s)", timeout_s_));
+      std::this_thread::yield();
+    }
+  }
+
+  /// Until NCCL has taken what was asked of it.
+  void wait_for_calls(const char* operation) {
+    poll(operation, [] { return true; });
+  }
+  /// Until the GPU has done it, too.
+  void wait(const char* operation) {
+    poll(operation, [&] {
+      const cudaError_t status = cudaStreamQuery(stream());
+      if (status != cudaErrorNotReady) kernels::cuda::check(status, operation);
+      return status == cudaSuccess;
+    });
+  }
+
+  Communicator& communicator_;
+  Device device_;
+  double timeout_s_;
+  ncclComm_t nccl_ = nullptr;
+};
+
+[[maybe_unused]] const bool registered = register_nccl(
+    [](Communicator& communicator, const Device& device, double timeout_s) -> std::unique_ptr<DeviceTransport> {
+      return std::make_unique<NcclTransport>(communicator, device, timeout_s);
+    });
+
+}  // namespace
+}  // namespace dragonn::comm

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+/// DeviceTransport: collectives on the memory of GPUs, beside a communicator that carries everything else.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "comm/communicator.h"
+
+namespace dragonn::comm {
+
+/// All ranks call collectives in the same order. Each returns when its result is there, or throws CommError that names
+/// this rank, the collective and what the rank was doing; the group is dead then. One thread at a time uses it.
+/// Traffic is counted with the communicator, by the formulas below: what a library sends is not seen.
+class DeviceTransport {
+ public:
+  DeviceTransport() = default;
+  virtual ~DeviceTransport() = default;
+  DeviceTransport(const DeviceTransport&) = delete;
+  DeviceTransport& operator=(const DeviceTransport&) = delete;
+
+  /// values <- sum over ranks, the same bits on every rank; which order they are added in is the library's choice.
+  /// Counted as a ring: 2n(P-1)/P words in 2(P-1) messages.
+  virtual void allreduce_sum(View<float> values) = 0;
+  /// parts[r] <- rank r's `mine`, of sizes that all ranks know; parts[rank] may be `mine`. Counted as P-1 messages of
+  /// mine.size() bytes.
+  virtual void gather(View<const std::byte> mine, std::span<const View<std::byte>> parts) = 0;
+  /// Collective: closes it in order. Without this its end aborts what the others still wait for.
+  virtual void finish() = 0;
+};
+
+/// "nccl" where the communicator has a transport, else its backend.
+std::string backend_name(const Communicator& communicator);
+
+/// Collective. NCCL between the GPUs of all ranks, each rank on its own; `communicator` outlives it. @param timeout_s
+/// deadline of every wait. @throws ConfigError if this build is without it, CommError.
+std::unique_ptr<DeviceTransport> make_nccl_transport(Communicator& communicator, const Device& device,
+                                                     double timeout_s);
+
+/// NCCL's file adds this before main, in builds that have it.
+using NcclMaker = std::unique_ptr<DeviceTransport> (*)(Communicator&, const Device&, double timeout_s);
+bool register_nccl(NcclMaker maker);
+
+}  // namespace dragonn::comm

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+/// GpuLink: the run's transport between GPUs, where `comm.backend` asks for one.
+#pragma once
+
+#include <memory>
+
+#include "comm/device_transport.h"
+#include "trainer/config.h"
+#include "trainer/device_choice.h"
+
+namespace dragonn::trainer {
+
+/// While it lives, the communicator has the transport.
+class GpuLink {
+ public:
+  /// Collective. Does nothing unless `comm.backend` is "nccl". @throws AgreedError if some rank computes on the CPU or
+  /// shares its GPU, saying what would do; CommError.
+  GpuLink(const Config& config, comm::Communicator& communicator, const DeviceChoice& choice);
+  /// Without finish(), as after an error, the others' waits are aborted.
+  ~GpuLink() { communicator_.set_device_transport(nullptr); }
+  GpuLink(const GpuLink&) = delete;
+  GpuLink& operator=(const GpuLink&) = delete;
+
+  /// Collective: after the last step.
+  void finish();
+
+ private:
+  comm::Communicator& communicator_;
+  std::unique_ptr<comm::DeviceTransport> transport_;
+};
+
+}  // namespace dragonn::trainer
