@@ -14,6 +14,7 @@
 using namespace dragonn;
 using namespace dragonn::compress;
 using namespace dragonn::compress::test;
+using dragonn::test::on_device;
 
 namespace {
 
@@ -61,21 +62,27 @@ bool same_bits(float a, float b) {
 
 /// Ascending unique indices below n, values equal to acc bit for bit.
 void check_selection(const SparseVector& selected, const Vector& acc) {
-  const auto indices = selected.indices.host();
+  const std::vector<std::uint32_t> indices = compress::test::indices(selected);
+  const std::vector<float> sent = values(selected.values.view());
   REQUIRE(std::ranges::adjacent_find(indices, std::greater_equal<>()) == indices.end());
   if (!indices.empty()) REQUIRE(indices.back() < acc.size());
-  for (std::size_t i = 0; i < indices.size(); ++i) REQUIRE(same_bits(selected.values.data()[i], acc[indices[i]]));
+  for (std::size_t i = 0; i < indices.size(); ++i) REQUIRE(same_bits(sent[i], acc[indices[i]]));
 }
 
 /// One sparsifier with one memory, step after step.
 struct Bucket {
-  Bucket(const std::string& sparsifier_name, const std::string& memory_name, std::size_t size)
-      : sparsifier(make_sparsifier(sparsifier_name, size)), memory(make_memory(memory_name, size)), numel(size) {}
+  Bucket(const std::string& sparsifier_name, const std::string& memory_name, std::size_t size, const Device& where)
+      : sparsifier(make_sparsifier(sparsifier_name, size, {}, where)),
+        memory(make_memory(memory_name, size, {}, 0.5f, false, where)),
+        numel(size),
+        device(where),
+        selected(where) {}
 
   /// A step, with checks: what was kept plus what was sent is acc, bit for bit.
   const SparseVector& step(const Vector& gradient, double density) {
     const SelectContext context = context_for(numel, density, steps);
-    select_step(*sparsifier, *memory, context, gradient, selected);
+    place = on_device(gradient, device);
+    select_step(*sparsifier, *memory, context, std::as_const(place).view(), selected);
     const Vector acc = values(memory->accumulated());
     check_selection(selected, acc);
     memory->settle({.contributed = selected.indices.view()});
@@ -93,7 +100,9 @@ struct Bucket {
   std::unique_ptr<Sparsifier> sparsifier;
   std::unique_ptr<Memory> memory;
   std::size_t numel;
+  Device device;
   std::uint64_t steps = 0;
+  Buffer<float> place;  ///< of the gradient
   SparseVector selected;
 };
 
@@ -212,10 +221,10 @@ double settled_count(const std::string& name, const Band& band, std::span<const 
 }  // namespace
 
 TEST_SUITE("compress") {
-  TEST_CASE("every pair passes through vectors of no, one and few elements") {
-    for_each_pair([](const std::string& sparsifier, const std::string& memory) {
+  DRAGONN_DEVICE_TEST("every pair passes through vectors of no, one and few elements") {
+    for_each_pair([&device](const std::string& sparsifier, const std::string& memory) {
       for (const std::size_t size : {0, 1, 2, 17}) {
-        Bucket bucket(sparsifier, memory, size);
+        Bucket bucket(sparsifier, memory, size, device);
         for (const double density : {0.01, 0.5, 1.0}) {
           const SparseVector& selected = bucket.step(normals(size, size), density);
           CHECK(selected.size() <= size);
@@ -226,9 +235,9 @@ TEST_SUITE("compress") {
     });
   }
 
-  TEST_CASE("every pair selects nothing from zeros") {
-    for_each_pair([](const std::string& sparsifier, const std::string& memory) {
-      Bucket bucket(sparsifier, memory, 3000);
+  DRAGONN_DEVICE_TEST("every pair selects nothing from zeros") {
+    for_each_pair([&device](const std::string& sparsifier, const std::string& memory) {
+      Bucket bucket(sparsifier, memory, 3000, device);
       for (int step = 0; step < 3; ++step) {
         const std::size_t expected = is_blind(sparsifier) ? 30 : 0;
         CHECK(bucket.step(Vector(3000, 0.0f), 0.01).size() == expected);
@@ -237,9 +246,9 @@ TEST_SUITE("compress") {
     });
   }
 
-  TEST_CASE("every pair keeps its contract on ties") {
-    for_each_pair([](const std::string& sparsifier, const std::string& memory) {
-      Bucket bucket(sparsifier, memory, 2000);
+  DRAGONN_DEVICE_TEST("every pair keeps its contract on ties") {
+    for_each_pair([&device](const std::string& sparsifier, const std::string& memory) {
+      Bucket bucket(sparsifier, memory, 2000, device);
       Vector ties(2000, 1.0f);
       for (std::size_t i = 0; i < ties.size(); i += 2) ties[i] = -1.0f;
       const bool may_be_none = band_of(sparsifier, Input::kNormal).may_miss_ties;
@@ -247,41 +256,42 @@ TEST_SUITE("compress") {
     });
   }
 
-  TEST_CASE("every pair reports a NaN, and selects none") {
-    for_each_pair([](const std::string& sparsifier, const std::string& memory_name) {
+  DRAGONN_DEVICE_TEST("every pair reports a NaN, and selects none") {
+    for_each_pair([&device](const std::string& sparsifier, const std::string& memory_name) {
       Vector gradient = normals(2000, 2);
       for (std::size_t i = 0; i < gradient.size(); i += 3) gradient[i] = i % 2 == 0 ? kNan : -kNan;
-      const auto method = make_sparsifier(sparsifier, gradient.size());
-      const auto memory = make_memory(memory_name, gradient.size());
+      const auto method = make_sparsifier(sparsifier, gradient.size(), {}, device);
+      const auto memory = make_memory(memory_name, gradient.size(), {}, 0.5f, false, device);
+      const Buffer<float> place = on_device(gradient, device);
       for (const double density : {0.01, 0.5, 1.0}) {
         const SelectContext context = context_for(gradient.size(), density);
         const kernels::PassRequest request = method->plan(context);
-        const kernels::PassResult& pass = memory->compensate(request, view(gradient), 1.0f);
+        const kernels::PassResult& pass = memory->compensate(request, place.view(), 1.0f);
         CHECK(pass.non_finite);
-        SparseVector selected;
+        SparseVector selected(device);
         method->select(context, pass, memory->accumulated(), selected);
         if (is_blind(sparsifier)) continue;
         const Kind kind = first_request(sparsifier);
         if (kind != Kind::kThreshold && kind != Kind::kMoments) CHECK(selected.size() > 0);
-        CHECK(std::ranges::none_of(selected.values.host(), [](float value) { return std::isnan(value); }));
+        CHECK(std::ranges::none_of(values(selected.values.view()), [](float value) { return std::isnan(value); }));
       }
     });
   }
 
-  TEST_CASE("every exact sparsifier selects all non-zeros at density 1") {
-    for_each_pair([](const std::string& sparsifier, const std::string& memory) {
+  DRAGONN_DEVICE_TEST("every exact sparsifier selects all non-zeros at density 1") {
+    for_each_pair([&device](const std::string& sparsifier, const std::string& memory) {
       if (!Registry<SparsifierEntry>::instance().at(sparsifier).exact) return;
       Vector gradient = normals(5000, 3);
       for (std::size_t i = 0; i < gradient.size(); i += 5) gradient[i] = 0.0f;
-      Bucket bucket(sparsifier, memory, gradient.size());
+      Bucket bucket(sparsifier, memory, gradient.size(), device);
       const std::size_t expected = is_blind(sparsifier) ? 5000 : 4000;
       for (int step = 0; step < 2; ++step) CHECK(bucket.step(gradient, 1.0).size() == expected);
     });
   }
 
-  TEST_CASE("every pair with one seed selects the same twice, over changing densities") {
-    for_each_pair([](const std::string& sparsifier, const std::string& memory) {
-      Bucket first(sparsifier, memory, 4000), second(sparsifier, memory, 4000);
+  DRAGONN_DEVICE_TEST("every pair with one seed selects the same twice, over changing densities") {
+    for_each_pair([&device](const std::string& sparsifier, const std::string& memory) {
+      Bucket first(sparsifier, memory, 4000, device), second(sparsifier, memory, 4000, device);
       for (std::uint64_t step = 0; step < 6; ++step) {
         const double density = step < 3 ? 0.1 : 0.005;
         const Vector gradient = normals(4000, 10 + step);
@@ -290,14 +300,14 @@ TEST_SUITE("compress") {
     });
   }
 
-  TEST_CASE("every pair restored in mid-run goes on as if it had not stopped") {
-    for_each_pair([](const std::string& sparsifier, const std::string& memory) {
-      Bucket first(sparsifier, memory, 4000);
+  DRAGONN_DEVICE_TEST("every pair restored in mid-run goes on as if it had not stopped") {
+    for_each_pair([&device](const std::string& sparsifier, const std::string& memory) {
+      Bucket first(sparsifier, memory, 4000, device);
       for (std::uint64_t step = 0; step < 3; ++step) first.step(normals(4000, step), 0.02);
       Archive archive;
       first.sparsifier->save(archive, "sparsifier/");
       first.memory->save(archive, "memory/");
-      Bucket second(sparsifier, memory, 4000);
+      Bucket second(sparsifier, memory, 4000, device);
       second.steps = first.steps;
       second.sparsifier->load(archive, "sparsifier/");
       second.memory->load(archive, "memory/");
@@ -308,18 +318,31 @@ TEST_SUITE("compress") {
     });
   }
 
-  TEST_CASE("every sparsifier saved before its first step goes on as a new one") {
+  DRAGONN_DEVICE_TEST("every sparsifier saved before its first step goes on as a new one") {
     for (const std::string& name : Registry<SparsifierEntry>::instance().names()) {
       CAPTURE(name);
       for (const std::size_t size : {0, 5, 2000}) {
         Archive archive;
-        make_sparsifier(name, size)->save(archive, "sparsifier/");
-        Bucket fresh(name, "residual", size), loaded(name, "residual", size);
+        make_sparsifier(name, size, {}, device)->save(archive, "sparsifier/");
+        Bucket fresh(name, "residual", size, device), loaded(name, "residual", size, device);
         loaded.sparsifier->load(archive, "sparsifier/");
         const Vector gradient = normals(size, 1);
         CHECK(entries(fresh.step(gradient, 0.1)) == entries(loaded.step(gradient, 0.1)));
       }
     }
+  }
+
+  DRAGONN_DEVICE_TEST(
+      "every method with a threshold or k of its own selects on every device what it selects on the CPU") {
+    for_each_pair([&device](const std::string& sparsifier, const std::string& memory) {
+      if (first_request(sparsifier) == Kind::kMoments) return;  // moments agree to rounding, thresholds from them too
+      Bucket bucket(sparsifier, memory, 30000, device), reference(sparsifier, memory, 30000, Device{});
+      for (std::uint64_t step = 0; step < 4; ++step) {
+        const Vector gradient = normals(30000, step);
+        CHECK(entries(bucket.step(gradient, 0.01)) == entries(reference.step(gradient, 0.01)));
+        CHECK(bucket.memory->residual_norm() == doctest::Approx(reference.memory->residual_norm()).epsilon(1e-12));
+      }
+    });
   }
 
   TEST_CASE("every sparsifier selects a count within its documented band, on light, heavy and sparse inputs") {

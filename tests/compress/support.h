@@ -10,6 +10,7 @@
 
 #include "compress/memory.h"
 #include "compress/sparsifier.h"
+#include "tests/support/devices.h"
 
 namespace dragonn::compress::test {
 
@@ -44,29 +45,31 @@ inline SelectContext context_for(std::size_t numel, double density, std::uint64_
 }
 
 inline Entries entries(const SparseVector& selected) {
+  const std::vector<std::uint32_t> indices = dragonn::test::to_host(selected.indices.view());
+  const std::vector<float> values = dragonn::test::to_host(selected.values.view());
   Entries result;
-  for (std::size_t i = 0; i < selected.size(); ++i) {
-    result.emplace_back(selected.indices.data()[i], selected.values.data()[i]);
-  }
+  for (std::size_t i = 0; i < indices.size(); ++i) result.emplace_back(indices[i], values[i]);
   return result;
 }
 
 inline std::vector<std::uint32_t> indices(const SparseVector& selected) {
-  const auto host = selected.indices.host();
-  return {host.begin(), host.end()};
+  return dragonn::test::to_host(selected.indices.view());
 }
 
 inline std::vector<float> values(View<const float> view) {
-  const auto host = view.host();
-  return {host.begin(), host.end()};
+  return dragonn::test::to_host(view);
 }
 
-/// compensate and select. `selected` is overwritten.
+/// compensate and select. `selected` is overwritten. The gradient must stay until the step is settled.
+inline void select_step(Sparsifier& sparsifier, Memory& memory, const SelectContext& context,
+                        View<const float> gradient, SparseVector& selected, float scale = 1.0f) {
+  const kernels::PassRequest request = sparsifier.plan(context);
+  const kernels::PassResult& pass = memory.compensate(request, gradient, scale);
+  sparsifier.select(context, pass, memory.accumulated(), selected);
+}
 inline void select_step(Sparsifier& sparsifier, Memory& memory, const SelectContext& context,
                         const std::vector<float>& gradient, SparseVector& selected, float scale = 1.0f) {
-  const kernels::PassRequest request = sparsifier.plan(context);
-  const kernels::PassResult& pass = memory.compensate(request, view(gradient), scale);
-  sparsifier.select(context, pass, memory.accumulated(), selected);
+  select_step(sparsifier, memory, context, view(gradient), selected, scale);
 }
 
 /// The selection of a fresh sparsifier from a given acc.
