@@ -3,6 +3,9 @@
 
 #include <cstddef>
 
+#include "bench/device_timer.h"
+#include "kernels/elementwise.h"
+
 namespace dragonn::bench {
 namespace {
 
@@ -28,6 +31,17 @@ void add_all(std::span<const float> values, std::span<float> sums) {
   const auto size = static_cast<std::ptrdiff_t>(values.size());
 #pragma omp parallel for simd schedule(dynamic, kPiece)
   for (std::ptrdiff_t i = 0; i < size; ++i) target[i] += source[i];
+}
+
+double read_seconds(const Device& device, View<const float> values, View<float> room) {
+  if (!device.is_cpu()) return seconds_on(device, [&] { kernels::copy(values, room); }) / 2;
+  volatile float total = 0;
+  return seconds_on(device, [&] { total = read_all(values.host()); });
+}
+
+double add_seconds(const Device& device, View<const float> values, View<float> sums) {
+  if (!device.is_cpu()) return seconds_on(device, [&] { kernels::add(values, sums, sums); });
+  return seconds_on(device, [&] { add_all(values.host(), sums.host()); });
 }
 
 }  // namespace dragonn::bench

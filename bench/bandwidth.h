@@ -4,6 +4,8 @@
 
 #include <span>
 
+#include "core/view.h"
+
 namespace dragonn::bench {
 
 /// Reads 4 bytes per element, on all OpenMP threads. Returns the sum, so that nothing is optimized away.
@@ -12,5 +14,11 @@ float read_all(std::span<const float> values);
 /// sums += values: 12 bytes per element, which is what accumulating a gradient costs.
 void add_all(std::span<const float> values, std::span<float> sums);
 inline constexpr double kAddBytes = 12;
+
+/// Seconds in which a device reads 4 bytes per element of `values`. A GPU's is half of those in which it copies them to
+/// `room`, the rate that its makers and others measure by.
+double read_seconds(const Device& device, View<const float> values, View<float> room);
+/// Seconds in which it adds `values` to `sums`: plain loops.
+double add_seconds(const Device& device, View<const float> values, View<float> sums);
 
 }  // namespace dragonn::bench

@@ -14,10 +14,12 @@
 
 #include "bench/bandwidth.h"
 #include "bench/benchmark.h"
+#include "bench/device_timer.h"
 #include "bench/gradients.h"
 #include "bench/selection.h"
-#include "bench/timing.h"
 #include "core/file.h"
+#include "kernels/devices.h"
+#include "kernels/elementwise.h"
 #include "kernels/magnitude.h"
 #include "trainer/toml_config.h"
 
@@ -42,25 +44,26 @@ struct Candidate {
 
 /// The gradients of one size, and what is measured beside them.
 struct Workload {
-  std::vector<std::vector<float>> gradients;  ///< of successive steps
-  std::vector<float> sums;                    ///< room for the machine's own accumulation
+  std::vector<Buffer<float>> gradients;  ///< of successive steps, on the device
+  Buffer<float> sums;                    ///< room for the machine's own copies and sums
   double density = 0;
   std::vector<float> exact_thresholds;  ///< per gradient, at this density
 
   std::size_t numel() const { return gradients[0].size(); }
   Subject subject(std::size_t step) const {
     const std::size_t which = step % gradients.size();
-    return {std::span<const float>(gradients[which]), exact_thresholds[which]};
+    return {gradients[which].view(), exact_thresholds[which]};
   }
 };
 
 /// Any bound too high makes select_largest find its own.
-float exact_threshold(const std::vector<float>& gradient, double density) {
-  kernels::MagnitudeScratch scratch;
-  const SparseVector no_candidates;
-  SparseVector selected;
-  return kernels::select_largest(std::span<const float>(gradient), compress::target_count(density, gradient.size()),
-                                 no_candidates, std::numeric_limits<float>::infinity(), scratch, selected);
+float exact_threshold(const Buffer<float>& gradient, double density) {
+  const Device& device = gradient.device();
+  kernels::MagnitudeScratch scratch(device);
+  const SparseVector no_candidates(device);
+  SparseVector selected(device);
+  return kernels::select_largest(gradient.view(), compress::target_count(density, gradient.size()), no_candidates,
+                                 std::numeric_limits<float>::infinity(), scratch, selected);
 }
 
 Thresholds thresholds_of(const std::string& name) {
@@ -75,6 +78,9 @@ nlohmann::ordered_json or_null(double value) {
 class CompressBenchmark final : public Benchmark {
  public:
   void declare_options(CLI::App& command) override {
+    command.add_option("--device", device_name_, "where gradients are and selections run: cpu, or cuda, the first GPU")
+        ->check(CLI::IsMember({"cpu", "cuda"}))
+        ->capture_default_str();
     sparsifier_option_ =
         command
             .add_option("--sparsifier", sparsifiers_, "methods to measure, or all (dragonn-train --list names them)")
@@ -117,23 +123,26 @@ class CompressBenchmark final : public Benchmark {
   }
 
   Rows run() override {
+    device_ = device_named(device_name_);
     omp_set_num_threads(threads_);
     const std::vector<Candidate> candidates = resolve();
     for (const double density : densities_) compress::target_count(density, 1);  // refuses a bad one before the work
     Workload workload;
     if (!inputs_.empty()) {
-      workload.gradients = read_gradients(inputs_);
+      for (const auto& gradient : read_gradients(inputs_)) workload.gradients.push_back(on_device(gradient));
       sizes_ = {workload.numel()};
     }
     Rows rows;
     nlohmann::ordered_json dump = nlohmann::ordered_json::array();
     for (const std::size_t numel : sizes_) {
       if (inputs_.empty()) {
-        workload.gradients.resize(1);
-        workload.gradients[0].resize(numel);
-        draw_gradient(distribution_, 1, workload.gradients[0]);
+        std::vector<float> gradient(numel);
+        draw_gradient(distribution_, 1, gradient);
+        workload.gradients.clear();
+        workload.gradients.push_back(on_device(gradient));
       }
-      workload.sums.assign(numel, 0.0f);
+      workload.sums = Buffer<float>(numel, device_);
+      kernels::fill(0, workload.sums.view());
       for (const double density : densities_) measure_density(workload, density, candidates, rows, dump);
     }
     if (!dump_.empty()) write_file_atomically(dump_, dump.dump() + "\n");
@@ -141,6 +150,12 @@ class CompressBenchmark final : public Benchmark {
   }
 
  private:
+  Buffer<float> on_device(const std::vector<float>& values) const {
+    Buffer<float> buffer(values.size(), device_);
+    kernels::transfer(View<const float>(std::span<const float>(values)), buffer.view());
+    return buffer;
+  }
+
   static std::vector<std::string> kernel_choices() {
     std::vector<std::string> names{"all"};
     for (const KernelName& kernel : kernel_names()) names.push_back(kernel.name);
@@ -169,6 +184,10 @@ class CompressBenchmark final : public Benchmark {
     const bool all_kernels = kernels_ == std::vector<std::string>{"all"};
     for (const KernelName& kernel : kernel_names()) {
       if (!all_kernels && std::ranges::find(kernels_, kernel.name) == kernels_.end()) continue;
+      const bool is_elsewhere = kernel.device && *kernel.device != device_.type;
+      if (is_elsewhere && all_kernels) continue;
+      if (is_elsewhere)
+        throw ConfigError(fmt::format("--kernel {}: not there with --device {}", kernel.name, device_name_));
       candidates.push_back({.name = kernel.name, .is_kernel = true, .is_fused = kernel.is_fused});
     }
     return candidates;
@@ -197,7 +216,8 @@ class CompressBenchmark final : public Benchmark {
                        .is_fused = candidate.is_fused,
                        .numel = workload.numel(),
                        .density = workload.density,
-                       .thresholds = thresholds};
+                       .thresholds = thresholds,
+                       .device = device_};
     if (!candidate.is_kernel) spec.settings = settings_.at(candidate.name);
     return spec;
   }
@@ -220,14 +240,12 @@ class CompressBenchmark final : public Benchmark {
     std::size_t step = 0;
     for (; step < static_cast<std::size_t>(warmup_); ++step) selection->run(workload.subject(step));
     std::vector<double> seconds, read_seconds, add_seconds;
-    volatile float total = 0;
     // All three alternate: whatever else the machine does hits them alike.
     for (int round = 0; round < rounds_; ++round, ++step) {
       const Subject subject = workload.subject(step);
-      read_seconds.push_back(seconds_of([&] { total = read_all(subject.gradient.host()); }));
-      if (candidate.is_fused) {
-        add_seconds.push_back(seconds_of([&] { add_all(subject.gradient.host(), workload.sums); }));
-      }
+      read_seconds.push_back(bench::read_seconds(device_, subject.gradient, workload.sums.view()));
+      if (candidate.is_fused)
+        add_seconds.push_back(bench::add_seconds(device_, subject.gradient, workload.sums.view()));
       seconds.push_back(selection->run(subject));
     }
     return row(candidate, workload, *selection, seconds, read_seconds, add_seconds);
@@ -242,6 +260,7 @@ class CompressBenchmark final : public Benchmark {
     const auto selected = static_cast<double>(selection.selected().size());
     nlohmann::ordered_json row{
         {"sparsifier", candidate.name},
+        {"device", device_name_},
         {"numel", workload.numel()},
         {"density", workload.density},
         {"distribution", distribution_},
@@ -269,6 +288,8 @@ class CompressBenchmark final : public Benchmark {
   /// What the method selects from each gradient, by itself: from its first step on, with its own thresholds.
   void append_dump(const Candidate& candidate, const Workload& workload, nlohmann::ordered_json& dump) const {
     const auto selection = candidate.make(spec_of(candidate, workload, Thresholds::kMethod));
+    kernels::HostMirror<std::uint32_t> indices;
+    kernels::HostMirror<float> values;
     for (std::size_t step = 0; step < workload.gradients.size(); ++step) {
       selection->run(workload.subject(step));
       dump.push_back({{"sparsifier", candidate.name},
@@ -277,11 +298,13 @@ class CompressBenchmark final : public Benchmark {
                       {"density", workload.density},
                       {"k", compress::target_count(workload.density, workload.numel())},
                       {"threshold", or_null(selection->threshold())},
-                      {"indices", selection->selected().indices.host()},
-                      {"values", selection->selected().values.host()}});
+                      {"indices", indices.of(selection->selected().indices.view())},
+                      {"values", values.of(selection->selected().values.view())}});
     }
   }
 
+  std::string device_name_ = "cpu";
+  Device device_;
   CLI::Option* sparsifier_option_ = nullptr;
   CLI::Option* distribution_option_ = nullptr;
   std::vector<std::string> sparsifiers_{"all"};

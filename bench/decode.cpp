@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
-/// `dragonn-bench decode`: seconds to sum the sparse lists of K ranks, with the code of the collective `allgather`.
+/// `dragonn-bench decode`: seconds to sum the sparse lists of K ranks, with the code of the collective `allgather`, or
+/// with a GPU's kernels.
+#include "kernels/decode.h"
+
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,81 +13,131 @@
 
 #include "bench/bandwidth.h"
 #include "bench/benchmark.h"
-#include "bench/timing.h"
+#include "bench/device_timer.h"
 #include "comm/sparse/batch_decoder.h"
 #include "compress/sparsifier.h"
+#include "kernels/elementwise.h"
 #include "kernels/select.h"
 
 namespace dragonn::bench {
 namespace {
 
 /// The ranks' selections: k places of n each, drawn without replacement, as the largest of independent values lie.
-std::vector<SparseVector> draw_lists(std::size_t ranks, std::size_t numel, double density) {
+std::vector<SparseVector> draw_lists(std::size_t ranks, std::size_t numel, double density, const Device& device) {
   const std::vector<float> ones(numel, 1.0f);
   const std::size_t k = compress::target_count(density, numel);
   const auto& method = Registry<compress::SparsifierEntry>::instance().at("randomk");
   const auto sparsifier = method.make(Settings(method.settings), numel, Device{});
-  std::vector<SparseVector> lists(ranks);
+  std::vector<SparseVector> lists;
   SparseVector selected;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     // The rank stands in for the step, so that each draws its own whatever the method's settings.
     sparsifier->select({.step = rank, .density = density, .k = k}, {}, std::span<const float>(ones), selected);
-    kernels::copy_entries(selected, lists[rank]);
+    kernels::copy_entries(selected, lists.emplace_back(device));
   }
   return lists;
 }
 
-/// Where the lists are summed.
-struct Workplace {
-  explicit Workplace(std::size_t numel) : decoder(numel), dense(numel), of_one(numel) {}
-
-  comm::BatchDecoder decoder;
-  SparseVector sum;
-  std::vector<float> dense;
-  std::vector<float> of_one;  ///< a dense vector for one list
-};
-
 using Lists = std::span<const SparseVector>;
 
-void add_lists(Lists lists, Workplace& place) {
-  for (const SparseVector& list : lists) place.decoder.add(comm::view_coo(list));
-}
+/// Where the lists are summed.
+class Workplace {
+ public:
+  virtual ~Workplace() = default;
 
-/// Batched decoding into one dense vector: DRAGONN, section 4.3.
-void decode_sparse(Lists lists, Workplace& place) {
-  add_lists(lists, place);
-  place.decoder.finish_dense(place.dense);
-}
+  /// Batched decoding into one dense vector: DRAGONN, section 4.3.
+  virtual void decode_sparse(Lists lists) = 0;
+  /// Batched decoding into one sparse list.
+  virtual void decode_coo(Lists lists) = 0;
+  /// Every list becomes a dense vector, and these are added up: what DRAGONN compares its decoding with.
+  virtual void decode_dense(Lists lists) = 0;
+};
 
-/// Batched decoding into one sparse list.
-void decode_coo(Lists lists, Workplace& place) {
-  add_lists(lists, place);
-  place.decoder.finish(place.sum);
-}
+/// With the code of the collectives.
+class HostWorkplace final : public Workplace {
+ public:
+  explicit HostWorkplace(std::size_t numel) : decoder_(numel), dense_(numel), of_one_(numel) {}
 
-/// Every list becomes a dense vector, and these are added up: what DRAGONN compares its decoding with.
-void decode_dense(Lists lists, Workplace& place) {
-  std::ranges::fill(place.dense, 0.0f);
-  for (const SparseVector& list : lists) {
-    std::ranges::fill(place.of_one, 0.0f);
-    comm::add_to_dense(comm::view_coo(list), place.of_one);
-    add_all(place.of_one, place.dense);
+  void decode_sparse(Lists lists) override {
+    add(lists);
+    decoder_.finish_dense(dense_);
   }
+  void decode_coo(Lists lists) override {
+    add(lists);
+    decoder_.finish(sum_);
+  }
+  void decode_dense(Lists lists) override {
+    std::ranges::fill(dense_, 0.0f);
+    for (const SparseVector& list : lists) {
+      std::ranges::fill(of_one_, 0.0f);
+      comm::add_to_dense(comm::view_coo(list), of_one_);
+      add_all(of_one_, dense_);
+    }
+  }
+
+ private:
+  void add(Lists lists) {
+    for (const SparseVector& list : lists) decoder_.add(comm::view_coo(list));
+  }
+
+  comm::BatchDecoder decoder_;
+  SparseVector sum_;
+  std::vector<float> dense_;
+  std::vector<float> of_one_;  ///< a dense vector for one list
+};
+
+/// With the kernels of a device.
+class DeviceWorkplace final : public Workplace {
+ public:
+  DeviceWorkplace(std::size_t numel, const Device& device)
+      : decoder_(numel, device), sum_(device), dense_(numel, device), of_one_(numel, device) {}
+
+  void decode_sparse(Lists lists) override {
+    kernels::fill(0, dense_.view());
+    for (const SparseVector& list : lists) kernels::scatter_add(list, dense_.view());
+  }
+  void decode_coo(Lists lists) override {
+    for (const SparseVector& list : lists) decoder_.add(list.indices.view(), list.values.view());
+    decoder_.finish(sum_);
+  }
+  void decode_dense(Lists lists) override {
+    kernels::fill(0, dense_.view());
+    for (const SparseVector& list : lists) {
+      kernels::fill(0, of_one_.view());
+      kernels::scatter_add(list, of_one_.view());
+      kernels::add(of_one_.view(), dense_.view(), dense_.view());
+    }
+  }
+
+ private:
+  kernels::ListDecoder decoder_;
+  SparseVector sum_;
+  Buffer<float> dense_;
+  Buffer<float> of_one_;
+};
+
+std::unique_ptr<Workplace> make_workplace(std::size_t numel, const Device& device) {
+  if (device.is_cpu()) return std::make_unique<HostWorkplace>(numel);
+  return std::make_unique<DeviceWorkplace>(numel, device);
 }
 
 struct Decoding {
   std::string name;
-  void (*run)(Lists, Workplace&);
+  void (Workplace::*run)(Lists);
 };
 
 const std::vector<Decoding>& decodings() {
-  static const std::vector<Decoding> table{{"sparse", decode_sparse}, {"coo", decode_coo}, {"dense", decode_dense}};
+  static const std::vector<Decoding> table{
+      {"sparse", &Workplace::decode_sparse}, {"coo", &Workplace::decode_coo}, {"dense", &Workplace::decode_dense}};
   return table;
 }
 
 class DecodeBenchmark final : public Benchmark {
  public:
   void declare_options(CLI::App& command) override {
+    command.add_option("--device", device_name_, "where the lists are and are summed: cpu, or cuda, the first GPU")
+        ->check(CLI::IsMember({"cpu", "cuda"}))
+        ->capture_default_str();
     command.add_option("--ranks", ranks_, "lists to sum")
         ->delimiter(',')
         ->check(CLI::Range(1, 4096))
@@ -107,11 +161,12 @@ class DecodeBenchmark final : public Benchmark {
   }
 
   Rows run() override {
+    const Device device = device_named(device_name_);
     omp_set_num_threads(1);  // as each rank decodes
     const std::size_t k = compress::target_count(density_, numel_);
     const std::vector<SparseVector> lists =
-        draw_lists(static_cast<std::size_t>(std::ranges::max(ranks_)), numel_, density_);
-    Workplace place(numel_);
+        draw_lists(static_cast<std::size_t>(std::ranges::max(ranks_)), numel_, density_, device);
+    const std::unique_ptr<Workplace> place = make_workplace(numel_, device);
     Rows rows;
     for (const std::string& name : decodings_) {
       const auto decoding = std::ranges::find(decodings(), name, &Decoding::name);
@@ -120,7 +175,7 @@ class DecodeBenchmark final : public Benchmark {
       for (int round = -1; round < rounds_; ++round) {
         for (std::size_t which = 0; which < ranks_.size(); ++which) {
           const Lists used = Lists(lists).first(static_cast<std::size_t>(ranks_[which]));
-          const double taken = seconds_of([&] { decoding->run(used, place); });
+          const double taken = seconds_on(device, [&] { (place.get()->*decoding->run)(used); });
           if (round >= 0) seconds[which].push_back(taken);  // the first touches the memory
         }
       }
@@ -138,6 +193,7 @@ class DecodeBenchmark final : public Benchmark {
     const double median = percentile(seconds, 0.5);
     const auto bytes = static_cast<double>(numel_ * sizeof(float));
     return {{"decode", decoding},
+            {"device", device_name_},
             {"ranks", ranks},
             {"numel", numel_},
             {"density", density_},
@@ -159,6 +215,7 @@ class DecodeBenchmark final : public Benchmark {
     }
   }
 
+  std::string device_name_ = "cpu";
   std::vector<int> ranks_{2, 4, 8, 16, 32, 64};
   std::size_t numel_ = std::size_t{1} << 24;
   double density_ = 0.001;

@@ -4,8 +4,10 @@
 
 #include <fmt/format.h>
 
+#include "bench/baseline.h"
+#include "bench/device_timer.h"
 #include "bench/selection.h"
-#include "bench/timing.h"
+#include "kernels/elementwise.h"
 #include "kernels/gradient_pass.h"
 #include "kernels/select.h"
 #include "kernels/sweep_count.h"
@@ -17,7 +19,9 @@ using kernels::PassRequest;
 
 /// Buffers of a kernel's run.
 struct KernelState {
-  std::vector<float> residual;  ///< of the fused kernels
+  explicit KernelState(const Device& device) : residual(0, device), pass(device) {}
+
+  Buffer<float> residual;  ///< of the fused kernels
   kernels::PassResult pass;
 };
 
@@ -26,7 +30,7 @@ PassRequest threshold_request(const Subject& subject) {
 }
 
 void run_accumulate(const Subject& subject, const PassRequest& request, KernelState& state) {
-  kernels::accumulate_residual(request, subject.gradient, {}, std::span<float>(state.residual), state.pass);
+  kernels::accumulate_residual(request, subject.gradient, {}, state.residual.view(), state.pass);
 }
 
 struct Kernel {
@@ -53,21 +57,28 @@ const std::vector<Kernel>& all_kernels() {
   return table;
 }
 
-const Kernel& find_kernel(const std::string& name) {
-  return *std::ranges::find_if(all_kernels(), [&](const Kernel& kernel) { return kernel.name.name == name; });
+const Kernel* find_kernel(const std::string& name) {
+  const auto found =
+      std::ranges::find_if(all_kernels(), [&](const Kernel& kernel) { return kernel.name.name == name; });
+  return found == all_kernels().end() ? nullptr : &*found;
 }
 
 class KernelSelection final : public Selection {
  public:
-  explicit KernelSelection(const SelectionSpec& spec) : kernel_(find_kernel(spec.name)) {
-    if (kernel_.name.is_fused) state_.residual.resize(spec.numel);
+  explicit KernelSelection(const SelectionSpec& spec)
+      : device_(spec.device), kernel_(find_kernel(spec.name)), state_(spec.device) {
+    if (kernel_ == nullptr) baseline_ = &Registry<BaselineEntry>::instance().at(spec.name);
+    state_.pass.reserve(spec.numel);
+    if (!spec.is_fused) return;
+    state_.residual.resize_discard(spec.numel);
+    kernels::fill(0, state_.residual.view());
   }
 
   double run(const Subject& subject) override {
     const kernels::SweepCount count;
-    const double seconds = seconds_of([&] { kernel_.run(subject, state_); });
+    const double seconds = seconds_on(device_, [&] { select(subject); });
     elements_read_ = count.elements();
-    std::ranges::fill(state_.residual, 0.0f);
+    kernels::fill(0, state_.residual.view());
     return seconds;
   }
   const SparseVector& selected() const override { return state_.pass.selected; }
@@ -75,7 +86,17 @@ class KernelSelection final : public Selection {
   float threshold() const override { return std::numeric_limits<float>::quiet_NaN(); }
 
  private:
-  const Kernel& kernel_;
+  void select(const Subject& subject) {
+    if (kernel_ != nullptr) {
+      kernel_->run(subject, state_);
+    } else {
+      baseline_->select(subject, state_.pass.selected);
+    }
+  }
+
+  Device device_;
+  const Kernel* kernel_;
+  const BaselineEntry* baseline_ = nullptr;  ///< where it is no kernel of ours
   KernelState state_;
   std::size_t elements_read_ = 0;
 };
@@ -86,6 +107,8 @@ const std::vector<KernelName>& kernel_names() {
   static const std::vector<KernelName> names = [] {
     std::vector<KernelName> result;
     for (const Kernel& kernel : all_kernels()) result.push_back(kernel.name);
+    const auto& baselines = Registry<BaselineEntry>::instance();
+    for (const std::string& name : baselines.names()) result.push_back({name, false, baselines.at(name).device});
     return result;
   }();
   return names;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <array>
 
+#include "bench/device_timer.h"
 #include "bench/selection.h"
-#include "bench/timing.h"
 #include "compress/memory.h"
 #include "kernels/sweep_count.h"
 
@@ -18,15 +18,17 @@ class MethodSelection final : public Selection {
   explicit MethodSelection(const SelectionSpec& spec)
       : thresholds_(spec.thresholds),
         numel_(spec.numel),
-        context_{.density = spec.density, .k = compress::target_count(spec.density, spec.numel)} {
+        device_(spec.device),
+        context_{.density = spec.density, .k = compress::target_count(spec.density, spec.numel)},
+        selected_(spec.device) {
     const auto& memory = Registry<MemoryEntry>::instance().at(spec.is_fused ? "residual" : "none");
-    sparsifier_ = Registry<SparsifierEntry>::instance().at(spec.name).make(spec.settings, numel_, Device{});
-    memory_ = memory.make(Settings(memory.settings), numel_, 0.0f, false, Device{});
+    sparsifier_ = Registry<SparsifierEntry>::instance().at(spec.name).make(spec.settings, numel_, device_);
+    memory_ = memory.make(Settings(memory.settings), numel_, 0.0f, false, device_);
   }
 
   double run(const Subject& subject) override {
     const kernels::SweepCount count;
-    const double seconds = seconds_of([&] {
+    const double seconds = seconds_on(device_, [&] {
       const PassRequest request = replace_threshold(sparsifier_->plan(context_), subject.exact_threshold);
       const kernels::PassResult& pass = memory_->compensate(request, subject.gradient, 1.0f);
       sparsifier_->select(context_, pass, memory_->accumulated(), selected_);
@@ -60,6 +62,7 @@ class MethodSelection final : public Selection {
 
   Thresholds thresholds_;
   std::size_t numel_;
+  Device device_;
   compress::SelectContext context_;
   std::unique_ptr<compress::Sparsifier> sparsifier_;
   std::unique_ptr<compress::Memory> memory_;

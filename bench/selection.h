@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,16 +48,18 @@ struct SelectionSpec {
   std::size_t numel = 0;
   double density = 0;
   Thresholds thresholds = Thresholds::kMethod;
+  Device device = {};  ///< of the gradient
 };
 
 /// A sparsifier with memory `residual` or `none`. Every step begins with an empty memory, so that all measure the same;
 /// `observe` is called after each as by an exchange of one worker.
 std::unique_ptr<Selection> make_method_selection(const SelectionSpec& spec);
 
-/// A pass of kernels/ without a method.
+/// A pass of kernels/ without a method, or a baseline (bench/baseline.h).
 struct KernelName {
   std::string name;
   bool is_fused;
+  std::optional<DeviceType> device = {};  ///< the only one that has it
 };
 const std::vector<KernelName>& kernel_names();
 /// @param spec one of kernel_names(), with its is_fused; settings and thresholds do not matter.

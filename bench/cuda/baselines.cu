@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+// Threshold selections made of a library's parts: CUB's DeviceSelect, and the pipeline of DGC's encoders, which writes
+// a mask for every element, scans it, and scatters by its sums. Both give ascending indices, as ours do.
+#include <cub/device/device_scan.cuh>
+#include <cub/device/device_select.cuh>
+#include <thrust/iterator/counting_iterator.h>
+
+#include "bench/baseline.h"
+#include "kernels/cuda/runtime.h"
+#include "kernels/devices.h"
+#include "kernels/select.h"
+
+namespace dragonn::bench {
+namespace {
+
+using kernels::cuda::check;
+using kernels::cuda::check_launch;
+using kernels::cuda::Context;
+using kernels::cuda::context;
+using kernels::cuda::element_stride;
+using kernels::cuda::first_element;
+using kernels::cuda::kThreads;
+
+/// Memory that stays from call to call.
+struct Room {
+  explicit Room(const Device& device) : bytes(0, device), words(0, device), count(1, device) {}
+  Buffer<std::byte> bytes;
+  Buffer<std::uint32_t> words;
+  Buffer<std::uint32_t> count;
+};
+Room& room_on(const Device& device) {
+  thread_local Room room(device);
+  return room;
+}
+
+/// Calls run(memory, bytes) as CUB wants it: for the number of bytes, then with them.
+template <class Run>
+void with_storage(Room& room, const char* operation, const Run& run) {
+  std::size_t bytes = 0;
+  check(run(nullptr, bytes), operation);
+  room.bytes.resize_discard(bytes);
+  check(run(static_cast<void*>(room.bytes.data()), bytes), operation);
+}
+
+std::uint32_t read(Context& here, const std::uint32_t* value) {
+  check(cudaMemcpyAsync(here.host_results(), value, sizeof *value, cudaMemcpyDeviceToHost, here.stream()),
+        "cudaMemcpyAsync");
+  here.synchronize();
+  return *static_cast<const std::uint32_t*>(here.host_results());
+}
+
+struct Reaches {
+  const float* values;
+  float threshold;
+  __device__ bool operator()(std::uint32_t i) const { return fabsf(values[i]) >= threshold; }
+};
+
+/// 4 bytes read per element; then the values of the indices found are gathered.
+void select_with_cub(const Subject& subject, SparseVector& selected) {
+  Context& here = context(subject.gradient.device());
+  Room& room = room_on(subject.gradient.device());
+  room.words.resize_discard(subject.gradient.size());
+  with_storage(room, "cub::DeviceSelect::If", [&](void* memory, std::size_t& bytes) {
+    return cub::DeviceSelect::If(memory, bytes, thrust::counting_iterator<std::uint32_t>(0), room.words.data(),
+                                 room.count.data(), static_cast<std::int64_t>(subject.gradient.size()),
+                                 Reaches{subject.gradient.data(), subject.exact_threshold}, here.stream());
+  });
+  selected.resize_discard(read(here, room.count.data()));
+  const View<const std::uint32_t> found = std::as_const(room.words).view().subview(0, selected.size());
+  kernels::transfer(found, selected.indices.view());
+  kernels::gather(subject.gradient, found, selected.values.view());
+}
+
+__global__ void mask_kernel(Reaches reaches, std::size_t size, std::uint32_t* mask) {
+  for (std::size_t i = first_element(); i < size; i += element_stride())
+    mask[i] = reaches(static_cast<std::uint32_t>(i)) ? 1 : 0;
+}
+
+__global__ void scatter_kernel(Reaches reaches, std::size_t size, const std::uint32_t* ends, std::uint32_t* indices,
+                               float* values) {
+  for (std::size_t i = first_element(); i < size; i += element_stride()) {
+    if (!reaches(static_cast<std::uint32_t>(i))) continue;
+    indices[ends[i] - 1] = static_cast<std::uint32_t>(i);
+    values[ends[i] - 1] = reaches.values[i];
+  }
+}
+
+/// 24 bytes per element: values and mask, the scan of the mask, values and sums.
+void select_with_prefix_sums(const Subject& subject, SparseVector& selected) {
+  const std::size_t size = subject.gradient.size();
+  Context& here = context(subject.gradient.device());
+  Room& room = room_on(subject.gradient.device());
+  room.words.resize_discard(size);
+  std::uint32_t* const mask = room.words.data();
+  const Reaches reaches{subject.gradient.data(), subject.exact_threshold};
+  mask_kernel<<<here.blocks(size, kThreads), kThreads, 0, here.stream()>>>(reaches, size, mask);
+  with_storage(room, "cub::DeviceScan::InclusiveSum", [&](void* memory, std::size_t& bytes) {
+    return cub::DeviceScan::InclusiveSum(memory, bytes, mask, mask, static_cast<std::int64_t>(size), here.stream());
+  });
+  selected.resize_discard(read(here, mask + size - 1));
+  scatter_kernel<<<here.blocks(size, kThreads), kThreads, 0, here.stream()>>>(
+      reaches, size, mask, selected.indices.data(), selected.values.data());
+  check_launch("scatter by prefix sums");
+}
+
+BaselineEntry entry(const char* name, const char* summary, void (*select)(const Subject&, SparseVector&)) {
+  BaselineEntry entry;
+  entry.name = name;
+  entry.summary = summary;
+  entry.device = DeviceType::kCuda;
+  entry.select = select;
+  return entry;
+}
+
+const Registration<BaselineEntry> cub_select{
+    entry("cub_select_if", "CUB's DeviceSelect::If on indices, then a gather of the values", select_with_cub)};
+const Registration<BaselineEntry> prefix_sums{
+    entry("prefix_sums", "mask, scan, scatter: the pipeline of DGC's encoders", select_with_prefix_sums)};
+
+}  // namespace
+}  // namespace dragonn::bench
