@@ -27,13 +27,13 @@ Layout layout_of(const std::string& name) {
 class Allgather final : public SparseCollective {
  public:
   Allgather(Layout layout, bool decode_dense, std::size_t numel)
-      : layout_(layout), decode_dense_(decode_dense), numel_(numel), decoder_(numel), on_device_(numel) {}
+      : layout_(layout), decode_dense_(decode_dense), numel_(numel), decoder_(numel), on_device_(numel, decode_dense) {}
 
   void do_reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
                  const SparseVector& selected, SparseReduction& out) override {
     DRAGONN_CHECK(acc.size() == numel_, "a collective for {} elements got {}", numel_, acc.size());
     out.reset(communicator.size());
-    if (!out.sum.device().is_cpu()) return on_device_.run(communicator, context, selected, out);
+    if (communicator.device_transport() != nullptr) return on_device_.run(communicator, context, selected, out);
     if (layout_ == Layout::kAuto && context.selection.shared_indices) {
       return sum_shared_selection(communicator, context, selected, out);
     }

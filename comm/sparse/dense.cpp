@@ -29,10 +29,10 @@ class DenseAllreduce final : public SparseCollective {
     {
       const ScopedHollow scope(communicator, context.payload_only);
       const ScopedPhase phase(communicator.traffic(), Phase::kExchange);
-      if (sum.device().is_cpu()) {
-        communicator.allreduce_sum(sum, algorithm_);
+      if (DeviceTransport* transport = communicator.device_transport()) {
+        transport->allreduce_sum(sum);
       } else {
-        communicator.device_transport()->allreduce_sum(sum);
+        communicator.allreduce_sum(sum, algorithm_);
       }
     }
     out.non_finite = !context.payload_only && !first.empty() && !std::isfinite(first_.of(first)[0]);

@@ -51,11 +51,17 @@ void DeviceGather::gather(Communicator& communicator, const SparseVector& select
 }
 
 void DeviceGather::decode(SparseReduction& out) {
-  out.dense_sum.resize_discard(numel_);
-  kernels::fill(0.0f, out.dense_sum.view());
-  for (const SparseVector& list : lists_) kernels::scatter_add(list, out.dense_sum.view());
-  kernels::synchronize(out.dense_sum.device());
-  out.is_dense = true;
+  if (decode_dense_) {
+    out.dense_sum.resize_discard(numel_);
+    kernels::fill(0.0f, out.dense_sum.view());
+    for (const SparseVector& list : lists_) kernels::scatter_add(list, out.dense_sum.view());
+    out.is_dense = true;
+  } else {
+    if (!decoder_) decoder_.emplace(numel_, out.sum.device());
+    for (const SparseVector& list : lists_) decoder_->add(list.indices.view(), list.values.view());
+    decoder_->finish(out.sum);
+  }
+  kernels::synchronize(out.sum.device());
 }
 
 }  // namespace dragonn::comm

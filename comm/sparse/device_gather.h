@@ -3,21 +3,24 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "comm/sparse/counts.h"
 #include "comm/sparse/sparse_collective.h"
+#include "kernels/decode.h"
 
 namespace dragonn::comm {
 
-/// As the collective allgather with dense decoding, where the ranks have a DeviceTransport. Lists travel as long as
-/// they are; their counts are a header of the communicator.
+/// The collective allgather where the ranks have a DeviceTransport. Lists travel as long as they are; their counts are
+/// a header of the communicator.
 class DeviceGather {
  public:
-  explicit DeviceGather(std::size_t numel) : numel_(numel) {}
+  DeviceGather(std::size_t numel, bool decode_dense) : numel_(numel), decode_dense_(decode_dense) {}
 
-  /// Collective. out.dense_sum <- the lists, added up in rank order, each by a pass of its own over its entries: the
-  /// same bits on every rank. 8 bytes per own entry sent to each other rank, 4 bytes per element of the bucket written.
+  /// Collective. out.sum (out.dense_sum with dense decoding) <- the lists, added up in rank order, each by a pass of
+  /// its own over its entries: the same bits on every rank. 8 bytes per own entry sent to each other rank; for the cost
+  /// of the sum see kernels::ListDecoder.
   /// @param selected on the device that out was made for.
   void run(Communicator& communicator, const ReduceContext& context, const SparseVector& selected,
            SparseReduction& out);
@@ -27,6 +30,8 @@ class DeviceGather {
   void decode(SparseReduction& out);
 
   std::size_t numel_;
+  bool decode_dense_;
+  std::optional<kernels::ListDecoder> decoder_;  // of sparse sums, from the first call on
   CountExchange counts_;
   std::vector<SparseVector> lists_;  // by rank
   std::vector<View<std::byte>> parts_;

@@ -96,7 +96,7 @@ class SparseCollective {
 
   /// Collective. `acc` is this rank's accumulated gradient (n elements, on any device), `selected` its choice, in host
   /// memory as what `out` receives. Where the communicator has a DeviceTransport, `dense` and `allgather` also take
-  /// `selected` and `out` on its device; with allgather the sum is dense then.
+  /// `selected` and `out` on its device.
   /// @throws CommError that names the collective (see Communicator).
   void reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
               const SparseVector& selected, SparseReduction& out) {

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+/// The collectives that know a DeviceTransport, over one of host memory.
+#include "comm/device_transport.h"
+
+#include <cstring>
+
+#include <doctest/doctest.h>
+
+#include "comm/local.h"
+#include "tests/comm/cases.h"
+#include "tests/comm/sparse_support.h"
+
+namespace dragonn::comm::test {
+namespace {
+
+/// What NCCL does, by the communicator.
+class HostTransport final : public DeviceTransport {
+ public:
+  explicit HostTransport(Communicator& communicator) : communicator_(communicator) {
+    communicator_.set_device_transport(this);
+  }
+  ~HostTransport() override { communicator_.set_device_transport(nullptr); }
+
+  void allreduce_sum(View<float> values) override {
+    ++calls;
+    communicator_.allreduce_sum(values);
+  }
+  void gather(View<const std::byte> mine, std::span<const View<std::byte>> parts) override {
+    ++calls;
+    std::vector<std::size_t> sizes;
+    std::size_t total = 0;
+    for (const View<std::byte>& part : parts) total += sizes.emplace_back(part.size());
+    std::vector<std::byte> all(total);
+    communicator_.allgather_variable(mine, sizes, std::span<std::byte>(all));
+    const std::byte* from = all.data();
+    for (const View<std::byte>& part : parts) {
+      if (!part.empty()) std::memcpy(part.data(), from, part.size());
+      from += part.size();
+    }
+  }
+  void finish() override {}
+
+  int calls = 0;
+
+ private:
+  Communicator& communicator_;
+};
+
+constexpr std::size_t kNumel = 300;
+
+/// Numbers whose sum shows the order of the additions.
+std::vector<float> gradient_of(const Communicator& communicator) {
+  std::vector<float> acc(kNumel);
+  for (std::size_t i = 0; i < kNumel; ++i)
+    acc[i] = 1.0f / static_cast<float>(1 + (i * 7 + 13 * unsigned_rank(communicator)) % 101);
+  return acc;
+}
+
+void sums_agree(Communicator& communicator, const std::string& name, const Overrides& settings) {
+  const std::vector<float> acc = gradient_of(communicator);
+  // Lists of different lengths, an empty one among them.
+  const SparseVector selected = largest_entries(acc, 20 * (unsigned_rank(communicator) % 3));
+  const ReduceContext context{.step = 1, .k = 40, .density = 0.1};
+  const auto own = make_collective(name, kNumel, settings), over_transport = make_collective(name, kNumel, settings);
+  const Outcome expected = exchange(communicator, *own, context, acc, selected);
+  HostTransport transport(communicator);
+  for (int again = 0; again < 2; ++again) {
+    const Outcome found = exchange(communicator, *over_transport, context, acc, selected);
+    expect_well_formed(communicator, found.reduction, kNumel);
+    expect(sum_of(found.reduction, kNumel) == sum_of(expected.reduction, kNumel), "the same sum, bit for bit");
+    expect(residual_after(acc, found.reduction) == residual_after(acc, expected.reduction), "the same has left");
+    expect(found.reduction.selected_counts == expected.reduction.selected_counts, "the same counts");
+  }
+  expect(transport.calls > 0 && backend_name(communicator) == "nccl", "the transport was used");
+}
+
+void flag_reaches_all(Communicator& communicator, const std::string& name) {
+  const std::vector<float> acc = gradient_of(communicator);
+  const bool last = communicator.rank() + 1 == communicator.size();
+  const auto collective = make_collective(name, kNumel, {});
+  const HostTransport transport(communicator);
+  const Outcome outcome = exchange(communicator, *collective, {.step = 1, .k = 40, .density = 0.1, .non_finite = last},
+                                   acc, largest_entries(acc, 10));
+  expect(outcome.reduction.non_finite, "every rank learns of a NaN on one");
+}
+
+TEST_SUITE("comm") {
+  TEST_CASE("sums over a transport are those of messages, bit for bit") {
+    for (const int ranks : {1, 2, 3, 4, 5}) {
+      INFO(ranks, " ranks");
+      CHECK_NOTHROW(run_local(ranks, {}, [](Communicator& communicator) {
+        sums_agree(communicator, "dense", {});
+        sums_agree(communicator, "allgather", {});
+        sums_agree(communicator, "allgather", {{"decode", std::string("dense")}});
+      }));
+    }
+  }
+
+  TEST_CASE("a gradient that is not finite is known on all ranks over a transport, too") {
+    CHECK_NOTHROW(run_local(3, {}, [](Communicator& communicator) {
+      flag_reaches_all(communicator, "dense");
+      flag_reaches_all(communicator, "allgather");
+    }));
+  }
+}
+
+}  // namespace
+}  // namespace dragonn::comm::test
