@@ -38,6 +38,7 @@ __device__ Sums sum_of_block(const Sums& mine) {
     __syncthreads();
     if (threadIdx.x < step) sums[threadIdx.x].add(sums[threadIdx.x + step]);
   }
+  __syncthreads();
   return sums[0];
 }
 

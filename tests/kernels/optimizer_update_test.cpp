@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/optimizer_update.h"
 
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -10,9 +11,14 @@
 
 #include "core/error.h"
 #include "core/rng.h"
+#include "kernels/select.h"
+#include "tests/support/devices.h"
 
 namespace dragonn::kernels {
 namespace {
+
+using test::on_device;
+using test::to_host;
 
 std::vector<float> normals(std::size_t size, std::uint64_t seed) {
   Rng rng(seed, "test");
@@ -94,11 +100,69 @@ TEST_SUITE("kernels") {
     for (std::size_t i = 0; i < 20; ++i) CHECK(block[i] == (i % 3 == 0 ? dense[15 + i] : 0.0f));
   }
 
-  TEST_CASE("an entrywise update changes the entries only") {
+  DRAGONN_DEVICE_TEST("updates are those of plain loops, from a dense gradient and from a sparse one, part by part") {
+    constexpr std::size_t kSize = 5003;
+    const std::vector<float> all = normals(kSize, 1);
+    const SparseVector entries = every_third(all);
+    std::vector<float> g(kSize, 0.0f);
+    for (std::size_t i = 0; i < kSize; i += 3) g[i] = all[i];
+    SparseVector sparse(device);
+    copy_entries(entries, sparse);
+    const Buffer<float> dense = on_device(g, device);
+    const GradientView views[] = {GradientView(dense.view()), GradientView(sparse, kSize)};
+    for (const GradientView& gradient : views) {
+      for (const bool nesterov : {false, true}) {
+        std::vector<float> x = normals(kSize, 2), b = normals(kSize, 3);
+        Buffer<float> values = on_device(x, device), momentum = on_device(b, device);
+        for (std::size_t i = 0; i < kSize; ++i) {
+          const float decay = 1e-3f * x[i], scaled = 0.25f * g[i];
+          const float d = scaled + decay, kept = 0.9f * b[i];
+          b[i] = kept + d;
+          const float ahead = 0.9f * b[i];
+          const float change = 0.1f * (nesterov ? d + ahead : b[i]);
+          x[i] = x[i] - change;
+        }
+        const SgdRule rule{0.1f, 0.25f, 0.9f, 1e-3f, nesterov, false, false};
+        for (const auto& [offset, count] : {std::pair<std::size_t, std::size_t>{0, 2049}, {2049, kSize - 2049}}) {
+          sgd_update(rule, gradient.slice(offset, count), momentum.view().subview(offset, count),
+                     values.view().subview(offset, count));
+        }
+        CHECK(to_host(values.view()) == x);
+        CHECK(to_host(momentum.view()) == b);
+      }
+      AdamRule rule;
+      rule.learning_rate = rule.step_size = 0.1f;
+      rule.weight_decay = 1e-2f;
+      std::vector<float> x = normals(kSize, 2), m = normals(kSize, 3), v(kSize, 0.5f);
+      Buffer<float> values = on_device(x, device), first = on_device(m, device), second = on_device(v, device);
+      for (std::size_t i = 0; i < kSize; ++i) {
+        const float decay = rule.weight_decay * x[i], d = g[i] + decay;
+        const float kept = rule.beta1 * m[i], added = rule.one_minus_beta1 * d;
+        m[i] = kept + added;
+        const float kept_square = rule.beta2 * v[i], square = d * d, added_square = rule.one_minus_beta2 * square;
+        v[i] = kept_square + added_square;
+        const float root = std::sqrt(v[i]) * rule.root_correction + rule.epsilon;
+        const float step = rule.step_size * m[i], change = step / root;
+        x[i] = x[i] - change;
+      }
+      adam_update(rule, gradient, first.view(), second.view(), values.view());
+      CHECK(to_host(values.view()) == x);
+      CHECK(to_host(first.view()) == m);
+      CHECK(to_host(second.view()) == v);
+    }
+  }
+
+  DRAGONN_DEVICE_TEST("an entrywise update changes the entries only") {
     const std::vector<float> dense = normals(100, 1);
-    std::vector<float> values = normals(100, 2);
-    const std::vector<float> before = values;
-    sgd_update_entries({0.1f, 0.5f}, GradientView(every_third(dense), 100), view(values));
+    const std::vector<float> before = normals(100, 2);
+    Buffer<float> place = on_device(before, device);
+    SparseVector sparse(device);
+    copy_entries(every_third(dense), sparse);
+    // The second half alone, then the first: entries of the other part do not count.
+    const GradientView gradient(sparse, 100);
+    sgd_update_entries({0.1f, 0.5f}, gradient.slice(50, 50), place.view().subview(50, 50));
+    sgd_update_entries({0.1f, 0.5f}, gradient.slice(0, 50), place.view().subview(0, 50));
+    const std::vector<float> values = to_host(place.view());
     for (std::size_t i = 0; i < values.size(); ++i) {
       CHECK(values[i] == (i % 3 == 0 ? before[i] - 0.1f * (0.5f * dense[i]) : before[i]));
     }

@@ -15,10 +15,14 @@
 
 #include "core/rng.h"
 #include "kernels/uniform_draws.h"
+#include "tests/support/devices.h"
 #include "tests/support/thread_counts.h"
 
 using namespace dragonn;
 using namespace dragonn::kernels;
+using dragonn::test::on_device;
+using dragonn::test::poisoned;
+using dragonn::test::to_host;
 
 namespace {
 
@@ -48,22 +52,32 @@ Vector normals(std::size_t size, std::uint64_t seed) {
   return values;
 }
 
-Bytes sign_code(const Vector& values, float scale) {
-  Bytes code(sign_code_bytes(values.size()), std::byte{0xff});
-  encode_signs(in(values), scale, out(code));
-  return code;
+Bytes sign_code(const Vector& values, float scale, const Device& device = {}) {
+  Buffer<std::byte> code = on_device(Bytes(sign_code_bytes(values.size()), std::byte{0xff}), device);
+  const Buffer<float> input = on_device(values, device);
+  encode_signs(input.view(), scale, code.view());
+  return to_host(code.view());
 }
 
-Bytes level_code(const Vector& values, const LevelFormat& format, std::uint64_t key = kKey) {
-  Bytes code(level_code_bytes(values.size(), format), std::byte{0xff});
-  encode_levels(in(values), format, key, out(code));
-  return code;
+Bytes level_code(const Vector& values, const LevelFormat& format, std::uint64_t key = kKey, const Device& device = {}) {
+  Buffer<std::byte> code = on_device(Bytes(level_code_bytes(values.size(), format), std::byte{0xff}), device);
+  const Buffer<float> input = on_device(values, device);
+  encode_levels(input.view(), format, key, code.view());
+  return to_host(code.view());
 }
 
-Vector decoded_levels(const Bytes& codes, const LevelFormat& format, std::size_t numel) {
-  Vector sum(numel, kNan);
-  decode_levels(in(codes), format, {}, out(sum));
-  return sum;
+Vector decoded_levels(const Bytes& codes, const LevelFormat& format, std::size_t numel, const Device& device = {}) {
+  const Buffer<std::byte> input = on_device(codes, device);
+  Buffer<float> sum = poisoned(numel, device);
+  decode_levels(input.view(), format, {}, sum.view());
+  return to_host(sum.view());
+}
+
+Vector decoded_signs(const Bytes& codes, const DecodeRule& rule, const Vector& before, const Device& device) {
+  const Buffer<std::byte> input = on_device(codes, device);
+  Buffer<float> sum = on_device(before, device);
+  decode_signs(input.view(), rule, sum.view());
+  return to_host(sum.view());
 }
 
 Bytes joined(const std::vector<Bytes>& codes) {
@@ -130,7 +144,7 @@ TEST_SUITE("kernels") {
     });
   }
 
-  TEST_CASE("a sign code is the scale and a bit per element, and takes zeros of both signs for positive") {
+  DRAGONN_DEVICE_TEST("a sign code is the scale and a bit per element, and takes zeros of both signs for positive") {
     CHECK(sign_code_bytes(0) == 4);
     CHECK(sign_code_bytes(32) == 8);
     CHECK(sign_code_bytes(33) == 12);
@@ -138,13 +152,14 @@ TEST_SUITE("kernels") {
     for (const std::size_t positive : {0, 4, 31, 32}) values[positive] = 2;
     values[8] = 0.0f;
     values[9] = -0.0f;
-    const Bytes code = sign_code(values, 1.5f);
+    const Bytes code = sign_code(values, 1.5f, device);
     std::uint32_t words[3];
     std::memcpy(words, code.data(), sizeof words);
     CHECK(std::bit_cast<float>(words[0]) == 1.5f);
     CHECK(words[1] == (1u | 1u << 4 | 1u << 8 | 1u << 9 | 1u << 31));
     CHECK(words[2] == 1u);  // nothing behind the last element
-    CHECK(sign_code_scale(in(code)) == 1.5f);
+    const Buffer<std::byte> place = on_device(code, device);
+    CHECK(sign_code_scale(place.view()) == 1.5f);
   }
 
   TEST_CASE("decoded signs are added in the codes' order, on every instruction set") {
@@ -228,17 +243,43 @@ TEST_SUITE("kernels") {
     }
   }
 
-  TEST_CASE("decoded levels are added in the codes' order") {
+  DRAGONN_DEVICE_TEST("decoded levels are added in the codes' order") {
     const LevelFormat format{.group = 100, .levels = 127};
     const std::size_t size = 4321;
     std::vector<Bytes> codes;
     Vector expected(size, 0.0f);
     for (std::uint64_t rank = 0; rank < 4; ++rank) {
-      codes.push_back(level_code(normals(size, rank), format, rank));
-      const Vector one = decoded_levels(codes.back(), format, size);
+      codes.push_back(level_code(normals(size, rank), format, rank, device));
+      const Vector one = decoded_levels(codes.back(), format, size, device);
       for (std::size_t i = 0; i < size; ++i) expected[i] += one[i];
     }
-    CHECK(decoded_levels(joined(codes), format, size) == expected);
+    CHECK(decoded_levels(joined(codes), format, size, device) == expected);
+  }
+
+  DRAGONN_DEVICE_TEST(
+      "levels and signs are those of the definition on every device, and can be taken from what was encoded") {
+    for (const std::size_t size : kSizes) {
+      Vector values = normals(size, 3);
+      for (std::size_t i = 0; i < size / 4; ++i) values[i] = 0;
+      for (const LevelFormat format : {LevelFormat{}, LevelFormat{.group = 7, .levels = 1}}) {
+        const Bytes code = level_code(values, format, kKey, device);
+        const Vector expected = expected_levels(values, format, kKey);
+        CHECK(decoded_levels(code, format, size, device) == expected);
+        const Buffer<std::byte> input = on_device(code, device);
+        CHECK(level_code_is_finite(input.view(), size, format));
+        Buffer<float> rest = on_device(values, device);
+        decode_levels(input.view(), format, {.keep = true, .factor = -1}, rest.view());
+        Vector left = values;
+        for (std::size_t i = 0; i < size; ++i) left[i] += -expected[i];
+        CHECK(to_host(rest.view()) == left);
+      }
+      const Vector others = normals(size, 4);
+      const Bytes signs = joined({sign_code(values, 0.75f, device), sign_code(others, 0.5f, device)});
+      Vector sum(size, 0.0f);
+      for (std::size_t i = 0; i < size; ++i)
+        sum[i] = (values[i] >= 0 ? 0.75f : -0.75f) + (others[i] >= 0 ? 0.5f : -0.5f);
+      CHECK(decoded_signs(signs, {}, Vector(size, kNan), device) == sum);
+    }
   }
 
   TEST_CASE("levels are unbiased") {
