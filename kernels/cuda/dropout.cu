@@ -14,10 +14,13 @@ __global__ void dropout_kernel(const float* input, float rate, float factor, std
   const std::size_t draws = (size + kDrawsPerBlock - 1) / kDrawsPerBlock;
   for (std::size_t counter = first_element(); counter < draws; counter += element_stride()) {
     const PhiloxBlock block = stream_block(key, counter);
-    for (std::size_t word = 0; word < kDrawsPerBlock; ++word) {
-      const std::size_t i = counter * kDrawsPerBlock + word;
-      if (i < size) output[i] = uniform_of(block.words[word]) >= rate ? input[i] * factor : 0.0f;
-    }
+    const std::size_t first = counter * kDrawsPerBlock;
+    float values[kDrawsPerBlock];  // all under way before the first store
+#pragma unroll
+    for (std::size_t i = 0; i < kDrawsPerBlock; ++i) values[i] = first + i < size ? input[first + i] : 0.0f;
+#pragma unroll
+    for (std::size_t i = 0; i < kDrawsPerBlock; ++i)
+      if (first + i < size) output[first + i] = uniform_of(block.words[i]) >= rate ? values[i] * factor : 0.0f;
   }
 }
 

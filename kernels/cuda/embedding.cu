@@ -13,7 +13,7 @@ using Position = unsigned long long;
 __global__ void embed_kernel(const float* tokens, const float* table, std::size_t rows, std::size_t width,
                              float* output, std::size_t size, Position* first_bad) {
   for (std::size_t i = first_element(); i < size; i += element_stride()) {
-    const std::size_t position = i / width, column = i % width;
+    const auto [position, column] = split(i, width);
     const float token = tokens[position];
     // In this form a NaN is refused too.
     if (!(token >= 0 && token < static_cast<float>(rows)) || token != truncf(token)) {

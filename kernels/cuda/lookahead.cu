@@ -8,7 +8,8 @@ namespace {
 __global__ void forward_kernel(LookaheadSpec spec, const float* input, const float* weights, float* output,
                                std::size_t size) {
   for (std::size_t i = first_element(); i < size; i += element_stride()) {
-    const std::size_t feature = i % spec.features, t = i / spec.features % spec.steps;
+    const Split row = split(i, spec.features);
+    const std::size_t feature = row.remainder, t = split(row.quotient, spec.steps).remainder;
     float sum = 0;
     for (std::size_t j = 0; j <= spec.context && t + j < spec.steps; ++j)
       sum += weights[j * spec.features + feature] * input[i + j * spec.features];
@@ -19,7 +20,8 @@ __global__ void forward_kernel(LookaheadSpec spec, const float* input, const flo
 __global__ void input_gradient_kernel(LookaheadSpec spec, const float* weights, const float* output_gradient,
                                       float* input_gradient, std::size_t size) {
   for (std::size_t i = first_element(); i < size; i += element_stride()) {
-    const std::size_t feature = i % spec.features, t = i / spec.features % spec.steps;
+    const Split row = split(i, spec.features);
+    const std::size_t feature = row.remainder, t = split(row.quotient, spec.steps).remainder;
     float sum = 0;
     for (std::size_t j = 0; j <= spec.context && j <= t; ++j)
       sum += weights[j * spec.features + feature] * output_gradient[i - j * spec.features];
@@ -35,7 +37,7 @@ __global__ void weights_gradient_kernel(LookaheadSpec spec, ColumnCut cut, const
   double sum = 0;
   if (place.column < spec.features)
     for (std::size_t row = place.strand; row < cut.rows; row += place.strands)
-      if (row % spec.steps + j < spec.steps)
+      if (split(row, spec.steps).remainder + j < spec.steps)
         sum += static_cast<double>(output_gradient[row * spec.features + place.column]) *
                input[(row + j) * spec.features + place.column];
   const double total = sum_strands(place, sum);

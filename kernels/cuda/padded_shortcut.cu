@@ -19,12 +19,12 @@ struct Geometry {
 __global__ void forward_kernel(Geometry geometry, const float* input, float* output, std::size_t size) {
   const PaddedShortcutSpec& spec = geometry.spec;
   for (std::size_t i = first_element(); i < size; i += element_stride()) {
-    const std::size_t channel = i % spec.output_channels, pixel = i / spec.output_channels;
-    const std::size_t column = pixel % geometry.output_width * spec.stride;
-    const std::size_t row = pixel / geometry.output_width % geometry.output_height * spec.stride;
-    const std::size_t image = pixel / (geometry.output_width * geometry.output_height);
+    const Split pixel = split(i, spec.output_channels), line = split(pixel.quotient, geometry.output_width);
+    const Split image = split(line.quotient, geometry.output_height);
+    const std::size_t channel = pixel.remainder;
+    const std::size_t column = line.remainder * spec.stride, row = image.remainder * spec.stride;
     const bool kept = channel >= geometry.before && channel < geometry.before + spec.channels;
-    const std::size_t from = ((image * spec.height + row) * spec.width + column) * spec.channels;
+    const std::size_t from = ((image.quotient * spec.height + row) * spec.width + column) * spec.channels;
     output[i] = kept ? input[from + channel - geometry.before] : 0.0f;
   }
 }
@@ -33,13 +33,13 @@ __global__ void backward_kernel(Geometry geometry, const float* output_gradient,
                                 std::size_t size) {
   const PaddedShortcutSpec& spec = geometry.spec;
   for (std::size_t i = first_element(); i < size; i += element_stride()) {
-    const std::size_t channel = i % spec.channels, pixel = i / spec.channels;
-    const std::size_t column = pixel % spec.width, row = pixel / spec.width % spec.height;
-    const std::size_t image = pixel / (spec.width * spec.height);
-    const bool kept = column % spec.stride == 0 && row % spec.stride == 0;
-    const std::size_t to_row = image * geometry.output_height + row / spec.stride;
-    const std::size_t to = (to_row * geometry.output_width + column / spec.stride) * spec.output_channels;
-    input_gradient[i] = kept ? output_gradient[to + geometry.before + channel] : 0.0f;
+    const Split pixel = split(i, spec.channels), line = split(pixel.quotient, spec.width);
+    const Split image = split(line.quotient, spec.height);
+    const Split column = split(line.remainder, spec.stride), row = split(image.remainder, spec.stride);
+    const bool kept = column.remainder == 0 && row.remainder == 0;
+    const std::size_t to_row = image.quotient * geometry.output_height + row.quotient;
+    const std::size_t to = (to_row * geometry.output_width + column.quotient) * spec.output_channels;
+    input_gradient[i] = kept ? output_gradient[to + geometry.before + pixel.remainder] : 0.0f;
   }
 }
 

@@ -32,10 +32,11 @@ struct Geometry {
 /// patches [images, output height, output width, groups, patch]; zeros outside of the image.
 __global__ void gather_kernel(Geometry g, const float* input, float* patches, std::size_t size) {
   for (std::size_t i = first_element(); i < size; i += element_stride()) {
-    const std::size_t within = i % g.patch(), group = i / g.patch() % (g.channels / g.group_channels);
-    const Position at(i / g.row(), g.vertical.outputs, g.horizontal.outputs, 1);
-    const std::size_t channel = group * g.group_channels + within % g.group_channels;
-    const int place = static_cast<int>(within / g.group_channels);
+    const Split patch = split(i, g.patch()), group = split(patch.quotient, g.channels / g.group_channels);
+    const Split within = split(patch.remainder, g.group_channels);
+    const Position at(group.quotient, g.vertical.outputs, g.horizontal.outputs, 1);
+    const std::size_t channel = group.remainder * g.group_channels + within.remainder;
+    const int place = static_cast<int>(within.quotient);
     const int row = at.row * g.vertical.stride - g.vertical.padding + place / g.horizontal.kernel;
     const int column = at.column * g.horizontal.stride - g.horizontal.padding + place % g.horizontal.kernel;
     const bool inside = row >= 0 && row < g.vertical.inputs && column >= 0 && column < g.horizontal.inputs;
@@ -49,7 +50,7 @@ __global__ void gather_kernel(Geometry g, const float* input, float* patches, st
 __global__ void scatter_kernel(Geometry g, const float* patches, float* input_gradient, std::size_t size) {
   for (std::size_t i = first_element(); i < size; i += element_stride()) {
     const Position at(i, g.vertical.inputs, g.horizontal.inputs, g.channels);
-    const std::size_t group = at.channel / g.group_channels, channel = at.channel % g.group_channels;
+    const Split group = split(at.channel, g.group_channels);
     float sum = 0;
     for (int row = g.vertical.first(at.row); row <= g.vertical.last(at.row); ++row)
       for (int column = g.horizontal.first(at.column); column <= g.horizontal.last(at.column); ++column) {
@@ -57,7 +58,7 @@ __global__ void scatter_kernel(Geometry g, const float* patches, float* input_gr
         const int across = at.column + g.horizontal.padding - column * g.horizontal.stride;
         const std::size_t pixel = pixel_of(at.image, row, column, g.vertical.outputs, g.horizontal.outputs);
         const auto place = static_cast<std::size_t>(down * g.horizontal.kernel + across);
-        sum += patches[pixel * g.row() + group * g.patch() + place * g.group_channels + channel];
+        sum += patches[pixel * g.row() + group.quotient * g.patch() + place * g.group_channels + group.remainder];
       }
     input_gradient[i] = sum;
   }

@@ -7,7 +7,8 @@ namespace {
 
 __global__ void forward_kernel(const float* input, const float* table, std::size_t sample, float* output,
                                std::size_t size) {
-  for (std::size_t i = first_element(); i < size; i += element_stride()) output[i] = input[i] + table[i % sample];
+  for (std::size_t i = first_element(); i < size; i += element_stride())
+    output[i] = input[i] + table[split(i, sample).remainder];
 }
 
 /// Every element of the table sums over the batch in its order.

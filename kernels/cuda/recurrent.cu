@@ -25,17 +25,24 @@ __device__ bool is_valid(const StepRows& rows, std::size_t sample) {
   return rows.lengths == nullptr || static_cast<std::int64_t>(rows.step) < rows.lengths[sample];
 }
 
-/// Where the gates of element `i` of [batch, hidden] stand: the first one's place, and `hidden` from gate to gate.
-__device__ std::size_t gate_place(const StepRows& rows, std::size_t i, std::size_t gates) {
-  return i / rows.hidden * gates * rows.hidden + i % rows.hidden;
-}
+/// Where element `i` of [batch, hidden] belongs.
+struct Unit {
+  __device__ Unit(const StepRows& rows, std::size_t i, std::size_t gates) {
+    const Split at = split(i, rows.hidden);
+    sample = at.quotient;
+    unit = at.remainder;
+    gate = at.quotient * gates * rows.hidden + at.remainder;
+  }
+  std::size_t sample, unit;
+  std::size_t gate;  // place of its first gate; from gate to gate it is `hidden`
+};
 
 // A thread per sample and unit. The formulas are those of kernels/recurrent_cells.cpp.
 
-__device__ void lstm_forward(const StepForward& step, std::size_t i) {
-  const std::size_t size = step.rows.hidden, place = gate_place(step.rows, i, 4);
+__device__ void lstm_forward(const StepForward& step, std::size_t i, const Unit& at) {
+  const std::size_t size = step.rows.hidden, place = at.gate;
   const auto sum = [&](std::size_t gate) {
-    return step.gates[place + gate * size] + step.recurrent[place + gate * size] + step.bias[i % size + gate * size];
+    return step.gates[place + gate * size] + step.recurrent[place + gate * size] + step.bias[at.unit + gate * size];
   };
   const float input = sigmoid(sum(0)), forget = sigmoid(sum(1)), candidate = tanhf(sum(2)), output = sigmoid(sum(3));
   const float cell = forget * step.cell[i] + input * candidate, bounded = tanhf(cell);
@@ -48,10 +55,10 @@ __device__ void lstm_forward(const StepForward& step, std::size_t i) {
   step.hidden[i] = output * bounded;
 }
 
-__device__ void gru_forward(const StepForward& step, std::size_t i) {
-  const std::size_t size = step.rows.hidden, place = gate_place(step.rows, i, 3);
+__device__ void gru_forward(const StepForward& step, std::size_t i, const Unit& at) {
+  const std::size_t size = step.rows.hidden, place = at.gate;
   const auto recurrent = [&](std::size_t gate) {
-    return step.recurrent[place + gate * size] + step.bias[i % size + gate * size];
+    return step.recurrent[place + gate * size] + step.bias[at.unit + gate * size];
   };
   const float reset = sigmoid(step.gates[place] + recurrent(0));
   const float update = sigmoid(step.gates[place + size] + recurrent(1));
@@ -64,20 +71,22 @@ __device__ void gru_forward(const StepForward& step, std::size_t i) {
 }
 
 __global__ void forward_kernel(Cell cell, StepForward step, std::size_t size) {
+  const std::size_t gates = cell == Cell::kLstm ? 4 : 3;
   for (std::size_t i = first_element(); i < size; i += element_stride()) {
-    if (!is_valid(step.rows, i / step.rows.hidden)) {
+    const Unit at(step.rows, i, gates);
+    if (!is_valid(step.rows, at.sample)) {
       step.hidden[i] = step.previous[i];
       if (cell == Cell::kLstm) step.next_cell[i] = step.cell[i];
     } else if (cell == Cell::kLstm) {
-      lstm_forward(step, i);
+      lstm_forward(step, i, at);
     } else {
-      gru_forward(step, i);
+      gru_forward(step, i, at);
     }
   }
 }
 
-__device__ void lstm_backward(const StepBackward& step, std::size_t i) {
-  const std::size_t size = step.rows.hidden, place = gate_place(step.rows, i, 4);
+__device__ void lstm_backward(const StepBackward& step, std::size_t i, const Unit& at) {
+  const std::size_t size = step.rows.hidden, place = at.gate;
   const float input = step.gates[place], forget = step.gates[place + size];
   const float candidate = step.gates[place + 2 * size], output = step.gates[place + 3 * size], bounded = step.kept[i];
   const float hidden = step.output_gradient[i] + step.through_product[i] + step.direct[i];
@@ -90,8 +99,8 @@ __device__ void lstm_backward(const StepBackward& step, std::size_t i) {
   step.direct[i] = 0;
 }
 
-__device__ void gru_backward(const StepBackward& step, std::size_t i) {
-  const std::size_t size = step.rows.hidden, place = gate_place(step.rows, i, 3);
+__device__ void gru_backward(const StepBackward& step, std::size_t i, const Unit& at) {
+  const std::size_t size = step.rows.hidden, place = at.gate;
   const float reset = step.gates[place], update = step.gates[place + size], candidate = step.gates[place + 2 * size];
   const float hidden = step.output_gradient[i] + step.through_product[i] + step.direct[i];
   const float to_candidate = hidden * (1 - update) * tanh_slope(candidate);
@@ -107,16 +116,16 @@ __device__ void gru_backward(const StepBackward& step, std::size_t i) {
 __global__ void backward_kernel(Cell cell, StepBackward step, std::size_t size) {
   const std::size_t gates = cell == Cell::kLstm ? 4 : 3;
   for (std::size_t i = first_element(); i < size; i += element_stride()) {
-    if (!is_valid(step.rows, i / step.rows.hidden)) {
-      const std::size_t place = gate_place(step.rows, i, gates);
+    const Unit at(step.rows, i, gates);
+    if (!is_valid(step.rows, at.sample)) {
       for (std::size_t gate = 0; gate < gates; ++gate)
-        step.gate_gradients[place + gate * step.rows.hidden] =
-            step.recurrent_gradients[place + gate * step.rows.hidden] = 0;
+        step.gate_gradients[at.gate + gate * step.rows.hidden] =
+            step.recurrent_gradients[at.gate + gate * step.rows.hidden] = 0;
       step.direct[i] += step.through_product[i];
     } else if (cell == Cell::kLstm) {
-      lstm_backward(step, i);
+      lstm_backward(step, i, at);
     } else {
-      gru_backward(step, i);
+      gru_backward(step, i, at);
     }
   }
 }

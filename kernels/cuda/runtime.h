@@ -104,6 +104,17 @@ __device__ inline std::size_t first_element() {
 __device__ inline std::size_t element_stride() {
   return static_cast<std::size_t>(gridDim.x) * blockDim.x;
 }
+
+/// Quotient and remainder, in 32 bits where they suffice: a division of 64 bits costs a kernel more than the memory
+/// that it finds with it.
+struct Split {
+  std::size_t quotient, remainder;
+};
+__device__ inline Split split(std::size_t value, std::size_t divisor) {
+  if (((value | divisor) >> 32) != 0) return {value / divisor, value % divisor};
+  const auto small = static_cast<unsigned>(value), by = static_cast<unsigned>(divisor);
+  return {small / by, small % by};
+}
 #endif
 
 }  // namespace dragonn::kernels::cuda

@@ -20,8 +20,9 @@ __device__ bool is_valid(const std::int32_t* lengths, std::size_t sample, std::s
 __global__ void to_time_major_kernel(SequenceRows rows, const float* batch_major, const std::int32_t* lengths,
                                      float* time_major, std::size_t size) {
   for (std::size_t i = first_element(); i < size; i += element_stride()) {
-    const std::size_t place = i % rows.size, sample = i / rows.size % rows.batch, t = i / rows.size / rows.batch;
-    const std::size_t from = (sample * rows.steps + t) * rows.width + rows.offset + place;
+    const Split row = split(i, rows.size), step = split(row.quotient, rows.batch);
+    const std::size_t sample = step.remainder, t = step.quotient;
+    const std::size_t from = (sample * rows.steps + t) * rows.width + rows.offset + row.remainder;
     time_major[i] = is_valid(lengths, sample, t) ? batch_major[from] : 0.0f;
   }
 }
@@ -29,10 +30,12 @@ __global__ void to_time_major_kernel(SequenceRows rows, const float* batch_major
 __global__ void to_batch_major_kernel(SequenceRows rows, const float* time_major, const std::int32_t* lengths, bool add,
                                       float* batch_major, std::size_t size) {
   for (std::size_t i = first_element(); i < size; i += element_stride()) {
-    const std::size_t place = i % rows.size, t = i / rows.size % rows.steps, sample = i / rows.size / rows.steps;
-    const std::size_t to = (sample * rows.steps + t) * rows.width + rows.offset + place;
+    const Split row = split(i, rows.size), step = split(row.quotient, rows.steps);
+    const std::size_t sample = step.quotient, t = step.remainder;
+    const std::size_t to = row.quotient * rows.width + rows.offset + row.remainder;
     const float before = add ? batch_major[to] : 0.0f;
-    const float own = is_valid(lengths, sample, t) ? time_major[(t * rows.batch + sample) * rows.size + place] : 0.0f;
+    const float own =
+        is_valid(lengths, sample, t) ? time_major[(t * rows.batch + sample) * rows.size + row.remainder] : 0.0f;
     batch_major[to] = before + own;
   }
 }
@@ -40,8 +43,8 @@ __global__ void to_batch_major_kernel(SequenceRows rows, const float* time_major
 __global__ void mask_kernel(SequenceRows rows, const float* input, const std::int32_t* lengths, float* output,
                             std::size_t size) {
   for (std::size_t i = first_element(); i < size; i += element_stride()) {
-    const std::size_t t = i / rows.size % rows.steps, sample = i / rows.size / rows.steps;
-    output[i] = is_valid(lengths, sample, t) ? input[i] : 0.0f;
+    const Split step = split(split(i, rows.size).quotient, rows.steps);
+    output[i] = is_valid(lengths, step.quotient, step.remainder) ? input[i] : 0.0f;
   }
 }
 

@@ -33,11 +33,14 @@ struct Axis {
 
 /// Where an element stands in an array [batch, height, width, channels].
 struct Position {
-  __device__ Position(std::size_t element, int height, int width, std::size_t channels)
-      : channel(element % channels),
-        column(static_cast<int>(element / channels % width)),
-        row(static_cast<int>(element / channels / width % height)),
-        image(element / channels / width / height) {}
+  __device__ Position(std::size_t element, int height, int width, std::size_t channels) {
+    const Split pixel = split(element, channels), line = split(pixel.quotient, width);
+    const Split rows = split(line.quotient, height);
+    channel = pixel.remainder;
+    column = static_cast<int>(line.remainder);
+    row = static_cast<int>(rows.remainder);
+    image = rows.quotient;
+  }
   std::size_t channel;
   int column, row;
   std::size_t image;
