@@ -14,6 +14,7 @@
 
 #include "bench/bandwidth.h"
 #include "bench/benchmark.h"
+#include "bench/device_option.h"
 #include "bench/device_timer.h"
 #include "bench/gradients.h"
 #include "bench/selection.h"
@@ -78,9 +79,7 @@ nlohmann::ordered_json or_null(double value) {
 class CompressBenchmark final : public Benchmark {
  public:
   void declare_options(CLI::App& command) override {
-    command.add_option("--device", device_name_, "where gradients are and selections run: cpu, or cuda, the first GPU")
-        ->check(CLI::IsMember({"cpu", "cuda"}))
-        ->capture_default_str();
+    add_device_option(command, device_name_);
     sparsifier_option_ =
         command
             .add_option("--sparsifier", sparsifiers_, "methods to measure, or all (dragonn-train --list names them)")
@@ -123,7 +122,7 @@ class CompressBenchmark final : public Benchmark {
   }
 
   Rows run() override {
-    device_ = device_named(device_name_);
+    device_ = device_of(device_name_);
     omp_set_num_threads(threads_);
     const std::vector<Candidate> candidates = resolve();
     for (const double density : densities_) compress::target_count(density, 1);  // refuses a bad one before the work

@@ -13,6 +13,7 @@
 
 #include "bench/bandwidth.h"
 #include "bench/benchmark.h"
+#include "bench/device_option.h"
 #include "bench/device_timer.h"
 #include "comm/sparse/batch_decoder.h"
 #include "compress/sparsifier.h"
@@ -135,9 +136,7 @@ const std::vector<Decoding>& decodings() {
 class DecodeBenchmark final : public Benchmark {
  public:
   void declare_options(CLI::App& command) override {
-    command.add_option("--device", device_name_, "where the lists are and are summed: cpu, or cuda, the first GPU")
-        ->check(CLI::IsMember({"cpu", "cuda"}))
-        ->capture_default_str();
+    add_device_option(command, device_name_);
     command.add_option("--ranks", ranks_, "lists to sum")
         ->delimiter(',')
         ->check(CLI::Range(1, 4096))
@@ -161,7 +160,7 @@ class DecodeBenchmark final : public Benchmark {
   }
 
   Rows run() override {
-    const Device device = device_named(device_name_);
+    const Device device = device_of(device_name_);
     omp_set_num_threads(1);  // as each rank decodes
     const std::size_t k = compress::target_count(density_, numel_);
     const std::vector<SparseVector> lists =

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Seconds of a piece of work on a device, and the device that a benchmark's option names.
+/// Seconds of a piece of work on a device.
 #pragma once
-
-#include <string>
 
 #include "bench/timing.h"
 #include "core/device.h"
@@ -25,8 +23,5 @@ double seconds_on(const Device& device, const Body& body) {
   const auto call = [](const void* erased) { (*static_cast<const Body*>(erased))(); };
   return timer_table().at(device)(device, {call, &body});
 }
-
-/// "cpu", or "cuda" for the first GPU. @throws ConfigError if this build or machine has none.
-Device device_named(const std::string& name);
 
 }  // namespace dragonn::bench

@@ -2,6 +2,10 @@
 // Radix selection of a magnitude: a kernel per digit, from the leading one on. Its blocks of 256 threads count the
 // digits of the values that share the digits known so far, in shared memory and then in common; the block that comes
 // last finds the digit in which the rank lies. The rank stays on the GPU from digit to digit.
+#include <algorithm>
+
+#include <climits>
+
 #include "kernels/cuda/radix_select.h"
 #include "kernels/magnitude_digits.h"
 
@@ -10,6 +14,9 @@ namespace {
 
 constexpr unsigned kMostDigits = 4096;
 static_assert(kBoundDigit.values <= kMostDigits && kDigits[0].values <= kMostDigits);
+
+/// Fewer values are not worth a block, which adds its counts of up to 4096 digits to those of the others.
+constexpr std::size_t kValuesPerBlock = 8192;
 
 __global__ void start_kernel(RadixSelection* selection, std::uint64_t k) {
   *selection = {0.0f, 0, k, 0, 0};
@@ -77,10 +84,11 @@ const RadixSelection* select_digits(Context& here, const float* values, std::siz
   auto* const histogram = reinterpret_cast<std::uint32_t*>(here.scratch(kMostDigits * sizeof(std::uint32_t)));
   check(cudaMemsetAsync(histogram, 0, kMostDigits * sizeof(std::uint32_t), here.stream()), "cudaMemsetAsync");
   start_kernel<<<1, 1, 0, here.stream()>>>(selection, k);
+  const auto worthwhile = static_cast<unsigned>(std::min<std::size_t>(1 + size / kValuesPerBlock, UINT_MAX));
+  const unsigned blocks = std::min(worthwhile, here.blocks(size, kThreads));
   std::uint32_t known_bits = 0;
   for (const Digit& digit : digits) {
-    digit_kernel<<<here.blocks(size, kThreads), kThreads, 0, here.stream()>>>(values, size, digit, known_bits,
-                                                                              histogram, selection);
+    digit_kernel<<<blocks, kThreads, 0, here.stream()>>>(values, size, digit, known_bits, histogram, selection);
     known_bits |= (digit.values - 1) << digit.shift;
   }
   check_launch("k-th largest magnitude");

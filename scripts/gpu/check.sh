@@ -83,7 +83,8 @@ sanitize_tests() {
 }
 
 run_benchmarks() {
-  part bench_compress 100 bin/dragonn-bench compress --device cuda --json "$results/compress.json"
+  part bench_compress 100 bin/dragonn-bench compress --device cuda --numel 268435456 \
+    --sparsifier all --kernel all --json "$results/compress.json"
   part bench_decode 40 bin/dragonn-bench decode --device cuda --json "$results/decode.json"
   part bench_step 60 bin/dragonn-bench step --device cuda --batch 128 --model resnet20 vgg16 --json "$results/step.json"
 }

@@ -25,7 +25,7 @@ expect_error 2 "$refusal" -- mpirun -np 3 "$train" quick.toml --set device=cuda 
 expect_error 2 "$refusal" -- "$train" quick.toml --set device=cuda --set data.name=cifar10 --set data.path=no_such_folder
 expect_error 2 'device_math = "tf32": the CPU .*; expected "float32"' -- "$train" quick.toml --set device_math=tf32 --output refused
 expect_error 2 'device_math=fp8: expected' -- "$train" quick.toml --set device_math=fp8
-for subcommand in step profile; do
+for subcommand in step profile compress decode; do
   expect_error 2 '\-\-device cuda: .+; expected cpu' -- "$BIN/dragonn-bench" $subcommand --device cuda --json refused
 done
 
