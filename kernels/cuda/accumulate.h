@@ -102,6 +102,23 @@ __device__ inline void accumulate_tile(const AccumulateJob& job, std::size_t beg
   }
 }
 
+/// Calls see(value) for all values of this thread, of tiles that are dealt out to the blocks in turn.
+template <bool kAligned, class See>
+__device__ inline void for_each_value(const float* values, std::size_t size, const See& see) {
+  const AccumulateJob job{.gradient = values};
+  for (std::size_t begin = std::size_t{blockIdx.x} * kTileElements; begin < size;
+       begin += std::size_t{gridDim.x} * kTileElements) {
+    Four four[kVectors];
+    accumulate_tile<AccumulateKind::kExamine, kAligned>(job, begin, size, four);
+    for (unsigned v = 0; v < kVectors; ++v) {
+      const std::size_t i = place_of_vector(begin, v);
+      for (unsigned j = 0; j < kFour; ++j) {
+        if (i + j < size) see(four[v].lane[j]);
+      }
+    }
+  }
+}
+
 /// The bits of |value|: they order as magnitudes do, infinity above all numbers and NaN above infinity.
 __device__ inline std::uint32_t magnitude_bits(float value) {
   return __float_as_uint(value) & 0x7fffffffu;

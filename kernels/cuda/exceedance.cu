@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What exceeds a threshold, and sums of logarithms, in double: a thread per element, sums in a fixed order. 4 bytes
 // read per element.
+#include "kernels/cuda/accumulate.h"
 #include "kernels/cuda/gradient_sweep.h"
 #include "kernels/cuda/ordered_sum.h"
 #include "kernels/exceedance.h"
@@ -22,24 +23,29 @@ struct ExceedanceSums {
   }
 };
 
-__global__ void exceedances_kernel(const float* values, std::size_t size, float threshold,
-                                   OrderedSum<ExceedanceSums>* total) {
+template <bool kAligned>
+__global__ void __launch_bounds__(kThreads)
+    exceedances_kernel(const float* values, std::size_t size, float threshold, OrderedSum<ExceedanceSums>* total) {
   ExceedanceSums mine;
-  for (std::size_t i = first_element(); i < size; i += element_stride()) {
-    const float magnitude = fabsf(values[i]);
-    if (!(magnitude > threshold)) continue;
+  for_each_value<kAligned>(values, size, [&](float value) {
+    const float magnitude = fabsf(value);
+    if (!(magnitude > threshold)) return;
     const double excess = static_cast<double>(magnitude) - static_cast<double>(threshold);
     mine.add({1, excess, excess * excess, static_cast<double>(magnitude)});
-  }
+  });
   finish_sum(mine, total);
 }
 
 Exceedances exceedances_on_gpu(View<const float> values, float threshold) {
   if (values.empty() || !std::isfinite(threshold)) return {};
   Context& here = context(values.device());
+  const AccumulateJob job{.gradient = values.data()};
   const auto sums = ordered_sum<ExceedanceSums>(here, "exceedances", [&](OrderedSum<ExceedanceSums>* total) {
-    exceedances_kernel<<<sum_blocks(values.size(), kThreads), kThreads, 0, here.stream()>>>(
-        values.data(), values.size(), threshold, total);
+    const unsigned blocks = sum_blocks(values.size(), kTileElements);
+    with_alignment<AccumulateKind::kExamine>(job, [&]<AccumulateKind kKind, bool kAligned>() {
+      exceedances_kernel<kAligned>
+          <<<blocks, kThreads, 0, here.stream()>>>(values.data(), values.size(), threshold, total);
+    });
   });
   return {.count = sums.count,
           .sum = sums.sum,
@@ -62,19 +68,20 @@ struct LogSum {
 /// A logarithm per product of this many factors in [1e-18, 2], which does not fall to 0.
 constexpr int kMostFactors = 16;
 
-__global__ void logs_kernel(const float* values, std::size_t size, double scale, double offset,
-                            OrderedSum<LogSum>* total) {
+template <bool kAligned>
+__global__ void __launch_bounds__(kThreads)
+    logs_kernel(const float* values, std::size_t size, double scale, double offset, OrderedSum<LogSum>* total) {
   LogSum mine;
   double product = 1;
   int factors = 0;
-  for (std::size_t i = first_element(); i < size; i += element_stride()) {
-    const double factor = scale * fabs(static_cast<double>(values[i])) + offset;
+  for_each_value<kAligned>(values, size, [&](float value) {
+    const double factor = scale * fabs(static_cast<double>(value)) + offset;
     if (factor == factor) product *= factor;
-    if (++factors < kMostFactors) continue;
+    if (++factors < kMostFactors) return;
     mine.sum += log(product);
     product = 1;
     factors = 0;
-  }
+  });
   mine.sum += log(product);
   finish_sum(mine, total);
 }
@@ -82,12 +89,14 @@ __global__ void logs_kernel(const float* values, std::size_t size, double scale,
 double logs_on_gpu(View<const float> values, double scale, double offset) {
   if (values.empty()) return 0;
   Context& here = context(values.device());
-  return ordered_sum<LogSum>(here, "sum_magnitude_logs",
-                             [&](OrderedSum<LogSum>* total) {
-                               logs_kernel<<<sum_blocks(values.size(), kThreads), kThreads, 0, here.stream()>>>(
-                                   values.data(), values.size(), scale, offset, total);
-                             })
-      .sum;
+  const AccumulateJob job{.gradient = values.data()};
+  const LogSum logs = ordered_sum<LogSum>(here, "sum_magnitude_logs", [&](OrderedSum<LogSum>* total) {
+    const unsigned blocks = sum_blocks(values.size(), kTileElements);
+    with_alignment<AccumulateKind::kExamine>(job, [&]<AccumulateKind kKind, bool kAligned>() {
+      logs_kernel<kAligned><<<blocks, kThreads, 0, here.stream()>>>(values.data(), values.size(), scale, offset, total);
+    });
+  });
+  return logs.sum;
 }
 
 [[maybe_unused]] const bool registered =
