@@ -25,8 +25,11 @@ expect_error 2 "$refusal" -- mpirun -np 3 "$train" quick.toml --set device=cuda 
 expect_error 2 "$refusal" -- "$train" quick.toml --set device=cuda --set data.name=cifar10 --set data.path=no_such_folder
 expect_error 2 'device_math = "tf32": the CPU .*; expected "float32"' -- "$train" quick.toml --set device_math=tf32 --output refused
 expect_error 2 'device_math=fp8: expected' -- "$train" quick.toml --set device_math=fp8
-for subcommand in step profile compress decode; do
-  expect_error 2 '\-\-device cuda: .+; expected cpu' -- "$BIN/dragonn-bench" $subcommand --device cuda --json refused
+for subcommand in compress decode step profile; do
+  status=0
+  output=$(timeout 100 "$BIN/dragonn-bench" $subcommand --device cuda --json refused 2>&1) || status=$?
+  [ "$status" = 2 ] && [[ $output == dragonn-bench:*--device*cuda*cpu* ]] || fail "bench $subcommand without a GPU ($status): $output"
+  [ "$(wc -l <<<"$output")" = 1 ] || fail "not one line from bench $subcommand: $output"
 done
 
 # NCCL moves the memory of GPUs, each of one process, in dense runs and for the collective allgather.
