@@ -30,6 +30,9 @@ failed=0
 
 say() { echo "$*" | tee -a "$results/table.txt"; }
 
+# error_of LOG: the line that names the error, or else the last one.
+error_of() { grep -a -m 1 -E ' E |^dragonn-[a-z]+: | ERROR: ' "$1" || tail -n 1 "$1"; }
+
 # part NAME LIMIT COMMAND...: output goes to RESULTS/NAME.log. Says how it ended; returns its status.
 part() {
   local name=$1 limit=$2 left=$((seconds_in_all - SECONDS)) begin=$SECONDS status=0
@@ -42,7 +45,7 @@ part() {
   case $status in
     0) say "$name: done in $((SECONDS - begin)) s" ;;
     124 | 137) say "$name: stopped at its limit of $limit s" && failed=$((failed + 1)) ;;
-    *) say "$name: failed ($status): $(tail -n 1 "$results/$name.log")" && failed=$((failed + 1)) ;;
+    *) say "$name: failed ($status): $(error_of "$results/$name.log")" && failed=$((failed + 1)) ;;
   esac
   return $status
 }
@@ -70,7 +73,8 @@ run_gpu_tests() {
   for program in bin/test_*; do
     name=$(basename "$program")
     part "$name" 100 "$program" "--test-case=gpu: *"
-    say "  $(grep -a 'test cases:' "$results/$name.log" | tail -n 1)"
+    say "  $(grep -a 'test cases:' "$results/$name.log" | tail -n 1 | cut -d '|' -f 2,3), of these skipped: $(
+      grep -a -c 'MESSAGE: .*skipped: ' "$results/$name.log")"
   done
 }
 
