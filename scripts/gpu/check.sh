@@ -86,11 +86,18 @@ sanitize_tests() {
   done
 }
 
+# bench NAME LIMIT SUBCOMMAND OPTION...: its rows go to RESULTS/NAME.json, its table to RESULTS/table.txt.
+bench() {
+  local name=$1 limit=$2 subcommand=$3
+  shift 3
+  part "bench_$name" "$limit" bin/dragonn-bench "$subcommand" --device cuda --json "$results/$name.json" "$@" &&
+    cat "$results/bench_$name.log" >>"$results/table.txt"
+}
+
 run_benchmarks() {
-  part bench_compress 100 bin/dragonn-bench compress --device cuda --numel 268435456 \
-    --sparsifier all --kernel all --json "$results/compress.json"
-  part bench_decode 40 bin/dragonn-bench decode --device cuda --json "$results/decode.json"
-  part bench_step 60 bin/dragonn-bench step --device cuda --batch 128 --model resnet20 vgg16 --json "$results/step.json"
+  bench compress 140 compress --numel 268435456 --density 0.001 --sparsifier all --kernel all --rounds 9
+  bench decode 30 decode --rounds 9
+  bench step 50 step --batch 128 --model resnet20 --model vgg16
 }
 
 # Open MPI below a folder of its own. A container may lack shared memory between processes that one copy would need.
