@@ -206,13 +206,17 @@ layers::LossResult Worker::forward_backward(const data::Batch& batch) {
 
 void Worker::backward(const layers::GradientReady& ready) {
   const MemoryLabel label(kPassLabel);
-  if (config_.train.gradient_accumulation == 1) return network_.backward(ready);
-  network_.backward([&](ParameterId parameter) {
-    accumulate(parameter);
-    if (!ready) return;
-    kernels::synchronize(accumulated_.device());  // whoever is told reads in another thread's order
-    ready(parameter);
-  });
+  if (config_.train.gradient_accumulation == 1) {
+    network_.backward(ready);
+  } else {
+    network_.backward([&](ParameterId parameter) {
+      accumulate(parameter);
+      if (!ready) return;
+      kernels::synchronize(device());  // whoever is told reads in another thread's order
+      ready(parameter);
+    });
+  }
+  if (ready) kernels::synchronize(device());  // the next forward is in another order, too
 }
 
 void Worker::accumulate(ParameterId parameter) {
