@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 /// DRAGONN_HOST_DEVICE: marks functions that host code and a GPU's kernels share, so that tests of the one cover both.
+/// DRAGONN_DEVICE_CODE: defined where a GPU's kernels are compiled: by nvcc, or for tests/cuda_emulation.
 #pragma once
 
 #ifdef __CUDACC__
+#define DRAGONN_DEVICE_CODE
 #define DRAGONN_HOST_DEVICE __host__ __device__
 #else
 #define DRAGONN_HOST_DEVICE

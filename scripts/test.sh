@@ -3,8 +3,10 @@
 # Sets everything up, builds dragonn and runs all fast tests, those under MPI too. The last line is
 # "N passed, N failed, N skipped"; ends with 1 if any failed.
 # Environment: DRAGONN_DATA (folder with real data sets; without it the tests that read them are skipped),
-# DRAGONN_WERROR=ON (warnings are errors), DRAGONN_CUDA_ARCHITECTURES (scripts/build.sh), CTEST_PARALLEL_LEVEL (tests at a time, 1 if unset).
-# Usage: scripts/test.sh [PRESET [CTEST_ARGUMENT...]]     PRESET: release (if not given), cuda, debug, asan, tsan
+# DRAGONN_WERROR=ON (warnings are errors), DRAGONN_CUDA_ARCHITECTURES (scripts/build.sh), CTEST_PARALLEL_LEVEL (tests at
+# a time, 1 if unset).
+# Usage: scripts/test.sh [PRESET [CTEST_ARGUMENT...]]     PRESET: release (if not given), cuda, debug, asan, tsan,
+#   cuda_emulated (the GPU's kernels on the CPU: tests/cuda_emulation)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 preset=${1:-release}
@@ -14,6 +16,7 @@ if [ "$preset" = cuda ]; then scripts/install_deps.sh cuda; else scripts/install
 . scripts/build.sh
 
 case $preset in
+  cuda_emulated) targets=(test_kernels) selection=(--tests-regex '^gpu_kernels$') ;; # whole networks take too long
   asan | tsan) targets=(dragonn_unit_tests) selection=(--label-regex '^unit$') ;;
   *) targets=(all) selection=(--label-exclude '^convergence$') ;;
 esac

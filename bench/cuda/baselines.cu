@@ -14,12 +14,12 @@ namespace dragonn::bench {
 namespace {
 
 using kernels::cuda::check;
-using kernels::cuda::check_launch;
 using kernels::cuda::Context;
 using kernels::cuda::context;
 using kernels::cuda::element_stride;
 using kernels::cuda::first_element;
 using kernels::cuda::kThreads;
+using kernels::cuda::launch;
 
 /// Memory that stays from call to call.
 struct Room {
@@ -93,14 +93,13 @@ void select_with_prefix_sums(const Subject& subject, SparseVector& selected) {
   room.words.resize_discard(size);
   std::uint32_t* const mask = room.words.data();
   const Reaches reaches{subject.gradient.data(), subject.exact_threshold};
-  mask_kernel<<<here.blocks(size, kThreads), kThreads, 0, here.stream()>>>(reaches, size, mask);
+  launch(here, "mask", here.blocks(size, kThreads), kThreads, mask_kernel, reaches, size, mask);
   with_storage(room, "cub::DeviceScan::InclusiveSum", [&](void* memory, std::size_t& bytes) {
     return cub::DeviceScan::InclusiveSum(memory, bytes, mask, mask, static_cast<std::int64_t>(size), here.stream());
   });
   selected.resize_discard(read(here, mask + size - 1));
-  scatter_kernel<<<here.blocks(size, kThreads), kThreads, 0, here.stream()>>>(
-      reaches, size, mask, selected.indices.data(), selected.values.data());
-  check_launch("scatter by prefix sums");
+  launch(here, "scatter by prefix sums", here.blocks(size, kThreads), kThreads, scatter_kernel, reaches, size, mask,
+         selected.indices.data(), selected.values.data());
 }
 
 BaselineEntry entry(const char* name, const char* summary, void (*select)(const Subject&, SparseVector&)) {

@@ -8,7 +8,7 @@
 #include "kernels/cuda/look_back.h"
 #include "kernels/gradient_pass_simd.h"
 
-#ifdef __CUDACC__
+#ifdef DRAGONN_DEVICE_CODE
 namespace dragonn::kernels::cuda {
 
 using detail::AccumulateJob;

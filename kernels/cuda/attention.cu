@@ -75,9 +75,8 @@ class CudaAttention final : public AttentionPlan {
     const auto input = parts(arguments.input.data());
     float* weights = arguments.saved.data();
     multiply_heads(here, input.queries, input.keys.transpose(), spec_.steps, depth_, square(weights));
-    normalize_kernel<<<static_cast<unsigned>(rows_), threads(), 0, here.stream()>>>(visible(here, arguments.lengths),
-                                                                                    scale(), weights);
-    check_launch("attention_weights");
+    launch(here, "attention_weights", static_cast<unsigned>(rows_), threads(), normalize_kernel,
+           visible(here, arguments.lengths), scale(), weights);
     multiply_heads(here, square<const float>(weights), input.values, depth_, spec_.steps,
                    output(arguments.output.data()));
   }
@@ -90,9 +89,8 @@ class CudaAttention final : public AttentionPlan {
     const Operand weights = square(arguments.saved.data()), output_gradient = output(arguments.output_gradient.data());
     multiply_heads(here, output_gradient, input.values.transpose(), spec_.steps, depth_,
                    square(arguments.scratch.data()));
-    scores_gradient_kernel<<<static_cast<unsigned>(rows_), threads(), 0, here.stream()>>>(
-        visible(here, arguments.lengths), scale(), weights.data, arguments.scratch.data());
-    check_launch("attention_scores_gradient");
+    launch(here, "attention_scores_gradient", static_cast<unsigned>(rows_), threads(), scores_gradient_kernel,
+           visible(here, arguments.lengths), scale(), weights.data, arguments.scratch.data());
     const Operand scores = square<const float>(arguments.scratch.data());
     multiply_heads(here, scores, input.keys, depth_, spec_.steps, gradient.queries);
     multiply_heads(here, scores.transpose(), input.queries, depth_, spec_.steps, gradient.keys);

@@ -223,21 +223,19 @@ class CudaBatchNorm final : public BatchNormPlan {
     const Context& here = context(device_);
     float *means = arguments.scratch.data(), *deviations = means + partials_, *factor = deviations + partials_;
     const Moments saved{arguments.saved.data(), arguments.saved.data() + channels_};
-    moments_kernel<<<blocks_of(cut_), kThreads, 0, here.stream()>>>(cut_, arguments.input.data(), means, deviations);
-    check_launch("batch_norm_moments");
-    combine_moments_kernel<<<tiles_of(cut_), kThreads, 0, here.stream()>>>(
-        {spec_, cut_, means, deviations, arguments.scale.data(), saved, arguments.running_mean.data(),
-         arguments.running_variance.data(), factor});
-    check_launch("batch_norm_combine_moments");
+    launch(here, "batch_norm_moments", blocks_of(cut_), kThreads, moments_kernel, cut_, arguments.input.data(), means,
+           deviations);
+    launch(here, "batch_norm_combine_moments", tiles_of(cut_), kThreads, combine_moments_kernel,
+           {spec_, cut_, means, deviations, arguments.scale.data(), saved, arguments.running_mean.data(),
+            arguments.running_variance.data(), factor});
     normalize(here, arguments, saved.mean, factor);
   }
 
   void forward_evaluate(const BatchNormForward& arguments) override {
     const Context& here = context(device_);
     float* factor = arguments.scratch.data();
-    running_factor_kernel<<<here.blocks(spec_.channels, kThreads), kThreads, 0, here.stream()>>>(
-        arguments.scale.data(), arguments.running_variance.data(), spec_.epsilon, factor, spec_.channels);
-    check_launch("batch_norm_running_factor");
+    launch(here, "batch_norm_running_factor", here.blocks(spec_.channels, kThreads), kThreads, running_factor_kernel,
+           arguments.scale.data(), arguments.running_variance.data(), spec_.epsilon, factor, spec_.channels);
     normalize(here, arguments, arguments.running_mean.data(), factor);
   }
 
@@ -246,33 +244,29 @@ class CudaBatchNorm final : public BatchNormPlan {
     const float *mean = arguments.saved.data(), *inverse_deviation = mean + channels_;
     float *sums = arguments.scratch.data(), *moments = sums + partials_;
     float *factor = moments + partials_, *slope = factor + channels_, *offset = slope + channels_;
-    factor_kernel<<<here.blocks(spec_.channels, kThreads), kThreads, 0, here.stream()>>>(
-        arguments.scale.data(), inverse_deviation, factor, spec_.channels);
-    check_launch("batch_norm_factor");
+    launch(here, "batch_norm_factor", here.blocks(spec_.channels, kThreads), kThreads, factor_kernel,
+           arguments.scale.data(), inverse_deviation, factor, spec_.channels);
     Gradients gradients = describe(arguments, mean, factor);
-    column_pair_kernel<<<blocks_of(cut_), kThreads, 0, here.stream()>>>(gradients, cut_, sums, moments);
-    check_launch("batch_norm_reduce");
-    combine_gradients_kernel<<<tiles_of(cut_), kThreads, 0, here.stream()>>>(
-        {cut_, sums, moments, inverse_deviation, factor, arguments.scale_gradient.data(),
-         arguments.shift_gradient.data(), slope, offset});
-    check_launch("batch_norm_combine_gradients");
+    launch(here, "batch_norm_reduce", blocks_of(cut_), kThreads, column_pair_kernel<Gradients>, gradients, cut_, sums,
+           moments);
+    launch(here, "batch_norm_combine_gradients", tiles_of(cut_), kThreads, combine_gradients_kernel,
+           {cut_, sums, moments, inverse_deviation, factor, arguments.scale_gradient.data(),
+            arguments.shift_gradient.data(), slope, offset});
     if (gradients.masked != nullptr) {
       // The first sweep stored the gradient behind the ReLU: nothing is left to add or to mask.
       gradients.first = gradients.masked;
       gradients.second = nullptr;
       gradients.mask = Mask::kNone;
     }
-    input_gradient_kernel<<<blocks_of(cut_), kThreads, 0, here.stream()>>>(cut_, gradients, slope, offset,
-                                                                           arguments.input_gradient.data());
-    check_launch("batch_norm_input_gradient");
+    launch(here, "batch_norm_input_gradient", blocks_of(cut_), kThreads, input_gradient_kernel, cut_, gradients, slope,
+           offset, arguments.input_gradient.data());
   }
 
  private:
   void normalize(const Context& here, const BatchNormForward& arguments, const float* mean, const float* factor) const {
-    normalize_kernel<<<blocks_of(cut_), kThreads, 0, here.stream()>>>(
-        cut_, {arguments.input.data(), arguments.residual.data(), mean, factor, arguments.shift.data(), spec_.relu,
-               arguments.output.data()});
-    check_launch("batch_norm_normalize");
+    launch(here, "batch_norm_normalize", blocks_of(cut_), kThreads, normalize_kernel, cut_,
+           {arguments.input.data(), arguments.residual.data(), mean, factor, arguments.shift.data(), spec_.relu,
+            arguments.output.data()});
   }
 
   Gradients describe(const BatchNormBackward& arguments, const float* mean, const float* factor) const {

@@ -34,20 +34,17 @@ __global__ void add_to_rows_kernel(const float* bias, std::size_t columns, float
 }  // namespace
 
 void sum_columns(Context& here, const ColumnCut& cut, const float* values, float* scratch, float* target) {
-  sum_pieces_kernel<<<blocks_of(cut), kThreads, 0, here.stream()>>>(cut, values, scratch);
-  check_launch("sum_columns");
+  launch(here, "sum_columns", blocks_of(cut), kThreads, sum_pieces_kernel, cut, values, scratch);
   combine_columns(here, cut, scratch, target);
 }
 
 void combine_columns(Context& here, const ColumnCut& cut, const float* partials, float* target) {
-  combine_kernel<<<tiles_of(cut), kThreads, 0, here.stream()>>>(cut, partials, target);
-  check_launch("combine_columns");
+  launch(here, "combine_columns", tiles_of(cut), kThreads, combine_kernel, cut, partials, target);
 }
 
 void add_to_rows(Context& here, const float* bias, std::size_t columns, float* values, std::size_t size) {
   if (size == 0) return;
-  add_to_rows_kernel<<<here.blocks(size, kThreads), kThreads, 0, here.stream()>>>(bias, columns, values, size);
-  check_launch("add_to_rows");
+  launch(here, "add_to_rows", here.blocks(size, kThreads), kThreads, add_to_rows_kernel, bias, columns, values, size);
 }
 
 }  // namespace dragonn::kernels::cuda

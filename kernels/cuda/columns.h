@@ -39,7 +39,7 @@ void combine_columns(Context& here, const ColumnCut& cut, const float* partials,
 /// values [rows, columns] += bias [columns], row by row.
 void add_to_rows(Context& here, const float* bias, std::size_t columns, float* values, std::size_t size);
 
-#ifdef __CUDACC__
+#ifdef DRAGONN_DEVICE_CODE
 
 /// A thread's place in a cut.
 struct ColumnPlace {

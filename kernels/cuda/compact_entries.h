@@ -9,7 +9,7 @@
 #include "core/sparse_vector.h"
 #include "kernels/cuda/look_back.h"
 
-#ifdef __CUDACC__
+#ifdef DRAGONN_DEVICE_CODE
 namespace dragonn::kernels::cuda {
 
 /// What a rule says of an entry.
@@ -85,8 +85,8 @@ void compact_entries(Context& here, const SparseVector& entries, const Rule& rul
   Compaction* const compaction = new_compaction(here, tiles);
   const EntryLists lists{entries.indices.data(), entries.values.data(), entries.size(), kept.indices.data(),
                          kept.values.data()};
-  compact_kernel<<<static_cast<unsigned>(tiles), kThreads, 0, here.stream()>>>(lists, rule, compaction);
-  check_launch("compaction of entries");
+  launch(here, "compaction of entries", static_cast<unsigned>(tiles), kThreads, compact_kernel<Rule>, lists, rule,
+         compaction);
   kept.truncate(read(here, compaction).count);
 }
 

@@ -159,13 +159,10 @@ double ctc(const CtcArguments& arguments) {
                     arguments.gradient.data(),
                     reinterpret_cast<double*>(here.scratch(arguments.batch * sizeof(double)))};
   const auto samples = static_cast<unsigned>(arguments.batch), rows = samples * static_cast<unsigned>(arguments.steps);
-  if (rows > 0) normalize_kernel<<<rows, row_threads(arguments.classes), 0, here.stream()>>>(batch);
-  check_launch("ctc_normalize");
-  align_kernel<<<samples, kThreads, 0, here.stream()>>>(batch);
-  check_launch("ctc_align");
+  if (rows > 0) launch(here, "ctc_normalize", rows, row_threads(arguments.classes), normalize_kernel, batch);
+  launch(here, "ctc_align", samples, kThreads, align_kernel, batch);
   auto* total = static_cast<double*>(here.device_results());
-  sum_kernel<<<1, kThreads, 0, here.stream()>>>(batch.losses, arguments.batch, total);
-  check_launch("sum_of_losses");
+  launch(here, "sum_of_losses", 1, kThreads, sum_kernel, batch.losses, arguments.batch, total);
   return here.read_result<double>();
 }
 

@@ -75,19 +75,16 @@ __global__ void __launch_bounds__(kThreads)
 
 void add(View<const std::uint32_t> indices, View<const float> values, const MarkedValues& sum) {
   const Context& here = context(indices.device());
-  add_kernel<<<here.blocks(indices.size(), kThreads), kThreads, 0, here.stream()>>>(
-      indices.data(), values.data(), indices.size(), sum.values.data(), sum.marks.data());
-  check_launch("decode");
+  launch(here, "decode", here.blocks(indices.size(), kThreads), kThreads, add_kernel, indices.data(), values.data(),
+         indices.size(), sum.values.data(), sum.marks.data());
 }
 
 void collect(const MarkedValues& marked, SparseVector& sum) {
   Context& here = context(sum.device());
   const std::size_t tiles = (marked.marks.size() + kTileWords - 1) / kTileWords;
   Compaction* const compaction = new_compaction(here, tiles);
-  collect_kernel<<<static_cast<unsigned>(tiles), kThreads, 0, here.stream()>>>(
-      marked.values.data(), marked.marks.data(), marked.marks.size(), sum.indices.data(), sum.values.data(),
-      compaction);
-  check_launch("decode");
+  launch(here, "decode", static_cast<unsigned>(tiles), kThreads, collect_kernel, marked.values.data(),
+         marked.marks.data(), marked.marks.size(), sum.indices.data(), sum.values.data(), compaction);
   sum.truncate(read(here, compaction).count);
 }
 

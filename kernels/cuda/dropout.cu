@@ -28,9 +28,8 @@ void dropout(View<const float> input, float rate, std::uint64_t key, View<float>
   if (input.empty()) return;
   const Context& here = context(output.device());
   const std::size_t draws = (input.size() + kDrawsPerBlock - 1) / kDrawsPerBlock;
-  dropout_kernel<<<here.blocks(draws, kThreads), kThreads, 0, here.stream()>>>(input.data(), rate, 1.0f / (1.0f - rate),
-                                                                               key, output.data(), input.size());
-  check_launch("dropout");
+  launch(here, "dropout", here.blocks(draws, kThreads), kThreads, dropout_kernel, input.data(), rate,
+         1.0f / (1.0f - rate), key, output.data(), input.size());
 }
 
 [[maybe_unused]] const bool registered = dropout_table().add(DeviceType::kCuda, dropout);

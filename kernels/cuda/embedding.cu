@@ -63,9 +63,8 @@ void embed(View<const float> tokens, View<const float> table, std::size_t width,
   const std::size_t rows = table.size() / width;
   auto* first_bad = static_cast<Position*>(here.device_results());
   check(cudaMemsetAsync(first_bad, 0xFF, sizeof(Position), here.stream()), "cudaMemsetAsync");
-  embed_kernel<<<here.blocks(output.size(), kThreads), kThreads, 0, here.stream()>>>(
-      tokens.data(), table.data(), rows, width, output.data(), output.size(), first_bad);
-  check_launch("embed");
+  launch(here, "embed", here.blocks(output.size(), kThreads), kThreads, embed_kernel, tokens.data(), table.data(), rows,
+         width, output.data(), output.size(), first_bad);
   const Position bad = here.read_result<Position>();
   if (bad == ULLONG_MAX) return;
   float token = 0;
@@ -80,9 +79,8 @@ void embed_backward(View<const float> tokens, View<const float> output_gradient,
         "cudaMemsetAsync");
   if (tokens.empty()) return;
   const dim3 blocks(static_cast<unsigned>(tokens.size()), static_cast<unsigned>((width + kThreads - 1) / kThreads));
-  sum_tokens_kernel<<<blocks, kThreads, 0, here.stream()>>>(tokens.data(), tokens.size(), output_gradient.data(), width,
-                                                            table_gradient.data());
-  check_launch("embed_backward");
+  launch(here, "embed_backward", blocks, kThreads, sum_tokens_kernel, tokens.data(), tokens.size(),
+         output_gradient.data(), width, table_gradient.data());
 }
 
 [[maybe_unused]] const bool registered =

@@ -40,11 +40,11 @@ Exceedances exceedances_on_gpu(View<const float> values, float threshold) {
   if (values.empty() || !std::isfinite(threshold)) return {};
   Context& here = context(values.device());
   const AccumulateJob job{.gradient = values.data()};
-  const auto sums = ordered_sum<ExceedanceSums>(here, "exceedances", [&](OrderedSum<ExceedanceSums>* total) {
+  const auto sums = ordered_sum<ExceedanceSums>(here, [&](OrderedSum<ExceedanceSums>* total) {
     const unsigned blocks = sum_blocks(values.size(), kTileElements);
     with_alignment<AccumulateKind::kExamine>(job, [&]<AccumulateKind kKind, bool kAligned>() {
-      exceedances_kernel<kAligned>
-          <<<blocks, kThreads, 0, here.stream()>>>(values.data(), values.size(), threshold, total);
+      launch(here, "exceedances", blocks, kThreads, exceedances_kernel<kAligned>, values.data(), values.size(),
+             threshold, total);
     });
   });
   return {.count = sums.count,
@@ -90,10 +90,11 @@ double logs_on_gpu(View<const float> values, double scale, double offset) {
   if (values.empty()) return 0;
   Context& here = context(values.device());
   const AccumulateJob job{.gradient = values.data()};
-  const LogSum logs = ordered_sum<LogSum>(here, "sum_magnitude_logs", [&](OrderedSum<LogSum>* total) {
+  const LogSum logs = ordered_sum<LogSum>(here, [&](OrderedSum<LogSum>* total) {
     const unsigned blocks = sum_blocks(values.size(), kTileElements);
     with_alignment<AccumulateKind::kExamine>(job, [&]<AccumulateKind kKind, bool kAligned>() {
-      logs_kernel<kAligned><<<blocks, kThreads, 0, here.stream()>>>(values.data(), values.size(), scale, offset, total);
+      launch(here, "sum_magnitude_logs", blocks, kThreads, logs_kernel<kAligned>, values.data(), values.size(), scale,
+             offset, total);
     });
   });
   return logs.sum;

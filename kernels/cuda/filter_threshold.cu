@@ -36,10 +36,10 @@ __global__ void count_kernel(const float* values, std::size_t size, float thresh
 std::size_t count(View<const float> values, float threshold) {
   if (values.empty()) return 0;
   Context& here = context(values.device());
-  return ordered_sum<Count>(here, "count_threshold",
+  return ordered_sum<Count>(here,
                             [&](OrderedSum<Count>* total) {
-                              count_kernel<<<sum_blocks(values.size(), kThreads), kThreads, 0, here.stream()>>>(
-                                  values.data(), values.size(), threshold, total);
+                              launch(here, "count_threshold", sum_blocks(values.size(), kThreads), kThreads,
+                                     count_kernel, values.data(), values.size(), threshold, total);
                             })
       .entries;
 }

@@ -51,10 +51,10 @@ __global__ void __launch_bounds__(kThreads)
 
 Moments sweep_moments(Context& here, const AccumulateJob& job, std::size_t numel) {
   if (numel == 0) return {};
-  const auto sums = ordered_sum<MomentSums>(here, "accumulate and moments", [&](OrderedSum<MomentSums>* total) {
+  const auto sums = ordered_sum<MomentSums>(here, [&](OrderedSum<MomentSums>* total) {
     const unsigned blocks = sum_blocks(numel, kTileElements);
     with_kind(job, [&]<AccumulateKind kKind, bool kAligned>() {
-      moments_kernel<kKind, kAligned><<<blocks, kThreads, 0, here.stream()>>>(job, numel, total);
+      launch(here, "accumulate and moments", blocks, kThreads, moments_kernel<kKind, kAligned>, job, numel, total);
     });
   });
   return {.sum = sums.sum,

@@ -112,10 +112,9 @@ bool sweep(Context& here, const AccumulateJob& job, std::size_t numel) {
   if (numel == 0) return false;
   Compaction* const compaction = new_compaction(here, 0);
   with_kind(job, [&]<AccumulateKind kKind, bool kAligned>() {
-    sweep_kernel<kKind, kAligned>
-        <<<static_cast<unsigned>(tiles_of(numel)), kThreads, 0, here.stream()>>>(job, numel, compaction);
+    launch(here, "accumulate", static_cast<unsigned>(tiles_of(numel)), kThreads, sweep_kernel<kKind, kAligned>, job,
+           numel, compaction);
   });
-  check_launch("accumulate");
   return read(here, compaction).non_finite != 0;
 }
 
@@ -131,10 +130,9 @@ SweepOutcome sweep_select(Context& here, const AccumulateJob& job, const Range& 
   const std::size_t tiles = tiles_of(swept.end - swept.begin);
   Compaction* const compaction = new_compaction(here, tiles);
   with_kind(job, [&]<AccumulateKind kKind, bool kAligned>() {
-    select_kernel<kKind, kAligned>
-        <<<static_cast<unsigned>(tiles), kThreads, 0, here.stream()>>>(job, swept, entries, compaction);
+    launch(here, "accumulate and select", static_cast<unsigned>(tiles), kThreads, select_kernel<kKind, kAligned>, job,
+           swept, entries, compaction);
   });
-  check_launch("accumulate and select");
   const Compaction found = read(here, compaction);
   const SweepOutcome outcome{.non_finite = found.non_finite != 0, .threshold = found.threshold};
   if (found.count <= selected.size()) {

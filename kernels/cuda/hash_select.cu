@@ -49,9 +49,8 @@ void select(Context& here, const SparseVector& hits, const KeyedSlot& slot, cons
   auto* const slots = reinterpret_cast<Word*>(memory.data());
   check(cudaMemsetAsync(slots, 0, slot.slots * sizeof(Word), here.stream()), "cudaMemsetAsync");
   if (!hits.empty()) {
-    fill_kernel<<<here.blocks(hits.size(), kThreads), kThreads, 0, here.stream()>>>(hits.indices.data(), hits.size(),
-                                                                                    slot, key, slots);
-    check_launch("hash_select");
+    launch(here, "hash_select", here.blocks(hits.size(), kThreads), kThreads, fill_kernel<Key>, hits.indices.data(),
+           hits.size(), slot, key, slots);
   }
   compact_entries(here, hits, HoldsSlot<Key>{slot, key, slots}, kept);
 }

@@ -74,11 +74,10 @@ class CudaLayerNorm final : public LayerNormPlan {
   void forward(const LayerNormForward& arguments) override {
     const Context& here = context(device_);
     float* means = arguments.saved.data();
-    forward_kernel<<<static_cast<unsigned>(cut_.rows), row_threads(cut_.columns), 0, here.stream()>>>(
-        {arguments.input.data(), arguments.scale.data(), arguments.shift.data(), arguments.output.data(), means,
-         means + rows_},
-        cut_.columns, spec_.epsilon);
-    check_launch("layer_norm");
+    launch(here, "layer_norm", static_cast<unsigned>(cut_.rows), row_threads(cut_.columns), forward_kernel,
+           {arguments.input.data(), arguments.scale.data(), arguments.shift.data(), arguments.output.data(), means,
+            means + rows_},
+           cut_.columns, spec_.epsilon);
   }
 
   void backward(const LayerNormBackward& arguments) override {
@@ -87,13 +86,12 @@ class CudaLayerNorm final : public LayerNormPlan {
     float *scale_sums = arguments.scratch.data(), *shift_sums = scale_sums + partials_;
     const Backward terms{arguments.input.data(), arguments.output_gradient.data(), arguments.saved.data(),
                          arguments.saved.data() + rows_};
-    column_pair_kernel<<<blocks_of(cut_), kThreads, 0, here.stream()>>>(terms, cut_, scale_sums, shift_sums);
-    check_launch("layer_norm_parameter_gradients");
+    launch(here, "layer_norm_parameter_gradients", blocks_of(cut_), kThreads, column_pair_kernel<Backward>, terms, cut_,
+           scale_sums, shift_sums);
     combine_columns(here, cut_, scale_sums, arguments.scale_gradient.data());
     combine_columns(here, cut_, shift_sums, arguments.shift_gradient.data());
-    input_gradient_kernel<<<static_cast<unsigned>(cut_.rows), row_threads(cut_.columns), 0, here.stream()>>>(
-        terms, cut_.columns, arguments.scale.data(), arguments.input_gradient.data());
-    check_launch("layer_norm_input_gradient");
+    launch(here, "layer_norm_input_gradient", static_cast<unsigned>(cut_.rows), row_threads(cut_.columns),
+           input_gradient_kernel, terms, cut_.columns, arguments.scale.data(), arguments.input_gradient.data());
   }
 
  private:

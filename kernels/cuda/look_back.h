@@ -7,7 +7,7 @@
 
 #include "kernels/cuda/runtime.h"
 
-#ifdef __CUDACC__
+#ifdef DRAGONN_DEVICE_CODE
 namespace dragonn::kernels::cuda {
 
 inline constexpr unsigned kAllLanes = 0xffffffffu;

@@ -47,9 +47,8 @@ __global__ void weights_gradient_kernel(LookaheadSpec spec, ColumnCut cut, const
 
 void forward(const LookaheadSpec& spec, View<const float> input, View<const float> weights, View<float> output) {
   const Context& here = context(output.device());
-  forward_kernel<<<here.blocks(output.size(), kThreads), kThreads, 0, here.stream()>>>(
-      spec, input.data(), weights.data(), output.data(), output.size());
-  check_launch("lookahead");
+  launch(here, "lookahead", here.blocks(output.size(), kThreads), kThreads, forward_kernel, spec, input.data(),
+         weights.data(), output.data(), output.size());
 }
 
 void backward(const LookaheadSpec& spec, View<const float> input, View<const float> weights,
@@ -57,13 +56,12 @@ void backward(const LookaheadSpec& spec, View<const float> input, View<const flo
   const Context& here = context(output_gradient.device());
   const ColumnCut cut(spec.batch * spec.steps, spec.features);
   const dim3 blocks(static_cast<unsigned>(spec.context + 1), cut.tiles);
-  weights_gradient_kernel<<<blocks, kThreads, 0, here.stream()>>>(spec, cut, input.data(), output_gradient.data(),
-                                                                  weights_gradient.data());
-  check_launch("lookahead_weights_gradient");
+  launch(here, "lookahead_weights_gradient", blocks, kThreads, weights_gradient_kernel, spec, cut, input.data(),
+         output_gradient.data(), weights_gradient.data());
   if (input_gradient.empty()) return;
-  input_gradient_kernel<<<here.blocks(input_gradient.size(), kThreads), kThreads, 0, here.stream()>>>(
-      spec, weights.data(), output_gradient.data(), input_gradient.data(), input_gradient.size());
-  check_launch("lookahead_input_gradient");
+  launch(here, "lookahead_input_gradient", here.blocks(input_gradient.size(), kThreads), kThreads,
+         input_gradient_kernel, spec, weights.data(), output_gradient.data(), input_gradient.data(),
+         input_gradient.size());
 }
 
 [[maybe_unused]] const bool registered = lookahead_forward_table().add(DeviceType::kCuda, forward) &&

@@ -31,10 +31,9 @@ const float* sample_on_device(Context& here, const AccumulateJob& job, const Sam
   if (plan.rank > size) return nullptr;
   float* const magnitudes = scratch.magnitudes.data();
   with_kind(job, [&]<AccumulateKind kKind, bool kAligned>() {
-    sample_kernel<kKind>
-        <<<here.blocks(size, kThreads), kThreads, 0, here.stream()>>>(job, numel, plan, magnitudes, size);
+    launch(here, "sample of magnitudes", here.blocks(size, kThreads), kThreads, sample_kernel<kKind>, job, numel, plan,
+           magnitudes, size);
   });
-  check_launch("sample of magnitudes");
   return &select_kth_largest(here, magnitudes, size, plan.rank)->magnitude;
 }
 

@@ -83,11 +83,9 @@ MultiLabelResult multi_label(View<const float> logits, const Targets& targets, s
   const Samples samples{logits.data(), staged, staged + targets.offsets.size(), batch, classes};
   auto* results = reinterpret_cast<SampleResult*>(here.scratch(batch * sizeof(SampleResult)));
   auto* total = static_cast<MultiLabelResult*>(here.device_results());
-  sample_kernel<<<static_cast<unsigned>(batch), row_threads(classes), 0, here.stream()>>>(
-      samples, 1.0f / static_cast<float>(batch), gradient.data(), results);
-  check_launch("multi_label");
-  sum_kernel<<<1, kThreads, 0, here.stream()>>>(results, batch, total);
-  check_launch("sum_of_losses");
+  launch(here, "multi_label", static_cast<unsigned>(batch), row_threads(classes), sample_kernel, samples,
+         1.0f / static_cast<float>(batch), gradient.data(), results);
+  launch(here, "sum_of_losses", 1, kThreads, sum_kernel, results, batch, total);
   return here.read_result<MultiLabelResult>();
 }
 

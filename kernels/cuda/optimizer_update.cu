@@ -71,11 +71,11 @@ void run(const char* operation, const GradientView& gradient, const Device& devi
   const Context& here = context(device);
   if (gradient.is_sparse()) {
     const auto blocks = static_cast<unsigned>((size + kBlockElements - 1) / kBlockElements);
-    sparse_kernel<<<blocks, kThreads, 0, here.stream()>>>(gradient_of(gradient), size, update);
+    launch(here, operation, blocks, kThreads, sparse_kernel<Update>, gradient_of(gradient), size, update);
   } else {
-    dense_kernel<<<here.blocks(size, kThreads), kThreads, 0, here.stream()>>>(gradient_of(gradient), size, update);
+    launch(here, operation, here.blocks(size, kThreads), kThreads, dense_kernel<Update>, gradient_of(gradient), size,
+           update);
   }
-  check_launch(operation);
 }
 
 struct SgdUpdate {
@@ -144,9 +144,8 @@ void sgd_entries(const SgdRule& rule, const GradientView& gradient, View<float> 
   if (entries.entries == 0) return;
   const Context& here = context(values.device());
   const float rate = rule.learning_rate_applied ? 1.0f : rule.learning_rate;
-  entries_kernel<<<here.blocks(entries.entries, kThreads), kThreads, 0, here.stream()>>>(entries, values.size(), rate,
-                                                                                         rule.scale, values.data());
-  check_launch("sgd_update_entries");
+  launch(here, "sgd_update_entries", here.blocks(entries.entries, kThreads), kThreads, entries_kernel, entries,
+         values.size(), rate, rule.scale, values.data());
 }
 
 [[maybe_unused]] const bool registered = sgd_update_table().add(DeviceType::kCuda, sgd) &&

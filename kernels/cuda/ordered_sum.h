@@ -7,7 +7,7 @@
 
 #include "kernels/cuda/runtime.h"
 
-#ifdef __CUDACC__
+#ifdef DRAGONN_DEVICE_CODE
 namespace dragonn::kernels::cuda {
 
 /// Blocks of a sum at most, whatever the GPU: what a block adds up depends on their number.
@@ -75,13 +75,12 @@ __device__ void finish_sum(const Sums& mine, OrderedSum<Sums>* sum) {
   if (threadIdx.x == 0) sum->total = total;
 }
 
-/// Calls launch(sum, stream) and returns the total. Waits.
-template <class Sums, class Launch>
-Sums ordered_sum(Context& here, const char* operation, const Launch& launch) {
+/// Calls start(sum), which launches what calls finish_sum(), and returns the total. Waits.
+template <class Sums, class Start>
+Sums ordered_sum(Context& here, const Start& start) {
   auto* const sum = reinterpret_cast<OrderedSum<Sums>*>(here.scratch(sizeof(OrderedSum<Sums>)));
   check(cudaMemsetAsync(&sum->blocks_done, 0, sizeof sum->blocks_done, here.stream()), "cudaMemsetAsync");
-  launch(sum);
-  check_launch(operation);
+  start(sum);
   check(cudaMemcpyAsync(here.host_results(), &sum->total, sizeof(Sums), cudaMemcpyDeviceToHost, here.stream()),
         "cudaMemcpyAsync");
   here.synchronize();

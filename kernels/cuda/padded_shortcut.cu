@@ -45,16 +45,14 @@ __global__ void backward_kernel(Geometry geometry, const float* output_gradient,
 
 void forward(const PaddedShortcutSpec& spec, View<const float> input, View<float> output) {
   const Context& here = context(output.device());
-  forward_kernel<<<here.blocks(output.size(), kThreads), kThreads, 0, here.stream()>>>(Geometry(spec), input.data(),
-                                                                                       output.data(), output.size());
-  check_launch("padded_shortcut");
+  launch(here, "padded_shortcut", here.blocks(output.size(), kThreads), kThreads, forward_kernel, Geometry(spec),
+         input.data(), output.data(), output.size());
 }
 
 void backward(const PaddedShortcutSpec& spec, View<const float> output_gradient, View<float> input_gradient) {
   const Context& here = context(input_gradient.device());
-  backward_kernel<<<here.blocks(input_gradient.size(), kThreads), kThreads, 0, here.stream()>>>(
-      Geometry(spec), output_gradient.data(), input_gradient.data(), input_gradient.size());
-  check_launch("padded_shortcut_backward");
+  launch(here, "padded_shortcut_backward", here.blocks(input_gradient.size(), kThreads), kThreads, backward_kernel,
+         Geometry(spec), output_gradient.data(), input_gradient.data(), input_gradient.size());
 }
 
 [[maybe_unused]] const bool registered = padded_shortcut_forward_table().add(DeviceType::kCuda, forward) &&

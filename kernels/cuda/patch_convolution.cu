@@ -142,9 +142,8 @@ class PatchConvolution final : public WeightedPlan {
                           float* scratch) const {
     if (plain_) return input + inputs(first);
     const auto size = static_cast<std::size_t>(pixels(images) * row());
-    gather_kernel<<<here.blocks(size, kThreads), kThreads, 0, here.stream()>>>(geometry_, input + inputs(first),
-                                                                               scratch, size);
-    check_launch("gather_patches");
+    launch(here, "gather_patches", here.blocks(size, kThreads), kThreads, gather_kernel, geometry_,
+           input + inputs(first), scratch, size);
     return scratch;
   }
 
@@ -178,9 +177,8 @@ class PatchConvolution final : public WeightedPlan {
               .batch = spec_.groups});
     if (plain_) return;
     const auto size = static_cast<std::size_t>(inputs(images));
-    scatter_kernel<<<here.blocks(size, kThreads), kThreads, 0, here.stream()>>>(geometry_, arguments.scratch.data(),
-                                                                                target, size);
-    check_launch("scatter_patches");
+    launch(here, "scatter_patches", here.blocks(size, kThreads), kThreads, scatter_kernel, geometry_,
+           arguments.scratch.data(), target, size);
   }
 
   Device device_;

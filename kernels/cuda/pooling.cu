@@ -86,11 +86,10 @@ class CudaPooling final : public PoolingPlan {
     const unsigned blocks = here.blocks(geometry_.outputs, kThreads);
     if (maximum()) {
       auto* places = spec_.training ? reinterpret_cast<std::int32_t*>(saved.data()) : nullptr;
-      maximum_kernel<<<blocks, kThreads, 0, here.stream()>>>(geometry_, input.data(), output.data(), places);
+      launch(here, "maximum pooling", blocks, kThreads, maximum_kernel, geometry_, input.data(), output.data(), places);
     } else {
-      average_kernel<<<blocks, kThreads, 0, here.stream()>>>(geometry_, input.data(), output.data());
+      launch(here, "average pooling", blocks, kThreads, average_kernel, geometry_, input.data(), output.data());
     }
-    check_launch("pooling");
   }
 
   void backward(View<const float> output_gradient, View<float> input_gradient, View<const float> saved,
@@ -98,9 +97,8 @@ class CudaPooling final : public PoolingPlan {
     DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
     const Context& here = context(device_);
     const auto* places = maximum() ? reinterpret_cast<const std::int32_t*>(saved.data()) : nullptr;
-    backward_kernel<<<here.blocks(geometry_.inputs, kThreads), kThreads, 0, here.stream()>>>(
-        geometry_, output_gradient.data(), places, input_gradient.data());
-    check_launch("pooling_backward");
+    launch(here, "pooling_backward", here.blocks(geometry_.inputs, kThreads), kThreads, backward_kernel, geometry_,
+           output_gradient.data(), places, input_gradient.data());
   }
 
  private:

@@ -26,17 +26,15 @@ void forward(View<const float> input, View<const float> table, std::size_t steps
              View<float> output) {
   if (input.empty()) return;
   const Context& here = context(output.device());
-  forward_kernel<<<here.blocks(input.size(), kThreads), kThreads, 0, here.stream()>>>(
-      input.data(), table.data(), steps * width, output.data(), input.size());
-  check_launch("add_positions");
+  launch(here, "add_positions", here.blocks(input.size(), kThreads), kThreads, forward_kernel, input.data(),
+         table.data(), steps * width, output.data(), input.size());
 }
 
 void backward(View<const float> output_gradient, std::size_t steps, std::size_t width, View<float> table_gradient) {
   const Context& here = context(table_gradient.device());
   const std::size_t sample = steps * width;
-  backward_kernel<<<here.blocks(table_gradient.size(), kThreads), kThreads, 0, here.stream()>>>(
-      output_gradient.data(), sample, output_gradient.size() / sample, table_gradient.data(), table_gradient.size());
-  check_launch("add_positions_backward");
+  launch(here, "add_positions_backward", here.blocks(table_gradient.size(), kThreads), kThreads, backward_kernel,
+         output_gradient.data(), sample, output_gradient.size() / sample, table_gradient.data(), table_gradient.size());
 }
 
 [[maybe_unused]] const bool registered = add_positions_table().add(DeviceType::kCuda, forward) &&

@@ -72,11 +72,10 @@ void encode(View<const float> values, const LevelFormat& format, std::uint64_t k
   if (values.empty()) return;
   const Context& here = context(values.device());
   const LevelJob job = detail::level_job(values.size(), format, key);
-  norms_kernel<<<here.blocks(job.groups * kSums, kThreads), kThreads, 0, here.stream()>>>(job, values.data(),
-                                                                                          values.size(), code.data());
-  levels_kernel<<<here.blocks(values.size() / kNumbersPerBlock + 1, kThreads), kThreads, 0, here.stream()>>>(
-      job, values.data(), values.size(), code.data());
-  check_launch("encode_levels");
+  launch(here, "norms of levels", here.blocks(job.groups * kSums, kThreads), kThreads, norms_kernel, job, values.data(),
+         values.size(), code.data());
+  launch(here, "encode_levels", here.blocks(values.size() / kNumbersPerBlock + 1, kThreads), kThreads, levels_kernel,
+         job, values.data(), values.size(), code.data());
 }
 
 void decode(View<const std::byte> codes, const LevelFormat& format, const DecodeRule& rule, View<float> target) {
@@ -84,9 +83,8 @@ void decode(View<const std::byte> codes, const LevelFormat& format, const Decode
   const Context& here = context(target.device());
   const Codes list = detail::codes_of("level codes", codes, level_code_bytes(target.size(), format));
   const LevelJob job = detail::level_job(target.size(), format, 0);
-  decode_kernel<<<here.blocks(target.size(), kThreads), kThreads, 0, here.stream()>>>(job, list, rule, target.data(),
-                                                                                      target.size());
-  check_launch("decode_levels");
+  launch(here, "decode_levels", here.blocks(target.size(), kThreads), kThreads, decode_kernel, job, list, rule,
+         target.data(), target.size());
 }
 
 [[maybe_unused]] const bool registered =

@@ -35,18 +35,16 @@ __global__ void decode_kernel(Codes codes, DecodeRule rule, float* target, std::
 
 void encode(View<const float> values, float scale, View<std::byte> code) {
   const Context& here = context(values.device());
-  encode_kernel<<<here.blocks(values.size(), kThreads), kThreads, 0, here.stream()>>>(values.data(), values.size(),
-                                                                                      scale, code.data());
-  check_launch("encode_signs");
+  launch(here, "encode_signs", here.blocks(values.size(), kThreads), kThreads, encode_kernel, values.data(),
+         values.size(), scale, code.data());
 }
 
 void decode(View<const std::byte> codes, const DecodeRule& rule, View<float> target) {
   if (target.empty()) return;
   const Context& here = context(target.device());
   const Codes list = detail::codes_of("sign codes", codes, sign_code_bytes(target.size()));
-  decode_kernel<<<here.blocks(target.size(), kThreads), kThreads, 0, here.stream()>>>(list, rule, target.data(),
-                                                                                      target.size());
-  check_launch("decode_signs");
+  launch(here, "decode_signs", here.blocks(target.size(), kThreads), kThreads, decode_kernel, list, rule, target.data(),
+         target.size());
 }
 
 [[maybe_unused]] const bool registered =

@@ -83,15 +83,15 @@ const RadixSelection* select_digits(Context& here, const float* values, std::siz
   auto* const selection = static_cast<RadixSelection*>(here.device_results());
   auto* const histogram = reinterpret_cast<std::uint32_t*>(here.scratch(kMostDigits * sizeof(std::uint32_t)));
   check(cudaMemsetAsync(histogram, 0, kMostDigits * sizeof(std::uint32_t), here.stream()), "cudaMemsetAsync");
-  start_kernel<<<1, 1, 0, here.stream()>>>(selection, k);
+  launch(here, "start of a radix selection", 1, 1, start_kernel, selection, k);
   const auto worthwhile = static_cast<unsigned>(std::min<std::size_t>(1 + size / kValuesPerBlock, UINT_MAX));
   const unsigned blocks = std::min(worthwhile, here.blocks(size, kThreads));
   std::uint32_t known_bits = 0;
   for (const Digit& digit : digits) {
-    digit_kernel<<<blocks, kThreads, 0, here.stream()>>>(values, size, digit, known_bits, histogram, selection);
+    launch(here, "k-th largest magnitude", blocks, kThreads, digit_kernel, values, size, digit, known_bits, histogram,
+           selection);
     known_bits |= (digit.values - 1) << digit.shift;
   }
-  check_launch("k-th largest magnitude");
   return selection;
 }
 

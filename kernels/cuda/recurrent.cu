@@ -137,15 +137,13 @@ const std::int32_t* place(const Device& device, std::span<const std::int32_t> le
 void forward(const Device& device, Cell cell, const StepForward& step) {
   const Context& here = context(device);
   const std::size_t size = step.rows.batch * step.rows.hidden;
-  forward_kernel<<<here.blocks(size, kThreads), kThreads, 0, here.stream()>>>(cell, step, size);
-  check_launch("recurrent_step");
+  launch(here, "recurrent_step", here.blocks(size, kThreads), kThreads, forward_kernel, cell, step, size);
 }
 
 void backward(const Device& device, Cell cell, const StepBackward& step) {
   const Context& here = context(device);
   const std::size_t size = step.rows.batch * step.rows.hidden;
-  backward_kernel<<<here.blocks(size, kThreads), kThreads, 0, here.stream()>>>(cell, step, size);
-  check_launch("recurrent_step_backward");
+  launch(here, "recurrent_step_backward", here.blocks(size, kThreads), kThreads, backward_kernel, cell, step, size);
 }
 
 std::unique_ptr<RecurrentPlan> make(const Device& device, const RecurrentSpec& spec) {

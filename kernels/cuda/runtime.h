@@ -12,6 +12,7 @@
 
 #include "core/buffer.h"
 #include "core/device.h"
+#include "core/host_device.h"
 #include "core/view.h"
 #include "kernels/cuda/staging.h"
 #include "kernels/device_math.h"
@@ -23,11 +24,6 @@ namespace dragonn::kernels::cuda {
 void check(cudaError_t status, const char* operation, std::source_location where = std::source_location::current());
 void check(cublasStatus_t status, const char* operation, std::source_location where = std::source_location::current());
 void check(cudnnStatus_t status, const char* operation, std::source_location where = std::source_location::current());
-/// After a kernel's launch.
-inline void check_launch(const char* kernel, std::source_location where = std::source_location::current()) {
-  check(cudaGetLastError(), kernel, where);
-}
-
 /// What one thread uses of one GPU: a stream, in whose order all its work runs, and library handles bound to that
 /// stream. Two threads of a worker (one computes, one communicates) thus have two streams.
 class Context {
@@ -96,8 +92,21 @@ Context& context(const Device& device);
 /// Threads of a block, where nothing speaks for another number.
 inline constexpr unsigned kThreads = 256;
 
-/// The element that a thread begins with, and the step to its next, in a loop over an array.
+#ifdef DRAGONN_DEVICE_CODE
+
+/// Starts `kernel` on the stream of `here`, and checks that it started. @param name for the error.
+template <class... Parameters>
+void launch([[maybe_unused]] const Context& here, const char* name, dim3 blocks, dim3 threads,
+            void (*kernel)(Parameters...), const std::type_identity_t<Parameters>&... arguments) {
 #ifdef __CUDACC__
+  kernel<<<blocks, threads, 0, here.stream()>>>(arguments...);
+#else
+  emulation::run(blocks, threads, [&] { kernel(arguments...); });
+#endif
+  check(cudaGetLastError(), name);
+}
+
+/// The element that a thread begins with, and the step to its next, in a loop over an array.
 __device__ inline std::size_t first_element() {
   return static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }

@@ -27,23 +27,20 @@ __global__ void scatter_zero_kernel(const std::uint32_t* indices, std::size_t si
 
 void gather_on_gpu(View<const float> values, View<const std::uint32_t> indices, View<float> out) {
   const Context& here = context(values.device());
-  gather_kernel<<<here.blocks(out.size(), kThreads), kThreads, 0, here.stream()>>>(values.data(), indices.data(),
-                                                                                   out.size(), out.data());
-  check_launch("gather");
+  launch(here, "gather", here.blocks(out.size(), kThreads), kThreads, gather_kernel, values.data(), indices.data(),
+         out.size(), out.data());
 }
 
 void scatter_add_on_gpu(const SparseVector& entries, View<float> values) {
   const Context& here = context(values.device());
-  scatter_add_kernel<<<here.blocks(entries.size(), kThreads), kThreads, 0, here.stream()>>>(
-      entries.indices.data(), entries.values.data(), entries.size(), values.data());
-  check_launch("scatter_add");
+  launch(here, "scatter_add", here.blocks(entries.size(), kThreads), kThreads, scatter_add_kernel,
+         entries.indices.data(), entries.values.data(), entries.size(), values.data());
 }
 
 void scatter_zero_on_gpu(View<const std::uint32_t> indices, View<float> values) {
   const Context& here = context(values.device());
-  scatter_zero_kernel<<<here.blocks(indices.size(), kThreads), kThreads, 0, here.stream()>>>(
-      indices.data(), indices.size(), values.data());
-  check_launch("scatter_zero");
+  launch(here, "scatter_zero", here.blocks(indices.size(), kThreads), kThreads, scatter_zero_kernel, indices.data(),
+         indices.size(), values.data());
 }
 
 [[maybe_unused]] const bool registered = gather_table().add(DeviceType::kCuda, gather_on_gpu) &&

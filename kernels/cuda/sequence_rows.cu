@@ -51,27 +51,24 @@ __global__ void mask_kernel(SequenceRows rows, const float* input, const std::in
 void to_time_major(const SequenceRows& rows, View<const float> batch_major, Lengths lengths, View<float> time_major) {
   if (time_major.empty()) return;
   Context& here = context(time_major.device());
-  to_time_major_kernel<<<here.blocks(time_major.size(), kThreads), kThreads, 0, here.stream()>>>(
-      rows, batch_major.data(), staged(here, lengths), time_major.data(), time_major.size());
-  check_launch("to_time_major");
+  launch(here, "to_time_major", here.blocks(time_major.size(), kThreads), kThreads, to_time_major_kernel, rows,
+         batch_major.data(), staged(here, lengths), time_major.data(), time_major.size());
 }
 
 void to_batch_major(const SequenceRows& rows, View<const float> time_major, Lengths lengths, bool add,
                     View<float> batch_major) {
   if (time_major.empty()) return;
   Context& here = context(batch_major.device());
-  to_batch_major_kernel<<<here.blocks(time_major.size(), kThreads), kThreads, 0, here.stream()>>>(
-      rows, time_major.data(), staged(here, lengths), add, batch_major.data(), time_major.size());
-  check_launch("to_batch_major");
+  launch(here, "to_batch_major", here.blocks(time_major.size(), kThreads), kThreads, to_batch_major_kernel, rows,
+         time_major.data(), staged(here, lengths), add, batch_major.data(), time_major.size());
 }
 
 /// Of whole rows: `size` is `width`.
 void mask_steps(const SequenceRows& rows, View<const float> input, Lengths lengths, View<float> output) {
   if (input.empty()) return;
   Context& here = context(output.device());
-  mask_kernel<<<here.blocks(input.size(), kThreads), kThreads, 0, here.stream()>>>(
-      rows, input.data(), staged(here, lengths), output.data(), input.size());
-  check_launch("mask_steps");
+  launch(here, "mask_steps", here.blocks(input.size(), kThreads), kThreads, mask_kernel, rows, input.data(),
+         staged(here, lengths), output.data(), input.size());
 }
 
 [[maybe_unused]] const bool registered = to_time_major_table().add(DeviceType::kCuda, to_time_major) &&

@@ -102,13 +102,10 @@ CrossEntropy cross_entropy(View<const float> logits, View<const std::int32_t> la
   const Rows rows{logits.data(), placed, labels.size(), classes};
   auto* outcome = static_cast<Outcome*>(here.device_results());
   auto* results = reinterpret_cast<RowResult*>(here.scratch(rows.rows * sizeof(RowResult)));
-  count_kernel<<<1, kThreads, 0, here.stream()>>>(rows, outcome);
-  check_launch("count_labels");
-  row_kernel<<<static_cast<unsigned>(rows.rows), row_threads(classes), 0, here.stream()>>>(rows, smoothing, outcome,
-                                                                                           gradient.data(), results);
-  check_launch("softmax_cross_entropy");
-  sum_kernel<<<1, kThreads, 0, here.stream()>>>(results, rows.rows, outcome);
-  check_launch("sum_of_losses");
+  launch(here, "count_labels", 1, kThreads, count_kernel, rows, outcome);
+  launch(here, "softmax_cross_entropy", static_cast<unsigned>(rows.rows), row_threads(classes), row_kernel, rows,
+         smoothing, outcome, gradient.data(), results);
+  launch(here, "sum_of_losses", 1, kThreads, sum_kernel, results, rows.rows, outcome);
   const Outcome found = here.read_result<Outcome>();
   if (found.bad_row != ULLONG_MAX) kernels::detail::refuse_label(found.bad_label, found.bad_row, classes);
   return found.sums;

@@ -29,8 +29,8 @@ void swap(View<const float> input, std::size_t rows, std::size_t columns, View<f
   const Context& here = context(output.device());
   const std::size_t across = (columns + kTile - 1) / kTile, down = (rows + kTile - 1) / kTile;
   const auto blocks = static_cast<unsigned>(across * down * (input.size() / (rows * columns)));
-  transpose_kernel<<<blocks, dim3(kTile, kTileRows), 0, here.stream()>>>(input.data(), rows, columns, output.data());
-  check_launch("swap_axes");
+  launch(here, "swap_axes", blocks, dim3(kTile, kTileRows), transpose_kernel, input.data(), rows, columns,
+         output.data());
 }
 
 [[maybe_unused]] const bool registered = swap_axes_table().add(DeviceType::kCuda, swap);

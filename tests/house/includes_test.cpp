@@ -54,7 +54,7 @@ const std::vector<Confined>& confined_headers() {
       {"xxhash.h", {"core/hash.cpp"}},
       {"CLI/", {"trainer/main.cpp", "bench/", "report/main.cpp"}},
       {"doctest/", {"tests/"}},
-      {"cu", {"kernels/cuda/", "bench/cuda/"}},  // CUDA, cuBLAS, cuDNN, CUB
+      {"cu", {"kernels/cuda/", "bench/cuda/", "tests/cuda_emulation/"}},  // CUDA, cuBLAS, cuDNN, CUB
       {"nccl", {"comm/cuda/"}},
   };
   return list;

@@ -1,0 +1,14 @@
+# With DRAGONN_CUDA_EMULATION: dragonn_emulate_cuda(TARGET), which adds the files of cuda/ to a folder's archive, .cu files
+# as C++, with stand-ins for CUDA's libraries (tests/cuda_emulation/README.md). Of CUDA only headers are used.
+find_path(CUDA_INCLUDE_DIR cuda_runtime_api.h HINTS /usr/local/cuda/include REQUIRED)
+find_path(CUDNN_INCLUDE_DIR cudnn_version.h HINTS ${CUDA_INCLUDE_DIR} REQUIRED)
+
+function(dragonn_emulate_cuda TARGET)
+  file(GLOB KERNELS CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/cuda/*.cu")
+  file(GLOB SOURCES CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/cuda/*.cpp"
+    "${PROJECT_SOURCE_DIR}/tests/cuda_emulation/*.cpp")
+  set_source_files_properties(${KERNELS} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS
+    "-xc++;-include;${PROJECT_SOURCE_DIR}/tests/cuda_emulation/device_code.h;-Wno-unknown-pragmas")
+  target_sources(${TARGET} PRIVATE ${KERNELS} ${SOURCES})
+  target_include_directories(${TARGET} SYSTEM PRIVATE ${CUDA_INCLUDE_DIR} ${CUDNN_INCLUDE_DIR})
+endfunction()

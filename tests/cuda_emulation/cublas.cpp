@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// cuBLAS's calls that this project makes: products summed in double, in column-major order as there.
+#include <cstdint>
+#include <cublas_v2.h>
+
+namespace {
+
+struct Matrix {
+  const float* values;
+  std::int64_t stride;
+  bool transposed;
+  double at(std::int64_t row, std::int64_t column) const {
+    return transposed ? values[row * stride + column] : values[column * stride + row];
+  }
+};
+
+}  // namespace
+
+extern "C" {
+
+cublasStatus_t cublasCreate_v2(cublasHandle_t*) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasDestroy_v2(cublasHandle_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasSetStream_v2(cublasHandle_t, cudaStream_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+const char* cublasGetStatusString(cublasStatus_t) {
+  return "a status of the emulation";
+}
+
+cublasStatus_t cublasGemmStridedBatchedEx_64(cublasHandle_t, cublasOperation_t operation_a,
+                                             cublasOperation_t operation_b, std::int64_t rows, std::int64_t columns,
+                                             std::int64_t inner, const void* alpha, const void* a, cudaDataType,
+                                             std::int64_t stride_a, long long next_a, const void* b, cudaDataType,
+                                             std::int64_t stride_b, long long next_b, const void* beta, void* c,
+                                             cudaDataType, std::int64_t stride_c, long long next_c, std::int64_t batch,
+                                             cublasComputeType_t, cublasGemmAlgo_t) {
+  const bool transposed_a = operation_a != CUBLAS_OP_N, transposed_b = operation_b != CUBLAS_OP_N;
+  if (rows < 0 || columns < 0 || inner < 0 || batch < 0 || stride_a < (transposed_a ? inner : rows) ||
+      stride_b < (transposed_b ? columns : inner) || stride_c < rows)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  const double factor = *static_cast<const float*>(alpha), keep = *static_cast<const float*>(beta);
+  for (std::int64_t item = 0; item < batch; ++item) {
+    const Matrix left{static_cast<const float*>(a) + item * next_a, stride_a, transposed_a};
+    const Matrix right{static_cast<const float*>(b) + item * next_b, stride_b, transposed_b};
+    float* const result = static_cast<float*>(c) + item * next_c;
+    for (std::int64_t column = 0; column < columns; ++column)
+      for (std::int64_t row = 0; row < rows; ++row) {
+        double sum = 0;
+        for (std::int64_t i = 0; i < inner; ++i) sum += left.at(row, i) * right.at(i, column);
+        float& target = result[column * stride_c + row];
+        // A result that is not kept may be NaN.
+        target = static_cast<float>(factor * sum + (keep == 0 ? 0.0 : keep * target));
+      }
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+}

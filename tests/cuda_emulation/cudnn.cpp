@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT
+// cuDNN's convolutions that this project asks for: NHWC tensors, KRSC filters, straight from the definition, in double.
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <cudnn.h>
+#include <vector>
+
+namespace {
+
+/// What any descriptor may hold: sizes in the order of NCHW or KCRS, and of a convolution how its windows slide.
+struct Description {
+  int sizes[4] = {};
+  int padding[2] = {}, stride[2] = {}, groups = 1;
+
+  std::size_t count() const {
+    std::size_t product = 1;
+    for (const int size : sizes) product *= static_cast<std::size_t>(size);
+    return product;
+  }
+};
+
+template <class Handle>
+Description& described(Handle handle) {
+  return *reinterpret_cast<Description*>(handle);
+}
+template <class Handle>
+cudnnStatus_t create(Handle* handle) {
+  *handle = reinterpret_cast<Handle>(new Description);
+  return CUDNN_STATUS_SUCCESS;
+}
+template <class Handle>
+cudnnStatus_t destroy(Handle handle) {
+  delete reinterpret_cast<Description*>(handle);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+/// The whole problem; calls term(input, weight, output) with the places of every product.
+struct Convolution {
+  const Description &input, &filter, &window, &output;
+
+  template <class Term>
+  void for_each(const Term& term) const {
+    const int per_group = filter.sizes[0] / window.groups;
+    for (int image = 0; image < input.sizes[0]; ++image)
+      for (int y = 0; y < output.sizes[2]; ++y)
+        for (int x = 0; x < output.sizes[3]; ++x)
+          for (int k = 0; k < filter.sizes[0]; ++k)
+            for (int r = 0; r < filter.sizes[2]; ++r)
+              for (int s = 0; s < filter.sizes[3]; ++s) {
+                const int row = y * window.stride[0] - window.padding[0] + r;
+                const int column = x * window.stride[1] - window.padding[1] + s;
+                if (row < 0 || column < 0 || row >= input.sizes[2] || column >= input.sizes[3]) continue;
+                for (int c = 0; c < filter.sizes[1]; ++c)
+                  term(place(input, image, row, column, k / per_group * filter.sizes[1] + c), place(filter, k, r, s, c),
+                       place(output, image, y, x, k));
+              }
+  }
+
+ private:
+  static std::size_t place(const Description& of, int first, int row, int column, int channel) {
+    const int place = ((first * of.sizes[2] + row) * of.sizes[3] + column) * of.sizes[1] + channel;
+    return static_cast<std::size_t>(place);
+  }
+};
+
+cudnnStatus_t store(const std::vector<double>& values, void* target, void* workspace, std::size_t bytes) {
+  std::memset(workspace, 0xFF, bytes);  // as a library may
+  for (std::size_t i = 0; i < values.size(); ++i) static_cast<float*>(target)[i] = static_cast<float>(values[i]);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+/// Two candidates, of which the first must not be taken: its bits may change from call to call.
+template <class Candidate>
+cudnnStatus_t propose(int* count, Candidate* candidates) {
+  *count = 2;
+  candidates[0] = candidates[1] = {};
+  candidates[0].determinism = CUDNN_NON_DETERMINISTIC;
+  candidates[1].determinism = CUDNN_DETERMINISTIC;
+  candidates[0].mathType = candidates[1].mathType = CUDNN_FMA_MATH;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t some_workspace(std::size_t* bytes) {
+  *bytes = 200;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+}  // namespace
+
+extern "C" {
+
+cudnnStatus_t cudnnCreate(cudnnHandle_t*) {
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnDestroy(cudnnHandle_t) {
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnSetStream(cudnnHandle_t, cudaStream_t) {
+  return CUDNN_STATUS_SUCCESS;
+}
+const char* cudnnGetErrorString(cudnnStatus_t) {
+  return "a status of the emulation";
+}
+
+cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t* descriptor) {
+  return create(descriptor);
+}
+cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t descriptor) {
+  return destroy(descriptor);
+}
+cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t* descriptor) {
+  return create(descriptor);
+}
+cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t descriptor) {
+  return destroy(descriptor);
+}
+cudnnStatus_t cudnnCreateConvolutionDescriptor(cudnnConvolutionDescriptor_t* descriptor) {
+  return create(descriptor);
+}
+cudnnStatus_t cudnnDestroyConvolutionDescriptor(cudnnConvolutionDescriptor_t descriptor) {
+  return destroy(descriptor);
+}
+
+cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t descriptor, cudnnTensorFormat_t, cudnnDataType_t,
+                                         int images, int channels, int height, int width) {
+  described(descriptor) = {{images, channels, height, width}};
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t descriptor, cudnnDataType_t, cudnnTensorFormat_t,
+                                         int outputs, int channels, int height, int width) {
+  described(descriptor) = {{outputs, channels, height, width}};
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t descriptor, int padding_y, int padding_x,
+                                              int stride_y, int stride_x, int, int, cudnnConvolutionMode_t,
+                                              cudnnDataType_t) {
+  described(descriptor) = {{}, {padding_y, padding_x}, {stride_y, stride_x}};
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t descriptor, int groups) {
+  described(descriptor).groups = groups;
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t, cudnnMathType_t) {
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(cudnnHandle_t, const cudnnTensorDescriptor_t,
+                                                     const cudnnFilterDescriptor_t, const cudnnConvolutionDescriptor_t,
+                                                     const cudnnTensorDescriptor_t, const int, int* count,
+                                                     cudnnConvolutionFwdAlgoPerf_t* candidates) {
+  return propose(count, candidates);
+}
+cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(cudnnHandle_t, const cudnnFilterDescriptor_t,
+                                                          const cudnnTensorDescriptor_t,
+                                                          const cudnnConvolutionDescriptor_t,
+                                                          const cudnnTensorDescriptor_t, const int, int* count,
+                                                          cudnnConvolutionBwdDataAlgoPerf_t* candidates) {
+  return propose(count, candidates);
+}
+cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(cudnnHandle_t, const cudnnTensorDescriptor_t,
+                                                            const cudnnTensorDescriptor_t,
+                                                            const cudnnConvolutionDescriptor_t,
+                                                            const cudnnFilterDescriptor_t, const int, int* count,
+                                                            cudnnConvolutionBwdFilterAlgoPerf_t* candidates) {
+  return propose(count, candidates);
+}
+cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(cudnnHandle_t, const cudnnTensorDescriptor_t,
+                                                      const cudnnFilterDescriptor_t, const cudnnConvolutionDescriptor_t,
+                                                      const cudnnTensorDescriptor_t, cudnnConvolutionFwdAlgo_t,
+                                                      std::size_t* bytes) {
+  return some_workspace(bytes);
+}
+cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(cudnnHandle_t, const cudnnFilterDescriptor_t,
+                                                           const cudnnTensorDescriptor_t,
+                                                           const cudnnConvolutionDescriptor_t,
+                                                           const cudnnTensorDescriptor_t, cudnnConvolutionBwdDataAlgo_t,
+                                                           std::size_t* bytes) {
+  return some_workspace(bytes);
+}
+cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(cudnnHandle_t, const cudnnTensorDescriptor_t,
+                                                             const cudnnTensorDescriptor_t,
+                                                             const cudnnConvolutionDescriptor_t,
+                                                             const cudnnFilterDescriptor_t,
+                                                             cudnnConvolutionBwdFilterAlgo_t, std::size_t* bytes) {
+  return some_workspace(bytes);
+}
+
+cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t, const void*, const cudnnTensorDescriptor_t input, const void* x,
+                                      const cudnnFilterDescriptor_t filter, const void* w,
+                                      const cudnnConvolutionDescriptor_t window, cudnnConvolutionFwdAlgo_t,
+                                      void* workspace, std::size_t bytes, const void*,
+                                      const cudnnTensorDescriptor_t output, void* y) {
+  std::vector<double> sums(described(output).count());
+  Convolution{described(input), described(filter), described(window), described(output)}.for_each(
+      [&](std::size_t in, std::size_t weight, std::size_t out) {
+        sums[out] += static_cast<double>(static_cast<const float*>(x)[in]) * static_cast<const float*>(w)[weight];
+      });
+  return store(sums, y, workspace, bytes);
+}
+cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t, const void*, const cudnnFilterDescriptor_t filter,
+                                           const void* w, const cudnnTensorDescriptor_t output, const void* dy,
+                                           const cudnnConvolutionDescriptor_t window, cudnnConvolutionBwdDataAlgo_t,
+                                           void* workspace, std::size_t bytes, const void*,
+                                           const cudnnTensorDescriptor_t input, void* dx) {
+  std::vector<double> sums(described(input).count());
+  Convolution{described(input), described(filter), described(window), described(output)}.for_each(
+      [&](std::size_t in, std::size_t weight, std::size_t out) {
+        sums[in] += static_cast<double>(static_cast<const float*>(dy)[out]) * static_cast<const float*>(w)[weight];
+      });
+  return store(sums, dx, workspace, bytes);
+}
+cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t, const void*, const cudnnTensorDescriptor_t input,
+                                             const void* x, const cudnnTensorDescriptor_t output, const void* dy,
+                                             const cudnnConvolutionDescriptor_t window, cudnnConvolutionBwdFilterAlgo_t,
+                                             void* workspace, std::size_t bytes, const void*,
+                                             const cudnnFilterDescriptor_t filter, void* dw) {
+  std::vector<double> sums(described(filter).count());
+  Convolution{described(input), described(filter), described(window), described(output)}.for_each(
+      [&](std::size_t in, std::size_t weight, std::size_t out) {
+        sums[weight] += static_cast<double>(static_cast<const float*>(dy)[out]) * static_cast<const float*>(x)[in];
+      });
+  return store(sums, dw, workspace, bytes);
+}
+}
