@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cuda/block_reduce.h"
 #include "kernels/cuda/runtime.h"
+#include "kernels/cuda/sum_of_losses.h"
 #include "kernels/multi_label.h"
 
 namespace dragonn::kernels::cuda {
 namespace {
-
-struct SampleResult {
-  double loss;
-  bool correct;
-};
 
 struct Samples {
   const float* logits;
@@ -31,7 +27,7 @@ __device__ bool contains(const std::int32_t* begin, const std::int32_t* end, std
 }
 
 /// A block per sample. `gradient` may be the logits, or null.
-__global__ void sample_kernel(Samples samples, float share, float* gradient, SampleResult* results) {
+__global__ void sample_kernel(Samples samples, float share, float* gradient, OwnLoss* results) {
   const std::size_t sample = blockIdx.x;
   const float* row = samples.logits + sample * samples.classes;
   const std::int32_t *first = samples.labels + samples.offsets[sample],
@@ -59,21 +55,6 @@ __global__ void sample_kernel(Samples samples, float share, float* gradient, Sam
   }
 }
 
-/// In fixed order. One block.
-__global__ void sum_kernel(const SampleResult* results, std::size_t count, MultiLabelResult* total) {
-  double loss = 0;
-  unsigned long long correct = 0;
-  for (std::size_t sample = threadIdx.x; sample < count; sample += blockDim.x) {
-    loss += results[sample].loss;
-    correct += results[sample].correct ? 1 : 0;
-  }
-  loss = block_reduce(loss, Sum());
-  correct = block_reduce(correct, Sum());
-  if (threadIdx.x != 0) return;
-  total->loss_sum = loss;
-  total->correct = correct;
-}
-
 MultiLabelResult multi_label(View<const float> logits, const Targets& targets, std::size_t classes,
                              View<float> gradient) {
   const std::size_t batch = targets.offsets.size() - 1;
@@ -81,11 +62,11 @@ MultiLabelResult multi_label(View<const float> logits, const Targets& targets, s
   Context& here = context(logits.device());
   const std::int32_t* staged = here.stage({targets.offsets.host(), targets.labels.host()});
   const Samples samples{logits.data(), staged, staged + targets.offsets.size(), batch, classes};
-  auto* results = reinterpret_cast<SampleResult*>(here.scratch(batch * sizeof(SampleResult)));
+  auto* results = reinterpret_cast<OwnLoss*>(here.scratch(batch * sizeof(OwnLoss)));
   auto* total = static_cast<MultiLabelResult*>(here.device_results());
   launch(here, "multi_label", static_cast<unsigned>(batch), row_threads(classes), sample_kernel, samples,
          1.0f / static_cast<float>(batch), gradient.data(), results);
-  launch(here, "sum_of_losses", 1, kThreads, sum_kernel, results, batch, total);
+  sum_losses(here, results, batch, total);
   return here.read_result<MultiLabelResult>();
 }
 

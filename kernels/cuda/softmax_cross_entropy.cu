@@ -4,6 +4,7 @@
 #include "core/targets.h"
 #include "kernels/cuda/runtime.h"
 #include "kernels/cuda/softmax_rows.h"
+#include "kernels/cuda/sum_of_losses.h"
 #include "kernels/softmax_cross_entropy.h"
 
 namespace dragonn::kernels::cuda {
@@ -14,11 +15,6 @@ struct Outcome {
   CrossEntropy sums;
   unsigned long long bad_row;  // first with a label out of range; ULLONG_MAX if there is none
   std::int32_t bad_label;
-};
-
-struct RowResult {
-  double loss;
-  bool correct;
 };
 
 struct Rows {
@@ -50,7 +46,7 @@ __global__ void count_kernel(Rows rows, Outcome* outcome) {
 }
 
 /// A block per row. `gradient` may be the logits: a thread writes what only it has read since the last barrier.
-__global__ void row_kernel(Rows rows, double smoothing, const Outcome* outcome, float* gradient, RowResult* results) {
+__global__ void row_kernel(Rows rows, double smoothing, const Outcome* outcome, float* gradient, OwnLoss* results) {
   const std::size_t row = blockIdx.x;
   const std::int32_t label = rows.labels[row];
   const float* logits = rows.logits + row * rows.classes;
@@ -79,21 +75,6 @@ __global__ void row_kernel(Rows rows, double smoothing, const Outcome* outcome, 
   }
 }
 
-/// Sums up the rows in fixed order. One block.
-__global__ void sum_kernel(const RowResult* results, std::size_t rows, Outcome* outcome) {
-  double loss = 0;
-  unsigned long long correct = 0;
-  for (std::size_t row = threadIdx.x; row < rows; row += blockDim.x) {
-    loss += results[row].loss;
-    correct += results[row].correct ? 1 : 0;
-  }
-  loss = block_reduce(loss, Sum());
-  correct = block_reduce(correct, Sum());
-  if (threadIdx.x != 0) return;
-  outcome->sums.loss_sum = loss;
-  outcome->sums.correct = correct;
-}
-
 CrossEntropy cross_entropy(View<const float> logits, View<const std::int32_t> labels, std::size_t classes,
                            double smoothing, View<float> gradient) {
   if (labels.empty()) return {};
@@ -101,11 +82,11 @@ CrossEntropy cross_entropy(View<const float> logits, View<const std::int32_t> la
   const std::int32_t* placed = labels.device().is_cpu() ? here.stage({labels.host()}) : labels.data();
   const Rows rows{logits.data(), placed, labels.size(), classes};
   auto* outcome = static_cast<Outcome*>(here.device_results());
-  auto* results = reinterpret_cast<RowResult*>(here.scratch(rows.rows * sizeof(RowResult)));
+  auto* results = reinterpret_cast<OwnLoss*>(here.scratch(rows.rows * sizeof(OwnLoss)));
   launch(here, "count_labels", 1, kThreads, count_kernel, rows, outcome);
   launch(here, "softmax_cross_entropy", static_cast<unsigned>(rows.rows), row_threads(classes), row_kernel, rows,
          smoothing, outcome, gradient.data(), results);
-  launch(here, "sum_of_losses", 1, kThreads, sum_kernel, results, rows.rows, outcome);
+  sum_losses(here, results, rows.rows, &outcome->sums);
   const Outcome found = here.read_result<Outcome>();
   if (found.bad_row != ULLONG_MAX) kernels::detail::refuse_label(found.bad_label, found.bad_row, classes);
   return found.sums;
