@@ -2,6 +2,7 @@
 #include <climits>
 
 #include "kernels/cuda/runtime.h"
+#include "kernels/devices.h"
 #include "kernels/embedding.h"
 
 namespace dragonn::kernels::cuda {
@@ -68,7 +69,7 @@ void embed(View<const float> tokens, View<const float> table, std::size_t width,
   const Position bad = here.read_result<Position>();
   if (bad == ULLONG_MAX) return;
   float token = 0;
-  check(cudaMemcpy(&token, tokens.data() + bad, sizeof(float), cudaMemcpyDeviceToHost), "cudaMemcpy");
+  transfer(tokens.subview(bad, 1), View<float>(std::span(&token, 1)));
   kernels::detail::refuse_token(token, bad, rows);
 }
 

@@ -56,10 +56,6 @@ cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
 cudaError_t cudaFreeHost(void* memory) {
   return cudaFree(memory);
 }
-cudaError_t cudaMemcpy(void* target, const void* source, std::size_t bytes, cudaMemcpyKind) {
-  std::memmove(target, source, bytes);
-  return cudaSuccess;
-}
 cudaError_t cudaMemcpyAsync(void* target, const void* source, std::size_t bytes, cudaMemcpyKind, cudaStream_t) {
   std::memmove(target, source, bytes);
   return cudaSuccess;
