@@ -80,7 +80,8 @@ constexpr std::size_t kSide = 100;
 constexpr double kDensity = 0.1;
 constexpr comm::NetworkModel kSlow{.latency_seconds = 10e-3, .bytes_per_second = 1e6};
 constexpr double kExchange = kSlow.latency_seconds + kDensity * kSide * kSide * 8 / kSlow.bytes_per_second;
-/// What the ranks' own passes over a bucket may take together, also under a sanitizer.
+/// What the ranks' own passes over a bucket may take together, also under a sanitizer. Every rank's clock counts its own
+/// passes: where the other's took less, rank 0 waits for it that much shorter, so that this is a bound in both directions.
 constexpr double kPasses = 12e-3;
 
 void use_processor(double seconds) {
@@ -205,18 +206,18 @@ TEST_SUITE("trainer") {
     constexpr double kWork = 40e-3;
     const OverlapTimes beside = overlap_times(kWork, true);
     const OverlapTimes after = overlap_times(kWork, false);
-    CHECK(after.step >= 3 * kWork + 3 * kExchange);
-    CHECK(beside.step >= 3 * kWork + kExchange);
+    CHECK(after.step >= 3 * kWork + 3 * kExchange - kPasses);
+    CHECK(beside.step >= 3 * kWork + kExchange - kPasses);
     CHECK(beside.step <= after.step - 2 * kExchange + kPasses);
-    CHECK(beside.hidden >= 2 * kExchange);
-    CHECK(beside.exposed >= kExchange * (1 - 1e-9));
+    CHECK(beside.hidden >= 2 * kExchange - kPasses);
+    CHECK(beside.exposed >= kExchange - kPasses);
     CHECK(beside.exposed <= kExchange + kPasses);
   }
 
   TEST_CASE("virtual: beside a backward that is soon over exchanges follow each other as after it") {
     const OverlapTimes beside = overlap_times(0, true);
     const OverlapTimes after = overlap_times(0, false);
-    CHECK(beside.step >= 3 * kExchange);
+    CHECK(beside.step >= 3 * kExchange - kPasses);
     CHECK(beside.step <= after.step + kPasses);
   }
 
