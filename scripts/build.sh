@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: MIT
+# shellcheck shell=bash
 # Sourced by the other scripts, from the root folder of the sources.
 
 # build PRESET TARGET...: configures and builds, with ccache where it is there.

@@ -8,6 +8,16 @@
 
 readonly bin=${DRAGONN_BIN:-build/release/bin}
 
+# action_of ARGUMENT: what a script is asked for by its first argument: print or table if it says --print or --table, else
+# to train.
+action_of() {
+  case $1 in
+    --print | --table) echo "${1#--}" ;;
+    -*) echo "$(basename "$0"): unknown option $1: expected --print or --table" >&2; return 2 ;;
+    *) echo train ;;
+  esac
+}
+
 # set_up OUTPUT: programs and data; from then on runs are folders in OUTPUT.
 set_up() {
   output=$1

@@ -17,11 +17,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/convergence_common.sh
 
-action=train
-case ${1:-} in
-  --print | --table) action=${1#--}; shift ;;
-  -*) echo "convergence_methods: unknown option $1: expected --print or --table" >&2; exit 2 ;;
-esac
+action=$(action_of "${1:-}")
+[ "$action" = train ] || shift
 readonly action seed=${SEED:-1}
 read -r -a densities <<<"${DENSITIES:-0.01 0.001}"
 readonly densities

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: MIT
+# shellcheck shell=bash
 # Sourced by the other scripts, from the root folder of the sources.
 # The CUDA toolkit comes with its machine or from NVIDIA, not from the distribution: it is looked for, never installed.
 

@@ -15,11 +15,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/convergence_common.sh
 
-action=train
-case ${1:-} in
-  --print | --table) action=${1#--}; shift ;;
-  -*) echo "time_to_accuracy: unknown option $1: expected --print or --table" >&2; exit 2 ;;
-esac
+action=$(action_of "${1:-}")
+[ "$action" = train ] || shift
 readonly action seed=${SEED:-1} hosts=${HOSTS:-4} rate=${RATE:-100mbit}
 read -r -a models <<<"${MODELS:-resnet20 vgg16}"
 read -r -a methods <<<"${METHODS:-dense gtopk oktopk dragonn-allgather dragonn-oktopk}"
