@@ -80,8 +80,7 @@ is_over() { [ -f "$1/summary.json" ] || [ -n "$(error_of "$1")" ]; } # FOLDER
 train_once() {
   local status=0
   ! is_over "$1" || return 0
-  mkdir -p "$1"
-  flock --nonblock --conflict-exit-code 99 "$1" "${command[@]}" || status=$?
+  flock --nonblock --conflict-exit-code 99 "$1.lock" "${command[@]}" || status=$?
   [ "$status" -eq 99 ] || [ "$status" -eq 0 ] || [ -n "$(error_of "$1")" ] || exit "$status"
 }
 

@@ -10,6 +10,7 @@
 #include <omp.h>
 
 #include "core/file.h"
+#include "core/folder_lock.h"
 #include "core/log.h"
 #include "core/version.h"
 #include "kernels/device_math.h"
@@ -65,19 +66,18 @@ void move_aside(const RunFolder& folder) {
   }
 }
 
-/// Rank 0: makes the folder ready; returns the checkpoint to resume from. Nothing is changed if the worker's profile is
-/// of no use.
-fs::path prepare_folder(const Job& job, const Worker& worker) {
+/// Rank 0: makes the folder ready and takes it in `lock`; returns the checkpoint to resume from. Nothing is changed if
+/// the worker's profile is of no use, or another run is at work there.
+fs::path prepare_folder(const Job& job, const Worker& worker, FolderLock& lock) {
   try {
     if (fs::exists(job.folder.path) && !fs::is_directory(job.folder.path)) {
       throw ConfigError(fmt::format("--output {} is a file, not a folder", job.folder.path.string()));
     }
     const fs::path checkpoint = find_checkpoint("--resume", job.resume, job.folder);
-    if (checkpoint.empty()) {
-      worker.check_profile();
-      move_aside(job.folder);
-    }
+    if (checkpoint.empty()) worker.check_profile();
     fs::create_directories(job.folder.path);
+    lock = FolderLock(job.folder.path);
+    if (checkpoint.empty()) move_aside(job.folder);
     write_file_atomically(job.folder.config(), to_toml(job.config));
     log::set_file(job.folder.log());
     return checkpoint;
@@ -139,6 +139,7 @@ int run_training(const Job& job, comm::Communicator& communicator) {
   GpuLink link(job.config, communicator, choice);
   RunPlan plan;
   std::string checkpoint;
+  FolderLock lock;
   all_ranks_or_none(communicator, [&] {
     plan = plan_run(job.config, job.data.train->sample_shape(), job.data.train->classes(), communicator.size(),
                     choice.device);
@@ -149,7 +150,7 @@ int run_training(const Job& job, comm::Communicator& communicator) {
     worker = std::make_unique<Worker>(job.config, communicator, job.data, job.folder, choice.device);
   });
   all_ranks_or_none(communicator, [&] {
-    if (rank == 0) checkpoint = prepare_folder(job, *worker).string();
+    if (rank == 0) checkpoint = prepare_folder(job, *worker, lock).string();
   });
   communicator.broadcast_text(0, checkpoint);
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A run that is killed at any moment, or stopped by a signal, and resumed ends with the parameters of the whole run.
+# A run that is killed at any moment, or stopped by a signal, and resumed ends with the parameters of the whole run; while
+# it lasts no other run writes in its folder.
 . "$(dirname "$0")/lib.sh" "$1"
 train=$BIN/dragonn-train
 
@@ -40,4 +41,14 @@ for signal in TERM INT USR1; do
   "$train" "${long[@]}" --output stopped --resume auto 2>/dev/null
   rm -rf stopped
 done
+"$train" "${long[@]}" --set train.epochs=4000 --output busy 2>/dev/null &
+wait_for_checkpoint busy
+for resume in "" "--resume auto"; do
+  # shellcheck disable=SC2086
+  expect_error 2 "busy: another process writes there" -- "$train" "${long[@]}" --output busy $resume
+done
+[ ! -e busy/earlier-1 ] || fail "a refused run moved the files of the one at work"
+kill -TERM $!
+wait $!
+[ $? = 75 ] || fail "the run whose folder another one wanted did not go on"
 finish
