@@ -25,6 +25,13 @@ cmp -s dump.json expected.json || fail "the dump is $(cat dump.json)"
 [ "$(grep -c '"mode"' rows.json)" = 2 ] || fail "a row for each mode"
 grep -q '"distribution": "gradient-file"' rows.json || fail "rows say where the gradient is from"
 
+# Of (0, 0, 0, 1, 2): mean 0.6, variance 0.8, so that Pareto's shape is 0.275 and its scale 0.435; half of the entries reach 0.
+"$bench" fit --input second.npy --json fit.json >/dev/null || fail "fits of a file"
+row=$(grep -A4 '"share": 0.5,' fit.json)
+for value in '"magnitude": 0.0' '"exponential": 0.41588' '"pareto": 0.3321'; do
+  grep -q "$value" <<<"$row" || fail "not $value, where half of the entries are: $row"
+done
+
 # expect_refusal CODE PATTERN ARGUMENT...: dragonn-bench ends with CODE and one line that matches PATTERN.
 expect_refusal() {
   local code=$1 pattern=$2 output status=0
@@ -36,6 +43,7 @@ expect_refusal() {
 expect_refusal 1 "nan.npy: element 0 is nan" compress --input nan.npy
 expect_refusal 1 "short.npy: 1 elements, and first.npy has 5" compress --input first.npy --input short.npy
 expect_refusal 2 "no such file: absent.npy" compress --input absent.npy
+expect_refusal 1 "nan.npy: element 0 is nan" fit --input nan.npy
 expect_refusal 2 "--distribution normal: with --input" compress --input first.npy --distribution normal
 expect_refusal 2 "--set dgc.strategy=grace: expected a measured method" compress --sparsifier topk --set dgc.strategy=grace
 expect_refusal 2 "density = 0: expected a number in" compress --density 0
