@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -17,12 +16,12 @@
 #include "bench/device_option.h"
 #include "bench/device_timer.h"
 #include "bench/gradients.h"
+#include "bench/method_settings.h"
 #include "bench/selection.h"
 #include "core/file.h"
 #include "kernels/devices.h"
 #include "kernels/elementwise.h"
 #include "kernels/magnitude.h"
-#include "trainer/toml_config.h"
 
 namespace dragonn::bench {
 namespace {
@@ -128,7 +127,7 @@ class CompressBenchmark final : public Benchmark {
     for (const double density : densities_) compress::target_count(density, 1);  // refuses a bad one before the work
     Workload workload;
     if (!inputs_.empty()) {
-      for (const auto& gradient : read_gradients(inputs_)) workload.gradients.push_back(on_device(gradient));
+      for (const auto& gradient : read_gradients(inputs_)) workload.gradients.push_back(on_device(gradient, device_));
       sizes_ = {workload.numel()};
     }
     Rows rows;
@@ -138,7 +137,7 @@ class CompressBenchmark final : public Benchmark {
         std::vector<float> gradient(numel);
         draw_gradient(distribution_, 1, gradient);
         workload.gradients.clear();
-        workload.gradients.push_back(on_device(gradient));
+        workload.gradients.push_back(on_device(gradient, device_));
       }
       workload.sums = Buffer<float>(numel, device_);
       kernels::fill(0, workload.sums.view());
@@ -149,12 +148,6 @@ class CompressBenchmark final : public Benchmark {
   }
 
  private:
-  Buffer<float> on_device(const std::vector<float>& values) const {
-    Buffer<float> buffer(values.size(), device_);
-    kernels::transfer(View<const float>(std::span<const float>(values)), buffer.view());
-    return buffer;
-  }
-
   static std::vector<std::string> kernel_choices() {
     std::vector<std::string> names{"all"};
     for (const KernelName& kernel : kernel_names()) names.push_back(kernel.name);
@@ -194,19 +187,10 @@ class CompressBenchmark final : public Benchmark {
 
   /// Names of the sparsifiers to be measured, and their settings in settings_.
   std::vector<std::string> methods() {
-    const auto& registry = Registry<SparsifierEntry>::instance();
     std::vector<std::string> names = sparsifiers_;
     if (!kernels_.empty() && sparsifier_option_->count() == 0) names.clear();
-    if (names == std::vector<std::string>{"all"}) names = registry.names();
-    for (const std::string& name : names) settings_[name] = Settings(registry.at(name).settings);
-    trainer::RawConfig overrides;
-    for (const std::string& assignment : assignments_) trainer::apply_override(overrides, assignment);
-    for (const trainer::RawKey& key : overrides.keys) {
-      const auto found = settings_.find(key.table);
-      if (found == settings_.end())
-        throw ConfigError(key.origin + ": expected a measured method's name before the dot");
-      found->second.set(key.name, key.value);
-    }
+    if (names == std::vector<std::string>{"all"}) names = Registry<SparsifierEntry>::instance().names();
+    settings_ = method_settings<SparsifierEntry>(names, assignments_);
     return names;
   }
 
@@ -309,7 +293,7 @@ class CompressBenchmark final : public Benchmark {
   std::vector<std::string> sparsifiers_{"all"};
   std::vector<std::string> kernels_;
   std::vector<std::string> assignments_;
-  std::map<std::string, Settings> settings_;
+  MethodSettings settings_;
   std::string threshold_ = "settled";
   std::vector<std::size_t> sizes_{std::size_t{1} << 24};
   std::vector<double> densities_{0.001};

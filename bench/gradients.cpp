@@ -12,6 +12,7 @@
 #include "core/rng.h"
 #include "core/settings.h"
 #include "core/sparse_vector.h"
+#include "kernels/devices.h"
 
 namespace dragonn::bench {
 namespace {
@@ -98,6 +99,12 @@ std::vector<std::vector<float>> read_gradients(const std::vector<std::filesystem
     }
   }
   return gradients;
+}
+
+Buffer<float> on_device(std::span<const float> values, const Device& device) {
+  Buffer<float> buffer(values.size(), device);
+  kernels::transfer(View<const float>(values), buffer.view());
+  return buffer;
 }
 
 }  // namespace dragonn::bench

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "core/buffer.h"
+
 namespace dragonn::bench {
 
 /// Names that draw_gradient knows: laplace, normal, student (3 degrees of freedom), sparse (normal, 99 % zeros).
@@ -21,5 +23,8 @@ void draw_gradient(const std::string& distribution, std::uint64_t seed, std::spa
 /// @throws ConfigError if a file is missing, DataError if it is no such array, is empty, is of another size than the
 /// first or holds a NaN or an infinity.
 std::vector<std::vector<float>> read_gradients(const std::vector<std::filesystem::path>& files);
+
+/// A copy of values in host memory.
+Buffer<float> on_device(std::span<const float> values, const Device& device);
 
 }  // namespace dragonn::bench

@@ -109,7 +109,7 @@ class Oktopk final : public Sparsifier {
   void reuse(const SelectContext& context, const kernels::PassResult& pass, SparseVector& selected) {
     const double most = drift_.too_many_at_once * static_cast<double>(context.k);
     std::size_t count = pass.selected.size();
-    for (int raise = 0; raise<kMostRaises&& static_cast<double>(count)> most; ++raise) {
+    for (int left = kMostRaises; left > 0 && static_cast<double>(count) > most; --left) {
       next_ *= kRaise;
       count = kernels::count_threshold(pass.selected, static_cast<float>(next_));
     }

@@ -22,7 +22,8 @@ struct QuantizeContext {
 
 /// One object per bucket of n elements. For every step: plan, (the memory runs the pass), encode, (the codes of all
 /// ranks are gathered), decode, and subtract where a memory keeps the error. It has no state beside its settings.
-/// Views are on the host; codes need no alignment. @throws ShapeError for a code of another length.
+/// Views are of the device that it is made for; codes need no alignment. @throws ShapeError for a code of another
+/// length.
 class Quantizer {
  public:
   virtual ~Quantizer() = default;

@@ -32,6 +32,12 @@ for value in '"magnitude": 0.0' '"exponential": 0.41588' '"pareto": 0.3321'; do
   grep -q "$value" <<<"$row" || fail "not $value, where half of the entries are: $row"
 done
 
+# A sign and a byte per entry, and with five ranks' codes as with one.
+"$bench" quantize --numel 100000 --ranks 5 --rounds 2 --json codes.json >/dev/null || fail "quantizers"
+[ "$(grep -c '"stage"' codes.json)" = 5 ] || fail "encode, settle, decode of signsgd; encode, decode of qsgd: $(cat codes.json)"
+[ "$(grep -c '"bits_per_element": 1\.0' codes.json)" = 3 ] || fail "a bit per entry for signsgd: $(cat codes.json)"
+[ "$(grep -c '"bits_per_element": 8\.2' codes.json)" = 2 ] || fail "a byte and norms per entry for qsgd: $(cat codes.json)"
+
 # expect_refusal CODE PATTERN ARGUMENT...: dragonn-bench ends with CODE and one line that matches PATTERN.
 expect_refusal() {
   local code=$1 pattern=$2 output status=0
@@ -43,6 +49,7 @@ expect_refusal() {
 expect_refusal 1 "nan.npy: element 0 is nan" compress --input nan.npy
 expect_refusal 1 "short.npy: 1 elements, and first.npy has 5" compress --input first.npy --input short.npy
 expect_refusal 2 "no such file: absent.npy" compress --input absent.npy
+expect_refusal 2 "levels = 128: expected integer in .1, 127." quantize --set qsgd.levels=128
 expect_refusal 1 "nan.npy: element 0 is nan" fit --input nan.npy
 expect_refusal 2 "--distribution normal: with --input" compress --input first.npy --distribution normal
 expect_refusal 2 "--set dgc.strategy=grace: expected a measured method" compress --sparsifier topk --set dgc.strategy=grace

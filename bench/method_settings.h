@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+/// Settings of the methods that a benchmark measures.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/registry.h"
+#include "core/settings.h"
+
+namespace dragonn::bench {
+
+using MethodSettings = std::map<std::string, Settings>;
+
+/// Applies what `--set METHOD.KEY=VALUE` says. @throws ConfigError for a method that is not there, an unknown key or a
+/// bad value.
+void assign_settings(const std::vector<std::string>& assignments, MethodSettings& settings);
+
+/// Of the methods with these names, in the registry of Entry: what is registered, changed by the assignments.
+/// @throws ConfigError as above, and for an unknown name.
+template <class Entry>
+MethodSettings method_settings(const std::vector<std::string>& names, const std::vector<std::string>& assignments) {
+  MethodSettings settings;
+  for (const std::string& name : names) settings[name] = Settings(Registry<Entry>::instance().at(name).settings);
+  assign_settings(assignments, settings);
+  return settings;
+}
+
+}  // namespace dragonn::bench

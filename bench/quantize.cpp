@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+/// `dragonn-bench quantize`: seconds in which a quantizer encodes a gradient, takes what left out of the residual, and
+/// adds up the codes of all ranks, against the rate at which this machine reads the gradient in the same run.
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <omp.h>
+
+#include "bench/bandwidth.h"
+#include "bench/benchmark.h"
+#include "bench/device_option.h"
+#include "bench/device_timer.h"
+#include "bench/gradients.h"
+#include "bench/method_settings.h"
+#include "compress/memory.h"
+#include "compress/quantizer.h"
+#include "kernels/devices.h"
+
+namespace dragonn::bench {
+namespace {
+
+using compress::QuantizerEntry;
+
+/// A verb of the exchange, and what it took in each round.
+struct Stage {
+  std::string name;
+  std::vector<double> seconds;
+};
+
+class QuantizeBenchmark final : public Benchmark {
+ public:
+  void declare_options(CLI::App& command) override {
+    add_device_option(command, device_name_);
+    command.add_option("--quantizer", quantizers_, "methods to measure, or all (dragonn-train --list names them)")
+        ->delimiter(',')
+        ->capture_default_str();
+    command.add_option("--set", assignments_, "a setting of a method, as qsgd.levels=7; repeatable");
+    command.add_option("--numel", sizes_, "elements of the gradient")
+        ->delimiter(',')
+        ->check(CLI::Range(std::size_t{1}, std::size_t{kEmptySlot} - 1))
+        ->capture_default_str();
+    command.add_option("--ranks", ranks_, "codes to add up")->check(CLI::Range(1, 4096))->capture_default_str();
+    command.add_option("--distribution", distribution_, "of the gradient")
+        ->check(CLI::IsMember(distributions()))
+        ->capture_default_str();
+    command.add_option("--threads", threads_, "OpenMP threads")->check(CLI::Range(1, 1024))->capture_default_str();
+    command.add_option("--rounds", rounds_, "measurements of each row")
+        ->check(CLI::Range(1, 100000))
+        ->capture_default_str();
+  }
+
+  Rows run() override {
+    device_ = device_of(device_name_);
+    omp_set_num_threads(threads_);
+    if (quantizers_ == std::vector<std::string>{"all"}) quantizers_ = Registry<QuantizerEntry>::instance().names();
+    settings_ = method_settings<QuantizerEntry>(quantizers_, assignments_);
+    Rows rows;
+    for (const std::size_t numel : sizes_) {
+      std::vector<float> values(numel);
+      draw_gradient(distribution_, 1, values);
+      const Buffer<float> gradient = on_device(values, device_);
+      Buffer<float> sum(numel, device_);
+      for (const std::string& name : quantizers_) measure(name, gradient, sum, rows);
+    }
+    return rows;
+  }
+
+ private:
+  void measure(const std::string& name, const Buffer<float>& gradient, Buffer<float>& sum, Rows& rows) const {
+    const auto& entry = Registry<QuantizerEntry>::instance().at(name);
+    const auto& memory_entry = Registry<compress::MemoryEntry>::instance().at(entry.unbiased ? "none" : "residual");
+    const std::size_t numel = gradient.size();
+    const auto quantizer = entry.make(settings_.at(name), numel, device_);
+    const auto memory = memory_entry.make(Settings(memory_entry.settings), numel, 0.0f, false, device_);
+    const std::size_t code_bytes = quantizer->code_bytes();
+    Buffer<std::byte> codes(code_bytes * static_cast<std::size_t>(ranks_), device_);
+    const View<std::byte> mine = codes.view().subview(0, code_bytes);
+
+    Stage encode{"encode", {}}, settle{"settle", {}}, decode{"decode", {}};
+    std::vector<double> read;
+    // All alternate: whatever else the machine does hits them alike.
+    for (int round = -1; round < rounds_; ++round) {
+      const double reading = read_seconds(device_, gradient.view(), sum.view());
+      const double encoding = seconds_on(device_, [&] {
+        const kernels::PassResult& pass = memory->compensate(quantizer->plan(), gradient.view(), 1.0f);
+        quantizer->encode({.step = static_cast<std::uint64_t>(round + 1)}, pass, memory->accumulated(), mine);
+      });
+      const double settling =
+          seconds_on(device_, [&] { memory->settle({.quantizer = quantizer.get(), .code = mine}); });
+      if (round < 0) {  // the first touches the memory; what is added up need not be of different ranks
+        for (int rank = 1; rank < ranks_; ++rank) {
+          kernels::transfer(View<const std::byte>(mine),
+                            codes.view().subview(static_cast<std::size_t>(rank) * code_bytes, code_bytes));
+        }
+      }
+      const double decoding = seconds_on(device_, [&] { quantizer->decode(codes.view(), sum.view()); });
+      if (round < 0) continue;
+      read.push_back(reading);
+      encode.seconds.push_back(encoding);
+      settle.seconds.push_back(settling);
+      decode.seconds.push_back(decoding);
+    }
+    rows.push_back(row(name, encode, numel, code_bytes, read));
+    if (!entry.unbiased) rows.push_back(row(name, settle, numel, code_bytes, read));  // otherwise there is no residual
+    rows.push_back(row(name, decode, numel, code_bytes, read));
+  }
+
+  nlohmann::ordered_json row(const std::string& name, const Stage& stage, std::size_t numel, std::size_t code_bytes,
+                             const std::vector<double>& read_seconds) const {
+    const auto elements = static_cast<double>(numel);
+    const double median = percentile(stage.seconds, 0.5);
+    const double read = percentile(read_seconds, 0.5);
+    return {{"quantizer", name},
+            {"stage", stage.name},
+            {"device", device_name_},
+            {"numel", numel},
+            {"distribution", distribution_},
+            {"threads", threads_},
+            {"ranks", ranks_},
+            {"seconds_median", median},
+            {"seconds_p10", percentile(stage.seconds, 0.1)},
+            {"seconds_p90", percentile(stage.seconds, 0.9)},
+            {"gigabytes_per_second", elements * sizeof(float) / median * 1e-9},
+            {"bits_per_element", static_cast<double>(code_bytes) * 8 / elements},
+            {"read_gigabytes_per_second", elements * sizeof(float) / read * 1e-9},
+            {"of_read", read / median}};
+  }
+
+  std::string device_name_ = "cpu";
+  Device device_;
+  std::vector<std::string> quantizers_{"all"};
+  std::vector<std::string> assignments_;
+  MethodSettings settings_;
+  std::vector<std::size_t> sizes_{std::size_t{1} << 24};
+  int ranks_ = 4;
+  std::string distribution_ = "laplace";
+  int threads_ = 1;
+  int rounds_ = 15;
+};
+
+const Registration<BenchmarkEntry> registration{
+    {{"quantize", "seconds to encode and add up codes, as a share of the rate at which the machine reads"},
+     [] { return std::make_unique<QuantizeBenchmark>(); }}};
+
+}  // namespace
+}  // namespace dragonn::bench
