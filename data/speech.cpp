@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -21,13 +22,22 @@ namespace {
 using ListUtterances =
     std::function<std::vector<Utterance>(const std::string& folder, const std::string& split, BadSamples& bad)>;
 
+/// Steps that CTC needs to say these labels: one for each, and one for a blank between equal ones.
+std::size_t least_steps(std::span<const std::int32_t> labels) {
+  std::size_t steps = labels.size();
+  for (std::size_t i = 1; i < labels.size(); ++i) steps += labels[i] == labels[i - 1] ? 1 : 0;
+  return steps;
+}
+
 /// Reads utterances one by one.
 class Reader {
  public:
-  explicit Reader(const Settings& settings)
-      : alphabet_(settings.text("alphabet")),
+  Reader(const Settings& settings, const Spectrogram& spectrogram)
+      : spectrogram_(spectrogram),
+        alphabet_(settings.text("alphabet")),
         sample_rate_(static_cast<int>(settings.integer("sample_rate"))),
-        longest_(static_cast<std::size_t>(std::llround(settings.number("longest_seconds") * sample_rate_))) {}
+        longest_(static_cast<std::size_t>(std::llround(settings.number("longest_seconds") * sample_rate_))),
+        frames_per_step_(static_cast<std::size_t>(settings.integer("frames_per_step"))) {}
 
   const Alphabet& alphabet() const { return alphabet_; }
 
@@ -46,10 +56,18 @@ class Reader {
     const std::string place = utterance.place.text();
     if (utterance.text.empty()) throw DataError(fmt::format("{}: an empty transcript", place));
     Speech speech{read_samples(utterance.audio, place), alphabet_.encode(utterance.text, utterance.place)};
-    if (speech.samples.size() > longest_) {
+    const std::size_t samples = speech.samples.size();
+    const double seconds = static_cast<double>(samples) / sample_rate_;
+    if (samples > longest_) {
       throw DataError(fmt::format("{}: {}: {:.2f} s: longer than data.longest_seconds, {:.2f} s", place,
-                                  utterance.audio.string(), static_cast<double>(speech.samples.size()) / sample_rate_,
-                                  static_cast<double>(longest_) / sample_rate_));
+                                  utterance.audio.string(), seconds, static_cast<double>(longest_) / sample_rate_));
+    }
+    const std::size_t steps = (spectrogram_.frames(samples) + frames_per_step_ - 1) / frames_per_step_;
+    const std::size_t needed = least_steps(speech.labels);
+    if (steps < needed) {
+      throw DataError(
+          fmt::format("{}: {}: {:.2f} s: {} steps (data.frames_per_step = {}) for '{}', which needs {}: is it cut off?",
+                      place, utterance.audio.string(), seconds, steps, frames_per_step_, utterance.text, needed));
     }
     return speech;
   }
@@ -62,20 +80,22 @@ class Reader {
     }
   }
 
+  const Spectrogram& spectrogram_;
   Alphabet alphabet_;
   int sample_rate_;
   std::size_t longest_;
+  std::size_t frames_per_step_;
 };
 
 DatasetSplits load(const std::string& name, const ListUtterances& list, const Settings& settings,
                    const std::string& folder) {
   require_own_folder(folder, name);
-  const Reader reader(settings);
   BadSamples bad(settings);
   const auto spectrogram = std::make_shared<const Spectrogram>(
       SpectrogramRules{.sample_rate = static_cast<int>(settings.integer("sample_rate")),
                        .window_seconds = settings.number("window_ms") / 1e3,
                        .stride_seconds = settings.number("stride_ms") / 1e3});
+  const Reader reader(settings, *spectrogram);
   const auto make = [&](const std::string& split) {
     std::vector<Speech> speeches = reader.read(list(folder, split, bad), settings.integer(split + "_limit"), bad);
     return std::make_shared<const SpeechDataset>(std::move(speeches), reader.alphabet(), spectrogram,
@@ -93,7 +113,7 @@ SettingSpecs specs() {
       {.name = "alphabet",
        .default_value = std::string(" 'ABCDEFGHIJKLMNOPQRSTUVWXYZ"),
        .help = "characters of the transcripts; the blank of CTC comes on top"},
-      bad_samples_setting("files and transcripts that are damaged, too long or not in the alphabet"),
+      bad_samples_setting("files and transcripts that are damaged, too long, too short or not in the alphabet"),
       {.name = "sample_rate",
        .default_value = std::int64_t{16000},
        .help = "samples per second that every file must have",
@@ -120,6 +140,11 @@ SettingSpecs specs() {
        .help = "batches are padded to a multiple of so many frames; a network plans for each number of frames",
        .minimum = 1,
        .maximum = 100'000},
+      {.name = "frames_per_step",
+       .default_value = std::int64_t{2},
+       .help = "frames that the model makes one step of; a bad sample has fewer steps than its transcript needs",
+       .minimum = 1,
+       .maximum = 1000},
       {.name = "train_limit",
        .default_value = std::int64_t{0},
        .help = "use only the first N training utterances; 0: all",

@@ -139,7 +139,7 @@ TEST_SUITE("data") {
     const auto write_text = [&](const std::string& name, const std::string& text) {
       write_bytes(folder / name, Bytes(text.begin(), text.end()));
     };
-    write_bytes(folder / "good.wav", wav_file(Samples(400, 7), 16000));
+    write_bytes(folder / "good.wav", wav_file(Samples(800, 7), 16000));  // 4 frames, 2 steps
     write_bytes(folder / "slow.wav", wav_file(Samples(400, 7), 8000));
     write_bytes(folder / "long.wav", wav_file(Samples(16000, 7), 16000));
     write_text("test.tsv", "good.wav\tOK\n");
@@ -151,12 +151,16 @@ TEST_SUITE("data") {
     CHECK(contains(message("long.wav\tOK\n"), "long.wav: 1.00 s: longer than data.longest_seconds, 0.50 s"));
     CHECK(contains(message("good.wav\tok\n"), "train.tsv:1: 'o' in 'ok' is not in the alphabet"));
     CHECK(contains(message("good.wav\t\n"), "train.tsv:1:"));
-    write_text("train.tsv", "slow.wav\tOK\ngood.wav\tOK\nlong.wav\tOK\n");
+    CHECK(contains(message("good.wav\tOK\ngood.wav\tYES\n"), "train.tsv:2:"));
+    CHECK(contains(message("good.wav\tYES\n"),
+                   "good.wav: 0.05 s: 2 steps (data.frames_per_step = 2) for 'YES', which needs 3: is it cut off?"));
+    CHECK(contains(message("good.wav\tOO\n"), "for 'OO', which needs 3"));  // a blank between equal letters
+    write_text("train.tsv", "slow.wav\tOK\ngood.wav\tOK\nlong.wav\tOK\ngood.wav\tYES\n");
     const DatasetSplits splits =
         load_dataset("speech", folder.path(), {{"longest_seconds", 0.5}, {"bad_samples", std::string("skip")}});
     CHECK(splits.train->size() == 1);
     REQUIRE(splits.notes.size() == 1);
-    CHECK(contains(splits.notes[0], "2 utterances left out"));
+    CHECK(contains(splits.notes[0], "3 utterances left out"));
     CHECK(contains(splits.notes[0], "slow.wav"));
     write_text("train.tsv", "slow.wav\tOK\n");
     CHECK(contains(error_of<DataError>([&] {
