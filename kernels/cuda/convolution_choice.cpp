@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cuda/convolution_choice.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -11,13 +12,23 @@ namespace {
 constexpr std::size_t kMostWorkspaceBytes = std::size_t{1} << 30;
 constexpr int kMostCandidates = 16;
 
+/// Whether cuDNN says that it has nothing for a shape. That its installation lacks something is an error instead.
+bool is_not_for_this_shape(cudnnStatus_t status) {
+  constexpr std::array kOfInstallation{
+      CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER, CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDART,
+      CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH, CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING,
+      CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE};
+  return CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED &&
+         std::ranges::find(kOfInstallation, status) == kOfInstallation.end();
+}
+
 template <class Candidate, class Ask, class Workspace>
 auto choose(DeviceMath math, const Ask& ask, const Workspace& workspace)
     -> std::optional<Choice<decltype(Candidate::algo)>> {
   std::array<Candidate, kMostCandidates> candidates{};
   int count = 0;
   const cudnnStatus_t status = ask(kMostCandidates, &count, candidates.data());
-  if (status == CUDNN_STATUS_NOT_SUPPORTED) return std::nullopt;
+  if (is_not_for_this_shape(status)) return std::nullopt;
   check(status, "ask cuDNN for algorithms of a convolution");
   for (int i = 0; i < count; ++i) {
     const Candidate& candidate = candidates[static_cast<std::size_t>(i)];
