@@ -96,6 +96,7 @@ bench() {
 
 run_benchmarks() {
   bench compress 140 compress --numel 268435456 --density 0.001 --sparsifier all --kernel all --rounds 9
+  bench quantize 30 quantize --numel 268435456 --rounds 9
   bench decode 30 decode --rounds 9
   bench step 50 step --batch 128 --model resnet20 --model vgg16
 }
