@@ -80,8 +80,9 @@ constexpr std::size_t kSide = 100;
 constexpr double kDensity = 0.1;
 constexpr comm::NetworkModel kSlow{.latency_seconds = 10e-3, .bytes_per_second = 1e6};
 constexpr double kExchange = kSlow.latency_seconds + kDensity * kSide * kSide * 8 / kSlow.bytes_per_second;
-/// What the ranks' own passes over a bucket may take together, also under a sanitizer. Every rank's clock counts its own
-/// passes: where the other's took less, rank 0 waits for it that much shorter, so that this is a bound in both directions.
+/// What the ranks' own passes over a bucket may take together, also under a sanitizer. Every rank's clock counts its
+/// own passes: where the other's took less, rank 0 waits for it that much shorter, so that this is a bound in both
+/// directions.
 constexpr double kPasses = 12e-3;
 
 void use_processor(double seconds) {
