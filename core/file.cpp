@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "core/descriptor.h"
 #include "core/error.h"
 
 namespace dragonn {
@@ -17,22 +18,6 @@ namespace {
 SystemError system_error(const char* action, const std::filesystem::path& path, int code) {
   return SystemError(fmt::format("cannot {} {}: {}", action, path.string(), std::strerror(code)));
 }
-
-/// A file descriptor that closes itself.
-class Descriptor {
- public:
-  Descriptor(const std::filesystem::path& path, int flags) : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-  bool valid() const { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
 
 }  // namespace
 

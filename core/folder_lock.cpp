@@ -3,10 +3,7 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 #include <sys/file.h>
-#include <unistd.h>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -14,24 +11,11 @@
 
 namespace dragonn {
 
-FolderLock::FolderLock(const std::filesystem::path& folder)
-    : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-  if (descriptor_ < 0) throw SystemError(fmt::format("cannot open {}: {}", folder.string(), std::strerror(errno)));
-  if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
-  ::close(descriptor_);
+FolderLock::FolderLock(const std::filesystem::path& folder) : folder_(folder, O_RDONLY | O_DIRECTORY) {
+  if (!folder_.valid()) throw SystemError(fmt::format("cannot open {}: {}", folder.string(), std::strerror(errno)));
+  if (::flock(folder_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
   throw ConfigError(
       fmt::format("{}: another process writes there; wait for its end, or choose another folder", folder.string()));
-}
-
-FolderLock::~FolderLock() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-FolderLock::FolderLock(FolderLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-
-FolderLock& FolderLock::operator=(FolderLock&& other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
-  return *this;
 }
 
 }  // namespace dragonn

@@ -4,6 +4,8 @@
 
 #include <filesystem>
 
+#include "core/descriptor.h"
+
 namespace dragonn {
 
 /// Keeps other FolderLocks off the folder for as long as it lives, also those of other processes and, where their file
@@ -15,12 +17,9 @@ class FolderLock {
   FolderLock() = default;
   /// @throws ConfigError if another holds the folder, SystemError if it cannot be opened.
   explicit FolderLock(const std::filesystem::path& folder);
-  ~FolderLock();
-  FolderLock(FolderLock&& other) noexcept;
-  FolderLock& operator=(FolderLock&& other) noexcept;
 
  private:
-  int descriptor_ = -1;
+  Descriptor folder_;
 };
 
 }  // namespace dragonn
