@@ -22,8 +22,8 @@ class Dragonn final : public Sparsifier {
         priority_(settings.text("collision") == "priority"),
         sample_(sample_rules(settings)),
         numel_(numel),
-        table_(device) {
-    table_.reserve(slots(numel));
+        scratch_(device) {
+    scratch_.reserve(numel, slots(numel));
   }
 
   kernels::PassRequest plan(const SelectContext& context) override {
@@ -38,7 +38,8 @@ class Dragonn final : public Sparsifier {
     kernels::reserve_selection(selected, numel_);
     const auto rank = static_cast<std::uint64_t>(context.rank);
     const std::uint64_t salt = stream_key(context.seed, "dragonn slot", {context.bucket, context.step, rank});
-    kernels::hash_select(pass.selected, {.slot = {salt, slots(context.k)}, .by_priority = priority_}, table_, selected);
+    kernels::hash_select(pass.selected, {.slot = {salt, slots(context.k)}, .by_priority = priority_}, scratch_,
+                         selected);
   }
 
   float threshold() const override { return threshold_; }
@@ -53,7 +54,7 @@ class Dragonn final : public Sparsifier {
   bool priority_;
   SampleRules sample_;
   std::size_t numel_;
-  kernels::SlotTable table_;
+  kernels::HashScratch scratch_;
   float threshold_ = std::numeric_limits<float>::quiet_NaN();
 };
 

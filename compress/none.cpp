@@ -7,7 +7,9 @@ namespace {
 /// Nothing is kept: what is not sent is lost. The accumulated gradient is the gradient itself, unless it is scaled.
 class None final : public Memory {
  public:
-  None(std::size_t numel, const Device& device) : numel_(numel), scaled_(0, device), pass_(device) {}
+  None(std::size_t numel, const Device& device) : numel_(numel), scaled_(0, device), pass_(device) {
+    pass_.reserve(numel);
+  }
 
   const kernels::PassResult& compensate(const kernels::PassRequest& request, View<const float> gradient,
                                         float scale) override {

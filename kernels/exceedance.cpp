@@ -50,17 +50,16 @@ Exceedances examine_pieces(std::span<const float> values, float threshold, float
     found[piece] = examine_piece(values, pieces.begin(piece), pieces.end(piece), threshold, least, selected);
   });
   Exceedances total;
-  std::size_t entries = 0;
+  std::array<detail::HitRun, detail::kMaxChunks> runs;
   for (std::size_t piece = 0; piece < pieces.count(); ++piece) {
     const auto& [above, hits] = found[piece];
     total.count += above.count;
     total.sum += above.sum;
     total.sum_squares += above.sum_squares;
     total.smallest = std::min(total.smallest, above.smallest);
-    if (selected != nullptr) detail::move_hits(*selected, pieces.begin(piece), entries, hits);
-    entries += hits;
+    runs[piece] = {pieces.begin(piece), hits};
   }
-  if (selected != nullptr) selected->truncate(entries);
+  if (selected != nullptr) detail::join_runs(std::span(runs).first(pieces.count()), *selected);
   return total;
 }
 

@@ -40,9 +40,31 @@ ChunkOutcome select_piece(const AccumulateJob& job, Range piece, Range wanted, f
 
 }  // namespace
 
-void move_hits(SparseVector& selected, std::size_t from, std::size_t to, std::size_t hits) {
-  std::memmove(selected.indices.data() + to, selected.indices.data() + from, hits * sizeof(std::uint32_t));
-  std::memmove(selected.values.data() + to, selected.values.data() + from, hits * sizeof(float));
+void join_runs(std::span<const HitRun> runs, SparseVector& selected) {
+  DRAGONN_ASSERT(runs.size() <= kMaxChunks);
+  std::array<std::size_t, kMaxChunks> places;
+  std::size_t total = 0;
+  for (std::size_t run = 0; run < runs.size(); ++run) {
+    places[run] = total;
+    total += runs[run].count;
+  }
+  const auto move = [&](std::size_t run) {
+    const auto [begin, count] = runs[run];
+    if (count == 0 || begin == places[run]) return;
+    std::memmove(selected.indices.data() + places[run], selected.indices.data() + begin, count * sizeof(std::uint32_t));
+    std::memmove(selected.values.data() + places[run], selected.values.data() + begin, count * sizeof(float));
+  };
+  // Runs that lie where others go are moved one after the other, first to last, so that none is overwritten. All others
+  // lie behind the joined entries: they are out of each other's way.
+  std::size_t run = 0;
+  while (run < runs.size() && runs[run].begin < total) move(run++);
+  if (total < kPieceElements) {
+    while (run < runs.size()) move(run++);
+  } else {
+    const std::size_t ahead = run;
+    for_each_chunk({runs.size() - ahead, 1}, [&](std::size_t behind) { move(ahead + behind); });
+  }
+  selected.truncate(total);
 }
 
 bool sweep(const AccumulateJob& job, Range range) {
@@ -84,15 +106,12 @@ bool sweep_select(const AccumulateJob& job, Range range, Range wanted, float thr
     const Range elements{range.begin + pieces.begin(piece), range.begin + pieces.end(piece)};
     outcomes[piece] = select_piece(job, elements, wanted, threshold, selected);
   });
-  std::size_t count = 0;
+  std::array<HitRun, kMaxChunks> runs;
   for (std::size_t piece = 0; piece < pieces.count(); ++piece) {
-    const std::size_t hits = outcomes[piece].selected;
-    if (hits == 0) continue;
-    const std::size_t place = std::max(range.begin + pieces.begin(piece), wanted.begin) - wanted.begin;
-    if (place != count) move_hits(selected, place, count, hits);
-    count += hits;
+    const std::size_t first = std::max(range.begin + pieces.begin(piece), wanted.begin);
+    runs[piece] = {first - wanted.begin, outcomes[piece].selected};
   }
-  selected.truncate(count);
+  join_runs(std::span(runs).first(pieces.count()), selected);
   return any_non_finite(outcomes);
 }
 

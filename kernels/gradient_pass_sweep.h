@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 #include "core/sparse_vector.h"
 #include "kernels/gradient_pass_simd.h"
@@ -26,8 +27,14 @@ bool sweep_moments(const AccumulateJob& job, Range range, Moments& moments);
 /// `selected` is overwritten, ascending, and reserves the length of `wanted`.
 bool sweep_select(const AccumulateJob& job, Range range, Range wanted, float threshold, SparseVector& selected);
 
-/// Closes the gap in front of a piece's hits.
-void move_hits(SparseVector& selected, std::size_t from, std::size_t to, std::size_t hits);
+/// The hits of one piece: `count` entries at the places from `begin` on.
+struct HitRun {
+  std::size_t begin = 0;
+  std::size_t count = 0;
+};
+
+/// Closes the gaps between the runs, which are in order, and drops what is behind the last.
+void join_runs(std::span<const HitRun> runs, SparseVector& selected);
 
 /// The threshold that a sample of acc gives, taken before acc is stored.
 float sample_job(const AccumulateJob& job, const SamplePlan& plan, std::size_t numel, SampleScratch& scratch);

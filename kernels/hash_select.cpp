@@ -6,14 +6,13 @@
 namespace dragonn::kernels {
 namespace {
 
-void on_cpu(const SparseVector& hits, const HashRule& rule, SlotTable& table, SparseVector& kept) {
-  const auto indices = hits.indices.host();
-  if (rule.by_priority) {
-    table.fill(indices, rule.slot.slots, rule.slot, PriorityWins{rule.slot.salt});
-  } else {
-    table.fill(indices, rule.slot.slots, rule.slot, LastWins{});
+void on_cpu(const SparseVector& hits, const HashRule& rule, HashScratch& scratch, SparseVector& kept) {
+  if (!rule.by_priority) {
+    scratch.claims.keep_last(hits, rule.slot.slots, rule.slot, kept);
+    return;
   }
-  table.collect(hits, rule.slot, kept);
+  scratch.table.fill(hits.indices.host(), rule.slot.slots, rule.slot, {rule.slot.salt});
+  scratch.table.collect(hits, rule.slot, kept);
 }
 
 }  // namespace
@@ -23,10 +22,15 @@ HashSelectTable& hash_select_table() {
   return table;
 }
 
-void hash_select(const SparseVector& hits, const HashRule& rule, SlotTable& table, SparseVector& kept) {
+void HashScratch::reserve(std::size_t hits, std::size_t slots) {
+  table.reserve(slots);
+  if (table.memory().device().is_cpu()) claims.reserve(hits, slots);
+}
+
+void hash_select(const SparseVector& hits, const HashRule& rule, HashScratch& scratch, SparseVector& kept) {
   check_same_device("hash_select", hits.device(), kept.device());
-  check_same_device("hash_select", hits.device(), table.memory().device());
-  hash_select_table().at(hits.device())(hits, rule, table, kept);
+  check_same_device("hash_select", hits.device(), scratch.table.memory().device());
+  hash_select_table().at(hits.device())(hits, rule, scratch, kept);
 }
 
 }  // namespace dragonn::kernels

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/select.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "kernels/devices.h"
 #include "kernels/gradient_pass_sweep.h"
 #include "kernels/same_device.h"
@@ -13,11 +10,6 @@ namespace {
 
 void select_cpu(View<const float> values, float threshold, std::size_t begin, std::size_t end, SparseVector& selected) {
   detail::sweep_select({.gradient = values.data()}, {begin, end}, {begin, end}, threshold, selected);
-}
-
-std::size_t count_cpu(View<const float> values, float threshold) {
-  const auto reaches = [&](float value) { return std::fabs(value) >= threshold; };
-  return static_cast<std::size_t>(std::ranges::count_if(values.host(), reaches));
 }
 
 void gather_cpu(View<const float> values, View<const std::uint32_t> indices, View<float> out) {
@@ -50,10 +42,6 @@ SelectTable& select_threshold_table() {
   static SelectTable table("select_threshold", select_cpu);
   return table;
 }
-CountTable& count_threshold_table() {
-  static CountTable table("count_threshold", count_cpu);
-  return table;
-}
 GatherTable& gather_table() {
   static GatherTable table("gather", gather_cpu);
   return table;
@@ -82,10 +70,6 @@ void select_threshold(View<const float> values, float threshold, std::size_t beg
 
 void select_threshold(View<const float> values, float threshold, SparseVector& selected) {
   select_threshold(values, threshold, 0, values.size(), selected);
-}
-
-std::size_t count_threshold(const SparseVector& entries, float threshold) {
-  return count_threshold_table().at(entries.device())(entries.values.view(), threshold);
 }
 
 void gather(View<const float> values, View<const std::uint32_t> indices, View<float> out) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// SlotTable: hashes selected indices into a table of fixed size and says which of them keep their slot.
+/// KeyedSlot: hashes selected indices into slots. SlotTable: a table of these, which says who keeps his slot.
 #pragma once
 
 #include <algorithm>
@@ -25,20 +25,15 @@ struct KeyedSlot {
   }
 };
 
-/// The later index wins its slot (DRAGONN, algorithm 1, run in sequence).
-struct LastWins {
-  bool operator()(std::uint32_t /*holder*/, std::uint32_t /*challenger*/) const { return true; }
-};
-
-/// The higher of two random keys wins, so that no index is favoured for its place.
-struct PriorityWins {
+/// A random key per index: the higher of two wins their slot, so that no index is favoured for its place.
+struct SlotPriority {
   std::uint64_t salt = 0;
   /// No two indices have the same.
-  constexpr std::uint64_t key(std::uint32_t index) const { return mix64(mix64(salt) ^ index); }
-  bool operator()(std::uint32_t holder, std::uint32_t challenger) const { return key(challenger) >= key(holder); }
+  constexpr std::uint64_t operator()(std::uint32_t index) const { return mix64(mix64(salt) ^ index); }
 };
 
-/// The table I of Algorithm 1 of DRAGONN (ICML 2022). Memory is reused. What fills and reads it here runs on the CPU.
+/// The table I of Algorithm 1 of DRAGONN (ICML 2022), where hits compete for slots by priority. Memory is reused. What
+/// fills and reads it here runs on the CPU.
 class SlotTable {
  public:
   SlotTable() = default;
@@ -47,15 +42,15 @@ class SlotTable {
   /// Makes room for tables of up to `slots` slots.
   void reserve(std::size_t slots) { slots_.resize_discard(slots); }
 
-  /// Writes every index of `hits` (ascending) to its slot; `wins(holder, challenger)` says whether the newcomer takes
-  /// an occupied one.
-  template <class SlotOf, class Wins>
-  void fill(std::span<const std::uint32_t> hits, std::size_t slots, const SlotOf& slot_of, const Wins& wins) {
+  /// Writes every index of `hits` to its slot, unless one of higher priority is there.
+  template <class SlotOf>
+  void fill(std::span<const std::uint32_t> hits, std::size_t slots, const SlotOf& slot_of,
+            const SlotPriority& priority) {
     slots_.resize_discard(slots);
     std::ranges::fill(slots_.host(), kEmptySlot);
     for (const std::uint32_t index : hits) {
       std::uint32_t& holder = slots_.data()[slot_of(index)];
-      if (holder == kEmptySlot || wins(holder, index)) holder = index;
+      if (holder == kEmptySlot || priority(index) > priority(holder)) holder = index;
     }
   }
 

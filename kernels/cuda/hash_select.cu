@@ -16,8 +16,8 @@ struct IndexKey {
 /// One index may have the key 0. It holds a slot that nothing else was written to, rightly.
 struct PriorityKey {
   using Word = unsigned long long;
-  PriorityWins priority;
-  __device__ Word operator()(std::uint32_t index) const { return priority.key(index); }
+  SlotPriority priority;
+  __device__ Word operator()(std::uint32_t index) const { return priority(index); }
 };
 
 template <class Key>
@@ -55,12 +55,12 @@ void select(Context& here, const SparseVector& hits, const KeyedSlot& slot, cons
   compact_entries(here, hits, HoldsSlot<Key>{slot, key, slots}, kept);
 }
 
-void hash_select_on_gpu(const SparseVector& hits, const HashRule& rule, SlotTable& table, SparseVector& kept) {
+void hash_select_on_gpu(const SparseVector& hits, const HashRule& rule, HashScratch& scratch, SparseVector& kept) {
   Context& here = context(hits.device());
   if (rule.by_priority) {
-    select(here, hits, rule.slot, PriorityKey{{rule.slot.salt}}, table, kept);
+    select(here, hits, rule.slot, PriorityKey{{rule.slot.salt}}, scratch.table, kept);
   } else {
-    select(here, hits, rule.slot, IndexKey{}, table, kept);
+    select(here, hits, rule.slot, IndexKey{}, scratch.table, kept);
   }
 }
 

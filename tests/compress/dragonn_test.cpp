@@ -6,24 +6,41 @@
 #include <omp.h>
 
 #include "core/rng.h"
+#include "kernels/hash_select.h"
 #include "kernels/select.h"
-#include "kernels/slot_table.h"
 #include "tests/compress/support.h"
 #include "tests/support/thread_counts.h"
 
 using namespace dragonn;
 using namespace dragonn::compress;
 using namespace dragonn::compress::test;
-using kernels::KeyedSlot;
-using kernels::LastWins;
-using kernels::PriorityWins;
-using kernels::SlotTable;
+using kernels::HashRule;
+using kernels::HashScratch;
+using kernels::SlotClaims;
 
 namespace {
 
-std::size_t filled(const SlotTable& table) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(table.slots(), [](std::uint32_t index) { return index != kEmptySlot; }));
+/// Hits whose values are their places in the list.
+SparseVector hits_at(const std::vector<std::uint32_t>& indices) {
+  SparseVector hits;
+  hits.resize_discard(indices.size());
+  std::ranges::copy(indices, hits.indices.data());
+  std::iota(hits.values.data(), hits.values.data() + indices.size(), 0.0f);
+  return hits;
+}
+
+/// The indices that a table of Algorithm 1 holds once every hit was written to its slot in turn; by priority a hit with
+/// a smaller key is not.
+std::vector<std::uint32_t> winners(const std::vector<std::uint32_t>& hits, const HashRule& rule) {
+  const kernels::SlotPriority priority{rule.slot.salt};
+  std::vector<std::uint32_t> table(rule.slot.slots, kEmptySlot);
+  for (const std::uint32_t index : hits) {
+    std::uint32_t& holder = table[rule.slot(index)];
+    if (holder == kEmptySlot || !rule.by_priority || priority(index) > priority(holder)) holder = index;
+  }
+  std::erase(table, kEmptySlot);
+  std::ranges::sort(table);
+  return table;
 }
 
 std::vector<float> normals(std::size_t size) {
@@ -36,16 +53,13 @@ std::vector<float> normals(std::size_t size) {
 }  // namespace
 
 TEST_SUITE("compress") {
-  TEST_CASE("the slot table keeps the last writer and leaves empty slots empty") {
+  TEST_CASE("the last hit of a slot stays, the others wait in the residual, and an empty slot clears nothing") {
     const std::vector<float> acc{.5f, 2, 0, -3, 1, -1.5f, 0, .2f};
     SparseVector hits, kept;
     kernels::select_threshold(view(acc), 1.0f, hits);
-    const auto slot_of = [](std::uint32_t index) { return std::size_t{index % 4}; };
-    SlotTable table;
-    table.fill(hits.indices.host(), 4, slot_of, LastWins{});
-    const std::vector<std::uint32_t> expected{4, 5, kEmptySlot, 3};
-    CHECK(std::ranges::equal(table.slots(), expected));
-    table.collect(hits, slot_of, kept);
+    SlotClaims claims;
+    claims.keep_last(
+        hits, 4, [](std::uint32_t index) { return std::size_t{index % 4}; }, kept);
     CHECK(entries(kept) == Entries{{3, -3.0f}, {4, 1.0f}, {5, -1.5f}});
 
     // The residual: index 1 lost its slot to 5, and the empty slot must not clear index 0.
@@ -55,36 +69,25 @@ TEST_SUITE("compress") {
     CHECK(values(memory->residual()) == std::vector<float>{.5f, 2, 0, 0, 0, 0, 0, .2f});
   }
 
-  TEST_CASE("however many threads collect, the slot table keeps what it holds, by either rule") {
-    constexpr std::size_t kHits = 150000, kSlots = 100001;
-    SparseVector hits, kept;
-    hits.resize_discard(kHits);
-    for (std::size_t hit = 0; hit < kHits; ++hit) {
-      hits.indices.data()[hit] = static_cast<std::uint32_t>(3 * hit);
-      hits.values.data()[hit] = static_cast<float>(hit);
-    }
-    const KeyedSlot slot_of{mix64(5), kSlots};
-    const auto check = [&](const auto& wins) {
-      std::vector<std::uint32_t> table(kSlots, kEmptySlot);
-      for (const std::uint32_t index : hits.indices.host()) {
-        std::uint32_t& holder = table[slot_of(index)];
-        if (holder == kEmptySlot || wins(holder, index)) holder = index;
-      }
-      std::vector<std::uint32_t> winners = table;
-      std::erase(winners, kEmptySlot);
-      std::ranges::sort(winners);
-      SlotTable slots;
-      slots.fill(hits.indices.host(), kSlots, slot_of, wins);
-      CHECK(std::ranges::equal(slots.slots(), table));
-      slots.collect(hits, slot_of, kept);
-      CHECK(indices(kept) == winners);
-      CHECK(kept.values.data()[kept.size() - 1] == static_cast<float>(winners.back() / 3));
-    };
+  TEST_CASE("however many threads hash, what stays is what the table of Algorithm 1 holds, by either rule") {
+    constexpr std::size_t kHits = 150000;
+    std::vector<std::uint32_t> indices(kHits);
+    for (std::size_t hit = 0; hit < kHits; ++hit) indices[hit] = static_cast<std::uint32_t>(3 * hit);
+    const SparseVector hits = hits_at(indices);
+    HashScratch scratch;
+    SparseVector kept;
     const int threads_before = omp_get_max_threads();
-    for (const int threads : dragonn::test::kThreadCounts) {
-      omp_set_num_threads(threads);
-      check(LastWins{});
-      check(PriorityWins{6});
+    for (const std::size_t slots : {1ul, 64ul, 100001ul, 20 * kHits}) {
+      for (const bool by_priority : {false, true}) {
+        const HashRule rule{.slot = {mix64(5), slots}, .by_priority = by_priority};
+        const std::vector<std::uint32_t> expected = winners(indices, rule);
+        for (const int threads : dragonn::test::kThreadCounts) {
+          omp_set_num_threads(threads);
+          kernels::hash_select(hits, rule, scratch, kept);
+          CHECK(dragonn::compress::test::indices(kept) == expected);
+          CHECK(kept.values.data()[kept.size() - 1] == static_cast<float>(expected.back() / 3));
+        }
+      }
     }
     omp_set_num_threads(threads_before);
   }
@@ -96,35 +99,36 @@ TEST_SUITE("compress") {
     Rng rng(3, "slot test");
     for (int i = 0; i < 1024; ++i) random.push_back(static_cast<std::uint32_t>(rng.below(1u << 30)));
     std::ranges::sort(random);
-    SlotTable table;
-    for (const auto& hits : {neighbours, strided, random}) {
+    HashScratch scratch;
+    SparseVector kept;
+    for (const auto& indices : {neighbours, strided, random}) {
+      const SparseVector hits = hits_at(indices);
       for (std::uint64_t salt = 0; salt < 100; ++salt) {
-        table.fill(hits, 1024, KeyedSlot{mix64(salt), 1024}, LastWins{});
-        CHECK(filled(table) >= 600);
-        CHECK(filled(table) <= 695);
+        kernels::hash_select(hits, {.slot = {mix64(salt), 1024}}, scratch, kept);
+        CHECK(kept.size() >= 600);
+        CHECK(kept.size() <= 695);
       }
     }
   }
 
   TEST_CASE("collision = priority favours no index for its place, last favours the larger") {
-    std::vector<std::uint32_t> hits(1000);
-    std::iota(hits.begin(), hits.end(), 0u);
-    SlotTable table;
-    int low_last = 0, low_priority = 0;
+    std::vector<std::uint32_t> indices(1000);
+    std::iota(indices.begin(), indices.end(), 0u);
+    const SparseVector hits = hits_at(indices);
+    HashScratch scratch;
+    SparseVector kept;
     constexpr int kSalts = 200;
-    for (std::uint64_t salt = 0; salt < kSalts; ++salt) {
-      const KeyedSlot slot{mix64(salt), 1000};
-      const auto kept_low = [&] {
-        return std::ranges::count_if(table.slots(), [](std::uint32_t index) { return index < 500; });
-      };
-      table.fill(hits, 1000, slot, LastWins{});
-      low_last += static_cast<int>(kept_low());
-      table.fill(hits, 1000, slot, PriorityWins{slot.salt});
-      low_priority += static_cast<int>(kept_low());
-    }
+    const auto kept_low = [&](bool by_priority) {
+      std::ptrdiff_t low = 0;
+      for (std::uint64_t salt = 0; salt < kSalts; ++salt) {
+        kernels::hash_select(hits, {.slot = {mix64(salt), 1000}, .by_priority = by_priority}, scratch, kept);
+        low += std::ranges::count_if(kept.indices.host(), [](std::uint32_t index) { return index < 500; });
+      }
+      return static_cast<double>(low) / kSalts;
+    };
     // Expected survivors among the lower half: 0.5 e^-0.5 (1 - e^-0.5) / 0.5 = 239 of 1000, against half of 632.
-    CHECK(low_last / kSalts == doctest::Approx(239).epsilon(0.03));
-    CHECK(low_priority / kSalts == doctest::Approx(316).epsilon(0.03));
+    CHECK(kept_low(false) == doctest::Approx(239).epsilon(0.03));
+    CHECK(kept_low(true) == doctest::Approx(316).epsilon(0.03));
   }
 
   TEST_CASE("dragonn fills about 63 of 100 slots with k hits, 86 with twice as many") {

@@ -96,7 +96,7 @@ TEST_SUITE("kernels") {
     for (const std::size_t size : kSizes) {
       const Entries hits = all_of(gradient_values(size, 5));
       const SparseVector list = list_on_device(hits, device);
-      SlotTable table(device);
+      HashScratch scratch(device);
       SparseVector kept(device);
       for (const bool by_priority : {false, true}) {
         const HashRule rule{.slot = {.salt = 12345, .slots = size / 2 + 1}, .by_priority = by_priority};
@@ -109,7 +109,7 @@ TEST_SUITE("kernels") {
         }
         Entries expected = hits;
         std::erase_if(expected, [&](const auto& hit) { return holders.at(rule.slot(hit.first)) != hit.first; });
-        hash_select(list, rule, table, kept);
+        hash_select(list, rule, scratch, kept);
         CHECK(entries_of(kept) == expected);
       }
     }
