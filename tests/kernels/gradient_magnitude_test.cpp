@@ -66,6 +66,22 @@ TEST_SUITE("kernels") {
     CHECK_THROWS_AS(kth_largest_magnitude(view(values), 0, scratch), Error);
   }
 
+  TEST_CASE("of many values the k-th is found too where a regular sample of them misleads, or all are alike") {
+    constexpr std::size_t kSize = 1 << 18;
+    MagnitudeScratch scratch;
+    for (const std::size_t period : {std::size_t{1}, std::size_t{2}, std::size_t{64}}) {
+      std::vector<float> values(kSize);
+      Rng rng(9, "misleading sample");
+      for (std::size_t i = 0; i < kSize; ++i) values[i] = i % period == 0 ? 7.0f : rng.uniform();
+      values[3] = kNan;
+      std::vector<float> sorted;
+      for (const float value : values) sorted.push_back(std::isnan(value) ? 0.0f : value);
+      std::ranges::sort(sorted, std::greater<>());
+      for (const std::size_t k : {std::size_t{1}, kSize / 64, kSize / 64 + 1, kSize / 2, kSize / 2 + 1, kSize})
+        CHECK(kth_largest_magnitude(view(values), k, scratch) == sorted[k - 1]);
+    }
+  }
+
   TEST_CASE("magnitude_lower_bound is reached by k values at least and lies within 1/16 of the k-th") {
     MagnitudeScratch scratch;
     for (const std::size_t size : {std::size_t{1}, std::size_t{100}, std::size_t{200000}}) {
