@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "comm/sparse/registry.h"
 #include "compress/memory.h"
 #include "core/error.h"
 #include "core/registry.h"
@@ -123,11 +124,14 @@ void check_backend(const Config& config) {
         fmt::format("comm.backend = \"nccl\" does not go with quantizer = \"{}\", whose codes are "
                     "messages of the host: expected \"mpi\", or a sparsifier",
                     config.compression.quantizer.name));
-  if (collective == "dense" || collective == "allgather") return;
+  const auto& collectives = Registry<comm::SparseCollectiveEntry>::instance();
+  if (collectives.at(collective).takes_device_memory) return;
+  std::vector<std::string> fitting = collectives.names();
+  std::erase_if(fitting, [&](const std::string& name) { return !collectives.at(name).takes_device_memory; });
   throw ConfigError(
-      fmt::format("comm.backend = \"nccl\" does not go with compression.collective = \"{}\": expected "
-                  "dense | allgather, or \"mpi\", which goes through host memory",
-                  collective));
+      fmt::format("comm.backend = \"nccl\" does not go with compression.collective = \"{}\": expected {}, or \"mpi\", "
+                  "which goes through host memory",
+                  collective, fmt::join(fitting, " | ")));
 }
 
 /// Data sets that read files tell their shape only then, unless their format fixes it.

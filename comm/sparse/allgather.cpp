@@ -147,7 +147,8 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     },
     /*latencies=*/
     [](const Settings&, int world_size) { return world_size - 1.0; },
-    predict}};
+    predict,
+    /*takes_device_memory=*/true}};
 
 }  // namespace
 }  // namespace dragonn::comm

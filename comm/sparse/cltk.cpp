@@ -6,6 +6,7 @@
 #include "comm/room.h"
 #include "comm/sparse/agreed_sum.h"
 #include "comm/sparse/counts.h"
+#include "comm/sparse/device_index_sum.h"
 #include "comm/sparse/sparse_collective.h"
 
 namespace dragonn::comm {
@@ -14,13 +15,19 @@ namespace {
 /// Rank (step mod P) broadcasts what it selected, and all ranks sum acc there: k entries at any number of ranks.
 class CyclicLeader final : public SparseCollective {
  public:
+  explicit CyclicLeader(std::size_t numel) : on_device_(numel) {}
+
   void do_reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
                  const SparseVector& selected, SparseReduction& out) override {
     out.reset(communicator.size());
+    const auto leader = static_cast<int>(context.step % static_cast<std::uint64_t>(communicator.size()));
+    if (communicator.device_transport() != nullptr) {
+      if (context.selection.shared_indices) return on_device_.sum_shared(communicator, context, selected, out);
+      return on_device_.sum_at_leader(communicator, context, leader, acc, selected, out);
+    }
     if (context.selection.shared_indices) return sum_shared_selection(communicator, context, selected, out);
     out.non_finite = counts_.run(communicator, selected.size(), context.non_finite, out.selected_counts);
     if (out.non_finite) return;
-    const auto leader = static_cast<int>(context.step % static_cast<std::uint64_t>(communicator.size()));
     resize_with_room(out.sum, out.selected_counts[static_cast<std::size_t>(leader)], acc.size());
     const std::span<std::uint32_t> indices = out.sum.indices.host();
     const ScopedHollow scope(communicator, context.payload_only);
@@ -35,6 +42,7 @@ class CyclicLeader final : public SparseCollective {
  private:
   CountExchange counts_;
   AccReader reader_;
+  DeviceIndexSum on_device_;
 };
 
 std::string refuses(const SelectionTraits& traits) {
@@ -59,13 +67,16 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
       return 3.0 * static_cast<double>(k * sizeof(float)) * (world_size - 1) / world_size;
     },
     /*make=*/
-    [](const Settings&, std::size_t) -> std::unique_ptr<SparseCollective> { return std::make_unique<CyclicLeader>(); },
+    [](const Settings&, std::size_t numel) -> std::unique_ptr<SparseCollective> {
+      return std::make_unique<CyclicLeader>(numel);
+    },
     /*latencies=*/
     [](const Settings&, int world_size) {
       const int last = world_size - 1;
       return std::bit_width(static_cast<unsigned>(last)) + 2.0 * last;  // the broadcast's tree, and the ring
     },
-    predict}};
+    predict,
+    /*takes_device_memory=*/true}};
 
 }  // namespace
 }  // namespace dragonn::comm

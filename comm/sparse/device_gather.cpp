@@ -3,26 +3,13 @@
 
 #include "comm/device_transport.h"
 #include "comm/room.h"
+#include "comm/sparse/device_bytes.h"
 #include "comm/sparse/scoped_seconds.h"
 #include "kernels/devices.h"
 #include "kernels/elementwise.h"
 #include "kernels/select.h"
 
 namespace dragonn::comm {
-namespace {
-
-template <class T>
-View<std::byte> bytes_of(Buffer<T>& buffer) {
-  return {reinterpret_cast<std::byte*>(buffer.data()), buffer.size() * sizeof(T), buffer.device()};
-}
-
-template <class T>
-View<const std::byte> bytes_of(const Buffer<T>& buffer, bool nothing) {
-  return {reinterpret_cast<const std::byte*>(buffer.data()), nothing ? 0 : buffer.size() * sizeof(T), buffer.device()};
-}
-
-}  // namespace
-
 void DeviceGather::run(Communicator& communicator, const ReduceContext& context, const SparseVector& selected,
                        SparseReduction& out) {
   out.non_finite = counts_.run(communicator, selected.size(), context.non_finite, out.selected_counts);
@@ -44,10 +31,10 @@ void DeviceGather::gather(Communicator& communicator, const SparseVector& select
   DeviceTransport& transport = *communicator.device_transport();
   parts_.clear();
   for (SparseVector& list : lists_) parts_.push_back(bytes_of(list.indices));
-  transport.gather(bytes_of(selected.indices, nothing), parts_);
+  transport.gather(nothing ? no_bytes_of(selected.indices) : bytes_of(selected.indices), parts_);
   parts_.clear();
   for (SparseVector& list : lists_) parts_.push_back(bytes_of(list.values));
-  transport.gather(bytes_of(selected.values, nothing), parts_);
+  transport.gather(nothing ? no_bytes_of(selected.values) : bytes_of(selected.values), parts_);
 }
 
 void DeviceGather::decode(SparseReduction& out) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Collective "exdyna": disjoint selections, whose indices are gathered in equal messages, and acc summed there.
 #include "comm/sparse/agreed_sum.h"
+#include "comm/sparse/device_index_sum.h"
 #include "comm/sparse/index_gather.h"
 #include "comm/sparse/sparse_collective.h"
 
@@ -11,11 +12,16 @@ namespace {
 /// count; SparseReduction::selected_counts tells what that costs.
 class DisjointUnion final : public SparseCollective {
  public:
-  explicit DisjointUnion(std::size_t numel) : gather_(numel) {}
+  explicit DisjointUnion(std::size_t numel) : gather_(numel), on_device_(numel) {}
 
   void do_reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
                  const SparseVector& selected, SparseReduction& out) override {
     out.reset(communicator.size());
+    if (communicator.device_transport() != nullptr) {
+      on_device_.sum_at_union(communicator, context, acc, selected, out);
+      if (!out.non_finite) out.owned_counts = out.selected_counts;
+      return;
+    }
     gather_.run(communicator, context, selected, IndexGather::Layout::kPadded, out);
     if (out.non_finite) return;
     out.owned_counts = out.selected_counts;
@@ -26,6 +32,7 @@ class DisjointUnion final : public SparseCollective {
  private:
   IndexGather gather_;
   AccReader reader_;
+  DeviceIndexSum on_device_;
 };
 
 std::string refuses(const SelectionTraits& traits) {
@@ -58,7 +65,8 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     [](const Settings&, int world_size) {
       return 3.0 * (world_size - 1);  // the allgather, and the allreduce's ring
     },
-    predict}};
+    predict,
+    /*takes_device_memory=*/true}};
 
 }  // namespace
 }  // namespace dragonn::comm

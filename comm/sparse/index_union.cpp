@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "comm/sparse/agreed_sum.h"
+#include "comm/sparse/device_index_sum.h"
 #include "comm/sparse/index_gather.h"
 #include "comm/sparse/sparse_collective.h"
 
@@ -13,11 +14,15 @@ namespace {
 /// with the ranks, up to P times k.
 class IndexUnion final : public SparseCollective {
  public:
-  explicit IndexUnion(std::size_t numel) : gather_(numel) {}
+  explicit IndexUnion(std::size_t numel) : gather_(numel), on_device_(numel) {}
 
   void do_reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
                  const SparseVector& selected, SparseReduction& out) override {
     out.reset(communicator.size());
+    if (communicator.device_transport() != nullptr) {
+      if (context.selection.shared_indices) return on_device_.sum_shared(communicator, context, selected, out);
+      return on_device_.sum_at_union(communicator, context, acc, selected, out);
+    }
     if (context.selection.shared_indices) return sum_shared_selection(communicator, context, selected, out);
     const auto layout = context.selection.fits_k_slots() ? IndexGather::Layout::kFixed : IndexGather::Layout::kUnpadded;
     gather_.run(communicator, context, selected, layout, out);
@@ -28,6 +33,7 @@ class IndexUnion final : public SparseCollective {
  private:
   IndexGather gather_;
   AccReader reader_;
+  DeviceIndexSum on_device_;
 };
 
 std::string refuses(const SelectionTraits& traits) {
@@ -65,7 +71,8 @@ const Registration<SparseCollectiveEntry> registration{
                           [](const Settings&, int world_size) {
                             return 3.0 * (world_size - 1);  // the allgather, and the allreduce's ring
                           },
-                          predict}};
+                          predict,
+                          /*takes_device_memory=*/true}};
 
 }  // namespace
 }  // namespace dragonn::comm

@@ -56,11 +56,8 @@ std::vector<float> gradient_of(const Communicator& communicator) {
   return acc;
 }
 
-void sums_agree(Communicator& communicator, const std::string& name, const Overrides& settings) {
-  const std::vector<float> acc = gradient_of(communicator);
-  // Lists of different lengths, an empty one among them.
-  const SparseVector selected = largest_entries(acc, 20 * (unsigned_rank(communicator) % 3));
-  const ReduceContext context{.step = 1, .k = 40, .density = 0.1};
+void sums_agree(Communicator& communicator, const std::string& name, const Overrides& settings,
+                const ReduceContext& context, std::span<const float> acc, const SparseVector& selected) {
   const auto own = make_collective(name, kNumel, settings), over_transport = make_collective(name, kNumel, settings);
   const Outcome expected = exchange(communicator, *own, context, acc, selected);
   HostTransport transport(communicator);
@@ -72,6 +69,27 @@ void sums_agree(Communicator& communicator, const std::string& name, const Overr
     expect(found.reduction.selected_counts == expected.reduction.selected_counts, "the same counts");
   }
   expect(transport.calls > 0 && backend_name(communicator) == "nccl", "the transport was used");
+}
+
+void sums_of_lists_agree(Communicator& communicator, const std::string& name, const Overrides& settings) {
+  const std::vector<float> acc = gradient_of(communicator);
+  // Lists of different lengths, an empty one among them.
+  const SparseVector selected = largest_entries(acc, 20 * (unsigned_rank(communicator) % 3));
+  sums_agree(communicator, name, settings, {.step = 1, .k = 40, .density = 0.1}, acc, selected);
+}
+
+/// Selections of the same indices, which the context says.
+void sums_of_shared_agree(Communicator& communicator, const std::string& name) {
+  const std::vector<float> acc = gradient_of(communicator);
+  SparseVector selected;
+  selected.resize_discard(40);
+  for (std::uint32_t entry = 0; entry < 40; ++entry) {
+    selected.indices.data()[entry] = 7 * entry;
+    selected.values.data()[entry] = acc[7 * entry];
+  }
+  ReduceContext context{.step = 1, .k = 40, .density = 0.1};
+  context.selection.shared_indices = true;
+  sums_agree(communicator, name, {}, context, acc, selected);
 }
 
 void flag_reaches_all(Communicator& communicator, const std::string& name) {
@@ -89,17 +107,19 @@ TEST_SUITE("comm") {
     for (const int ranks : {1, 2, 3, 4, 5}) {
       INFO(ranks, " ranks");
       CHECK_NOTHROW(run_local(ranks, {}, [](Communicator& communicator) {
-        sums_agree(communicator, "dense", {});
-        sums_agree(communicator, "allgather", {});
-        sums_agree(communicator, "allgather", {{"decode", std::string("dense")}});
+        sums_of_lists_agree(communicator, "dense", {});
+        sums_of_lists_agree(communicator, "allgather", {});
+        sums_of_lists_agree(communicator, "allgather", {{"decode", std::string("dense")}});
+        for (const char* name : {"index_union", "exdyna", "cltk"}) sums_of_lists_agree(communicator, name, {});
+        for (const char* name : {"index_union", "cltk"}) sums_of_shared_agree(communicator, name);
       }));
     }
   }
 
   TEST_CASE("a gradient that is not finite is known on all ranks over a transport, too") {
     CHECK_NOTHROW(run_local(3, {}, [](Communicator& communicator) {
-      flag_reaches_all(communicator, "dense");
-      flag_reaches_all(communicator, "allgather");
+      for (const char* name : {"dense", "allgather", "index_union", "exdyna", "cltk"})
+        flag_reaches_all(communicator, name);
     }));
   }
 }
