@@ -11,6 +11,17 @@
 
 namespace dragonn::comm {
 
+/// A message to one rank.
+struct OutgoingBytes {
+  int destination = 0;
+  View<const std::byte> bytes;
+};
+/// A message from one rank, whose size the receiver knows.
+struct IncomingBytes {
+  int source = 0;
+  View<std::byte> bytes;
+};
+
 /// All ranks call collectives in the same order. Each returns when its result is there, or throws CommError that names
 /// this rank, the collective and what the rank was doing; the group is dead then. One thread at a time uses it.
 /// Traffic is counted with the communicator, by the formulas below: what a library sends is not seen.
@@ -25,8 +36,11 @@ class DeviceTransport {
   /// Counted as a ring: 2n(P-1)/P words in 2(P-1) messages.
   virtual void allreduce_sum(View<float> values) = 0;
   /// parts[r] <- rank r's `mine`, of sizes that all ranks know; parts[rank] may be `mine`. Counted as P-1 messages of
-  /// mine.size() bytes.
+  /// mine.size() bytes, none where that is 0.
   virtual void gather(View<const std::byte> mine, std::span<const View<std::byte>> parts) = 0;
+  /// Messages that go at the same time, between ranks that both ask for them; those of a pair of ranks in the same
+  /// order on both. Empty ones are not sent. Counted as they are.
+  virtual void exchange(std::span<const OutgoingBytes> outgoing, std::span<const IncomingBytes> incoming) = 0;
   /// Collective: closes it in order. Without this its end aborts what the others still wait for.
   virtual void finish() = 0;
 };

@@ -2,7 +2,9 @@
 // Collectives between GPUs by NCCL, on the stream of the thread that communicates. Nothing here waits inside of NCCL:
 // its communicator does not block, and every wait polls it, and the stream, until a deadline.
 #include <chrono>
+#include <iterator>
 #include <nccl.h>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -26,8 +28,9 @@ class NcclTransport final : public DeviceTransport {
     kernels::cuda::context(device);  // the GPU that NCCL takes for this rank
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    check(ncclCommInitRankConfig(&nccl_, communicator.size(), id, communicator.rank(), &config), "meeting over NCCL");
-    wait_for_calls("meeting over NCCL");
+    check(ncclCommInitRankConfig(&nccl_, communicator.size(), id, communicator.rank(), &config),
+          "meeting over NCCL with all ranks");
+    wait_for_calls("meeting over NCCL with all ranks");
   }
   ~NcclTransport() override {
     if (nccl_ != nullptr) ncclCommAbort(nccl_);
@@ -35,7 +38,7 @@ class NcclTransport final : public DeviceTransport {
 
   void allreduce_sum(View<float> values) override {
     if (values.empty()) return;
-    constexpr const char* kOperation = "allreduce over NCCL";
+    constexpr const char* kOperation = "allreduce over NCCL with all ranks";
     check(ncclAllReduce(values.data(), values.data(), values.size(), ncclFloat32, ncclSum, nccl_, stream()),
           kOperation);
     wait(kOperation);
@@ -45,7 +48,7 @@ class NcclTransport final : public DeviceTransport {
   }
 
   void gather(View<const std::byte> mine, std::span<const View<std::byte>> parts) override {
-    constexpr const char* kOperation = "allgather over NCCL";
+    constexpr const char* kOperation = "allgather over NCCL with all ranks";
     const auto me = static_cast<std::size_t>(communicator_.rank());
     DRAGONN_CHECK(parts.size() == static_cast<std::size_t>(communicator_.size()) && parts[me].size() == mine.size(),
                   "a gather of {} bytes into {} parts on {} ranks", mine.size(), parts.size(), communicator_.size());
@@ -53,21 +56,49 @@ class NcclTransport final : public DeviceTransport {
     check(ncclGroupStart(), kOperation);
     for (std::size_t rank = 0; rank < parts.size(); ++rank) {
       const View<std::byte>& part = parts[rank];
-      traffic.bytes_received += rank == me ? 0 : part.size();
       if (part.empty()) continue;
+      traffic.bytes_received += rank == me ? 0 : part.size();
+      traffic.messages_received += rank == me ? 0 : 1;
       check(ncclBroadcast(rank == me ? mine.data() : part.data(), part.data(), part.size(), ncclUint8,
                           static_cast<int>(rank), nccl_, stream()),
             kOperation);
     }
     check(ncclGroupEnd(), kOperation);
     wait(kOperation);
-    traffic.messages_sent = traffic.messages_received = parts.size() - 1;
+    traffic.messages_sent = mine.empty() ? 0 : parts.size() - 1;
     traffic.bytes_sent = mine.size() * (parts.size() - 1);
     communicator_.traffic().add(traffic);
   }
 
+  void exchange(std::span<const OutgoingBytes> outgoing, std::span<const IncomingBytes> incoming) override {
+    // Whom it is with, for errors.
+    operation_.assign("messages over NCCL");
+    for (const auto& [destination, bytes] : outgoing)
+      fmt::format_to(std::back_inserter(operation_), ", {} bytes to rank {}", bytes.size(), destination);
+    for (const auto& [source, bytes] : incoming)
+      fmt::format_to(std::back_inserter(operation_), ", {} bytes from rank {}", bytes.size(), source);
+    const char* const operation = operation_.c_str();
+    Traffic traffic;
+    check(ncclGroupStart(), operation);
+    for (const auto& [destination, bytes] : outgoing) {
+      if (bytes.empty()) continue;
+      check(ncclSend(bytes.data(), bytes.size(), ncclUint8, destination, nccl_, stream()), operation);
+      traffic.bytes_sent += bytes.size();
+      ++traffic.messages_sent;
+    }
+    for (const auto& [source, bytes] : incoming) {
+      if (bytes.empty()) continue;
+      check(ncclRecv(bytes.data(), bytes.size(), ncclUint8, source, nccl_, stream()), operation);
+      traffic.bytes_received += bytes.size();
+      ++traffic.messages_received;
+    }
+    check(ncclGroupEnd(), operation);
+    wait(operation);
+    communicator_.traffic().add(traffic);
+  }
+
   void finish() override {
-    constexpr const char* kOperation = "parting over NCCL";
+    constexpr const char* kOperation = "parting over NCCL from all ranks";
     check(ncclCommFinalize(nccl_), kOperation);
     wait_for_calls(kOperation);
     const ncclResult_t status = ncclCommDestroy(std::exchange(nccl_, nullptr));
@@ -79,9 +110,8 @@ class NcclTransport final : public DeviceTransport {
 
   CommError error(const char* operation, const std::string& reason) const {
     const std::string activity = communicator_.activity().describe();
-    return CommError(fmt::format("rank {} of {} on {}{}{}: {} with all ranks: {}", communicator_.rank(),
-                                 communicator_.size(), to_string(device_), activity.empty() ? "" : ", ", activity,
-                                 operation, reason));
+    return CommError(fmt::format("rank {} of {} on {}{}{}: {}: {}", communicator_.rank(), communicator_.size(),
+                                 to_string(device_), activity.empty() ? "" : ", ", activity, operation, reason));
   }
 
   /// Ends what the other GPUs wait for, so that no kernel is left spinning there.
@@ -130,6 +160,7 @@ class NcclTransport final : public DeviceTransport {
   Device device_;
   double timeout_s_;
   ncclComm_t nccl_ = nullptr;
+  std::string operation_;
 };
 
 [[maybe_unused]] const bool registered = register_nccl(

@@ -10,7 +10,9 @@
 #include "comm/sparse/batch_decoder.h"
 #include "comm/sparse/coo_gather.h"
 #include "comm/sparse/counts.h"
+#include "comm/sparse/device_gtopk.h"
 #include "comm/sparse/merge.h"
+#include "comm/sparse/put_back.h"
 #include "comm/sparse/scoped_seconds.h"
 #include "comm/sparse/sparse_collective.h"
 #include "comm/tags.h"
@@ -19,14 +21,7 @@
 namespace dragonn::comm {
 namespace {
 
-/// Who gets back the values that do not make it into the sum.
-///
-/// A merge drops partial sums, also of indices that reach the result through another branch of the tree. The paper
-/// returns a value to its worker if its index is not in the result at all, and so loses those (kPaper). kMerger lets
-/// the rank that dropped a partial sum keep it in its own residual, and every worker gives away all that it selected.
-/// kExact sums the selected values at the result's indices once more, so that the paper's rule is right. kNaive ranks
-/// the sum of all selections, which every worker computes.
-enum class PutBack { kMerger, kExact, kNaive, kPaper };
+/// In the order of PutBack.
 constexpr std::array kPutBackNames{"merger", "exact", "naive", "paper"};
 
 PutBack put_back(const Settings& settings) {
@@ -36,11 +31,13 @@ PutBack put_back(const Settings& settings) {
 
 class GlobalTopk final : public SparseCollective {
  public:
-  GlobalTopk(PutBack put_back, std::size_t numel) : put_back_(put_back), numel_(numel), decoder_(numel) {}
+  GlobalTopk(PutBack put_back, std::size_t numel)
+      : put_back_(put_back), numel_(numel), decoder_(numel), on_device_(put_back, numel) {}
 
   void do_reduce(Communicator& communicator, const ReduceContext& context, View<const float> /*acc*/,
                  const SparseVector& selected, SparseReduction& out) override {
     out.reset(communicator.size());
+    if (communicator.device_transport() != nullptr) return on_device_.run(communicator, context, selected, out);
     if (needs_counts(communicator, context)) {
       out.non_finite = counts_.run(communicator, selected.size(), context.non_finite, out.selected_counts);
       if (out.non_finite) return;
@@ -198,6 +195,7 @@ class GlobalTopk final : public SparseCollective {
   SparseVector merged_;
   SparseVector dropped_;
   Buffer<double> given_;
+  DeviceGlobalTopk on_device_;
 };
 
 std::string refuses(const SelectionTraits& traits) {
@@ -248,7 +246,8 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
       if (put_back(settings) == PutBack::kNaive) return last;
       return put_back(settings) == PutBack::kExact ? trees + 2 * last : trees;
     },
-    predict}};
+    predict,
+    /*takes_device_memory=*/true}};
 
 }  // namespace
 }  // namespace dragonn::comm

@@ -2,6 +2,8 @@
 /// The collectives that know a DeviceTransport, over one of host memory.
 #include "comm/device_transport.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include <doctest/doctest.h>
@@ -38,6 +40,13 @@ class HostTransport final : public DeviceTransport {
       from += part.size();
     }
   }
+  void exchange(std::span<const OutgoingBytes> outgoing, std::span<const IncomingBytes> incoming) override {
+    ++calls;
+    for (const auto& [destination, bytes] : outgoing)
+      if (!bytes.empty()) communicator_.send(destination, /*tag=*/0, bytes);
+    for (const auto& [source, bytes] : incoming)
+      if (!bytes.empty()) communicator_.recv_exactly(source, /*tag=*/0, bytes);
+  }
   void finish() override {}
 
   int calls = 0;
@@ -56,6 +65,11 @@ std::vector<float> gradient_of(const Communicator& communicator) {
   return acc;
 }
 
+/// To rounding: terms may be added in another order.
+bool same_or_both_nan(double a, double b) {
+  return std::abs(a - b) <= 1e-12 * std::abs(b) || (std::isnan(a) && std::isnan(b));
+}
+
 void sums_agree(Communicator& communicator, const std::string& name, const Overrides& settings,
                 const ReduceContext& context, std::span<const float> acc, const SparseVector& selected) {
   const auto own = make_collective(name, kNumel, settings), over_transport = make_collective(name, kNumel, settings);
@@ -66,6 +80,8 @@ void sums_agree(Communicator& communicator, const std::string& name, const Overr
     expect_well_formed(communicator, found.reduction, kNumel);
     expect(sum_of(found.reduction, kNumel) == sum_of(expected.reduction, kNumel), "the same sum, bit for bit");
     expect(residual_after(acc, found.reduction) == residual_after(acc, expected.reduction), "the same has left");
+    expect(same_or_both_nan(found.reduction.lost_mass, expected.reduction.lost_mass), "the same is lost");
+    expect(std::ranges::equal(found.reduction.masked().host(), expected.reduction.masked().host()), "the same mask");
     expect(found.reduction.selected_counts == expected.reduction.selected_counts, "the same counts");
   }
   expect(transport.calls > 0 && backend_name(communicator) == "nccl", "the transport was used");
@@ -111,6 +127,8 @@ TEST_SUITE("comm") {
         sums_of_lists_agree(communicator, "allgather", {});
         sums_of_lists_agree(communicator, "allgather", {{"decode", std::string("dense")}});
         for (const char* name : {"index_union", "exdyna", "cltk"}) sums_of_lists_agree(communicator, name, {});
+        for (const char* put_back : {"merger", "exact", "naive", "paper"})
+          sums_of_lists_agree(communicator, "gtopk", {{"put_back", std::string(put_back)}});
         for (const char* name : {"index_union", "cltk"}) sums_of_shared_agree(communicator, name);
       }));
     }
@@ -118,7 +136,7 @@ TEST_SUITE("comm") {
 
   TEST_CASE("a gradient that is not finite is known on all ranks over a transport, too") {
     CHECK_NOTHROW(run_local(3, {}, [](Communicator& communicator) {
-      for (const char* name : {"dense", "allgather", "index_union", "exdyna", "cltk"})
+      for (const char* name : {"dense", "allgather", "index_union", "exdyna", "cltk", "gtopk"})
         flag_reaches_all(communicator, name);
     }));
   }

@@ -37,7 +37,7 @@ nccl="--set comm.backend=nccl --output refused"
 expect_error 2 'comm.backend = "nccl" needs a launcher' -- "$train" quick.toml $nccl
 expect_error 2 'comm.backend = "nccl" moves the memory of GPUs, and this run computes on the CPU' -- mpirun -np 2 "$train" quick.toml $nccl
 expect_error 2 "$refusal" -- mpirun -np 2 "$train" quick.toml --set device=cuda $nccl
-expect_error 2 'collective = "gtopk": expected allgather | cltk | dense | exdyna | index_union, or "mpi"' -- mpirun -np 2 "$train" quick.toml $nccl --set compression.method=gtopk
+expect_error 2 'collective = "oktopk": expected allgather | cltk | dense | exdyna | gtopk | index_union, or "mpi"' -- mpirun -np 2 "$train" quick.toml $nccl --set compression.method=oktopk
 expect_error 2 'quantizer = "qsgd"' -- mpirun -np 2 "$train" quick.toml $nccl --set compression.method=qsgd
 [ -e refused ] && fail "a run without its device left a folder"
 
