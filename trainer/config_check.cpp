@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "comm/sparse/registry.h"
 #include "compress/memory.h"
 #include "core/error.h"
 #include "core/registry.h"
@@ -117,21 +116,12 @@ void check_accumulator(const Config& config) {
 
 /// What moves between GPUs without the host.
 void check_backend(const Config& config) {
-  const std::string& collective = config.compression.collective.name;
-  if (config.comm.backend != "nccl") return;
-  if (config.compression.quantizes())
+  if (config.comm.backend == "nccl" && config.compression.quantizes()) {
     throw ConfigError(
         fmt::format("comm.backend = \"nccl\" does not go with quantizer = \"{}\", whose codes are "
                     "messages of the host: expected \"mpi\", or a sparsifier",
                     config.compression.quantizer.name));
-  const auto& collectives = Registry<comm::SparseCollectiveEntry>::instance();
-  if (collectives.at(collective).takes_device_memory) return;
-  std::vector<std::string> fitting = collectives.names();
-  std::erase_if(fitting, [&](const std::string& name) { return !collectives.at(name).takes_device_memory; });
-  throw ConfigError(
-      fmt::format("comm.backend = \"nccl\" does not go with compression.collective = \"{}\": expected {}, or \"mpi\", "
-                  "which goes through host memory",
-                  collective, fmt::join(fitting, " | ")));
+  }
 }
 
 /// Data sets that read files tell their shape only then, unless their format fixes it.

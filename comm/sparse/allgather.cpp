@@ -147,8 +147,7 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     },
     /*latencies=*/
     [](const Settings&, int world_size) { return world_size - 1.0; },
-    predict,
-    /*takes_device_memory=*/true}};
+    predict}};
 
 }  // namespace
 }  // namespace dragonn::comm

@@ -75,8 +75,7 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
       const int last = world_size - 1;
       return std::bit_width(static_cast<unsigned>(last)) + 2.0 * last;  // the broadcast's tree, and the ring
     },
-    predict,
-    /*takes_device_memory=*/true}};
+    predict}};
 
 }  // namespace
 }  // namespace dragonn::comm

@@ -86,8 +86,7 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
       const bool halves = dense_algorithm(settings.text("algorithm")) == DenseAlgorithm::kRabenseifner;
       return 2.0 * (halves ? std::bit_width(static_cast<unsigned>(last)) : last);
     },
-    predict,
-    /*takes_device_memory=*/true}};
+    predict}};
 
 }  // namespace
 }  // namespace dragonn::comm

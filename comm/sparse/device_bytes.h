@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Buffers as the bytes that a DeviceTransport moves.
+/// Elements as the bytes that a DeviceTransport moves.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,20 @@
 namespace dragonn::comm {
 
 template <class T>
+View<std::byte> bytes_of(View<T> elements) {
+  return {reinterpret_cast<std::byte*>(elements.data()), elements.size() * sizeof(T), elements.device()};
+}
+template <class T>
+View<const std::byte> bytes_of(View<const T> elements) {
+  return {reinterpret_cast<const std::byte*>(elements.data()), elements.size() * sizeof(T), elements.device()};
+}
+template <class T>
 View<std::byte> bytes_of(Buffer<T>& buffer) {
-  return {reinterpret_cast<std::byte*>(buffer.data()), buffer.size() * sizeof(T), buffer.device()};
+  return bytes_of(buffer.view());
 }
 template <class T>
 View<const std::byte> bytes_of(const Buffer<T>& buffer) {
-  return {reinterpret_cast<const std::byte*>(buffer.data()), buffer.size() * sizeof(T), buffer.device()};
+  return bytes_of(buffer.view());
 }
 /// For a rank that sends nothing.
 template <class T>

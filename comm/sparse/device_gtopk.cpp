@@ -15,30 +15,14 @@
 #include "kernels/select.h"
 
 namespace dragonn::comm {
-namespace {
-
-void copy_list(const SparseVector& source, SparseVector& target) {
-  resize_with_room(target, source.size());
-  kernels::copy_entries(source, target);
-}
-
-void copy_indices(const SparseVector& entries, Buffer<std::uint32_t>& indices) {
-  resize_with_room(indices, entries.size());
-  kernels::transfer(entries.indices.view(), indices.view());
-}
-
-}  // namespace
-
 DeviceGlobalTopk::Room::Room(std::size_t numel, const Device& device)
-    : decoder(numel, device),
+    : lists(numel, device),
       ranking(device),
       pass(device),
       current(device),
       other(device),
       merged(device),
       dropped(device),
-      summed(device),
-      ones(0, device),
       negated(0, device),
       dense(0, device) {}
 
@@ -98,21 +82,20 @@ void DeviceGlobalTopk::receive_other(Communicator& communicator, int source) {
 void DeviceGlobalTopk::merge(const Clock& clock, std::size_t k, SparseReduction& out) {
   const ScopedSeconds decoding(clock, out.decode_seconds);
   Room& room = *room_;
-  const auto add = [&](const SparseVector& list) { room.decoder.add(list.indices.view(), list.values.view()); };
-  add(room.current);
-  add(room.other);
-  finish_sum(room.merged);
+  room.lists.add(room.current);
+  room.lists.add(room.other);
+  room.lists.finish_nonzero(room.merged);
   kernels::keep_largest(room.merged, k, room.ranking, room.current);
   if (put_back_ == PutBack::kMerger && room.current.size() < room.merged.size()) {
     // What is merged less what is kept: exact, since every value is there with both signs or alone.
     resize_with_room(room.negated, room.current.size());
     kernels::accumulate_scaled({}, room.current.values.view(), -1.0f, room.negated.view(), room.pass);
-    add(room.merged);
-    room.decoder.add(room.current.indices.view(), room.negated.view());
-    finish_sum(room.dropped);
-    add(out.returned);
-    add(room.dropped);
-    finish_sum(out.returned);
+    room.lists.add(room.merged);
+    room.lists.add(room.current.indices.view(), room.negated.view());
+    room.lists.finish_nonzero(room.dropped);
+    room.lists.add(out.returned);
+    room.lists.add(room.dropped);
+    room.lists.finish_nonzero(out.returned);
   }
   kernels::synchronize(room.current.device());
 }
@@ -141,9 +124,9 @@ void DeviceGlobalTopk::settle(Communicator& communicator, const SparseVector& se
   if (put_back_ == PutBack::kMerger) {
     copy_indices(selected, out.contributed);
     out.is_partly_applied = true;
-    return keep_common(selected, out.sum, out.applied);
+    return room_->lists.common_indices(selected.indices.view(), out.sum.indices.view(), out.applied);
   }
-  keep_common(selected, out.sum, out.contributed);
+  room_->lists.common_indices(selected.indices.view(), out.sum.indices.view(), out.contributed);
   if (communicator.size() == 1) return;
   if (put_back_ == PutBack::kExact) {
     values_at_result(selected, out.sum, out.sum.values.view());
@@ -152,20 +135,6 @@ void DeviceGlobalTopk::settle(Communicator& communicator, const SparseVector& se
   } else if (put_back_ == PutBack::kPaper) {
     out.lost_mass = measure_loss(communicator, selected, out.sum);
   }
-}
-
-void DeviceGlobalTopk::keep_common(const SparseVector& a, const SparseVector& b, Buffer<std::uint32_t>& common) {
-  Room& room = *room_;
-  const std::size_t longest = std::max(a.size(), b.size());
-  if (longest > room.ones.size()) {
-    resize_with_room(room.ones, longest, numel_);
-    kernels::fill(1.0f, room.ones.view());
-  }
-  for (const SparseVector* list : {&a, &b})
-    room.decoder.add(list->indices.view(), room.ones.view().subview(0, list->size()));
-  room.decoder.finish(room.summed);
-  kernels::filter_threshold(room.summed, 2.0f, room.dropped);
-  copy_indices(room.dropped, common);
 }
 
 /// values[i] <- what was selected at the result's i-th index, 0 where nothing was.
@@ -193,11 +162,6 @@ double DeviceGlobalTopk::measure_loss(Communicator& communicator, const SparseVe
   double loss = 0;
   for (std::size_t i = 0; i < given_.size(); ++i) loss += std::abs(given_[i] - static_cast<double>(applied[i]));
   return loss;
-}
-
-void DeviceGlobalTopk::finish_sum(SparseVector& sum) {
-  room_->decoder.finish(room_->summed);
-  kernels::filter_threshold(room_->summed, std::numeric_limits<float>::denorm_min(), sum);
 }
 
 }  // namespace dragonn::comm

@@ -10,9 +10,9 @@
 
 #include "comm/sparse/counts.h"
 #include "comm/sparse/device_gather.h"
+#include "comm/sparse/device_lists.h"
 #include "comm/sparse/put_back.h"
 #include "comm/sparse/sparse_collective.h"
-#include "kernels/decode.h"
 #include "kernels/devices.h"
 #include "kernels/gradient_pass.h"
 #include "kernels/magnitude.h"
@@ -20,8 +20,7 @@
 namespace dragonn::comm {
 
 /// The collective gtopk where the ranks have a DeviceTransport: the same sum and the same shares as of messages. Sizes
-/// travel with the communicator, as a header and a word ahead of each list. Set operations on lists are sums of lists
-/// (kernels::ListDecoder): no two of them are walked side by side.
+/// travel with the communicator, as a header and a word ahead of each list.
 class DeviceGlobalTopk {
  public:
   DeviceGlobalTopk(PutBack put_back, std::size_t numel)
@@ -36,11 +35,11 @@ class DeviceGlobalTopk {
   /// Buffers on the device of the first call.
   struct Room {
     Room(std::size_t numel, const Device& device);
-    kernels::ListDecoder decoder;
+    DeviceLists lists;
     kernels::MagnitudeScratch ranking;
     kernels::PassResult pass;
-    SparseVector current, other, merged, dropped, summed;
-    Buffer<float> ones, negated, dense;
+    SparseVector current, other, merged, dropped;
+    Buffer<float> negated, dense;
   };
 
   void merge_up(Communicator& communicator, std::size_t k, const SparseVector& selected, SparseReduction& out);
@@ -49,11 +48,8 @@ class DeviceGlobalTopk {
   void merge(const Clock& clock, std::size_t k, SparseReduction& out);
   void broadcast_result(Communicator& communicator, SparseReduction& out);
   void settle(Communicator& communicator, const SparseVector& selected, SparseReduction& out);
-  void keep_common(const SparseVector& a, const SparseVector& b, Buffer<std::uint32_t>& common);
   void values_at_result(const SparseVector& selected, const SparseVector& result, View<float> values);
   double measure_loss(Communicator& communicator, const SparseVector& selected, const SparseVector& sum);
-  /// The entries of the decoder's sum that are not zero.
-  void finish_sum(SparseVector& sum);
 
   PutBack put_back_;
   std::size_t numel_;

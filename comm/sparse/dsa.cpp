@@ -2,12 +2,21 @@
 // Collective "dsa" (SparCML's dynamic sparse allreduce): regions are summed by their owners and gathered, sparse or
 // dense.
 #include <algorithm>
+#include <limits>
 #include <numeric>
+#include <optional>
 
 #include "comm/room.h"
 #include "comm/sparse/coo_gather.h"
 #include "comm/sparse/counts.h"
+#include "comm/sparse/device_balanced_gather.h"
+#include "comm/sparse/device_bytes.h"
+#include "comm/sparse/device_lists.h"
+#include "comm/sparse/device_region_reduce.h"
 #include "comm/sparse/region_reduce.h"
+#include "comm/sparse/scoped_seconds.h"
+#include "kernels/devices.h"
+#include "kernels/elementwise.h"
 #include "kernels/select.h"
 
 namespace dragonn::comm {
@@ -27,6 +36,7 @@ class DynamicSparseAllreduce final : public SparseCollective {
     out.non_finite = counts_.run(communicator, selected.size(), context.non_finite, out.selected_counts);
     if (out.non_finite) return;
     split_evenly(static_cast<std::size_t>(communicator.size()));
+    if (communicator.device_transport() != nullptr) return reduce_on_device(communicator, selected, out);
     reduce_.run(communicator, selected, regions_, out, reduced_);
 
     owned_.resize(out.selected_counts.size());
@@ -71,6 +81,52 @@ class DynamicSparseAllreduce final : public SparseCollective {
                                     Communicator::as_writable_bytes(out.dense_sum.host()));
   }
 
+  /// The same from GPU to GPU.
+  void reduce_on_device(Communicator& communicator, const SparseVector& selected, SparseReduction& out) {
+    const Device& device = selected.device();
+    if (!on_device_) on_device_.emplace(numel_, device);
+    on_device_->reduce.exchange(communicator, selected, regions_);
+    {
+      const ScopedSeconds decoding(communicator.clock(), out.decode_seconds);
+      on_device_->reduce.sum(communicator, on_device_->lists, on_device_->reduced);
+      kernels::synchronize(device);
+    }
+    const SparseVector& reduced = on_device_->reduced;
+    owned_.resize(out.selected_counts.size());
+    counts_.run(communicator, reduced.size(), /*non_finite=*/false, owned_);
+    out.owned_counts = owned_;
+    const auto total = std::accumulate(owned_.begin(), owned_.end(), std::uint64_t{0});
+    if (static_cast<double>(total) < dense_share_ * static_cast<double>(numel_)) {
+      on_device_->gather.run(communicator, reduced, std::numeric_limits<double>::infinity(), out.sum);
+    } else {
+      gather_dense_on_device(communicator, reduced, out);
+    }
+    copy_indices(selected, out.contributed);
+  }
+
+  void gather_dense_on_device(Communicator& communicator, const SparseVector& reduced, SparseReduction& out) {
+    out.dense_sum.resize_discard(numel_);
+    out.is_dense = true;
+    parts_.clear();
+    for (std::size_t rank = 0; rank < owned_.size(); ++rank) {
+      const auto region = out.dense_sum.view().subview(regions_[rank], regions_[rank + 1] - regions_[rank]);
+      parts_.push_back(bytes_of(region));
+      if (rank == static_cast<std::size_t>(communicator.rank())) kernels::fill(0.0f, region);
+    }
+    kernels::scatter_add(reduced, out.dense_sum.view());
+    const ScopedPhase phase(communicator.traffic(), Phase::kExchange);
+    communicator.device_transport()->gather(parts_[static_cast<std::size_t>(communicator.rank())], parts_);
+  }
+
+  /// From the first exchange of GPUs on.
+  struct OnDevice {
+    OnDevice(std::size_t numel, const Device& device) : lists(numel, device), gather(device), reduced(device) {}
+    DeviceLists lists;
+    DeviceRegionReduce reduce;
+    DeviceBalancedGather gather;
+    SparseVector reduced;
+  };
+
   double dense_share_;
   std::size_t numel_;
   CountExchange counts_;
@@ -80,6 +136,8 @@ class DynamicSparseAllreduce final : public SparseCollective {
   std::vector<std::uint64_t> owned_;
   std::vector<std::size_t> sizes_;
   SparseVector reduced_;
+  std::optional<OnDevice> on_device_;
+  std::vector<View<std::byte>> parts_;
 };
 
 std::string refuses(const SelectionTraits& traits) {

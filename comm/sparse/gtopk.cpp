@@ -246,8 +246,7 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
       if (put_back(settings) == PutBack::kNaive) return last;
       return put_back(settings) == PutBack::kExact ? trees + 2 * last : trees;
     },
-    predict,
-    /*takes_device_memory=*/true}};
+    predict}};
 
 }  // namespace
 }  // namespace dragonn::comm

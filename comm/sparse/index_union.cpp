@@ -71,8 +71,7 @@ const Registration<SparseCollectiveEntry> registration{
                           [](const Settings&, int world_size) {
                             return 3.0 * (world_size - 1);  // the allgather, and the allreduce's ring
                           },
-                          predict,
-                          /*takes_device_memory=*/true}};
+                          predict}};
 
 }  // namespace
 }  // namespace dragonn::comm

@@ -5,13 +5,15 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <numeric>
+#include <optional>
 
 #include "comm/blocks.h"
 #include "comm/room.h"
-#include "comm/sparse/balanced_gather.h"
-#include "comm/sparse/merge.h"
-#include "comm/sparse/region_reduce.h"
+#include "comm/sparse/counts.h"
+#include "comm/sparse/oktopk_steps.h"
+#include "comm/sparse/slice_exchange.h"
 
 namespace dragonn::comm {
 namespace {
@@ -43,7 +45,7 @@ struct Rules {
 class OkTopk final : public SparseCollective {
  public:
   OkTopk(const Rules& rules, std::size_t in_flight, std::size_t numel)
-      : rules_(rules), numel_(numel), reduce_(numel, in_flight), gather_(in_flight) {}
+      : rules_(rules), in_flight_(in_flight), numel_(numel) {}
 
   void do_reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
                  const SparseVector& selected, SparseReduction& out) override {
@@ -51,23 +53,27 @@ class OkTopk final : public SparseCollective {
     out.reset(communicator.size());
     out.non_finite = counts_.run(communicator, selected.size(), context.non_finite, out.selected_counts);
     if (out.non_finite) return;
+    if (!steps_) {
+      steps_ = communicator.device_transport() != nullptr ? make_device_oktopk_steps(numel_, selected.device())
+                                                          : make_host_oktopk_steps(numel_, in_flight_);
+    }
     const auto ranks = static_cast<std::size_t>(communicator.size());
     if (regions_.size() != ranks + 1 || context.step % rules_.repartition_period == 0) {
       repartition(communicator, selected);
     }
-    reduce_.run(communicator, selected, regions_, out, reduced_);
+    steps_->reduce(communicator, selected, regions_, out);
     const bool stale = threshold_ <= 0 || context.k != k_ || context.step % rules_.global_period == 0;
     if (stale) {
       rank_all_sums(communicator, context, out.sum);
     } else {
       gather_sums_above(communicator, context, out.sum);
     }
-    out.owned_counts = gather_.counts();
+    out.owned_counts = steps_->counts();
     const auto total = std::accumulate(out.selected_counts.begin(), out.selected_counts.end(), std::uint64_t{0});
     if (total > 0) correct_drift(context.k, out.sum.size());  // nothing is learnt from zeros
     if (context.payload_only) return;
     // What was selected here and is not in the sum stays, also where its values cancelled.
-    common_indices(selected.indices.host(), out.sum.indices.host(), out.contributed);
+    steps_->common_indices(selected, out.sum, out.contributed);
   }
 
   void save(Archive& archive, const std::string& prefix) const override {
@@ -91,7 +97,7 @@ class OkTopk final : public SparseCollective {
     regions_.resize(ranks + 1);
     for (std::size_t region = 1; region < ranks; ++region) {
       regions_[region] =
-          count >= ranks ? selected.indices.data()[block_begin(count, ranks, region)] : region * numel_ / ranks;
+          count >= ranks ? steps_->index_at(selected, block_begin(count, ranks, region)) : region * numel_ / ranks;
     }
     const std::span<std::uint64_t> inner = std::span(regions_).subspan(1, ranks - 1);
     {
@@ -105,10 +111,10 @@ class OkTopk final : public SparseCollective {
 
   /// All sums travel; the k largest are the result, and the smallest of these is the threshold to come.
   void rank_all_sums(Communicator& communicator, const ReduceContext& context, SparseVector& sum) {
-    keep_above(reduced_, 0, kept_);
-    gather_.run(communicator, kept_, kNever, all_, context.payload_only);
+    if (!all_) all_.emplace(sum.device());
+    steps_->gather_above(communicator, 0, kNever, context.payload_only, *all_);
     const float smallest = context.payload_only ? rank_hollow_sums(communicator, context.k, sum)
-                                                : keep_largest_with_room(all_, context.k, scratch_, sum);
+                                                : steps_->keep_largest(*all_, context.k, sum);
     if (sum.empty()) return;
     threshold_ = smallest;
     k_ = context.k;
@@ -123,18 +129,18 @@ class OkTopk final : public SparseCollective {
     for (std::uint32_t bit = std::uint32_t{1} << 30; bit > 0; bit >>= 1) {
       const auto bound = std::bit_cast<float>(bits | bit);
       const auto reaches = [&](float value) { return std::abs(value) >= bound; };
-      auto count = static_cast<std::uint64_t>(std::ranges::count_if(kept_.values.host(), reaches));
+      auto count = static_cast<std::uint64_t>(std::ranges::count_if(steps_->own_part().values.host(), reaches));
       communicator.allreduce_sum(std::span<std::uint64_t>(&count, 1));
       if (count >= k) bits |= bit;
     }
-    resize_with_room(sum, std::min(k, all_.size()));
+    resize_with_room(sum, std::min(k, all_->size()));
     return std::bit_cast<float>(bits);
   }
 
   void gather_sums_above(Communicator& communicator, const ReduceContext& context, SparseVector& sum) {
     // With k = n everything is wanted, and no threshold of an earlier step may hold it back.
-    keep_above(reduced_, context.k < numel_ ? static_cast<float>(threshold_) : 0, kept_);
-    gather_.run(communicator, kept_, rules_.balance_above, sum, context.payload_only);
+    const float threshold = context.k < numel_ ? static_cast<float>(threshold_) : 0;
+    steps_->gather_above(communicator, threshold, rules_.balance_above, context.payload_only, sum);
   }
 
   void correct_drift(std::size_t k, std::size_t count) {
@@ -144,14 +150,11 @@ class OkTopk final : public SparseCollective {
   }
 
   Rules rules_;
+  std::size_t in_flight_;
   std::size_t numel_;
   CountExchange counts_;
-  RegionReduce reduce_;
-  BalancedGather gather_;
-  kernels::MagnitudeScratch scratch_;
-  SparseVector reduced_;
-  SparseVector kept_;
-  SparseVector all_;
+  std::unique_ptr<OkTopkSteps> steps_;  // from the first exchange on, as is all_
+  std::optional<SparseVector> all_;
   std::vector<std::uint64_t> regions_;  // boundaries; the same on all ranks, as is the threshold
   double threshold_ = 0;                // of the coming steps; 0: none
   std::size_t k_ = 0;                   // when the threshold was computed

@@ -95,8 +95,8 @@ class SparseCollective {
   virtual ~SparseCollective() = default;
 
   /// Collective. `acc` is this rank's accumulated gradient (n elements, on any device), `selected` its choice, in host
-  /// memory as what `out` receives. Where the communicator has a DeviceTransport, entries that say
-  /// `takes_device_memory` also take `selected` and `out` on its device.
+  /// memory as what `out` receives. Where the communicator has a DeviceTransport, `selected` and `out`
+  /// are on its device.
   /// @throws CommError that names the collective (see Communicator).
   void reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
               const SparseVector& selected, SparseReduction& out) {
@@ -143,8 +143,6 @@ struct SparseCollectiveEntry : RegistryEntry {
   };
   /// Bytes, and the messages that follow one after the other, of an exchange of these sizes.
   std::function<Prediction(const Settings&, const ExchangeSizes&)> predict;
-  /// It goes between GPUs over a DeviceTransport. The others need messages of host memory.
-  bool takes_device_memory = false;
 };
 
 }  // namespace dragonn::comm

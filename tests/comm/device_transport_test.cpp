@@ -42,10 +42,12 @@ class HostTransport final : public DeviceTransport {
   }
   void exchange(std::span<const OutgoingBytes> outgoing, std::span<const IncomingBytes> incoming) override {
     ++calls;
-    for (const auto& [destination, bytes] : outgoing)
-      if (!bytes.empty()) communicator_.send(destination, /*tag=*/0, bytes);
+    std::vector<Request> requests;
     for (const auto& [source, bytes] : incoming)
-      if (!bytes.empty()) communicator_.recv_exactly(source, /*tag=*/0, bytes);
+      if (!bytes.empty()) requests.push_back(communicator_.irecv(source, /*tag=*/0, bytes));
+    for (const auto& [destination, bytes] : outgoing)
+      if (!bytes.empty()) requests.push_back(communicator_.isend(destination, /*tag=*/0, bytes));
+    for (Request& request : requests) communicator_.wait(request);
   }
   void finish() override {}
 
@@ -73,18 +75,21 @@ bool same_or_both_nan(double a, double b) {
 void sums_agree(Communicator& communicator, const std::string& name, const Overrides& settings,
                 const ReduceContext& context, std::span<const float> acc, const SparseVector& selected) {
   const auto own = make_collective(name, kNumel, settings), over_transport = make_collective(name, kNumel, settings);
-  const Outcome expected = exchange(communicator, *own, context, acc, selected);
-  HostTransport transport(communicator);
-  for (int again = 0; again < 2; ++again) {
-    const Outcome found = exchange(communicator, *over_transport, context, acc, selected);
+  for (std::uint64_t step = 1; step <= 3; ++step) {
+    ReduceContext now = context;
+    now.step = step;
+    const Outcome expected = exchange(communicator, *own, now, acc, selected);
+    HostTransport transport(communicator);
+    const Outcome found = exchange(communicator, *over_transport, now, acc, selected);
     expect_well_formed(communicator, found.reduction, kNumel);
     expect(sum_of(found.reduction, kNumel) == sum_of(expected.reduction, kNumel), "the same sum, bit for bit");
     expect(residual_after(acc, found.reduction) == residual_after(acc, expected.reduction), "the same has left");
     expect(same_or_both_nan(found.reduction.lost_mass, expected.reduction.lost_mass), "the same is lost");
     expect(std::ranges::equal(found.reduction.masked().host(), expected.reduction.masked().host()), "the same mask");
     expect(found.reduction.selected_counts == expected.reduction.selected_counts, "the same counts");
+    expect(found.reduction.owned_counts == expected.reduction.owned_counts, "the same owners");
+    expect(transport.calls > 0 && backend_name(communicator) == "nccl", "the transport was used");
   }
-  expect(transport.calls > 0 && backend_name(communicator) == "nccl", "the transport was used");
 }
 
 void sums_of_lists_agree(Communicator& communicator, const std::string& name, const Overrides& settings) {
@@ -123,12 +128,13 @@ TEST_SUITE("comm") {
     for (const int ranks : {1, 2, 3, 4, 5}) {
       INFO(ranks, " ranks");
       CHECK_NOTHROW(run_local(ranks, {}, [](Communicator& communicator) {
-        sums_of_lists_agree(communicator, "dense", {});
-        sums_of_lists_agree(communicator, "allgather", {});
+        for (const std::string& name : Registry<SparseCollectiveEntry>::instance().names())
+          sums_of_lists_agree(communicator, name, {});
         sums_of_lists_agree(communicator, "allgather", {{"decode", std::string("dense")}});
-        for (const char* name : {"index_union", "exdyna", "cltk"}) sums_of_lists_agree(communicator, name, {});
-        for (const char* put_back : {"merger", "exact", "naive", "paper"})
+        for (const char* put_back : {"exact", "naive", "paper"})
           sums_of_lists_agree(communicator, "gtopk", {{"put_back", std::string(put_back)}});
+        sums_of_lists_agree(communicator, "dsa", {{"switch", 0.0}});
+        sums_of_lists_agree(communicator, "oktopk", {{"balance", std::string("always")}});
         for (const char* name : {"index_union", "cltk"}) sums_of_shared_agree(communicator, name);
       }));
     }
@@ -136,7 +142,7 @@ TEST_SUITE("comm") {
 
   TEST_CASE("a gradient that is not finite is known on all ranks over a transport, too") {
     CHECK_NOTHROW(run_local(3, {}, [](Communicator& communicator) {
-      for (const char* name : {"dense", "allgather", "index_union", "exdyna", "cltk", "gtopk"})
+      for (const std::string& name : Registry<SparseCollectiveEntry>::instance().names())
         flag_reaches_all(communicator, name);
     }));
   }
