@@ -15,7 +15,7 @@
 
 namespace dragonn::kernels {
 
-/// What the table of DRAGONN's Algorithm 1 (ICML 2022) holds in the end, on the CPU and without the table. Of the hits
+/// What the table of DRAGONN's Algorithm 1 (ICML 2022) holds in the end, on the CPU and without a table. Of the hits
 /// of a slot the last stays: seen from the last hit to the first, the one that finds its slot's bit unset. Pieces of
 /// the hits do that at a time, each with bits of its own; then a hit stays if no later piece has set its slot's bit.
 /// The bits of a piece fit the second cache, where a table would not. Memory is reused.
@@ -24,6 +24,7 @@ class SlotClaims {
   /// Makes room for up to `hits` hits in up to `slots` slots each.
   void reserve(std::size_t hits, std::size_t slots) {
     marks_.resize_discard(hits);
+    // A piece has slots / 32 hits at least: half a word for each of them, and what rounding up adds.
     bits_.resize_discard(hits / 2 + words(slots) + kMostCuts + 1);
   }
 

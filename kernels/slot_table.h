@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// KeyedSlot: hashes selected indices into slots. SlotTable: a table of these, which says who keeps his slot.
+/// KeyedSlot: hashes selected indices into slots. SlotTable: a table of these, for hits of which some have priority.
 #pragma once
 
 #include <algorithm>

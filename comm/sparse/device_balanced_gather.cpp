@@ -11,10 +11,13 @@
 
 namespace dragonn::comm {
 
-void DeviceBalancedGather::run(Communicator& communicator, const SparseVector& mine, double balance_above,
-                               SparseVector& all) {
+void DeviceBalancedGather::count(Communicator& communicator, const SparseVector& mine) {
   counts_.resize(static_cast<std::size_t>(communicator.size()));
   counter_.run(communicator, mine.size(), /*non_finite=*/false, counts_);
+}
+
+void DeviceBalancedGather::run(Communicator& communicator, const SparseVector& mine, double balance_above,
+                               SparseVector& all) {
   const auto total = std::accumulate(counts_.begin(), counts_.end(), std::uint64_t{0});
   const double mean = static_cast<double>(total) / communicator.size();
   resize_with_room(all, total);

@@ -17,10 +17,11 @@ class DeviceBalancedGather {
  public:
   explicit DeviceBalancedGather(const Device& device) : balanced_(device) {}
 
+  /// Collective, ahead of `run` with the same list: counts() <- the entries of each rank's list.
+  void count(Communicator& communicator, const SparseVector& mine);
+  const std::vector<std::uint64_t>& counts() const { return counts_; }
   /// Collective. all <- the lists of all ranks, in rank order, balanced first as BalancedGather does.
   void run(Communicator& communicator, const SparseVector& mine, double balance_above, SparseVector& all);
-  /// Entries of each rank's list in the last run, before it was balanced.
-  const std::vector<std::uint64_t>& counts() const { return counts_; }
 
  private:
   const SparseVector& balance(Communicator& communicator, const SparseVector& mine, std::uint64_t total);

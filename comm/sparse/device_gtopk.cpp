@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "comm/sparse/device_gtopk.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -15,6 +14,7 @@
 #include "kernels/select.h"
 
 namespace dragonn::comm {
+
 DeviceGlobalTopk::Room::Room(std::size_t numel, const Device& device)
     : lists(numel, device),
       ranking(device),

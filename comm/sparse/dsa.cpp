@@ -92,10 +92,9 @@ class DynamicSparseAllreduce final : public SparseCollective {
       kernels::synchronize(device);
     }
     const SparseVector& reduced = on_device_->reduced;
-    owned_.resize(out.selected_counts.size());
-    counts_.run(communicator, reduced.size(), /*non_finite=*/false, owned_);
-    out.owned_counts = owned_;
-    const auto total = std::accumulate(owned_.begin(), owned_.end(), std::uint64_t{0});
+    on_device_->gather.count(communicator, reduced);
+    out.owned_counts = on_device_->gather.counts();
+    const auto total = std::accumulate(out.owned_counts.begin(), out.owned_counts.end(), std::uint64_t{0});
     if (static_cast<double>(total) < dense_share_ * static_cast<double>(numel_)) {
       on_device_->gather.run(communicator, reduced, std::numeric_limits<double>::infinity(), out.sum);
     } else {
@@ -108,7 +107,7 @@ class DynamicSparseAllreduce final : public SparseCollective {
     out.dense_sum.resize_discard(numel_);
     out.is_dense = true;
     parts_.clear();
-    for (std::size_t rank = 0; rank < owned_.size(); ++rank) {
+    for (std::size_t rank = 0; rank + 1 < regions_.size(); ++rank) {
       const auto region = out.dense_sum.view().subview(regions_[rank], regions_[rank + 1] - regions_[rank]);
       parts_.push_back(bytes_of(region));
       if (rank == static_cast<std::size_t>(communicator.rank())) kernels::fill(0.0f, region);

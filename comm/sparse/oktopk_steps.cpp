@@ -68,6 +68,7 @@ class DeviceSteps final : public OkTopkSteps {
   void gather_above(Communicator& communicator, float threshold, double balance_above, bool /*hollow*/,
                     SparseVector& all) override {
     kernels::filter_threshold(reduced_, std::max(threshold, std::numeric_limits<float>::denorm_min()), kept_);
+    gather_.count(communicator, kept_);
     gather_.run(communicator, kept_, balance_above, all);
   }
   const SparseVector& own_part() const override { return kept_; }
