@@ -10,6 +10,7 @@
 
 #include "core/rng.h"
 #include "core/sparse_vector.h"
+#include "kernels/gradient_pass_sweep.h"
 #include "kernels/pieces.h"
 
 namespace dragonn::kernels {
@@ -57,36 +58,21 @@ class SlotTable {
   /// For the kernels of other devices.
   Buffer<std::uint32_t>& memory() { return slots_; }
 
-  /// Index held by each slot, kEmptySlot where none is.
-  std::span<const std::uint32_t> slots() const { return slots_.host(); }
-
   /// The hits that hold their slot, in ascending order, found by threads. `kept` is overwritten.
   template <class SlotOf>
   void collect(const SparseVector& hits, const SlotOf& slot_of, SparseVector& kept) const {
     kept.resize_discard(hits.size());
-    std::array<Run, kMostPieces> runs;
+    std::array<detail::HitRun, kMostPieces> runs;
     const std::size_t pieces =
         for_each_piece(hits.size(), kPiece, [&](std::size_t piece, std::size_t begin, std::size_t end) {
           runs[piece] = {begin, collect_range(hits, begin, end, slot_of, kept)};
         });
-    std::size_t count = 0;
-    for (const Run& run : std::span(runs).first(pieces)) {
-      std::copy_n(kept.indices.data() + run.begin, run.count, kept.indices.data() + count);
-      std::copy_n(kept.values.data() + run.begin, run.count, kept.values.data() + count);
-      count += run.count;
-    }
-    kept.truncate(count);
+    detail::join_runs(std::span(runs).first(pieces), kept);
   }
 
  private:
   /// Hits below which a thread's wake-up costs more than it saves.
   static constexpr std::size_t kPiece = 32768;
-
-  /// Entries that a piece kept, at the places from its begin on.
-  struct Run {
-    std::size_t begin = 0;
-    std::size_t count = 0;
-  };
 
   template <class SlotOf>
   std::size_t collect_range(const SparseVector& hits, std::size_t begin, std::size_t end, const SlotOf& slot_of,

@@ -6,6 +6,7 @@
 #include "comm/device_transport.h"
 #include "comm/room.h"
 #include "comm/sparse/device_bytes.h"
+#include "comm/sparse/device_lists.h"
 #include "comm/sparse/scoped_seconds.h"
 #include "kernels/devices.h"
 #include "kernels/elementwise.h"
@@ -84,8 +85,7 @@ void DeviceIndexSum::sum_values(Communicator& communicator, SparseReduction& out
     const ScopedPhase phase(communicator.traffic(), Phase::kExchange);
     communicator.device_transport()->allreduce_sum(out.sum.values.view());
   }
-  resize_with_room(out.contributed, out.sum.size());
-  kernels::transfer(View<const std::uint32_t>(out.sum.indices.view()), out.contributed.view());
+  copy_indices(out.sum, out.contributed);
 }
 
 }  // namespace dragonn::comm
