@@ -4,6 +4,9 @@
 namespace dragonn::layers {
 namespace {
 
+/// The output's channels over those inside a bottleneck.
+constexpr std::int64_t kBottleneck = 4;
+
 NodeId add_shortcut(LayerGraph& graph, NodeId input, const ResidualBlock& block) {
   const Shape& shape = graph.nodes()[input].output;
   if (block.stride == 1 && shape[3] == block.channels) return input;
@@ -15,17 +18,40 @@ NodeId add_shortcut(LayerGraph& graph, NodeId input, const ResidualBlock& block)
   return graph.add(block.name + ".shortcut.bn", batch_norm({}), {projected});
 }
 
+/// The convolution of this number in a block.
+NodeId add_convolution(LayerGraph& graph, NodeId input, const ResidualBlock& block, int number,
+                       ConvolutionSettings settings) {
+  settings.weight_init = block.weight_init;
+  return graph.add(block.name + ".conv" + std::to_string(number), convolution(settings), {input});
+}
+
+NodeId add_activated(LayerGraph& graph, NodeId input, const ResidualBlock& block, int number,
+                     const ConvolutionSettings& settings) {
+  const NodeId last = add_convolution(graph, input, block, number, settings);
+  return graph.add(block.name + ".bn" + std::to_string(number), batch_norm({.relu = true}), {last});
+}
+
+/// The block's last convolution, and the sum with what came in.
+NodeId add_sum(LayerGraph& graph, NodeId input, NodeId inner, const ResidualBlock& block, int number,
+               const ConvolutionSettings& settings) {
+  const NodeId last = add_convolution(graph, inner, block, number, settings);
+  const NodeId shortcut = add_shortcut(graph, input, block);
+  return graph.add(block.name + ".bn" + std::to_string(number), batch_norm({.relu = true, .residual = true}),
+                   {last, shortcut});
+}
+
 }  // namespace
 
 NodeId add_residual_block(LayerGraph& graph, NodeId input, const ResidualBlock& block) {
-  ConvolutionSettings first = square_convolution(block.channels, 3, block.stride, 1);
-  ConvolutionSettings second = square_convolution(block.channels, 3, 1, 1);
-  first.weight_init = second.weight_init = block.weight_init;
-  NodeId last = graph.add(block.name + ".conv1", convolution(first), {input});
-  last = graph.add(block.name + ".bn1", batch_norm({.relu = true}), {last});
-  last = graph.add(block.name + ".conv2", convolution(second), {last});
-  const NodeId shortcut = add_shortcut(graph, input, block);
-  return graph.add(block.name + ".bn2", batch_norm({.relu = true, .residual = true}), {last, shortcut});
+  const NodeId last = add_activated(graph, input, block, 1, square_convolution(block.channels, 3, block.stride, 1));
+  return add_sum(graph, input, last, block, 2, square_convolution(block.channels, 3, 1, 1));
+}
+
+NodeId add_bottleneck_block(LayerGraph& graph, NodeId input, const ResidualBlock& block) {
+  const std::int64_t inner = block.channels / kBottleneck;
+  NodeId last = add_activated(graph, input, block, 1, square_convolution(inner, 1, 1, 0));
+  last = add_activated(graph, last, block, 2, square_convolution(inner, 3, block.stride, 1));
+  return add_sum(graph, input, last, block, 3, square_convolution(block.channels, 1, 1, 0));
 }
 
 NodeId add_stem(LayerGraph& graph, const ConvolutionSettings& settings) {

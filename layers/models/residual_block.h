@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The basic residual block of He et al., shared by the residual networks.
+/// The residual blocks of He et al., shared by the residual networks.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ enum class Shortcut {
 
 struct ResidualBlock {
   std::string name;
-  std::int64_t channels = 1;
+  std::int64_t channels = 1;  ///< of the output
   std::int64_t stride = 1;
   Shortcut shortcut = Shortcut::kPad;
   WeightInit weight_init = WeightInit::kHeFanOut;
@@ -27,6 +27,11 @@ struct ResidualBlock {
 /// Two 3x3 convolutions, each with batch norm; the sum with the shortcut and the last ReLU are part of the second batch
 /// norm. Returns the block's output. Source: arXiv:1512.03385, figure 2 and section 3.3.
 NodeId add_residual_block(LayerGraph& graph, NodeId input, const ResidualBlock& block);
+
+/// 1x1 to a quarter of the channels, 3x3 with the stride, 1x1 to all of them, each with batch norm; the rest as above.
+/// Source: arXiv:1512.03385, figure 5; the stride is that of the 3x3 convolution as in PyTorch's model, not the
+/// first's.
+NodeId add_bottleneck_block(LayerGraph& graph, NodeId input, const ResidualBlock& block);
 
 /// A convolution without bias, then batch norm and ReLU: the stem of a residual network.
 NodeId add_stem(LayerGraph& graph, const ConvolutionSettings& settings);

@@ -143,6 +143,7 @@ TEST_SUITE("layers") {
     CHECK(make("vgg19", kCifar10).arena().size() == 20040522);
     CHECK(make("resnet18", kCifar10).arena().size() == 11173962);
     CHECK(make("resnet18", {{224, 224, 3}, 1000}, {{"stem", std::string("imagenet")}}).arena().size() == 11689512);
+    CHECK(make("resnet50", {{224, 224, 3}, 1000}, {{"stem", std::string("imagenet")}}).arena().size() == 25557032);
     CHECK(make("mlp", {{784}, 10}, {{"hidden", std::vector<std::int64_t>{512, 256}}}).arena().size() == 535818);
     CHECK(make("mlp", {{28, 28, 1}, 10}, {{"hidden", std::vector<std::int64_t>{}}}).arena().size() == 7850);
   }
@@ -189,7 +190,7 @@ TEST_SUITE("layers") {
   }
 
   TEST_CASE("published operation counts are met") {
-    // ResNet-20: 40.8 million multiply-adds a sample; VGG-16 at 32 x 32: 313.
+    // ResNet-20: 40.8 million multiply-adds a sample; VGG-16 at 32 x 32: 313; ResNet-50 at 224 x 224: 4.09 billion.
     const auto forward_flops = [](const Network& network) {
       double total = 0;
       for (const LayerSummary& layer : network.summary()) total += layer.forward_flops;
@@ -197,6 +198,9 @@ TEST_SUITE("layers") {
     };
     CHECK(forward_flops(make("resnet20", kCifar10)) / 2e6 == doctest::Approx(40.6).epsilon(0.01));
     CHECK(forward_flops(make("vgg16", kCifar10)) / 2e6 == doctest::Approx(313.2).epsilon(0.01));
+    const ModelContext imagenet{{224, 224, 3}, 1000};
+    CHECK(forward_flops(make("resnet50", imagenet, {{"stem", std::string("imagenet")}})) / 2e9 ==
+          doctest::Approx(4.09).epsilon(0.01));
   }
 
   DRAGONN_DEVICE_TEST("every model runs a training step on samples of several shapes") {

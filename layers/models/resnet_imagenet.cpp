@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+/// Residual networks for ImageNet: four stages with projection shortcuts; with another stem, for small images.
+#include "layers/models/model_shapes.h"
+#include "layers/models/residual_block.h"
+
+namespace dragonn::layers {
+namespace {
+
+constexpr int kStages = 4;
+
+/// Source: arXiv:1512.03385, table 1.
+struct Configuration {
+  const char* name;
+  const char* summary;
+  int blocks[kStages];
+  std::int64_t channels;  ///< of the first stage's output; each stage has twice those before
+  NodeId (*add_block)(LayerGraph&, NodeId, const ResidualBlock&);
+};
+constexpr Configuration kConfigurations[] = {
+    {"resnet18", "residual network of four stages of two basic blocks", {2, 2, 2, 2}, 64, add_residual_block},
+    {"resnet50", "residual network of 16 bottleneck blocks in four stages", {3, 4, 6, 3}, 256, add_bottleneck_block},
+};
+
+std::unique_ptr<LayerGraph> make_resnet(const Configuration& configuration, const Settings& settings,
+                                        const ModelContext& context) {
+  constexpr std::int64_t kStemChannels = 64;
+  const bool imagenet = settings.text("stem") == "imagenet";
+  require_image(configuration.name, context, imagenet ? kStages + 1 : kStages - 1);
+  auto graph = std::make_unique<LayerGraph>(context.sample_shape);
+  NodeId last = add_stem(
+      *graph, imagenet ? square_convolution(kStemChannels, 7, 2, 3) : square_convolution(kStemChannels, 3, 1, 1));
+  if (imagenet) last = graph->add("stem.pool", max_pooling({3, 2, 1}), {last});
+  std::int64_t channels = configuration.channels;
+  for (int stage = 1; stage <= kStages; ++stage, channels *= 2)
+    for (int block = 0; block < configuration.blocks[stage - 1]; ++block)
+      last = configuration.add_block(*graph, last,
+                                     {"stage" + std::to_string(stage) + ".block" + std::to_string(block), channels,
+                                      stage > 1 && block == 0 ? 2 : 1, Shortcut::kProjection});
+  add_classifier(*graph, last, context.classes, WeightInit::kFanInUniform);
+  return graph;
+}
+
+ModelEntry entry(const Configuration& configuration) {
+  ModelEntry result;
+  result.name = configuration.name;
+  result.summary = configuration.summary;
+  result.source = "arXiv:1512.03385, table 1";
+  result.settings = {{.name = "stem",
+                      .default_value = std::string("cifar"),
+                      .help = "cifar (3x3 convolution, for small images) or imagenet (7x7/2 convolution and pooling)",
+                      .choices = {"cifar", "imagenet"}}};
+  result.make = [configuration](const Settings& settings, const ModelContext& context) {
+    return make_resnet(configuration, settings, context);
+  };
+  return result;
+}
+
+const Registration<ModelEntry> registrations[] = {Registration<ModelEntry>(entry(kConfigurations[0])),
+                                                  Registration<ModelEntry>(entry(kConfigurations[1]))};
+
+}  // namespace
+}  // namespace dragonn::layers
