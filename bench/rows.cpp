@@ -15,10 +15,10 @@ namespace {
 
 std::string cell(const nlohmann::ordered_json& value) {
   if (value.is_null()) return "-";
-  if (value.is_object()) {  // {"mean": 3, "max": 4} as 3/4
+  if (value.is_structured()) {  // {"mean": 3, "max": 4} as 3/4, [32, 32, 3] as 32,32,3
     std::vector<std::string> parts;
     for (const auto& [key, part] : value.items()) parts.push_back(cell(part));
-    return fmt::format("{}", fmt::join(parts, "/"));
+    return parts.empty() ? "-" : fmt::format("{}", fmt::join(parts, value.is_array() ? "," : "/"));
   }
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number_float()) return fmt::format("{:.4g}", value.get<double>());

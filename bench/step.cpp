@@ -120,11 +120,17 @@ class StepBenchmark final : public Benchmark {
     const auto batch = static_cast<double>(settings.batch);
     const double rate = step.network().training_flops() * batch / seconds;
     const double product_rate = product.flops() / percentile(product_seconds, 0.5);
-    return {{"model", settings.model},       {"device", device_},
-            {"device_math", math_},          {"batch", settings.batch},
-            {"threads", threads_},           {"samples_per_second", batch / seconds},
-            {"gflops", rate * 1e-9},         {"gemm_gflops", product_rate * 1e-9},
-            {"of_gemm", rate / product_rate}};
+    nlohmann::ordered_json row = describe(settings);
+    row.update({{"parameters", step.network().arena().size()},
+                {"device", device_},
+                {"device_math", math_},
+                {"threads", threads_},
+                {"seconds_median", seconds},
+                {"samples_per_second", batch / seconds},
+                {"gflops", rate * 1e-9},
+                {"gemm_gflops", product_rate * 1e-9},
+                {"of_gemm", rate / product_rate}});
+    return row;
   }
 
   std::vector<std::string> models_{"vgg16", "resnet20"};

@@ -4,7 +4,6 @@
 #include <filesystem>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "core/error.h"
 #include "core/file.h"
@@ -24,13 +23,17 @@ const layers::ModelEntry& entry_of(const StepSettings& settings) {
   return Registry<layers::ModelEntry>::instance().at(settings.model);
 }
 
-layers::Network make_network(const StepSettings& settings) {
-  const layers::ModelEntry& entry = entry_of(settings);
+Settings model_settings(const StepSettings& settings) {
   trainer::RawConfig overrides;
   for (const std::string& assignment : settings.model_settings) trainer::apply_override(overrides, assignment);
-  Settings model(entry.settings);
+  Settings model(entry_of(settings).settings);
   for (const trainer::RawKey& key : overrides.keys) model.set(key.path(), key.value);
-  return layers::Network(entry.make(model, {settings.sample, settings.classes}), 0.0, settings.device);
+  return model;
+}
+
+layers::Network make_network(const StepSettings& settings) {
+  const layers::ModelContext context{settings.sample, settings.classes};
+  return layers::Network(entry_of(settings).make(model_settings(settings), context), 0.0, settings.device);
 }
 
 /// How many labels the samples of a batch have together.
@@ -38,17 +41,15 @@ std::size_t label_count(const StepSettings& settings, TargetKind kind) {
   return settings.batch * (kind == TargetKind::kClassPerStep ? static_cast<std::size_t>(settings.sample[0]) : 1);
 }
 
-nlohmann::ordered_json describe(const StepSettings& settings, const layers::Network& network) {
+nlohmann::ordered_json describe_layers(const StepSettings& settings, const layers::Network& network) {
   nlohmann::ordered_json layers = nlohmann::ordered_json::array(), parameters = nlohmann::ordered_json::object();
   for (const layers::LayerSummary& layer : network.summary())
     layers.push_back({{"name", layer.name}, {"kind", layer.kind}, {"output", layer.output.extents()}});
   for (const Parameter& parameter : network.arena().parameters())
     parameters[parameter.name] = parameter.shape.extents();
-  return {{"model", settings.model},
-          {"batch", settings.batch},
-          {"classes", settings.classes},
-          {"layers", layers},
-          {"parameters", parameters}};
+  nlohmann::ordered_json result = describe(settings);
+  result.update({{"layers", layers}, {"parameters", parameters}});
+  return result;
 }
 
 }  // namespace
@@ -72,6 +73,18 @@ StepSettings default_step(const std::string& model) {
       break;
   }
   return settings;
+}
+
+nlohmann::ordered_json describe(const StepSettings& settings) {
+  const Settings model = model_settings(settings);
+  nlohmann::ordered_json values = nlohmann::ordered_json::object();
+  for (const SettingSpec& spec : model.specs())
+    std::visit([&](const auto& value) { values[spec.name] = value; }, model.value(spec.name));
+  return {{"model", settings.model},
+          {"settings", values},
+          {"sample", settings.sample.extents()},
+          {"classes", settings.classes},
+          {"batch", settings.batch}};
 }
 
 TrainingStep::TrainingStep(const StepSettings& settings)
@@ -123,7 +136,7 @@ void dump_step(const StepSettings& settings, const std::string& folder) {
     write_npy<float>(path / ("parameter." + parameter.name + ".npy"), parameter.shape, mirror.of(arena.value(id)));
     write_npy<float>(path / ("gradient." + parameter.name + ".npy"), parameter.shape, mirror.of(arena.gradient(id)));
   }
-  write_file_atomically(path / "model.json", describe(settings, network).dump(2) + "\n");
+  write_file_atomically(path / "model.json", describe_layers(settings, network).dump(2) + "\n");
 }
 
 }  // namespace dragonn::bench

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "layers/network.h"
 
 namespace dragonn::bench {
@@ -22,6 +24,10 @@ struct StepSettings {
 
 /// What a model is measured on where nothing else is said: samples and classes of its kind of input.
 StepSettings default_step(const std::string& model);
+
+/// Names the model with all its settings, the shape of a sample, the classes and the batch: what it takes to build the
+/// same model elsewhere (scripts/pytorch_models.py).
+nlohmann::ordered_json describe(const StepSettings& settings);
 
 /// Inputs are standard normal (tokens uniform), labels uniform: times do not depend on them.
 class TrainingStep {
@@ -47,9 +53,9 @@ class TrainingStep {
 };
 
 /// Writes one step into `folder`, made if needed: inputs.npy, labels.npy, loss.npy, logits.npy, for every parameter
-/// parameter.NAME.npy and gradient.NAME.npy (of the mean loss, before any update), and model.json (model, classes,
-/// layers, parameter shapes). Layouts: images NHWC, convolution weights HWIO, linear weights [outputs, inputs] with
-/// inputs flattened in NHWC order. @throws SystemError if a file cannot be written.
+/// parameter.NAME.npy and gradient.NAME.npy (of the mean loss, before any update), and model.json (what
+/// describe() says, layers, parameter shapes). Layouts: images NHWC, convolution weights HWIO, linear weights
+/// [outputs, inputs] with inputs flattened in NHWC order. @throws SystemError if a file cannot be written.
 void dump_step(const StepSettings& settings, const std::string& folder);
 
 }  // namespace dragonn::bench
