@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// `dragonn-bench compress`: seconds per selection, against the rates at which this machine reads and accumulates the
-/// same buffers with plain loops in the same run.
+/// `dragonn-bench compress`: seconds per selection, against the rates at which this machine reads, copies and
+/// accumulates the same buffers in the same run.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -13,6 +13,7 @@
 
 #include "bench/bandwidth.h"
 #include "bench/benchmark.h"
+#include "bench/compress_rows.h"
 #include "bench/device_option.h"
 #include "bench/device_timer.h"
 #include "bench/gradients.h"
@@ -36,6 +37,7 @@ struct Candidate {
   std::string name;
   bool is_kernel = false;
   bool is_fused = false;
+  std::string obstacle = {};  ///< why it cannot be measured
 
   std::unique_ptr<Selection> make(const SelectionSpec& spec) const {
     return is_kernel ? make_kernel_selection(spec) : make_method_selection(spec);
@@ -50,9 +52,10 @@ struct Workload {
   std::vector<float> exact_thresholds;  ///< per gradient, at this density
 
   std::size_t numel() const { return gradients[0].size(); }
+  std::size_t k() const { return compress::target_count(density, numel()); }
   Subject subject(std::size_t step) const {
     const std::size_t which = step % gradients.size();
-    return {gradients[which].view(), exact_thresholds[which]};
+    return {gradients[which].view(), exact_thresholds[which], k()};
   }
 };
 
@@ -180,7 +183,10 @@ class CompressBenchmark final : public Benchmark {
       if (is_elsewhere && all_kernels) continue;
       if (is_elsewhere)
         throw ConfigError(fmt::format("--kernel {}: not there with --device {}", kernel.name, device_name_));
-      candidates.push_back({.name = kernel.name, .is_kernel = true, .is_fused = kernel.is_fused});
+      if (!kernel.obstacle.empty() && !all_kernels)
+        throw ConfigError(fmt::format("--kernel {}: {}", kernel.name, kernel.obstacle));
+      candidates.push_back(
+          {.name = kernel.name, .is_kernel = true, .is_fused = kernel.is_fused, .obstacle = kernel.obstacle});
     }
     return candidates;
   }
@@ -212,60 +218,47 @@ class CompressBenchmark final : public Benchmark {
     for (const auto& gradient : workload.gradients) {
       workload.exact_thresholds.push_back(exact_threshold(gradient, density));
     }
+    Rows found;
     for (const Candidate& candidate : candidates) {
-      rows.push_back(measure(candidate, workload));
+      found.push_back(compress_row(subject_of(candidate, workload), measure(candidate, workload)));
       if (!dump_.empty() && !candidate.is_kernel && !candidate.is_fused) append_dump(candidate, workload, dump);
     }
+    append_savings(found);
+    rows.insert(rows.end(), found.begin(), found.end());
   }
 
-  nlohmann::ordered_json measure(const Candidate& candidate, Workload& workload) const {
+  CompressSubject subject_of(const Candidate& candidate, const Workload& workload) const {
+    return {.name = candidate.name,
+            .is_fused = candidate.is_fused,
+            .device = device_name_,
+            .numel = workload.numel(),
+            .density = workload.density,
+            .k = workload.k(),
+            .distribution = distribution_,
+            .threads = threads_};
+  }
+
+  CompressMeasurement measure(const Candidate& candidate, Workload& workload) const {
+    CompressMeasurement measured;
+    if (!candidate.obstacle.empty()) {
+      fmt::print(stderr, "dragonn-bench: {} is not measured: {}\n", candidate.name, candidate.obstacle);
+      return measured;
+    }
     const auto selection = candidate.make(spec_of(candidate, workload, thresholds_of(threshold_)));
     std::size_t step = 0;
     for (; step < static_cast<std::size_t>(warmup_); ++step) selection->run(workload.subject(step));
-    std::vector<double> seconds, read_seconds, add_seconds;
-    // All three alternate: whatever else the machine does hits them alike.
+    // All alternate: whatever else the machine does hits them alike.
     for (int round = 0; round < rounds_; ++round, ++step) {
       const Subject subject = workload.subject(step);
-      read_seconds.push_back(bench::read_seconds(device_, subject.gradient, workload.sums.view()));
-      if (candidate.is_fused)
-        add_seconds.push_back(bench::add_seconds(device_, subject.gradient, workload.sums.view()));
-      seconds.push_back(selection->run(subject));
+      const View<float> sums = workload.sums.view();
+      measured.read_seconds.push_back(read_seconds(device_, subject.gradient, sums));
+      measured.copy_seconds.push_back(copy_seconds(device_, subject.gradient, sums));
+      if (candidate.is_fused) measured.add_seconds.push_back(add_seconds(device_, subject.gradient, sums));
+      measured.seconds.push_back(selection->run(subject));
     }
-    return row(candidate, workload, *selection, seconds, read_seconds, add_seconds);
-  }
-
-  nlohmann::ordered_json row(const Candidate& candidate, const Workload& workload, const Selection& selection,
-                             const std::vector<double>& seconds, const std::vector<double>& read_seconds,
-                             const std::vector<double>& add_seconds) const {
-    const auto numel = static_cast<double>(workload.numel());
-    const double median = percentile(seconds, 0.5);
-    const double read = percentile(read_seconds, 0.5);
-    const auto selected = static_cast<double>(selection.selected().size());
-    nlohmann::ordered_json row{
-        {"sparsifier", candidate.name},
-        {"device", device_name_},
-        {"numel", workload.numel()},
-        {"density", workload.density},
-        {"distribution", distribution_},
-        {"threads", threads_},
-        {"mode", candidate.is_fused ? "fused" : "select"},
-        {"seconds_median", median},
-        {"seconds_p10", percentile(seconds, 0.1)},
-        {"seconds_p90", percentile(seconds, 0.9)},
-        {"gigabytes_per_second", numel * sizeof(float) / median * 1e-9},
-        {"selected", selection.selected().size()},
-        {"selected_over_k", selected / static_cast<double>(compress::target_count(workload.density, workload.numel()))},
-        {"passes", static_cast<double>(selection.elements_read()) / numel},
-        {"read_gigabytes_per_second", numel * sizeof(float) / read * 1e-9},
-        {"accumulate_gigabytes_per_second", nullptr},
-        {"of_read", read / median},
-        {"of_accumulate", nullptr}};
-    if (candidate.is_fused) {
-      const double add = percentile(add_seconds, 0.5);
-      row["accumulate_gigabytes_per_second"] = numel * kAddBytes / add * 1e-9;
-      row["of_accumulate"] = add / median;
-    }
-    return row;
+    measured.selected = selection->selected().size();
+    measured.elements_read = selection->elements_read();
+    return measured;
   }
 
   /// What the method selects from each gradient, by itself: from its first step on, with its own thresholds.

@@ -108,7 +108,8 @@ const std::vector<KernelName>& kernel_names() {
     std::vector<KernelName> result;
     for (const Kernel& kernel : all_kernels()) result.push_back(kernel.name);
     const auto& baselines = Registry<BaselineEntry>::instance();
-    for (const std::string& name : baselines.names()) result.push_back({name, false, baselines.at(name).device});
+    for (const std::string& name : baselines.names())
+      result.push_back({name, false, baselines.at(name).device, baselines.at(name).obstacle});
     return result;
   }();
   return names;

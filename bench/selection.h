@@ -23,6 +23,7 @@ enum class Thresholds {
 struct Subject {
   View<const float> gradient;
   float exact_threshold = 0;  ///< its k-th largest magnitude
+  std::size_t k = 0;
 };
 
 /// Selections of one kind, step after step.
@@ -60,6 +61,7 @@ struct KernelName {
   std::string name;
   bool is_fused;
   std::optional<DeviceType> device = {};  ///< the only one that has it
+  std::string obstacle = {};              ///< why it is not there on that device; empty if it is
 };
 const std::vector<KernelName>& kernel_names();
 /// @param spec one of kernel_names(), with its is_fused; settings and thresholds do not matter.

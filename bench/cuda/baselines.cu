@@ -6,48 +6,19 @@
 #include <thrust/iterator/counting_iterator.h>
 
 #include "bench/baseline.h"
-#include "kernels/cuda/runtime.h"
+#include "bench/cuda/room.h"
 #include "kernels/devices.h"
 #include "kernels/select.h"
 
 namespace dragonn::bench {
 namespace {
 
-using kernels::cuda::check;
 using kernels::cuda::Context;
 using kernels::cuda::context;
 using kernels::cuda::element_stride;
 using kernels::cuda::first_element;
 using kernels::cuda::kThreads;
 using kernels::cuda::launch;
-
-/// Memory that stays from call to call.
-struct Room {
-  explicit Room(const Device& device) : bytes(0, device), words(0, device), count(1, device) {}
-  Buffer<std::byte> bytes;
-  Buffer<std::uint32_t> words;
-  Buffer<std::uint32_t> count;
-};
-Room& room_on(const Device& device) {
-  thread_local Room room(device);
-  return room;
-}
-
-/// Calls run(memory, bytes) as CUB wants it: for the number of bytes, then with them.
-template <class Run>
-void with_storage(Room& room, const char* operation, const Run& run) {
-  std::size_t bytes = 0;
-  check(run(nullptr, bytes), operation);
-  room.bytes.resize_discard(bytes);
-  check(run(static_cast<void*>(room.bytes.data()), bytes), operation);
-}
-
-std::uint32_t read(Context& here, const std::uint32_t* value) {
-  check(cudaMemcpyAsync(here.host_results(), value, sizeof *value, cudaMemcpyDeviceToHost, here.stream()),
-        "cudaMemcpyAsync");
-  here.synchronize();
-  return *static_cast<const std::uint32_t*>(here.host_results());
-}
 
 struct Reaches {
   const float* values;
@@ -102,19 +73,10 @@ void select_with_prefix_sums(const Subject& subject, SparseVector& selected) {
          selected.indices.data(), selected.values.data());
 }
 
-BaselineEntry entry(const char* name, const char* summary, void (*select)(const Subject&, SparseVector&)) {
-  BaselineEntry entry;
-  entry.name = name;
-  entry.summary = summary;
-  entry.device = DeviceType::kCuda;
-  entry.select = select;
-  return entry;
-}
-
 const Registration<BaselineEntry> cub_select{
-    entry("cub_select_if", "CUB's DeviceSelect::If on indices, then a gather of the values", select_with_cub)};
+    gpu_baseline("cub_select_if", "CUB's DeviceSelect::If on indices, then a gather of the values", select_with_cub)};
 const Registration<BaselineEntry> prefix_sums{
-    entry("prefix_sums", "mask, scan, scatter: the pipeline of DGC's encoders", select_with_prefix_sums)};
+    gpu_baseline("prefix_sums", "mask, scan, scatter: the pipeline of DGC's encoders", select_with_prefix_sums)};
 
 }  // namespace
 }  // namespace dragonn::bench

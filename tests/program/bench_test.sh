@@ -24,6 +24,11 @@ JSON
 cmp -s dump.json expected.json || fail "the dump is $(cat dump.json)"
 [ "$(grep -c '"mode"' rows.json)" = 2 ] || fail "a row for each mode"
 grep -q '"distribution": "gradient-file"' rows.json || fail "rows say where the gradient is from"
+"$bench" compress --sparsifier dgc,topk --numel 1000 --rounds 2 --json saved.json >/dev/null || fail "two methods"
+[ "$(grep -c '"below_dgc": 0\.0' saved.json)" = 2 ] && [ "$(grep -c '"below_dgc": -\?[0-9]' saved.json)" = 4 ] ||
+  fail "dgc saves nothing of its own time, and topk what it does: $(cat saved.json)"
+[ "$(grep -c '"bytes": 4000\.0' saved.json)" = 2 ] && [ "$(grep -c '"bytes": 12000\.0' saved.json)" = 2 ] ||
+  fail "the bytes of a selection, alone and fused: $(cat saved.json)"
 
 # Of (0, 0, 0, 1, 2): mean 0.6, variance 0.8, so that Pareto's shape is 0.275 and its scale 0.435; half of the entries reach 0.
 "$bench" fit --input second.npy --json fit.json >/dev/null || fail "fits of a file"

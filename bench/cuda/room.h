@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+/// What the baselines on a GPU share.
+#pragma once
+
+#include "bench/baseline.h"
+#include "kernels/cuda/runtime.h"
+
+namespace dragonn::bench {
+
+/// Memory that stays from call to call.
+struct Room {
+  explicit Room(const Device& device) : bytes(0, device), words(0, device), floats(0, device), count(1, device) {}
+  Buffer<std::byte> bytes;
+  Buffer<std::uint32_t> words;
+  Buffer<float> floats;
+  Buffer<std::uint32_t> count;
+};
+inline Room& room_on(const Device& device) {
+  thread_local Room room(device);
+  return room;
+}
+
+/// Calls run(memory, bytes) as CUB wants it: for the number of bytes, then with them.
+template <class Run>
+void with_storage(Room& room, const char* operation, const Run& run) {
+  std::size_t bytes = 0;
+  kernels::cuda::check(run(nullptr, bytes), operation);
+  room.bytes.resize_discard(bytes);
+  kernels::cuda::check(run(static_cast<void*>(room.bytes.data()), bytes), operation);
+}
+
+inline std::uint32_t read(kernels::cuda::Context& here, const std::uint32_t* value) {
+  kernels::cuda::check(
+      cudaMemcpyAsync(here.host_results(), value, sizeof *value, cudaMemcpyDeviceToHost, here.stream()),
+      "cudaMemcpyAsync");
+  here.synchronize();
+  return *static_cast<const std::uint32_t*>(here.host_results());
+}
+
+inline BaselineEntry gpu_baseline(const char* name, const char* summary,
+                                  void (*select)(const Subject&, SparseVector&)) {
+  BaselineEntry entry;
+  entry.name = name;
+  entry.summary = summary;
+  entry.device = DeviceType::kCuda;
+  entry.select = select;
+  return entry;
+}
+
+}  // namespace dragonn::bench
