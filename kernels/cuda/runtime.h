@@ -96,12 +96,12 @@ inline constexpr unsigned kThreads = 256;
 
 /// Starts `kernel` on the stream of `here`, and checks that it started. @param name for the error.
 template <class... Parameters>
-void launch([[maybe_unused]] const Context& here, const char* name, dim3 blocks, dim3 threads,
-            void (*kernel)(Parameters...), const std::type_identity_t<Parameters>&... arguments) {
+void launch(const Context& here, const char* name, dim3 blocks, dim3 threads, void (*kernel)(Parameters...),
+            const std::type_identity_t<Parameters>&... arguments) {
 #ifdef __CUDACC__
   kernel<<<blocks, threads, 0, here.stream()>>>(arguments...);
 #else
-  emulation::run(blocks, threads, [&] { kernel(arguments...); });
+  emulation::enqueue(here.stream(), [=] { emulation::run(blocks, threads, [&] { kernel(arguments...); }); });
 #endif
   check(cudaGetLastError(), name);
 }

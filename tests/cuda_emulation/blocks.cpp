@@ -2,68 +2,43 @@
 #include "tests/cuda_emulation/blocks.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
-#include <ucontext.h>
 #include <vector>
 
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/common_interface_defs.h>
-#endif
+#include "tests/cuda_emulation/fiber.h"
 
 namespace dragonn::emulation {
 
-thread_local Place place;
-thread_local Slot slots[kMostThreads];
+Place place;
+int votes[kMostThreads];
 
 namespace {
-
-constexpr std::size_t kStackBytes = std::size_t{256} << 10;
 
 enum class State { kReady, kAtBlockBarrier, kAtWarpBarrier, kDone };
 
 struct Thread {
-  ucontext_t context;
-  std::unique_ptr<std::byte[]> stack;
   State state = State::kDone;
+  unsigned exchanges = 0;
+  Fiber* fiber = nullptr;  ///< on which it waits
 };
 
-thread_local std::vector<Thread> threads(kMostThreads);
-thread_local ucontext_t scheduler;
-thread_local unsigned running = 0;
-thread_local const std::function<void()>* body = nullptr;
+/// A kernel's call, and how far the block that runs is.
+struct Launch {
+  void (*kernel)(const void*) = nullptr;
+  const void* argument = nullptr;
+  unsigned threads = 0;
+  unsigned started = 0;
+};
 
-#ifdef __SANITIZE_ADDRESS__
-// AddressSanitizer has to know on which stack the program goes on.
-thread_local const void* scheduler_stack = nullptr;
-thread_local std::size_t scheduler_stack_bytes = 0;
-
-void switch_to_thread(Thread& thread) {
-  void* own = nullptr;
-  __sanitizer_start_switch_fiber(&own, thread.stack.get(), kStackBytes);
-  swapcontext(&scheduler, &thread.context);
-  __sanitizer_finish_switch_fiber(own, nullptr, nullptr);
-}
-void switch_to_scheduler(Thread& thread) {
-  void* own = nullptr;
-  __sanitizer_start_switch_fiber(thread.state == State::kDone ? nullptr : &own, scheduler_stack, scheduler_stack_bytes);
-  swapcontext(&thread.context, &scheduler);
-  __sanitizer_finish_switch_fiber(own, &scheduler_stack, &scheduler_stack_bytes);
-}
-void arrive_on_stack() {
-  __sanitizer_finish_switch_fiber(nullptr, &scheduler_stack, &scheduler_stack_bytes);
-}
-#else
-void switch_to_thread(Thread& thread) {
-  swapcontext(&scheduler, &thread.context);
-}
-void switch_to_scheduler(Thread& thread) {
-  swapcontext(&thread.context, &scheduler);
-}
-void arrive_on_stack() {}
-#endif
+Launch launch;
+std::array<Thread, kMostThreads> threads;
+unsigned running = 0;
+Slots slots[2];
+std::vector<std::unique_ptr<Fiber>> fibers;
+std::vector<Fiber*> idle;
 
 [[noreturn]] void die(const char* what) {
   std::fprintf(stderr, "emulated GPU: %s (block %u %u, %u threads)\n", what, place.block.x, place.block.y,
@@ -71,27 +46,39 @@ void arrive_on_stack() {}
   std::abort();
 }
 
-void thread_main() {
-  arrive_on_stack();
-  (*body)();
-  threads[running].state = State::kDone;
-  switch_to_scheduler(threads[running]);
+void go_to(unsigned thread) {
+  running = thread;
+  place.thread = {thread % place.block_size.x, thread / place.block_size.x, 0};
 }
 
-void start(Thread& thread) {
-  if (thread.stack == nullptr) thread.stack = std::make_unique<std::byte[]>(kStackBytes);
-  getcontext(&thread.context);
-  thread.context.uc_stack.ss_sp = thread.stack.get();
-  thread.context.uc_stack.ss_size = kStackBytes;
-  thread.context.uc_link = nullptr;
-  makecontext(&thread.context, thread_main, 0);
-  thread.state = State::kReady;
+/// Takes one thread after the other from its begin to its end; where one has to wait, another fiber takes the next.
+void run_threads() {
+  for (;;) {
+    while (launch.started < launch.threads) {
+      go_to(launch.started++);
+      threads[running] = {State::kReady, 0, &Fiber::current()};
+      launch.kernel(launch.argument);
+      threads[running].state = State::kDone;
+    }
+    idle.push_back(&Fiber::current());
+    Fiber::suspend();
+  }
+}
+
+Fiber& idle_fiber() {
+  if (idle.empty()) {
+    fibers.push_back(std::make_unique<Fiber>(run_threads));
+    idle.reserve(fibers.size());
+    return *fibers.back();
+  }
+  Fiber& fiber = *idle.back();
+  idle.pop_back();
+  return fiber;
 }
 
 void wait(State barrier) {
-  Thread& thread = threads[running];
-  thread.state = barrier;
-  switch_to_scheduler(thread);
+  threads[running].state = barrier;
+  Fiber::suspend();
 }
 
 /// Opens the barrier of threads [begin, end) if all that have not ended are there. Whether it did.
@@ -107,40 +94,41 @@ bool open_barrier(State barrier, unsigned begin, unsigned end) {
   return waiting > 0;
 }
 
-void run_block(unsigned count) {
-  for (unsigned t = 0; t < count; ++t) start(threads[t]);
-  for (;;) {
-    for (unsigned t = 0; t < count; ++t) {
+bool open_barriers() {
+  bool opened = open_barrier(State::kAtBlockBarrier, 0, launch.threads);
+  for (unsigned warp = 0; warp < launch.threads; warp += kWarpThreads)
+    opened = open_barrier(State::kAtWarpBarrier, warp, std::min(launch.threads, warp + kWarpThreads)) || opened;
+  return opened;
+}
+
+void run_block() {
+  launch.started = 0;
+  while (launch.started < launch.threads) idle_fiber().resume();
+  const auto is_done = [](const Thread& thread) { return thread.state == State::kDone; };
+  while (!std::all_of(threads.begin(), threads.begin() + launch.threads, is_done)) {
+    if (!open_barriers()) die("threads wait at barriers that others do not come to");
+    for (unsigned t = 0; t < launch.threads; ++t) {
       if (threads[t].state != State::kReady) continue;
-      running = t;
-      place.thread = {t % place.block_size.x, t / place.block_size.x, 0};
-      switch_to_thread(threads[t]);
+      go_to(t);
+      threads[t].fiber->resume();
     }
-    const auto is_done = [](const Thread& thread) { return thread.state == State::kDone; };
-    if (std::all_of(threads.begin(), threads.begin() + count, is_done)) return;
-    bool goes_on = open_barrier(State::kAtBlockBarrier, 0, count);
-    for (unsigned warp = 0; warp < count; warp += kWarpThreads)
-      goes_on = open_barrier(State::kAtWarpBarrier, warp, std::min(count, warp + kWarpThreads)) || goes_on;
-    if (!goes_on) die("threads wait at barriers that others do not come to");
   }
 }
 
 }  // namespace
 
-void run(dim3 blocks, dim3 block_threads, const std::function<void()>& kernel) {
-  static std::mutex one_launch;
-  const std::scoped_lock lock(one_launch);
+void run(dim3 blocks, dim3 block_threads, void (*kernel)(const void*), const void* argument) {
   const unsigned count = block_threads.x * block_threads.y;
   place.block_size = block_threads;
   place.grid_size = blocks;
   if (count == 0 || count > kMostThreads || block_threads.z != 1 || blocks.x == 0 || blocks.y == 0 ||
       blocks.y > 65535 || blocks.z != 1)
     die("a launch of no blocks or threads, or of more than a GPU takes");
-  body = &kernel;
+  launch = {kernel, argument, count, 0};
   for (unsigned y = 0; y < blocks.y; ++y)
     for (unsigned x = 0; x < blocks.x; ++x) {
       place.block = {x, y, 0};
-      run_block(count);
+      run_block();
     }
 }
 
@@ -152,6 +140,10 @@ void wait_for_block() {
 }
 void wait_for_warp() {
   wait(State::kAtWarpBarrier);
+}
+
+Slots& next_slots() {
+  return slots[threads[running].exchanges++ % 2];
 }
 
 }  // namespace dragonn::emulation

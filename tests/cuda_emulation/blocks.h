@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-/// The threads of a block as they take turns on the CPU.
+/// The threads of a block as they take turns on the CPU. All of it for whoever holds the device (stream.h).
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <vector_types.h>
 
 namespace dragonn::emulation {
@@ -16,12 +15,17 @@ struct Place {
   uint3 thread, block;
   dim3 block_size, grid_size;
 };
-extern thread_local Place place;
+extern Place place;
 
-/// Runs `kernel` once for every thread of every block, one block at a time. The next thread runs when one ends or comes
-/// to a barrier. Ends the program, saying why, at a launch that no GPU would take or a barrier that never opens.
-/// One launch at a time: shared memory is static.
-void run(dim3 blocks, dim3 threads, const std::function<void()>& kernel);
+/// Runs kernel(argument) once for every thread of every block, one block at a time. The next thread runs when one ends
+/// or comes to a barrier. Ends the program, saying why, at a launch that no GPU would take or a barrier that never
+/// opens.
+void run(dim3 blocks, dim3 threads, void (*kernel)(const void*), const void* argument);
+template <class Kernel>
+void run(dim3 blocks, dim3 threads, const Kernel& kernel) {
+  run(
+      blocks, threads, [](const void* of) { (*static_cast<const Kernel*>(of))(); }, &kernel);
+}
 
 /// The running thread's number within its block.
 unsigned thread_number();
@@ -29,10 +33,16 @@ unsigned thread_number();
 void wait_for_block();
 void wait_for_warp();
 
-/// What the threads of a block hand to each other, 16 bytes each, by thread number.
+/// What the threads of a warp hand to each other, 16 bytes each, by thread number. Two sets take turns: one may still
+/// be read when the next is written, but not the next but one.
 struct alignas(16) Slot {
   std::byte bytes[16];
 };
-extern thread_local Slot slots[kMostThreads];
+using Slots = Slot[kMostThreads];
+/// The set for the running thread's next exchange.
+Slots& next_slots();
+
+/// The same for an int of each thread of the block, of one exchange at a time.
+extern int votes[kMostThreads];
 
 }  // namespace dragonn::emulation

@@ -3,6 +3,12 @@
 #include <cstdint>
 #include <cublas_v2.h>
 
+#include "tests/cuda_emulation/stream.h"
+
+struct cublasContext {
+  cudaStream_t stream = nullptr;
+};
+
 namespace {
 
 struct Matrix {
@@ -14,24 +20,45 @@ struct Matrix {
   }
 };
 
+struct Problem {
+  Matrix left, right;
+  float* result;
+  std::int64_t rows, columns, inner, stride;
+  double factor, keep;
+
+  void solve() const {
+    for (std::int64_t column = 0; column < columns; ++column)
+      for (std::int64_t row = 0; row < rows; ++row) {
+        double sum = 0;
+        for (std::int64_t i = 0; i < inner; ++i) sum += left.at(row, i) * right.at(i, column);
+        float& target = result[column * stride + row];
+        // A result that is not kept may be NaN.
+        target = static_cast<float>(factor * sum + (keep == 0 ? 0.0 : keep * target));
+      }
+  }
+};
+
 }  // namespace
 
 extern "C" {
 
-cublasStatus_t cublasCreate_v2(cublasHandle_t*) {
+cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
+  *handle = new cublasContext;
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasDestroy_v2(cublasHandle_t) {
+cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
+  delete handle;
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasSetStream_v2(cublasHandle_t, cudaStream_t) {
+cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
+  handle->stream = stream;
   return CUBLAS_STATUS_SUCCESS;
 }
 const char* cublasGetStatusString(cublasStatus_t) {
   return "a status of the emulation";
 }
 
-cublasStatus_t cublasGemmStridedBatchedEx_64(cublasHandle_t, cublasOperation_t operation_a,
+cublasStatus_t cublasGemmStridedBatchedEx_64(cublasHandle_t handle, cublasOperation_t operation_a,
                                              cublasOperation_t operation_b, std::int64_t rows, std::int64_t columns,
                                              std::int64_t inner, const void* alpha, const void* a, cudaDataType,
                                              std::int64_t stride_a, long long next_a, const void* b, cudaDataType,
@@ -44,17 +71,16 @@ cublasStatus_t cublasGemmStridedBatchedEx_64(cublasHandle_t, cublasOperation_t o
     return CUBLAS_STATUS_INVALID_VALUE;
   const double factor = *static_cast<const float*>(alpha), keep = *static_cast<const float*>(beta);
   for (std::int64_t item = 0; item < batch; ++item) {
-    const Matrix left{static_cast<const float*>(a) + item * next_a, stride_a, transposed_a};
-    const Matrix right{static_cast<const float*>(b) + item * next_b, stride_b, transposed_b};
-    float* const result = static_cast<float*>(c) + item * next_c;
-    for (std::int64_t column = 0; column < columns; ++column)
-      for (std::int64_t row = 0; row < rows; ++row) {
-        double sum = 0;
-        for (std::int64_t i = 0; i < inner; ++i) sum += left.at(row, i) * right.at(i, column);
-        float& target = result[column * stride_c + row];
-        // A result that is not kept may be NaN.
-        target = static_cast<float>(factor * sum + (keep == 0 ? 0.0 : keep * target));
-      }
+    const Problem problem{{static_cast<const float*>(a) + item * next_a, stride_a, transposed_a},
+                          {static_cast<const float*>(b) + item * next_b, stride_b, transposed_b},
+                          static_cast<float*>(c) + item * next_c,
+                          rows,
+                          columns,
+                          inner,
+                          stride_c,
+                          factor,
+                          keep};
+    dragonn::emulation::enqueue(handle->stream, [problem] { problem.solve(); });
   }
   return CUBLAS_STATUS_SUCCESS;
 }

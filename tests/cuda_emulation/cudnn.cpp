@@ -6,6 +6,12 @@
 #include <cudnn.h>
 #include <vector>
 
+#include "tests/cuda_emulation/stream.h"
+
+struct cudnnContext {
+  cudaStream_t stream = nullptr;
+};
+
 namespace {
 
 /// What any descriptor may hold: sizes in the order of NCHW or KCRS, and of a convolution how its windows slide.
@@ -37,7 +43,7 @@ cudnnStatus_t destroy(Handle handle) {
 
 /// The whole problem; calls term(input, weight, output) with the places of every product.
 struct Convolution {
-  const Description &input, &filter, &window, &output;
+  Description input, filter, window, output;
 
   template <class Term>
   void for_each(const Term& term) const {
@@ -64,10 +70,23 @@ struct Convolution {
   }
 };
 
-cudnnStatus_t store(const std::vector<double>& values, void* target, void* workspace, std::size_t bytes) {
-  std::memset(workspace, 0xFF, bytes);  // as a library may
-  for (std::size_t i = 0; i < values.size(); ++i) static_cast<float*>(target)[i] = static_cast<float>(values[i]);
+/// Puts a pass on the stream of `handle`: term(sums, input, weight, output) adds every product of `of` to its place
+/// among as many sums as `target` has floats.
+template <class Term>
+cudnnStatus_t enqueue(cudnnHandle_t handle, const Convolution& of, const Description& result, void* target,
+                      void* workspace, std::size_t bytes, const Term& term) {
+  dragonn::emulation::enqueue(handle->stream, [=, count = result.count()] {
+    static std::vector<double> sums;  // of whoever holds the device
+    sums.assign(count, 0.0);
+    std::memset(workspace, 0xFF, bytes);  // as a library may
+    of.for_each([&](std::size_t in, std::size_t weight, std::size_t out) { term(sums, in, weight, out); });
+    for (std::size_t i = 0; i < count; ++i) static_cast<float*>(target)[i] = static_cast<float>(sums[i]);
+  });
   return CUDNN_STATUS_SUCCESS;
+}
+
+double product(const void* a, std::size_t in_a, const void* b, std::size_t in_b) {
+  return static_cast<double>(static_cast<const float*>(a)[in_a]) * static_cast<const float*>(b)[in_b];
 }
 
 /// Two candidates, of which the first must not be taken: its bits may change from call to call.
@@ -90,13 +109,16 @@ cudnnStatus_t some_workspace(std::size_t* bytes) {
 
 extern "C" {
 
-cudnnStatus_t cudnnCreate(cudnnHandle_t*) {
+cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
+  *handle = new cudnnContext;
   return CUDNN_STATUS_SUCCESS;
 }
-cudnnStatus_t cudnnDestroy(cudnnHandle_t) {
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
+  delete handle;
   return CUDNN_STATUS_SUCCESS;
 }
-cudnnStatus_t cudnnSetStream(cudnnHandle_t, cudaStream_t) {
+cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
+  handle->stream = stream;
   return CUDNN_STATUS_SUCCESS;
 }
 const char* cudnnGetErrorString(cudnnStatus_t) {
@@ -187,40 +209,34 @@ cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(cudnnHandle_t, cons
   return some_workspace(bytes);
 }
 
-cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t, const void*, const cudnnTensorDescriptor_t input, const void* x,
-                                      const cudnnFilterDescriptor_t filter, const void* w,
+cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void*, const cudnnTensorDescriptor_t input,
+                                      const void* x, const cudnnFilterDescriptor_t filter, const void* w,
                                       const cudnnConvolutionDescriptor_t window, cudnnConvolutionFwdAlgo_t,
                                       void* workspace, std::size_t bytes, const void*,
                                       const cudnnTensorDescriptor_t output, void* y) {
-  std::vector<double> sums(described(output).count());
-  Convolution{described(input), described(filter), described(window), described(output)}.for_each(
-      [&](std::size_t in, std::size_t weight, std::size_t out) {
-        sums[out] += static_cast<double>(static_cast<const float*>(x)[in]) * static_cast<const float*>(w)[weight];
-      });
-  return store(sums, y, workspace, bytes);
+  const Convolution convolution{described(input), described(filter), described(window), described(output)};
+  return enqueue(handle, convolution, convolution.output, y, workspace, bytes,
+                 [=](std::vector<double>& sums, [[maybe_unused]] std::size_t in, [[maybe_unused]] std::size_t weight,
+                     [[maybe_unused]] std::size_t out) { sums[out] += product(x, in, w, weight); });
 }
-cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t, const void*, const cudnnFilterDescriptor_t filter,
+cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void*, const cudnnFilterDescriptor_t filter,
                                            const void* w, const cudnnTensorDescriptor_t output, const void* dy,
                                            const cudnnConvolutionDescriptor_t window, cudnnConvolutionBwdDataAlgo_t,
                                            void* workspace, std::size_t bytes, const void*,
                                            const cudnnTensorDescriptor_t input, void* dx) {
-  std::vector<double> sums(described(input).count());
-  Convolution{described(input), described(filter), described(window), described(output)}.for_each(
-      [&](std::size_t in, std::size_t weight, std::size_t out) {
-        sums[in] += static_cast<double>(static_cast<const float*>(dy)[out]) * static_cast<const float*>(w)[weight];
-      });
-  return store(sums, dx, workspace, bytes);
+  const Convolution convolution{described(input), described(filter), described(window), described(output)};
+  return enqueue(handle, convolution, convolution.input, dx, workspace, bytes,
+                 [=](std::vector<double>& sums, [[maybe_unused]] std::size_t in, [[maybe_unused]] std::size_t weight,
+                     [[maybe_unused]] std::size_t out) { sums[in] += product(dy, out, w, weight); });
 }
-cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t, const void*, const cudnnTensorDescriptor_t input,
+cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void*, const cudnnTensorDescriptor_t input,
                                              const void* x, const cudnnTensorDescriptor_t output, const void* dy,
                                              const cudnnConvolutionDescriptor_t window, cudnnConvolutionBwdFilterAlgo_t,
                                              void* workspace, std::size_t bytes, const void*,
                                              const cudnnFilterDescriptor_t filter, void* dw) {
-  std::vector<double> sums(described(filter).count());
-  Convolution{described(input), described(filter), described(window), described(output)}.for_each(
-      [&](std::size_t in, std::size_t weight, std::size_t out) {
-        sums[weight] += static_cast<double>(static_cast<const float*>(dy)[out]) * static_cast<const float*>(x)[in];
-      });
-  return store(sums, dw, workspace, bytes);
+  const Convolution convolution{described(input), described(filter), described(window), described(output)};
+  return enqueue(handle, convolution, convolution.filter, dw, workspace, bytes,
+                 [=](std::vector<double>& sums, [[maybe_unused]] std::size_t in, [[maybe_unused]] std::size_t weight,
+                     [[maybe_unused]] std::size_t out) { sums[weight] += product(dy, out, x, in); });
 }
 }

@@ -12,6 +12,7 @@
 #include <vector_functions.h>
 
 #include "tests/cuda_emulation/blocks.h"
+#include "tests/cuda_emulation/stream.h"
 
 #define DRAGONN_DEVICE_CODE
 
@@ -43,16 +44,15 @@ template <class T, class Combine>
 auto exchange(const T& value, const Combine& combine) {
   static_assert(sizeof(T) <= sizeof(Slot));
   const unsigned number = thread_number(), first = number / kWarpThreads * kWarpThreads;
+  Slots& slots = next_slots();
   std::memcpy(&slots[number], &value, sizeof(T));
   wait_for_warp();
-  const auto of_lane = [first](unsigned lane) {
+  const auto of_lane = [&slots, first](unsigned lane) {
     T other;
     std::memcpy(&other, &slots[first + lane], sizeof(T));
     return other;
   };
-  const auto result = combine(of_lane, number - first);
-  wait_for_warp();
-  return result;
+  return combine(of_lane, number - first);
 }
 
 template <class T, class Combine>
@@ -74,14 +74,10 @@ inline void __threadfence() {}
 
 inline int __syncthreads_or(int predicate) {
   using namespace dragonn::emulation;
-  std::memcpy(&slots[thread_number()], &predicate, sizeof predicate);
+  votes[thread_number()] = predicate;
   wait_for_block();
   int any = 0;
-  for (unsigned t = 0; t < blockDim.x * blockDim.y; ++t) {
-    int other = 0;
-    std::memcpy(&other, &slots[t], sizeof other);
-    any |= other;
-  }
+  for (unsigned t = 0; t < blockDim.x * blockDim.y; ++t) any |= votes[t];
   wait_for_block();
   return any != 0;
 }

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+/// Memory of the emulated GPU, and of the host that is page-locked for it.
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+
+namespace dragonn::emulation {
+
+/// Held by whoever does the GPU's work or changes what it has: one thing at a time.
+std::mutex& device_mutex();
+
+/// While one lives the GPU's memory may be used; at other times AddressSanitizer reports whoever does. For the holder
+/// of the device.
+class DeviceAccess {
+ public:
+  DeviceAccess();
+  ~DeviceAccess();
+  DeviceAccess(const DeviceAccess&) = delete;
+  DeviceAccess& operator=(const DeviceAccess&) = delete;
+};
+
+}  // namespace dragonn::emulation

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+#include "tests/cuda_emulation/stream.h"
+
+#include <cstdio>
+#include <mutex>
+#include <vector>
+
+#include "tests/cuda_emulation/memory.h"
+
+/// A queue; `last` is where the next work goes.
+struct CUstream_st {
+  std::unique_ptr<dragonn::emulation::Work> first;
+  dragonn::emulation::Work* last = nullptr;
+};
+
+namespace dragonn::emulation {
+namespace {
+
+std::vector<CUstream_st*>& streams() {
+  static std::vector<CUstream_st*> all;
+  return all;
+}
+
+void finish_held(CUstream_st& stream) {
+  if (stream.first == nullptr) return;
+  const DeviceAccess access;
+  while (stream.first != nullptr) {
+    stream.first->run();
+    stream.first = std::move(stream.first->next);
+  }
+  stream.last = nullptr;
+}
+
+}  // namespace
+
+void enqueue(cudaStream_t stream, std::unique_ptr<Work> work) {
+  if (stream == nullptr) {
+    std::fputs("emulated GPU: work on the default stream\n", stderr);
+    std::abort();
+  }
+  const std::scoped_lock lock(device_mutex());
+  Work* const added = work.get();
+  (stream->last == nullptr ? stream->first : stream->last->next) = std::move(work);
+  stream->last = added;
+}
+
+void finish(cudaStream_t stream) {
+  const std::scoped_lock lock(device_mutex());
+  finish_held(*stream);
+}
+
+void finish_all() {
+  const std::scoped_lock lock(device_mutex());
+  for (CUstream_st* stream : streams()) finish_held(*stream);
+}
+
+}  // namespace dragonn::emulation
+
+using namespace dragonn::emulation;
+
+extern "C" {
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  const std::scoped_lock lock(device_mutex());
+  *stream = streams().emplace_back(new CUstream_st);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  finish(stream);
+  const std::scoped_lock lock(device_mutex());
+  std::erase(streams(), stream);
+  delete stream;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  finish(stream);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  const std::scoped_lock lock(device_mutex());
+  if (stream->first == nullptr) return cudaSuccess;
+  finish_held(*stream);  // by the next time
+  return cudaErrorNotReady;
+}
+}
