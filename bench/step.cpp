@@ -24,6 +24,7 @@
 #include "core/error.h"
 #include "kernels/device_math.h"
 #include "kernels/devices.h"
+#include "kernels/repeated_work.h"
 
 namespace dragonn::bench {
 namespace {
@@ -59,6 +60,9 @@ class StepBenchmark final : public Benchmark {
     command.add_option("--device-math", math_, "precision of the factors of products on a GPU")
         ->check(CLI::IsMember({"float32", "tf32", "bf16"}))
         ->capture_default_str();
+    command.add_option("--graphs", graphs_, "whether a GPU repeats forward and backward as CUDA graphs")
+        ->check(CLI::IsMember({"on", "off", "both"}))
+        ->capture_default_str();
     command.add_option("--threads", threads_, "OpenMP threads")->check(CLI::Range(1, 1024))->capture_default_str();
     command
         .add_option("--classes", classes_,
@@ -82,7 +86,8 @@ class StepBenchmark final : public Benchmark {
     for (const std::string& model : models_) {
       const StepSettings settings = settings_for(model);
       if (!dump_.empty()) dump_step(settings, dump_);
-      rows.push_back(measure(settings));
+      for (const bool graphs : {false, true})
+        if (graphs_ == "both" || (graphs_ == "on") == graphs) rows.push_back(measure(settings, graphs));
     }
     return rows;
   }
@@ -98,7 +103,8 @@ class StepBenchmark final : public Benchmark {
     return settings;
   }
 
-  nlohmann::ordered_json measure(const StepSettings& settings) const {
+  nlohmann::ordered_json measure(const StepSettings& settings, bool graphs) const {
+    kernels::set_recording(settings.device, graphs);
     TrainingStep step(settings);
     const auto one_step = [&] {
       step.compute_gradients();
@@ -107,7 +113,7 @@ class StepBenchmark final : public Benchmark {
     };
     LargeProduct product(settings.device);
     one_step();  // makes the plans
-    one_step();
+    one_step();  // a GPU records them
     product.run();
     std::vector<double> step_seconds, product_seconds;
     // Both alternate, and several short steps stand against one product: whatever else the machine does hits both.
@@ -124,6 +130,7 @@ class StepBenchmark final : public Benchmark {
     row.update({{"parameters", step.network().arena().size()},
                 {"device", device_},
                 {"device_math", math_},
+                {"graphs", graphs && !settings.device.is_cpu()},
                 {"threads", threads_},
                 {"seconds_median", seconds},
                 {"samples_per_second", batch / seconds},
@@ -139,7 +146,7 @@ class StepBenchmark final : public Benchmark {
   std::optional<int> classes_;
   std::optional<std::string> sample_;
   std::string dump_;
-  std::string device_ = "cpu", math_ = "float32";
+  std::string device_ = "cpu", math_ = "float32", graphs_ = "on";
   int threads_ = 1;
   int rounds_ = 15;
 };

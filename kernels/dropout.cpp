@@ -10,12 +10,12 @@
 namespace dragonn::kernels {
 namespace {
 
-void on_cpu(View<const float> input, float rate, std::uint64_t key, View<float> output) {
+void on_cpu(View<const float> input, float rate, View<const std::uint64_t> key, View<float> output) {
   std::array<float, 1024> draws;
   const float factor = 1.0f / (1.0f - rate);
   for (std::size_t begin = 0; begin < input.size(); begin += draws.size()) {
     const std::size_t count = std::min(draws.size(), input.size() - begin);
-    uniform_draws(key, begin, std::span(draws).first(count));
+    uniform_draws(key.host()[0], begin, std::span(draws).first(count));
     const float* from = input.data() + begin;
     float* to = output.data() + begin;
     for (std::size_t i = 0; i < count; ++i) to[i] = draws[i] >= rate ? from[i] * factor : 0.0f;
@@ -29,9 +29,10 @@ DropoutTable& dropout_table() {
   return table;
 }
 
-void dropout(View<const float> input, float rate, std::uint64_t key, View<float> output) {
-  if (input.size() != output.size())
-    throw ShapeError(fmt::format("dropout of {} elements into {}", input.size(), output.size()));
+void dropout(View<const float> input, float rate, View<const std::uint64_t> key, View<float> output) {
+  if (input.size() != output.size() || key.size() != 1)
+    throw ShapeError(
+        fmt::format("dropout of {} elements into {} with {} keys", input.size(), output.size(), key.size()));
   dropout_table().at(input.device())(input, rate, key, output);
 }
 

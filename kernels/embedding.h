@@ -10,7 +10,8 @@
 namespace dragonn::kernels {
 
 /// output [tokens, width] = rows of table [rows, width]. @param tokens whole numbers in [0, rows), as float32.
-/// @throws DataError for a token that is none, naming its position; DeviceError if there is no row for the device.
+/// @throws DataError for a token that is none, naming its position: on a GPU the next wait for it does. DeviceError if
+/// there is no row for the device.
 void embed(View<const float> tokens, View<const float> table, std::size_t width, View<float> output);
 
 /// table_gradient [rows, width] = for every row the sum of the output gradients of its tokens, in their order; zero for

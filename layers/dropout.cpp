@@ -36,7 +36,9 @@ class Dropout final : public Layer {
   }
 
   std::string kind() const override { return fmt::format("dropout {}", rate_); }
-  LayerTraits traits() const override { return {.forward_in_place = true, .backward_in_place = true}; }
+  LayerTraits traits() const override {
+    return {.forward_in_place = true, .backward_in_place = true, .is_random = true};
+  }
   Shape output_shape(std::span<const Shape> inputs) const override { return first_input(kind(), inputs, 1); }
   std::unique_ptr<LayerPlan> plan(const PlanContext& context) const override {
     return std::make_unique<DropoutPlan>(rate_, context.mode);

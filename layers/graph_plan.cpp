@@ -42,8 +42,10 @@ std::vector<View<float>> cut(View<float> memory, const std::vector<Spec>& specs,
   return views;
 }
 
-std::uint64_t stream_of(const PassKey& key, NodeId node) {
-  return stream_key(key.seed, "layer", {key.step, static_cast<std::uint64_t>(key.rank), node});
+/// One for each node, if a layer draws from them.
+std::size_t count_streams(const LayerGraph& graph, Mode mode) {
+  const auto is_random = [](const Node& node) { return node.traits.is_random; };
+  return mode == Mode::kTrain && std::ranges::any_of(graph.nodes(), is_random) ? graph.nodes().size() : 0;
 }
 
 }  // namespace
@@ -56,7 +58,11 @@ GraphPlan::GraphPlan(const LayerGraph& graph, std::size_t batch, Mode mode, Devi
       schedule_(graph, batch, mode, input_gradient, memory_of(plans_)),
       workspace_(nullptr, 0, device),
       lengths_(graph.nodes().size() * batch),
-      steps_(graph.nodes().size()) {}
+      steps_(graph.nodes().size()),
+      stream_keys_(count_streams(graph, mode)),
+      streams_(stream_keys_.size(), device),
+      forward_work_(device),
+      backward_work_(device) {}
 
 GraphPlan::~GraphPlan() = default;
 
@@ -102,6 +108,8 @@ void GraphPlan::bind(View<float> workspace, ParameterArena& arena, View<float> s
   bound_states_ = states.data();
   const BoundMemory memory{cut(statistics, graph_.statistics(), 1), cut(states, graph_.states(), batch_)};
   for (NodeId id = 1; id < steps_.size(); ++id) bind_step(id, arena, memory);
+  forward_work_.forget();
+  backward_work_.forget();
 }
 
 void GraphPlan::bind_step(NodeId id, ParameterArena& arena, const BoundMemory& memory) {
@@ -145,33 +153,57 @@ void GraphPlan::derive_lengths(std::span<const std::int32_t> lengths) {
   }
 }
 
+void GraphPlan::draw_streams(const PassKey& key) {
+  for (NodeId id = 0; id < stream_keys_.size(); ++id)
+    stream_keys_[id] = stream_key(key.seed, "layer", {key.step, static_cast<std::uint64_t>(key.rank), id});
+  kernels::transfer(View<const std::uint64_t>(stream_keys_), streams_.view());
+}
+
 void GraphPlan::forward(const PassKey& key, std::span<const std::int32_t> lengths) {
   derive_lengths(lengths);
+  draw_streams(key);
+  if (has_lengths_)
+    run_forward();
+  else
+    forward_work_.run([this] { run_forward(); });
+}
+
+void GraphPlan::run_forward() {
   for (NodeId id = 1; id < steps_.size(); ++id) {
     if (plans_[id] == nullptr) continue;
     const Step& step = steps_[id];
     const kernels::TraceRange range(workspace_.device(), graph_.nodes()[id].name.c_str());
     plans_[id]->forward({step.inputs, step.parameters, step.statistics, step.states, lengths_of(id), step.output,
-                         step.saved, step.forward_scratch, stream_of(key, id)});
+                         step.saved, step.forward_scratch, stream(id)});
   }
 }
 
-void GraphPlan::backward(const PassKey& key, const std::function<void(ParameterId)>& ready) {
+void GraphPlan::backward(const std::function<void(ParameterId)>& ready) {
   DRAGONN_CHECK(mode_ == Mode::kTrain, "backward after a forward pass for evaluation");
+  if (has_lengths_ || ready)
+    run_backward(ready);
+  else
+    backward_work_.run([&] { run_backward(ready); });
+}
+
+void GraphPlan::run_backward(const std::function<void(ParameterId)>& ready) {
   for (NodeId id = graph_.output(); id > 0; --id) {
     if (!schedule_[id].runs_backward) continue;
     const Step& step = steps_[id];
     const kernels::TraceRange range(workspace_.device(), graph_.nodes()[id].name.c_str());
     if (plans_[id] != nullptr)
       plans_[id]->backward({step.inputs, step.output, step.parameters, step.output_gradients, step.input_gradients,
-                            step.parameter_gradients, lengths_of(id), step.saved, step.backward_scratch,
-                            stream_of(key, id)});
+                            step.parameter_gradients, lengths_of(id), step.saved, step.backward_scratch, stream(id)});
     for (const Step::Sum& sum : step.sums) kernels::add(sum.target, sum.addend, sum.target);
     for (const Step::Sum& sum : step.parameter_sums) kernels::add(sum.target, sum.addend, sum.target);
     if (!ready || schedule_[id].ready.empty()) continue;
     kernels::synchronize(workspace_.device());  // final is what another thread, with a stream of its own, may read
     for (std::size_t parameter : schedule_[id].ready) ready(parameter);
   }
+}
+
+const std::string& GraphPlan::repetition_obstacle() const {
+  return forward_work_.obstacle().empty() ? backward_work_.obstacle() : forward_work_.obstacle();
 }
 
 }  // namespace dragonn::layers

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/parameter.h"
+#include "kernels/repeated_work.h"
 #include "layers/graph.h"
 #include "layers/schedule.h"
 
@@ -22,6 +23,8 @@ struct PassKey {
 };
 
 /// Owns the plans of the layers. Runs in memory that its owner lends: plans of several batch sizes share one workspace.
+/// On a GPU a pass without lengths is recorded when it runs for the second time, and repeated from then on; so is
+/// backward, where nobody wants to know when a gradient is final.
 class GraphPlan {
  public:
   /// Makes a plan per layer; `graph` must outlive this. `input_gradient`: backward computes that of the network's
@@ -56,8 +59,11 @@ class GraphPlan {
   void forward(const PassKey& key, std::span<const std::int32_t> lengths = {});
   /// Valid time steps of the output in the last forward; empty: all are.
   std::span<const std::int32_t> output_lengths() const { return lengths_of(graph_.output()); }
-  /// Calls ready(id) as soon as a parameter's gradient is final: on a GPU that waits for its computation.
-  void backward(const PassKey& key, const std::function<void(ParameterId)>& ready);
+  /// Of the last forward. Calls ready(id) as soon as a parameter's gradient is final: on a GPU that waits for its
+  /// computation.
+  void backward(const std::function<void(ParameterId)>& ready);
+  /// Why passes are not repeated on a GPU where they could be; else empty.
+  const std::string& repetition_obstacle() const;
 
  private:
   struct Step;
@@ -70,6 +76,12 @@ class GraphPlan {
   struct BoundMemory;
   void bind_step(NodeId id, ParameterArena& arena, const BoundMemory& memory);
   void derive_lengths(std::span<const std::int32_t> lengths);
+  void draw_streams(const PassKey& key);
+  void run_forward();
+  void run_backward(const std::function<void(ParameterId)>& ready);
+  View<const std::uint64_t> stream(NodeId node) const {
+    return stream_keys_.empty() ? View<const std::uint64_t>() : streams_.view().subview(node, 1);
+  }
   std::span<const std::int32_t> lengths_of(NodeId node) const {
     return has_lengths_ ? std::span(lengths_).subspan(node * batch_, batch_) : std::span<const std::int32_t>();
   }
@@ -85,7 +97,10 @@ class GraphPlan {
   const float* bound_states_ = nullptr;
   std::vector<std::int32_t> lengths_;  // [nodes, batch]
   bool has_lengths_ = false;
-  std::vector<Step> steps_;  // per node
+  std::vector<Step> steps_;                 // per node
+  std::vector<std::uint64_t> stream_keys_;  // per node; empty if no layer is random
+  Buffer<std::uint64_t> streams_;           // the same where the layers compute
+  kernels::RepeatedWork forward_work_, backward_work_;
 };
 
 }  // namespace dragonn::layers

@@ -46,7 +46,7 @@ struct ForwardPass {
   View<float> output;
   View<float> saved;
   View<float> scratch;
-  std::uint64_t stream = 0;  ///< key of this layer's random stream in this step; the same in the backward pass
+  View<const std::uint64_t> stream;  ///< key of this layer's random stream in this step; the same in the backward pass
 };
 
 /// What one backward pass hands to a layer.
@@ -60,10 +60,11 @@ struct BackwardPass {
   std::span<const std::int32_t> lengths;                ///< as in the forward pass
   View<const float> saved;
   View<float> scratch;
-  std::uint64_t stream = 0;
+  View<const std::uint64_t> stream;
 };
 
-/// Made once per batch size and mode. Allocates in its constructor only.
+/// Made once per batch size and mode. Allocates in its constructor only. What a pass without lengths asks a GPU for is
+/// the same every time, so that it can be recorded: it depends on nothing but the views of the pass, and does not wait.
 class LayerPlan {
  public:
   virtual ~LayerPlan() = default;
@@ -84,6 +85,8 @@ struct LayerTraits {
   bool backward_in_place = false;
   /// Backward takes two output gradients and works on their sum.
   bool sums_output_gradients = false;
+  /// Passes draw from a random stream.
+  bool is_random = false;
   /// The output is the input under another shape: there is nothing to compute, and no plan.
   bool is_view = false;
 };

@@ -71,7 +71,6 @@ struct Network::Impl {
   std::vector<std::unique_ptr<PreparedPlan>> plans;
   PreparedPlan* current = nullptr;  // of the last forward
   std::uint64_t seed = 0;
-  PassKey key;
 };
 
 const LayerGraph& Network::Impl::graph_of(std::int64_t steps) {
@@ -221,9 +220,8 @@ LossResult Network::forward(const NetworkBatch& batch, Mode mode, std::uint64_t 
   check_lengths(batch.lengths.host(), sample[0]);
   PreparedPlan& plan = impl.plan_for(batch, mode);
   impl.current = &plan;
-  impl.key = {impl.seed, step, rank};
   kernels::copy(batch.inputs, plan.layers.input());
-  plan.layers.forward(impl.key, batch.lengths.host());
+  plan.layers.forward({impl.seed, step, rank}, batch.lengths.host());
   const bool training = mode == Mode::kTrain;
   return plan.loss->run({plan.layers.output(), batch.targets, plan.layers.output_lengths(),
                          training ? impl.label_smoothing : 0.0,
@@ -232,7 +230,13 @@ LossResult Network::forward(const NetworkBatch& batch, Mode mode, std::uint64_t 
 
 void Network::backward(const GradientReady& ready) {
   DRAGONN_CHECK(impl_->current != nullptr, "backward before forward");
-  impl_->current->layers.backward(impl_->key, ready);
+  impl_->current->layers.backward(ready);
+}
+
+std::string Network::repetition_obstacle() const {
+  for (const auto& plan : impl_->plans)
+    if (!plan->layers.repetition_obstacle().empty()) return plan->layers.repetition_obstacle();
+  return {};
 }
 
 View<const float> Network::logits() const {

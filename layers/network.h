@@ -95,6 +95,8 @@ class Network {
   }
   /// After a forward in Mode::kTrain. `ready` may be empty.
   void backward(const GradientReady& ready = {});
+  /// Why passes that could be recorded and repeated on a GPU (kernels/repeated_work.h) are not; else empty.
+  std::string repetition_obstacle() const;
   /// Output of the last forward: logits, [batch, classes] or [batch, steps, classes].
   View<const float> logits() const;
   /// Its shape, and the valid time steps of its samples (empty: all are).

@@ -114,6 +114,7 @@ struct Config {
   std::int64_t seed = 1;
   std::string device = "auto";          ///< cpu | cuda | auto
   std::string device_math = "float32";  ///< float32 | tf32 | bf16
+  bool device_graphs = true;
   Component model;
   DataConfig data;
   TrainConfig train;

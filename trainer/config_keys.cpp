@@ -94,6 +94,12 @@ void add_top(KeyList& keys) {
             .help = "precision of the factors of matrix products and convolutions on a GPU; sums, parameters and "
                     "gradients are float32 in any case",
             .choices = {"float32", "tf32", "bf16"}});
+  keys.add(
+      [](Config & c) -> auto& { return c.device_graphs; },
+      {.name = "device_graphs",
+       .help = "on a GPU forward and backward are recorded in the second step and repeated as CUDA graphs, where all "
+               "batches have one shape; false: kernel by kernel, as a profile of the layers needs it",
+       .role = KeyRole::kRuntime});
 }
 
 void add_model_and_data(KeyList& keys) {

@@ -14,6 +14,7 @@
 #include "core/log.h"
 #include "core/version.h"
 #include "kernels/device_math.h"
+#include "kernels/repeated_work.h"
 #include "trainer/agreement.h"
 #include "trainer/assemble.h"
 #include "trainer/device_choice.h"
@@ -26,10 +27,11 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Before this rank's thread makes its first plan: plans are made for the number of threads that they will run on, and
-/// for a precision.
+/// for a precision, and record their work or do not.
 void set_arithmetic(const Config& config, const Device& device) {
   omp_set_num_threads(static_cast<int>(config.comm.threads_per_worker));
   kernels::set_math(device, kernels::device_math(config.device_math));
+  kernels::set_recording(device, config.device_graphs);
 }
 
 /// The checkpoint that `option` means by `given`: "auto", a checkpoint folder or a run folder. Empty: a fresh start.

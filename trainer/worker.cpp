@@ -206,12 +206,13 @@ layers::LossResult Worker::forward_backward(const data::Batch& batch) {
 
 void Worker::backward(const layers::GradientReady& ready) {
   const MemoryLabel label(kPassLabel);
-  if (config_.train.gradient_accumulation == 1) {
+  const bool accumulates = config_.train.gradient_accumulation > 1;
+  if (!ready || !accumulates) {
     network_.backward(ready);
+    if (accumulates) kernels::add(accumulated_.view(), network_.arena().gradients(), accumulated_.view());
   } else {
     network_.backward([&](ParameterId parameter) {
       accumulate(parameter);
-      if (!ready) return;
       kernels::synchronize(device());  // whoever is told reads in another thread's order
       ready(parameter);
     });
@@ -273,6 +274,7 @@ void Worker::record_step(StepRecord record) {
   record.bytes_sent_total = bytes_sent_by_all() / communicator_.size();
   record.time = run_seconds();
   warn_if_traffic_exceeds_dense(record);
+  warn_if_not_repeated();
   if (communicator_.rank() != 0) return;
   metrics_->write(record);
   const auto done = static_cast<double>(progress_.step - first_step_);
@@ -301,6 +303,13 @@ void Worker::warn_if_traffic_exceeds_dense(const StepRecord& record) {
       "step {}: '{}'{} sends {:.0f} bytes per rank and step over {} ranks; a dense ring allreduce sends {:.0f}: dense "
       "is faster on any network",
       record.step, config_.compression.method, at, record.exchanged.bytes_sent.mean, communicator_.size(), dense));
+}
+
+void Worker::warn_if_not_repeated() {
+  const std::string obstacle = network_.repetition_obstacle();
+  if (obstacle.empty()) return;
+  std::string warning = "device_graphs = true has no effect on some passes: " + obstacle;
+  if (!std::ranges::count(progress_.warnings, warning)) warn(std::move(warning));
 }
 
 void Worker::warn(std::string warning) {

@@ -89,6 +89,7 @@ class Worker {
   bool stop_requested();
   void record_step(StepRecord record);
   void warn_if_traffic_exceeds_dense(const StepRecord& record);
+  void warn_if_not_repeated();
   void warn(std::string warning);
   SelectionQuestion selection_question() const;
   bool selects_by_cost() const;

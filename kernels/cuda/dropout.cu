@@ -9,11 +9,11 @@ namespace {
 constexpr std::size_t kDrawsPerBlock = 4;
 
 /// A thread has a block of four draws of the stream, and its elements. In place too.
-__global__ void dropout_kernel(const float* input, float rate, float factor, std::uint64_t key, float* output,
+__global__ void dropout_kernel(const float* input, float rate, float factor, const std::uint64_t* key, float* output,
                                std::size_t size) {
   const std::size_t draws = (size + kDrawsPerBlock - 1) / kDrawsPerBlock;
   for (std::size_t counter = first_element(); counter < draws; counter += element_stride()) {
-    const PhiloxBlock block = stream_block(key, counter);
+    const PhiloxBlock block = stream_block(*key, counter);
     const std::size_t first = counter * kDrawsPerBlock;
     float values[kDrawsPerBlock];  // all under way before the first store
 #pragma unroll
@@ -24,12 +24,12 @@ __global__ void dropout_kernel(const float* input, float rate, float factor, std
   }
 }
 
-void dropout(View<const float> input, float rate, std::uint64_t key, View<float> output) {
+void dropout(View<const float> input, float rate, View<const std::uint64_t> key, View<float> output) {
   if (input.empty()) return;
   const Context& here = context(output.device());
   const std::size_t draws = (input.size() + kDrawsPerBlock - 1) / kDrawsPerBlock;
   launch(here, "dropout", here.blocks(draws, kThreads), kThreads, dropout_kernel, input.data(), rate,
-         1.0f / (1.0f - rate), key, output.data(), input.size());
+         1.0f / (1.0f - rate), key.data(), output.data(), input.size());
 }
 
 [[maybe_unused]] const bool registered = dropout_table().add(DeviceType::kCuda, dropout);

@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: MIT
-#include <climits>
-
 #include "kernels/cuda/runtime.h"
-#include "kernels/devices.h"
 #include "kernels/embedding.h"
 
 namespace dragonn::kernels::cuda {
 namespace {
 
-using Position = unsigned long long;
+/// In this form a NaN is none.
+__device__ bool is_row(float token, std::size_t rows) {
+  return token >= 0 && token < static_cast<float>(rows) && token == truncf(token);
+}
 
-/// `first_bad`: the first position of a token that is none, if there is one.
+/// A token that is no row goes to `fault`, for the next wait.
 __global__ void embed_kernel(const float* tokens, const float* table, std::size_t rows, std::size_t width,
-                             float* output, std::size_t size, Position* first_bad) {
+                             float* output, std::size_t size, TokenFault* fault) {
   for (std::size_t i = first_element(); i < size; i += element_stride()) {
     const auto [position, column] = split(i, width);
     const float token = tokens[position];
-    // In this form a NaN is refused too.
-    if (!(token >= 0 && token < static_cast<float>(rows)) || token != truncf(token)) {
-      if (column == 0) atomicMin(first_bad, static_cast<Position>(position));
+    if (!is_row(token, rows)) {
+      if (column == 0) {
+        atomicMin(&fault->first, static_cast<unsigned long long>(position) << 32 | __float_as_uint(token));
+        fault->rows = static_cast<std::uint32_t>(rows);
+      }
       continue;
     }
     output[i] = table[static_cast<std::size_t>(token) * width + column];
@@ -28,11 +30,12 @@ __global__ void embed_kernel(const float* tokens, const float* table, std::size_
 /// A block per position, and a tile of columns (blockIdx.y). The first position of every token sums the gradients of
 /// all of that token's in their order: it lists them, some hundred at a time, and adds one after the other.
 __global__ void sum_tokens_kernel(const float* tokens, std::size_t count, const float* output_gradient,
-                                  std::size_t width, float* table_gradient) {
+                                  std::size_t rows, std::size_t width, float* table_gradient) {
   __shared__ std::size_t listed[kThreads];
   __shared__ unsigned warp_counts[kThreads / 32];
   const std::size_t own = blockIdx.x, column = static_cast<std::size_t>(blockIdx.y) * kThreads + threadIdx.x;
   const float token = tokens[own];
+  if (!is_row(token, rows)) return;
   for (std::size_t begin = 0; begin < own; begin += kThreads) {
     const std::size_t before = begin + threadIdx.x;
     if (__syncthreads_or(before < own && tokens[before] == token)) return;  // not the first
@@ -62,15 +65,8 @@ void embed(View<const float> tokens, View<const float> table, std::size_t width,
   if (tokens.empty()) return;
   Context& here = context(output.device());
   const std::size_t rows = table.size() / width;
-  auto* first_bad = static_cast<Position*>(here.device_results());
-  check(cudaMemsetAsync(first_bad, 0xFF, sizeof(Position), here.stream()), "cudaMemsetAsync");
   launch(here, "embed", here.blocks(output.size(), kThreads), kThreads, embed_kernel, tokens.data(), table.data(), rows,
-         width, output.data(), output.size(), first_bad);
-  const Position bad = here.read_result<Position>();
-  if (bad == ULLONG_MAX) return;
-  float token = 0;
-  transfer(tokens.subview(bad, 1), View<float>(std::span(&token, 1)));
-  kernels::detail::refuse_token(token, bad, rows);
+         width, output.data(), output.size(), here.faults().token());
 }
 
 void embed_backward(View<const float> tokens, View<const float> output_gradient, std::size_t width,
@@ -81,7 +77,7 @@ void embed_backward(View<const float> tokens, View<const float> output_gradient,
   if (tokens.empty()) return;
   const dim3 blocks(static_cast<unsigned>(tokens.size()), static_cast<unsigned>((width + kThreads - 1) / kThreads));
   launch(here, "embed_backward", blocks, kThreads, sum_tokens_kernel, tokens.data(), tokens.size(),
-         output_gradient.data(), width, table_gradient.data());
+         output_gradient.data(), table_gradient.size() / width, width, table_gradient.data());
 }
 
 [[maybe_unused]] const bool registered =

@@ -84,6 +84,14 @@ std::size_t free_memory(const Device& device) {
   return available;
 }
 
+/// What cuBLAS takes by itself: 32 MiB from Hopper on, 4 MiB before.
+std::size_t cublas_workspace_bytes(const Device& device) {
+  constexpr int kHopper = 9;
+  int major = 0;
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device.index), "cudaDeviceGetAttribute");
+  return std::size_t{major >= kHopper ? 32u : 4u} << 20;
+}
+
 const bool registered = [] {
   register_memory(DeviceType::kCuda, {allocate, release});
   register_devices(
@@ -108,7 +116,7 @@ void check(cudnnStatus_t status, const char* operation, std::source_location whe
   if (status != CUDNN_STATUS_SUCCESS) fail("cuDNN", operation, cudnnGetErrorString(status), where);
 }
 
-Context::Context(const Device& device) : device_(device), scratch_(0, device) {
+Context::Context(const Device& device) : device_(device), scratch_(0, device), blas_workspace_(0, device) {
   const int count = count_devices();
   if (device.index < 0 || device.index >= count)
     throw DeviceError(fmt::format("device {}: this machine has {} NVIDIA GPUs{}", to_string(device), count,
@@ -119,6 +127,7 @@ Context::Context(const Device& device) : device_(device), scratch_(0, device) {
         "cudaDeviceGetAttribute");
   check(cudaMallocHost(&host_results_, kResultBytes), "cudaMallocHost");
   check(cudaMalloc(&device_results_, kResultBytes), "cudaMalloc");
+  faults_.emplace();
 }
 
 Context::~Context() {
@@ -134,6 +143,9 @@ cublasHandle_t Context::blas() {
   if (blas_ == nullptr) {
     check(cublasCreate(&blas_), "cublasCreate");
     check(cublasSetStream(blas_, stream_), "cublasSetStream");
+    // Its own would be allocated anew in every product that is recorded. As large as its own.
+    blas_workspace_.resize_discard(cublas_workspace_bytes(device_));
+    check(cublasSetWorkspace(blas_, blas_workspace_.data(), blas_workspace_.size()), "cublasSetWorkspace");
   }
   return blas_;
 }
@@ -155,6 +167,11 @@ unsigned Context::blocks(std::size_t count, unsigned threads) const {
 
 void Context::synchronize() {
   check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  faults_->report();
+}
+
+void Context::refuse_capture(const char* what) const {
+  if (capturing_) throw DeviceError(fmt::format("work that is to be repeated asks for {}", what));
 }
 
 Context& context(const Device& device) {

@@ -6,6 +6,7 @@
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
+#include <optional>
 #include <source_location>
 #include <string>
 #include <type_traits>
@@ -14,6 +15,7 @@
 #include "core/device.h"
 #include "core/host_device.h"
 #include "core/view.h"
+#include "kernels/cuda/faults.h"
 #include "kernels/cuda/staging.h"
 #include "kernels/device_math.h"
 
@@ -41,8 +43,10 @@ class Context {
   int multiprocessors() const { return multiprocessors_; }
   /// Blocks of `threads` for a loop over `count` elements with the grid's stride: as many as run at once, or fewer.
   unsigned blocks(std::size_t count, unsigned threads) const;
-  /// Waits for this thread's work. @throws DeviceError if some of it failed.
+  /// Waits for this thread's work. @throws DeviceError if some of it failed; what faults() says of its input.
   void synchronize();
+  /// For kernels that check their input.
+  Faults& faults() { return *faults_; }
   /// kResultBytes of page-locked memory, for the small results of a kernel that the host waits for.
   void* host_results() { return host_results_; }
   /// As many on the GPU.
@@ -60,10 +64,12 @@ class Context {
 
   /// Arrays of the host, one behind the other on the GPU, for kernels that are launched before the next call.
   const std::int32_t* stage(std::initializer_list<std::span<const std::int32_t>> parts) {
+    refuse_capture("an array of the host that may change");
     return staging_.place(parts, stream_);
   }
   /// Memory of the GPU for operations that have no plan to lend them some, until the next call. Grows at need.
   std::byte* scratch(std::size_t bytes) {
+    refuse_capture("memory that may move");
     scratch_.resize_discard(bytes);
     return scratch_.data();
   }
@@ -71,8 +77,17 @@ class Context {
   /// What plans are made with.
   DeviceMath math() const { return math_; }
   void set_math(DeviceMath math) { math_ = math; }
+  /// Whether plans may record their work (kernels/repeated_work.h).
+  bool records() const { return records_; }
+  void set_records(bool records) { records_ = records; }
+  /// Whether this thread's work is being recorded now.
+  bool is_capturing() const { return capturing_; }
+  void set_capturing(bool capturing) { capturing_ = capturing; }
 
  private:
+  /// What is recorded must mean the same each time that it is repeated. @throws DeviceError
+  void refuse_capture(const char* what) const;
+
   Device device_;
   cudaStream_t stream_ = nullptr;
   cublasHandle_t blas_ = nullptr;
@@ -80,9 +95,12 @@ class Context {
   int multiprocessors_ = 0;
   void* host_results_ = nullptr;
   void* device_results_ = nullptr;
+  std::optional<Faults> faults_;
   Staging staging_;
-  Buffer<std::byte> scratch_;
+  Buffer<std::byte> scratch_, blas_workspace_;
   DeviceMath math_ = DeviceMath::kFloat32;
+  bool records_ = true;
+  bool capturing_ = false;
 };
 
 /// This thread's context on `device`, made at its first use; makes the device current. It goes with the thread.

@@ -42,6 +42,7 @@ Kind kind_of(const void* memory) {
 }
 
 cudaError_t allocate(void** memory, std::size_t bytes, Kind kind) {
+  if (captures_here()) return cudaErrorStreamCaptureUnsupported;
   constexpr std::size_t kAlignment = 256;
   if (posix_memalign(memory, kAlignment, bytes) != 0) return cudaErrorMemoryAllocation;
   std::memset(*memory, 0xFF, bytes);  // floats that are NaN: nobody may read what nobody wrote
@@ -131,6 +132,8 @@ cudaError_t cudaMemcpyAsync(void* target, const void* source, std::size_t bytes,
                             cudaStream_t stream) {
   const Kind from = kind_of(source), to = kind_of(target);
   if (!is(direction, from, to)) return cudaErrorInvalidMemcpyDirection;
+  if (is_captured(stream) && (from == Kind::kPageable || to == Kind::kPageable))
+    return cudaErrorStreamCaptureUnsupported;  // nobody could say what is there when it is repeated
   if (from == Kind::kPageable) {
     std::unique_ptr<void, Free> copy(std::malloc(bytes));
     std::memcpy(copy.get(), source, bytes);

@@ -7,14 +7,17 @@
 
 #include "tests/cuda_emulation/memory.h"
 
-/// A queue; `last` is where the next work goes.
+/// A queue; `last` is where the next work goes, unless the stream is captured.
 struct CUstream_st {
   std::unique_ptr<dragonn::emulation::Work> first;
   dragonn::emulation::Work* last = nullptr;
+  std::unique_ptr<dragonn::emulation::Recording> recording;
 };
 
 namespace dragonn::emulation {
 namespace {
+
+thread_local int captures = 0;
 
 std::vector<CUstream_st*>& streams() {
   static std::vector<CUstream_st*> all;
@@ -39,9 +42,28 @@ void enqueue(cudaStream_t stream, std::unique_ptr<Work> work) {
     std::abort();
   }
   const std::scoped_lock lock(device_mutex());
+  if (stream->recording != nullptr) {
+    stream->recording->push_back(std::move(work));
+    return;
+  }
   Work* const added = work.get();
   (stream->last == nullptr ? stream->first : stream->last->next) = std::move(work);
   stream->last = added;
+}
+
+void begin_capture(cudaStream_t stream) {
+  stream->recording = std::make_unique<Recording>();
+  ++captures;
+}
+Recording end_capture(cudaStream_t stream) {
+  --captures;
+  return std::move(*std::exchange(stream->recording, nullptr));
+}
+bool is_captured(cudaStream_t stream) {
+  return stream->recording != nullptr;
+}
+bool captures_here() {
+  return captures > 0;
 }
 
 void finish(cudaStream_t stream) {
@@ -73,10 +95,12 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (is_captured(stream)) return cudaErrorStreamCaptureUnsupported;
   finish(stream);
   return cudaSuccess;
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  if (is_captured(stream)) return cudaErrorStreamCaptureUnsupported;
   const std::scoped_lock lock(device_mutex());
   if (stream->first == nullptr) return cudaSuccess;
   finish_held(*stream);  // by the next time

@@ -9,6 +9,7 @@
 #include <memory>
 #include <new>
 #include <utility>
+#include <vector>
 
 namespace dragonn::emulation {
 
@@ -39,6 +40,14 @@ void enqueue(cudaStream_t stream, Call call) {
   };
   enqueue(stream, std::unique_ptr<Work>(new Deferred(std::move(call))));
 }
+
+/// What was put on a stream while it was captured, in its order. None of it has been done.
+using Recording = std::vector<std::shared_ptr<Work>>;
+void begin_capture(cudaStream_t stream);
+Recording end_capture(cudaStream_t stream);
+bool is_captured(cudaStream_t stream);
+/// Whether a stream is captured for the calling thread.
+bool captures_here();
 
 /// Does all that is on a stream; the calling thread holds the device meanwhile.
 void finish(cudaStream_t stream);

@@ -257,8 +257,9 @@ TEST_SUITE("kernels") {
     const Values ones(1003, 1.0f);
     const auto draw = [&](const Device& on, float rate, std::uint64_t key) {
       const Buffer<float> input = on_device(ones, on);
+      const Buffer<std::uint64_t> keys = on_device(std::vector{key}, on);
       Buffer<float> output = poisoned(ones.size(), on);
-      dropout(input.view(), rate, key, output.view());
+      dropout(input.view(), rate, keys.view(), output.view());
       return to_host(output.view());
     };
     CHECK(draw(device, 0.5f, 1) == draw(device, 0.5f, 1));

@@ -56,7 +56,7 @@ std::vector<ParameterId> GraphHarness::backward(const std::vector<float>& output
   kernels::fill(std::numeric_limits<float>::quiet_NaN(), arena_.gradients());
   kernels::copy(View<const float>(output_gradient), plan_->output_gradient());
   std::vector<ParameterId> order;
-  plan_->backward({}, [&](ParameterId id) { order.push_back(id); });
+  plan_->backward([&](ParameterId id) { order.push_back(id); });
   return order;
 }
 

@@ -3,9 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include "kernels/elementwise.h"
 #include "layers/layers.h"
 #include "layers/memory_planner.h"
 #include "tests/layers/graph_harness.h"
+#include "tests/support/devices.h"
 
 namespace dragonn::layers {
 namespace {
@@ -21,9 +23,64 @@ GraphHarness tied_layers(std::size_t batch) {
   return GraphHarness(std::move(graph), batch);
 }
 
+/// Doubles its input, and counts how often it is asked to.
+class CountingLayer final : public Layer {
+ public:
+  struct Counts {
+    int forward = 0, backward = 0;
+  };
+  explicit CountingLayer(Counts& counts) : counts_(counts) {}
+
+  std::string kind() const override { return "counting"; }
+  LayerTraits traits() const override { return {}; }
+  Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
+  std::unique_ptr<LayerPlan> plan(const PlanContext&) const override { return std::make_unique<Plan>(counts_); }
+
+ private:
+  class Plan final : public LayerPlan {
+   public:
+    explicit Plan(Counts& counts) : counts_(counts) {}
+    void forward(const ForwardPass& pass) override {
+      ++counts_.forward;
+      kernels::add(pass.inputs[0], pass.inputs[0], pass.output);
+    }
+    void backward(const BackwardPass& pass) override {
+      ++counts_.backward;
+      kernels::add(pass.output_gradients[0], pass.output_gradients[0], pass.input_gradients[0]);
+    }
+
+   private:
+    Counts& counts_;
+  };
+
+  Counts& counts_;
+};
+
 }  // namespace
 
 TEST_SUITE("layers") {
+  DRAGONN_DEVICE_TEST("a GPU is asked for the passes of a plan twice, or again where they have lengths or listeners") {
+    CountingLayer::Counts counts;
+    auto graph = std::make_unique<LayerGraph>(Shape{3});
+    graph->add("counting", std::make_shared<CountingLayer>(counts), {LayerGraph::input()});
+    GraphHarness harness(std::move(graph), 1, device);
+    const auto passes = [&](float value) {
+      CHECK(harness.forward({value, 2, 3}) == Values{2 * value, 4, 6});
+      kernels::copy(View<const float>(Values{value, 1, 1}), harness.plan().output_gradient());
+      harness.plan().backward({});
+      CHECK(harness.input_gradient() == Values{2 * value, 2, 2});
+    };
+    for (int i = 1; i <= 5; ++i) passes(static_cast<float>(i));
+    const int asked = device.is_cpu() ? 5 : 2;
+    CHECK(counts.forward == asked);
+    CHECK(counts.backward == asked);
+    harness.backward({1, 1, 1});  // tells what is final
+    CHECK(counts.backward == asked + 1);
+    harness.set_lengths({1});
+    harness.forward({1, 2, 3});
+    CHECK(counts.forward == asked + 1);
+  }
+
   TEST_CASE("memory blocks that live at the same time do not overlap, others share") {
     MemoryPlanner planner;
     const auto a = planner.add(100, 0, 2), b = planner.add(50, 1, 3), c = planner.add(90, 3, 4);

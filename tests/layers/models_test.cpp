@@ -6,6 +6,7 @@
 #include <omp.h>
 
 #include "kernels/elementwise.h"
+#include "kernels/repeated_work.h"
 #include "layers/graph.h"
 #include "layers/network.h"
 #include "tests/layers/graph_harness.h"
@@ -18,7 +19,8 @@ const Registry<ModelEntry>& models() {
   return Registry<ModelEntry>::instance();
 }
 
-using ModelSettings = std::vector<std::pair<std::string, SettingValue>>;
+using Setting = std::pair<std::string, SettingValue>;
+using ModelSettings = std::vector<Setting>;
 
 Network make(const std::string& name, const ModelContext& context, const ModelSettings& settings = {},
              const Device& device = {}) {
@@ -237,6 +239,40 @@ TEST_SUITE("layers") {
         }
         CHECK(first.gradients() == second.gradients());
       }
+    }
+  }
+
+  DRAGONN_DEVICE_TEST("passes that a GPU repeats have the bits of passes that it is asked for anew") {
+    omp_set_num_threads(1);
+    using Case = std::tuple<std::string, Shape, ModelSettings>;
+    const Setting one_layer{"layers", std::int64_t{1}}, dropped{"dropout", 0.4};
+    const Setting narrow{"hidden", std::int64_t{8}}, heads{"heads", std::int64_t{2}};
+    const std::vector<Case> cases{{"mlp", {5, 5, 2}, {dropped}},
+                                  {"resnet20", {9, 9, 2}, {}},
+                                  {"lstm_lm", {5}, {narrow, dropped, {"layers", std::int64_t{2}}}},
+                                  {"lstm_lm", {5}, {narrow, {"cell", std::string("gru")}}},
+                                  {"lstm_speech", {25, 81}, {narrow, one_layer, {"channels", std::int64_t{4}}}},
+                                  {"bert", {6}, {narrow, one_layer, heads, dropped}},
+                                  {"vit", {8, 8, 2}, {narrow, one_layer, heads, dropped}},
+                                  {"mlp_mixer", {8, 8, 2}, {narrow, one_layer}},
+                                  {"xml_linear", {7}, {}}};
+    for (const auto& [name, sample, settings] : cases) {
+      CAPTURE(name);
+      TrainingStep repeated(device, name, sample, settings);
+      kernels::set_recording(device, false);
+      TrainingStep anew(device, name, sample, settings);
+      const double first_loss = anew.forward().loss_sum;  // makes its plan
+      kernels::set_recording(device, true);
+      CHECK(repeated.forward().loss_sum == first_loss);
+      for (std::uint64_t step = 1; step < 4; ++step) {
+        for (TrainingStep* own : {&repeated, &anew}) {
+          own->network.backward();
+          own->descend(0.1f);
+        }
+        CHECK(repeated.gradients() == anew.gradients());
+        CHECK(repeated.forward(step).loss_sum == anew.forward(step).loss_sum);
+      }
+      CHECK(repeated.network.repetition_obstacle().empty());
     }
   }
 

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+// Recorded work as CUDA graphs: the stream of the thread is captured, and the graph started on the stream of whoever
+// repeats it. Other threads go on meanwhile, with whatever calls.
+#include <utility>
+
+#include "kernels/cuda/runtime.h"
+#include "kernels/repeated_work.h"
+
+namespace dragonn::kernels::cuda {
+namespace {
+
+class GraphRecorder final : public WorkRecorder {
+ public:
+  explicit GraphRecorder(const Device& device) : device_(device) {}
+  ~GraphRecorder() override { release(); }
+
+  void begin() override {
+    Context& here = context(device_);
+    check(cudaStreamBeginCapture(here.stream(), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    here.set_capturing(true);
+  }
+
+  void end() override {
+    Context& here = context(device_);
+    here.set_capturing(false);
+    cudaGraph_t graph = nullptr;
+    check(cudaStreamEndCapture(here.stream(), &graph), "cudaStreamEndCapture");
+    release();
+    const cudaError_t status = cudaGraphInstantiate(&executable_, graph, 0);
+    cudaGraphDestroy(graph);
+    check(status, "cudaGraphInstantiate");
+  }
+
+  void cancel() noexcept override {
+    Context& here = context(device_);
+    if (here.is_capturing()) {
+      here.set_capturing(false);
+      cudaGraph_t graph = nullptr;
+      cudaStreamEndCapture(here.stream(), &graph);
+      if (graph != nullptr) cudaGraphDestroy(graph);
+    }
+    cudaGetLastError();  // it was reported, and would be again by the next check
+  }
+
+  void repeat() override { check(cudaGraphLaunch(executable_, context(device_).stream()), "cudaGraphLaunch"); }
+
+ private:
+  void release() noexcept {
+    // At the end of the process the driver may be gone: then there is nothing to free.
+    if (executable_ != nullptr) cudaGraphExecDestroy(std::exchange(executable_, nullptr));
+  }
+
+  Device device_;
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+std::unique_ptr<WorkRecorder> make(const Device& device) {
+  return context(device).records() ? std::make_unique<GraphRecorder>(device) : nullptr;
+}
+
+[[maybe_unused]] const bool registered =
+    work_recorder_table().add(DeviceType::kCuda, make) &&
+    set_recording_table().add(DeviceType::kCuda,
+                              [](const Device& device, bool recording) { context(device).set_records(recording); });
+
+}  // namespace
+}  // namespace dragonn::kernels::cuda
