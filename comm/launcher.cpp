@@ -29,18 +29,23 @@ std::optional<Launcher> launcher_from(const char* name, const char* rank_variabl
 /// Steps numbered from here are Slurm's own: the batch script, an interactive allocation.
 constexpr std::int64_t kFirstSpecialSlurmStep = 0xfffffff0;
 
+}  // namespace
+
 bool in_srun_step() {
   const auto step = environment_number("SLURM_STEP_ID");
   return step && *step < kFirstSpecialSlurmStep && environment_number("SLURM_STEP_NUM_TASKS");
 }
-
-}  // namespace
 
 std::optional<Launcher> detect_launcher() {
   if (auto launcher = launcher_from("mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")) return launcher;
   if (in_srun_step()) return launcher_from("srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
   if (auto launcher = launcher_from("PMI", "PMI_RANK", "PMI_SIZE")) return launcher;
   return launcher_from("PMIx", "PMIX_RANK", "PMIX_SIZE");
+}
+
+std::optional<Launcher> detect_process() {
+  const auto process = launcher_from("the environment", "RANK", "WORLD_SIZE");
+  return process && process->size > 0 ? process : detect_launcher();
 }
 
 }  // namespace dragonn::comm

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "comm/peer_processes.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -61,17 +62,20 @@ PeerProcesses::PeerProcesses(Communicator& communicator) {
 
 std::string PeerProcesses::who_ended() const {
   for (const Process& process : processes_) {
-    if (has_ended(state_of(process.id)))
-      return fmt::format("process {} of rank {} has ended", process.id, process.rank);
+    if (has_ended(state_of(process.id))) return name(process.rank) + " has ended";
   }
   return "";
 }
 
+std::string PeerProcesses::name(int rank) const {
+  const auto process = std::ranges::find(processes_, rank, &Process::rank);
+  return process == processes_.end() ? fmt::format("rank {}", rank)
+                                     : fmt::format("process {} of rank {}", process->id, rank);
+}
+
 std::string PeerProcesses::who_is_gone() const {
   for (const Process& process : processes_) {
-    if (is_stopped(state_of(process.id))) {
-      return fmt::format("process {} of rank {} is stopped", process.id, process.rank);
-    }
+    if (is_stopped(state_of(process.id))) return name(process.rank) + " is stopped";
   }
   return who_ended();
 }

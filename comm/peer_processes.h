@@ -10,7 +10,8 @@
 
 namespace dragonn::comm {
 
-/// MPI does not tell that a peer was killed or stopped: messages just fail to come. The process table does.
+/// MPI does not tell that a peer was killed or stopped: messages just fail to come. The process table does. TCP tells
+/// that one has ended, and not which process it was.
 class PeerProcesses {
  public:
   /// Nothing is known of anybody.
@@ -21,6 +22,8 @@ class PeerProcesses {
   /// "process 1234 of rank 2 has ended", of the first rank that it is true of; "" if there is none. Reads a small file
   /// of /proc for each rank on this machine.
   std::string who_ended() const;
+  /// "process 1234 of rank 2", or "rank 2" where it runs on another machine.
+  std::string name(int rank) const;
   /// As who_ended, also of ranks that are stopped (SIGSTOP, a debugger).
   std::string who_is_gone() const;
 

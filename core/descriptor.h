@@ -12,6 +12,8 @@ namespace dragonn {
 class Descriptor {
  public:
   Descriptor() = default;
+  /// Takes over an open descriptor; -1 is none.
+  explicit Descriptor(int fd) : fd_(fd) {}
   /// Opens; errno says why it is not valid(). A file that `flags` creates is rw-r--r--.
   Descriptor(const std::filesystem::path& path, int flags) : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {}
   ~Descriptor() {

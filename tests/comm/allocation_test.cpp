@@ -4,6 +4,7 @@
 #include "comm/local.h"
 #include "tests/comm/cases.h"
 #include "tests/comm/support.h"
+#include "tests/comm/tcp_support.h"
 #include "tests/support/allocation_counter.h"
 
 namespace dragonn::comm::test {
@@ -50,28 +51,38 @@ struct Step {
   }
 };
 
+/// Runs the steps of all ranks with `run_ranks`, and looks at what each allocates.
+template <class RunRanks>
+void check_steps(const RunRanks& run_ranks) {
+  const testing::AllocationCounter counter;
+  for (const int world : {1, 3, 4, 8}) {
+    CAPTURE(world);
+    std::vector<std::size_t> made(static_cast<std::size_t>(world));
+    std::vector<std::size_t> warm_up(made);
+    run_ranks(world, [&](Communicator& communicator) {
+      const std::size_t before = counter.count_of_thread();
+      Step step;
+      // Two turns of every leader of cltk: each sends to ranks that nobody else sends to.
+      const auto warm_up_steps = 2 * static_cast<std::size_t>(world);
+      for (std::size_t number = 0; number < warm_up_steps; ++number) step.run(communicator, number);
+      const std::size_t warm = counter.count_of_thread();
+      for (std::size_t number = warm_up_steps; number < 40; ++number) step.run(communicator, number);
+      made[unsigned_rank(communicator)] = counter.count_of_thread() - warm;
+      warm_up[unsigned_rank(communicator)] = warm - before;
+    });
+    CHECK(made == std::vector<std::size_t>(made.size(), 0));
+    CHECK(warm_up[0] > 0);  // the counting works
+  }
+}
+
 }  // namespace
 
 TEST_SUITE("comm") {
   TEST_CASE("local: after two rounds nothing allocates") {
-    const testing::AllocationCounter counter;
-    for (const int world : {1, 3, 4, 8}) {
-      std::vector<std::size_t> made(static_cast<std::size_t>(world));
-      std::vector<std::size_t> warm_up(made);
-      run_local(world, {}, [&](Communicator& communicator) {
-        const std::size_t before = counter.count_of_thread();
-        Step step;
-        // Two turns of every leader of cltk: each sends to ranks that nobody else sends to.
-        const auto warm_up_steps = 2 * static_cast<std::size_t>(world);
-        for (std::size_t number = 0; number < warm_up_steps; ++number) step.run(communicator, number);
-        const std::size_t warm = counter.count_of_thread();
-        for (std::size_t number = warm_up_steps; number < 40; ++number) step.run(communicator, number);
-        made[unsigned_rank(communicator)] = counter.count_of_thread() - warm;
-        warm_up[unsigned_rank(communicator)] = warm - before;
-      });
-      CHECK(made == std::vector<std::size_t>(made.size(), 0));
-      CHECK(warm_up[0] > 0);  // the counting works
-    }
+    check_steps([](int world, const auto& fn) { run_local(world, {}, fn); });
+  }
+  TEST_CASE("tcp: after two rounds nothing allocates") {
+    check_steps([](int world, const auto& fn) { run_tcp_threads(world, 60, fn); });
   }
 }
 

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT
+#include "comm/tcp/incoming.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <sys/socket.h>
+#include <system_error>
+#include <utility>
+
+#include "comm/room.h"
+
+namespace dragonn::comm {
+namespace {
+
+/// Read at once where less is wanted: a small message and the header of the next one come with one call.
+constexpr std::size_t kStageBytes = 64 << 10;
+/// From here on bytes are read to where they belong.
+constexpr std::size_t kDirectBytes = 16 << 10;
+
+void copy_bytes(const std::byte* source, std::byte* target, std::size_t bytes) {
+  if (bytes > 0 && target != nullptr) std::memcpy(target, source, bytes);
+}
+
+}  // namespace
+
+Incoming::Incoming(int socket) : socket_(socket), stage_(kStageBytes) {}
+
+std::size_t Incoming::start(int tag, std::span<std::byte> buffer) {
+  const std::size_t number = receives_.add({.buffer = buffer, .tag = tag});
+  waiting_.reserve(receives_.size());
+  if (Slot* slot = oldest_slot(tag); slot == nullptr) {
+    waiting_.push_back(number);
+  } else if (slot->whole) {
+    give(*slot, number);
+  } else {
+    slot->claimed = number;
+  }
+  if (state_ == State::kBlocked) read();
+  return number;
+}
+
+void Incoming::read() {
+  drained_ = false;
+  while (!closed_ && step()) {
+  }
+}
+
+bool Incoming::step() {
+  if (state_ == State::kBlocked) return place_message();
+  if (state_ == State::kBytes) return read_bytes();
+  if (staged() < sizeof(FrameHeader)) return fill_stage();
+  std::memcpy(&header_, stage_.data() + stage_begin_, sizeof(header_));
+  stage_begin_ += sizeof(header_);
+  begin_frame();
+  return true;
+}
+
+void Incoming::begin_frame() {
+  left_ = header_.bytes;
+  receive_ = kNobody;
+  slot_ = nullptr;
+  target_ = nullptr;
+  state_ = State::kBytes;
+  if (header_.kind == FrameKind::kMessage) {
+    largest_ = std::max(largest_, left_);
+    reserve_free_slots();
+    if (!dropping_) state_ = State::kBlocked;  // until it has a place
+  } else if (header_.kind <= FrameKind::kHere && left_ <= kLongestFrameText) {
+    text_.resize(left_);
+    target_ = reinterpret_cast<std::byte*>(text_.data());
+  } else {
+    lose("what came on its connection is no message");
+  }
+}
+
+bool Incoming::place_message() {
+  const auto wants = [&](std::size_t number) { return receives_[number].tag == header_.tag; };
+  const auto waiting = std::ranges::find_if(waiting_, wants);
+  if (waiting != waiting_.end()) {
+    receive_ = *waiting;
+    waiting_.erase(waiting);
+    Receive& receive = receives_[receive_];
+    receive.bytes = left_;
+    if (left_ <= receive.buffer.size()) target_ = receive.buffer.data();
+  } else if (slot_ = free_slot(); slot_ != nullptr) {
+    slot_->size = left_;
+    slot_->number = messages_;
+    slot_->tag = header_.tag;
+    slot_->claimed = kNobody;
+    slot_->whole = false;
+    slot_->in_use = true;
+    target_ = slot_->bytes.data();
+  } else {
+    return false;
+  }
+  ++messages_;
+  state_ = State::kBytes;
+  return true;
+}
+
+bool Incoming::read_bytes() {
+  std::size_t count = std::min(left_, staged());
+  if (count > 0) {
+    copy_bytes(stage_.data() + stage_begin_, target_, count);
+    stage_begin_ += count;
+  } else if (left_ >= kDirectBytes && target_ != nullptr) {
+    count = take(target_, left_);
+    if (count == 0) return false;
+  } else if (left_ > 0) {
+    return fill_stage();
+  }
+  left_ -= count;
+  if (target_ != nullptr) target_ += count;
+  if (left_ == 0) end_frame();
+  return true;
+}
+
+void Incoming::end_frame() {
+  state_ = State::kHeader;
+  if (header_.kind != FrameKind::kMessage) {
+    end_text_frame();
+  } else if (slot_ != nullptr) {
+    slot_->whole = true;
+    if (slot_->claimed != kNobody) give(*slot_, slot_->claimed);
+  } else if (receive_ != kNobody) {
+    receives_[receive_].done = true;
+  }
+}
+
+void Incoming::end_text_frame() {
+  const auto ends = [&](End end) {
+    end_ = end;
+    end_text_ = text_;
+  };
+  switch (header_.kind) {
+    case FrameKind::kEnd:
+      return ends(End::kWell);
+    case FrameKind::kFailure:
+      return ends(End::kFailure);
+    case FrameKind::kAbort:
+      return ends(End::kAbort);
+    case FrameKind::kWhere:
+      asked_ = true;
+      return;
+    default:
+      answer_ = text_;
+  }
+}
+
+void Incoming::drop() {
+  dropping_ = true;
+  if (state_ != State::kBlocked) return;
+  state_ = State::kBytes;
+  read();
+}
+
+void Incoming::lose(const std::string& reason) {
+  closed_ = true;
+  if (end_ != End::kNone) return;
+  end_ = End::kLost;
+  end_text_ = reason;
+}
+
+bool Incoming::take_question() {
+  return std::exchange(asked_, false);
+}
+
+std::optional<std::string> Incoming::take_answer() {
+  return std::exchange(answer_, std::nullopt);
+}
+
+Incoming::Slot* Incoming::oldest_slot(int tag) {
+  Slot* found = nullptr;
+  for (Slot& slot : slots_) {
+    const bool fits = slot.in_use && slot.claimed == kNobody && slot.tag == tag;
+    if (fits && (found == nullptr || slot.number < found->number)) found = &slot;
+  }
+  return found;
+}
+
+Incoming::Slot* Incoming::free_slot() {
+  const auto slot = std::ranges::find(slots_, false, &Slot::in_use);
+  return slot == slots_.end() ? nullptr : &*slot;
+}
+
+void Incoming::reserve_free_slots() {
+  for (Slot& slot : slots_) {
+    if (!slot.in_use) resize_with_room(slot.bytes, largest_);
+  }
+}
+
+void Incoming::give(Slot& slot, std::size_t number) {
+  Receive& receive = receives_[number];
+  receive.bytes = slot.size;
+  if (slot.size <= receive.buffer.size()) copy_bytes(slot.bytes.data(), receive.buffer.data(), slot.size);
+  receive.done = true;
+  slot.in_use = false;
+  reserve_free_slots();
+}
+
+bool Incoming::fill_stage() {
+  if (stage_begin_ > 0) std::memmove(stage_.data(), stage_.data() + stage_begin_, staged());
+  stage_end_ = staged();
+  stage_begin_ = 0;
+  const std::size_t count = take(stage_.data() + stage_end_, stage_.size() - stage_end_);
+  stage_end_ += count;
+  return count > 0;
+}
+
+std::size_t Incoming::take(std::byte* target, std::size_t room) {
+  if (drained_) return 0;
+  for (;;) {
+    const ssize_t count = ::recv(socket_, target, room, MSG_DONTWAIT);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) return 0;
+    if (count <= 0) {
+      lose(count == 0 ? "its connection was closed"
+                      : "its connection broke: " + std::generic_category().message(errno));
+      return 0;
+    }
+    drained_ = static_cast<std::size_t>(count) < room;
+    return static_cast<std::size_t>(count);
+  }
+}
+
+}  // namespace dragonn::comm

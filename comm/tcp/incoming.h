@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+/// Incoming: the messages from one other rank, and what it says of itself.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/tcp/frame.h"
+#include "core/buffer.h"
+
+namespace dragonn::comm {
+
+/// Reads messages as far as they have come; never waits. A large message is read into the buffer of its receive. One
+/// that no receive waits for is read into one of two slots; the message behind them stays in the socket, and its sender
+/// waits.
+///
+/// Both slots have room for the largest message so far, whoever took it: a training step which repeats itself finds
+/// them large enough, whatever the timing. Memory that is never touched takes no room.
+class Incoming {
+ public:
+  /// How the other rank ended.
+  enum class End {
+    kNone,
+    kWell,
+    kFailure,  ///< who waits for it waits in vain
+    kAbort,    ///< the group failed
+    kLost,     ///< the connection ended without a word
+  };
+
+  /// @param socket a connection that outlives this.
+  explicit Incoming(int socket);
+
+  /// Returns the number of the receive. Messages with one tag belong to receives in the order of their start.
+  std::size_t start(int tag, std::span<std::byte> buffer);
+  bool knows(std::size_t number) const { return receives_.knows(number); }
+  bool is_done(std::size_t number) const { return receives_[number].done; }
+  void release(std::size_t number) { receives_.release(number); }
+  /// Of the message, once it is done: more than room() if it did not fit.
+  std::size_t bytes(std::size_t number) const { return receives_[number].bytes; }
+  std::size_t room(std::size_t number) const { return receives_[number].buffer.size(); }
+
+  void read();
+  /// Whether more of the socket can be taken now.
+  bool can_read() const { return !closed_ && state_ != State::kBlocked; }
+  /// From now on messages are dropped.
+  void drop();
+  /// Nothing more comes, for this reason.
+  void lose(const std::string& reason);
+
+  End end() const { return end_; }
+  /// The reason of a failure or abort, or what became of the connection.
+  const std::string& end_text() const { return end_text_; }
+  /// Whether the other rank has closed the connection.
+  bool is_closed() const { return closed_; }
+
+  /// Whether the other rank has asked where this one is, since the last call.
+  bool take_question();
+  /// Its own answer to that, if one has come since the last call.
+  std::optional<std::string> take_answer();
+
+ private:
+  static constexpr std::size_t kNobody = ~std::size_t{0};
+
+  struct Receive {
+    std::span<std::byte> buffer;
+    std::size_t bytes = 0;
+    int tag = 0;
+    bool done = false;
+    bool in_use = false;
+  };
+  struct Slot {
+    Buffer<std::byte> bytes;
+    std::size_t size = 0;           ///< of the message
+    std::uint64_t number = 0;       ///< counts the messages
+    std::size_t claimed = kNobody;  ///< the receive that gets it when it is whole
+    int tag = 0;
+    bool in_use = false;
+    bool whole = false;
+  };
+  enum class State { kHeader, kBlocked, kBytes };
+
+  /// Goes on by one part of a frame; false if there is nothing to go on with.
+  bool step();
+  void begin_frame();
+  bool place_message();
+  bool read_bytes();
+  void end_frame();
+  void end_text_frame();
+
+  Slot* oldest_slot(int tag);
+  Slot* free_slot();
+  void reserve_free_slots();
+  void give(Slot& slot, std::size_t receive);
+
+  std::size_t staged() const { return stage_end_ - stage_begin_; }
+  bool fill_stage();
+  /// Reads from the socket. Returns how much; 0 if nothing is there.
+  std::size_t take(std::byte* target, std::size_t room);
+
+  int socket_;
+  Operations<Receive> receives_;
+  std::vector<std::size_t> waiting_;  // receives without a message, oldest first
+  std::array<Slot, 2> slots_;
+  std::size_t largest_ = 0;  // message so far
+  std::uint64_t messages_ = 0;
+
+  // The frame being read, and where it goes: to a receive, a slot, text_, or nowhere.
+  State state_ = State::kHeader;
+  FrameHeader header_;
+  std::byte* target_ = nullptr;
+  std::size_t left_ = 0;
+  std::size_t receive_ = kNobody;
+  Slot* slot_ = nullptr;
+  std::string text_;
+
+  Buffer<std::byte> stage_;  // what was read ahead
+  std::size_t stage_begin_ = 0;
+  std::size_t stage_end_ = 0;
+  bool drained_ = false;  // the last read got less than it asked for
+  bool dropping_ = false;
+  bool closed_ = false;
+
+  End end_ = End::kNone;
+  std::string end_text_;
+  bool asked_ = false;
+  std::optional<std::string> answer_;
+};
+
+}  // namespace dragonn::comm

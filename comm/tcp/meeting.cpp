@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: MIT
+#include "comm/tcp/meeting.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <sys/socket.h>
+#include <thread>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "comm/tcp/invitation.h"
+#include "comm/tcp/reception.h"
+#include "comm/tcp/socket.h"
+#include "core/error.h"
+
+namespace dragonn::comm {
+namespace {
+
+/// What a listener answers to a hello at once: come in, or this is the meeting of others.
+using Answer = std::array<char, 8>;
+constexpr Answer kWelcome{'w', 'e', 'l', 'c', 'o', 'm', 'e', '1'};
+constexpr Answer kOtherMeeting{'o', 't', 'h', 'e', 'r', 's', ' ', '1'};
+
+constexpr double kRetrySeconds = 0.05;
+constexpr double kConnectSeconds = 2;  // for one address of several
+constexpr double kAnswerSeconds = 5;   // for a listener that may not be of this program
+/// By how much a rank that waits for a verdict outlasts the one that speaks it.
+constexpr double kGraceSeconds = 3;
+
+std::uint64_t random_token() {
+  std::random_device source;
+  const std::uint64_t high = source();
+  return (high << 32U | source()) | 1U;  // 0 is no token
+}
+
+template <class T>
+std::span<const std::byte> bytes_of(const T& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
+template <class T>
+std::span<std::byte> room_of(T& value) {
+  return std::as_writable_bytes(std::span(&value, 1));
+}
+
+std::string write_text(const Descriptor& socket, const std::string& text, Deadline deadline) {
+  const std::uint64_t length = text.size();
+  const std::string problem = write_all(socket, bytes_of(length), deadline);
+  return problem.empty() ? write_all(socket, std::as_bytes(std::span(text)), deadline) : problem;
+}
+
+std::string read_text(const Descriptor& socket, std::string& text, Deadline deadline) {
+  constexpr std::uint64_t kLongest = 1 << 16;
+  std::uint64_t length = 0;
+  if (const std::string problem = read_all(socket, room_of(length), deadline); !problem.empty()) return problem;
+  if (length > kLongest) return "what came is no text";
+  text.resize(length);
+  return read_all(socket, std::as_writable_bytes(std::span(text)), deadline);
+}
+
+/// Whether the other end has closed it.
+bool is_closed(const Descriptor& socket) {
+  char byte = 0;
+  return ::recv(socket.get(), &byte, 1, MSG_PEEK) == 0;
+}
+
+/// What both roles have.
+class Participant {
+ public:
+  explicit Participant(const TcpOptions& options)
+      : options_(options),
+        start_(std::chrono::steady_clock::now()),
+        sockets_(static_cast<std::size_t>(options.size)),
+        listeners_(static_cast<std::size_t>(options.size)) {}
+
+ protected:
+  /// The deadline of the meeting, or `steps` times the grace later.
+  Deadline deadline(int steps = 0) const {
+    return start_ + (deadline_after(options_.timeout_s + steps * kGraceSeconds) - std::chrono::steady_clock::now());
+  }
+  std::string within() const { return fmt::format("within {} s (comm.timeout_s)", options_.timeout_s); }
+  CommError error(const std::string& problem) const {
+    return CommError(fmt::format("rank {} of {}, meeting the others over TCP at {}: {}", options_.rank, options_.size,
+                                 options_.rendezvous.text(), problem));
+  }
+  Descriptor& socket_of(int rank) { return sockets_[static_cast<std::size_t>(rank)]; }
+  Address& listener_of(int rank) { return listeners_[static_cast<std::size_t>(rank)]; }
+
+  TcpOptions options_;
+  Deadline start_;
+  std::uint64_t token_ = 0;
+  std::vector<Descriptor> sockets_;  // by rank
+  std::vector<Address> listeners_;
+};
+
+/// Rank 0: gathers the others and tells them of each other.
+class Host : Participant {
+ public:
+  explicit Host(const TcpOptions& options) : Participant(options), reception_(listen()) {
+    token_ = random_token();
+    const Rendezvous& place = options_.rendezvous;
+    if (place.by_file()) posted_.emplace(place.file, Invitation{token_, addresses_of_this_machine(reception_.port())});
+  }
+
+  std::vector<Descriptor> meet() {
+    gather();
+    tell(problem_, deadline(1));
+    if (!problem_.empty()) throw error(problem_);
+    introduce();
+    hear_reports();
+    tell(problem_, deadline(3));
+    if (!problem_.empty()) throw error(problem_);
+    return std::move(sockets_);
+  }
+
+ private:
+  Descriptor listen() const {
+    const Rendezvous& place = options_.rendezvous;
+    SocketResult door;
+    if (place.is_loopback()) {
+      const std::vector<Address> addresses = resolve(place.address, door.problem);
+      if (!addresses.empty()) door = listen_on(addresses.front());
+    } else {
+      door = listen_everywhere(place.by_file() ? std::uint16_t{0} : place.address.port);
+    }
+    if (door.problem.empty()) return std::move(door.socket);
+    throw error(
+        fmt::format("cannot listen there: {}; rank 0 must run on that host, and comm.rendezvous may name another "
+                    "port",
+                    door.problem));
+  }
+
+  /// Until all have come, the time is over, or the first problem is old enough for the others to have come too.
+  void gather() {
+    Deadline end = deadline();
+    while (came_ < options_.size - 1) {
+      for (Visitor& visitor : reception_.wait(std::min(end, deadline_after(kLookSeconds)), problem_)) {
+        receive(std::move(visitor));
+      }
+      if (posted_ && !posted_->still_there()) note("another run took the file");
+      if (!problem_.empty()) end = std::min(end, problem_end_);
+      if (std::chrono::steady_clock::now() >= end) break;
+    }
+    if (problem_.empty()) note_missing();
+  }
+
+  void note(const std::string& problem) {
+    if (!problem_.empty()) return;
+    problem_ = problem;
+    problem_end_ = deadline_after(kGraceSeconds);
+  }
+
+  void note_missing() {
+    std::vector<int> missing;
+    for (int rank = 1; rank < options_.size; ++rank) {
+      if (!socket_of(rank).valid()) missing.push_back(rank);
+    }
+    if (!missing.empty())
+      note(
+          fmt::format("rank{} {} did not come {}", missing.size() == 1 ? "" : "s", fmt::join(missing, ", "), within()));
+  }
+
+  void receive(Visitor visitor) {
+    const Hello& hello = visitor.hello;
+    const bool expected = hello.token == (posted_ ? token_ : 0) && hello.run == options_.rendezvous.run;
+    const Deadline soon = deadline_after(kAnswerSeconds);
+    const std::string lost = write_all(visitor.socket, bytes_of(expected ? kWelcome : kOtherMeeting), soon);
+    if (!expected || !lost.empty()) return;  // it comes again, or has gone
+    const std::string problem = problem_with(hello);
+    if (!problem.empty()) {
+      note(problem);
+      ++came_;
+      refused_.push_back(std::move(visitor.socket));
+      return;
+    }
+    if (!socket_of(hello.rank).valid()) ++came_;
+    listener_of(hello.rank) = hello.listener;
+    socket_of(hello.rank) = std::move(visitor.socket);
+  }
+
+  std::string problem_with(const Hello& hello) {
+    const std::string version = version_of(hello), own = version_of(hello_of(0, 1));
+    if (version != own) return fmt::format("rank {} runs dragonn {}, and rank 0 runs {}", hello.rank, version, own);
+    if (hello.size != options_.size)
+      return fmt::format("rank {} was started as one of {} ranks, and rank 0 as one of {}", hello.rank, hello.size,
+                         options_.size);
+    if (hello.rank < 0 || hello.rank >= options_.size)
+      return fmt::format("a process was started as rank {} of {}", hello.rank, options_.size);
+    // Who went away and came again is one process.
+    const bool taken = hello.rank == 0 || (socket_of(hello.rank).valid() && !is_closed(socket_of(hello.rank)));
+    return taken ? fmt::format("two processes were started as rank {} of {}", hello.rank, options_.size) : "";
+  }
+
+  /// To all who came.
+  void tell(const std::string& text, Deadline end) {
+    for (int rank = 1; rank < options_.size; ++rank) {
+      if (!socket_of(rank).valid()) continue;
+      const std::string lost = write_text(socket_of(rank), text, end);
+      if (!lost.empty()) note(fmt::format("rank {} left: {}", rank, lost));
+    }
+    // They have the same error, and their own end is near anyway.
+    for (const Descriptor& socket : refused_)
+      static_cast<void>(write_text(socket, text, deadline_after(kAnswerSeconds)));
+  }
+
+  void introduce() {
+    for (int rank = 1; rank < options_.size; ++rank) {
+      std::string lost = write_all(socket_of(rank), bytes_of(token_), deadline(1));
+      if (lost.empty()) lost = write_all(socket_of(rank), std::as_bytes(std::span(listeners_)), deadline(1));
+      if (!lost.empty()) note(fmt::format("rank {} left: {}", rank, lost));
+    }
+  }
+
+  void hear_reports() {
+    for (int rank = 1; rank < options_.size; ++rank) {
+      std::string report;
+      const std::string lost = read_text(socket_of(rank), report, deadline(2));
+      if (!lost.empty()) note(fmt::format("rank {} left: {}", rank, lost));
+      if (!report.empty()) note(fmt::format("rank {}: {}", rank, report));
+    }
+  }
+
+  static constexpr double kLookSeconds = 0.5;  // for whether the file is there
+
+  Reception reception_;
+  std::optional<PostedInvitation> posted_;
+  int came_ = 0;
+  std::vector<Descriptor> refused_;
+  std::string problem_;
+  Deadline problem_end_;
+};
+
+/// Every other rank.
+class Guest : Participant {
+ public:
+  explicit Guest(const TcpOptions& options) : Participant(options) {}
+
+  std::vector<Descriptor> meet() {
+    join();
+    hear(1);
+    learn_of_others();
+    std::string problem = connect_to_lower();
+    if (problem.empty()) problem = wait_for_higher();
+    const std::string lost = write_text(socket_of(0), problem, deadline(2));
+    if (!lost.empty()) throw error(lost_host(lost));
+    hear(4);
+    return std::move(sockets_);
+  }
+
+ private:
+  std::string lost_host(const std::string& problem) const { return fmt::format("rank 0 left: {}", problem); }
+
+  /// Until rank 0 has said welcome.
+  void join() {
+    std::string problem;
+    while (!try_to_join(problem)) {
+      if (std::chrono::steady_clock::now() >= deadline())
+        throw error(fmt::format("rank 0 is not there {}: {}", within(), problem));
+      std::this_thread::sleep_for(std::chrono::duration<double>(kRetrySeconds));
+    }
+  }
+
+  bool try_to_join(std::string& problem) {
+    const Rendezvous& place = options_.rendezvous;
+    Invitation invitation;
+    if (place.by_file()) {
+      const auto found = Invitation::read(place.file);
+      if (!found) problem = "rank 0 has not written it";
+      if (found) invitation = *found;
+    } else {
+      invitation.addresses = resolve(place.address, problem);
+    }
+    for (const Address& address : invitation.addresses) {
+      const std::string reason = enter(address, invitation.token);
+      if (reason.empty()) return true;
+      problem = fmt::format("{}: {}", address.text(), reason);
+    }
+    return false;
+  }
+
+  /// Comes with a listener of this rank's, reachable as this connection's own end is.
+  std::string enter(const Address& address, std::uint64_t token) {
+    SocketResult connection = connect_to(address, std::min(deadline(), deadline_after(kConnectSeconds)));
+    if (!connection.problem.empty()) return connection.problem;
+    Hello hello = hello_of(options_.rank, options_.size);
+    hello.run = options_.rendezvous.run;
+    hello.token = token;
+    hello.listener = local_address(connection.socket).value_or(Address{});
+    Address place = hello.listener;
+    place.port = 0;
+    if (!options_.rendezvous.is_loopback()) place.bytes = {};
+    SocketResult listener = listen_on(place);
+    if (!listener.problem.empty()) return fmt::format("cannot listen for the other ranks: {}", listener.problem);
+    reception_.emplace(std::move(listener.socket));
+    hello.listener.port = reception_->port();
+
+    const Deadline soon = std::min(deadline(), deadline_after(kAnswerSeconds));
+    std::string problem = write_all(connection.socket, bytes_of(hello), soon);
+    Answer answer{};
+    if (problem.empty()) problem = read_all(connection.socket, room_of(answer), soon);
+    if (!problem.empty()) return problem;
+    if (answer == kOtherMeeting) return "another run meets there";
+    if (answer != kWelcome) return "what listens there is not rank 0 of this program";
+    socket_of(0) = std::move(connection.socket);
+    return "";
+  }
+
+  /// Rank 0's verdict.
+  void hear(int steps) {
+    std::string verdict;
+    const std::string lost = read_text(socket_of(0), verdict, deadline(steps));
+    if (!lost.empty()) throw error(lost_host(lost));
+    if (!verdict.empty()) throw error(verdict);
+  }
+
+  void learn_of_others() {
+    std::string lost = read_all(socket_of(0), room_of(token_), deadline(1));
+    if (lost.empty()) lost = read_all(socket_of(0), std::as_writable_bytes(std::span(listeners_)), deadline(1));
+    if (!lost.empty()) throw error(lost_host(lost));
+  }
+
+  /// Where a rank listens, as seen from here: what is near rank 0 is where rank 0 is.
+  Address address_of(int rank) {
+    Address address = listener_of(rank);
+    const auto host = remote_address(socket_of(0));
+    if (address.is_loopback() && host && host->family == address.family) address.bytes = host->bytes;
+    return address;
+  }
+
+  std::string connect_to_lower() {
+    Hello hello = hello_of(options_.rank, options_.size);
+    hello.token = token_;
+    for (int rank = 1; rank < options_.rank; ++rank) {
+      const Address address = address_of(rank);
+      SocketResult connection = connect_to(address, deadline(1));
+      std::string problem = connection.problem;
+      if (problem.empty()) problem = write_all(connection.socket, bytes_of(hello), deadline(1));
+      if (!problem.empty()) return fmt::format("rank {} is not reached at {}: {}", rank, address.text(), problem);
+      socket_of(rank) = std::move(connection.socket);
+    }
+    return "";
+  }
+
+  std::string wait_for_higher() {
+    std::string problem;
+    int missing = options_.size - 1 - options_.rank;
+    while (missing > 0) {
+      std::vector<Visitor> visitors = reception_->wait(deadline(1), problem);
+      if (visitors.empty()) return problem.empty() ? "a rank above it did not connect " + within() : problem;
+      for (Visitor& visitor : visitors) {
+        const Hello& hello = visitor.hello;
+        const bool expected = hello.token == token_ && hello.rank > options_.rank && hello.rank < options_.size;
+        if (!expected || socket_of(hello.rank).valid()) continue;
+        socket_of(hello.rank) = std::move(visitor.socket);
+        --missing;
+      }
+    }
+    return "";
+  }
+
+  std::optional<Reception> reception_;
+};
+
+}  // namespace
+
+std::vector<Descriptor> meet(const TcpOptions& options) {
+  if (options.size < 1 || options.rank < 0 || options.rank >= options.size) {
+    throw CommError(fmt::format("rank {} of {} ranks: ranks are numbered from 0", options.rank, options.size));
+  }
+  if (options.size == 1) return std::vector<Descriptor>(1);
+  if (options.rank == 0) return Host(options).meet();
+  return Guest(options).meet();
+}
+
+}  // namespace dragonn::comm

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#include "comm/tcp/outgoing.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+namespace dragonn::comm {
+namespace {
+
+std::span<const std::byte> bytes_of(const FrameHeader& header) {
+  return std::as_bytes(std::span(&header, 1));
+}
+
+iovec part_of(std::span<const std::byte> bytes) {
+  return {const_cast<std::byte*>(bytes.data()), bytes.size()};  // sendmsg only reads
+}
+
+/// Leaves out the first `count` bytes; returns how many of the count are beyond the end.
+std::size_t advance(std::span<const std::byte>& bytes, std::size_t count) {
+  const std::size_t here = std::min(count, bytes.size());
+  bytes = bytes.subspan(here);
+  return count - here;
+}
+
+}  // namespace
+
+std::size_t Outgoing::start(int tag, std::span<const std::byte> message) {
+  const std::size_t number = sends_.add({.message = message, .tag = tag});
+  queue_.reserve(sends_.size());
+  queue_.push_back(number);
+  return number;
+}
+
+void Outgoing::tell(FrameKind kind, const std::string& text) {
+  const std::size_t length = std::min(text.size(), kLongestFrameText);
+  const FrameHeader header{.kind = kind, .bytes = length};
+  texts_.append(reinterpret_cast<const char*>(&header), sizeof(header)).append(text, 0, length);
+}
+
+bool Outgoing::begin_frame() {
+  if (!texts_.empty()) {
+    text_.swap(texts_);
+    texts_.clear();
+    number_ = kText;
+    head_ = std::as_bytes(std::span(text_));
+    body_ = {};
+    return true;
+  }
+  if (queue_.empty()) return false;
+  number_ = queue_.front();
+  queue_.erase(queue_.begin());
+  const Send& send = sends_[number_];
+  header_ = {.tag = send.tag, .bytes = send.message.size()};
+  head_ = bytes_of(header_);
+  body_ = send.message;
+  return true;
+}
+
+void Outgoing::end_frame() {
+  sending_ = false;
+  if (number_ != kText) sends_[number_].done = true;
+}
+
+void Outgoing::write() {
+  while (!broken_ && (sending_ || begin_frame())) {
+    sending_ = true;
+    std::array<iovec, 2> parts{part_of(head_), part_of(body_)};
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = parts.size();
+    const ssize_t count = ::sendmsg(socket_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      broken_ = errno != EAGAIN;
+      return;
+    }
+    advance(body_, advance(head_, static_cast<std::size_t>(count)));
+    if (head_.empty() && body_.empty()) end_frame();
+  }
+  if (closing_) shut();
+}
+
+void Outgoing::shut() {
+  if (!shut_ && !broken_) ::shutdown(socket_, SHUT_WR);
+  shut_ = true;
+}
+
+}  // namespace dragonn::comm

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+/// Outgoing: the messages to one other rank.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/tcp/frame.h"
+
+namespace dragonn::comm {
+
+/// Writes messages one after the other, from where they lie, as far as the socket takes them. Never waits.
+class Outgoing {
+ public:
+  /// @param socket a connection that outlives this.
+  explicit Outgoing(int socket) : socket_(socket) {}
+
+  /// Returns its number. The message must stay as it is until it is done.
+  std::size_t start(int tag, std::span<const std::byte> message);
+  bool knows(std::size_t number) const { return sends_.knows(number); }
+  bool is_done(std::size_t number) const { return sends_[number].done; }
+  void release(std::size_t number) { sends_.release(number); }
+  /// Of a message.
+  std::size_t size(std::size_t number) const { return sends_[number].message.size(); }
+
+  /// Sends a text, cut after kLongestFrameText, ahead of the messages that have not begun.
+  void tell(FrameKind kind, const std::string& text);
+  /// Says that nothing more comes, once all has been written.
+  void close() { closing_ = true; }
+
+  void write();
+  /// Whether something waits for the socket.
+  bool is_pending() const { return !broken_ && (sending_ || !queue_.empty() || !texts_.empty()); }
+  /// Whether the connection takes nothing more. What came before may still be there to be read.
+  bool is_broken() const { return broken_; }
+
+ private:
+  static constexpr std::size_t kText = ~std::size_t{0};
+
+  struct Send {
+    std::span<const std::byte> message;
+    int tag = 0;
+    bool done = false;
+    bool in_use = false;
+  };
+
+  bool begin_frame();
+  void end_frame();
+  void shut();
+
+  int socket_;
+  Operations<Send> sends_;
+  std::vector<std::size_t> queue_;  // oldest first
+  std::string texts_;               // whole frames that wait
+  std::string text_;                // those being written
+
+  // The frame being written: its number, or kText.
+  std::size_t number_ = 0;
+  FrameHeader header_;
+  std::span<const std::byte> head_;
+  std::span<const std::byte> body_;
+  bool sending_ = false;
+  bool closing_ = false;
+  bool shut_ = false;
+  bool broken_ = false;
+};
+
+}  // namespace dragonn::comm

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+#include "comm/tcp/rendezvous.h"
+
+#include <cstdlib>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "comm/launcher.h"
+#include "comm/tcp/node_list.h"
+#include "core/error.h"
+#include "core/hash.h"
+
+namespace dragonn::comm {
+namespace {
+
+std::string variable(const char* name) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? "" : text;
+}
+
+std::uint64_t hash_of(const std::string& text) {
+  return hash_bytes(std::as_bytes(std::span(text)));
+}
+
+/// What the launcher calls this run: a step of Slurm, or a run of torchrun.
+std::uint64_t run_of_launcher() {
+  const std::string step = in_srun_step() ? variable("SLURM_JOB_ID") + "." + variable("SLURM_STEP_ID") : "";
+  const std::string run = variable("TORCHELASTIC_RUN_ID");
+  return step.empty() && run.empty() ? 0 : hash_of(step + "/" + run);
+}
+
+Rendezvous at(HostAndPort address) {
+  return {.address = std::move(address), .run = run_of_launcher()};
+}
+
+std::optional<Rendezvous> from_master_variables() {
+  const std::string host = variable("MASTER_ADDR");
+  const std::string port = variable("MASTER_PORT");
+  if (host.empty() && port.empty()) return std::nullopt;
+  const bool bare_ipv6 = host.find(':') != std::string::npos && !host.starts_with('[');
+  const auto address =
+      parse_host_and_port(fmt::format("{0}{1}{2}:{3}", bare_ipv6 ? "[" : "", host, bare_ipv6 ? "]" : "", port));
+  if (!address)
+    throw ConfigError(
+        fmt::format("MASTER_ADDR='{}' and MASTER_PORT='{}' name no place to meet: expected a host and a "
+                    "port from 1 to 65535",
+                    host, port));
+  return at(*address);
+}
+
+std::optional<Rendezvous> from_slurm() {
+  if (!in_srun_step()) return std::nullopt;
+  const std::string list = variable("SLURM_STEP_NODELIST");
+  const std::string host = first_host(list);
+  if (host.empty())
+    throw ConfigError(fmt::format("SLURM_STEP_NODELIST='{}' names no host to meet at: set comm.rendezvous", list));
+  return at({host, slurm_port(variable("SLURM_JOB_ID"), variable("SLURM_STEP_ID"))});
+}
+
+}  // namespace
+
+bool Rendezvous::is_loopback() const {
+  if (by_file()) return false;
+  const auto number = parse_address(address.text());
+  return address.host == "localhost" || (number && number->is_loopback());
+}
+
+std::string Rendezvous::text() const {
+  return by_file() ? fmt::format("the file {}", file.string()) : address.text();
+}
+
+Rendezvous parse_rendezvous(const std::string& text) {
+  constexpr std::string_view kTcp = "tcp:", kFile = "file:";
+  if (text.starts_with(kTcp)) {
+    if (auto address = parse_host_and_port(std::string_view(text).substr(kTcp.size()))) return at(std::move(*address));
+  }
+  if (text.starts_with(kFile) && text.size() > kFile.size()) {
+    const std::filesystem::path path(text.substr(kFile.size()));
+    return {.file = std::filesystem::is_directory(path) ? path / "dragonn-rendezvous" : path, .run = run_of_launcher()};
+  }
+  throw ConfigError(
+      fmt::format("comm.rendezvous = \"{}\": expected \"tcp:HOST:PORT\" with a port from 1 to 65535, or "
+                  "\"file:PATH\" of a file that all ranks see",
+                  text));
+}
+
+Rendezvous find_rendezvous(const std::string& text) {
+  if (!text.empty()) return parse_rendezvous(text);
+  if (auto rendezvous = from_master_variables()) return *rendezvous;
+  if (auto rendezvous = from_slurm()) return *rendezvous;
+  throw ConfigError(
+      "the ranks have no place to meet: set comm.rendezvous to \"tcp:HOST:PORT\" or \"file:PATH\", or MASTER_ADDR and "
+      "MASTER_PORT in the environment");
+}
+
+std::uint16_t slurm_port(const std::string& job, const std::string& step) {
+  constexpr std::uint64_t kFirst = 20000, kPorts = 10000;
+  return static_cast<std::uint16_t>(kFirst + hash_of(job + "." + step) % kPorts);
+}
+
+}  // namespace dragonn::comm

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+#include "comm/tcp/socket.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <system_error>
+
+#include "comm/tcp/socket_address.h"
+
+namespace dragonn::comm {
+namespace {
+
+constexpr const char* kLate = "nothing came in time";
+constexpr const char* kClosed = "the connection was closed";
+
+std::string text_of(int code) {
+  return std::generic_category().message(code);
+}
+
+void set_option(const Descriptor& socket, int level, int option, int value) {
+  ::setsockopt(socket.get(), level, option, &value, sizeof(value));
+}
+
+Descriptor new_socket(int family) {
+  return Descriptor(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
+
+/// Messages leave at once: whoever waits for one waits for nothing else.
+Descriptor connected(Descriptor socket) {
+  set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  return socket;
+}
+
+int milliseconds_until(Deadline deadline) {
+  constexpr std::chrono::milliseconds kLongest{3'600'000};
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  return static_cast<int>(std::clamp(left, std::chrono::milliseconds(0), kLongest).count());
+}
+
+/// What became of a connection that was asked for: 0 or an error.
+int outcome_of(const Descriptor& socket) {
+  int code = 0;
+  socklen_t size = sizeof(code);
+  ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &code, &size);
+  return code;
+}
+
+}  // namespace
+
+SocketResult listen_on(const Address& address) {
+  const bool ipv6 = address.family == Address::Family::kIpv6;
+  Descriptor socket = new_socket(ipv6 ? AF_INET6 : AF_INET);
+  if (!socket.valid()) return {{}, text_of(errno)};
+  set_option(socket, SOL_SOCKET, SO_REUSEADDR, 1);
+  if (ipv6) set_option(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+  const SocketAddress place = to_socket_address(address);
+  if (::bind(socket.get(), place.pointer(), place.size) != 0 || ::listen(socket.get(), SOMAXCONN) != 0) {
+    return {{}, text_of(errno)};
+  }
+  return {std::move(socket), ""};
+}
+
+SocketResult listen_everywhere(std::uint16_t port) {
+  SocketResult both = listen_on({.family = Address::Family::kIpv6, .port = port});
+  return both.problem.empty() ? std::move(both) : listen_on({.family = Address::Family::kIpv4, .port = port});
+}
+
+SocketResult connect_to(const Address& address, Deadline deadline) {
+  Descriptor socket = new_socket(address.family == Address::Family::kIpv6 ? AF_INET6 : AF_INET);
+  if (!socket.valid()) return {{}, text_of(errno)};
+  const SocketAddress place = to_socket_address(address);
+  if (::connect(socket.get(), place.pointer(), place.size) != 0) {
+    if (errno != EINPROGRESS && errno != EINTR) return {{}, text_of(errno)};
+    if (!wait_for(socket, POLLOUT, deadline)) return {{}, "no answer in time"};
+    if (const int code = outcome_of(socket); code != 0) return {{}, text_of(code)};
+  }
+  // A port that nobody listens on may be given to the very socket that asks for it.
+  if (local_address(socket) == remote_address(socket)) return {{}, text_of(ECONNREFUSED)};
+  return {connected(std::move(socket)), ""};
+}
+
+SocketResult accept_from(const Descriptor& listener) {
+  Descriptor socket(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (socket.valid()) return {connected(std::move(socket)), ""};
+  const bool out_of_descriptors = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+  return {{}, out_of_descriptors ? text_of(errno) : ""};
+}
+
+std::optional<Address> local_address(const Descriptor& socket) {
+  SocketAddress place;
+  if (::getsockname(socket.get(), place.pointer(), &place.size) != 0) return std::nullopt;
+  return from_socket_address(*place.pointer());
+}
+
+std::optional<Address> remote_address(const Descriptor& socket) {
+  SocketAddress place;
+  if (::getpeername(socket.get(), place.pointer(), &place.size) != 0) return std::nullopt;
+  return from_socket_address(*place.pointer());
+}
+
+bool wait_for(const Descriptor& socket, short events, Deadline deadline) {
+  for (;;) {
+    pollfd wanted{socket.get(), events, 0};
+    if (::poll(&wanted, 1, milliseconds_until(deadline)) > 0) return true;
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+  }
+}
+
+std::string read_all(const Descriptor& socket, std::span<std::byte> bytes, Deadline deadline) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::recv(socket.get(), bytes.data(), bytes.size(), 0);
+    if (count == 0) return kClosed;
+    if (count > 0) {
+      bytes = bytes.subspan(static_cast<std::size_t>(count));
+    } else if (errno == EAGAIN) {
+      if (!wait_for(socket, POLLIN, deadline)) return kLate;
+    } else if (errno != EINTR) {
+      return text_of(errno);
+    }
+  }
+  return "";
+}
+
+std::string write_all(const Descriptor& socket, std::span<const std::byte> bytes, Deadline deadline) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (count >= 0) {
+      bytes = bytes.subspan(static_cast<std::size_t>(count));
+    } else if (errno == EAGAIN) {
+      if (!wait_for(socket, POLLOUT, deadline)) return kLate;
+    } else if (errno != EINTR) {
+      return text_of(errno);
+    }
+  }
+  return "";
+}
+
+}  // namespace dragonn::comm

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT
+/// How a group of the TCP backend ends when a rank fails, leaves or is late.
+#include <atomic>
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include "tests/comm/tcp_support.h"
+
+namespace dragonn::comm::test {
+namespace {
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_SUITE("comm") {
+  TEST_CASE("tcp: a rank that throws ends all with its name, label and reason") {
+    for (const int world : {2, 3, 4, 5}) {
+      for (const int victim : {0, world - 1}) {
+        const std::vector<std::string> errors = tcp_errors(world, 60, [&](Communicator& c) {
+          c.set_label("step 12, bucket 3");
+          c.barrier();
+          if (c.rank() == victim) throw DataError("the disk is gone");
+          for (;;) c.barrier();
+        });
+        for (int rank = 0; rank < world; ++rank) {
+          const std::string& error = errors[static_cast<std::size_t>(rank)];
+          CAPTURE(error);
+          if (rank == victim) {
+            CHECK(error == "the disk is gone");
+            continue;
+          }
+          CHECK(contains(error, "rank " + std::to_string(victim) + " failed ('step 12, bucket 3'): the disk is gone"));
+          CHECK(contains(error, "rank " + std::to_string(rank) + ", 'step 12, bucket 3', in barrier"));
+        }
+      }
+    }
+  }
+
+  TEST_CASE("tcp: an error that all ranks have had is each one's own") {
+    const std::vector<std::string> errors = tcp_errors(4, 60, [](Communicator& c) {
+      c.barrier();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20 * c.rank()));
+      throw ConfigError("no such thing");
+    });
+    CHECK(errors == std::vector<std::string>(4, "no such thing"));
+  }
+
+  TEST_CASE("tcp: a rank that fails after the others are done fails them too") {
+    const std::vector<std::string> errors = tcp_errors(3, 60, [](Communicator& c) {
+      if (c.rank() == 1) throw DataError("the disk is gone");
+    });
+    CHECK(errors[1] == "the disk is gone");
+    CHECK(contains(errors[0], "rank 0, parting from rank 1: rank 1 failed: the disk is gone"));
+    CHECK(contains(errors[2], "rank 1 failed: the disk is gone"));
+  }
+
+  TEST_CASE("tcp: abort, from any thread, tells the peers") {
+    const std::vector<std::string> errors = tcp_errors(3, 60, [](Communicator& c) {
+      if (c.rank() == 1) {
+        std::jthread other([&] {
+          std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          c.abort("enough");
+        });
+        c.barrier();
+      }
+      c.barrier();
+      std::byte byte{};
+      c.recv((c.rank() + 1) % 3, 1, std::span<std::byte>(&byte, 1));
+    });
+    for (const std::string& error : errors) CHECK(contains(error, "rank 1 failed: enough"));
+  }
+
+  TEST_CASE("tcp: a rank that never sends is a deadline error within the timeout, and is named") {
+    std::atomic<int> told = 0;
+    const auto start = std::chrono::steady_clock::now();
+    const std::vector<std::string> errors = tcp_errors(3, 0.3, [&](Communicator& c) {
+      c.set_label("step 8");
+      c.barrier();
+      if (c.rank() == 2) {
+        while (told < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return;
+      }
+      std::byte byte{};
+      try {
+        c.recv(c.rank() + 1, 0, std::span<std::byte>(&byte, 1));  // 0 waits for 1, which waits for 2
+      } catch (const CommError&) {
+        ++told;
+        throw;
+      }
+    });
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    CHECK(contains(errors[1],
+                   "rank 1, 'step 8', receiving from rank 2: nothing for 0.3 s (comm.timeout_s); rank 2 does "
+                   "not answer"));
+    CHECK(contains(errors[0], "rank 2 does not answer"));
+    CHECK(seconds >= 0.3);
+    CHECK(seconds < 20);
+  }
+
+  TEST_CASE("tcp: ranks that wait for each other say what for") {
+    const std::vector<std::string> errors = tcp_errors(2, 0.3, [](Communicator& c) {
+      c.set_label(c.rank() == 0 ? "step 1" : "step 2");
+      std::byte byte{};
+      c.recv(1 - c.rank(), 7, std::span<std::byte>(&byte, 1));
+    });
+    CHECK((contains(errors[0], "rank 1 is at 'step 2', waiting for rank 0") ||
+           contains(errors[1], "rank 0 is at 'step 1', waiting for rank 1")));
+  }
+
+  TEST_CASE("tcp: a rank that never receives is a deadline error too") {
+    std::atomic<bool> done = false;
+    const std::vector<std::string> errors = tcp_errors(2, 0.2, [&](Communicator& c) {
+      if (c.rank() == 1) {
+        while (!done) std::this_thread::yield();
+        return;
+      }
+      const std::vector<std::byte> message(1 << 20);
+      try {
+        for (;;) c.send(1, 0, std::span<const std::byte>(message));
+      } catch (const CommError&) {
+        done = true;
+        throw;
+      }
+    });
+    CHECK(contains(errors[0], "rank 0, sending to rank 1: nothing for 0.2 s"));
+  }
+
+  TEST_CASE("tcp: waiting for a rank that has ended is an error at once") {
+    const std::vector<std::string> errors = tcp_errors(2, 600, [](Communicator& c) {
+      if (c.rank() == 0) c.barrier();
+    });
+    CHECK(contains(errors[0], "rank 0, in barrier, "));
+    CHECK(contains(errors[0], " rank 1: rank 1 has ended"));
+    CHECK(contains(errors[1], "rank 1 has ended"));
+  }
+
+  TEST_CASE("tcp: ranks that disagree on a size are told") {
+    const std::vector<std::string> sizes = tcp_errors(2, 60, [](Communicator& c) {
+      std::vector<float> values(c.rank() == 0 ? 10 : 12);
+      c.allreduce_sum(View<float>(std::span<float>(values)));
+    });
+    CHECK(contains(sizes[0] + sizes[1], "the ranks disagree on a size"));
+
+    for (const std::size_t bytes : {std::size_t{8}, std::size_t{1} << 20}) {
+      const std::vector<std::string> room = tcp_errors(2, 60, [&](Communicator& c) {
+        const std::vector<std::byte> message(bytes);
+        std::array<std::byte, 4> buffer{};
+        if (c.rank() == 0) return c.send(1, 0, std::span<const std::byte>(message));
+        c.recv(0, 0, std::span<std::byte>(buffer));
+      });
+      CHECK(room[1] ==
+            fmt::format("rank 1, receiving from rank 0: a message of {} bytes does not fit the 4 bytes for it", bytes));
+    }
+  }
+}
+
+}  // namespace dragonn::comm::test

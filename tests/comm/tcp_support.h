@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+/// Ranks of the TCP backend as threads of the test program, over the loopback interface.
+#pragma once
+
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "comm/tcp.h"
+#include "tests/comm/support.h"
+
+namespace dragonn::comm::test {
+
+/// A folder of its own under the system's temporary one.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// Runs `fn` with the options of each rank, in a thread for each. Returns what each threw.
+std::vector<std::exception_ptr> run_each(const std::vector<TcpOptions>& ranks,
+                                         const std::function<void(const TcpOptions&)>& fn);
+
+/// The text of an exception; "" if there is none.
+std::string text_of(const std::exception_ptr& error);
+
+/// The options of all ranks of a world that meets by a file in `folder`.
+std::vector<TcpOptions> tcp_world(int size, double timeout_s, const std::filesystem::path& folder);
+
+/// As run_local: all ranks run `fn`, and the error of the first that has one is thrown again.
+void run_tcp_threads(int size, double timeout_s, const std::function<void(Communicator&)>& fn);
+/// The errors of all ranks, by rank.
+std::vector<std::string> tcp_errors(int size, double timeout_s, const std::function<void(Communicator&)>& fn);
+
+}  // namespace dragonn::comm::test
