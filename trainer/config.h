@@ -77,10 +77,15 @@ struct CompressionConfig {
 /// [comm]
 struct CommConfig {
   std::int64_t workers = 1;
-  std::string backend = "auto";  ///< auto | local | mpi | nccl
+  std::string backend = "auto";   ///< auto | local | mpi | tcp | nccl
+  std::string bootstrap = "mpi";  ///< mpi | tcp
+  std::string rendezvous;         ///< tcp:HOST:PORT | file:PATH | empty
   double timeout_s = 120.0;
   std::int64_t threads_per_worker = 1;
   std::string dense_algorithm = "ring";  ///< ring | rabenseifner | native
+
+  /// What brings the workers together: "auto", "local", "mpi" or "tcp".
+  const std::string& meets_by() const { return backend == "nccl" ? bootstrap : backend; }
 };
 
 /// [network]

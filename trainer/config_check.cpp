@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "comm/tcp/rendezvous.h"
 #include "compress/memory.h"
 #include "core/error.h"
 #include "core/registry.h"
@@ -114,14 +115,28 @@ void check_accumulator(const Config& config) {
   }
 }
 
-/// What moves between GPUs without the host.
-void check_backend(const Config& config) {
-  if (config.comm.backend == "nccl" && config.compression.quantizes()) {
+/// What moves between GPUs without the host, and how workers meet.
+void check_comm(const Config& config) {
+  const CommConfig& comm = config.comm;
+  if (comm.backend == "nccl" && config.compression.quantizes()) {
     throw ConfigError(
         fmt::format("comm.backend = \"nccl\" does not go with quantizer = \"{}\", whose codes are "
-                    "messages of the host: expected \"mpi\", or a sparsifier",
+                    "messages of the host: expected \"mpi\" or \"tcp\", or a sparsifier",
                     config.compression.quantizer.name));
   }
+  if (comm.bootstrap != "mpi" && comm.backend != "nccl") {
+    throw ConfigError(fmt::format(
+        "comm.bootstrap = \"{}\" is of no use with comm.backend = \"{}\": expected comm.backend = \"nccl\" or \"tcp\"",
+        comm.bootstrap, comm.backend));
+  }
+  if (comm.rendezvous.empty()) return;
+  if (comm.meets_by() != "tcp") {
+    throw ConfigError(
+        fmt::format("comm.rendezvous is of no use with comm.backend = \"{}\": expected comm.backend = \"tcp\", or "
+                    "\"nccl\" with comm.bootstrap = \"tcp\"",
+                    comm.backend));
+  }
+  comm::parse_rendezvous(comm.rendezvous);
 }
 
 /// Data sets that read files tell their shape only then, unless their format fixes it.
@@ -138,7 +153,7 @@ bool has_momentum(const Config& config) {
 
 void check_config(const Config& config) {
   check_network(config.network);
-  check_backend(config);
+  check_comm(config);
   check_path(config);
   check_parts(config.compression);
   check_select_tensors(config.compression);

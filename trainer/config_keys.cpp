@@ -296,15 +296,26 @@ void add_comm(KeyList& keys) {
   keys.table("comm");
   keys.add([](Config & c) -> auto& { return c.comm.workers; },
            {.name = "workers",
-            .help = "local workers; under mpirun or srun their number is the launcher's",
+            .help = "local workers; under mpirun or srun, and with the backend tcp, their number is the launcher's",
             .minimum = 1,
             .maximum = 4096,
             .role = KeyRole::kRuntime});
   keys.add([](Config & c) -> auto& { return c.comm.backend; },
            {.name = "backend",
-            .help = "local: workers are threads of this process; mpi: one process each; nccl: one process and GPU "
-                    "each, gradients go from GPU to GPU and the rest by mpi; auto: mpi under a launcher",
-            .choices = {"auto", "local", "mpi", "nccl"},
+            .help = "local: workers are threads of this process; mpi: one process each; tcp: likewise, without MPI; "
+                    "nccl: one process and GPU each, gradients go from GPU to GPU and the rest by comm.bootstrap; "
+                    "auto: mpi under a launcher, else local",
+            .choices = {"auto", "local", "mpi", "tcp", "nccl"},
+            .role = KeyRole::kRuntime});
+  keys.add([](Config & c) -> auto& { return c.comm.bootstrap; },
+           {.name = "bootstrap",
+            .help = "what brings the workers of the backend nccl together, and carries all that is not a gradient",
+            .choices = {"mpi", "tcp"},
+            .role = KeyRole::kRuntime});
+  keys.add([](Config & c) -> auto& { return c.comm.rendezvous; },
+           {.name = "rendezvous",
+            .help = "where workers meet by tcp: tcp:HOST:PORT of worker 0, or file:PATH that all see; empty: "
+                    "MASTER_ADDR and MASTER_PORT, or the first host of srun's step",
             .role = KeyRole::kRuntime});
   keys.add([](Config & c) -> auto& { return c.comm.timeout_s; },
            {.name = "timeout_s",

@@ -22,7 +22,7 @@ constexpr const char* kAuto = "device = \"auto\"";
 /// Why this rank cannot compute on a GPU; empty if it can.
 std::string obstacle_of(const Config& config) {
   const std::string missing = kernels::device_obstacle(DeviceType::kCuda);
-  const bool is_virtual = config.network.modelled() && !comm::launched_by_mpi();
+  const bool is_virtual = config.network.modelled() && config.comm.meets_by() != "tcp" && !comm::launched_by_mpi();
   if (!missing.empty() || !is_virtual || config.network.compute != "measured") return missing;
   return "network.compute = \"measured\" measures processor time, which work on a GPU does not take";
 }

@@ -12,13 +12,14 @@ GpuLink::GpuLink(const Config& config, comm::Communicator& communicator, const D
   if (config.comm.backend != "nccl") return;
   all_ranks_or_none(communicator, [&] {
     if (choice.device.is_cpu())
-      throw ConfigError(
-          fmt::format("comm.backend = \"nccl\" moves the memory of GPUs, and this run computes on {}; expected \"mpi\"",
-                      choice.describe()));
+      throw ConfigError(fmt::format(
+          "comm.backend = \"nccl\" moves the memory of GPUs, and this run computes on {}; expected \"mpi\" or "
+          "\"tcp\"",
+          choice.describe()));
     if (choice.workers > 1)
       throw ConfigError(
-          fmt::format("comm.backend = \"nccl\": {} workers share {} ({}); expected a GPU for each worker, or \"mpi\", "
-                      "which goes through host memory",
+          fmt::format("comm.backend = \"nccl\": {} workers share {} ({}); expected a GPU for each worker, or \"mpi\" "
+                      "or \"tcp\", which go through host memory",
                       choice.workers, to_string(choice.device), choice.name));
   });
   transport_ = comm::make_nccl_transport(communicator, choice.device, config.comm.timeout_s);

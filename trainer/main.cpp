@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-/// dragonn-train: trains a network from a config file, on local workers or under mpirun and srun.
+/// dragonn-train: trains a network from a config file, on local workers, under mpirun and srun, or as processes that
+/// meet over TCP.
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "comm/launcher.h"
 #include "comm/local.h"
 #include "comm/mpi.h"
+#include "comm/tcp.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/version.h"
@@ -138,14 +141,14 @@ bool print_only(const Options& options, const Config& config, int world_size) {
   return options.print_config || options.dry_run;
 }
 
-int run_locally(const Options& options) {
-  Config config = load(options);
+int run_locally(const Options& options, Config config) {
   dragonn::log::set_level(log_level(config.logging.level));
   const int workers = static_cast<int>(config.comm.workers);
   if (print_only(options, config, workers)) return 0;
   if (config.comm.backend == "mpi" || config.comm.backend == "nccl") {
-    throw ConfigError(fmt::format("comm.backend = \"{}\" needs a launcher: mpirun -np P dragonn-train ..., or srun",
-                                  config.comm.backend));
+    throw ConfigError(fmt::format("comm.backend = \"{}\" needs a launcher: mpirun -np P dragonn-train ..., or srun{}",
+                                  config.comm.backend,
+                                  config.comm.backend == "nccl" ? "; or comm.bootstrap = \"tcp\"" : ""));
   }
   const Job job = make_job(options, std::move(config));
   int exit_code = 0;
@@ -157,24 +160,16 @@ int run_locally(const Options& options) {
   return exit_code;
 }
 
-/// The config is read ahead of MPI, whose waits have its deadline; a rank that cannot read it says so through MPI.
-int run_under_launcher(const Options& options) {
-  Config config;
-  std::exception_ptr unreadable;
-  try {
-    config = load(options);
-    if (config.comm.backend == "local") {
-      throw ConfigError(
-          "comm.backend = \"local\" does not go with a launcher: start dragonn-train alone, or set \"mpi\"");
-    }
-  } catch (const std::exception&) {
-    unreadable = std::current_exception();
-  }
+using RankFunction = std::function<void(dragonn::comm::Communicator&)>;
+
+/// As one process of several, which `run_ranks` brings together. A config that this one cannot read is told to all.
+int run_as_process(const Options& options, const Config& config, const std::exception_ptr& unreadable,
+                   const std::function<void(const RankFunction&)>& run_ranks) {
   dragonn::log::set_level(log_level(config.logging.level));
   int rank = 0;
   int exit_code = 0;
   try {
-    dragonn::comm::run_mpi({.timeout_s = config.comm.timeout_s}, [&](dragonn::comm::Communicator& communicator) {
+    run_ranks([&](dragonn::comm::Communicator& communicator) {
       rank = communicator.rank();
       dragonn::trainer::agree(communicator, unreadable);
       if (options.print_config || options.dry_run) {
@@ -193,13 +188,48 @@ int run_under_launcher(const Options& options) {
   return exit_code;
 }
 
+/// The config is read ahead of MPI, whose waits have its deadline; a rank that cannot read it says so through MPI.
+int run_by_mpi(const Options& options, const Config& config, std::exception_ptr unreadable) {
+  if (!unreadable && config.comm.backend == "local") {
+    unreadable = std::make_exception_ptr(
+        ConfigError("comm.backend = \"local\" does not go with a launcher: start dragonn-train alone, or set \"mpi\""));
+  }
+  try {
+    return run_as_process(options, config, unreadable, [&](const RankFunction& fn) {
+      dragonn::comm::run_mpi({.timeout_s = config.comm.timeout_s}, fn);
+    });
+  } catch (const dragonn::CommError&) {
+    // A launcher that this MPI does not know leaves every process alone with its error.
+    if (unreadable) std::rethrow_exception(unreadable);
+    throw;
+  }
+}
+
+int run_by_tcp(const Options& options, const Config& config) {
+  const auto tcp = dragonn::comm::tcp_options(config.comm.rendezvous, config.comm.timeout_s);
+  return run_as_process(options, config, nullptr, [&](const RankFunction& fn) { dragonn::comm::run_tcp(tcp, fn); });
+}
+
 int run(const Options& options) {
   if (options.list) {
     fmt::print("{}", dragonn::trainer::list_components());
     return 0;
   }
   const dragonn::trainer::StopSignals signals;
-  return dragonn::comm::launched_by_mpi() ? run_under_launcher(options) : run_locally(options);
+  Config config;
+  std::exception_ptr unreadable;
+  try {
+    config = load(options);
+  } catch (const std::exception&) {
+    unreadable = std::current_exception();
+  }
+  const bool by_tcp = !unreadable && config.comm.meets_by() == "tcp";
+  // What is only printed needs no other process.
+  const bool alone = (options.print_config || options.dry_run) && !dragonn::comm::detect_process();
+  if (by_tcp && !alone) return run_by_tcp(options, config);
+  if (!by_tcp && dragonn::comm::launched_by_mpi()) return run_by_mpi(options, config, unreadable);
+  if (unreadable) std::rethrow_exception(unreadable);
+  return run_locally(options, std::move(config));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <poll.h>
 #include <random>
 #include <span>
 #include <string>
@@ -29,6 +30,7 @@ constexpr Answer kWelcome{'w', 'e', 'l', 'c', 'o', 'm', 'e', '1'};
 constexpr Answer kOtherMeeting{'o', 't', 'h', 'e', 'r', 's', ' ', '1'};
 
 constexpr double kRetrySeconds = 0.05;
+constexpr double kLookSeconds = 0.2;   // at the file of the meeting, while waiting
 constexpr double kConnectSeconds = 2;  // for one address of several
 constexpr double kAnswerSeconds = 5;   // for a listener that may not be of this program
 /// By how much a rank that waits for a verdict outlasts the one that speaks it.
@@ -226,8 +228,6 @@ class Host : Participant {
     }
   }
 
-  static constexpr double kLookSeconds = 0.5;  // for whether the file is there
-
   Reception reception_;
   std::optional<PostedInvitation> posted_;
   int came_ = 0;
@@ -303,12 +303,23 @@ class Guest : Participant {
     const Deadline soon = std::min(deadline(), deadline_after(kAnswerSeconds));
     std::string problem = write_all(connection.socket, bytes_of(hello), soon);
     Answer answer{};
+    if (problem.empty() && !answers(connection.socket, token, soon)) problem = "no answer";
     if (problem.empty()) problem = read_all(connection.socket, room_of(answer), soon);
     if (!problem.empty()) return problem;
     if (answer == kOtherMeeting) return "another run meets there";
     if (answer != kWelcome) return "what listens there is not rank 0 of this program";
     socket_of(0) = std::move(connection.socket);
     return "";
+  }
+
+  /// Waits for an answer, but not of whom an earlier run's file named once there is another.
+  bool answers(const Descriptor& socket, std::uint64_t token, Deadline end) const {
+    while (!wait_for(socket, POLLIN, std::min(end, deadline_after(kLookSeconds)))) {
+      if (std::chrono::steady_clock::now() >= end) return false;
+      const auto found = options_.rendezvous.by_file() ? Invitation::read(options_.rendezvous.file) : std::nullopt;
+      if (found && found->token != token) return false;
+    }
+    return true;
   }
 
   /// Rank 0's verdict.

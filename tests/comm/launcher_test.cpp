@@ -1,40 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "comm/launcher.h"
 
-#include <cstdlib>
 #include <map>
 #include <string>
 
 #include <doctest/doctest.h>
 
-namespace dragonn::comm {
-namespace {
+#include "tests/comm/scoped_environment.h"
 
-/// The environment of a launcher, for the time of a scope; variables of a real launcher are put back afterwards.
-class ScopedEnvironment {
- public:
-  explicit ScopedEnvironment(const std::map<std::string, std::string>& values) {
-    for (const char* name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMIX_RANK",
-                             "PMIX_SIZE", "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_NTASKS"}) {
-      if (const char* value = std::getenv(name)) saved_[name] = value;
-      unsetenv(name);
-    }
-    for (const auto& [name, value] : values) setenv(name.c_str(), value.c_str(), 1);
-    values_ = values;
-  }
-  ~ScopedEnvironment() {
-    for (const auto& [name, value] : values_) unsetenv(name.c_str());
-    for (const auto& [name, value] : saved_) setenv(name.c_str(), value.c_str(), 1);
-  }
-  ScopedEnvironment(const ScopedEnvironment&) = delete;
-  ScopedEnvironment& operator=(const ScopedEnvironment&) = delete;
-
- private:
-  std::map<std::string, std::string> values_;
-  std::map<std::string, std::string> saved_;
-};
-
-}  // namespace
+namespace dragonn::comm::test {
 
 TEST_SUITE("comm") {
   TEST_CASE("a plain shell has no launcher") {
@@ -75,4 +49,4 @@ TEST_SUITE("comm") {
   }
 }
 
-}  // namespace dragonn::comm
+}  // namespace dragonn::comm::test

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+/// How the ranks of the TCP backend meet, and what keeps them from it.
+#include <chrono>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include "comm/tcp/invitation.h"
+#include "comm/tcp/meeting.h"
+#include "comm/tcp/reception.h"
+#include "comm/tcp/socket.h"
+#include "core/file.h"
+#include "tests/comm/cases.h"
+#include "tests/comm/tcp_support.h"
+
+namespace dragonn::comm::test {
+namespace {
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// The errors of the ranks that come, in their order.
+std::vector<std::string> errors_of(const std::vector<TcpOptions>& ranks) {
+  std::vector<std::string> texts;
+  for (const auto& error : run_each(ranks, [](const TcpOptions& options) { meet(options); })) {
+    texts.push_back(text_of(error));
+  }
+  return texts;
+}
+
+/// A port that was free a moment ago.
+std::uint16_t free_port() {
+  return Reception(listen_everywhere(0).socket).port();
+}
+
+std::vector<TcpOptions> world_at(const std::string& place, int size, double timeout_s) {
+  const TemporaryFolder unused;
+  std::vector<TcpOptions> ranks = tcp_world(size, timeout_s, unused.path());
+  for (TcpOptions& rank : ranks) rank.rendezvous = parse_rendezvous(place);
+  return ranks;
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+TEST_SUITE("comm") {
+  TEST_CASE("tcp: ranks meet at an address of IPv4, of IPv6 and by name") {
+    std::vector<std::string> places{"tcp:127.0.0.1", "tcp:localhost"};
+    if (listen_on({.family = Address::Family::kIpv6}).problem.empty()) places.push_back("tcp:[::1]");
+    for (const Address& address : addresses_of_this_machine(1)) {
+      const std::string text = address.text();
+      places.push_back("tcp:" + text.substr(0, text.rfind(':')));
+    }
+    for (const std::string& place : places) {
+      CAPTURE(place);
+      const std::vector<TcpOptions> ranks = world_at(place + ":" + std::to_string(free_port()), 4, 30);
+      const auto errors = run_each(ranks, [](const TcpOptions& options) {
+        run_tcp(options, [](Communicator& c) {
+          std::array<std::uint64_t, 1> sum{1};
+          c.allreduce_sum(std::span<std::uint64_t>(sum));
+          expect(sum[0] == 4, "all are there");
+        });
+      });
+      for (const auto& error : errors) CHECK(text_of(error) == "");
+    }
+  }
+
+  TEST_CASE("tcp: the file is removed when all have met, and one of an earlier run is not believed") {
+    const TemporaryFolder folder;
+    // An earlier run's address is one where nobody listens, or where something else does.
+    const SocketResult stranger = listen_on({.family = Address::Family::kIpv4, .bytes = {127, 0, 0, 1}});
+    const auto taken = local_address(stranger.socket);
+    REQUIRE(taken.has_value());
+    for (const std::uint64_t port : {std::uint64_t{free_port()}, taken->port}) {
+      const PostedInvitation stale(
+          folder.path() / "meet",
+          {.token = 5, .addresses = {{.family = taken->family, .bytes = taken->bytes, .port = port}}});
+      const std::vector<TcpOptions> ranks = tcp_world(3, 30, folder.path());
+      const auto errors = run_each(ranks, [](const TcpOptions& options) {
+        if (options.rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        meet(options);
+      });
+      for (const auto& error : errors) CHECK(text_of(error) == "");
+      CHECK_FALSE(std::filesystem::exists(folder.path() / "meet"));
+    }
+    write_file_atomically(folder.path() / "meet", std::string_view("something else"));
+    CHECK(errors_of(tcp_world(2, 30, folder.path())) == std::vector<std::string>(2));
+  }
+
+  TEST_CASE("tcp: two runs that meet at one place one after the other do not mix") {
+    const TemporaryFolder folder;
+    std::vector<TcpOptions> ranks = tcp_world(2, 30, folder.path());
+    const std::vector<TcpOptions> others = tcp_world(2, 30, folder.path());
+    for (TcpOptions& rank : ranks) rank.rendezvous.run = 7;
+    ranks.push_back(others[1]);  // comes while the first run's rank 0 is there
+    ranks.push_back(others[0]);
+    const auto errors = run_each(ranks, [](const TcpOptions& options) {
+      const bool second = options.rendezvous.run == 0;
+      if (options.rank == (second ? 0 : 1)) std::this_thread::sleep_for(std::chrono::milliseconds(second ? 600 : 300));
+      run_tcp(options, [&](Communicator& c) {
+        std::array<std::uint64_t, 1> sum{options.rendezvous.run};
+        c.allreduce_sum(std::span<std::uint64_t>(sum));
+        expect(sum[0] == 2 * options.rendezvous.run, "only this run's ranks are there");
+      });
+    });
+    for (const auto& error : errors) CHECK(text_of(error) == "");
+  }
+
+  TEST_CASE("tcp: ranks that do not fit together are an error of all that came, with the reason") {
+    const TemporaryFolder folder;
+    struct Example {
+      int changed_rank, rank, size;
+      const char* reason;
+    };
+    for (const Example& example : {Example{2, 2, 5, "rank 2 was started as one of 5 ranks, and rank 0 as one of 3"},
+                                   Example{2, 1, 3, "two processes were started as rank 1 of 3"}}) {
+      std::vector<TcpOptions> ranks = tcp_world(3, 30, folder.path());
+      TcpOptions& changed = ranks[static_cast<std::size_t>(example.changed_rank)];
+      changed.rank = example.rank;
+      changed.size = example.size;
+      for (const std::string& error : errors_of(ranks)) {
+        CAPTURE(error);
+        CHECK(contains(error, example.reason));
+        CHECK(contains(error, "meeting the others over TCP at the file " + (folder.path() / "meet").string()));
+      }
+    }
+    CHECK_THROWS_AS(run_tcp({.rank = 3, .size = 3}, [](Communicator&) {}), CommError);
+  }
+
+  TEST_CASE("tcp: a rank of another version of the program is refused") {
+    const std::string place = "127.0.0.1:" + std::to_string(free_port());
+    std::vector<TcpOptions> ranks = world_at("tcp:" + place, 2, 30);
+    const auto errors = run_each(ranks, [&](const TcpOptions& options) {
+      if (options.rank == 0) {
+        meet(options);
+        return;
+      }
+      Hello hello = hello_of(1, 2);
+      hello.version = {'v', '0'};
+      SocketResult connection;
+      do {
+        connection = connect_to(*parse_address(place), deadline_after(1));
+      } while (!connection.problem.empty());
+      expect(write_all(connection.socket, std::as_bytes(std::span(&hello, 1)), deadline_after(10)).empty(),
+             "said hello");
+      std::array<std::byte, 16> answer{};  // a welcome, and the length of the verdict
+      expect(read_all(connection.socket, std::span(answer), deadline_after(10)).empty(), "was answered");
+    });
+    CHECK(contains(text_of(errors[0]), "rank 1 runs dragonn v0, and rank 0 runs "));
+  }
+
+  TEST_CASE("tcp: who does not come is named when the deadline has passed") {
+    const TemporaryFolder folder;
+    const auto start = std::chrono::steady_clock::now();
+    std::vector<TcpOptions> ranks = tcp_world(4, 0.3, folder.path());
+    ranks.erase(ranks.begin() + 2);
+    for (const std::string& error : errors_of(ranks)) {
+      CHECK(contains(error, "rank 2 did not come within 0.3 s (comm.timeout_s)"));
+    }
+    CHECK_FALSE(std::filesystem::exists(folder.path() / "meet"));
+
+    ranks = tcp_world(3, 0.3, folder.path());
+    ranks.erase(ranks.begin());
+    for (const std::string& error : errors_of(ranks)) {
+      CHECK(contains(error, "rank 0 is not there within 0.3 s (comm.timeout_s): rank 0 has not written it"));
+    }
+    ranks = world_at("tcp:127.0.0.1:" + std::to_string(free_port()), 2, 0.3);
+    CHECK(contains(errors_of({ranks[1]})[0], "Connection refused"));
+    CHECK(seconds_since(start) < 20);
+  }
+
+  TEST_CASE("tcp: a place that is taken is an error that says so") {
+    const SocketResult taken = listen_on({.family = Address::Family::kIpv4, .bytes = {127, 0, 0, 1}});
+    const auto ranks = world_at("tcp:" + local_address(taken.socket)->text(), 2, 1);
+    CHECK(contains(errors_of({ranks[0]})[0], "cannot listen there: Address already in use"));
+    CHECK(contains(errors_of({ranks[1]})[0], "rank 0 is not there"));
+  }
+
+  TEST_CASE("tcp: strangers at the door do not disturb") {
+    const std::string place = "127.0.0.1:" + std::to_string(free_port());
+    std::vector<TcpOptions> ranks = world_at("tcp:" + place, 3, 30);
+    ranks.push_back(ranks[0]);
+    ranks.back().rank = 99;
+    const auto errors = run_each(ranks, [&](const TcpOptions& options) {
+      if (options.rank < 3) {
+        if (options.rank == 2) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        meet(options);
+        return;
+      }
+      for (const std::string text : {"GET / HTTP/1.1\r\n\r\n", "dra", ""}) {
+        SocketResult connection = connect_to(*parse_address(place), deadline_after(1));
+        if (!connection.problem.empty()) continue;
+        expect(write_all(connection.socket, std::as_bytes(std::span(text)), deadline_after(1)).empty(), "was heard");
+      }
+    });
+    for (const auto& error : errors) CHECK(text_of(error) == "");
+  }
+}
+
+}  // namespace dragonn::comm::test
