@@ -16,6 +16,7 @@
 
 #include "comm/mailbox.h"
 #include "comm/virtual_worker.h"
+#include "core/this_rank.h"
 
 namespace dragonn::comm {
 namespace {
@@ -240,6 +241,7 @@ class LocalCommunicator final : public Communicator {
 std::exception_ptr run_rank(LocalGroup& group, LocalCommunicator& communicator,
                             const std::function<void(Communicator&)>& fn) {
   std::exception_ptr thrown;
+  const ScopedRank scope(communicator.rank());
   try {
     communicator.clock().take_over();
     fn(communicator);

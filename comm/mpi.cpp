@@ -19,6 +19,7 @@
 #include "comm/deadline.h"
 #include "comm/launcher.h"
 #include "comm/peer_processes.h"
+#include "core/this_rank.h"
 
 namespace dragonn::comm {
 namespace {
@@ -320,6 +321,7 @@ void end_after(MpiCommunicator& communicator, const std::string& reason, int exi
 
 /// Runs `fn` to its end. Returns the error that all ranks have had, if any; one that only some have does not return.
 std::exception_ptr run_rank(MpiCommunicator& communicator, const std::function<void(Communicator&)>& fn) {
+  const ScopedRank scope(communicator.rank());
   try {
     check_world(communicator);
     communicator.watch_peers();

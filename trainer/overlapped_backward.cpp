@@ -8,6 +8,7 @@
 #include <omp.h>
 
 #include "core/error.h"
+#include "core/this_rank.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -42,7 +43,10 @@ OverlappedBackward::OverlappedBackward(comm::Communicator& communicator, const P
   DRAGONN_CHECK(!buckets.empty(), "there is no gradient to exchange");
   for (const std::size_t bucket : bucket_of_) ++parameters_in_[bucket];
   try {
-    thread_ = std::thread([this] { work(); });
+    thread_ = std::thread([this, rank = communicator.rank()] {
+      const ScopedRank scope(rank);
+      work();
+    });
   } catch (const std::system_error& error) {
     throw SystemError(
         fmt::format("cannot start the thread of backward (compression.overlap = true): {}", error.what()));

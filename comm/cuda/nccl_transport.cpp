@@ -4,6 +4,7 @@
 #include <chrono>
 #include <iterator>
 #include <nccl.h>
+#include <source_location>
 #include <string>
 #include <thread>
 #include <utility>
@@ -122,10 +123,10 @@ class NcclTransport final : public DeviceTransport {
   }
 
   /// A call that goes on in the background is fine.
-  void check(ncclResult_t status, const char* operation) {
+  void check(ncclResult_t status, const char* operation, std::source_location where = std::source_location::current()) {
     if (status == ncclSuccess || status == ncclInProgress) return;
     const char* detail = nccl_ != nullptr ? ncclGetLastError(nccl_) : "";
-    fail(operation, fmt::format("{} {}", ncclGetErrorString(status), detail));
+    fail(operation, fmt::format("{} {} ({}:{})", ncclGetErrorString(status), detail, where.file_name(), where.line()));
   }
 
   /// Polls `is_done` and the state of NCCL until both are done.

@@ -10,6 +10,7 @@
 #include "core/buffer.h"
 #include "core/error.h"
 #include "core/memory_ledger.h"
+#include "core/this_rank.h"
 #include "kernels/devices.h"
 
 namespace dragonn::kernels::cuda {
@@ -18,10 +19,10 @@ namespace {
 [[noreturn]] void fail(const char* library, const char* operation, const char* status, std::source_location where) {
   int index = -1;
   cudaGetDevice(&index);
-  throw DeviceError(
-      fmt::format("{}: {} on device cuda:{} ({}:{})", operation, status, index, where.file_name(), where.line()) +
-          (library == nullptr ? "" : fmt::format(", from {}", library)),
-      where);
+  throw DeviceError(fmt::format("{}: {} on {}device cuda:{} ({}:{})", operation, status, this_rank_prefix(), index,
+                                where.file_name(), where.line()) +
+                        (library == nullptr ? "" : fmt::format(", from {}", library)),
+                    where);
 }
 
 int count_devices() noexcept {
@@ -58,8 +59,8 @@ void* allocate(std::size_t bytes, const Device& device) {
   std::size_t available = 0, total = 0;
   check(cudaMemGetInfo(&available, &total), "cudaMemGetInfo");
   throw DeviceError(fmt::format(
-      "out of memory on {}: {} bytes asked for {}, {} of {} are free; on its GPUs this process holds, in bytes: {}",
-      to_string(device), bytes, MemoryLabel::current(), available, total, ledger().describe()));
+      "out of memory on {}{}: {} bytes asked for {}, {} of {} are free; on its GPUs this process holds, in bytes: {}",
+      this_rank_prefix(), to_string(device), bytes, MemoryLabel::current(), available, total, ledger().describe()));
 }
 
 void release(void* memory, const Device& device) noexcept {

@@ -41,8 +41,14 @@ Kind kind_of(const void* memory) {
   return address < begin + allocation.bytes ? allocation.kind : Kind::kPageable;
 }
 
+/// The GPU has as much as this machine.
+std::size_t total_bytes() {
+  return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
 cudaError_t allocate(void** memory, std::size_t bytes, Kind kind) {
   if (captures_here()) return cudaErrorStreamCaptureUnsupported;
+  if (bytes > total_bytes()) return cudaErrorMemoryAllocation;
   constexpr std::size_t kAlignment = 256;
   if (posix_memalign(memory, kAlignment, bytes) != 0) return cudaErrorMemoryAllocation;
   std::memset(*memory, 0xFF, bytes);  // floats that are NaN: nobody may read what nobody wrote
@@ -121,7 +127,7 @@ cudaError_t cudaFreeHost(void* memory) {
   return release(memory, Kind::kPinned);
 }
 cudaError_t cudaMemGetInfo(std::size_t* available, std::size_t* total) {
-  *total = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  *total = total_bytes();
   *available = static_cast<std::size_t>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   return cudaSuccess;
 }

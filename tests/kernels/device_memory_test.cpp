@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+/// The memory of a GPU: what is said when it runs out.
+#include <cstddef>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "core/buffer.h"
+#include "core/error.h"
+#include "core/memory_ledger.h"
+#include "core/this_rank.h"
+#include "tests/support/devices.h"
+
+#ifdef DRAGONN_WITH_CUDA
+namespace dragonn::kernels {
+
+TEST_SUITE("kernels") {
+  TEST_CASE("gpu: out of memory says who asked for how much for what, and what holds the rest") {
+    if (test::gpu_is_missing()) return;
+    const Device device{DeviceType::kCuda, 0};
+    const ScopedRank rank(2);
+    const MemoryLabel held("parameters");
+    const Buffer<std::byte> parameters(12345, device);
+    const MemoryLabel wanted("activations");
+    std::string said;
+    try {
+      const Buffer<std::byte> activations(std::size_t{1} << 50, device);
+    } catch (const DeviceError& error) {
+      said = error.what();
+    }
+    CAPTURE(said);
+    CHECK(said.find("out of memory on rank 2, cuda:0: 1125899906842624 bytes asked for activations") == 0);
+    CHECK(said.find("parameters 12345") != std::string::npos);
+    CHECK_NOTHROW(Buffer<std::byte>(1000, device));  // the GPU is as good as before
+  }
+}
+
+}  // namespace dragonn::kernels
+#endif
