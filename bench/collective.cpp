@@ -13,10 +13,9 @@
 #include "bench/benchmark.h"
 #include "bench/collective_rows.h"
 #include "bench/exchange_measure.h"
+#include "bench/ranks.h"
 #include "bench/scaling_figure.h"
-#include "comm/launcher.h"
 #include "comm/local.h"
-#include "comm/mpi.h"
 #include "compress/sparsifier.h"
 #include "core/file.h"
 #include "trainer/agreement.h"
@@ -48,7 +47,7 @@ class CollectiveBenchmark final : public Benchmark {
 
   Rows run() override {
     omp_set_num_threads(1);  // ranks share the machine
-    return comm::launched_by_mpi() ? run_under_launcher() : run_locally();
+    return is_started_as_rank() ? run_under_launcher() : run_locally();
   }
 
  private:
@@ -148,7 +147,7 @@ class CollectiveBenchmark final : public Benchmark {
     return result;
   }
 
-  /// Options are read ahead of MPI; what is wrong with them is said through it, once.
+  /// Options are read before the ranks have met; what is wrong with them is said once, by all together.
   Rows run_under_launcher() {
     std::vector<ExchangeCase> cases;
     std::exception_ptr wrong;
@@ -159,10 +158,10 @@ class CollectiveBenchmark final : public Benchmark {
       wrong = std::current_exception();
     }
     Rows rows;
-    comm::run_mpi({.timeout_s = timeout_s_}, [&](comm::Communicator& communicator) {
+    run_ranks(/*local_ranks=*/1, timeout_s_, [&](comm::Communicator& communicator) {
       trainer::agree(communicator, wrong);
       trainer::all_ranks_or_none(communicator, [&] { check_world(communicator.size()); });
-      CollectiveRows measured(row_options("mpi"));
+      CollectiveRows measured(row_options(communicator.backend()));
       for (const ExchangeCase& exchange_case : cases) {
         measured.add(exchange_case, communicator.size(), measure_exchange(communicator, exchange_case));
       }
@@ -173,7 +172,7 @@ class CollectiveBenchmark final : public Benchmark {
 
   /// The content of hollow messages is nobody's: they make sense where time is virtual.
   void check_payload_only() const {
-    if (comm::launched_by_mpi() || !network()) {
+    if (is_started_as_rank() || !network()) {
       throw ConfigError("--payload-only: expected local workers on a network (--network), without a launcher");
     }
     if (!files_.input.empty() || !files_.dump.empty()) {

@@ -8,9 +8,12 @@
 
 namespace dragonn::bench {
 
-/// Runs `fn` as this process's rank: by MPI where a launcher (mpirun, srun) started it, by TCP where RANK and
-/// WORLD_SIZE say which one it is (at MASTER_ADDR and MASTER_PORT); else once in each of `local_ranks` threads. Which
-/// of these it is tells the communicator's backend(). @throws what `fn` throws, and CommError.
+/// Whether this process is one rank of several: a launcher (mpirun, srun) started it, or RANK and WORLD_SIZE are set.
+bool is_started_as_rank();
+
+/// Runs `fn` as this process's rank, by MPI under a launcher, else by TCP (at MASTER_ADDR and MASTER_PORT); a process
+/// that is no such rank runs it once in each of `local_ranks` threads. Which of these it is tells the communicator's
+/// backend(). @throws what `fn` throws, and CommError.
 void run_ranks(int local_ranks, double timeout_s, const std::function<void(comm::Communicator&)>& fn);
 
 }  // namespace dragonn::bench

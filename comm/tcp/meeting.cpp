@@ -29,7 +29,7 @@ using Answer = std::array<char, 8>;
 constexpr Answer kWelcome{'w', 'e', 'l', 'c', 'o', 'm', 'e', '1'};
 constexpr Answer kOtherMeeting{'o', 't', 'h', 'e', 'r', 's', ' ', '1'};
 
-constexpr double kRetrySeconds = 0.05;
+constexpr double kRetrySeconds = 0.02;
 constexpr double kLookSeconds = 0.2;   // at the file of the meeting, while waiting
 constexpr double kConnectSeconds = 2;  // for one address of several
 constexpr double kAnswerSeconds = 5;   // for a listener that may not be of this program
@@ -142,9 +142,11 @@ class Host : Participant {
   void gather() {
     Deadline end = deadline();
     while (came_ < options_.size - 1) {
-      for (Visitor& visitor : reception_.wait(std::min(end, deadline_after(kLookSeconds)), problem_)) {
+      std::string starved;
+      for (Visitor& visitor : reception_.wait(std::min(end, deadline_after(kLookSeconds)), starved)) {
         receive(std::move(visitor));
       }
+      if (!starved.empty()) note(starved);
       if (posted_ && !posted_->still_there()) note("another run took the file");
       if (!problem_.empty()) end = std::min(end, problem_end_);
       if (std::chrono::steady_clock::now() >= end) break;

@@ -44,8 +44,10 @@ std::uint16_t Reception::port() const {
 void Reception::accept_all(std::string& problem) {
   for (;;) {
     SocketResult next = accept_from(listener_);
-    problem = next.problem;
-    if (!next.socket.valid()) return;
+    if (!next.socket.valid()) {
+      problem = next.problem;
+      return;
+    }
     arrivals_.push_back({{std::move(next.socket), {}}, 0});
   }
 }
@@ -64,6 +66,7 @@ bool Reception::read_more(Arrival& arrival) {
 
 std::vector<Visitor> Reception::wait(Deadline deadline, std::string& problem) {
   std::vector<Visitor> visitors;
+  problem.clear();
   while (visitors.empty() && problem.empty()) {
     std::vector<pollfd> sockets{{listener_.get(), POLLIN, 0}};
     for (const Arrival& arrival : arrivals_) sockets.push_back({arrival.visitor.socket.get(), POLLIN, 0});

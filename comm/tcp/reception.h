@@ -42,7 +42,7 @@ class Reception {
   explicit Reception(Descriptor listener) : listener_(std::move(listener)) {}
 
   /// Waits until somebody has said hello or the deadline has passed. Returns those who have, in no order.
-  /// `problem` is set if the system gives no more connections.
+  /// @param problem why the system gives no more connections; else empty.
   std::vector<Visitor> wait(Deadline deadline, std::string& problem);
   std::uint16_t port() const;
 

@@ -12,6 +12,7 @@
 
 #include "comm/local.h"
 #include "tests/comm/sparse_support.h"
+#include "tests/comm/tcp_support.h"
 
 namespace dragonn::comm::test {
 namespace {
@@ -146,30 +147,70 @@ std::size_t operations_of(const Variant& variant, int world, int rank) {
   return operations;
 }
 
-/// Runs exchanges until a rank ends them. Rank `victim` is disturbed in its second one, ahead of `operation`.
-/// Returns what each rank was told; calls `on_error` when one is.
-std::vector<std::string> errors_of(
-    const Variant& variant, int world, int victim, std::size_t operation, double timeout_s,
-    const std::function<void()>& disturb, const std::function<void()>& on_error = [] {}) {
+/// Runs a group that ends with an error; returns what each rank was told.
+using ErrorsOfRanks =
+    std::function<std::vector<std::string>(int world, double timeout_s, const std::function<void(Communicator&)>& fn)>;
+
+std::vector<std::string> local_errors(int world, double timeout_s, const std::function<void(Communicator&)>& fn) {
   std::vector<std::string> errors(static_cast<std::size_t>(world));
   CHECK_THROWS(run_local(world, {.timeout_s = timeout_s}, [&](Communicator& c) {
     try {
-      Exchanges exchanges(variant, c);
-      exchanges.run(c);
-      DisturbedCommunicator disturbed(c, c.rank() == victim ? operation : DisturbedCommunicator::kNever, disturb);
-      disturbed.set_label(kLabel);
-      for (;;) exchanges.run(disturbed);
+      fn(c);
     } catch (const std::exception& error) {
       errors[unsigned_rank(c)] = error.what();
-      on_error();
       throw;
     }
   }));
   return errors;
 }
 
+/// How a rank is disturbed, and what is done when one has an error.
+struct Disturbance {
+  int victim = 0;
+  std::size_t operation = 0;  ///< of its second exchange
+  std::function<void()> disturb = {};
+  std::function<void()> on_error = [] {};
+};
+
+/// Runs exchanges until a rank ends them. Returns what each rank was told.
+std::vector<std::string> errors_of(const ErrorsOfRanks& errors_of_ranks, const Variant& variant, int world,
+                                   double timeout_s, const Disturbance& disturbance) {
+  return errors_of_ranks(world, timeout_s, [&](Communicator& c) {
+    try {
+      Exchanges exchanges(variant, c);
+      exchanges.run(c);
+      const bool is_victim = c.rank() == disturbance.victim;
+      DisturbedCommunicator disturbed(c, is_victim ? disturbance.operation : DisturbedCommunicator::kNever,
+                                      disturbance.disturb);
+      disturbed.set_label(kLabel);
+      for (;;) exchanges.run(disturbed);
+    } catch (const std::exception&) {
+      disturbance.on_error();
+      throw;
+    }
+  });
+}
+
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
+}
+
+/// A rank that throws there is known to all.
+void check_throw(const ErrorsOfRanks& errors_of_ranks, const Variant& variant, int world, int victim,
+                 std::size_t operation) {
+  CAPTURE(variant.name);
+  CAPTURE(world);
+  CAPTURE(operation);
+  const std::vector<std::string> errors = errors_of(
+      errors_of_ranks, variant, world, 60, {victim, operation, [] { throw std::runtime_error("the memory is gone"); }});
+  for (int rank = 0; rank < world; ++rank) {
+    const std::string& error = errors[static_cast<std::size_t>(rank)];
+    CAPTURE(error);
+    CHECK(contains(error, "the memory is gone"));
+    if (rank == victim) continue;
+    CHECK(contains(error, "rank " + std::to_string(victim) + " failed"));
+    CHECK(contains(error, "'" + std::string(kLabel) + "', in " + variant.name));
+  }
 }
 
 }  // namespace
@@ -182,21 +223,21 @@ TEST_SUITE("comm") {
           const std::size_t operations = operations_of(variant, world, victim);
           REQUIRE(operations > 0);
           for (const std::size_t operation : {std::size_t{0}, operations / 2, operations - 1}) {
-            CAPTURE(variant.name);
-            CAPTURE(world);
-            CAPTURE(operation);
-            const std::vector<std::string> errors = errors_of(variant, world, victim, operation, 60,
-                                                              [] { throw std::runtime_error("the memory is gone"); });
-            for (int rank = 0; rank < world; ++rank) {
-              const std::string& error = errors[static_cast<std::size_t>(rank)];
-              CAPTURE(error);
-              CHECK(contains(error, "the memory is gone"));
-              if (rank == victim) continue;
-              CHECK(contains(error, "rank " + std::to_string(victim) + " failed"));
-              CHECK(contains(error, "'" + std::string(kLabel) + "', in " + variant.name));
-            }
+            check_throw(local_errors, variant, world, victim, operation);
           }
         }
+      }
+    }
+  }
+
+  TEST_CASE("tcp: a rank that throws at any point of a collective ends all, with its rank, collective and step") {
+    int turn = 0;
+    for (const Variant& variant : variants()) {
+      for (const int world : {2, 3, 5}) {
+        const int victim = turn % world;
+        const std::size_t operations = operations_of(variant, world, victim);
+        check_throw(tcp_errors, variant, world, victim, operations * static_cast<std::size_t>(turn % 4) / 4);
+        ++turn;
       }
     }
   }
@@ -214,8 +255,9 @@ TEST_SUITE("comm") {
         while (told < kWorld - 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       };
       const auto start = std::chrono::steady_clock::now();
-      const std::vector<std::string> errors = errors_of(
-          variant, kWorld, kVictim, operations_of(variant, kWorld, kVictim) / 2, kTimeout, hang, [&] { ++told; });
+      const std::vector<std::string> errors =
+          errors_of(local_errors, variant, kWorld, kTimeout,
+                    {kVictim, operations_of(variant, kWorld, kVictim) / 2, hang, [&] { ++told; }});
       CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));  // a busy machine
       for (const std::string& error : errors) {
         CAPTURE(error);

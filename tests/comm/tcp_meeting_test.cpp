@@ -113,19 +113,25 @@ TEST_SUITE("comm") {
   TEST_CASE("tcp: ranks that do not fit together are an error of all that came, with the reason") {
     const TemporaryFolder folder;
     struct Example {
-      int changed_rank, rank, size;
+      int rank, size;
       const char* reason;
     };
-    for (const Example& example : {Example{2, 2, 5, "rank 2 was started as one of 5 ranks, and rank 0 as one of 3"},
-                                   Example{2, 1, 3, "two processes were started as rank 1 of 3"}}) {
-      std::vector<TcpOptions> ranks = tcp_world(3, 30, folder.path());
-      TcpOptions& changed = ranks[static_cast<std::size_t>(example.changed_rank)];
-      changed.rank = example.rank;
-      changed.size = example.size;
-      for (const std::string& error : errors_of(ranks)) {
-        CAPTURE(error);
-        CHECK(contains(error, example.reason));
-        CHECK(contains(error, "meeting the others over TCP at the file " + (folder.path() / "meet").string()));
+    for (const Example& example : {Example{2, 5, "rank 2 was started as one of 5 ranks, and rank 0 as one of 3"},
+                                   Example{1, 3, "two processes were started as rank 1 of 3"}}) {
+      for (const bool comes_first : {true, false}) {
+        std::vector<TcpOptions> ranks = tcp_world(3, 30, folder.path());
+        ranks[2].rank = example.rank;
+        ranks[2].size = example.size;
+        const auto errors = run_each(ranks, [&](const TcpOptions& options) {
+          if (options.rank == (comes_first ? 1 : 2)) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+          meet(options);
+        });
+        for (const auto& error : errors) {
+          CAPTURE(text_of(error));
+          CHECK(contains(text_of(error), example.reason));
+          CHECK(
+              contains(text_of(error), "meeting the others over TCP at the file " + (folder.path() / "meet").string()));
+        }
       }
     }
     CHECK_THROWS_AS(run_tcp({.rank = 3, .size = 3}, [](Communicator&) {}), CommError);

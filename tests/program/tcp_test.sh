@@ -1,0 +1,144 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Processes that meet over TCP, without a launcher, train to the bits of local workers; one that is killed or stopped ends
+# all, named, and the last checkpoint goes on as if nothing had happened; ranks that do not fit together say so.
+. "$(dirname "$0")/lib.sh" "$1"
+train=$BIN/dragonn-train
+unset MASTER_ADDR MASTER_PORT RANK WORLD_SIZE
+
+# start NAME RANKS ARGUMENT...: the ranks of a run, which meet by a file unless told otherwise. Logs: NAME.RANK.log.
+start() {
+  local name=$1 ranks=$2 rank meet=(--set "comm.rendezvous=file:$WORK/$1.meet")
+  [ -z "${MASTER_PORT:-}${SLURM_STEP_ID:-}" ] || meet=()
+  ids=()
+  for ((rank = 0; rank < ranks; ++rank)); do
+    RANK=$rank WORLD_SIZE=${world_size:-$ranks} "$train" quick.toml --set comm.backend=tcp "${meet[@]}" --output "$name" \
+      "${@:3}" >"$name.$rank.log" 2>&1 &
+    ids+=($!)
+  done
+}
+# await: until the ranks that were started last have ended; their exit codes are in codes.
+await() {
+  local id
+  codes=()
+  for id in "${ids[@]}"; do
+    wait "$id" 2>/dev/null
+    codes+=($?)
+  done
+}
+# run NAME RANKS ARGUMENT...: start, await, all well.
+run() {
+  start "$@"
+  await
+  [[ "${codes[*]}" =~ ^[0\ ]+$ ]] || fail "$1: exit codes ${codes[*]}: $(tail -qn 1 "$1".*.log)"
+}
+# refused NAME CODE PATTERN: all ranks have ended with the code; each, or one for all, has said why.
+refused() {
+  local code log
+  for code in "${codes[@]}"; do [ "$code" = "$2" ] || fail "$1: exit codes ${codes[*]} instead of $2"; done
+  for log in "$1".*.log; do
+    [ "$(grep -c ' E ' "$log")" = 1 ] && grep -qE "$3" "$log" || fail "$log: no '$3', once: $(cat "$log")"
+  done
+}
+
+for case in "4 topk" "3 dgc" "2 dragonn" "4 dense" "3 oktopk" "2 qsgd"; do
+  read -r ranks method <<<"$case"
+  "$train" quick.toml --workers "$ranks" --set compression.method="$method" --output "local-$method" 2>/dev/null || fail "$case, local"
+  run "tcp-$method" "$ranks" --set compression.method="$method"
+  [ -n "$(parameters_hash "local-$method")" ] || fail "$case: no hash"
+  [ "$(parameters_hash "local-$method")" = "$(parameters_hash "tcp-$method")" ] || fail "$case: other parameters over TCP"
+  [ ! -e "tcp-$method.meet" ] || fail "$case: the file of the meeting stays"
+done
+grep -q '"backend": "tcp"' tcp-topk/summary.json || fail "the summary does not name the backend"
+run overlap 3 --set compression.method=dgc --set compression.overlap=true --set compression.bucket=tensor
+run plain 3 --set compression.method=dgc --set compression.bucket=tensor
+[ "$(parameters_hash plain)" = "$(parameters_hash overlap)" ] || fail "other parameters with overlap"
+
+# At an address, as torchrun and srun name it; and where an earlier run left its file.
+export MASTER_ADDR=localhost MASTER_PORT=$((20000 + RANDOM % 10000))
+run at-address 2 --set compression.method=dragonn
+unset MASTER_ADDR MASTER_PORT
+export SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 SLURM_JOB_ID=$$ SLURM_STEP_NODELIST=localhost
+run in-step 2 --set compression.method=dragonn
+unset SLURM_STEP_ID SLURM_STEP_NUM_TASKS SLURM_JOB_ID SLURM_STEP_NODELIST
+printf 'dragonn rendezvous 1\ntoken 5\n127.0.0.1:9\nend\n' >stale.meet
+run stale 2 --set compression.method=dragonn
+for name in at-address in-step stale; do
+  [ "$(parameters_hash local-dragonn)" = "$(parameters_hash $name)" ] || fail "$name: other parameters"
+done
+
+# What all have wrong is said once, with its exit code.
+start no-data 3 --set data.name=cifar10 --set data.path=no_such_folder
+await
+[ "${codes[*]}" = "2 2 2" ] || fail "exit codes ${codes[*]} instead of 2"
+[ "$(cat no-data.*.log | grep -c no_such_folder)" = 1 ] || fail "the error is not said once: $(cat no-data.*.log)"
+
+# Ranks that do not fit together.
+world_size=3 start missing 2 --set comm.timeout_s=1
+await
+refused missing 1 "rank 2 did not come within 1 s \(comm.timeout_s\)"
+world_size=4 start others 3
+RANK=3 WORLD_SIZE=5 "$train" quick.toml --set comm.backend=tcp --set comm.rendezvous="file:$WORK/others.meet" --output others \
+  >others.3.log 2>&1 &
+ids+=($!)
+await
+refused others 1 "rank 3 was started as one of 5 ranks, and rank 0 as one of 4"
+[ ! -e missing ] && [ ! -e others ] || fail "a run that did not come together left a folder"
+
+# Settings that do not go together.
+expect_error 2 'set RANK and WORLD_SIZE' -- "$train" quick.toml --set comm.backend=tcp
+expect_error 2 'set comm.rendezvous' -- env RANK=0 WORLD_SIZE=2 "$train" quick.toml --set comm.backend=tcp
+expect_error 2 'rank 2 of 2' -- env RANK=2 WORLD_SIZE=2 "$train" quick.toml --set comm.backend=tcp
+expect_error 2 'expected "tcp:HOST:PORT"' -- "$train" quick.toml --set comm.backend=tcp --set comm.rendezvous=somewhere
+expect_error 2 'comm.rendezvous is of no use' -- "$train" quick.toml --set comm.rendezvous=tcp:localhost:4000
+expect_error 2 'comm.bootstrap = "tcp" is of no use' -- "$train" quick.toml --set comm.bootstrap=tcp
+expect_error 2 'lacks this process' -- "$train" quick.toml --set comm.backend=nccl --set comm.bootstrap=tcp
+"$train" quick.toml --set comm.backend=tcp --dry-run >/dev/null 2>&1 || fail "a dry run asks for other ranks"
+
+has_checkpoint() { compgen -G "$1/checkpoints/step-*/DONE" >/dev/null; } # RUN_DIR
+await_checkpoint() {
+  for _ in $(seq 3000); do has_checkpoint "$1" && return; sleep 0.01; done
+  fail "$1: no checkpoint"
+}
+
+# disturb SIGNAL METHOD: a rank of three is killed or stopped; the others end soon, and name it.
+disturb() {
+  local signal=$1 name=$1-$2 victim=$((RANDOM % 3)) start process log
+  start "$name" 3 --set train.epochs=100000 --set train.eval_every_epochs=0 --set checkpoint.every_epochs=0 \
+    --set checkpoint.every_steps=5 --set logging.every_steps=1000 --set comm.timeout_s=2 --set compression.method="$2"
+  await_checkpoint "$name"
+  sleep "0.$((RANDOM % 5))"
+  start=$SECONDS process=${ids[victim]}
+  kill "-$signal" "$process"
+  unset "ids[$victim]"
+  await
+  [ "${codes[*]}" = "1 1" ] || fail "$name: exit codes ${codes[*]} instead of 1"
+  [ $((SECONDS - start)) -le 15 ] || fail "$name: took $((SECONDS - start)) s to end" # a busy machine
+  for log in "$name".*.log; do
+    [ "$log" = "$name.$victim.log" ] && continue
+    grep -qE "rank [0-9]+, 'step [0-9]+.*', in [a-z].*process $process of rank $victim (has ended|is stopped)" "$log" ||
+      fail "$log: rank $victim is not named: $(cat "$log")"
+  done
+  kill -KILL "$process" 2>/dev/null
+  wait "$process" 2>/dev/null
+}
+for method in dgc oktopk dense; do
+  disturb KILL $method
+  disturb STOP $method
+  rest=(--set train.epochs=100000 --set train.eval_every_epochs=0 --set checkpoint.every_epochs=0
+    --set compression.method=$method)
+  last=$(find "KILL-$method/checkpoints" -name 'step-*[0-9]' | sort | tail -1 | grep -oE '[0-9]+$')
+  run "KILL-$method" 3 "${rest[@]}" --set train.max_steps=$((10#$last + 7)) --resume auto
+  "$train" quick.toml "${rest[@]}" --set train.max_steps=$((10#$last + 7)) --workers 3 --output "whole-$method" 2>/dev/null ||
+    fail "$method: the undisturbed run failed"
+  [ -n "$(parameters_hash "whole-$method")" ] && [ "$(parameters_hash "whole-$method")" = "$(parameters_hash "KILL-$method")" ] ||
+    fail "$method: another result after step $last"
+done
+
+# A signal stops all with a checkpoint.
+start stopped 3 --set train.epochs=100000 --set checkpoint.every_steps=5
+await_checkpoint stopped
+kill -USR1 "${ids[@]}"
+await
+[ "${codes[*]}" = "75 75 75" ] || fail "exit codes ${codes[*]} instead of 75 after SIGUSR1"
+finish
