@@ -2,7 +2,9 @@
 // cuBLAS's calls that this project makes: products summed in double, in column-major order as there.
 #include <cstdint>
 #include <cublas_v2.h>
+#include <vector>
 
+#include "tests/cuda_emulation/memory.h"
 #include "tests/cuda_emulation/stream.h"
 
 struct cublasContext {
@@ -11,12 +13,19 @@ struct cublasContext {
 
 namespace {
 
+using dragonn::emulation::check_access;
+
 struct Matrix {
   const float* values;
   std::int64_t stride;
   bool transposed;
   double at(std::int64_t row, std::int64_t column) const {
     return transposed ? values[row * stride + column] : values[column * stride + row];
+  }
+  void check(std::int64_t rows, std::int64_t columns) const {
+    if (rows == 0 || columns == 0) return;
+    const std::int64_t last = transposed ? (rows - 1) * stride + columns : (columns - 1) * stride + rows;
+    check_access(values, static_cast<std::size_t>(last) * sizeof(float), "a product of cuBLAS");
   }
 };
 
@@ -27,14 +36,27 @@ struct Problem {
   double factor, keep;
 
   void solve() const {
-    for (std::int64_t column = 0; column < columns; ++column)
-      for (std::int64_t row = 0; row < rows; ++row) {
-        double sum = 0;
-        for (std::int64_t i = 0; i < inner; ++i) sum += left.at(row, i) * right.at(i, column);
-        float& target = result[column * stride + row];
-        // A result that is not kept may be NaN.
-        target = static_cast<float>(factor * sum + (keep == 0 ? 0.0 : keep * target));
+    static std::vector<double> left_columns, sums;  // of whoever holds the device
+    left.check(rows, inner);
+    right.check(inner, columns);
+    Matrix{result, stride, false}.check(rows, columns);
+    left_columns.clear();
+    for (std::int64_t i = 0; i < inner; ++i)
+      for (std::int64_t row = 0; row < rows; ++row) left_columns.push_back(left.at(row, i));
+    for (std::int64_t column = 0; column < columns; ++column) {
+      sums.assign(static_cast<std::size_t>(rows), 0.0);
+      const double* terms = left_columns.data();
+      for (std::int64_t i = 0; i < inner; ++i) {
+        const double by = right.at(i, column);
+        for (double& sum : sums) sum += *terms++ * by;
       }
+      float* target = result + column * stride;
+      // A result that is not kept may be NaN.
+      for (const double sum : sums) {
+        *target = static_cast<float>(factor * sum + (keep == 0 ? 0.0 : keep * *target));
+        ++target;
+      }
+    }
   }
 };
 

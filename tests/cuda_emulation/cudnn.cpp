@@ -6,6 +6,7 @@
 #include <cudnn.h>
 #include <vector>
 
+#include "tests/cuda_emulation/memory.h"
 #include "tests/cuda_emulation/stream.h"
 
 struct cudnnContext {
@@ -51,16 +52,18 @@ struct Convolution {
     for (int image = 0; image < input.sizes[0]; ++image)
       for (int y = 0; y < output.sizes[2]; ++y)
         for (int x = 0; x < output.sizes[3]; ++x)
-          for (int k = 0; k < filter.sizes[0]; ++k)
-            for (int r = 0; r < filter.sizes[2]; ++r)
-              for (int s = 0; s < filter.sizes[3]; ++s) {
-                const int row = y * window.stride[0] - window.padding[0] + r;
-                const int column = x * window.stride[1] - window.padding[1] + s;
-                if (row < 0 || column < 0 || row >= input.sizes[2] || column >= input.sizes[3]) continue;
-                for (int c = 0; c < filter.sizes[1]; ++c)
-                  term(place(input, image, row, column, k / per_group * filter.sizes[1] + c), place(filter, k, r, s, c),
-                       place(output, image, y, x, k));
+          for (int r = 0; r < filter.sizes[2]; ++r)
+            for (int s = 0; s < filter.sizes[3]; ++s) {
+              const int row = y * window.stride[0] - window.padding[0] + r;
+              const int column = x * window.stride[1] - window.padding[1] + s;
+              if (row < 0 || column < 0 || row >= input.sizes[2] || column >= input.sizes[3]) continue;
+              for (int k = 0; k < filter.sizes[0]; ++k) {
+                std::size_t in = place(input, image, row, column, k / per_group * filter.sizes[1]);
+                std::size_t weight = place(filter, k, r, s, 0);
+                const std::size_t out = place(output, image, y, x, k);
+                for (int c = 0; c < filter.sizes[1]; ++c) term(in++, weight++, out);
               }
+            }
   }
 
  private:
@@ -70,23 +73,47 @@ struct Convolution {
   }
 };
 
-/// Puts a pass on the stream of `handle`: term(sums, input, weight, output) adds every product of `of` to its place
-/// among as many sums as `target` has floats.
+/// A tensor or a filter.
+struct Operand {
+  Description description;
+  const void* values;
+
+  const float* checked() const {
+    dragonn::emulation::check_access(values, description.count() * sizeof(float), "a convolution of cuDNN");
+    return static_cast<const float*>(values);
+  }
+};
+
+struct Workspace {
+  void* memory;
+  std::size_t bytes;
+
+  void spoil() const {  // as a library may
+    dragonn::emulation::check_access(memory, bytes, "a convolution of cuDNN with its workspace");
+    std::memset(memory, 0xFF, bytes);
+  }
+};
+
+/// Puts a pass on the stream of `handle`: term(sums, left, right, input, weight, output) adds a product of elements of
+/// the two to its place among the sums that become `target`.
 template <class Term>
-cudnnStatus_t enqueue(cudnnHandle_t handle, const Convolution& of, const Description& result, void* target,
-                      void* workspace, std::size_t bytes, const Term& term) {
-  dragonn::emulation::enqueue(handle->stream, [=, count = result.count()] {
+cudnnStatus_t enqueue(cudnnHandle_t handle, const Convolution& of, const Operand& left, const Operand& right,
+                      const Operand& target, const Workspace& workspace, const Term& term) {
+  dragonn::emulation::enqueue(handle->stream, [=] {
     static std::vector<double> sums;  // of whoever holds the device
-    sums.assign(count, 0.0);
-    std::memset(workspace, 0xFF, bytes);  // as a library may
-    of.for_each([&](std::size_t in, std::size_t weight, std::size_t out) { term(sums, in, weight, out); });
-    for (std::size_t i = 0; i < count; ++i) static_cast<float*>(target)[i] = static_cast<float>(sums[i]);
+    sums.assign(target.description.count(), 0.0);
+    workspace.spoil();
+    double* const to = sums.data();
+    const float *const a = left.checked(), *const b = right.checked();
+    of.for_each([&](std::size_t in, std::size_t weight, std::size_t out) { term(to, a, b, in, weight, out); });
+    float* result = const_cast<float*>(target.checked());
+    for (const double sum : sums) *result++ = static_cast<float>(sum);
   });
   return CUDNN_STATUS_SUCCESS;
 }
 
-double product(const void* a, std::size_t in_a, const void* b, std::size_t in_b) {
-  return static_cast<double>(static_cast<const float*>(a)[in_a]) * static_cast<const float*>(b)[in_b];
+double product(float a, float b) {
+  return static_cast<double>(a) * b;
 }
 
 /// Two candidates, of which the first must not be taken: its bits may change from call to call.
@@ -215,9 +242,11 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void*, const c
                                       void* workspace, std::size_t bytes, const void*,
                                       const cudnnTensorDescriptor_t output, void* y) {
   const Convolution convolution{described(input), described(filter), described(window), described(output)};
-  return enqueue(handle, convolution, convolution.output, y, workspace, bytes,
-                 [=](std::vector<double>& sums, [[maybe_unused]] std::size_t in, [[maybe_unused]] std::size_t weight,
-                     [[maybe_unused]] std::size_t out) { sums[out] += product(x, in, w, weight); });
+  return enqueue(handle, convolution, {convolution.input, x}, {convolution.filter, w}, {convolution.output, y},
+                 {workspace, bytes},
+                 [](double* sums, const float* a, const float* b, [[maybe_unused]] std::size_t in,
+                    [[maybe_unused]] std::size_t weight,
+                    [[maybe_unused]] std::size_t out) { sums[out] += product(a[in], b[weight]); });
 }
 cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void*, const cudnnFilterDescriptor_t filter,
                                            const void* w, const cudnnTensorDescriptor_t output, const void* dy,
@@ -225,9 +254,11 @@ cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void*, co
                                            void* workspace, std::size_t bytes, const void*,
                                            const cudnnTensorDescriptor_t input, void* dx) {
   const Convolution convolution{described(input), described(filter), described(window), described(output)};
-  return enqueue(handle, convolution, convolution.input, dx, workspace, bytes,
-                 [=](std::vector<double>& sums, [[maybe_unused]] std::size_t in, [[maybe_unused]] std::size_t weight,
-                     [[maybe_unused]] std::size_t out) { sums[in] += product(dy, out, w, weight); });
+  return enqueue(handle, convolution, {convolution.output, dy}, {convolution.filter, w}, {convolution.input, dx},
+                 {workspace, bytes},
+                 [](double* sums, const float* a, const float* b, [[maybe_unused]] std::size_t in,
+                    [[maybe_unused]] std::size_t weight,
+                    [[maybe_unused]] std::size_t out) { sums[in] += product(a[out], b[weight]); });
 }
 cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void*, const cudnnTensorDescriptor_t input,
                                              const void* x, const cudnnTensorDescriptor_t output, const void* dy,
@@ -235,8 +266,10 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void*, 
                                              void* workspace, std::size_t bytes, const void*,
                                              const cudnnFilterDescriptor_t filter, void* dw) {
   const Convolution convolution{described(input), described(filter), described(window), described(output)};
-  return enqueue(handle, convolution, convolution.filter, dw, workspace, bytes,
-                 [=](std::vector<double>& sums, [[maybe_unused]] std::size_t in, [[maybe_unused]] std::size_t weight,
-                     [[maybe_unused]] std::size_t out) { sums[weight] += product(dy, out, x, in); });
+  return enqueue(handle, convolution, {convolution.output, dy}, {convolution.input, x}, {convolution.filter, dw},
+                 {workspace, bytes},
+                 [](double* sums, const float* a, const float* b, [[maybe_unused]] std::size_t in,
+                    [[maybe_unused]] std::size_t weight,
+                    [[maybe_unused]] std::size_t out) { sums[weight] += product(a[out], b[in]); });
 }
 }

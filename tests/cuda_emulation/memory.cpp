@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/cuda_emulation/memory.h"
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <cuda_runtime_api.h>
@@ -106,6 +107,16 @@ DeviceAccess::DeviceAccess() {
 DeviceAccess::~DeviceAccess() {
   for ([[maybe_unused]] const auto& [memory, allocation] : allocations())
     if (allocation.kind == Kind::kDevice) ASAN_POISON_MEMORY_REGION(memory, allocation.bytes);
+}
+
+void check_access([[maybe_unused]] const void* memory, [[maybe_unused]] std::size_t bytes,
+                  [[maybe_unused]] const char* operation) {
+#ifdef __SANITIZE_ADDRESS__
+  if (__asan_region_is_poisoned(const_cast<void*>(memory), bytes) == nullptr) return;
+  std::fprintf(stderr, "emulated GPU: %s touches memory that is not its own, of %zu bytes at %p\n", operation, bytes,
+               memory);
+  std::abort();
+#endif
 }
 
 }  // namespace dragonn::emulation

@@ -20,4 +20,8 @@ class DeviceAccess {
   DeviceAccess& operator=(const DeviceAccess&) = delete;
 };
 
+/// What AddressSanitizer does for each access, once for all of them: for code that is built without, to be quick. Ends
+/// the program, naming the operation, where some of these bytes are not to be touched.
+void check_access(const void* memory, std::size_t bytes, const char* operation);
+
 }  // namespace dragonn::emulation

@@ -14,21 +14,21 @@ namespace dragonn::optim {
 namespace {
 
 TEST_SUITE("optim") {
-  TEST_CASE("squared norms are exact on integers, dense and sparse") {
+  DRAGONN_DEVICE_TEST("squared norms are exact on integers, dense and sparse") {
     std::vector<float> values(101);
     double expected = 0;
     for (std::size_t i = 0; i < values.size(); ++i) {
       values[i] = static_cast<float>(i) - 50;
       expected += static_cast<double>(values[i]) * values[i];
     }
-    CHECK(squared_norm(View<const float>(std::span<const float>(values))) == expected);
-    CHECK(squared_norm(sparse_of({{3, 3.0f}, {9, -4.0f}})) == 25.0);
-    CHECK(squared_norm(SparseVector()) == 0.0);
+    CHECK(squared_norm(on_device(values, device).view()) == expected);
+    CHECK(squared_norm(on_device(sparse_of({{3, 3.0f}, {9, -4.0f}}), device)) == 25.0);
+    CHECK(squared_norm(SparseVector(device)) == 0.0);
   }
 
-  TEST_CASE("squares that overflow float32 do not overflow the norm") {
+  DRAGONN_DEVICE_TEST("squares that overflow float32 do not overflow the norm") {
     const std::vector<float> values(4, 1e30f);
-    const double norm = std::sqrt(squared_norm(View<const float>(std::span(values))));
+    const double norm = std::sqrt(squared_norm(on_device(values, device).view()));
     CHECK(norm == doctest::Approx(2e30).epsilon(1e-6));
   }
 

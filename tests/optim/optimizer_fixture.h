@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/// What the optimizer tests share: small arenas, optimizers from their registered names, random gradients.
+/// What the optimizer tests share: small arenas on any device, optimizers from their registered names, random
+/// gradients.
 #pragma once
 
-#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
@@ -14,9 +15,11 @@
 #include "core/parameter.h"
 #include "core/rng.h"
 #include "optim/optimizer.h"
+#include "tests/support/devices.h"
 
 namespace dragonn::optim {
 
+using dragonn::test::on_device;
 using Overrides = std::vector<std::pair<std::string, SettingValue>>;
 
 inline Settings settings_of(const SettingSpecs& specs, const Overrides& overrides) {
@@ -32,11 +35,11 @@ inline std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const 
 }
 
 /// One matrix [1, values] with these values and no vectors.
-inline ParameterArena arena_of(std::span<const float> values) {
-  ParameterArena arena;
+inline ParameterArena arena_of(std::span<const float> values, const Device& device = {}) {
+  ParameterArena arena(device);
   arena.declare("weight", {1, static_cast<std::int64_t>(values.size())}, ParameterRole::kWeight);
   arena.allocate();
-  std::ranges::copy(values, arena.values().host().begin());
+  kernels::transfer(View<const float>(values), arena.values());
   return arena;
 }
 
@@ -77,8 +80,26 @@ inline std::pair<SparseVector, std::vector<float>> random_sparse(std::size_t siz
   return {std::move(sparse), std::move(dense)};
 }
 
+inline SparseVector on_device(const SparseVector& sparse, const Device& device) {
+  SparseVector copy(device);
+  copy.resize_discard(sparse.size());
+  kernels::transfer(sparse.indices.view(), copy.indices.view());
+  kernels::transfer(sparse.values.view(), copy.values.view());
+  return copy;
+}
+
 inline std::vector<float> copy(View<const float> values) {
-  return {values.host().begin(), values.host().end()};
+  return dragonn::test::to_host(values);
+}
+
+/// ||values - expected|| / ||expected||.
+inline double relative_error(std::span<const float> values, std::span<const double> expected) {
+  double error = 0, norm = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    error += (values[i] - expected[i]) * (values[i] - expected[i]);
+    norm += expected[i] * expected[i];
+  }
+  return std::sqrt(error / norm);
 }
 
 }  // namespace dragonn::optim

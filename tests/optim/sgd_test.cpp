@@ -12,24 +12,25 @@ namespace {
 const Overrides kPlain{{"momentum", 0.0}, {"weight_decay", 0.0}};
 
 /// Runs one dense step over the whole arena.
-void step(Optimizer& optimizer, ParameterArena& arena, std::span<const float> gradient, double rate,
+void step(Optimizer& optimizer, ParameterArena& arena, const std::vector<float>& gradient, double rate,
           std::uint64_t index, float scale = 1.0f, bool momentum_applied = false) {
+  const Buffer<float> own = on_device(gradient, arena.values().device());
   optimizer.begin_step(rate, index);
-  optimizer.update({0, arena.size(), momentum_applied, false}, View<const float>(gradient), scale);
+  optimizer.update({0, arena.size(), momentum_applied, false}, own.view(), scale);
 }
 
 TEST_SUITE("optim") {
-  TEST_CASE("plain SGD subtracts rate times scale times gradient") {
+  DRAGONN_DEVICE_TEST("plain SGD subtracts rate times scale times gradient") {
     const std::vector<float> start{1, -2, 3}, gradient{4, 8, -16};
-    ParameterArena arena = arena_of(start);
+    ParameterArena arena = arena_of(start, device);
     const auto sgd = make_optimizer("sgd", kPlain, arena);
     step(*sgd, arena, gradient, 0.5, 0, 0.25f);
     CHECK(copy(arena.values()) == std::vector<float>{0.5f, -3, 5});
   }
 
-  TEST_CASE("the first momentum step is the gradient, later ones accumulate") {
+  DRAGONN_DEVICE_TEST("the first momentum step is the gradient, later ones accumulate") {
     const std::vector<float> start{0, 0}, gradient{2, -4};
-    ParameterArena arena = arena_of(start);
+    ParameterArena arena = arena_of(start, device);
     const auto sgd = make_optimizer("sgd", {{"momentum", 0.5}, {"weight_decay", 0.0}}, arena);
     step(*sgd, arena, gradient, 1.0, 0);
     CHECK(copy(arena.values()) == std::vector<float>{-2, 4});
@@ -37,18 +38,18 @@ TEST_SUITE("optim") {
     CHECK(copy(arena.values()) == std::vector<float>{-5, 10});
   }
 
-  TEST_CASE("Nesterov looks one momentum step ahead") {
+  DRAGONN_DEVICE_TEST("Nesterov looks one momentum step ahead") {
     const std::vector<float> start{0}, gradient{2};
-    ParameterArena arena = arena_of(start);
+    ParameterArena arena = arena_of(start, device);
     const auto sgd = make_optimizer("sgd", {{"momentum", 0.5}, {"weight_decay", 0.0}, {"nesterov", true}}, arena);
     step(*sgd, arena, gradient, 1.0, 0);  // b = 2, step 2 + 1 = 3
     step(*sgd, arena, gradient, 1.0, 1);  // b = 3, step 2 + 1.5 = 3.5
     CHECK(copy(arena.values()) == std::vector<float>{-6.5f});
   }
 
-  TEST_CASE("weight decay enters before momentum") {
+  DRAGONN_DEVICE_TEST("weight decay enters before momentum") {
     const std::vector<float> start{8}, gradient{2};
-    ParameterArena arena = arena_of(start);
+    ParameterArena arena = arena_of(start, device);
     const auto sgd = make_optimizer("sgd", {{"momentum", 0.5}, {"weight_decay", 0.25}}, arena);
     step(*sgd, arena, gradient, 1.0, 0);  // d = 2 + 2, x = 4
     CHECK(copy(arena.values()) == std::vector<float>{4});
@@ -74,10 +75,10 @@ TEST_SUITE("optim") {
     }
   }
 
-  TEST_CASE("momentum applied before or by the optimizer gives the same run") {
+  DRAGONN_DEVICE_TEST("momentum applied before or by the optimizer gives the same run") {
     // Dyadic coefficients and small integers: every number below is exact.
     const std::vector<float> start{16, -32};
-    ParameterArena together = arena_of(start), apart = arena_of(start);
+    ParameterArena together = arena_of(start, device), apart = arena_of(start, device);
     const Overrides settings{{"momentum", 0.5}, {"weight_decay", 0.25}};
     const auto inside = make_optimizer("sgd", settings, together), outside = make_optimizer("sgd", settings, apart);
     std::vector<float> velocity{0, 0};
@@ -119,7 +120,7 @@ TEST_SUITE("optim") {
     CHECK(copy(folded.values()) == std::vector<float>{-0.11f, -0.2f});
   }
 
-  TEST_CASE("sparse and dense updates give the same bits") {
+  DRAGONN_DEVICE_TEST("sparse and dense updates give the same bits") {
     constexpr std::size_t kSize = 10'007;  // several blocks and an odd tail
     struct Case {
       Overrides settings;
@@ -134,7 +135,8 @@ TEST_SUITE("optim") {
                           {{{"momentum", 0.9}, {"weight_decay", 1e-3}, {"nesterov", true}}, true, true},
                           {{{"momentum", 0.0}, {"weight_decay", 1e-3}}, false, true}};
     for (const Case& one : cases) {
-      ParameterArena sparse_arena = arena_of(normals(kSize, 1)), dense_arena = arena_of(normals(kSize, 1));
+      ParameterArena sparse_arena = arena_of(normals(kSize, 1), device),
+                     dense_arena = arena_of(normals(kSize, 1), device);
       const auto sparse_sgd = make_optimizer("sgd", one.settings, sparse_arena);
       const auto dense_sgd = make_optimizer("sgd", one.settings, dense_arena);
       // Two slices, the second one from an odd offset.
@@ -146,8 +148,8 @@ TEST_SUITE("optim") {
         dense_sgd->begin_step(0.1, index);
         for (const Slice& slice : slices) {
           const auto [sparse, dense] = random_sparse(slice.size, 0.05, 10 * index + slice.offset);
-          sparse_sgd->update(slice, sparse, 0.25f);
-          dense_sgd->update(slice, View<const float>(std::span(dense)), 0.25f);
+          sparse_sgd->update(slice, on_device(sparse, device), 0.25f);
+          dense_sgd->update(slice, on_device(dense, device).view(), 0.25f);
         }
       }
       CHECK(copy(sparse_arena.values()) == copy(dense_arena.values()));
@@ -183,11 +185,11 @@ TEST_SUITE("optim") {
     }
   }
 
-  TEST_CASE("50 momentum steps stay close to a float64 run") {
+  DRAGONN_DEVICE_TEST("50 momentum steps stay close to a float64 run") {
     constexpr std::size_t kSize = 1000, kSteps = 50;
     constexpr double kRate = 0.05, kMomentum = 0.9, kDecay = 1e-2;
     const std::vector<float> start = normals(kSize, 3);
-    ParameterArena arena = arena_of(start);
+    ParameterArena arena = arena_of(start, device);
     const auto sgd = make_optimizer("sgd", {{"momentum", kMomentum}, {"weight_decay", kDecay}}, arena);
     std::vector<double> x(start.begin(), start.end()), b(kSize, 0.0);
     for (std::size_t index = 0; index < kSteps; ++index) {
@@ -198,13 +200,8 @@ TEST_SUITE("optim") {
         x[i] -= kRate * b[i];
       }
     }
-    double error = 0, norm = 0;
-    for (std::size_t i = 0; i < kSize; ++i) {
-      error += std::pow(arena.values().host()[i] - x[i], 2);
-      norm += x[i] * x[i];
-    }
     // At most 8 roundings a step, each of 2^-24 relative, adding up over the steps.
-    CHECK(std::sqrt(error / norm) < kSteps * 8 * 0x1p-24);
+    CHECK(relative_error(copy(arena.values()), x) < kSteps * 8 * 0x1p-24);
   }
 
   TEST_CASE("wrong sizes and settings are refused") {

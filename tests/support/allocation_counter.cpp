@@ -16,6 +16,7 @@ std::atomic<bool> counting = false;                     // NOLINT
 std::atomic<std::size_t> all_allocations = 0;           // NOLINT
 thread_local std::size_t this_threads_allocations = 0;  // NOLINT
 dragonn::MemoryFunctions uncounted;                     // NOLINT
+dragonn::MemoryFunctions uncounted_on_gpu;              // NOLINT
 
 /// oneDNN allocates while it runs a primitive; that is not this project's to avoid.
 bool is_onednn(const void* caller) {
@@ -45,6 +46,19 @@ void* allocate(std::size_t bytes, std::size_t alignment, const void* caller) {
 void* allocate_buffer(std::size_t bytes, const dragonn::Device& device) {
   count();
   return uncounted.allocate(bytes, device);
+}
+void* allocate_buffer_on_gpu(std::size_t bytes, const dragonn::Device& device) {
+  count();
+  return uncounted_on_gpu.allocate(bytes, device);
+}
+
+/// Of builds that know none, nothing.
+dragonn::MemoryFunctions functions_of_gpu() {
+  try {
+    return dragonn::memory_functions({dragonn::DeviceType::kCuda, 0});
+  } catch (const dragonn::DeviceError&) {
+    return {};
+  }
 }
 
 }  // namespace
@@ -97,12 +111,16 @@ namespace dragonn::testing {
 AllocationCounter::AllocationCounter() {
   uncounted = memory_functions(Device{});
   register_memory(DeviceType::kCpu, {allocate_buffer, uncounted.release});
+  uncounted_on_gpu = functions_of_gpu();
+  if (uncounted_on_gpu.allocate != nullptr)
+    register_memory(DeviceType::kCuda, {allocate_buffer_on_gpu, uncounted_on_gpu.release});
   counting = true;
 }
 
 AllocationCounter::~AllocationCounter() {
   counting = false;
   register_memory(DeviceType::kCpu, uncounted);
+  if (uncounted_on_gpu.allocate != nullptr) register_memory(DeviceType::kCuda, uncounted_on_gpu);
 }
 
 std::size_t AllocationCounter::count() {

@@ -6,8 +6,8 @@
 
 namespace dragonn::testing {
 
-/// While one lives, calls of operator new are counted unless oneDNN made them, and what Buffers ask for. One at a time;
-/// made and destroyed while no other thread uses Buffers.
+/// While one lives, calls of operator new are counted unless oneDNN made them, and what Buffers of any device ask for.
+/// One at a time; made and destroyed while no other thread uses Buffers.
 class AllocationCounter {
  public:
   AllocationCounter();

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+/// Whole runs on a device: they end where the CPU's end, to rounding; overlapped or resumed, with the same bits.
+#include <cmath>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "core/file.h"
+#include "tests/support/devices.h"
+#include "tests/trainer/quick_run.h"
+#include "trainer/methods.h"
+
+namespace dragonn::trainer::testing {
+namespace {
+
+using Overrides = std::vector<std::string>;
+
+Overrides on(const Device& device, Overrides overrides) {
+  overrides.push_back(device.is_cpu() ? "device=cpu" : "device=cuda");
+  return overrides;
+}
+
+/// ||a - b|| / ||b||.
+double relative_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference += std::pow(static_cast<double>(a[i]) - b[i], 2);
+    norm += static_cast<double>(b[i]) * b[i];
+  }
+  return std::sqrt(difference / norm);
+}
+
+/// Sums in another order differ by some 1e-7 of a gradient, and what that changes adds up over a few steps.
+constexpr double kRounding = 1e-5;
+/// An entry next to the threshold that one device sends a step before the other does is worth about 1e-4 here.
+constexpr double kOtherSelection = 1e-3;
+
+/// What a run of any config ends with, in a folder of its own.
+std::vector<float> parameters_of(const Config& config, int world_size) {
+  const TemporaryFolder folder;
+  return quick_run(config, world_size, folder.path()).parameters;
+}
+
+/// Parameters after six steps. @return their distance from those of the CPU.
+double distance_from_cpu(const Device& device, const Overrides& overrides, int world_size) {
+  return relative_difference(parameters_of(quick_config(on(device, overrides)), world_size),
+                             parameters_of(quick_config(on({}, overrides)), world_size));
+}
+
+/// Small networks of every family, with data of their kind.
+Config task(const std::string& model_and_data, const std::filesystem::path& data, const Overrides& overrides) {
+  const std::string common = R"(
+[train]
+epochs = 9
+batch_size = 3
+max_steps = 4
+eval_every_epochs = 0
+[optimizer]
+name = "sgd"
+learning_rate = 0.02
+momentum = 0.5
+[compression]
+method = "topk"
+density = 0.1
+[checkpoint]
+every_epochs = 0
+[logging]
+level = "error"
+)";
+  return parse_config(fmt::format("seed = 5\n{}path = \"{}\"\n", model_and_data, data.string()) + common, "task.toml",
+                      overrides);
+}
+
+constexpr const char* kConvolutions = R"(
+[model]
+name = "resnet20"
+[data]
+name = "synthetic_images"
+train_samples = 60
+test_samples = 12
+height = 6
+width = 6
+classes = 4
+)";
+constexpr const char* kAttention = R"(
+[model]
+name = "vit"
+patch = 2
+layers = 1
+hidden = 8
+heads = 2
+[data]
+name = "synthetic_images"
+train_samples = 60
+test_samples = 12
+height = 6
+width = 6
+classes = 4
+)";
+constexpr const char* kRecurrent = R"(
+[model]
+name = "lstm_lm"
+layers = 2
+hidden = 6
+[data]
+name = "text"
+level = "character"
+window = 5
+)";
+
+void write_text(const std::filesystem::path& folder) {
+  for (const char* name : {"train.txt", "valid.txt"}) {
+    std::ofstream file(folder / name);
+    for (int i = 0; i < 300; ++i) file << "abcab "[i * i % 6];
+  }
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("trainer");
+
+DRAGONN_DEVICE_TEST("a run of every method ends where the CPU's ends") {
+  int world_size = 2;
+  for (const std::string& method : method_names()) {
+    CAPTURE(method);
+    const double distance = distance_from_cpu(device, {"compression.method=" + method}, world_size);
+    CHECK(distance < (method == "dense" ? kRounding : kOtherSelection));
+    world_size = 5 - world_size;  // 2 or 3
+  }
+}
+
+DRAGONN_DEVICE_TEST(
+    "a run of every optimizer ends where the CPU's ends, with vectors sparsified and the gradient clipped") {
+  for (const std::string& optimizer : Registry<optim::OptimizerEntry>::instance().names()) {
+    for (const std::string clip : {"local", "global"}) {
+      CAPTURE(optimizer);
+      CAPTURE(clip);
+      CHECK(distance_from_cpu(device,
+                              {"optimizer.name=" + optimizer, "compression.method=topk",
+                               "compression.include_vectors=yes", "train.clip=" + clip, "train.clip_norm=0.5"},
+                              2) < kOtherSelection);
+    }
+  }
+}
+
+DRAGONN_DEVICE_TEST("convolutions with batch norm, attention and recurrent layers train where the CPU trains") {
+  const TemporaryFolder data;
+  write_text(data.path());
+  for (const std::string model : {kConvolutions, kAttention, kRecurrent}) {
+    CAPTURE(model);
+    for (const std::string method : {"dense", "topk"}) {
+      const Overrides overrides{"compression.method=" + method};
+      CHECK(relative_difference(parameters_of(task(model, data.path(), on(device, overrides)), 2),
+                                parameters_of(task(model, data.path(), on({}, overrides)), 2)) <
+            (method == "dense" ? kRounding : kOtherSelection));
+    }
+  }
+}
+
+DRAGONN_DEVICE_TEST("overlap changes no bit of a run, with micro-batches or without") {
+  for (const std::string method : {"dense", "topk", "oktopk", "signsgd"}) {
+    for (const int micro_batches : {1, 2}) {
+      CAPTURE(method);
+      CAPTURE(micro_batches);
+      Overrides overrides = on(device, {"compression.method=" + method, "compression.bucket=tensor",
+                                        fmt::format("train.gradient_accumulation={}", micro_batches)});
+      const std::vector<float> expected = parameters_of(quick_config(overrides), 3);
+      overrides.push_back("compression.overlap=true");
+      CHECK(parameters_of(quick_config(overrides), 3) == expected);
+    }
+  }
+}
+
+DRAGONN_DEVICE_TEST("a run goes on from a checkpoint with the bits of the whole one, with every method") {
+  for (const std::string& method : method_names()) {
+    CAPTURE(method);
+    const Overrides overrides = on(device, {"compression.method=" + method, "optimizer.name=sgd"});
+    Overrides half = overrides;
+    half.push_back("train.max_steps=3");
+    const TemporaryFolder folder;
+    quick_run(quick_config(half), 2, folder.path());
+    CHECK(quick_run(quick_config(overrides), 2, folder.path(), "auto").parameters ==
+          parameters_of(quick_config(overrides), 2));
+  }
+}
+
+DRAGONN_DEVICE_TEST("evaluations change nothing") {
+  const Overrides plain = on(device, {"compression.method=topk"});
+  Overrides evaluated = plain;
+  evaluated.insert(evaluated.end(), {"train.eval_every_epochs=1", "data.train_samples=12"});
+  Overrides unseen = plain;
+  unseen.push_back("data.train_samples=12");
+  CHECK(parameters_of(quick_config(evaluated), 2) == parameters_of(quick_config(unseen), 2));
+}
+
+TEST_SUITE_END();
+
+}  // namespace dragonn::trainer::testing
