@@ -1,17 +1,21 @@
-# With DRAGONN_CUDA_EMULATION: dragonn_emulate_cuda(TARGET), which adds the files of cuda/ to a folder's archive, .cu files
-# as C++, with stand-ins for CUDA's libraries (tests/cuda_emulation/README.md). Of CUDA only headers are used.
+# With DRAGONN_CUDA_EMULATION: dragonn_emulate_cuda(TARGET [SOURCE...]), which adds the files of cuda/ to a folder's archive,
+# .cu files as C++, and other sources as they are. DRAGONN_CUDA_STAND_INS are those that stand in for CUDA's libraries
+# (tests/cuda_emulation/README.md). Of CUDA only headers are used.
 find_path(CUDA_INCLUDE_DIR cuda_runtime_api.h HINTS /usr/local/cuda/include REQUIRED)
 find_path(CUDNN_INCLUDE_DIR cudnn_version.h HINTS ${CUDA_INCLUDE_DIR} REQUIRED)
+find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDA_INCLUDE_DIR} REQUIRED)
+
+file(GLOB DRAGONN_CUDA_STAND_INS CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/cuda_emulation/*.cpp")
+set(DRAGONN_CUDA_INCLUDES ${CUDA_INCLUDE_DIR} ${CUDNN_INCLUDE_DIR} ${NCCL_INCLUDE_DIR})
 
 function(dragonn_emulate_cuda TARGET)
   file(GLOB KERNELS CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/cuda/*.cu")
-  file(GLOB SOURCES CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/cuda/*.cpp"
-    "${PROJECT_SOURCE_DIR}/tests/cuda_emulation/*.cpp")
+  file(GLOB SOURCES CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/cuda/*.cpp")
   set_source_files_properties(${KERNELS} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS
     "-xc++;-include;${PROJECT_SOURCE_DIR}/tests/cuda_emulation/device_code.h;-Wno-unknown-pragmas")
   # What stands in for libraries is quick, as they are, and checks its operands as a whole.
   set_source_files_properties("${PROJECT_SOURCE_DIR}/tests/cuda_emulation/cublas.cpp"
     "${PROJECT_SOURCE_DIR}/tests/cuda_emulation/cudnn.cpp" PROPERTIES COMPILE_OPTIONS "-fno-sanitize=all;-O3")
-  target_sources(${TARGET} PRIVATE ${KERNELS} ${SOURCES})
-  target_include_directories(${TARGET} SYSTEM PRIVATE ${CUDA_INCLUDE_DIR} ${CUDNN_INCLUDE_DIR})
+  target_sources(${TARGET} PRIVATE ${KERNELS} ${SOURCES} ${ARGN})
+  target_include_directories(${TARGET} SYSTEM PRIVATE ${DRAGONN_CUDA_INCLUDES})
 endfunction()

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "tests/cuda_emulation/memory.h"
@@ -24,14 +25,16 @@ std::vector<CUstream_st*>& streams() {
   return all;
 }
 
-void finish_held(CUstream_st& stream) {
-  if (stream.first == nullptr) return;
+/// Whether all of it is done.
+bool finish_held(CUstream_st& stream) {
+  if (stream.first == nullptr) return true;
   const DeviceAccess access;
   while (stream.first != nullptr) {
-    stream.first->run();
+    if (!stream.first->run()) return false;
     stream.first = std::move(stream.first->next);
   }
   stream.last = nullptr;
+  return true;
 }
 
 }  // namespace
@@ -67,8 +70,13 @@ bool captures_here() {
 }
 
 void finish(cudaStream_t stream) {
-  const std::scoped_lock lock(device_mutex());
-  finish_held(*stream);
+  for (;;) {
+    {
+      const std::scoped_lock lock(device_mutex());
+      if (finish_held(*stream)) return;
+    }
+    std::this_thread::yield();
+  }
 }
 
 void finish_all() {

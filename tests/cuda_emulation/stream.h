@@ -8,6 +8,7 @@
 #include <cuda_runtime_api.h>
 #include <memory>
 #include <new>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -17,7 +18,8 @@ namespace dragonn::emulation {
 class Work {
  public:
   virtual ~Work() = default;
-  virtual void run() = 0;
+  /// Whether it is done; else the stream stands still until a later call is.
+  virtual bool run() = 0;
 
   static void* operator new(std::size_t bytes) {
     if (void* memory = std::malloc(bytes)) return memory;
@@ -31,11 +33,19 @@ class Work {
 /// Puts `work` on a stream. Ends the program where it is the default one, on which nothing of this project is in order.
 void enqueue(cudaStream_t stream, std::unique_ptr<Work> work);
 
+/// @param call returns nothing, or whether it is done.
 template <class Call>
 void enqueue(cudaStream_t stream, Call call) {
   struct Deferred final : Work {
     explicit Deferred(Call&& deferred) : call(std::move(deferred)) {}
-    void run() override { call(); }
+    bool run() override {
+      if constexpr (std::is_void_v<decltype(call())>) {
+        call();
+        return true;
+      } else {
+        return call();
+      }
+    }
     Call call;
   };
   enqueue(stream, std::unique_ptr<Work>(new Deferred(std::move(call))));
@@ -49,9 +59,9 @@ bool is_captured(cudaStream_t stream);
 /// Whether a stream is captured for the calling thread.
 bool captures_here();
 
-/// Does all that is on a stream; the calling thread holds the device meanwhile.
+/// Does all that is on a stream; the calling thread holds the device meanwhile, but not while it waits for others.
 void finish(cudaStream_t stream);
-/// The same of all streams.
+/// The same of all streams, but for what waits for others.
 void finish_all();
 
 }  // namespace dragonn::emulation

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-/// Gradients on a device are exchanged as those of the host are.
-#include <algorithm>
+/// Gradients on a device are exchanged as those of the host are, through host memory and by NCCL.
+#include <memory>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "comm/device_transport.h"
 #include "comm/local.h"
 #include "core/rng.h"
 #include "tests/support/devices.h"
@@ -15,8 +17,16 @@ namespace {
 
 using dragonn::test::to_host;
 
-constexpr int kWorkers = 3;
 constexpr std::uint64_t kSteps = 3;
+
+/// What exchanges, and where each rank's gradient is.
+struct Workers {
+  int count = 3;
+  Device device = {};
+  bool nccl = false;  ///< every rank has a GPU of its own
+
+  Device of(int rank) const { return nccl ? Device{DeviceType::kCuda, rank} : device; }
+};
 
 /// The sum and the residual of every bucket after every step, one behind the other.
 struct Trace {
@@ -48,9 +58,13 @@ std::vector<float> gradient_of(std::size_t numel, int rank, std::uint64_t step) 
 }
 
 /// Of every rank.
-std::vector<Trace> run(const Combination& combination, const Device& device) {
-  std::vector<Trace> traces(kWorkers);
-  comm::run_local(kWorkers, {}, [&](comm::Communicator& communicator) {
+std::vector<Trace> run(const Combination& combination, const Workers& workers) {
+  std::vector<Trace> traces(static_cast<std::size_t>(workers.count));
+  comm::run_local(workers.count, {}, [&](comm::Communicator& communicator) {
+    const Device device = workers.of(communicator.rank());
+    std::unique_ptr<comm::DeviceTransport> transport;
+    if (workers.nccl) transport = comm::make_nccl_transport(communicator, device, /*timeout_s=*/20);
+    communicator.set_device_transport(transport.get());
     ParameterArena arena(device);
     arena.declare("a.weight", {23, 17}, ParameterRole::kWeight);
     arena.declare("a.bias", {17}, ParameterRole::kBias);
@@ -65,8 +79,29 @@ std::vector<Trace> run(const Combination& combination, const Device& device) {
       exchange.run({.step = step, .density = 0.1}, arena.gradients(), timers);
       traces[static_cast<std::size_t>(communicator.rank())].add(exchange);
     }
+    if (transport != nullptr) transport->finish();
+    communicator.set_device_transport(nullptr);
   });
   return traces;
+}
+
+void expect_equal(const Combination& combination, const Workers& workers) {
+  INFO(combination.name(), " on ", workers.count, " workers");
+  const std::vector<Trace> expected = run(combination, {.count = workers.count}), found = run(combination, workers);
+  for (std::size_t rank = 0; rank < expected.size(); ++rank) {
+    INFO("rank ", rank);
+    CHECK(found[rank].indices == expected[rank].indices);
+    CHECK(found[rank].values == expected[rank].values);
+    CHECK(found[rank].selected == expected[rank].selected);
+  }
+}
+
+/// Says so, as a skipped test does, where there are fewer.
+[[maybe_unused]] bool gpus_are_missing(int wanted) {
+  if (dragonn::test::gpu_is_missing()) return true;
+  const int count = kernels::device_count(DeviceType::kCuda);
+  if (count < wanted) MESSAGE("skipped: ", wanted, " GPUs are needed, here are ", count);
+  return count < wanted;
 }
 
 TEST_SUITE("trainer") {
@@ -81,17 +116,61 @@ TEST_SUITE("trainer") {
                                                 {"dgc", "allgather", "momentum_correction"},
                                                 {"dragonn", "allgather", "momentum_correction"},
                                                 {"none", "allgather", "residual", "signsgd"}};
-    for (const Combination& combination : combinations) {
-      INFO(combination.name());
-      const std::vector<Trace> expected = run(combination, {}), found = run(combination, device);
-      for (std::size_t rank = 0; rank < expected.size(); ++rank) {
-        INFO("rank ", rank);
-        CHECK(found[rank].indices == expected[rank].indices);
-        CHECK(found[rank].values == expected[rank].values);
-        CHECK(found[rank].selected == expected[rank].selected);
-      }
+    for (const Combination& combination : combinations) expect_equal(combination, {.device = device});
+  }
+
+#ifdef DRAGONN_WITH_CUDA
+  TEST_CASE("gpu: gradients are exchanged by NCCL as by messages, bit for bit") {
+    for (const int workers : {1, 2, 3, 5}) {
+      if (gpus_are_missing(workers)) return;
+      for (const Combination& combination : std::vector<Combination>{{"topk", "dense", "residual"},
+                                                                     {"topk", "allgather", "residual"},
+                                                                     {"topk", "index_union", "residual"},
+                                                                     {"topk", "gtopk", "residual"},
+                                                                     {"topk", "dsa", "residual"},
+                                                                     {"topk", "oktopk", "residual"},
+                                                                     {"cltk", "cltk", "residual"},
+                                                                     {"exdyna", "exdyna", "residual"},
+                                                                     {"dragonn", "allgather", "momentum_correction"}})
+        expect_equal(combination, {.count = workers, .nccl = true});
     }
   }
+
+  TEST_CASE("gpu: a rank that waits by NCCL for one that does not come says so at its deadline, and where it was") {
+    if (gpus_are_missing(2)) return;
+    std::string said;
+    CHECK_THROWS_AS(comm::run_local(2, {},
+                                    [&](comm::Communicator& communicator) {
+                                      const Device device{DeviceType::kCuda, communicator.rank()};
+                                      const auto transport =
+                                          comm::make_nccl_transport(communicator, device, /*timeout_s=*/0.5);
+                                      communicator.set_label("step 7");
+                                      Buffer<float> values = dragonn::test::on_device(std::vector<float>{1, 2}, device);
+                                      transport->allreduce_sum(values.view());
+                                      CHECK(to_host(values.view()) == std::vector<float>{2, 4});
+                                      if (communicator.rank() == 1) return;
+                                      try {
+                                        transport->allreduce_sum(values.view());
+                                      } catch (const CommError& error) {
+                                        said = error.what();
+                                        throw;
+                                      }
+                                    }),
+                    CommError);
+    CHECK(said ==
+          "rank 0 of 2 on cuda:0, 'step 7': allreduce over NCCL with all ranks: not done within the deadline of 0.5 s "
+          "(comm.timeout_s)");
+  }
+
+  TEST_CASE("gpu: NCCL refuses two ranks on one GPU") {
+    if (gpus_are_missing(1)) return;
+    CHECK_THROWS_AS(comm::run_local(2, {},
+                                    [&](comm::Communicator& communicator) {
+                                      comm::make_nccl_transport(communicator, {DeviceType::kCuda, 0}, 2);
+                                    }),
+                    CommError);
+  }
+#endif
 }
 
 }  // namespace
