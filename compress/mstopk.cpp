@@ -26,7 +26,10 @@ class Mstopk final : public Sparsifier {
       : iterations_(static_cast<int>(settings.integer("iterations"))),
         numel_(numel),
         pool_(numel, device),
-        band_(device) {
+        band_(device),
+        candidates_(device),
+        band_values_(device),
+        band_indices_(device) {
     magnitudes_.resize_discard(numel);
     taken_.resize_discard(numel);
     kernels::reserve_selection(band_, numel);

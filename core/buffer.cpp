@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -21,20 +22,38 @@ void release_host(void* memory, const Device&) noexcept {
   std::free(memory);
 }
 
-std::array<MemoryFunctions, 2>& table() {
-  static std::array<MemoryFunctions, 2> functions{MemoryFunctions{allocate_host, release_host}, MemoryFunctions{}};
-  return functions;
+/// By type of device.
+using Table = std::array<MemoryFunctions, 2>;
+
+MemoryFunctions& row(Table& table, DeviceType type) {
+  return table[static_cast<std::size_t>(type)];
+}
+
+Table& own_memory() {
+  static Table table{MemoryFunctions{allocate_host, release_host}, MemoryFunctions{}};
+  return table;
+}
+
+/// That of the CPU is its own.
+Table& host_memory() {
+  static Table table{};
+  return table;
 }
 
 }  // namespace
 
-void register_memory(DeviceType type, MemoryFunctions functions) {
-  table()[static_cast<std::size_t>(type)] = functions;
+MemoryFunctions register_memory(DeviceType type, MemoryFunctions functions) {
+  return std::exchange(row(own_memory(), type), functions);
 }
 
-const MemoryFunctions& memory_functions(const Device& device) {
-  const MemoryFunctions& functions = table()[static_cast<std::size_t>(device.type)];
-  if (functions.allocate == nullptr) throw DeviceError("this build has no memory for device " + to_string(device));
+MemoryFunctions register_host_memory(DeviceType copier, MemoryFunctions functions) {
+  return std::exchange(row(host_memory(), copier), functions);
+}
+
+const MemoryFunctions& memory_functions(const MemoryPlace& place) {
+  const Device& keeper = place.keeper();
+  const MemoryFunctions& functions = row(place.copier.is_cpu() ? own_memory() : host_memory(), keeper.type);
+  if (functions.allocate == nullptr) throw DeviceError("this build has no memory for device " + to_string(keeper));
   return functions;
 }
 

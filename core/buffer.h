@@ -12,15 +12,38 @@
 
 namespace dragonn {
 
-/// How memory of one type of device is had. The CPU's is built in; a device's kernels add theirs.
-struct MemoryFunctions {
-  void* (*allocate)(std::size_t bytes, const Device& device) = nullptr;
-  void (*release)(void* memory, const Device& device) noexcept = nullptr;
+/// Whose memory a buffer holds: a device's; or the host's, from and to which a device copies by itself, for which a GPU
+/// wants it page-locked. The latter is host memory for all who look.
+struct MemoryPlace {
+  MemoryPlace(const Device& where = {}) : device(where) {}  // NOLINT(google-explicit-constructor): a device is a place
+
+  Device device;  ///< where it is read and written
+  Device copier;  ///< of host memory: the device that copies by itself, or the CPU
+  /// The device whose functions allocate it.
+  const Device& keeper() const { return copier.is_cpu() ? device : copier; }
 };
 
-void register_memory(DeviceType type, MemoryFunctions functions);
+/// The host's end of copies from and to `device`: page-locked where that is a GPU, for the CPU as any other memory.
+/// Page-locked memory is costly to have, and is taken from all programs of the machine: for what is copied in every
+/// step.
+inline MemoryPlace host_memory_for(const Device& device) {
+  MemoryPlace place;
+  place.copier = device;
+  return place;
+}
+
+/// How memory is had.
+struct MemoryFunctions {
+  void* (*allocate)(std::size_t bytes, const Device& keeper) = nullptr;
+  void (*release)(void* memory, const Device& keeper) noexcept = nullptr;
+};
+
+/// What is kept by devices of one type: their own memory and the host's end of copies. The CPU's is built in; a
+/// device's kernels add theirs. Returns what was there before.
+MemoryFunctions register_memory(DeviceType type, MemoryFunctions functions);
+MemoryFunctions register_host_memory(DeviceType copier, MemoryFunctions functions);
 /// @throws DeviceError if this build has no such device.
-const MemoryFunctions& memory_functions(const Device& device);
+const MemoryFunctions& memory_functions(const MemoryPlace& place);
 
 /// Memory for `capacity()` trivially copyable elements, of which `size()` are in use. Never initialized, never copied
 /// by the device-independent code here.
@@ -30,7 +53,7 @@ class Buffer {
 
  public:
   Buffer() = default;
-  explicit Buffer(std::size_t size, Device device = {}) : device_(device) { resize_discard(size); }
+  explicit Buffer(std::size_t size, const MemoryPlace& place = {}) : place_(place) { resize_discard(size); }
   ~Buffer() { release(); }
   Buffer(Buffer&& other) noexcept { swap(other); }
   Buffer& operator=(Buffer&& other) noexcept {
@@ -44,7 +67,7 @@ class Buffer {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
     std::swap(capacity_, other.capacity_);
-    std::swap(device_, other.device_);
+    std::swap(place_, other.place_);
   }
 
   /// Sets the size. The content is lost if the capacity has to grow (by half at least, so that repeated growth is
@@ -53,7 +76,7 @@ class Buffer {
     if (size > capacity_) {
       const std::size_t capacity = size > capacity_ + capacity_ / 2 ? size : capacity_ + capacity_ / 2;
       release();
-      data_ = static_cast<T*>(memory_functions(device_).allocate(capacity * sizeof(T), device_));
+      data_ = static_cast<T*>(memory_functions(place_).allocate(capacity * sizeof(T), place_.keeper()));
       capacity_ = capacity;
     }
     size_ = size;
@@ -68,17 +91,17 @@ class Buffer {
   const T* data() const { return data_; }
   std::size_t size() const { return size_; }
   std::size_t capacity() const { return capacity_; }
-  const Device& device() const { return device_; }
+  const Device& device() const { return place_.device; }
 
-  View<T> view() { return {data_, size_, device_}; }
-  View<const T> view() const { return {data_, size_, device_}; }
+  View<T> view() { return {data_, size_, device()}; }
+  View<const T> view() const { return {data_, size_, device()}; }
   /// @throws DeviceError if the memory is not the host's.
   std::span<T> host() { return view().host(); }
   std::span<const T> host() const { return view().host(); }
 
  private:
   void release() noexcept {
-    if (data_ != nullptr) memory_functions(device_).release(data_, device_);
+    if (data_ != nullptr) memory_functions(place_).release(data_, place_.keeper());
     data_ = nullptr;
     size_ = capacity_ = 0;
   }
@@ -86,7 +109,7 @@ class Buffer {
   T* data_ = nullptr;
   std::size_t size_ = 0;
   std::size_t capacity_ = 0;
-  Device device_;
+  MemoryPlace place_;
 };
 
 }  // namespace dragonn

@@ -18,8 +18,8 @@ inline constexpr std::uint32_t kEmptySlot = std::numeric_limits<std::uint32_t>::
 /// Indices count from the start of the bucket, which holds fewer than 2^32 - 1 elements.
 struct SparseVector {
   SparseVector() = default;
-  /// No entries, on `device`.
-  explicit SparseVector(const Device& device) : indices(0, device), values(0, device) {}
+  /// No entries, in memory of `place`.
+  explicit SparseVector(const MemoryPlace& place) : indices(0, place), values(0, place) {}
 
   Buffer<std::uint32_t> indices;
   Buffer<float> values;

@@ -11,7 +11,7 @@ namespace dragonn {
 class Tensor {
  public:
   Tensor() = default;
-  explicit Tensor(const Shape& shape, Device device = {}) : shape_(shape), buffer_(shape.size(), device) {}
+  explicit Tensor(const Shape& shape, const MemoryPlace& place = {}) : shape_(shape), buffer_(shape.size(), place) {}
 
   /// Changes the shape; the content is undefined afterwards. Allocates only when the tensor outgrows its memory.
   void reshape_discard(const Shape& shape) {

@@ -44,7 +44,8 @@ class BatchSource {
   /// In training equal on all ranks; in evaluation those of this rank's shard, perhaps none.
   virtual std::size_t steps_per_epoch() const = 0;
   /// With memory for any batch: fill() does not allocate, but for lists of labels that are longer than all before.
-  virtual Batch make_batch() const = 0;
+  /// @param inputs the host memory that Batch::inputs is to be in.
+  virtual Batch make_batch(const MemoryPlace& inputs) const = 0;
   /// All but the batch's own epoch and step. Depends on nothing but `epoch` and `step` < steps_per_epoch().
   virtual void fill(std::uint64_t epoch, std::uint64_t step, Batch& batch) = 0;
 };

@@ -7,11 +7,12 @@
 
 namespace dragonn::data {
 
-Loader::Loader(std::shared_ptr<const Dataset> dataset, const BatchRules& rules, std::size_t prefetch)
+Loader::Loader(std::shared_ptr<const Dataset> dataset, const BatchRules& rules, const Device& reader,
+               std::size_t prefetch)
     : dataset_(std::move(dataset)), source_(dataset_->training(rules)), steps_per_epoch_(source_->steps_per_epoch()) {
   DRAGONN_CHECK(prefetch >= 1, "a loader must prepare at least 1 batch ahead");
   slots_.reserve(prefetch + 1);
-  for (std::size_t i = 0; i <= prefetch; ++i) slots_.push_back(source_->make_batch());
+  for (std::size_t i = 0; i <= prefetch; ++i) slots_.push_back(source_->make_batch(host_memory_for(reader)));
   thread_ = std::thread(&Loader::run, this);
 }
 
@@ -82,8 +83,11 @@ void Loader::run() {
   }
 }
 
-EvaluationLoader::EvaluationLoader(std::shared_ptr<const Dataset> dataset, std::size_t batch, int rank, int world)
-    : dataset_(std::move(dataset)), source_(dataset_->evaluation(batch, rank, world)), batch_(source_->make_batch()) {}
+EvaluationLoader::EvaluationLoader(std::shared_ptr<const Dataset> dataset, std::size_t batch, int rank, int world,
+                                   const Device& reader)
+    : dataset_(std::move(dataset)),
+      source_(dataset_->evaluation(batch, rank, world)),
+      batch_(source_->make_batch(host_memory_for(reader))) {}
 
 const Batch* EvaluationLoader::next() {
   if (step_ == source_->steps_per_epoch()) return nullptr;

@@ -21,8 +21,11 @@ namespace dragonn::data {
 class Loader {
  public:
   /// Starts the thread, at epoch 0, step 0.
-  /// @param prefetch batches prepared ahead, at least 1. @throws ConfigError (see Dataset::training).
-  Loader(std::shared_ptr<const Dataset> dataset, const BatchRules& rules, std::size_t prefetch = 2);  // shared: workers
+  /// @param dataset shared by the workers of a process.  @param reader the device that batches go to: they lie in host
+  /// memory that suits its copies.  @param prefetch batches prepared ahead, at least 1. @throws ConfigError (see
+  /// Dataset::training).
+  Loader(std::shared_ptr<const Dataset> dataset, const BatchRules& rules, const Device& reader = {},
+         std::size_t prefetch = 2);
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
@@ -63,8 +66,9 @@ class Loader {
 /// to nothing beside its forward pass.
 class EvaluationLoader {
  public:
-  /// @throws Error if batch is 0.
-  EvaluationLoader(std::shared_ptr<const Dataset> dataset, std::size_t batch, int rank, int world);
+  /// @param reader as in Loader.  @throws Error if batch is 0.
+  EvaluationLoader(std::shared_ptr<const Dataset> dataset, std::size_t batch, int rank, int world,
+                   const Device& reader = {});
 
   /// The next batch, the last one perhaps smaller (`count`); null when the shard is done. Valid until the next call.
   const Batch* next();

@@ -18,12 +18,12 @@ class SampleBatches : public BatchSource {
  public:
   SampleBatches(const SampleDataset& dataset, std::size_t batch) : dataset_(dataset), batch_(batch) {}
 
-  Batch make_batch() const override {
+  Batch make_batch(const MemoryPlace& inputs) const override {
     const Shape sample = dataset_.sample_shape();
     std::vector<std::int64_t> extents{static_cast<std::int64_t>(batch_)};
     extents.insert(extents.end(), sample.extents().begin(), sample.extents().end());
     Batch batch;
-    batch.inputs = Tensor(Shape(extents));
+    batch.inputs = Tensor(Shape(extents), inputs);
     batch.sample_size = sample.size();
     batch.labels.reserve(batch_);
     if (has_label_lists(dataset_.target_kind())) batch.offsets.reserve(batch_ + 1);

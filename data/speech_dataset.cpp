@@ -17,10 +17,10 @@ class SpeechBatches : public BatchSource {
  public:
   SpeechBatches(const SpeechDataset& dataset, std::size_t batch) : dataset_(dataset), batch_(batch) {}
 
-  Batch make_batch() const override {
+  Batch make_batch(const MemoryPlace& inputs) const override {
     const Shape sample = dataset_.sample_shape();
     Batch batch;
-    batch.inputs = Tensor(Shape{static_cast<std::int64_t>(batch_), sample[0], sample[1]});
+    batch.inputs = Tensor(Shape{static_cast<std::int64_t>(batch_), sample[0], sample[1]}, inputs);
     batch.lengths.reserve(batch_);
     batch.offsets.reserve(batch_ + 1);
     return batch;

@@ -22,9 +22,9 @@ class StripBatches final : public BatchSource {
 
   std::size_t steps_per_epoch() const override { return steps_; }
 
-  Batch make_batch() const override {
+  Batch make_batch(const MemoryPlace& inputs) const override {
     Batch batch;
-    batch.inputs = Tensor(Shape{static_cast<std::int64_t>(strips_.size()), static_cast<std::int64_t>(window_)});
+    batch.inputs = Tensor(Shape{static_cast<std::int64_t>(strips_.size()), static_cast<std::int64_t>(window_)}, inputs);
     batch.sample_size = window_;
     batch.labels.resize(strips_.size() * window_);
     return batch;

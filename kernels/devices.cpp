@@ -27,6 +27,11 @@ const DeviceFunctions& functions_of(DeviceType type) {
   return devices()[static_cast<std::size_t>(type)];
 }
 
+/// The device that copies.
+const Device& mover(const View<const std::byte>& source, const View<std::byte>& target) {
+  return source.device().is_cpu() ? target.device() : source.device();
+}
+
 void transfer_cpu(View<const std::byte> source, View<std::byte> target) {
   if (source.data() != target.data()) std::copy_n(source.data(), source.size(), target.data());
 }
@@ -70,11 +75,17 @@ TransferTable& transfer_table() {
   return table;
 }
 
-void transfer_bytes(View<const std::byte> source, View<std::byte> target) {
+void start_transfer_bytes(View<const std::byte> source, View<std::byte> target) {
   if (source.size() != target.size())
     throw ShapeError(fmt::format("transfer of {} bytes to {}", source.size(), target.size()));
   if (source.empty()) return;
-  transfer_table().at(source.device().is_cpu() ? target.device() : source.device())(source, target);
+  transfer_table().at(mover(source, target))(source, target);
+}
+
+void transfer_bytes(View<const std::byte> source, View<std::byte> target) {
+  start_transfer_bytes(source, target);
+  // The host may change its source, or read its target, as soon as this returns.
+  if (source.device().is_cpu() != target.device().is_cpu()) synchronize(mover(source, target));
 }
 
 }  // namespace dragonn::kernels

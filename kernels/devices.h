@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <type_traits>
 
 #include "core/buffer.h"
 #include "core/device.h"
@@ -45,14 +46,31 @@ std::size_t free_memory(const Device& device);
 /// Copies bytes between any two devices, or on one. Returns when the source may be changed and, if the target is host
 /// memory, when it may be read. @throws ShapeError if the sizes differ; DeviceError for a device without a row.
 void transfer_bytes(View<const std::byte> source, View<std::byte> target);
+/// Only starts the copy where one end is a GPU's memory and the other the host's. What this thread starts on the GPU
+/// afterwards finds it done. The host must keep both ends, change neither and read no target until it has waited with
+/// synchronize(). Host memory that is not page-locked (host_memory_for) is copied as correctly, but not meanwhile.
+/// Elsewhere, and in its errors, as transfer_bytes.
+void start_transfer_bytes(View<const std::byte> source, View<std::byte> target);
+/// Rows start copies.
 using TransferTable = DeviceTable<void (*)(View<const std::byte>, View<std::byte>)>;
 TransferTable& transfer_table();
+
+namespace detail {
+template <class T>
+auto as_bytes(View<T> values) {
+  using Byte = std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;
+  return View<Byte>(reinterpret_cast<Byte*>(values.data()), values.size() * sizeof(T), values.device());
+}
+}  // namespace detail
 
 /// The same for elements of any type that may be copied as bytes.
 template <class T>
 void transfer(View<const T> source, View<T> target) {
-  transfer_bytes({reinterpret_cast<const std::byte*>(source.data()), source.size() * sizeof(T), source.device()},
-                 {reinterpret_cast<std::byte*>(target.data()), target.size() * sizeof(T), target.device()});
+  transfer_bytes(detail::as_bytes(source), detail::as_bytes(target));
+}
+template <class T>
+void start_transfer(View<const T> source, View<T> target) {
+  start_transfer_bytes(detail::as_bytes(source), detail::as_bytes(target));
 }
 
 /// Looks at values from the host, wherever they live: host memory directly, a device's through a copy of its own that
@@ -60,6 +78,10 @@ void transfer(View<const T> source, View<T> target) {
 template <class T>
 class HostMirror {
  public:
+  HostMirror() = default;
+  /// For values of `device` that are looked at in every step: the copy is page-locked.
+  explicit HostMirror(const Device& device) : copy_(0, host_memory_for(device)) {}
+
   /// The values of now; valid until the next call.
   std::span<const T> of(View<const T> values) {
     if (values.device().is_cpu()) return values.host();

@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "kernels/devices.h"
 #include "kernels/elementwise.h"
 #include "layers/graph.h"
 #include "layers/graph_plan.h"
@@ -220,7 +221,7 @@ LossResult Network::forward(const NetworkBatch& batch, Mode mode, std::uint64_t 
   check_lengths(batch.lengths.host(), sample[0]);
   PreparedPlan& plan = impl.plan_for(batch, mode);
   impl.current = &plan;
-  kernels::copy(batch.inputs, plan.layers.input());
+  kernels::start_transfer(batch.inputs, plan.layers.input());  // the loss waits for all that was started
   plan.layers.forward({impl.seed, step, rank}, batch.lengths.host());
   const bool training = mode == Mode::kTrain;
   return plan.loss->run({plan.layers.output(), batch.targets, plan.layers.output_lengths(),

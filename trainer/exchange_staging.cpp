@@ -7,22 +7,24 @@
 namespace dragonn::trainer {
 namespace {
 
+/// Until the GPU is waited for, the source must stay and the target is not read.
 template <class T>
-void copy(const Buffer<T>& source, Buffer<T>& target) {
+void start_copy(const Buffer<T>& source, Buffer<T>& target) {
   comm::resize_with_room(target, source.size());
-  kernels::transfer(source.view(), target.view());
+  kernels::start_transfer(source.view(), target.view());
 }
 
-void copy(const SparseVector& source, SparseVector& target) {
-  copy(source.indices, target.indices);
-  copy(source.values, target.values);
+void start_copy(const SparseVector& source, SparseVector& target) {
+  start_copy(source.indices, target.indices);
+  start_copy(source.values, target.values);
 }
 
 }  // namespace
 
 const SparseVector& ExchangeStaging::outgoing(const SparseVector& selected) {
   if (selected.device() == outgoing_.device()) return selected;
-  copy(selected, outgoing_);
+  start_copy(selected, outgoing_);
+  kernels::synchronize(selected.device());
   return outgoing_;
 }
 
@@ -31,11 +33,12 @@ const comm::SparseReduction& ExchangeStaging::to_device(const comm::SparseReduct
   on_device_.is_dense = reduction.is_dense;
   on_device_.contributed_all = reduction.contributed_all;
   on_device_.is_partly_applied = reduction.is_partly_applied;
-  copy(reduction.sum, on_device_.sum);
-  copy(reduction.dense_sum, on_device_.dense_sum);
-  copy(reduction.contributed, on_device_.contributed);
-  copy(reduction.applied, on_device_.applied);
-  copy(reduction.returned, on_device_.returned);
+  start_copy(reduction.sum, on_device_.sum);
+  start_copy(reduction.dense_sum, on_device_.dense_sum);
+  start_copy(reduction.contributed, on_device_.contributed);
+  start_copy(reduction.applied, on_device_.applied);
+  start_copy(reduction.returned, on_device_.returned);
+  kernels::synchronize(on_device_.sum.device());
   return on_device_;
 }
 

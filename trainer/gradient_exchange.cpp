@@ -168,7 +168,7 @@ GradientExchange::GradientExchange(const ExchangeRules& rules, const ParameterAr
     selection_ = selection_traits(rules_.sparsifier);
   }
   lanes_.reserve(buckets_.size());
-  const Device messages = communicator.device_transport() != nullptr ? device_ : Device{};
+  const MemoryPlace messages = communicator.device_transport() != nullptr ? device_ : host_memory_for(device_);
   for (const Bucket& bucket : buckets_) {
     Lane& lane = lanes_.emplace_back(device_, messages);
     const Component memory = bucket.sparse ? rules_.memory : no_memory();

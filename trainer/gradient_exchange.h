@@ -138,7 +138,7 @@ class GradientExchange {
   /// What one bucket passes through.
   struct Lane {
     /// @param messages where they, and so what they bring, live: host memory, or where gradients do.
-    Lane(const Device& gradients, const Device& messages)
+    Lane(const Device& gradients, const MemoryPlace& messages)
         : selected(gradients), reduction(messages), staging(gradients, messages) {}
 
     std::unique_ptr<compress::Memory> memory;

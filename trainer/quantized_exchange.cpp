@@ -18,7 +18,7 @@ QuantizedExchange::QuantizedExchange(const Component& quantizer, std::size_t num
     : name_(quantizer.name),
       quantizer_(make_quantizer(quantizer, numel, device)),
       numel_(numel),
-      messages_(static_cast<std::size_t>(group.size()) * quantizer_->code_bytes()),
+      messages_(static_cast<std::size_t>(group.size()) * quantizer_->code_bytes(), host_memory_for(device)),
       on_device_(device.is_cpu() ? 0 : messages_.size(), device),
       codes_(device.is_cpu() ? messages_.view() : on_device_.view()) {
   const std::size_t code_bytes = quantizer_->code_bytes();

@@ -182,7 +182,7 @@ void run_evaluation(const Job& job, const fs::path& checkpoint, comm::Communicat
     load_model(find_checkpoint("--evaluate", checkpoint.string(), job.folder), network);
   });
   data::EvaluationLoader loader(job.data.test, static_cast<std::size_t>(job.config.train.eval_batch_size),
-                                communicator.rank(), communicator.size());
+                                communicator.rank(), communicator.size(), choice.device);
   const EvaluationResult result = evaluate(communicator, network, loader);
   if (communicator.rank() != 0) return;
   fmt::print("{{\"split\": \"test\", \"samples\": {}, \"loss\": {}", result.samples, result.loss);

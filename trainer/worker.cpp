@@ -74,9 +74,9 @@ Worker::Worker(const Config& config, comm::Communicator& communicator, const dat
       communicator_(communicator),
       folder_(std::move(folder)),
       network_(make_network(config, *data.train, device)),
-      loader_(data.train, batch_rules(config, communicator)),
-      test_(data.test, static_cast<std::size_t>(config.train.eval_batch_size), communicator.rank(),
-            communicator.size()),
+      loader_(data.train, batch_rules(config, communicator), device),
+      test_(data.test, static_cast<std::size_t>(config.train.eval_batch_size), communicator.rank(), communicator.size(),
+            device),
       checkpoints_(folder_.checkpoints()),
       steps_per_epoch_(loader_.steps_per_epoch()) {
   check_accumulation(config, *data.train);

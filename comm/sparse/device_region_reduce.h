@@ -17,6 +17,9 @@ namespace dragonn::comm {
 /// selection is found by the host, in a copy of its indices: 4 bytes per entry.
 class DeviceRegionReduce {
  public:
+  /// @param device where selections are.
+  explicit DeviceRegionReduce(const Device& device) : indices_(device) {}
+
   /// Collective. Sends every rank what is selected in its region.
   /// @param regions P + 1 non-decreasing boundaries from 0 to numel, the same on all ranks.
   void exchange(Communicator& communicator, const SparseVector& selected, std::span<const std::uint64_t> regions);

@@ -119,7 +119,8 @@ class DynamicSparseAllreduce final : public SparseCollective {
 
   /// From the first exchange of GPUs on.
   struct OnDevice {
-    OnDevice(std::size_t numel, const Device& device) : lists(numel, device), gather(device), reduced(device) {}
+    OnDevice(std::size_t numel, const Device& device)
+        : lists(numel, device), reduce(device), gather(device), reduced(device) {}
     DeviceLists lists;
     DeviceRegionReduce reduce;
     DeviceBalancedGather gather;

@@ -53,7 +53,13 @@ class HostSteps final : public OkTopkSteps {
 class DeviceSteps final : public OkTopkSteps {
  public:
   DeviceSteps(std::size_t numel, const Device& device)
-      : lists_(numel, device), gather_(device), scratch_(device), reduced_(device), kept_(device) {}
+      : lists_(numel, device),
+        reduce_(device),
+        gather_(device),
+        scratch_(device),
+        index_(device),
+        reduced_(device),
+        kept_(device) {}
 
   std::uint32_t index_at(const SparseVector& selected, std::size_t place) override {
     return index_.of(selected.indices.view().subview(place, 1))[0];

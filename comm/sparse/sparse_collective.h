@@ -51,9 +51,9 @@ struct ReduceContext {
 /// The result of one exchange on one rank. Buffers are reused from step to step.
 struct SparseReduction {
   SparseReduction() = default;
-  /// With buffers on `device`; else they are host memory, where messages are.
-  explicit SparseReduction(const Device& device)
-      : sum(device), dense_sum(0, device), contributed(0, device), applied(0, device), returned(device) {}
+  /// With buffers in memory of `place`; else they are host memory, where messages are.
+  explicit SparseReduction(const MemoryPlace& place)
+      : sum(place), dense_sum(0, place), contributed(0, place), applied(0, place), returned(place) {}
 
   /// Sum over ranks. Ascending unique indices, same bytes on every rank. Unused when `is_dense`.
   SparseVector sum;

@@ -46,6 +46,12 @@ MemoryLedger& ledger() {
   return all;
 }
 
+/// The page-locked memory that it holds for them on the host.
+MemoryLedger& host_ledger() {
+  static MemoryLedger all;
+  return all;
+}
+
 void* allocate(std::size_t bytes, const Device& device) {
   context(device);
   void* memory = nullptr;
@@ -67,6 +73,26 @@ void release(void* memory, const Device& device) noexcept {
   ledger().remove(memory);
   // At the end of the process the driver may be gone before the last buffer: then there is nothing to free.
   if (cudaSetDevice(device.index) == cudaSuccess) cudaFree(memory);
+}
+
+void* allocate_on_host(std::size_t bytes, const Device& device) {
+  context(device);
+  void* memory = nullptr;
+  const cudaError_t status = cudaMallocHost(&memory, std::max<std::size_t>(bytes, 1));
+  if (status != cudaErrorMemoryAllocation) {
+    check(status, "cudaMallocHost");
+    host_ledger().add(memory, bytes);
+    return memory;
+  }
+  cudaGetLastError();
+  throw DeviceError(fmt::format(
+      "out of page-locked host memory for copies with {}: {} bytes asked for {}; this process holds, in bytes: {}",
+      to_string(device), bytes, MemoryLabel::current(), host_ledger().describe()));
+}
+
+void release_on_host(void* memory, const Device& device) noexcept {
+  host_ledger().remove(memory);
+  if (cudaSetDevice(device.index) == cudaSuccess) cudaFreeHost(memory);  // as in release()
 }
 
 DeviceSummary summary(const Device& device) {
@@ -95,6 +121,7 @@ std::size_t cublas_workspace_bytes(const Device& device) {
 
 const bool registered = [] {
   register_memory(DeviceType::kCuda, {allocate, release});
+  register_host_memory(DeviceType::kCuda, {allocate_on_host, release_on_host});
   register_devices(
       DeviceType::kCuda,
       {count_devices, obstacle, [](const Device& device) { context(device).synchronize(); }, summary, free_memory});

@@ -2,6 +2,7 @@
 #include "core/buffer.h"
 
 #include <cstdint>
+#include <cstdlib>
 #include <utility>
 
 #include <doctest/doctest.h>
@@ -12,6 +13,18 @@
 
 namespace dragonn {
 namespace {
+
+constexpr Device kCopier{DeviceType::kCuda, 3};
+
+void* allocate_for_copier(std::size_t bytes, const Device& keeper) {
+  CHECK(keeper == kCopier);
+  return std::malloc(bytes);
+}
+
+/// Memory of any other keeper would leak, and be found out by the sanitizer.
+void release_for_copier(void* memory, const Device& keeper) noexcept {
+  if (keeper == kCopier) std::free(memory);
+}
 
 TEST_SUITE("core") {
   TEST_CASE("a buffer is aligned to a cache line and keeps its memory while it fits") {
@@ -35,6 +48,24 @@ TEST_SUITE("core") {
     CHECK(buffer.capacity() == 150);
     buffer.resize_discard(1000);
     CHECK(buffer.capacity() == 1000);
+  }
+
+  TEST_CASE("host memory for a device's copies is had from that device, and is host memory") {
+    const MemoryFunctions before = register_host_memory(DeviceType::kCuda, {allocate_for_copier, release_for_copier});
+    {
+      SparseVector entries(host_memory_for(kCopier));
+      entries.resize_discard(2);
+      entries.values.host()[1] = 5;
+      CHECK(entries.device().is_cpu());
+      SparseVector moved = std::move(entries);
+      CHECK(moved.values.host()[1] == 5);
+      moved.resize_discard(100);
+    }
+    register_host_memory(DeviceType::kCuda, {});
+    CHECK_THROWS_WITH_AS(Buffer<float>(1, host_memory_for(kCopier)), "this build has no memory for device cuda:3",
+                         DeviceError);
+    register_host_memory(DeviceType::kCuda, before);
+    CHECK(Buffer<float>(1, host_memory_for({})).host().size() == 1);
   }
 
   TEST_CASE("moving a buffer hands its memory over") {

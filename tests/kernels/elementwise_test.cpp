@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/elementwise.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -98,10 +100,29 @@ TEST_SUITE("kernels") {
 
   DRAGONN_DEVICE_TEST("a mirror shows the values of now") {
     Buffer<float> there = on_device(Values{1, 2}, device);
-    HostMirror<float> mirror;
-    CHECK(mirror.of(there.view())[1] == 2);
-    fill(7, there.view());
-    CHECK(mirror.of(there.view())[0] == 7);
+    HostMirror<float> now_and_then, often(device);
+    for (HostMirror<float>* mirror : {&now_and_then, &often}) {
+      fill(2, there.view());
+      CHECK(mirror->of(there.view())[1] == 2);
+      fill(7, there.view());
+      CHECK(mirror->of(there.view())[0] == 7);
+    }
+  }
+
+  DRAGONN_DEVICE_TEST("copies that are started one after the other are all there when the device was waited for") {
+    const std::size_t size = 1000;
+    Values values(size);
+    std::iota(values.begin(), values.end(), 0.0f);
+    Buffer<float> source(size, host_memory_for(device)), target(size, host_memory_for(device));
+    CHECK(source.device().is_cpu());
+    std::ranges::copy(values, source.data());
+    const Buffer<float> zeros = on_device(Values(size), device);
+    Buffer<float> there = poisoned(size, device), back = poisoned(size, device);
+    start_transfer(View<const float>(source.view()), there.view());
+    add(there.view(), zeros.view(), back.view());
+    start_transfer(View<const float>(back.view()), target.view());
+    synchronize(device);
+    CHECK(Values(target.data(), target.data() + size) == values);
   }
 
   TEST_CASE("a device that the build or the machine lacks is named with the reason") {

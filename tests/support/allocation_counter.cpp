@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/support/allocation_counter.h"
 
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <dlfcn.h>
@@ -15,8 +16,17 @@ namespace {
 std::atomic<bool> counting = false;                     // NOLINT
 std::atomic<std::size_t> all_allocations = 0;           // NOLINT
 thread_local std::size_t this_threads_allocations = 0;  // NOLINT
-dragonn::MemoryFunctions uncounted;                     // NOLINT
-dragonn::MemoryFunctions uncounted_on_gpu;              // NOLINT
+
+/// What a kind of memory is had by when nobody counts.
+struct Uncounted {
+  dragonn::MemoryFunctions (*exchange)(dragonn::DeviceType, dragonn::MemoryFunctions);
+  dragonn::DeviceType type;
+  dragonn::MemoryFunctions functions = {};
+};
+// The host's memory, a GPU's, and the host's end of its copies.
+std::array<Uncounted, 3> uncounted{Uncounted{dragonn::register_memory, dragonn::DeviceType::kCpu},  // NOLINT
+                                   Uncounted{dragonn::register_memory, dragonn::DeviceType::kCuda},
+                                   Uncounted{dragonn::register_host_memory, dragonn::DeviceType::kCuda}};
 
 /// oneDNN allocates while it runs a primitive; that is not this project's to avoid.
 bool is_onednn(const void* caller) {
@@ -43,22 +53,20 @@ void* allocate(std::size_t bytes, std::size_t alignment, const void* caller) {
   return memory;
 }
 
-void* allocate_buffer(std::size_t bytes, const dragonn::Device& device) {
+template <std::size_t kKind>
+void* allocate_buffer(std::size_t bytes, const dragonn::Device& keeper) {
   count();
-  return uncounted.allocate(bytes, device);
-}
-void* allocate_buffer_on_gpu(std::size_t bytes, const dragonn::Device& device) {
-  count();
-  return uncounted_on_gpu.allocate(bytes, device);
+  return uncounted[kKind].functions.allocate(bytes, keeper);
 }
 
-/// Of builds that know none, nothing.
-dragonn::MemoryFunctions functions_of_gpu() {
-  try {
-    return dragonn::memory_functions({dragonn::DeviceType::kCuda, 0});
-  } catch (const dragonn::DeviceError&) {
-    return {};
+template <std::size_t kKind = 0>
+void count_kinds() {
+  Uncounted& kind = uncounted[kKind];
+  kind.functions = kind.exchange(kind.type, {});
+  if (kind.functions.allocate != nullptr) {
+    kind.exchange(kind.type, {allocate_buffer<kKind>, kind.functions.release});
   }
+  if constexpr (kKind + 1 < uncounted.size()) count_kinds<kKind + 1>();
 }
 
 }  // namespace
@@ -109,18 +117,13 @@ void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
 namespace dragonn::testing {
 
 AllocationCounter::AllocationCounter() {
-  uncounted = memory_functions(Device{});
-  register_memory(DeviceType::kCpu, {allocate_buffer, uncounted.release});
-  uncounted_on_gpu = functions_of_gpu();
-  if (uncounted_on_gpu.allocate != nullptr)
-    register_memory(DeviceType::kCuda, {allocate_buffer_on_gpu, uncounted_on_gpu.release});
+  count_kinds();
   counting = true;
 }
 
 AllocationCounter::~AllocationCounter() {
   counting = false;
-  register_memory(DeviceType::kCpu, uncounted);
-  if (uncounted_on_gpu.allocate != nullptr) register_memory(DeviceType::kCuda, uncounted_on_gpu);
+  for (const Uncounted& kind : uncounted) kind.exchange(kind.type, kind.functions);
 }
 
 std::size_t AllocationCounter::count() {
