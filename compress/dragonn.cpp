@@ -29,17 +29,18 @@ class Dragonn final : public Sparsifier {
   kernels::PassRequest plan(const SelectContext& context) override {
     const double hits = oversample_ * static_cast<double>(context.k);
     const double share = numel_ == 0 ? 1.0 : hits / static_cast<double>(numel_);
-    return sampled_request(sample_, numel_, share, context, "dragonn sample");
+    kernels::PassRequest request = sampled_request(sample_, numel_, share, context, "dragonn sample");
+    const auto rank = static_cast<std::uint64_t>(context.rank);
+    const std::uint64_t salt = stream_key(context.seed, "dragonn slot", {context.bucket, context.step, rank});
+    request.hash = {.rule = {.slot = {salt, slots(context.k)}, .by_priority = priority_}, .scratch = &scratch_};
+    return request;
   }
 
-  void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> /*acc*/,
+  void select(const SelectContext& /*context*/, const kernels::PassResult& pass, View<const float> /*acc*/,
               SparseVector& selected) override {
     threshold_ = pass.threshold;
     kernels::reserve_selection(selected, numel_);
-    const auto rank = static_cast<std::uint64_t>(context.rank);
-    const std::uint64_t salt = stream_key(context.seed, "dragonn slot", {context.bucket, context.step, rank});
-    kernels::hash_select(pass.selected, {.slot = {salt, slots(context.k)}, .by_priority = priority_}, scratch_,
-                         selected);
+    kernels::hash_select(pass.selected, pass.request.hash, selected);
   }
 
   float threshold() const override { return threshold_; }

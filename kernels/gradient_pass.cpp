@@ -5,6 +5,7 @@
 
 #include "kernels/gradient_pass_sweep.h"
 #include "kernels/gradient_pass_table.h"
+#include "kernels/hash_select.h"
 #include "kernels/same_device.h"
 #include "kernels/select.h"
 
@@ -44,6 +45,8 @@ void run_pass(const AccumulateJob& job, const PassRequest& request, std::size_t 
   DRAGONN_CHECK(numel < kEmptySlot, "a gradient of {} elements; a bucket holds fewer than {}", numel, kEmptySlot);
   DRAGONN_CHECK(!selects(request) || (request.begin <= request.end && request.end <= numel),
                 "a selection in [{}, {}) of {} elements", request.begin, request.end, numel);
+  if (request.hash.scratch != nullptr)
+    check_same_device("gradient pass", result.selected.device(), request.hash.scratch->table.memory().device());
   result.request = request;
   detail::gradient_pass_table().at(result.selected.device())(job, request, numel, result);
 }

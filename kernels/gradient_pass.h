@@ -8,6 +8,7 @@
 #include "core/buffer.h"
 #include "core/sparse_vector.h"
 #include "core/view.h"
+#include "kernels/hash_rule.h"
 #include "kernels/magnitude_sample.h"
 
 namespace dragonn::kernels {
@@ -25,6 +26,7 @@ struct PassRequest {
   std::size_t begin = 0;
   std::size_t end = 0;
   SamplePlan sample = {};  ///< kSampledThreshold
+  HashChoice hash = {};    ///< what hash_select will choose by, if it will: the pass may hash entries as it finds them
 };
 
 /// Whether a pass selects entries.

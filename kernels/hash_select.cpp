@@ -6,7 +6,9 @@
 namespace dragonn::kernels {
 namespace {
 
-void on_cpu(const SparseVector& hits, const HashRule& rule, HashScratch& scratch, SparseVector& kept) {
+void on_cpu(const SparseVector& hits, const HashChoice& choice, SparseVector& kept) {
+  const HashRule& rule = choice.rule;
+  HashScratch& scratch = *choice.scratch;
   if (!rule.by_priority) {
     scratch.claims.keep_last(hits, rule.slot.slots, rule.slot, kept);
     return;
@@ -27,10 +29,11 @@ void HashScratch::reserve(std::size_t hits, std::size_t slots) {
   if (table.memory().device().is_cpu()) claims.reserve(hits, slots);
 }
 
-void hash_select(const SparseVector& hits, const HashRule& rule, HashScratch& scratch, SparseVector& kept) {
+void hash_select(const SparseVector& hits, const HashChoice& choice, SparseVector& kept) {
+  DRAGONN_CHECK(choice.scratch != nullptr, "hash_select without memory to work in");
   check_same_device("hash_select", hits.device(), kept.device());
-  check_same_device("hash_select", hits.device(), scratch.table.memory().device());
-  hash_select_table().at(hits.device())(hits, rule, scratch, kept);
+  check_same_device("hash_select", hits.device(), choice.scratch->table.memory().device());
+  hash_select_table().at(hits.device())(hits, choice, kept);
 }
 
 }  // namespace dragonn::kernels

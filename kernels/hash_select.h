@@ -7,16 +7,11 @@
 
 #include "core/sparse_vector.h"
 #include "kernels/device_table.h"
+#include "kernels/hash_rule.h"
 #include "kernels/slot_claims.h"
 #include "kernels/slot_table.h"
 
 namespace dragonn::kernels {
-
-/// How hits are hashed, and which of those that meet stays.
-struct HashRule {
-  KeyedSlot slot = {};
-  bool by_priority = false;  ///< the higher of two random keys; otherwise the larger index
-};
 
 /// Memory of the choice, reused from call to call.
 struct HashScratch {
@@ -32,13 +27,16 @@ struct HashScratch {
 };
 
 /// Of `hits` (ascending, unique) those that hold their slot, ascending; the same on every device. `kept` is another
-/// vector, overwritten. All on one device, the scratch too. Reads 4 bytes per hit to hash it and 8 to look. With a
-/// table (see HashScratch) 4 bytes are written per slot, by priority on a GPU 8; without, an eighth. Source: DRAGONN
-/// (ICML 2022), algorithm 1.
+/// vector, overwritten. All on one device, the scratch too. Source: DRAGONN (ICML 2022), algorithm 1.
+///
+/// On the CPU any list will do: reads 4 bytes per hit to hash it and 8 to look; with a table (see HashScratch) writes 4
+/// bytes per slot, without an eighth. On a GPU the hits are those of the last pass with this choice
+/// (PassRequest::hash), which emptied the table and put each hit there as it found it, 4 bytes per slot and per hit, by
+/// priority 8. What is left is to look: 8 bytes per hit, and its slot.
 /// @throws DeviceError for memory of several devices, or of one without a row in the table below.
-void hash_select(const SparseVector& hits, const HashRule& rule, HashScratch& scratch, SparseVector& kept);
+void hash_select(const SparseVector& hits, const HashChoice& choice, SparseVector& kept);
 
-using HashSelectTable = DeviceTable<void (*)(const SparseVector&, const HashRule&, HashScratch&, SparseVector&)>;
+using HashSelectTable = DeviceTable<void (*)(const SparseVector& hits, const HashChoice&, SparseVector& kept)>;
 HashSelectTable& hash_select_table();
 
 }  // namespace dragonn::kernels

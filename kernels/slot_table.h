@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// KeyedSlot: hashes selected indices into slots. SlotTable: a table of these, for hits of which some have priority.
+/// SlotTable: a table of selected indices that are hashed into slots, for hits of which some have priority.
 #pragma once
 
 #include <algorithm>
@@ -8,30 +8,12 @@
 #include <cstdint>
 #include <span>
 
-#include "core/rng.h"
 #include "core/sparse_vector.h"
 #include "kernels/gradient_pass_sweep.h"
+#include "kernels/hash_rule.h"
 #include "kernels/pieces.h"
 
 namespace dragonn::kernels {
-
-/// A slot in [0, slots): the high bits of a keyed mixer times the number of slots. Neighbouring indices, which is what
-/// hits often are, spread as well as any.
-struct KeyedSlot {
-  std::uint64_t salt = 0;
-  std::size_t slots = 1;
-  constexpr std::size_t operator()(std::uint32_t index) const {
-    __extension__ using Wide = unsigned __int128;
-    return static_cast<std::size_t>(static_cast<Wide>(mix64(salt + index)) * slots >> 64);
-  }
-};
-
-/// A random key per index: the higher of two wins their slot, so that no index is favoured for its place.
-struct SlotPriority {
-  std::uint64_t salt = 0;
-  /// No two indices have the same.
-  constexpr std::uint64_t operator()(std::uint32_t index) const { return mix64(mix64(salt) ^ index); }
-};
 
 /// The table I of Algorithm 1 of DRAGONN (ICML 2022), where hits compete for slots by priority. Memory is reused. What
 /// fills and reads it here runs on the CPU.

@@ -56,7 +56,7 @@ Exceedances exceedances_on_gpu(View<const float> values, float threshold) {
 Exceedances exceedances_and_entries_on_gpu(View<const float> values, float threshold, float least,
                                            SparseVector& selected) {
   const Range all{0, values.size()};
-  sweep_select(context(values.device()), {.gradient = values.data()}, all, all, {.value = least}, selected);
+  sweep_select(context(values.device()), {.gradient = values.data()}, all, {all, {.value = least}}, selected);
   return exceedances_on_gpu(values, threshold);
 }
 

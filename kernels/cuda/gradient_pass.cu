@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Accumulate, and accumulate fused with the selection above a threshold.
+// Accumulate, and accumulate fused with the selection above a threshold and with the hashing of what is selected.
 //
 // A block of 256 threads takes a tile of 4096 elements, 16 per thread in four 16-byte accesses per array. A selection
 // is compacted in the same pass: a warp's lanes find their places by ballots, warps by the tile's counts, tiles by
-// look-back. Bytes per element: the arrays that the rule reads and writes; beside them 8 per entry, and 16 per tile.
+// look-back. What is selected claims its slots while the look-back waits. Bytes per element: the arrays that the rule
+// reads and writes; beside them 8 per entry, 4 or 8 in its slot, and 16 per tile.
 #include <algorithm>
 
 #include "kernels/cuda/accumulate.h"
@@ -14,9 +15,7 @@ namespace dragonn::kernels::cuda {
 namespace {
 
 /// What is selected, and where it goes.
-struct Wanted {
-  Range range;
-  Threshold threshold;
+struct Wanted : SweepSelection {
   std::uint32_t* indices;
   float* values;
   std::size_t capacity;
@@ -39,6 +38,14 @@ __device__ unsigned find_hits(const Four (&acc)[kVectors], std::size_t tile_begi
     }
   }
   return hits;
+}
+
+/// Hashes the hits of this thread.
+__device__ void claim_slots(unsigned hits, std::size_t tile_begin, const Slots& slots) {
+  for (; hits != 0; hits &= hits - 1) {
+    const auto hit = static_cast<unsigned>(__ffs(static_cast<int>(hits))) - 1;
+    claim_slot(slots, static_cast<std::uint32_t>(place_of_vector(tile_begin, hit / kFour) + hit % kFour));
+  }
 }
 
 /// Writes the hits of a warp from `place` on, ascending.
@@ -92,6 +99,7 @@ __global__ void __launch_bounds__(kThreads)
   accumulate_tile<kKind, kAligned>(job, begin, range.end, acc);
   report_non_finite(acc, compaction);
   const unsigned hits = find_hits(acc, begin, wanted, bound_of(threshold));
+  if (wanted.slots.words != nullptr) claim_slots(hits, begin, wanted.slots);
   const unsigned mine = __reduce_add_sync(kAllLanes, static_cast<unsigned>(__popc(hits)));
   std::uint64_t total = 0, before = 0;
   const std::uint64_t place = place_of_warp(look_back, tile, mine, &total, &before);
@@ -118,14 +126,14 @@ bool sweep(Context& here, const AccumulateJob& job, std::size_t numel) {
   return read(here, compaction).non_finite != 0;
 }
 
-SweepOutcome sweep_select(Context& here, const AccumulateJob& job, const Range& range, const Range& wanted,
-                          const Threshold& threshold, SparseVector& selected) {
+SweepOutcome sweep_select(Context& here, const AccumulateJob& job, const Range& range, const SweepSelection& selection,
+                          SparseVector& selected) {
   if (range.begin == range.end) {
     selected.clear();
-    return {.threshold = threshold.value};
+    return {.threshold = selection.threshold.value};
   }
   selected.resize_discard(std::min(selected.indices.capacity(), selected.values.capacity()));
-  const Wanted entries{wanted, threshold, selected.indices.data(), selected.values.data(), selected.size()};
+  const Wanted entries{selection, selected.indices.data(), selected.values.data(), selected.size()};
   const Range swept{range.begin / kFour * kFour, range.end};  // 16-byte accesses begin at multiples of 4
   const std::size_t tiles = tiles_of(swept.end - swept.begin);
   Compaction* const compaction = new_compaction(here, tiles);
@@ -141,8 +149,10 @@ SweepOutcome sweep_select(Context& here, const AccumulateJob& job, const Range& 
   }
   selected.resize_discard(found.count);
   const AccumulateJob stored{.gradient = job.kind == AccumulateKind::kExamine ? job.gradient : job.acc};
+  const Range& wanted = selection.range;
   count_swept(wanted.end - wanted.begin);
-  sweep_select(here, stored, wanted, wanted, {.value = found.threshold}, selected);
+  // All hits were hashed, with and without a place in the list.
+  sweep_select(here, stored, wanted, {wanted, {.value = found.threshold}}, selected);
   return outcome;
 }
 

@@ -25,8 +25,8 @@ void pass(const AccumulateJob& job, const PassRequest& request, std::size_t nume
     Threshold threshold{.value = request.threshold};
     if (request.kind == PassRequest::Kind::kSampledThreshold)
       threshold = {.place = sample_on_device(here, job, request.sample, numel, result.sample)};
-    const SweepOutcome outcome =
-        sweep_select(here, job, {0, numel}, {request.begin, request.end}, threshold, result.selected);
+    const SweepSelection selection{{request.begin, request.end}, threshold, empty_slots(here, request.hash)};
+    const SweepOutcome outcome = sweep_select(here, job, {0, numel}, selection, result.selected);
     result.threshold = outcome.threshold;
     result.non_finite = outcome.non_finite;
   }
@@ -35,7 +35,7 @@ void pass(const AccumulateJob& job, const PassRequest& request, std::size_t nume
 void select(View<const float> values, float threshold, std::size_t begin, std::size_t end, SparseVector& selected) {
   count_swept(end - begin);
   const Range range{begin, end};
-  sweep_select(context(values.device()), {.gradient = values.data()}, range, range, {.value = threshold}, selected);
+  sweep_select(context(values.device()), {.gradient = values.data()}, range, {range, {.value = threshold}}, selected);
 }
 
 Moments moments(View<const float> values) {

@@ -6,6 +6,7 @@
 
 #include "core/sparse_vector.h"
 #include "kernels/cuda/runtime.h"
+#include "kernels/cuda/slots.h"
 #include "kernels/gradient_pass_simd.h"
 #include "kernels/magnitude_sample.h"
 
@@ -17,25 +18,32 @@ struct Threshold {
   const float* place = nullptr;
 };
 
-/// What a sweep tells the host.
-struct SweepOutcome {
-  bool non_finite = false;
-  float threshold = 0;  ///< that was compared with
-};
-
 /// Elements [begin, end).
 struct Range {
   std::size_t begin = 0;
   std::size_t end = 0;
 };
 
+/// What a sweep selects.
+struct SweepSelection {
+  Range range;  ///< a part of the elements that it accumulates
+  Threshold threshold;
+  Slots slots = {};  ///< that what is selected is hashed into, if there are some
+};
+
+/// What a sweep tells the host.
+struct SweepOutcome {
+  bool non_finite = false;
+  float threshold = 0;  ///< that was compared with
+};
+
 /// Accumulates `numel` elements. 4 bytes per array read, 4 per array written.
 bool sweep(Context& here, const detail::AccumulateJob& job, std::size_t numel);
-/// Accumulates `range`, and in the same pass selects the entries of `wanted`, a part of it, that reach the threshold
-/// and are not zero, ascending. `selected` is overwritten with them; where they are more than it has room for, it grows
-/// and is filled by a second pass that only reads.
-SweepOutcome sweep_select(Context& here, const detail::AccumulateJob& job, const Range& range, const Range& wanted,
-                          const Threshold& threshold, SparseVector& selected);
+/// Accumulates `range`, and in the same pass selects the wanted entries that reach the threshold and are not zero,
+/// ascending. `selected` is overwritten with them; where they are more than it has room for, it grows and is filled by
+/// a second pass that only reads.
+SweepOutcome sweep_select(Context& here, const detail::AccumulateJob& job, const Range& range,
+                          const SweepSelection& selection, SparseVector& selected);
 /// The same as sweep(), and sums up what acc became.
 Moments sweep_moments(Context& here, const detail::AccumulateJob& job, std::size_t numel);
 

@@ -83,7 +83,7 @@ TEST_SUITE("compress") {
         const std::vector<std::uint32_t> expected = winners(indices, rule);
         for (const int threads : dragonn::test::kThreadCounts) {
           omp_set_num_threads(threads);
-          kernels::hash_select(hits, rule, scratch, kept);
+          kernels::hash_select(hits, {rule, &scratch}, kept);
           CHECK(dragonn::compress::test::indices(kept) == expected);
           CHECK(kept.values.data()[kept.size() - 1] == static_cast<float>(expected.back() / 3));
         }
@@ -104,7 +104,7 @@ TEST_SUITE("compress") {
     for (const auto& indices : {neighbours, strided, random}) {
       const SparseVector hits = hits_at(indices);
       for (std::uint64_t salt = 0; salt < 100; ++salt) {
-        kernels::hash_select(hits, {.slot = {mix64(salt), 1024}}, scratch, kept);
+        kernels::hash_select(hits, {{.slot = {mix64(salt), 1024}}, &scratch}, kept);
         CHECK(kept.size() >= 600);
         CHECK(kept.size() <= 695);
       }
@@ -121,7 +121,7 @@ TEST_SUITE("compress") {
     const auto kept_low = [&](bool by_priority) {
       std::ptrdiff_t low = 0;
       for (std::uint64_t salt = 0; salt < kSalts; ++salt) {
-        kernels::hash_select(hits, {.slot = {mix64(salt), 1000}, .by_priority = by_priority}, scratch, kept);
+        kernels::hash_select(hits, {{.slot = {mix64(salt), 1000}, .by_priority = by_priority}, &scratch}, kept);
         low += std::ranges::count_if(kept.indices.host(), [](std::uint32_t index) { return index < 500; });
       }
       return static_cast<double>(low) / kSalts;

@@ -6,7 +6,6 @@
 
 #include "kernels/decode.h"
 #include "kernels/exceedance.h"
-#include "kernels/hash_select.h"
 #include "kernels/magnitude.h"
 #include "kernels/select.h"
 #include "tests/kernels/gradient_reference.h"
@@ -88,29 +87,6 @@ TEST_SUITE("kernels") {
         filter_threshold(list, threshold, selected);
         CHECK(entries_of(selected) == expected);
         CHECK(count_threshold(list, threshold) == expected.size());
-      }
-    }
-  }
-
-  DRAGONN_DEVICE_TEST("hash_select keeps the hits that hold their slots, by either rule") {
-    for (const std::size_t size : kSizes) {
-      const Entries hits = all_of(gradient_values(size, 5));
-      const SparseVector list = list_on_device(hits, device);
-      HashScratch scratch(device);
-      SparseVector kept(device);
-      for (const bool by_priority : {false, true}) {
-        const HashRule rule{.slot = {.salt = 12345, .slots = size / 2 + 1}, .by_priority = by_priority};
-        std::map<std::size_t, std::uint32_t> holders;
-        for (const auto& [index, value] : hits) {
-          const auto [place, is_first] = holders.try_emplace(rule.slot(index), index);
-          const std::uint32_t other = place->second;
-          const bool wins = by_priority ? mix64(mix64(12345) ^ index) > mix64(mix64(12345) ^ other) : index > other;
-          if (!is_first && wins) place->second = index;
-        }
-        Entries expected = hits;
-        std::erase_if(expected, [&](const auto& hit) { return holders.at(rule.slot(hit.first)) != hit.first; });
-        hash_select(list, rule, scratch, kept);
-        CHECK(entries_of(kept) == expected);
       }
     }
   }
