@@ -119,19 +119,33 @@ Key key_of(const Context& here, const ConvolutionSpec& spec, DeviceMath math) {
           spec.input_gradient ? 1 : 0};
 }
 
+/// The default math lets cuDNN round factors of float32 to TF32.
+cudnnMathType_t math_type(DeviceMath math) {
+  switch (math) {
+    case DeviceMath::kFloat32:
+      return CUDNN_FMA_MATH;
+    case DeviceMath::kTf32:
+      return CUDNN_DEFAULT_MATH;
+    case DeviceMath::kBf16:
+      return CUDNN_TENSOR_OP_MATH;
+  }
+  throw DeviceError("unknown math mode");
+}
+
 }  // namespace
 
 ConvolutionDescriptors::ConvolutionDescriptors(const ConvolutionSpec& spec, DeviceMath math) {
+  const cudnnDataType_t type = math == DeviceMath::kBf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
   const auto number = [](std::int64_t value) { return static_cast<int>(value); };
   const auto tensor = [&](const TensorDescriptor& descriptor, std::int64_t channels, std::int64_t height,
                           std::int64_t width) {
-    check(cudnnSetTensor4dDescriptor(descriptor.get(), CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT, number(spec.batch),
-                                     number(channels), number(height), number(width)),
+    check(cudnnSetTensor4dDescriptor(descriptor.get(), CUDNN_TENSOR_NHWC, type, number(spec.batch), number(channels),
+                                     number(height), number(width)),
           "cudnnSetTensor4dDescriptor");
   };
   tensor(input, spec.channels, spec.height, spec.width);
   tensor(output, spec.output_channels, spec.vertical.outputs(spec.height), spec.horizontal.outputs(spec.width));
-  check(cudnnSetFilter4dDescriptor(filter.get(), CUDNN_DATA_FLOAT, CUDNN_TENSOR_NHWC, number(spec.output_channels),
+  check(cudnnSetFilter4dDescriptor(filter.get(), type, CUDNN_TENSOR_NHWC, number(spec.output_channels),
                                    number(spec.channels / spec.groups), number(spec.vertical.kernel),
                                    number(spec.horizontal.kernel)),
         "cudnnSetFilter4dDescriptor");
@@ -141,9 +155,7 @@ ConvolutionDescriptors::ConvolutionDescriptors(const ConvolutionSpec& spec, Devi
                                       CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
       "cudnnSetConvolution2dDescriptor");
   check(cudnnSetConvolutionGroupCount(convolution.get(), number(spec.groups)), "cudnnSetConvolutionGroupCount");
-  // The default math lets cuDNN round factors to TF32.
-  check(cudnnSetConvolutionMathType(convolution.get(), math == DeviceMath::kTf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH),
-        "cudnnSetConvolutionMathType");
+  check(cudnnSetConvolutionMathType(convolution.get(), math_type(math)), "cudnnSetConvolutionMathType");
 }
 
 std::optional<ConvolutionChoices> choose_algorithms(Context& here, const ConvolutionSpec& spec, DeviceMath math) {

@@ -28,7 +28,8 @@ using FilterDescriptor = Descriptor<cudnnFilterDescriptor_t, cudnnCreateFilterDe
 using ConvolutionDescriptor =
     Descriptor<cudnnConvolutionDescriptor_t, cudnnCreateConvolutionDescriptor, cudnnDestroyConvolutionDescriptor>;
 
-/// Tensors are NHWC; the filter is KRSC, which is what NHWC wants.
+/// Tensors are NHWC; the filter is KRSC, which is what NHWC wants. All are float32, or with DeviceMath::kBf16 bf16;
+/// sums are float32.
 struct ConvolutionDescriptors {
   ConvolutionDescriptors(const ConvolutionSpec& spec, DeviceMath math);
   TensorDescriptor input, output;

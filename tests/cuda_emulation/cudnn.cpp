@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // cuDNN's convolutions that this project asks for: NHWC tensors, KRSC filters, straight from the definition, in double.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <cudnn.h>
 #include <vector>
 
+#include "kernels/bf16.h"
 #include "tests/cuda_emulation/memory.h"
 #include "tests/cuda_emulation/stream.h"
 
@@ -15,8 +17,12 @@ struct cudnnContext {
 
 namespace {
 
-/// What any descriptor may hold: sizes in the order of NCHW or KCRS, and of a convolution how its windows slide.
+using dragonn::kernels::Bf16;
+
+/// What any descriptor may hold: the type of a tensor and its sizes, in the order of NCHW or KCRS, and of a convolution
+/// how its windows slide.
 struct Description {
+  cudnnDataType_t type = CUDNN_DATA_FLOAT;
   int sizes[4] = {};
   int padding[2] = {}, stride[2] = {}, groups = 1;
 
@@ -78,9 +84,30 @@ struct Operand {
   Description description;
   const void* values;
 
-  const float* checked() const {
-    dragonn::emulation::check_access(values, description.count() * sizeof(float), "a convolution of cuDNN");
-    return static_cast<const float*>(values);
+  /// The elements as float32: those of bf16 in `room`.
+  const float* read(std::vector<float>& room) const {
+    if (!is_bf16()) return checked<float>();
+    const Bf16* const elements = checked<Bf16>();
+    room.resize(description.count());
+    std::transform(elements, elements + room.size(), room.begin(), dragonn::kernels::from_bf16);
+    return room.data();
+  }
+  void write(const std::vector<double>& results) const {
+    if (!is_bf16()) return round(results, const_cast<float*>(checked<float>()), [](float value) { return value; });
+    round(results, const_cast<Bf16*>(checked<Bf16>()), dragonn::kernels::to_bf16);
+  }
+
+ private:
+  bool is_bf16() const { return description.type == CUDNN_DATA_BFLOAT16; }
+  template <class T>
+  const T* checked() const {
+    dragonn::emulation::check_access(values, description.count() * sizeof(T), "a convolution of cuDNN");
+    return static_cast<const T*>(values);
+  }
+  /// From sums of float32.
+  template <class T, class Round>
+  static void round(const std::vector<double>& results, T* target, const Round& to_type) {
+    std::ranges::transform(results, target, [&](double result) { return to_type(static_cast<float>(result)); });
   }
 };
 
@@ -101,13 +128,13 @@ cudnnStatus_t enqueue(cudnnHandle_t handle, const Convolution& of, const Operand
                       const Operand& target, const Workspace& workspace, const Term& term) {
   dragonn::emulation::enqueue(handle->stream, [=] {
     static std::vector<double> sums;  // of whoever holds the device
+    static std::vector<float> left_room, right_room;
     sums.assign(target.description.count(), 0.0);
     workspace.spoil();
     double* const to = sums.data();
-    const float *const a = left.checked(), *const b = right.checked();
+    const float *const a = left.read(left_room), *const b = right.read(right_room);
     of.for_each([&](std::size_t in, std::size_t weight, std::size_t out) { term(to, a, b, in, weight, out); });
-    float* result = const_cast<float*>(target.checked());
-    for (const double sum : sums) *result++ = static_cast<float>(sum);
+    target.write(sums);
   });
   return CUDNN_STATUS_SUCCESS;
 }
@@ -116,9 +143,12 @@ double product(float a, float b) {
   return static_cast<double>(a) * b;
 }
 
-/// Two candidates, of which the first must not be taken: its bits may change from call to call.
+/// Two candidates, of which the first must not be taken: its bits may change from call to call. None for tensors of
+/// several types.
 template <class Candidate>
-cudnnStatus_t propose(int* count, Candidate* candidates) {
+cudnnStatus_t propose(const Description& input, const Description& filter, const Description& output, int* count,
+                      Candidate* candidates) {
+  if (input.type != filter.type || input.type != output.type) return CUDNN_STATUS_NOT_SUPPORTED;
   *count = 2;
   candidates[0] = candidates[1] = {};
   candidates[0].determinism = CUDNN_NON_DETERMINISTIC;
@@ -171,20 +201,20 @@ cudnnStatus_t cudnnDestroyConvolutionDescriptor(cudnnConvolutionDescriptor_t des
   return destroy(descriptor);
 }
 
-cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t descriptor, cudnnTensorFormat_t, cudnnDataType_t,
+cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t descriptor, cudnnTensorFormat_t, cudnnDataType_t type,
                                          int images, int channels, int height, int width) {
-  described(descriptor) = {{images, channels, height, width}};
+  described(descriptor) = {type, {images, channels, height, width}};
   return CUDNN_STATUS_SUCCESS;
 }
-cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t descriptor, cudnnDataType_t, cudnnTensorFormat_t,
+cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t descriptor, cudnnDataType_t type, cudnnTensorFormat_t,
                                          int outputs, int channels, int height, int width) {
-  described(descriptor) = {{outputs, channels, height, width}};
+  described(descriptor) = {type, {outputs, channels, height, width}};
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t descriptor, int padding_y, int padding_x,
                                               int stride_y, int stride_x, int, int, cudnnConvolutionMode_t,
                                               cudnnDataType_t) {
-  described(descriptor) = {{}, {padding_y, padding_x}, {stride_y, stride_x}};
+  described(descriptor) = {CUDNN_DATA_FLOAT, {}, {padding_y, padding_x}, {stride_y, stride_x}};
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t descriptor, int groups) {
@@ -195,25 +225,26 @@ cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t, cudnnMat
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(cudnnHandle_t, const cudnnTensorDescriptor_t,
-                                                     const cudnnFilterDescriptor_t, const cudnnConvolutionDescriptor_t,
-                                                     const cudnnTensorDescriptor_t, const int, int* count,
+cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(cudnnHandle_t, const cudnnTensorDescriptor_t input,
+                                                     const cudnnFilterDescriptor_t filter,
+                                                     const cudnnConvolutionDescriptor_t,
+                                                     const cudnnTensorDescriptor_t output, const int, int* count,
                                                      cudnnConvolutionFwdAlgoPerf_t* candidates) {
-  return propose(count, candidates);
+  return propose(described(input), described(filter), described(output), count, candidates);
 }
-cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(cudnnHandle_t, const cudnnFilterDescriptor_t,
-                                                          const cudnnTensorDescriptor_t,
+cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(cudnnHandle_t, const cudnnFilterDescriptor_t filter,
+                                                          const cudnnTensorDescriptor_t output,
                                                           const cudnnConvolutionDescriptor_t,
-                                                          const cudnnTensorDescriptor_t, const int, int* count,
+                                                          const cudnnTensorDescriptor_t input, const int, int* count,
                                                           cudnnConvolutionBwdDataAlgoPerf_t* candidates) {
-  return propose(count, candidates);
+  return propose(described(input), described(filter), described(output), count, candidates);
 }
-cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(cudnnHandle_t, const cudnnTensorDescriptor_t,
-                                                            const cudnnTensorDescriptor_t,
+cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(cudnnHandle_t, const cudnnTensorDescriptor_t input,
+                                                            const cudnnTensorDescriptor_t output,
                                                             const cudnnConvolutionDescriptor_t,
-                                                            const cudnnFilterDescriptor_t, const int, int* count,
+                                                            const cudnnFilterDescriptor_t filter, const int, int* count,
                                                             cudnnConvolutionBwdFilterAlgoPerf_t* candidates) {
-  return propose(count, candidates);
+  return propose(described(input), described(filter), described(output), count, candidates);
 }
 cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(cudnnHandle_t, const cudnnTensorDescriptor_t,
                                                       const cudnnFilterDescriptor_t, const cudnnConvolutionDescriptor_t,

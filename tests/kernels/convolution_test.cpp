@@ -3,12 +3,15 @@
 #include "kernels/convolution.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <limits>
 
 #include <doctest/doctest.h>
 
 #include "core/buffer.h"
 #include "core/rng.h"
+#include "kernels/bf16.h"
 #include "kernels/device_math.h"
 #include "kernels/linear.h"
 #include "kernels/strip_convolution.h"
@@ -151,6 +154,55 @@ TEST_SUITE("kernels") {
       set_math(device, DeviceMath::kFloat32);
     }
     check_chosen(device, square(3, 9, 16, 32, {3, 1, 1}), tolerance(device));
+  }
+
+  DRAGONN_DEVICE_TEST("in bf16 small integers stay exact, in every gradient, and others are rounded") {
+    if (device.is_cpu()) return;
+    const ConvolutionSpec spec = square(2, 8, 8, 16, {3, 1, 1});
+    set_math(device, DeviceMath::kBf16);
+    const std::unique_ptr<WeightedPlan> plan = make_convolution_plan(device, spec);
+    set_math(device, DeviceMath::kFloat32);
+    // Sums of at most 144 ones: integers up to 256 are exact.
+    const auto integers = [](std::size_t count, std::uint64_t seed) {
+      Rng rng(seed, "integers");
+      Values values(count);
+      for (float& value : values) value = static_cast<float>(rng.below(3)) - 1;
+      return values;
+    };
+    constexpr std::size_t kPixels = 2 * 8 * 9;
+    Values input = integers(kPixels * 8, 1);
+    const Values weights = integers(9 * 8 * 16, 2), bias = integers(16, 3), gradient = integers(kPixels * 16, 4);
+    const auto as_floats = [](const std::vector<double>& values) { return Values(values.begin(), values.end()); };
+    const PlanRun run(device, *plan, input, weights, bias, gradient);
+    const auto expected = test::reference_convolution(spec, input, weights, bias, gradient);
+    CHECK(run.output == as_floats(expected.output));
+    CHECK(run.weights_gradient == as_floats(expected.weights_gradient));
+    CHECK(run.input_gradient == as_floats(expected.input_gradient));
+    CHECK(run.bias_gradient == as_floats(expected.bias_gradient));
+    // 257 is as near to 256 as to 258, and becomes the even one.
+    for (float& value : input) value *= 257;
+    Values rounded = input;
+    for (float& value : rounded) value = from_bf16(to_bf16(value));
+    const PlanRun first(device, *plan, input, weights, bias, gradient);
+    const PlanRun second(device, *plan, rounded, weights, bias, gradient);
+    CHECK(first.output == second.output);
+    CHECK(first.weights_gradient == second.weights_gradient);
+  }
+
+  TEST_CASE("bf16 is the nearest number of 8 bits, of two the even one, and keeps what is not finite") {
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    const auto rounded = [](float value) { return from_bf16(to_bf16(value)); };
+    for (const float value : {0.0f, -0.0f, 1.0f, -255.0f, 256.0f, 0x1.fep-126f, 0x1p-133f, kInfinity, -kInfinity}) {
+      CHECK(std::bit_cast<std::uint32_t>(rounded(value)) == std::bit_cast<std::uint32_t>(value));
+    }
+    CHECK(rounded(257) == 256);
+    CHECK(rounded(259) == 260);
+    CHECK(rounded(257.01f) == 258);
+    CHECK(rounded(-1.003f) == -1);
+    CHECK(rounded(std::numeric_limits<float>::max()) == kInfinity);
+    CHECK(rounded(0x1p-134f) == 0);
+    CHECK(std::isnan(rounded(std::bit_cast<float>(0x7f800001u))));
+    CHECK(std::isnan(rounded(std::bit_cast<float>(0xffffffffu))));
   }
 
   TEST_CASE("convolutions of strips agree with float64 for any kernel, stride, padding and groups") {
