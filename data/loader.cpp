@@ -4,15 +4,24 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/memory_ledger.h"
 
 namespace dragonn::data {
+namespace {
+
+Batch make_batch(const BatchSource& source, const Device& reader) {
+  const MemoryLabel label("batches");
+  return source.make_batch(host_memory_for(reader));
+}
+
+}  // namespace
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, const BatchRules& rules, const Device& reader,
                std::size_t prefetch)
     : dataset_(std::move(dataset)), source_(dataset_->training(rules)), steps_per_epoch_(source_->steps_per_epoch()) {
   DRAGONN_CHECK(prefetch >= 1, "a loader must prepare at least 1 batch ahead");
   slots_.reserve(prefetch + 1);
-  for (std::size_t i = 0; i <= prefetch; ++i) slots_.push_back(source_->make_batch(host_memory_for(reader)));
+  for (std::size_t i = 0; i <= prefetch; ++i) slots_.push_back(make_batch(*source_, reader));
   thread_ = std::thread(&Loader::run, this);
 }
 
@@ -87,7 +96,7 @@ EvaluationLoader::EvaluationLoader(std::shared_ptr<const Dataset> dataset, std::
                                    const Device& reader)
     : dataset_(std::move(dataset)),
       source_(dataset_->evaluation(batch, rank, world)),
-      batch_(source_->make_batch(host_memory_for(reader))) {}
+      batch_(make_batch(*source_, reader)) {}
 
 const Batch* EvaluationLoader::next() {
   if (step_ == source_->steps_per_epoch()) return nullptr;

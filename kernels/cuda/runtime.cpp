@@ -41,7 +41,7 @@ std::string obstacle() {
 }
 
 /// What this process holds on its GPUs.
-MemoryLedger& ledger() {
+MemoryLedger& device_ledger() {
   static MemoryLedger all;
   return all;
 }
@@ -52,42 +52,42 @@ MemoryLedger& host_ledger() {
   return all;
 }
 
+/// Memory that `get` gives, in the ledger; null where it has no more.
+void* try_allocate(cudaError_t (*get)(void**, std::size_t), const char* name, std::size_t bytes, MemoryLedger& ledger) {
+  void* memory = nullptr;
+  const cudaError_t status = get(&memory, std::max<std::size_t>(bytes, 1));
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // it would be reported by the next check
+    return nullptr;
+  }
+  check(status, name);
+  ledger.add(memory, bytes);
+  return memory;
+}
+
 void* allocate(std::size_t bytes, const Device& device) {
   context(device);
-  void* memory = nullptr;
-  const cudaError_t status = cudaMalloc(&memory, std::max<std::size_t>(bytes, 1));
-  if (status != cudaErrorMemoryAllocation) {
-    check(status, "cudaMalloc");
-    ledger().add(memory, bytes);
-    return memory;
-  }
-  cudaGetLastError();
+  if (void* const memory = try_allocate(cudaMalloc, "cudaMalloc", bytes, device_ledger())) return memory;
   std::size_t available = 0, total = 0;
   check(cudaMemGetInfo(&available, &total), "cudaMemGetInfo");
   throw DeviceError(fmt::format(
       "out of memory on {}{}: {} bytes asked for {}, {} of {} are free; on its GPUs this process holds, in bytes: {}",
-      this_rank_prefix(), to_string(device), bytes, MemoryLabel::current(), available, total, ledger().describe()));
+      this_rank_prefix(), to_string(device), bytes, MemoryLabel::current(), available, total,
+      device_ledger().describe()));
 }
 
 void release(void* memory, const Device& device) noexcept {
-  ledger().remove(memory);
+  device_ledger().remove(memory);
   // At the end of the process the driver may be gone before the last buffer: then there is nothing to free.
   if (cudaSetDevice(device.index) == cudaSuccess) cudaFree(memory);
 }
 
 void* allocate_on_host(std::size_t bytes, const Device& device) {
   context(device);
-  void* memory = nullptr;
-  const cudaError_t status = cudaMallocHost(&memory, std::max<std::size_t>(bytes, 1));
-  if (status != cudaErrorMemoryAllocation) {
-    check(status, "cudaMallocHost");
-    host_ledger().add(memory, bytes);
-    return memory;
-  }
-  cudaGetLastError();
+  if (void* const memory = try_allocate(cudaMallocHost, "cudaMallocHost", bytes, host_ledger())) return memory;
   throw DeviceError(fmt::format(
-      "out of page-locked host memory for copies with {}: {} bytes asked for {}; this process holds, in bytes: {}",
-      to_string(device), bytes, MemoryLabel::current(), host_ledger().describe()));
+      "out of page-locked memory on {}the host of {}: {} bytes asked for {}; this process holds of it, in bytes: {}",
+      this_rank_prefix(), to_string(device), bytes, MemoryLabel::current(), host_ledger().describe()));
 }
 
 void release_on_host(void* memory, const Device& device) noexcept {
