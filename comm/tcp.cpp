@@ -50,10 +50,9 @@ class TcpCommunicator final : public Communicator {
 
   /// After `fn` has returned: until the others' has. @throws CommError if one has failed.
   void part();
-  /// After `fn` has failed on this rank: tells those that wait for it, and gives all a few seconds to take that.
-  void part_with(const std::string& reason) noexcept;
-  /// After abort(): likewise.
-  void part_aborted() noexcept;
+  /// After `fn` has failed on this rank: tells those that wait for it (kFailure) or all that wait (kAbort), and gives
+  /// them a few seconds to take that.
+  void part_with(FrameKind kind, const std::string& reason) noexcept;
 
  protected:
   Request start_send(int destination, int tag, std::span<const std::byte> message) override;
@@ -79,6 +78,11 @@ class TcpCommunicator final : public Communicator {
 
   /// What ended the group: the first failure that this rank learns of. Empty while all is well.
   const std::string& group_failure();
+  /// The group has failed for this rank, if it had not yet. Messages are let go of while they are still there: who
+  /// catches the error has lost them.
+  CommError fatal(CommError error);
+  /// Likewise when they may be gone.
+  void forget_messages();
   std::string failure_of_this_rank(const std::string& reason) const;
   void check_group(const char* doing, int peer);
   [[noreturn]] void fail_late(Lock& lock, const char* doing, int peer);
@@ -149,7 +153,8 @@ std::size_t TcpCommunicator::finish_receive(Lock& lock, int peer, std::size_t nu
   const std::size_t bytes = in.bytes(number), room = in.room(number);
   in.release(number);
   if (bytes > room) {
-    throw error(kDoing, peer, fmt::format("a message of {} bytes does not fit the {} bytes for it", bytes, room));
+    throw fatal(
+        error(kDoing, peer, fmt::format("a message of {} bytes does not fit the {} bytes for it", bytes, room)));
   }
   return bytes;
 }
@@ -215,19 +220,37 @@ const std::string& TcpCommunicator::group_failure() {
 }
 
 void TcpCommunicator::check_group(const char* doing, int peer) {
-  if (!group_failure().empty()) throw error(doing, peer, failure_);
+  if (!group_failure().empty()) throw fatal(error(doing, peer, failure_));
   const Incoming& in = link(peer).in;
   if (in.end() == Incoming::End::kNone) return;
   failure_ = in.end() == Incoming::End::kFailure ? in.end_text() : fmt::format("rank {} has ended", peer);
-  throw error(doing, peer, failure_);
+  throw fatal(error(doing, peer, failure_));
+}
+
+CommError TcpCommunicator::fatal(CommError error) {
+  if (failure_.empty()) failure_ = error.what();
+  for (const auto& link : links_) {
+    if (link == nullptr) continue;
+    link->in.drop();
+    link->out.detach();
+  }
+  return error;
+}
+
+void TcpCommunicator::forget_messages() {
+  for (const auto& link : links_) {
+    if (link == nullptr) continue;
+    link->in.drop();
+    link->out.forget();
+  }
 }
 
 void TcpCommunicator::fail_late(Lock& lock, const char* doing, int peer) {
   const std::string where = whereabouts(lock, peer);
   const std::string gone = peers_.who_is_gone();
-  throw error(
+  throw fatal(error(
       doing, peer,
-      fmt::format("nothing for {} s (comm.timeout_s); {}{}{}", timeout_s_, where, gone.empty() ? "" : "; ", gone));
+      fmt::format("nothing for {} s (comm.timeout_s); {}{}{}", timeout_s_, where, gone.empty() ? "" : "; ", gone)));
 }
 
 std::string TcpCommunicator::whereabouts(Lock& lock, int peer) {
@@ -268,23 +291,26 @@ void TcpCommunicator::say_farewell(FrameKind kind, const std::string& reason) {
   }
 }
 
+/// Out of memory for the message: the others see the connection end.
+void report_unsaid(int rank, const std::exception& failure) noexcept {
+  std::fprintf(stderr, "rank %d: cannot report its failure: %s\n", rank, failure.what());
+}
+
 void TcpCommunicator::abort(const std::string& reason) noexcept {
   try {
     const Lock lock(mutex_);
     if (std::exchange(aborted_, true)) return;
     if (group_failure().empty()) failure_ = failure_of_this_rank(reason);
     say_farewell(FrameKind::kAbort, failure_);
-  } catch (const std::exception& failure) {  // out of memory for the message: the others see the connection end
-    std::fprintf(stderr, "rank %d: cannot report its failure: %s\n", rank_, failure.what());
+  } catch (const std::exception& failure) {
+    report_unsaid(rank_, failure);
   }
 }
 
 void TcpCommunicator::part() {
   Lock lock(mutex_);
   if (!group_failure().empty()) throw CommError(failure_);
-  for (const auto& link : links_) {
-    if (link != nullptr) link->in.drop();
-  }
+  forget_messages();
   say_farewell(FrameKind::kEnd, "");
   constexpr const char* kDoing = "parting from";
   for (int peer = 0; peer < size(); ++peer) {
@@ -300,29 +326,21 @@ void TcpCommunicator::part() {
   }
 }
 
-void TcpCommunicator::part_with(const std::string& reason) noexcept {
-  try {
-    const Lock lock(mutex_);
-    if (failure_.empty()) failure_ = failure_of_this_rank(reason);
-    say_farewell(FrameKind::kFailure, failure_);
-  } catch (const std::exception& failure) {
-    std::fprintf(stderr, "rank %d: cannot report its failure: %s\n", rank_, failure.what());
-  }
-  part_aborted();
-}
-
-void TcpCommunicator::part_aborted() noexcept {
+void TcpCommunicator::part_with(FrameKind kind, const std::string& reason) noexcept {
   try {
     Lock lock(mutex_);
+    forget_messages();
+    if (group_failure().empty()) failure_ = failure_of_this_rank(reason);
+    if (!std::exchange(aborted_, true)) say_farewell(kind, failure_);
     for (const auto& link : links_) {
       if (link == nullptr) continue;
-      link->in.drop();
       link->out.close();
       move(*link);
     }
     const auto is_closed = [](const auto& link) { return link == nullptr || link->in.is_closed(); };
     move_for(lock, kPartingSeconds, [&] { return std::ranges::all_of(links_, is_closed); });
-  } catch (const std::exception&) {  // out of memory: the connections end all the same
+  } catch (const std::exception& failure) {
+    report_unsaid(rank_, failure);
   }
 }
 
@@ -333,8 +351,7 @@ TcpOptions tcp_options(const std::string& rendezvous, double timeout_s) {
   if (!process || process->size == 0)
     throw ConfigError(
         "comm.backend = \"tcp\" lacks this process's rank: start with srun or mpirun, or set RANK and WORLD_SIZE in "
-        "the "
-        "environment of each process");
+        "the environment of each process");
   if (process->rank < 0 || process->rank >= process->size)
     throw ConfigError(fmt::format("{} says that this is rank {} of {}: ranks are numbered from 0", process->name,
                                   process->rank, process->size));
@@ -350,11 +367,10 @@ void run_tcp(const TcpOptions& options, const std::function<void(Communicator&)>
     fn(communicator);
     communicator.part();
   } catch (const CommError& failure) {
-    communicator.abort(failure.what());
-    communicator.part_aborted();
+    communicator.part_with(FrameKind::kAbort, failure.what());
     throw;
   } catch (const std::exception& failure) {
-    communicator.part_with(failure.what());
+    communicator.part_with(FrameKind::kFailure, failure.what());
     throw;
   }
 }

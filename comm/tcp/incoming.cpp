@@ -150,9 +150,13 @@ void Incoming::end_text_frame() {
 
 void Incoming::drop() {
   dropping_ = true;
-  if (state_ != State::kBlocked) return;
-  state_ = State::kBytes;
-  read();
+  waiting_.clear();
+  for (Slot& slot : slots_) slot.claimed = kNobody;
+  if (header_.kind != FrameKind::kMessage) return;
+  target_ = nullptr;
+  slot_ = nullptr;
+  receive_ = kNobody;
+  if (state_ == State::kBlocked) state_ = State::kBytes;
 }
 
 void Incoming::lose(const std::string& reason) {

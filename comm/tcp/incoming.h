@@ -47,7 +47,7 @@ class Incoming {
   void read();
   /// Whether more of the socket can be taken now.
   bool can_read() const { return !closed_ && state_ != State::kBlocked; }
-  /// From now on messages are dropped.
+  /// Forgets all receives, whose buffers may be gone: from now on messages are dropped.
   void drop();
   /// Nothing more comes, for this reason.
   void lose(const std::string& reason);

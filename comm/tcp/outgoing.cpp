@@ -40,6 +40,19 @@ void Outgoing::tell(FrameKind kind, const std::string& text) {
   texts_.append(reinterpret_cast<const char*>(&header), sizeof(header)).append(text, 0, length);
 }
 
+void Outgoing::detach() {
+  queue_.clear();
+  if (!is_in_message()) return;
+  kept_.assign(body_.begin(), body_.end());
+  body_ = kept_;
+  number_ = kText;  // done or not, nobody waits for it
+}
+
+void Outgoing::forget() {
+  queue_.clear();
+  if (is_in_message()) broken_ = true;
+}
+
 bool Outgoing::begin_frame() {
   if (!texts_.empty()) {
     text_.swap(texts_);
@@ -84,7 +97,7 @@ void Outgoing::write() {
 }
 
 void Outgoing::shut() {
-  if (!shut_ && !broken_) ::shutdown(socket_, SHUT_WR);
+  if (!shut_) ::shutdown(socket_, SHUT_WR);
   shut_ = true;
 }
 

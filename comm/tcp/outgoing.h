@@ -27,6 +27,11 @@ class Outgoing {
 
   /// Sends a text, cut after kLongestFrameText, ahead of the messages that have not begun.
   void tell(FrameKind kind, const std::string& text);
+  /// Lets go of the messages on their way, which may be gone from now on: one that is half written is kept in a copy,
+  /// the others never begin.
+  void detach();
+  /// As detach() for messages that may be gone already: after one that is half written nothing more can be said.
+  void forget();
   /// Says that nothing more comes, once all has been written.
   void close() { closing_ = true; }
 
@@ -48,6 +53,7 @@ class Outgoing {
 
   bool begin_frame();
   void end_frame();
+  bool is_in_message() const { return sending_ && number_ != kText && !body_.empty(); }
   void shut();
 
   int socket_;
@@ -55,6 +61,7 @@ class Outgoing {
   std::vector<std::size_t> queue_;  // oldest first
   std::string texts_;               // whole frames that wait
   std::string text_;                // those being written
+  std::vector<std::byte> kept_;     // the end of a message that was let go of
 
   // The frame being written: its number, or kText.
   std::size_t number_ = 0;

@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/comm/cases.h"
 #include "tests/comm/tcp_support.h"
 
 namespace dragonn::comm::test {
@@ -138,6 +139,38 @@ TEST_SUITE("comm") {
     CHECK(contains(errors[0], "rank 0, in barrier, "));
     CHECK(contains(errors[0], " rank 1: rank 1 has ended"));
     CHECK(contains(errors[1], "rank 1 has ended"));
+  }
+
+  TEST_CASE("tcp: a message that was half sent when its sender failed is whole, or none") {
+    constexpr std::size_t kBytes = 64 << 20;  // more than two sockets hold
+    const auto receive_late = [](Communicator& c) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      std::vector<std::byte> buffer(kBytes);
+      c.recv(0, 1, std::span<std::byte>(buffer));
+      expect(buffer == std::vector<std::byte>(kBytes, std::byte{7}), "all bytes came");
+      c.recv(0, 2, std::span<std::byte>(buffer));
+    };
+    // The sender learns of the failure while it waits.
+    const std::vector<std::string> told = tcp_errors(3, 60, [&](Communicator& c) {
+      if (c.rank() == 1) return receive_late(c);
+      if (c.rank() == 2) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        return c.abort("enough");
+      }
+      const std::vector<std::byte> message(kBytes, std::byte{7});
+      c.send(1, 1, std::span<const std::byte>(message));
+    });
+    for (const std::string& error : told) CHECK(contains(error, "rank 2 failed: enough"));
+    // It fails itself, and its message is gone.
+    const std::vector<std::string> own = tcp_errors(2, 60, [&](Communicator& c) {
+      if (c.rank() == 1) return receive_late(c);
+      const std::vector<std::byte> message(kBytes, std::byte{7});
+      c.isend(1, 1, std::span<const std::byte>(message));
+      throw DataError("the disk is gone");
+    });
+    CHECK(own[0] == "the disk is gone");
+    CHECK(contains(own[1], "rank 1, receiving from rank 0: process "));
+    CHECK(contains(own[1], "of rank 0 has ended: its connection was closed"));
   }
 
   TEST_CASE("tcp: ranks that disagree on a size are told") {
