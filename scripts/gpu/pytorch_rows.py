@@ -1,0 +1,369 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Measures in PyTorch what dragonn-bench measured, beside its rows.
+
+    dragonn-bench compress --device cuda --numel 268435456 --json compress.json
+    pytorch_rows.py select --rows compress.json --json select.json
+
+    dragonn-bench step --device cuda --model resnet20 --model vgg16 --batch 128 --json step.json
+    pytorch_rows.py step --rows step.json --json steps.json
+
+select: torch.topk, a mask and nonzero, and DGC's encoder made of PyTorch's operations, on as many values of the same
+distribution at the same density; seconds by events on the device, medians of rounds that alternate with copies.
+step: the same models (scripts/pytorch_models.py; the numbers of parameters must agree), shapes, batch, precision and plain
+gradient descent. A step begins with the batch in (page-locked) host memory and ends when the loss is there.
+
+Prints a table and writes the rows as a JSON array, after each row anew. Rows that could not be measured are null, with a note.
+Exit code: 0 done, 1 some rows failed, 2 bad usage or other models than dragonn's, 77 PyTorch is not installed.
+"""
+import argparse
+import contextlib
+import functools
+import json
+import os
+import pathlib
+import statistics
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+try:
+    import torch
+
+    import pytorch_models
+except ImportError as error:
+    print(f"skipped: {error}", file=sys.stderr)
+    sys.exit(77)
+
+COPY_BYTES, READ_BYTES = 8, 4
+
+
+def seconds_of(device, work):
+    """Of the work on the device, from idle to idle."""
+    if device.type != "cuda":
+        begin = time.perf_counter()
+        work()
+        return time.perf_counter() - begin
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize()
+    start.record()
+    work()
+    end.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(end) * 1e-3
+
+
+def percentile(values, share):
+    """As dragonn-bench takes it: the nearest of the values."""
+    return sorted(values)[round(share * (len(values) - 1))]
+
+
+class Report:
+    """The rows so far, in the file, and as a table at the end."""
+
+    def __init__(self, path):
+        self.path = path
+        self.rows = []
+        self.failures = 0
+
+    def add(self, row):
+        self.rows.append(row)
+        if self.path:
+            partial = self.path.with_name(self.path.name + ".part")
+            partial.write_text(json.dumps(self.rows, indent=2) + "\n")
+            os.replace(partial, self.path)
+
+    def print_table(self, columns):
+        def cell(value):
+            if isinstance(value, float):
+                return f"{value:.4g}"
+            if isinstance(value, list):
+                return ",".join(map(str, value))
+            return "-" if value is None else str(value)
+
+        lines = [columns, *([cell(row[column]) for column in columns] for row in self.rows)]
+        widths = [max(map(len, column)) for column in zip(*lines)]
+        for line in lines:
+            print("  ".join(text.rjust(width) for text, width in zip(line, widths)))
+
+
+# select
+
+
+def draw_laplace(numel, device):
+    generator = torch.Generator(device).manual_seed(1)
+    values = torch.rand(numel, device=device, generator=generator).sub_(0.5)
+    return values.sign() * torch.log1p(values.abs_().mul_(-2).clamp_(min=-0.999999))
+
+
+def torch_topk(values, k, _threshold):
+    found = torch.topk(values.abs(), k, sorted=False).indices
+    return found, values[found]
+
+
+def torch_mask_nonzero(values, _k, threshold):
+    found = (values.abs() >= threshold).nonzero().view(-1)
+    return found, values[found]
+
+
+def torch_dgc(values, k, _threshold):
+    """A threshold from every hundredth value, what reaches it, and of these the k largest if they are too many."""
+    magnitudes = values.abs()
+    samples = magnitudes[::100]
+    threshold = torch.topk(samples, max(1, k * samples.numel() // values.numel()), sorted=False).values.min()
+    found = (magnitudes >= threshold).nonzero().view(-1)
+    if found.numel() > 1.3 * k:
+        found = found[torch.topk(magnitudes[found], k, sorted=False).indices]
+    return found, values[found]
+
+
+def seconds_of_method(rows, like, method):
+    """What dragonn-bench measured for a method on as many values at this density on this device."""
+    keys = ("device", "numel", "density")
+    for row in rows:
+        if row["sparsifier"] == method and row["mode"] == "select" and all(row[key] == like[key] for key in keys):
+            return row["seconds_median"]
+    return None
+
+
+def measure_selection(select, values, k, threshold, room, rounds):
+    device = values.device
+    for _ in range(2):
+        found, _ = select(values, k, threshold)
+    seconds, copies = [], []
+    for _ in range(rounds):
+        copies.append(seconds_of(device, lambda: room.copy_(values)))
+        seconds.append(seconds_of(device, lambda: select(values, k, threshold)))
+    return seconds, statistics.median(copies), found.numel()
+
+
+def select_row(name, select, like, values, threshold, room, rounds, dragonn):
+    numel, k = values.numel(), max(1, int(like["density"] * values.numel()))
+    seconds, copy, selected = measure_selection(select, values, k, threshold, room, rounds)
+    median = percentile(seconds, 0.5)
+    row = {"sparsifier": name, **like, "distribution": "laplace", "threads": torch.get_num_threads(), "mode": "select"}
+    row |= {"seconds_median": median, "seconds_p10": percentile(seconds, 0.1), "seconds_p90": percentile(seconds, 0.9)}
+    row |= {"gigabytes_per_second": numel * READ_BYTES / median * 1e-9, "selected": selected}
+    row |= {"selected_over_k": selected / k, "bytes": float(numel * READ_BYTES)}
+    row |= {"copy_gigabytes_per_second": numel * COPY_BYTES / copy * 1e-9}
+    row |= {"of_copy": READ_BYTES / COPY_BYTES * copy / median, "torch": torch.__version__}
+    for method in ("dragonn", "dgc"):
+        other = seconds_of_method(dragonn, like, method)
+        row[f"{method}_below"] = None if other is None else 1 - other / median
+    return row
+
+
+def run_select(options, report):
+    dragonn = read_rows(options.rows) if options.rows else []
+    device = torch.device(options.device or (dragonn[0]["device"] if dragonn else "cpu"))
+    require(device)
+    torch.set_num_threads(options.threads)
+    cases = {(row["numel"], row["density"]) for row in dragonn} or {(options.numel, options.density)}
+    for numel, density in sorted(cases):
+        values = draw_laplace(numel, device)
+        room = torch.empty_like(values)
+        k = max(1, int(density * numel))
+        threshold = float(torch.topk(values.abs(), k, sorted=False).values.min())
+        like = {"device": device.type, "numel": numel, "density": density}
+        for select in (torch_topk, torch_mask_nonzero, torch_dgc):
+            row = select_row(select.__name__, select, like, values, threshold, room, options.rounds, dragonn)
+            report.add(row)
+    report.print_table(
+        ["sparsifier", "device", "numel", "density", "seconds_median", "gigabytes_per_second", "selected_over_k"]
+        + ["copy_gigabytes_per_second", "of_copy", "dragonn_below", "dgc_below"]
+    )
+
+
+# step
+
+CHANNELS_LAST = "_channels_last"
+VARIANTS = ["eager", "eager" + CHANNELS_LAST, "compile", "compile" + CHANNELS_LAST, "compile_graphs"]
+
+
+def set_precision(math):
+    """float32, tf32, or bf16: autocast, with parameters and gradients in float32."""
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = math == "tf32"
+    torch.backends.cudnn.benchmark = True
+
+
+def autocast(device, math):
+    return torch.autocast(device.type, torch.bfloat16) if math == "bf16" else contextlib.nullcontext()
+
+
+def draw_batch(row, device, variant):
+    """Inputs and labels in host memory, laid out as the model takes them."""
+    batch, sample, classes = row["batch"], row["sample"], row["classes"]
+    if row["model"] == "lstm_lm":
+        inputs, labels = (torch.randint(classes, (batch, sample[0])) for _ in range(2))
+        labels = labels.flatten()
+    else:
+        height, width, channels = sample
+        inputs, labels = torch.randn(batch, channels, height, width), torch.randint(classes, (batch,))
+        if variant.endswith(CHANNELS_LAST):
+            inputs = inputs.contiguous(memory_format=torch.channels_last)
+    return [tensor.pin_memory() if device.type == "cuda" else tensor for tensor in (inputs, labels)]
+
+
+class Step:
+    """A model with a batch, ready for steps."""
+
+    def __init__(self, row, device, variant):
+        torch.manual_seed(1)
+        model = pytorch_models.build(row)
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        if parameters != row["parameters"]:
+            raise SystemExit(fail(f"{row['model']}: {parameters} parameters, and dragonn's has {row['parameters']}"))
+        layout = torch.channels_last if variant.endswith(CHANNELS_LAST) else torch.contiguous_format
+        model = model.to(device, memory_format=layout)
+        self.batch = draw_batch(row, device, variant)
+        self.device, self.math = device, row["device_math"]
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, fused=device.type == "cuda")
+        self.loss = model.loss
+        if variant.startswith("compile"):
+            self.loss = torch.compile(model.loss, mode="reduce-overhead" if variant == "compile_graphs" else "default")
+        self.states = []
+
+    def run(self):
+        batch = [tensor.to(self.device, non_blocking=True) for tensor in self.batch]
+        if hasattr(torch.compiler, "cudagraph_mark_step_begin"):
+            torch.compiler.cudagraph_mark_step_begin()
+        self.optimizer.zero_grad()
+        with autocast(self.device, self.math):
+            loss, _, *states = self.loss(*batch, *self.states)
+        loss.backward()
+        self.optimizer.step()
+        self.states = [detached(state) for state in states]
+        return loss.item()
+
+
+def detached(state):
+    """Of the next window: no gradient goes back, and graphs may overwrite what they gave."""
+    return state.detach().clone() if torch.is_tensor(state) else type(state)(detached(part) for part in state)
+
+
+@functools.cache
+def product_rate(device, math):
+    """GFLOP/s of a large matrix product, measured once for each precision."""
+    side = 8192 if device.type == "cuda" else 2048
+    left, right = (torch.randn(side, side, device=device) for _ in range(2))
+    if math == "bf16":
+        left, right = left.bfloat16(), right.bfloat16()
+    for _ in range(3):
+        left @ right
+    return 2e-9 * side**3 / statistics.median(seconds_of(device, lambda: left @ right) for _ in range(9))
+
+
+def measure_step(row, device, variant, rounds):
+    step = Step(row, device, variant)
+    for _ in range(5):
+        step.run()
+    seconds = []
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        step.run()
+        seconds.append(time.perf_counter() - begin)
+    return percentile(seconds, 0.5)
+
+
+KEPT = ("model", "settings", "sample", "classes", "batch", "parameters", "device", "device_math", "threads")
+
+
+def step_row(row, device, variant, rounds):
+    torch._dynamo.reset()
+    torch.set_num_threads(row["threads"])
+    set_precision(row["device_math"])
+    rate = product_rate(device, row["device_math"])
+    seconds = measure_step(row, device, variant, rounds)
+    samples = row["batch"] / seconds
+    gflops = row["gflops"] / row["samples_per_second"] * samples
+    result = {"seconds_median": seconds, "samples_per_second": samples, "gflops": gflops, "gemm_gflops": rate}
+    return result | {"of_gemm": gflops / rate, "dragonn_over_this": row["samples_per_second"] / samples, "note": None}
+
+
+def unmeasured(note):
+    names = ("seconds_median", "samples_per_second", "gflops", "gemm_gflops", "of_gemm", "dragonn_over_this")
+    return dict.fromkeys(names) | {"note": note}
+
+
+def run_step(options, report):
+    rows = read_rows(options.rows)
+    begin = time.monotonic()
+    # Eager first, for all: it takes little.
+    for variant in options.variants:
+        for row in rows:
+            if variant.endswith(CHANNELS_LAST) and row["model"] == "lstm_lm":
+                continue
+            device = torch.device(row["device"])
+            require(device)
+            if time.monotonic() - begin > options.seconds:
+                result = unmeasured("not measured: the time is used up")
+            else:
+                try:
+                    result = step_row(row, device, variant, options.rounds)
+                except Exception as error:  # a variant that PyTorch cannot run here
+                    result = unmeasured(f"failed: {type(error).__name__}: {first_line(error)}")
+                    report.failures += 1
+            named = {key: row[key] for key in KEPT} | {"torch": torch.__version__, "variant": variant}
+            report.add(named | result)
+    report.print_table(
+        ["model", "sample", "batch", "parameters", "device", "device_math", "variant", "seconds_median"]
+        + ["samples_per_second", "gflops", "of_gemm", "dragonn_over_this", "note"]
+    )
+
+
+# both
+
+
+def first_line(error):
+    return (str(error).strip().splitlines() or [""])[0]
+
+
+def fail(message):
+    print(f"pytorch_rows.py: {message}", file=sys.stderr)
+    return 2
+
+
+def require(device):
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device cuda: PyTorch sees none here")
+
+
+def read_rows(path):
+    rows = json.loads(path.read_text())
+    if not rows:
+        raise ValueError(f"{path}: no rows")
+    return rows
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    select = commands.add_parser("select", help="torch.topk, mask and nonzero, DGC's encoder")
+    select.add_argument("--rows", type=pathlib.Path, help="what dragonn-bench compress wrote: device, sizes, densities")
+    select.add_argument("--device", choices=["cpu", "cuda"], help="without --rows (default cpu)")
+    select.add_argument("--numel", type=int, default=1 << 28, help="without --rows (default 2^28)")
+    select.add_argument("--density", type=float, default=0.001, help="without --rows (default 0.001)")
+    select.add_argument("--threads", type=int, default=1, help="of PyTorch on the CPU (default 1)")
+    step = commands.add_parser("step", help="training steps of the models in the rows")
+    step.add_argument("--rows", type=pathlib.Path, required=True, help="what dragonn-bench step wrote")
+    step.add_argument("--variants", nargs="+", choices=VARIANTS, default=VARIANTS, help="default: all")
+    step.add_argument("--seconds", type=float, default=float("inf"), help="begin nothing more after these")
+    for command in (select, step):
+        command.add_argument("--rounds", type=int, default=15, help="measurements of each row (default 15)")
+        command.add_argument("--json", type=pathlib.Path, help="write the rows to this file")
+    return parser.parse_args()
+
+
+def main():
+    options = parse()
+    report = Report(options.json)
+    try:
+        {"select": run_select, "step": run_step}[options.command](options, report)
+    except (OSError, ValueError, KeyError) as error:
+        return fail(error)
+    return 1 if report.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
