@@ -309,7 +309,7 @@ void check_world(const Communicator& communicator) {
   if (!launcher || launcher->size == 0 || launcher->size == communicator.size()) return;
   throw CommError(fmt::format(
       "{} started {} processes but MPI sees {}: start with mpirun, or with a launcher that this MPI library knows "
-      "(srun --mpi=pmix)",
+      "(srun --mpi=pmix), or set comm.backend = \"tcp\"",
       launcher->name, launcher->size, communicator.size()));
 }
 
