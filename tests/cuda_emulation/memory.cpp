@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/cuda_emulation/memory.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -33,6 +34,18 @@ std::map<const std::byte*, Allocation>& allocations() {
   return all;
 }
 
+/// Of large memory the front: all of it would cost more than the work between a wait and the next.
+std::size_t guarded_bytes(const Allocation& allocation) {
+  constexpr std::size_t kMost = std::size_t{64} << 10;
+  return allocation.kind == Kind::kDevice ? std::min(allocation.bytes, kMost) : 0;
+}
+void close([[maybe_unused]] const void* memory, [[maybe_unused]] const Allocation& allocation) {
+  ASAN_POISON_MEMORY_REGION(memory, guarded_bytes(allocation));
+}
+void open([[maybe_unused]] const void* memory, [[maybe_unused]] const Allocation& allocation) {
+  ASAN_UNPOISON_MEMORY_REGION(memory, guarded_bytes(allocation));
+}
+
 Kind kind_of(const void* memory) {
   const std::scoped_lock lock(device_mutex());
   const auto* const address = static_cast<const std::byte*>(memory);
@@ -54,8 +67,7 @@ cudaError_t allocate(void** memory, std::size_t bytes, Kind kind) {
   if (posix_memalign(memory, kAlignment, bytes) != 0) return cudaErrorMemoryAllocation;
   std::memset(*memory, 0xFF, bytes);  // floats that are NaN: nobody may read what nobody wrote
   const std::scoped_lock lock(device_mutex());
-  allocations()[static_cast<const std::byte*>(*memory)] = {bytes, kind};
-  if (kind == Kind::kDevice) ASAN_POISON_MEMORY_REGION(*memory, bytes);
+  close(*memory, allocations()[static_cast<const std::byte*>(*memory)] = {bytes, kind});
   return cudaSuccess;
 }
 
@@ -65,7 +77,7 @@ cudaError_t release(void* memory, Kind kind) {
   const std::scoped_lock lock(device_mutex());
   const auto found = allocations().find(static_cast<const std::byte*>(memory));
   if (found == allocations().end() || found->second.kind != kind) return cudaErrorInvalidValue;
-  ASAN_UNPOISON_MEMORY_REGION(memory, found->second.bytes);
+  open(memory, found->second);
   allocations().erase(found);
   std::free(memory);
   return cudaSuccess;
@@ -100,13 +112,11 @@ std::mutex& device_mutex() {
 }
 
 DeviceAccess::DeviceAccess() {
-  for ([[maybe_unused]] const auto& [memory, allocation] : allocations())
-    if (allocation.kind == Kind::kDevice) ASAN_UNPOISON_MEMORY_REGION(memory, allocation.bytes);
+  for (const auto& [memory, allocation] : allocations()) open(memory, allocation);
 }
 
 DeviceAccess::~DeviceAccess() {
-  for ([[maybe_unused]] const auto& [memory, allocation] : allocations())
-    if (allocation.kind == Kind::kDevice) ASAN_POISON_MEMORY_REGION(memory, allocation.bytes);
+  for (const auto& [memory, allocation] : allocations()) close(memory, allocation);
 }
 
 void check_access([[maybe_unused]] const void* memory, [[maybe_unused]] std::size_t bytes,

@@ -12,6 +12,19 @@ if "$train" quick.toml --set device=cuda --dry-run >plan.txt 2>/dev/null; then
   grep -q '^device: cuda:0 (' plan.txt || fail "the dry run does not name the GPU"
   "$train" quick.toml --workers 2 --output auto 2>/dev/null || fail "auto with a GPU"
   grep -q 'device: cuda:0 (.*device = "auto"' auto/log.txt || fail "auto does not take the GPU that is there"
+
+  gpu=(quick.toml --workers 2 --set device=cuda --set compression.overlap=true --set train.epochs=1)
+  "$train" "${gpu[@]}" --output whole 2>/dev/null || fail "a run on a GPU"
+  "$train" "${gpu[@]}" --set train.max_steps=7 --output parts 2>/dev/null || fail "a shorter run on a GPU"
+  "$train" "${gpu[@]}" --output parts --resume auto 2>/dev/null || fail "resuming on a GPU"
+  [ "$(parameters_hash whole)" = "$(parameters_hash parts)" ] || fail "a resumed run on a GPU ends elsewhere"
+  for device in cpu cuda; do
+    "$train" quick.toml --set device=$device --evaluate whole >$device.json 2>/dev/null || fail "evaluating on $device"
+  done
+  [ "$(grep -o '"accuracy": [0-9.]*' cpu.json)" = "$(grep -o '"accuracy": [0-9.]*' cuda.json)" ] ||
+    fail "another accuracy on a GPU: $(cat cpu.json cuda.json)"
+  "$train" quick.toml --set device=cuda --set model.name=resnet20 --set train.max_steps=2 --output resnet 2>/dev/null ||
+    fail "a residual network on a GPU"
   finish
   exit
 fi
