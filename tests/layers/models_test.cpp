@@ -103,8 +103,9 @@ struct TrainingStep {
 };
 
 /// Random changes of 2e-7 of parameters and inputs, as rounding makes them, change these models' losses by less than
-/// 1e-5 and their gradients by up to 2e-5 (measured); by 3e-3 where a unit next to a kink changes sides.
-constexpr double kLossTolerance = 1e-3, kGradientTolerance = 1e-2;
+/// 1e-5 and their gradients by up to 2e-5 (measured); by 3e-3, of resnet18 1e-2 and of resnet50 3e-2, where units next
+/// to a kink change sides.
+constexpr double kLossTolerance = 1e-3, kGradientTolerance = 6e-2;
 
 /// Forward and backward of two samples: everything finite, every parameter reported once; on a GPU, what the CPU finds.
 void check_training_step(const Device& device, const std::string& name, const Shape& sample,
