@@ -213,7 +213,9 @@ TEST_SUITE("layers") {
     if (!device.is_cpu()) skipped.insert({"resnet32", "vgg13", "vgg16"});  // compared with the CPU, which takes as long
     for (const std::string& name : models().names()) {
       if (skipped.contains(name)) continue;
-      for (const Shape& sample : samples_for(models().at(name).inputs)) check_training_step(device, name, sample);
+      const std::vector<Shape> samples = samples_for(models().at(name).inputs);
+      for (const Shape& sample : samples)
+        if (device.is_cpu() || &sample == &samples.back()) check_training_step(device, name, sample);
     }
   }
 
