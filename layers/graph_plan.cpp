@@ -2,6 +2,7 @@
 #include "layers/graph_plan.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/rng.h"
 #include "kernels/devices.h"
@@ -59,7 +60,7 @@ GraphPlan::GraphPlan(const LayerGraph& graph, std::size_t batch, Mode mode, Devi
       workspace_(nullptr, 0, device),
       lengths_(graph.nodes().size() * batch),
       steps_(graph.nodes().size()),
-      stream_keys_(count_streams(graph, mode)),
+      stream_keys_(count_streams(graph, mode), host_memory_for(device)),
       streams_(stream_keys_.size(), device),
       forward_work_(device),
       backward_work_(device) {}
@@ -155,8 +156,8 @@ void GraphPlan::derive_lengths(std::span<const std::int32_t> lengths) {
 
 void GraphPlan::draw_streams(const PassKey& key) {
   for (NodeId id = 0; id < stream_keys_.size(); ++id)
-    stream_keys_[id] = stream_key(key.seed, "layer", {key.step, static_cast<std::uint64_t>(key.rank), id});
-  kernels::transfer(View<const std::uint64_t>(stream_keys_), streams_.view());
+    stream_keys_.data()[id] = stream_key(key.seed, "layer", {key.step, static_cast<std::uint64_t>(key.rank), id});
+  kernels::start_transfer(std::as_const(stream_keys_).view(), streams_.view());
 }
 
 void GraphPlan::forward(const PassKey& key, std::span<const std::int32_t> lengths) {

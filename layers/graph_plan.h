@@ -55,7 +55,8 @@ class GraphPlan {
   /// After backward, if it was asked for.
   View<const float> input_gradient() const { return view(schedule_.input_gradient(), floats(LayerGraph::input())); }
 
-  /// @param lengths [batch], valid time steps of the samples; empty: all are.
+  /// On a GPU, to be waited for before the next one. @param lengths [batch], valid time steps of the samples; empty:
+  /// all are.
   void forward(const PassKey& key, std::span<const std::int32_t> lengths = {});
   /// Valid time steps of the output in the last forward; empty: all are.
   std::span<const std::int32_t> output_lengths() const { return lengths_of(graph_.output()); }
@@ -80,7 +81,7 @@ class GraphPlan {
   void run_forward();
   void run_backward(const std::function<void(ParameterId)>& ready);
   View<const std::uint64_t> stream(NodeId node) const {
-    return stream_keys_.empty() ? View<const std::uint64_t>() : streams_.view().subview(node, 1);
+    return stream_keys_.size() == 0 ? View<const std::uint64_t>() : streams_.view().subview(node, 1);
   }
   std::span<const std::int32_t> lengths_of(NodeId node) const {
     return has_lengths_ ? std::span(lengths_).subspan(node * batch_, batch_) : std::span<const std::int32_t>();
@@ -97,9 +98,9 @@ class GraphPlan {
   const float* bound_states_ = nullptr;
   std::vector<std::int32_t> lengths_;  // [nodes, batch]
   bool has_lengths_ = false;
-  std::vector<Step> steps_;                 // per node
-  std::vector<std::uint64_t> stream_keys_;  // per node; empty if no layer is random
-  Buffer<std::uint64_t> streams_;           // the same where the layers compute
+  std::vector<Step> steps_;            // per node
+  Buffer<std::uint64_t> stream_keys_;  // per node, in host memory; empty if no layer is random
+  Buffer<std::uint64_t> streams_;      // the same where the layers compute
   kernels::RepeatedWork forward_work_, backward_work_;
 };
 
