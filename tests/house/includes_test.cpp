@@ -55,7 +55,7 @@ const std::vector<Confined>& confined_headers() {
       {"CLI/", {"trainer/main.cpp", "bench/", "report/main.cpp"}},
       {"doctest/", {"tests/"}},
       {"cu", {"kernels/cuda/", "bench/cuda/", "tests/cuda_emulation/"}},  // CUDA, cuBLAS, cuDNN, CUB
-      {"nccl", {"comm/cuda/"}},
+      {"nccl", {"comm/cuda/", "tests/cuda_emulation/"}},
   };
   return list;
 }
