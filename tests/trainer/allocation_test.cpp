@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "tests/support/allocation_counter.h"
+#include "tests/support/devices.h"
 #include "tests/trainer/combinations.h"
 #include "tests/trainer/quick_run.h"
 
@@ -52,15 +53,26 @@ TEST_CASE("more steps allocate no more: load, forward, backward, exchange, updat
   }
 }
 
-TEST_CASE("more steps allocate no more where the exchange overlaps backward, of one batch or of micro-batches") {
+DRAGONN_DEVICE_TEST(
+    "more steps allocate no more where the exchange overlaps backward, of one batch or of micro-batches") {
   const AllocationCounter counter;
   for (const char* method : {"topk", "oktopk", "signsgd"}) {
     for (const int micro_batches : {1, 2}) {
       CAPTURE(method);
       CAPTURE(micro_batches);
-      check_allocations({fmt::format("compression.method={}", method), "compression.overlap=true",
-                         "compression.bucket=tensor", fmt::format("train.gradient_accumulation={}", micro_batches)});
+      check_allocations(on_device(
+          device, {fmt::format("compression.method={}", method), "compression.overlap=true",
+                   "compression.bucket=tensor", fmt::format("train.gradient_accumulation={}", micro_batches)}));
     }
+  }
+}
+
+DRAGONN_DEVICE_TEST("more steps allocate no more on any device, with methods whose selections have settled") {
+  const AllocationCounter counter;
+  for (const char* method :
+       {"dense", "topk", "dgc", "dragonn", "gtopk", "dsa", "cltk", "exdyna", "randomk", "index_union", "qsgd"}) {
+    CAPTURE(method);
+    check_allocations(on_device(device, {fmt::format("compression.method={}", method)}));
   }
 }
 

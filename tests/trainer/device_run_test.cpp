@@ -18,11 +18,6 @@ namespace {
 
 using Overrides = std::vector<std::string>;
 
-Overrides on(const Device& device, Overrides overrides) {
-  overrides.push_back(device.is_cpu() ? "device=cpu" : "device=cuda");
-  return overrides;
-}
-
 /// ||a - b|| / ||b||.
 double relative_difference(const std::vector<float>& a, const std::vector<float>& b) {
   double difference = 0, norm = 0;
@@ -46,8 +41,8 @@ std::vector<float> parameters_of(const Config& config, int world_size) {
 
 /// Parameters after six steps. @return their distance from those of the CPU.
 double distance_from_cpu(const Device& device, const Overrides& overrides, int world_size) {
-  return relative_difference(parameters_of(quick_config(on(device, overrides)), world_size),
-                             parameters_of(quick_config(on({}, overrides)), world_size));
+  return relative_difference(parameters_of(quick_config(on_device(device, overrides)), world_size),
+                             parameters_of(quick_config(on_device({}, overrides)), world_size));
 }
 
 /// Small networks of every family, with data of their kind.
@@ -153,8 +148,8 @@ DRAGONN_DEVICE_TEST("convolutions with batch norm, attention and recurrent layer
     CAPTURE(model);
     for (const std::string method : {"dense", "topk"}) {
       const Overrides overrides{"compression.method=" + method};
-      CHECK(relative_difference(parameters_of(task(model, data.path(), on(device, overrides)), 2),
-                                parameters_of(task(model, data.path(), on({}, overrides)), 2)) <
+      CHECK(relative_difference(parameters_of(task(model, data.path(), on_device(device, overrides)), 2),
+                                parameters_of(task(model, data.path(), on_device({}, overrides)), 2)) <
             (method == "dense" ? kRounding : kOtherSelection));
     }
   }
@@ -165,8 +160,8 @@ DRAGONN_DEVICE_TEST("overlap changes no bit of a run, with micro-batches or with
     for (const int micro_batches : {1, 2}) {
       CAPTURE(method);
       CAPTURE(micro_batches);
-      Overrides overrides = on(device, {"compression.method=" + method, "compression.bucket=tensor",
-                                        fmt::format("train.gradient_accumulation={}", micro_batches)});
+      Overrides overrides = on_device(device, {"compression.method=" + method, "compression.bucket=tensor",
+                                               fmt::format("train.gradient_accumulation={}", micro_batches)});
       const std::vector<float> expected = parameters_of(quick_config(overrides), 3);
       overrides.push_back("compression.overlap=true");
       CHECK(parameters_of(quick_config(overrides), 3) == expected);
@@ -177,7 +172,7 @@ DRAGONN_DEVICE_TEST("overlap changes no bit of a run, with micro-batches or with
 DRAGONN_DEVICE_TEST("a run goes on from a checkpoint with the bits of the whole one, with every method") {
   for (const std::string& method : method_names()) {
     CAPTURE(method);
-    const Overrides overrides = on(device, {"compression.method=" + method, "optimizer.name=sgd"});
+    const Overrides overrides = on_device(device, {"compression.method=" + method, "optimizer.name=sgd"});
     Overrides half = overrides;
     half.push_back("train.max_steps=3");
     const TemporaryFolder folder;
@@ -188,7 +183,7 @@ DRAGONN_DEVICE_TEST("a run goes on from a checkpoint with the bits of the whole 
 }
 
 DRAGONN_DEVICE_TEST("evaluations change nothing") {
-  const Overrides plain = on(device, {"compression.method=topk"});
+  const Overrides plain = on_device(device, {"compression.method=topk"});
   Overrides evaluated = plain;
   evaluated.insert(evaluated.end(), {"train.eval_every_epochs=1", "data.train_samples=12"});
   Overrides unseen = plain;

@@ -29,9 +29,11 @@ class TemporaryFolder : public dragonn::test::TemporaryFolder {
   }
 };
 
-/// A network of 1,000 parameters that sees every kind of parameter: matrices, biases.
+/// A network of 1,000 parameters that sees every kind of parameter: matrices, biases. On the CPU also where there is a
+/// GPU, so that a case is the same everywhere; cases for a GPU say so (on_device).
 inline constexpr const char* kQuickConfig = R"(
 seed = 7
+device = "cpu"
 [model]
 name = "mlp"
 hidden = [12, 10]
@@ -61,6 +63,12 @@ every_epochs = 0
 every_steps = 1
 level = "error"
 )";
+
+/// These overrides, and the one that makes a run compute there.
+inline std::vector<std::string> on_device(const Device& device, std::vector<std::string> overrides = {}) {
+  overrides.push_back(device.is_cpu() ? "device=cpu" : "device=cuda");
+  return overrides;
+}
 
 inline Config quick_config(const std::vector<std::string>& overrides = {}) {
   return parse_config(kQuickConfig, "quick.toml", overrides);

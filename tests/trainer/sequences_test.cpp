@@ -9,11 +9,13 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "tests/data/wav_file.h"
+#include "tests/support/devices.h"
 #include "tests/trainer/quick_run.h"
 
 namespace dragonn::trainer {
 namespace {
 
+using testing::on_device;
 using testing::quick_run;
 using testing::QuickResult;
 using testing::TemporaryFolder;
@@ -110,7 +112,7 @@ level = "error"
 }
 
 TEST_SUITE("trainer") {
-  TEST_CASE("sequences: a run on any kind of data goes on from a checkpoint as if it had not been stopped") {
+  DRAGONN_DEVICE_TEST("sequences: a run on any kind of data goes on from a checkpoint as if it had not been stopped") {
     const TemporaryFolder data;
     write_data(data.path());
     for (const Task& task : {kText, kSpeech, kPoints}) {
@@ -118,9 +120,10 @@ TEST_SUITE("trainer") {
         CAPTURE(task.name);
         CAPTURE(world);
         const TemporaryFolder whole, parts;
-        const QuickResult expected = quick_run(config_of(task, data.path(), {}), world, whole.path());
-        quick_run(config_of(task, data.path(), {"train.max_steps=4"}), world, parts.path());
-        const QuickResult resumed = quick_run(config_of(task, data.path(), {}), world, parts.path(), "auto");
+        const QuickResult expected = quick_run(config_of(task, data.path(), on_device(device)), world, whole.path());
+        quick_run(config_of(task, data.path(), on_device(device, {"train.max_steps=4"})), world, parts.path());
+        const QuickResult resumed =
+            quick_run(config_of(task, data.path(), on_device(device)), world, parts.path(), "auto");
         CHECK(resumed.parameters == expected.parameters);
         const std::string summary = read_text_file(whole.path() / "summary.json");
         CHECK(summary.find('"' + task.quality + '"') != std::string::npos);
@@ -128,15 +131,15 @@ TEST_SUITE("trainer") {
     }
   }
 
-  TEST_CASE("sequences: overlap changes nothing") {
+  DRAGONN_DEVICE_TEST("sequences: overlap changes nothing") {
     const TemporaryFolder data;
     write_data(data.path());
     for (const Task& task : {kText, kSpeech, kPoints}) {
       CAPTURE(task.name);
       const TemporaryFolder plain, overlapped;
-      const QuickResult expected = quick_run(config_of(task, data.path(), {}), 2, plain.path());
-      const QuickResult got =
-          quick_run(config_of(task, data.path(), {"compression.overlap=true"}), 2, overlapped.path());
+      const QuickResult expected = quick_run(config_of(task, data.path(), on_device(device)), 2, plain.path());
+      const QuickResult got = quick_run(config_of(task, data.path(), on_device(device, {"compression.overlap=true"})),
+                                        2, overlapped.path());
       CHECK(got.parameters == expected.parameters);
     }
   }
