@@ -191,6 +191,27 @@ DRAGONN_DEVICE_TEST("evaluations change nothing") {
   CHECK(parameters_of(quick_config(evaluated), 2) == parameters_of(quick_config(unseen), 2));
 }
 
+DRAGONN_DEVICE_TEST("a gradient that is not finite ends the run on all ranks, or the step where the run says so") {
+  const Overrides diverging = on_device(device, {"compression.method=topk", "optimizer.learning_rate=1e30"});
+  for (const bool overlap : {false, true}) {
+    Overrides overrides = diverging;
+    overrides.push_back(fmt::format("compression.overlap={}", overlap));
+    CHECK_THROWS_WITH(parameters_of(quick_config(overrides), 3), doctest::Contains("a rank's gradient of "));
+  }
+  Overrides skipping = diverging;
+  skipping.push_back("train.non_finite=skip");
+  const TemporaryFolder folder;
+  CHECK(quick_run(quick_config(skipping), 3, folder.path()).exit_code == 0);
+}
+
+DRAGONN_DEVICE_TEST("what tensor selection measures on a device decides for all ranks alike") {
+  const TemporaryFolder folder;
+  const Config config =
+      quick_config(on_device(device, {"compression.method=topk", "compression.select_tensors=cost_model"}));
+  CHECK(quick_run(config, 3, folder.path()).exit_code == 0);  // replicas are compared at its end
+  CHECK(std::filesystem::exists(folder.path() / "profile.json"));
+}
+
 TEST_SUITE_END();
 
 }  // namespace dragonn::trainer::testing

@@ -11,6 +11,7 @@
 
 #include "core/file.h"
 #include "core/npy.h"
+#include "tests/support/devices.h"
 #include "tests/trainer/quick_run.h"
 #include "trainer/agreement.h"
 
@@ -37,9 +38,9 @@ std::vector<std::string> topk(const std::string& memory) {
 }  // namespace
 
 TEST_SUITE("trainer") {
-  TEST_CASE("a dump has one file per step and rank, with the elements that are sparsified") {
-    const auto sparse = dumps(topk("residual"));
-    const auto dense = dumps({"logging.dump_gradients=[1]"});
+  DRAGONN_DEVICE_TEST("a dump has one file per step and rank, with the elements that are sparsified") {
+    const auto sparse = dumps(on_device(device, topk("residual")));
+    const auto dense = dumps(on_device(device, {"logging.dump_gradients=[1]"}));
     REQUIRE(sparse.size() == 4);
     REQUIRE(dense.size() == 2);
     for (const char* name : {"step-00000001-rank-0000.npy", "step-00000001-rank-0001.npy"}) {
@@ -51,9 +52,9 @@ TEST_SUITE("trainer") {
     CHECK(sparse.at("step-00000001-rank-0000.npy") != sparse.at("step-00000001-rank-0001.npy"));
   }
 
-  TEST_CASE("a dump holds the residual plus the gradient") {
+  DRAGONN_DEVICE_TEST("a dump holds the residual plus the gradient") {
     // Both runs exchange the same entries in the first step, so they compute the same gradients in the second.
-    const auto with = dumps(topk("residual")), without = dumps(topk("none"));
+    const auto with = dumps(on_device(device, topk("residual"))), without = dumps(on_device(device, topk("none")));
     const Values& first = with.at("step-00000001-rank-0001.npy");
     const Values& second = with.at("step-00000002-rank-0001.npy");
     const Values& gradient = without.at("step-00000002-rank-0001.npy");

@@ -17,6 +17,7 @@
 #include "comm/local.h"
 #include "core/file.h"
 #include "core/rng.h"
+#include "tests/support/devices.h"
 #include "tests/support/thread_counts.h"
 #include "tests/trainer/combinations.h"
 #include "tests/trainer/quick_run.h"
@@ -197,16 +198,16 @@ TEST_CASE("a run with overlap has the parameters of the run without, with every 
   }
 }
 
-TEST_CASE("overlap goes with dense buckets, micro-batches, global clipping and every world size") {
+DRAGONN_DEVICE_TEST("overlap goes with dense buckets, micro-batches, global clipping and every world size") {
   for (const std::vector<std::string>& extra :
        std::vector<std::vector<std::string>>{{"compression.method=dense", "compression.bucket=0.0005"},
                                              {"compression.method=topk", "train.gradient_accumulation=3"},
                                              {"compression.method=topk", "train.clip=global", "train.clip_norm=0.1"}}) {
-    for (const int world_size : kOverlapWorlds) {
+    for (const int world_size : device.is_cpu() ? kOverlapWorlds : std::vector{2, 3}) {
       CAPTURE(extra.back());
       CAPTURE(world_size);
       CHECK(obstacle_of(extra).empty());
-      std::vector<std::string> overrides = extra;
+      std::vector<std::string> overrides = on_device(device, extra);
       const TemporaryFolder plain, overlapped;
       const QuickResult expected = quick_run(quick_config(overrides), world_size, plain.path());
       overrides.push_back("compression.overlap=true");
@@ -228,8 +229,9 @@ TEST_CASE("overlap changes no bits with several OpenMP threads per worker") {
   }
 }
 
-TEST_CASE("overlap may be switched when a run is resumed") {
-  const std::vector<std::string> common{"compression.method=dgc", "checkpoint.every_steps=1", "checkpoint.keep=100"};
+DRAGONN_DEVICE_TEST("overlap may be switched when a run is resumed") {
+  const std::vector<std::string> common =
+      on_device(device, {"compression.method=dgc", "checkpoint.every_steps=1", "checkpoint.keep=100"});
   const auto with = [&](const char* overlap) {
     std::vector<std::string> overrides = common;
     overrides.push_back(fmt::format("compression.overlap={}", overlap));
