@@ -8,7 +8,6 @@
 #include <doctest/doctest.h>
 
 #include "core/file.h"
-#include "tests/support/devices.h"
 #include "tests/trainer/quick_run.h"
 #include "trainer/density_plan.h"
 
@@ -159,15 +158,14 @@ TEST_CASE("all ranks choose alike, whatever is measured") {
   }
 }
 
-DRAGONN_DEVICE_TEST("runs on the slow network equal runs without selection, on the fast one dense runs") {
+TEST_CASE("runs on the slow network equal runs without selection, on the fast one dense runs") {
   const TemporaryFolder folder;
   const std::string path = (folder.path() / "p.json").string();
   write_file_atomically(path, json_of(flat_profile({0.1}, 3)));
   const auto run = [&](const std::string& name, const std::vector<std::string>& more) {
-    std::vector<std::string> overrides{"compression.profile=" + path, "network.model=alpha-beta",
-                                       "network.compute=zero"};
+    std::vector<std::string> overrides{"compression.profile=" + path, "network.model=alpha-beta"};
     overrides.insert(overrides.end(), more.begin(), more.end());
-    return quick_run(topk_config(on_device(device, overrides)), 3, folder.path() / name).parameters;
+    return quick_run(topk_config(overrides), 3, folder.path() / name).parameters;
   };
   const std::string slow = "network.preset=1gbe", fast = "network.preset=100g-ib";
   const std::vector<float> sparse = run("slow", {slow});
