@@ -91,8 +91,8 @@ void add_top(KeyList& keys) {
             .role = KeyRole::kRuntime});
   keys.add([](Config & c) -> auto& { return c.device_math; },
            {.name = "device_math",
-            .help = "precision of the factors of matrix products and convolutions on a GPU; sums, parameters and "
-                    "gradients are float32 in any case",
+            .help = "precision of the factors of matrix products and convolutions on a GPU, and with bf16 of what a "
+                    "convolution gives; sums, parameters and the memory of gradients are float32 in any case",
             .choices = {"float32", "tf32", "bf16"}});
   keys.add(
       [](Config & c) -> auto& { return c.device_graphs; },
