@@ -141,6 +141,22 @@ DRAGONN_DEVICE_TEST(
   }
 }
 
+DRAGONN_DEVICE_TEST("what a run is told means the same on every device") {
+  const std::vector<Overrides> cases{
+      {"model.dropout=0.4", "train.gradient_accumulation=2", "compression.method=topk"},
+      {"train.label_smoothing=0.1", "optimizer.weight_decay=0.01"},
+      {"compression.method=topk", "compression.acc_form=folded", "optimizer.momentum=0.0", "schedule.name=constant"},
+      {"compression.method=dgc", "optimizer.nesterov=true", "compression.momentum_correction.masking=false"},
+      {"compression.method=topk", "train.clip=local_sqrt_workers", "train.clip_norm=0.1", "compression.memory=none"},
+      {"compression.method=topk", "compression.bucket=model", "compression.allgather.decode=dense"},
+      {"compression.method=gtopk", "compression.gtopk.put_back=naive"}};
+  for (const Overrides& overrides : cases) {
+    CAPTURE(overrides.front());
+    CAPTURE(overrides.back());
+    CHECK(distance_from_cpu(device, overrides, 3) < kOtherSelection);
+  }
+}
+
 DRAGONN_DEVICE_TEST("convolutions with batch norm, attention and recurrent layers train where the CPU trains") {
   const TemporaryFolder data;
   write_text(data.path());
