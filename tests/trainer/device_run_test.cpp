@@ -171,6 +171,23 @@ DRAGONN_DEVICE_TEST("convolutions with batch norm, attention and recurrent layer
   }
 }
 
+DRAGONN_DEVICE_TEST("a step in bf16 goes where the CPU's goes, and recorded steps have the bits of others") {
+  if (device.is_cpu()) return;
+  const auto run = [&](const Device& where, Overrides overrides) {
+    overrides.push_back("compression.method=dense");
+    return parameters_of(task(kConvolutions, {}, on_device(where, overrides)), 2);
+  };
+  const std::vector<float> expected = run({}, {"train.max_steps=1"});
+  const std::vector<float> begin = run({}, {"train.max_steps=1", "optimizer.learning_rate=1e-9"});
+  const std::vector<float> found = run(device, {"train.max_steps=1", "device_math=bf16"});
+  const double distance = relative_difference(found, expected);
+  CHECK(distance > kRounding);
+  // Factors of 8 bits turn the signs of activations next to 0, a few of a thousand in each of twenty layers: the
+  // gradient is off by a fifth.
+  CHECK(distance < relative_difference(begin, expected) / 2);
+  CHECK(run(device, {"device_math=bf16"}) == run(device, {"device_math=bf16", "device_graphs=false"}));
+}
+
 DRAGONN_DEVICE_TEST("overlap changes no bit of a run, with micro-batches or without") {
   for (const std::string method : {"dense", "topk", "oktopk", "signsgd"}) {
     for (const int micro_batches : {1, 2}) {
