@@ -2,27 +2,32 @@
 # SPDX-License-Identifier: MIT
 # Makes one folder that a bare CUDA machine can run: the programs and tests of the preset cuda, the shared libraries that
 # such a machine lacks (not CUDA's, and not the C and C++ libraries), Open MPI, configs and a little test data.
-# There, scripts/gpu/check.sh in the folder runs everything: bash FOLDER/check.sh RESULTS
-# Usage: scripts/gpu/bundle.sh [--bin DIR] [FOLDER]     --bin: take the programs from DIR instead of building the preset;
-# FOLDER: build/gpu_bundle if not given, made anew.
+# There, check.sh in the folder runs everything: bash FOLDER/check.sh RESULTS; four_workers.sh trains to the end.
+# Usage: scripts/gpu/bundle.sh [--bin DIR] [--full-data] [FOLDER]
+#   --bin: take the programs from DIR instead of building the preset; --full-data: all of CIFAR-10 goes along instead, as
+#   JPEG files (cifar10_full.tar.xz and unpack_full.py); FOLDER: build/gpu_bundle if not given, made anew
 # Environment: DRAGONN_DATA (a folder with cifar10/: a part of it goes along; else training uses synthetic images),
 # DRAGONN_CUDA_ARCHITECTURES (scripts/build.sh).
+# The official files are 180 MB, and hardly smaller packed: where they do not fit, four_workers.sh takes them by --data.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 readonly largest=60000000 # bytes
 readonly programs=(dragonn-train dragonn-bench dragonn-compare)
 readonly tests=(test_kernels test_layers test_optim test_compress test_trainer) # those with cases for a GPU
+readonly scripts=(scripts/gpu/pytorch_rows.py scripts/pytorch_models.py)
 
-bin='' folder=build/gpu_bundle
+bin='' folder=build/gpu_bundle full=''
 while [ $# -gt 0 ]; do
   case $1 in
     --bin) bin=${2:?--bin needs a folder} && shift 2 ;;
-    -*) echo "bundle.sh: $1: expected --bin DIR or a folder" >&2 && exit 2 ;;
+    --full-data) full=yes && shift ;;
+    -*) echo "bundle.sh: $1: expected --bin DIR, --full-data or a folder" >&2 && exit 2 ;;
     *) folder=$1 && shift ;;
   esac
 done
 if [ -z "$bin" ]; then
   scripts/install_deps.sh cuda
+  # shellcheck source=scripts/build.sh
   . scripts/build.sh
   build cuda "${programs[@]}" "${tests[@]}"
   bin=build/cuda/bin
@@ -66,11 +71,22 @@ add_mpi() {
   add_libraries "$mpirun"
 }
 
+# All of CIFAR-10 as JPEG files.
+add_full_data() {
+  local source=${DRAGONN_DATA:-}/cifar10 file
+  mkdir -p "$stage/data/cifar10"
+  for file in cifar10_full.tar.xz unpack_full.py; do
+    [ -f "$source/$file" ] || { echo "bundle.sh: --full-data: no $source/$file" >&2 && exit 1; }
+    cp "$source/$file" "$stage/data/cifar10/"
+  done
+}
+
 # The first samples of CIFAR-10: enough for a hundred steps and an evaluation.
 add_data() {
   local source=${DRAGONN_DATA:-}/cifar10 record=3073 file
-  file=$(find "$source" -name data_batch_1.bin 2>/dev/null | head -n 1)
-  [ -n "$file" ] || return 0
+  file=$source/data_batch_1.bin
+  [ -f "$file" ] || file=$source/cifar-10-batches-bin/data_batch_1.bin
+  [ -f "$file" ] || return 0
   mkdir -p "$stage/data/cifar10"
   head -c $((2000 * record)) "$file" >"$stage/data/cifar10/data_batch_1.bin"
   head -c $((500 * record)) "$(dirname "$file")/test_batch.bin" >"$stage/data/cifar10/test_batch.bin"
@@ -81,14 +97,17 @@ for name in "${programs[@]}" "${tests[@]}"; do
   add_libraries "$bin/$name"
 done
 add_mpi
-add_data
+if [ -n "$full" ]; then add_full_data; else add_data; fi
+mkdir "$stage/python" "$stage/scripts"
+cp scripts/convergence_common.sh "$stage/scripts/"
+cp "${scripts[@]}" "$stage/python/"
 cp -r configs "$stage/configs"
 { git describe --always --dirty 2>/dev/null || echo "no commit"; } >"$stage/commit.txt"
 
 rm -rf "$folder"
 mkdir -p "$folder"
 tar -C "$stage" -czf "$folder/payload.tar.gz" .
-cp scripts/gpu/check.sh "$folder/check.sh"
+cp scripts/gpu/{check,four_workers,bundle_common}.sh "$folder/"
 bytes=$(du -sb "$folder" | cut -f 1)
 echo "$folder: $bytes bytes; on the GPU's machine: bash $(basename "$folder")/check.sh RESULTS"
 [ "$bytes" -le "$largest" ] || { echo "bundle.sh: more than $largest bytes" >&2 && exit 1; }

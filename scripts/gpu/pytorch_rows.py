@@ -287,7 +287,7 @@ def unmeasured(note):
 
 
 def run_step(options, report):
-    rows = read_rows(options.rows)
+    rows = fastest([row for path in options.rows for row in read_rows(path)])
     begin = time.monotonic()
     # Eager first, for all: it takes little.
     for variant in options.variants:
@@ -336,6 +336,16 @@ def read_rows(path):
     return rows
 
 
+def fastest(rows):
+    """Of rows that differ in what is dragonn's own matter (CUDA graphs) the fastest."""
+    best = {}
+    for row in rows:
+        key = json.dumps([row[name] for name in KEPT])
+        if key not in best or best[key]["samples_per_second"] < row["samples_per_second"]:
+            best[key] = row
+    return list(best.values())
+
+
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -346,7 +356,7 @@ def parse():
     select.add_argument("--density", type=float, default=0.001, help="without --rows (default 0.001)")
     select.add_argument("--threads", type=int, default=1, help="of PyTorch on the CPU (default 1)")
     step = commands.add_parser("step", help="training steps of the models in the rows")
-    step.add_argument("--rows", type=pathlib.Path, required=True, help="what dragonn-bench step wrote")
+    step.add_argument("--rows", type=pathlib.Path, nargs="+", required=True, help="what dragonn-bench step wrote")
     step.add_argument("--variants", nargs="+", choices=VARIANTS, default=VARIANTS, help="default: all")
     step.add_argument("--seconds", type=float, default=float("inf"), help="begin nothing more after these")
     for command in (select, step):

@@ -1,0 +1,147 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Runs in the folder that scripts/gpu/bundle.sh --full-data makes: four workers that share one GPU, over MPI, train ResNet-20
+# on the full CIFAR-10 for 140 epochs (configs/papers/gtopk/cifar10_resnet20.toml), dense and with the main methods.
+# A call ends after --seconds, wherever it is; the next one goes on from the last epoch of the run that was interrupted, and
+# repeats no run that is done. All that it needs for that travels in one file, RESULTS/state.tar.gz (some megabytes).
+# Writes into RESULTS: table.md, runs.csv, curves.svg, report.html, state.tar.gz. Ends with 1 if a run is not done yet or
+# ended with an error.
+# Usage: four_workers.sh [--seconds N] [--data DIR] [--from STATE.tar.gz] [RESULTS]     RESULTS: results if not given
+#   --seconds: 540 if not given; --data: a folder with data_batch_*.bin and test_batch.bin, instead of the bundle's;
+#   --from: RESULTS/state.tar.gz of the call before, if RESULTS does not have it
+# Environment: METHODS ("dense topk dgc dragonn gtopk sidco_e"), SEED (1), EPOCHS (140), WORKERS (4), DEVICE (cuda),
+# OVERRIDES (none; "KEY=VALUE ..." for every run).
+set -uo pipefail
+# shellcheck source=scripts/gpu/bundle_common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/bundle_common.sh"
+readonly workers_here=${WORKERS:-4} seed=${SEED:-1}
+read -r -a methods <<<"${METHODS:-dense topk dgc dragonn gtopk sidco_e}"
+export EPOCHS=${EPOCHS:-140}
+
+die() { echo "four_workers.sh: $*" >&2 && exit 2; }
+seconds=540 data='' from='' results=results
+while [ $# -gt 0 ]; do
+  case $1 in
+    --seconds | --data | --from)
+      [ $# -gt 1 ] || die "$1: expected a value"
+      declare "${1#--}=$2" && shift 2
+      ;;
+    -*) die "$1: expected --seconds, --data, --from or a folder for results" ;;
+    *) results=$1 && shift ;;
+  esac
+done
+[[ $seconds =~ ^[0-9]+$ ]] || die "--seconds $seconds: expected a number"
+[ -z "$data" ] || data=$(cd "$data" && pwd) || exit 2
+[ -z "$from" ] || from=$(realpath -e "$from") || exit 2
+mkdir -p "$results" || exit 1
+results=$(cd "$results" && pwd)
+unpack_bundle
+find_cuda_libraries
+DRAGONN_BIN=bin
+. scripts/convergence_common.sh
+config=configs/papers/gtopk/cifar10_resnet20.toml output=$PWD/runs
+use_bundled_mpi || die "mpirun is not in the bundle"
+launcher=(mpirun -np "$workers_here") workers=()
+mkdir -p "$output"
+
+# restore: the runs as the call before left them.
+restore() {
+  local state=$results/state.tar.gz
+  [ -f "$state" ] || state=$from
+  [ -n "$state" ] || return 0
+  tar -C "$output" -xzf "$state" || die "$state is not a state of this script"
+}
+
+# find_data: $output/data with the full set. JPEG files, where the bundle has them, are a tenth of the official files.
+find_data() {
+  if [ -n "$data" ]; then
+    ln -s "$data" "$output/data"
+  elif [ -f data/cifar10/unpack_full.py ]; then
+    python3 data/cifar10/unpack_full.py "$output/data" >/dev/null ||
+      die "unpacking CIFAR-10 needs python3 with Pillow and numpy"
+  else
+    die "the bundle has no full CIFAR-10 (bundle.sh --full-data): expected --data DIR"
+  fi
+}
+
+# method_settings METHOD: what makes a run, beside the config.
+method_settings() {
+  case $1 in
+    dgc) echo compression.memory=momentum_correction compression.bucket=tensor ;;
+    dragonn) echo compression.memory=momentum_correction compression.bucket=tensor compression.dragonn.memory=8 ;;
+  esac
+}
+
+# set_run METHOD: `command` and `folder` of a run.
+set_run() {
+  local setting settings
+  local arguments=(--set "compression.method=$1" --set "device=${DEVICE:-cuda}")
+  settings=$(method_settings "$1")
+  for setting in $settings; do arguments+=(--set "$setting"); done
+  set_command "$1" "$seed" "${arguments[@]}" --set checkpoint.every_epochs=1 --set checkpoint.keep=1
+  folder=$(run_folder "$1" "$seed")
+}
+
+# train METHOD: as far as the time goes.
+train() {
+  local left=$((seconds - SECONDS)) status=0
+  set_run "$1"
+  ! is_over "$folder" || return 0
+  if [ "$left" -lt 10 ]; then echo "$1: not run in this call" && return; fi
+  timeout --kill-after=10 "$left" "${command[@]}" >train.log 2>&1 </dev/null || status=$?
+  case $status in
+    0) echo "$1: done" ;;
+    124 | 137) echo "$1: interrupted, goes on in the next call" ;;
+    *) echo "$1: failed ($status): $(grep -a -m 1 ' E ' train.log || tail -n 1 train.log)" ;;
+  esac
+}
+
+# epochs_of FOLDER: that the log has.
+epochs_of() {
+  grep -a '"kind":"step"' "$1/metrics.jsonl" 2>/dev/null | tail -n 1 | sed -n 's/.*"epoch":\([0-9.]*\).*/\1/p'
+}
+
+row() { # METHOD
+  local state=interrupted
+  set_run "$1"
+  ! is_done "$1" "$seed" || state='done'
+  printf "| \`%s\` | %s | %s | %s | %s |\n" "$1" "$(epochs_of "$folder")" \
+    "$(csv_number "$results/runs.csv" "$1-seed$seed" final_accuracy)" \
+    "$(csv_number "$results/runs.csv" "$1-seed$seed" bytes_per_step)" "$(error_of "$folder" | grep . || echo $state)"
+}
+
+# report: the table and curves of all runs so far.
+report() {
+  local folders=() method
+  for method in "${methods[@]}"; do
+    set_run "$method"
+    [ ! -s "$folder/metrics.jsonl" ] || folders+=("$folder")
+  done
+  [ ${#folders[@]} -gt 0 ] || return 0
+  "$bin/dragonn-compare" "${folders[@]}" --output "$results/report.html" --csv "$results/runs.csv" \
+    --svg "$results/curves.svg" --title "ResNet-20 on CIFAR-10, $workers_here workers on one GPU" >/dev/null
+  {
+    echo "| method | epochs | test accuracy | bytes sent by a worker per step | |"
+    echo "|---|---|---|---|---|"
+    for method in "${methods[@]}"; do row "$method"; done
+  } >"$results/table.md"
+  cat "$results/table.md"
+}
+
+# save: the runs, without the checkpoints of those that are over.
+save() {
+  local excluded=() method
+  for method in "${methods[@]}"; do
+    set_run "$method"
+    ! is_over "$folder" || excluded+=(--exclude "./$(basename "$folder")/checkpoints")
+  done
+  tar -C "$output" --exclude ./data "${excluded[@]}" -czf state.tar.gz . && mv state.tar.gz "$results/state.tar.gz"
+  echo "state.tar.gz: $(stat -c %s "$results/state.tar.gz") bytes"
+}
+
+restore
+find_data
+for method in "${methods[@]}"; do train "$method"; done
+report
+save
+for method in "${methods[@]}"; do is_done "$method" "$seed" || exit 1; done
