@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -29,7 +30,9 @@ using Answer = std::array<char, 8>;
 constexpr Answer kWelcome{'w', 'e', 'l', 'c', 'o', 'm', 'e', '1'};
 constexpr Answer kOtherMeeting{'o', 't', 'h', 'e', 'r', 's', ' ', '1'};
 
-constexpr double kRetrySeconds = 0.02;
+// A rank that found nobody tries again: soon, then ever less often, as many ranks may ask one server of names.
+constexpr double kFirstRetrySeconds = 0.02;
+constexpr double kLongestRetrySeconds = 0.5;
 constexpr double kLookSeconds = 0.2;   // at the file of the meeting, while waiting
 constexpr double kConnectSeconds = 2;  // for one address of several
 constexpr double kAnswerSeconds = 5;   // for a listener that may not be of this program
@@ -69,7 +72,8 @@ std::string read_text(const Descriptor& socket, std::string& text, Deadline dead
 /// Whether the other end has closed it.
 bool is_closed(const Descriptor& socket) {
   char byte = 0;
-  return ::recv(socket.get(), &byte, 1, MSG_PEEK) == 0;
+  const ssize_t count = ::recv(socket.get(), &byte, 1, MSG_PEEK);
+  return count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR);
 }
 
 /// What both roles have.
@@ -256,15 +260,17 @@ class Guest : Participant {
   }
 
  private:
-  std::string lost_host(const std::string& problem) const { return fmt::format("rank 0 left: {}", problem); }
+  std::string lost_host(const std::string& problem) const { return fmt::format("no word from rank 0: {}", problem); }
 
   /// Until rank 0 has said welcome.
   void join() {
     std::string problem;
+    double pause = kFirstRetrySeconds;
     while (!try_to_join(problem)) {
       if (std::chrono::steady_clock::now() >= deadline())
         throw error(fmt::format("rank 0 is not there {}: {}", within(), problem));
-      std::this_thread::sleep_for(std::chrono::duration<double>(kRetrySeconds));
+      std::this_thread::sleep_for(std::chrono::duration<double>(pause));
+      pause = std::min(2 * pause, kLongestRetrySeconds);
     }
   }
 
