@@ -3,8 +3,8 @@
 # Runs in the folder that scripts/gpu/bundle.sh makes, on a machine with an NVIDIA GPU. Its parts, most important first:
 #   tests      the GPU's test cases
 #   compress   selections beside copies and CUB's, then PyTorch's where python3 has it
-#   step       training steps of four models in three precisions, with CUDA graphs and without
 #   decode     sums of sparse lists
+#   step       training steps of four models in three precisions, with CUDA graphs and without
 #   train      short trainings of several methods by workers that share the GPU
 #   quantize   codes
 #   pytorch    the same training steps in PyTorch, eager and compiled, for the time that is left; after step
@@ -18,8 +18,8 @@ set -uo pipefail
 # shellcheck source=scripts/gpu/bundle_common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/bundle_common.sh"
 readonly seconds_in_all=460 workers=4
-readonly methods=(dense topk dragonn dgc sidco_e randomk) known=(tests compress step decode train quantize pytorch sanitize)
-parts=(tests compress step decode train quantize pytorch)
+readonly methods=(dense topk dragonn dgc sidco_e randomk) known=(tests compress decode step train quantize pytorch sanitize)
+parts=(tests compress decode step train quantize pytorch)
 device=cuda numel=268435456 decode_numel=16777216 rounds=9 precisions=(float32 tf32 bf16) steps=100
 models=("resnet20 --batch 128" "vgg16 --batch 128" "lstm_lm --batch 20 --set hidden=1500"
   "resnet50 --batch 64 --set stem=imagenet --sample 224x224x3 --classes 1000")
