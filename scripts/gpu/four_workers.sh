@@ -3,7 +3,7 @@
 # Runs in the folder that scripts/gpu/bundle.sh --full-data makes: four workers that share one GPU, over MPI, train ResNet-20
 # on the full CIFAR-10 for 140 epochs (configs/papers/gtopk/cifar10_resnet20.toml), dense and with the main methods.
 # A call ends after --seconds, wherever it is; the next one goes on from the last epoch of the run that was interrupted, and
-# repeats no run that is done. All that it needs for that travels in one file, RESULTS/state.tar.gz (some megabytes).
+# repeats no run that is done. All that it needs for that travels in one file, RESULTS/state.tar.gz (8.5 MB with an interrupted run).
 # Writes into RESULTS: table.md, runs.csv, curves.svg, report.html, state.tar.gz. Ends with 1 if a run is not done yet or
 # ended with an error.
 # Usage: four_workers.sh [--seconds N] [--data DIR] [--from STATE.tar.gz] [RESULTS]     RESULTS: results if not given
@@ -54,11 +54,16 @@ restore() {
 
 # find_data: $output/data with the full set. JPEG files, where the bundle has them, are a tenth of the official files.
 find_data() {
+  local python
   if [ -n "$data" ]; then
     ln -s "$data" "$output/data"
   elif [ -f data/cifar10/unpack_full.py ]; then
-    python3 data/cifar10/unpack_full.py "$output/data" >/dev/null ||
-      die "unpacking CIFAR-10 needs python3 with Pillow and numpy"
+    for python in python3 /usr/bin/python3; do
+      "$python" -c 'import PIL, numpy' 2>/dev/null || continue
+      "$python" data/cifar10/unpack_full.py "$output/data" >/dev/null || die "CIFAR-10 cannot be unpacked"
+      return
+    done
+    die "unpacking CIFAR-10 needs python3 with Pillow and numpy"
   else
     die "the bundle has no full CIFAR-10 (bundle.sh --full-data): expected --data DIR"
   fi
@@ -98,7 +103,8 @@ train() {
 
 # epochs_of FOLDER: that the log has.
 epochs_of() {
-  grep -a '"kind":"step"' "$1/metrics.jsonl" 2>/dev/null | tail -n 1 | sed -n 's/.*"epoch":\([0-9.]*\).*/\1/p'
+  grep -a '"kind":"step"' "$1/metrics.jsonl" 2>/dev/null | tail -n 1 | sed -n 's/.*"epoch":\([0-9.]*\).*/\1/p' |
+    awk '{ printf "%.2f", $1 }'
 }
 
 row() { # METHOD

@@ -28,7 +28,7 @@ four() { # ENVIRONMENT... -- ARGUMENT...
   env DEVICE=cpu WORKERS=2 "${environment[@]}" bash bundle/four_workers.sh --data data "$@" >four.txt 2>&1
 }
 four METHODS=dense EPOCHS=2 -- out || fail "a dense run: $(cat four.txt)"
-grep -qE '^\| `dense` \| 2(\.0)? \| [0-9.]+ \| [0-9.e+]+ \| done \|$' out/table.md || fail "no row for dense: $(cat out/table.md)"
+grep -qE '^\| `dense` \| 2\.00 \| [0-9.]+ \| [0-9.e+]+ \| done \|$' out/table.md || fail "no row for dense: $(cat out/table.md)"
 for file in curves.svg report.html runs.csv; do [ -s "out/$file" ] || fail "no $file"; done
 
 four METHODS='dense dgc' EPOCHS=2 -- --seconds 5 --from out/state.tar.gz cut && fail "a run that had no time is not missing"
