@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "bench/benchmark.h"
-#include "comm/launcher.h"
+#include "bench/ranks.h"
 #include "core/error.h"
 #include "trainer/agreement.h"
 
@@ -19,12 +19,6 @@ using namespace dragonn;
 using namespace dragonn::bench;
 
 constexpr int kUsageError = 2;
-
-/// Under a launcher every rank runs this program, and the first one speaks for all.
-bool is_first_rank() {
-  const auto launcher = comm::detect_launcher();
-  return !launcher || launcher->rank == 0;
-}
 
 void report(const Rows& rows, const std::string& json_target) {
   if (!is_first_rank()) return;

@@ -12,6 +12,11 @@ bool is_started_as_rank() {
   return comm::detect_process().has_value();
 }
 
+bool is_first_rank() {
+  const auto rank = comm::launched_by_mpi() ? comm::detect_launcher() : comm::detect_process();
+  return !rank || rank->rank == 0;
+}
+
 void run_ranks(int local_ranks, double timeout_s, const std::function<void(comm::Communicator&)>& fn) {
   if (comm::launched_by_mpi()) {
     comm::run_mpi({.timeout_s = timeout_s}, fn);

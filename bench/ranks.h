@@ -10,6 +10,8 @@ namespace dragonn::bench {
 
 /// Whether this process is one rank of several: a launcher (mpirun, srun) started it, or RANK and WORLD_SIZE are set.
 bool is_started_as_rank();
+/// Of several ranks that run this program, the first one speaks for all.
+bool is_first_rank();
 
 /// Runs `fn` as this process's rank, by MPI under a launcher, else by TCP (at MASTER_ADDR and MASTER_PORT); a process
 /// that is no such rank runs it once in each of `local_ranks` threads. Which of these it is tells the communicator's

@@ -57,6 +57,11 @@ run plain 3 --set compression.method=dgc --set compression.bucket=tensor
 # At an address, as torchrun and srun name it; and where an earlier run left its file.
 export MASTER_ADDR=localhost MASTER_PORT=$((20000 + RANDOM % 10000))
 run at-address 2 --set compression.method=dragonn
+for rank in 0 1; do
+  RANK=$rank WORLD_SIZE=2 "$BIN/dragonn-bench" network >>bench.log 2>&1 &
+done
+wait
+grep -q '^ *tcp .* 1048576 ' bench.log && [ "$(grep -c fit_gbps bench.log)" = 1 ] || fail "the bench: $(cat bench.log)"
 unset MASTER_ADDR MASTER_PORT
 export SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 SLURM_JOB_ID=$$ SLURM_STEP_NODELIST=localhost
 run in-step 2 --set compression.method=dragonn
