@@ -3,7 +3,8 @@
 # Runs in the folder that scripts/gpu/bundle.sh --full-data makes: four workers that share one GPU, over MPI, train ResNet-20
 # on the full CIFAR-10 for 140 epochs (configs/papers/gtopk/cifar10_resnet20.toml), dense and with the main methods.
 # A call ends after --seconds, wherever it is; the next one goes on from the last epoch of the run that was interrupted, and
-# repeats no run that is done. All that it needs for that travels in one file, RESULTS/state.tar.gz (8.5 MB with an interrupted run).
+# repeats no run that is done. All that it needs for that travels in one file, RESULTS/state.tar.gz: 8.5 MB where a run was
+# interrupted.
 # Writes into RESULTS: table.md, runs.csv, curves.svg, report.html, state.tar.gz. Ends with 1 if a run is not done yet or
 # ended with an error.
 # Usage: four_workers.sh [--seconds N] [--data DIR] [--from STATE.tar.gz] [RESULTS]     RESULTS: results if not given
