@@ -29,7 +29,8 @@ results=results
 while [ $# -gt 0 ]; do
   case $1 in
     --only)
-      IFS=, read -r -a parts <<<"${2:?--only needs parts}"
+      [ $# -gt 1 ] || die "--only: valid are ${known[*]}"
+      IFS=, read -r -a parts <<<"$2"
       for name in "${parts[@]}"; do [[ " ${known[*]} " == *" $name "* ]] || die "--only $name: valid are ${known[*]}"; done
       shift 2
       ;;
