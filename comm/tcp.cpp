@@ -20,6 +20,7 @@
 #include "comm/peer_processes.h"
 #include "comm/tcp/link.h"
 #include "comm/tcp/meeting.h"
+#include "core/this_rank.h"
 
 namespace dragonn::comm {
 namespace {
@@ -361,6 +362,7 @@ TcpOptions tcp_options(const std::string& rendezvous, double timeout_s) {
 }
 
 void run_tcp(const TcpOptions& options, const std::function<void(Communicator&)>& fn) {
+  const ScopedRank scope(options.rank);
   TcpCommunicator communicator(options, meet(options));
   try {
     communicator.know_peers();
