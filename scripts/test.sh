@@ -6,7 +6,7 @@
 # DRAGONN_WERROR=ON (warnings are errors), DRAGONN_CUDA_ARCHITECTURES (scripts/build.sh), CTEST_PARALLEL_LEVEL (tests at
 # a time, 1 if unset).
 # Usage: scripts/test.sh [PRESET [CTEST_ARGUMENT...]]     PRESET: release (if not given), cuda, debug, asan, tsan,
-#   cuda_emulated (what runs on a GPU, on the CPU: tests/cuda_emulation)
+#   cuda_emulated (asan, and beside it what runs on a GPU, on the CPU: tests/cuda_emulation)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 preset=${1:-release}
@@ -16,7 +16,7 @@ if [ "$preset" = cuda ]; then scripts/install_deps.sh cuda; else scripts/install
 . scripts/build.sh
 
 case $preset in
-  cuda_emulated) targets=(dragonn_gpu_tests) selection=(--label-regex '^gpu$') ;;
+  cuda_emulated) targets=(dragonn_unit_tests dragonn_gpu_tests) selection=(--label-regex '^(unit|gpu)$') ;;
   asan | tsan) targets=(dragonn_unit_tests) selection=(--label-regex '^unit$') ;;
   *) targets=(all) selection=(--label-exclude '^convergence$') ;;
 esac
