@@ -4,7 +4,7 @@
 # "N passed, N failed, N skipped"; ends with 1 if any failed.
 # Environment: DRAGONN_DATA (folder with real data sets; without it the tests that read them are skipped),
 # DRAGONN_WERROR=ON (warnings are errors), DRAGONN_CUDA_ARCHITECTURES (scripts/build.sh), CTEST_PARALLEL_LEVEL (tests at
-# a time, 1 if unset).
+# a time; if unset 1, or 2 where a test has one OpenMP thread: under sanitizers).
 # Usage: scripts/test.sh [PRESET [CTEST_ARGUMENT...]]     PRESET: release (if not given), cuda, debug, asan, tsan,
 #   cuda_emulated (asan, and beside it what runs on a GPU, on the CPU: tests/cuda_emulation)
 set -euo pipefail
@@ -17,14 +17,16 @@ if [ "$preset" = cuda ]; then scripts/install_deps.sh cuda; else scripts/install
 
 case $preset in
   cuda_emulated) targets=(dragonn_unit_tests dragonn_gpu_tests) selection=(--label-regex '^(unit|gpu)$') ;;
-  asan | tsan) targets=(dragonn_unit_tests) selection=(--label-regex '^unit$') ;;
+  asan) targets=(dragonn_unit_tests) selection=(--label-regex '^unit$') ;;
+  tsan) targets=(dragonn_thread_tests) selection=(--label-regex '^threads$') ;;
   *) targets=(all) selection=(--label-exclude '^convergence$') ;;
 esac
+case $preset in asan | tsan | cuda_emulated) jobs=2 ;; *) jobs=1 ;; esac
 build "$preset" "${targets[@]}"
 
 status=0
 console=build/$preset/test_console.txt
-ctest --preset "$preset" "${selection[@]}" "$@" </dev/null 2>&1 | tee "$console" || status=$?
+ctest --preset "$preset" --parallel "${CTEST_PARALLEL_LEVEL:-$jobs}" "${selection[@]}" "$@" </dev/null 2>&1 | tee "$console" || status=$?
 read -r passed failed skipped < <(
   awk -f scripts/count_tests.awk "$console" "build/$preset/Testing/Temporary/LastTest.log")
 # CTest fails for reasons that are no test's, too: it found none, or could not run.

@@ -14,7 +14,11 @@
 
 namespace dragonn::trainer::testing {
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline const std::vector<int> kWorlds{1, 2, 3, 5};  // what sanitizers look for is there with these or not at all
+#else
 inline const std::vector<int> kWorlds{1, 2, 3, 4, 5, 8};
+#endif
 
 struct Combination {
   std::string sparsifier;

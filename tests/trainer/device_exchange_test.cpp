@@ -143,7 +143,7 @@ TEST_SUITE("trainer") {
                                     [&](comm::Communicator& communicator) {
                                       const Device device{DeviceType::kCuda, communicator.rank()};
                                       const auto transport =
-                                          comm::make_nccl_transport(communicator, device, /*timeout_s=*/0.5);
+                                          comm::make_nccl_transport(communicator, device, /*timeout_s=*/2);
                                       communicator.set_label("step 7");
                                       Buffer<float> values = dragonn::test::on_device(std::vector<float>{1, 2}, device);
                                       transport->allreduce_sum(values.view());
@@ -158,7 +158,7 @@ TEST_SUITE("trainer") {
                                     }),
                     CommError);
     CHECK(said ==
-          "rank 0 of 2 on cuda:0, 'step 7': allreduce over NCCL with all ranks: not done within the deadline of 0.5 s "
+          "rank 0 of 2 on cuda:0, 'step 7': allreduce over NCCL with all ranks: not done within the deadline of 2 s "
           "(comm.timeout_s)");
   }
 
