@@ -69,9 +69,7 @@ level = "error"
                       overrides);
 }
 
-constexpr const char* kConvolutions = R"(
-[model]
-name = "resnet20"
+const std::string kImages = R"(
 [data]
 name = "synthetic_images"
 train_samples = 60
@@ -80,22 +78,17 @@ height = 6
 width = 6
 classes = 4
 )";
-constexpr const char* kAttention = R"(
+const std::string kConvolutions = R"(
+[model]
+name = "resnet20")" + kImages;
+const std::string kAttention = R"(
 [model]
 name = "vit"
 patch = 2
 layers = 1
 hidden = 8
-heads = 2
-[data]
-name = "synthetic_images"
-train_samples = 60
-test_samples = 12
-height = 6
-width = 6
-classes = 4
-)";
-constexpr const char* kRecurrent = R"(
+heads = 2)" + kImages;
+const std::string kRecurrent = R"(
 [model]
 name = "lstm_lm"
 layers = 2
@@ -160,7 +153,7 @@ DRAGONN_DEVICE_TEST("what a run is told means the same on every device") {
 DRAGONN_DEVICE_TEST("convolutions with batch norm, attention and recurrent layers train where the CPU trains") {
   const TemporaryFolder data;
   write_text(data.path());
-  for (const std::string model : {kConvolutions, kAttention, kRecurrent}) {
+  for (const std::string& model : {kConvolutions, kAttention, kRecurrent}) {
     CAPTURE(model);
     for (const std::string method : {"dense", "topk"}) {
       const Overrides overrides{"compression.method=" + method};
