@@ -16,8 +16,10 @@ namespace dragonn::trainer::testing {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline const std::vector<int> kWorlds{1, 2, 3, 5};  // what sanitizers look for is there with these or not at all
+inline const std::vector<int>& kManyWorlds = kWorlds;
 #else
 inline const std::vector<int> kWorlds{1, 2, 3, 4, 5, 8};
+inline const std::vector<int> kManyWorlds{1, 2, 3, 4, 5, 7, 8, 16};
 #endif
 
 struct Combination {
