@@ -1,15 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/comm/tcp_support.h"
 
-#include <cstdlib>
-
 namespace dragonn::comm::test {
-
-TemporaryFolder::TemporaryFolder() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "dragonn-tcp-XXXXXX").string();
-  if (::mkdtemp(pattern.data()) == nullptr) throw SystemError("cannot create " + pattern);
-  path_ = pattern;
-}
 
 std::vector<std::exception_ptr> run_each(const std::vector<TcpOptions>& ranks,
                                          const std::function<void(const TcpOptions&)>& fn) {

@@ -11,21 +11,11 @@
 
 #include "comm/tcp.h"
 #include "tests/comm/support.h"
+#include "tests/core/temporary_folder.h"
 
 namespace dragonn::comm::test {
 
-/// A folder of its own under the system's temporary one.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
+using dragonn::test::TemporaryFolder;
 
 /// Runs `fn` with the options of each rank, in a thread for each. Returns what each threw.
 std::vector<std::exception_ptr> run_each(const std::vector<TcpOptions>& ranks,

@@ -4,14 +4,6 @@
 # error is said, and --print gives commands that can be run.
 . "$(dirname "$0")/lib.sh" "$1"
 
-# cifar FILE IMAGES: records of a label and 3072 bytes, in the official format.
-cifar() {
-  local i
-  for ((i = 0; i < $2; ++i)); do
-    printf '%b' "$(printf '\\0%03o' $((i % 10)))"
-    head -c 3072 /dev/zero | tr '\0' "$(printf '\\%03o' $((40 + 20 * (i % 10))))"
-  done >"$1"
-}
 mkdir -p data/cifar10
 cifar data/cifar10/data_batch_1.bin 128
 cifar data/cifar10/test_batch.bin 20

@@ -9,14 +9,6 @@ if [ ! -x "$BIN/test_kernels" ] || [ ! -x "$BIN/test_trainer" ] || ! command -v 
 fi
 DRAGONN_DATA='' "$ROOT/scripts/gpu/bundle.sh" --bin "$BIN" "$WORK/bundle" >bundle.txt || fail "the bundle: $(cat bundle.txt)"
 
-# cifar FILE IMAGES: records of a label and 3072 bytes, in the official format.
-cifar() {
-  local i
-  for ((i = 0; i < $2; ++i)); do
-    printf '%b' "$(printf '\\0%03o' $((i % 10)))"
-    head -c 3072 /dev/zero | tr '\0' "$(printf '\\%03o' $((40 + 20 * (i % 10))))"
-  done >"$1"
-}
 mkdir data
 cifar data/data_batch_1.bin 64
 cifar data/test_batch.bin 20

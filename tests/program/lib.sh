@@ -53,6 +53,15 @@ expect_error() {
   [ "$(grep -c ' E ' <<<"$output")" = 1 ] || fail "not one error line from $*: $output"
 }
 
+# cifar FILE IMAGES: records of a label and 3072 bytes, in the official format.
+cifar() {
+  local i
+  for ((i = 0; i < $2; ++i)); do
+    printf '%b' "$(printf '\\0%03o' $((i % 10)))"
+    head -c 3072 /dev/zero | tr '\0' "$(printf '\\%03o' $((40 + 20 * (i % 10))))"
+  done >"$1"
+}
+
 # parameters_hash RUN_DIR
 parameters_hash() { sed -n 's/.*"parameters_hash": "\([0-9a-f]*\)".*/\1/p' "$1/summary.json"; }
 
