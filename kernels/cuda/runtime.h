@@ -81,7 +81,6 @@ class Context {
   bool records() const { return records_; }
   void set_records(bool records) { records_ = records; }
   /// Whether this thread's work is being recorded now.
-  bool is_capturing() const { return capturing_; }
   void set_capturing(bool capturing) { capturing_ = capturing; }
 
  private:

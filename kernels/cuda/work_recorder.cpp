@@ -18,13 +18,12 @@ class GraphRecorder final : public WorkRecorder {
     Context& here = context(device_);
     check(cudaStreamBeginCapture(here.stream(), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
     here.set_capturing(true);
+    capturing_ = &here;
   }
 
   void end() override {
-    Context& here = context(device_);
-    here.set_capturing(false);
     cudaGraph_t graph = nullptr;
-    check(cudaStreamEndCapture(here.stream(), &graph), "cudaStreamEndCapture");
+    check(stop_capture(&graph), "cudaStreamEndCapture");
     release();
     const cudaError_t status = cudaGraphInstantiate(&executable_, graph, 0);
     cudaGraphDestroy(graph);
@@ -32,25 +31,27 @@ class GraphRecorder final : public WorkRecorder {
   }
 
   void cancel() noexcept override {
-    Context& here = context(device_);
-    if (here.is_capturing()) {
-      here.set_capturing(false);
-      cudaGraph_t graph = nullptr;
-      cudaStreamEndCapture(here.stream(), &graph);
-      if (graph != nullptr) cudaGraphDestroy(graph);
-    }
+    cudaGraph_t graph = nullptr;
+    if (capturing_ != nullptr) stop_capture(&graph);
+    if (graph != nullptr) cudaGraphDestroy(graph);
     cudaGetLastError();  // it was reported, and would be again by the next check
   }
 
   void repeat() override { check(cudaGraphLaunch(executable_, context(device_).stream()), "cudaGraphLaunch"); }
 
  private:
+  cudaError_t stop_capture(cudaGraph_t* graph) noexcept {
+    Context& here = *std::exchange(capturing_, nullptr);
+    here.set_capturing(false);
+    return cudaStreamEndCapture(here.stream(), graph);
+  }
   void release() noexcept {
     // At the end of the process the driver may be gone: then there is nothing to free.
     if (executable_ != nullptr) cudaGraphExecDestroy(std::exchange(executable_, nullptr));
   }
 
   Device device_;
+  Context* capturing_ = nullptr;  // from begin() to end() or cancel(), which must not look it up: that may throw
   cudaGraphExec_t executable_ = nullptr;
 };
 
