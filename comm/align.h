@@ -10,4 +10,7 @@ namespace dragonn::comm {
 /// as a barrier brings them. Counted under Phase::kMetrics.
 void align(Communicator& communicator);
 
+/// Collective. The latest of all ranks' times, by either measure. Moves no clock that is paused.
+Moment latest_moment(Communicator& communicator);
+
 }  // namespace dragonn::comm

@@ -167,14 +167,14 @@ class LocalCommunicator final : public Communicator {
 
   Request start_receive(int source, int tag, std::span<std::byte> buffer) override {
     const std::uint64_t id = ++requests_;
-    pending_.push_back({id, source, tag, buffer, std::nullopt, 0});
+    pending_.push_back({id, source, tag, buffer, std::nullopt, {}});
     return {id, true};
   }
 
   std::size_t finish(const Request& request) override {
     const SimulatorScope simulating(simulated());
     if (!request.is_receive) {
-      clock().advance_to(std::bit_cast<double>(request.id));
+      if (virtual_) virtual_->wait_until_out(std::bit_cast<double>(request.id));
       return 0;
     }
     const auto wanted = std::ranges::find(pending_, request.id, &Pending::id);
@@ -196,7 +196,7 @@ class LocalCommunicator final : public Communicator {
     int tag;
     std::span<std::byte> buffer;
     std::optional<std::size_t> received;
-    double arrival;  ///< in virtual time
+    Moment arrival;  ///< in virtual time
   };
 
   VirtualWorker* simulated() { return virtual_ ? &*virtual_ : nullptr; }

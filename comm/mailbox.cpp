@@ -32,7 +32,7 @@ Mailbox::Slot* Mailbox::oldest(int tag) {
   return found;
 }
 
-Mailbox::Result Mailbox::put(int tag, std::span<const std::byte> message, double stamp, Deadline deadline) {
+Mailbox::Result Mailbox::put(int tag, std::span<const std::byte> message, Moment stamp, Deadline deadline) {
   Slot* slot = nullptr;
   {
     std::unique_lock lock(mutex_);
@@ -74,7 +74,7 @@ Mailbox::Result Mailbox::take(int tag, std::span<std::byte> buffer, Deadline dea
   }
   // A full slot is the receiver's alone.
   const std::size_t bytes = slot->size;
-  const double stamp = slot->stamp;
+  const Moment stamp = slot->stamp;
   if (bytes > buffer.size()) return {.status = Status::kTooLarge, .bytes = bytes};
   if (!slot->hollow && buffer.data() != nullptr) copy(slot->bytes.host().first(bytes), buffer.data());
   {

@@ -11,6 +11,7 @@
 
 #include "comm/deadline.h"
 #include "core/buffer.h"
+#include "core/clock.h"
 
 namespace dragonn::comm {
 
@@ -26,12 +27,12 @@ class Mailbox {
   struct [[nodiscard]] Result {
     Status status = Status::kDone;
     std::size_t bytes = 0;  ///< of the message
-    double stamp = 0;       ///< its sender's
+    Moment stamp = {};      ///< its sender's
   };
 
   /// Waits for a free slot. kClosed if the mailbox is closed, even when a slot is free.
   /// @param message without an address: its size alone is kept.  @param stamp goes along.
-  Result put(int tag, std::span<const std::byte> message, double stamp, Deadline deadline);
+  Result put(int tag, std::span<const std::byte> message, Moment stamp, Deadline deadline);
   /// Waits for the oldest message with this tag and takes it. Of a hollow one, or into a buffer without an address,
   /// nothing is copied. A closed mailbox still gives what it holds.
   Result take(int tag, std::span<std::byte> buffer, Deadline deadline);
@@ -44,7 +45,7 @@ class Mailbox {
     std::size_t size = 0;      ///< of the message
     bool hollow = false;       ///< a size and no bytes
     std::uint64_t number = 0;  ///< counts the messages
-    double stamp = 0;
+    Moment stamp = {};
     int tag = 0;
     bool full = false;
   };

@@ -14,16 +14,23 @@ double VirtualClock::thread_seconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
+Moment VirtualClock::moment() const {
+  if (!runs()) return reached_;
+  const double work = thread_seconds() - mark_;
+  return {reached_.seconds + work, reached_.ideal + work};
+}
+
 void VirtualClock::settle() {
   if (!runs()) return;
   const double seconds = thread_seconds();
-  seconds_ += seconds - mark_;
+  const double work = seconds - mark_;
+  reached_ = {reached_.seconds + work, reached_.ideal + work};
   mark_ = seconds;
 }
 
-void VirtualClock::advance_to(double seconds) {
+void VirtualClock::advance_to(Moment moment) {
   settle();
-  seconds_ = std::max(seconds_, seconds);
+  reached_ = {std::max(reached_.seconds, moment.seconds), std::max(reached_.ideal, moment.ideal)};
 }
 
 void VirtualClock::take_over() {

@@ -18,9 +18,9 @@ class VirtualClock final : public Clock {
  public:
   explicit VirtualClock(Compute compute) : compute_(compute) {}
 
-  double now() const override { return runs() ? seconds_ + (thread_seconds() - mark_) : seconds_; }
+  Moment moment() const override;
   bool is_virtual() const override { return true; }
-  void advance_to(double seconds) override;
+  void advance_to(Moment moment) override;
   void take_over() override;
   bool paused() const { return paused_; }
 
@@ -39,8 +39,8 @@ class VirtualClock final : public Clock {
   bool is_taken_ = false;
   bool stopped_ = false;
   bool paused_ = false;
-  double seconds_ = 0;
-  double mark_ = 0;  // thread_seconds() when seconds_ was true
+  Moment reached_;
+  double mark_ = 0;  // thread_seconds() when reached_ was true
 };
 
 }  // namespace dragonn::comm

@@ -13,6 +13,7 @@ namespace {
 
 /// The time of a message that nobody waits for.
 constexpr double kAtOnce = -std::numeric_limits<double>::infinity();
+constexpr Moment kNoWait{kAtOnce, kAtOnce};
 
 }  // namespace
 
@@ -28,14 +29,20 @@ VirtualWorker::VirtualWorker(const NetworkModel& network, Compute compute) : net
 }
 
 VirtualWorker::Departure VirtualWorker::send(std::size_t bytes) {
-  if (clock_.paused()) return {kAtOnce, kAtOnce};
+  if (clock_.paused()) return {kNoWait, kAtOnce};
+  const Moment sent = clock_.moment();
   const double seconds = seconds_of(bytes);
-  const double out = out_.reserve(clock_.now(), seconds);
-  return {out - seconds + network_.latency_seconds, out};
+  const double out = out_.reserve(sent.seconds, seconds);
+  return {{out - seconds + network_.latency_seconds, sent.ideal}, out};
 }
 
-double VirtualWorker::receive(double first_byte, std::size_t bytes) {
-  return first_byte == kAtOnce ? kAtOnce : in_.reserve(first_byte, seconds_of(bytes));
+Moment VirtualWorker::receive(Moment first_byte, std::size_t bytes) {
+  if (first_byte.seconds == kAtOnce) return kNoWait;
+  return {in_.reserve(first_byte.seconds, seconds_of(bytes)), first_byte.ideal};
+}
+
+void VirtualWorker::wait_until_out(double out) {
+  clock_.advance_to({out, kAtOnce});
 }
 
 }  // namespace dragonn::comm

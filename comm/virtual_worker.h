@@ -14,7 +14,8 @@ namespace dragonn::comm {
 /// later, the receiver's in-port, for b / bandwidth each. So a message alone takes latency + b / bandwidth, messages
 /// started together queue at the sender, those of several senders at the receiver, and a rank sends and receives at the
 /// same time for the price of one. The network between the ports is never the bottleneck, nothing is lost, there is
-/// always room for a message on its way, and a copy costs nothing.
+/// always room for a message on its way, and a copy costs nothing. Beside that time the clock keeps the ideal one, on a
+/// network that takes no time at all: a message is there when it is sent.
 ///
 /// All times follow from the ranks' programs: what a message carries is its time of departure, and who receives it
 /// computes when it arrives. How the threads happen to run changes nothing but, with Compute::kMeasured, the measured
@@ -28,14 +29,16 @@ class VirtualWorker {
   const VirtualClock& clock() const { return clock_; }
 
   struct Departure {
-    double first_byte;  ///< when the message's first byte reaches the receiver
+    Moment first_byte;  ///< when the message's first byte reaches the receiver
     double out;         ///< when the sender's port is done with it
   };
   /// A message is started at the clock's time; the clock does not move. While the clock is paused messages cost
   /// nothing: there is no waiting for them, on both sides.
   Departure send(std::size_t bytes);
   /// When a message is in whose first byte comes at `first_byte`. Once for each, in the order of the owner's program.
-  double receive(double first_byte, std::size_t bytes);
+  Moment receive(Moment first_byte, std::size_t bytes);
+  /// The owner has waited for its port to be done with a message.
+  void wait_until_out(double out);
 
  private:
   double seconds_of(std::size_t bytes) const { return static_cast<double>(bytes) / network_.bytes_per_second; }

@@ -6,6 +6,12 @@
 
 namespace dragonn {
 
+/// A point on a line of time, in seconds.
+struct Moment {
+  double seconds = 0;
+  double ideal = 0;  ///< the same point, had no message taken any time; with a wall clock equal to `seconds`
+};
+
 /// A line of time. A virtual one advances with the work of one thread at a time, and is read and moved by that thread
 /// alone; for a wall clock, everything but now() does nothing. Nothing here allocates.
 class Clock {
@@ -13,11 +19,12 @@ class Clock {
   Clock() = default;
   virtual ~Clock() = default;
 
-  /// In seconds.
-  virtual double now() const = 0;
+  virtual Moment moment() const = 0;
+  /// moment().seconds
+  double now() const { return moment().seconds; }
   virtual bool is_virtual() const { return false; }
-  /// Something that this line waited for was there at `seconds`: it goes on from there, if it is not further already.
-  virtual void advance_to(double /*seconds*/) {}
+  /// Something that this line waited for was there at `moment`: it goes on from there, if it is not further already.
+  virtual void advance_to(Moment /*moment*/) {}
   /// The line goes on with the work of the calling thread. What the thread did before does not count; the thread that
   /// had the line must be done with it.
   virtual void take_over() {}
@@ -37,8 +44,9 @@ class WallClock final : public Clock {
  public:
   explicit WallClock(std::chrono::steady_clock::time_point origin = std::chrono::steady_clock::now())
       : origin_(origin) {}
-  double now() const override {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - origin_).count();
+  Moment moment() const override {
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - origin_).count();
+    return {seconds, seconds};
   }
 
  private:

@@ -3,8 +3,10 @@
 # Installs what dragonn is built and tested with, from the distribution's packages (Debian 12, Ubuntu 24.04 or later).
 # Does nothing, and needs neither network nor root, where everything is there. On a system that it does not know it prints
 # what is missing and ends with 1.
-# Usage: scripts/install_deps.sh [cuda]     cuda: also looks for what the preset cuda needs, which is NVIDIA's; ends with
-# 1 and says what to install where some of it is missing.
+# Usage: scripts/install_deps.sh [cuda|demo]
+#   cuda: looks for what the preset cuda needs, too, which is NVIDIA's; ends with 1 and says what to install where some of
+#         it is missing.
+#   demo: installs the data set of scripts/demo.sh, too, where that can be had.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -40,6 +42,7 @@ doctest-dev           header:doctest/doctest.h
 libtomlplusplus-dev   header:toml++/toml.h
 libjs-chart.js        file:/usr/share/javascript/chart.js
 '
+readonly demo_data=dataset-fashion-mnist
 readonly cmake_needed=3.25
 
 system_ids() { # ID and ID_LIKE of this system, in words
@@ -100,8 +103,9 @@ check_cuda() {
 }
 
 case ${1:-} in
-  '' | cuda) ;;
-  *) echo "install_deps.sh: '$1': expected nothing, or cuda" >&2 && exit 2 ;;
+  '' | cuda | demo) ;;
+  -h | --help) awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "${BASH_SOURCE[0]}" && exit 0 ;;
+  *) echo "install_deps.sh: '$1': expected nothing, cuda or demo" >&2 && exit 2 ;;
 esac
 
 mapfile -t missing < <(missing_packages)
@@ -114,6 +118,10 @@ if [ ${#missing[@]} -gt 0 ]; then
   echo "install_deps.sh: installing ${missing[*]}" >&2
   as_root env DEBIAN_FRONTEND=noninteractive apt-get -q update </dev/null
   as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "${missing[@]}" </dev/null
+fi
+if [ "${1:-}" = demo ] && is_debian_like && ! has_package $demo_data; then
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends $demo_data </dev/null ||
+    echo "install_deps.sh: $demo_data cannot be had: the demo takes other data" >&2
 fi
 check_cmake
 [ "${1:-}" != cuda ] || check_cuda

@@ -112,6 +112,11 @@ void add_sparsity(Json& line, const StepRecord& record) {
     line["imbalance"] = static_cast<double>(counts.owned_padded) / static_cast<double>(counts.owned);
 }
 
+void add_time(Json& line, Moment time, TimeKind times) {
+  line["time"] = time.seconds;
+  if (times == TimeKind::kVirtual) line["time_ideal"] = time.ideal;
+}
+
 }  // namespace
 
 bool is_better(const EvalRecord& a, const EvalRecord& b) {
@@ -146,7 +151,8 @@ void reduce_step(comm::Communicator& communicator, const StepSample& mine, StepR
   }
 }
 
-MetricsWriter::MetricsWriter(const std::filesystem::path& path, std::uint64_t last_step) : path_(path) {
+MetricsWriter::MetricsWriter(const std::filesystem::path& path, std::uint64_t last_step, TimeKind times)
+    : path_(path), times_(times) {
   std::string kept;
   if (last_step > 0 && std::filesystem::exists(path)) {
     const std::string text = read_text_file(path);
@@ -182,7 +188,7 @@ void MetricsWriter::write(const StepRecord& record) {
     if (record.seconds[verb] > 0) seconds[kVerbNames[verb]] = record.seconds[verb];
   }
   line["seconds"] = std::move(seconds);
-  line["time"] = record.time;
+  add_time(line, record.time, times_);
   write_line(line.dump());
 }
 
@@ -190,7 +196,7 @@ void MetricsWriter::write(const EvalRecord& record) {
   Json line{
       {"kind", "eval"}, {"step", record.step}, {"epoch", record.epoch}, {"split", record.split}, {"loss", record.loss}};
   for (const Quality& quality : record.qualities) line[quality.name] = quality.value;
-  line["time"] = record.time;
+  add_time(line, record.time, times_);
   write_line(line.dump());
 }
 

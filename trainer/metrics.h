@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "core/clock.h"
 #include "core/timer.h"
 #include "trainer/gradient_exchange.h"
 #include "trainer/quality.h"
@@ -35,6 +36,9 @@ struct TrafficRecord {
   MeanMax bytes_sent, bytes_received, messages;
 };
 
+/// Where times of a run come from: the wall clock, or the clocks of a virtual cluster.
+enum class TimeKind { kWall, kVirtual };
+
 /// A step over all ranks. Negative or NaN where a method has no such number.
 struct StepRecord {
   std::uint64_t step = 0;  ///< from 1: steps done
@@ -48,7 +52,7 @@ struct StepRecord {
   std::array<TrafficRecord, comm::kPhaseNames.size()> by_phase = {};
   double bytes_sent_total = 0;       ///< mean over ranks, since the run began
   std::vector<double> seconds = {};  ///< by verb, max over ranks
-  double time = 0;                   ///< seconds since the run began
+  Moment time = {};                  ///< since the run began
 };
 
 struct EvalRecord {
@@ -57,7 +61,7 @@ struct EvalRecord {
   std::string split = "test";
   double loss = 0;
   std::vector<Quality> qualities = {};  ///< "accuracy" and the like; what counts is the first
-  double time = 0;
+  Moment time = {};                     ///< since the run began
 };
 
 /// Whether an evaluation is better than another of the same data.
@@ -73,7 +77,8 @@ void reduce_step(comm::Communicator& communicator, const StepSample& mine, StepR
 class MetricsWriter {
  public:
   /// Keeps the existing lines of steps up to `last_step` (a resumed run goes on behind them) and drops later ones.
-  MetricsWriter(const std::filesystem::path& path, std::uint64_t last_step);
+  /// @param times of the lines to come: with kVirtual each has the time on an ideal network, too.
+  MetricsWriter(const std::filesystem::path& path, std::uint64_t last_step, TimeKind times);
 
   /// @throws SystemError when the line cannot be written (full disk).
   void write(const StepRecord& record);
@@ -83,6 +88,7 @@ class MetricsWriter {
   void write_line(const std::string& line);
 
   std::filesystem::path path_;
+  TimeKind times_;
   std::ofstream file_;
 };
 

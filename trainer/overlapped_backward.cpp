@@ -68,7 +68,7 @@ void OverlappedBackward::start() {
     const std::scoped_lock lock(mutex_);
     DRAGONN_CHECK(state_ == State::kIdle, "backward is started before it was finished");
     state_ = State::kRunning;
-    pass_time_.begin = clock_.now();
+    pass_time_.begin = clock_.moment();
     for (std::size_t bucket = 0; bucket < progress_.size(); ++bucket) progress_[bucket] = {parameters_in_[bucket]};
   }
   changed_.notify_all();
@@ -76,7 +76,7 @@ void OverlappedBackward::start() {
 
 void OverlappedBackward::open(std::size_t bucket) {
   bool running = false;
-  double final_at = 0;
+  Moment final_at;
   {
     std::unique_lock lock(mutex_);
     DRAGONN_CHECK(state_ != State::kIdle, "bucket {} is waited for before backward is started", bucket);
@@ -104,11 +104,12 @@ void OverlappedBackward::finish(StepTimers& timers) {
   }
   set_caller_threads(threads_);
   clock_.advance_to(pass_time_.end);
-  timers.add(Verb::kBackward, pass_time_.end - pass_time_.begin);
+  const double pass_end = pass_time_.end.seconds;
+  timers.add(Verb::kBackward, pass_end - pass_time_.begin.seconds);
   for (const Interval& interval : exchanged_) {
-    timers.add(Verb::kExchangeHidden, std::max(0.0, std::min(interval.end, pass_time_.end) - interval.begin));
+    timers.add(Verb::kExchangeHidden, std::max(0.0, std::min(interval.end, pass_end) - interval.begin));
   }
-  timers.add(Verb::kExchangeExposed, std::max(0.0, exchanged_.back().end - pass_time_.end));
+  timers.add(Verb::kExchangeExposed, std::max(0.0, exchanged_.back().end - pass_end));
 }
 
 void OverlappedBackward::work() {
@@ -135,7 +136,7 @@ void OverlappedBackward::run_pass() {
   }
   {
     const std::scoped_lock lock(mutex_);
-    pass_time_.end = pass_clock_->now();
+    pass_time_.end = pass_clock_->moment();
     failure_ = failure;
     state_ = State::kEnded;
   }
@@ -147,7 +148,7 @@ void OverlappedBackward::mark_final(ParameterId parameter) {
     const std::scoped_lock lock(mutex_);
     Progress& progress = progress_[bucket_of_[parameter]];
     if (--progress.missing > 0) return;
-    progress.final_at = pass_clock_->now();
+    progress.final_at = pass_clock_->moment();
   }
   changed_.notify_all();
 }

@@ -62,10 +62,13 @@ class OverlappedBackward final : public BucketGate {
   struct Interval {
     double begin = 0, end = 0;
   };
+  struct PassTime {
+    Moment begin, end;
+  };
   /// What the pass knows of a bucket.
   struct Progress {
     std::size_t missing = 0;  ///< parameters whose gradients are not final
-    double final_at = 0;      ///< when the last one was
+    Moment final_at = {};     ///< when the last one was
   };
 
   void work();
@@ -88,7 +91,7 @@ class OverlappedBackward final : public BucketGate {
   State state_ = State::kIdle;
   bool stopping_ = false;
   std::vector<Progress> progress_;  // by bucket
-  Interval pass_time_;
+  PassTime pass_time_;
   std::exception_ptr failure_;
   std::thread thread_;
 };

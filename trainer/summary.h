@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/config.h"
 #include "trainer/metrics.h"
 
 namespace dragonn::trainer {
@@ -17,11 +18,11 @@ struct Summary {
   std::optional<EvalRecord> best_eval;
   std::uint64_t steps = 0;
   double seconds_total = 0;
-  bool is_time_virtual = false;    ///< all times here and in metrics.jsonl
-  double throughput = 0;           ///< samples per second of training steps, over all ranks
-  double bytes_sent_total = 0;     ///< sum over ranks, of the gradient exchange and its headers
-  double density_mean = 1;         ///< of the steps: selected / n, mean over ranks
-  std::size_t tensors_sparse = 0;  ///< sparsified in the last step
+  std::optional<NetworkConfig> network = {};  ///< of a virtual cluster: all times here and in metrics.jsonl are virtual
+  double throughput = 0;                      ///< samples per second of training steps, over all ranks
+  double bytes_sent_total = 0;                ///< sum over ranks, of the gradient exchange and its headers
+  double density_mean = 1;                    ///< of the steps: selected / n, mean over ranks
+  std::size_t tensors_sparse = 0;             ///< sparsified in the last step
   std::size_t tensors_dense = 0;
   int world_size = 1;
   std::string backend;

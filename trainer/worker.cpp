@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "comm/align.h"
 #include "comm/device_transport.h"
 #include "core/hash.h"
 #include "core/log.h"
@@ -91,7 +92,7 @@ Worker::Worker(const Config& config, comm::Communicator& communicator, const dat
   dump_ = std::make_unique<GradientDump>(folder_.gradients(), config.logging.dump_gradients, exchange_->dump_size());
   if (config.train.gradient_accumulation > 1) accumulated_ = Buffer<float>(network_.arena().size(), device);
   sample_.timers = StepTimers(communicator_.clock());
-  clock_offset_ = -communicator_.now();
+  begin_clock_at({});
   if (!config.compression.overlap) return;
   overlap_obstacle_ = overlap_obstacle(config, network_.arena(), exchange_->buckets());
   if (!overlap_obstacle_.empty()) return;
@@ -101,7 +102,8 @@ Worker::Worker(const Config& config, comm::Communicator& communicator, const dat
 
 int Worker::train() {
   if (!overlap_obstacle_.empty()) warn("compression.overlap = true has no effect: " + overlap_obstacle_);
-  if (communicator_.rank() == 0) metrics_ = std::make_unique<MetricsWriter>(folder_.metrics(), progress_.step);
+  if (communicator_.rank() == 0)
+    metrics_ = std::make_unique<MetricsWriter>(folder_.metrics(), progress_.step, time_kind());
   wall_clock_ = WallClock();
   first_step_ = progress_.step;
   loader_.seek(progress_.step / steps_per_epoch_, progress_.step % steps_per_epoch_);
@@ -272,7 +274,7 @@ void Worker::record_step(StepRecord record) {
   reduce_step(communicator_, sample_, record);
   record.counts = exchange_->counts();
   record.bytes_sent_total = bytes_sent_by_all() / communicator_.size();
-  record.time = run_seconds();
+  record.time = run_time();
   warn_if_traffic_exceeds_dense(record);
   warn_if_not_repeated();
   if (communicator_.rank() != 0) return;
@@ -282,11 +284,25 @@ void Worker::record_step(StepRecord record) {
   ProgressLine{total_steps_, config_.train.epochs, samples_per_second(), seconds_left}.show(record);
 }
 
+TimeKind Worker::time_kind() const {
+  return communicator_.clock().is_virtual() ? TimeKind::kVirtual : TimeKind::kWall;
+}
+
+void Worker::begin_clock_at(Moment time) {
+  communicator_.clock().advance_to(time);
+  const Moment now = communicator_.clock().moment();
+  clock_offset_ = {time.seconds - now.seconds, time.ideal - now.ideal};
+}
+
+Moment Worker::elapsed() const {
+  const Moment now = communicator_.clock().moment();
+  return {now.seconds + clock_offset_.seconds, now.ideal + clock_offset_.ideal};
+}
+
 /// Collective. Since the run began: rank 0's wall time, or the virtual time of the rank that is farthest.
-double Worker::run_seconds() {
-  double seconds = elapsed();
-  if (communicator_.clock().is_virtual()) communicator_.allreduce_max(std::span<double>(&seconds, 1));
-  return seconds;
+Moment Worker::run_time() {
+  // A virtual clock has run since the run began, also that of a run that was resumed.
+  return time_kind() == TimeKind::kVirtual ? comm::latest_moment(communicator_) : elapsed();
 }
 
 void Worker::warn_if_traffic_exceeds_dense(const StepRecord& record) {
@@ -338,7 +354,7 @@ void Worker::evaluate_now() {
                           .epoch = epochs_done(),
                           .loss = result.loss,
                           .qualities = result.qualities,
-                          .time = run_seconds()};
+                          .time = run_time()};
   progress_.last = record;
   if (!progress_.best || is_better(record, *progress_.best)) progress_.best = record;
   schedule_->observe(record.loss);
@@ -353,28 +369,29 @@ void Worker::finish() {
   const ClockPause pause(communicator_.clock());
   const std::uint64_t hash = check_replicas(communicator_, parameters(), progress_.step);
   const double bytes_sent = bytes_sent_by_all();
-  const double seconds = run_seconds();
+  const Moment time = run_time();
   all_ranks_or_none(communicator_, [&] {
     if (communicator_.rank() != 0) return;
     const std::uint64_t steps = std::max<std::uint64_t>(progress_.step, 1);
     const double density = density_of_step(config_.compression, steps - 1, steps_per_epoch_);
     const std::size_t sparse = exchange_->sparse_tensors(density);
-    write_summary(folder_.summary(), {.final_eval = progress_.last,
-                                      .best_eval = progress_.best,
-                                      .steps = progress_.step,
-                                      .seconds_total = seconds,
-                                      .is_time_virtual = communicator_.clock().is_virtual(),
-                                      .throughput = samples_per_second(),
-                                      .bytes_sent_total = bytes_sent,
-                                      .density_mean = progress_.density_sum / static_cast<double>(steps),
-                                      .tensors_sparse = sparse,
-                                      .tensors_dense = network_.arena().parameters().size() - sparse,
-                                      .world_size = communicator_.size(),
-                                      .backend = comm::backend_name(communicator_),
-                                      .device = this->device().is_cpu() ? "cpu" : "cuda",
-                                      .parameters_hash = hash_text(hash),
-                                      .config_hash = config_hash(config_),
-                                      .warnings = progress_.warnings});
+    write_summary(folder_.summary(),
+                  {.final_eval = progress_.last,
+                   .best_eval = progress_.best,
+                   .steps = progress_.step,
+                   .seconds_total = time.seconds,
+                   .network = time_kind() == TimeKind::kVirtual ? std::optional(config_.network) : std::nullopt,
+                   .throughput = samples_per_second(),
+                   .bytes_sent_total = bytes_sent,
+                   .density_mean = progress_.density_sum / static_cast<double>(steps),
+                   .tensors_sparse = sparse,
+                   .tensors_dense = network_.arena().parameters().size() - sparse,
+                   .world_size = communicator_.size(),
+                   .backend = comm::backend_name(communicator_),
+                   .device = this->device().is_cpu() ? "cpu" : "cuda",
+                   .parameters_hash = hash_text(hash),
+                   .config_hash = config_hash(config_),
+                   .warnings = progress_.warnings});
     log::info(0, "done: {} steps, parameters {}, {}", progress_.step, hash_text(hash), folder_.summary().string());
   });
 }

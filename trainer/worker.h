@@ -43,7 +43,7 @@ struct RunFolder {
 /// What a run knows of itself beside its parameters; saved in checkpoints.
 struct Progress {
   std::uint64_t step = 0;   ///< optimizer steps done
-  double seconds = 0;       ///< of this rank's clock since the run began
+  Moment time = {};         ///< of this rank's clock since the run began
   double step_seconds = 0;  ///< of those, in training steps
   double density_sum = 0;   ///< of the steps' local densities
   double bytes_sent = 0;    ///< sum over ranks, of the exchange and its headers
@@ -105,8 +105,12 @@ class Worker {
   double bytes_sent_by_all();
   double samples_per_second() const;
   double epochs_done() const { return static_cast<double>(progress_.step) / static_cast<double>(steps_per_epoch_); }
-  double elapsed() const { return clock_offset_ + communicator_.now(); }
-  double run_seconds();
+  TimeKind time_kind() const;
+  /// The run's time goes on from `time`.
+  void begin_clock_at(Moment time);
+  /// On this rank, since the run began.
+  Moment elapsed() const;
+  Moment run_time();
   View<const float> gradient() const;
   Device device() const { return network_.arena().values().device(); }
   std::span<const float> parameters() { return parameters_.of(network_.arena().values()); }
@@ -130,8 +134,8 @@ class Worker {
   Buffer<float> accumulated_;                 ///< sum over micro-batches; empty without gradient accumulation
   kernels::HostMirror<float> parameters_;     ///< for hashes and checkpoints
   Progress progress_;
-  double clock_offset_ = 0;  ///< from the group's clock to the run's, which goes on after a resume
-  WallClock wall_clock_;     ///< of this process, for whoever waits for it
+  Moment clock_offset_;   ///< from the group's clock to the run's, which goes on after a resume
+  WallClock wall_clock_;  ///< of this process, for whoever waits for it
   std::uint64_t first_step_ = 0;
   StepSample sample_;
   std::string overlap_obstacle_;                    // why compression.overlap has no effect, where it is set

@@ -24,6 +24,17 @@ void read_array(const Archive& archive, const std::string& name, View<float> val
   kernels::copy(read.view(), values);
 }
 
+void save_time(Archive& archive, const std::string& name, Moment time) {
+  archive.put(name, time.seconds);
+  archive.put(name + "_ideal", time.ideal);
+}
+
+/// Checkpoints of earlier versions have no ideal time.
+Moment load_time(const Archive& archive, const std::string& name) {
+  const double seconds = archive.get<double>(name);
+  return {seconds, archive.contains(name + "_ideal") ? archive.get<double>(name + "_ideal") : seconds};
+}
+
 void save_eval(Archive& archive, const std::string& prefix, const std::optional<EvalRecord>& eval) {
   if (!eval) return;
   archive.put(prefix + "step", eval->step);
@@ -34,7 +45,7 @@ void save_eval(Archive& archive, const std::string& prefix, const std::optional<
     archive.put_text(fmt::format("{}quality{}/name", prefix, i), eval->qualities[i].name);
     archive.put(fmt::format("{}quality{}/value", prefix, i), eval->qualities[i].value);
   }
-  archive.put(prefix + "time", eval->time);
+  save_time(archive, prefix + "time", eval->time);
 }
 
 std::optional<EvalRecord> load_eval(const Archive& archive, const std::string& prefix) {
@@ -42,7 +53,7 @@ std::optional<EvalRecord> load_eval(const Archive& archive, const std::string& p
   EvalRecord eval{.step = archive.get<std::uint64_t>(prefix + "step"),
                   .epoch = archive.get<double>(prefix + "epoch"),
                   .loss = archive.get<double>(prefix + "loss"),
-                  .time = archive.get<double>(prefix + "time")};
+                  .time = load_time(archive, prefix + "time")};
   const auto qualities = archive.get<std::uint64_t>(prefix + "qualities");
   for (std::uint64_t i = 0; i < qualities; ++i) {
     eval.qualities.push_back({archive.get_text(fmt::format("{}quality{}/name", prefix, i)),
@@ -80,7 +91,7 @@ Progress load_progress(const Archive& archive) {
 }  // namespace
 
 void Worker::save_checkpoint() {
-  progress_.seconds = elapsed();
+  progress_.time = elapsed();
   Buffer<float> averaged;
   {
     const AveragedStatistics scope(communicator_, network_);
@@ -92,7 +103,7 @@ void Worker::save_checkpoint() {
     exchange_->save(rank);
     rank.put_array<float>(kStatistics, statistics.of(network_.statistics()));
     rank.put("bytes_sent", progress_.bytes_sent);
-    rank.put("seconds", progress_.seconds);
+    save_time(rank, "seconds", progress_.time);
     rank.put_array<float>(kCarriedState, state.of(network_.state(layers::Mode::kTrain)));
     if (model == nullptr) return;
     model->put_text("config", to_toml(config_));
@@ -127,9 +138,8 @@ void Worker::resume(const std::filesystem::path& checkpoint) {
     if (files.model.contains(kSelection)) {
       selection_ = parse_selection(files.model.get_text(kSelection), checkpoint.string());
     }
-    progress_.seconds = files.rank.get<double>("seconds");
-    communicator_.clock().advance_to(progress_.seconds);
-    clock_offset_ = progress_.seconds - communicator_.now();
+    progress_.time = load_time(files.rank, "seconds");
+    begin_clock_at(progress_.time);
     if (files.model.get_text("config_hash") != config_hash(config_)) {
       warn(fmt::format("resumed after step {} with a config that differs from the one before", progress_.step));
     }

@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include "comm/align.h"
 #include "comm/local.h"
 #include "core/rng.h"
 #include "tests/comm/cases.h"
@@ -61,9 +62,7 @@ Observed observe(int world, const Subject& subject, bool payload_only = false, s
     for (std::uint64_t step = 0; step < steps; ++step) {
       {
         const ClockPause pause(communicator.clock());
-        double latest = communicator.now();
-        communicator.allreduce_max(std::span<double>(&latest, 1));
-        communicator.clock().advance_to(latest);
+        communicator.clock().advance_to(latest_moment(communicator));
       }
       const double start = communicator.now();
       const ReduceContext context{.step = step, .k = k, .payload_only = payload_only, .selection = subject.traits};

@@ -255,15 +255,41 @@ TEST_SUITE("comm") {
   TEST_CASE("virtual: a line of time beside the communicator's is joined by the later of both") {
     run_local(1, {.network = kNetwork}, [](Communicator& c) {
       const std::unique_ptr<Clock> lane = c.fork_clock();
-      lane->advance_to(5);
+      lane->advance_to({5, 4});
       expect(lane->now() == 5, "a line stands where it was put until a thread takes it over");
       std::jthread([&] {
         lane->take_over();
         use_processor(0.01);
       }).join();
-      c.clock().advance_to(7);
-      c.clock().advance_to(lane->now());
+      c.clock().advance_to({7, 3});
+      c.clock().advance_to(lane->moment());
       expect(c.now() >= 7 && c.now() < 8, "the later of both");
+      const double ideal = c.clock().moment().ideal;
+      expect(ideal > 4 && ideal < 5, "the later of both, had no message taken any time");
+    });
+  }
+
+  TEST_CASE("virtual: the ideal time counts work and the waits for it, and no message") {
+    constexpr double kWork = 0.02;
+    std::vector<Moment> moments(3);
+    run_local(3, {.timeout_s = 60, .network = kNetwork}, [&](Communicator& c) {
+      while (c.rank() == 0 && c.now() < kWork) {
+      }
+      send(c, (c.rank() + 1) % 3, 1000);
+      receive(c, (c.rank() + 2) % 3, 1000);
+      moments[unsigned_rank(c)] = c.clock().moment();
+    });
+    for (const Moment& moment : moments) CHECK(moment.seconds >= moment.ideal + transfer(1000) * 0.99);
+    CHECK(moments[0].ideal >= kWork);
+    CHECK(moments[1].ideal >= kWork);            // waited for rank 0's work
+    CHECK(moments[2].ideal < moments[0].ideal);  // waited for rank 1, which sent before it waited
+  }
+
+  TEST_CASE("virtual: where nothing but messages takes time the ideal time is none") {
+    run_local(4, {.timeout_s = 60, .network = kNetwork, .compute = Compute::kZero}, [](Communicator& c) {
+      std::vector<float> values(1000);
+      c.allreduce_sum(View<float>(std::span(values)));
+      expect(c.now() > 0 && c.clock().moment().ideal == 0, "messages alone");
     });
   }
 

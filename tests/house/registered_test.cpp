@@ -29,6 +29,8 @@ struct Registered {
 };
 
 std::string relative_to_root(const std::string& file) {
+  // A compiler cache may have given the compiler a path that is relative to the build folder.
+  if (file.starts_with("../")) return file.substr(file.find_first_not_of("./"));
   const auto relative = std::filesystem::path(file).lexically_relative(source_root()).generic_string();
   return relative.starts_with("..") || relative.starts_with("build/") ? std::string() : relative;
 }

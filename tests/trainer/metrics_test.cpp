@@ -35,7 +35,7 @@ std::vector<nlohmann::json> steps_of_run(const std::vector<std::string>& overrid
 /// What a writer makes of a record.
 nlohmann::json written(const StepRecord& record) {
   const TemporaryFolder folder;
-  MetricsWriter(folder.path() / "metrics.jsonl", 0).write(record);
+  MetricsWriter(folder.path() / "metrics.jsonl", 0, TimeKind::kWall).write(record);
   return step_lines(folder.path()).at(0);
 }
 
