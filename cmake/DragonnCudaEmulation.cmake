@@ -12,11 +12,12 @@ function(dragonn_emulate_cuda TARGET)
   file(GLOB KERNELS CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/cuda/*.cu")
   file(GLOB SOURCES CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/cuda/*.cpp")
   set_source_files_properties(${KERNELS} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS
-    "-xc++;-include;${PROJECT_SOURCE_DIR}/tests/cuda_emulation/device_code.h;-Wno-unknown-pragmas")
+    "-xc++;-include;${PROJECT_SOURCE_DIR}/tests/cuda_emulation/device_code.h;-Wno-unknown-pragmas"
+    SKIP_PRECOMPILE_HEADERS ON)  # they would stand behind the other header
   # What stands in for libraries is quick, as they are, and checks its operands as a whole; so is what takes turns.
   set_source_files_properties("${PROJECT_SOURCE_DIR}/tests/cuda_emulation/cublas.cpp"
     "${PROJECT_SOURCE_DIR}/tests/cuda_emulation/cudnn.cpp" "${PROJECT_SOURCE_DIR}/tests/cuda_emulation/blocks.cpp"
-    PROPERTIES COMPILE_OPTIONS "-fno-sanitize=all;-O3")
+    PROPERTIES COMPILE_OPTIONS "-fno-sanitize=all;-O3" SKIP_PRECOMPILE_HEADERS ON)
   target_sources(${TARGET} PRIVATE ${KERNELS} ${SOURCES} ${ARGN})
   target_include_directories(${TARGET} SYSTEM PRIVATE ${DRAGONN_CUDA_INCLUDES})
 endfunction()

@@ -6,6 +6,8 @@
 # Environment: DRAGONN_WERROR=ON, DRAGONN_CUDA_ARCHITECTURES (of the preset cuda: "90", instead of all that it names).
 build() {
   local preset=$1 options=()
+  # What ccache asks for with precompiled headers: that their macros may differ, and the times in them.
+  local -x CCACHE_SLOPPINESS="${CCACHE_SLOPPINESS:+$CCACHE_SLOPPINESS,}pch_defines,time_macros"
   shift
   ! command -v ccache >/dev/null || options+=(-D CMAKE_CXX_COMPILER_LAUNCHER=ccache)
   if [ "$preset" = cuda ]; then
