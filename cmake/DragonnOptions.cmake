@@ -21,6 +21,9 @@ target_compile_options(dragonn_options INTERFACE
   $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>>
   # fmt takes nvcc for a compiler without constexpr.
   $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CUDA>:-DFMT_USE_CONSTEXPR=1>>)
+# What runs once: parsing a command line (CLI11), writing a page. Optimizing it takes longer than all it saves; sums are the
+# same at every level.
+set(DRAGONN_RUNS_ONCE $<$<CONFIG:Release>:-O1>)
 if(DRAGONN_WERROR)
   target_compile_options(dragonn_options INTERFACE
     $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-Werror>>
