@@ -1,22 +1,26 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Fetches a data set: scripts/get_data.sh NAME DIR, with NAME one of cifar10, cifar100, mnist, fashion_mnist.
-# DIR then holds the files that data.path = "DIR" needs. Every archive is checked before anything appears in DIR; a
-# second call finds the files there and does nothing.
+# Fetches a data set: scripts/get_data.sh NAME DIR, with NAME one of cifar10, cifar100, mnist, fashion_mnist, wikitext2,
+# tinyshakespeare, an4. DIR then holds the files that data.path = "DIR" needs. All that comes is checked before anything
+# appears in DIR; a second call finds the files there and does nothing. Files that were compressed anew pass by their
+# content. fashion_mnist is copied from the distribution's package dataset-fashion-mnist where that is installed.
 #
 #   DRAGONN_MIRROR      a URL or a local folder that has the archives, instead of the official place
+#   DRAGONN_DATASETS    where the distribution's packages put data sets (/usr/share/datasets)
 #   --checksums FILE    lines "SHA-256  archive" which replace the official checksums: for mirrors of other copies
 set -euo pipefail
 
-usage() { sed -n 's/^# \{0,1\}//; 3,8p' "$0"; }
+usage() { sed -n 's/^# \{0,1\}//; 3,10p' "$0"; }
 
 die() {
   echo "get_data.sh: $1" >&2
   exit "${2:-1}"
 }
 
-# set_description NAME: where the archives are, which there are, and the files that must come out of them.
+# set_description NAME: where the archives are, which there are, the files and folders that must come out of them, and the
+# folder of a package that has them, if there is one.
 set_description() {
+  package=
   local idx='train-images-idx3-ubyte train-labels-idx1-ubyte t10k-images-idx3-ubyte t10k-labels-idx1-ubyte'
   case $1 in
     cifar10)
@@ -38,12 +42,31 @@ set_description() {
       base=http://fashion-mnist.s3-website.eu-central-1.amazonaws.com
       archives=${idx// /.gz }.gz
       files=$archives
+      package=${DRAGONN_DATASETS:-/usr/share/datasets}/fashion-mnist
       ;;
-    *) die "unknown data set '$1'; valid: cifar10, cifar100, mnist, fashion_mnist" 2 ;;
+    wikitext2)
+      base=https://wikitext.smerity.com
+      archives=wikitext-2-v1.zip
+      files='wiki.train.tokens wiki.valid.tokens wiki.test.tokens'
+      ;;
+    tinyshakespeare)
+      base=https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare
+      archives=input.txt
+      files=input.txt
+      ;;
+    an4)
+      base=http://www.speech.cs.cmu.edu/databases/an4
+      archives=an4_raw.bigendian.tar.gz
+      files='etc wav'
+      ;;
+    *)
+      die "unknown data set '$1'; valid: cifar10, cifar100, mnist, fashion_mnist, wikitext2, tinyshakespeare, an4" 2
+      ;;
   esac
 }
 
-# The official SHA-256 sums: data set, sum, archive.
+# The official SHA-256 sums: data set, sum, archive. A name without the .gz of its archive stands for what is in it. No
+# sum of AN4's archive is published: the line is about what comes out of it (an4_sum), as this project's figures have it.
 official_checksums() {
   cat <<'SUMS'
 cifar10 c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd cifar-10-binary.tar.gz
@@ -52,24 +75,36 @@ mnist 440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609 train-ima
 mnist 3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c train-labels-idx1-ubyte.gz
 mnist 8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6 t10k-images-idx3-ubyte.gz
 mnist f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6 t10k-labels-idx1-ubyte.gz
+mnist ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db train-images-idx3-ubyte
+mnist 65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5 train-labels-idx1-ubyte
+mnist 0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7 t10k-images-idx3-ubyte
+mnist ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2 t10k-labels-idx1-ubyte
 fashion_mnist 3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84 train-images-idx3-ubyte.gz
 fashion_mnist a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845 train-labels-idx1-ubyte.gz
 fashion_mnist 346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073 t10k-images-idx3-ubyte.gz
 fashion_mnist 67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5 t10k-labels-idx1-ubyte.gz
+fashion_mnist c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888 train-images-idx3-ubyte
+fashion_mnist bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9 train-labels-idx1-ubyte
+fashion_mnist 5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b t10k-images-idx3-ubyte
+fashion_mnist 0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34 t10k-labels-idx1-ubyte
+wikitext2 92675f1d63015c1c8b51f1656a52d5bdbc33aafa60cc47a218a66e7ee817488c wikitext-2-v1.zip
+tinyshakespeare 86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed input.txt
+an4 9a7aab057db8593cf071021625ae0bdc5ddd90610c68e4aaf40b48be93161988 content
 SUMS
 }
 
-# expected_sum NAME ARCHIVE
-expected_sum() {
+# official_sum NAME ARCHIVE: nothing where there is none.
+official_sum() { official_checksums | awk -v name="$1" -v archive="$2" '$1 == name && $3 == archive { print $2 }'; }
+
+# given_sum ARCHIVE: from --checksums.
+given_sum() {
   local sum
-  if [ -n "$checksums" ]; then
-    sum=$(awk -v archive="$2" '{ sub(/^\*/, "", $2) } $2 == archive { print $1; exit }' "$checksums")
-    [ -n "$sum" ] || die "$checksums has no line for $2"
-  else
-    sum=$(official_checksums | awk -v name="$1" -v archive="$2" '$1 == name && $3 == archive { print $2 }')
-  fi
+  sum=$(awk -v archive="$1" '{ sub(/^\*/, "", $2) } $2 == archive { print $1; exit }' "$checksums")
+  [ -n "$sum" ] || die "$checksums has no line for $1"
   echo "$sum"
 }
+
+sum_of() { sha256sum "$@" | cut -d ' ' -f 1; }
 
 # fetch ARCHIVE TARGET
 fetch() {
@@ -89,12 +124,67 @@ fetch() {
   esac
 }
 
-# verify NAME ARCHIVE FILE
+# verify NAME ARCHIVE FILE: that the file is the archive, or, compressed anew, has what is in it.
 verify() {
+  local expected actual content
+  if [ -n "$checksums" ]; then expected=$(given_sum "$2"); else expected=$(official_sum "$1" "$2"); fi
+  [ -n "$expected" ] || return 0 # verify_content looks at what comes out of it
+  actual=$(sum_of "$3")
+  [ "$actual" != "$expected" ] || return 0
+  content=$(official_sum "$1" "${2%.gz}")
+  if [ -z "$checksums" ] && [ "$2" != "${2%.gz}" ] && [ -n "$content" ]; then
+    [ "$(gzip -dc "$3" 2>/dev/null | sum_of)" != "$content" ] || return 0
+  fi
+  die "$2: SHA-256 is $actual, but should be $expected: damaged, or another file"
+}
+
+# has_package NAME: whether a package of the distribution is installed that has these archives.
+has_package() {
+  local archive
+  [ -n "$package" ] && [ -d "$package" ] || return 1
+  for archive in $archives; do
+    if ! [ -f "$package/$archive" ] || ! (verify "$1" "$archive" "$package/$archive"); then
+      echo "get_data.sh: $package is not as it should be: it is left aside" >&2
+      return 1
+    fi
+  done
+}
+
+# an4_sum: of transcripts and samples, in the current folder. What lies beside them makes no difference.
+an4_sum() {
+  { printf '%s\n' etc/an4_{train,test}.{fileids,transcription}; sed 's|.*|wav/&.raw|' etc/an4_{train,test}.fileids; } |
+    LC_ALL=C sort | xargs -d '\n' sha256sum | sum_of
+}
+
+# verify_content NAME: of data sets whose archive has no published sum, in the current folder.
+verify_content() {
   local expected actual
-  expected=$(expected_sum "$1" "$2")
-  actual=$(sha256sum "$3" | cut -d ' ' -f 1)
-  [ "$actual" = "$expected" ] || die "$2: SHA-256 is $actual, but should be $expected: damaged, or another file"
+  expected=$(official_sum "$1" content)
+  [ -z "$checksums" ] && [ -n "$expected" ] || return 0
+  actual=$("$1_sum" 2>/dev/null) || die "$archives: transcripts or audio files are missing"
+  [ "$actual" = "$expected" ] ||
+    die "$archives: SHA-256 of the content is $actual, but should be $expected: damaged, or another version; \
+--checksums with the SHA-256 of the archive, $(sum_of "$work/$archives"), accepts it"
+}
+
+# unpack ARCHIVE TARGET
+unpack() {
+  case $1 in
+    *.tar.gz) tar -xzf "$1" -C "$2" --strip-components=1 --no-same-owner ;;
+    *.zip)
+      command -v python3 >/dev/null || die "python3 is needed to unpack $1: run scripts/install_deps.sh"
+      python3 -m zipfile -e "$1" "$2/zip"
+      find "$2/zip" -type f -exec mv {} "$2" \;
+      ;;
+    *) mv "$1" "$2/" ;;
+  esac
+}
+
+# The configs of this project name the parts of WikiText-2 as they are often called elsewhere.
+add_links() {
+  local part
+  [ "$1" = wikitext2 ] || return 0
+  for part in train valid test; do ln -sf "wiki.$part.tokens" "$2/$part.txt"; done
 }
 
 main() {
@@ -118,29 +208,33 @@ main() {
   local name=${arguments[0]} target=${arguments[1]} archive file missing=
   set_description "$name"
 
-  for file in $files; do [ -f "$target/$file" ] || missing=$file; done
+  for file in $files; do [ -e "$target/$file" ] || missing=$file; done
   if [ -z "$missing" ]; then
     echo "$target has $name already"
     exit 0
   fi
 
+  for file in $files; do
+    [ ! -d "$target/$file" ] || die "$target has a folder $file, but not all of $name: move it away first"
+  done
+  if [ -z "${DRAGONN_MIRROR:-}" ] && has_package "$name"; then base=$package; fi
+
   # On the file system of the target, so that the moves at the end are renames.
   mkdir -p "$target" || die "cannot create $target"
-  work=$(mktemp -d "$target/.get_data.XXXXXX") || die "cannot write to $target"
+  work=$(cd "$target" && mktemp -d "$PWD/.get_data.XXXXXX") || die "cannot write to $target"
   trap 'rm -rf "$work"' EXIT
   mkdir "$work/content"
   for archive in $archives; do
     fetch "$archive" "$work/$archive"
     verify "$name" "$archive" "$work/$archive"
-    case $archive in
-      *.tar.gz) tar -xzf "$work/$archive" -C "$work/content" --strip-components=1 --no-same-owner ;;
-      *) mv "$work/$archive" "$work/content/" ;;
-    esac
+    unpack "$work/$archive" "$work/content"
   done
   for file in $files; do
-    [ -f "$work/content/$file" ] || die "$file is not in the archives of $name ($archives)"
+    [ -e "$work/content/$file" ] || die "$file is not in the archives of $name ($archives)"
   done
+  (cd "$work/content" && verify_content "$name")
   for file in $files; do mv -f "$work/content/$file" "$target/"; done
+  add_links "$name" "$target"
   echo "$name is in $target: $files"
 }
 

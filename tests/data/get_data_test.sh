@@ -55,6 +55,73 @@ for name in mnist fashion_mnist; do
   [ "$(ls -A $name | wc -l)" = 4 ] || fail "wrong files: $(ls -A $name)"
 done
 
+# Files that were compressed anew pass by their content. The contents are the official ones where they are at hand.
+package=$work/packages/fashion-mnist
+mkdir -p "$package" && cp mirror/*-ubyte.gz "$package"
+from_package() { env -u DRAGONN_MIRROR DRAGONN_DATASETS="$work/packages" "$get_data" "$@"; }
+expect 0 "fetching $package/t10k-labels" from_package --checksums sums fashion_mnist packaged
+[ "$(ls -A packaged | wc -l)" = 4 ] || fail "wrong files: $(ls -A packaged)"
+cmp -s packaged/t10k-labels-idx1-ubyte.gz "$package/t10k-labels-idx1-ubyte.gz" || fail "moved, or another content"
+expect 0 "fetching $work/mirror/t10k-labels" env DRAGONN_DATASETS="$work/packages" "$get_data" --checksums sums \
+  fashion_mnist mirrored
+# A package with other files is left aside, and what is fetched then has no mirror to come from.
+no_network() { env -u DRAGONN_MIRROR DRAGONN_DATASETS="$work/packages" PATH="$work/bin:$PATH" "$get_data" "$@"; }
+mkdir bin && printf '#!/bin/sh\nexit 7\n' >bin/curl && chmod +x bin/curl
+expect 1 "$package is not as it should be: it is left aside" no_network fashion_mnist unlike
+expect 1 'cannot fetch http://fashion-mnist' no_network fashion_mnist unlike
+[ -z "$(ls -A unlike)" ] || fail "a package with other files left files"
+real=/usr/share/datasets/fashion-mnist
+if [ -d $real ]; then
+  expect 0 "fetching $real/train-images" env -u DRAGONN_MIRROR "$get_data" fashion_mnist real
+  cmp -s $real/train-images-idx3-ubyte.gz real/train-images-idx3-ubyte.gz || fail "another train-images-idx3-ubyte.gz"
+fi
+if [ -d "${DRAGONN_DATA:-}/mnist" ]; then
+  expect 0 'mnist is in anew' env DRAGONN_MIRROR="$DRAGONN_DATA/mnist" "$get_data" mnist anew
+  expect 1 'train-images-idx3-ubyte.gz: SHA-256' env DRAGONN_MIRROR="$DRAGONN_DATA/mnist" "$get_data" fashion_mnist other
+fi
+
+# Texts: the files that the reader expects, and the names that the configs use.
+mkdir wikitext-2
+for part in train valid test; do echo "$part" >wikitext-2/wiki.$part.tokens; done
+python3 -m zipfile -c mirror/wikitext-2-v1.zip wikitext-2
+echo 'First Citizen:' >mirror/input.txt
+(cd mirror && sha256sum wikitext-2-v1.zip input.txt) >>sums
+expect 0 'wikitext2 is in words' "$get_data" --checksums sums wikitext2 words
+for part in train valid test; do
+  cmp -s words/wiki.$part.tokens wikitext-2/wiki.$part.tokens || fail "wiki.$part.tokens has another content"
+  cmp -s words/$part.txt wikitext-2/wiki.$part.tokens || fail "$part.txt has another content"
+done
+expect 0 'words has wikitext2 already' "$get_data" wikitext2 words
+expect 1 'wikitext-2-v1.zip: SHA-256 is .* should be 92675f1d' "$get_data" wikitext2 unofficial
+expect 0 'tinyshakespeare is in plays: input.txt' "$get_data" --checksums sums tinyshakespeare plays
+cmp -s plays/input.txt mirror/input.txt || fail "input.txt has another content"
+expect 1 'input.txt: SHA-256 is .* should be 86c4e6aa' "$get_data" tinyshakespeare unofficial
+[ -z "$(ls -A unofficial)" ] || fail "a wrong text left files"
+if [ -d "${DRAGONN_DATA:-}/text/tinyshakespeare" ]; then
+  expect 0 'tinyshakespeare is in real_plays' env DRAGONN_MIRROR="$DRAGONN_DATA/text/tinyshakespeare" "$get_data" \
+    tinyshakespeare real_plays
+fi
+
+# Speech: folders. The archive has no published sum: its content has one, unless the archive's is given.
+mkdir -p an4/etc an4/wav/{an4_clstk,an4test_clstk}/me
+for split in train:an4_clstk test:an4test_clstk; do
+  echo "${split#*:}/me/one" >an4/etc/an4_${split%:*}.fileids
+  echo "YES (one)" >an4/etc/an4_${split%:*}.transcription
+  printf '\0\1' >an4/wav/${split#*:}/me/one.raw
+done
+tar -czf mirror/an4_raw.bigendian.tar.gz an4
+expect 1 'SHA-256 of the content is [0-9a-f]{64}, but should be 9a7aab05.*SHA-256 of the archive, [0-9a-f]{64}' \
+  "$get_data" an4 speech
+[ -z "$(ls -A speech)" ] || fail "other speech left files"
+(cd mirror && sha256sum an4_raw.bigendian.tar.gz) >>sums
+expect 0 'an4 is in speech: etc wav' "$get_data" --checksums sums an4 speech
+cmp -s speech/wav/an4_clstk/me/one.raw an4/wav/an4_clstk/me/one.raw || fail "one.raw has another content"
+expect 0 'speech has an4 already' "$get_data" an4 speech
+rm -r speech/wav
+expect 1 'speech has a folder etc, but not all of an4' "$get_data" --checksums sums an4 speech
+rm an4/wav/an4test_clstk/me/one.raw && tar -czf mirror/an4_raw.bigendian.tar.gz an4
+expect 1 'transcripts or audio files are missing' "$get_data" an4 partial_speech
+
 # What goes wrong is named, and leaves nothing.
 expect 1 'test.bin is not in the archives of cifar100' "$get_data" --checksums sums cifar100 partial
 [ -z "$(ls -A partial)" ] || fail "an incomplete archive left files"
@@ -63,7 +130,7 @@ expect 1 'cifar-10-binary.tar.gz: SHA-256' "$get_data" --checksums sums cifar10 
 [ -z "$(ls -A short)" ] || fail "a truncated archive left files"
 DRAGONN_MIRROR=$work/absent expect 1 'no such file: .*absent/cifar-10-binary.tar.gz' "$get_data" cifar10 none
 DRAGONN_MIRROR=file://$work/absent expect 1 'cannot fetch file://.*absent' "$get_data" cifar10 none
-expect 2 "unknown data set 'cifar11'; valid: cifar10" "$get_data" cifar11 none
+expect 2 "unknown data set 'cifar11'; valid: cifar10, .*an4" "$get_data" cifar11 none
 expect 2 'usage' "$get_data" cifar10
 expect 2 'no such file: absent' "$get_data" --checksums absent cifar10 none
 echo "0000  other" >few
