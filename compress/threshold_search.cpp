@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "compress/threshold_search.h"
 
-#include <cmath>
-
 #include "kernels/select.h"
 
 namespace dragonn::compress {
@@ -12,7 +10,7 @@ ThresholdSearchResult search_threshold(const ThresholdSearchRules& rules, View<c
                                        SparseVector& selected) {
   const auto target = static_cast<double>(k);
   const double few = rules.too_few * target;
-  const double many = std::ceil(rules.too_many * target);
+  const double many = rules.too_many * target;
   const SparseVector* pool = &candidates;
   float pool_threshold = threshold;
   std::size_t count = candidates.size();

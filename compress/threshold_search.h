@@ -12,7 +12,7 @@ namespace dragonn::compress {
 /// Which counts are accepted, and what happens to the others.
 struct ThresholdSearchRules {
   double too_few = 0;       ///< fewer than this times k entries: the threshold is multiplied by `lower`
-  double too_many = 0;      ///< more than ceil(this times k) entries: multiplied by `raise`, or the search ends
+  double too_many = 0;      ///< more than this times k entries: multiplied by `raise`, or the search ends
   float lower = 1;          ///< below 1
   float raise = 1;          ///< above 1; unused if `stop_above`
   bool stop_above = false;  ///< too many ends the search: the caller chooses among them

@@ -21,12 +21,13 @@ std::vector<float> ramp(std::size_t size) {
   return acc;
 }
 
-/// Runs a search on 1..100 from a forced threshold, for k = 10.
-ThresholdSearchResult search_ramp(const ThresholdSearchRules& rules, float threshold, SparseVector& selected) {
+/// Runs a search on 1..100 from a forced threshold.
+ThresholdSearchResult search_ramp(const ThresholdSearchRules& rules, float threshold, SparseVector& selected,
+                                  std::size_t k = 10) {
   const std::vector<float> acc = ramp(100);
   SparseVector candidates, wider;
   kernels::select_threshold(view(acc), threshold, candidates);
-  return search_threshold(rules, view(acc), 10, threshold, candidates, wider, selected);
+  return search_threshold(rules, view(acc), k, threshold, candidates, wider, selected);
 }
 
 constexpr ThresholdSearchRules kGrace{.too_few = 0.7, .too_many = 1.3, .lower = 0.7f, .raise = 1.3f};
@@ -62,6 +63,26 @@ TEST_SUITE("compress") {
     const ThresholdSearchResult result = search_ramp(kGrace, 120, selected);
     CHECK(selected.size() == 10);
     CHECK(result.changes == 6);
+  }
+
+  TEST_CASE("a threshold search goes on above 1.3 k entries, which need not be a whole number") {
+    SparseVector selected;
+    CHECK(search_ramp(kGrace, 95, selected, 5).changes == 0);  // 6 entries, of 6.5
+    CHECK(selected.size() == 6);
+    CHECK(search_ramp(kGrace, 94, selected, 5).changes > 0);  // 7
+  }
+
+  TEST_CASE("dgc aims at ceil(rho n) entries, and keeps up to ceil(1.3 k) of them whole") {
+    // Ties of the largest magnitude: all reach the threshold.
+    const auto chosen = [](std::size_t numel, double density, std::size_t ties) {
+      std::vector<float> acc(numel, 1.0f);
+      std::fill_n(acc.begin() + 3, ties, 5.0f);
+      return select_once("dgc", acc, context_for(numel, density), {{"sample_ratio", 1.0}}).size();
+    };
+    CHECK(chosen(25, 0.1, 4) == 4);  // k = ceil(2.5) = 3; ceil(3.9) = 4
+    CHECK(chosen(25, 0.1, 5) == 3);
+    CHECK(chosen(100, 0.05, 7) == 7);  // ceil(6.5)
+    CHECK(chosen(100, 0.05, 8) == 5);
   }
 
   TEST_CASE("a threshold search leaves a threshold of 0 alone") {

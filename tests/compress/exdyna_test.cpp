@@ -135,6 +135,25 @@ TEST_SUITE("compress") {
     CHECK(threshold_after(80, paper) == static_cast<float>(0.05 * 0.995));
   }
 
+  TEST_CASE("exdyna's threshold falls after zeros as after any step that found nothing; the cuts stay") {
+    constexpr std::size_t kSize = 64 * 1024;
+    const auto method = make_sparsifier("exdyna", kSize);
+    const auto memory = make_memory("none", kSize);
+    const Vector zeros(kSize, 0.0f);
+    SparseVector selected;
+    double expected = 0.05;  // k = 100
+    for (std::uint64_t step = 0; step < 4; ++step) {
+      select_step(*method, *memory, context_of(100, step, 0, 2), zeros, selected);
+      CHECK(selected.empty());
+      CHECK(method->threshold() == static_cast<float>(expected));
+      observe_counts(*method, kSize, 100, step, {0, 0});
+      expected *= 0.995;
+    }
+    const kernels::PassRequest request = method->plan(context_of(100, 4, 0, 2));
+    CHECK(request.begin == 0);
+    CHECK(request.end == kSize / 2);
+  }
+
   TEST_CASE("exdyna's threshold stays a positive finite number, whatever the counts") {
     for (const std::uint64_t selected : {0, 1000000}) {
       const auto method = make_sparsifier("exdyna", 100, {{"gamma", 0.9}});
@@ -213,11 +232,23 @@ TEST_SUITE("compress") {
   TEST_CASE("exdyna's first threshold is the formula's where rank 0 has fewer than k entries") {
     CHECK(select_once("exdyna", {0, 0.1f, 0, -0.6f}, context_for(4, 0.75), {{"first_delta", std::string("topk")}}) ==
           Entries{{3, -0.6f}});  // 1 / (2 sqrt(3)) = 0.29
+    // Two ranks: 0 is what rank 0 proposes, and the formula's is what both take.
+    for (const int rank : {0, 1}) {
+      const auto method = make_sparsifier("exdyna", 4, {{"first_delta", std::string("topk")}});
+      const SelectContext context = context_of(3, 0, rank, 2);
+      method->plan(context);
+      const auto proposal = method->propose(context, view(rank == 0 ? Vector{0, 0.1f, 0, -0.6f} : Vector{9, 9, 9, 9}));
+      REQUIRE(proposal);
+      CHECK(*proposal == 0);
+      method->agree(*proposal);
+      CHECK(method->plan(context_of(3, 1, rank, 2)).threshold == static_cast<float>(1 / (2 * std::sqrt(3.0))));
+    }
   }
 
   TEST_CASE("exdyna sends one entry where there is nothing to send, if told to") {
     const Vector acc(100, 0.001f);
     CHECK(select_once("exdyna", acc, context_of(10, 42)).empty());
     CHECK(select_once("exdyna", acc, context_of(10, 142), {{"force_one", true}}) == Entries{{42, 0.001f}});
+    CHECK(select_once("exdyna", Vector(100), context_of(10, 142), {{"force_one", true}}) == Entries{{42, 0.0f}});
   }
 }

@@ -115,6 +115,17 @@ TEST_SUITE("compress") {
     CHECK(steps.threshold() == 91);
   }
 
+  TEST_CASE("oktopk computes again at the step after a period's boundary with nothing but zeros") {
+    Steps steps(100, {{"period", std::int64_t{2}}, {"drift", std::string("off")}});
+    steps(ramp(100), 10);
+    steps(ramp(100), 10);
+    CHECK(steps(Vector(100, 0.0f), 10).empty());
+    Vector doubled = ramp(100);
+    for (float& value : doubled) value *= 2;
+    CHECK(steps(doubled, 10).size() == 10);
+    CHECK(steps.threshold() == 182);
+  }
+
   TEST_CASE("oktopk raises a reused threshold at once while it selects far too many, five times at most") {
     Steps steps(100);
     steps(ramp(100), 10);  // threshold 91
