@@ -115,7 +115,10 @@ class OkTopk final : public SparseCollective {
     steps_->gather_above(communicator, 0, kNever, context.payload_only, *all_);
     const float smallest = context.payload_only ? rank_hollow_sums(communicator, context.k, sum)
                                                 : steps_->keep_largest(*all_, context.k, sum);
-    if (sum.empty()) return;
+    if (sum.empty()) {
+      k_ = 0;  // nothing to compute from: the threshold stays, and the next step computes it
+      return;
+    }
     threshold_ = smallest;
     k_ = context.k;
   }
@@ -157,7 +160,7 @@ class OkTopk final : public SparseCollective {
   std::optional<SparseVector> all_;
   std::vector<std::uint64_t> regions_;  // boundaries; the same on all ranks, as is the threshold
   double threshold_ = 0;                // of the coming steps; 0: none
-  std::size_t k_ = 0;                   // when the threshold was computed
+  std::size_t k_ = 0;                   // when the threshold was computed; 0: that is to be done
 };
 
 double balance_above(const Settings& settings) {
@@ -234,7 +237,7 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     refuses,
     // A step that uses the threshold again and needs no balancing.
     /*bytes_sent=*/
-    [](std::size_t /*numel*/, std::size_t k, int world_size) {
+    [](const Settings&, std::size_t /*numel*/, std::size_t k, int world_size) {
       return 2.0 * static_cast<double>(coo_bytes(k)) * (world_size - 1) / world_size;
     },
     /*make=*/

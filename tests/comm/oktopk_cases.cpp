@@ -93,6 +93,34 @@ void all_zeros_change_nothing(Communicator& communicator) {
   }
 }
 
+/// Where there is nothing to compute the threshold from, the next step does that, also of an object that was restored
+/// in between; it does not wait for another period.
+void computation_waits_for_sums(Communicator& communicator) {
+  constexpr std::size_t kNumel = 40;
+  const Overrides settings{{"global_period", 10}, {"drift", "off"}};
+  const auto first = make_collective("oktopk", kNumel, settings);
+  const auto restored = make_collective("oktopk", kNumel, settings);
+  const auto sum_of_step = [&](SparseCollective& collective, std::uint64_t step, float scale) {
+    std::vector<float> acc(kNumel);
+    for (std::size_t i = 0; i < 8; ++i) acc[5 * i] = scale * static_cast<float>(i + 1);
+    const std::size_t chosen = scale == 0 ? 0 : 8;
+    const Outcome outcome =
+        exchange(communicator, collective, {.step = step, .k = 3}, acc, largest_entries(acc, chosen));
+    return indices_of(outcome.reduction.sum.indices.view());
+  };
+  const Indices largest{25, 30, 35};
+  expect(sum_of_step(*first, 0, 1) == largest, "the threshold is that of 6, 7, 8");
+  expect(sum_of_step(*first, 9, 2).size() == 6, "of doubled values six reach it");
+  expect(sum_of_step(*first, 10, 0).empty(), "a period is over, but there is nothing");
+  Archive archive;
+  first->save(archive, "");
+  restored->load(archive, "");
+  for (SparseCollective* collective : {first.get(), restored.get()}) {
+    expect(sum_of_step(*collective, 11, 2) == largest, "computed by the step behind");
+    expect(sum_of_step(*collective, 12, 2) == largest, "and used again from there on");
+  }
+}
+
 void restored_goes_on(Communicator& communicator) {
   constexpr std::size_t kNumel = 70;
   const std::size_t me = unsigned_rank(communicator);
@@ -152,6 +180,7 @@ constexpr std::array kCases{
          steps_between_reuse_the_threshold},
     Case{"oktopk leaves what cancels with its ranks", cancelled_sums_stay},
     Case{"oktopk learns nothing from zeros", all_zeros_change_nothing},
+    Case{"oktopk computes in the next step what it could not for want of sums", computation_waits_for_sums},
     Case{"oktopk restored in mid-run goes on as if it had not stopped", restored_goes_on},
     Case{"balancing keeps the order of the entries, and moves no more than the surplus", balancing_keeps_the_order},
 };
