@@ -22,7 +22,8 @@ TensorCost CostModel::cost(const CostCurve& curve, std::size_t numel, double den
 double CostModel::exchange_seconds(const Component& collective, std::size_t numel, std::size_t k) const {
   if (world_size_ == 1) return 0;
   const auto& entry = Registry<comm::SparseCollectiveEntry>::instance().at(collective.name);
-  return network_.seconds(entry.latencies(collective.settings, world_size_), entry.bytes_sent(numel, k, world_size_));
+  return network_.seconds(entry.latencies(collective.settings, world_size_),
+                          entry.bytes_sent(collective.settings, numel, k, world_size_));
 }
 
 }  // namespace dragonn::trainer

@@ -86,7 +86,8 @@ void check_quantizer(const ExchangeRules& rules) {
 
 BucketPlan plan_bucket(const ExchangeRules& rules, const Bucket& bucket, double density, int world_size) {
   const auto sent_by = [&](const Component& collective, std::size_t k) {
-    return Registry<SparseCollectiveEntry>::instance().at(collective.name).bytes_sent(bucket.size, k, world_size);
+    const auto& entry = Registry<SparseCollectiveEntry>::instance().at(collective.name);
+    return entry.bytes_sent(collective.settings, bucket.size, k, world_size);
   };
   if (bucket.sparse && rules.quantizes()) {
     const auto code_bytes = static_cast<double>(quantized_code_bytes(rules.quantizer, bucket.size));

@@ -54,7 +54,8 @@ std::string describe_exchange(const CompressionConfig& compression) {
 }
 
 double dense_bytes(const ExchangeRules& rules, std::size_t numel, int world_size) {
-  return Registry<comm::SparseCollectiveEntry>::instance().at(rules.dense.name).bytes_sent(numel, numel, world_size);
+  const auto& entry = Registry<comm::SparseCollectiveEntry>::instance().at(rules.dense.name);
+  return entry.bytes_sent(rules.dense.settings, numel, numel, world_size);
 }
 
 /// The first number behind `key` in a file of "key: number unit" lines, in bytes if the unit is kB.

@@ -138,7 +138,7 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
                    .choices = {"sparse", "dense"}}}},
     refuses,
     /*bytes_sent=*/
-    [](std::size_t /*numel*/, std::size_t k, int world_size) {
+    [](const Settings&, std::size_t /*numel*/, std::size_t k, int world_size) {
       return static_cast<double>(coo_bytes(k)) * (world_size - 1);
     },
     /*make=*/

@@ -63,7 +63,7 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
      .source = "ScaleCom (Chen et al., NeurIPS 2020), CLT-k, as used by ExDyna's released code"},
     refuses,
     /*bytes_sent=*/
-    [](std::size_t /*numel*/, std::size_t k, int world_size) {
+    [](const Settings&, std::size_t /*numel*/, std::size_t k, int world_size) {
       return 3.0 * static_cast<double>(k * sizeof(float)) * (world_size - 1) / world_size;
     },
     /*make=*/

@@ -73,7 +73,7 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
                    .choices = {"ring", "rabenseifner", "native"}}}},
     /*refuses=*/[](const SelectionTraits&) { return std::string(); },
     /*bytes_sent=*/
-    [](std::size_t numel, std::size_t /*k*/, int world_size) {
+    [](const Settings&, std::size_t numel, std::size_t /*k*/, int world_size) {
       return 2.0 * static_cast<double>(numel * sizeof(float)) * (world_size - 1) / world_size;
     },
     /*make=*/

@@ -169,7 +169,7 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
                   in_flight_setting()}},
     refuses,
     /*bytes_sent=*/
-    [](std::size_t numel, std::size_t k, int world_size) {
+    [](const Settings&, std::size_t numel, std::size_t k, int world_size) {
       const double ranks = world_size;
       const double words = std::min(2 * static_cast<double>(k) * ranks, static_cast<double>(numel));
       return sizeof(float) * (2 * static_cast<double>(k) + words) * (ranks - 1) / ranks;

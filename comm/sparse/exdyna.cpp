@@ -54,7 +54,7 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     refuses,
     // k entries of all ranks together.
     /*bytes_sent=*/
-    [](std::size_t /*numel*/, std::size_t k, int world_size) {
+    [](const Settings&, std::size_t /*numel*/, std::size_t k, int world_size) {
       return 3.0 * static_cast<double>(k * sizeof(float)) * (world_size - 1) / world_size;
     },
     /*make=*/

@@ -232,8 +232,10 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
                    .choices = {kPutBackNames.begin(), kPutBackNames.end()}}}},
     refuses,
     /*bytes_sent=*/
-    [](std::size_t /*numel*/, std::size_t k, int world_size) {
-      return 2.0 * static_cast<double>(coo_bytes(k)) * (world_size - 1) / world_size;
+    [](const Settings& settings, std::size_t numel, std::size_t k, int world_size) {
+      const auto entries = static_cast<double>(k);
+      return predict(settings, {.numel = numel, .k = k, .ranks = world_size, .selected = entries, .global = entries})
+          .bytes_sent;
     },
     /*make=*/
     [](const Settings& settings, std::size_t numel) -> std::unique_ptr<SparseCollective> {

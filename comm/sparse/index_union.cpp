@@ -58,7 +58,7 @@ const Registration<SparseCollectiveEntry> registration{
                            .source = "ExDyna (2024), section 2, and its released code: the Top-k baseline"},
                           refuses,
                           /*bytes_sent=*/
-                          [](std::size_t numel, std::size_t k, int world_size) {
+                          [](const Settings&, std::size_t numel, std::size_t k, int world_size) {
                             const double ranks = world_size;
                             const double united = std::min(static_cast<double>(k) * ranks, static_cast<double>(numel));
                             return sizeof(float) * (static_cast<double>(k) + 2 * united / ranks) * (ranks - 1);

@@ -134,7 +134,7 @@ struct SparseCollectiveEntry : RegistryEntry {
   /// Empty if the pair is fine, otherwise why not.
   std::function<std::string(const SelectionTraits&)> refuses;
   /// Payload bytes that a rank sends in one exchange, mean over ranks, when every rank selects k of numel entries.
-  std::function<double(std::size_t numel, std::size_t k, int world_size)> bytes_sent;
+  std::function<double(const Settings&, std::size_t numel, std::size_t k, int world_size)> bytes_sent;
   std::function<std::unique_ptr<SparseCollective>(const Settings&, std::size_t numel)> make;
   /// Messages of an exchange that follow one after the other, each at the price of the network's latency; headers are
   /// left out. By default one from every other rank. For the cost model.

@@ -115,6 +115,7 @@ TEST_SUITE("comm") {
                                                 {"index_union", {}, bounded},
                                                 {"gtopk", {}, bounded},
                                                 {"gtopk", {{"put_back", "exact"}}, bounded},
+                                                {"gtopk", {{"put_back", "naive"}}, bounded},
                                                 {"gtopk"},
                                                 {"cltk"},
                                                 {"exdyna", {}, {.partitioned = true}}};

@@ -123,18 +123,25 @@ TEST_SUITE("comm") {
   }
 
   TEST_CASE("the promised bytes are those of equal selections") {
-    const auto& registry = Registry<SparseCollectiveEntry>::instance();
-    CHECK(registry.at("allgather").bytes_sent(1000, 10, 4) == 8.0 * 10 * 3);
-    CHECK(registry.at("dense").bytes_sent(1000, 10, 4) == 4.0 * 2 * 1000 * 3 / 4);
-    CHECK(registry.at("dense").bytes_sent(1000, 10, 1) == 0.0);
+    const auto bytes_sent = [](const std::string& name, std::size_t numel, int world, const Overrides& overrides = {}) {
+      const auto& entry = Registry<SparseCollectiveEntry>::instance().at(name);
+      Settings settings(entry.settings);
+      for (const auto& [key, value] : overrides) settings.set(key, value);
+      return entry.bytes_sent(settings, numel, 10, world);
+    };
+    CHECK(bytes_sent("allgather", 1000, 4) == 8.0 * 10 * 3);
+    CHECK(bytes_sent("dense", 1000, 4) == 4.0 * 2 * 1000 * 3 / 4);
+    CHECK(bytes_sent("dense", 1000, 1) == 0.0);
     // Words: k (P-1) indices and a ring of the largest union; 2k and the union's lists; a tree; k indices and a ring.
-    CHECK(registry.at("index_union").bytes_sent(1000, 10, 4) == 4 * (10.0 * 3 + 2.0 * 40 * 3 / 4));
-    CHECK(registry.at("dsa").bytes_sent(1000, 10, 4) == 4 * (2.0 * 10 + 2.0 * 40) * 3 / 4);
-    CHECK(registry.at("dsa").bytes_sent(60, 10, 4) == 4 * (2.0 * 10 + 60) * 3 / 4);
-    CHECK(registry.at("gtopk").bytes_sent(1000, 10, 4) == 4 * 4.0 * 10 * 3 / 4);
-    CHECK(registry.at("oktopk").bytes_sent(1000, 10, 4) == 4 * 4.0 * 10 * 3 / 4);
-    CHECK(registry.at("exdyna").bytes_sent(1000, 10, 4) == 4 * 3.0 * 10 * 3 / 4);
-    CHECK(registry.at("cltk").bytes_sent(1000, 10, 4) == 4 * 3.0 * 10 * 3 / 4);
+    CHECK(bytes_sent("index_union", 1000, 4) == 4 * (10.0 * 3 + 2.0 * 40 * 3 / 4));
+    CHECK(bytes_sent("dsa", 1000, 4) == 4 * (2.0 * 10 + 2.0 * 40) * 3 / 4);
+    CHECK(bytes_sent("dsa", 60, 4) == 4 * (2.0 * 10 + 60) * 3 / 4);
+    CHECK(bytes_sent("gtopk", 1000, 4) == 4 * 4.0 * 10 * 3 / 4);
+    CHECK(bytes_sent("gtopk", 1000, 4, {{"put_back", "exact"}}) == 4 * (4.0 * 10 * 3 / 4 + 2.0 * 10 * 3 / 4));
+    CHECK(bytes_sent("gtopk", 1000, 4, {{"put_back", "naive"}}) == 4 * 2.0 * 10 * 3);
+    CHECK(bytes_sent("oktopk", 1000, 4) == 4 * 4.0 * 10 * 3 / 4);
+    CHECK(bytes_sent("exdyna", 1000, 4) == 4 * 3.0 * 10 * 3 / 4);
+    CHECK(bytes_sent("cltk", 1000, 4) == 4 * 3.0 * 10 * 3 / 4);
   }
 }
 

@@ -91,7 +91,11 @@ void expect_formulas(Communicator& communicator) {
   if (even.me == 0) expect(messages == std::bit_width(even.ranks - 1), "gtopk: 2k ceil(log2 P) of rank 0");
   expect_words(run(communicator, even, "gtopk", {{"put_back", "exact"}}), 2 * even.k * messages + share(2 * even.k),
                "gtopk, exact: 2k(P-1)/P more");
-  expect_words(run(communicator, even, "gtopk", {{"put_back", "naive"}}), 2 * even.k * others, "gtopk, naive: 2k(P-1)");
+  for (const SelectionTraits& traits : {SelectionTraits{}, SelectionTraits{.at_most_k = true}}) {
+    const Outcome ranked = run(communicator, even, "gtopk", {{"put_back", "naive"}}, traits);
+    expect_words(ranked, 2 * even.k * others, "gtopk, naive: 2k(P-1)");
+    expect(ranked.header.bytes_sent == 4 * others, "and counts, whatever the selections");
+  }
   expect_words(run(communicator, even, "gtopk", {{"put_back", "paper"}}), 2 * even.k * messages,
                "gtopk, paper: measuring the loss is not the method's traffic");
 
