@@ -17,8 +17,8 @@ die() {
   exit "${2:-1}"
 }
 
-# set_description NAME: where the archives are, which there are, the files and folders that must come out of them, and the
-# folder of a package that has them, if there is one.
+# set_description NAME: where the archives are, which there are, the files and folders that must come out of them, and
+# the folder of a package that has them, if there is one.
 set_description() {
   package=
   local idx='train-images-idx3-ubyte train-labels-idx1-ubyte t10k-images-idx3-ubyte t10k-labels-idx1-ubyte'
@@ -65,8 +65,9 @@ set_description() {
   esac
 }
 
-# The official SHA-256 sums: data set, sum, archive. A name without the .gz of its archive stands for what is in it. No
-# sum of AN4's archive is published: the line is about what comes out of it (an4_sum), as this project's figures have it.
+# The official SHA-256 sums: data set, sum, archive. A name without the .gz of its archive stands for what is in it.
+# No sum of AN4's archive is published: the line is about what comes out of it (an4_sum), in the copy that this project
+# was measured with.
 official_checksums() {
   cat <<'SUMS'
 cifar10 c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd cifar-10-binary.tar.gz

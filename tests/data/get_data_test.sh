@@ -77,7 +77,8 @@ if [ -d $real ]; then
 fi
 if [ -d "${DRAGONN_DATA:-}/mnist" ]; then
   expect 0 'mnist is in anew' env DRAGONN_MIRROR="$DRAGONN_DATA/mnist" "$get_data" mnist anew
-  expect 1 'train-images-idx3-ubyte.gz: SHA-256' env DRAGONN_MIRROR="$DRAGONN_DATA/mnist" "$get_data" fashion_mnist other
+  expect 1 'train-images-idx3-ubyte.gz: SHA-256' env DRAGONN_MIRROR="$DRAGONN_DATA/mnist" "$get_data" \
+    fashion_mnist other
 fi
 
 # Texts: the files that the reader expects, and the names that the configs use.
