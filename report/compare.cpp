@@ -11,7 +11,9 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "report/clock.h"
 #include "report/label.h"
+#include "report/task.h"
 
 namespace dragonn::report {
 namespace {
@@ -110,10 +112,25 @@ const Group* reference_group(const Comparison& comparison) {
   return best;
 }
 
-void choose_target(Comparison& comparison, std::optional<double> given) {
-  comparison.target = given;
+/// Shares are in 0..1: who means percent is told so.
+void check_target(const Metric& metric, double target) {
+  if (!metric.is_share) {
+    if (target > 0) return;
+    throw ConfigError(fmt::format("--target {}: expected a {} above 0", target, metric.key));
+  }
+  if (target >= 0 && target <= 1) return;
+  const std::string proposal = target > 1 && target <= 100 ? fmt::format("; did you mean {:.6g}?", target / 100) : "";
+  throw ConfigError(fmt::format("--target {}: {} is a share in 0..1{}", target, metric.key, proposal));
+}
+
+void choose_target(Comparison& comparison, const CompareOptions& options) {
+  comparison.target = options.target;
   comparison.target_reason = "as given";
-  if (given) return;
+  if (options.target) return check_target(comparison.metric, *options.target);
+  const double share = options.target_share;
+  if (!(share > 0 && share <= 1)) {
+    throw ConfigError(fmt::format("--target-share {}: expected a share of the dense run's quality in (0, 1]", share));
+  }
   const Group* reference = reference_group(comparison);
   const auto value = reference == nullptr ? std::nullopt : mean_final(*reference, comparison.metric);
   if (!value) {
@@ -121,9 +138,9 @@ void choose_target(Comparison& comparison, std::optional<double> given) {
     return;
   }
   const bool higher = comparison.metric.higher_is_better;
-  comparison.target = higher ? *value * kTargetShare : *value / kTargetShare;
-  comparison.target_reason = fmt::format("{} {:.0f} % of {}'s final value", higher ? "at least" : "within",
-                                         100 * kTargetShare, reference->label);
+  comparison.target = higher ? *value * share : *value / share;
+  comparison.target_reason =
+      fmt::format("{} {:.4g} % of {}'s final value", higher ? "at least" : "within", 100 * share, reference->label);
 }
 
 void collect_warnings(Comparison& comparison) {
@@ -137,9 +154,16 @@ void collect_warnings(Comparison& comparison) {
 /// Virtual times are those of training steps on a modelled network, wall times those of this machine.
 void warn_of_unlike_times(Comparison& comparison) {
   const Run* by_kind[2] = {nullptr, nullptr};
+  const Run* modelled = nullptr;
   for (const Group& group : comparison.groups) {
     for (const Run& run : group.runs) {
-      if (run.summary) by_kind[run.summary->time == "virtual" ? 1 : 0] = &run;
+      if (run.summary) by_kind[run.is_virtual() ? 1 : 0] = &run;
+      if (!run.is_virtual()) continue;
+      if (modelled == nullptr) modelled = &run;
+      if (clock_text(run) == clock_text(*modelled)) continue;
+      comparison.warnings.push_back(fmt::format("the times of {} and {} do not compare: {} has {}, {} has {}",
+                                                modelled->name, run.name, modelled->name, clock_text(*modelled),
+                                                run.name, clock_text(run)));
     }
   }
   if (by_kind[0] == nullptr || by_kind[1] == nullptr) return;
@@ -168,7 +192,7 @@ std::optional<double> value_of(const EvalPoint& point, const Metric& metric) {
 std::optional<Reached> time_to_target(const Run& run, const Metric& metric, double target) {
   for (const EvalPoint& point : run.evals) {
     const auto value = value_of(point, metric);
-    if (value && metric.reaches(*value, target)) return Reached{point.step, point.time, point.bytes};
+    if (value && metric.reaches(*value, target)) return Reached{point.step, point.time, point.bytes, point.time_ideal};
   }
   return std::nullopt;
 }
@@ -189,6 +213,7 @@ RunResult evaluate_run(const Run& run, const Metric& metric, std::optional<doubl
     result.final_loss = last.loss;
     result.steps = last.step;
     result.seconds = last.time;
+    result.seconds_ideal = last.time_ideal;
     result.bytes_total = last.bytes;
     if (last.step > 0) result.bytes_per_step = last.bytes / last.step;
   }
@@ -198,20 +223,6 @@ RunResult evaluate_run(const Run& run, const Metric& metric, std::optional<doubl
     if (run.summary->steps) result.steps = run.summary->steps;
     if (run.summary->seconds_total) result.seconds = run.summary->seconds_total;
   }
-  return result;
-}
-
-std::optional<Spread> spread(std::span<const std::optional<double>> values) {
-  Spread result;
-  for (const std::optional<double>& value : values) {
-    if (!value) continue;
-    result.low = result.count == 0 ? *value : std::min(result.low, *value);
-    result.high = result.count == 0 ? *value : std::max(result.high, *value);
-    result.mean += *value;
-    ++result.count;
-  }
-  if (result.count == 0) return std::nullopt;
-  result.mean /= static_cast<double>(result.count);
   return result;
 }
 
@@ -230,21 +241,32 @@ std::optional<Spread> Group::spread_to_target(double Reached::*number) const {
   return spread(values);
 }
 
-Comparison compare(std::vector<Run> runs, std::optional<double> target) {
+std::optional<Spread> Group::spread_to_target(std::optional<double> Reached::*number) const {
+  std::vector<std::optional<double>> values;
+  for (const RunResult& result : results) {
+    if (!result.to_target || !((*result.to_target).*number)) return std::nullopt;
+    values.push_back((*result.to_target).*number);
+  }
+  return spread(values);
+}
+
+Comparison compare(std::vector<Run> runs, const CompareOptions& options) {
   if (runs.empty()) throw ConfigError("no runs to compare: expected at least one run folder");
   std::set<std::string> paths;
   for (const Run& run : runs) {
     if (!paths.insert(run.path.string()).second) throw ConfigError(run.path.string() + ": this run is given twice");
   }
   name_apart(runs);
+  if (!options.allow_different_tasks) require_one_task(runs);
   Comparison comparison;
+  comparison.warnings = task_warnings(runs);
   comparison.metric = choose_metric(runs);
   comparison.groups = make_groups(std::move(runs));
   const auto dense = std::ranges::find(comparison.groups, true, &Group::is_dense);
   if (dense != comparison.groups.end()) {
     comparison.dense = static_cast<std::size_t>(dense - comparison.groups.begin());
   }
-  choose_target(comparison, target);
+  choose_target(comparison, options);
   for (Group& group : comparison.groups) {
     for (const Run& run : group.runs) {
       group.results.push_back(evaluate_run(run, comparison.metric, comparison.target));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "report/run.h"
+#include "report/spread.h"
 
 namespace dragonn::report {
 
@@ -30,8 +31,9 @@ std::optional<double> value_of(const EvalPoint& point, const Metric& metric);
 /// Where a run first was at the target or better.
 struct Reached {
   double step = 0;
-  double time = 0;   ///< seconds
-  double bytes = 0;  ///< sent by a worker
+  double time = 0;                   ///< seconds
+  double bytes = 0;                  ///< sent by a worker
+  std::optional<double> time_ideal;  ///< seconds, had the network taken no time
 };
 
 /// The numbers of one run. Absent: not in its files, or never reached.
@@ -43,19 +45,13 @@ struct RunResult {
   std::optional<double> bytes_total;     ///< sent by a worker
   std::optional<double> density;         ///< mean over steps
   std::optional<double> steps, seconds;
+  std::optional<double> seconds_ideal;  ///< up to the last step line, had the network taken no time
 };
 
 RunResult evaluate_run(const Run& run, const Metric& metric, std::optional<double> target);
 
 /// The first evaluation at `target` or better.
 std::optional<Reached> time_to_target(const Run& run, const Metric& metric, double target);
-
-/// Mean and extremes over the runs of a group that have the number.
-struct Spread {
-  double mean = 0, low = 0, high = 0;
-  std::size_t count = 0;
-};
-std::optional<Spread> spread(std::span<const std::optional<double>> values);
 
 /// Runs that share everything but the seed (and where data lies, how often was logged and saved).
 struct Group {
@@ -68,6 +64,7 @@ struct Group {
   std::optional<Spread> spread_of(std::optional<double> RunResult::*number) const;
   /// Of one number of where the runs reached the target; absent unless all of them did.
   std::optional<Spread> spread_to_target(double Reached::*number) const;
+  std::optional<Spread> spread_to_target(std::optional<double> Reached::*number) const;
 };
 
 /// A config key on which the groups differ, with each group's value ("" where a group does not have it).
@@ -86,12 +83,19 @@ struct Comparison {
   std::vector<std::string> warnings;  ///< each with the run's name
 };
 
-/// The share of the reference run's final metric that a run has to reach where no target is given.
+/// The share of the reference run's final metric that a run has to reach where nothing is given.
 inline constexpr double kTargetShare = 0.95;
 
-/// `target` in the metric's own unit (0.65, not 65); without it, kTargetShare of the dense runs' mean final metric (of
-/// the best group's, if no run is dense; divided instead of multiplied where lower is better).
-/// @throws ConfigError without runs, or when a folder is given twice.
-Comparison compare(std::vector<Run> runs, std::optional<double> target = {});
+struct CompareOptions {
+  /// In the metric's own unit (0.65, not 65). Without it the target is `target_share` of the dense runs' mean final
+  /// metric (of the best group's, if no run is dense; divided instead of multiplied where lower is better).
+  std::optional<double> target = {};
+  double target_share = kTargetShare;  ///< in (0, 1]
+  bool allow_different_tasks = false;  ///< else runs of several models or data sets are refused
+};
+
+/// @throws ConfigError without runs, when a folder is given twice, for runs of different tasks and for a target that
+/// the metric cannot have.
+Comparison compare(std::vector<Run> runs, const CompareOptions& options = {});
 
 }  // namespace dragonn::report

@@ -2,6 +2,8 @@
 #include "report/curves.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <numeric>
 #include <optional>
 
@@ -12,6 +14,7 @@ namespace {
 
 struct Sample {
   double step, epoch, time, bytes, value;
+  double time_ideal;  ///< not a number where the run does not have it
 };
 
 /// The samples of one run at points that have the value.
@@ -20,7 +23,8 @@ std::vector<Sample> samples(const std::vector<Point>& points, Value value) {
   std::vector<Sample> result;
   for (const Point& point : points) {
     if (const std::optional<double> v = value(point)) {
-      result.push_back({point.step, point.epoch, point.time, point.bytes, *v});
+      result.push_back({point.step, point.epoch, point.time, point.bytes, *v,
+                        point.time_ideal.value_or(std::numeric_limits<double>::quiet_NaN())});
     }
   }
   return result;
@@ -41,6 +45,7 @@ void add_point(Curve& curve, const std::vector<Sample>& at_step) {
   curve.mean.push_back(mean(&Sample::value));
   curve.low.push_back(low->value);
   curve.high.push_back(high->value);
+  curve.time_ideal.push_back(mean(&Sample::time_ideal));
 }
 
 /// Joins the runs on the steps that all of them have.
@@ -57,6 +62,7 @@ Curve join(const std::vector<std::vector<Sample>>& runs) {
     }
     if (at_step.size() == runs.size()) add_point(curve, at_step);
   }
+  if (std::ranges::any_of(curve.time_ideal, [](double time) { return std::isnan(time); })) curve.time_ideal.clear();
   return curve;
 }
 
@@ -75,7 +81,7 @@ Curve thin(Curve curve) {
   const std::size_t stride = (curve.step.size() + kMaxPoints - 1) / kMaxPoints;
   if (stride < 2) return curve;
   for (auto field :
-       {&Curve::step, &Curve::epoch, &Curve::time, &Curve::bytes, &Curve::mean, &Curve::low, &Curve::high}) {
+       {&Curve::step, &Curve::epoch, &Curve::time, &Curve::bytes, &Curve::mean, &Curve::low, &Curve::high, &Curve::time_ideal}) {
     curve.*field = thinned(curve.*field, stride);
   }
   return curve;

@@ -17,6 +17,7 @@ namespace dragonn::report {
 struct Curve {
   std::vector<double> step, epoch, time, bytes;
   std::vector<double> mean, low, high;
+  std::vector<double> time_ideal;  ///< empty unless every run has it at every point
 
   bool empty() const { return step.empty(); }
 };

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <string_view>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -18,7 +20,7 @@ namespace {
 using Json = nlohmann::json;
 
 /// Keys of an evaluation line that say where it stands rather than how good it is.
-constexpr std::array<std::string_view, 5> kPlaceKeys{"kind", "step", "epoch", "split", "time"};
+constexpr std::array<std::string_view, 6> kPlaceKeys{"kind", "step", "epoch", "split", "time", "time_ideal"};
 
 std::string trimmed(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t\r");
@@ -101,6 +103,7 @@ void read_step(const Json& line, Run& run) {
   point.step = number(line, "step").value_or(0);
   point.epoch = number(line, "epoch").value_or(0);
   point.time = number(line, "time").value_or(0);
+  point.time_ideal = number(line, "time_ideal");
   point.loss = number(line, "loss");
   point.density_target = number(line, "density_target");
   point.density_local = number(line, "density_local");
@@ -131,6 +134,7 @@ void read_eval(const Json& line, std::map<std::string, std::vector<EvalPoint>>& 
   point.step = number(line, "step").value_or(0);
   point.epoch = number(line, "epoch").value_or(0);
   point.time = number(line, "time").value_or(0);
+  point.time_ideal = number(line, "time_ideal");
   point.split = text_or_empty(line, "split");
   point.loss = number(line, "loss");
   for (const auto& [key, value] : line.items()) {
@@ -175,6 +179,13 @@ void read_metrics(const std::filesystem::path& path, Run& run) {
   for (EvalPoint& eval : run.evals) eval.bytes = bytes_at(run.steps, eval.step);
 }
 
+std::optional<Network> read_network(const Json& summary) {
+  const auto found = summary.find("network");
+  if (found == summary.end() || !found->is_object()) return std::nullopt;
+  return Network{number(*found, "gbps"), number(*found, "latency_us"), text_or_empty(*found, "compute"),
+                 text_or_empty(*found, "preset")};
+}
+
 RunSummary read_summary(const std::filesystem::path& path, std::vector<std::string>& warnings) {
   const std::string text = read_text_file(path);
   Json json;
@@ -196,14 +207,46 @@ RunSummary read_summary(const std::filesystem::path& path, std::vector<std::stri
           number(json, "density_mean"),
           number(json, "world_size"),
           text_or_empty(json, "backend"),
-          text_or_empty(json, "time")};
+          text_or_empty(json, "time"),
+          read_network(json)};
+}
+
+/// The number that a key of the config has; none for other values, as "auto".
+std::optional<double> config_number(const Run& run, const char* key) {
+  const std::string text = run.setting(key);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+Network configured_network(const Run& run) {
+  const std::string preset = run.setting("network.preset");
+  return {config_number(run, "network.gbps"), config_number(run, "network.latency_us"), run.setting("network.compute"),
+          preset == "none" ? "" : preset};
 }
 
 }  // namespace
 
+std::string Run::setting(const std::string& key) const {
+  const auto found = config.find(key);
+  return found == config.end() ? "" : found->second;
+}
+
 bool Run::is_dense() const {
-  const auto method = config.find("compression.method");
-  return method != config.end() && method->second == "dense";
+  return setting("compression.method") == "dense";
+}
+
+bool Run::is_virtual() const {
+  if (summary && !summary->time.empty()) return summary->time == "virtual";
+  if (!steps.empty() && steps.back().time_ideal) return true;
+  // "auto" was local if no launcher was there, which the files of a run without a summary do not tell.
+  return setting("network.model") == "alpha-beta" && setting("comm.backend") == "local";
+}
+
+std::optional<Network> Run::network() const {
+  if (!is_virtual()) return std::nullopt;
+  return summary && summary->network ? summary->network : configured_network(*this);
 }
 
 Run load_run(const std::filesystem::path& folder) {

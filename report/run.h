@@ -15,6 +15,7 @@ struct StepPoint {
   double step = 0;
   double epoch = 0;
   double time = 0;           ///< seconds since the start
+  std::optional<double> time_ideal;  ///< seconds since the start, had the network taken no time
   double bytes = 0;          ///< sent by a worker since the start, mean over workers
   double bytes_of_step = 0;  ///< in this step
   std::optional<double> loss;
@@ -33,10 +34,20 @@ struct EvalPoint {
   double step = 0;
   double epoch = 0;
   double time = 0;
-  double bytes = 0;  ///< as in StepPoint, between step lines in equal parts
+  std::optional<double> time_ideal;  ///< as in StepPoint
+  double bytes = 0;                  ///< as in StepPoint, between step lines in equal parts
   std::string split;
   std::optional<double> loss;
   std::map<std::string, double> metrics;  ///< "accuracy", "perplexity", ...
+};
+
+/// The modelled network of a virtual cluster, as far as the run's files name it.
+struct Network {
+  std::optional<double> gbps, latency_us;
+  std::string compute;  ///< "measured", "zero"
+  std::string preset;   ///< "" without one
+
+  bool operator==(const Network&) const = default;
 };
 
 /// summary.json; absent numbers were not in it.
@@ -44,6 +55,7 @@ struct RunSummary {
   std::optional<double> steps, seconds_total, throughput, bytes_sent_total, density_mean, world_size;
   std::string backend;
   std::string time;  ///< what the run's times are: "wall", "virtual"
+  std::optional<Network> network;
 };
 
 struct Run {
@@ -55,7 +67,13 @@ struct Run {
   std::optional<RunSummary> summary;          ///< none while a run lasts, or after it was killed
   std::vector<std::string> warnings;          ///< the run's own, and what was odd about the folder
 
+  /// The config's value of a key, "" where it has none.
+  std::string setting(const std::string& key) const;
   bool is_dense() const;
+  /// Whether times are those of a modelled network: as summary.json says; without it as the metrics and the config say.
+  bool is_virtual() const;
+  /// The network of a virtual run, from summary.json or else from the config. None: times are wall times.
+  std::optional<Network> network() const;
 };
 
 /// Reads config.toml (if there), metrics.jsonl and summary.json (if there). A last line without a line end is a write

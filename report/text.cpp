@@ -1,7 +1,34 @@
 // SPDX-License-Identifier: MIT
 #include "report/text.h"
 
+#include <cmath>
+#include <cstddef>
+#include <cstdlib>
+#include <span>
+
+#include <fmt/format.h>
+
 namespace dragonn::report {
+namespace {
+
+/// Three digits without an exponent: "1230", "12.3", "0.123".
+std::string three_digits(double value) {
+  const double rounded = std::strtod(fmt::format("{:.3g}", value).c_str(), nullptr);
+  return fmt::format("{:.10g}", rounded);
+}
+
+/// In the largest unit that leaves at least 1. Units are a factor of 1000 apart.
+std::string in_units(double value, std::span<const std::string_view> units) {
+  std::size_t unit = 0;
+  // What rounds to 1000 belongs to the next unit.
+  while (std::abs(value) >= 999.5 && unit + 1 < units.size()) {
+    value /= 1000;
+    ++unit;
+  }
+  return fmt::format("{} {}", three_digits(value), units[unit]);
+}
+
+}  // namespace
 
 std::string markup_escaped(std::string_view text) {
   std::string result;
@@ -10,11 +37,49 @@ std::string markup_escaped(std::string_view text) {
       result += "&lt;";
     } else if (letter == '&') {
       result += "&amp;";
+    } else if (letter == '"') {
+      result += "&quot;";
     } else {
       result += letter;
     }
   }
   return result;
+}
+
+std::string bandwidth_text(double gbps) {
+  static constexpr std::string_view kUnits[] = {"bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"};
+  return in_units(gbps * 1e9, kUnits);
+}
+
+std::string bytes_text(double bytes) {
+  static constexpr std::string_view kUnits[] = {"B", "kB", "MB", "GB", "TB"};
+  return in_units(bytes, kUnits);
+}
+
+std::string seconds_text(double seconds) {
+  if (seconds == 0) return "0 s";
+  if (seconds < 1e-3) return three_digits(seconds * 1e6) + " us";
+  if (seconds < 1) return three_digits(seconds * 1e3) + " ms";
+  if (seconds < 600) return three_digits(seconds) + " s";
+  return seconds < 7200 ? three_digits(seconds / 60) + " min" : three_digits(seconds / 3600) + " h";
+}
+
+std::string ratio_text(double ratio) {
+  return three_digits(ratio) + "x";
+}
+
+std::string network_text(const Network& network) {
+  if (!network.gbps && !network.latency_us) return network.preset.empty() ? "not described" : network.preset;
+  std::string text = network.gbps ? bandwidth_text(*network.gbps) : "";
+  if (network.latency_us) {
+    text += fmt::format("{}{} us latency", text.empty() ? "" : ", ", three_digits(*network.latency_us));
+  }
+  return network.preset.empty() ? text : fmt::format("{} ({})", text, network.preset);
+}
+
+std::string compute_text(const Network& network) {
+  if (network.compute == "zero") return "compute takes no time";
+  return network.compute == "measured" ? "compute time is measured CPU time" : "compute time is not described";
 }
 
 }  // namespace dragonn::report

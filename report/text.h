@@ -1,13 +1,29 @@
 // SPDX-License-Identifier: MIT
-/// Text for pages and figures.
+/// Text for pages, figures and the terminal.
 #pragma once
 
 #include <string>
 #include <string_view>
 
+#include "report/run.h"
+
 namespace dragonn::report {
 
 /// Plain text as the content of an HTML or SVG element.
 std::string markup_escaped(std::string_view text);
+
+/// "420 Mbit/s", of three digits. @param gbps 10^9 bits per second.
+std::string bandwidth_text(double gbps);
+/// "1.07 MB", of three digits; 1 MB is 10^6 bytes.
+std::string bytes_text(double bytes);
+/// "31.2 s", of three digits.
+std::string seconds_text(double seconds);
+/// "12.3x" of a ratio.
+std::string ratio_text(double ratio);
+
+/// "100 Mbit/s, 100 us latency", or the preset's name where nothing more is known.
+std::string network_text(const Network& network);
+/// "compute time is measured CPU time".
+std::string compute_text(const Network& network);
 
 }  // namespace dragonn::report
