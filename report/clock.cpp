@@ -47,13 +47,14 @@ std::optional<Network> shared_network(const Comparison& comparison) {
 std::string described_network_name(const Comparison& comparison) {
   const auto network = shared_network(comparison);
   if (!network) return "on each run's network";
-  return "on " + (network->gbps ? bandwidth_text(*network->gbps) : network_text(*network));
+  return network->gbps ? "at " + bandwidth_text(*network->gbps) : "on " + network_text(*network);
 }
 
 bool has_ideal_times(const Comparison& comparison) {
   bool found = false;
   for_each_run(comparison, [&](const Run& run) {
-    found = found || std::ranges::any_of(run.evals, [](const EvalPoint& point) { return point.time_ideal.has_value(); });
+    found =
+        found || std::ranges::any_of(run.evals, [](const EvalPoint& point) { return point.time_ideal.has_value(); });
   });
   return found;
 }

@@ -19,7 +19,7 @@ std::string clock_name(const Comparison& comparison);
 
 /// The network that all runs of a comparison share; none where one has wall times or another network.
 std::optional<Network> shared_network(const Comparison& comparison);
-/// "on 100 Mbit/s" for titles: the network of all runs, or "on each run's network".
+/// "at 100 Mbit/s" for titles: the network of all runs, or "on each run's network".
 std::string described_network_name(const Comparison& comparison);
 
 /// Whether some run tells its time on an ideal network, which takes no time.

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "report/bandwidth.h"
 #include "report/curves.h"
 #include "report/estimation.h"
 
@@ -53,9 +54,26 @@ std::optional<double> mean_of(const Run& run, std::optional<double> StepPoint::*
   return of(spread(values), &Spread::mean);
 }
 
-std::string config_value(const Run& run, const char* key) {
-  const auto found = run.config.find(key);
-  return found == run.config.end() ? "" : cell(found->second);
+std::string pays_text(BreakEven::Pays pays) {
+  switch (pays) {
+    case BreakEven::Pays::kBelow:
+      return "below";
+    case BreakEven::Pays::kAbove:
+      return "above";
+    case BreakEven::Pays::kAlways:
+      return "always";
+    case BreakEven::Pays::kNever:
+      break;
+  }
+  return "never";
+}
+
+/// Of one run against the mean of the dense ones.
+std::optional<BreakEven> run_break_even(const Comparison& comparison, const Group& group, std::size_t run) {
+  if (!comparison.dense || &group == &comparison.groups[*comparison.dense]) return std::nullopt;
+  const auto dense = time_model(comparison.groups[*comparison.dense]);
+  const auto model = time_model(group.runs[run], group.results[run]);
+  return dense && model ? std::optional(break_even(*model, *dense)) : std::nullopt;
 }
 
 }  // namespace
@@ -93,12 +111,22 @@ std::string runs_csv(const Comparison& comparison) {
                           "select_seconds",
                           "select_share",
                           "throughput_over_dense",
-                          "time_to_target_speedup_over_dense"});
-  std::optional<double> dense_throughput, dense_time;
+                          "time_to_target_speedup_over_dense",
+                          "clock",
+                          "network_gbps",
+                          "network_latency_us",
+                          "network_compute",
+                          "ideal_seconds",
+                          "ideal_seconds_to_target",
+                          "ideal_time_to_target_speedup_over_dense",
+                          "pays",
+                          "break_even_gbps"});
+  std::optional<double> dense_throughput, dense_time, dense_ideal;
   if (comparison.dense) {
     const Group& dense = comparison.groups[*comparison.dense];
     dense_throughput = of(dense.spread_of(&RunResult::throughput), &Spread::mean);
     dense_time = of(dense.spread_to_target(&Reached::time), &Spread::mean);
+    dense_ideal = of(dense.spread_to_target(&Reached::time_ideal), &Spread::mean);
   }
   for (const Group& group : comparison.groups) {
     for (std::size_t i = 0; i < group.runs.size(); ++i) {
@@ -107,10 +135,13 @@ std::string runs_csv(const Comparison& comparison) {
       const auto reached = [&](double Reached::*field) { return of(result.to_target, field); };
       const auto quality = estimation(std::span(&run, 1));
       const auto cost = select_cost(std::span(&run, 1));
+      const auto network = run.network().value_or(Network{});
+      const auto ideal = result.to_target ? result.to_target->time_ideal : std::nullopt;
+      const auto crossing = run_break_even(comparison, group, i);
       text += row({cell(run.name),
                    cell(group.label),
-                   config_value(run, "compression.method"),
-                   config_value(run, "seed"),
+                   cell(run.setting("compression.method")),
+                   cell(run.setting("seed")),
                    cell(run.summary ? run.summary->world_size : std::nullopt),
                    cell(run.summary ? run.summary->backend : std::string()),
                    cell(result.final_metric),
@@ -138,7 +169,16 @@ std::string runs_csv(const Comparison& comparison) {
                    cell(product(of(cost, &SelectCost::seconds), result.steps)),
                    cell(of(cost, &SelectCost::share)),
                    cell(ratio(result.throughput, dense_throughput)),
-                   cell(ratio(dense_time, reached(&Reached::time)))});
+                   cell(ratio(dense_time, reached(&Reached::time))),
+                   run.is_virtual() ? "virtual" : "wall",
+                   cell(network.gbps),
+                   cell(network.latency_us),
+                   cell(network.compute),
+                   cell(result.seconds_ideal),
+                   cell(ideal),
+                   cell(ratio(dense_ideal, ideal)),
+                   crossing ? pays_text(crossing->pays) : "",
+                   crossing && crossing->gbps > 0 ? cell(crossing->gbps) : ""});
     }
   }
   return text;
@@ -147,7 +187,7 @@ std::string runs_csv(const Comparison& comparison) {
 std::string curves_csv(const Comparison& comparison) {
   std::string text = row({"run", "kind", "step", "epoch", "seconds", "bytes", "loss", comparison.metric.key,
                           "density_target", "density_local", "density_global", "selected_over_k", "threshold",
-                          "residual_norm", "messages", "padding_overhead", "imbalance", "lost_mass"});
+                          "residual_norm", "messages", "padding_overhead", "imbalance", "lost_mass", "ideal_seconds"});
   for (const Group& group : comparison.groups) {
     for (const Run& run : group.runs) {
       const std::string name = cell(run.name);
@@ -156,12 +196,12 @@ std::string curves_csv(const Comparison& comparison) {
                      cell(point.loss), "", cell(point.density_target), cell(point.density_local),
                      cell(point.density_global), cell(point.selected_over_k), cell(point.threshold),
                      cell(point.residual_norm), cell(point.messages), cell(point.padding_overhead),
-                     cell(point.imbalance), cell(point.lost_mass)});
+                     cell(point.imbalance), cell(point.lost_mass), cell(point.time_ideal)});
       }
       for (const EvalPoint& point : run.evals) {
-        text +=
-            row({name, "eval", cell(point.step), cell(point.epoch), cell(point.time), cell(point.bytes),
-                 cell(point.loss), cell(value_of(point, comparison.metric)), "", "", "", "", "", "", "", "", "", ""});
+        text += row({name, "eval", cell(point.step), cell(point.epoch), cell(point.time), cell(point.bytes),
+                     cell(point.loss), cell(value_of(point, comparison.metric)), "", "", "", "", "", "", "", "", "", "",
+                     cell(point.time_ideal)});
       }
     }
   }

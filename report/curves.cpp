@@ -80,8 +80,8 @@ std::vector<double> thinned(const std::vector<double>& values, std::size_t strid
 Curve thin(Curve curve) {
   const std::size_t stride = (curve.step.size() + kMaxPoints - 1) / kMaxPoints;
   if (stride < 2) return curve;
-  for (auto field :
-       {&Curve::step, &Curve::epoch, &Curve::time, &Curve::bytes, &Curve::mean, &Curve::low, &Curve::high, &Curve::time_ideal}) {
+  for (auto field : {&Curve::step, &Curve::epoch, &Curve::time, &Curve::bytes, &Curve::mean, &Curve::low, &Curve::high,
+                     &Curve::time_ideal}) {
     curve.*field = thinned(curve.*field, stride);
   }
   return curve;

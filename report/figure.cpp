@@ -3,71 +3,27 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <limits>
-#include <vector>
+#include <sstream>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "report/clock.h"
 #include "report/curves.h"
-#include "report/drawing.h"
+#include "report/panel.h"
+#include "report/terminal.h"
+#include "report/text.h"
 
 namespace dragonn::report {
 namespace {
 
-// Pixels. The legend has its own column, so that many runs do not cover the curves.
-constexpr double kPanelWidth = 400, kPanelHeight = 300, kPanelGap = 60, kLeft = 60, kTop = 64, kBottom = 46;
-constexpr double kLegendLine = 17, kLegendText = 33, kLetterWidth = 7.5;
+// Pixels. Beside the panels the legend has its own column, below them its own rows: many runs do not cover the curves.
+constexpr double kPanelWidth = 380, kPanelHeight = 290, kPanelGap = 68, kLeft = 56, kTop = 64, kBottom = 46;
+constexpr double kLegendLine = 19, kLegendText = 36, kLetterWidth = 7.5;
+constexpr double kWidth = kLeft + 2 * kPanelWidth + kPanelGap + 16;
+constexpr std::size_t kColumns = 135;   ///< letters below both panels
 constexpr double kLossSmoothing = 0.9;  ///< weight of the running mean
-
-/// By group: the dense runs are neutral, the others take the palette in their order.
-std::vector<Style> styles(const Comparison& comparison) {
-  std::vector<Style> result;
-  std::size_t next = 0;
-  for (const Group& group : comparison.groups) {
-    if (group.is_dense) {
-      result.push_back(kNeutral);
-    } else {
-      result.push_back(style_of(next++));
-    }
-  }
-  return result;
-}
-
-struct Range {
-  double low = std::numeric_limits<double>::infinity(), high = -std::numeric_limits<double>::infinity();
-
-  void include(const std::vector<double>& values) {
-    for (double value : values) {
-      low = std::min(low, value);
-      high = std::max(high, value);
-    }
-  }
-  bool empty() const { return low > high; }
-  double place(double value) const { return high > low ? (value - low) / (high - low) : 0.5; }
-};
-
-/// Steps of 1, 2 or 5 times a power of ten, about `count` of them; the range grows to whole steps.
-double tick_step(Range& range, double count) {
-  const double rough = std::max((range.high - range.low) / count, 1e-9);
-  const double power = std::pow(10.0, std::floor(std::log10(rough)));
-  double step = 10 * power;
-  for (double factor : {5.0, 2.0, 1.0}) {
-    if (factor * power >= rough) step = factor * power;
-  }
-  range.low = std::floor(range.low / step) * step;
-  range.high = std::ceil(range.high / step) * step;
-  return step;
-}
-
-/// The multiples of `step` in a range whose ends are multiples.
-std::vector<double> ticks(const Range& range, double step) {
-  std::vector<double> result;
-  for (double number = std::round(range.low / step); number <= std::round(range.high / step); ++number) {
-    result.push_back(number * step);
-  }
-  return result;
-}
+constexpr std::string_view kBody = " font-size=\"12.5\" fill=\"#1b1f24\"";
 
 /// Exponential moving average without the bias of a zero start.
 std::vector<double> smoothed(const std::vector<double>& values, double weight) {
@@ -81,80 +37,170 @@ std::vector<double> smoothed(const std::vector<double>& values, double weight) {
   return result;
 }
 
-struct Panel {
-  std::string title;
-  bool percent = false;
-  std::vector<Curve> curves;  ///< by group
-};
-
-void draw_panel(Drawing& drawing, const Panel& panel, const std::vector<Style>& styles, double left) {
-  drawing.text(left, kTop - 12, "start", panel.title, " font-size=\"13\" fill=\"#1b1f24\"");
-  Range xs{0, 0}, ys;
-  for (const Curve& curve : panel.curves) {
-    xs.include(curve.epoch);
-    ys.include(curve.mean);
-  }
-  if (ys.empty()) return;
-  const double x_step = tick_step(xs, 6), y_step = tick_step(ys, 6);
-  const auto x_of = [&](double value) { return left + kPanelWidth * xs.place(value); };
-  const auto y_of = [&](double value) { return kTop + kPanelHeight * (1 - ys.place(value)); };
-  for (double tick : ticks(ys, y_step)) {
-    drawing.line(left, y_of(tick), left + kPanelWidth, y_of(tick), kGrid, 1);
-    drawing.text(left - 6, y_of(tick) + 4, "end", fmt::format("{:.4g}{}", tick, panel.percent ? " %" : ""), kSmall);
-  }
-  for (double tick : ticks(xs, x_step)) {
-    drawing.text(x_of(tick), kTop + kPanelHeight + 18, "middle", fmt::format("{:.4g}", tick), kSmall);
-  }
-  drawing.text(left + kPanelWidth / 2, kTop + kPanelHeight + 36, "middle", "epochs", kSmall);
-  for (std::size_t group = 0; group < panel.curves.size(); ++group) {
-    const Curve& curve = panel.curves[group];
-    std::vector<std::pair<double, double>> points;
-    for (std::size_t i = 0; i < curve.epoch.size(); ++i) {
-      points.emplace_back(x_of(curve.epoch[i]), y_of(curve.mean[i]));
-    }
-    drawing.curve(points, styles[group]);
-  }
+std::vector<double> multiplied(std::vector<double> values, double factor) {
+  for (double& value : values) value *= factor;
+  return values;
 }
 
-std::array<Panel, 2> panels(const Comparison& comparison) {
-  Panel metric{comparison.metric.label, comparison.metric.is_share, {}};
-  Panel loss{fmt::format("Training loss, running mean (weight {})", kLossSmoothing), false, {}};
-  for (const Group& group : comparison.groups) {
-    Curve curve = metric_curve(group, comparison.metric);
-    if (metric.percent) {
-      for (double& value : curve.mean) value *= 100;
-    }
-    metric.curves.push_back(std::move(curve));
-    loss.curves.push_back(loss_curve(group));
-    loss.curves.back().mean = smoothed(loss.curves.back().mean, kLossSmoothing);
+/// The metric at evaluations, against `x` (in units of `unit`).
+PanelLine metric_line(const Group& group, const Metric& metric, std::vector<double> Curve::*x, double unit) {
+  const Curve curve = metric_curve(group, metric);
+  const double scale = metric.is_share ? 100 : 1;
+  PanelLine line{multiplied(curve.*x, 1 / unit), multiplied(curve.mean, scale), {}, {}, true};
+  if (line.xs.empty()) line.ys.clear();  // a run without ideal times
+  if (group.runs.size() > 1 && !line.xs.empty()) {
+    line.low = multiplied(curve.low, scale);
+    line.high = multiplied(curve.high, scale);
   }
-  return {std::move(metric), std::move(loss)};
+  return line;
+}
+
+std::array<Panel, 2> epoch_panels(const Comparison& comparison) {
+  const Metric& metric = comparison.metric;
+  Panel quality{metric.label, "epochs", metric.is_share, {}};
+  Panel loss{fmt::format("Training loss, running mean (weight {})", kLossSmoothing), "epochs", false, {}};
+  for (const Group& group : comparison.groups) {
+    quality.lines.push_back(metric_line(group, metric, &Curve::epoch, 1));
+    const Curve curve = loss_curve(group);
+    loss.lines.push_back({curve.epoch, smoothed(curve.mean, kLossSmoothing), {}, {}, true});
+  }
+  return {std::move(quality), std::move(loss)};
+}
+
+/// The metric against one of the clocks.
+Panel clock_panel(const Comparison& comparison, std::string title, const std::string& clock,
+                  std::vector<double> Curve::*time) {
+  double longest = 0;
+  for (const Group& group : comparison.groups) {
+    const Curve curve = metric_curve(group, comparison.metric);
+    if (!(curve.*time).empty()) longest = std::max(longest, (curve.*time).back());
+  }
+  const double unit = longest < 180 ? 1 : longest < 3 * 3600 ? 60 : 3600;
+  Panel panel{std::move(title),
+              fmt::format("{} ({})", clock,
+                          unit == 1    ? "s"
+                          : unit == 60 ? "min"
+                                       : "h"),
+              comparison.metric.is_share,
+              {}};
+  for (const Group& group : comparison.groups) {
+    panel.lines.push_back(metric_line(group, comparison.metric, time, unit));
+  }
+  if (comparison.target) {
+    panel.target = *comparison.target * (comparison.metric.is_share ? 100 : 1);
+    panel.target_label = fmt::format("target {:.4g}{}", *panel.target, comparison.metric.is_share ? " %" : "");
+  }
+  return panel;
+}
+
+std::array<Panel, 2> clock_panels(const Comparison& comparison) {
+  const std::string described = described_network_name(comparison), label = comparison.metric.label;
+  return {clock_panel(comparison, fmt::format("{} {}: the described network", label, described),
+                      fmt::format("{} {}", clock_name(comparison), described), &Curve::time),
+          clock_panel(comparison, label + " on an ideal network: it takes no time", "virtual time on an ideal network",
+                      &Curve::time_ideal)};
+}
+
+void draw_legend_line(Drawing& drawing, double left, double y, const Style& style, const std::string& label) {
+  drawing.line(left, y, left + 28, y, style, 2);
+  drawing.marker(left + 14, y, style);
+  drawing.text(left + kLegendText, y + 4, "start", label, kBody);
+}
+
+/// What a group's time to target is against dense's: the words, and their colour.
+std::pair<std::string, std::string_view> time_text(const std::optional<Spread>& time,
+                                                   const std::optional<Spread>& dense, bool is_dense) {
+  constexpr std::string_view kPlain = " font-size=\"12.5\" fill=\"#1b1f24\"",
+                             kSooner = " font-size=\"12.5\" font-weight=\"600\" fill=\"#00664a\"",
+                             kLater = " font-size=\"12.5\" font-weight=\"600\" fill=\"#a13d00\"";
+  if (!time) return {"target not reached", kPlain};
+  const std::string text = seconds_text(time->mean) + " to target";
+  if (is_dense || !dense || dense->mean <= 0 || time->mean <= 0) return {text, kPlain};
+  const double factor = dense->mean / time->mean;
+  if (factor >= 1) return {fmt::format("{}, {} sooner", text, ratio_text(factor)), kSooner};
+  return {fmt::format("{}, {} later", text, ratio_text(1 / factor)), kLater};
+}
+
+/// A row per group below the panels: its name, and below each panel what that clock says; then what was measured.
+double draw_legend_below(Drawing& drawing, const Comparison& comparison, const std::vector<Style>& styles) {
+  const Group* dense = comparison.dense ? &comparison.groups[*comparison.dense] : nullptr;
+  double y = kTop + kPanelHeight + kBottom + 22;
+  for (std::size_t i = 0; i < comparison.groups.size(); ++i, y += kLegendLine) {
+    const Group& group = comparison.groups[i];
+    const auto draw_cell = [&](double right, auto number) {
+      const auto of_dense = dense == nullptr ? std::nullopt : dense->spread_to_target(number);
+      const auto [text, look] = time_text(group.spread_to_target(number), of_dense, &group == dense);
+      drawing.text(right, y + 4, "end", text, look);
+    };
+    draw_legend_line(drawing, kLeft, y, styles[i], group.label);
+    draw_cell(kLeft + kPanelWidth, &Reached::time);
+    draw_cell(kWidth - 16, &Reached::time_ideal);
+  }
+  std::istringstream lines(wrapped(measured_text(comparison), kColumns));
+  for (std::string line; std::getline(lines, line); y += 15) drawing.text(kLeft, y + 12, "start", line, kSmall);
+  return y + 16;
+}
+
+/// The legend beside the panels. Returns the figure's width.
+double draw_legend_beside(Drawing& drawing, const Comparison& comparison, const std::vector<Style>& styles) {
+  const double left = kWidth + 8;
+  double y = kTop + 4;
+  std::size_t longest = 0;
+  for (std::size_t i = 0; i < comparison.groups.size(); ++i, y += kLegendLine) {
+    draw_legend_line(drawing, left, y, styles[i], comparison.groups[i].label);
+    longest = std::max(longest, comparison.groups[i].label.size());
+  }
+  return left + kLegendText + kLetterWidth * static_cast<double>(longest);
+}
+
+/// What the figure shows, in words: the same numbers as the terminal's.
+std::string description(const Comparison& comparison, const std::array<Panel, 2>& panels) {
+  std::string text = fmt::format("Two line charts: {} against {}; {} against {}. ", panels[0].title, panels[0].x_label,
+                                 panels[1].title, panels[1].x_label);
+  for (const Group& group : comparison.groups) {
+    const auto value = group.spread_of(&RunResult::final_metric);
+    if (!value) continue;
+    const bool share = comparison.metric.is_share;
+    text += fmt::format("{}: {:.4g}{} at the end. ", group.label, share ? 100 * value->mean : value->mean,
+                        share ? " %" : "");
+  }
+  return text + measured_text(comparison);
 }
 
 }  // namespace
 
+std::vector<Style> group_styles(const Comparison& comparison) {
+  std::vector<Style> result;
+  std::size_t next = 0;
+  for (const Group& group : comparison.groups) {
+    if (group.is_dense) {
+      result.push_back(kNeutral);
+    } else {
+      result.push_back(style_of(next++));
+    }
+  }
+  return result;
+}
+
 std::string svg_figure(const Comparison& comparison, const std::string& title) {
-  const std::vector<Style> group_styles = styles(comparison);
-  const double legend_left = kLeft + 2 * kPanelWidth + kPanelGap + 24;
-  std::size_t longest = 0;
-  for (const Group& group : comparison.groups) longest = std::max(longest, group.label.size());
-  const double width = legend_left + kLegendText + kLetterWidth * static_cast<double>(longest);
-  const double height =
-      std::max(kTop + kPanelHeight + kBottom, kTop + kLegendLine * static_cast<double>(comparison.groups.size() + 1));
+  const std::vector<Style> styles = group_styles(comparison);
+  const bool has_clocks = has_ideal_times(comparison);
+  const std::array<Panel, 2> panels = has_clocks ? clock_panels(comparison) : epoch_panels(comparison);
   Drawing drawing;
   drawing.text(kLeft, 26, "start", title, kHeading);
   double left = kLeft;
-  for (const Panel& panel : panels(comparison)) {
-    draw_panel(drawing, panel, group_styles, left);
+  for (const Panel& panel : panels) {
+    draw_panel(drawing, panel, styles, {left, kTop, kPanelWidth, kPanelHeight});
     left += kPanelWidth + kPanelGap;
   }
-  double y = kTop + 4;
-  for (std::size_t group = 0; group < comparison.groups.size(); ++group, y += kLegendLine) {
-    drawing.line(legend_left, y, legend_left + 26, y, group_styles[group], 2.5);
-    drawing.text(legend_left + kLegendText, y + 4, "start", comparison.groups[group].label,
-                 " font-size=\"12\" fill=\"#1b1f24\"");
+  double width = kWidth, height = kTop + kPanelHeight + kBottom;
+  if (has_clocks) {
+    height = draw_legend_below(drawing, comparison, styles);
+  } else {
+    width = draw_legend_beside(drawing, comparison, styles);
+    height = std::max(height, kTop + kLegendLine * static_cast<double>(comparison.groups.size() + 1));
   }
-  return drawing.document(width, height);
+  return drawing.document(width, height, title, description(comparison, panels));
 }
 
 }  // namespace dragonn::report

@@ -3,14 +3,20 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "report/compare.h"
+#include "report/drawing.h"
 
 namespace dragonn::report {
 
-/// Two panels against epochs: the metric at evaluations and the training loss as a running mean, and a legend. Dense is
-/// drawn in grey; colours that come round again are dashed. Means where a group has several runs. Text takes the
-/// document's font; the background is white, so that the figure can be read on any page.
+/// By group: the dense runs are neutral, the others take the palette in their order. The page has the same.
+std::vector<Style> group_styles(const Comparison& comparison);
+
+/// Two panels and a legend. Where runs tell their time on an ideal network: the metric against time on the described
+/// and on the ideal network, with the times to target below. Else the metric and the training loss (a running mean)
+/// against epochs. Means and bands over the seeds of a group. Text takes the document's font; the background is white,
+/// so that the figure can be read on any page.
 std::string svg_figure(const Comparison& comparison, const std::string& title);
 
 }  // namespace dragonn::report

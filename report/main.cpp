@@ -5,7 +5,6 @@
 #include <exception>
 #include <filesystem>
 #include <iterator>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +19,7 @@
 #include "report/figure.h"
 #include "report/fit.h"
 #include "report/page.h"
+#include "report/terminal.h"
 
 namespace {
 
@@ -33,7 +33,7 @@ struct Options {
   std::string svg;
   std::vector<std::string> fits;
   std::string title = "Comparison of training runs";
-  std::optional<double> target;
+  report::CompareOptions comparison;
 };
 
 void declare(CLI::App& app, Options& options) {
@@ -42,14 +42,24 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--output", options.output, "The HTML page to write")->type_name("FILE")->capture_default_str();
   app.add_option("--csv", options.csv, "Also write one row per run")->type_name("FILE");
   app.add_option("--curves", options.curves, "Also write one row per step line and evaluation")->type_name("FILE");
-  app.add_option("--svg", options.svg, "Also write a figure of metric and loss against epochs")->type_name("FILE");
+  app.add_option("--svg", options.svg,
+                 "Also write a figure: quality against time on the described and on an ideal network, or, where runs "
+                 "do not tell the latter, quality and loss against epochs")
+      ->type_name("FILE");
   app.add_option("--fit", options.fits, "Also show what `dragonn-bench fit --json FILE` wrote; repeatable")
       ->type_name("FILE")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_option("--target", options.target,
-                 "Metric to reach, in its own unit (accuracy 0.65); without it 95 % of the dense run's final value")
-      ->type_name("VALUE");
+  auto* target = app.add_option("--target", options.comparison.target,
+                                "Quality to reach, in its own unit (accuracy 0.65); default: a share of dense's")
+                     ->type_name("VALUE");
+  app.add_option("--target-share", options.comparison.target_share,
+                 "Share of the dense run's final quality to reach (where lower is better: that quality over the share)")
+      ->type_name("SHARE")
+      ->capture_default_str()
+      ->excludes(target);
+  app.add_flag("--allow-different-tasks", options.comparison.allow_different_tasks,
+               "Compare runs of several models or data sets, which are refused otherwise");
   app.add_option("--title", options.title, "Title of the page")->type_name("TEXT");
   app.set_version_flag("--version", std::string(version()));
 }
@@ -68,12 +78,13 @@ void run(const Options& options) {
   for (const std::string& folder : options.runs) runs.push_back(report::load_run(folder));
   std::vector<report::Fit> fits;
   for (const std::string& file : options.fits) std::ranges::move(report::load_fits(file), std::back_inserter(fits));
-  const report::Comparison comparison = report::compare(std::move(runs), options.target);
+  const report::Comparison comparison = report::compare(std::move(runs), options.comparison);
   for (const std::string& warning : comparison.warnings) fmt::print(stderr, "warning: {}\n", warning);
   write(options.output, report::html_page(comparison, fits, options.title));
   if (!options.csv.empty()) write(options.csv, report::runs_csv(comparison));
   if (!options.curves.empty()) write(options.curves, report::curves_csv(comparison));
   if (!options.svg.empty()) write(options.svg, report::svg_figure(comparison, options.title));
+  fmt::print("\n{}", report::terminal_summary(comparison));
 }
 
 }  // namespace

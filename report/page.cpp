@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -13,8 +14,11 @@
 
 #include "core/timer.h"
 #include "report/assets.h"
+#include "report/bandwidth.h"
+#include "report/clock.h"
 #include "report/curves.h"
 #include "report/estimation.h"
+#include "report/figure.h"
 #include "report/text.h"
 
 namespace dragonn::report {
@@ -34,6 +38,7 @@ Json to_json(const Curve& curve, const Group& group) {
   Json json{{"step", rounded(curve.step)},
             {"time", rounded(curve.time)},
             {"bytes", rounded(curve.bytes)},
+            {"time_ideal", rounded(curve.time_ideal)},
             {"mean", rounded(curve.mean)}};
   if (group.runs.size() < 2) return json;
   json["low"] = rounded(curve.low);
@@ -49,7 +54,11 @@ Json to_json(const std::optional<Estimation>& quality) {
 
 Json to_json(const std::optional<Spread>& spread) {
   if (!spread) return nullptr;
-  return {{"mean", spread->mean}, {"low", spread->low}, {"high", spread->high}, {"count", spread->count}};
+  return {{"mean", spread->mean},
+          {"low", spread->low},
+          {"high", spread->high},
+          {"count", spread->count},
+          {"ci95", spread->ci95 ? Json(*spread->ci95) : Json(nullptr)}};
 }
 
 Json to_json(const Fit& fit) {
@@ -66,6 +75,7 @@ Json table_row(const Group& group) {
           {"best", to_json(group.spread_of(&RunResult::best_metric))},
           {"loss", to_json(group.spread_of(&RunResult::final_loss))},
           {"target_time", to_json(group.spread_to_target(&Reached::time))},
+          {"target_ideal", to_json(group.spread_to_target(&Reached::time_ideal))},
           {"target_bytes", to_json(group.spread_to_target(&Reached::bytes))},
           {"throughput", to_json(group.spread_of(&RunResult::throughput))},
           {"bytes_per_step", to_json(group.spread_of(&RunResult::bytes_per_step))},
@@ -82,9 +92,28 @@ std::string workers_text(const Run& run) {
   return fmt::format("{} worker{} ({})", workers, workers == 1 ? "" : "s", run.summary->backend);
 }
 
+Json to_json(const std::optional<TimeModel>& model) {
+  if (!model) return nullptr;
+  return {{"ideal", model->ideal}, {"latency", model->latency}, {"bytes", model->bytes}};
+}
+
+/// Where the times of a group come from, in parts: a table's cell has one below the other.
+Json clock_parts(const Group& group) {
+  const auto network = group.runs.front().network();
+  if (!network) return {"wall"};
+  return {"virtual", network_text(*network), compute_text(*network)};
+}
+
+/// The page's style sheet has a light and a dark colour for each name.
+Json to_json(const Style& style, const std::string& color) {
+  return {{"color", color}, {"dash", style.dash}, {"marker", style.marker}};
+}
+
 Json to_json(const Group& group, const Metric& metric) {
   const ThresholdTrace trace = threshold_trace(group);
   return {{"label", group.label},
+          {"clock", clock_parts(group)},
+          {"model", to_json(time_model(group))},
           {"runs", group.runs.size()},
           {"dense", group.is_dense},
           {"workers", workers_text(group.runs.front())},
@@ -139,14 +168,42 @@ Json parts_of_a_step() {
   return verbs;
 }
 
+Json clock_json(const Comparison& comparison) {
+  return {{"text", clock_text(comparison)},
+          {"name", clock_name(comparison)},
+          {"described", described_network_name(comparison)},
+          {"has_ideal", has_ideal_times(comparison)}};
+}
+
+Json bandwidths_json(const Comparison& comparison) {
+  std::set<double> described;
+  for (const Group& group : comparison.groups) {
+    const auto network = group.runs.front().network();
+    if (network && network->gbps) described.insert(*network->gbps);
+  }
+  return {{"low", kLowestGbps}, {"high", kHighestGbps}, {"described", described}};
+}
+
 Json to_json(const Comparison& comparison) {
   const Metric& metric = comparison.metric;
   Json groups = Json::array(), differences = Json::array();
-  for (const Group& group : comparison.groups) groups.push_back(to_json(group, metric));
+  const std::vector<Style> styles = group_styles(comparison);
+  std::size_t next_color = 0;
+  for (std::size_t i = 0; i < styles.size(); ++i) {
+    const Group& group = comparison.groups[i];
+    const auto crossing = break_even(comparison, group);
+    groups.push_back(to_json(group, metric));
+    groups.back()["style"] =
+        to_json(styles[i], group.is_dense ? "--dense" : fmt::format("--c{}", next_color++ % kPaletteSize));
+    groups.back()["pays"] = crossing ? crossing->text() : "";
+    groups.back()["break_even"] = crossing ? crossing->gbps : 0;
+  }
   for (const Difference& difference : comparison.differences) {
     differences.push_back({{"key", difference.key}, {"values", difference.values}});
   }
   return {{"subtitle", subtitle(comparison)},
+          {"clock", clock_json(comparison)},
+          {"bandwidths", bandwidths_json(comparison)},
           {"metric", {{"label", metric.label}, {"short", short_label(metric.label)}, {"share", metric.is_share}}},
           {"target", comparison.target ? Json(*comparison.target) : Json(nullptr)},
           {"target_reason", comparison.target_reason},
@@ -195,7 +252,14 @@ std::string html_page(const Comparison& comparison, const std::vector<Fit>& fits
                                 {"style", assets::kStyle},
                                 {"chart_js", assets::kChartJs},
                                 {"data", data},
-                                {"charts", assets::kCharts}});
+                                {"text_js", assets::kText},
+                                {"runs_js", assets::kRuns},
+                                {"tables_js", assets::kTables},
+                                {"describe_js", assets::kDescribe},
+                                {"lines_js", assets::kLines},
+                                {"pays_js", assets::kPays},
+                                {"estimation_js", assets::kEstimation},
+                                {"charts_js", assets::kCharts}});
 }
 
 }  // namespace dragonn::report

@@ -14,10 +14,10 @@ namespace dragonn::report {
 struct StepPoint {
   double step = 0;
   double epoch = 0;
-  double time = 0;           ///< seconds since the start
+  double time = 0;                   ///< seconds since the start
   std::optional<double> time_ideal;  ///< seconds since the start, had the network taken no time
-  double bytes = 0;          ///< sent by a worker since the start, mean over workers
-  double bytes_of_step = 0;  ///< in this step
+  double bytes = 0;                  ///< sent by a worker since the start, mean over workers
+  double bytes_of_step = 0;          ///< in this step
   std::optional<double> loss;
   std::optional<double> density_target, density_local, density_global;
   std::optional<double> selected_over_k;  ///< entries selected by a worker, mean over workers, over those asked for

@@ -19,7 +19,8 @@ double squared_distances(std::span<const std::optional<double>> values, double m
 }  // namespace
 
 double student_t_975(std::size_t freedom) {
-  static constexpr std::array<double, 9> kTable{12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622};
+  static constexpr std::array<double, 9> kTable{12.7062, 4.3027, 3.1824, 2.7764, 2.5706,
+                                                2.4469,  2.3646, 2.3060, 2.2622};
   if (freedom <= kTable.size()) return kTable[std::max<std::size_t>(freedom, 1) - 1];
   // The Cornish-Fisher expansion in 1 / freedom: right to four digits from 10 degrees on.
   const double z = 1.959964, n = static_cast<double>(freedom);

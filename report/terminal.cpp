@@ -17,12 +17,6 @@ namespace {
 constexpr std::string_view kGap = "  ";
 constexpr const char* kNone = "-";
 
-/// Of the characters that a terminal shows: bytes that go on with a character do not count.
-std::size_t width(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(text, [](char letter) { return (static_cast<unsigned char>(letter) & 0xC0) != 0x80; }));
-}
-
 /// Drops whole characters from the end until "..." fits, too.
 std::string shortened(std::string text, std::size_t columns) {
   if (width(text) <= columns) return text;
@@ -82,8 +76,8 @@ Table table_of(const Comparison& comparison) {
   const bool has_ideal = has_ideal_times(comparison);
   const auto network = shared_network(comparison);
   const bool has_bandwidth = network && network->gbps;
-  std::vector<std::string> header{
-      "run", "final", has_bandwidth ? "to target, " + bandwidth_text(*network->gbps) : "time to target"};
+  std::vector<std::string> header{"run", "final",
+                                  has_bandwidth ? "to target, " + bandwidth_text(*network->gbps) : "time to target"};
   if (has_ideal) header.insert(header.end(), {"ideal network"});
   header.push_back("sent per step");
   if (has_ideal) header.push_back("pays");
@@ -95,11 +89,12 @@ Table table_of(const Comparison& comparison) {
   };
   for (const Group& group : comparison.groups) {
     const auto final_metric = group.spread_of(&RunResult::final_metric);
-    std::vector<std::string> row{group.runs.size() > 1 ? fmt::format("{} ({} seeds)", group.label, group.runs.size())
-                                                       : group.label,
-                                 final_metric ? metric_text(comparison.metric, final_metric->mean) : kNone};
+    std::vector<std::string> row{
+        group.runs.size() > 1 ? fmt::format("{} ({} seeds)", group.label, group.runs.size()) : group.label,
+        final_metric ? metric_text(comparison.metric, final_metric->mean) : kNone};
     add(group, row, time_cell, [](const Group& of) { return of.spread_to_target(&Reached::time); });
-    if (has_ideal) add(group, row, time_cell, [](const Group& of) { return of.spread_to_target(&Reached::time_ideal); });
+    if (has_ideal)
+      add(group, row, time_cell, [](const Group& of) { return of.spread_to_target(&Reached::time_ideal); });
     add(group, row, bytes_cell, [](const Group& of) { return of.spread_of(&RunResult::bytes_per_step); });
     if (has_ideal) {
       const auto crossing = break_even(comparison, group);
@@ -124,22 +119,6 @@ std::string workers_text(const Comparison& comparison) {
   return fmt::format("{} worker{}; ", text, text == "1" ? "" : "s");
 }
 
-/// Breaks lines between words.
-std::string wrapped(const std::string& text) {
-  std::string result, line;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(' ', begin), text.size());
-    const std::string word = text.substr(begin, end - begin);
-    if (!line.empty() && width(line) + 1 + width(word) > kTerminalColumns) {
-      result += line + '\n';
-      line.clear();
-    }
-    line += (line.empty() ? "" : " ") + word;
-    begin = end + 1;
-  }
-  return result + line + '\n';
-}
-
 }  // namespace
 
 std::string measured_text(const Comparison& comparison) {
@@ -152,13 +131,14 @@ std::string measured_text(const Comparison& comparison) {
 
 std::string terminal_summary(const Comparison& comparison) {
   std::string text = table_of(comparison).text();
-  text += wrapped(measured_text(comparison));
+  text += wrapped(measured_text(comparison), kTerminalColumns);
   if (comparison.dense && comparison.groups.size() > 1) {
-    text += wrapped(fmt::format("In brackets: times sooner than {}{}.", comparison.groups[*comparison.dense].label,
-                                has_ideal_times(comparison)
-                                    ? "; pays: bandwidths at which a run reaches the target sooner, computed from "
-                                      "counted bytes"
-                                    : ""));
+    const std::string dense = comparison.groups[*comparison.dense].label;
+    text += wrapped(fmt::format("In brackets: {}'s time over the run's, and bytes against {}'s.{}", dense, dense,
+                                has_ideal_times(comparison) ? " Pays: the bandwidths at which a run reaches the target "
+                                                              "sooner, computed from counted bytes."
+                                                            : ""),
+                    kTerminalColumns);
   }
   return text;
 }

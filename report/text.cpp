@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "report/text.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdlib>
@@ -44,6 +45,28 @@ std::string markup_escaped(std::string_view text) {
     }
   }
   return result;
+}
+
+std::size_t width(std::string_view text) {
+  // Bytes that go on with a character do not count.
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char letter) { return (static_cast<unsigned char>(letter) & 0xC0) != 0x80; }));
+}
+
+std::string wrapped(std::string_view text, std::size_t columns) {
+  std::string result, line;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string_view word = text.substr(begin, end - begin);
+    if (!line.empty() && width(line) + 1 + width(word) > columns) {
+      result += line + '\n';
+      line.clear();
+    }
+    if (!line.empty()) line += ' ';
+    line += word;
+    begin = end + 1;
+  }
+  return result + line + '\n';
 }
 
 std::string bandwidth_text(double gbps) {

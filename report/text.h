@@ -2,6 +2,7 @@
 /// Text for pages, figures and the terminal.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,11 @@ namespace dragonn::report {
 
 /// Plain text as the content of an HTML or SVG element.
 std::string markup_escaped(std::string_view text);
+
+/// Characters of UTF-8 text, as a terminal counts columns.
+std::size_t width(std::string_view text);
+/// Breaks lines between words; every line ends with a line end.
+std::string wrapped(std::string_view text, std::size_t columns);
 
 /// "420 Mbit/s", of three digits. @param gbps 10^9 bits per second.
 std::string bandwidth_text(double gbps);
