@@ -13,16 +13,16 @@ function gainText() {
   if (!reached.length || !dense.target_time || !dense.target_ideal) return '';
   const best = reached.reduce((a, b) => b.table.target_time.mean < a.table.target_time.mean ? b : a);
   const words = ['sooner', 'later'];
-  return `The first of the sparsified runs at the target ${DATA.clock.described} is ${best.label}: ` +
-    `${factorText(dense.target_time, best.table.target_time, words)} than dense there, and ` +
-    `${factorText(dense.target_ideal, best.table.target_ideal, words)} on an ideal network, which takes no time.`;
+  return `Of the sparsified runs ${best.label} is the first at the target ${DATA.clock.described}: ` +
+    `${factorText(dense.target_time, best.table.target_time, words)} than dense. On an ideal network, which takes no time, it is ` +
+    `${factorText(dense.target_ideal, best.table.target_ideal, words)} than dense.`;
 }
 
 function drawPaysTable() {
   const table = byId('pays-table');
   table.replaceChildren();
   const head = element('tr', undefined, table);
-  ['Run', `Sooner than dense`, ...TABLE_BANDWIDTHS.map(gbps => `To target at ${bandwidthText(gbps)}`), 'On an ideal network',
+  ['Run', 'Sooner than dense', ...TABLE_BANDWIDTHS.map(gbps => `To target at ${bandwidthText(gbps)}`), 'On an ideal network',
     'Sent to target'].forEach(title => element('th', title, head));
   modelled().forEach(({group, index}) => {
     const row = element('tr', undefined, table);
@@ -57,11 +57,15 @@ function drawBandwidths() {
   parent.replaceChildren();
   byId('bandwidth-part').hidden = !DATA.groups.some(group => group.model);
   if (!modelled().length) return;
-  const decades = built => { built.ticks = built.ticks.filter(tick => /^1/.test(tick.value.toExponential())); };
+  // Powers of ten; on a phone every second one.
+  const decades = built => {
+    const stride = built.chart.width < 560 ? 2 : 1;
+    built.ticks = built.ticks.filter(tick => /^1e/.test(tick.value.toExponential()) && (Math.round(Math.log10(tick.value)) + 9) % stride === 0);
+  };
   const x = {...xScale('step', 1), type: 'logarithmic', min: DATA.bandwidths.low, max: DATA.bandwidths.high, afterBuildTicks: decades,
     title: {display: true, text: 'bandwidth of a worker’s link', color: cssColor('--muted')}};
   x.ticks.callback = value => bandwidthText(value);
-  const y = yScale('logarithmic', secondsText);
+  const y = yScale('logarithmic', value => `${trim(value, 3)} s`);
   y.title = {display: true, text: 'computed time to target', color: cssColor('--muted')};
   y.afterBuildTicks = built => { built.ticks = built.ticks.filter(tick => /^[125]/.test(tick.value.toExponential())); };
   lineChart(card(parent, 'Time to target against bandwidth', 'tall'), bandwidthSets(), {x, y}, bandwidthText, secondsText);

@@ -35,9 +35,9 @@ function drawResults() {
   const dense = DATA.dense === null ? null : DATA.groups[DATA.dense];
   const head = element('tr', undefined, table);
   const both = DATA.clock.has_ideal;
-  ['Run', 'Times', `Final ${DATA.metric.short}`, `Best ${DATA.metric.short}`, 'Last train loss', 'Density',
+  ['Run', `Final ${DATA.metric.short}`, `Best ${DATA.metric.short}`, 'Last train loss', 'Density',
     both ? `To target ${DATA.clock.described}` : 'Time to target', ...(both ? ['To target, ideal network'] : []),
-    'Sent to target', 'Sent per step', 'Sent in all', 'Samples/s', 'Time', 'Steps'].forEach(title => element('th', title, head));
+    'Sent to target', 'Sent per step', 'Sent in all', 'Samples/s', 'Time', 'Steps', 'Clock'].forEach(title => element('th', title, head));
   DATA.groups.forEach((group, index) => {
     const row = element('tr', undefined, table);
     const name = element('td', undefined, row);
@@ -46,8 +46,6 @@ function drawResults() {
     element('small', [group.runs > 1 ? `${group.runs} seeds` : '', group.workers].filter(text => text).join(', '), name);
     const numbers = group.table;
     const versus = dense && group !== dense ? dense.table : {};
-    element('td', group.clock[0], row);
-    group.clock.slice(1).forEach(text => element('small', text, row.lastChild));
     spreadCell(row, numbers.final, metricText, differenceText(group, dense), true);
     spreadCell(row, numbers.best, metricText);
     spreadCell(row, numbers.loss, plainText);
@@ -62,6 +60,8 @@ function drawResults() {
     spreadCell(row, numbers.throughput, countText, factorText(numbers.throughput, versus.throughput, ['faster', 'slower']));
     spreadCell(row, numbers.seconds, secondsText);
     spreadCell(row, numbers.steps, value => String(Math.round(value)));
+    element('td', group.clock[0], row);
+    group.clock.slice(1).forEach(text => element('small', text, row.lastChild));
   });
 }
 

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "report/compare.h"
 
+#include <cmath>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "core/error.h"
 #include "report/csv.h"
@@ -50,9 +54,9 @@ TEST_SUITE("report") {
       fake.config("topk", 1).summary(100, "[]", time).step(10, 1.0);
       return load_run(fake.folder());
     };
-    CHECK(compare({run_with("a", "wall"), run_with("b", "wall")}, {}).warnings.empty());
-    CHECK(compare({run_with("c", "virtual"), run_with("d", "virtual")}, {}).warnings.empty());
-    CHECK(compare({run_with("e", "wall"), run_with("f", "virtual")}, {}).warnings ==
+    CHECK(compare({run_with("a", "wall"), run_with("b", "wall")}).warnings.empty());
+    CHECK(compare({run_with("c", "virtual"), run_with("d", "virtual")}).warnings.empty());
+    CHECK(compare({run_with("e", "wall"), run_with("f", "virtual")}).warnings ==
           std::vector<std::string>{"the times of f are virtual and those of e wall times: do not compare them"});
   }
 
@@ -117,9 +121,69 @@ TEST_SUITE("report") {
     CHECK(*comparison.target == doctest::Approx(0.76));
     CHECK(comparison.target_reason == "at least 95 % of dense's final value");
     CHECK_FALSE(comparison.groups[1].spread_to_target(&Reached::time));  // one seed does not reach it
-    const Comparison given = compare(example.runs(), 0.7);
+    const Comparison given = compare(example.runs(), {.target = 0.7});
     CHECK(*given.target == 0.7);
     CHECK(given.groups[1].spread_to_target(&Reached::step)->mean == 15);
+  }
+
+  TEST_CASE("the share of dense's quality that makes the target can be chosen, within (0, 1]") {
+    Example example;
+    const Comparison comparison = compare(example.runs(), {.target_share = 0.9});
+    CHECK(*comparison.target == doctest::Approx(0.72));
+    CHECK(comparison.target_reason == "at least 90 % of dense's final value");
+    for (double share : {0.0, -1.0, 1.5, std::nan("")}) {
+      CAPTURE(share);
+      CHECK_THROWS_AS(compare(example.runs(), {.target_share = share}), ConfigError);
+    }
+  }
+
+  TEST_CASE("a target in percent is refused with the share that it stands for") {
+    Example example;
+    CHECK_THROWS_WITH_AS(compare(example.runs(), {.target = 65}),
+                         "--target 65: accuracy is a share in 0..1; did you mean 0.65?", ConfigError);
+    CHECK_THROWS_WITH_AS(compare(example.runs(), {.target = -0.5}), "--target -0.5: accuracy is a share in 0..1",
+                         ConfigError);
+    CHECK_THROWS_AS(compare(example.runs(), {.target = std::nan("")}), ConfigError);
+    CHECK(*compare(example.runs(), {.target = 1}).target == 1);
+  }
+
+  TEST_CASE("runs of other models or data sets are refused unless asked for; other keys of them are a warning") {
+    const TemporaryFolder temporary;
+    const auto run_on = [&](const std::string& name, const std::string& model, const std::string& data) {
+      FakeRun fake(temporary / name);
+      fake.config("topk", 1, fmt::format("[model]\nname = \"{}\"\n[data]\n{}", model, data)).summary(1).step(10, 1.0);
+      return load_run(fake.folder());
+    };
+    const Run one = run_on("one", "mlp", "name = \"a\"\npath = \"x\"\ntest_limit = 10\n");
+    const Run other_model = run_on("two", "cnn", "name = \"a\"\npath = \"y\"\ntest_limit = 10\n");
+    const Run other_data = run_on("three", "mlp", "name = \"b\"\n");
+    const Run smaller = run_on("four", "mlp", "name = \"a\"\npath = \"y\"\ntest_limit = 5\n");
+    CHECK_THROWS_WITH_AS(
+        compare({one, other_model}),
+        "one and two are runs of different tasks: model.name is \"mlp\" and \"cnn\"; expected one data "
+        "set and model (--allow-different-tasks compares them all the same)",
+        ConfigError);
+    CHECK_THROWS_AS(compare({one, other_data}), ConfigError);
+    CHECK(compare({one, other_model}, {.allow_different_tasks = true}).groups.size() == 2);
+    CHECK(compare({one, smaller}).warnings ==
+          std::vector<std::string>{
+              "data.test_limit differs: \"10\" in one, \"5\" in four; their qualities may not compare"});
+    CHECK(compare({one}).warnings.empty());
+  }
+
+  TEST_CASE("from three seeds on the mean has a 95 % confidence interval") {
+    const std::vector<std::optional<double>> values{1.0, {}, 2.0, 3.0};
+    const auto three = spread(values);
+    REQUIRE(three);
+    CHECK(three->count == 3);
+    CHECK(three->mean == 2);
+    REQUIRE(three->ci95);
+    CHECK(*three->ci95 == doctest::Approx(4.3027 / std::sqrt(3.0)));  // s = 1, two degrees of freedom
+    CHECK_FALSE(spread(std::span(values).first(3))->ci95);
+    CHECK(student_t_975(1) == doctest::Approx(12.706).epsilon(1e-4));
+    CHECK(student_t_975(10) == doctest::Approx(2.2281).epsilon(1e-4));
+    CHECK(student_t_975(30) == doctest::Approx(2.0423).epsilon(1e-4));
+    CHECK(student_t_975(1000000) == doctest::Approx(1.95996).epsilon(1e-4));
   }
 
   TEST_CASE("without a dense run the best one sets the target, and without evaluations there is none") {
@@ -188,11 +252,11 @@ TEST_SUITE("report") {
     const std::string csv = runs_csv(compare(example.runs()));
     CHECK(csv.starts_with("run,group,method,seed,workers,backend,final_accuracy,best_accuracy,"));
     CHECK(csv.find("\ndense,dense,dense,1,4,local,0.8,0.8,2,1,") != std::string::npos);
-    CHECK(csv.find("\ntopk-seed1,topk,topk,1,4,local,0.75,0.75,2,1,0.76,,,,20,21.5,200,10,200,,0.5,,,,,,,,0,0,2,\n") !=
-          std::string::npos);
+    CHECK(csv.find("\ntopk-seed1,topk,topk,1,4,local,0.75,0.75,2,1,0.76,,,,20,21.5,200,10,200,,0.5,,,,,,,,0,0,2,,wall,,"
+                   ",,,,,,\n") != std::string::npos);
     const std::string curves = curves_csv(compare(example.runs()));
-    CHECK(curves.find("\ndense,step,10,1,10,10000,2,,,,,,,,,,,\n") != std::string::npos);
-    CHECK(curves.find("\ndense,eval,20,2,20,20000,1.5,0.8,,,,,,,,,,\n") != std::string::npos);
+    CHECK(curves.find("\ndense,step,10,1,10,10000,2,,,,,,,,,,,,\n") != std::string::npos);
+    CHECK(curves.find("\ndense,eval,20,2,20,20000,1.5,0.8,,,,,,,,,,,\n") != std::string::npos);
   }
 
   TEST_CASE("the CSV says what the traffic was made of, as means over the steps that know") {
@@ -206,8 +270,8 @@ TEST_SUITE("report") {
     CHECK(runs.find(",8,,") != std::string::npos);
     CHECK(runs.find(",padding_overhead,imbalance,select_seconds,") != std::string::npos);
     CHECK(runs.find(",2,2,") != std::string::npos);
-    CHECK(curves.find(",messages,padding_overhead,imbalance,lost_mass\n") != std::string::npos);
-    CHECK(curves.find(",6,1.5,2,\n") != std::string::npos);
-    CHECK(curves.find(",10,2.5,,0.25\n") != std::string::npos);
+    CHECK(curves.find(",messages,padding_overhead,imbalance,lost_mass,ideal_seconds\n") != std::string::npos);
+    CHECK(curves.find(",6,1.5,2,,\n") != std::string::npos);
+    CHECK(curves.find(",10,2.5,,0.25,\n") != std::string::npos);
   }
 }

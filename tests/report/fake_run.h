@@ -21,10 +21,11 @@ class FakeRun {
     write("metrics.jsonl", "");
   }
 
-  FakeRun& config(const std::string& method, int seed) {
+  /// `more`: further tables, as "[model]\nname = \"mlp\"\n".
+  FakeRun& config(const std::string& method, int seed, const std::string& more = "") {
     write("config.toml", fmt::format("# a comment\nseed = {}\n\n[compression]\n# help\nmethod = \"{}\"\n\n[logging]\n"
-                                     "every_steps = {}\n",
-                                     seed, method, seed));
+                                     "every_steps = {}\n{}",
+                                     seed, method, seed, more));
     return *this;
   }
   FakeRun& step(int number, double loss, double bytes_per_step = 100) {
@@ -41,6 +42,22 @@ class FakeRun {
   FakeRun& raw(const std::string& text) {
     std::ofstream(folder_ / "metrics.jsonl", std::ios::app) << text;
     return *this;
+  }
+  /// A virtual run on 0.008 Gbit/s (10^6 bytes a second): an evaluation and a step line with both clocks.
+  FakeRun& both(int step, double accuracy, double time, double time_ideal, double bytes_per_step = 100) {
+    line(fmt::format(
+        R"({{"kind":"step","step":{},"epoch":{},"loss":1,"bytes_sent_total":{},"time":{},"time_ideal":{}}})", step,
+        step / 10.0, bytes_per_step * step, time, time_ideal));
+    return line(fmt::format(R"({{"kind":"eval","step":{},"epoch":{},"split":"test","loss":1.5,"accuracy":{},"time":{},)"
+                            R"("time_ideal":{}}})",
+                            step, step / 10.0, accuracy, time, time_ideal));
+  }
+  FakeRun& virtual_summary(double gbps = 0.008) {
+    return write("summary.json",
+                 fmt::format(R"({{"steps":20,"seconds_total":21.5,"throughput_samples_per_second":10,"world_size":4,)"
+                             R"("backend":"local","time":"virtual",)"
+                             R"("network":{{"gbps":{},"latency_us":100.0,"compute":"measured"}}}})",
+                             gbps));
   }
   FakeRun& summary(double throughput, const std::string& warnings = "[]", const std::string& time = "wall") {
     write("summary.json", fmt::format("{{\n  \"steps\": 20,\n  \"seconds_total\": 21.5,\n"

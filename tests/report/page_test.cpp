@@ -2,10 +2,12 @@
 #include "report/page.h"
 
 #include <string>
+#include <string_view>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "report/assets.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/report/fake_run.h"
 
@@ -56,5 +58,61 @@ TEST_SUITE("report") {
     CHECK(page.find("</script><b>") == std::string::npos);
     CHECK(data_of(page)["warnings"][0] == "a<script>b: </script><b>");
     CHECK(data_of(page)["target"].is_null());
+  }
+
+  TEST_CASE("the page has both clocks, the network by name and the break-even bandwidth") {
+    TemporaryFolder temporary;
+    FakeRun dense(temporary / "dense"), topk(temporary / "topk");
+    dense.config("dense", 1).virtual_summary().both(10, 0.5, 30, 10, 2'000'000);
+    topk.config("topk", 1).virtual_summary().both(10, 0.5, 13, 12, 100'000);
+    const auto data = data_of(html_page(compare({load_run(dense.folder()), load_run(topk.folder())}), {}, "t"));
+    CHECK(data["clock"]["has_ideal"] == true);
+    CHECK(data["clock"]["name"] == "virtual time");
+    CHECK(data["clock"]["described"] == "at 8 Mbit/s");
+    CHECK(data["clock"]["text"] ==
+          "virtual time: modelled network 8 Mbit/s, 100 us latency; compute time is measured CPU time");
+    CHECK(data["bandwidths"]["described"] == nlohmann::json{0.008});
+    CHECK(data["groups"][0]["metric"]["time"] == nlohmann::json{30});
+    CHECK(data["groups"][0]["metric"]["time_ideal"] == nlohmann::json{10});
+    CHECK(data["groups"][1]["table"]["target_ideal"]["mean"] == 12);
+    CHECK(data["groups"][1]["clock"][1] == "8 Mbit/s, 100 us latency");
+    CHECK(data["groups"][1]["model"]["bytes"] == 1e6);
+    CHECK(data["groups"][1]["pays"] == "below 76 Mbit/s");
+    CHECK(data["groups"][0]["style"]["color"] == "--dense");
+    CHECK(data["groups"][1]["style"]["color"] == "--c0");
+    CHECK(data["groups"][1]["style"]["dash"] != data["groups"][0]["style"]["dash"]);
+  }
+
+  TEST_CASE("a page of wall times says so and has no chart of an ideal network") {
+    TemporaryFolder temporary;
+    FakeRun fake(temporary / "dense");
+    fake.config("dense", 1).step(10, 2.0).eval(10, 0.5).summary(10);
+    const auto data = data_of(html_page(compare({load_run(fake.folder())}), {}, "t"));
+    CHECK(data["clock"]["has_ideal"] == false);
+    CHECK(data["clock"]["text"] == "wall time");
+    CHECK(data["groups"][0]["clock"] == nlohmann::json{"wall"});
+    CHECK(data["groups"][0]["model"].is_null());
+    CHECK(data["groups"][0]["metric"]["time_ideal"].empty());
+  }
+
+  TEST_CASE("every chart has a role, words and a table, and every wide table scrolls by itself") {
+    const std::string page(assets::kPage), describe(assets::kDescribe);
+    CHECK(describe.find("setAttribute('role', 'img')") != std::string::npos);
+    CHECK(describe.find("setAttribute('aria-label'") != std::string::npos);
+    std::size_t drawn = 0, canvases = 0;
+    for (std::string_view script : {assets::kPays, assets::kEstimation, assets::kCharts, assets::kLines}) {
+      for (std::size_t at = script.find("new Chart("); at != script.npos; at = script.find("new Chart(", at + 1))
+        ++drawn;
+      for (std::size_t at = script.find("describe"); at != script.npos; at = script.find("describe", at + 1)) {
+        if (script.substr(at).starts_with("describe(canvas") || script.substr(at).starts_with("describeLines(canvas")) {
+          ++canvases;
+        }
+      }
+    }
+    CHECK(drawn == 3);  // line charts, the parts of a step, the estimation's bars
+    CHECK(canvases == drawn);
+    for (std::size_t at = page.find("<table"); at != std::string::npos; at = page.find("<table", at + 1)) {
+      CHECK(page.substr(at - 20, 20).ends_with("<div class=\"scroll\">"));
+    }
   }
 }

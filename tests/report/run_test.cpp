@@ -124,4 +124,40 @@ TEST_SUITE("report") {
     REQUIRE(run.evals.size() == 1);
     CHECK(run.evals[0].split == "test");
   }
+
+  TEST_CASE("the second clock and the network are read where a run has them") {
+    TemporaryFolder temporary;
+    FakeRun fake(temporary / "a");
+    fake.config("topk", 1).both(10, 0.5, 30, 12).virtual_summary(0.1);
+    const Run run = load_run(fake.folder());
+    CHECK(run.steps[0].time == 30);
+    CHECK(run.steps[0].time_ideal == 12.0);
+    CHECK(run.evals[0].time_ideal == 12.0);
+    CHECK(run.evals[0].metrics.size() == 1);  // the clock is no quality
+    CHECK(run.is_virtual());
+    CHECK(run.network() == Network{0.1, 100.0, "measured", ""});
+
+    FakeRun wall(temporary / "b");
+    wall.config("topk", 1, "[network]\nmodel = \"alpha-beta\"\ngbps = 1.0\n").step(10, 1.0).summary(1);
+    CHECK_FALSE(load_run(wall.folder()).steps[0].time_ideal);
+    CHECK_FALSE(load_run(wall.folder()).network());  // under MPI the model delays nothing
+  }
+
+  TEST_CASE("without a summary the network is the config's, as far as the config names it") {
+    TemporaryFolder temporary;
+    FakeRun lasts(temporary / "a"), preset(temporary / "b");
+    lasts
+        .config("topk", 1,
+                "[network]\nmodel = \"alpha-beta\"\npreset = \"none\"\nlatency_us = 100.0\ngbps = 0.1\n"
+                "compute = \"zero\"\n")
+        .both(10, 0.5, 30, 12);
+    CHECK(load_run(lasts.folder()).network() == Network{0.1, 100.0, "zero", ""});
+    preset
+        .config("topk", 1,
+                "[network]\nmodel = \"alpha-beta\"\npreset = \"1gbe\"\nlatency_us = \"auto\"\ngbps = \"auto\"\n"
+                "compute = \"measured\"\n")
+        .summary(1, "[]", "virtual")
+        .step(10, 1.0);
+    CHECK(load_run(preset.folder()).network() == Network{{}, {}, "measured", "1gbe"});
+  }
 }
