@@ -2,19 +2,34 @@
 #include "report/bandwidth.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "report/text.h"
 
 namespace dragonn::report {
+
+namespace {
+
+/// Sent by a worker in a step, mean over step lines; 0 where the run does not say.
+double messages_per_step(const Run& run) {
+  std::vector<std::optional<double>> values;
+  for (const StepPoint& point : run.steps) values.push_back(point.messages);
+  const auto messages = spread(values);
+  return messages ? messages->mean : 0.0;
+}
+
+}  // namespace
 
 std::optional<TimeModel> time_model(const Run& run, const RunResult& result) {
   const auto network = run.network();
   if (!result.to_target || !result.to_target->time_ideal || !network || !network->gbps || *network->gbps <= 0) {
     return std::nullopt;
   }
-  TimeModel model{*result.to_target->time_ideal, 0, result.to_target->bytes};
-  model.latency = std::max(0.0, result.to_target->time - model.seconds(*network->gbps));
-  return model;
+  const Reached& reached = *result.to_target;
+  const double on_network = std::max(0.0, reached.time - *reached.time_ideal);
+  const double travel = messages_per_step(run) * reached.step * network->latency_us.value_or(0) / 1e6;
+  const double latency = std::min(travel, on_network);
+  return TimeModel{*reached.time_ideal, latency, (on_network - latency) * *network->gbps};
 }
 
 std::optional<TimeModel> time_model(const Group& group) {
@@ -25,7 +40,7 @@ std::optional<TimeModel> time_model(const Group& group) {
     const double share = 1 / static_cast<double>(group.runs.size());
     sum.ideal += share * model->ideal;
     sum.latency += share * model->latency;
-    sum.bytes += share * model->bytes;
+    sum.gigabits += share * model->gigabits;
   }
   return sum;
 }
@@ -46,10 +61,10 @@ std::string BreakEven::text() const {
 
 BreakEven break_even(const TimeModel& run, const TimeModel& dense) {
   // Both are lines over 1 / bandwidth: they cross once, or one is never above the other.
-  const double saved_bytes = dense.bytes - run.bytes, lost_seconds = run.fixed() - dense.fixed();
-  if (saved_bytes <= 0 && lost_seconds >= 0) return {BreakEven::Pays::kNever, 0};
-  if (saved_bytes >= 0 && lost_seconds <= 0) return {BreakEven::Pays::kAlways, 0};
-  return {saved_bytes > 0 ? BreakEven::Pays::kBelow : BreakEven::Pays::kAbove, saved_bytes * 8 / lost_seconds / 1e9};
+  const double saved = dense.gigabits - run.gigabits, lost = run.fixed() - dense.fixed();
+  if (saved <= 0 && lost >= 0) return {BreakEven::Pays::kNever, 0};
+  if (saved >= 0 && lost <= 0) return {BreakEven::Pays::kAlways, 0};
+  return {saved > 0 ? BreakEven::Pays::kBelow : BreakEven::Pays::kAbove, saved / lost};
 }
 
 std::optional<BreakEven> break_even(const Comparison& comparison, const Group& group) {

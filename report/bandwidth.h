@@ -9,19 +9,21 @@
 
 namespace dragonn::report {
 
-/// Time to target as a function of the bandwidth. Computed, not measured: from counted bytes, the time on an ideal
-/// network and the time on the described one.
+/// Time to target as a function of the bandwidth. Computed, not measured: from the time on an ideal network, which is
+/// compute, and the time on the described one, which comes from counted bytes and messages.
 struct TimeModel {
-  double ideal = 0;    ///< seconds on a network that takes no time
-  double latency = 0;  ///< seconds on the described network that the bytes do not explain; kept at every bandwidth
-  double bytes = 0;    ///< sent by a worker up to the target
+  double ideal = 0;     ///< seconds on a network that takes no time
+  double latency = 0;   ///< seconds that a worker's messages travel, at every bandwidth
+  double gigabits = 0;  ///< 10^9 bits that the exchanges wait for, one after the other; the busiest worker's or more
 
   double fixed() const { return ideal + latency; }
-  double seconds(double gbps) const { return fixed() + bytes * 8 / (gbps * 1e9); }
+  double seconds(double gbps) const { return fixed() + gigabits / gbps; }
 };
 
-/// Of one run: latency is max(0, time - time_ideal - bytes * 8 / bandwidth) on the described network. Absent without
-/// the target, the ideal time or the bandwidth.
+/// Of one run. Of the seconds that the described network takes, time - time_ideal, as many as a worker's messages times
+/// the latency are latency, and the others times the bandwidth are the gigabits. Bytes that a worker sends would be too
+/// few: in a tree the root waits for those of several workers, one after the other. Absent without the target, the
+/// ideal time or the bandwidth.
 std::optional<TimeModel> time_model(const Run& run, const RunResult& result);
 /// The mean over the runs of a group; absent unless all have one.
 std::optional<TimeModel> time_model(const Group& group);

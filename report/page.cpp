@@ -94,7 +94,7 @@ std::string workers_text(const Run& run) {
 
 Json to_json(const std::optional<TimeModel>& model) {
   if (!model) return nullptr;
-  return {{"ideal", model->ideal}, {"latency", model->latency}, {"bytes", model->bytes}};
+  return {{"ideal", model->ideal}, {"latency", model->latency}, {"gigabits", model->gigabits}};
 }
 
 /// Where the times of a group come from, in parts: a table's cell has one below the other.

@@ -136,7 +136,7 @@ std::string terminal_summary(const Comparison& comparison) {
     const std::string dense = comparison.groups[*comparison.dense].label;
     text += wrapped(fmt::format("In brackets: {}'s time over the run's, and bytes against {}'s.{}", dense, dense,
                                 has_ideal_times(comparison) ? " Pays: the bandwidths at which a run reaches the target "
-                                                              "sooner, computed from counted bytes."
+                                                              "sooner, computed from counted bytes and compute time."
                                                             : ""),
                     kTerminalColumns);
   }

@@ -20,7 +20,7 @@ function describe(canvas, rows) {
   const words = body.map(row => `${row[0]}: ` + row.slice(1).map((cell, i) => `${header[i + 1]} ${cell}`).join(', '));
   canvas.setAttribute('aria-label', `${canvas.getAttribute('aria-label')}. ${words.join('. ')}`);
   const details = element('details', undefined, canvas.closest('.card'));
-  element('summary', 'Data', details);
+  element('summary', 'Data as a table', details);
   const scroll = element('div', undefined, details);
   scroll.className = 'scroll';
   const table = element('table', undefined, scroll);

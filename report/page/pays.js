@@ -2,7 +2,7 @@
 // Where sparsified training pays: quality against both clocks, and time to target against bandwidth.
 
 const TABLE_BANDWIDTHS = [0.01, 0.1, 1, 10, 100];
-const secondsAt = (model, gbps) => model.ideal + model.latency + model.bytes * 8 / (gbps * 1e9);
+const secondsAt = (model, gbps) => model.ideal + model.latency + model.gigabits / gbps;
 const modelled = () => visible().filter(({group}) => group.model);
 
 // The run that gains most on the described network, in a sentence.
@@ -30,7 +30,7 @@ function drawPaysTable() {
     swatch(index, name);
     name.append(group.label);
     [group.pays || '–', ...TABLE_BANDWIDTHS.map(gbps => secondsText(secondsAt(group.model, gbps))),
-      secondsText(group.model.ideal), bytesText(group.model.bytes)].forEach(cell => element('td', cell, row));
+      secondsText(group.model.ideal), bytesText(group.table.target_bytes.mean)].forEach(cell => element('td', cell, row));
   });
 }
 
@@ -47,7 +47,7 @@ function bandwidthSets() {
   }
   for (const x of DATA.bandwidths.described) {
     sets.push({label: `described network, ${bandwidthText(x)}`, data: [{x, y: Math.min(...values)}, {x, y: Math.max(...values)}],
-      borderColor: cssColor('--muted'), borderDash: [4, 4], borderWidth: 1.5, pointRadius: 0, pointHitRadius: 0, isMark: true});
+      borderColor: cssColor('--muted'), borderDash: [4, 4], borderWidth: 1.5, pointRadius: 0, pointHitRadius: 0, isBand: true});
   }
   return sets;
 }

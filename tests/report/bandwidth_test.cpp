@@ -21,20 +21,22 @@ using namespace dragonn;
 using namespace dragonn::report;
 using dragonn::test::TemporaryFolder;
 
-/// Dense and top-k on 10^6 bytes a second. Dense: 10 s of compute, 10 s of bytes, 2 s of latency. Top-k: 12, 1 and 0.5
-/// s.
+/// Dense and top-k on 10^6 bytes a second. Dense: 10 s of compute, 10 s of bytes, 2 s of latency (20,000 messages).
+/// Top-k: 12, 1 and 0.5 s.
 struct Example {
   TemporaryFolder temporary;
 
   Comparison compared() {
-    return compare({make("dense", "dense", 22, 10, 1'000'000), make("topk", "topk", 13.5, 12, 100'000)});
+    return compare(
+        {make("dense", "dense", 22, 10, 1'000'000, 1, 2000), make("topk", "topk", 13.5, 12, 100'000, 1, 500)});
   }
-  Run make(const std::string& name, const std::string& method, double time, double ideal, double bytes, int seed = 1) {
+  Run make(const std::string& name, const std::string& method, double time, double ideal, double bytes, int seed = 1,
+           double messages = 0) {
     FakeRun fake(temporary / name);
     fake.config(method, seed)
         .virtual_summary()
-        .both(5, 0.25, time / 2, ideal / 2, bytes)
-        .both(10, 0.5, time, ideal, bytes);
+        .both(5, 0.25, time / 2, ideal / 2, bytes, messages)
+        .both(10, 0.5, time, ideal, bytes, messages);
     return load_run(fake.folder());
   }
 };
@@ -50,23 +52,34 @@ std::size_t longest_line(const std::string& text) {
 }  // namespace
 
 TEST_SUITE("report") {
-  TEST_CASE("the time to target at a bandwidth is the ideal time, the latency part and the bytes") {
+  TEST_CASE("the time to target at a bandwidth is the ideal time, the latency of the messages and the transfer") {
     Example example;
     const Comparison comparison = example.compared();
     const auto dense = time_model(comparison.groups[0]);
     REQUIRE(dense);
     CHECK(dense->ideal == 10);
-    CHECK(dense->bytes == 10'000'000);
+    CHECK(dense->gigabits == doctest::Approx(0.08));  // 10 MB: where ports never wait, the bytes of a worker
     CHECK(dense->latency == doctest::Approx(2));
     CHECK(dense->seconds(0.008) == doctest::Approx(22));  // the described network: what was modelled
     CHECK(dense->seconds(0.004) == doctest::Approx(32));
     CHECK(dense->seconds(1e9) == doctest::Approx(12));
   }
 
-  TEST_CASE("bytes that the described time does not hold leave no negative latency part") {
+  TEST_CASE("waits for other workers' bytes shrink with the bandwidth, as the bytes do") {
     Example example;
-    const Comparison comparison = compare({example.make("overlapped", "topk", 11, 10, 1'000'000)});
-    CHECK(time_model(comparison.groups[0])->latency == 0);
+    const Comparison tree = compare({example.make("tree", "gtopk", 14, 10, 1'000'000 / 4, 1, 1000)});
+    CHECK(time_model(tree.groups[0])->latency == doctest::Approx(1));
+    CHECK(time_model(tree.groups[0])->gigabits == doctest::Approx(0.024));  // 3 s, though a worker sends for 2.5 s
+    CHECK(time_model(tree.groups[0])->seconds(0.08) == doctest::Approx(11.3));
+  }
+
+  TEST_CASE("latency is never more than the network's share of the time") {
+    Example example;
+    const auto hidden = time_model(compare({example.make("hidden", "topk", 11, 10, 1000, 1, 5000)}).groups[0]);
+    CHECK(hidden->latency == doctest::Approx(1));
+    CHECK(hidden->gigabits == 0);
+    const auto early = time_model(compare({example.make("early", "topk", 9, 10, 1000, 1, 5000)}).groups[0]);
+    CHECK(early->fixed() == 10);
   }
 
   TEST_CASE("a run pays below the bandwidth where its time crosses dense's") {
@@ -83,12 +96,12 @@ TEST_SUITE("report") {
   }
 
   TEST_CASE("a run may pay at every bandwidth, at none, or above one") {
-    const TimeModel dense{10, 2, 1e6};
-    CHECK(break_even({9, 2, 1e5}, dense).text() == "at every bandwidth");
-    CHECK(break_even({12, 0, 1e5}, dense).text() == "at every bandwidth");
-    CHECK(break_even({11, 2, 1e6}, dense).text() == "at no bandwidth");
+    const TimeModel dense{10, 2, 0.008};
+    CHECK(break_even({9, 2, 0.0008}, dense).text() == "at every bandwidth");
+    CHECK(break_even({12, 0, 0.0008}, dense).text() == "at every bandwidth");
+    CHECK(break_even({11, 2, 0.008}, dense).text() == "at no bandwidth");
     CHECK(break_even(dense, dense).text() == "at no bandwidth");
-    CHECK(break_even({11, 0, 2e6}, dense).text() == "above 8 Mbit/s");
+    CHECK(break_even({11, 0, 0.016}, dense).text() == "above 8 Mbit/s");
   }
 
   TEST_CASE("without target, ideal time or bandwidth there is no break-even") {
@@ -184,7 +197,7 @@ TEST_SUITE("report") {
                    "ideal_time_to_target_speedup_over_dense,pays,break_even_gbps\n") != std::string::npos);
     CHECK(csv.find(",virtual,0.008,100,measured,10,10,1,,\n") != std::string::npos);
     CHECK(csv.find(",virtual,0.008,100,measured,12,12,0.8333333333333334,below,0.14") != std::string::npos);
-    CHECK(curves_csv(example.compared()).find(",22,10000000,1,,,,,,,,,,,,10\n") != std::string::npos);
+    CHECK(curves_csv(example.compared()).find(",22,10000000,1,,,,,,,,2000,,,,10\n") != std::string::npos);
   }
 
   TEST_CASE("numbers for readers have three digits and a unit") {

@@ -43,15 +43,17 @@ class FakeRun {
     std::ofstream(folder_ / "metrics.jsonl", std::ios::app) << text;
     return *this;
   }
-  /// A virtual run on 0.008 Gbit/s (10^6 bytes a second): an evaluation and a step line with both clocks.
-  FakeRun& both(int step, double accuracy, double time, double time_ideal, double bytes_per_step = 100) {
+  /// Of a virtual run: an evaluation and a step line with both clocks.
+  FakeRun& both(int step, double accuracy, double time, double time_ideal, double bytes_per_step = 100,
+                double messages_per_step = 0) {
     line(fmt::format(
-        R"({{"kind":"step","step":{},"epoch":{},"loss":1,"bytes_sent_total":{},"time":{},"time_ideal":{}}})", step,
-        step / 10.0, bytes_per_step * step, time, time_ideal));
+        R"({{"kind":"step","step":{},"epoch":{},"loss":1,"bytes_sent_total":{},"messages":{},"time":{},"time_ideal":{}}})",
+        step, step / 10.0, bytes_per_step * step, messages_per_step, time, time_ideal));
     return line(fmt::format(R"({{"kind":"eval","step":{},"epoch":{},"split":"test","loss":1.5,"accuracy":{},"time":{},)"
                             R"("time_ideal":{}}})",
                             step, step / 10.0, accuracy, time, time_ideal));
   }
+  /// By default 10^6 bytes a second.
   FakeRun& virtual_summary(double gbps = 0.008) {
     return write("summary.json",
                  fmt::format(R"({{"steps":20,"seconds_total":21.5,"throughput_samples_per_second":10,"world_size":4,)"

@@ -76,7 +76,7 @@ TEST_SUITE("report") {
     CHECK(data["groups"][0]["metric"]["time_ideal"] == nlohmann::json{10});
     CHECK(data["groups"][1]["table"]["target_ideal"]["mean"] == 12);
     CHECK(data["groups"][1]["clock"][1] == "8 Mbit/s, 100 us latency");
-    CHECK(data["groups"][1]["model"]["bytes"] == 1e6);
+    CHECK(data["groups"][1]["model"]["gigabits"] == doctest::Approx(0.008));
     CHECK(data["groups"][1]["pays"] == "below 76 Mbit/s");
     CHECK(data["groups"][0]["style"]["color"] == "--dense");
     CHECK(data["groups"][1]["style"]["color"] == "--c0");
