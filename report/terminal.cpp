@@ -33,7 +33,7 @@ std::string metric_text(const Metric& metric, double value) {
 
 /// "31.2 s (3.94x)": how many times sooner than dense, below 1 where later.
 std::string time_cell(const std::optional<Spread>& time, const std::optional<Spread>& dense, bool is_dense) {
-  if (!time) return kNone;
+  if (!time) return "not reached";
   if (is_dense || !dense || time->mean <= 0) return seconds_text(time->mean);
   return fmt::format("{} ({})", seconds_text(time->mean), ratio_text(dense->mean / time->mean));
 }

@@ -24,13 +24,16 @@ function drawPaysTable() {
   const head = element('tr', undefined, table);
   ['Run', 'Sooner than dense', ...TABLE_BANDWIDTHS.map(gbps => `To target at ${bandwidthText(gbps)}`), 'On an ideal network',
     'Sent to target'].forEach(title => element('th', title, head));
-  modelled().forEach(({group, index}) => {
+  visible().forEach(({group, index}) => {
     const row = element('tr', undefined, table);
     const name = element('td', undefined, row);
     swatch(index, name);
     name.append(group.label);
-    [group.pays || '–', ...TABLE_BANDWIDTHS.map(gbps => secondsText(secondsAt(group.model, gbps))),
-      secondsText(group.model.ideal), bytesText(group.table.target_bytes.mean)].forEach(cell => element('td', cell, row));
+    const {model, table: numbers} = group;
+    element('td', numbers.target_time ? group.pays || '–' : 'target not reached', row);
+    TABLE_BANDWIDTHS.forEach(gbps => element('td', model ? secondsText(secondsAt(model, gbps)) : '–', row));
+    element('td', model ? secondsText(model.ideal) : '–', row);
+    element('td', numbers.target_bytes ? bytesText(numbers.target_bytes.mean) : '–', row);
   });
 }
 

@@ -179,6 +179,17 @@ TEST_SUITE("report") {
     CHECK(text.find("xxx...") != std::string::npos);
   }
 
+  TEST_CASE("a run that misses the target says so in the terminal, and pays nowhere") {
+    Example example;
+    const Run topk = example.make("topk", "topk", 13, 12, 1);
+    FakeRun low(example.temporary / "low");
+    low.config("gtopk", 1).virtual_summary().both(10, 0.1, 12, 10);
+    const std::string text = terminal_summary(compare({topk, load_run(low.folder())}));
+    const std::string line = text.substr(text.find("\nlow "));
+    CHECK(line.find("not reached") != std::string::npos);
+    CHECK(line.substr(0, line.find('\n', 1)).ends_with(" -"));
+  }
+
   TEST_CASE("wall times have no ideal network in the terminal") {
     TemporaryFolder temporary;
     FakeRun fake(temporary / "dense");
