@@ -59,6 +59,7 @@ function drawBandwidths() {
   const parent = byId('bandwidth-chart');
   parent.replaceChildren();
   byId('bandwidth-part').hidden = !DATA.groups.some(group => group.model);
+  drawPaysTable();
   if (!modelled().length) return;
   // Powers of ten; on a phone every second one.
   const decades = built => {
@@ -72,7 +73,6 @@ function drawBandwidths() {
   y.title = {display: true, text: 'computed time to target', color: cssColor('--muted')};
   y.afterBuildTicks = built => { built.ticks = built.ticks.filter(tick => /^[125]/.test(tick.value.toExponential())); };
   lineChart(card(parent, 'Time to target against bandwidth', 'tall'), bandwidthSets(), {x, y}, bandwidthText, secondsText);
-  drawPaysTable();
 }
 
 function drawPays(yText) {
