@@ -3,8 +3,10 @@
 # Sourced by the other scripts, from the root folder of the sources.
 
 # build PRESET TARGET...: configures and builds, with ccache where it is there.
-# Environment: DRAGONN_WERROR=ON, DRAGONN_CUDA_ARCHITECTURES (of the preset cuda: "90", instead of all that it names).
+# Environment: DRAGONN_WERROR=ON, DRAGONN_CUDA_ARCHITECTURES (of the preset cuda: "90", instead of all that it names),
+# DRAGONN_SKIP_BUILD=1 (the programs in build/PRESET/bin are taken as they are).
 build() {
+  [ -z "${DRAGONN_SKIP_BUILD:-}" ] || return 0
   local preset=$1 options=()
   # What ccache asks for with precompiled headers: that their macros may differ, and the times in them.
   local -x CCACHE_SLOPPINESS="${CCACHE_SLOPPINESS:+$CCACHE_SLOPPINESS,}pch_defines,time_macros"
