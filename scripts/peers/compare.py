@@ -1,0 +1,286 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Compares dragonn with PyTorch DDP over gloo on the same slow hosts.
+
+    scripts/peers/compare.py                  # measures what is missing in bench/results/peers.json, then prints the tables
+    scripts/peers/compare.py --minutes 25     # the same, and begins no other run after 25 minutes
+    scripts/peers/compare.py --table          # the tables of what is there
+
+The hosts are those of scripts/netns_cluster.sh (root is needed): a rank on each, one thread a rank. Both programs read the
+same config. The parts:
+  compute     one rank alone, without a network: PyTorch, with torch.compile too, and dragonn
+  throughput  samples/s, and bytes that leave by a host's interface per step: DDP plain, with its fp16 hook and with
+              PowerSGD; dragonn dense, and with the gradient of the whole model sparsified to density 0.01
+  accuracy    test accuracy against seconds of training, evaluations left out: ResNet-20 on CIFAR-10, once; with data only
+compute and throughput are made of rounds, in which all take their turn; each side gives the seconds of windows of as many
+steps. Data: DRAGONN_DATA as in scripts/convergence_common.sh; without it both train on made-up images.
+
+Every row is kept in a JSON array and not measured again. Run it on a quiet machine.
+Exit code: 0 all rows are there, 1 a run failed or rows are missing, 2 bad usage, 77 PyTorch, NumPy or the hosts are not there.
+"""
+import argparse
+import itertools
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import tables
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+HERE = ROOT / "scripts" / "peers"
+CLUSTER = ROOT / "scripts" / "netns_cluster.sh"
+PARTS = ["compute", "throughput", "accuracy"]
+RATES = ["100mbit", "1gbit"]
+ACCURACY_MODEL, ACCURACY_RATE = "resnet20", "100mbit"
+ACCURACY = {"ddp": ["plain", "powersgd"], "dragonn": ["dense", "topk", "gtopk", "dragonn"]}
+# As shares of the epochs: those of configs/cifar10_resnet20.toml.
+MILESTONES = 15 / 30, 25 / 30
+# A run that takes longer hangs.
+RUN_SECONDS = 1800
+
+
+def words(text):
+    return [word for word in text.split(",") if word]
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--parts", type=words, default=PARTS, help=",".join(PARTS))
+    parser.add_argument("--models", type=words, default=["resnet20", "vgg16"], help="of configs/cifar10_MODEL.toml")
+    parser.add_argument("--rates", type=words, default=RATES)
+    parser.add_argument("--hosts", type=int, default=4)
+    parser.add_argument("--hooks", type=words, default=["plain", "fp16", "powersgd"], help="of DDP")
+    parser.add_argument("--methods", type=words, default=["dense", "topk", "gtopk", "dragonn", "oktopk"], help="of dragonn")
+    parser.add_argument("--density", type=float, default=0.01)
+    parser.add_argument("--batch", type=int, default=32, help="per rank")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, help="measured in a round, one a window; default: by model and rate")
+    parser.add_argument("--epochs", type=int, default=8, help="of the part accuracy")
+    parser.add_argument("--test-limit", type=int, default=4000, help="test images of the part accuracy")
+    parser.add_argument("--target", type=float, default=0.9, help="share of plain DDP's last accuracy to reach")
+    parser.add_argument("--compile", action="store_true", help="torch.compile for DDP; such rows stand beside the others")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no other run after that")
+    parser.add_argument("--json", type=pathlib.Path, default=ROOT / "bench" / "results" / "peers.json")
+    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "release" / "bin")
+    parser.add_argument("--table", action="store_true", help="measure nothing")
+    options = parser.parse_args()
+    unknown = [part for part in options.parts if part not in PARTS]
+    if unknown:
+        parser.error(f"--parts: no '{unknown[0]}': expected some of {', '.join(PARTS)}")
+    if not options.table and not (options.bin / "dragonn-train").is_file():
+        parser.error(f"--bin {options.bin}: no dragonn-train there")
+    return options
+
+
+def obstacle():
+    """Why nothing can be measured here, or an empty text."""
+    imports = subprocess.run([sys.executable, "-W", "ignore", "-c", "import numpy, torch"], capture_output=True, text=True)
+    if imports.returncode != 0:
+        return imports.stderr.strip().splitlines()[-1]
+    hosts = subprocess.run([CLUSTER, "check"], capture_output=True, text=True)
+    return hosts.stderr.strip() if hosts.returncode != 0 else ""
+
+
+def prepare_data(folder):
+    """The folder of 10,000 training and all test images, or None without DRAGONN_DATA."""
+    if not os.environ.get("DRAGONN_DATA"):
+        return None
+    script = ". scripts/convergence_common.sh; output=$1; prepare_data"
+    subprocess.run(["bash", "-euc", script, "-", folder], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    return folder / "data"
+
+
+class Job:
+    """A start of one of the programs, which makes one row per method. rate: None for one rank alone."""
+
+    def __init__(self, part, side, methods, model, rate, round_number, compiled=False):
+        self.part, self.side, self.methods, self.model, self.rate = part, side, methods, model, rate
+        self.round, self.compiled = round_number, compiled
+
+    def rows(self, options):
+        """What identifies each row."""
+        for method in self.methods:
+            ranks = 1 if self.rate is None else options.hosts
+            sparse = self.side == "dragonn" and method not in ("dense", "alone")
+            yield {"part": self.part, "side": self.side, "method": method, "model": self.model, "rate": self.rate,
+                   "ranks": ranks, "batch": options.batch, "density": options.density if sparse else None,
+                   "compile": self.compiled, "round": self.round}
+
+
+def jobs(options, has_data):
+    """All of them, in the order in which they run: round by round."""
+    for round_number, part in itertools.product(range(1, options.rounds + 1), ["compute", "throughput"]):
+        if part not in options.parts:
+            continue
+        for model in options.models:
+            if part == "compute":
+                yield Job(part, "ddp", ["none"], model, None, round_number)
+                yield Job(part, "dragonn", ["alone"], model, None, round_number)
+                yield Job(part, "ddp", ["none"], model, None, round_number, compiled=True)
+                continue
+            for rate in options.rates:
+                yield Job(part, "ddp", options.hooks, model, rate, round_number, options.compile)
+                yield from (Job(part, "dragonn", [method], model, rate, round_number) for method in options.methods)
+    if "accuracy" in options.parts and has_data:
+        for side, methods in ACCURACY.items():
+            for method in methods:
+                yield Job("accuracy", side, [method], ACCURACY_MODEL, ACCURACY_RATE, 1, options.compile and side == "ddp")
+
+
+class Bench:
+    """Starts the programs, and makes rows of what they report."""
+
+    def __init__(self, options, folder, data):
+        self.options, self.folder, self.data = options, folder, data
+        self.environment = os.environ | {"OMP_NUM_THREADS": "1"}
+
+    def measure(self, job):
+        """What was measured, per method of the job."""
+        name = f"{job.part}-{job.side}"
+        print(f"compare: round {job.round}: {job.part} {job.model} {job.rate or ''} {job.side} {','.join(job.methods)}"
+              f"{' compiled' if job.compiled else ''}", file=sys.stderr)
+        for file in self.folder.glob(f"{name}*"):
+            subprocess.run(["rm", "-rf", file], check=True)
+        return (self.ddp if job.side == "ddp" else self.dragonn)(job, self.folder / name)
+
+    def steps(self, job):
+        """(warm-up, measured steps, steps of a window). A dense step of VGG-16 at 100 Mbit/s takes ten seconds."""
+        if self.options.steps:
+            return 1, self.options.steps, 1
+        if job.model == "resnet20":
+            return 5, 20, 5
+        return (1, 3, 1) if job.rate == "100mbit" else (1, 6, 1)
+
+    def milestones(self):
+        return [round(share * self.options.epochs) for share in MILESTONES]
+
+    def run(self, job, command):
+        cluster = [] if job.rate is None else [CLUSTER, "run", self.options.hosts, job.rate, "--"]
+        with open(self.folder / "log.txt", "w+") as log:
+            done = subprocess.run([*map(str, [*cluster, *command])], env=self.environment, cwd=ROOT, stdout=log, stderr=log,
+                                  timeout=RUN_SECONDS)
+            if done.returncode != 0:
+                log.seek(0)
+                raise RuntimeError("".join(log.readlines()[-20:]) + f"exit code {done.returncode}")
+
+    def ddp(self, job, output):
+        warmup, steps, window = self.steps(job)
+        what = ["--steps", steps, "--warmup", warmup]
+        if job.part == "accuracy":
+            milestones = ",".join(map(str, self.milestones()))
+            what = ["--epochs", self.options.epochs, "--milestones", milestones, "--test-limit", self.options.test_limit]
+        self.run(job, [sys.executable, HERE / "ddp.py", "--config", self.config(job), "--hooks", ",".join(job.methods),
+                       "--batch", self.options.batch, *(["--data", self.data] if self.data else []),
+                       *(["--compile"] if job.compiled else []), *what, "--output", output])
+        for report in json.loads(output.read_text()):
+            if job.part == "accuracy":
+                yield {"torch": report["torch"], "epochs": report["epochs"]}
+                continue
+            seconds = report["step_seconds"]
+            windows = [sum(seconds[at : at + window]) / window for at in range(0, steps, window)]
+            yield {"torch": report["torch"], "step_seconds": windows, "sent_per_step": report["sent_per_step"]}
+
+    def dragonn(self, job, folder):
+        warmup, steps, window = self.steps(job)
+        options, [method] = self.options, job.methods
+        settings = {"compression.method": "dense" if method == "alone" else method, "compression.bucket": "model",
+                    "compression.density": options.density, "train.batch_size": options.batch,
+                    "checkpoint.every_epochs": 0}
+        if self.data:
+            settings |= {"data.path": self.data, "data.test_limit": 128}
+        else:
+            settings |= {"data.name": "synthetic_images", "data.train_samples": 1024, "data.test_samples": 128,
+                         "data.augment": "true"}
+        if job.part == "accuracy":
+            settings |= {"train.epochs": options.epochs, "schedule.milestones": self.milestones(),
+                         "data.test_limit": options.test_limit, "logging.every_steps": self.steps_per_epoch()}
+        else:
+            settings |= {"train.max_steps": warmup + steps, "logging.every_steps": window, "train.eval_every_epochs": 0,
+                         "compression.density_schedule": "constant"}
+        command = [options.bin / "dragonn-train", self.config(job), "--output", folder]
+        command += ["--workers", 1] if job.rate is None else []
+        command += [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+        counts = folder.with_name(folder.name + "-sent")
+        if job.part == "throughput":
+            command = [sys.executable, HERE / "interface_bytes.py", "--run", folder, "--from-step", warmup, "--to-step",
+                       warmup + steps, "--output", counts, "--", *command]
+        self.run(job, command)
+        lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+        if job.part == "accuracy":
+            return [{"epochs": tables.training_epochs(lines)}]
+        times = [line["time"] for line in lines if line["kind"] == "step" and line["step"] >= warmup]
+        windows = [(after - before) / window for before, after in zip(times, times[1:])]
+        return [{"step_seconds": windows, "sent_per_step": self.sent(counts) if job.part == "throughput" else 0.0}]
+
+    def config(self, job):
+        return ROOT / "configs" / f"cifar10_{job.model}.toml"
+
+    def steps_per_epoch(self):
+        images = sum(file.stat().st_size for file in self.data.glob("data_batch_*.bin")) // 3073
+        return images // (self.options.hosts * self.options.batch)
+
+    def sent(self, counts):
+        """Bytes by a host's interface per step, mean over the hosts."""
+        hosts = [json.loads(file.read_text()) for file in counts.parent.glob(f"{counts.name}.*")]
+        return statistics.mean((host["bytes"][1] - host["bytes"][0]) / (host["step"][1] - host["step"][0]) for host in hosts)
+
+
+def identity(row):
+    keys = ["part", "side", "method", "model", "rate", "ranks", "batch", "density", "compile", "round"]
+    return tuple(row.get(key) for key in keys)
+
+
+def keep(path, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".part")
+    partial.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")
+    os.replace(partial, path)
+
+
+def measure(options, rows, folder):
+    """Adds what is missing to the rows, and returns how many jobs are left."""
+    data = prepare_data(folder)
+    if data is None and "accuracy" in options.parts:
+        print("compare: no part accuracy: DRAGONN_DATA is not set", file=sys.stderr)
+    bench, known, left = Bench(options, folder, data), set(map(identity, rows)), 0
+    end = time.monotonic() + 60 * options.minutes
+    for job in jobs(options, data is not None):
+        job.methods = [row["method"] for row in job.rows(options) if identity(row) not in known]
+        if not job.methods:
+            continue
+        if time.monotonic() >= end:
+            left += 1
+            continue
+        try:
+            rows += [row | measured for row, measured in zip(job.rows(options), bench.measure(job), strict=True)]
+            keep(options.json, rows)
+        except (RuntimeError, subprocess.TimeoutExpired) as error:
+            left += 1
+            print(f"compare: failed: {error}", file=sys.stderr)
+    return left
+
+
+def main():
+    options = parse_arguments()
+    rows = json.loads(options.json.read_text()) if options.json.exists() else []
+    left = 0
+    if not options.table:
+        reason = obstacle()
+        if reason:
+            print(f"skipped: {reason}", file=sys.stderr)
+            return 77
+        with tempfile.TemporaryDirectory() as folder:
+            left = measure(options, rows, pathlib.Path(folder))
+    print("\n".join(tables.report(rows, options.target)))
+    if left:
+        print(f"compare: {left} runs are not there; the same command goes on", file=sys.stderr)
+    return 1 if left else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: MIT
+"""Markdown tables of the rows that compare.py keeps."""
+import statistics
+
+LABELS = {
+    ("ddp", "plain"): "PyTorch DDP", ("ddp", "fp16"): "PyTorch DDP, `fp16_compress_hook`",
+    ("ddp", "powersgd"): "PyTorch DDP, PowerSGD of rank 1", ("ddp", "none"): "PyTorch, 1 rank alone",
+    ("dragonn", "alone"): "dragonn, 1 rank alone",
+}
+NETWORKS = {"100mbit": "100 Mbit/s", "1gbit": "1 Gbit/s"}
+
+
+def label(row):
+    name = LABELS.get((row["side"], row["method"]), f"dragonn, `{row['method']}`")
+    return name + (", `torch.compile`" if row["compile"] else "")
+
+
+def rate_name(rate):
+    return NETWORKS.get(rate, rate)
+
+
+def samples_per_second(rows):
+    """Of all ranks: the median over the rounds of a round's median."""
+    return statistics.median(row["ranks"] * row["batch"] / statistics.median(row["step_seconds"]) for row in rows)
+
+
+def number(value):
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def bytes_text(value):
+    return f"{value / 1e3:,.0f} kB" if value < 1e7 else f"{value / 1e6:,.1f} MB"
+
+
+def in_groups(rows, key):
+    groups = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
+
+
+def markdown(header, lines):
+    yield "| " + " | ".join(header) + " |"
+    yield "|---" * len(header) + "|"
+    for line in lines:
+        yield "| " + " | ".join(line) + " |"
+
+
+def throughput_lines(rows):
+    """A line per method, a column per model and rate."""
+    rows = [row for row in rows if row["part"] == "throughput"]
+    if not rows:
+        return
+    cells = in_groups(rows, lambda row: (label(row), row["model"], row["rate"]))
+    columns = list(dict.fromkeys((row["model"], row["rate"]) for row in rows))
+    header = ["samples/s of all hosts; sent by a host per step", *(f"{model}, {rate_name(rate)}" for model, rate in columns)]
+
+    def cell(name, column):
+        found = cells.get((name, *column))
+        if found is None:
+            return ""
+        sent = statistics.median(row["sent_per_step"] for row in found)
+        return f"{number(samples_per_second(found))}; {bytes_text(sent)}"
+
+    names = dict.fromkeys(label(row) for row in sorted(rows, key=lambda row: (row["side"], row["compile"])))
+    yield from markdown(header, ([name, *(cell(name, column) for column in columns)] for name in names))
+
+
+def gain_lines(rows):
+    """For each column the fastest of dragonn over the fastest of PyTorch, and over plain DDP."""
+    rows = [row for row in rows if row["part"] == "throughput"]
+    for (model, rate), column in in_groups(rows, lambda row: (row["model"], row["rate"])).items():
+        peers, own = ({name: samples_per_second(group) for name, group in in_groups(side, label).items()} for side in (
+            [row for row in column if row["side"] == wanted] for wanted in ("ddp", "dragonn")))
+        plain = peers.get(LABELS["ddp", "plain"])
+        if plain is None or not own:
+            continue
+        peer, best = max(peers, key=peers.get), max(own, key=own.get)
+        yield (f"- {model}, {rate_name(rate)}: {best} is {own[best] / plain:.2f} times as fast as {LABELS['ddp', 'plain']}, "
+               f"and {own[best] / peers[peer]:.2f} times as fast as the fastest of PyTorch ({peer}).")
+
+
+def compute_lines(rows):
+    """One rank alone, and how much of a difference that is."""
+    rows = [row for row in rows if row["part"] == "compute"]
+    if not rows:
+        return
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    cells = {key: samples_per_second(group) for key, group in in_groups(rows, lambda row: (label(row), row["model"])).items()}
+    names = list(dict.fromkeys(label(row) for row in rows))
+    yield from markdown(["1 rank, 1 thread, no network: samples/s", *models],
+                        ([name, *(number(cells[name, model]) if (name, model) in cells else "" for model in models)]
+                         for name in names))
+    yield ""
+    own, peer = LABELS["dragonn", "alone"], LABELS["ddp", "none"]
+    compared = [f"{cells[own, model] / cells[peer, model]:.2f} times ({model})" for model in models
+                if (own, model) in cells and (peer, model) in cells]
+    if compared:
+        yield (f"By computing alone, on one thread and without a network, dragonn is {' and '.join(compared)} as fast as "
+               "PyTorch: what a table shows beyond that is the exchange.")
+
+
+def training_epochs(lines):
+    """Of the lines of metrics.jsonl: after each epoch its accuracy, and the seconds until then without evaluations."""
+    epochs, seconds, begin, last = [], 0.0, 0.0, 0.0
+    for line in lines:
+        if line["kind"] == "step":
+            last = line["time"]
+        elif line["kind"] == "eval":
+            seconds += last - begin
+            begin = line["time"]
+            epochs.append({"epoch": len(epochs) + 1, "seconds": seconds, "accuracy": line["accuracy"]})
+    return epochs
+
+
+def accuracy_lines(rows, share):
+    """Seconds of training until the share of plain DDP's last accuracy is reached at the end of an epoch."""
+    rows = [row for row in rows if row["part"] == "accuracy"]
+    reference = next((row for row in rows if row["method"] == "plain"), None)
+    if reference is None:
+        return
+    target = share * reference["epochs"][-1]["accuracy"]
+
+    def first(row):
+        return next((epoch for epoch in row["epochs"] if epoch["accuracy"] >= target), None)
+
+    def line(row):
+        reached, needed = first(row), first(reference)
+        last = row["epochs"][-1]
+        to_target = [f"{reached['seconds']:.0f} s (epoch {reached['epoch']})", f"{needed['seconds'] / reached['seconds']:.2f}"
+                     ] if reached else ["not reached", ""]
+        return [label(row), *to_target, f"{100 * last['accuracy']:.1f} %", f"{last['seconds']:.0f} s"]
+
+    header = [f"{reference['model']}, {rate_name(reference['rate'])}", f"training until {100 * target:.1f} %",
+              "DDP's time over it", f"accuracy after epoch {len(reference['epochs'])}", "training in all"]
+    yield from markdown(header, map(line, rows))
+
+
+def report(rows, share):
+    """All that there are rows for."""
+    parts = map(list, (throughput_lines(rows), gain_lines(rows), compute_lines(rows), accuracy_lines(rows, share)))
+    yield "\n\n".join("\n".join(lines) for lines in parts if lines)

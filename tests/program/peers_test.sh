@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# The comparison with PyTorch says why it does not run where something is missing; where nothing is, both sides send what
+# an allreduce has to, and what was measured is not measured again. Skipped, with the reason, without PyTorch.
+. "$(dirname "$0")/lib.sh" "$1"
+peers=$ROOT/scripts/peers
+config=$ROOT/configs/cifar10_resnet20.toml
+unset DRAGONN_DATA
+
+# status_of CODE COMMAND...: the command ends with CODE; what it says goes to output.log.
+status_of() {
+  local code=$1 status=0
+  shift
+  "$@" >output.log 2>&1 || status=$?
+  [ "$status" = "$code" ] || fail "exit code $status instead of $code: $* ($(tail -3 output.log))"
+}
+
+# Without PyTorch.
+mkdir absent
+echo 'raise ImportError("no torch for this test")' >absent/torch.py
+echo >absent/numpy.py
+for command in "compare.py --bin $BIN" "ddp.py --config $config --hooks none --steps 1"; do
+  # shellcheck disable=SC2086: a command and its arguments
+  status_of 77 env PYTHONPATH="$WORK/absent" python3 "$peers"/$command
+  grep -qE '^skipped: .*no torch for this test' output.log || fail "$command does not say why it is skipped: $(cat output.log)"
+done
+status_of 2 python3 "$peers/compare.py" --bin "$BIN" --parts speed
+grep -q "no 'speed': expected some of compute, throughput, accuracy" output.log || fail "a part that there is not: $(cat output.log)"
+status_of 2 python3 "$peers/compare.py" --bin "$WORK"
+[ "$failures" = 0 ] || finish
+
+reason=$(python3 -W ignore -c 'import numpy, torch' 2>&1) || { echo "skipped: ${reason##*$'\n'}"; exit 77; }
+reason=$("$ROOT/scripts/netns_cluster.sh" check 2>&1) || { echo "skipped: $reason"; exit 77; }
+
+# The count may be off by an exchange of the 20. Two hosts: ResNet-20 has 269,722 parameters of 4 bytes, and each of two ranks sends as many; top-k at 1 % sends less.
+compare=(python3 "$peers/compare.py" --bin "$BIN" --json peers.json --parts throughput --models resnet20 --rates 1gbit
+  --hosts 2 --hooks plain --methods dense,topk --batch 2 --rounds 1 --steps 20)
+status_of 0 "${compare[@]}"
+# sent SIDE METHOD: bytes by a host's interface per step.
+sent() { sed -nE "s/.*\"side\": \"$1\", \"method\": \"$2\".*\"sent_per_step\": ([0-9]+).*/\1/p" peers.json; }
+for dense in "ddp plain" "dragonn dense"; do
+  # shellcheck disable=SC2086: two words
+  bytes=$(sent $dense)
+  ((bytes > 1000000 && bytes < 1200000)) || fail "$dense: $bytes bytes per step"
+done
+topk=$(sent dragonn topk)
+((topk > 2 * 8 * 2697 / 2 && topk < 100000)) || fail "topk: $topk bytes per step"
+grep -qE '^\| PyTorch DDP \| [0-9.,]+; 1,[01][0-9]{2} kB \|$' output.log || fail "no row of DDP: $(cat output.log)"
+cp peers.json before.json
+status_of 0 "${compare[@]}"
+cmp -s before.json peers.json || fail "what was measured is measured again"
+! grep -q 'round 1' output.log || fail "a run again: $(cat output.log)"
+status_of 1 "${compare[@]}" --hooks plain,fp16 --minutes 0
+grep -q '1 runs are not there' output.log || fail "missing runs are not counted: $(cat output.log)"
+
+# Training of a rank alone reads the files, and learns images that have one grey level per class.
+mkdir cifar
+cifar cifar/data_batch_1.bin 40
+cp cifar/data_batch_1.bin cifar/test_batch.bin
+status_of 0 python3 "$peers/ddp.py" --config "$config" --hooks none --epochs 4 --batch 4 --data cifar --output ddp.json
+[ "$(grep -c '"accuracy"' ddp.json)" = 4 ] || fail "not four epochs: $(cat ddp.json)"
+finish
