@@ -23,6 +23,7 @@ import itertools
 import json
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -60,7 +61,7 @@ def parse_arguments():
     parser.add_argument("--batch", type=int, default=32, help="per rank")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, help="measured in a round, one a window; default: by model and rate")
-    parser.add_argument("--epochs", type=int, default=8, help="of the part accuracy")
+    parser.add_argument("--epochs", type=int, default=6, help="of the part accuracy")
     parser.add_argument("--test-limit", type=int, default=4000, help="test images of the part accuracy")
     parser.add_argument("--target", type=float, default=0.9, help="share of plain DDP's last accuracy to reach")
     parser.add_argument("--compile", action="store_true", help="torch.compile for DDP; such rows stand beside the others")
@@ -144,8 +145,8 @@ class Bench:
         name = f"{job.part}-{job.side}"
         print(f"compare: round {job.round}: {job.part} {job.model} {job.rate or ''} {job.side} {','.join(job.methods)}"
               f"{' compiled' if job.compiled else ''}", file=sys.stderr)
-        for file in self.folder.glob(f"{name}*"):
-            subprocess.run(["rm", "-rf", file], check=True)
+        for old in self.folder.glob(f"{name}*"):
+            shutil.rmtree(old) if old.is_dir() else old.unlink()
         return (self.ddp if job.side == "ddp" else self.dragonn)(job, self.folder / name)
 
     def steps(self, job):
@@ -153,8 +154,8 @@ class Bench:
         if self.options.steps:
             return 1, self.options.steps, 1
         if job.model == "resnet20":
-            return 5, 20, 5
-        return (1, 3, 1) if job.rate == "100mbit" else (1, 6, 1)
+            return 5, 15, 5
+        return (1, 3, 1) if job.rate == "100mbit" else (1, 4, 1)
 
     def milestones(self):
         return [round(share * self.options.epochs) for share in MILESTONES]
@@ -187,24 +188,9 @@ class Bench:
 
     def dragonn(self, job, folder):
         warmup, steps, window = self.steps(job)
-        options, [method] = self.options, job.methods
-        settings = {"compression.method": "dense" if method == "alone" else method, "compression.bucket": "model",
-                    "compression.density": options.density, "train.batch_size": options.batch,
-                    "checkpoint.every_epochs": 0}
-        if self.data:
-            settings |= {"data.path": self.data, "data.test_limit": 128}
-        else:
-            settings |= {"data.name": "synthetic_images", "data.train_samples": 1024, "data.test_samples": 128,
-                         "data.augment": "true"}
-        if job.part == "accuracy":
-            settings |= {"train.epochs": options.epochs, "schedule.milestones": self.milestones(),
-                         "data.test_limit": options.test_limit, "logging.every_steps": self.steps_per_epoch()}
-        else:
-            settings |= {"train.max_steps": warmup + steps, "logging.every_steps": window, "train.eval_every_epochs": 0,
-                         "compression.density_schedule": "constant"}
-        command = [options.bin / "dragonn-train", self.config(job), "--output", folder]
+        command = [self.options.bin / "dragonn-train", self.config(job), "--output", folder]
         command += ["--workers", 1] if job.rate is None else []
-        command += [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+        command += [word for key, value in self.settings(job).items() for word in ("--set", f"{key}={value}")]
         counts = folder.with_name(folder.name + "-sent")
         if job.part == "throughput":
             command = [sys.executable, HERE / "interface_bytes.py", "--run", folder, "--from-step", warmup, "--to-step",
@@ -216,6 +202,25 @@ class Bench:
         times = [line["time"] for line in lines if line["kind"] == "step" and line["step"] >= warmup]
         windows = [(after - before) / window for before, after in zip(times, times[1:])]
         return [{"step_seconds": windows, "sent_per_step": self.sent(counts) if job.part == "throughput" else 0.0}]
+
+    def settings(self, job):
+        """What dragonn's config is changed to."""
+        options, [method] = self.options, job.methods
+        settings = {"compression.method": "dense" if method == "alone" else method, "compression.bucket": "model",
+                    "compression.density": options.density, "train.batch_size": options.batch,
+                    "checkpoint.every_epochs": 0}
+        if self.data:
+            settings |= {"data.path": self.data, "data.test_limit": 128}
+        else:
+            settings |= {"data.name": "synthetic_images", "data.train_samples": 1024, "data.test_samples": 128,
+                         "data.augment": "true"}
+        if job.part == "accuracy":
+            return settings | {
+                "train.epochs": options.epochs, "schedule.milestones": self.milestones(),
+                "data.test_limit": options.test_limit, "logging.every_steps": self.steps_per_epoch()}
+        warmup, steps, window = self.steps(job)
+        return settings | {"train.max_steps": warmup + steps, "logging.every_steps": window, "train.eval_every_epochs": 0,
+                           "compression.density_schedule": "constant"}
 
     def config(self, job):
         return ROOT / "configs" / f"cifar10_{job.model}.toml"

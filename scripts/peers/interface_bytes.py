@@ -70,6 +70,7 @@ def main():
             watch.look()
             continue
         break
+    watch.look()
     rank = os.environ.get("OMPI_COMM_WORLD_RANK", "0")
     pathlib.Path(f"{options.output}.{rank}").write_text(json.dumps({"step": watch.steps, "bytes": watch.bytes}))
     return process.returncode

@@ -39,6 +39,19 @@ def in_groups(rows, key):
     return groups
 
 
+def caption(rows):
+    """What all rows of steps have in common."""
+    rows = [row for row in rows if "step_seconds" in row]
+    if not rows:
+        return
+    values = [sorted({row[key] for row in rows if row.get(key) is not None})
+              for key in ("round", "batch", "density", "torch")]
+    rounds, batch, density, torch = (", ".join(map(str, found)) for found in [[max(values[0])], *values[1:]])
+    hosts = max(row["ranks"] for row in rows)
+    yield (f"Medians over rounds ({rounds}), in which all take their turn; {hosts} hosts with one rank and one thread each, "
+           f"batch {batch} a rank, density {density}, PyTorch {torch}.")
+
+
 def markdown(header, lines):
     yield "| " + " | ".join(header) + " |"
     yield "|---" * len(header) + "|"
@@ -138,5 +151,5 @@ def accuracy_lines(rows, share):
 
 def report(rows, share):
     """All that there are rows for."""
-    parts = map(list, (throughput_lines(rows), gain_lines(rows), compute_lines(rows), accuracy_lines(rows, share)))
+    parts = map(list, (caption(rows), throughput_lines(rows), gain_lines(rows), compute_lines(rows), accuracy_lines(rows, share)))
     yield "\n\n".join("\n".join(lines) for lines in parts if lines)
