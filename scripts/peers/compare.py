@@ -2,21 +2,23 @@
 # SPDX-License-Identifier: MIT
 """Compares dragonn with PyTorch DDP over gloo on the same slow hosts.
 
-    scripts/peers/compare.py                  # measures what is missing in bench/results/peers.json, then prints the tables
-    scripts/peers/compare.py --minutes 25     # the same, and begins no other run after 25 minutes
-    scripts/peers/compare.py --table          # the tables of what is there
+    scripts/peers/compare.py                # measures what bench/results/peers.json lacks, then prints the tables
+    scripts/peers/compare.py --minutes 25   # the same, and begins no other run after 25 minutes
+    scripts/peers/compare.py --table        # the tables of what is there
 
-The hosts are those of scripts/netns_cluster.sh (root is needed): a rank on each, one thread a rank. Both programs read the
-same config. The parts:
+The hosts are those of scripts/netns_cluster.sh (root is needed): a rank on each, one thread a rank. Both programs read
+the same config. The parts:
   compute     one rank alone, without a network: PyTorch, with torch.compile too, and dragonn
   throughput  samples/s, and bytes that leave by a host's interface per step: DDP plain, with its fp16 hook and with
               PowerSGD; dragonn dense, and with the gradient of the whole model sparsified to density 0.01
-  accuracy    test accuracy against seconds of training, evaluations left out: ResNet-20 on CIFAR-10, once; with data only
-compute and throughput are made of rounds, in which all take their turn; each side gives the seconds of windows of as many
-steps. Data: DRAGONN_DATA as in scripts/convergence_common.sh; without it both train on made-up images.
+  accuracy    test accuracy against seconds of training, evaluations left out: ResNet-20 on CIFAR-10, once
+compute and throughput are made of rounds, in which all take their turn; each side gives the seconds of windows of as
+many steps. Data: DRAGONN_DATA as in scripts/convergence_common.sh; without it both train on made-up images, and the
+part accuracy is left out.
 
 Every row is kept in a JSON array and not measured again. Run it on a quiet machine.
-Exit code: 0 all rows are there, 1 a run failed or rows are missing, 2 bad usage, 77 PyTorch, NumPy or the hosts are not there.
+Exit code: 0 all rows are there, 1 a run failed or rows are missing, 2 bad usage, 77 PyTorch, NumPy or the hosts are not
+there.
 """
 import argparse
 import itertools
@@ -56,7 +58,8 @@ def parse_arguments():
     parser.add_argument("--rates", type=words, default=RATES)
     parser.add_argument("--hosts", type=int, default=4)
     parser.add_argument("--hooks", type=words, default=["plain", "fp16", "powersgd"], help="of DDP")
-    parser.add_argument("--methods", type=words, default=["dense", "topk", "gtopk", "dragonn", "oktopk"], help="of dragonn")
+    parser.add_argument("--methods", type=words, default=["dense", "topk", "gtopk", "dragonn", "oktopk"],
+                        help="of dragonn")
     parser.add_argument("--density", type=float, default=0.01)
     parser.add_argument("--batch", type=int, default=32, help="per rank")
     parser.add_argument("--rounds", type=int, default=3)
@@ -64,7 +67,7 @@ def parse_arguments():
     parser.add_argument("--epochs", type=int, default=6, help="of the part accuracy")
     parser.add_argument("--test-limit", type=int, default=4000, help="test images of the part accuracy")
     parser.add_argument("--target", type=float, default=0.9, help="share of plain DDP's last accuracy to reach")
-    parser.add_argument("--compile", action="store_true", help="torch.compile for DDP; such rows stand beside the others")
+    parser.add_argument("--compile", action="store_true", help="torch.compile for DDP: rows of their own")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no other run after that")
     parser.add_argument("--json", type=pathlib.Path, default=ROOT / "bench" / "results" / "peers.json")
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "release" / "bin")
@@ -80,7 +83,8 @@ def parse_arguments():
 
 def obstacle():
     """Why nothing can be measured here, or an empty text."""
-    imports = subprocess.run([sys.executable, "-W", "ignore", "-c", "import numpy, torch"], capture_output=True, text=True)
+    imports = subprocess.run([sys.executable, "-W", "ignore", "-c", "import numpy, torch"], capture_output=True,
+                             text=True)
     if imports.returncode != 0:
         return imports.stderr.strip().splitlines()[-1]
     hosts = subprocess.run([CLUSTER, "check"], capture_output=True, text=True)
@@ -130,7 +134,8 @@ def jobs(options, has_data):
     if "accuracy" in options.parts and has_data:
         for side, methods in ACCURACY.items():
             for method in methods:
-                yield Job("accuracy", side, [method], ACCURACY_MODEL, ACCURACY_RATE, 1, options.compile and side == "ddp")
+                compiled = options.compile and side == "ddp"
+                yield Job("accuracy", side, [method], ACCURACY_MODEL, ACCURACY_RATE, 1, compiled)
 
 
 class Bench:
@@ -163,8 +168,8 @@ class Bench:
     def run(self, job, command):
         cluster = [] if job.rate is None else [CLUSTER, "run", self.options.hosts, job.rate, "--"]
         with open(self.folder / "log.txt", "w+") as log:
-            done = subprocess.run([*map(str, [*cluster, *command])], env=self.environment, cwd=ROOT, stdout=log, stderr=log,
-                                  timeout=RUN_SECONDS)
+            done = subprocess.run([*map(str, [*cluster, *command])], env=self.environment, cwd=ROOT, stdout=log,
+                                  stderr=log, timeout=RUN_SECONDS)
             if done.returncode != 0:
                 log.seek(0)
                 raise RuntimeError("".join(log.readlines()[-20:]) + f"exit code {done.returncode}")
@@ -174,7 +179,8 @@ class Bench:
         what = ["--steps", steps, "--warmup", warmup]
         if job.part == "accuracy":
             milestones = ",".join(map(str, self.milestones()))
-            what = ["--epochs", self.options.epochs, "--milestones", milestones, "--test-limit", self.options.test_limit]
+            what = ["--epochs", self.options.epochs, "--milestones", milestones, "--test-limit",
+                    self.options.test_limit]
         self.run(job, [sys.executable, HERE / "ddp.py", "--config", self.config(job), "--hooks", ",".join(job.methods),
                        "--batch", self.options.batch, *(["--data", self.data] if self.data else []),
                        *(["--compile"] if job.compiled else []), *what, "--output", output])
@@ -219,8 +225,9 @@ class Bench:
                 "train.epochs": options.epochs, "schedule.milestones": self.milestones(),
                 "data.test_limit": options.test_limit, "logging.every_steps": self.steps_per_epoch()}
         warmup, steps, window = self.steps(job)
-        return settings | {"train.max_steps": warmup + steps, "logging.every_steps": window, "train.eval_every_epochs": 0,
-                           "compression.density_schedule": "constant"}
+        return settings | {
+            "train.max_steps": warmup + steps, "logging.every_steps": window, "train.eval_every_epochs": 0,
+            "compression.density_schedule": "constant"}
 
     def config(self, job):
         return ROOT / "configs" / f"cifar10_{job.model}.toml"
@@ -232,7 +239,8 @@ class Bench:
     def sent(self, counts):
         """Bytes by a host's interface per step, mean over the hosts."""
         hosts = [json.loads(file.read_text()) for file in counts.parent.glob(f"{counts.name}.*")]
-        return statistics.mean((host["bytes"][1] - host["bytes"][0]) / (host["step"][1] - host["step"][0]) for host in hosts)
+        between = [{key: values[1] - values[0] for key, values in host.items()} for host in hosts]
+        return statistics.mean(host["bytes"] / host["step"] for host in between)
 
 
 def identity(row):

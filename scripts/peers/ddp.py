@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: MIT
 """Trains a model of images data-parallel with PyTorch DDP over gloo, as a peer of dragonn-train.
 
-    ddp.py --config configs/cifar10_resnet20.toml --hooks none --steps 20 --warmup 5                  # one process alone
+    ddp.py --config configs/cifar10_resnet20.toml --hooks none --steps 20 --warmup 5                # one process alone
     netns_cluster.sh run 4 100mbit -- ddp.py --config ... --hooks plain,fp16,powersgd --steps 20 --warmup 5
     netns_cluster.sh run 4 100mbit -- ddp.py --config ... --hooks powersgd --epochs 8 --data DIR
 
 Model, batch, optimizer and schedule are those of dragonn's config; the model is built by scripts/pytorch_models.py and
-initialized as dragonn does. NumPy is needed too. The ranks are those of mpirun. Hooks, one after the other: none (the model without DDP, one
-rank alone), plain, fp16 (fp16_compress_hook), powersgd (rank 1, error feedback, warm start).
+initialized as dragonn does. The ranks are those of mpirun. NumPy is needed, too. Hooks, one after the other: none (the
+model without DDP, one rank alone), plain, fp16 (fp16_compress_hook), powersgd (rank 1, error feedback, warm start).
 
 --steps: seconds of each step behind --warmup, and bytes that leave by the interface. --epochs: test accuracy after each
 epoch, and the training's seconds until then, evaluations left out. Without --data images are random.
@@ -49,7 +49,7 @@ CHANNELS, SIDE, CLASSES, PADDING = 3, 32, 10, 4
 MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # of the 50,000 training images
 # The layout in which PyTorch computes each model faster on a CPU.
 LAYOUTS = {"resnet20": torch.channels_last, "vgg16": torch.contiguous_format}
-# PowerSGD's hook starts its second and third allreduce when the one before is done. Over gloo the ranks then start those of
+# PowerSGD's hook starts its second and third allreduce when the one before is done. Over gloo ranks then start those of
 # several buckets in different orders, and end with an error: so it gets one bucket. The others have DDP's default.
 BUCKET_MB = {"powersgd": 1024}
 HOOKS = ["none", "plain", "fp16", "powersgd"]
@@ -99,12 +99,14 @@ class Batches:
     """This rank's part of a shuffled epoch, a batch at a time. The last, incomplete global batch is left out."""
 
     def __init__(self, images, batch, rank, world, seed, layout):
-        self.images, self.batch, self.rank, self.world, self.seed, self.layout = images, batch, rank, world, seed, layout
+        self.images, self.batch, self.layout = images, batch, layout
+        self.rank, self.world, self.seed = rank, world, seed
         self.per_epoch = len(images.labels) // (batch * world)
         self.generator = torch.Generator().manual_seed(1000 * seed + rank)
 
     def epoch(self, number):
-        order = torch.randperm(len(self.images.labels), generator=torch.Generator().manual_seed(100 * self.seed + number))
+        generator = torch.Generator().manual_seed(100 * self.seed + number)
+        order = torch.randperm(len(self.images.labels), generator=generator)
         for step in range(self.per_epoch):
             begin = (step * self.world + self.rank) * self.batch
             yield self.images.augmented_batch(order[begin : begin + self.batch], self.layout, self.generator)
@@ -155,8 +157,8 @@ class Training:
         self.model = torch.compile(self.inner) if options.compile else self.inner
         if hook != "none":
             # Each rank keeps its batch norm's statistics during training, as dragonn's do: nothing is sent for them.
-            self.model = DistributedDataParallel(self.model, bucket_cap_mb=BUCKET_MB.get(hook), gradient_as_bucket_view=True,
-                                                 broadcast_buffers=False)
+            self.model = DistributedDataParallel(self.model, bucket_cap_mb=BUCKET_MB.get(hook),
+                                                 gradient_as_bucket_view=True, broadcast_buffers=False)
             register(self.model, hook)
         self.optimizer = torch.optim.SGD(self.inner.parameters(), self.rate, optimizer["momentum"],
                                          weight_decay=optimizer["weight_decay"])

@@ -48,8 +48,8 @@ def caption(rows):
               for key in ("round", "batch", "density", "torch")]
     rounds, batch, density, torch = (", ".join(map(str, found)) for found in [[max(values[0])], *values[1:]])
     hosts = max(row["ranks"] for row in rows)
-    yield (f"Medians over rounds ({rounds}), in which all take their turn; {hosts} hosts with one rank and one thread each, "
-           f"batch {batch} a rank, density {density}, PyTorch {torch}.")
+    yield (f"Medians over rounds ({rounds}), in which all take their turn; {hosts} hosts, each with one rank and one "
+           f"thread, batch {batch} a rank, density {density}, PyTorch {torch}.")
 
 
 def markdown(header, lines):
@@ -66,7 +66,8 @@ def throughput_lines(rows):
         return
     cells = in_groups(rows, lambda row: (label(row), row["model"], row["rate"]))
     columns = list(dict.fromkeys((row["model"], row["rate"]) for row in rows))
-    header = ["samples/s of all hosts; sent by a host per step", *(f"{model}, {rate_name(rate)}" for model, rate in columns)]
+    names = [f"{model}, {rate_name(rate)}" for model, rate in columns]
+    header = ["samples/s of all hosts; sent by a host per step", *names]
 
     def cell(name, column):
         found = cells.get((name, *column))
@@ -89,8 +90,9 @@ def gain_lines(rows):
         if plain is None or not own:
             continue
         peer, best = max(peers, key=peers.get), max(own, key=own.get)
-        yield (f"- {model}, {rate_name(rate)}: {best} is {own[best] / plain:.2f} times as fast as {LABELS['ddp', 'plain']}, "
-               f"and {own[best] / peers[peer]:.2f} times as fast as the fastest of PyTorch ({peer}).")
+        yield (f"- {model}, {rate_name(rate)}: {best} is {own[best] / plain:.2f} times as fast as "
+               f"{LABELS['ddp', 'plain']}, and "
+               f"{own[best] / peers[peer]:.2f} times as fast as the fastest of PyTorch ({peer}).")
 
 
 def compute_lines(rows):
@@ -99,7 +101,8 @@ def compute_lines(rows):
     if not rows:
         return
     models = list(dict.fromkeys(row["model"] for row in rows))
-    cells = {key: samples_per_second(group) for key, group in in_groups(rows, lambda row: (label(row), row["model"])).items()}
+    groups = in_groups(rows, lambda row: (label(row), row["model"]))
+    cells = {key: samples_per_second(group) for key, group in groups.items()}
     names = list(dict.fromkeys(label(row) for row in rows))
     yield from markdown(["1 rank, 1 thread, no network: samples/s", *models],
                         ([name, *(number(cells[name, model]) if (name, model) in cells else "" for model in models)]
@@ -109,8 +112,8 @@ def compute_lines(rows):
     compared = [f"{cells[own, model] / cells[peer, model]:.2f} times ({model})" for model in models
                 if (own, model) in cells and (peer, model) in cells]
     if compared:
-        yield (f"By computing alone, on one thread and without a network, dragonn is {' and '.join(compared)} as fast as "
-               "PyTorch: what a table shows beyond that is the exchange.")
+        yield (f"By computing alone, on one thread and without a network, dragonn is {' and '.join(compared)} as fast "
+               "as PyTorch: what a table shows beyond that is the exchange.")
 
 
 def training_epochs(lines):
@@ -140,8 +143,10 @@ def accuracy_lines(rows, share):
     def line(row):
         reached, needed = first(row), first(reference)
         last = row["epochs"][-1]
-        to_target = [f"{reached['seconds']:.0f} s (epoch {reached['epoch']})", f"{needed['seconds'] / reached['seconds']:.2f}"
-                     ] if reached else ["not reached", ""]
+        to_target = ["not reached", ""]
+        if reached:
+            to_target = [f"{reached['seconds']:.0f} s (epoch {reached['epoch']})",
+                         f"{needed['seconds'] / reached['seconds']:.2f}"]
         return [label(row), *to_target, f"{100 * last['accuracy']:.1f} %", f"{last['seconds']:.0f} s"]
 
     header = [f"{reference['model']}, {rate_name(reference['rate'])}", f"training until {100 * target:.1f} %",
@@ -151,5 +156,6 @@ def accuracy_lines(rows, share):
 
 def report(rows, share):
     """All that there are rows for."""
-    parts = map(list, (caption(rows), throughput_lines(rows), gain_lines(rows), compute_lines(rows), accuracy_lines(rows, share)))
+    parts = map(list, (caption(rows), throughput_lines(rows), gain_lines(rows), compute_lines(rows),
+                       accuracy_lines(rows, share)))
     yield "\n\n".join("\n".join(lines) for lines in parts if lines)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# The comparison with PyTorch says why it does not run where something is missing; where nothing is, both sides send what
-# an allreduce has to, and what was measured is not measured again. Skipped, with the reason, without PyTorch.
+# The comparison with PyTorch says why it does not run where something is missing; where nothing is, both sides send
+# what an allreduce has to, and what was measured is not measured again. Skipped, with the reason, without PyTorch.
 . "$(dirname "$0")/lib.sh" "$1"
 peers=$ROOT/scripts/peers
 config=$ROOT/configs/cifar10_resnet20.toml
@@ -22,17 +22,20 @@ echo >absent/numpy.py
 for command in "compare.py --bin $BIN" "ddp.py --config $config --hooks none --steps 1"; do
   # shellcheck disable=SC2086: a command and its arguments
   status_of 77 env PYTHONPATH="$WORK/absent" python3 "$peers"/$command
-  grep -qE '^skipped: .*no torch for this test' output.log || fail "$command does not say why it is skipped: $(cat output.log)"
+  grep -qE '^skipped: .*no torch for this test' output.log ||
+    fail "$command does not say why it is skipped: $(cat output.log)"
 done
 status_of 2 python3 "$peers/compare.py" --bin "$BIN" --parts speed
-grep -q "no 'speed': expected some of compute, throughput, accuracy" output.log || fail "a part that there is not: $(cat output.log)"
+grep -q "no 'speed': expected some of compute, throughput, accuracy" output.log ||
+  fail "a part that there is not: $(cat output.log)"
 status_of 2 python3 "$peers/compare.py" --bin "$WORK"
 [ "$failures" = 0 ] || finish
 
 reason=$(python3 -W ignore -c 'import numpy, torch' 2>&1) || { echo "skipped: ${reason##*$'\n'}"; exit 77; }
 reason=$("$ROOT/scripts/netns_cluster.sh" check 2>&1) || { echo "skipped: $reason"; exit 77; }
 
-# The count may be off by an exchange of the 20. Two hosts: ResNet-20 has 269,722 parameters of 4 bytes, and each of two ranks sends as many; top-k at 1 % sends less.
+# Two hosts: ResNet-20 has 269,722 parameters of 4 bytes, and each of two ranks sends as many; top-k at 1 % sends less.
+# The count may be off by an exchange of the 20.
 compare=(python3 "$peers/compare.py" --bin "$BIN" --json peers.json --parts throughput --models resnet20 --rates 1gbit
   --hosts 2 --hooks plain --methods dense,topk --batch 2 --rounds 1 --steps 20)
 status_of 0 "${compare[@]}"
