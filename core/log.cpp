@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "core/log.h"
 
+#include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <string_view>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <spdlog/sinks/basic_file_sink.h>
@@ -20,9 +23,13 @@ struct State {
   std::shared_ptr<spdlog::sinks::stderr_color_sink_mt> terminal =
       std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
   spdlog::logger logger{"dragonn", terminal};
-  bool progress_shown = false;
+  std::size_t progress_length = 0;  ///< columns of the line that is shown; 0: none is
 
-  State() { logger.set_pattern("%H:%M:%S %^%L%$ %v"); }
+  State() {
+    logger.set_pattern("%H:%M:%S %^%L%$ %v");
+    const char* no_color = std::getenv("NO_COLOR");  // no-color.org: any text but the empty one
+    if (no_color != nullptr && *no_color != '\0') terminal->set_color_mode(spdlog::color_mode::never);
+  }
 };
 
 State& state() {
@@ -44,15 +51,25 @@ spdlog::level::level_enum spdlog_level(Level level) {
   return spdlog::level::info;
 }
 
+/// Whether a line can be written over.
 bool stderr_is_terminal() {
-  static const bool is_terminal = ::isatty(STDERR_FILENO) != 0;
+  static const bool is_terminal = [] {
+    const char* kind = std::getenv("TERM");
+    return ::isatty(STDERR_FILENO) != 0 && kind != nullptr && std::string_view(kind) != "dumb";
+  }();
   return is_terminal;
 }
 
+/// Also where the terminal has become narrower since, so that the line takes several of its rows.
 void erase_progress(State& s) {
-  if (!s.progress_shown) return;
-  std::fputs("\r\033[K", stderr);
-  s.progress_shown = false;
+  if (s.progress_length == 0) return;
+  const std::size_t columns = terminal_columns();
+  std::fputc('\r', stderr);
+  for (std::size_t rest = s.progress_length; columns > 0 && rest > columns; rest -= columns) {
+    std::fputs("\033[A", stderr);
+  }
+  std::fputs("\033[J", stderr);
+  s.progress_length = 0;
 }
 
 }  // namespace
@@ -89,13 +106,37 @@ void write(Level level, int rank, const std::string& line) {
   }
 }
 
+void write_note(const std::string& line) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  if (!stderr_is_terminal()) {
+    s.logger.info(line);
+    return;
+  }
+  if (!s.logger.should_log(spdlog::level::info)) return;
+  const spdlog::details::log_msg message(s.logger.name(), spdlog::level::info, line);
+  for (std::size_t i = 1; i < s.logger.sinks().size(); ++i) {
+    s.logger.sinks()[i]->log(message);
+    s.logger.sinks()[i]->flush();
+  }
+}
+
 void progress(const std::string& line) {
   if (!stderr_is_terminal()) return;
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  std::fprintf(stderr, "\r\033[K%s", line.c_str());
+  erase_progress(s);
+  std::fputs(line.c_str(), stderr);
   std::fflush(stderr);
-  s.progress_shown = true;
+  s.progress_length = line.size();
+}
+
+std::size_t terminal_columns() {
+  if (!stderr_is_terminal()) return 0;
+  constexpr std::size_t kUsual = 80;  // of a terminal that does not say it
+  winsize size{};
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kUsual;
+  return size.ws_col;
 }
 
 }  // namespace dragonn::log

@@ -2,6 +2,7 @@
 /// Logging: one line per event, to the terminal and to a run's log.txt. Rank 0 speaks; other ranks only warn.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <string>
 
@@ -18,12 +19,21 @@ void set_file(const std::filesystem::path& path);
 /// Writes one line. `rank` is prefixed to warnings and errors of ranks other than 0; their other lines are dropped.
 /// Thread safe.
 void write(Level level, int rank, const std::string& line);
+/// Writes an info line of rank 0 to the log file, and to stderr unless that is a terminal: there the progress line says
+/// as much. Thread safe.
+void write_note(const std::string& line);
 /// Shows a transient progress line on a terminal (overwritten by the next), or nothing when stderr is no terminal.
 void progress(const std::string& line);
+/// Columns of the terminal behind stderr as it is now; 0 when stderr is no terminal.
+std::size_t terminal_columns();
 
 template <class... Args>
 void info(int rank, fmt::format_string<Args...> format, Args&&... args) {
   write(Level::kInfo, rank, fmt::format(format, std::forward<Args>(args)...));
+}
+template <class... Args>
+void note(fmt::format_string<Args...> format, Args&&... args) {
+  write_note(fmt::format(format, std::forward<Args>(args)...));
 }
 template <class... Args>
 void warning(int rank, fmt::format_string<Args...> format, Args&&... args) {

@@ -26,7 +26,7 @@ Report report_of(const std::exception_ptr& error) {
 
 }  // namespace
 
-void agree(comm::Communicator& communicator, const std::exception_ptr& error) {
+void agree(comm::Communicator& communicator, const std::exception_ptr& error, bool names_rank) {
   Report mine = report_of(error);
   std::vector<std::uint64_t> codes(static_cast<std::size_t>(communicator.size()));
   communicator.allgather_values(std::span<const std::uint64_t>(&mine.exit_code, 1), std::span<std::uint64_t>(codes));
@@ -35,7 +35,7 @@ void agree(comm::Communicator& communicator, const std::exception_ptr& error) {
   const int rank = static_cast<int>(failed - codes.begin());
   communicator.broadcast_text(rank, mine.message);
   const bool everywhere = std::ranges::none_of(codes, [](std::uint64_t code) { return code == 0; });
-  throw AgreedError(everywhere ? mine.message : fmt::format("rank {}: {}", rank, mine.message),
+  throw AgreedError(everywhere || !names_rank ? mine.message : fmt::format("rank {}: {}", rank, mine.message),
                     static_cast<int>(*failed));
 }
 

@@ -25,9 +25,9 @@ class AgreedError : public Error {
   int exit_code_;
 };
 
-/// Collective. If some rank brings an error, all ranks throw an AgreedError with the message of the lowest such rank,
-/// which is named unless all ranks failed.
-void agree(comm::Communicator& communicator, const std::exception_ptr& error);
+/// Collective. If some rank brings an error, all ranks throw an AgreedError with the message of the lowest such rank.
+/// @param names_rank say whose error it is, unless all ranks failed.
+void agree(comm::Communicator& communicator, const std::exception_ptr& error, bool names_rank = true);
 
 /// Runs `work` on every rank, then agrees on its success. `work` must not communicate.
 template <class Work>
@@ -39,6 +39,19 @@ void all_ranks_or_none(comm::Communicator& communicator, Work&& work) {
     error = std::current_exception();
   }
   agree(communicator, error);
+}
+
+/// Runs `work` on rank 0, for all ranks, then agrees on its success: the error is not one of that rank, so that it
+/// names none. `work` must not communicate.
+template <class Work>
+void rank_zero_or_none(comm::Communicator& communicator, Work&& work) {
+  std::exception_ptr error;
+  try {
+    if (communicator.rank() == 0) work();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  agree(communicator, error, /*names_rank=*/false);
 }
 
 }  // namespace dragonn::trainer

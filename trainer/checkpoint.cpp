@@ -54,8 +54,7 @@ void CheckpointStore::save(comm::Communicator& communicator, std::uint64_t step,
   const fs::path final_folder = folder_ / folder_name(step);
   const fs::path partial = fs::path(final_folder.string() + ".partial");
   try {
-    all_ranks_or_none(communicator, [&] {
-      if (rank != 0) return;
+    rank_zero_or_none(communicator, [&] {
       remove_folder(partial);
       make_folder(partial);
     });
@@ -67,8 +66,7 @@ void CheckpointStore::save(comm::Communicator& communicator, std::uint64_t step,
       model.put(kWorldSize, static_cast<std::int64_t>(communicator.size()));
       model.write(partial / kModel);
     });
-    all_ranks_or_none(communicator, [&] {
-      if (rank != 0) return;
+    rank_zero_or_none(communicator, [&] {
       write_file_atomically(partial / kDone, fmt::format("step {}\n", step));
       remove_folder(final_folder);
       std::error_code code;
@@ -111,8 +109,9 @@ CheckpointFiles CheckpointStore::read(const fs::path& checkpoint, int rank, int 
   files.model = read_model(checkpoint);
   const auto saved = files.model.get<std::int64_t>(kWorldSize);
   if (saved != world_size) {
-    throw ConfigError(fmt::format("{} was saved by {} workers and holds {} residuals; this run has {} workers",
-                                  checkpoint.string(), saved, saved, world_size));
+    throw ConfigError(fmt::format(
+        "{} was saved by {} workers and holds the residuals of {}; this run has {} workers: expected --workers {}",
+        checkpoint.string(), saved, saved, world_size, saved));
   }
   files.rank = Archive::read(checkpoint / rank_file(rank));
   return files;

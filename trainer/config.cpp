@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "trainer/config_check.h"
+#include "trainer/config_hint.h"
 #include "trainer/config_keys.h"
 #include "trainer/methods.h"
 #include "trainer/toml_config.h"
@@ -53,7 +54,8 @@ std::string closed(const std::string& hint_text) {
 /// Consumes raw keys into a Config: fixed keys first, since they name the components whose keys come next.
 class Resolver {
  public:
-  explicit Resolver(RawConfig raw) : raw_(std::move(raw)) {}
+  /// @param complete required keys must be there; else a component without a name stays without settings.
+  explicit Resolver(RawConfig raw, bool complete = true) : raw_(std::move(raw)), complete_(complete) {}
 
   Config resolve() {
     forget_replaced_method();
@@ -105,7 +107,7 @@ class Resolver {
   void read_fixed(const ConfigKey& key) {
     const RawKey* raw = find(key.path());
     if (raw == nullptr) {
-      if (!key.required) return;
+      if (!key.required || !complete_) return;
       throw ConfigError(fmt::format("{} is missing: expected {}", key.path(), key.describe_type()));
     }
     if (key.spec.name == "name" && raw->is_override) {
@@ -128,7 +130,7 @@ class Resolver {
       return conversion(value);
     } catch (const ConfigError&) {
       throw ConfigError(
-          fmt::format("{}expected {}{}", place(raw), valid, hint(nearest_name(text_or_empty(value), spec.choices))));
+          fmt::format("{}expected {}{}", place(raw), valid, hint(likely_name(text_or_empty(value), spec.choices))));
     }
   }
 
@@ -139,6 +141,7 @@ class Resolver {
 
   void read_component(const ComponentTable& table) {
     Component& component = table.component(config_);
+    if (component.name.empty() && !complete_) return;
     const SettingSpecs* specs = table.find(component.name);
     DRAGONN_CHECK(specs != nullptr, "[{}] name = {} is not registered", table.table, component.name);
     component.settings = Settings(*specs);
@@ -260,21 +263,16 @@ class Resolver {
                                     fmt::join(valid_keys(raw.path()), ", ")));
     }
     const std::vector<std::string> valid = valid_keys(raw.table);
-    std::optional<std::string> nearest = nearest_name(raw.name, valid);
+    std::optional<std::string> nearest = likely_name(raw.name, valid);
     if (nearest && !raw.table.empty()) nearest = raw.table + "." + *nearest;
-    if (!nearest) nearest = same_name_elsewhere(raw.name);
+    if (!nearest) nearest = likely_key(raw.name);
     const std::string where = raw.table.empty() ? "at the top" : fmt::format("in [{}]", raw.table);
     throw ConfigError(
         fmt::format("{}unknown key{} valid {}: {}", place(raw), closed(hint(nearest)), where, fmt::join(valid, ", ")));
   }
 
-  /// A key that was written into the wrong table.
-  std::optional<std::string> same_name_elsewhere(const std::string& name) const {
-    const auto found = std::ranges::find(keys_, name, [](const ConfigKey& key) { return key.spec.name; });
-    return found == keys_.end() ? std::nullopt : std::optional(found->path());
-  }
-
   RawConfig raw_;
+  bool complete_;
   Config config_;
   std::map<std::string, std::string>
       replaced_components_;  // by table: the file's or the default name, where --set gave another
@@ -311,6 +309,12 @@ Config parse_config(const std::string& text, const std::string& name, std::span<
     throw ConfigError(fmt::format("{}: {}", name, error.what()));
   }
   return config;
+}
+
+Config default_config(std::span<const std::string> overrides) {
+  RawConfig raw;
+  for (const std::string& assignment : overrides) apply_override(raw, assignment);
+  return Resolver(std::move(raw), /*complete=*/false).resolve();
 }
 
 Config load_config(const std::filesystem::path& path, std::span<const std::string> overrides) {

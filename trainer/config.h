@@ -35,7 +35,7 @@ struct TrainConfig {
   std::string clip = "none";  ///< none | local | local_sqrt_workers | global
   double clip_norm = 1.0;
   std::string non_finite = "error";        ///< error | skip
-  std::int64_t replica_check_every = 100;  ///< steps; 0: only at evaluations and at the end
+  std::int64_t replica_check_every = 100;  ///< steps; 0: only at the end
   std::string remainder = "drop";          ///< drop | pad
 };
 
@@ -139,9 +139,16 @@ struct Config {
 Config load_config(const std::filesystem::path& path, std::span<const std::string> overrides = {});
 /// As load_config, from the text itself. `name` stands for the file in errors.
 Config parse_config(const std::string& text, const std::string& name, std::span<const std::string> overrides = {});
+/// The defaults and `overrides`, without a file: the model and the data set have no name unless an override gives one.
+/// For looking at: whether the parts fit together is not checked. @throws ConfigError, as load_config.
+Config default_config(std::span<const std::string> overrides = {});
 
 /// The resolved config with every key, its help, type, range and default as comments. Loading it gives this config.
 std::string to_toml(const Config& config);
+/// The settings of all components that to_toml() does not show because the config names others, all in comments.
+std::string other_settings(const Config& config);
+/// "train.epochs 2 -> 3" for every key whose values differ and that can change the numbers of a run.
+std::vector<std::string> config_changes(const Config& before, const Config& after);
 /// 16 hexadecimal digits over every key that can change the numbers of a run. Where data lies, how often is logged and
 /// saved, how many workers on which backend (a run reports those apart) and max_steps are left out.
 std::string config_hash(const Config& config);

@@ -9,6 +9,7 @@
 
 #include "comm/tcp/rendezvous.h"
 #include "compress/memory.h"
+#include "compress/sparsifier.h"
 #include "core/error.h"
 #include "core/registry.h"
 #include "data/dataset.h"
@@ -149,6 +150,20 @@ void check_model(const Config& config) {
 
 bool has_momentum(const Config& config) {
   return optimizer_entry(config).has_momentum && config.optimizer.settings.number("momentum") > 0;
+}
+
+std::vector<std::string> config_warnings(const Config& config) {
+  const CompressionConfig& compression = config.compression;
+  const bool drops = compression.selects() && compression.density < 1 && compression.collective.name != "dense";
+  if (!drops || compression.memory.name != "none") return {};
+  compress::SparsifierEntry sparsifier =
+      Registry<compress::SparsifierEntry>::instance().at(compression.sparsifier.name);
+  if (sparsifier.adjust) sparsifier.adjust(compression.sparsifier.settings, sparsifier);
+  if (sparsifier.rescaled) return {};  // unbiased: error feedback does not go with it
+  return {
+      fmt::format("compression.memory = \"none\" with the sparsifier {}: gradient entries that a worker does not send "
+                  "are lost; compression.memory = \"residual\" sends them later",
+                  compression.sparsifier.name)};
 }
 
 void check_config(const Config& config) {

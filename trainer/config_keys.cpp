@@ -83,36 +83,36 @@ void add_component(KeyList& keys, const char* key, const char* help, Access acce
 void add_top(KeyList& keys) {
   keys.table("");
   keys.add([](Config & c) -> auto& { return c.seed; },
-           {.name = "seed", .help = "key of every random stream; the same seed gives the same run", .minimum = 0});
+           {.name = "seed", .help = "seed of all random numbers: the same seed gives the same run", .minimum = 0});
   keys.add([](Config & c) -> auto& { return c.device; },
            {.name = "device",
-            .help = "where arithmetic runs; auto: a GPU where this build and the machine have one",
+            .help = "the device that computes; auto: a GPU if this build and the machine have one, else the CPU",
             .choices = {"auto", "cpu", "cuda"},
             .role = KeyRole::kRuntime});
   keys.add([](Config & c) -> auto& { return c.device_math; },
            {.name = "device_math",
-            .help = "precision of the factors of matrix products and convolutions on a GPU, and with bf16 of what a "
-                    "convolution gives; sums, parameters and the memory of gradients are float32 in any case",
+            .help = "precision of the inputs of matrix products and convolutions on a GPU; bf16 also rounds the "
+                    "outputs of convolutions; sums, parameters and residuals are float32 in any case",
             .choices = {"float32", "tf32", "bf16"}});
-  keys.add(
-      [](Config & c) -> auto& { return c.device_graphs; },
-      {.name = "device_graphs",
-       .help = "on a GPU forward and backward are recorded in the second step and repeated as CUDA graphs, where all "
-               "batches have one shape; false: kernel by kernel, as a profile of the layers needs it",
-       .role = KeyRole::kRuntime});
+  keys.add([](Config & c) -> auto& { return c.device_graphs; },
+           {.name = "device_graphs",
+            .help = "true: on a GPU, record forward and backward in the second step and replay them as CUDA graphs, "
+                    "where all batches have one shape; false: launch each kernel by itself, as a profile of single "
+                    "layers needs it",
+            .role = KeyRole::kRuntime});
 }
 
 void add_model_and_data(KeyList& keys) {
   keys.table("model");
   keys.add([](Config & c) -> auto& { return c.model.name; },
            {.name = "name",
-            .help = "the network; the other keys here are its own",
+            .help = "the model; the other keys of this table are its settings",
             .choices = names_with<layers::ModelEntry>({})})
       .required = true;
   keys.table("data");
   keys.add([](Config & c) -> auto& { return c.data.name; },
            {.name = "name",
-            .help = "the data set; the other keys here are its own",
+            .help = "the data set; the other keys of this table are its settings",
             .choices = names_with<data::DatasetEntry>({})})
       .required = true;
   keys.add([](Config & c) -> auto& { return c.data.path; },
@@ -128,61 +128,64 @@ void add_train(KeyList& keys) {
   keys.add([](Config & c) -> auto& { return c.train.batch_size; },
            {.name = "batch_size", .help = "samples per worker and micro-batch", .minimum = 1});
   keys.add([](Config & c) -> auto& { return c.train.gradient_accumulation; },
-           {.name = "gradient_accumulation", .help = "micro-batches whose mean gradient makes one step", .minimum = 1});
+           {.name = "gradient_accumulation",
+            .help = "micro-batches per step; a step takes the mean of their gradients",
+            .minimum = 1});
   keys.add([](Config & c) -> auto& { return c.train.max_steps; },
            {.name = "max_steps",
-            .help = "stop after this many steps, without a change to the schedules; 0: no limit",
+            .help = "stop after this many steps; schedules still cover all epochs; 0: no limit",
             .minimum = 0,
             .role = KeyRole::kRuntime});
   keys.add([](Config & c) -> auto& { return c.train.eval_every_epochs; },
            {.name = "eval_every_epochs",
-            .help = "epochs between evaluations of the test set; 0: only at the end",
+            .help = "epochs between evaluations on the test set; 0: evaluate at the end only",
             .minimum = 0,
             .role = KeyRole::kRuntime});
   keys.add([](Config & c) -> auto& { return c.train.eval_batch_size; },
            {.name = "eval_batch_size",
-            .help = "samples per worker and batch of an evaluation",
+            .help = "samples per worker and batch in an evaluation",
             .minimum = 1,
             .role = KeyRole::kRuntime});
-  keys.add(
-      [](Config & c) -> auto& { return c.train.label_smoothing; },
-      {.name = "label_smoothing", .help = "share of the target spread over all classes", .minimum = 0, .maximum = 1});
-  keys.add(
-      [](Config & c) -> auto& { return c.train.clip; },
-      {.name = "clip",
-       .help = "gradient clipping: each worker's gradient to clip_norm (local) or to clip_norm / sqrt(workers), or "
-               "the exchanged mean (global)",
-       .choices = {"none", "local", "local_sqrt_workers", "global"}});
-  keys.add([](Config & c) -> auto& { return c.train.clip_norm; },
-           {.name = "clip_norm",
-            .help = "largest Euclidean norm that clipping leaves",
+  keys.add([](Config & c) -> auto& { return c.train.label_smoothing; },
+           {.name = "label_smoothing",
+            .help = "share of the target probability that is spread over all classes",
             .minimum = 0,
-            .exclusive_minimum = true});
+            .maximum = 1});
+  keys.add([](Config & c) -> auto& { return c.train.clip; },
+           {.name = "clip",
+            .help = "gradient clipping; local: each worker clips its gradient to clip_norm; local_sqrt_workers: to "
+                    "clip_norm / sqrt(workers); global: all workers clip the exchanged mean",
+            .choices = {"none", "local", "local_sqrt_workers", "global"}});
+  keys.add(
+      [](Config & c) -> auto& { return c.train.clip_norm; },
+      {.name = "clip_norm", .help = "largest Euclidean norm after clipping", .minimum = 0, .exclusive_minimum = true});
   keys.add([](Config & c) -> auto& { return c.train.non_finite; },
            {.name = "non_finite",
-            .help = "a gradient with NaN or infinity stops the run, or all workers skip that step",
+            .help = "error: a gradient with NaN or infinity stops the run; skip: all workers skip that step",
             .choices = {"error", "skip"}});
   keys.add([](Config & c) -> auto& { return c.train.replica_check_every; },
            {.name = "replica_check_every",
-            .help = "steps between comparisons of the workers' parameter hashes; 0: only at evaluations and at the end",
+            .help = "steps between comparisons of the workers' parameters by hash; 0: compare at the end only",
             .minimum = 0,
             .role = KeyRole::kRuntime});
   keys.add([](Config & c) -> auto& { return c.train.remainder; },
            {.name = "remainder",
-            .help = "samples of an epoch that fill no batch on every worker: left out, or filled up from the front",
+            .help = "samples at the end of an epoch that fill no batch on every worker; drop: leave them out; pad: "
+                    "fill up with samples from the start of the epoch",
             .choices = {"drop", "pad"}});
 }
 
 void add_optimizer(KeyList& keys) {
   keys.table("optimizer");
-  add_component<optim::OptimizerEntry>(keys, "name", "the update rule; the other keys here are its own",
+  add_component<optim::OptimizerEntry>(keys, "name", "the optimizer; the other keys of this table are its settings",
                                        [](Config& c) -> Component& { return c.optimizer; });
   keys.add([](Config & c) -> auto& { return c.optimizer.learning_rate; },
            {.name = "learning_rate",
-            .help = "before any schedule; applied to the mean gradient over the workers",
+            .help = "learning rate before any schedule; it multiplies the mean gradient of all workers",
             .minimum = 0});
   keys.table("schedule");
-  add_component<optim::ScheduleEntry>(keys, "name", "the learning-rate schedule; the other keys here are its own",
+  add_component<optim::ScheduleEntry>(keys, "name",
+                                      "the learning-rate schedule; the other keys of this table are its settings",
                                       [](Config& c) -> Component& { return c.schedule; });
 }
 
@@ -206,11 +209,12 @@ void add_bucket(KeyList& keys) {
       compression.bucket = name == "tensor" ? Grouping::kTensor : Grouping::kModel;
     }
   };
-  ConfigKey& key = keys.add_converted(get, set,
-                                      {.name = "bucket",
-                                       .help = "what is sparsified at a time: one tensor, the whole model, or "
-                                               "neighbours of up to this many MiB together; auto: the method's",
-                                       .choices = {"auto", "tensor", "model"}});
+  ConfigKey& key = keys.add_converted(
+      get, set,
+      {.name = "bucket",
+       .help = "what is sparsified together: each tensor, the whole model, or neighbouring tensors of up to "
+               "this many MiB; auto: as the method defines it",
+       .choices = {"auto", "tensor", "model"}});
   key.alternative = SettingSpec{"bucket", 1.0, "MiB", 0, kInfinity, true};
 }
 
@@ -233,8 +237,9 @@ void add_select_tensors(KeyList& keys) {
   ConfigKey& key = keys.add_converted(
       get, set,
       {.name = "select_tensors",
-       .help = "which tensors are sparsified: all, those where the cost model expects to save time, or those of at "
-               "least so many elements (without effect where the bucket is the whole model); the others travel dense",
+       .help = "which tensors are sparsified: all, those where the cost model predicts a gain, or those of at "
+               "least this many elements (no effect where the bucket is the whole model); the others are sent "
+               "dense",
        .choices = {"all", "cost_model"}});
   key.alternative = SettingSpec{"select_tensors", std::int64_t{0}, "elements", 0};
 }
@@ -243,52 +248,54 @@ void add_compression(KeyList& keys) {
   keys.table("compression");
   keys.add([](Config & c) -> auto& { return c.compression.method; },
            {.name = "method",
-            .help = "dense, or a paper's sparsifier or quantizer, collective and memory; the next four keys and "
-                    "bucket set them apart",
+            .help = "dense, or the method of a paper: it chooses sparsifier or quantizer, collective, memory and "
+                    "bucket, and each of these keys replaces one of its choices",
             .choices = method_names()});
-  add_component<compress::SparsifierEntry>(keys, "sparsifier", "what picks the entries to send; auto: the method's",
-                                           [](Config& c) -> Component& { return c.compression.sparsifier; },
-                                           {"auto", "none"});
-  add_component<compress::QuantizerEntry>(keys, "quantizer",
-                                          "what sends all entries in fewer bits, instead of a sparsifier; auto: the "
-                                          "method's",
-                                          [](Config& c) -> Component& { return c.compression.quantizer; },
-                                          {"auto", "none"});
-  add_component<comm::SparseCollectiveEntry>(keys, "collective", "what sums them over the workers; auto: the method's",
-                                             [](Config& c) -> Component& { return c.compression.collective; },
-                                             {"auto"});
+  add_component<compress::SparsifierEntry>(
+      keys, "sparsifier", "the sparsifier selects the entries that a worker sends; auto: as the method defines it",
+      [](Config& c) -> Component& { return c.compression.sparsifier; }, {"auto", "none"});
+  add_component<compress::QuantizerEntry>(
+      keys, "quantizer",
+      "the quantizer sends all entries in fewer bits, instead of a sparsifier; auto: as the method "
+      "defines it",
+      [](Config& c) -> Component& { return c.compression.quantizer; }, {"auto", "none"});
+  add_component<comm::SparseCollectiveEntry>(
+      keys, "collective", "the collective sums the selected entries over the workers; auto: as the method defines it",
+      [](Config& c) -> Component& { return c.compression.collective; }, {"auto"});
   add_component<compress::MemoryEntry>(
-      keys, "memory", "error feedback: what becomes of the rest; auto: the method's (without effect when dense)",
+      keys, "memory",
+      "the memory keeps what a worker did not send (error feedback); auto: as the method defines it; "
+      "no effect when dense",
       [](Config& c) -> Component& { return c.compression.memory; }, {"auto"});
   keys.add([](Config & c) -> auto& { return c.compression.density; },
            {.name = "density",
-            .help = "share of a bucket's entries that each worker selects; without effect with a quantizer",
+            .help = "share of a bucket's entries that each worker selects; no effect with a quantizer",
             .minimum = 0,
             .maximum = 1,
             .exclusive_minimum = true});
-  add_component<compress::DensityScheduleEntry>(keys, "density_schedule", "how the density comes down to `density`",
+  add_component<compress::DensityScheduleEntry>(keys, "density_schedule",
+                                                "the schedule by which the density falls to `density`",
                                                 [](Config& c) -> Component& { return c.compression.density_schedule; });
   add_bucket(keys);
   keys.add([](Config & c) -> auto& { return c.compression.include_vectors; },
            {.name = "include_vectors",
-            .help = "sparsify biases and normalization too; auto: only where the bucket is the whole model",
+            .help = "yes: sparsify biases and normalization, too; auto: only where the bucket is the whole model",
             .choices = {"auto", "yes", "no"}});
   keys.add([](Config & c) -> auto& { return c.compression.acc_form; },
            {.name = "acc_form",
-            .help = "what is accumulated: gradients (raw), or gradients times the learning rate (folded)",
+            .help = "raw: the memory accumulates gradients; folded: it accumulates gradients times the learning rate",
             .choices = {"raw", "folded"}});
   add_select_tensors(keys);
-  keys.add(
-      [](Config & c) -> auto& { return c.compression.overlap; },
-      {.name = "overlap",
-       .help = "exchange each bucket as soon as backward has finished it, while backward goes on in a thread of its "
-               "own: the same bits in less time, where a processor is free for it. A single bucket, local clipping "
-               "and non_finite = \"skip\" leave nothing to overlap",
-       .role = KeyRole::kRuntime});
+  keys.add([](Config & c) -> auto& { return c.compression.overlap; },
+           {.name = "overlap",
+            .help = "true: exchange each bucket as soon as backward has finished it, while backward continues in its "
+                    "own thread; the results have the same bits, and a step takes less time where a core is free; no "
+                    "effect with a single bucket, local clipping or non_finite = \"skip\"",
+            .role = KeyRole::kRuntime});
   keys.add([](Config & c) -> auto& { return c.compression.profile; },
            {.name = "profile",
-            .help = "file of encode and decode times for the cost model (dragonn-bench profile --json FILE, or the "
-                    "profile.json of a run); empty: measured at start-up where the cost model needs them",
+            .help = "file of encode and decode times for the cost model (written by dragonn-bench profile --json "
+                    "FILE, or as profile.json by a run); empty: the run measures them at its start if it needs them",
             .role = KeyRole::kRuntime});
 }
 
@@ -296,42 +303,43 @@ void add_comm(KeyList& keys) {
   keys.table("comm");
   keys.add([](Config & c) -> auto& { return c.comm.workers; },
            {.name = "workers",
-            .help = "local workers; under mpirun or srun, and with the backend tcp, their number is the launcher's",
+            .help = "number of local workers; under mpirun or srun, and with backend tcp, the launcher sets the "
+                    "number",
             .minimum = 1,
             .maximum = 4096,
             .role = KeyRole::kRuntime});
   keys.add([](Config & c) -> auto& { return c.comm.backend; },
            {.name = "backend",
-            .help = "local: workers are threads of this process; mpi: one process each; tcp: likewise, without MPI; "
-                    "nccl: one process and GPU each, gradients go from GPU to GPU and the rest by comm.bootstrap; "
-                    "auto: mpi under a launcher, else local",
+            .help = "local: workers are threads of this process; mpi: each worker is a process; tcp: the same "
+                    "without MPI; nccl: each worker has a process and a GPU, NCCL sends the gradients and "
+                    "comm.bootstrap the rest; auto: mpi under a launcher, else local",
             .choices = {"auto", "local", "mpi", "tcp", "nccl"},
             .role = KeyRole::kRuntime});
   keys.add([](Config & c) -> auto& { return c.comm.bootstrap; },
            {.name = "bootstrap",
-            .help = "what brings the workers of the backend nccl together, and carries all that is not a gradient",
+            .help = "with backend nccl: connects the workers and sends everything but gradients",
             .choices = {"mpi", "tcp"},
             .role = KeyRole::kRuntime});
   keys.add([](Config & c) -> auto& { return c.comm.rendezvous; },
            {.name = "rendezvous",
-            .help = "where workers meet by tcp: tcp:HOST:PORT of worker 0, or file:PATH that all see; empty: "
+            .help = "where workers meet by TCP: tcp:HOST:PORT of rank 0, or file:PATH that all can read; empty: "
                     "MASTER_ADDR and MASTER_PORT, or the first host of srun's step",
             .role = KeyRole::kRuntime});
   keys.add([](Config & c) -> auto& { return c.comm.timeout_s; },
            {.name = "timeout_s",
-            .help = "deadline of every wait for another worker (seconds)",
+            .help = "seconds that a worker waits for another before the run fails",
             .minimum = 0,
             .exclusive_minimum = true,
             .role = KeyRole::kRuntime});
   keys.add([](Config & c) -> auto& { return c.comm.threads_per_worker; },
            {.name = "threads_per_worker",
-            .help = "threads of each worker's arithmetic; results are the same bits only at the same number",
+            .help = "compute threads per worker; another number can change the last bits of results",
             .minimum = 1,
             .maximum = 1024});
   keys.add([](Config & c) -> auto& { return c.comm.dense_algorithm; },
            {.name = "dense_algorithm",
-            .help = "the dense allreduce; native is the backend's own and promises no bits; with the backend nccl "
-                    "it is always NCCL's",
+            .help = "algorithm of the dense allreduce; native is the backend's own and may change the last bits of "
+                    "results; backend nccl always uses NCCL's",
             .choices = {"ring", "rabenseifner", "native"}});
 }
 
@@ -356,27 +364,31 @@ void add_network(KeyList& keys) {
   keys.table("network");
   keys.add([](Config & c) -> auto& { return c.network.model; },
            {.name = "model",
-            .help = "alpha-beta: with backend local the workers are a virtual cluster on the network described here, "
-                    "and the times of the run are virtual; with mpi times are wall times. Decisions that depend on the "
-                    "network (compression.select_tensors, warnings) take it with both; none: they measure theirs",
+            .help = "alpha-beta: assume the network that this table describes; with backend local it makes the run a "
+                    "virtual cluster, whose times are all virtual; with mpi times stay wall times, and only "
+                    "decisions and warnings use the network; none: the run measures its network where it needs it",
             .choices = {"none", "alpha-beta"}});
   std::vector<std::string> presets = comm::network_preset_names();
   presets.insert(presets.begin(), "none");
   keys.add([](Config & c) -> auto& { return c.network.preset; },
-           {.name = "preset", .help = "latency and bandwidth of a usual network", .choices = std::move(presets)});
-  add_network_number(
-      keys, [](Config & c) -> auto& { return c.network.latency_us; },
-      {.name = "latency_us", .help = "of a message (microseconds); auto: the preset's", .minimum = 0, .maximum = 1e9});
+           {.name = "preset",
+            .help = "latency and bandwidth of a common network (dragonn-train --list networks)",
+            .choices = std::move(presets)});
+  add_network_number(keys, [](Config & c) -> auto& { return c.network.latency_us; },
+                     {.name = "latency_us",
+                      .help = "latency of a message in microseconds; auto: the preset's",
+                      .minimum = 0,
+                      .maximum = 1e9});
   add_network_number(keys, [](Config & c) -> auto& { return c.network.gbps; },
                      {.name = "gbps",
-                      .help = "bandwidth of a worker's link (10^9 bits per second); auto: the preset's",
+                      .help = "bandwidth of a worker's link in Gbit/s; auto: the preset's",
                       .minimum = 0,
                       .maximum = 1e6,
                       .exclusive_minimum = true});
   keys.add([](Config & c) -> auto& { return c.network.compute; },
            {.name = "compute",
-            .help = "what a worker's own work takes on a virtual cluster; measured: the processor time of its thread; "
-                    "zero: nothing, so that times are those of the network alone",
+            .help = "compute time on a virtual cluster; measured: the CPU time of each worker's thread; zero: none, "
+                    "so that a step takes only the time of its messages",
             .choices = {"measured", "zero"},
             .role = KeyRole::kRuntime});
 }
@@ -394,25 +406,25 @@ void add_checkpoint_and_logging(KeyList& keys) {
             .minimum = 0,
             .role = KeyRole::kRuntime});
   keys.add([](Config & c) -> auto& { return c.checkpoint.keep; },
-           {.name = "keep", .help = "newest checkpoints that stay on disk", .minimum = 1, .role = KeyRole::kRuntime});
+           {.name = "keep", .help = "number of newest checkpoints to keep", .minimum = 1, .role = KeyRole::kRuntime});
   keys.add([](Config & c) -> auto& { return c.checkpoint.keep_best; },
            {.name = "keep_best",
-            .help = "save at the best evaluation so far, and keep that checkpoint too",
+            .help = "also save and keep the checkpoint of the best evaluation",
             .role = KeyRole::kRuntime});
   keys.table("logging");
   keys.add([](Config & c) -> auto& { return c.logging.every_steps; },
            {.name = "every_steps",
-            .help = "steps between step lines in metrics.jsonl and the log",
+            .help = "steps between the lines of metrics.jsonl; progress lines in the log follow these steps",
             .minimum = 1,
             .role = KeyRole::kRuntime});
   keys.add([](Config & c) -> auto& { return c.logging.level; },
            {.name = "level",
-            .help = "least severe lines that are logged",
+            .help = "least severe level that is logged",
             .choices = {"debug", "info", "warning", "error"},
             .role = KeyRole::kRuntime});
   keys.add([](Config & c) -> auto& { return c.logging.dump_gradients; },
            {.name = "dump_gradients",
-            .help = "steps, from 1, at which each worker's accumulated gradient is written to gradients/*.npy",
+            .help = "steps, from 1, at which each worker writes its accumulated gradient to gradients/*.npy",
             .minimum = 1,
             .role = KeyRole::kRuntime});
 }

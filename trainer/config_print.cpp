@@ -3,12 +3,15 @@
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "core/hash.h"
 #include "trainer/config.h"
 #include "trainer/config_keys.h"
+#include "trainer/units.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -18,17 +21,7 @@ constexpr std::size_t kCommentWidth = 118;
 /// A comment of as many lines as it takes, broken between words.
 std::string comment(const std::string& text) {
   std::string lines;
-  std::size_t begin = 0;
-  while (begin < text.size()) {
-    std::size_t end = text.size();
-    if (end - begin > kCommentWidth) {
-      const std::size_t space = text.rfind(' ', begin + kCommentWidth);
-      end = space == std::string::npos || space <= begin ? text.find(' ', begin + kCommentWidth) : space;
-      end = std::min(end, text.size());
-    }
-    lines += "# " + text.substr(begin, end - begin) + "\n";
-    begin = end + 1;
-  }
+  for (const std::string& line : wrapped(text, kCommentWidth)) lines += "# " + line + "\n";
   return lines;
 }
 
@@ -41,11 +34,13 @@ struct Line {
   std::optional<SettingValue> default_value;
 };
 
+/// A required key without a value is a comment as a whole.
 std::string commented(const Line& line) {
   const std::string fallback =
       line.default_value ? fmt::format("default {}", dragonn::to_toml(*line.default_value)) : std::string("required");
+  const bool is_missing = !line.default_value && line.value == SettingValue(std::string());
   return comment(fmt::format("{}; {}; {}", line.help, line.type, fallback)) +
-         fmt::format("{} = {}\n", line.name, dragonn::to_toml(line.value));
+         fmt::format("{}{} = {}\n", is_missing ? "# " : "", line.name, dragonn::to_toml(line.value));
 }
 
 Line setting_line(const SettingSpec& spec, const Settings& settings) {
@@ -101,11 +96,16 @@ std::string to_toml(const Config& given) {
   return text;
 }
 
-std::string config_hash(const Config& given) {
+namespace {
+
+/// Every key that can change the numbers of a run, "table.name", with its value, in the order of printing.
+using ResultKeys = std::vector<std::pair<std::string, std::string>>;
+
+ResultKeys result_keys(const Config& given) {
   Config config = given;
-  std::string text;
+  ResultKeys keys;
   const auto add = [&](const std::string& table, const std::string& name, const SettingValue& value) {
-    text += fmt::format("{}.{} = {}\n", table, name, dragonn::to_toml(value));
+    keys.emplace_back(fmt::format("{}.{}", table, name), dragonn::to_toml(value));
   };
   for (const ConfigKey& key : config_keys()) {
     if (key.role == KeyRole::kResult) add(key.table, key.spec.name, key.get(config));
@@ -117,6 +117,65 @@ std::string config_hash(const Config& given) {
   for (const auto& [name, lines] : compression_settings(config)) {
     for (const auto& [key, line] : lines) add("compression." + name, key, line.value);
   }
+  return keys;
+}
+
+/// The settings of one component that is not in use, in comments; empty if it has none.
+std::string other_component(const std::string& table, const SettingSpecs& specs) {
+  if (specs.empty()) return "";
+  std::string text = fmt::format("\n# {}\n", table);
+  const Settings defaults(specs);
+  for (const SettingSpec& spec : specs) {
+    const Line line = setting_line(spec, defaults);
+    text += comment(fmt::format("{}; {}", line.help, line.type));
+    text += fmt::format("#   {} = {}\n", line.name, dragonn::to_toml(line.value));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string other_settings(const Config& given) {
+  Config config = given;
+  std::string text = "\n# Settings of the components that this config does not name, at their defaults.\n";
+  for (const ComponentTable& table : component_tables()) {
+    for (const std::string& name : table.names()) {
+      if (name == table.component(config).name) continue;
+      text += other_component(fmt::format("[{}] with name = \"{}\":", table.table, name), *table.find(name));
+    }
+  }
+  for (const ComponentTable& part : compression_parts()) {
+    for (const std::string& name : part.names()) {
+      if (name == part.component(config).name) continue;
+      text +=
+          other_component(fmt::format("[compression.{}] with {} = \"{}\":", name, part.table, name), *part.find(name));
+    }
+  }
+  return text;
+}
+
+std::vector<std::string> config_changes(const Config& before, const Config& after) {
+  const ResultKeys old_keys = result_keys(before), new_keys = result_keys(after);
+  const auto value_in = [](const ResultKeys& keys, const std::string& path) {
+    const auto found = std::ranges::find(keys, path, &ResultKeys::value_type::first);
+    return found == keys.end() ? std::string("absent") : found->second;
+  };
+  std::vector<std::string> changes;
+  const auto compare = [&](const std::string& path) {
+    const std::string was = value_in(old_keys, path), is = value_in(new_keys, path);
+    const std::string name = path.starts_with('.') ? path.substr(1) : path;  // keys at the top
+    if (was != is) changes.push_back(fmt::format("{} {} -> {}", name, was, is));
+  };
+  for (const auto& [path, value] : new_keys) compare(path);
+  for (const auto& [path, value] : old_keys) {
+    if (value_in(new_keys, path) == "absent") compare(path);
+  }
+  return changes;
+}
+
+std::string config_hash(const Config& config) {
+  std::string text;
+  for (const auto& [path, value] : result_keys(config)) text += fmt::format("{} = {}\n", path, value);
   return hash_text(hash_bytes(std::as_bytes(std::span(text))));
 }
 

@@ -24,7 +24,7 @@ std::string obstacle_of(const Config& config) {
   const std::string missing = kernels::device_obstacle(DeviceType::kCuda);
   const bool is_virtual = config.network.modelled() && config.comm.meets_by() != "tcp" && !comm::launched_by_mpi();
   if (!missing.empty() || !is_virtual || config.network.compute != "measured") return missing;
-  return "network.compute = \"measured\" measures processor time, which work on a GPU does not take";
+  return "network.compute = \"measured\" counts CPU time, and work on a GPU takes none";
 }
 
 /// @throws ConfigError if `device_math` is not for the CPU.

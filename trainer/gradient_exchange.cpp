@@ -290,9 +290,9 @@ void GradientExchange::run_lane(std::size_t index, const ExchangeStep& step, Vie
   }
   if (lane.reduction.non_finite) {
     throw AgreedError(
-        fmt::format("step {}: a rank's gradient of {} is not finite (NaN or infinity); lower the learning rate, "
+        fmt::format("step {}: a worker's gradient of {} is not finite (NaN or infinity); lower the learning rate, "
                     "clip (train.clip), or set train.non_finite = \"skip\"",
-                    step.step, bucket.name));
+                    step.step + 1, bucket.name));
   }
   run_verb(device_, timers, Verb::kSettle,
            [&] { lane.memory->settle(lane.quantized ? lane.quantized->settlement() : settlement_of(*lane.outcome)); });
@@ -423,8 +423,8 @@ void GradientExchange::load(const Archive& archive) {
     const std::string prefix = lane_prefix(index);
     if (archive.get<std::uint64_t>(prefix + "offset") != buckets_[index].offset ||
         archive.get<std::uint64_t>(prefix + "size") != buckets_[index].size) {
-      throw DataError(fmt::format("the checkpoint's bucket {} is not {} of this run: compression.bucket differs", index,
-                                  buckets_[index].name));
+      throw ConfigError(fmt::format("the checkpoint's bucket {} is not {} of this run: compression.bucket differs",
+                                    index, buckets_[index].name));
     }
     lanes_[index].memory->load(archive, prefix + "memory/");
     if (lanes_[index].sparsifier) lanes_[index].sparsifier->load(archive, prefix + "sparsifier/");

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/list.h"
 
+#include <algorithm>
+#include <functional>
+#include <type_traits>
+#include <utility>
+
 #include <fmt/format.h>
 
+#include "comm/network_model.h"
 #include "comm/sparse/sparse_collective.h"
 #include "compress/density_schedule.h"
 #include "compress/memory.h"
@@ -13,33 +19,202 @@
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "trainer/methods.h"
+#include "trainer/units.h"
 
 namespace dragonn::trainer {
 namespace {
 
+constexpr std::size_t kColumns = 80;
+
+/// The settings that one table of a config holds.
+struct Table {
+  std::string name;
+  SettingSpecs settings;
+};
+
+/// What `--list KIND NAME` tells.
+struct Description {
+  std::string summary;
+  std::string source;
+  std::string traffic;
+  std::string chosen_by;  ///< "compression.sparsifier = \"topk\""
+  std::string parts;      ///< of a method
+  std::vector<Table> tables = {};
+};
+
+struct Kind {
+  std::string singular;
+  std::string plural;
+  std::function<std::vector<std::string>()> names;
+  /// @throws ConfigError for an unknown name.
+  std::function<Description(const std::string& name)> describe;
+};
+
+std::string formula(const std::string& words) {
+  if (words.empty()) return "";
+  return words +
+         " words of 4 bytes that a worker sends for each bucket, mean over the workers, where P workers select "
+         "k of n entries each; counts and flags come on top";
+}
+
+/// A code has as many bits for each entry of any large bucket.
+std::string code_traffic(const compress::QuantizerEntry& entry) {
+  constexpr std::size_t kEntries = 1 << 20;
+  const auto quantizer = entry.make(Settings(entry.settings), kEntries, Device{});
+  const double bits = 8.0 * static_cast<double>(quantizer->code_bytes()) / static_cast<double>(kEntries);
+  return fmt::format(
+      "about {:.3g} n (P-1) bits that a worker sends for each bucket of n entries to P-1 other workers, "
+      "with the default settings",
+      bits);
+}
+
 template <class Entry>
-void append(std::string& text) {
+std::string traffic_of(const Entry& entry) {
+  if constexpr (std::is_same_v<Entry, comm::SparseCollectiveEntry>) return formula(entry.traffic);
+  if constexpr (std::is_same_v<Entry, compress::QuantizerEntry>) return code_traffic(entry);
+  return "";
+}
+
+/// @param key names the component in a config.  @param table holds its settings; "*" stands for its name.
+template <class Entry>
+Kind registered(const std::string& plural, const std::string& key, const std::string& table) {
+  const auto describe = [key, table](const std::string& name) {
+    const Entry& entry = Registry<Entry>::instance().at(name);
+    const std::string own_table = table.ends_with('*') ? table.substr(0, table.size() - 1) + name : table;
+    return Description{entry.summary,
+                       entry.source,
+                       traffic_of(entry),
+                       fmt::format("{} = \"{}\"", key, name),
+                       "",
+                       {{own_table, entry.settings}}};
+  };
+  return {Entry::kKind, plural, [] { return Registry<Entry>::instance().names(); }, describe};
+}
+
+/// The settings of a method's part, where there is such a part.
+template <class Entry>
+void add_part(const std::string& name, Description& text) {
   const auto& registry = Registry<Entry>::instance();
-  for (const std::string& name : registry.names()) {
-    text += fmt::format("{} {}: {}\n", Entry::kKind, name, registry.at(name).summary);
+  if (name == "none" || !registry.contains(name)) return;
+  text.parts += fmt::format("{}{} {}", text.parts.empty() ? "" : ", ", Entry::kKind, name);
+  const Entry& entry = registry.at(name);
+  if (text.source.find(entry.source) == std::string::npos) {
+    text.source += (text.source.empty() ? "" : "; ") + entry.source;
   }
+  const std::string table = "compression." + name;
+  if (!entry.settings.empty()) text.tables.push_back({table, entry.settings});
+}
+
+Description describe_method(const std::string& name) {
+  const Method method = find_method(name);
+  Description text{method.summary, "", "", fmt::format("compression.method = \"{}\"", name), "", {}};
+  add_part<compress::SparsifierEntry>(method.sparsifier, text);
+  add_part<compress::QuantizerEntry>(method.quantizer, text);
+  add_part<comm::SparseCollectiveEntry>(method.collective, text);
+  add_part<compress::MemoryEntry>(method.memory, text);
+  if (method.memory_with_momentum != method.memory) {
+    add_part<compress::MemoryEntry>(method.memory_with_momentum, text);
+    text.parts += " (with momentum)";
+  }
+  text.traffic = method.quantizer == "none"
+                     ? formula(Registry<comm::SparseCollectiveEntry>::instance().at(method.collective).traffic)
+                     : code_traffic(Registry<compress::QuantizerEntry>::instance().at(method.quantizer));
+  return text;
+}
+
+Description describe_network(const std::string& name) {
+  const comm::NetworkModel& network = comm::network_preset(name);
+  return {fmt::format("{:.4g} us latency, {:.4g} Gbit/s", network.latency_us(), network.gbps()), "", "",
+          fmt::format("network.model = \"alpha-beta\", network.preset = \"{}\"", name),          "", {}};
+}
+
+const std::vector<Kind>& kinds() {
+  static const std::vector<Kind> all{
+      registered<layers::ModelEntry>("models", "model.name", "model"),
+      registered<data::DatasetEntry>("datasets", "data.name", "data"),
+      registered<optim::OptimizerEntry>("optimizers", "optimizer.name", "optimizer"),
+      registered<optim::ScheduleEntry>("schedules", "schedule.name", "schedule"),
+      {"method", "methods", method_names, describe_method},
+      registered<compress::SparsifierEntry>("sparsifiers", "compression.sparsifier", "compression.*"),
+      registered<compress::QuantizerEntry>("quantizers", "compression.quantizer", "compression.*"),
+      registered<compress::MemoryEntry>("memories", "compression.memory", "compression.*"),
+      registered<compress::DensityScheduleEntry>("density_schedules", "compression.density_schedule", "compression.*"),
+      registered<comm::SparseCollectiveEntry>("collectives", "compression.collective", "compression.*"),
+      {"network", "networks", comm::network_preset_names, describe_network},
+  };
+  return all;
+}
+
+const Kind& find_kind(std::string word) {
+  std::ranges::replace(word, '-', '_');
+  for (const Kind& kind : kinds()) {
+    std::string singular = kind.singular;
+    std::ranges::replace(singular, ' ', '_');
+    if (word == singular || word == kind.plural) return kind;
+  }
+  throw ConfigError("--list: " + unknown_name_message("kind", word, component_kinds()));
+}
+
+std::string list_kind(const Kind& kind) {
+  std::size_t width = 0;
+  for (const std::string& name : kind.names()) width = std::max(width, name.size());
+  std::string text;
+  for (const std::string& name : kind.names()) {
+    text += fmt::format("{:<{}}  {}\n", name, width, kind.describe(name).summary);
+  }
+  return text;
+}
+
+/// "Source:  " and the text beside it, on as many lines as it takes; nothing for an empty text.
+std::string paragraph(const std::string& name, const std::string& body) {
+  constexpr std::size_t kIndent = 11;
+  std::string text;
+  for (const std::string& line : wrapped(body, kColumns - kIndent)) {
+    text += fmt::format("{:<{}}{}\n", text.empty() ? name : "", kIndent, line);
+  }
+  return text;
+}
+
+std::string list_setting(const SettingSpec& spec) {
+  std::string text = fmt::format("  {} = {}\n", spec.name, to_toml(spec.default_value));
+  for (const std::string& line : wrapped(fmt::format("{}; {}", spec.describe_type(), spec.help), kColumns - 6)) {
+    text += fmt::format("      {}\n", line);
+  }
+  return text;
+}
+
+std::string list_component(const Kind& kind, const std::string& name) {
+  const Description description = kind.describe(name);
+  std::string text = paragraph(kind.singular, name) + paragraph("", description.summary);
+  text += paragraph("Choose by", description.chosen_by) + paragraph("Parts", description.parts) +
+          paragraph("Source", description.source) + paragraph("Traffic", description.traffic);
+  bool has_settings = false;
+  for (const Table& table : description.tables) {
+    if (table.settings.empty()) continue;
+    has_settings = true;
+    text += fmt::format("\nSettings in [{}], with their defaults:\n", table.name);
+    for (const SettingSpec& spec : table.settings) text += list_setting(spec);
+  }
+  return has_settings ? text : text + "\nIt has no settings of its own.\n";
 }
 
 }  // namespace
 
-std::string list_components() {
+std::vector<std::string> component_kinds() {
+  std::vector<std::string> names;
+  for (const Kind& kind : kinds()) names.push_back(kind.plural);
+  return names;
+}
+
+std::string list_components(const std::vector<std::string>& words) {
+  if (words.size() > 1) return list_component(find_kind(words[0]), words[1]);
+  if (words.size() == 1) return list_kind(find_kind(words[0]));
   std::string text;
-  append<layers::ModelEntry>(text);
-  append<data::DatasetEntry>(text);
-  append<optim::OptimizerEntry>(text);
-  append<optim::ScheduleEntry>(text);
-  for (const std::string& name : method_names())
-    text += fmt::format("method {}: {}\n", name, find_method(name).summary);
-  append<compress::SparsifierEntry>(text);
-  append<compress::QuantizerEntry>(text);
-  append<compress::MemoryEntry>(text);
-  append<compress::DensityScheduleEntry>(text);
-  append<comm::SparseCollectiveEntry>(text);
+  for (const Kind& kind : kinds()) {
+    for (const std::string& name : kind.names()) {
+      text += fmt::format("{} {}: {}\n", kind.singular, name, kind.describe(name).summary);
+    }
+  }
   return text;
 }
 

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "comm/launcher.h"
@@ -17,9 +16,9 @@
 #include "comm/tcp.h"
 #include "core/error.h"
 #include "core/log.h"
-#include "core/version.h"
 #include "trainer/agreement.h"
 #include "trainer/assemble.h"
+#include "trainer/command_line.h"
 #include "trainer/device_choice.h"
 #include "trainer/list.h"
 #include "trainer/plan.h"
@@ -31,57 +30,16 @@ namespace {
 namespace fs = std::filesystem;
 using dragonn::ConfigError;
 using dragonn::trainer::AgreedError;
+using dragonn::trainer::CommandLine;
 using dragonn::trainer::Config;
 using dragonn::trainer::Job;
 
-struct Options {
-  std::string config;
-  std::vector<std::string> overrides;
-  int workers = 0;
-  std::string output;
-  std::string resume;
-  std::string evaluate;
-  bool print_config = false;
-  bool dry_run = false;
-  bool list = false;
-};
-
-void declare(CLI::App& app, Options& options) {
-  app.add_option("CONFIG", options.config, "TOML file that describes the run");
-  app.add_option("--set", options.overrides, "Override a key: a.b=value, a TOML value or else a string (repeatable)")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
-  app.add_option("--workers", options.workers,
-                 "Local workers, instead of comm.workers (under mpirun or srun every process is a worker)")
-      ->type_name("P")
-      ->check([](const std::string& text) {
-        const bool positive = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos &&
-                              text.find_first_not_of('0') != std::string::npos && text.size() < 6;
-        return positive ? std::string() : fmt::format("expected a number of workers, not '{}'", text);
-      });
-  app.add_option("--output", options.output,
-                 "Run folder (default: runs/CONFIG-METHOD); an earlier run there is kept in DIR/earlier-N")
-      ->type_name("DIR");
-  app.add_option(
-         "--resume", options.resume,
-         "Go on from the newest checkpoint in --output if there is one (auto), or from a checkpoint or run folder")
-      ->type_name("auto|DIR");
-  app.add_option("--evaluate", options.evaluate,
-                 "Evaluate a checkpoint or run folder on the test split, print JSON, exit")
-      ->type_name("CHECKPOINT");
-  app.add_flag("--print-config", options.print_config, "Print the resolved config with every key explained, and exit");
-  app.add_flag("--dry-run", options.dry_run, "Print layers, memory, buckets and bytes per step, and exit");
-  app.add_flag("--list", options.list, "Print every model, dataset, optimizer, method and their parts, and exit");
-  app.set_version_flag("--version", std::string(dragonn::version()));
-  app.footer(
-      "Exit codes: 0 done, 1 the run failed, 2 bad usage or config, 75 stopped by SIGTERM, SIGINT or SIGUSR1 with a "
-      "checkpoint.");
-}
-
-Config load(const Options& options) {
-  if (options.config.empty()) throw ConfigError("no config file given; usage: dragonn-train CONFIG.toml (see --help)");
-  Config config = dragonn::trainer::load_config(options.config, options.overrides);
-  if (options.workers > 0) config.comm.workers = options.workers;
+Config load(const CommandLine& line) {
+  const bool shows_defaults =
+      line.config.empty() && !line.print_config.empty() && !line.dry_run && line.named_run().empty();
+  Config config = shows_defaults ? dragonn::trainer::default_config(line.overrides)
+                                 : dragonn::trainer::load_config(line.config_file(), line.overrides);
+  if (line.workers > 0) config.comm.workers = line.workers;
   return config;
 }
 
@@ -92,21 +50,21 @@ dragonn::log::Level log_level(const std::string& name) {
   return name == "error" ? Level::kError : Level::kInfo;
 }
 
-fs::path output_folder(const Options& options, const Config& config) {
-  if (!options.output.empty()) return options.output;
+fs::path output_folder(const CommandLine& line, const Config& config) {
+  if (!line.output.empty()) return line.output;
   // A run that is resumed by its folder, or by a checkpoint in it, goes on there.
-  if (!options.resume.empty() && options.resume != "auto") {
-    const fs::path given = fs::path(options.resume).lexically_normal();
-    return fs::is_directory(given / "checkpoints") ? given : given.parent_path().parent_path();
+  if (!line.resume.empty() && line.resume != "auto") {
+    const std::string named = line.named_run();
+    return named.empty() ? fs::path(line.resume).lexically_normal().parent_path().parent_path() : fs::path(named);
   }
-  return fs::path("runs") / fmt::format("{}-{}", fs::path(options.config).stem().string(), config.compression.method);
+  return fs::path("runs") / fmt::format("{}-{}", fs::path(line.config).stem().string(), config.compression.method);
 }
 
-Job make_job(const Options& options, Config config) {
+Job make_job(const CommandLine& line, Config config) {
   dragonn::trainer::choose_device(config);  // an error comes before a long read of data
   Job job;
-  job.folder = {output_folder(options, config)};
-  job.resume = options.resume;
+  job.folder = {output_folder(line, config)};
+  job.resume = line.resume;
   job.data = dragonn::trainer::load_data(config);
   job.config = std::move(config);
   return job;
@@ -128,33 +86,38 @@ void print_plan(const Config& config, int world_size) {
 }
 
 /// The part of one rank, on any backend.
-int run_rank(const Options& options, const Job& job, dragonn::comm::Communicator& communicator) {
-  if (options.evaluate.empty()) return dragonn::trainer::run_training(job, communicator);
-  dragonn::trainer::run_evaluation(job, options.evaluate, communicator);
+int run_rank(const CommandLine& line, const Job& job, dragonn::comm::Communicator& communicator) {
+  if (line.evaluate.empty()) return dragonn::trainer::run_training(job, communicator);
+  dragonn::trainer::run_evaluation(job, line.evaluate, communicator);
   return 0;
 }
 
-/// Options that only print; true if there was one.
-bool print_only(const Options& options, const Config& config, int world_size) {
-  if (options.print_config) fmt::print("{}", dragonn::trainer::to_toml(config));
-  if (options.dry_run) print_plan(config, world_size);
-  return options.print_config || options.dry_run;
+bool is_print_only(const CommandLine& line) {
+  return !line.print_config.empty() || line.dry_run;
 }
 
-int run_locally(const Options& options, Config config) {
+/// Runs the options that only print; true if there was one.
+bool print_only(const CommandLine& line, const Config& config, int world_size) {
+  if (!line.print_config.empty()) fmt::print("{}", dragonn::trainer::to_toml(config));
+  if (line.print_config == "all") fmt::print("{}", dragonn::trainer::other_settings(config));
+  if (line.dry_run) print_plan(config, world_size);
+  return is_print_only(line);
+}
+
+int run_locally(const CommandLine& line, Config config) {
   dragonn::log::set_level(log_level(config.logging.level));
   const int workers = static_cast<int>(config.comm.workers);
-  if (print_only(options, config, workers)) return 0;
+  if (print_only(line, config, workers)) return 0;
   if (config.comm.backend == "mpi" || config.comm.backend == "nccl") {
     throw ConfigError(fmt::format("comm.backend = \"{}\" needs a launcher: mpirun -np P dragonn-train ..., or srun{}",
                                   config.comm.backend,
                                   config.comm.backend == "nccl" ? "; or comm.bootstrap = \"tcp\"" : ""));
   }
-  const Job job = make_job(options, std::move(config));
+  const Job job = make_job(line, std::move(config));
   int exit_code = 0;
   dragonn::comm::run_local(workers, dragonn::trainer::local_options(job.config),
                            [&](dragonn::comm::Communicator& communicator) {
-                             const int code = run_rank(options, job, communicator);
+                             const int code = run_rank(line, job, communicator);
                              if (communicator.rank() == 0) exit_code = code;
                            });
   return exit_code;
@@ -162,8 +125,8 @@ int run_locally(const Options& options, Config config) {
 
 using RankFunction = std::function<void(dragonn::comm::Communicator&)>;
 
-/// As one process of several, which `run_ranks` brings together. A config that this one cannot read is told to all.
-int run_as_process(const Options& options, const Config& config, const std::exception_ptr& unreadable,
+/// Runs as one process of several, which `run_ranks` brings together. If this one cannot read its config, all learn it.
+int run_as_process(const CommandLine& line, const Config& config, const std::exception_ptr& unreadable,
                    const std::function<void(const RankFunction&)>& run_ranks) {
   dragonn::log::set_level(log_level(config.logging.level));
   int rank = 0;
@@ -172,13 +135,13 @@ int run_as_process(const Options& options, const Config& config, const std::exce
     run_ranks([&](dragonn::comm::Communicator& communicator) {
       rank = communicator.rank();
       dragonn::trainer::agree(communicator, unreadable);
-      if (options.print_config || options.dry_run) {
-        if (rank == 0) print_only(options, config, communicator.size());
+      if (is_print_only(line)) {
+        if (rank == 0) print_only(line, config, communicator.size());
         return;
       }
       Job job;
-      dragonn::trainer::all_ranks_or_none(communicator, [&] { job = make_job(options, config); });
-      exit_code = run_rank(options, job, communicator);
+      dragonn::trainer::all_ranks_or_none(communicator, [&] { job = make_job(line, config); });
+      exit_code = run_rank(line, job, communicator);
     });
   } catch (const AgreedError& error) {
     // Every rank is here: one speaks for all.
@@ -188,14 +151,15 @@ int run_as_process(const Options& options, const Config& config, const std::exce
   return exit_code;
 }
 
-/// The config is read ahead of MPI, whose waits have its deadline; a rank that cannot read it says so through MPI.
-int run_by_mpi(const Options& options, const Config& config, std::exception_ptr unreadable) {
+/// Runs under MPI. The config is read before MPI starts, since it holds the deadline of MPI's waits; a rank that cannot
+/// read it tells the others through MPI.
+int run_by_mpi(const CommandLine& line, const Config& config, std::exception_ptr unreadable) {
   if (!unreadable && config.comm.backend == "local") {
-    unreadable = std::make_exception_ptr(
-        ConfigError("comm.backend = \"local\" does not go with a launcher: start dragonn-train alone, or set \"mpi\""));
+    unreadable = std::make_exception_ptr(ConfigError(
+        "comm.backend = \"local\" does not go with a launcher: start dragonn-train without one, or set \"mpi\""));
   }
   try {
-    return run_as_process(options, config, unreadable, [&](const RankFunction& fn) {
+    return run_as_process(line, config, unreadable, [&](const RankFunction& fn) {
       dragonn::comm::run_mpi({.timeout_s = config.comm.timeout_s}, fn);
     });
   } catch (const dragonn::CommError&) {
@@ -205,46 +169,40 @@ int run_by_mpi(const Options& options, const Config& config, std::exception_ptr 
   }
 }
 
-int run_by_tcp(const Options& options, const Config& config) {
+int run_by_tcp(const CommandLine& line, const Config& config) {
   const auto tcp = dragonn::comm::tcp_options(config.comm.rendezvous, config.comm.timeout_s);
-  return run_as_process(options, config, nullptr, [&](const RankFunction& fn) { dragonn::comm::run_tcp(tcp, fn); });
+  return run_as_process(line, config, nullptr, [&](const RankFunction& fn) { dragonn::comm::run_tcp(tcp, fn); });
 }
 
-int run(const Options& options) {
-  if (options.list) {
-    fmt::print("{}", dragonn::trainer::list_components());
+int run(const CommandLine& line) {
+  if (line.list) {
+    fmt::print("{}", dragonn::trainer::list_components(*line.list));
     return 0;
   }
   const dragonn::trainer::StopSignals signals;
   Config config;
   std::exception_ptr unreadable;
   try {
-    config = load(options);
+    config = load(line);
   } catch (const std::exception&) {
     unreadable = std::current_exception();
   }
   const bool by_tcp = !unreadable && config.comm.meets_by() == "tcp";
   // What is only printed needs no other process.
-  const bool alone = (options.print_config || options.dry_run) && !dragonn::comm::detect_process();
-  if (by_tcp && !alone) return run_by_tcp(options, config);
-  if (!by_tcp && dragonn::comm::launched_by_mpi()) return run_by_mpi(options, config, unreadable);
+  const bool alone = is_print_only(line) && !dragonn::comm::detect_process();
+  if (by_tcp && !alone) return run_by_tcp(line, config);
+  if (!by_tcp && dragonn::comm::launched_by_mpi()) return run_by_mpi(line, config, unreadable);
   if (unreadable) std::rethrow_exception(unreadable);
-  return run_locally(options, std::move(config));
+  return run_locally(line, std::move(config));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Trains a network data-parallel with dense or sparsified gradient exchange.", "dragonn-train");
-  Options options;
-  declare(app, options);
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  try {
-    return run(options);
+    CommandLine line;
+    if (const auto code = dragonn::trainer::parse_command_line(argc, argv, line)) return *code;
+    return run(line);
   } catch (const AgreedError& error) {
     dragonn::log::error(0, "{}", error.what());
     return error.exit_code();

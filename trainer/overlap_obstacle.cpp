@@ -11,7 +11,8 @@ std::string overlap_obstacle(const Config& config, const ParameterArena& arena, 
   if (train.clip == "local" || train.clip == "local_sqrt_workers") {
     return fmt::format("train.clip = \"{}\" scales every bucket by the norm of the whole gradient", train.clip);
   }
-  if (train.non_finite == "skip") return "train.non_finite = \"skip\" looks at the whole gradient before any is sent";
+  if (train.non_finite == "skip")
+    return "train.non_finite = \"skip\" checks the whole gradient before any of it is sent";
   // Matrices lie first in the arena, last layer first, and buckets are exchanged in its order.
   if (!buckets.empty() && buckets.front().size < arena.matrix_size()) return {};
   return fmt::format(

@@ -98,8 +98,8 @@ std::string describe_selection(const RunPlan& plan, const Config& config) {
   if (!plan.selection) {
     const bool by_cost = config.compression.select_tensors == CompressionConfig::SelectTensors::kCostModel;
     return by_cost && config.compression.selects()
-               ? "  select_tensors = \"cost_model\" decides at the start of the run; given compression.profile and "
-                 "network.model, it is shown here\n"
+               ? "  the cost model decides at the start of the run; with compression.profile and network.model its "
+                 "decisions are shown here\n"
                : "";
   }
   std::string text = "\n";
@@ -112,7 +112,7 @@ void check_memory(const std::string& where, int workers, std::size_t needed, std
   const double needed_by_all = static_cast<double>(needed) * workers;
   if (needed_by_all <= static_cast<double>(available)) return;
   throw SystemError(
-      fmt::format("not enough memory: {} workers on {} need {}, {} are available; lower train.batch_size, "
+      fmt::format("not enough memory: {} workers on {} need {}, and {} are available; lower train.batch_size, "
                   "train.eval_batch_size or the number of workers (--dry-run shows more)",
                   workers, where, size_text(needed_by_all), size_text(static_cast<double>(available))));
 }
@@ -226,7 +226,8 @@ void check_resources(comm::Communicator& communicator, const RunPlan& plan, cons
     check_memory("this machine", neighbours, on_host ? plan.memory_total() : plan.host_bytes, available_memory());
     if (!on_host)
       check_memory(to_string(choice.device), choice.workers, plan.memory_total(), kernels::free_memory(choice.device));
-    if (communicator.rank() != 0) return;
+  });
+  rank_zero_or_none(communicator, [&] {
     // The last ones, the best, and the one being written.
     const std::int64_t kept =
         std::max<std::int64_t>(config.checkpoint.keep, 1) + (config.checkpoint.keep_best ? 1 : 0) + 1;
@@ -234,7 +235,7 @@ void check_resources(comm::Communicator& communicator, const RunPlan& plan, cons
     const double free = static_cast<double>(fs::space(existing_parent(folder)).available);
     if (disk > free) {
       throw SystemError(
-          fmt::format("not enough disk: {} checkpoints need {}, {} are free at {}; lower checkpoint.keep or "
+          fmt::format("not enough disk: {} checkpoints need {}, and {} are free at {}; lower checkpoint.keep or "
                       "choose another --output",
                       kept, size_text(disk), size_text(free), existing_parent(folder).string()));
     }

@@ -1,38 +1,57 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/progress_line.h"
 
-#include <cmath>
+#include <algorithm>
+#include <vector>
 
 #include <fmt/format.h>
 
-#include "core/log.h"
+#include "trainer/units.h"
 
 namespace dragonn::trainer {
 namespace {
 
-/// "1:02:03" or "2:03".
-std::string clock_text(double seconds) {
-  const auto total = static_cast<std::int64_t>(std::llround(seconds));
-  const std::int64_t hours = total / 3600, minutes = total / 60 % 60;
-  if (hours > 0) return fmt::format("{}:{:02}:{:02}", hours, minutes, total % 60);
-  return fmt::format("{}:{:02}", minutes, total % 60);
+struct Field {
+  int rank = 0;  ///< the largest is left out first
+  std::string text;
+};
+
+std::string joined(const std::vector<Field>& fields) {
+  std::string text;
+  for (const Field& field : fields) text += (text.empty() ? "" : "  ") + field.text;
+  return text;
 }
 
-std::string bytes_text(double bytes) {
-  constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB"};
-  int unit = 0;
-  for (; bytes >= 1000 && unit < 4; ++unit) bytes /= 1000;
-  return fmt::format("{:.3g} {}", bytes, kUnits[unit]);
+std::string speed(const ProgressNumbers& numbers) {
+  return fmt::format("{:.{}f} samples/s{}", numbers.samples_per_second, numbers.samples_per_second < 10 ? 1 : 0,
+                     numbers.is_time_virtual ? " (virtual)" : "");
 }
 
 }  // namespace
 
-void ProgressLine::show(const StepRecord& record) const {
-  const double done = static_cast<double>(record.step) / static_cast<double>(total_steps);
-  log::progress(
-      fmt::format("{:3.0f} %  epoch {:.2f}/{}  step {}/{}  loss {:.4f}  {:.0f} samples/s  {} sent/step  ETA {}",
-                  100 * done, record.epoch, total_epochs, record.step, total_steps, record.loss, samples_per_second,
-                  bytes_text(record.exchanged.bytes_sent.mean), clock_text(seconds_left)));
+std::string progress_line(const ProgressNumbers& numbers, std::size_t columns) {
+  const double done = static_cast<double>(numbers.step) / static_cast<double>(numbers.total_steps);
+  std::vector<Field> fields{
+      {6, fmt::format("{:3.0f} %", 100 * done)},
+      {7, fmt::format("epoch {:.2f}/{}", numbers.epoch, numbers.total_epochs)},
+      {0, fmt::format("step {}/{}", numbers.step, numbers.total_steps)},
+      {1, fmt::format("loss {:.4f}", numbers.loss)},
+      {3, speed(numbers)},
+      {4, fmt::format("comm {}", percent_text(numbers.exposed_share))},
+      {5, fmt::format("{}/step", bytes_text(numbers.bytes_per_step))},
+      {2, fmt::format("ETA {}", seconds_text(numbers.seconds_left))},
+  };
+  while (fields.size() > 1 && joined(fields).size() > columns) {
+    fields.erase(std::ranges::max_element(fields, {}, &Field::rank));
+  }
+  return joined(fields).substr(0, columns);
+}
+
+std::string progress_note(const ProgressNumbers& numbers) {
+  return fmt::format(
+      "epoch {:.4g}/{}  step {}/{}  training loss {:.4f}  {}  {} sent per step  exposed communication {}",
+      numbers.epoch, numbers.total_epochs, numbers.step, numbers.total_steps, numbers.loss, speed(numbers),
+      bytes_text(numbers.bytes_per_step), percent_text(numbers.exposed_share));
 }
 
 }  // namespace dragonn::trainer

@@ -62,7 +62,7 @@ void move_aside(const RunFolder& folder) {
       while (fs::exists(folder.path / fmt::format("earlier-{}", number))) ++number;
       target = folder.path / fmt::format("earlier-{}", number);
       fs::create_directory(target);
-      log::warning(0, "{} holds an earlier run: moved to {}", folder.path.string(), target.string());
+      log::warning(0, "{} holds an earlier run: its files are moved to {}", folder.path.string(), target.string());
     }
     fs::rename(file, target / file.filename());
   }
@@ -88,20 +88,21 @@ fs::path prepare_folder(const Job& job, const Worker& worker, FolderLock& lock) 
   }
 }
 
-/// What the times of the run are, where a network is modelled.
+/// Says what the times of the run are, where a network is modelled.
 void log_network(const Config& config, const comm::Communicator& communicator) {
   const auto network = config.network.modelled();
   if (!network) return;
   const std::string text = fmt::format("{:.4g} us and {:.4g} Gbit/s", network->latency_us(), network->gbps());
   if (communicator.clock().is_virtual()) {
-    log::info(communicator.rank(), "virtual cluster: {}, compute {}; times are virtual, of the training steps alone",
-              text, config.network.compute);
+    log::info(communicator.rank(), "virtual cluster: {}; {}; all times are virtual and count training steps only", text,
+              config.network.compute == "measured" ? "compute time is measured CPU time" : "compute time is zero");
   } else {
-    log::info(communicator.rank(), "network.model describes {} for decisions and warnings; times are wall times", text);
+    log::info(communicator.rank(),
+              "decisions and warnings assume a network of {} (network.model); times are wall times", text);
   }
 }
 
-/// An error of this rank alone says whose it is and in what; the others name their rank.
+/// An error of this rank alone says whose it is, where there are others, and in what; the others name their rank.
 int train(Worker& worker, const comm::Communicator& communicator) {
   try {
     return worker.train();
@@ -110,6 +111,7 @@ int train(Worker& worker, const comm::Communicator& communicator) {
   } catch (const CommError&) {
     throw;
   } catch (const std::exception& failure) {
+    if (communicator.size() == 1) throw;
     const std::string activity = communicator.activity().describe();
     throw Error(
         fmt::format("rank {}{}{}: {}", communicator.rank(), activity.empty() ? "" : ", ", activity, failure.what()));
@@ -124,8 +126,8 @@ comm::LocalOptions local_options(const Config& config) {
   const std::int64_t threads = config.comm.threads_per_worker;
   if (network.modelled() && measured && threads > 1) {
     throw ConfigError(fmt::format(
-        "network.compute = \"measured\" does not go with comm.threads_per_worker = {}: a virtual cluster sees the work "
-        "of one thread per worker; expected 1, or network.compute = \"zero\"",
+        "network.compute = \"measured\" does not go with comm.threads_per_worker = {}: a virtual cluster measures one "
+        "thread per worker; expected 1, or network.compute = \"zero\"",
         threads));
   }
   return {.timeout_s = config.comm.timeout_s,
@@ -151,9 +153,7 @@ int run_training(const Job& job, comm::Communicator& communicator) {
   all_ranks_or_none(communicator, [&] {
     worker = std::make_unique<Worker>(job.config, communicator, job.data, job.folder, choice.device);
   });
-  all_ranks_or_none(communicator, [&] {
-    if (rank == 0) checkpoint = prepare_folder(job, *worker, lock).string();
-  });
+  rank_zero_or_none(communicator, [&] { checkpoint = prepare_folder(job, *worker, lock).string(); });
   communicator.broadcast_text(0, checkpoint);
 
   log::info(rank, "dragonn {}: {} ({} parameters) on {} ({} samples), {} workers ({}), {}", version(),
@@ -179,7 +179,7 @@ void run_evaluation(const Job& job, const fs::path& checkpoint, comm::Communicat
   layers::Network network = make_network(job.config, *job.data.test, choice.device);
   all_ranks_or_none(communicator, [&] {
     network.initialize(static_cast<std::uint64_t>(job.config.seed));
-    load_model(find_checkpoint("--evaluate", checkpoint.string(), job.folder), network);
+    load_model(find_checkpoint("--evaluate", checkpoint.string(), job.folder), job.config, network);
   });
   data::EvaluationLoader loader(job.data.test, static_cast<std::size_t>(job.config.train.eval_batch_size),
                                 communicator.rank(), communicator.size(), choice.device);

@@ -59,7 +59,7 @@ std::string dense_is_faster(const TensorSelection& selection, double density, bo
       "dense is faster for everything: with {}, at density {}, sparsifying all {} tensors takes {} ms per step and "
       "their dense allreduces {} ms{}",
       network_text(selection), density, costs.tensors.size(), milliseconds(sparsified), milliseconds(dense),
-      applied ? "; all are exchanged dense" : "");
+      applied ? "; all are sent dense" : "");
 }
 
 }  // namespace dragonn::trainer

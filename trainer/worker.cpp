@@ -16,9 +16,10 @@
 #include "optim/clip.h"
 #include "trainer/agreement.h"
 #include "trainer/assemble.h"
+#include "trainer/config_check.h"
 #include "trainer/density_plan.h"
+#include "trainer/final_report.h"
 #include "trainer/overlap_obstacle.h"
-#include "trainer/progress_line.h"
 #include "trainer/replica_check.h"
 #include "trainer/run_verb.h"
 #include "trainer/signals.h"
@@ -102,10 +103,16 @@ Worker::Worker(const Config& config, comm::Communicator& communicator, const dat
 
 int Worker::train() {
   if (!overlap_obstacle_.empty()) warn("compression.overlap = true has no effect: " + overlap_obstacle_);
-  if (communicator_.rank() == 0)
+  for (std::string& warning : config_warnings(config_)) warn(std::move(warning));
+  if (communicator_.rank() == 0) {
     metrics_ = std::make_unique<MetricsWriter>(folder_.metrics(), progress_.step, time_kind());
-  wall_clock_ = WallClock();
-  first_step_ = progress_.step;
+    report_ =
+        std::make_unique<ProgressReport>(ProgressReport::Run{.first_step = progress_.step,
+                                                             .total_steps = total_steps_,
+                                                             .total_epochs = config_.train.epochs,
+                                                             .is_time_virtual = communicator_.clock().is_virtual(),
+                                                             .overlaps = overlapped_ != nullptr});
+  }
   loader_.seek(progress_.step / steps_per_epoch_, progress_.step % steps_per_epoch_);
   while (progress_.step < total_steps_) {
     run_step();
@@ -115,7 +122,9 @@ int Worker::train() {
     const bool stop = !last && stop_requested();
     if (stop || last || checkpoint_is_due()) save_checkpoint();
     if (stop) {
-      log::info(communicator_.rank(), "stopped by a signal after step {}, with a checkpoint; --resume auto goes on",
+      log::info(communicator_.rank(),
+                "a signal stopped the run after step {}; a checkpoint is saved: --resume auto "
+                "continues from it",
                 progress_.step);
       return kExitRequeue;
     }
@@ -155,7 +164,8 @@ void Worker::run_step() {
   const double density = density_of_step(config_.compression, progress_.step, steps_per_epoch_);
   const float micro_batches = static_cast<float>(config_.train.gradient_accumulation);
   if (config_.train.non_finite == "skip" && !gradient_is_finite_everywhere()) {
-    log::warning(communicator_.rank(), "step {}: a gradient is not finite: the step is skipped", progress_.step + 1);
+    log::warning(communicator_.rank(), "step {}: a worker's gradient is not finite: all workers skip the step",
+                 progress_.step + 1);
   } else {
     exchange({.step = progress_.step,
               .density = density,
@@ -178,6 +188,7 @@ void Worker::run_step() {
     check_replicas(communicator_, parameters(), progress_.step);
   }
   progress_.step_seconds += communicator_.now() - begin;
+  if (report_) report_->step(progress_.step, epochs_done(), samples_per_second(), sample_);
   if (is_due(config_.logging.every_steps) || progress_.step == total_steps_) {
     record_step(
         {.step = progress_.step, .epoch = epochs_done(), .learning_rate = learning_rate, .density_target = density});
@@ -279,9 +290,7 @@ void Worker::record_step(StepRecord record) {
   warn_if_not_repeated();
   if (communicator_.rank() != 0) return;
   metrics_->write(record);
-  const auto done = static_cast<double>(progress_.step - first_step_);
-  const double seconds_left = wall_clock_.now() / done * static_cast<double>(total_steps_ - progress_.step);
-  ProgressLine{total_steps_, config_.train.epochs, samples_per_second(), seconds_left}.show(record);
+  report_->record(record);
 }
 
 TimeKind Worker::time_kind() const {
@@ -305,19 +314,23 @@ Moment Worker::run_time() {
   return time_kind() == TimeKind::kVirtual ? comm::latest_moment(communicator_) : elapsed();
 }
 
+double Worker::dense_ring_bytes() const {
+  const double ranks = communicator_.size();
+  return 2.0 * static_cast<double>(network_.arena().size()) * sizeof(float) * (ranks - 1) / ranks;
+}
+
 void Worker::warn_if_traffic_exceeds_dense(const StepRecord& record) {
   if (config_.compression.is_dense() || communicator_.size() == 1) return;
   if (std::ranges::any_of(progress_.warnings, says_dense_is_faster)) return;
-  const double ranks = communicator_.size();
-  const double dense = 2.0 * static_cast<double>(network_.arena().size()) * sizeof(float) * (ranks - 1) / ranks;
+  const double dense = dense_ring_bytes();
   // The first epochs of a density warm-up are meant to send more.
   const bool selects = config_.compression.selects();
   const bool warming_up = selects && record.density_target > config_.compression.density;
   if (warming_up || record.exchanged.bytes_sent.mean <= dense) return;
   const std::string at = selects ? fmt::format(" at density {}", record.density_target) : "";
   warn(fmt::format(
-      "step {}: '{}'{} sends {:.0f} bytes per rank and step over {} ranks; a dense ring allreduce sends {:.0f}: dense "
-      "is faster on any network",
+      "step {}: '{}'{} sends {:.0f} bytes per worker and step with {} workers; a dense ring allreduce sends {:.0f}: "
+      "dense is faster on any network",
       record.step, config_.compression.method, at, record.exchanged.bytes_sent.mean, communicator_.size(), dense));
 }
 
@@ -370,29 +383,34 @@ void Worker::finish() {
   const std::uint64_t hash = check_replicas(communicator_, parameters(), progress_.step);
   const double bytes_sent = bytes_sent_by_all();
   const Moment time = run_time();
-  all_ranks_or_none(communicator_, [&] {
-    if (communicator_.rank() != 0) return;
+  rank_zero_or_none(communicator_, [&] {
     const std::uint64_t steps = std::max<std::uint64_t>(progress_.step, 1);
     const double density = density_of_step(config_.compression, steps - 1, steps_per_epoch_);
     const std::size_t sparse = exchange_->sparse_tensors(density);
-    write_summary(folder_.summary(),
-                  {.final_eval = progress_.last,
-                   .best_eval = progress_.best,
-                   .steps = progress_.step,
-                   .seconds_total = time.seconds,
-                   .network = time_kind() == TimeKind::kVirtual ? std::optional(config_.network) : std::nullopt,
-                   .throughput = samples_per_second(),
-                   .bytes_sent_total = bytes_sent,
-                   .density_mean = progress_.density_sum / static_cast<double>(steps),
-                   .tensors_sparse = sparse,
-                   .tensors_dense = network_.arena().parameters().size() - sparse,
-                   .world_size = communicator_.size(),
-                   .backend = comm::backend_name(communicator_),
-                   .device = this->device().is_cpu() ? "cpu" : "cuda",
-                   .parameters_hash = hash_text(hash),
-                   .config_hash = config_hash(config_),
-                   .warnings = progress_.warnings});
-    log::info(0, "done: {} steps, parameters {}, {}", progress_.step, hash_text(hash), folder_.summary().string());
+    const Summary summary{.final_eval = progress_.last,
+                          .best_eval = progress_.best,
+                          .steps = progress_.step,
+                          .seconds_total = time.seconds,
+                          .network = time_kind() == TimeKind::kVirtual ? std::optional(config_.network) : std::nullopt,
+                          .throughput = samples_per_second(),
+                          .bytes_sent_total = bytes_sent,
+                          .density_mean = progress_.density_sum / static_cast<double>(steps),
+                          .tensors_sparse = sparse,
+                          .tensors_dense = network_.arena().parameters().size() - sparse,
+                          .world_size = communicator_.size(),
+                          .backend = comm::backend_name(communicator_),
+                          .device = this->device().is_cpu() ? "cpu" : "cuda",
+                          .parameters_hash = hash_text(hash),
+                          .config_hash = config_hash(config_),
+                          .warnings = progress_.warnings};
+    write_summary(folder_.summary(), summary);
+    log_final_report(summary, {.folder = folder_.path,
+                               .network = config_.network,
+                               .times = report_->times(),
+                               .first_step = report_->first_step(),
+                               .wall_seconds = report_->wall_seconds(),
+                               .dense_bytes = dense_ring_bytes(),
+                               .is_dense = config_.compression.is_dense()});
   });
 }
 

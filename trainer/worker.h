@@ -23,6 +23,7 @@
 #include "trainer/gradient_exchange.h"
 #include "trainer/metrics.h"
 #include "trainer/overlapped_backward.h"
+#include "trainer/progress_report.h"
 #include "trainer/summary.h"
 #include "trainer/tensor_selection.h"
 
@@ -103,6 +104,8 @@ class Worker {
   bool epoch_is_due(std::int64_t every) const;
   bool checkpoint_is_due() const;
   double bytes_sent_by_all();
+  /// That a worker sends in a dense step.
+  double dense_ring_bytes() const;
   double samples_per_second() const;
   double epochs_done() const { return static_cast<double>(progress_.step) / static_cast<double>(steps_per_epoch_); }
   TimeKind time_kind() const;
@@ -127,6 +130,7 @@ class Worker {
   std::unique_ptr<GradientDump> dump_;
   CheckpointStore checkpoints_;
   std::unique_ptr<MetricsWriter> metrics_;  // rank 0 only, from the first step on
+  std::unique_ptr<ProgressReport> report_;  // likewise
   std::uint64_t steps_per_epoch_ = 0;
   std::uint64_t scheduled_steps_ = 0;  ///< of all epochs
   std::uint64_t total_steps_ = 0;
@@ -134,16 +138,14 @@ class Worker {
   Buffer<float> accumulated_;                 ///< sum over micro-batches; empty without gradient accumulation
   kernels::HostMirror<float> parameters_;     ///< for hashes and checkpoints
   Progress progress_;
-  Moment clock_offset_;   ///< from the group's clock to the run's, which goes on after a resume
-  WallClock wall_clock_;  ///< of this process, for whoever waits for it
-  std::uint64_t first_step_ = 0;
+  Moment clock_offset_;  ///< from the group's clock to the run's, which goes on after a resume
   StepSample sample_;
   std::string overlap_obstacle_;                    // why compression.overlap has no effect, where it is set
   std::unique_ptr<OverlappedBackward> overlapped_;  // null without overlap. Last: its thread uses the members above
 };
 
-/// Fills a network with the parameters and the averaged statistics of a checkpoint folder, of any world size.
-/// @throws ConfigError, DataError (see CheckpointStore::read_model).
-void load_model(const std::filesystem::path& checkpoint, layers::Network& network);
+/// Fills a network, made by `config`, with the parameters and the averaged statistics of a checkpoint folder, of any
+/// world size. @throws ConfigError, DataError (see CheckpointStore::read_model); ConfigError for another model's.
+void load_model(const std::filesystem::path& checkpoint, const Config& config, layers::Network& network);
 
 }  // namespace dragonn::trainer

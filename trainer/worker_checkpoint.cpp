@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/log.h"
 #include "kernels/elementwise.h"
@@ -12,6 +13,8 @@
 namespace dragonn::trainer {
 namespace {
 
+constexpr const char* kConfig = "config";
+constexpr const char* kConfigHash = "config_hash";
 constexpr const char* kParameters = "parameters";
 constexpr const char* kStatistics = "statistics";
 constexpr const char* kCarriedState = "carried_state";
@@ -88,6 +91,37 @@ Progress load_progress(const Archive& archive) {
   return progress;
 }
 
+/// The config of the run that saved the checkpoint; empty if it is not one of this version.
+std::optional<Config> saved_config(const Archive& model) {
+  try {
+    return parse_config(model.get_text(kConfig), "the checkpoint's config");
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+/// @throws ConfigError that names both models if the checkpoint's is another one than `config` names.
+void require_same_model(const Archive& model, const std::filesystem::path& checkpoint, const Config& config,
+                        const layers::Network& network) {
+  const std::optional<Config> saved = saved_config(model);
+  const std::size_t parameters = network.arena().size();
+  const std::size_t saved_parameters = model.bytes(kParameters).size() / sizeof(float);
+  const std::string saved_name = saved ? saved->model.name : "unknown";
+  if (saved_parameters == parameters && (!saved || saved_name == config.model.name)) return;
+  throw ConfigError(
+      fmt::format("{} holds the model '{}' of {} parameters, and the config names the model '{}' of {}: "
+                  "expected the config of the run that saved it",
+                  checkpoint.string(), saved_name, saved_parameters, config.model.name, parameters));
+}
+
+/// What a resumed run should say of its config; empty if it can change no number.
+std::string changes_since(const Archive& model, const Config& config) {
+  if (model.get_text(kConfigHash) == config_hash(config)) return "";
+  const std::optional<Config> saved = saved_config(model);
+  if (!saved) return "the config differs from the checkpoint's";
+  return fmt::format("changed since the checkpoint: {}", fmt::join(config_changes(*saved, config), ", "));
+}
+
 }  // namespace
 
 void Worker::save_checkpoint() {
@@ -106,8 +140,8 @@ void Worker::save_checkpoint() {
     save_time(rank, "seconds", progress_.time);
     rank.put_array<float>(kCarriedState, state.of(network_.state(layers::Mode::kTrain)));
     if (model == nullptr) return;
-    model->put_text("config", to_toml(config_));
-    model->put_text("config_hash", config_hash(config_));
+    model->put_text(kConfig, to_toml(config_));
+    model->put_text(kConfigHash, config_hash(config_));
     model->put_array<float>(kParameters, parameters());
     model->put_array<float>(kStatistics, averaged.host());
     optimizer_->save(*model, "optimizer/");
@@ -123,6 +157,7 @@ void Worker::save_checkpoint() {
 void Worker::resume(const std::filesystem::path& checkpoint) {
   all_ranks_or_none(communicator_, [&] {
     const CheckpointFiles files = CheckpointStore::read(checkpoint, communicator_.rank(), communicator_.size());
+    require_same_model(files.model, checkpoint, config_, network_);
     read_array(files.model, kParameters, network_.arena().values());
     read_array(files.rank, kStatistics, network_.statistics());
     optimizer_->load(files.model, "optimizer/");
@@ -140,15 +175,16 @@ void Worker::resume(const std::filesystem::path& checkpoint) {
     }
     progress_.time = load_time(files.rank, "seconds");
     begin_clock_at(progress_.time);
-    if (files.model.get_text("config_hash") != config_hash(config_)) {
-      warn(fmt::format("resumed after step {} with a config that differs from the one before", progress_.step));
+    if (const std::string changes = changes_since(files.model, config_); !changes.empty()) {
+      warn(fmt::format("resumed after step {}; {}", progress_.step, changes));
     }
   });
-  log::info(communicator_.rank(), "resumed from {} after step {}", checkpoint.string(), progress_.step);
+  log::info(communicator_.rank(), "resumes from {} after step {}", checkpoint.string(), progress_.step);
 }
 
-void load_model(const std::filesystem::path& checkpoint, layers::Network& network) {
+void load_model(const std::filesystem::path& checkpoint, const Config& config, layers::Network& network) {
   const Archive model = CheckpointStore::read_model(checkpoint);
+  require_same_model(model, checkpoint, config, network);
   read_array(model, kParameters, network.arena().values());
   read_array(model, kStatistics, network.statistics());
 }

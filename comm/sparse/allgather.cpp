@@ -147,7 +147,8 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     },
     /*latencies=*/
     [](const Settings&, int world_size) { return world_size - 1.0; },
-    predict}};
+    predict,
+    /*traffic=*/"2 k (P-1)"}};
 
 }  // namespace
 }  // namespace dragonn::comm

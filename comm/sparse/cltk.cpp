@@ -75,7 +75,8 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
       const int last = world_size - 1;
       return std::bit_width(static_cast<unsigned>(last)) + 2.0 * last;  // the broadcast's tree, and the ring
     },
-    predict}};
+    predict,
+    /*traffic=*/"3 k (P-1) / P"}};
 
 }  // namespace
 }  // namespace dragonn::comm

@@ -86,7 +86,8 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
       const bool halves = dense_algorithm(settings.text("algorithm")) == DenseAlgorithm::kRabenseifner;
       return 2.0 * (halves ? std::bit_width(static_cast<unsigned>(last)) : last);
     },
-    predict}};
+    predict,
+    /*traffic=*/"2 n (P-1) / P"}};
 
 }  // namespace
 }  // namespace dragonn::comm

@@ -182,7 +182,8 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     [](const Settings&, int world_size) {
       return 2.0 * (world_size - 1);  // the regions' exchange, and the allgather's ring
     },
-    predict}};
+    predict,
+    /*traffic=*/"(2 k + min(2 k P, n)) (P-1) / P"}};
 
 }  // namespace
 }  // namespace dragonn::comm

@@ -65,7 +65,8 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     [](const Settings&, int world_size) {
       return 3.0 * (world_size - 1);  // the allgather, and the allreduce's ring
     },
-    predict}};
+    predict,
+    /*traffic=*/"3 k (P-1) / P"}};
 
 }  // namespace
 }  // namespace dragonn::comm

@@ -248,7 +248,8 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
       if (put_back(settings) == PutBack::kNaive) return last;
       return put_back(settings) == PutBack::kExact ? trees + 2 * last : trees;
     },
-    predict}};
+    predict,
+    /*traffic=*/"4 k (P-1) / P"}};
 
 }  // namespace
 }  // namespace dragonn::comm

@@ -71,7 +71,8 @@ const Registration<SparseCollectiveEntry> registration{
                           [](const Settings&, int world_size) {
                             return 3.0 * (world_size - 1);  // the allgather, and the allreduce's ring
                           },
-                          predict}};
+                          predict,
+                          /*traffic=*/"(k + 2 min(k P, n) / P) (P-1)"}};
 
 }  // namespace
 }  // namespace dragonn::comm

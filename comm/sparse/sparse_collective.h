@@ -143,6 +143,9 @@ struct SparseCollectiveEntry : RegistryEntry {
   };
   /// Bytes, and the messages that follow one after the other, of an exchange of these sizes.
   std::function<Prediction(const Settings&, const ExchangeSizes&)> predict;
+  /// Words of 4 bytes that a worker sends, mean over workers, when every worker selects k of n entries at P workers:
+  /// `bytes_sent` as a formula, for `dragonn-train --list`. Factors stand side by side: "2 k (P-1) / P".
+  std::string traffic = {};
 };
 
 }  // namespace dragonn::comm

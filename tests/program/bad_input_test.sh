@@ -11,7 +11,20 @@ expect_error 2 "compression.density=1.5: expected number in \(0, 1\]" -- "$train
 expect_error 2 "compression.density=0: expected number in \(0, 1\]" -- "$train" quick.toml --set compression.density=0
 expect_error 2 "topkk.*did you mean 'topk'" -- "$train" quick.toml --set compression.method=topkk
 expect_error 2 "resnet21.*did you mean" -- "$train" quick.toml --set model.name=resnet21
-expect_error 2 "device=gpu: expected.*cuda" -- "$train" quick.toml --set device=gpu
+expect_error 2 "device=gpu: expected.*did you mean 'cuda'" -- "$train" quick.toml --set device=gpu
+expect_error 2 "did you mean 'optimizer.learning_rate'" -- "$train" quick.toml --set optimizer.lr=0.1
+# Options of other programs, misspelt ones, and too many words.
+expect_error 2 "unknown option --epochs; use --set train.epochs=3" -- "$train" quick.toml --epochs 3
+expect_error 2 "unknown option --epochs; use --set train.epochs=3" -- "$train" --epochs=3 quick.toml
+expect_error 2 "unknown option --lr; use --set optimizer.learning_rate=0.1" -- "$train" quick.toml --lr 0.1
+expect_error 2 "unknown option --batch-size; use --set train.batch_size=VALUE" -- "$train" quick.toml --batch-size
+expect_error 2 "unknown option --resum; did you mean --resume" -- "$train" quick.toml --resum auto
+expect_error 2 "unknown option --quux; see dragonn-train --help" -- "$train" quick.toml --quux
+expect_error 2 "unexpected argument 'more.toml'" -- "$train" quick.toml more.toml
+expect_error 2 "no config file given" -- "$train"
+expect_error 2 "no config file given, and nothing is not in a run folder" -- "$train" --evaluate nothing
+expect_error 2 "unknown kind 'modles'; did you mean 'models'" -- "$train" --list modles
+expect_error 2 "unknown model 'resnet21'; did you mean" -- "$train" --list models resnet21
 printf '[train\nepochs = 1\n' >broken.toml
 expect_error 2 "broken.toml:1" -- "$train" broken.toml
 sed 's/^batch_size/batchsize/' quick.toml >unknown.toml
@@ -24,7 +37,14 @@ expect_error 2 "samples" -- "$train" quick.toml --set data.train_samples=8 --wor
 expect_error 2 "vgg16.*6" -- "$train" quick.toml --set model.name=vgg16
 
 # Missing and damaged data.
-expect_error 2 "no_such_folder" -- "$train" quick.toml --set data.name=cifar10 --set data.path=no_such_folder
+for name in cifar10 cifar100 mnist fashion_mnist; do
+  expect_error 2 "no_such_folder: no such folder.* scripts/get_data.sh $name no_such_folder$" -- \
+    "$train" quick.toml --set data.name=$name --set data.path=no_such_folder
+done
+for name in text ptb wikitext2 tinyshakespeare masked_text an4 speech xc; do
+  expect_error 2 "no_such_folder: no such folder: data.path must name the folder of $name" -- \
+    "$train" quick.toml --set data.name=$name --set data.path=no_such_folder
+done
 mkdir cifar
 head -c 30000 /dev/zero >cifar/data_batch_1.bin
 head -c 30730 /dev/zero >cifar/test_batch.bin
@@ -43,7 +63,41 @@ truncate -s 100 "$checkpoint/model.bin"
 expect_error 1 "model.bin.*truncated" -- "$train" quick.toml --output run --workers 2 --resume auto
 older=$(ls -d run/checkpoints/step-* | head -1)
 expect_error 2 "2 workers" -- "$train" quick.toml --output other --workers 3 --resume "$older"
-expect_error 2 "nothing" -- "$train" quick.toml --output other --resume nothing
+# What rank 0 does for all ranks concerns all: no rank is named.
+expect_error 2 "E --resume nothing: no such folder" -- "$train" quick.toml --output other --workers 2 --resume nothing
+: >file
+expect_error 2 "E --output file is a file" -- "$train" quick.toml --output file --workers 2
+# A checkpoint of another model names both.
+wide="$older holds the model 'mlp' of [0-9]+ parameters, and the config names the model 'mlp' of [0-9]+:"
+expect_error 2 "E $wide" -- "$train" quick.toml --output other --workers 2 --set "model.hidden=[17]" --resume "$older"
+expect_error 2 "E $wide" -- "$train" quick.toml --set "model.hidden=[17]" --evaluate "$older"
+expect_error 2 "E $older holds the model 'mlp' of [0-9]+ parameters, and the config names the model 'resnet20'" -- \
+  "$train" quick.toml --set model.name=resnet20 --evaluate "$older"
+# A resumed run says what has changed.
+"$train" quick.toml --output run --workers 2 --set train.epochs=4 --resume "$older" 2>changed.txt || fail "a longer run"
+grep -q 'W resumed after step [0-9]*; changed since the checkpoint: train.epochs 3 -> 4$' changed.txt ||
+  fail "no change in: $(cat changed.txt)"
+
+# A run folder has its config: neither evaluating nor resuming it needs another.
+for folder in run run/ "$older"; do
+  "$train" --evaluate "$folder" 2>errors.txt | grep -q '"accuracy"' || fail "evaluating $folder: $(cat errors.txt)"
+done
+"$train" --resume run 2>errors.txt || fail "resuming run by itself: $(cat errors.txt)"
+
+# What is inspected needs no config.
+"$train" --print-config | grep -q '^learning_rate = ' || fail "no defaults without a config"
+"$train" --print-config=all | grep -q '^#   sample_ratio = ' || fail "no settings of all components"
+"$train" --print-config quick.toml >printed.toml || fail "--print-config ahead of the config"
+"$train" printed.toml --print-config | diff printed.toml - || fail "the printed config is another one"
+"$train" --list collectives gtopk | grep -q 'words of 4 bytes' || fail "no traffic of a collective"
+"$train" --version | grep -q '^dragonn-train [0-9]' || fail "no version"
+"$train" --help | awk 'length > 80 { exit 1 }' || fail "--help is wider than 80 columns"
+
+# A sparsifier without error feedback is a loss that is said, and the end of a run says it again.
+"$train" quick.toml --output lossy --workers 2 --set compression.memory=none 2>lossy.txt || fail "a run without memory"
+[ "$(grep -c 'are lost' lossy.txt)" = 2 ] || fail "the loss is not said twice: $(cat lossy.txt)"
+grep -q 'I Finished in .* accuracy .*less than dense' lossy.txt || fail "no final report: $(cat lossy.txt)"
+grep -q "parameters $(parameters_hash lossy)" lossy/log.txt || fail "no hash in the log"
 
 # A full disk, where one can be made: nothing half-written stays.
 if mkdir full && mount -t tmpfs -o size=48k tmpfs full 2>/dev/null; then

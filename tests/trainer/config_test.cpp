@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "trainer/config_check.h"
+#include "trainer/config_hint.h"
 #include "trainer/config_keys.h"
 #include "trainer/methods.h"
 #include "trainer/toml_config.h"
@@ -84,6 +86,34 @@ TEST_SUITE("trainer") {
     CHECK(contains(error_of(std::string(kBase) + "[compression.dcg]\n"), "did you mean 'compression.dgc'?"));
     CHECK(contains(error_of(std::string(kBase) + "[compression.topk]\nsample = 3\n"), "unknown key"));
     CHECK(contains(error_of(kBase, {"train=3"}), "--set train=3: train is a table of keys: epochs"));
+  }
+
+  TEST_CASE("words of other programs, and parts of a name, are understood in a hint") {
+    const auto hint_of = [](const std::string& assignment) { return error_of(kBase, {assignment}); };
+    CHECK(contains(hint_of("optimizer.lr=0.1"), "did you mean 'optimizer.learning_rate'?"));
+    CHECK(contains(hint_of("train.lr=0.1"), "did you mean 'optimizer.learning_rate'?"));
+    CHECK(contains(hint_of("train.bs=8"), "did you mean 'train.batch_size'?"));
+    CHECK(contains(hint_of("train.batch=8"), "did you mean 'train.batch_size'?"));
+    CHECK(contains(hint_of("optimizer.wd=0"), "did you mean 'optimizer.weight_decay'?"));
+    CHECK(contains(hint_of("train.smoothing=0"), "did you mean 'train.label_smoothing'?"));
+    CHECK(contains(hint_of("device=gpu"), "did you mean 'cuda'?"));
+    CHECK(likely_key("epochs") == "train.epochs");
+    CHECK(likely_key("max_step") == "train.max_steps");
+    CHECK_FALSE(likely_key("xyzzy_quux").has_value());
+  }
+
+  TEST_CASE("a sparsifier without a memory loses what it does not send, and a warning says so") {
+    const auto warnings = [](const std::vector<std::string>& overrides) {
+      return config_warnings(parse("", overrides));
+    };
+    REQUIRE(warnings({"compression.method=topk", "compression.memory=none"}).size() == 1);
+    CHECK(contains(warnings({"compression.method=topk", "compression.memory=none"}).front(), "are lost"));
+    CHECK(warnings({"compression.method=topk"}).empty());
+    CHECK(warnings({"compression.method=topk", "compression.memory=none", "compression.density=1"}).empty());
+    CHECK(warnings({"compression.method=qsgd"}).empty());
+    CHECK(warnings({}).empty());
+    CHECK(warnings({"compression.method=randomk", "compression.memory=none", "compression.randomk.rescale=true"})
+              .empty());
   }
 
   TEST_CASE("a model and a data set must be named") {
@@ -272,6 +302,42 @@ TEST_SUITE("trainer") {
       CHECK(config_hash(again) == config_hash(config));
       for (const ConfigKey& key : config_keys()) CHECK(contains(text, "\n" + key.spec.name + " = "));
     }
+  }
+
+  TEST_CASE("without a file there are the defaults, with every component's settings in comments") {
+    const Config config = default_config();
+    const std::string text = to_toml(config);
+    for (const ConfigKey& key : config_keys()) CHECK(contains(text, key.spec.name + " = "));
+    CHECK(contains(text, "\n# name = \"\"\n"));   // of the model: it has no default
+    CHECK(contains(text, "\nmomentum = 0.9\n"));  // of the default optimizer
+    const std::string others = other_settings(config);
+    std::vector<ComponentTable> tables = component_tables();
+    for (ComponentTable& part : compression_parts()) tables.push_back(std::move(part));
+    Config copy = config;
+    for (const ComponentTable& table : tables) {
+      for (const std::string& name : table.names()) {
+        if (name == table.component(copy).name) continue;
+        for (const SettingSpec& spec : *table.find(name)) {
+          CAPTURE(fmt::format("{}.{}", name, spec.name));
+          CHECK(contains(others, fmt::format("#   {} = {}\n", spec.name, dragonn::to_toml(spec.default_value))));
+        }
+      }
+    }
+    const Config whole = parse();
+    CHECK(to_toml(parse_config(to_toml(whole) + other_settings(whole), "printed")) == to_toml(whole));
+    const std::vector<std::string> dgc{"compression.method=dgc"};
+    CHECK(contains(to_toml(default_config(dgc)), "[compression.dgc]"));
+    CHECK_THROWS_AS(default_config(std::vector<std::string>{"train.epochs=0"}), ConfigError);
+  }
+
+  TEST_CASE("changes between two configs are named key by key") {
+    CHECK(config_changes(parse(), parse()).empty());
+    CHECK(config_changes(parse(), parse("", {"train.epochs=3", "data.path=elsewhere"})) ==
+          std::vector<std::string>{"train.epochs 30 -> 3"});
+    CHECK(config_changes(parse(), parse("", {"seed=8"})) == std::vector<std::string>{"seed 7 -> 8"});
+    const std::vector<std::string> optimizer = config_changes(parse(), parse("", {"optimizer.name=adam"}));
+    CHECK(std::ranges::count(optimizer, "optimizer.name \"sgd\" -> \"adam\"") == 1);
+    CHECK(std::ranges::count(optimizer, "optimizer.momentum 0.9 -> absent") == 1);
   }
 
   TEST_CASE("the hash covers what changes results and nothing else") {

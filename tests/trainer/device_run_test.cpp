@@ -222,7 +222,7 @@ DRAGONN_DEVICE_TEST("a gradient that is not finite ends the run on all ranks, or
   for (const bool overlap : {false, true}) {
     Overrides overrides = diverging;
     overrides.push_back(fmt::format("compression.overlap={}", overlap));
-    CHECK_THROWS_WITH(parameters_of(quick_config(overrides), 3), doctest::Contains("a rank's gradient of "));
+    CHECK_THROWS_WITH(parameters_of(quick_config(overrides), 3), doctest::Contains("a worker's gradient of "));
   }
   Overrides skipping = diverging;
   skipping.push_back("train.non_finite=skip");

@@ -313,7 +313,7 @@ TEST_CASE("a gradient that is not finite ends the run as without overlap, while 
       });
     });
   });
-  CHECK(error.find("step 3: a rank's gradient of third.weight is not finite") != std::string::npos);
+  CHECK(error.find("step 4: a worker's gradient of third.weight is not finite") != std::string::npos);
 }
 
 TEST_CASE("a rank that fails in its exchange ends the others, and its backward comes to its end first") {

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/list.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "comm/sparse/sparse_collective.h"
+#include "core/error.h"
+#include "trainer/config_keys.h"
+#include "trainer/methods.h"
+
+namespace {
+
+using namespace dragonn;
+using namespace dragonn::trainer;
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::string error_of(const std::vector<std::string>& words) {
+  try {
+    list_components(words);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// Computes what a formula in words says: sums of products of numbers, variables, brackets and min(a, b), where factors
+/// may stand side by side.
+class Formula {
+ public:
+  Formula(std::string text, std::map<char, double> variables)
+      : text_(std::move(text)), variables_(std::move(variables)) {
+    std::erase(text_, ' ');
+  }
+
+  double value() {
+    const double result = sum();
+    REQUIRE_MESSAGE(at_ == text_.size(), text_, " is no formula from place ", at_);
+    return result;
+  }
+
+ private:
+  char next() const { return at_ < text_.size() ? text_[at_] : '\0'; }
+  bool take(char c) {
+    if (next() != c) return false;
+    ++at_;
+    return true;
+  }
+
+  double sum() {
+    double result = product();
+    for (;;) {
+      if (take('+')) {
+        result += product();
+      } else if (take('-')) {
+        result -= product();
+      } else {
+        return result;
+      }
+    }
+  }
+
+  double product() {
+    double result = factor();
+    for (;;) {
+      if (take('/')) {
+        result /= factor();
+      } else if (next() == '(' || std::isalnum(static_cast<unsigned char>(next())) != 0) {
+        result *= factor();
+      } else {
+        return result;
+      }
+    }
+  }
+
+  double factor() {
+    if (take('(')) return bracket();
+    if (text_.compare(at_, 4, "min(") == 0) {
+      at_ += 4;
+      const double first = sum();
+      REQUIRE(take(','));
+      return std::min(first, bracket());
+    }
+    if (std::isdigit(static_cast<unsigned char>(next())) != 0) {
+      std::size_t length = 0;
+      const double number = std::stod(text_.substr(at_), &length);
+      at_ += length;
+      return number;
+    }
+    const char name = next();
+    ++at_;
+    REQUIRE_MESSAGE(variables_.contains(name), text_, ": unknown ", name);
+    return variables_.at(name);
+  }
+
+  double bracket() {
+    const double inner = sum();
+    REQUIRE(take(')'));
+    return inner;
+  }
+
+  std::string text_;
+  std::map<char, double> variables_;
+  std::size_t at_ = 0;
+};
+
+/// An exchange in which every rank selects k entries of its own, except where ranks share k among them.
+comm::ExchangeSizes sizes_of(const std::string& collective, std::size_t numel, std::size_t k, int ranks) {
+  const double all = static_cast<double>(k) * ranks;
+  const bool merges = collective == "gtopk" || collective == "oktopk" || collective == "cltk";
+  const bool shares = collective == "exdyna";
+  const double mine = static_cast<double>(k) / (shares ? ranks : 1);
+  return {.numel = numel,
+          .k = k,
+          .ranks = ranks,
+          .selected = mine,
+          .largest = mine,
+          .global = merges || shares ? static_cast<double>(k) : std::min(all, static_cast<double>(numel)),
+          .selection = {.fixed_size = true, .at_most_k = true}};
+}
+
+}  // namespace
+
+TEST_SUITE("trainer") {
+  TEST_CASE("a collective's traffic in words is what it promises and predicts") {
+    const auto& registry = Registry<comm::SparseCollectiveEntry>::instance();
+    for (const std::string& name : registry.names()) {
+      CAPTURE(name);
+      const comm::SparseCollectiveEntry& entry = registry.at(name);
+      REQUIRE_FALSE(entry.traffic.empty());
+      for (const int ranks : {2, 4, 8}) {
+        for (const std::size_t k : {64, 4096, 40000}) {
+          CAPTURE(ranks);
+          CAPTURE(k);
+          constexpr std::size_t kEntries = 1 << 16;
+          Formula formula(entry.traffic, {{'k', static_cast<double>(k)}, {'n', kEntries}, {'P', ranks}});
+          const double bytes = 4 * formula.value();
+          CHECK(bytes == doctest::Approx(entry.bytes_sent(kEntries, k, ranks)));
+          const auto predicted = entry.predict(Settings(entry.settings), sizes_of(name, kEntries, k, ranks));
+          CHECK(bytes == doctest::Approx(predicted.bytes_sent));
+        }
+      }
+    }
+  }
+
+  TEST_CASE("without words every component has its line") {
+    const std::string all = list_components();
+    for (const std::string& name : method_names()) CHECK(contains(all, "\nmethod " + name + ": "));
+    for (const ComponentTable& part : compression_parts()) {
+      for (const std::string& name : part.names()) CHECK(contains(all, " " + name + ": "));
+    }
+    CHECK(contains(all, "\nnetwork 10gbe: "));
+  }
+
+  TEST_CASE("every component shows every setting, its default and its help") {
+    for (const std::string& kind : component_kinds()) {
+      CAPTURE(kind);
+      CHECK_FALSE(list_components({kind}).empty());
+    }
+    const std::map<std::string, std::string> kinds{{"sparsifier", "sparsifiers"},
+                                                   {"quantizer", "quantizers"},
+                                                   {"collective", "collectives"},
+                                                   {"memory", "memories"},
+                                                   {"density_schedule", "density_schedules"}};
+    for (const ComponentTable& part : compression_parts()) {
+      for (const std::string& name : part.names()) {
+        CAPTURE(name);
+        const std::string text = list_components({kinds.at(part.table), name});
+        CHECK(text == list_components({part.table, name}));
+        for (const SettingSpec& spec : *part.find(name)) {
+          CHECK(contains(text, "  " + spec.name + " = " + to_toml(spec.default_value) + "\n"));
+          CHECK(contains(text, type_name(spec.default_value)));
+          CHECK(contains(text, spec.help.substr(0, spec.help.find(' '))));
+        }
+      }
+    }
+  }
+
+  TEST_CASE("a method shows its parts, their settings, its papers and its traffic") {
+    const std::string dgc = list_components({"methods", "dgc"});
+    for (const char* part : {"sparsifier dgc, collective allgather", "memory momentum_correction", "ICLR 2018",
+                             "2 k (P-1) words of 4 bytes", "[compression.dgc]", "sample_ratio = "}) {
+      CAPTURE(part);
+      CHECK(contains(dgc, part));
+    }
+    CHECK(contains(list_components({"methods", "signsgd"}), "about 1 n (P-1) bits"));
+    CHECK(contains(list_components({"networks", "1gbe"}), "436 us latency"));
+  }
+
+  TEST_CASE("an unknown kind or name is refused with the nearest and all valid ones") {
+    CHECK(contains(error_of({"modles"}), "unknown kind 'modles'; did you mean 'models'? valid: models, datasets, "));
+    CHECK(contains(error_of({"methods", "dcg"}), "unknown method 'dcg'; did you mean 'dgc'? valid: "));
+    CHECK(contains(error_of({"networks", "1gb"}), "did you mean '1gbe'?"));
+  }
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/command_line.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "core/settings.h"
+#include "core/version.h"
+#include "trainer/config_hint.h"
+
+namespace dragonn::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kRun = "Run";
+constexpr const char* kResume = "Resume and evaluate";
+constexpr const char* kInspect = "Inspect";
+
+constexpr const char* kFooter =
+    R"(Examples:
+  dragonn-train configs/mnist_mlp.toml --workers 4
+  dragonn-train run.toml --set compression.method=dgc --set compression.density=0.001
+  dragonn-train run.toml --output runs/a --resume auto      continue after a stop
+  dragonn-train --evaluate runs/a                           test the newest checkpoint
+  mpirun -np 4 dragonn-train run.toml                       one process per worker
+  dragonn-train --list methods dgc                          settings, paper and traffic
+
+Exit codes: 0 done; 1 the run failed; 2 wrong usage or config;
+75 stopped by SIGTERM, SIGINT or SIGUSR1 after saving a checkpoint.)";
+
+std::string check_workers(const std::string& text) {
+  const bool positive = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos &&
+                        text.find_first_not_of('0') != std::string::npos && text.size() < 6;
+  return positive ? std::string() : fmt::format("expected a number of workers, not '{}'", text);
+}
+
+void declare_run(CLI::App& app, CommandLine& line) {
+  app.add_option("CONFIG", line.config,
+                 "TOML file that describes the run;\n--resume and --evaluate find it in a run folder")
+      ->group(kRun);
+  app.add_option("--set", line.overrides, "Set a key, for instance train.epochs=3 (repeatable)")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false)
+      ->group(kRun);
+  app.add_option("--workers", line.workers,
+                 "Number of local workers, instead of comm.workers;\nunder mpirun or srun each process is a worker")
+      ->type_name("P")
+      ->check(check_workers)
+      ->group(kRun);
+  app.add_option("--output", line.output,
+                 "Run folder (default: runs/CONFIG-METHOD);\nmoves an earlier run there to DIR/earlier-N")
+      ->type_name("DIR")
+      ->group(kRun);
+  app.add_option("--resume", line.resume,
+                 "Resume from the newest checkpoint in --output, if any (auto),\nor from a checkpoint or run folder")
+      ->type_name("auto|DIR")
+      ->group(kResume);
+  app.add_option("--evaluate", line.evaluate,
+                 "Evaluate a checkpoint or a run's newest one on the test split,\nprint JSON and exit")
+      ->type_name("DIR")
+      ->group(kResume);
+}
+
+void declare_inspect(CLI::App& app, CommandLine& line, std::vector<std::string>& list) {
+  app.add_option(
+         "--list", list,
+         "List every component, those of a KIND (models, methods,\ncollectives, networks, ...), or the settings, "
+         "paper and traffic\nof one; exit")
+      ->type_name("[KIND [NAME]]")
+      ->expected(0, 2)
+      ->group(kInspect);
+  app.add_flag(
+         "--print-config{chosen}", line.print_config,
+         "Print every key with its meaning, type, range, default and\nvalue; without CONFIG the defaults; =all adds "
+         "the settings of\ncomponents that are not chosen; exit")
+      ->check(CLI::IsMember({"chosen", "all"}))
+      ->group(kInspect);
+  app.add_flag("--dry-run", line.dry_run, "Print layers, memory, buckets and bytes per step; exit")->group(kInspect);
+  app.set_help_flag("-h,--help", "Print this text; exit")->group(kInspect);
+  app.set_version_flag("--version", "dragonn-train " + std::string(version()), "Print the version; exit")
+      ->group(kInspect);
+}
+
+/// "--epochs=3" or "--epochs" "3": what --set would need.
+[[noreturn]] void refuse(const CLI::App& app, const std::vector<std::string>& rest, const CommandLine& line) {
+  const auto option = std::ranges::find_if(rest, [](const std::string& word) { return word.starts_with('-'); });
+  if (option == rest.end()) {
+    throw ConfigError(fmt::format("unexpected argument '{}': CONFIG is {} already; see dragonn-train --help",
+                                  rest.front(), line.config));
+  }
+  const std::size_t equals = option->find('=');
+  const std::string name = option->substr(0, equals);
+  std::vector<std::string> options;
+  for (const CLI::Option* known : app.get_options()) {
+    if (!known->get_lnames().empty()) options.push_back("--" + known->get_lnames().front());
+  }
+  std::string key = name.substr(std::min(name.find_first_not_of('-'), name.size()));
+  std::ranges::replace(key, '-', '_');
+  std::string hint;
+  if (const auto nearest = nearest_name(name, options)) {
+    hint = fmt::format("did you mean {}?", *nearest);
+  } else if (const auto meant = likely_key(key.substr(key.rfind('.') + 1))) {
+    const auto next = option + 1;
+    const std::string value = equals != std::string::npos                     ? option->substr(equals + 1)
+                              : next != rest.end() && !next->starts_with('-') ? *next
+                                                                              : "VALUE";
+    hint = fmt::format("use --set {}={}", *meant, value);
+  } else {
+    hint = "see dragonn-train --help";
+  }
+  throw ConfigError(fmt::format("unknown option {}; {}", name, hint));
+}
+
+}  // namespace
+
+std::string CommandLine::named_run() const {
+  const std::string& named = !evaluate.empty() ? evaluate : resume;
+  if (named.empty() || named == "auto") return "";
+  fs::path given = fs::path(named).lexically_normal();
+  if (!given.has_filename()) given = given.parent_path();  // "runs/a/"
+  if (fs::is_directory(given / "checkpoints")) return given.string();
+  return given.parent_path().filename() == "checkpoints" ? given.parent_path().parent_path().string() : "";
+}
+
+std::string CommandLine::config_file() const {
+  if (!config.empty()) return config;
+  if (evaluate.empty() && (resume.empty() || resume == "auto")) {
+    throw ConfigError("no config file given; usage: dragonn-train CONFIG.toml (see --help)");
+  }
+  const fs::path found = fs::path(named_run()) / "config.toml";
+  if (!named_run().empty() && fs::exists(found)) return found.string();
+  throw ConfigError(
+      fmt::format("no config file given, and {} is not in a run folder with a config.toml: "
+                  "usage: dragonn-train CONFIG.toml --{} {}",
+                  evaluate.empty() ? resume : evaluate, evaluate.empty() ? "resume" : "evaluate",
+                  evaluate.empty() ? resume : evaluate));
+}
+
+std::optional<int> parse_command_line(int argc, const char* const* argv, CommandLine& line) {
+  CLI::App app("Trains a neural network on several workers that exchange dense or compressed gradients.",
+               "dragonn-train");
+  std::vector<std::string> list;
+  declare_run(app, line);
+  declare_inspect(app, line, list);
+  app.footer(kFooter);
+  app.allow_extras();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (const std::vector<std::string> rest = app.remaining(); !rest.empty()) refuse(app, rest, line);
+  if (app.count("--list") > 0) line.list = list;
+  return std::nullopt;
+}
+
+}  // namespace dragonn::trainer

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/final_report.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/log.h"
+#include "trainer/units.h"
+
+namespace dragonn::trainer {
+namespace {
+
+/// Mean over workers and steps.
+double bytes_per_step(const Summary& summary) {
+  const double steps = static_cast<double>(std::max<std::uint64_t>(summary.steps, 1));
+  return summary.bytes_sent_total / summary.world_size / steps;
+}
+
+/// "1.7x less than dense"; empty where there is nothing to compare.
+std::string against_dense(const Summary& summary, const RunOutcome& outcome) {
+  const double bytes = bytes_per_step(summary);
+  if (outcome.is_dense || bytes <= 0 || outcome.dense_bytes <= 0) return "";
+  const double ratio = outcome.dense_bytes / bytes;
+  return ratio >= 1 ? fmt::format("{:.3g}x less than dense", ratio) : fmt::format("{:.3g}x more than dense", 1 / ratio);
+}
+
+std::string network_text(const NetworkConfig& config) {
+  const auto network = config.modelled();
+  if (!network) return "a virtual cluster";
+  const std::string numbers = fmt::format("{:.4g} us, {:.4g} Gbit/s", network->latency_us(), network->gbps());
+  const bool is_preset = config.preset != "none" && !config.latency_us && !config.gbps;
+  return is_preset ? fmt::format("{} ({})", config.preset, numbers) : numbers;
+}
+
+std::string headline(const Summary& summary, const RunOutcome& outcome) {
+  std::string text =
+      summary.is_time_virtual
+          ? fmt::format("Finished in {} of virtual time on {}, {} of wall time:", seconds_text(summary.seconds_total),
+                        network_text(outcome.network), seconds_text(outcome.wall_seconds))
+          : fmt::format("Finished in {}:", seconds_text(summary.seconds_total));
+  if (summary.final_eval) text += fmt::format(" {},", describe(summary.final_eval->qualities.front()));
+  if (summary.world_size == 1) return text + " one worker, nothing exchanged";
+  text += fmt::format(" {}/step", bytes_text(bytes_per_step(summary)));
+  const std::string comparison = against_dense(summary, outcome);
+  return comparison.empty() ? text : fmt::format("{} ({})", text, comparison);
+}
+
+std::string quality_line(const Summary& summary) {
+  std::string text = fmt::format("test loss {:.4f}", summary.final_eval->loss);
+  for (const Quality& quality : summary.final_eval->qualities) text += ", " + describe(quality);
+  if (!summary.best_eval) return text;
+  return fmt::format("{}; best {} at epoch {:.4g}", text, describe_value(summary.best_eval->qualities.front()),
+                     summary.best_eval->epoch);
+}
+
+std::string step_line(const Summary& summary, const RunOutcome& outcome) {
+  const StepTimes& times = outcome.times;
+  const auto steps = static_cast<double>(std::max<std::uint64_t>(summary.steps - outcome.first_step, 1));
+  const auto part = [&](double seconds) { return percent_text(times.total() > 0 ? seconds / times.total() : 0); };
+  std::string text = fmt::format("{:.3g} ms{}: computing {}", 1e3 * times.total() / steps,
+                                 summary.is_time_virtual ? " (virtual)" : "", part(times.computing));
+  if (times.overlapped) {
+    text += fmt::format(", exposed exchange {} ({:.3g} ms of it hidden behind backward)", part(times.exposed),
+                        1e3 * times.hidden / steps);
+  } else {
+    text += fmt::format(", selecting {}, exchanging {}", part(times.selecting), part(times.exchanging));
+  }
+  return fmt::format("{}; {:.4g} samples/s", text, summary.throughput);
+}
+
+std::string traffic_line(const Summary& summary, const RunOutcome& outcome) {
+  return fmt::format("{} sent per worker and step (dense: {}), {} by all workers in {} steps",
+                     bytes_text(bytes_per_step(summary)), bytes_text(outcome.dense_bytes),
+                     bytes_text(summary.bytes_sent_total), summary.steps);
+}
+
+}  // namespace
+
+std::vector<std::string> final_report(const Summary& summary, const RunOutcome& outcome) {
+  std::vector<std::string> lines{headline(summary, outcome)};
+  const auto add = [&](const char* name, const std::string& text) {
+    lines.push_back(fmt::format("  {:<10} {}", name, text));
+  };
+  if (summary.final_eval) add("test", quality_line(summary));
+  if (summary.steps > outcome.first_step) add("step", step_line(summary, outcome));
+  if (summary.world_size > 1) add("traffic", traffic_line(summary, outcome));
+  if (summary.tensors_sparse > 0) {
+    add("tensors", fmt::format("{} sparse at mean density {:.4g}, {} dense", summary.tensors_sparse,
+                               summary.density_mean, summary.tensors_dense));
+  }
+  add("files",
+      fmt::format("{}: summary.json, metrics.jsonl, log.txt, config.toml, checkpoints", outcome.folder.string()));
+  add("parameters", fmt::format("{} after {} steps", summary.parameters_hash, summary.steps));
+  for (const std::string& warning : summary.warnings) add("warning", warning);
+  return lines;
+}
+
+void log_final_report(const Summary& summary, const RunOutcome& outcome) {
+  for (const std::string& line : final_report(summary, outcome)) log::info(0, "{}", line);
+}
+
+}  // namespace dragonn::trainer
