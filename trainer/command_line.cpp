@@ -21,14 +21,17 @@ constexpr const char* kRun = "Run";
 constexpr const char* kResume = "Resume and evaluate";
 constexpr const char* kInspect = "Inspect";
 
+/// Of --print-config.
+constexpr const char* kAllSettings = "all";
+
 constexpr const char* kFooter =
     R"(Examples:
   dragonn-train configs/mnist_mlp.toml --workers 4
-  dragonn-train run.toml --set compression.method=dgc --set compression.density=0.001
-  dragonn-train run.toml --output runs/a --resume auto      continue after a stop
-  dragonn-train --evaluate runs/a                           test the newest checkpoint
-  mpirun -np 4 dragonn-train run.toml                       one process per worker
-  dragonn-train --list methods dgc                          settings, paper and traffic
+  dragonn-train run.toml --set compression.method=dgc --set train.epochs=3
+  dragonn-train run.toml --output runs/a --resume auto  continue after a stop
+  dragonn-train --evaluate runs/a                       test the newest checkpoint
+  mpirun -np 4 dragonn-train run.toml                   one process per worker
+  dragonn-train --list methods dgc                      settings, paper, traffic
 
 Exit codes: 0 done; 1 the run failed; 2 wrong usage or config;
 75 stopped by SIGTERM, SIGINT or SIGUSR1 after saving a checkpoint.)";
@@ -39,11 +42,14 @@ std::string check_workers(const std::string& text) {
   return positive ? std::string() : fmt::format("expected a number of workers, not '{}'", text);
 }
 
+/// Descriptions are broken by hand: CLI11 does not wrap them.
+constexpr std::size_t kOptionColumns = 24;
+
 void declare_run(CLI::App& app, CommandLine& line) {
   app.add_option("CONFIG", line.config,
-                 "TOML file that describes the run;\n--resume and --evaluate find it in a run folder")
-      ->group(kRun);
-  app.add_option("--set", line.overrides, "Set a key, for instance train.epochs=3 (repeatable)")
+                 "TOML file that describes the run; a run folder given to\n--resume or --evaluate has its own")
+      ->type_name("");
+  app.add_option("--set", line.overrides, "Set a key, as train.epochs=3 (repeatable)")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false)
       ->group(kRun);
@@ -53,15 +59,15 @@ void declare_run(CLI::App& app, CommandLine& line) {
       ->check(check_workers)
       ->group(kRun);
   app.add_option("--output", line.output,
-                 "Run folder (default: runs/CONFIG-METHOD);\nmoves an earlier run there to DIR/earlier-N")
+                 "Run folder (default: runs/CONFIG-METHOD); files of an\nearlier run there are moved to DIR/earlier-N")
       ->type_name("DIR")
       ->group(kRun);
   app.add_option("--resume", line.resume,
-                 "Resume from the newest checkpoint in --output, if any (auto),\nor from a checkpoint or run folder")
+                 "Resume from the newest checkpoint in --output, if any\n(auto), or from a checkpoint or run folder")
       ->type_name("auto|DIR")
       ->group(kResume);
   app.add_option("--evaluate", line.evaluate,
-                 "Evaluate a checkpoint or a run's newest one on the test split,\nprint JSON and exit")
+                 "Evaluate a checkpoint, or the newest one of a run\nfolder, on the test split; print JSON and exit")
       ->type_name("DIR")
       ->group(kResume);
 }
@@ -69,21 +75,22 @@ void declare_run(CLI::App& app, CommandLine& line) {
 void declare_inspect(CLI::App& app, CommandLine& line, std::vector<std::string>& list) {
   app.add_option(
          "--list", list,
-         "List every component, those of a KIND (models, methods,\ncollectives, networks, ...), or the settings, "
-         "paper and traffic\nof one; exit")
+         "List all components, or those of a KIND (models,\nmethods, collectives, networks, ...); with NAME the\n"
+         "settings, paper and traffic of one")
       ->type_name("[KIND [NAME]]")
       ->expected(0, 2)
       ->group(kInspect);
-  app.add_flag(
-         "--print-config{chosen}", line.print_config,
-         "Print every key with its meaning, type, range, default and\nvalue; without CONFIG the defaults; =all adds "
-         "the settings of\ncomponents that are not chosen; exit")
-      ->check(CLI::IsMember({"chosen", "all"}))
+  app.add_flag("--print-config", line.print_config,
+               "Print every key with meaning, type, range, default and\nvalue, without CONFIG the defaults;\n"
+               "--print-config=all adds the settings of components\nthat CONFIG does not name")
+      ->check([](const std::string& text) {
+        const bool known = text == "true" || text == kAllSettings;
+        return known ? std::string() : fmt::format("expected nothing or =all, not '{}'", text);
+      })
       ->group(kInspect);
-  app.add_flag("--dry-run", line.dry_run, "Print layers, memory, buckets and bytes per step; exit")->group(kInspect);
-  app.set_help_flag("-h,--help", "Print this text; exit")->group(kInspect);
-  app.set_version_flag("--version", "dragonn-train " + std::string(version()), "Print the version; exit")
-      ->group(kInspect);
+  app.add_flag("--dry-run", line.dry_run, "Print layers, memory, buckets and bytes per step")->group(kInspect);
+  app.set_help_flag("-h,--help", "Print this text")->group(kInspect);
+  app.set_version_flag("--version", "dragonn-train " + std::string(version()), "Print the version")->group(kInspect);
 }
 
 /// "--epochs=3" or "--epochs" "3": what --set would need.
@@ -142,8 +149,8 @@ std::string CommandLine::config_file() const {
 }
 
 std::optional<int> parse_command_line(int argc, const char* const* argv, CommandLine& line) {
-  CLI::App app("Trains a neural network on several workers that exchange dense or compressed gradients.",
-               "dragonn-train");
+  CLI::App app("Trains a neural network on workers that exchange dense or compressed gradients.", "dragonn-train");
+  app.get_formatter()->column_width(kOptionColumns);
   std::vector<std::string> list;
   declare_run(app, line);
   declare_inspect(app, line, list);

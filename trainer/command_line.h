@@ -16,7 +16,7 @@ struct CommandLine {
   std::string output;
   std::string resume;
   std::string evaluate;
-  std::string print_config;  ///< "", "chosen" or "all"
+  std::string print_config;  ///< "", "true" or "all"
   bool dry_run = false;
   std::optional<std::vector<std::string>> list;  ///< --list with none, one or two words: KIND, NAME
 

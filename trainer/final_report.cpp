@@ -22,7 +22,9 @@ std::string against_dense(const Summary& summary, const RunOutcome& outcome) {
   const double bytes = bytes_per_step(summary);
   if (outcome.is_dense || bytes <= 0 || outcome.dense_bytes <= 0) return "";
   const double ratio = outcome.dense_bytes / bytes;
-  return ratio >= 1 ? fmt::format("{:.3g}x less than dense", ratio) : fmt::format("{:.3g}x more than dense", 1 / ratio);
+  const bool is_less = ratio >= 1;
+  const double times = is_less ? ratio : 1 / ratio;
+  return fmt::format("{:.{}f}x {} than dense", times, times < 10 ? 1 : 0, is_less ? "less" : "more");
 }
 
 std::string network_text(const NetworkConfig& config) {
@@ -47,10 +49,12 @@ std::string headline(const Summary& summary, const RunOutcome& outcome) {
 }
 
 std::string quality_line(const Summary& summary) {
-  std::string text = fmt::format("test loss {:.4f}", summary.final_eval->loss);
-  for (const Quality& quality : summary.final_eval->qualities) text += ", " + describe(quality);
+  const std::vector<Quality>& qualities = summary.final_eval->qualities;
+  std::string text = fmt::format("loss {:.4f}", summary.final_eval->loss);
+  for (std::size_t i = 1; i < qualities.size(); ++i)
+    text += ", " + describe(qualities[i]);  // the headline has the first
   if (!summary.best_eval) return text;
-  return fmt::format("{}; best {} at epoch {:.4g}", text, describe_value(summary.best_eval->qualities.front()),
+  return fmt::format("{}; best {} at epoch {:.4g}", text, describe(summary.best_eval->qualities.front()),
                      summary.best_eval->epoch);
 }
 
@@ -66,13 +70,12 @@ std::string step_line(const Summary& summary, const RunOutcome& outcome) {
   } else {
     text += fmt::format(", selecting {}, exchanging {}", part(times.selecting), part(times.exchanging));
   }
-  return fmt::format("{}; {:.4g} samples/s", text, summary.throughput);
+  return text;
 }
 
 std::string traffic_line(const Summary& summary, const RunOutcome& outcome) {
-  return fmt::format("{} sent per worker and step (dense: {}), {} by all workers in {} steps",
-                     bytes_text(bytes_per_step(summary)), bytes_text(outcome.dense_bytes),
-                     bytes_text(summary.bytes_sent_total), summary.steps);
+  return fmt::format("{} sent per worker and step (dense: {}), {} in all", bytes_text(bytes_per_step(summary)),
+                     bytes_text(outcome.dense_bytes), bytes_text(summary.bytes_sent_total));
 }
 
 }  // namespace
@@ -84,13 +87,15 @@ std::vector<std::string> final_report(const Summary& summary, const RunOutcome& 
   };
   if (summary.final_eval) add("test", quality_line(summary));
   if (summary.steps > outcome.first_step) add("step", step_line(summary, outcome));
+  if (summary.throughput > 0) {
+    add("speed", fmt::format("{:.0f} samples/s{}", summary.throughput, summary.is_time_virtual ? " (virtual)" : ""));
+  }
   if (summary.world_size > 1) add("traffic", traffic_line(summary, outcome));
   if (summary.tensors_sparse > 0) {
     add("tensors", fmt::format("{} sparse at mean density {:.4g}, {} dense", summary.tensors_sparse,
                                summary.density_mean, summary.tensors_dense));
   }
-  add("files",
-      fmt::format("{}: summary.json, metrics.jsonl, log.txt, config.toml, checkpoints", outcome.folder.string()));
+  add("files", fmt::format("{}: summary.json, metrics.jsonl, log.txt", outcome.folder.string()));
   add("parameters", fmt::format("{} after {} steps", summary.parameters_hash, summary.steps));
   for (const std::string& warning : summary.warnings) add("warning", warning);
   return lines;

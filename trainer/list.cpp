@@ -37,8 +37,8 @@ struct Description {
   std::string summary;
   std::string source;
   std::string traffic;
-  std::string chosen_by;  ///< "compression.sparsifier = \"topk\""
-  std::string parts;      ///< of a method
+  std::string chosen_by;                ///< "compression.sparsifier = \"topk\""
+  std::vector<std::string> parts = {};  ///< of a method
   std::vector<Table> tables = {};
 };
 
@@ -85,36 +85,39 @@ Kind registered(const std::string& plural, const std::string& key, const std::st
                        entry.source,
                        traffic_of(entry),
                        fmt::format("{} = \"{}\"", key, name),
-                       "",
+                       {},
                        {{own_table, entry.settings}}};
   };
   return {Entry::kKind, plural, [] { return Registry<Entry>::instance().names(); }, describe};
 }
 
-/// The settings of a method's part, where there is such a part.
+/// A method's part, where there is such a part.
 template <class Entry>
-void add_part(const std::string& name, Description& text) {
+const Entry* add_part(const std::string& name, Description& text, const std::string& condition = "") {
   const auto& registry = Registry<Entry>::instance();
-  if (name == "none" || !registry.contains(name)) return;
-  text.parts += fmt::format("{}{} {}", text.parts.empty() ? "" : ", ", Entry::kKind, name);
+  if (name == "none" || !registry.contains(name)) return nullptr;
   const Entry& entry = registry.at(name);
-  if (text.source.find(entry.source) == std::string::npos) {
-    text.source += (text.source.empty() ? "" : "; ") + entry.source;
-  }
-  const std::string table = "compression." + name;
-  if (!entry.settings.empty()) text.tables.push_back({table, entry.settings});
+  text.parts.push_back(fmt::format("{} {}{} ({})", Entry::kKind, name, condition, entry.source));
+  return &entry;
 }
 
 Description describe_method(const std::string& name) {
   const Method method = find_method(name);
-  Description text{method.summary, "", "", fmt::format("compression.method = \"{}\"", name), "", {}};
-  add_part<compress::SparsifierEntry>(method.sparsifier, text);
-  add_part<compress::QuantizerEntry>(method.quantizer, text);
-  add_part<comm::SparseCollectiveEntry>(method.collective, text);
-  add_part<compress::MemoryEntry>(method.memory, text);
-  if (method.memory_with_momentum != method.memory) {
-    add_part<compress::MemoryEntry>(method.memory_with_momentum, text);
-    text.parts += " (with momentum)";
+  Description text;
+  text.summary = method.summary;
+  text.chosen_by = fmt::format("compression.method = \"{}\"", name);
+  const bool takes_momentum = method.memory_with_momentum != method.memory;
+  const auto with_settings = [&](const RegistryEntry* part) {
+    if (part != nullptr) text.tables.push_back({"compression." + part->name, part->settings});
+  };
+  with_settings(add_part<compress::SparsifierEntry>(method.sparsifier, text));
+  with_settings(add_part<compress::QuantizerEntry>(method.quantizer, text));
+  const auto* collective = add_part<comm::SparseCollectiveEntry>(method.collective, text);
+  // Where all is sent dense or in codes, the settings of a collective of selections have no effect.
+  if (method.sparsifier != "none") with_settings(collective);
+  with_settings(add_part<compress::MemoryEntry>(method.memory, text, takes_momentum ? " without momentum" : ""));
+  if (takes_momentum) {
+    with_settings(add_part<compress::MemoryEntry>(method.memory_with_momentum, text, " with momentum"));
   }
   text.traffic = method.quantizer == "none"
                      ? formula(Registry<comm::SparseCollectiveEntry>::instance().at(method.collective).traffic)
@@ -125,7 +128,7 @@ Description describe_method(const std::string& name) {
 Description describe_network(const std::string& name) {
   const comm::NetworkModel& network = comm::network_preset(name);
   return {fmt::format("{:.4g} us latency, {:.4g} Gbit/s", network.latency_us(), network.gbps()), "", "",
-          fmt::format("network.model = \"alpha-beta\", network.preset = \"{}\"", name),          "", {}};
+          fmt::format("network.model = \"alpha-beta\", network.preset = \"{}\"", name),          {}, {}};
 }
 
 const std::vector<Kind>& kinds() {
@@ -186,8 +189,11 @@ std::string list_setting(const SettingSpec& spec) {
 std::string list_component(const Kind& kind, const std::string& name) {
   const Description description = kind.describe(name);
   std::string text = paragraph(kind.singular, name) + paragraph("", description.summary);
-  text += paragraph("Choose by", description.chosen_by) + paragraph("Parts", description.parts) +
-          paragraph("Source", description.source) + paragraph("Traffic", description.traffic);
+  text += paragraph("Choose by", description.chosen_by);
+  for (const std::string& part : description.parts) {
+    text += paragraph(part == description.parts.front() ? "Parts" : "", part);
+  }
+  text += paragraph("Source", description.source) + paragraph("Traffic", description.traffic);
   bool has_settings = false;
   for (const Table& table : description.tables) {
     if (table.settings.empty()) continue;

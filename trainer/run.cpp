@@ -160,7 +160,8 @@ int run_training(const Job& job, comm::Communicator& communicator) {
             job.config.model.name, plan.parameters, job.config.data.name, job.data.train->size(), communicator.size(),
             comm::backend_name(communicator),
             job.config.compression.selects()
-                ? fmt::format("{} at density {}", job.config.compression.method, job.config.compression.density)
+                ? fmt::format("{}: each worker sends about {:.4g} % of its gradient", job.config.compression.method,
+                              100 * job.config.compression.density)
                 : job.config.compression.method);
   log::info(rank, "device: {}", choice.describe());
   log_network(job.config, communicator);

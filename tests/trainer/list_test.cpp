@@ -187,8 +187,8 @@ TEST_SUITE("trainer") {
 
   TEST_CASE("a method shows its parts, their settings, its papers and its traffic") {
     const std::string dgc = list_components({"methods", "dgc"});
-    for (const char* part : {"sparsifier dgc, collective allgather", "memory momentum_correction", "ICLR 2018",
-                             "2 k (P-1) words of 4 bytes", "[compression.dgc]", "sample_ratio = "}) {
+    for (const char* part : {"sparsifier dgc (", "collective allgather (", "memory momentum_correction with momentum (",
+                             "ICLR 2018", "2 k (P-1) words of 4 bytes", "[compression.dgc]", "sample_ratio = "}) {
       CAPTURE(part);
       CHECK(contains(dgc, part));
     }
