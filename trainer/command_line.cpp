@@ -29,7 +29,7 @@ constexpr const char* kFooter =
   dragonn-train configs/mnist_mlp.toml --workers 4
   dragonn-train run.toml --set compression.method=dgc --set train.epochs=3
   dragonn-train run.toml --output runs/a --resume auto  continue after a stop
-  dragonn-train --evaluate runs/a                       test the newest checkpoint
+  dragonn-train --evaluate runs/a                       test its last checkpoint
   mpirun -np 4 dragonn-train run.toml                   one process per worker
   dragonn-train --list methods dgc                      settings, paper, traffic
 

@@ -52,7 +52,7 @@ const std::vector<Confined>& confined_headers() {
       {"toml++/", {"trainer/toml_config.cpp"}},
       {"spdlog/", {"core/log.cpp"}},
       {"xxhash.h", {"core/hash.cpp"}},
-      {"CLI/", {"trainer/main.cpp", "bench/", "report/main.cpp"}},
+      {"CLI/", {"trainer/command_line.cpp", "bench/", "report/main.cpp"}},
       {"doctest/", {"tests/"}},
       {"cu", {"kernels/cuda/", "bench/cuda/", "tests/cuda_emulation/"}},  // CUDA, cuBLAS, cuDNN, CUB
       {"nccl", {"comm/cuda/", "tests/cuda_emulation/"}},
