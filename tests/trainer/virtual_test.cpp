@@ -233,7 +233,7 @@ TEST_SUITE("trainer") {
   TEST_CASE("virtual: a config whose times would not be true is refused") {
     CHECK_THROWS_WITH_AS(local_options(quick_config(on_network(1, {"comm.threads_per_worker=2"}))),
                          "network.compute = \"measured\" does not go with comm.threads_per_worker = 2: a virtual "
-                         "cluster sees the work of one thread per worker; expected 1, or network.compute = \"zero\"",
+                         "cluster measures one thread per worker; expected 1, or network.compute = \"zero\"",
                          ConfigError);
     CHECK(local_options(quick_config(zero_compute(1, {"comm.threads_per_worker=2"}))).network);
     CHECK_FALSE(local_options(quick_config()).network);
