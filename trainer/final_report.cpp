@@ -36,11 +36,8 @@ std::string network_text(const NetworkConfig& config) {
 }
 
 std::string headline(const Summary& summary, const RunOutcome& outcome) {
-  std::string text =
-      summary.is_time_virtual
-          ? fmt::format("Finished in {} of virtual time on {}, {} of wall time:", seconds_text(summary.seconds_total),
-                        network_text(outcome.network), seconds_text(outcome.wall_seconds))
-          : fmt::format("Finished in {}:", seconds_text(summary.seconds_total));
+  std::string text = fmt::format("Finished in {}{}:", seconds_text(summary.seconds_total),
+                                 summary.is_time_virtual ? " of virtual time" : "");
   if (summary.final_eval) text += fmt::format(" {},", describe(summary.final_eval->qualities.front()));
   if (summary.world_size == 1) return text + " one worker, nothing exchanged";
   text += fmt::format(" {}/step", bytes_text(bytes_per_step(summary)));
@@ -85,6 +82,10 @@ std::vector<std::string> final_report(const Summary& summary, const RunOutcome& 
   const auto add = [&](const char* name, const std::string& text) {
     lines.push_back(fmt::format("  {:<10} {}", name, text));
   };
+  if (summary.is_time_virtual) {
+    add("network",
+        fmt::format("{}; {} of wall time", network_text(outcome.network), seconds_text(outcome.wall_seconds)));
+  }
   if (summary.final_eval) add("test", quality_line(summary));
   if (summary.steps > outcome.first_step) add("step", step_line(summary, outcome));
   if (summary.throughput > 0) {
