@@ -11,6 +11,7 @@
 #include "compress/memory.h"
 #include "compress/sparsifier.h"
 #include "core/error.h"
+#include "core/quick.h"
 #include "core/registry.h"
 #include "data/dataset.h"
 #include "optim/optimizer.h"
@@ -146,14 +147,8 @@ void check_model(const Config& config) {
   if (data.sample_shape.rank() > 0) make_network(config, data.sample_shape, data.classes);
 }
 
-}  // namespace
-
-bool has_momentum(const Config& config) {
-  return optimizer_entry(config).has_momentum && config.optimizer.settings.number("momentum") > 0;
-}
-
-std::vector<std::string> config_warnings(const Config& config) {
-  const CompressionConfig& compression = config.compression;
+/// A warning where what a worker does not send is lost.
+std::vector<std::string> lost_entries(const CompressionConfig& compression) {
   const bool drops = compression.selects() && compression.density < 1 && compression.collective.name != "dense";
   if (!drops || compression.memory.name != "none") return {};
   compress::SparsifierEntry sparsifier =
@@ -164,6 +159,19 @@ std::vector<std::string> config_warnings(const Config& config) {
       fmt::format("compression.memory = \"none\" with the sparsifier {}: gradient entries that a worker does not send "
                   "are lost; compression.memory = \"residual\" sends them later",
                   compression.sparsifier.name)};
+}
+
+}  // namespace
+
+bool has_momentum(const Config& config) {
+  return optimizer_entry(config).has_momentum && config.optimizer.settings.number("momentum") > 0;
+}
+
+std::vector<std::string> config_warnings(const Config& config) {
+  std::vector<std::string> warnings = lost_entries(config.compression);
+  if (quick_limit())
+    warnings.push_back(fmt::format("DRAGONN_QUICK ends the run after step {}", config.train.max_steps));
+  return warnings;
 }
 
 void check_config(const Config& config) {

@@ -29,15 +29,14 @@ std::string against_dense(const Summary& summary, const RunOutcome& outcome) {
 
 std::string network_text(const NetworkConfig& config) {
   const auto network = config.modelled();
-  if (!network) return "a virtual cluster";
   const std::string numbers = fmt::format("{:.4g} us, {:.4g} Gbit/s", network->latency_us(), network->gbps());
   const bool is_preset = config.preset != "none" && !config.latency_us && !config.gbps;
   return is_preset ? fmt::format("{} ({})", config.preset, numbers) : numbers;
 }
 
 std::string headline(const Summary& summary, const RunOutcome& outcome) {
-  std::string text = fmt::format("Finished in {}{}:", seconds_text(summary.seconds_total),
-                                 summary.is_time_virtual ? " of virtual time" : "");
+  std::string text =
+      fmt::format("Finished in {}{}:", seconds_text(summary.seconds_total), summary.network ? " of virtual time" : "");
   if (summary.final_eval) text += fmt::format(" {},", describe(summary.final_eval->qualities.front()));
   if (summary.world_size == 1) return text + " one worker, nothing exchanged";
   text += fmt::format(" {}/step", bytes_text(bytes_per_step(summary)));
@@ -60,7 +59,7 @@ std::string step_line(const Summary& summary, const RunOutcome& outcome) {
   const auto steps = static_cast<double>(std::max<std::uint64_t>(summary.steps - outcome.first_step, 1));
   const auto part = [&](double seconds) { return percent_text(times.total() > 0 ? seconds / times.total() : 0); };
   std::string text = fmt::format("{:.3g} ms{}: computing {}", 1e3 * times.total() / steps,
-                                 summary.is_time_virtual ? " (virtual)" : "", part(times.computing));
+                                 summary.network ? " (virtual)" : "", part(times.computing));
   if (times.overlapped) {
     text += fmt::format(", exposed exchange {} ({:.3g} ms of it hidden behind backward)", part(times.exposed),
                         1e3 * times.hidden / steps);
@@ -82,14 +81,14 @@ std::vector<std::string> final_report(const Summary& summary, const RunOutcome& 
   const auto add = [&](const char* name, const std::string& text) {
     lines.push_back(fmt::format("  {:<10} {}", name, text));
   };
-  if (summary.is_time_virtual) {
+  if (summary.network) {
     add("network",
-        fmt::format("{}; {} of wall time", network_text(outcome.network), seconds_text(outcome.wall_seconds)));
+        fmt::format("{}; {} of wall time", network_text(*summary.network), seconds_text(outcome.wall_seconds)));
   }
   if (summary.final_eval) add("test", quality_line(summary));
   if (summary.steps > outcome.first_step) add("step", step_line(summary, outcome));
   if (summary.throughput > 0) {
-    add("speed", fmt::format("{:.0f} samples/s{}", summary.throughput, summary.is_time_virtual ? " (virtual)" : ""));
+    add("speed", fmt::format("{:.0f} samples/s{}", summary.throughput, summary.network ? " (virtual)" : ""));
   }
   if (summary.world_size > 1) add("traffic", traffic_line(summary, outcome));
   if (summary.tensors_sparse > 0) {

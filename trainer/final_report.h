@@ -16,7 +16,6 @@ namespace dragonn::trainer {
 /// What the report says beside the summary.
 struct RunOutcome {
   std::filesystem::path folder;
-  NetworkConfig network;
   StepTimes times;               ///< rank 0's, of the steps after first_step
   std::uint64_t first_step = 0;  ///< done before this process
   double wall_seconds = 0;       ///< of this process, from the first step on

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// dragonn-train: trains a network from a config file, on local workers, under mpirun and srun, or as processes that
 /// meet over TCP.
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -16,6 +17,7 @@
 #include "comm/tcp.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/quick.h"
 #include "trainer/agreement.h"
 #include "trainer/assemble.h"
 #include "trainer/command_line.h"
@@ -40,6 +42,10 @@ Config load(const CommandLine& line) {
   Config config = shows_defaults ? dragonn::trainer::default_config(line.overrides)
                                  : dragonn::trainer::load_config(line.config_file(), line.overrides);
   if (line.workers > 0) config.comm.workers = line.workers;
+  if (const auto quick = dragonn::quick_limit()) {
+    const std::int64_t steps = config.train.max_steps;
+    config.train.max_steps = steps > 0 ? std::min(steps, *quick) : *quick;
+  }
   return config;
 }
 

@@ -405,7 +405,6 @@ void Worker::finish() {
                           .warnings = progress_.warnings};
     write_summary(folder_.summary(), summary);
     log_final_report(summary, {.folder = folder_.path,
-                               .network = config_.network,
                                .times = report_->times(),
                                .first_step = report_->first_step(),
                                .wall_seconds = report_->wall_seconds(),

@@ -114,9 +114,7 @@ TEST_SUITE("trainer") {
   TEST_CASE("the final report says what is virtual, overlapped, dense, or not exchanged at all") {
     Summary other = summary();
     RunOutcome details = outcome();
-    other.is_time_virtual = true;
-    details.network.model = "alpha-beta";
-    details.network.preset = "10gbe";
+    other.network = NetworkConfig{.model = "alpha-beta", .preset = "10gbe"};
     CHECK(final_report(other, details).front().starts_with("Finished in 9.0 s of virtual time: accuracy"));
     CHECK(contains(joined(final_report(other, details)), "network    10gbe (50 us, 10 Gbit/s); 42 s of wall time"));
     CHECK(contains(joined(final_report(other, details)), "62.5 ms (virtual): "));
