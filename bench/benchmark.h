@@ -4,8 +4,12 @@
 
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "bench/progress.h"
 #include "bench/rows.h"
+#include "bench/table.h"
 #include "core/registry.h"
 
 namespace CLI {
@@ -17,14 +21,19 @@ namespace dragonn::bench {
 class Benchmark {
  public:
   virtual ~Benchmark() = default;
-  /// Adds the benchmark's own options; `--json` exists already.
+  /// Adds the benchmark's own options; those of all subcommands (`--json`, `--wide`) exist already.
   virtual void declare_options(CLI::App& command) = 0;
-  virtual Rows run() = 0;
+  /// Measures. Tells `progress` how much work there is and what has been done.
+  virtual Rows run(Progress& progress) = 0;
+  /// Lines below the table: what the rows mean. Asked for after run().
+  virtual std::vector<std::string> remarks() const { return {}; }
 };
 
 struct BenchmarkEntry : RegistryEntry {
   static constexpr const char* kKind = "benchmark";
   std::function<std::unique_ptr<Benchmark>()> make;
+  TableColumns table = {};                 ///< without `--wide`
+  std::vector<std::string> examples = {};  ///< command lines for the help, without the program's name
 };
 
 }  // namespace dragonn::bench

@@ -2,6 +2,7 @@
 /// `dragonn-bench collective`: seconds, bytes and messages of a gradient's exchange by every collective, beside what
 /// the formulas say; on local workers, or as the ranks of mpirun and srun.
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -45,98 +46,112 @@ class CollectiveBenchmark final : public Benchmark {
     declare_how(command);
   }
 
-  Rows run() override {
+  Rows run(Progress& progress) override {
     omp_set_num_threads(1);  // ranks share the machine
-    return is_started_as_rank() ? run_under_launcher() : run_locally();
+    return is_started_as_rank() ? run_under_launcher(progress) : run_locally(progress);
   }
 
  private:
   void declare_what(CLI::App& command) {
     command
-        .add_option("--collective", collectives_, "collectives to measure, or all (dragonn-train --list names them)")
+        .add_option("--collective", collectives_, "Collectives to measure, or all (dragonn-train --list names them)")
         ->delimiter(',')
         ->capture_default_str();
-    command.add_option("--sparsifier", sparsifier_, "instead of the one that a collective's paper has (else topk)");
-    command.add_option("--dense-algorithm", dense_algorithms_, "of the collective dense: ring, rabenseifner, native")
+    command.add_option("--sparsifier", sparsifier_,
+                       "Sparsifier to select with (default: that of the collective's paper, else topk)");
+    command
+        .add_option("--dense-algorithm", dense_algorithms_,
+                    "Algorithms of the collective dense: ring, rabenseifner, native")
         ->delimiter(',')
         ->capture_default_str();
-    command.add_option("--set", assignments_,
-                       "a setting of a sparsifier, collective or memory, as oktopk.drift=off; repeatable");
-    CLI::Option* const numel = command.add_option("--numel", numel_, "elements of the gradient")
+    command
+        .add_option("--set", assignments_,
+                    "Override a setting of a sparsifier, collective or memory, such as oktopk.drift=off (repeatable)")
+        ->type_name("NAME.KEY=VALUE");
+    CLI::Option* const numel = command.add_option("--numel", numel_, "Elements of the gradient")
                                    ->check(CLI::Range(std::size_t{1}, std::size_t{kEmptySlot} - 1))
                                    ->capture_default_str();
-    command.add_option("--density", densities_, "share of the elements that a rank selects, in (0, 1]")
+    command.add_option("--density", densities_, "Share of the elements that a rank selects, in (0, 1]")
         ->delimiter(',')
         ->capture_default_str();
-    command.add_option("--seed", gradients_.seed, "of the gradients")->capture_default_str();
-    command.add_option("--correlation", gradients_.correlation, "of an element between two ranks, in [0, 1]")
+    command.add_option("--seed", gradients_.seed, "Seed of the gradients")->capture_default_str();
+    command
+        .add_option("--correlation", gradients_.correlation, "Correlation of an element between two ranks, in [0, 1]")
         ->check(CLI::Range(0.0, 1.0))
         ->capture_default_str();
     command
-        .add_option("--input", files_.input,
-                    "accumulated gradients of your own: float32 .npy of one dimension, {rank} in the path stands for "
-                    "the rank; one step")
+        .add_option(
+            "--input", files_.input,
+            "Exchange your own accumulated gradients in one step: float32 .npy files of one dimension; {rank} in "
+            "the path stands for the rank")
+        ->type_name("FILE")
         ->excludes(numel);
-    command.add_option("--dump", files_.dump,
-                       "folder for acc_RANK.npy, residual_RANK.npy and sum.npy of one step of one collective");
+    command
+        .add_option("--dump", files_.dump,
+                    "Write acc_RANK.npy, residual_RANK.npy and sum.npy of one step of one collective to DIR")
+        ->type_name("DIR");
   }
 
   void declare_where(CLI::App& command) {
     command
-        .add_option("--ranks", ranks_,
-                    "workers, as threads of this process; under mpirun or srun the processes are the ranks")
+        .add_option(
+            "--ranks", ranks_,
+            "Numbers of ranks (default: 4): threads of this process; under a launcher its processes are the ranks")
         ->delimiter(',')
         ->check(CLI::Range(1, 4096));
     command
-        .add_option("--network", network_,
-                    "by name, or none: local workers are a virtual cluster on "
-                    "it, and seconds are virtual; under a launcher it is that of the formulas alone")
+        .add_option(
+            "--network", network_,
+            "Network by name, or none. Local ranks become a virtual cluster on it, with virtual seconds; under a "
+            "launcher only the formulas take it")
         ->capture_default_str();
-    command.add_option("--latency-us", latency_us_, "of a message, instead of the named network's")
+    command
+        .add_option("--latency-us", latency_us_, "Latency of a message in microseconds (default: the named network's)")
         ->check(CLI::NonNegativeNumber);
-    command.add_option("--gbps", gbps_, "bandwidth in 10^9 bits per second, instead of the named network's")
+    command.add_option("--gbps", gbps_, "Bandwidth in 10^9 bits per second (default: the named network's)")
         ->check(CLI::PositiveNumber);
     command
         .add_option("--compute", compute_,
-                    "of local workers on a network: the ranks' own work costs virtual time (measured) or none (zero)")
+                    "What a rank's own work costs on a virtual cluster. measured: its CPU time; zero: nothing")
         ->check(CLI::IsMember({kZero, kMeasured}))
         ->capture_default_str();
-    command.add_option("--timeout", timeout_s_, "longest wait for a message, in seconds")
+    command.add_option("--timeout", timeout_s_, "Longest wait for a message, in seconds")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
   }
 
   void declare_how(CLI::App& command) {
     steps_option_ =
-        command.add_option("--steps", steps_, "measured steps (default: 3; a whole period where there is one)")
+        command.add_option("--steps", steps_, "Measured steps (default: 3, or a period where the collective has one)")
             ->check(CLI::Range(1, 1000000));
     warm_up_option_ = command
                           .add_option("--warmup", warm_up_,
-                                      "steps before the first that is measured, in which thresholds settle (default: "
-                                      "2; a whole period where there is one)")
+                                      "Steps before the first measurement: thresholds settle in them (default: 2, or "
+                                      "a period where the collective has one)")
                           ->check(CLI::Range(0, 1000000));
-    command.add_option("--svg", svg_, "also draw seconds against ranks into this file");
-    command.add_option("--title", title_, "of the figure")->capture_default_str();
+    command.add_option("--svg", svg_, "Also draw a figure of seconds against ranks to FILE")->type_name("FILE");
+    command.add_option("--title", title_, "Title of the figure")->capture_default_str();
     payload_option_ = command.add_flag(
         "--payload-only", payload_only_,
-        "selections are drawn as lists, without gradients, and what is too large to be held by every rank travels as a "
-        "size alone; on local workers with a network, for sizes and ranks that memory would not hold");
+        "Simulate clusters that memory would not hold: draw selections as lists without gradients, and send large "
+        "payloads as their size alone (needs local ranks and --network)");
     command
         .add_flag("--everything", everything_,
-                  "also seconds_total, from compensate to settle, and the seconds of each part")
+                  "Also report seconds_total, from compensate to settle, and the seconds of each part")
         ->excludes(payload_option_);
   }
 
-  Rows run_locally() {
+  Rows run_locally(Progress& progress) {
     const std::vector<ExchangeCase> cases = make_cases();
     if (ranks_.empty()) ranks_ = {4};
     check_files(cases.size() * ranks_.size());
+    plan(progress, cases, ranks_);
     CollectiveRows rows(row_options("local"));
     for (const int ranks : ranks_) {
       for (const ExchangeCase& exchange_case : cases) {
         std::vector<ExchangeRecord> records;
         comm::run_local(ranks, cluster(), [&](comm::Communicator& communicator) {
-          std::vector<ExchangeRecord> measured = measure_exchange(communicator, exchange_case);
+          std::vector<ExchangeRecord> measured = measure(communicator, exchange_case, progress);
           if (communicator.rank() == 0) records = std::move(measured);
         });
         rows.add(exchange_case, ranks, records);
@@ -148,7 +163,7 @@ class CollectiveBenchmark final : public Benchmark {
   }
 
   /// Options are read before the ranks have met; what is wrong with them is said once, by all together.
-  Rows run_under_launcher() {
+  Rows run_under_launcher(Progress& progress) {
     std::vector<ExchangeCase> cases;
     std::exception_ptr wrong;
     try {
@@ -161,13 +176,31 @@ class CollectiveBenchmark final : public Benchmark {
     run_ranks(/*local_ranks=*/1, timeout_s_, [&](comm::Communicator& communicator) {
       trainer::agree(communicator, wrong);
       trainer::all_ranks_or_none(communicator, [&] { check_world(communicator.size()); });
+      plan(progress, cases, {communicator.size()});
       CollectiveRows measured(row_options(communicator.backend()));
       for (const ExchangeCase& exchange_case : cases) {
-        measured.add(exchange_case, communicator.size(), measure_exchange(communicator, exchange_case));
+        measured.add(exchange_case, communicator.size(), measure(communicator, exchange_case, progress));
       }
       rows = measured.take();
     });
     return rows;
+  }
+
+  /// A step counts by its number of ranks: local ranks share the processors of one machine.
+  static void plan(Progress& progress, const std::vector<ExchangeCase>& cases, const std::vector<int>& ranks) {
+    double steps = 0;
+    for (const ExchangeCase& exchange_case : cases)
+      steps += static_cast<double>(exchange_case.warm_up + exchange_case.steps);
+    progress.plan(steps * std::accumulate(ranks.begin(), ranks.end(), 0.0));
+  }
+
+  static std::vector<ExchangeRecord> measure(comm::Communicator& communicator, const ExchangeCase& exchange_case,
+                                             Progress& progress) {
+    if (communicator.rank() != 0) return measure_exchange(communicator, exchange_case);
+    return measure_exchange(communicator, exchange_case, [&] {
+      progress.advance(communicator.size(), fmt::format("{} of {} ranks, density {}", exchange_case.collective,
+                                                        communicator.size(), exchange_case.density));
+    });
   }
 
   /// The content of hollow messages is nobody's: they make sense where time is virtual.
@@ -322,8 +355,14 @@ class CollectiveBenchmark final : public Benchmark {
 };
 
 const Registration<BenchmarkEntry> registration{
-    {{"collective", "seconds, bytes and messages of a gradient's exchange by each collective, beside the formulas"},
-     [] { return std::make_unique<CollectiveBenchmark>(); }}};
+    {{"collective", "Measures seconds, bytes and messages of an exchange by each collective, beside the formulas"},
+     [] { return std::make_unique<CollectiveBenchmark>(); },
+     {.conditions = {"algorithm", "ranks", "numel", "density", "backend", "network", "compute"},
+      .results = {"collective", "phase", "seconds", "seconds_total", "of_formula", "bytes_sent", "bytes_of_formula",
+                  "messages", "global"}},
+     {"collective --collective dense,allgather,gtopk --ranks 4,8 --density 0.01 --network 1gbe",
+      "collective --collective oktopk --numel 1000000 --everything --json oktopk.json",
+      "collective --ranks 32 --numel 25000000 --network 10gbe --payload-only --svg scaling.svg"}}};
 
 }  // namespace
 }  // namespace dragonn::bench

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -82,48 +83,59 @@ class CompressBenchmark final : public Benchmark {
  public:
   void declare_options(CLI::App& command) override {
     add_device_option(command, device_name_);
-    sparsifier_option_ =
-        command
-            .add_option("--sparsifier", sparsifiers_, "methods to measure, or all (dragonn-train --list names them)")
-            ->delimiter(',')
-            ->capture_default_str();
+    sparsifier_option_ = command
+                             .add_option("--sparsifier", sparsifiers_,
+                                         "Sparsifiers to measure, or all (dragonn-train --list names them)")
+                             ->delimiter(',')
+                             ->capture_default_str();
     command
-        .add_option("--kernel", kernels_, "passes without a method to measure, or all; alone, no method is measured")
+        .add_option("--kernel", kernels_,
+                    "Kernels to measure, or all; without --sparsifier only the kernels are measured")
         ->delimiter(',')
         ->check(CLI::IsMember(kernel_choices()));
-    command.add_option("--set", assignments_, "a setting of a method, as dgc.strategy=grace; repeatable");
     command
-        .add_option("--threshold", threshold_,
-                    "thresholds to select with. settled: one that a method knows before the pass (fixed or fed back) "
-                    "is the exact k-th magnitude, all others are the method's own; method: its own; exact: sampled "
-                    "ones are replaced too")
+        .add_option("--set", assignments_,
+                    "Override a setting of a sparsifier, such as dgc.strategy=grace (repeatable)")
+        ->type_name("METHOD.KEY=VALUE");
+    command
+        .add_option(
+            "--threshold", threshold_,
+            "Thresholds to select with. method: the method's own; settled: a threshold that is known before the pass "
+            "(fixed or fed back) is replaced by the exact k-th magnitude; exact: a sampled one is replaced, too")
         ->check(CLI::IsMember({"settled", "method", "exact"}))
         ->capture_default_str();
-    CLI::Option* const numel = command.add_option("--numel", sizes_, "elements of the gradient")
+    CLI::Option* const numel = command.add_option("--numel", sizes_, "Elements of the gradient")
                                    ->delimiter(',')
                                    ->check(CLI::Range(std::size_t{1}, std::size_t{kEmptySlot} - 1))
                                    ->capture_default_str();
-    command.add_option("--density", densities_, "share of the elements to select, in (0, 1]")
+    command.add_option("--density", densities_, "Share of the elements to select, in (0, 1]")
         ->delimiter(',')
         ->capture_default_str();
     std::vector<std::string> known = distributions();
     known.push_back(kFromFile);
-    distribution_option_ = command.add_option("--distribution", distribution_, "of the gradient")
-                               ->check(CLI::IsMember(known))
-                               ->capture_default_str();
-    command.add_option("--input", inputs_, "a gradient of your own, float32 .npy; repeatable: those of later steps")
+    distribution_option_ =
+        command.add_option("--distribution", distribution_, "Distribution that the gradient is drawn from")
+            ->check(CLI::IsMember(known))
+            ->capture_default_str();
+    command
+        .add_option("--input", inputs_,
+                    "Select from your own gradient, a float32 .npy file (repeatable: one file per step)")
+        ->type_name("FILE")
         ->excludes(numel);
-    command.add_option("--dump", dump_, "also write what each method selected by itself to this JSON file");
+    command
+        .add_option("--dump", dump_,
+                    "Also write the selections of each method, with its own thresholds, to a JSON file")
+        ->type_name("FILE");
     command.add_option("--threads", threads_, "OpenMP threads")->check(CLI::Range(1, 1024))->capture_default_str();
-    command.add_option("--warmup", warmup_, "steps before the first measurement, in which thresholds settle")
+    command.add_option("--warmup", warmup_, "Steps before the first measurement: thresholds settle in them")
         ->check(CLI::Range(1, 100000))
         ->capture_default_str();
-    command.add_option("--rounds", rounds_, "measurements of each row")
+    command.add_option("--rounds", rounds_, "Measurements of each row; the table shows medians")
         ->check(CLI::Range(1, 100000))
         ->capture_default_str();
   }
 
-  Rows run() override {
+  Rows run(Progress& progress) override {
     device_ = device_of(device_name_);
     omp_set_num_threads(threads_);
     const std::vector<Candidate> candidates = resolve();
@@ -133,6 +145,7 @@ class CompressBenchmark final : public Benchmark {
       for (const auto& gradient : read_gradients(inputs_)) workload.gradients.push_back(on_device(gradient, device_));
       sizes_ = {workload.numel()};
     }
+    plan(progress, candidates.size());
     Rows rows;
     nlohmann::ordered_json dump = nlohmann::ordered_json::array();
     for (const std::size_t numel : sizes_) {
@@ -144,13 +157,25 @@ class CompressBenchmark final : public Benchmark {
       }
       workload.sums = Buffer<float>(numel, device_);
       kernels::fill(0, workload.sums.view());
-      for (const double density : densities_) measure_density(workload, density, candidates, rows, dump);
+      for (const double density : densities_) measure_density(workload, density, candidates, {progress, rows, dump});
     }
     if (!dump_.empty()) write_file_atomically(dump_, dump.dump() + "\n");
     return rows;
   }
 
  private:
+  /// Where the outcome goes.
+  struct Outcome {
+    Progress& progress;
+    Rows& rows;
+    nlohmann::ordered_json& dump;
+  };
+
+  void plan(Progress& progress, std::size_t candidates) const {
+    const double numel = std::accumulate(sizes_.begin(), sizes_.end(), 0.0);
+    progress.plan(numel * (warmup_ + rounds_) * static_cast<double>(densities_.size() * candidates));
+  }
+
   static std::vector<std::string> kernel_choices() {
     std::vector<std::string> names{"all"};
     for (const KernelName& kernel : kernel_names()) names.push_back(kernel.name);
@@ -211,8 +236,8 @@ class CompressBenchmark final : public Benchmark {
     return spec;
   }
 
-  void measure_density(Workload& workload, double density, const std::vector<Candidate>& candidates, Rows& rows,
-                       nlohmann::ordered_json& dump) const {
+  void measure_density(Workload& workload, double density, const std::vector<Candidate>& candidates,
+                       const Outcome& outcome) const {
     workload.density = density;
     workload.exact_thresholds.clear();
     for (const auto& gradient : workload.gradients) {
@@ -220,11 +245,11 @@ class CompressBenchmark final : public Benchmark {
     }
     Rows found;
     for (const Candidate& candidate : candidates) {
-      found.push_back(compress_row(subject_of(candidate, workload), measure(candidate, workload)));
-      if (!dump_.empty() && !candidate.is_kernel && !candidate.is_fused) append_dump(candidate, workload, dump);
+      found.push_back(compress_row(subject_of(candidate, workload), measure(candidate, workload, outcome.progress)));
+      if (!dump_.empty() && !candidate.is_kernel && !candidate.is_fused) append_dump(candidate, workload, outcome.dump);
     }
     append_savings(found);
-    rows.insert(rows.end(), found.begin(), found.end());
+    outcome.rows.insert(outcome.rows.end(), found.begin(), found.end());
   }
 
   CompressSubject subject_of(const Candidate& candidate, const Workload& workload) const {
@@ -238,15 +263,24 @@ class CompressBenchmark final : public Benchmark {
             .threads = threads_};
   }
 
-  CompressMeasurement measure(const Candidate& candidate, Workload& workload) const {
+  CompressMeasurement measure(const Candidate& candidate, Workload& workload, Progress& progress) const {
     CompressMeasurement measured;
+    const auto advance = [&](int steps) {
+      progress.advance(static_cast<double>(workload.numel()) * steps,
+                       fmt::format("{}, {} elements, density {}", candidate.name, workload.numel(), workload.density));
+    };
     if (!candidate.obstacle.empty()) {
+      progress.finish();
       fmt::print(stderr, "dragonn-bench: {} is not measured: {}\n", candidate.name, candidate.obstacle);
+      advance(warmup_ + rounds_);
       return measured;
     }
     const auto selection = candidate.make(spec_of(candidate, workload, thresholds_of(threshold_)));
     std::size_t step = 0;
-    for (; step < static_cast<std::size_t>(warmup_); ++step) selection->run(workload.subject(step));
+    for (; step < static_cast<std::size_t>(warmup_); ++step) {
+      selection->run(workload.subject(step));
+      advance(1);
+    }
     // All alternate: whatever else the machine does hits them alike.
     for (int round = 0; round < rounds_; ++round, ++step) {
       const Subject subject = workload.subject(step);
@@ -255,6 +289,7 @@ class CompressBenchmark final : public Benchmark {
       measured.copy_seconds.push_back(copy_seconds(device_, subject.gradient, sums));
       if (candidate.is_fused) measured.add_seconds.push_back(add_seconds(device_, subject.gradient, sums));
       measured.seconds.push_back(selection->run(subject));
+      advance(1);
     }
     measured.selected = selection->selected().size();
     measured.elements_read = selection->elements_read();
@@ -299,8 +334,14 @@ class CompressBenchmark final : public Benchmark {
 };
 
 const Registration<BenchmarkEntry> registration{
-    {{"compress", "seconds per selection, as a share of the rates at which the machine reads and accumulates"},
-     [] { return std::make_unique<CompressBenchmark>(); }}};
+    {{"compress",
+      "Measures how long sparsifiers take to select, against the machine's rates of reading and accumulating"},
+     [] { return std::make_unique<CompressBenchmark>(); },
+     {.conditions = {"device", "numel", "density", "distribution", "threads"},
+      .results = {"sparsifier", "mode", "seconds_median", "selected_over_k", "of_read", "of_accumulate", "below_dgc",
+                  "below_prefix_sums"}},
+     {"compress", "compress --sparsifier dgc,topk --numel 1000000 --density 0.01,0.001",
+      "compress --sparsifier topk --input RUN/gradients/step-00000100-rank-0000.npy --dump selected.json"}}};
 
 }  // namespace
 }  // namespace dragonn::bench

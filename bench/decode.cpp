@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 #include <omp.h>
 
 #include "bench/bandwidth.h"
@@ -137,35 +139,38 @@ class DecodeBenchmark final : public Benchmark {
  public:
   void declare_options(CLI::App& command) override {
     add_device_option(command, device_name_);
-    command.add_option("--ranks", ranks_, "lists to sum")
+    command.add_option("--ranks", ranks_, "Numbers of ranks; each has one list")
         ->delimiter(',')
         ->check(CLI::Range(1, 4096))
         ->capture_default_str();
-    command.add_option("--numel", numel_, "elements of the bucket")
+    command.add_option("--numel", numel_, "Elements of the bucket")
         ->check(CLI::Range(std::size_t{1}, std::size_t{kEmptySlot} - 1))
         ->capture_default_str();
-    command.add_option("--density", density_, "share of the elements in each list, in (0, 1]")->capture_default_str();
+    command.add_option("--density", density_, "Share of the elements in each list, in (0, 1]")->capture_default_str();
     std::vector<std::string> names;
     for (const Decoding& decoding : decodings()) names.push_back(decoding.name);
     command
-        .add_option("--decode", decodings_,
-                    "sparse: all lists into one dense vector, window by window; coo: likewise into one sparse list; "
-                    "dense: a dense vector for each list, added up")
+        .add_option(
+            "--decode", decodings_,
+            "Ways to sum. sparse: add all lists into one dense vector, window by window; coo: add all lists into one "
+            "sparse list; dense: make a dense vector of each list and add these up")
         ->delimiter(',')
         ->check(CLI::IsMember(names))
         ->capture_default_str();
-    command.add_option("--rounds", rounds_, "measurements of each row")
+    command.add_option("--rounds", rounds_, "Measurements of each row; the table shows medians")
         ->check(CLI::Range(1, 100000))
         ->capture_default_str();
   }
 
-  Rows run() override {
+  Rows run(Progress& progress) override {
     const Device device = device_of(device_name_);
     omp_set_num_threads(1);  // as each rank decodes
     const std::size_t k = compress::target_count(density_, numel_);
     const std::vector<SparseVector> lists =
         draw_lists(static_cast<std::size_t>(std::ranges::max(ranks_)), numel_, density_, device);
     const std::unique_ptr<Workplace> place = make_workplace(numel_, device);
+    const double lists_per_round = std::accumulate(ranks_.begin(), ranks_.end(), 0.0);
+    progress.plan(lists_per_round * (rounds_ + 1) * static_cast<double>(decodings_.size()));
     Rows rows;
     for (const std::string& name : decodings_) {
       const auto decoding = std::ranges::find(decodings(), name, &Decoding::name);
@@ -176,6 +181,7 @@ class DecodeBenchmark final : public Benchmark {
           const Lists used = Lists(lists).first(static_cast<std::size_t>(ranks_[which]));
           const double taken = seconds_on(device, [&] { (place.get()->*decoding->run)(used); });
           if (round >= 0) seconds[which].push_back(taken);  // the first touches the memory
+          progress.advance(ranks_[which], fmt::format("{} of {} ranks, round {}", name, ranks_[which], round + 1));
         }
       }
       for (std::size_t which = 0; which < ranks_.size(); ++which) {
@@ -222,8 +228,12 @@ class DecodeBenchmark final : public Benchmark {
   int rounds_ = 15;
 };
 
-const Registration<BenchmarkEntry> registration{{{"decode", "seconds to sum the sparse lists of several ranks"},
-                                                 [] { return std::make_unique<DecodeBenchmark>(); }}};
+const Registration<BenchmarkEntry> registration{
+    {{"decode", "Measures how long it takes to sum the sparse lists of several ranks"},
+     [] { return std::make_unique<DecodeBenchmark>(); },
+     {.conditions = {"device", "numel", "density"},
+      .results = {"decode", "ranks", "entries", "seconds_median", "gigabytes_per_second", "of_two"}},
+     {"decode", "decode --ranks 4,16 --numel 1000000 --density 0.01", "decode --device cuda --decode coo --json -"}}};
 
 }  // namespace
 }  // namespace dragonn::bench

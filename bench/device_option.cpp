@@ -9,7 +9,9 @@
 namespace dragonn::bench {
 
 void add_device_option(CLI::App& command, std::string& name) {
-  command.add_option("--device", name, "where it runs")->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
+  command.add_option("--device", name, "Device that does the work")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
 }
 
 Device device_of(const std::string& name) {

@@ -123,11 +123,14 @@ class PayloadRun {
 };
 
 template <class Run>
-std::vector<ExchangeRecord> run_steps(Run& run, const ExchangeCase& exchange_case) {
+std::vector<ExchangeRecord> run_steps(Run& run, const ExchangeCase& exchange_case, Clock& clock,
+                                      const std::function<void()>& on_step) {
   std::vector<ExchangeRecord> records;
   for (std::uint64_t step = 0; step < exchange_case.warm_up + exchange_case.steps; ++step) {
     const ExchangeRecord record = run.step(step);
     if (step >= exchange_case.warm_up) records.push_back(record);
+    const ClockPause pause(clock);
+    if (on_step) on_step();
   }
   return records;
 }
@@ -160,13 +163,14 @@ comm::Prediction ExchangeCase::predict(const std::string& backend, int ranks, co
   return Registry<comm::SparseCollectiveEntry>::instance().at(component().name).predict(settings, sizes);
 }
 
-std::vector<ExchangeRecord> measure_exchange(comm::Communicator& communicator, const ExchangeCase& exchange_case) {
+std::vector<ExchangeRecord> measure_exchange(comm::Communicator& communicator, const ExchangeCase& exchange_case,
+                                             const std::function<void()>& on_step) {
   if (exchange_case.payload_only) {
     PayloadRun run(communicator, exchange_case);
-    return run_steps(run, exchange_case);
+    return run_steps(run, exchange_case, communicator.clock(), on_step);
   }
   GradientRun run(communicator, exchange_case);
-  std::vector<ExchangeRecord> records = run_steps(run, exchange_case);
+  std::vector<ExchangeRecord> records = run_steps(run, exchange_case, communicator.clock(), on_step);
   if (!exchange_case.files.dump.empty()) run.dump();
   return records;
 }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -42,8 +43,10 @@ struct ExchangeCase {
 };
 
 /// Collective. Runs the case and returns the measured steps, on every rank. All ranks begin a step at the same time.
+/// @param on_step is called behind every step, on the rank's thread and outside of measured time; may be empty.
 /// @throws AgreedError, the same on all ranks, for input that differs in length or holds NaN or infinity,
 /// and where the gradient exchange throws it.
-std::vector<ExchangeRecord> measure_exchange(comm::Communicator& communicator, const ExchangeCase& exchange_case);
+std::vector<ExchangeRecord> measure_exchange(comm::Communicator& communicator, const ExchangeCase& exchange_case,
+                                             const std::function<void()>& on_step = {});
 
 }  // namespace dragonn::bench

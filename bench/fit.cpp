@@ -57,13 +57,19 @@ std::vector<double> shares(std::size_t numel) {
 class FitBenchmark final : public Benchmark {
  public:
   void declare_options(CLI::App& command) override {
-    command.add_option("--input", inputs_, "gradients as float32 .npy files; repeatable")->required();
+    command.add_option("--input", inputs_, "Gradient to fit, a float32 .npy file (repeatable)")
+        ->type_name("FILE")
+        ->required();
   }
 
-  Rows run() override {
+  Rows run(Progress& progress) override {
     Rows rows;
     const auto gradients = read_gradients({inputs_.begin(), inputs_.end()});
-    for (std::size_t i = 0; i < gradients.size(); ++i) add_rows(inputs_[i], gradients[i], rows);
+    progress.plan(static_cast<double>(gradients.size()));
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      add_rows(inputs_[i], gradients[i], rows);
+      progress.advance(1, inputs_[i]);
+    }
     return rows;
   }
 
@@ -91,8 +97,11 @@ class FitBenchmark final : public Benchmark {
 BenchmarkEntry entry() {
   BenchmarkEntry entry;
   entry.name = "fit";
-  entry.summary = "the distributions that SIDCo fits, against the magnitudes of gradients";
+  entry.summary = "Compares the distributions that SIDCo fits with the magnitudes of your gradients";
   entry.make = [] { return std::make_unique<FitBenchmark>(); };
+  entry.table = {.conditions = {"input"}, .results = {"share", "magnitude", "exponential", "gamma", "pareto"}};
+  entry.examples = {"fit --input RUN/gradients/step-00000100-rank-0000.npy --json fit.json",
+                    "fit --input first.npy --input second.npy"};
   return entry;
 }
 

@@ -10,7 +10,9 @@
 
 #include "bench/benchmark.h"
 #include "bench/ranks.h"
+#include "bench/usage.h"
 #include "core/error.h"
+#include "core/version.h"
 #include "trainer/agreement.h"
 
 namespace {
@@ -20,34 +22,85 @@ using namespace dragonn::bench;
 
 constexpr int kUsageError = 2;
 
-void report(const Rows& rows, const std::string& json_target) {
+/// Options of every subcommand.
+struct Options {
+  std::string json_target;
+  bool wide = false;
+  double progress_seconds = 5;
+};
+
+using Benchmarks = std::map<std::string, std::unique_ptr<Benchmark>>;
+
+void declare_common(CLI::App& command, Options& options) {
+  command.add_option("--json", options.json_target, "Also write the rows as a JSON array to FILE (-: standard output)")
+      ->type_name("FILE");
+  command.add_flag("--wide", options.wide, "Show all columns in the table (the JSON always has them)");
+  command
+      .add_option("--progress-every", options.progress_seconds,
+                  "Seconds between two progress lines on the standard error (a terminal's line is rewritten sooner)")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.0, 1e9))
+      ->capture_default_str();
+}
+
+Benchmarks declare(CLI::App& program, Options& options) {
+  program.require_subcommand(1);
+  program.set_version_flag("--version", std::string(version()), "Print the version and exit");
+  program.set_help_flag("--help,-h", "Print this help and exit");
+  program.footer(examples_text({"step --model resnet20 --threads 1",
+                                "compress --sparsifier all --density 0.01 --json -", "network"}) +
+                 "\nOptions and examples of a subcommand: dragonn-bench SUBCOMMAND --help");
+  Benchmarks benchmarks;
+  const auto& registry = Registry<BenchmarkEntry>::instance();
+  for (const std::string& name : registry.names()) {
+    const BenchmarkEntry& entry = registry.at(name);
+    CLI::App* command = program.add_subcommand(name, entry.summary);
+    command->footer(examples_text(entry.examples));
+    declare_common(*command, options);
+    benchmarks[name] = entry.make();
+    benchmarks[name]->declare_options(*command);
+  }
+  return benchmarks;
+}
+
+void report(const std::string& name, const Benchmark& benchmark, const Rows& rows, const Options& options) {
   if (!is_first_rank()) return;
   // The table must not mix with JSON on the standard output.
-  print_table(rows, json_target == "-" ? stderr : stdout);
-  if (!json_target.empty()) write_json(rows, json_target);
+  std::FILE* const stream = options.json_target == "-" ? stderr : stdout;
+  if (options.wide) {
+    print_wide_table(rows, stream);
+  } else {
+    print_table(rows, Registry<BenchmarkEntry>::instance().at(name).table, stream);
+  }
+  for (const std::string& remark : benchmark.remarks()) fmt::print(stream, "{}\n", remark);
+  if (!options.json_target.empty()) write_json(rows, options.json_target);
+}
+
+void run(const std::string& name, Benchmark& benchmark, const Options& options) {
+  Rows rows;
+  {
+    Progress progress(name, is_first_rank(), options.progress_seconds);
+    rows = benchmark.run(progress);
+  }
+  report(name, benchmark, rows, options);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App program("Measures parts of dragonn on this machine.", "dragonn-bench");
-  program.require_subcommand(1);
-  std::string json_target;
-  std::map<std::string, std::unique_ptr<Benchmark>> benchmarks;
-  const auto& registry = Registry<BenchmarkEntry>::instance();
-  for (const std::string& name : registry.names()) {
-    CLI::App* command = program.add_subcommand(name, registry.at(name).summary);
-    command->add_option("--json", json_target, "also write the rows as a JSON array to this file, or - for stdout");
-    benchmarks[name] = registry.at(name).make();
-    benchmarks[name]->declare_options(*command);
-  }
+  Options options;
+  const Benchmarks benchmarks = declare(program, options);
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return program.exit(error) == 0 ? 0 : kUsageError;
+    if (error.get_exit_code() == 0) return program.exit(error);
+    if (is_first_rank()) fmt::print(stderr, "{}\n", usage_error(program, error));
+    return kUsageError;
   }
   try {
-    report(benchmarks.at(program.get_subcommands().front()->get_name())->run(), json_target);
+    const std::string name = program.get_subcommands().front()->get_name();
+    run(name, *benchmarks.at(name), options);
   } catch (const trainer::AgreedError& error) {
     if (is_first_rank()) fmt::print(stderr, "dragonn-bench: {}\n", error.what());
     return error.exit_code();

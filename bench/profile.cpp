@@ -2,6 +2,7 @@
 /// `dragonn-bench profile`: seconds that selecting and decoding take, by tensor size: what the cost model of
 /// `dragonn-train` (compression.select_tensors = "cost_model") needs to know of this machine.
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -26,39 +27,46 @@ trainer::Component with_defaults(const std::string& name) {
 class ProfileBenchmark final : public Benchmark {
  public:
   void declare_options(CLI::App& command) override {
-    command.add_option("--sparsifier", sparsifiers_, "methods to measure, or all (dragonn-train --list names them)")
+    command
+        .add_option("--sparsifier", sparsifiers_, "Sparsifiers to measure, or all (dragonn-train --list names them)")
         ->delimiter(',')
         ->capture_default_str();
-    command.add_option("--memory", memory_, "error feedback that accumulates in the same pass")->capture_default_str();
-    command.add_option("--density", densities_, "share of the elements to select, in (0, 1]")
+    command.add_option("--memory", memory_, "Memory (error feedback) that accumulates in the same pass")
+        ->capture_default_str();
+    command.add_option("--density", densities_, "Share of the elements to select, in (0, 1]")
         ->delimiter(',')
         ->capture_default_str();
-    command.add_option("--ranks", ranks_, "lists that are decoded: the workers of the runs that will read this")
+    command
+        .add_option("--ranks", ranks_, "Workers of the runs that will read the profile: that many lists are decoded")
         ->delimiter(',')
         ->check(CLI::Range(2, 4096))
         ->capture_default_str();
-    command.add_option("--min-numel", smallest_, "smallest tensor; sizes are powers of two around the two bounds")
+    command
+        .add_option("--min-numel", smallest_,
+                    "Elements of the smallest tensor; sizes are the powers of two around both bounds")
         ->check(CLI::Range(std::size_t{1}, kLargest))
         ->capture_default_str();
-    command.add_option("--max-numel", largest_, "largest tensor")
+    command.add_option("--max-numel", largest_, "Elements of the largest tensor")
         ->check(CLI::Range(std::size_t{1}, kLargest))
         ->capture_default_str();
-    command.add_option("--decode", decode_, "form of the decoded sum")
+    command.add_option("--decode", decode_, "Form of the decoded sum")
         ->check(CLI::IsMember({"sparse", "dense"}))
         ->capture_default_str();
-    command.add_option("--momentum", momentum_, "of memories that apply it")
+    command.add_option("--momentum", momentum_, "Momentum, for memories that apply it")
         ->check(CLI::Range(0.0, 1.0))
         ->capture_default_str();
     add_device_option(command, device_);
     command.add_option("--threads", threads_, "OpenMP threads")->check(CLI::Range(1, 1024))->capture_default_str();
   }
 
-  Rows run() override {
+  Rows run(Progress& progress) override {
     check();
     omp_set_num_threads(threads_);
     const std::vector<std::size_t> sizes = trainer::profile_sizes(smallest_, largest_, /*factor=*/2, kLargest);
     const Device device = device_of(device_);
     const Buffer<float> gradient = trainer::profile_gradient(sizes.back(), device);
+    const double per_exchange = std::accumulate(sizes.begin(), sizes.end(), 0.0);
+    progress.plan(per_exchange * static_cast<double>(sparsifiers_.size() * densities_.size() * ranks_.size()));
     Rows rows;
     for (const std::string& sparsifier : sparsifiers_) {
       for (const double density : densities_) {
@@ -73,6 +81,7 @@ class ProfileBenchmark final : public Benchmark {
           for (const std::size_t numel : sizes) {
             const trainer::ProfileRow row = measure_profile(exchange, gradient.view().subview(0, numel));
             rows.push_back(nlohmann::ordered_json::parse(to_json(row)));
+            progress.advance(static_cast<double>(numel), fmt::format("{}, {} elements", sparsifier, numel));
           }
         }
       }
@@ -108,8 +117,12 @@ class ProfileBenchmark final : public Benchmark {
 };
 
 const Registration<BenchmarkEntry> registration{
-    {{"profile", "seconds of selecting and decoding by tensor size, for the cost model of dragonn-train"},
-     [] { return std::make_unique<ProfileBenchmark>(); }}};
+    {{"profile", "Measures selecting and decoding by tensor size, for the cost model of dragonn-train"},
+     [] { return std::make_unique<ProfileBenchmark>(); },
+     {.conditions = {"device", "memory", "decode", "density", "ranks", "threads"},
+      .results = {"sparsifier", "numel", "encode_seconds", "decode_seconds", "runs"}},
+     {"profile --sparsifier topk --density 0.01 --ranks 4 --json profile.json",
+      "profile --sparsifier dragonn,dgc --max-numel 1048576"}}};
 
 }  // namespace
 }  // namespace dragonn::bench

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 /// `dragonn-bench quantize`: seconds in which a quantizer encodes a gradient, takes what left out of the residual, and
 /// adds up the codes of all ranks, against the rate at which this machine reads the gradient in the same run.
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 #include <omp.h>
 
 #include "bench/bandwidth.h"
@@ -32,42 +34,48 @@ class QuantizeBenchmark final : public Benchmark {
  public:
   void declare_options(CLI::App& command) override {
     add_device_option(command, device_name_);
-    command.add_option("--quantizer", quantizers_, "methods to measure, or all (dragonn-train --list names them)")
+    command.add_option("--quantizer", quantizers_, "Quantizers to measure, or all (dragonn-train --list names them)")
         ->delimiter(',')
         ->capture_default_str();
-    command.add_option("--set", assignments_, "a setting of a method, as qsgd.levels=7; repeatable");
-    command.add_option("--numel", sizes_, "elements of the gradient")
+    command.add_option("--set", assignments_, "Override a setting of a quantizer, such as qsgd.levels=7 (repeatable)")
+        ->type_name("METHOD.KEY=VALUE");
+    command.add_option("--numel", sizes_, "Elements of the gradient")
         ->delimiter(',')
         ->check(CLI::Range(std::size_t{1}, std::size_t{kEmptySlot} - 1))
         ->capture_default_str();
-    command.add_option("--ranks", ranks_, "codes to add up")->check(CLI::Range(1, 4096))->capture_default_str();
-    command.add_option("--distribution", distribution_, "of the gradient")
+    command.add_option("--ranks", ranks_, "Ranks whose codes are added up")
+        ->check(CLI::Range(1, 4096))
+        ->capture_default_str();
+    command.add_option("--distribution", distribution_, "Distribution that the gradient is drawn from")
         ->check(CLI::IsMember(distributions()))
         ->capture_default_str();
     command.add_option("--threads", threads_, "OpenMP threads")->check(CLI::Range(1, 1024))->capture_default_str();
-    command.add_option("--rounds", rounds_, "measurements of each row")
+    command.add_option("--rounds", rounds_, "Measurements of each row; the table shows medians")
         ->check(CLI::Range(1, 100000))
         ->capture_default_str();
   }
 
-  Rows run() override {
+  Rows run(Progress& progress) override {
     device_ = device_of(device_name_);
     omp_set_num_threads(threads_);
     if (quantizers_ == std::vector<std::string>{"all"}) quantizers_ = Registry<QuantizerEntry>::instance().names();
     settings_ = method_settings<QuantizerEntry>(quantizers_, assignments_);
+    const double numel_per_round = std::accumulate(sizes_.begin(), sizes_.end(), 0.0);
+    progress.plan(numel_per_round * (rounds_ + 1) * static_cast<double>(quantizers_.size()));
     Rows rows;
     for (const std::size_t numel : sizes_) {
       std::vector<float> values(numel);
       draw_gradient(distribution_, 1, values);
       const Buffer<float> gradient = on_device(values, device_);
       Buffer<float> sum(numel, device_);
-      for (const std::string& name : quantizers_) measure(name, gradient, sum, rows);
+      for (const std::string& name : quantizers_) measure(name, gradient, sum, progress, rows);
     }
     return rows;
   }
 
  private:
-  void measure(const std::string& name, const Buffer<float>& gradient, Buffer<float>& sum, Rows& rows) const {
+  void measure(const std::string& name, const Buffer<float>& gradient, Buffer<float>& sum, Progress& progress,
+               Rows& rows) const {
     const auto& entry = Registry<QuantizerEntry>::instance().at(name);
     const auto& memory_entry = Registry<compress::MemoryEntry>::instance().at(entry.unbiased ? "none" : "residual");
     const std::size_t numel = gradient.size();
@@ -95,6 +103,7 @@ class QuantizeBenchmark final : public Benchmark {
         }
       }
       const double decoding = seconds_on(device_, [&] { quantizer->decode(codes.view(), sum.view()); });
+      progress.advance(static_cast<double>(numel), fmt::format("{}, {} elements, round {}", name, numel, round + 1));
       if (round < 0) continue;
       read.push_back(reading);
       encode.seconds.push_back(encoding);
@@ -140,8 +149,12 @@ class QuantizeBenchmark final : public Benchmark {
 };
 
 const Registration<BenchmarkEntry> registration{
-    {{"quantize", "seconds to encode and add up codes, as a share of the rate at which the machine reads"},
-     [] { return std::make_unique<QuantizeBenchmark>(); }}};
+    {{"quantize", "Measures how long quantizers take to encode and decode, against the machine's rate of reading"},
+     [] { return std::make_unique<QuantizeBenchmark>(); },
+     {.conditions = {"device", "numel", "distribution", "threads", "ranks"},
+      .results = {"quantizer", "stage", "seconds_median", "gigabytes_per_second", "bits_per_element", "of_read"}},
+     {"quantize", "quantize --quantizer qsgd --set qsgd.levels=7 --ranks 8",
+      "quantize --numel 1000000,16000000 --wide"}}};
 
 }  // namespace
 }  // namespace dragonn::bench

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-/// Rows: what a benchmark measured, printed as a table or written as JSON.
+/// Rows: what a benchmark measured, and how they are written as JSON (as a table: bench/table.h).
 #pragma once
 
-#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -13,10 +12,8 @@ namespace dragonn::bench {
 /// One object per row, keys in the order in which they were set. All rows of a benchmark have the same keys.
 using Rows = std::vector<nlohmann::ordered_json>;
 
-/// A header line and one line per row, aligned.
-void print_table(const Rows& rows, std::FILE* stream);
-/// One JSON array. `target` is a file's path, or "-" for the standard output. @throws SystemError if it cannot be
-/// written.
+/// Writes one JSON array. `target` is a file's path, or "-" for the standard output. @throws SystemError if it cannot
+/// be written.
 void write_json(const Rows& rows, const std::string& target);
 
 /// Value at `share` in [0, 1] of the sorted values (0.5: the median); between two of them, the nearest.

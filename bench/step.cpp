@@ -52,42 +52,49 @@ Shape parse_sample(const std::string& text) {
 class StepBenchmark final : public Benchmark {
  public:
   void declare_options(CLI::App& command) override {
-    command.add_option("--model", models_, "models to measure (dragonn-train --list names them)")
+    command.add_option("--model", models_, "Model to measure (repeatable; dragonn-train --list names them)")
         ->capture_default_str();
-    command.add_option("--set", model_settings_, "a setting of the model, such as hidden=1500; repeatable");
-    command.add_option("--batch", batch_, "samples per step")->check(CLI::Range(1, 65536))->capture_default_str();
+    command.add_option("--set", model_settings_, "Override a setting of the model, such as hidden=1500 (repeatable)")
+        ->type_name("KEY=VALUE");
+    command.add_option("--batch", batch_, "Samples per step")->check(CLI::Range(1, 65536))->capture_default_str();
     add_device_option(command, device_);
-    command.add_option("--device-math", math_, "precision of the factors of products on a GPU")
+    command.add_option("--device-math", math_, "Precision of the factors of matrix products on a GPU")
         ->check(CLI::IsMember({"float32", "tf32", "bf16"}))
         ->capture_default_str();
-    command.add_option("--graphs", graphs_, "whether a GPU repeats forward and backward as CUDA graphs")
+    command.add_option("--graphs", graphs_, "Whether a GPU repeats forward and backward as CUDA graphs")
         ->check(CLI::IsMember({"on", "off", "both"}))
         ->capture_default_str();
     command.add_option("--threads", threads_, "OpenMP threads")->check(CLI::Range(1, 1024))->capture_default_str();
     command
         .add_option("--classes", classes_,
-                    "classes, or tokens of the vocabulary (default: 10; a language model 10000, speech 29, "
-                    "labels of features 30938)")
+                    "Classes or size of the vocabulary (default: images 10, tokens 10000, speech 29, features 30938)")
         ->check(CLI::Range(2, 1 << 24));
-    command.add_option("--sample,--image", sample_,
-                       "height x width x channels, features, steps, or steps x features (default: 32x32x3; a language "
-                       "model 35, speech 200x161, features 4096)");
-    command.add_option("--rounds", rounds_, "measurements; the medians are reported")
+    command
+        .add_option(
+            "--sample,--image", sample_,
+            "Shape of a sample: HEIGHTxWIDTHxCHANNELS, STEPS, STEPSxFEATURES or FEATURES (default: images 32x32x3, "
+            "tokens 35, speech 200x161, features 4096)")
+        ->type_name("SHAPE");
+    command.add_option("--rounds", rounds_, "Measurements of each row; the table shows medians")
         ->check(CLI::Range(1, 100000))
         ->capture_default_str();
-    command.add_option("--dump", dump_, "also write one step of the model as .npy files to this folder");
+    command
+        .add_option("--dump", dump_,
+                    "Also write the arrays of one step to DIR (scripts/check_against_pytorch.py reads them)")
+        ->type_name("DIR");
   }
 
-  Rows run() override {
+  Rows run(Progress& progress) override {
     if (!dump_.empty() && models_.size() != 1) throw ConfigError("--dump takes one --model");
     omp_set_num_threads(threads_);
     kernels::set_math(device_of(device_), kernels::device_math(math_));
+    progress.plan(static_cast<double>(models_.size()) * (graphs_ == "both" ? 2 : 1) * rounds_);
     Rows rows;
     for (const std::string& model : models_) {
       const StepSettings settings = settings_for(model);
       if (!dump_.empty()) dump_step(settings, dump_);
       for (const bool graphs : {false, true})
-        if (graphs_ == "both" || (graphs_ == "on") == graphs) rows.push_back(measure(settings, graphs));
+        if (graphs_ == "both" || (graphs_ == "on") == graphs) rows.push_back(measure(settings, graphs, progress));
     }
     return rows;
   }
@@ -103,7 +110,7 @@ class StepBenchmark final : public Benchmark {
     return settings;
   }
 
-  nlohmann::ordered_json measure(const StepSettings& settings, bool graphs) const {
+  nlohmann::ordered_json measure(const StepSettings& settings, bool graphs, Progress& progress) const {
     kernels::set_recording(settings.device, graphs);
     TrainingStep step(settings);
     const auto one_step = [&] {
@@ -121,6 +128,7 @@ class StepBenchmark final : public Benchmark {
     for (int round = 0; round < rounds_; ++round) {
       product_seconds.push_back(seconds_of([&] { product.run(); }));
       for (int i = 0; i < steps; ++i) step_seconds.push_back(seconds_of(one_step));
+      progress.advance(1, fmt::format("{}, round {}", settings.model, round + 1));
     }
     const double seconds = percentile(step_seconds, 0.5);
     const auto batch = static_cast<double>(settings.batch);
@@ -152,8 +160,13 @@ class StepBenchmark final : public Benchmark {
 };
 
 const Registration<BenchmarkEntry> registration{
-    {{"step", "rate of training steps, as a share of the rate of large matrix products"},
-     [] { return std::make_unique<StepBenchmark>(); }}};
+    {{"step", "Measures training steps of a model, against the machine's rate of large matrix products"},
+     [] { return std::make_unique<StepBenchmark>(); },
+     {.conditions = {"sample", "classes", "batch", "device", "device_math", "graphs", "threads"},
+      .results = {"model", "parameters", "seconds_median", "samples_per_second", "gflops", "of_gemm"}},
+     {"step --model resnet20 --batch 32 --threads 1",
+      "step --model lstm_lm --set layers=2 --set hidden=650 --sample 35",
+      "step --model mlp --sample 28x28x1 --dump step"}}};
 
 }  // namespace
 }  // namespace dragonn::bench

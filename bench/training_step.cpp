@@ -9,6 +9,7 @@
 #include "core/file.h"
 #include "core/npy.h"
 #include "core/rng.h"
+#include "kernels/ctc.h"
 #include "kernels/devices.h"
 #include "kernels/optimizer_update.h"
 #include "layers/graph.h"
@@ -96,8 +97,9 @@ TrainingStep::TrainingStep(const StepSettings& settings)
   const auto classes = static_cast<std::uint64_t>(settings.classes);
   const bool tokens = entry_of(settings).inputs == layers::InputKind::kTokens;
   for (float& value : inputs_) value = tokens ? static_cast<float>(stream.below(classes)) : stream.normal();
-  for (std::int32_t& label : labels_) label = static_cast<std::int32_t>(stream.below(classes));
   const TargetKind kind = network_.target_kind();
+  const std::uint64_t least = kind == TargetKind::kClassSequence ? kernels::kCtcBlank + 1 : 0;
+  for (std::int32_t& label : labels_) label = static_cast<std::int32_t>(least + stream.below(classes - least));
   if (kind == TargetKind::kClassSet || kind == TargetKind::kClassSequence)
     for (std::size_t i = 0; i <= settings.batch; ++i) offsets_.push_back(static_cast<std::int32_t>(i));
   network_.initialize(settings.seed);

@@ -29,7 +29,8 @@ StepSettings default_step(const std::string& model);
 /// same model elsewhere (scripts/pytorch_models.py).
 nlohmann::ordered_json describe(const StepSettings& settings);
 
-/// Inputs are standard normal (tokens uniform), labels uniform: times do not depend on them.
+/// Inputs are standard normal (tokens uniform), labels uniform (those of CTC from 1 on: 0 is its blank): times do not
+/// depend on them.
 class TrainingStep {
  public:
   /// @throws ConfigError for an unknown model or one that does not fit the sample.

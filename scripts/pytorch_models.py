@@ -5,6 +5,8 @@ build() takes what `dragonn-bench step` says of a model, in its rows and in the 
 sample, classes. Layouts are PyTorch's: images NCHW, convolution weights OIHW (here: NHWC and HWIO, to_pytorch() turns
 them). Linear weights are [outputs, inputs] in both, with inputs flattened in NHWC order.
 """
+import math
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -12,7 +14,22 @@ from torch.nn import functional as F
 ACTIVATIONS = {"relu": F.relu, "tanh": torch.tanh, "sigmoid": torch.sigmoid, "gelu": F.gelu}
 
 
-class Images(nn.Module):
+class Named(nn.Module):
+    """A module whose parts get the names that they have here, dots included."""
+
+    def put(self, path, module):
+        """Adds the module as `path`. A part of that name that holds other modules alone is made as needed."""
+        *parents, name = path.split(".")
+        place = self
+        for parent in parents:
+            if parent not in place._modules:
+                place.add_module(parent, nn.Module())
+            place = place._modules[parent]
+        place.add_module(name, module)
+        return module
+
+
+class Images(Named):
     """A model of images, one class a sample."""
 
     def loss(self, images, labels):
@@ -24,17 +41,18 @@ class Images(nn.Module):
 class Mlp(Images):
     def __init__(self, settings, sample, classes):
         super().__init__()
-        height, width, channels = sample if len(sample) == 3 else (1, 1, *sample)
         self.activation = ACTIVATIONS[settings["activation"]]
         self.dropout = settings["dropout"]
-        units = [height * width * channels, *settings["hidden"]]
+        units = [math.prod(sample), *settings["hidden"]]
         self.names = [f"hidden{layer}" for layer in range(len(units) - 1)]
         for name, inputs, outputs in zip(self.names, units, units[1:]):
             self.add_module(name, nn.Linear(inputs, outputs))
         self.output = nn.Linear(units[-1], classes)
 
     def forward(self, x):
-        x = x.permute(0, 2, 3, 1).flatten(1)
+        if x.dim() == 4:
+            x = x.permute(0, 2, 3, 1)
+        x = x.flatten(1)
         for name in self.names:
             x = F.dropout(self.activation(getattr(self, name)(x)), self.dropout, self.training)
         return self.output(x)
@@ -171,6 +189,203 @@ class LstmLm(nn.Module):
         return F.cross_entropy(by_time, labels.view(tokens.shape).t().reshape(-1)), logits, carried
 
 
+def sequence_loss(logits, labels):
+    """Softmax cross-entropy over time: the mean over the steps whose label is not -1. logits: [batch, steps, classes]."""
+    return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-1)
+
+
+class FeedForward:
+    """Two linear layers with GELU between them, on the last axis."""
+
+    def __init__(self, model, name, width, units):
+        self.first = model.put(f"{name}.linear1", nn.Linear(width, units))
+        self.second = model.put(f"{name}.linear2", nn.Linear(units, width))
+
+    def __call__(self, x):
+        return self.second(F.gelu(self.first(x)))
+
+
+class TransformerBlock:
+    """Attention and a feed-forward part, each with a residual connection; layer norm in front of them or behind the sums."""
+
+    def __init__(self, model, name, width, heads, dropout, norm_first):
+        self.model, self.heads, self.dropout, self.norm_first = model, heads, dropout, norm_first
+        self.qkv = model.put(f"{name}.attention.qkv", nn.Linear(width, 3 * width))
+        self.output = model.put(f"{name}.attention.output", nn.Linear(width, width))
+        self.norms = [model.put(f"{name}.part{part}.norm", nn.LayerNorm(width)) for part in (1, 2)]
+        self.feed_forward = FeedForward(model, f"{name}.feed_forward", width, 4 * width)
+
+    def attend(self, x):
+        # Queries, keys and values, each of all heads one behind the other.
+        batch, steps, width = x.shape
+        parts = self.qkv(x).view(batch, steps, 3, self.heads, width // self.heads)
+        queries, keys, values = parts.permute(2, 0, 3, 1, 4)
+        heads = F.scaled_dot_product_attention(queries, keys, values)
+        return self.output(heads.transpose(1, 2).reshape(batch, steps, width))
+
+    def __call__(self, x):
+        for norm, part in zip(self.norms, (self.attend, self.feed_forward)):
+            added = F.dropout(part(norm(x) if self.norm_first else x), self.dropout, self.model.training)
+            x = x + added if self.norm_first else norm(x + added)
+        return x
+
+
+class Bert(Named):
+    """Tokens and labels are [batch, steps]; nothing is padding."""
+
+    def __init__(self, settings, classes):
+        super().__init__()
+        width, self.dropout = settings["hidden"], settings["dropout"]
+        self.embedding = nn.Embedding(classes, width)
+        self.position = nn.Embedding(settings["max_steps"], width)
+        self.put("embedding.norm", nn.LayerNorm(width))
+        self.blocks = [
+            TransformerBlock(self, f"layer{layer}", width, settings["heads"], self.dropout, False)
+            for layer in range(settings["layers"])
+        ]
+        self.head = nn.Module()
+        self.head.linear, self.head.norm = nn.Linear(width, width), nn.LayerNorm(width)
+        self.output = nn.Linear(width, classes)
+        if settings["tied"]:
+            self.output.weight = self.embedding.weight
+
+    def forward(self, tokens):
+        x = self.embedding(tokens) + self.position.weight[: tokens.shape[1]]
+        x = F.dropout(self.embedding.norm(x), self.dropout, self.training)
+        for block in self.blocks:
+            x = block(x)
+        return self.output(self.head.norm(F.gelu(self.head.linear(x))))
+
+    def loss(self, tokens, labels):
+        """The mean loss, and the logits."""
+        logits = self(tokens)
+        return sequence_loss(logits, labels), logits
+
+
+class Patches(Images):
+    """Patches of an image as steps; a last patch that overhangs the image sees zeros there."""
+
+    def __init__(self, settings, sample, classes):
+        super().__init__()
+        height, width, channels = sample
+        self.side, self.width = settings["patch"], settings["hidden"]
+        self.steps = math.ceil(height / self.side) * math.ceil(width / self.side)
+        self.patches = nn.Conv2d(channels, self.width, self.side, self.side)
+        self.norm = nn.LayerNorm(self.width)
+        self.output = nn.Linear(self.width, classes)
+
+    def forward(self, x):
+        below, right = -x.shape[2] % self.side, -x.shape[3] % self.side
+        x = self.patches(F.pad(x, (0, right, 0, below))).flatten(2).transpose(1, 2)
+        return self.output(self.norm(self.mix(x)).mean(1))
+
+
+class Vit(Patches):
+    def __init__(self, settings, sample, classes):
+        super().__init__(settings, sample, classes)
+        self.dropout = settings["dropout"]
+        self.position = nn.Embedding(self.steps, self.width)
+        self.blocks = [
+            TransformerBlock(self, f"layer{layer}", self.width, settings["heads"], self.dropout, True)
+            for layer in range(settings["layers"])
+        ]
+
+    def mix(self, x):
+        x = F.dropout(x + self.position.weight, self.dropout, self.training)
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+class MlpMixer(Patches):
+    def __init__(self, settings, sample, classes):
+        super().__init__(settings, sample, classes)
+        self.blocks = [self.make_block(f"layer{layer}", settings) for layer in range(settings["layers"])]
+
+    def make_block(self, name, settings):
+        norms = [self.put(f"{name}.norm{part}", nn.LayerNorm(self.width)) for part in (1, 2)]
+        over_steps = FeedForward(self, f"{name}.tokens", self.steps, settings["token_units"])
+        over_channels = FeedForward(self, f"{name}.channels", self.width, settings["channel_units"])
+        return (*norms, over_steps, over_channels)
+
+    def mix(self, x):
+        for norm1, norm2, over_steps, over_channels in self.blocks:
+            x = x + over_steps(norm1(x).transpose(1, 2)).transpose(1, 2)
+            x = x + over_channels(norm2(x))
+        return x
+
+
+class XmlLinear(nn.Module):
+    """Features [batch, features]; one label a sample, of any number that it might have."""
+
+    def __init__(self, sample, classes):
+        super().__init__()
+        self.output = nn.Linear(sample[0], classes, bias=False)
+
+    def loss(self, features, labels):
+        """The loss, summed over the classes and averaged over the samples, and the logits."""
+        logits = self.output(features)
+        targets = F.one_hot(labels, logits.shape[1]).to(logits.dtype)
+        return F.binary_cross_entropy_with_logits(logits, targets, reduction="sum") / len(logits), logits
+
+
+class LstmSpeech(Named):
+    """Frames [batch, steps, features], all of them valid; one label a sample."""
+
+    def __init__(self, settings, sample, classes):
+        super().__init__()
+        channels, hidden = settings["channels"], settings["hidden"]
+        self.conv1 = nn.Conv2d(1, channels, (11, 41), (2, 2), (5, 20))
+        self.conv2 = nn.Conv2d(channels, channels, (11, 21), (1, 2), (5, 10))
+        self.put("conv1.bn", nn.BatchNorm2d(channels))
+        self.put("conv2.bn", nn.BatchNorm2d(channels))
+        features = math.ceil(math.ceil(sample[1] / 2) / 2)
+        inputs, self.layers = features * channels, []
+        for layer in range(settings["layers"]):
+            cell = {"lstm": nn.LSTM, "gru": nn.GRU}[settings["cell"]]
+            recurrent = cell(inputs, hidden, batch_first=True, bidirectional=settings["bidirectional"])
+            self.put(f"layer{layer}", recurrent)
+            norm = self.put(f"layer{layer}.bn", nn.BatchNorm1d(inputs)) if layer > 0 else None
+            self.layers.append((norm, recurrent))
+            inputs = hidden
+        self.ahead = settings["lookahead"]
+        if self.ahead:
+            self.put("lookahead", nn.Embedding(self.ahead + 1, hidden))
+        self.output = nn.Linear(hidden, classes, bias=False)
+        self.put("output.bn", nn.BatchNorm1d(hidden))
+
+    @staticmethod
+    def normalize(norm, x):
+        return norm(x.transpose(1, 2)).transpose(1, 2)
+
+    def look_ahead(self, x):
+        """Step t becomes the sum over j of weight[j] * step t + j, feature by feature; there are zeros behind the last."""
+        steps = x.shape[1]
+        padded = F.pad(x, (0, 0, 0, self.ahead))
+        return sum(weight * padded[:, j : j + steps] for j, weight in enumerate(self.lookahead.weight))
+
+    def forward(self, frames):
+        x = frames.unsqueeze(1)
+        for convolution in (self.conv1, self.conv2):
+            x = F.hardtanh(convolution.bn(convolution(x)), 0, 20)
+        x = x.permute(0, 2, 3, 1).flatten(2)
+        for norm, recurrent in self.layers:
+            x = recurrent(x if norm is None else self.normalize(norm, x))[0]
+            if recurrent.bidirectional:
+                x = x[..., : recurrent.hidden_size] + x[..., recurrent.hidden_size :]
+        if self.ahead:
+            x = F.hardtanh(self.look_ahead(x), 0, 20)
+        return self.output(self.normalize(self.output.bn, x))
+
+    def loss(self, frames, labels):
+        """The mean CTC loss over the samples (0 is the blank), and the logits."""
+        logits = self(frames)
+        batch, steps, _ = logits.shape
+        lengths = torch.full((batch,), steps), torch.ones(batch, dtype=torch.long)
+        by_time = logits.transpose(0, 1).log_softmax(2)
+        return F.ctc_loss(by_time, labels.view(batch, 1), *lengths, reduction="sum") / batch, logits
+
+
 SMALL_STEM, LARGE_STEM = (3, 1, 1), (7, 2, 3)
 
 
@@ -184,7 +399,8 @@ def make_resnet(depth, settings, channels, classes):
 
 
 RESNETS = [f"resnet{depth}" for depth in (18, 20, 32, 44, 50, 56, 110)]
-KNOWN = ["mlp", *Vgg.DEPTHS, *RESNETS, "lstm_lm"]
+TOKEN_MODELS = ["lstm_lm", "bert"]
+KNOWN = ["mlp", *Vgg.DEPTHS, *RESNETS, "vit", "mlp_mixer", *TOKEN_MODELS, "lstm_speech", "xml_linear"]
 
 
 def build(description):
@@ -197,14 +413,18 @@ def build(description):
         return Vgg(name, sample[2], classes)
     if name in RESNETS:
         return make_resnet(int(name.removeprefix("resnet")), settings, sample[2], classes)
-    if name == "lstm_lm":
-        return LstmLm(settings, classes)
+    if name in TOKEN_MODELS:
+        return {"lstm_lm": LstmLm, "bert": Bert}[name](settings, classes)
+    if name == "xml_linear":
+        return XmlLinear(sample, classes)
+    if name in ("vit", "mlp_mixer", "lstm_speech"):
+        return {"vit": Vit, "mlp_mixer": MlpMixer, "lstm_speech": LstmSpeech}[name](settings, sample, classes)
     raise ValueError(f"model {name}: known here are {', '.join(KNOWN)}")
 
 
 def named_parameters(model):
     """Parameters by the names that they have here. PyTorch's recurrent layers number theirs."""
-    return {name.removesuffix("_l0"): parameter for name, parameter in model.named_parameters()}
+    return {name.replace("_l0", ""): parameter for name, parameter in model.named_parameters()}
 
 
 def to_pytorch(value):

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+#include "bench/progress.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <unistd.h>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace dragonn::bench {
+namespace {
+
+constexpr double kTerminalSeconds = 0.2;  // from a rewriting to the next
+
+double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::steady_clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+}  // namespace
+
+Progress::Progress(std::string name, bool enabled, double seconds)
+    : name_(std::move(name)),
+      enabled_(enabled),
+      is_terminal_(::isatty(STDERR_FILENO) != 0),
+      interval_(is_terminal_ ? std::min(seconds, kTerminalSeconds) : seconds) {}
+
+void Progress::advance(double work, const std::string& what) {
+  done_ += work;
+  const Clock::time_point now = Clock::now();
+  if (!enabled_ || seconds_between(shown_, now) < interval_) return;
+  shown_ = now;
+  const std::string text = line(what, seconds_between(start_, now));
+  if (is_terminal_) {
+    fmt::print(stderr, "\r\033[K{}", text);
+    is_on_screen_ = true;
+  } else {
+    fmt::print(stderr, "{}\n", text);
+  }
+  std::fflush(stderr);
+}
+
+void Progress::finish() {
+  if (is_on_screen_) fmt::print(stderr, "\r\033[K");
+  std::fflush(stderr);
+  is_on_screen_ = false;
+}
+
+std::string Progress::line(const std::string& what, double elapsed) const {
+  if (planned_ <= 0) return fmt::format("{}: {} done, {:.0f} s so far", name_, what, elapsed);
+  const double share = std::min(1.0, done_ / planned_);
+  return fmt::format("{}: {:.0f} %, {:.0f} s so far, about {:.0f} s left ({} done)", name_, 100 * share, elapsed,
+                     elapsed * (1 - share) / share, what);
+}
+
+}  // namespace dragonn::bench
