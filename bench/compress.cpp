@@ -334,8 +334,7 @@ class CompressBenchmark final : public Benchmark {
 };
 
 const Registration<BenchmarkEntry> registration{
-    {{"compress",
-      "Measures how long sparsifiers take to select, against the machine's rates of reading and accumulating"},
+    {{"compress", "Measures selections by sparsifiers, against the machine's memory rates"},
      [] { return std::make_unique<CompressBenchmark>(); },
      {.conditions = {"device", "numel", "density", "distribution", "threads"},
       .results = {"sparsifier", "mode", "seconds_median", "selected_over_k", "of_read", "of_accumulate", "below_dgc",

@@ -229,7 +229,7 @@ class DecodeBenchmark final : public Benchmark {
 };
 
 const Registration<BenchmarkEntry> registration{
-    {{"decode", "Measures how long it takes to sum the sparse lists of several ranks"},
+    {{"decode", "Measures how long the sum of several ranks' sparse lists takes"},
      [] { return std::make_unique<DecodeBenchmark>(); },
      {.conditions = {"device", "numel", "density"},
       .results = {"decode", "ranks", "entries", "seconds_median", "gigabytes_per_second", "of_two"}},

@@ -97,7 +97,7 @@ class FitBenchmark final : public Benchmark {
 BenchmarkEntry entry() {
   BenchmarkEntry entry;
   entry.name = "fit";
-  entry.summary = "Compares the distributions that SIDCo fits with the magnitudes of your gradients";
+  entry.summary = "Compares SIDCo's fits with the magnitudes of your gradients";
   entry.make = [] { return std::make_unique<FitBenchmark>(); };
   entry.table = {.conditions = {"input"}, .results = {"share", "magnitude", "exponential", "gamma", "pareto"}};
   entry.examples = {"fit --input RUN/gradients/step-00000100-rank-0000.npy --json fit.json",

@@ -72,7 +72,7 @@ class NetworkBenchmark final : public Benchmark {
 };
 
 const Registration<BenchmarkEntry> registration{
-    {{"network", "Measures messages between two ranks, fits latency and bandwidth, and predicts the cost of exchanges"},
+    {{"network", "Measures latency and bandwidth, and predicts the cost of exchanges"},
      [] { return std::make_unique<NetworkBenchmark>(); },
      {.conditions = {},
       .results = {"backend", "bytes", "seconds", "seconds_fit", "gbps", "fit_latency_us", "fit_gbps"}},

@@ -2,7 +2,6 @@
 #include "bench/network_advice.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "bench/training_step.h"
 #include "comm/sparse/registry.h"
@@ -52,26 +51,25 @@ double predicted_seconds(const comm::NetworkModel& network, const std::string& c
 }  // namespace
 
 std::vector<std::string> network_advice(const comm::NetworkModel& network, const AdvisedRuns& runs) {
-  std::vector<std::string> lines{
-      "", fmt::format("Latency {:.3g} us and bandwidth {:.3g} Gbit/s fit these times. Predicted exchange per step, {} "
-                      "workers:",
-                      network.latency_us(), network.gbps(), runs.ranks)};
-  std::vector<std::string> cheap;
+  std::vector<std::string> lines{"",
+                                 fmt::format("Latency {:.3g} us and bandwidth {:.3g} Gbit/s fit these times.",
+                                             network.latency_us(), network.gbps()),
+                                 fmt::format("Predicted exchange of a step with {} workers:", runs.ranks)};
   for (const std::string& model : runs.models) {
     const std::size_t numel = parameter_count(model);
     const double dense = predicted_seconds(network, "dense", numel, runs);
     const double sparse = predicted_seconds(network, "allgather", numel, runs);
-    lines.push_back(fmt::format("  {} ({:.3g} MB of gradients): dense ring allreduce {}, topk at density {} {}", model,
+    lines.push_back(fmt::format("  {} ({:.3g} MB): dense ring allreduce {}, topk at density {} {};", model,
                                 static_cast<double>(numel * sizeof(float)) * 1e-6, seconds_text(dense), runs.density,
                                 seconds_text(sparse)));
-    cheap.push_back(fmt::format("{} ({})", seconds_text(dense * (1 / kCheapShare - 1)), model));
+    lines.push_back(
+        fmt::format("    dense is fine, at most {:.0f} % of a step, if forward and backward take {} or more",
+                    100 * kCheapShare, seconds_text(dense * (1 / kCheapShare - 1))));
   }
-  lines.push_back(fmt::format("Dense is fine, at most {:.0f} % of a step, where forward and backward take at least {}.",
-                              100 * kCheapShare, fmt::join(cheap, ", ")));
-  lines.push_back("Elsewhere topk wins if selecting takes less than it saves (dragonn-bench compress).");
+  lines.push_back("topk also has to select: dragonn-bench compress measures how long that takes.");
+  lines.push_back("To have dragonn-train decide, and simulate local workers, by these numbers:");
   lines.push_back(
-      fmt::format("For dragonn-train: --set network.model=alpha-beta --set network.latency_us={:.4g} --set "
-                  "network.gbps={:.4g}",
+      fmt::format("  --set network.model=alpha-beta --set network.latency_us={:.4g} --set network.gbps={:.4g}",
                   network.latency_us(), network.gbps()));
   return lines;
 }

@@ -117,7 +117,7 @@ class ProfileBenchmark final : public Benchmark {
 };
 
 const Registration<BenchmarkEntry> registration{
-    {{"profile", "Measures selecting and decoding by tensor size, for the cost model of dragonn-train"},
+    {{"profile", "Measures by tensor size, for the cost model of dragonn-train"},
      [] { return std::make_unique<ProfileBenchmark>(); },
      {.conditions = {"device", "memory", "decode", "density", "ranks", "threads"},
       .results = {"sparsifier", "numel", "encode_seconds", "decode_seconds", "runs"}},

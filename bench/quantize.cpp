@@ -149,7 +149,7 @@ class QuantizeBenchmark final : public Benchmark {
 };
 
 const Registration<BenchmarkEntry> registration{
-    {{"quantize", "Measures how long quantizers take to encode and decode, against the machine's rate of reading"},
+    {{"quantize", "Measures quantizers, against the machine's rate of reading"},
      [] { return std::make_unique<QuantizeBenchmark>(); },
      {.conditions = {"device", "numel", "distribution", "threads", "ranks"},
       .results = {"quantizer", "stage", "seconds_median", "gigabytes_per_second", "bits_per_element", "of_read"}},

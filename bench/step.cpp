@@ -160,7 +160,7 @@ class StepBenchmark final : public Benchmark {
 };
 
 const Registration<BenchmarkEntry> registration{
-    {{"step", "Measures training steps of a model, against the machine's rate of large matrix products"},
+    {{"step", "Measures training steps, against the rate of large matrix products"},
      [] { return std::make_unique<StepBenchmark>(); },
      {.conditions = {"sample", "classes", "batch", "device", "device_math", "graphs", "threads"},
       .results = {"model", "parameters", "seconds_median", "samples_per_second", "gflops", "of_gemm"}},

@@ -17,6 +17,7 @@ Exit code: 0 all agree, 1 something differs, 2 bad usage or a damaged dump, 77 P
 """
 import argparse
 import ast
+import copy
 import json
 import pathlib
 import sys
@@ -69,12 +70,12 @@ def read_npy(path):
         raise ValueError(f"{path}: damaged ({error})") from error
 
 
-def build(dump, dtype):
-    """The dumped model with its parameters."""
+def build(dump):
+    """The dumped model with its parameters, in float64."""
     description = dump.description
     if description["settings"].get("dropout"):
         raise ValueError(f"dropout = {description['settings']['dropout']}: drawn anew by each program; expected 0")
-    model = pytorch_models.build(description).to(dtype)
+    model = pytorch_models.build(description).double()
     parameters = pytorch_models.named_parameters(model)
     names = set(description["parameters"])
     if names != parameters.keys():
@@ -92,9 +93,9 @@ def takes_tokens(dump):
     return dump.description["model"] in pytorch_models.TOKEN_MODELS
 
 
-def run(dump, dtype=torch.float64, noise=None):
-    """One step in PyTorch: a dictionary of the arrays that the dump has."""
-    model = build(dump, dtype)
+def run(dump, model, dtype=torch.float64, noise=None):
+    """One step of a copy of the model: a dictionary of the arrays that the dump has."""
+    model = copy.deepcopy(model).to(dtype)
     inputs = dump.load("inputs").to(torch.long if takes_tokens(dump) else dtype, copy=True)
     if inputs.dim() == 4:
         inputs = inputs.permute(0, 3, 1, 2)
@@ -117,10 +118,11 @@ def relative_error(value, reference):
 def check(folder, tolerance):
     """Prints a line per array, and returns the number of those that differ."""
     dump = Dump(folder)
-    reference = run(dump)
+    model = build(dump)
+    reference = run(dump, model)
     generator = torch.Generator().manual_seed(1)
-    float32 = run(dump, torch.float32)
-    disturbed = [run(dump, noise=generator) for _ in range(0 if takes_tokens(dump) else DISTURBED_RUNS)]
+    float32 = run(dump, model, torch.float32)
+    disturbed = [run(dump, model, noise=generator) for _ in range(0 if takes_tokens(dump) else DISTURBED_RUNS)]
     failures = 0
     for name, expected in reference.items():
         error = relative_error(to_pytorch(dump.load(name).double()).reshape(expected.shape), expected)

@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# A step of every model agrees with PyTorch, and the check that says so notices a wrong gradient. Skipped without PyTorch.
+. "$(dirname "$0")/lib.sh" "$1"
+bench=$BIN/dragonn-bench
+check=$ROOT/scripts/check_against_pytorch.py
+python3 -W ignore -c 'import torch' 2>/dev/null || { echo "skipped: python3 has no PyTorch (module torch)"; exit 77; }
+
+# small MODEL: options of `dragonn-bench step` that make a small instance of it.
+small() {
+  case $1 in
+    bert) echo --batch 2 --classes 40 --sample 9 --set layers=2 --set hidden=16 --set max_steps=12 --set dropout=0.0 ;;
+    lstm_lm) echo --batch 2 --classes 40 --sample 9 --set hidden=16 --set dropout=0.0 ;;
+    lstm_speech) echo --batch 5 --classes 9 --sample 24x33 --set layers=2 --set hidden=7 --set channels=3 ;;
+    mlp) echo --batch 4 --classes 5 --sample 12 --set hidden='[7,5]' ;;
+    mlp_mixer) echo --batch 3 --sample 10x9x3 --set layers=2 --set hidden=12 --set token_units=8 --set channel_units=20 ;;
+    vit) echo --batch 3 --sample 10x9x3 --set layers=2 --set hidden=12 --set heads=3 ;;
+    xml_linear) echo --batch 5 --classes 50 --sample 20 ;;
+    resnet18 | resnet50 | vgg*) echo --batch 2 --sample 20x20x3 ;;
+    *) echo --batch 2 --sample 16x16x3 ;;
+  esac
+}
+
+# dump FOLDER OPTION...: one step of a model.
+dump() { "$bench" step --rounds 1 --threads 1 --dump "$@" >/dev/null; }
+
+# expect CODE PATTERN FOLDER...: the check ends with CODE, and its output has PATTERN.
+expect() {
+  local code=$1 pattern=$2 output status=0
+  shift 2
+  output=$(timeout 250 python3 "$check" "$@" 2>&1) || status=$?
+  [ "$status" = "$code" ] && grep -qE -e "$pattern" <<<"$output" ||
+    fail "the check of $* ends with $status instead of $code: $(grep -v '^ok' <<<"$output" | tail -8)"
+}
+
+# agree MODEL...: all of them in one run of the check, which takes seconds to start.
+agree() {
+  local model
+  [ $# -gt 0 ] || fail "dragonn-train --list names no such model"
+  for model in "$@"; do dump "$model" --model "$model" $(small "$model") || fail "a dump of $model"; done
+  expect 0 ": 0 of [0-9]+ arrays of ${*: -1} differ" "$@"
+  rm -rf "$@"
+}
+
+models=$("$BIN/dragonn-train" --list | sed -n 's/^model \([a-z0-9_]*\):.*/\1/p')
+# By groups: the dumps of the large ones need half a gigabyte.
+agree $(grep '^vgg' <<<"$models")
+agree $(grep '^resnet' <<<"$models")
+agree $(grep -v '^vgg\|^resnet' <<<"$models")
+
+# Settings that lead elsewhere.
+dump gru --model lstm_speech $(small lstm_speech) --set cell=gru --set bidirectional=true --set lookahead=0 || fail "gru"
+dump tied --model bert $(small bert) --set tied=false || fail "untied"
+dump pad --model resnet20 --batch 2 --sample 9x9x1 --set shortcut=projection || fail "convolutions in shortcuts"
+dump mlp --model mlp --batch 3 --sample 4x5x2 --set activation=gelu || fail "an mlp of images"
+expect 0 ": 0 of 6 arrays of mlp differ" gru tied pad mlp
+
+# What is wrong is noticed: another array of the same shape, a file that is gone or cut off, dropout, an unknown model.
+cp mlp/parameter.output.weight.npy mlp/gradient.output.weight.npy
+expect 1 "^FAIL .* gradient.output.weight$" mlp
+head -c 100 pad/logits.npy >cut && mv cut pad/logits.npy
+expect 2 "logits.npy: not an array" pad
+rm tied/labels.npy
+expect 2 "No such file.*tied/labels.npy" tied
+sed -i 's/"model": "lstm_speech"/"model": "lstm_sneeze"/' gru/model.json
+expect 2 "model lstm_sneeze: known here are mlp, " gru
+dump dropped --model mlp --sample 12 --set dropout=0.5 || fail "a dump with dropout"
+expect 2 "dropout = 0.5" dropped
+
+finish
