@@ -32,6 +32,8 @@ class NetworkBenchmark final : public Benchmark {
 
   Rows run(Progress& progress) override {
     network_advice({.latency_seconds = 0, .bytes_per_second = 1}, advised_);  // refuses bad options before the work
+    progress.plan(1);
+    progress.announce("messages of 8 bytes to 1 MiB between two ranks, 19 MB each way");
     std::vector<comm::PingPong> times;
     std::string backend;
     run_ranks(/*local_ranks=*/2, timeout_s_, [&](comm::Communicator& communicator) {

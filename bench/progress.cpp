@@ -30,14 +30,21 @@ void Progress::advance(double work, const std::string& what) {
   const Clock::time_point now = Clock::now();
   if (!enabled_ || seconds_between(shown_, now) < interval_) return;
   shown_ = now;
-  const std::string text = line(what, seconds_between(start_, now));
+  show(line(what, seconds_between(start_, now)));
+}
+
+void Progress::announce(const std::string& what) {
+  if (enabled_ && is_terminal_) show(fmt::format("{}: {}", name_, what));
+}
+
+void Progress::show(const std::string& text) {
   if (is_terminal_) {
     fmt::print(stderr, "\r\033[K{}", text);
-    is_on_screen_ = true;
   } else {
     fmt::print(stderr, "{}\n", text);
   }
   std::fflush(stderr);
+  is_on_screen_ = is_terminal_;
 }
 
 void Progress::finish() {

@@ -19,6 +19,8 @@ class Progress {
 
   /// Sets how much work there will be, in any unit: the rest of the time is estimated by it.
   void plan(double work) { planned_ = work; }
+  /// Says on a terminal what is to be measured next, where that takes long and is one piece.
+  void announce(const std::string& what);
   /// Adds work that is done. @param what was measured.
   void advance(double work, const std::string& what);
   /// Clears the terminal's line, so that other output can follow.
@@ -27,6 +29,7 @@ class Progress {
  private:
   using Clock = std::chrono::steady_clock;
 
+  void show(const std::string& text);
   std::string line(const std::string& what, double elapsed) const;
 
   std::string name_;

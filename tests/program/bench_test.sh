@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# dragonn-bench takes a user's own gradients, and writes down what each method selects from them.
+# dragonn-bench takes a user's own gradients, writes down what each method selects from them, and prints tables and help
+# that fit a terminal.
 . "$(dirname "$0")/lib.sh" "$1"
 bench=$BIN/dragonn-bench
 
@@ -109,5 +110,97 @@ grep -q '"compute": "zero"' hollow.json || fail "rows say that time is virtual"
 expect_refusal 2 "--payload-only: expected local workers on a network" collective --payload-only
 expect_refusal 2 "--payload-only: index_union" collective --payload-only --network 1gbe --collective index_union
 expect_refusal 2 "--latency-us and --gbps: expected both" collective --gbps 1
+
+# A bad command line ends with one line that names the nearest valid word.
+names="collective, compress, decode, fit, network, profile, quantize, step"
+expect_refusal 2 "^dragonn-bench: unknown subcommand 'decod'; did you mean 'decode'. valid: $names$" decod --ranks 2
+expect_refusal 2 "^dragonn-bench: no subcommand; valid: $names$"
+expect_refusal 2 "^dragonn-bench: unknown option '--versoin'; did you mean '--version'" --versoin
+expect_refusal 2 "^dragonn-bench decode: unknown option '--rank'; did you mean '--ranks'. valid options: dragonn-bench decode --help$" \
+  decode --rank 2
+expect_refusal 2 "^dragonn-bench decode: unknown option '--nmel'; did you mean '--numel'" decode --ranks=2 --nmel=3
+expect_refusal 2 "^dragonn-bench decode: unexpected argument '3'" decode 3
+expect_refusal 2 "^dragonn-bench decode: --decode: foo not in .sparse,coo,dense.$" decode --decode foo
+expect_refusal 2 "unknown sparsifier 'topkk'; did you mean 'topk'" compress --sparsifier topkk
+expect_refusal 2 "unknown model 'resnet21'; did you mean 'resnet20'" network --model resnet21
+expect_refusal 2 "density = 0: expected a number in" network --density 0
+
+version=$("$bench" --version) && [ "$version" = "$("$BIN/dragonn-train" --version)" ] || fail "the version: $version"
+"$bench" --help >help.txt && [ "$(grep -c '^  dragonn-bench ' help.txt)" = 3 ] || fail "examples of the program"
+# Every example of a help begins with its own subcommand, and every subcommand has two or three.
+for name in ${names//,/}; do
+  grep -q "^  $name  " help.txt || fail "the help does not name $name"
+  "$bench" "$name" --help >"help-$name.txt" || fail "the help of $name"
+  count=$(grep -c "^  dragonn-bench $name\\( \\|$\\)" "help-$name.txt")
+  [ "$count" = 2 ] || [ "$count" = 3 ] || fail "$count examples of $name"
+done
+
+# width FILE: the longest line.
+width() { wc -L <"$1"; }
+# table NAME COLUMNS ARGUMENT...: the narrow table has COLUMNS in its header and fits; --wide and the JSON have every key.
+table() {
+  local name=$1 columns=$2 header
+  shift 2
+  "$bench" "$name" "$@" --json "$name.json" >"$name.txt" 2>"$name.err" || fail "$name: $(cat "$name.err")"
+  [ "$(width "$name.txt")" -le 100 ] || fail "$name: $(width "$name.txt") columns: $(cat "$name.txt")"
+  grep -qE "^ *${columns// / +}$" "$name.txt" || fail "$name: no header '$columns': $(cat "$name.txt")"
+  "$bench" "$name" "$@" --wide >"$name.wide" 2>/dev/null || fail "$name --wide"
+  header=" $(head -1 "$name.wide" | tr -s ' ') "
+  # Keys of the rows stand four spaces in; those of objects in them further.
+  for key in $(sed -n 's/^    "\([a-z0-9_]*\)":.*/\1/p' "$name.json" | sort -u); do
+    [[ $header == *" $key "* ]] || fail "$name --wide: no column $key in $header"
+  done
+}
+table compress "sparsifier mode seconds_median selected_over_k of_read of_accumulate below_dgc" \
+  --sparsifier dgc,topk --numel 1000 --rounds 1
+grep -q '^device cpu, numel 1000, density 0.001, distribution laplace, threads 1$' compress.txt ||
+  fail "what is the same in all rows stands above them: $(cat compress.txt)"
+table compress "numel density sparsifier mode seconds_median selected_over_k of_read" \
+  --sparsifier topk --kernel all --numel 1000,1000000 --density 0.1,0.00001 --rounds 1
+table quantize "quantizer stage seconds_median gigabytes_per_second bits_per_element of_read" --numel 1000 --rounds 1
+table decode "decode ranks entries seconds_median gigabytes_per_second of_two" --numel 1000 --rounds 1
+table step "model parameters seconds_median samples_per_second gflops of_gemm" --model mlp --sample 12 --rounds 1
+table fit "share magnitude exponential gamma pareto" --input first.npy
+table profile "sparsifier numel encode_seconds decode_seconds runs" --sparsifier topk,dgc --max-numel 2048
+table collective "ranks collective phase seconds bytes_sent bytes_of_formula messages global" --ranks 2,3 --numel 1000
+table network "backend bytes seconds seconds_fit gbps fit_latency_us fit_gbps" --model mlp,resnet20 --workers 8
+
+# The prediction is the formulas': 14 messages of a ring of 8, and 2 * 7/8 of 4 bytes per parameter of resnet20.
+read -r latency_us gbps < <(sed -n 's/.*network.latency_us=\(.*\) --set network.gbps=\(.*\)/\1 \2/p' network.txt)
+said=$(sed -n 's/.*resnet20 (1.08 MB): dense ring allreduce \([0-9.e+]* [mu]*s\), topk at density 0.01 .*/\1/p' network.txt)
+awk -v said="$said" -v alpha="$latency_us" -v gbps="$gbps" 'BEGIN {
+  split(said, parts, " ")
+  seconds = parts[1] * (parts[2] == "us" ? 1e-6 : parts[2] == "ms" ? 1e-3 : 1)
+  expected = 14 * alpha * 1e-6 + 2 * 7 / 8 * 4 * 269722 * 8 / (gbps * 1e9)
+  exit !(seconds > 0.99 * expected && seconds < 1.01 * expected)
+}' || fail "not the prediction at $latency_us us and $gbps Gbit/s: $said: $(cat network.txt)"
+settings=$(sed -n 's/^  \(--set network.model.*\)/\1/p' network.txt)
+"$BIN/dragonn-train" quick.toml $settings --print-config >resolved.toml || fail "dragonn-train does not take $settings"
+grep -q "^model = \"alpha-beta\"" resolved.toml || fail "no such network: $(grep -A8 network resolved.toml)"
+
+# Progress: lines on the standard error, and on a terminal one line that is gone in the end.
+"$bench" decode --numel 1000 --rounds 1 --ranks 2,3 --progress-every 0 >/dev/null 2>progress.txt || fail "progress"
+[ "$(wc -l <progress.txt)" = 12 ] && ! grep -vqE '^decode: [0-9]+ %, [0-9]+ s so far, about [0-9]+ s left \(.* done\)$' progress.txt ||
+  fail "a line for each measurement: $(cat progress.txt)"
+tail -1 progress.txt | grep -q "^decode: 100 %, .* about 0 s left (dense of 3 ranks, round 1 done)" || fail "the end: $(tail -1 progress.txt)"
+for run in "collective --ranks 2 --numel 1000" "compress --sparsifier topk --numel 1000" "quantize --numel 1000" "network" \
+  "step --model mlp --sample 12 --rounds 2" "profile --sparsifier topk --max-numel 1024" "fit --input first.npy"; do
+  "$bench" $run --progress-every 0 2>&1 >/dev/null | tail -1 | grep -q "^${run%% *}: " || fail "no progress of $run"
+  [ "${run%% *}" = network ] || "$bench" $run --progress-every 0 2>&1 >/dev/null | tail -1 | grep -q ": 100 %, " ||
+    fail "$run does not come to 100 %"
+done
+"$bench" decode --numel 1000 --rounds 1 --progress-every 1e6 2>&1 >/dev/null | grep . && fail "progress sooner than asked for"
+if command -v script >/dev/null; then
+  script -qec "'$bench' decode --numel 1000 --rounds 1 --ranks 2,3 --progress-every 0" terminal.txt </dev/null >/dev/null
+  [ "$(grep -c 'so far' terminal.txt)" = 1 ] && [ "$(tr '\r' '\n' <terminal.txt | grep -c 'so far')" = 12 ] ||
+    fail "one line is rewritten: $(cat -v terminal.txt)"
+fi
+
+# Labels of CTC are made up without its blank.
+"$bench" step --model lstm_speech --batch 5 --classes 9 --set layers=1 --set hidden=7 --set channels=3 --sample 24x33 \
+  --rounds 1 >/dev/null || fail "speech with few classes"
+"$bench" step --model lstm_speech --batch 5 --classes 2 --set layers=1 --set hidden=7 --set channels=3 --sample 24x33 \
+  --rounds 1 --dump speech >/dev/null || fail "speech with one class beside the blank"
+[ "$(tail -c 20 speech/labels.npy | od -An -td4 | tr -s ' \n' ' ')" = " 1 1 1 1 1 " ] || fail "labels of CTC"
 
 finish
