@@ -115,24 +115,32 @@ def relative_error(value, reference):
     return float((value - reference).norm()) / (norm if norm > 1e-9 else 1.0)
 
 
+def errors(arrays, reference):
+    """The relative error of every array."""
+    return {name: relative_error(arrays[name], expected) for name, expected in reference.items()}
+
+
 def check(folder, tolerance):
     """Prints a line per array, and returns the number of those that differ."""
     dump = Dump(folder)
     model = build(dump)
     reference = run(dump, model)
-    generator = torch.Generator().manual_seed(1)
-    float32 = run(dump, model, torch.float32)
-    disturbed = [run(dump, model, noise=generator) for _ in range(0 if takes_tokens(dump) else DISTURBED_RUNS)]
-    failures = 0
-    for name, expected in reference.items():
-        error = relative_error(to_pytorch(dump.load(name).double()).reshape(expected.shape), expected)
-        of_float32 = relative_error(float32[name], expected)
-        allowed = max(tolerance, *(FACTOR * relative_error(other[name], expected) for other in (float32, *disturbed)))
-        failed = not error <= allowed
-        failures += failed
-        print(f"{'FAIL' if failed else 'ok':4}  {error:8.1e} of {allowed:8.1e}  float32 {of_float32:8.1e}  {name}")
-    print(f"{folder}: {failures} of {len(reference)} arrays of {dump.description['model']} differ")
-    return failures
+    ours = {name: to_pytorch(dump.load(name)).double().reshape(value.shape) for name, value in reference.items()}
+    ours = errors(ours, reference)
+    of_float32 = errors(run(dump, model, torch.float32), reference)
+    allowed = {name: max(tolerance, FACTOR * error) for name, error in of_float32.items()}
+    # Further runs only where one in float32 does not explain the difference. NaN agrees with nothing.
+    if not all(ours[name] <= allowed[name] for name in ours) and not takes_tokens(dump):
+        generator = torch.Generator().manual_seed(1)
+        for _ in range(DISTURBED_RUNS):
+            disturbed = errors(run(dump, model, noise=generator), reference)
+            allowed = {name: max(allowed[name], FACTOR * error) for name, error in disturbed.items()}
+    failed = [name for name in ours if not ours[name] <= allowed[name]]
+    for name, error in ours.items():
+        verdict = "FAIL" if name in failed else "ok"
+        print(f"{verdict:4}  {error:8.1e} of {allowed[name]:8.1e}  float32 {of_float32[name]:8.1e}  {name}")
+    print(f"{folder}: {len(failed)} of {len(reference)} arrays of {dump.description['model']} differ")
+    return len(failed)
 
 
 def main():

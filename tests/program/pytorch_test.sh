@@ -3,6 +3,7 @@
 . "$(dirname "$0")/lib.sh" "$1"
 bench=$BIN/dragonn-bench
 check=$ROOT/scripts/check_against_pytorch.py
+export OMP_NUM_THREADS=1  # small arrays are no work for more
 python3 -W ignore -c 'import torch' 2>/dev/null || { echo "skipped: python3 has no PyTorch (module torch)"; exit 77; }
 
 # small MODEL: options of `dragonn-bench step` that make a small instance of it.
