@@ -36,7 +36,7 @@ except ImportError as error:
     sys.exit(77)
 
 NOISE = 2e-6
-DISTURBED_RUNS = 3
+DISTURBED_RUNS = 12  # at most
 # How many times farther than float32 runs an array may be from the reference: sums are taken in another order.
 FACTOR = 3
 
@@ -120,6 +120,11 @@ def errors(arrays, reference):
     return {name: relative_error(arrays[name], expected) for name, expected in reference.items()}
 
 
+def differing(ours, allowed):
+    """The names of the arrays that are too far from the reference. NaN agrees with nothing."""
+    return [name for name, error in ours.items() if not error <= allowed[name]]
+
+
 def check(folder, tolerance):
     """Prints a line per array, and returns the number of those that differ."""
     dump = Dump(folder)
@@ -129,13 +134,15 @@ def check(folder, tolerance):
     ours = errors(ours, reference)
     of_float32 = errors(run(dump, model, torch.float32), reference)
     allowed = {name: max(tolerance, FACTOR * error) for name, error in of_float32.items()}
-    # Further runs only where one in float32 does not explain the difference. NaN agrees with nothing.
-    if not all(ours[name] <= allowed[name] for name in ours) and not takes_tokens(dump):
-        generator = torch.Generator().manual_seed(1)
-        for _ in range(DISTURBED_RUNS):
-            disturbed = errors(run(dump, model, noise=generator), reference)
-            allowed = {name: max(allowed[name], FACTOR * error) for name, error in disturbed.items()}
-    failed = [name for name in ours if not ours[name] <= allowed[name]]
+    failed = differing(ours, allowed)
+    # Further runs only while float32 does not explain a difference: the one ReLU that fell on the other side may take some.
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(0 if takes_tokens(dump) else DISTURBED_RUNS):
+        if not failed:
+            break
+        disturbed = errors(run(dump, model, noise=generator), reference)
+        allowed = {name: max(allowed[name], FACTOR * error) for name, error in disturbed.items()}
+        failed = differing(ours, allowed)
     for name, error in ours.items():
         verdict = "FAIL" if name in failed else "ok"
         print(f"{verdict:4}  {error:8.1e} of {allowed[name]:8.1e}  float32 {of_float32[name]:8.1e}  {name}")
