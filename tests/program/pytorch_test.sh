@@ -22,7 +22,7 @@ small() {
 }
 
 # dump FOLDER OPTION...: one step of a model.
-dump() { "$bench" step --rounds 1 --threads 1 --dump "$@" >/dev/null; }
+dump() { "$bench" step --progress-every 1e6 --rounds 1 --threads 1 --dump "$@" >/dev/null; }
 
 # expect CODE PATTERN FOLDER...: the check ends with CODE, and its output has PATTERN.
 expect() {
