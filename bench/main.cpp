@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT
 /// dragonn-bench: runs one of the registered benchmarks and prints its rows.
+#include <algorithm>
 #include <exception>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "bench/benchmark.h"
+#include "bench/quick.h"
 #include "bench/ranks.h"
 #include "bench/usage.h"
 #include "core/error.h"
@@ -92,15 +96,15 @@ int main(int argc, char** argv) {
   Options options;
   const Benchmarks benchmarks = declare(program, options);
   try {
-    program.parse(argc, argv);
+    std::vector<std::string> arguments = shortened({argv + 1, argv + argc}, program);
+    std::ranges::reverse(arguments);  // as CLI11 takes them
+    program.parse(std::move(arguments));
+    const std::string name = program.get_subcommands().front()->get_name();
+    run(name, *benchmarks.at(name), options);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return program.exit(error);
     if (is_first_rank()) fmt::print(stderr, "{}\n", usage_error(program, error));
     return kUsageError;
-  }
-  try {
-    const std::string name = program.get_subcommands().front()->get_name();
-    run(name, *benchmarks.at(name), options);
   } catch (const trainer::AgreedError& error) {
     if (is_first_rank()) fmt::print(stderr, "dragonn-bench: {}\n", error.what());
     return error.exit_code();
