@@ -3,7 +3,9 @@
 # A slow network on one machine. Hosts are network namespaces, cabled by veth pairs to a bridge in a namespace of its own;
 # both ends of every cable are shaped by `tc tbf`, so that each host sends and receives at RATE, both at a time. Open MPI
 # starts one rank per host and speaks TCP only. Nothing of it is seen in the machine's own network: no interface, no
-# route, no address. Needs root (CAP_NET_ADMIN, CAP_SYS_ADMIN), iproute2 and Open MPI.
+# route, no address. Needs root (CAP_NET_ADMIN, CAP_SYS_ADMIN), iproute2, Open MPI and python3.
+# While a cluster is up the machine's processors do not sleep: an idle one that wakes late, as those of virtual machines do,
+# costs `tc tbf` its rate. Every cluster that comes up measures what it carries, says so in a line, and warns below 0.9 of RATE.
 #
 # Usage:
 #   scripts/netns_cluster.sh run HOSTS RATE -- COMMAND...    up, COMMAND under mpirun with a rank per host, down: also
@@ -11,13 +13,17 @@
 #   scripts/netns_cluster.sh up HOSTS RATE                   HOSTS: 2 to 250. RATE: 100mbit, 1gbit, 2.5gbit, 500kbit
 #   scripts/netns_cluster.sh exec [--hosts N] COMMAND...     COMMAND under mpirun on the first N hosts (all)
 #   scripts/netns_cluster.sh down                            ends what runs there, and removes all
+#   scripts/netns_cluster.sh measure                         prints what it carries from host to host, in Gbit/s of payload
 #   scripts/netns_cluster.sh check                           whether this machine permits all that; else why not
-# Environment: DRAGONN_CLUSTER, the name of the cluster of up, exec and down (dragonn); clusters of different names stand
-# side by side. `run` makes a name of its own. OMPI_MCA_* are Open MPI's, and go before what is set here.
+# Environment: DRAGONN_CLUSTER, the name of the cluster of up, exec, measure and down (dragonn); clusters of different names
+# stand side by side, and so do those of `run`, which add a number. DRAGONN_CLUSTER_AWAKE, how processors are kept awake:
+# `poll` (/dev/cpu_dma_latency), `spin` (a process of the class SCHED_IDLE on each) or `no`; unset: poll where that works,
+# else spin. OMPI_MCA_* are Open MPI's, and go before what is set here.
 # Exit codes: 2 bad usage, 3 this machine does not permit it, 1 anything else that fails.
 set -euo pipefail
 
 readonly self=$(realpath "${BASH_SOURCE[0]}")
+readonly rate_tool=${self%/*}/netns_rate.py
 # Of the addresses for network benchmarks (RFC 2544); private to the namespaces, so that clusters may share them.
 readonly subnet=198.18.0
 # What a port lets pass at once, as time at its rate: little, or short messages travel unshaped (16 KiB at 1gbit).
@@ -25,6 +31,8 @@ readonly burst_us=131
 readonly smallest_burst=4096 # two frames of 1500 bytes, and some
 # A switch's buffer per port: the messages of some dozen hosts to one may queue without loss.
 readonly queue_bytes=4194304
+
+usage() { awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$self"; }
 
 fail() { # CODE MESSAGE
   echo "netns_cluster: $2" >&2
@@ -41,7 +49,7 @@ count_hosts() { spaces | grep -c -- "^$cluster-host[0-9]*$" || true; }
 
 require_permission() {
   local command
-  for command in ip tc mpirun unshare setsid; do
+  for command in ip tc mpirun unshare setsid chrt taskset python3; do
     command -v "$command" >/dev/null || fail 3 "there is no '$command' (scripts/install_deps.sh installs it)"
   done
   [ "$(id -u)" -eq 0 ] || fail 3 "network namespaces need root; this is user $(id -un)"
@@ -54,11 +62,17 @@ check_size() { # HOSTS RATE
   [[ $2 =~ ^[0-9]+(\.[0-9]+)?[kmg]bit$ && $2 =~ [1-9] ]] || fail 2 "RATE '$2': expected a rate such as 100mbit or 1gbit"
 }
 
+# bytes_per_second RATE
+bytes_per_second() {
+  awk -v rate="$1" 'BEGIN {
+    unit = substr(rate, length(rate) - 3, 1)
+    printf "%.0f\n", rate * (unit == "k" ? 1e3 : unit == "m" ? 1e6 : 1e9) / 8 }'
+}
+
 # burst_of RATE: in bytes.
 burst_of() {
-  awk -v rate="$1" -v us="$burst_us" -v least="$smallest_burst" 'BEGIN {
-    unit = substr(rate, length(rate) - 3, 1)
-    bytes = rate * (unit == "k" ? 1e3 : unit == "m" ? 1e6 : 1e9) / 8 * us / 1e6
+  awk -v rate="$(bytes_per_second "$1")" -v us="$burst_us" -v least="$smallest_burst" 'BEGIN {
+    bytes = rate * us / 1e6
     printf "%d\n", (bytes > least ? bytes : least) }'
 }
 
@@ -103,9 +117,85 @@ build() (
   for ((host = 1; host <= $1; ++host)); do make_host "$host" "$2"; done
 )
 
+# choose_awake: how processors are kept awake.
+choose_awake() {
+  awake=${DRAGONN_CLUSTER_AWAKE:-}
+  [[ ${awake:-no} =~ ^(poll|spin|no)$ ]] || fail 2 "DRAGONN_CLUSTER_AWAKE '$awake': expected poll, spin or no"
+  if [ -z "$awake" ]; then
+    if can_poll; then awake=poll; else awake=spin; fi
+  fi
+  [ "$awake" != poll ] || can_poll || fail 3 "DRAGONN_CLUSTER_AWAKE 'poll': an idle processor of this machine does not poll"
+}
+
+# can_poll: whether a processor that must not wake late polls instead of being halted. Elsewhere the request is of no effect.
+can_poll() {
+  [ "$(cat /sys/devices/system/cpu/cpu0/cpuidle/state0/name 2>/dev/null)" = POLL ] && (exec 9<>/dev/cpu_dma_latency) 2>/dev/null
+}
+
+# keep_awake: until the cluster is down. What does it runs in the namespace of the switch, where `down` finds it.
+keep_awake() {
+  [ "$awake" != no ] || return 0
+  ip netns exec "$(switch_space)" setsid --fork "$self" "$awake" "$cluster" </dev/null >/dev/null 2>&1
+}
+
+stands() { [ -e "/run/netns/$(switch_space)" ]; }
+
+# poll: asks the kernel for processors that are never late; the request lasts as long as the file is open.
+poll() {
+  exec 9<>/dev/cpu_dma_latency
+  printf 0x00000000 >&9
+  while stands; do sleep 1 9>&-; done
+}
+
+# spin: a process on each processor that runs when nothing else wants to. Where the kernel shares the processors among
+# sessions first, its session is to get little.
+spin() {
+  local processor
+  [ ! -e "/proc/$$/autogroup" ] || echo 19 >"/proc/$$/autogroup"
+  for processor in $(processors); do
+    (
+      taskset --cpu-list --pid "$processor" "$BASHPID"
+      chrt --idle --pid 0 "$BASHPID"
+      while stands; do for ((i = 0; i < 10000; ++i)); do :; done; done
+    ) &
+  done
+  wait
+}
+
+# processors: the numbers of those that this process may use, of a list such as 0-3,8.
+processors() {
+  local part
+  for part in $(awk '$1 == "Cpus_allowed_list:" { gsub(",", " ", $2); print $2 }' /proc/self/status); do
+    seq "${part%-*}" "${part#*-}"
+  done
+}
+
+# measure: prints what the first host sends to the second, in Gbit/s; nothing where the rate is too low to say so in a moment.
+measure() {
+  local asked
+  asked=$(tc -n "$(host_space 1)" -j qdisc show dev eth0 | sed -n 's/.*"rate":\([0-9]*\).*/\1/p')
+  {
+    ip netns exec "$(host_space 2)" python3 "$rate_tool" receive "$(host_address 2)" &
+    ip netns exec "$(host_space 1)" python3 "$rate_tool" send "$(host_address 2)" "$asked"
+    wait $!
+  } | awk '{ printf "%.3g\n", $1 * 8 / 1e9 }'
+}
+
+# report HOSTS RATE: what was asked for, and what there is.
+report() {
+  local measured
+  measured=$(measure 2>/dev/null) || true
+  if [ -z "$measured" ]; then measured="not measured"; else measured="measured $measured Gbit/s"; fi
+  echo "netns_cluster: $1 hosts at $2, $measured" >&2
+  awk -v asked="$(bytes_per_second "$2")" '$1 == "measured" && $2 * 1e9 / 8 < 0.9 * asked {
+    printf "netns_cluster: warning: that is %.2g of the rate: this machine is too busy or too slow for it\n", $2 * 1e9 / 8 / asked
+  }' <<<"$measured" >&2
+}
+
 up() { # HOSTS RATE
   local messages
   check_size "$@"
+  choose_awake
   require_permission
   [ -z "$(spaces)" ] || fail 1 "cluster '$cluster' is up already (netns_cluster.sh down removes it)"
   # Not as a condition: bash would go on behind errors in there.
@@ -117,6 +207,8 @@ up() { # HOSTS RATE
     down
     fail 3 "this machine does not permit it: ${messages//$'\n'/; }"
   fi
+  keep_awake
+  report $((10#$1)) "$2"
 }
 
 # processes: in any of the cluster's namespaces.
@@ -169,7 +261,7 @@ run() { # HOSTS RATE -- COMMAND...
   local hosts=${1:-} rate=${2:-} signal launcher status
   [ $# -ge 4 ] && [ "$3" = -- ] || fail 2 "expected: run HOSTS RATE -- COMMAND..."
   shift 3
-  cluster=dragonn$$
+  cluster+=$$
   trap down EXIT
   # Where not even a trap runs.
   setsid --fork "$self" guard "$cluster" $$ </dev/null >/dev/null 2>&1
@@ -195,7 +287,7 @@ guard() {
 }
 
 check() {
-  cluster=dragonn$$
+  cluster+=$$
   trap down EXIT
   up 2 1gbit
 }
@@ -227,8 +319,19 @@ case $action in
     require_cluster
     down
     ;;
+  measure)
+    [ $# -eq 0 ] || fail 2 "expected: measure"
+    require_permission
+    require_cluster
+    measure || fail 1 "no transfer from host to host"
+    ;;
   run) run "$@" ;;
   check) check ;;
+  -h | --help) usage ;;
+  poll | spin) # of keep_awake: CLUSTER
+    cluster=$1
+    "$action"
+    ;;
   enter) # mpirun's remote shell: CLUSTER ADDRESS, and a line for a shell
     cluster=$1
     enter "$2" sh -c "${*:3}"
@@ -237,5 +340,5 @@ case $action in
     cluster=$1
     guard "$2"
     ;;
-  *) fail 2 "'$action': expected run, up, exec, down or check" ;;
+  *) fail 2 "'$action': expected run, up, exec, measure, down or check (--help says more)" ;;
 esac
