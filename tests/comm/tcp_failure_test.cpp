@@ -9,6 +9,7 @@
 
 #include "tests/comm/cases.h"
 #include "tests/comm/tcp_support.h"
+#include "tests/comm/timing.h"
 
 namespace dragonn::comm::test {
 namespace {
@@ -77,16 +78,17 @@ TEST_SUITE("comm") {
     for (const std::string& error : errors) CHECK(contains(error, "rank 1 failed: enough"));
   }
 
-  TEST_CASE("tcp: a rank that never sends is a deadline error within the timeout, and is named") {
+  TEST_CASE("tcp: a rank that never sends is a deadline error when the timeout has passed, and is named") {
+    const double timeout_s = short_deadline(3);
     std::atomic<int> told = 0;
+    std::atomic<bool> first_waits = false;
     const auto start = std::chrono::steady_clock::now();
-    const std::vector<std::string> errors = tcp_errors(3, 0.3, [&](Communicator& c) {
+    const std::vector<std::string> errors = tcp_errors(3, timeout_s, [&](Communicator& c) {
       c.set_label("step 8");
       c.barrier();
-      if (c.rank() == 2) {
-        while (told < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        return;
-      }
+      if (c.rank() == 2) return await([&] { return told == 2; });
+      if (c.rank() == 0) await([&] { return first_waits.load(); });
+      first_waits = true;
       std::byte byte{};
       try {
         c.recv(c.rank() + 1, 0, std::span<std::byte>(&byte, 1));  // 0 waits for 1, which waits for 2
@@ -97,15 +99,15 @@ TEST_SUITE("comm") {
     });
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     CHECK(contains(errors[1],
-                   "rank 1, 'step 8', receiving from rank 2: nothing for 0.3 s (comm.timeout_s); rank 2 does "
-                   "not answer"));
+                   fmt::format("rank 1, 'step 8', receiving from rank 2: nothing for {} s (comm.timeout_s); rank 2 "
+                               "does not answer",
+                               timeout_s)));
     CHECK(contains(errors[0], "rank 2 does not answer"));
-    CHECK(seconds >= 0.3);
-    CHECK(seconds < 20);
+    CHECK(seconds >= timeout_s);  // and it ends while rank 2 still hangs
   }
 
   TEST_CASE("tcp: ranks that wait for each other say what for") {
-    const std::vector<std::string> errors = tcp_errors(2, 0.3, [](Communicator& c) {
+    const std::vector<std::string> errors = tcp_errors(2, short_deadline(2), [](Communicator& c) {
       c.set_label(c.rank() == 0 ? "step 1" : "step 2");
       std::byte byte{};
       c.recv(1 - c.rank(), 7, std::span<std::byte>(&byte, 1));
@@ -115,12 +117,10 @@ TEST_SUITE("comm") {
   }
 
   TEST_CASE("tcp: a rank that never receives is a deadline error too") {
+    const double timeout_s = short_deadline(2);
     std::atomic<bool> done = false;
-    const std::vector<std::string> errors = tcp_errors(2, 0.2, [&](Communicator& c) {
-      if (c.rank() == 1) {
-        while (!done) std::this_thread::yield();
-        return;
-      }
+    const std::vector<std::string> errors = tcp_errors(2, timeout_s, [&](Communicator& c) {
+      if (c.rank() == 1) return await([&] { return done.load(); });
       const std::vector<std::byte> message(1 << 20);
       try {
         for (;;) c.send(1, 0, std::span<const std::byte>(message));
@@ -129,7 +129,7 @@ TEST_SUITE("comm") {
         throw;
       }
     });
-    CHECK(contains(errors[0], "rank 0, sending to rank 1: nothing for 0.2 s"));
+    CHECK(contains(errors[0], fmt::format("rank 0, sending to rank 1: nothing for {} s", timeout_s)));
   }
 
   TEST_CASE("tcp: waiting for a rank that has ended is an error at once") {
@@ -143,8 +143,9 @@ TEST_SUITE("comm") {
 
   TEST_CASE("tcp: a message that was half sent when its sender failed is whole, or none") {
     constexpr std::size_t kBytes = 16 << 20;  // more than two sockets hold
-    const auto receive_late = [](Communicator& c) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    std::atomic<bool> sending = false, disturbed = false;
+    const auto receive_late = [&](Communicator& c) {
+      await([&] { return disturbed.load(); });
       std::vector<std::byte> buffer(kBytes);
       c.recv(0, 1, std::span<std::byte>(buffer));
       expect(buffer == std::vector<std::byte>(kBytes, std::byte{7}), "all bytes came");
@@ -154,18 +155,24 @@ TEST_SUITE("comm") {
     const std::vector<std::string> told = tcp_errors(3, 60, [&](Communicator& c) {
       if (c.rank() == 1) return receive_late(c);
       if (c.rank() == 2) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        return c.abort("enough");
+        await([&] { return sending.load(); });
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));  // mostly the sender waits by then
+        c.abort("enough");
+        disturbed = true;
+        return;
       }
       const std::vector<std::byte> message(kBytes, std::byte{7});
+      sending = true;
       c.send(1, 1, std::span<const std::byte>(message));
     });
     for (const std::string& error : told) CHECK(contains(error, "rank 2 failed: enough"));
     // It fails itself, and its message is gone.
+    disturbed = false;
     const std::vector<std::string> own = tcp_errors(2, 60, [&](Communicator& c) {
       if (c.rank() == 1) return receive_late(c);
       const std::vector<std::byte> message(kBytes, std::byte{7});
       c.isend(1, 1, std::span<const std::byte>(message));
+      disturbed = true;
       throw DataError("the disk is gone");
     });
     CHECK(own[0] == "the disk is gone");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tests/comm/tcp_support.h"
 
+#include "tests/comm/timing.h"
+
 namespace dragonn::comm::test {
 
 std::vector<std::exception_ptr> run_each(const std::vector<TcpOptions>& ranks,
@@ -49,6 +51,10 @@ void run_tcp_threads(int size, double timeout_s, const std::function<void(Commun
   for (const std::exception_ptr& error : errors) {
     if (error) std::rethrow_exception(error);
   }
+}
+
+double short_deadline(int size) {
+  return deadline_beside(0.3, [&] { run_tcp_threads(size, 60, [](Communicator& c) { c.barrier(); }); });
 }
 
 std::vector<std::string> tcp_errors(int size, double timeout_s, const std::function<void(Communicator&)>& fn) {

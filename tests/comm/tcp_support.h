@@ -29,6 +29,8 @@ std::vector<TcpOptions> tcp_world(int size, double timeout_s, const std::filesys
 
 /// As run_local: all ranks run `fn`, and the error of the first that has one is thrown again.
 void run_tcp_threads(int size, double timeout_s, const std::function<void(Communicator&)>& fn);
+/// A deadline for tests of what is late, in s: short, and long beside what it takes `size` ranks to meet (timing.h).
+double short_deadline(int size);
 /// The errors of all ranks, by rank.
 std::vector<std::string> tcp_errors(int size, double timeout_s, const std::function<void(Communicator&)>& fn);
 

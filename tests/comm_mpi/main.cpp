@@ -49,6 +49,7 @@ void run_all(Communicator& communicator) {
 void fail(Communicator& communicator, std::string_view kind) {
   const bool last = communicator.rank() == communicator.size() - 1;
   communicator.barrier();
+  if (kind == "silent") communicator.set_label("behind the barrier");
   if (kind == "all" || (kind == "one" && last)) throw ConfigError("failed on purpose");
   if (kind == "silent" && last) {
     std::byte byte{};
@@ -67,7 +68,7 @@ int main(int argc, char** argv) {
   };
   const std::string_view kind = option("--fail");
   try {
-    dragonn::comm::MpiOptions options{.timeout_s = kind == "silent" ? 0.5 : 60};
+    dragonn::comm::MpiOptions options{.timeout_s = kind == "silent" ? 3.0 : 60};
     if (const std::string_view count = option("--largest-count"); !count.empty()) {
       options.largest_count = std::stoul(std::string(count));
     }

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+/// Tests that depend on order and on deadlines, but on no machine's speed.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <stdexcept>
+#include <thread>
+
+namespace dragonn::comm::test {
+
+/// Waits until the condition holds, which another thread sees to; throws after a minute, which is no matter of speed.
+inline void await(const std::function<bool()>& condition) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() >= end) throw std::runtime_error("what is waited for does not come");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+/// A deadline, in s, of at least `least`, that is long beside what `work` takes on this machine now: a rank that waits
+/// for a processor must not be taken for one that hangs.
+inline double deadline_beside(double least, const std::function<void()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+  return std::max(least, std::ceil(20 * taken.count()));
+}
+
+}  // namespace dragonn::comm::test
