@@ -6,9 +6,11 @@
 train=$BIN/dragonn-train
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export OMPI_MCA_btl_vader_single_copy_mechanism=none
+readonly ranks=3 at_once=7
+timeout_s=$(patience mpirun -np $ranks "$train" quick.toml --output patience)
+readonly timeout_s
 # mpirun's patience with the processes that are left, before it kills them: not its 1 s, which a busy machine can exceed.
 export OMPI_MCA_odls_base_sigkill_timeout=2
-readonly ranks=3 timeout_s=2 at_once=7
 
 # What is exchanged how: a name, and the settings below [compression].
 cases=(
@@ -30,20 +32,17 @@ cases=(
   "overlap_gtopk method=gtopk bucket=tensor overlap=true"
 )
 
-has_checkpoint() { compgen -G "$1/checkpoints/step-*/DONE" >/dev/null; } # RUN_DIR
-
 # run_case SIGNAL NAME SETTING...: complains on stdout.
 run_case() {
-  local signal=$1 name=$2 run=$2-$1 setting options=() launcher victim process status start
+  local signal=$1 name=$2 run=$WORK/$2-$1 setting options=() launcher victim process status start
   for setting in "${@:3}"; do options+=(--set "compression.$setting"); done
   options+=(--set train.epochs=100000 --set train.eval_every_epochs=0 --set checkpoint.every_epochs=0
     --set checkpoint.every_steps=5 --set logging.every_steps=1000 --set comm.timeout_s=$timeout_s)
   [ "$name" != dense ] || options+=(--set "comm.dense_algorithm=$([ "$signal" = KILL ] && echo rabenseifner || echo ring)")
 
-  timeout 100 mpirun -np $ranks "$train" quick.toml "${options[@]}" --output "$run" >"$run.log" 2>&1 &
+  timeout 600 mpirun -np $ranks "$train" quick.toml "${options[@]}" --output "$run" >"$run.log" 2>&1 &
   launcher=$!
-  for _ in $(seq 3000); do has_checkpoint "$run" && break; sleep 0.01; done
-  has_checkpoint "$run" || echo "no checkpoint before it is disturbed"
+  wait_until $launcher has_checkpoint "$run" || echo "no checkpoint before it is disturbed: $(cat "$run.log")"
   sleep "0.$((RANDOM % 2))$((RANDOM % 10))"
   victim=$((RANDOM % ranks))
   process=$(pgrep -f -- "dragonn-train quick.toml .*--output $run\$" | while read -r id; do
@@ -53,17 +52,17 @@ run_case() {
   status=0
   wait "$launcher" || status=$?
   [ "$status" != 0 ] && [ "$status" != 124 ] || echo "exit code $status"
-  [ $((SECONDS - start)) -le $((timeout_s + 20)) ] || echo "took $((SECONDS - start)) s to end" # a busy machine
+  [ $((SECONDS - start)) -le $((12 * timeout_s)) ] || echo "took $((SECONDS - start)) s to end, with a deadline of $timeout_s"
   grep -qE "^rank [0-9]+, 'step [0-9]+.*', in [a-z].*process $process of rank $victim (has ended|is stopped)" "$run.log" ||
     echo "rank $victim is not named: $(cat "$run.log")"
   # mpirun does not wait for the processes that it kills to be gone.
-  for _ in $(seq 500); do pgrep -f -- "--output $run\$" >/dev/null || break; sleep 0.01; done
+  for _ in $(seq 600); do pgrep -f -- "--output $run\$" >/dev/null || break; sleep 0.1; done
   ! pgrep -f -- "--output $run\$" >/dev/null || echo "processes are left"
 }
 
 # resume_case NAME SETTING...: the run of SIGKILL goes on as one that was never disturbed.
 resume_case() {
-  local run=$1-KILL setting options=() last
+  local run=$WORK/$1-KILL setting options=() last
   for setting in "${@:2}"; do options+=(--set "compression.$setting"); done
   [ "$1" != dense ] || options+=(--set comm.dense_algorithm=rabenseifner)
   last=$(find "$run/checkpoints" -name 'step-*[0-9]' | sort | tail -1 | grep -oE '[0-9]+$')

@@ -53,6 +53,26 @@ expect_error() {
   [ "$(grep -c ' E ' <<<"$output")" = 1 ] || fail "not one error line from $*: $output"
 }
 
+# wait_until PROCESS CONDITION...: the command CONDITION holds, or the process has ended, which fails if it still does not.
+# There is no other limit than CTest's: a busy machine is slow.
+wait_until() {
+  local process=$1
+  shift
+  while ! "$@"; do
+    kill -0 "$process" 2>/dev/null || { "$@"; return; }
+    sleep 0.01
+  done
+}
+has_checkpoint() { compgen -G "$1/checkpoints/step-*/DONE" >/dev/null; } # RUN_DIR
+
+# patience COMMAND...: runs it, and prints a deadline in whole seconds, at least 2: short, and yet half of what the command took.
+# A process that this machine is slow to run must not be taken for one that hangs.
+patience() {
+  local start=$EPOCHREALTIME
+  "$@" >patience.log 2>&1 || echo "patience: $*: $(tail -3 patience.log)" >&2
+  awk -v start="$start" -v end="$EPOCHREALTIME" 'BEGIN { print (end - start > 4 ? int((end - start) / 2) : 2) }'
+}
+
 # cifar FILE IMAGES: records of a label and 3072 bytes, in the official format.
 cifar() {
   local i

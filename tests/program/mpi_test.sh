@@ -49,10 +49,10 @@ output=$(timeout 100 mpirun -np 3 "$train" quick.toml --set compression.density=
 [ "$(grep -c 'density=7' <<<"$output")" = 1 ] || fail "the error is not said once: $output"
 
 # A rank that dies takes the others along, within the deadline.
-timeout 100 mpirun -np 3 "$train" quick.toml --set train.epochs=100000 --set comm.timeout_s=20 --output dying 2>/dev/null &
+timeout 600 mpirun -np 3 "$train" quick.toml --set train.epochs=100000 --set comm.timeout_s=20 --output "$WORK/dying" 2>/dev/null &
 launcher=$!
-for _ in $(seq 1000); do [ -s dying/metrics.jsonl ] && break; sleep 0.02; done
-victim=$(pgrep -f "dragonn-train quick.toml --set train.epochs=100000" | tail -1)
+wait_until $launcher test -s dying/metrics.jsonl || fail "the run that is to lose a rank does not begin"
+victim=$(pgrep -f "^$train quick.toml .*--output $WORK/dying\$" | tail -1)
 kill -KILL "$victim"
 wait "$launcher"
 status=$?

@@ -9,14 +9,8 @@ long=(quick.toml --workers 3 --set train.epochs=40 --set checkpoint.every_steps=
 expected=$(parameters_hash whole)
 [ -n "$expected" ] || fail "no parameters_hash in whole/summary.json"
 
-# wait_for_checkpoint RUN_DIR: until the run has saved something.
-wait_for_checkpoint() {
-  for _ in $(seq 500); do
-    compgen -G "$1/checkpoints/step-*/DONE" >/dev/null && return
-    sleep 0.01
-  done
-  fail "$1 saved no checkpoint"
-}
+# wait_for_checkpoint RUN_DIR: until the run that was started last has saved something.
+wait_for_checkpoint() { wait_until $! has_checkpoint "$1" || fail "$1 saved no checkpoint"; }
 
 for round in 1 2 3; do
   overlap=$([ $round = 2 ] && echo true || echo false) # it may change on the way
