@@ -44,7 +44,7 @@ host_address() { echo "$subnet.$1"; }
 switch_space() { echo "$cluster-switch"; }
 
 # spaces: the namespaces of this cluster. count_hosts: those that are hosts.
-spaces() { ip netns list | awk -v prefix="$cluster-" 'index($1, prefix) == 1 { print $1 }'; }
+spaces() { ip netns list 2>/dev/null | awk -v prefix="$cluster-" 'index($1, prefix) == 1 { print $1 }'; }
 count_hosts() { spaces | grep -c -- "^$cluster-host[0-9]*$" || true; }
 
 require_permission() {

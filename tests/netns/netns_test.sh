@@ -15,7 +15,7 @@ reason=$("$cluster" check 2>&1) || {
 # What is left of this test's clusters: namespaces, what keeps processors awake, what is seen in the machine's network.
 keepers() { pgrep -f "netns_cluster.sh (poll|spin) $DRAGONN_CLUSTER"; }
 traces() {
-  ip netns list | awk -v name="$DRAGONN_CLUSTER" 'index($1, name) == 1 { print $1 }' | sort
+  ip netns list 2>/dev/null | awk -v name="$DRAGONN_CLUSTER" 'index($1, name) == 1 { print $1 }' | sort
   keepers
   ip -brief link | awk '{ print $1 }'
   ip route
@@ -115,7 +115,7 @@ for way in poll spin no; do
     spin) soon spins || fail "spin: no process of the idle class on every processor" ;;
     no) [ -z "$(keepers)" ] || fail "no: processors are kept awake" ;;
   esac
-  for space in $(ip netns list | awk -v name="$DRAGONN_CLUSTER-" 'index($1, name) == 1 { print $1 }'); do
+  for space in $(ip netns list 2>/dev/null | awk -v name="$DRAGONN_CLUSTER-" 'index($1, name) == 1 { print $1 }'); do
     ip netns delete "$space"
   done
   soon nothing_left || fail "$way: something goes on when the namespaces are gone: $(traces)"
