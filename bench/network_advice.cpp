@@ -66,8 +66,8 @@ std::vector<std::string> network_advice(const comm::NetworkModel& network, const
         fmt::format("    dense is fine, at most {:.0f} % of a step, if forward and backward take {} or more",
                     100 * kCheapShare, seconds_text(dense * (1 / kCheapShare - 1))));
   }
-  lines.push_back("topk also has to select: dragonn-bench compress measures how long that takes.");
-  lines.push_back("To have dragonn-train decide, and simulate local workers, by these numbers:");
+  lines.emplace_back("topk also has to select: dragonn-bench compress measures how long that takes.");
+  lines.emplace_back("To have dragonn-train decide, and simulate local workers, by these numbers:");
   lines.push_back(
       fmt::format("  --set network.model=alpha-beta --set network.latency_us={:.4g} --set network.gbps={:.4g}",
                   network.latency_us(), network.gbps()));

@@ -37,7 +37,7 @@ std::string without_seed_suffix(std::string text) {
   for (std::string_view word : {"seed", "s"}) {
     const std::size_t start = text.size() - std::min(text.size(), word.size());
     if (text.ends_with(word) && start > 0 && std::string_view("-_./").find(text[start - 1]) != std::string_view::npos) {
-      text.resize(start);
+      text.erase(start);
       strip();
     }
   }

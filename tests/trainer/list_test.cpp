@@ -144,7 +144,7 @@ TEST_SUITE("trainer") {
           constexpr std::size_t kEntries = 1 << 16;
           Formula formula(entry.traffic, {{'k', static_cast<double>(k)}, {'n', kEntries}, {'P', ranks}});
           const double bytes = 4 * formula.value();
-          CHECK(bytes == doctest::Approx(entry.bytes_sent(kEntries, k, ranks)));
+          CHECK(bytes == doctest::Approx(entry.bytes_sent(Settings(entry.settings), kEntries, k, ranks)));
           const auto predicted = entry.predict(Settings(entry.settings), sizes_of(name, kEntries, k, ranks));
           CHECK(bytes == doctest::Approx(predicted.bytes_sent));
         }
