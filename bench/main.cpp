@@ -49,11 +49,12 @@ void declare_common(CLI::App& command, Options& options) {
 
 Benchmarks declare(CLI::App& program, Options& options) {
   program.require_subcommand(1);
-  program.set_version_flag("--version", std::string(version()), "Print the version and exit");
+  program.set_version_flag("--version", "dragonn-bench " + std::string(version()), "Print the version and exit");
   program.set_help_flag("--help,-h", "Print this help and exit");
   program.footer(examples_text({"step --model resnet20 --threads 1",
                                 "compress --sparsifier all --density 0.01 --json -", "network"}) +
-                 "\nOptions and examples of a subcommand: dragonn-bench SUBCOMMAND --help");
+                 "\nOptions and examples of a subcommand: dragonn-bench SUBCOMMAND --help\n"
+                 "DRAGONN_QUICK=N in the environment: N rounds over small sizes, to try a command");
   Benchmarks benchmarks;
   const auto& registry = Registry<BenchmarkEntry>::instance();
   for (const std::string& name : registry.names()) {

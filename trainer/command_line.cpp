@@ -33,6 +33,9 @@ constexpr const char* kFooter =
   mpirun -np 4 dragonn-train run.toml                   one process per worker
   dragonn-train --list methods dgc                      settings, paper, traffic
 
+DRAGONN_QUICK=N in the environment ends every run after N steps, to try a
+command.
+
 Exit codes: 0 done; 1 the run failed; 2 wrong usage or config;
 75 stopped by SIGTERM, SIGINT or SIGUSR1 after saving a checkpoint.)";
 
@@ -162,7 +165,10 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Command
     return app.exit(error) == 0 ? 0 : 2;
   }
   if (const std::vector<std::string> rest = app.remaining(); !rest.empty()) refuse(app, rest, line);
-  if (app.count("--list") > 0) line.list = list;
+  if (app.count("--list") > 0) {
+    std::erase(list, "");  // CLI11 gives an option without values an empty one
+    line.list = list;
+  }
   return std::nullopt;
 }
 

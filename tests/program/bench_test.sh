@@ -125,7 +125,8 @@ expect_refusal 2 "unknown sparsifier 'topkk'; did you mean 'topk'" compress --sp
 expect_refusal 2 "unknown model 'resnet21'; did you mean 'resnet20'" network --model resnet21
 expect_refusal 2 "density = 0: expected a number in" network --density 0
 
-version=$("$bench" --version) && [ "$version" = "$("$BIN/dragonn-train" --version)" ] || fail "the version: $version"
+version=$("$bench" --version) && [ "${version#dragonn-bench }" = "$("$BIN/dragonn-train" --version | sed 's/^dragonn-train //')" ] ||
+  fail "the version: $version"
 "$bench" --help >help.txt && [ "$(grep -c '^  dragonn-bench ' help.txt)" = 3 ] || fail "examples of the program"
 # Every example of a help begins with its own subcommand, and every subcommand has two or three.
 for name in ${names//,/}; do
