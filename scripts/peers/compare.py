@@ -132,8 +132,9 @@ def jobs(options, has_data):
                 yield Job(part, "ddp", options.hooks, model, rate, round_number, options.compile)
                 yield from (Job(part, "dragonn", [method], model, rate, round_number) for method in options.methods)
     if "accuracy" in options.parts and has_data:
+        chosen = {"ddp": options.hooks, "dragonn": options.methods}
         for side, methods in ACCURACY.items():
-            for method in methods:
+            for method in (method for method in methods if method in chosen[side]):
                 compiled = options.compile and side == "ddp"
                 yield Job("accuracy", side, [method], ACCURACY_MODEL, ACCURACY_RATE, 1, compiled)
 
@@ -213,8 +214,8 @@ class Bench:
         """What dragonn's config is changed to."""
         options, [method] = self.options, job.methods
         settings = {"compression.method": "dense" if method == "alone" else method, "compression.bucket": "model",
-                    "compression.density": options.density, "train.batch_size": options.batch,
-                    "checkpoint.every_epochs": 0}
+                    "compression.density": options.density, "compression.density_schedule": "constant",
+                    "train.batch_size": options.batch, "checkpoint.every_epochs": 0}
         if self.data:
             settings |= {"data.path": self.data, "data.test_limit": 128}
         else:
@@ -226,8 +227,7 @@ class Bench:
                 "data.test_limit": options.test_limit, "logging.every_steps": self.steps_per_epoch()}
         warmup, steps, window = self.steps(job)
         return settings | {
-            "train.max_steps": warmup + steps, "logging.every_steps": window, "train.eval_every_epochs": 0,
-            "compression.density_schedule": "constant"}
+            "train.max_steps": warmup + steps, "logging.every_steps": window, "train.eval_every_epochs": 0}
 
     def config(self, job):
         return ROOT / "configs" / f"cifar10_{job.model}.toml"
