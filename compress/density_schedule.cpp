@@ -25,7 +25,7 @@ namespace {
 SettingSpec warmup_epochs(std::int64_t epochs) {
   return {.name = "warmup_epochs",
           .default_value = epochs,
-          .help = "epochs before the target density is reached",
+          .help = "epochs before the density reaches the target",
           .minimum = 0};
 }
 
@@ -59,8 +59,9 @@ const Registration<DensityScheduleEntry> dgc{[] {
 }()};
 
 const Registration<DensityScheduleEntry> dgc_code{[] {
-  DensityScheduleEntry entry = describe("dgc_code", "equal factors per epoch, from 1 to the target after warmup_epochs",
-                                        "synxlin/deep-gradient-compression, compression.py", {warmup_epochs(5)});
+  DensityScheduleEntry entry =
+      describe("dgc_code", "falls by an equal factor per epoch, from 1 to the target after warmup_epochs",
+               "synxlin/deep-gradient-compression, compression.py", {warmup_epochs(5)});
   entry.at = [](const Settings& settings, const DensityPoint& point) {
     const std::int64_t epochs = settings.integer("warmup_epochs");
     if (static_cast<std::int64_t>(point.epoch) >= epochs) return point.density;
@@ -80,11 +81,11 @@ const Registration<DensityScheduleEntry> gtopk{[] {
 }()};
 
 const Registration<DensityScheduleEntry> oktopk_dense{[] {
-  DensityScheduleEntry entry = describe("oktopk_dense", "dense for the first steps, then the target",
+  DensityScheduleEntry entry = describe("oktopk_dense", "density 1 for the first dense_steps steps, then the target",
                                         "Shigangli/Ok-Topk: 512 steps for VGG, 128 for LSTM, 0 for BERT",
                                         {{.name = "dense_steps",
                                           .default_value = std::int64_t{512},
-                                          .help = "steps that are exchanged dense",
+                                          .help = "number of first steps whose gradients are sent dense",
                                           .minimum = 0}});
   entry.at = [](const Settings& settings, const DensityPoint& point) {
     return point.step < static_cast<std::uint64_t>(settings.integer("dense_steps")) ? 1.0 : point.density;
@@ -94,7 +95,7 @@ const Registration<DensityScheduleEntry> oktopk_dense{[] {
 
 const Registration<DensityScheduleEntry> exponential{[] {
   DensityScheduleEntry entry =
-      describe("exponential", "equal factors per epoch, from initial_density to the target", "",
+      describe("exponential", "falls by an equal factor per epoch, from initial_density to the target", "",
                {{.name = "initial_density",
                  .default_value = 0.25,
                  .help = "density of the first epoch",
@@ -115,7 +116,7 @@ const Registration<DensityScheduleEntry> list{[] {
   DensityScheduleEntry entry = describe("list", "one density per epoch, then the target", "",
                                         {{.name = "densities",
                                           .default_value = std::vector<double>{},
-                                          .help = "of epochs 0, 1, ...",
+                                          .help = "densities of epochs 0, 1, ...",
                                           .minimum = 0,
                                           .maximum = 1,
                                           .exclusive_minimum = true}});

@@ -85,12 +85,13 @@ SettingSpecs settings() {
   for (const Strategy& strategy : kStrategies) strategies.emplace_back(strategy.name);
   specs.push_back({.name = "strategy",
                    .default_value = std::string("resample"),
-                   .help = "resample: exact choice among too many, a lower threshold for too few; paper: the first "
-                           "only; dgc_code and grace: a bounded search for the threshold",
+                   .help = "correction of a threshold that selects too many or too few entries; resample: keep the k "
+                           "largest of too many, lower the threshold for too few; paper: keep the k largest of too "
+                           "many, accept too few; dgc_code and grace: a bounded search for the threshold",
                    .choices = strategies});
   specs.push_back({.name = "truncate",
                    .default_value = std::string("none"),
-                   .help = "index: at most k entries, those of lowest index, as the DGC code sends",
+                   .help = "index: send at most k entries, those of lowest index, as the DGC code does; none: send all",
                    .choices = {"none", "index"}});
   return specs;
 }

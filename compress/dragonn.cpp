@@ -63,20 +63,21 @@ SettingSpecs settings() {
   SettingSpecs specs = sample_settings();
   specs.push_back({.name = "memory",
                    .default_value = 1.0,
-                   .help = "slots of the hash table, in units of k",
+                   .help = "slots of the hash table, as a multiple of k",
                    .minimum = 0,
                    .maximum = 1e3,
                    .exclusive_minimum = true});
   specs.push_back({.name = "oversample",
                    .default_value = 1.0,
-                   .help = "entries above the threshold that are aimed at, in units of k",
+                   .help = "number of entries that the sampled threshold aims to select, as a multiple of k",
                    .minimum = 0,
                    .maximum = 1e3,
                    .exclusive_minimum = true});
-  specs.push_back({.name = "collision",
-                   .default_value = std::string("last"),
-                   .help = "which of two entries keeps the slot: last, the larger index; priority, a random one",
-                   .choices = {"last", "priority"}});
+  specs.push_back(
+      {.name = "collision",
+       .default_value = std::string("last"),
+       .help = "which of two colliding entries keeps the slot; last: the one of larger index; priority: a random one",
+       .choices = {"last", "priority"}});
   return specs;
 }
 

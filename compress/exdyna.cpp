@@ -152,46 +152,52 @@ SettingSpecs settings() {
   return {
       {.name = "blocks",
        .default_value = std::int64_t{1024},
-       .help = "blocks that partitions are made of, one for every rank at least",
+       .help = "number of blocks that form the partitions, at least one per rank",
        .minimum = 1,
        .maximum = 1e6},
       {.name = "block_move",
        .default_value = std::int64_t{1},
-       .help = "blocks that move between two partitions at once",
+       .help = "blocks that move between two neighbouring partitions at once",
        .minimum = 1,
        .maximum = 1e6},
       {.name = "alpha",
        .default_value = 1.05,
-       .help = "blocks move from above alpha times the mean count to below 1 / alpha times it",
+       .help = "blocks move from a partition with more than alpha times the mean count to one with less than 1 / alpha "
+               "times the mean",
        .minimum = 1,
        .maximum = 1e3},
       {.name = "beta",
        .default_value = 1.1,
-       .help = "selected / k outside of 1 / beta to beta moves the threshold by gamma, inside by gamma / 4",
+       .help = "the threshold changes by gamma where selected / k is outside [1 / beta, beta], and by gamma / 4 inside",
        .minimum = 1,
        .maximum = 1e3},
-      {.name = "gamma", .default_value = 0.005, .help = "relative step of the threshold", .minimum = 0, .maximum = 0.9},
+      {.name = "gamma",
+       .default_value = 0.005,
+       .help = "relative change of the threshold per step",
+       .minimum = 0,
+       .maximum = 0.9},
       {.name = "feedback",
        .default_value = std::string("symmetric"),
-       .help = "symmetric: towards k from both sides; paper: up from 1 / beta on, which settles below k",
+       .help = "symmetric: the threshold rises above k entries and falls below k; paper: it rises above k / beta "
+               "entries, so that the count settles below k",
        .choices = {"symmetric", "paper"}},
       {.name = "first_delta",
        .default_value = std::string("default"),
-       .help = "threshold of the first step and after a change of density: default, by the formula 1 / (2 sqrt(k)); "
-               "topk, rank 0's k-th largest magnitude, which costs a word to each rank",
+       .help = "threshold of the first step and after a change of density; default: by the formula 1 / (2 sqrt(k)); "
+               "topk: rank 0's k-th largest magnitude, one word sent to each rank",
        .choices = {"default", "topk"}},
       {.name = "force_one",
        .default_value = false,
-       .help = "a rank that finds nothing sends one entry of its partition, as the released code does"},
+       .help = "true: a rank that selects nothing sends one entry of its partition, as the released code does"},
       {.name = "dynamic",
        .default_value = true,
-       .help = "move blocks between partitions; otherwise they stay as they were cut"}};
+       .help = "true: move blocks between partitions; false: keep the first partitions"}};
 }
 
 const Registration<SparsifierEntry> registration{[] {
   SparsifierEntry entry;
   entry.name = "exdyna";
-  entry.summary = "entries above a fed-back threshold, each rank in a partition of its own";
+  entry.summary = "entries above a threshold controlled by feedback; each rank searches its own partition";
   entry.source = "ExDyna (2024), algorithms 1 to 5; kljp/exdyna";
   entry.settings = settings();
   entry.partitioned = true;

@@ -67,8 +67,8 @@ class GaussianK final : public Sparsifier {
     if (threshold < kSmallest && !has_warned_) {
       has_warned_ = true;
       log::warning(context.rank,
-                   "gaussiank: bucket {} has a mean of {} against a standard deviation of {}: no positive threshold "
-                   "fits, every non-zero entry is selected (said once)",
+                   "gaussiank: bucket {} has mean {} and standard deviation {}: the fit gives no positive threshold, "
+                   "so every non-zero entry is selected (warned once)",
                    context.bucket, mean, std::sqrt(variance));
     }
     // A NaN stays one.
@@ -109,15 +109,15 @@ SettingSpecs settings() {
   for (const Variant& variant : kVariants) names.emplace_back(variant.name);
   return {{.name = "variant",
            .default_value = std::string("vgg"),
-           .help = "whose code's fit and correction: vgg, lstm and bert of Ok-Topk's; sidco of SIDCo's, which fits the "
-                   "magnitudes",
+           .help = "released code whose fit and correction are used; vgg, lstm, bert: Ok-Topk's; sidco: SIDCo's, which "
+                   "fits the magnitudes",
            .choices = names}};
 }
 
 const Registration<SparsifierEntry> registration{[] {
   SparsifierEntry entry;
   entry.name = "gaussiank";
-  entry.summary = "entries above a threshold fitted with a normal distribution";
+  entry.summary = "entries above a threshold from a fitted normal distribution";
   entry.source = "arXiv:1911.08772 (Gaussian-k); variants: Shigangli/Ok-Topk, sands-lab/SIDCo";
   entry.settings = settings();
   entry.make = [](const Settings& values, std::size_t numel, const Device& device) {

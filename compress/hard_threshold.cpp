@@ -36,11 +36,11 @@ class HardThreshold final : public Sparsifier {
 const Registration<SparsifierEntry> registration{[] {
   SparsifierEntry entry;
   entry.name = "hard_threshold";
-  entry.summary = "entries above a threshold that stays as it is";
+  entry.summary = "entries above a fixed threshold";
   entry.source = "ExDyna (2024), the baseline of its released code; GRACE, threshold";
   entry.settings = {{.name = "threshold",
                      .default_value = 0.0,
-                     .help = "smallest magnitude that is sent; 0: 1 / (2 sqrt(k)), k being the target",
+                     .help = "smallest magnitude that is sent; 0: 1 / (2 sqrt(k)) for a target of k entries",
                      .minimum = 0,
                      .maximum = std::numeric_limits<float>::max()}};
   entry.make = [](const Settings& values, std::size_t numel, const Device&) {

@@ -63,10 +63,10 @@ class MomentumCorrection final : public Memory {
 const Registration<MemoryEntry> registration{[] {
   MemoryEntry entry;
   entry.name = "momentum_correction";
-  entry.summary = "applies the momentum on each worker, in front of the error feedback (DGC)";
+  entry.summary = "applies the momentum on each worker, before error feedback (DGC)";
   entry.source = "arXiv:1712.01887 (DGC), section 3.2; masking: section 3.3";
   entry.settings = {
-      {.name = "masking", .default_value = true, .help = "also clears the momentum of the entries that were sent"}};
+      {.name = "masking", .default_value = true, .help = "true: also clear the momentum of entries that were sent"}};
   entry.floats_per_element = 2;
   entry.owns_momentum = true;
   entry.make = [](const Settings& settings, std::size_t numel, float momentum, bool nesterov, const Device& device) {

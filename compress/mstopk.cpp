@@ -120,11 +120,11 @@ class Mstopk final : public Sparsifier {
 const Registration<SparsifierEntry> registration{[] {
   SparsifierEntry entry;
   entry.name = "mstopk";
-  entry.summary = "exactly k entries, nearly the largest, by bisection of the threshold";
+  entry.summary = "exactly k entries, approximately the largest, by bisection of the threshold";
   entry.source = "MSTopk (Shi et al., MLSys 2021)";
   entry.settings = {{.name = "iterations",
                      .default_value = std::int64_t{30},
-                     .help = "bisections of the threshold",
+                     .help = "number of bisections of the threshold",
                      .minimum = 1,
                      .maximum = 1000}};
   entry.at_most_k = true;

@@ -41,7 +41,7 @@ class None final : public Memory {
 const Registration<MemoryEntry> registration{[] {
   MemoryEntry entry;
   entry.name = "none";
-  entry.summary = "no error feedback: what is not sent is lost";
+  entry.summary = "no error feedback: entries that are not sent are lost";
   entry.source = "arXiv:2101.10761 (SIDCo), figure 2";
   entry.conserves = false;
   entry.make = [](const Settings&, std::size_t numel, float, bool, const Device& device) {

@@ -137,24 +137,25 @@ class Oktopk final : public Sparsifier {
 SettingSpecs settings() {
   std::vector<std::string> names;
   for (const DriftRules& rules : kDriftRules) names.emplace_back(rules.name);
-  return {{.name = "period",
-           .default_value = std::int64_t{32},
-           .help = "steps from one computation of the threshold to the next",
-           .minimum = 1},
-          {.name = "drift",
-           .default_value = std::string("ref"),
-           .help = "ref: correct a reused threshold whose count leaves its band, as the released code does; off",
-           .choices = {"ref", "off"}},
-          {.name = "drift_rules",
-           .default_value = std::string("vgg"),
-           .help = "the released code's constants of drift = \"ref\", by the experiment that they are from",
-           .choices = names}};
+  return {
+      {.name = "period",
+       .default_value = std::int64_t{32},
+       .help = "steps between computations of the threshold",
+       .minimum = 1},
+      {.name = "drift",
+       .default_value = std::string("ref"),
+       .help = "ref: correct a reused threshold whose count leaves its band, as the released code does; off: keep it",
+       .choices = {"ref", "off"}},
+      {.name = "drift_rules",
+       .default_value = std::string("vgg"),
+       .help = "experiment of the released code whose constants drift = \"ref\" uses",
+       .choices = names}};
 }
 
 const Registration<SparsifierEntry> registration{[] {
   SparsifierEntry entry;
   entry.name = "oktopk";
-  entry.summary = "entries above the exact k-th magnitude, which is used again for a period of steps";
+  entry.summary = "entries above the exact k-th largest magnitude, which is computed once per period and then reused";
   entry.source = "Ok-Topk (Li and Hoefler, PPoPP 2022), section 3.1.3; drift: Shigangli/Ok-Topk";
   entry.settings = settings();
   entry.make = [](const Settings& values, std::size_t numel, const Device& device) {

@@ -40,16 +40,16 @@ class Qsgd final : public Quantizer {
 const Registration<QuantizerEntry> registration{[] {
   QuantizerEntry entry;
   entry.name = "qsgd";
-  entry.summary = "random levels of a bucket's norm, one byte per entry, unbiased";
+  entry.summary = "entries rounded at random to levels of a bucket's norm; one byte per entry, unbiased";
   entry.source = "arXiv:1610.02132 (QSGD, Alistarh et al., NeurIPS 2017), section 3.1; GRACE's defaults";
   entry.settings = {{.name = "levels",
                      .default_value = std::int64_t{127},
-                     .help = "magnitudes that an entry can have beside 0",
+                     .help = "number of non-zero levels of a magnitude",
                      .minimum = 1,
                      .maximum = 127},
                     {.name = "bucket",
                      .default_value = std::int64_t{128},
-                     .help = "neighbouring entries that share a norm",
+                     .help = "number of neighbouring entries that share a norm",
                      .minimum = 1,
                      .maximum = 0x1p31}};
   entry.unbiased = true;

@@ -103,13 +103,14 @@ const Registration<SparsifierEntry> registration{[] {
   entry.name = "randomk";
   entry.summary = "k entries at random, without replacement";
   entry.source = "GRACE, random-k; sampling: Floyd's algorithm";
-  entry.settings = {{.name = "mode",
-                     .default_value = std::string("shared"),
-                     .help = "shared: all ranks draw the same indices; private: each its own",
-                     .choices = {"shared", "private"}},
-                    {.name = "rescale",
-                     .default_value = false,
-                     .help = "multiplies the values by n / k: unbiased without error feedback, and only then"}};
+  entry.settings = {
+      {.name = "mode",
+       .default_value = std::string("shared"),
+       .help = "shared: all ranks draw the same indices; private: each rank draws its own",
+       .choices = {"shared", "private"}},
+      {.name = "rescale",
+       .default_value = false,
+       .help = "true: multiply the values by n / k, which makes them unbiased, but only without error feedback"}};
   entry.fixed_size = true;
   entry.exact = true;
   entry.shared_indices = true;

@@ -89,18 +89,18 @@ class Redsync final : public Sparsifier {
 const Registration<SparsifierEntry> registration{[] {
   SparsifierEntry entry;
   entry.name = "redsync";
-  entry.summary = "entries above a threshold searched between mean and largest magnitude";
+  entry.summary = "entries above a threshold that is searched between the mean and the largest magnitude";
   entry.source = "RedSync (Fang et al., JPDC 2019); the search of SIDCo's released code, sands-lab/SIDCo";
   entry.settings = {
       {.name = "mode",
        .default_value = std::string("fixed"),
-       .help = "fixed: search for k to 2k entries, the k largest of them if it ends with more; search: as "
-               "the released code, which raises the threshold at k/2 to k entries too; trim: down in "
-               "fifths until there are k, and the k largest of them",
+       .help = "fixed: search a threshold that selects k to 2k entries, and keep the k largest if it ends with more; "
+               "search: as the released code, which raises the threshold at k/2 to k entries, too; trim: lower the "
+               "threshold in fifths until it selects k entries, and keep the k largest",
        .choices = {"fixed", "search", "trim"}},
       {.name = "tolerance",
        .default_value = 0.2,
-       .help = "the search ends when its bracket, 1 at first, is no wider",
+       .help = "width of the search bracket, 1 at first, at which the search ends",
        .minimum = 1e-6,
        .maximum = 1}};
   entry.make = [](const Settings& values, std::size_t numel, const Device& device) {

@@ -46,11 +46,11 @@ class Residual final : public Memory {
 const Registration<MemoryEntry> registration{[] {
   MemoryEntry entry;
   entry.name = "residual";
-  entry.summary = "keeps what was not sent and adds it to the next gradient";
+  entry.summary = "keeps entries that were not sent and adds them to the next gradient";
   entry.source = "arXiv:1901.04359 (gTop-k), algorithm 1; decay: GRACE, residual memory";
   entry.settings = {{.name = "decay",
                      .default_value = 1.0,
-                     .help = "factor on the residual at each step; below 1 gradient mass is lost",
+                     .help = "factor on the residual at each step; below 1, part of the gradient is lost",
                      .minimum = 0,
                      .maximum = 1}};
   entry.floats_per_element = 1;

@@ -17,7 +17,7 @@ SettingSpecs sample_settings() {
            .exclusive_minimum = true},
           {.name = "sample_rank",
            .default_value = std::int64_t{16},
-           .help = "samples at least this number of entries above the threshold (the DGC code: 2)",
+           .help = "the sample is large enough to hold this number of entries above the threshold (the DGC code: 2)",
            .minimum = 1,
            .maximum = 1e6}};
 }

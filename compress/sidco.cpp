@@ -165,13 +165,13 @@ SettingSpecs settings(const SidcoFits& fits) {
   SettingSpecs specs{
       {.name = "stages",
        .default_value = std::int64_t{1},
-       .help = "fits one upon the other, to begin with",
+       .help = "initial number of stages; each further stage fits the entries above the threshold before",
        .minimum = 1,
        .maximum = 64},
       {.name = "adapt",
        .default_value = std::string("hillclimb"),
-       .help = "how the number of stages changes: hillclimb turns around where selected / k got worse; paper: one "
-               "less above the band, one more below it; fixed",
+       .help = "how the number of stages changes; hillclimb: it turns around where selected / k got worse; paper: one "
+               "stage fewer above the band, one more below; fixed: never",
        .choices = {"hillclimb", "paper", "fixed"}},
       {.name = "window",
        .default_value = std::int64_t{5},
@@ -194,7 +194,7 @@ SettingSpecs settings(const SidcoFits& fits) {
        .exclusive_minimum = true},
       {.name = "shift",
        .default_value = std::string("prev"),
-       .help = "where exceedances start: at the threshold that they exceed (prev) or at the smallest of them (min)",
+       .help = "origin of the exceedances; prev: the threshold that they exceed; min: the smallest of them",
        .choices = {"prev", "min"}}};
   if (fits.first == SidcoDistribution::kGamma) {
     specs.push_back({.name = "gamma_inverse",

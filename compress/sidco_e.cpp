@@ -5,7 +5,7 @@ namespace dragonn::compress {
 namespace {
 
 const Registration<SparsifierEntry> registration{
-    sidco_entry("sidco_e", "entries above a threshold from exponential fits, one upon the other",
+    sidco_entry("sidco_e", "entries above a threshold from exponential fits in stages",
                 {.first = SidcoDistribution::kExponential, .later = SidcoDistribution::kExponential})};
 
 }  // namespace

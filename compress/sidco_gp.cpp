@@ -5,7 +5,7 @@ namespace dragonn::compress {
 namespace {
 
 const Registration<SparsifierEntry> registration{
-    sidco_entry("sidco_gp", "entries above a threshold from a gamma fit and generalized Pareto fits upon it",
+    sidco_entry("sidco_gp", "entries above a threshold from a gamma fit, refined by generalized Pareto fits in stages",
                 {.first = SidcoDistribution::kGamma, .later = SidcoDistribution::kPareto})};
 
 }  // namespace

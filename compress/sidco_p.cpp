@@ -5,7 +5,7 @@ namespace dragonn::compress {
 namespace {
 
 const Registration<SparsifierEntry> registration{
-    sidco_entry("sidco_p", "entries above a threshold from generalized Pareto fits, one upon the other",
+    sidco_entry("sidco_p", "entries above a threshold from generalized Pareto fits in stages",
                 {.first = SidcoDistribution::kPareto, .later = SidcoDistribution::kPareto})};
 
 }  // namespace

@@ -40,7 +40,7 @@ class SignSgd final : public Quantizer {
 const Registration<QuantizerEntry> registration{[] {
   QuantizerEntry entry;
   entry.name = "signsgd";
-  entry.summary = "the signs, times the mean magnitude; with error feedback (EF-SignSGD)";
+  entry.summary = "one sign bit per entry, scaled by the mean magnitude; with error feedback (EF-SignSGD)";
   entry.source = "arXiv:1901.09847 (Karimireddy et al., ICML 2019), algorithm 2";
   entry.make = [](const Settings&, std::size_t numel, const Device&) { return std::make_unique<SignSgd>(numel); };
   return entry;
