@@ -171,7 +171,7 @@ void Communicator::broadcast_exactly(int root, std::span<std::byte> bytes) {
   const std::size_t came = broadcast_tree(root, bytes, bytes.size());
   if (came == bytes.size()) return;
   throw error("broadcasting from", root,
-              fmt::format("{} bytes came where {} were due: the ranks disagree on a size", came, bytes.size()));
+              fmt::format("received {} bytes instead of {}: the ranks disagree on a size", came, bytes.size()));
 }
 
 void Communicator::broadcast(int root, View<std::byte> bytes) {

@@ -63,7 +63,7 @@ void Communicator::recv_exactly(int source, int tag, View<std::byte> buffer) {
   const std::size_t bytes = recv(source, tag, buffer);
   if (bytes != buffer.size()) {
     throw error("receiving from", source,
-                fmt::format("{} bytes came where {} were due: the ranks disagree on a size", bytes, buffer.size()));
+                fmt::format("received {} bytes instead of {}: the ranks disagree on a size", bytes, buffer.size()));
   }
 }
 
@@ -75,7 +75,7 @@ void Communicator::send_recv(int destination, View<const std::byte> outgoing, in
   wait(sending);
   if (bytes != incoming.size()) {
     throw error("receiving from", source,
-                fmt::format("{} bytes came where {} were due: the ranks disagree on a size", bytes, incoming.size()));
+                fmt::format("received {} bytes instead of {}: the ranks disagree on a size", bytes, incoming.size()));
   }
 }
 

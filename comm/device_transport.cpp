@@ -24,7 +24,7 @@ bool register_nccl(NcclMaker maker) {
 
 std::unique_ptr<DeviceTransport> make_nccl_transport(Communicator& communicator, const Device& device,
                                                      double timeout_s) {
-  if (nccl_maker() == nullptr) throw ConfigError("this build is without NCCL (DRAGONN_CUDA=OFF)");
+  if (nccl_maker() == nullptr) throw ConfigError("this build has no NCCL (DRAGONN_CUDA=OFF)");
   return nccl_maker()(communicator, device, timeout_s);
 }
 

@@ -313,7 +313,7 @@ void TcpCommunicator::part() {
   if (!group_failure().empty()) throw CommError(failure_);
   forget_messages();
   say_farewell(FrameKind::kEnd, "");
-  constexpr const char* kDoing = "parting from";
+  constexpr const char* kDoing = "shutting down with";
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank_) continue;
     Link& other = link(peer);

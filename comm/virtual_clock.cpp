@@ -10,7 +10,8 @@ namespace dragonn::comm {
 
 double VirtualClock::thread_seconds() {
   timespec time{};
-  DRAGONN_CHECK(::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) == 0, "this system has no clock of a thread's work");
+  DRAGONN_CHECK(::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) == 0,
+                "this system has no clock of a thread's CPU time");
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 

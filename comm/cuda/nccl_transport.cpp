@@ -30,8 +30,8 @@ class NcclTransport final : public DeviceTransport {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     check(ncclCommInitRankConfig(&nccl_, communicator.size(), id, communicator.rank(), &config),
-          "meeting over NCCL with all ranks");
-    wait_for_calls("meeting over NCCL with all ranks");
+          "initializing NCCL with all ranks");
+    wait_for_calls("initializing NCCL with all ranks");
   }
   ~NcclTransport() override {
     if (nccl_ != nullptr) ncclCommAbort(nccl_);
@@ -99,7 +99,7 @@ class NcclTransport final : public DeviceTransport {
   }
 
   void finish() override {
-    constexpr const char* kOperation = "parting over NCCL from all ranks";
+    constexpr const char* kOperation = "shutting down NCCL with all ranks";
     check(ncclCommFinalize(nccl_), kOperation);
     wait_for_calls(kOperation);
     const ncclResult_t status = ncclCommDestroy(std::exchange(nccl_, nullptr));

@@ -104,7 +104,7 @@ class Allgather final : public SparseCollective {
 };
 
 std::string refuses(const SelectionTraits& traits) {
-  return traits.leader_only ? "it sums the selections of all ranks, and here only the leader selects" : "";
+  return traits.leader_only ? "the collective sums the selections of all ranks, but only the leader selects" : "";
 }
 
 Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
@@ -125,12 +125,13 @@ Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
 
 const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     {.name = "allgather",
-     .summary = "every worker gets every selection (TopkA) and sums them in rank order",
+     .summary = "every worker gathers all selections (TopkA) and sums them in rank order",
      .source = "gTop-k (Shi et al., ICDCS 2019) algorithm 1; batched decoding: DRAGONN (ICML 2022) section 4.3",
      .settings = {{.name = "layout",
                    .default_value = std::string("auto"),
-                   .help = "fixed: k slots, no counts; padded to the largest count; unpadded; auto: fixed where the "
-                           "sparsifier never exceeds k, values only where its indices are shared, else unpadded",
+                   .help = "message layout; fixed: k slots, no counts; padded: to the largest count; unpadded: each "
+                           "list at its own length; auto: fixed where the sparsifier never selects more than k "
+                           "entries, values only where all ranks select the same indices, else unpadded",
                    .choices = {"auto", "fixed", "padded", "unpadded"}},
                   {.name = "decode",
                    .default_value = std::string("sparse"),

@@ -23,7 +23,7 @@ void for_each_bit(std::uint64_t bits, Visit visit) {
 }
 
 [[noreturn]] void bad_order(std::size_t near) {
-  throw CommError(fmt::format("a rank sent indices that do not ascend, near {}", near));
+  throw CommError(fmt::format("a rank sent indices that are not in ascending order, near {}", near));
 }
 
 [[noreturn]] void bad_index(std::size_t index, std::size_t numel) {

@@ -46,8 +46,10 @@ class CyclicLeader final : public SparseCollective {
 };
 
 std::string refuses(const SelectionTraits& traits) {
-  if (traits.partitioned) return "one rank's selection counts, and here each rank selects in a range of its own";
-  return traits.rescaled ? "it sums acc itself, and this selection rescales its values" : "";
+  if (traits.partitioned) return "the collective uses one rank's selection, but each rank selects in its own range";
+  return traits.rescaled
+             ? "the collective sums the accumulated gradient, but the sparsifier rescales the selected values"
+             : "";
 }
 
 Prediction predict(const Settings&, const ExchangeSizes& sizes) {
@@ -59,7 +61,8 @@ Prediction predict(const Settings&, const ExchangeSizes& sizes) {
 
 const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     {.name = "cltk",
-     .summary = "the leader, another worker every step, broadcasts its indices and all sum their gradient there",
+     .summary = "the leader broadcasts its indices, and all workers sum their gradients at them; another worker leads "
+                "every step",
      .source = "ScaleCom (Chen et al., NeurIPS 2020), CLT-k, as used by ExDyna's released code"},
     refuses,
     /*bytes_sent=*/

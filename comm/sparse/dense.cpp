@@ -67,10 +67,11 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     {.name = "dense",
      .summary = "dense allreduce of the whole accumulated gradient; the selection is ignored",
      .source = "ring: Patarasuk and Yuan 2009; rabenseifner: Rabenseifner 2004",
-     .settings = {{.name = "algorithm",
-                   .default_value = std::string("ring"),
-                   .help = "ring and rabenseifner give the same bits on every backend, native is the backend's own",
-                   .choices = {"ring", "rabenseifner", "native"}}}},
+     .settings =
+         {{.name = "algorithm",
+           .default_value = std::string("ring"),
+           .help = "ring and rabenseifner give the same bits on every backend; native is the backend's own algorithm",
+           .choices = {"ring", "rabenseifner", "native"}}}},
     /*refuses=*/[](const SelectionTraits&) { return std::string(); },
     /*bytes_sent=*/
     [](const Settings&, std::size_t numel, std::size_t /*k*/, int world_size) {

@@ -141,9 +141,9 @@ class DynamicSparseAllreduce final : public SparseCollective {
 };
 
 std::string refuses(const SelectionTraits& traits) {
-  if (traits.shared_indices) return "all ranks select the same indices, so that the values alone need to be summed";
-  if (traits.partitioned) return "ranks select in disjoint ranges, so that there is nothing to sum in regions";
-  return traits.leader_only ? "it sums the selections of all ranks, and here only the leader selects" : "";
+  if (traits.shared_indices) return "all ranks select the same indices, so only the values need to be summed";
+  if (traits.partitioned) return "the ranks select in disjoint ranges, so there is nothing to sum";
+  return traits.leader_only ? "the collective sums the selections of all ranks, but only the leader selects" : "";
 }
 
 Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
@@ -158,12 +158,12 @@ Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
 
 const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     {.name = "dsa",
-     .summary =
-         "each worker sums a region of the bucket, and all get all regions: as lists, or dense where they fill in",
+     .summary = "each worker sums a region of the bucket; all workers gather the regions as lists, or dense where they "
+                "fill in",
      .source = "SparCML (Renggli et al., SC 2019), dynamic sparse allreduce, as Ok-Topk (PPoPP 2022) describes it",
      .settings = {{.name = "switch",
                    .default_value = 0.5,
-                   .help = "the sum travels dense from this share of entries on: at half of them indices cost as much",
+                   .help = "share of entries from which the sum is sent dense; at 0.5 both forms have the same size",
                    .minimum = 0,
                    .maximum = 1},
                   in_flight_setting()}},

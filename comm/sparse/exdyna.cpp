@@ -36,8 +36,11 @@ class DisjointUnion final : public SparseCollective {
 };
 
 std::string refuses(const SelectionTraits& traits) {
-  if (!traits.partitioned) return "it needs a sparsifier whose ranks select in disjoint ranges, such as exdyna";
-  return traits.rescaled ? "it sums acc itself, and this selection rescales its values" : "";
+  if (!traits.partitioned)
+    return "the collective needs a sparsifier whose ranks select in disjoint ranges, such as exdyna";
+  return traits.rescaled
+             ? "the collective sums the accumulated gradient, but the sparsifier rescales the selected values"
+             : "";
 }
 
 Prediction predict(const Settings&, const ExchangeSizes& sizes) {
@@ -49,7 +52,7 @@ Prediction predict(const Settings&, const ExchangeSizes& sizes) {
 
 const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     {.name = "exdyna",
-     .summary = "workers select in disjoint partitions, gather the padded indices and sum their gradient there",
+     .summary = "workers select in disjoint partitions, gather the padded indices and sum their gradients at them",
      .source = "ExDyna (2024), algorithm 1"},
     refuses,
     // k entries of all ranks together.

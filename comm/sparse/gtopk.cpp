@@ -199,9 +199,11 @@ class GlobalTopk final : public SparseCollective {
 };
 
 std::string refuses(const SelectionTraits& traits) {
-  if (traits.shared_indices || traits.blind) return "it keeps the largest entries, which undoes a choice at random";
-  if (traits.partitioned) return "it merges selections of the whole bucket, and here each rank selects in a range";
-  return traits.leader_only ? "it merges the selections of all ranks, and here only the leader selects" : "";
+  if (traits.shared_indices || traits.blind)
+    return "the collective keeps the largest entries, which undoes a random selection";
+  if (traits.partitioned)
+    return "the collective merges selections of the whole bucket, but each rank selects in its own range";
+  return traits.leader_only ? "the collective merges the selections of all ranks, but only the leader selects" : "";
 }
 
 Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
@@ -226,9 +228,9 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
      .source = "gTop-k (Shi et al., ICDCS 2019), algorithms 2 to 4",
      .settings = {{.name = "put_back",
                    .default_value = std::string("merger"),
-                   .help =
-                       "what merges drop goes to the residual of the rank that merges (merger), is summed after all "
-                       "(exact), never drops (naive: allgather), or is lost in part (paper, with lost_mass)",
+                   .help = "where entries go that a merge drops; merger: to the residual of the merging rank; exact: "
+                           "they are summed after all; naive: none are dropped, by an allgather; paper: some are lost, "
+                           "and lost_mass tells how much",
                    .choices = {kPutBackNames.begin(), kPutBackNames.end()}}}},
     refuses,
     /*bytes_sent=*/

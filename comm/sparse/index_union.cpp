@@ -37,8 +37,10 @@ class IndexUnion final : public SparseCollective {
 };
 
 std::string refuses(const SelectionTraits& traits) {
-  if (traits.leader_only) return "it unites the selections of all ranks, and here only the leader selects";
-  return traits.rescaled ? "it sums acc itself, and this selection rescales its values" : "";
+  if (traits.leader_only) return "the collective unites the selections of all ranks, but only the leader selects";
+  return traits.rescaled
+             ? "the collective sums the accumulated gradient, but the sparsifier rescales the selected values"
+             : "";
 }
 
 Prediction predict(const Settings&, const ExchangeSizes& sizes) {
@@ -54,7 +56,7 @@ Prediction predict(const Settings&, const ExchangeSizes& sizes) {
 
 const Registration<SparseCollectiveEntry> registration{
     SparseCollectiveEntry{{.name = "index_union",
-                           .summary = "every worker learns all selected indices and sums its gradient at their union",
+                           .summary = "workers gather all selected indices and sum their gradients at the union",
                            .source = "ExDyna (2024), section 2, and its released code: the Top-k baseline"},
                           refuses,
                           /*bytes_sent=*/

@@ -178,38 +178,40 @@ DriftRules drift_rules(const Settings& settings) {
 SettingSpecs settings() {
   std::vector<std::string> experiments;
   for (const DriftRules& rules : kDriftRules) experiments.emplace_back(rules.name);
-  return {{.name = "repartition_period",
-           .default_value = std::int64_t{64},
-           .help = "steps from one choice of the regions to the next",
-           .minimum = 1},
-          {.name = "global_period",
-           .default_value = std::int64_t{32},
-           .help = "steps from one computation of the threshold of the sums to the next",
-           .minimum = 1},
-          {.name = "balance",
-           .default_value = std::string("auto"),
-           .help = "even out the owners' lists before all get them: auto: where the largest is balance_above times the "
-                   "mean; always; never",
-           .choices = {"auto", "always", "never"}},
-          {.name = "balance_above",
-           .default_value = 4.0,
-           .help = "largest list over the mean list from which balance = \"auto\" acts",
-           .minimum = 1},
-          {.name = "drift",
-           .default_value = std::string("ref"),
-           .help = "ref: correct a reused threshold whose count leaves its band, as the released code does; off",
-           .choices = {"ref", "off"}},
-          {.name = "drift_rules",
-           .default_value = std::string("vgg"),
-           .help = "the released code's constants of drift = \"ref\", by the experiment that they are from",
-           .choices = experiments},
-          in_flight_setting()};
+  return {
+      {.name = "repartition_period",
+       .default_value = std::int64_t{64},
+       .help = "steps between choices of the regions",
+       .minimum = 1},
+      {.name = "global_period",
+       .default_value = std::int64_t{32},
+       .help = "steps between computations of the threshold of the sums",
+       .minimum = 1},
+      {.name = "balance",
+       .default_value = std::string("auto"),
+       .help = "balance the lists of sums before all workers gather them; auto: where the largest list is "
+               "balance_above times the mean; always; never",
+       .choices = {"auto", "always", "never"}},
+      {.name = "balance_above",
+       .default_value = 4.0,
+       .help = "ratio of the largest list to the mean from which balance = \"auto\" acts",
+       .minimum = 1},
+      {.name = "drift",
+       .default_value = std::string("ref"),
+       .help = "ref: correct a reused threshold whose count leaves its band, as the released code does; off: keep it",
+       .choices = {"ref", "off"}},
+      {.name = "drift_rules",
+       .default_value = std::string("vgg"),
+       .help = "experiment of the released code whose constants drift = \"ref\" uses",
+       .choices = experiments},
+      in_flight_setting()};
 }
 
 std::string refuses(const SelectionTraits& traits) {
-  if (traits.shared_indices || traits.blind) return "it keeps the largest sums, which undoes a choice at random";
-  if (traits.partitioned) return "its regions are its own, and here each rank selects in a range";
-  return traits.leader_only ? "it sums the selections of all ranks, and here only the leader selects" : "";
+  if (traits.shared_indices || traits.blind)
+    return "the collective keeps the largest sums, which undoes a random selection";
+  if (traits.partitioned) return "the collective chooses its own regions, but each rank selects in its own range";
+  return traits.leader_only ? "the collective sums the selections of all ranks, but only the leader selects" : "";
 }
 
 /// Steps that choose regions or balance pay for that beside it. In steps that compute the threshold all sums are
@@ -231,7 +233,8 @@ Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
 
 const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     {.name = "oktopk",
-     .summary = "regions of equal shares are summed by their owners, who give all what reaches a reused threshold",
+     .summary = "each worker sums a region with an equal share of the entries; all workers gather the sums above a "
+                "reused threshold",
      .source = "Ok-Topk (Li and Hoefler, PPoPP 2022), algorithm 1; drift: Shigangli/Ok-Topk",
      .settings = settings()},
     refuses,

@@ -38,8 +38,9 @@ void RegionReduce::run(Communicator& communicator, const SparseVector& selected,
 
 void RegionReduce::check_region(const CooView& list, std::size_t source, std::uint64_t begin, std::uint64_t end) const {
   if (list.size() == 0 || (list.indices.front() >= begin && list.indices.back() < end)) return;
-  throw CommError(fmt::format("rank {} sent entries {} to {} of {} for the region [{}, {}): the ranks disagree on it",
-                              source, list.indices.front(), list.indices.back(), numel_, begin, end));
+  throw CommError(
+      fmt::format("rank {} sent entries {} to {} of {} for the region [{}, {}): the ranks disagree on the region",
+                  source, list.indices.front(), list.indices.back(), numel_, begin, end));
 }
 
 }  // namespace dragonn::comm

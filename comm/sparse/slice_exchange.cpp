@@ -66,7 +66,7 @@ void SliceExchange::finish(Communicator& communicator, const Plan& plan, std::si
   if (plan.most_from[source] > 0) {
     const std::size_t bytes = communicator.wait(slot.receive);
     if (bytes % SparseVector::kEntryBytes != 0) {
-      throw CommError(fmt::format("rank {} got {} bytes from rank {}: no list of entries of {} bytes",
+      throw CommError(fmt::format("rank {} received {} bytes from rank {}: not a multiple of an entry's {} bytes",
                                   communicator.rank(), bytes, source, SparseVector::kEntryBytes));
     }
     const std::span<std::byte> place = incoming_.host().subspan(incoming_bytes_, bytes);
@@ -80,7 +80,7 @@ void SliceExchange::finish(Communicator& communicator, const Plan& plan, std::si
 SettingSpec in_flight_setting() {
   return {.name = "in_flight",
           .default_value = std::int64_t{4},
-          .help = "messages that are on their way at once while regions are exchanged",
+          .help = "messages in flight at once while regions are exchanged",
           .minimum = 1,
           .maximum = 1e6};
 }

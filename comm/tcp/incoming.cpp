@@ -70,7 +70,7 @@ void Incoming::begin_frame() {
     text_.resize(left_);
     target_ = reinterpret_cast<std::byte*>(text_.data());
   } else {
-    lose("what came on its connection is no message");
+    lose("its connection carried an invalid message");
   }
 }
 

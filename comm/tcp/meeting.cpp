@@ -64,7 +64,7 @@ std::string read_text(const Descriptor& socket, std::string& text, Deadline dead
   constexpr std::uint64_t kLongest = 1 << 16;
   std::uint64_t length = 0;
   if (const std::string problem = read_all(socket, room_of(length), deadline); !problem.empty()) return problem;
-  if (length > kLongest) return "what came is no text";
+  if (length > kLongest) return "the message is not a text";
   text.resize(length);
   return read_all(socket, std::as_writable_bytes(std::span(text)), deadline);
 }
@@ -92,7 +92,7 @@ class Participant {
   }
   std::string within() const { return fmt::format("within {} s (comm.timeout_s)", options_.timeout_s); }
   CommError error(const std::string& problem) const {
-    return CommError(fmt::format("rank {} of {}, meeting the others over TCP at {}: {}", options_.rank, options_.size,
+    return CommError(fmt::format("rank {} of {}, rendezvous over TCP at {}: {}", options_.rank, options_.size,
                                  options_.rendezvous.text(), problem));
   }
   Descriptor& socket_of(int rank) { return sockets_[static_cast<std::size_t>(rank)]; }
@@ -151,7 +151,7 @@ class Host : Participant {
         receive(std::move(visitor));
       }
       if (!starved.empty()) note(starved);
-      if (posted_ && !posted_->still_there()) note("another run took the file");
+      if (posted_ && !posted_->still_there()) note("another run replaced the file");
       if (!problem_.empty()) end = std::min(end, problem_end_);
       if (std::chrono::steady_clock::now() >= end) break;
     }
@@ -260,7 +260,7 @@ class Guest : Participant {
   }
 
  private:
-  std::string lost_host(const std::string& problem) const { return fmt::format("no word from rank 0: {}", problem); }
+  std::string lost_host(const std::string& problem) const { return fmt::format("no message from rank 0: {}", problem); }
 
   /// Until rank 0 has said welcome.
   void join() {
@@ -314,8 +314,8 @@ class Guest : Participant {
     if (problem.empty() && !answers(connection.socket, token, soon)) problem = "no answer";
     if (problem.empty()) problem = read_all(connection.socket, room_of(answer), soon);
     if (!problem.empty()) return problem;
-    if (answer == kOtherMeeting) return "another run meets there";
-    if (answer != kWelcome) return "what listens there is not rank 0 of this program";
+    if (answer == kOtherMeeting) return "another run uses this rendezvous";
+    if (answer != kWelcome) return "the process that listens there is not rank 0 of this program";
     socket_of(0) = std::move(connection.socket);
     return "";
   }
@@ -360,7 +360,7 @@ class Guest : Participant {
       SocketResult connection = connect_to(address, deadline(1));
       std::string problem = connection.problem;
       if (problem.empty()) problem = write_all(connection.socket, bytes_of(hello), deadline(1));
-      if (!problem.empty()) return fmt::format("rank {} is not reached at {}: {}", rank, address.text(), problem);
+      if (!problem.empty()) return fmt::format("rank {} cannot be reached at {}: {}", rank, address.text(), problem);
       socket_of(rank) = std::move(connection.socket);
     }
     return "";
@@ -371,7 +371,7 @@ class Guest : Participant {
     int missing = options_.size - 1 - options_.rank;
     while (missing > 0) {
       std::vector<Visitor> visitors = reception_->wait(deadline(1), problem);
-      if (visitors.empty()) return problem.empty() ? "a rank above it did not connect " + within() : problem;
+      if (visitors.empty()) return problem.empty() ? "a higher rank did not connect " + within() : problem;
       for (Visitor& visitor : visitors) {
         const Hello& hello = visitor.hello;
         const bool expected = hello.token == token_ && hello.rank > options_.rank && hello.rank < options_.size;

@@ -44,10 +44,9 @@ std::optional<Rendezvous> from_master_variables() {
   const auto address =
       parse_host_and_port(fmt::format("{0}{1}{2}:{3}", bare_ipv6 ? "[" : "", host, bare_ipv6 ? "]" : "", port));
   if (!address)
-    throw ConfigError(
-        fmt::format("MASTER_ADDR='{}' and MASTER_PORT='{}' name no place to meet: expected a host and a "
-                    "port from 1 to 65535",
-                    host, port));
+    throw ConfigError(fmt::format(
+        "MASTER_ADDR='{}' and MASTER_PORT='{}' name no rendezvous: expected a host and a port from 1 to 65535", host,
+        port));
   return at(*address);
 }
 
@@ -56,7 +55,8 @@ std::optional<Rendezvous> from_slurm() {
   const std::string list = variable("SLURM_STEP_NODELIST");
   const std::string host = first_host(list);
   if (host.empty())
-    throw ConfigError(fmt::format("SLURM_STEP_NODELIST='{}' names no host to meet at: set comm.rendezvous", list));
+    throw ConfigError(
+        fmt::format("SLURM_STEP_NODELIST='{}' names no host for the rendezvous: set comm.rendezvous", list));
   return at({host, slurm_port(variable("SLURM_JOB_ID"), variable("SLURM_STEP_ID"))});
 }
 
@@ -92,7 +92,7 @@ Rendezvous find_rendezvous(const std::string& text) {
   if (auto rendezvous = from_master_variables()) return *rendezvous;
   if (auto rendezvous = from_slurm()) return *rendezvous;
   throw ConfigError(
-      "the ranks have no place to meet: set comm.rendezvous to \"tcp:HOST:PORT\" or \"file:PATH\", or MASTER_ADDR and "
+      "the ranks have no rendezvous: set comm.rendezvous to \"tcp:HOST:PORT\" or \"file:PATH\", or MASTER_ADDR and "
       "MASTER_PORT in the environment");
 }
 

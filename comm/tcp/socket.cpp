@@ -14,7 +14,7 @@
 namespace dragonn::comm {
 namespace {
 
-constexpr const char* kLate = "nothing came in time";
+constexpr const char* kLate = "timed out";
 constexpr const char* kClosed = "the connection was closed";
 
 std::string text_of(int code) {

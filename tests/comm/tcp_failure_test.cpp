@@ -58,7 +58,7 @@ TEST_SUITE("comm") {
       if (c.rank() == 1) throw DataError("the disk is gone");
     });
     CHECK(errors[1] == "the disk is gone");
-    CHECK(contains(errors[0], "rank 0, parting from rank 1: rank 1 failed: the disk is gone"));
+    CHECK(contains(errors[0], "rank 0, shutting down with rank 1: rank 1 failed: the disk is gone"));
     CHECK(contains(errors[2], "rank 1 failed: the disk is gone"));
   }
 

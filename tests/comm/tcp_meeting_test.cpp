@@ -130,8 +130,7 @@ TEST_SUITE("comm") {
         for (const auto& error : errors) {
           CAPTURE(text_of(error));
           CHECK(contains(text_of(error), example.reason));
-          CHECK(
-              contains(text_of(error), "meeting the others over TCP at the file " + (folder.path() / "meet").string()));
+          CHECK(contains(text_of(error), "rendezvous over TCP at the file " + (folder.path() / "meet").string()));
         }
       }
     }
