@@ -8,7 +8,7 @@ namespace dragonn::data {
 SettingSpec bad_samples_setting(const std::string& what) {
   return {.name = "bad_samples",
           .default_value = std::string("error"),
-          .help = "what becomes of " + what + ": the run stops, or they are left out and counted",
+          .help = "treatment of " + what + "; error: the run stops; skip: they are left out and counted",
           .choices = {"error", "skip"}};
 }
 

@@ -52,7 +52,7 @@ IdxArray read_idx(const std::filesystem::path& path, std::size_t rank) {
     size = possible ? size * array.extents.back() : 0;
   }
   if (!possible || bytes.size() != header + size) {
-    throw DataError(fmt::format("{}: ends at byte {}, where the extents in its header ({}) ask for {}", path.string(),
+    throw DataError(fmt::format("{}: ends at byte {}, but the extents in its header ({}) require {}", path.string(),
                                 bytes.size(), fmt::join(array.extents, " x "),
                                 possible ? fmt::format("{} bytes", header + size) : "more than any such file has"));
   }

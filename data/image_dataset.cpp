@@ -29,9 +29,9 @@ void ImageStore::keep_first(std::int64_t limit) {
 }
 
 SettingSpecs image_settings(bool augment_default) {
-  return {
-      {"augment", augment_default, "random crop after padding by 4 pixels, and horizontal flip where it makes sense"},
-      {"normalize", true, "subtract the mean and divide by the standard deviation of each channel"}};
+  return {{"augment", augment_default,
+           "true: random crop after padding by 4 pixels, and horizontal flip where it keeps the class"},
+          {"normalize", true, "true: subtract the mean and divide by the standard deviation of each channel"}};
 }
 
 SettingSpecs image_file_settings(bool augment_default) {

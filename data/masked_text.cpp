@@ -72,7 +72,7 @@ class MaskedTextDataset final : public SampleDataset {
 };
 
 const TextDefaults kDefaults{.name = "masked_text",
-                             .summary = "windows of UTF-8 text in which some tokens are hidden and to be guessed",
+                             .summary = "windows of UTF-8 text with hidden tokens, which the model predicts",
                              .source = "Devlin et al., arXiv:1810.04805, section 3.1",
                              .train_file = "train.txt",
                              .test_file = "valid.txt"};
@@ -94,7 +94,7 @@ const Registration<DatasetEntry> registration{[] {
   entry.settings = text_settings(kDefaults);
   entry.settings.push_back({.name = "hidden",
                             .default_value = 0.15,
-                            .help = "share of the tokens that are to be guessed",
+                            .help = "share of the tokens that are hidden and predicted",
                             .minimum = 0,
                             .maximum = 1,
                             .exclusive_minimum = true});

@@ -47,7 +47,7 @@ class Reader {
     }
     std::vector<Speech> speeches;
     for (const Utterance& utterance : utterances) bad.accept([&] { speeches.push_back(read(utterance)); });
-    if (speeches.empty()) throw DataError(fmt::format("no utterance is left; the first one: {}", bad.first()));
+    if (speeches.empty()) throw DataError(fmt::format("no utterance is left; the first bad one: {}", bad.first()));
     return speeches;
   }
 
@@ -112,11 +112,11 @@ SettingSpecs specs() {
   return {
       {.name = "alphabet",
        .default_value = std::string(" 'ABCDEFGHIJKLMNOPQRSTUVWXYZ"),
-       .help = "characters of the transcripts; the blank of CTC comes on top"},
+       .help = "characters of the transcripts; the CTC blank is added"},
       bad_samples_setting("files and transcripts that are damaged, too long, too short or not in the alphabet"),
       {.name = "sample_rate",
        .default_value = std::int64_t{16000},
-       .help = "samples per second that every file must have",
+       .help = "sample rate that every file must have, in Hz",
        .minimum = 1000,
        .maximum = 192000},
       {.name = "longest_seconds",
@@ -127,22 +127,24 @@ SettingSpecs specs() {
        .exclusive_minimum = true},
       {.name = "window_ms",
        .default_value = 20.0,
-       .help = "of a spectrogram's frame, in ms",
+       .help = "length of a spectrogram frame, in ms",
        .minimum = 1,
        .maximum = 1000},
       {.name = "stride_ms",
        .default_value = 10.0,
-       .help = "between the beginnings of frames, in ms",
+       .help = "time between the starts of frames, in ms",
        .minimum = 1,
        .maximum = 1000},
       {.name = "frame_multiple",
        .default_value = std::int64_t{64},
-       .help = "batches are padded to a multiple of so many frames; a network plans for each number of frames",
+       .help =
+           "batches are padded to a multiple of this number of frames; the network makes a plan for each padded length",
        .minimum = 1,
        .maximum = 100'000},
       {.name = "frames_per_step",
        .default_value = std::int64_t{2},
-       .help = "frames that the model makes one step of; a bad sample has fewer steps than its transcript needs",
+       .help =
+           "frames per time step of the model; an utterance with fewer steps than its transcript needs is a bad sample",
        .minimum = 1,
        .maximum = 1000},
       {.name = "train_limit",

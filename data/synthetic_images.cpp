@@ -142,7 +142,7 @@ SettingSpecs specs() {
       {"width", std::int64_t{32}, "columns of an image, in pixels", 1, 4096},
       {"channels", std::int64_t{3}, "channels of an image", 1, 64},
       {"classes", std::int64_t{10}, "classes", 2, 256},
-      {"noise", 0.2, "standard deviation of the pixel noise, as a part of the pixel range", 0.0, 10.0},
+      {"noise", 0.2, "standard deviation of the pixel noise, as a fraction of the pixel range", 0.0, 10.0},
   };
   for (SettingSpec& spec : image_settings(false)) result.push_back(std::move(spec));
   return result;

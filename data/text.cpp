@@ -32,24 +32,24 @@ DatasetEntry entry(const TextDefaults& defaults) {
 }
 
 const Registration<DatasetEntry> text{entry({.name = "text",
-                                             .summary = "running text from any UTF-8 files, by words or characters",
+                                             .summary = "text stream from any UTF-8 files, as words or characters",
                                              .source = "",
                                              .train_file = "train.txt",
                                              .test_file = "valid.txt"})};
 const Registration<DatasetEntry> ptb{
     entry({.name = "ptb",
-           .summary = "Penn Treebank as a running text of words",
+           .summary = "Penn Treebank as a stream of words",
            .source = "Marcus et al., Building a large annotated corpus of English; Mikolov et al. 2010",
            .train_file = "ptb.train.txt",
            .test_file = "ptb.valid.txt"})};
 const Registration<DatasetEntry> wikitext2{entry({.name = "wikitext2",
-                                                  .summary = "WikiText-2 as a running text of words",
+                                                  .summary = "WikiText-2 as a stream of words",
                                                   .source = "Merity et al., arXiv:1609.07843",
                                                   .train_file = "wiki.train.tokens",
                                                   .test_file = "wiki.valid.tokens"})};
 const Registration<DatasetEntry> tinyshakespeare{
     entry({.name = "tinyshakespeare",
-           .summary = "plays of Shakespeare as a running text of characters",
+           .summary = "plays of Shakespeare as a stream of characters",
            .source = "Karpathy, The unreasonable effectiveness of recurrent neural networks",
            .train_file = "input.txt",
            .test_file = "",

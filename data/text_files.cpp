@@ -62,26 +62,27 @@ SettingSpecs text_settings(const TextDefaults& defaults) {
        .help = "file in data.path to evaluate on; empty: the end of the training file (held_out)"},
       {.name = "held_out",
        .default_value = 0.1,
-       .help = "share of the training file's end that is evaluated on, where there is no test_file",
+       .help = "share of the training file, at its end, that is evaluated on if test_file is empty",
        .minimum = 0,
        .maximum = 1,
        .exclusive_minimum = true},
       {.name = "level",
        .default_value = defaults.level,
-       .help = "what a token is: word, between blanks, with a mark at each line's end; character, of UTF-8",
+       .help =
+           "kind of token; word: text between blanks, plus a mark at each end of line; character: a UTF-8 character",
        .choices = {"character", "word"}},
       {.name = "window",
        .default_value = std::int64_t{35},
-       .help = "time steps of a batch; the next batch goes on where one ends",
+       .help = "time steps of a batch; each batch continues where the one before ends",
        .minimum = 1,
        .maximum = 100'000},
       {.name = "minimum_count",
        .default_value = std::int64_t{1},
-       .help = "tokens that the training text has less often are unknown",
+       .help = "tokens with fewer occurrences in the training text are unknown",
        .minimum = 1},
       {.name = "vocabulary",
        .default_value = std::int64_t{0},
-       .help = "tokens at most, the most frequent of the training text; 0: no limit",
+       .help = "largest number of tokens; the most frequent of the training text are kept; 0: no limit",
        .minimum = 0,
        .maximum = 1 << 24},
       bad_samples_setting("lines that are not UTF-8"),
@@ -104,8 +105,8 @@ EncodedTexts load_texts(const std::string& name, const Settings& settings, const
   const double share = unknown / std::max(1.0, static_cast<double>(encoded.test.size()));
   encoded.notes = bad.notes("lines");
   encoded.notes.push_back(
-      fmt::format("{}: {} tokens to train on, {} to evaluate, vocabulary {}, {:.2f} % of the latter unknown", name,
-                  encoded.train.size(), encoded.test.size(), encoded.vocabulary.size(), 100 * share));
+      fmt::format("{}: {} training tokens, vocabulary {}, {} evaluation tokens, {:.2f} % of them unknown", name,
+                  encoded.train.size(), encoded.vocabulary.size(), encoded.test.size(), 100 * share));
   return encoded;
 }
 

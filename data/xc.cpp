@@ -133,7 +133,7 @@ class SyntheticXcDataset final : public MultiLabelDataset {
 SettingSpec inputs_spec() {
   return {.name = "inputs",
           .default_value = std::int64_t{4096},
-          .help = "inputs of the network that features are mapped to",
+          .help = "number of network inputs that the features are projected to",
           .minimum = 1,
           .maximum = 1 << 24};
 }
@@ -196,7 +196,7 @@ DatasetEntry files_entry() {
 DatasetEntry synthetic_entry() {
   DatasetEntry entry;
   entry.name = "synthetic_xc";
-  entry.summary = "generated points with many labels each, by default of Wiki10-31K's shape; needs no files";
+  entry.summary = "generated points with many labels each, by default with the shape of Wiki10-31K; needs no files";
   entry.settings = {
       inputs_spec(),
       {.name = "train_samples", .default_value = std::int64_t{14146}, .help = "training points", .minimum = 1},
@@ -204,17 +204,17 @@ DatasetEntry synthetic_entry() {
       {.name = "labels", .default_value = std::int64_t{30938}, .help = "labels", .minimum = 1, .maximum = 1 << 24},
       {.name = "labels_per_point",
        .default_value = std::int64_t{19},
-       .help = "draws of a label for each point; equal ones count once",
+       .help = "labels drawn for each point; repeated labels count once",
        .minimum = 1,
        .maximum = 10000},
       {.name = "exponent",
        .default_value = 1.0,
-       .help = "of the power law: the r-th label is drawn in proportion to r^-exponent",
+       .help = "exponent of the power law: the r-th label is drawn in proportion to r^-exponent",
        .minimum = 0,
        .maximum = 10},
       {.name = "noise",
        .default_value = 0.5,
-       .help = "standard deviation of the noise on each input, against 1 of the labels' patterns",
+       .help = "standard deviation of the noise on each input; that of a label's pattern is 1",
        .minimum = 0,
        .maximum = 100},
   };

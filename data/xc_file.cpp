@@ -145,7 +145,7 @@ SparsePoints read_xc_file(const std::filesystem::path& path, BadSamples& bad) {
     throw DataError(fmt::format("{}:{}: the file ends after {} points: the header says {}", path.string(), number,
                                 number - 1, header.points));
   }
-  if (points.size() == 0) throw DataError(fmt::format("no point is left; the first one: {}", bad.first()));
+  if (points.size() == 0) throw DataError(fmt::format("no point is left; the first bad one: {}", bad.first()));
   points.feature_count_ = header.features;
   points.label_count_ = static_cast<int>(header.labels);
   return points;

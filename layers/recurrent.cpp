@@ -98,7 +98,8 @@ class Recurrent final : public Layer {
  public:
   explicit Recurrent(const RecurrentSettings& settings) : settings_(settings) {
     if (settings.bidirectional && settings.carries_state)
-      throw ConfigError("a bidirectional recurrent layer carries no state: its other direction would need the future");
+      throw ConfigError(
+          "a bidirectional recurrent layer cannot carry state: its backward direction would need future steps");
   }
 
   std::string kind() const override {

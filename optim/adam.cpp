@@ -93,10 +93,10 @@ class Adam final : public Optimizer {
 SettingSpecs specs(double weight_decay) {
   // Below 1 by the smallest step that survives the rounding to float.
   constexpr double kBelowOne = 1.0 - 0x1p-24;
-  SettingSpecs result{{"beta1", 0.9, "decay of the mean of the gradients", 0.0, kBelowOne},
-                      {"beta2", 0.999, "decay of the mean of their squares", 0.0, kBelowOne},
+  SettingSpecs result{{"beta1", 0.9, "decay rate of the mean of the gradients", 0.0, kBelowOne},
+                      {"beta2", 0.999, "decay rate of the mean of the squared gradients", 0.0, kBelowOne},
                       {"epsilon", 1e-8, "added to the root of the second moment", 0.0},
-                      {"bias_correction", true, "correct the moments for their start at zero"}};
+                      {"bias_correction", true, "true: correct the moments for their start at zero"}};
   result[2].exclusive_minimum = true;
   for (SettingSpec& spec : WeightDecay::specs(weight_decay)) result.push_back(std::move(spec));
   return result;

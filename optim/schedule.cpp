@@ -126,8 +126,9 @@ class Plateau final : public WarmedUp {
 };
 
 SettingSpecs with_warmup(SettingSpecs settings) {
-  settings.push_back({"warmup_epochs", 0.0, "length of the linear warm-up, in epochs; 0: none", 0.0});
-  settings.push_back({"warmup_start_factor", 0.1, "the warm-up's first rate, as a part of the full rate", 0.0, 1.0});
+  settings.push_back({"warmup_epochs", 0.0, "length of the linear warm-up in epochs; 0: none", 0.0});
+  settings.push_back(
+      {"warmup_start_factor", 0.1, "first rate of the warm-up, as a fraction of the full rate", 0.0, 1.0});
   return settings;
 }
 
@@ -140,30 +141,31 @@ ScheduleEntry entry(const std::string& name, const std::string& summary, const s
 }
 
 SettingSpec final_factor() {
-  return {"final_factor", 0.0, "the rate at the end of the run, as a part of the full rate", 0.0, 1.0};
+  return {"final_factor", 0.0, "final rate of the run, as a fraction of the full rate", 0.0, 1.0};
 }
 
 const Registration<ScheduleEntry> constant_entry{
-    entry("constant", "the same rate all the time, after a warm-up", "", {}, constant)};
+    entry("constant", "constant rate after the warm-up", "", {}, constant)};
 const Registration<ScheduleEntry> milestones_entry{
-    entry("milestones", "multiplied by gamma at each of some epochs", "He et al., arXiv:1512.03385, section 4.2",
+    entry("milestones", "the rate is multiplied by gamma at each milestone", "He et al., arXiv:1512.03385, section 4.2",
           {{"milestones", std::vector<std::int64_t>{15, 25}, "epochs, counted from the start of the run", 0.0},
            {"gamma", 0.1, "factor at each milestone", 0.0}},
           milestones)};
 const Registration<ScheduleEntry> exponential_entry{entry(
-    "exponential", "multiplied by gamma after every epoch (annealing), from the end of the warm-up on",
+    "exponential", "the rate is multiplied by gamma after every epoch, from the end of the warm-up on (annealing)",
     "Amodei et al., arXiv:1512.02595, section 3", {{"gamma", 0.99, "factor after each epoch", 0.0, 1.0}}, exponential)};
 const Registration<ScheduleEntry> plateau_entry{
-    {{"plateau", "multiplied by gamma where the evaluation loss stops falling", "",
-      with_warmup({{"gamma", 0.25, "factor on a plateau", 0.0, 1.0},
-                   {"patience", std::int64_t{1}, "evaluations in a row without a better loss that make a plateau", 1.0},
-                   {"threshold", 0.0, "share by which a loss must be lower than the best to be better", 0.0, 1.0}})},
+    {{"plateau", "the rate is multiplied by gamma when the evaluation loss stops falling", "",
+      with_warmup(
+          {{"gamma", 0.25, "factor on a plateau", 0.0, 1.0},
+           {"patience", std::int64_t{1}, "consecutive evaluations without a better loss that make a plateau", 1.0},
+           {"threshold", 0.0, "relative decrease from the best loss from which a loss counts as better", 0.0, 1.0}})},
      [](const Settings& values, const ScheduleContext& context) -> std::unique_ptr<Schedule> {
        return std::make_unique<Plateau>(values, context);
      }}};
-const Registration<ScheduleEntry> cosine_entry{entry("cosine", "half a cosine from the full rate down, after a warm-up",
+const Registration<ScheduleEntry> cosine_entry{entry("cosine", "the rate falls as half a cosine after the warm-up",
                                                      "arXiv:1608.03983, equation 5", {final_factor()}, cosine)};
-const Registration<ScheduleEntry> linear_entry{entry("linear", "straight line from the full rate down, after a warm-up",
+const Registration<ScheduleEntry> linear_entry{entry("linear", "the rate falls linearly after the warm-up",
                                                      "Devlin et al., arXiv:1810.04805, appendix A.2", {final_factor()},
                                                      linear)};
 

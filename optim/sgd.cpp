@@ -90,7 +90,7 @@ class Sgd final : public Optimizer {
 
 SettingSpecs specs() {
   SettingSpecs result{{"momentum", 0.9, "momentum coefficient; 0: none", 0.0, 1.0},
-                      {"nesterov", false, "Nesterov's form of momentum"}};
+                      {"nesterov", false, "true: use Nesterov momentum"}};
   for (SettingSpec& spec : WeightDecay::specs(1e-4)) result.push_back(std::move(spec));
   return result;
 }

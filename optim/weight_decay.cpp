@@ -21,7 +21,7 @@ WeightDecay::WeightDecay(const Settings& settings, const ParameterArena& arena) 
 SettingSpecs WeightDecay::specs(double default_value) {
   return {{"weight_decay", default_value, "weight decay coefficient, per step and unit of learning rate", 0.0},
           {"weight_decay_norm_bias", true,
-           "biases and normalization parameters decay too (what most of the papers' codes do)"}};
+           "true: biases and normalization parameters decay, too, as in most papers' code"}};
 }
 
 bool WeightDecay::touches(std::size_t offset, std::size_t size) const {

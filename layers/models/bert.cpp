@@ -46,16 +46,22 @@ SettingSpecs settings() {
   return {{.name = "layers", .default_value = std::int64_t{4}, .help = "encoder blocks", .minimum = 1},
           {.name = "hidden",
            .default_value = std::int64_t{256},
-           .help = "width of a token's vector; 4 times as many units between a block's linear layers",
+           .help = "width of a token's vector; the feed-forward part of a block has 4 times as many units",
            .minimum = 1},
-          {.name = "heads", .default_value = std::int64_t{4}, .help = "of attention; divides hidden", .minimum = 1},
-          {.name = "max_steps", .default_value = std::int64_t{512}, .help = "longest sequence in tokens", .minimum = 1},
+          {.name = "heads",
+           .default_value = std::int64_t{4},
+           .help = "attention heads of a block; must divide hidden",
+           .minimum = 1},
+          {.name = "max_steps",
+           .default_value = std::int64_t{512},
+           .help = "length of the longest sequence in tokens",
+           .minimum = 1},
           {.name = "dropout",
            .default_value = 0.1,
-           .help = "share dropped in training: of the embedding, and of what each part of a block adds",
+           .help = "dropout rate of the embedding and of the output of each part of a block",
            .minimum = 0,
            .maximum = 0.99},
-          {.name = "tied", .default_value = true, .help = "the output layer's weights are the embedding's"}};
+          {.name = "tied", .default_value = true, .help = "true: the output layer uses the embedding's weights"}};
 }
 
 const Registration<ModelEntry> registration{

@@ -42,7 +42,7 @@ std::unique_ptr<LayerGraph> make_lstm_speech(const Settings& settings, const Mod
   require_sequence("lstm_speech", context, 2);
   const std::int64_t ahead = settings.integer("lookahead"), channels = settings.integer("channels");
   if (ahead > 0 && settings.flag("bidirectional"))
-    throw ConfigError("model lstm_speech: bidirectional layers see what is to come: lookahead must be 0");
+    throw ConfigError("model lstm_speech: bidirectional layers read all future steps: lookahead must be 0");
   auto graph = std::make_unique<LayerGraph>(context.sample_shape);
   NodeId last = graph->add("image", add_channel(), {LayerGraph::input()});
   last = add_front_end(*graph, "conv1", time_frequency(channels, {11, 2, 5}, {41, 2, 20}), last);
@@ -60,17 +60,21 @@ std::unique_ptr<LayerGraph> make_lstm_speech(const Settings& settings, const Mod
 }
 
 SettingSpecs settings() {
-  return {{.name = "layers", .default_value = std::int64_t{5}, .help = "recurrent layers", .minimum = 1},
-          {.name = "hidden", .default_value = std::int64_t{800}, .help = "units of each layer", .minimum = 1},
-          {.name = "channels", .default_value = std::int64_t{32}, .help = "of both convolutions", .minimum = 1},
-          {.name = "cell", .default_value = std::string("lstm"), .help = "of the layers", .choices = {"lstm", "gru"}},
-          {.name = "bidirectional",
-           .default_value = false,
-           .help = "layers run in both directions, whose outputs are added; lookahead must be 0 then"},
-          {.name = "lookahead",
-           .default_value = std::int64_t{20},
-           .help = "steps to come that a convolution behind the layers sees; 0: no such layer",
-           .minimum = 0}};
+  return {
+      {.name = "layers", .default_value = std::int64_t{5}, .help = "recurrent layers", .minimum = 1},
+      {.name = "hidden", .default_value = std::int64_t{800}, .help = "units of each layer", .minimum = 1},
+      {.name = "channels", .default_value = std::int64_t{32}, .help = "channels of both convolutions", .minimum = 1},
+      {.name = "cell",
+       .default_value = std::string("lstm"),
+       .help = "cell type of the recurrent layers",
+       .choices = {"lstm", "gru"}},
+      {.name = "bidirectional",
+       .default_value = false,
+       .help = "true: each recurrent layer runs in both directions and adds their outputs; lookahead must be 0"},
+      {.name = "lookahead",
+       .default_value = std::int64_t{20},
+       .help = "future steps that a convolution after the recurrent layers reads; 0: no such convolution",
+       .minimum = 0}};
 }
 
 const Registration<ModelEntry> registration{

@@ -49,11 +49,11 @@ SettingSpecs settings() {
            .minimum = 1},
           {.name = "activation",
            .default_value = std::string("relu"),
-           .help = "after each hidden layer",
+           .help = "activation function after each hidden layer",
            .choices = {"relu", "tanh", "sigmoid", "gelu"}},
           {.name = "dropout",
            .default_value = 0.0,
-           .help = "share of hidden units dropped in training",
+           .help = "dropout rate of the hidden units",
            .minimum = 0,
            .maximum = 0.99}};
 }

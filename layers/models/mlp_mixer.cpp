@@ -44,7 +44,7 @@ SettingSpecs settings() {
 }
 
 const Registration<ModelEntry> registration{
-    {{"mlp_mixer", "perceptrons over patches and channels in turn", "arXiv:2105.01601, section 2", settings()},
+    {{"mlp_mixer", "alternating perceptrons over patches and over channels", "arXiv:2105.01601, section 2", settings()},
      make_mlp_mixer}};
 
 }  // namespace

@@ -36,7 +36,7 @@ ModelEntry entry(int depth) {
   result.source = "arXiv:1512.03385, section 4.2";
   result.settings = {{.name = "shortcut",
                       .default_value = std::string("pad"),
-                      .help = "where the shape changes: pad (option A, no parameters) or projection (option B)",
+                      .help = "shortcut where the shape changes; pad: option A, no parameters; projection: option B",
                       .choices = {"pad", "projection"}}};
   result.make = [name, blocks](const Settings& settings, const ModelContext& context) {
     return make_resnet(name, blocks, settings, context);

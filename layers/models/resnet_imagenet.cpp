@@ -45,10 +45,11 @@ ModelEntry entry(const Configuration& configuration) {
   result.name = configuration.name;
   result.summary = configuration.summary;
   result.source = "arXiv:1512.03385, table 1";
-  result.settings = {{.name = "stem",
-                      .default_value = std::string("cifar"),
-                      .help = "cifar (3x3 convolution, for small images) or imagenet (7x7/2 convolution and pooling)",
-                      .choices = {"cifar", "imagenet"}}};
+  result.settings = {
+      {.name = "stem",
+       .default_value = std::string("cifar"),
+       .help = "first layers; cifar: 3x3 convolution, for small images; imagenet: 7x7/2 convolution and pooling",
+       .choices = {"cifar", "imagenet"}}};
   result.make = [configuration](const Settings& settings, const ModelContext& context) {
     return make_resnet(configuration, settings, context);
   };

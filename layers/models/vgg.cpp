@@ -50,7 +50,7 @@ std::unique_ptr<LayerGraph> make_vgg(const Configuration& configuration, const M
 ModelEntry entry(const Configuration& configuration) {
   ModelEntry result;
   result.name = configuration.name;
-  result.summary = "VGG with batch norm, one linear layer, for images from 17 pixels";
+  result.summary = "VGG with batch norm and one linear layer, for images of at least 17 pixels";
   result.source = "arXiv:1409.1556, table 1";
   result.make = [configuration](const Settings&, const ModelContext& context) {
     return make_vgg(configuration, context);

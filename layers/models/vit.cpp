@@ -28,19 +28,22 @@ SettingSpecs settings() {
           {.name = "layers", .default_value = std::int64_t{6}, .help = "encoder blocks", .minimum = 1},
           {.name = "hidden",
            .default_value = std::int64_t{128},
-           .help = "width of a patch's vector; 4 times as many units between a block's linear layers",
+           .help = "width of a patch's vector; the feed-forward part of a block has 4 times as many units",
            .minimum = 1},
-          {.name = "heads", .default_value = std::int64_t{4}, .help = "of attention; divides hidden", .minimum = 1},
+          {.name = "heads",
+           .default_value = std::int64_t{4},
+           .help = "attention heads of a block; must divide hidden",
+           .minimum = 1},
           {.name = "dropout",
            .default_value = 0.0,
-           .help = "share dropped in training: of the patches, and of what each part of a block adds",
+           .help = "dropout rate of the patches and of the output of each part of a block",
            .minimum = 0,
            .maximum = 0.99}};
 }
 
 const Registration<ModelEntry> registration{
-    {{"vit", "vision transformer, the mean over the patches in place of a class token", "arXiv:2010.11929, section 3.1",
-      settings()},
+    {{"vit", "vision transformer that classifies the mean over the patches, without a class token",
+      "arXiv:2010.11929, section 3.1", settings()},
      make_vit}};
 
 }  // namespace

@@ -21,7 +21,7 @@ std::unique_ptr<LayerGraph> make_xml_linear(const Settings&, const ModelContext&
 }
 
 const Registration<ModelEntry> registration{
-    {{"xml_linear", "one linear layer without bias, any number of labels a sample",
+    {{"xml_linear", "one linear layer without bias, for any number of labels per sample",
       "DRAGONN (Wang et al., ICML 2022), section 5: 4096 to 30938"},
      make_xml_linear,
      InputKind::kFeatures}};

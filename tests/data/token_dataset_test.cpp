@@ -98,7 +98,7 @@ TEST_SUITE("data") {
     CHECK(splits.train->sample_shape() == Shape{2});
     CHECK(splits.train->target_kind() == TargetKind::kClassPerStep);
     REQUIRE(splits.notes.size() == 1);
-    CHECK(contains(splits.notes[0], "vocabulary 5, 33.33 % of the latter unknown"));
+    CHECK(contains(splits.notes[0], "vocabulary 5, 3 evaluation tokens, 33.33 % of them unknown"));
     const DatasetSplits rare = load_dataset("text", folder.path(), {{"minimum_count", std::int64_t{2}}});
     CHECK(rare.train->classes() == 4);
   }
