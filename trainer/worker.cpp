@@ -373,9 +373,10 @@ void Worker::evaluate_now() {
   schedule_->observe(record.loss);
   if (communicator_.rank() != 0) return;
   metrics_->write(record);
-  log::info(0, "epoch {:.4g}/{}  step {}/{}  test loss {:.4f}  {}  (best {})  {:.0f} samples/s", record.epoch,
+  log::info(0, "epoch {:.4g}/{}  step {}/{}  test loss {:.4f}  {}  (best {})  {:.0f} samples/s{}", record.epoch,
             config_.train.epochs, record.step, total_steps_, record.loss, describe(record.qualities.front()),
-            describe_value(progress_.best->qualities.front()), samples_per_second());
+            describe_value(progress_.best->qualities.front()), samples_per_second(),
+            time_kind() == TimeKind::kVirtual ? " (virtual)" : "");
 }
 
 void Worker::finish() {

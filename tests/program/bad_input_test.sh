@@ -4,6 +4,12 @@
 train=$BIN/dragonn-train
 
 expect_error 2 "no such file: absent.toml" -- "$train" absent.toml
+
+# A quick run ends early and says so; a value that is no number is refused.
+DRAGONN_QUICK=2 "$train" quick.toml --workers 2 --output short >short.log 2>&1 || fail "DRAGONN_QUICK=2: $(cat short.log)"
+grep -q '"steps": 2,' short/summary.json || fail "DRAGONN_QUICK=2 does not end after 2 steps"
+grep -q 'DRAGONN_QUICK ends the run after step 2' short/summary.json || fail "DRAGONN_QUICK=2 passes in silence"
+expect_error 2 "DRAGONN_QUICK=soon: expected a number of steps, at least 1" -- env DRAGONN_QUICK=soon "$train" quick.toml
 expect_error 2 "compresion.*did you mean 'compression'" -- "$train" quick.toml --set compresion.density=0.1
 expect_error 2 "densty.*did you mean 'compression.density'" -- "$train" quick.toml --set compression.densty=0.1
 expect_error 2 "batch_size.*integer" -- "$train" quick.toml --set train.batch_size=many

@@ -125,6 +125,15 @@ expect_refusal 2 "unknown sparsifier 'topkk'; did you mean 'topk'" compress --sp
 expect_refusal 2 "unknown model 'resnet21'; did you mean 'resnet20'" network --model resnet21
 expect_refusal 2 "density = 0: expected a number in" network --density 0
 
+# Quick: small sizes, few rounds, and a line that says so.
+DRAGONN_QUICK=1 "$bench" compress --sparsifier topk --numel 100000000,1000 --rounds 50 --json quick.json >quick.log 2>&1 ||
+  fail "DRAGONN_QUICK=1: $(tail -3 quick.log)"
+grep -q 'DRAGONN_QUICK' quick.log || fail "DRAGONN_QUICK=1 passes in silence"
+grep -q '"numel": 65536' quick.json && grep -q '"numel": 1000' quick.json || fail "other sizes: $(cat quick.json)"
+status=0
+DRAGONN_QUICK=soon "$bench" network >quick.log 2>&1 || status=$?
+[ "$status" = 2 ] && grep -q 'DRAGONN_QUICK=soon: expected a number' quick.log || fail "DRAGONN_QUICK=soon: $status, $(cat quick.log)"
+
 version=$("$bench" --version) && [ "${version#dragonn-bench }" = "$("$BIN/dragonn-train" --version | sed 's/^dragonn-train //')" ] ||
   fail "the version: $version"
 "$bench" --help >help.txt && [ "$(grep -c '^  dragonn-bench ' help.txt)" = 3 ] || fail "examples of the program"
