@@ -44,9 +44,10 @@ def caption(rows):
     rows = [row for row in rows if "step_seconds" in row]
     if not rows:
         return
-    values = [sorted({row[key] for row in rows if row.get(key) is not None})
-              for key in ("round", "batch", "density", "torch")]
-    rounds, batch, density, torch = (", ".join(map(str, found)) for found in [[max(values[0])], *values[1:]])
+    rounds = ", ".join(f"{model} {max(row['round'] for row in found)}"
+                       for model, found in in_groups(rows, lambda row: row["model"]).items())
+    values = [sorted({row[key] for row in rows if row.get(key) is not None}) for key in ("batch", "density", "torch")]
+    batch, density, torch = (", ".join(map(str, found)) for found in values)
     hosts = max(row["ranks"] for row in rows)
     yield (f"Medians over rounds ({rounds}), in which all take their turn; {hosts} hosts, each with one rank and one "
            f"thread, batch {batch} a rank, density {density}, PyTorch {torch}.")
