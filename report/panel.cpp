@@ -110,7 +110,7 @@ void draw_panel(Drawing& drawing, const Panel& panel, const std::vector<Style>& 
   if (panel.target) {
     const double y = scales.y(*panel.target);
     drawing.line(frame.left, y, frame.left + frame.width, y, kTargetLine, 1.2);
-    drawing.text(frame.left + 4, y - 5, "start", panel.target_label, kSmall);
+    drawing.text(frame.left + frame.width - 4, y + 13, "end", panel.target_label, kSmall);
   }
   for (std::size_t i = 0; i < panel.lines.size(); ++i) draw_line(drawing, panel.lines[i], styles[i], scales);
 }
