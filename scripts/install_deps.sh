@@ -81,6 +81,11 @@ as_root() {
   fi
 }
 
+install_packages() {
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get -q update </dev/null &&
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "$@" </dev/null
+}
+
 check_cmake() {
   local version
   version=$(cmake --version | sed -n 's/^cmake version //p')
@@ -116,11 +121,10 @@ if [ ${#missing[@]} -gt 0 ]; then
     exit 1
   fi
   echo "install_deps.sh: installing ${missing[*]}" >&2
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get -q update </dev/null
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "${missing[@]}" </dev/null
+  install_packages "${missing[@]}"
 fi
 if [ "${1:-}" = demo ] && is_debian_like && ! has_package $demo_data; then
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends $demo_data </dev/null ||
+  (install_packages $demo_data) ||
     echo "install_deps.sh: $demo_data cannot be had: the demo takes other data" >&2
 fi
 check_cmake
