@@ -2,6 +2,7 @@
 /// dragonn-bench: runs one of the registered benchmarks and prints its rows.
 #include <algorithm>
 #include <exception>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -82,6 +83,10 @@ void report(const std::string& name, const Benchmark& benchmark, const Rows& row
 }
 
 void run(const std::string& name, Benchmark& benchmark, const Options& options) {
+  const auto folder = std::filesystem::path(options.json_target).parent_path();
+  if (!folder.empty() && !std::filesystem::is_directory(folder)) {
+    throw ConfigError(fmt::format("--json {}: there is no folder {}", options.json_target, folder.string()));
+  }
   Rows rows;
   {
     Progress progress(name, is_first_rank(), options.progress_seconds);

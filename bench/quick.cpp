@@ -39,6 +39,16 @@ std::string limited(const std::string& list, std::int64_t largest) {
   return fmt::format("{}", fmt::join(values, ","));
 }
 
+/// "--rounds=3" becomes two words, as "--rounds 3".
+void split_at_equals(std::vector<std::string>& arguments) {
+  for (std::size_t i = 1; i < arguments.size(); ++i) {
+    const std::size_t equals = arguments[i].find('=');
+    if (!arguments[i].starts_with("--") || equals == std::string::npos) continue;
+    arguments.insert(arguments.begin() + static_cast<std::ptrdiff_t>(i) + 1, arguments[i].substr(equals + 1));
+    arguments[i].resize(equals);
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> shortened(std::vector<std::string> arguments, const CLI::App& program) {
@@ -47,6 +57,7 @@ std::vector<std::string> shortened(std::vector<std::string> arguments, const CLI
   const auto is_named = [&](const CLI::App* command) { return command->get_name() == arguments.front(); };
   const std::vector<const CLI::App*> commands = program.get_subcommands(is_named);
   if (commands.empty()) return arguments;
+  split_at_equals(arguments);
   const bool has_input = std::ranges::count(arguments, "--input") > 0;
   const Limit limits[] = {{"--rounds", *rounds, true},         {"--steps", *rounds, true},
                           {"--warmup", *rounds, true},         {"--numel", kLargestSize, !has_input},

@@ -5,6 +5,7 @@
 #include <exception>
 #include <filesystem>
 #include <iterator>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -65,6 +66,9 @@ void declare(CLI::App& app, Options& options) {
 }
 
 void write(const std::string& path, const std::string& text) {
+  if (path.empty() || std::filesystem::is_directory(path)) {
+    throw ConfigError(fmt::format("cannot write '{}': expected the name of a file", path));
+  }
   const auto folder = std::filesystem::path(path).parent_path();
   if (!folder.empty() && !std::filesystem::is_directory(folder)) {
     throw ConfigError(fmt::format("cannot write {}: there is no folder {}", path, folder.string()));
@@ -73,7 +77,16 @@ void write(const std::string& path, const std::string& text) {
   fmt::print("wrote {}\n", path);
 }
 
+void refuse_one_file_for_two(const Options& options) {
+  std::set<std::string> targets;
+  for (const std::string& path : {options.output, options.csv, options.curves, options.svg}) {
+    if (!path.empty() && !targets.insert(path).second)
+      throw ConfigError(fmt::format("{} is to hold two outputs: give each a file of its own", path));
+  }
+}
+
 void run(const Options& options) {
+  refuse_one_file_for_two(options);
   std::vector<report::Run> runs;
   for (const std::string& folder : options.runs) runs.push_back(report::load_run(folder));
   std::vector<report::Fit> fits;

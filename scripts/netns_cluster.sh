@@ -316,7 +316,7 @@ case $action in
   down)
     [ $# -eq 0 ] || fail 2 "expected: down"
     require_permission
-    require_cluster
+    [ -n "$(spaces)" ] || fail 1 "no cluster '$cluster' is up (netns_cluster.sh up HOSTS RATE)"
     down
     ;;
   measure)

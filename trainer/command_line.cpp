@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <span>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -72,6 +73,7 @@ void declare_run(CLI::App& app, CommandLine& line) {
   app.add_option("--evaluate", line.evaluate,
                  "Evaluate a checkpoint, or the newest one of a run\nfolder, on the test split; print JSON and exit")
       ->type_name("DIR")
+      ->excludes("--resume")
       ->group(kResume);
 }
 
@@ -96,8 +98,16 @@ void declare_inspect(CLI::App& app, CommandLine& line, std::vector<std::string>&
   app.set_version_flag("--version", "dragonn-train " + std::string(version()), "Print the version")->group(kInspect);
 }
 
-/// "--epochs=3" or "--epochs" "3": what --set would need.
-[[noreturn]] void refuse(const CLI::App& app, const std::vector<std::string>& rest, const CommandLine& line) {
+/// What follows the option among the words of the command line, as far as it may be the option's value.
+std::string value_behind(std::span<const char* const> words, const std::string& option) {
+  const auto place = std::ranges::find_if(words, [&](const char* word) { return option == word; });
+  const bool has_value = place != words.end() && place + 1 != words.end() && **(place + 1) != '-';
+  return has_value ? *(place + 1) : "VALUE";
+}
+
+/// "--epochs=3" or "--epochs" "3": what --set would need. `rest` is what no option took of `words`.
+[[noreturn]] void refuse(const CLI::App& app, std::span<const char* const> words, const std::vector<std::string>& rest,
+                         const CommandLine& line) {
   const auto option = std::ranges::find_if(rest, [](const std::string& word) { return word.starts_with('-'); });
   if (option == rest.end()) {
     throw ConfigError(fmt::format("unexpected argument '{}': CONFIG is {} already; see dragonn-train --help",
@@ -115,10 +125,7 @@ void declare_inspect(CLI::App& app, CommandLine& line, std::vector<std::string>&
   if (const auto nearest = nearest_name(name, options)) {
     hint = fmt::format("did you mean {}?", *nearest);
   } else if (const auto meant = likely_key(key.substr(key.rfind('.') + 1))) {
-    const auto next = option + 1;
-    const std::string value = equals != std::string::npos                     ? option->substr(equals + 1)
-                              : next != rest.end() && !next->starts_with('-') ? *next
-                                                                              : "VALUE";
+    const std::string value = equals != std::string::npos ? option->substr(equals + 1) : value_behind(words, *option);
     hint = fmt::format("use --set {}={}", *meant, value);
   } else {
     hint = "see dragonn-train --help";
@@ -164,7 +171,9 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Command
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  if (const std::vector<std::string> rest = app.remaining(); !rest.empty()) refuse(app, rest, line);
+  if (const std::vector<std::string> rest = app.remaining(); !rest.empty()) {
+    refuse(app, {argv, static_cast<std::size_t>(argc)}, rest, line);
+  }
   if (app.count("--list") > 0) {
     std::erase(list, "");  // CLI11 gives an option without values an empty one
     line.list = list;

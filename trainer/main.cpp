@@ -39,9 +39,10 @@ using dragonn::trainer::Job;
 Config load(const CommandLine& line) {
   const bool shows_defaults =
       line.config.empty() && !line.print_config.empty() && !line.dry_run && line.named_run().empty();
-  Config config = shows_defaults ? dragonn::trainer::default_config(line.overrides)
-                                 : dragonn::trainer::load_config(line.config_file(), line.overrides);
-  if (line.workers > 0) config.comm.workers = line.workers;
+  std::vector<std::string> overrides = line.overrides;
+  if (line.workers > 0) overrides.push_back(fmt::format("comm.workers={}", line.workers));
+  Config config = shows_defaults ? dragonn::trainer::default_config(overrides)
+                                 : dragonn::trainer::load_config(line.config_file(), overrides);
   if (const auto quick = dragonn::quick_limit()) {
     const std::int64_t steps = config.train.max_steps;
     config.train.max_steps = steps > 0 ? std::min(steps, *quick) : *quick;

@@ -9,11 +9,11 @@ const modelled = () => visible().filter(({group}) => group.model);
 function gainText() {
   if (DATA.dense === null) return '';
   const dense = DATA.groups[DATA.dense].table;
-  const reached = DATA.groups.filter((group, index) => index !== DATA.dense && group.table.target_time && group.table.target_ideal);
+  const reached = DATA.groups.filter(group => !group.dense && group.table.target_time && group.table.target_ideal);
   if (!reached.length || !dense.target_time || !dense.target_ideal) return '';
   const best = reached.reduce((a, b) => b.table.target_time.mean < a.table.target_time.mean ? b : a);
   const words = ['sooner', 'later'];
-  return `Of the sparsified runs ${best.label} is the first at the target ${DATA.clock.described}: ` +
+  return `Of the compressed runs ${best.label} is the first at the target ${DATA.clock.described}: ` +
     `${factorText(dense.target_time, best.table.target_time, words)} than dense. On an ideal network, which takes no time, it is ` +
     `${factorText(dense.target_ideal, best.table.target_ideal, words)} than dense.`;
 }

@@ -64,8 +64,8 @@ def parse_arguments():
     parser.add_argument("--batch", type=int, default=32, help="per rank")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, help="measured in a round, one a window; default: by model and rate")
-    parser.add_argument("--epochs", type=int, default=6, help="of the part accuracy")
-    parser.add_argument("--test-limit", type=int, default=4000, help="test images of the part accuracy")
+    parser.add_argument("--epochs", type=int, default=5, help="of the part accuracy")
+    parser.add_argument("--test-limit", type=int, default=2000, help="test images of the part accuracy")
     parser.add_argument("--target", type=float, default=0.9, help="share of plain DDP's last accuracy to reach")
     parser.add_argument("--compile", action="store_true", help="torch.compile for DDP: rows of their own")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no other run after that")
@@ -76,6 +76,11 @@ def parse_arguments():
     unknown = [part for part in options.parts if part not in PARTS]
     if unknown:
         parser.error(f"--parts: no '{unknown[0]}': expected some of {', '.join(PARTS)}")
+    for model in options.models:
+        if not (ROOT / "configs" / f"cifar10_{model}.toml").is_file():
+            parser.error(f"--models: no '{model}': there is no configs/cifar10_{model}.toml")
+    if options.table and not options.json.is_file():
+        parser.error(f"--json {options.json}: no such file")
     if not options.table and not (options.bin / "dragonn-train").is_file():
         parser.error(f"--bin {options.bin}: no dragonn-train there")
     return options
@@ -114,7 +119,8 @@ class Job:
             sparse = self.side == "dragonn" and method not in ("dense", "alone")
             yield {"part": self.part, "side": self.side, "method": method, "model": self.model, "rate": self.rate,
                    "ranks": ranks, "batch": options.batch, "density": options.density if sparse else None,
-                   "compile": self.compiled, "round": self.round}
+                   "compile": self.compiled, "round": self.round,
+                   "length": options.epochs if self.part == "accuracy" else None}
 
 
 def jobs(options, has_data):
@@ -240,11 +246,13 @@ class Bench:
         """Bytes by a host's interface per step, mean over the hosts."""
         hosts = [json.loads(file.read_text()) for file in counts.parent.glob(f"{counts.name}.*")]
         between = [{key: values[1] - values[0] for key, values in host.items()} for host in hosts]
+        if any(host["step"] <= 0 for host in between):
+            raise RuntimeError(f"{counts.name}: an interface was not read at two steps")
         return statistics.mean(host["bytes"] / host["step"] for host in between)
 
 
 def identity(row):
-    keys = ["part", "side", "method", "model", "rate", "ranks", "batch", "density", "compile", "round"]
+    keys = ["part", "side", "method", "model", "rate", "ranks", "batch", "density", "compile", "round", "length"]
     return tuple(row.get(key) for key in keys)
 
 
@@ -280,7 +288,11 @@ def measure(options, rows, folder):
 
 def main():
     options = parse_arguments()
-    rows = json.loads(options.json.read_text()) if options.json.exists() else []
+    try:
+        rows = json.loads(options.json.read_text()) if options.json.exists() else []
+    except json.JSONDecodeError as error:
+        print(f"compare: {options.json}: no JSON: {error}", file=sys.stderr)
+        return 2
     left = 0
     if not options.table:
         reason = obstacle()

@@ -151,7 +151,7 @@ def accuracy_lines(rows, share):
         return [label(row), *to_target, f"{100 * last['accuracy']:.1f} %", f"{last['seconds']:.0f} s"]
 
     header = [f"{reference['model']}, {rate_name(reference['rate'])}", f"training until {100 * target:.1f} %",
-              "DDP's time over it", f"accuracy after epoch {len(reference['epochs'])}", "training in all"]
+              "times as fast as DDP", f"accuracy after epoch {len(reference['epochs'])}", "training in all"]
     yield from markdown(header, map(line, rows))
 
 

@@ -10,6 +10,8 @@ DRAGONN_QUICK=2 "$train" quick.toml --workers 2 --output short >short.log 2>&1 |
 grep -q '"steps": 2,' short/summary.json || fail "DRAGONN_QUICK=2 does not end after 2 steps"
 grep -q 'DRAGONN_QUICK ends the run after step 2' short/summary.json || fail "DRAGONN_QUICK=2 passes in silence"
 expect_error 2 "DRAGONN_QUICK=soon: expected a number of steps, at least 1" -- env DRAGONN_QUICK=soon "$train" quick.toml
+expect_error 2 "unknown option --epochs; use --set train.epochs=3" -- "$train" --epochs 3 quick.toml
+expect_error 2 "comm.workers=99999: expected integer" -- "$train" quick.toml --workers 99999
 expect_error 2 "compresion.*did you mean 'compression'" -- "$train" quick.toml --set compresion.density=0.1
 expect_error 2 "densty.*did you mean 'compression.density'" -- "$train" quick.toml --set compression.densty=0.1
 expect_error 2 "batch_size.*integer" -- "$train" quick.toml --set train.batch_size=many

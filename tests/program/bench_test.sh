@@ -130,6 +130,10 @@ DRAGONN_QUICK=1 "$bench" compress --sparsifier topk --numel 100000000,1000 --rou
   fail "DRAGONN_QUICK=1: $(tail -3 quick.log)"
 grep -q 'DRAGONN_QUICK' quick.log || fail "DRAGONN_QUICK=1 passes in silence"
 grep -q '"numel": 65536' quick.json && grep -q '"numel": 1000' quick.json || fail "other sizes: $(cat quick.json)"
+DRAGONN_QUICK=1 "$bench" decode --numel=100 --ranks=2 >quick.log 2>&1 || fail "--numel=100: $(tail -3 quick.log)"
+status=0
+"$bench" decode --json absent/rows.json >quick.log 2>&1 || status=$?
+[ "$status" = 2 ] && grep -q 'absent/rows.json: there is no folder absent' quick.log || fail "no folder: $status, $(cat quick.log)"
 status=0
 DRAGONN_QUICK=soon "$bench" network >quick.log 2>&1 || status=$?
 [ "$status" = 2 ] && grep -q 'DRAGONN_QUICK=soon: expected a number' quick.log || fail "DRAGONN_QUICK=soon: $status, $(cat quick.log)"

@@ -12,6 +12,7 @@ The documents are README.md, docs/*.md and the README.md of each folder unless s
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -98,11 +99,13 @@ def run(block, work, environment):
     """Runs the block. Returns what went wrong, or None."""
     with tempfile.TemporaryFile("w+", errors="replace") as output:
         process = subprocess.Popen(["bash", "-euo", "pipefail", "-c", block.script], cwd=work, env=environment,
-                                   stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+                                   stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                                   start_new_session=True)
         try:
             status = process.wait(TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
             return f"not done after {TIMEOUT_S} s"
         if status == 0:
             return None
