@@ -274,19 +274,20 @@ TEST_SUITE("comm") {
   }
 
   TEST_CASE("virtual: the ideal time counts work and the waits for it, and no message") {
-    constexpr double kWork = 0.02;
+    constexpr double kWork = 0.02, kTransfer = 1000 / kNetwork.bytes_per_second;
     std::vector<Moment> moments(3);
-    run_local(3, {.timeout_s = 60, .network = kNetwork}, [&](Communicator& c) {
-      while (c.rank() == 0 && c.now() < kWork) {
-      }
+    run_local(3, {.timeout_s = 60, .network = kNetwork, .compute = Compute::kZero}, [&](Communicator& c) {
+      if (c.rank() == 0) c.clock().advance_to({kWork, kWork});  // works
       send(c, (c.rank() + 1) % 3, 1000);
       receive(c, (c.rank() + 2) % 3, 1000);
       moments[unsigned_rank(c)] = c.clock().moment();
     });
-    for (const Moment& moment : moments) CHECK(moment.seconds >= moment.ideal + transfer(1000) * 0.99);
-    CHECK(moments[0].ideal >= kWork);
-    CHECK(moments[1].ideal >= kWork);            // waited for rank 0's work
-    CHECK(moments[2].ideal < moments[0].ideal);  // waited for rank 1, which sent before it waited
+    CHECK(moments[0].seconds == about(kWork + kTransfer));  // the message for it was there before
+    CHECK(moments[0].ideal == kWork);
+    CHECK(moments[1].seconds == about(kWork + kLatency + kTransfer));
+    CHECK(moments[1].ideal == kWork);  // waited for rank 0's work
+    CHECK(moments[2].seconds == about(kLatency + kTransfer));
+    CHECK(moments[2].ideal == 0);  // waited for rank 1, which sent before it waited
   }
 
   TEST_CASE("virtual: where nothing but messages takes time the ideal time is none") {
