@@ -54,6 +54,26 @@ void doubling_allgather(Communicator& communicator, std::span<std::byte> all, st
   }
 }
 
+/// Bruck's algorithm: every rank doubles the blocks that it has, at any number of ranks. ceil(log2 P) messages. Block i
+/// of `all` is that of rank (r + i) mod P on rank r, whose own lies in front.
+void bruck_allgather(Communicator& communicator, std::span<std::byte> all, std::size_t block_size) {
+  const int ranks = communicator.size();
+  for (int have = 1; have < ranks; have *= 2) {
+    const std::size_t bytes = static_cast<std::size_t>(std::min(have, ranks - have)) * block_size;
+    communicator.send_recv(wrap(communicator.rank() - have, ranks), View<const std::byte>(all.first(bytes)),
+                           wrap(communicator.rank() + have, ranks),
+                           all.subspan(static_cast<std::size_t>(have) * block_size, bytes), kTagAllgather);
+  }
+}
+
+/// As bruck_allgather, with block r of `all` that of rank r.
+void ordered_bruck_allgather(Communicator& communicator, std::span<std::byte> all, std::size_t block_size) {
+  const std::size_t my_offset = static_cast<std::size_t>(communicator.rank()) * block_size;
+  copy_unless_in_place(all.subspan(my_offset, block_size), all.first(block_size));
+  bruck_allgather(communicator, all, block_size);
+  std::ranges::rotate(all, all.end() - static_cast<std::ptrdiff_t>(my_offset));
+}
+
 }  // namespace
 
 void Communicator::allreduce_sum(View<float> values, DenseAlgorithm algorithm) {
@@ -89,36 +109,54 @@ void Communicator::native_allreduce_sum(std::span<float> values) {
 }
 
 template <class T, class Combine>
-void Communicator::reduce_small(std::span<T> values, Combine combine) {
+void Communicator::reduce_in_rank_order(std::span<T> values, Combine combine) {
   if (size() == 1) return;
   const ScopedOperation operation(activity_, "reduction of counters");
-  if (rank() != 0) {
-    send(0, kTagReduce, as_bytes(std::span<const T>(values)));
-  } else {
-    scratch_.resize_discard(values.size_bytes());
-    const std::span<const T> received(reinterpret_cast<const T*>(scratch_.data()), values.size());
-    for (int source = 1; source < size(); ++source) {
-      recv_exactly(source, kTagReduce, scratch_.view());
-      std::transform(values.begin(), values.end(), received.begin(), values.begin(), combine);
+  // Piece by piece, so that the values of all ranks take little memory.
+  constexpr std::size_t kMost = kSmallBlock / sizeof(T);
+  for (std::size_t begin = 0; begin < values.size(); begin += kMost) {
+    const std::span<T> piece = values.subspan(begin, std::min(kMost, values.size() - begin));
+    scratch_.resize_discard(static_cast<std::size_t>(size()) * piece.size_bytes());
+    std::ranges::copy(std::as_bytes(piece), scratch_.data());
+    bruck_allgather(*this, scratch_.host(), piece.size_bytes());
+    const T* gathered = reinterpret_cast<const T*>(scratch_.data());
+    for (int source = 0; source < size(); ++source) {
+      const T* theirs = gathered + static_cast<std::size_t>(wrap(source - rank(), size())) * piece.size();
+      if (source == 0) {
+        std::copy_n(theirs, piece.size(), piece.begin());
+      } else {
+        std::transform(piece.begin(), piece.end(), theirs, piece.begin(), combine);
+      }
     }
   }
-  broadcast_exactly(0, std::as_writable_bytes(values));
 }
 
 void Communicator::allreduce_sum(std::span<double> values) {
-  reduce_small(values, [](double a, double b) { return a + b; });
+  reduce_in_rank_order(values, [](double a, double b) { return a + b; });
 }
 
 void Communicator::allreduce_sum(std::span<std::uint64_t> values) {
-  reduce_small(values, [](std::uint64_t a, std::uint64_t b) { return a + b; });
+  reduce_in_rank_order(values, [](std::uint64_t a, std::uint64_t b) { return a + b; });
 }
 
 void Communicator::allreduce_max(std::span<double> values) {
-  reduce_small(values, [](double a, double b) { return std::max(a, b); });
+  // The order matters where a NaN, or zeros of both signs, are among them.
+  reduce_in_rank_order(values, [](double a, double b) { return std::max(a, b); });
 }
 
 void Communicator::allreduce_max(std::span<std::uint64_t> values) {
-  reduce_small(values, [](std::uint64_t a, std::uint64_t b) { return std::max(a, b); });
+  if (size() == 1) return;
+  const ScopedOperation operation(activity_, "reduction of counters");
+  scratch_.resize_discard(values.size_bytes());
+  const auto* theirs = reinterpret_cast<const std::uint64_t*>(scratch_.data());
+  // By dissemination: after each round a rank knows the maximum of twice as many ranks, itself and those before it. A
+  // rank that is met twice changes no maximum.
+  for (int distance = 1; distance < size(); distance *= 2) {
+    send_recv(wrap(rank() + distance, size()), as_bytes(std::span<const std::uint64_t>(values)),
+              wrap(rank() - distance, size()), scratch_.view(), kTagReduce);
+    std::transform(values.begin(), values.end(), theirs, values.begin(),
+                   [](std::uint64_t a, std::uint64_t b) { return std::max(a, b); });
+  }
 }
 
 void Communicator::allgather(View<const std::byte> mine, View<std::byte> all) {
@@ -130,6 +168,7 @@ void Communicator::allgather(View<const std::byte> mine, View<std::byte> all) {
   copy_unless_in_place(mine.host(), all.host().subspan(my_offset, block_size));
   const ScopedOperation operation(activity_, "allgather");
   if (std::has_single_bit(ranks)) return doubling_allgather(*this, all.host(), block_size);
+  if (block_size <= kSmallBlock) return ordered_bruck_allgather(*this, all.host(), block_size);
   ring_allgather(*this, all.host(), my_offset, [&](int) { return block_size; });
 }
 

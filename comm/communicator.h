@@ -69,11 +69,15 @@ class Communicator {
 
   /// values <- sum over ranks, the same bits on every rank. 2n(P-1)/P words sent per rank by kRing.
   void allreduce_sum(View<float> values, DenseAlgorithm algorithm = DenseAlgorithm::kRing);
-  /// Sums of counters and statistics: reduced in rank order on rank 0, then broadcast.
+  /// Sums and maxima of counters and statistics, for few values, in ceil(log2 P) messages. Every rank adds up in rank
+  /// order, so that all get the same bits.
   void allreduce_sum(std::span<double> values);
   void allreduce_sum(std::span<std::uint64_t> values);
   void allreduce_max(std::span<double> values);
   void allreduce_max(std::span<std::uint64_t> values);
+  /// The largest block that is gathered in ceil(log2 P) messages also where P is no power of two: each rank moves all
+  /// blocks to their places afterwards, which for large ones costs more than the P-1 messages of a ring.
+  static constexpr std::size_t kSmallBlock = 4096;
   /// all[r * mine.size() ...] <- rank r's `mine`; equal sizes on all ranks. `mine` may be its own place in `all`.
   void allgather(View<const std::byte> mine, View<std::byte> all);
   /// As allgather with sizes[r] bytes from rank r, back to back in rank order. `sizes` is known on every rank.
@@ -157,7 +161,7 @@ class Communicator {
   std::size_t broadcast_tree(int root, std::span<std::byte> room, std::size_t size);
   void broadcast_exactly(int root, std::span<std::byte> bytes);
   template <class T, class Combine>
-  void reduce_small(std::span<T> values, Combine combine);
+  void reduce_in_rank_order(std::span<T> values, Combine combine);
 
   TrafficCounters traffic_;
   DeviceTransport* device_transport_ = nullptr;

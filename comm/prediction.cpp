@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "comm/communicator.h"
+
 namespace dragonn::comm {
 namespace {
 
@@ -40,7 +42,7 @@ Chain tree_allreduce_chain(double bytes, int ranks) {
 }
 
 Chain allgather_chain(double bytes, int ranks) {
-  const bool doubles = std::has_single_bit(unsigned_of(ranks));
+  const bool doubles = std::has_single_bit(unsigned_of(ranks)) || bytes <= Communicator::kSmallBlock;
   return {doubles ? rounds(ranks) : ranks - 1.0, bytes * (ranks - 1)};
 }
 

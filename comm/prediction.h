@@ -37,7 +37,8 @@ Chain ring_allreduce_chain(double bytes, int ranks);
 Chain rabenseifner_chain(double bytes, int ranks);
 /// A tree up and a tree down: 2 floor(log2 P) messages, 2L times `bytes`.
 Chain tree_allreduce_chain(double bytes, int ranks);
-/// `bytes` from each rank, as many from each: L messages at powers of two, else P-1.
+/// `bytes` from each rank, as many from each: L messages at powers of two and for small blocks
+/// (Communicator::kSmallBlock), else P-1.
 Chain allgather_chain(double bytes, int ranks);
 /// `bytes` from all ranks together, on a ring: P-1 messages, (P-1)/P of `bytes`.
 Chain ring_gather_chain(double bytes, int ranks);

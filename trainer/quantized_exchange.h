@@ -27,8 +27,8 @@ class QuantizedExchange {
   /// Local. @param acc [n].
   void encode(const compress::QuantizeContext& context, const kernels::PassResult& pass, View<const float> acc);
   /// Collective. out.dense_sum, on the device, <- the decoded codes of all ranks, added up in rank order;
-  /// out.non_finite if a rank's code says that it saw NaN or infinity. (P - 1) * code_bytes sent, in log2 P messages
-  /// where P is a power of two, else in P - 1. @throws CommError (see Communicator).
+  /// out.non_finite if a rank's code says that it saw NaN or infinity. (P - 1) * code_bytes sent (see
+  /// Communicator::allgather). @throws CommError (see Communicator).
   void gather(comm::Communicator& communicator, comm::SparseReduction& out);
   /// What left this rank with the last code.
   compress::Settlement settlement() const { return {.quantizer = quantizer_.get(), .code = mine_}; }

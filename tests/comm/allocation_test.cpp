@@ -47,6 +47,7 @@ struct Step {
                          selected, out);
     }
     communicator.allreduce_sum(std::span<std::uint64_t>(counters));
+    communicator.allreduce_max(std::span<std::uint64_t>(counters));
     communicator.barrier();
   }
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <array>
 #include <bit>
+#include <cmath>
 #include <numeric>
 
 #include "comm/machine.h"
@@ -20,9 +21,15 @@ std::vector<std::byte> block_of(std::size_t rank, std::size_t size) {
   return result;
 }
 
+/// ceil(log2 P)
+std::uint64_t rounds(const Communicator& communicator) {
+  return static_cast<std::uint64_t>(std::bit_width(unsigned_size(communicator) - 1));
+}
+
 void gathers(Communicator& communicator) {
   const std::size_t ranks = unsigned_size(communicator);
-  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{13}, std::size_t{4096}}) {
+  constexpr std::size_t kSmall = Communicator::kSmallBlock;
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{13}, kSmall, kSmall + 1}) {
     const std::vector<std::byte> mine = block_of(unsigned_rank(communicator), size);
     std::vector<std::byte> all(ranks * size);
     const TrafficMeter meter(communicator, Phase::kControl);
@@ -31,10 +38,9 @@ void gathers(Communicator& communicator) {
       for (std::size_t i = 0; i < size; ++i) expect(all[rank * size + i] == byte_of(rank, i), "rank r's block");
     }
     const std::uint64_t bytes = size * (ranks - 1);
-    const std::uint64_t messages =
-        std::has_single_bit(ranks) ? static_cast<std::uint64_t>(std::countr_zero(ranks)) : ranks - 1;
+    const std::uint64_t messages = std::has_single_bit(ranks) || size <= kSmall ? rounds(communicator) : ranks - 1;
     expect(meter.moved() == Traffic{bytes, bytes, messages, messages},
-           "P-1 blocks each way, in log2 P messages at powers of two and P-1 elsewhere");
+           "P-1 blocks each way, in ceil(log2 P) messages at powers of two and where blocks are small, else P-1");
   }
 }
 
@@ -78,15 +84,39 @@ void broadcasts_text(Communicator& communicator) {
   }
 }
 
+/// A gather in place, which the rotation of the blocks must not disturb.
+void gathers_in_place(Communicator& communicator) {
+  const std::size_t ranks = unsigned_size(communicator);
+  std::vector<std::uint64_t> all(3 * ranks);
+  const std::span<std::uint64_t> mine = std::span(all).subspan(3 * unsigned_rank(communicator), 3);
+  std::iota(mine.begin(), mine.end(), 3 * unsigned_rank(communicator));
+  communicator.allgather_values(std::span<const std::uint64_t>(mine), std::span<std::uint64_t>(all));
+  for (std::size_t i = 0; i < all.size(); ++i) expect(all[i] == i, "rank r's block");
+}
+
+/// Magnitudes so far apart that another order of the ranks gives another sum.
+double term(int rank, std::size_t index) {
+  return rank % 2 == 0 ? 1e16 / (rank + 1) : 1.0 + rank + static_cast<double>(index);
+}
+
 void reduces_in_rank_order(Communicator& communicator) {
-  // Magnitudes so far apart that another order of the ranks gives another sum.
-  const auto term = [](int rank) { return rank % 2 == 0 ? 1e16 / (rank + 1) : 1.0 + rank; };
-  double expected = term(0);
-  for (int rank = 1; rank < communicator.size(); ++rank) expected += term(rank);
-  std::array<double, 2> values{term(communicator.rank()), -static_cast<double>(communicator.rank())};
-  communicator.allreduce_sum(std::span<double>(values));
-  const double ranks = communicator.size();
-  expect(values[0] == expected && values[1] == -ranks * (ranks - 1) / 2, "sums in rank order");
+  const auto others = static_cast<std::uint64_t>(communicator.size() - 1);
+  // The last two take more than one piece, the last of which is not full.
+  for (const std::size_t count :
+       {std::size_t{0}, std::size_t{2}, std::size_t{512}, std::size_t{513}, std::size_t{1100}}) {
+    std::vector<double> values(count);
+    for (std::size_t i = 0; i < count; ++i) values[i] = term(communicator.rank(), i);
+    const TrafficMeter meter(communicator, Phase::kControl);
+    communicator.allreduce_sum(std::span<double>(values));
+    for (std::size_t i = 0; i < count; ++i) {
+      double expected = term(0, i);
+      for (int rank = 1; rank < communicator.size(); ++rank) expected += term(rank, i);
+      expect(values[i] == expected, "sums in rank order");
+    }
+    const std::uint64_t bytes = sizeof(double) * count * others;
+    const std::uint64_t messages = (count + 511) / 512 * rounds(communicator);
+    expect(meter.moved() == Traffic{bytes, bytes, messages, messages}, "ceil(log2 P) messages for each piece of 4 KiB");
+  }
 }
 
 void reduces_counters(Communicator& communicator) {
@@ -95,19 +125,43 @@ void reduces_counters(Communicator& communicator) {
   std::array<std::uint64_t, 2> sum{me, (std::uint64_t{1} << 60) / ranks};
   communicator.allreduce_sum(std::span<std::uint64_t>(sum));
   expect(sum[0] == ranks * (ranks - 1) / 2 && sum[1] == (std::uint64_t{1} << 60) / ranks * ranks, "sums of counters");
-  std::uint64_t largest = 7 + me;
-  communicator.allreduce_max(std::span<std::uint64_t>(&largest, 1));
-  expect(largest == 6 + ranks, "the largest counter");
-  double low = -static_cast<double>(me);
-  communicator.allreduce_max(std::span<double>(&low, 1));
-  expect(low == 0.0, "the largest double, also of negative ones");
+}
+
+/// Wherever the largest value is, every rank gets it: a round that is missing would leave some rank without.
+void finds_maxima(Communicator& communicator) {
+  for (int holder = 0; holder < communicator.size(); ++holder) {
+    const bool mine = communicator.rank() == holder;
+    std::array<std::uint64_t, 2> largest{mine ? ~std::uint64_t{0} : 7, mine ? 0u : 9u};
+    const TrafficMeter meter(communicator, Phase::kControl);
+    communicator.allreduce_max(std::span<std::uint64_t>(largest));
+    expect(largest[0] == ~std::uint64_t{0}, "the largest counter of any rank");
+    expect(largest[1] == (communicator.size() == 1 ? 0 : 9), "each counter for itself");
+    const std::uint64_t messages = rounds(communicator), bytes = messages * sizeof(largest);
+    expect(meter.moved() == Traffic{bytes, bytes, messages, messages}, "ceil(log2 P) messages of all counters");
+    double low = mine ? -1.0 : -2.0 - communicator.rank();
+    communicator.allreduce_max(std::span<double>(&low, 1));
+    expect(low == -1.0, "the largest double, also of negative ones");
+  }
+}
+
+/// A maximum with a NaN among its values depends on the order of comparisons: the ranks must not disagree on it.
+void agrees_on_maxima_with_nan(Communicator& communicator) {
+  for (int holder = 0; holder < communicator.size(); ++holder) {
+    double value = communicator.rank() == holder ? std::nan("") : 1.0 + communicator.rank();
+    communicator.allreduce_max(std::span<double>(&value, 1));
+    std::vector<double> all(unsigned_size(communicator));
+    communicator.allgather_values(std::span<const double>(&value, 1), std::span<double>(all));
+    for (const double other : all) {
+      expect(std::bit_cast<std::uint64_t>(other) == std::bit_cast<std::uint64_t>(value), "the same bits everywhere");
+    }
+  }
 }
 
 void barriers(Communicator& communicator) {
   const TrafficMeter meter(communicator, Phase::kControl);
   communicator.barrier();
-  const auto rounds = static_cast<std::uint64_t>(std::bit_width(unsigned_size(communicator) - 1));
-  expect(meter.moved() == Traffic{0, 0, rounds, rounds}, "ceil(log2 P) empty messages each way");
+  const std::uint64_t messages = rounds(communicator);
+  expect(meter.moved() == Traffic{0, 0, messages, messages}, "ceil(log2 P) empty messages each way");
 }
 
 void finds_its_place(Communicator& communicator) {
@@ -121,8 +175,11 @@ constexpr std::array kCases{
     Case{"allgather_variable takes blocks of any size and moves what its formula says", gathers_variable},
     Case{"broadcast reaches all ranks from any root", broadcasts},
     Case{"broadcast_text takes any length", broadcasts_text},
-    Case{"small sums run in rank order", reduces_in_rank_order},
-    Case{"counters are summed and compared exactly", reduces_counters},
+    Case{"allgather takes a block that is in its place", gathers_in_place},
+    Case{"small sums run in rank order, in ceil(log2 P) messages", reduces_in_rank_order},
+    Case{"counters are summed exactly", reduces_counters},
+    Case{"maxima reach all ranks from any rank, in ceil(log2 P) messages", finds_maxima},
+    Case{"all ranks get the same maximum where one has a NaN", agrees_on_maxima_with_nan},
     Case{"ranks know their place among those of their machine", finds_its_place},
     Case{"a barrier takes ceil(log2 P) rounds", barriers},
 };

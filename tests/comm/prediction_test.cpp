@@ -132,6 +132,23 @@ TEST_SUITE("comm") {
     }
   }
 
+  TEST_CASE("an allgather is predicted in ceil(log2 P) messages unless its blocks are large") {
+    const std::size_t small = Communicator::kSmallBlock;
+    for (const std::size_t block : {small, small + 1}) {
+      for (const int world : {2, 3, 5, 8, 12}) {
+        std::vector<double> seconds(static_cast<std::size_t>(world));
+        run_local(world, {.timeout_s = 60, .network = kNetwork, .compute = Compute::kZero}, [&](Communicator& c) {
+          const std::vector<std::byte> mine(block);
+          std::vector<std::byte> all(block * unsigned_size(c));
+          c.allgather(std::span<const std::byte>(mine), std::span<std::byte>(all));
+          seconds[unsigned_rank(c)] = c.now();
+        });
+        const double predicted = allgather_chain(static_cast<double>(block), world).seconds(kNetwork);
+        CHECK(std::ranges::max(seconds) == doctest::Approx(predicted).epsilon(0.001));
+      }
+    }
+  }
+
   TEST_CASE("a hollow exchange moves the same bytes in the same time as one in full") {
     const SelectionTraits bounded{.at_most_k = true};
     const std::vector<Subject> subjects{{"dense", {{"algorithm", "ring"}}},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <functional>
@@ -169,16 +170,37 @@ TEST_SUITE("comm") {
     }
   }
 
-  TEST_CASE("virtual: an allgather takes log P rounds at powers of two, a ring's elsewhere") {
-    for (const int world : {2, 3, 4, 5, 16, 32}) {
-      const bool doubling = (world & (world - 1)) == 0;
-      const double rounds = doubling ? std::log2(world) : world - 1;
-      const std::vector<double> times = times_after(world, [](Communicator& c) {
-        const std::vector<std::byte> mine(800);
-        std::vector<std::byte> all(800 * unsigned_size(c));
-        c.allgather(std::span<const std::byte>(mine), std::span<std::byte>(all));
-      });
-      for (const double time : times) CHECK(time == about(rounds * kLatency + transfer(800.0 * (world - 1))));
+  TEST_CASE("virtual: an allgather takes ceil(log2 P) rounds, one of large blocks a ring's except at powers of two") {
+    for (const int world : {2, 3, 4, 5, 7, 8, 16, 32}) {
+      for (const std::size_t size : {Communicator::kSmallBlock, 2 * Communicator::kSmallBlock}) {
+        const bool ring = size > Communicator::kSmallBlock && !std::has_single_bit(static_cast<unsigned>(world));
+        const double rounds = ring ? world - 1 : std::ceil(std::log2(world));
+        const std::vector<double> times = times_after(world, [size](Communicator& c) {
+          const std::vector<std::byte> mine(size);
+          std::vector<std::byte> all(size * unsigned_size(c));
+          c.allgather(std::span<const std::byte>(mine), std::span<std::byte>(all));
+        });
+        const double volume = static_cast<double>(size) * (world - 1);
+        for (const double time : times) CHECK(time == about(rounds * kLatency + transfer(volume)));
+      }
+    }
+  }
+
+  TEST_CASE("virtual: reductions of counters take ceil(log2 P) rounds") {
+    for (const int world : {2, 3, 5, 8, 16}) {
+      const double rounds = std::ceil(std::log2(world));
+      const auto sum = [](Communicator& c) {
+        std::vector<double> values(3);
+        c.allreduce_sum(std::span<double>(values));
+      };
+      for (const double time : times_after(world, sum)) {
+        CHECK(time == about(rounds * kLatency + transfer(24.0 * (world - 1))));
+      }
+      const auto maximum = [](Communicator& c) {
+        std::vector<std::uint64_t> values(3);
+        c.allreduce_max(std::span<std::uint64_t>(values));
+      };
+      for (const double time : times_after(world, maximum)) CHECK(time == about(rounds * (kLatency + transfer(24))));
     }
   }
 
