@@ -98,7 +98,8 @@ void check_prediction(int world, const Subject& subject) {
   for (const auto& [name, value] : subject.settings) settings.set(name, value);
   const Prediction prediction = entry.predict(settings, observed.sizes);
   CHECK(observed.mean_bytes == doctest::Approx(prediction.bytes_sent).epsilon(1e-9));
-  CHECK(observed.seconds == doctest::Approx((prediction.payload + prediction.header).seconds(kNetwork)).epsilon(0.01));
+  CHECK(observed.seconds ==
+        doctest::Approx((prediction.payload + prediction.header).seconds(kNetwork)).epsilon(0.01).scale(1e-9));
 }
 
 }  // namespace
@@ -144,7 +145,7 @@ TEST_SUITE("comm") {
           seconds[unsigned_rank(c)] = c.now();
         });
         const double predicted = allgather_chain(static_cast<double>(block), world).seconds(kNetwork);
-        CHECK(std::ranges::max(seconds) == doctest::Approx(predicted).epsilon(0.001));
+        CHECK(std::ranges::max(seconds) == doctest::Approx(predicted).epsilon(0.001).scale(1e-9));
       }
     }
   }
