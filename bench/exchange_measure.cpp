@@ -7,6 +7,7 @@
 #include "bench/payload_lists.h"
 #include "comm/sparse/registry.h"
 #include "core/parameter.h"
+#include "trainer/step_agreement.h"
 
 namespace dragonn::bench {
 namespace {
@@ -42,6 +43,7 @@ class GradientRun {
     exchange_.run({.step = step, .density = case_.density, .aligned = case_.aligned}, gradient_.view(), timers);
     RankValues values;
     meter_.stop(values);
+    check_finite(step);
     values[Quantity::kSeconds] = timers.seconds(Verb::kExchange) + timers.seconds(Verb::kDecode);
     const trainer::ExchangeCounts& counts = exchange_.counts();
     const bool is_sparse = counts.numel > 0;
@@ -59,6 +61,13 @@ class GradientRun {
   }
 
  private:
+  /// A file may hold anything.
+  void check_finite(std::uint64_t step) {
+    const ClockPause pause(communicator_.clock());
+    const trainer::StepWord word = trainer::agree(communicator_, {.non_finite_bucket = exchange_.non_finite_bucket()});
+    trainer::check_finite(word, step + 1, exchange_.buckets());
+  }
+
   void draw(std::uint64_t step) {
     const ClockPause pause(communicator_.clock());
     source_.draw(step, gradient_.host());

@@ -17,7 +17,6 @@
 #include "kernels/elementwise.h"
 #include "kernels/exceedance.h"
 #include "optim/clip.h"
-#include "trainer/agreement.h"
 #include "trainer/run_verb.h"
 
 namespace dragonn::trainer {
@@ -232,6 +231,7 @@ void GradientExchange::run(const ExchangeStep& step, View<const float> gradient,
   counts_.threshold = 0;
   counts_.lost_mass = std::numeric_limits<double>::quiet_NaN();
   thresholds_seen_ = 0;
+  non_finite_bucket_.reset();
   const MemoryLabel label(kBufferLabel);
   for (std::size_t index = 0; index < lanes_.size(); ++index) {
     if (gate != nullptr) gate->open(index);
@@ -270,14 +270,12 @@ void GradientExchange::run_lane(std::size_t index, const ExchangeStep& step, Vie
   const kernels::PassResult* pass = nullptr;
   run_verb(device_, timers, fused ? Verb::kCompensateSelect : Verb::kCompensate,
            [&] { pass = &lane.memory->compensate(request, gradient.subview(bucket.offset, bucket.size), scale); });
+  if (pass->non_finite && !non_finite_bucket_) non_finite_bucket_ = index;
   if (!step.accumulated.empty() && is_dumped(bucket)) {
     kernels::copy(lane.memory->accumulated(), step.accumulated.subview(lane.dump_offset, bucket.size));
   }
-  const comm::ReduceContext context{.step = step.step,
-                                    .k = select_context.k,
-                                    .density = step.density,
-                                    .non_finite = pass->non_finite,
-                                    .selection = selection_};
+  const comm::ReduceContext context{
+      .step = step.step, .k = select_context.k, .density = step.density, .selection = selection_};
   if (dense) {
     if (step.aligned) comm::align(communicator_);
     exchange_dense(lane, context, timers);
@@ -287,12 +285,6 @@ void GradientExchange::run_lane(std::size_t index, const ExchangeStep& step, Vie
              [&] { select(lane, select_context, *pass); });
     if (step.aligned) comm::align(communicator_);
     exchange_selected(lane, context, timers);
-  }
-  if (lane.reduction.non_finite) {
-    throw AgreedError(
-        fmt::format("step {}: a worker's gradient of {} is not finite (NaN or infinity); lower the learning rate, "
-                    "clip (train.clip), or set train.non_finite = \"skip\"",
-                    step.step + 1, bucket.name));
   }
   run_verb(device_, timers, Verb::kSettle,
            [&] { lane.memory->settle(lane.quantized ? lane.quantized->settlement() : settlement_of(*lane.outcome)); });
@@ -332,6 +324,10 @@ void GradientExchange::select(Lane& lane, const compress::SelectContext& context
   if (lane.quantized) {
     lane.quantized->encode({.seed = context.seed, .step = context.step, .rank = context.rank, .bucket = context.bucket},
                            pass, acc);
+  } else if (pass.non_finite && !selection_.shared_indices) {
+    // The sums of this step will not be used: what matters is that the other ranks are not kept waiting. Where all
+    // ranks select the same indices, they do so without a look at the values.
+    lane.selected.clear();
   } else {
     lane.sparsifier->select(context, pass, acc, lane.selected);
   }

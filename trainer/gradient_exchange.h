@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -108,14 +109,18 @@ class GradientExchange {
 
   /// Collective. Sends this rank's gradient ([arena.size()]) through all buckets; afterwards the sums are held for
   /// apply(). The order of the buckets is the same with and without a gate, through which each passes if there is one.
-  /// @throws Error on every rank when some rank's gradient was not finite, naming the step and the bucket; what the
-  /// gate throws.
+  /// A bucket whose acc is not finite on this rank takes part, with nothing selected (see non_finite_bucket).
+  /// @throws what the gate throws.
   void run(const ExchangeStep& step, View<const float> gradient, StepTimers& timers, BucketGate* gate = nullptr);
 
   /// Euclidean norm of the mean gradient, over all buckets, in double: for clipping the aggregated gradient.
   double mean_gradient_norm() const;
   /// Feeds the sums to the optimizer, as means over the ranks times `scale`.
   void apply(optim::Optimizer& optimizer, float scale, StepTimers& timers);
+
+  /// The first bucket whose acc held NaN or infinity on this rank in the last run. The ranks are to agree on it before
+  /// they use the sums, which may have no meaning then.
+  std::optional<std::size_t> non_finite_bucket() const { return non_finite_bucket_; }
 
   const ExchangeCounts& counts() const { return counts_; }
   /// Elements that ExchangeStep::accumulated receives: the sparsified buckets one behind the other, or all buckets
@@ -173,6 +178,7 @@ class GradientExchange {
   std::vector<BucketChoice> choices_;  // empty: all buckets that may be sparsified are
   std::vector<Lane> lanes_;
   bool any_sparse_ = false;  // some bucket has a sparsifier
+  std::optional<std::size_t> non_finite_bucket_;
   ExchangeCounts counts_;
   std::size_t thresholds_seen_ = 0;
 };

@@ -119,7 +119,7 @@ int Worker::train() {
     const ClockPause after_the_step(communicator_.clock());
     const bool last = progress_.step == total_steps_;
     if (last || epoch_is_due(config_.train.eval_every_epochs)) evaluate_now();
-    const bool stop = !last && stop_requested();
+    const bool stop = !last && stop_requested_;
     if (stop || last || checkpoint_is_due()) save_checkpoint();
     if (stop) {
       log::info(communicator_.rank(),
@@ -162,27 +162,11 @@ void Worker::run_step() {
   sample_.count = loss.count;
 
   const double density = density_of_step(config_.compression, progress_.step, steps_per_epoch_);
-  const float micro_batches = static_cast<float>(config_.train.gradient_accumulation);
-  if (config_.train.non_finite == "skip" && !gradient_is_finite_everywhere()) {
-    log::warning(communicator_.rank(), "step {}: a worker's gradient is not finite: all workers skip the step",
-                 progress_.step + 1);
-  } else {
-    exchange({.step = progress_.step,
-              .density = density,
-              .learning_rate = learning_rate,
-              .gradient_scale = local_clip() / micro_batches,
-              .accumulated = dump_->target(progress_.step + 1)});
-    {
-      const ClockPause pause(communicator_.clock());
-      dump_->write(communicator_, progress_.step + 1);
-    }
-    apply_update(learning_rate);
-  }
-
+  skipped_ = !update(learning_rate, density);
   ++progress_.step;
   const ClockPause after_the_step(communicator_.clock());
   sample_.traffic = communicator_.traffic().by_phase() - before;
-  progress_.density_sum += mean_density(exchange_->counts());
+  progress_.density_sum += skipped_ ? 0.0 : mean_density(exchange_->counts());
   progress_.bytes_sent += static_cast<double>(exchange_traffic(sample_.traffic).bytes_sent);
   if (is_due(config_.train.replica_check_every)) {
     check_replicas(communicator_, parameters(), progress_.step);
@@ -193,6 +177,43 @@ void Worker::run_step() {
     record_step(
         {.step = progress_.step, .epoch = epochs_done(), .learning_rate = learning_rate, .density_target = density});
   }
+}
+
+bool Worker::update(double learning_rate, double density) {
+  const bool may_skip = config_.train.non_finite == "skip";
+  if (may_skip) {
+    // What went wrong in the exchange before is told now, so that one word per step is enough.
+    const StepWord agreed = agree_on_step(
+        {.skip = !std::isfinite(optim::squared_norm(gradient())), .non_finite_bucket = exchange_->non_finite_bucket()},
+        progress_.step);
+    if (agreed.skip) {
+      log::warning(communicator_.rank(), "step {}: a worker's gradient is not finite: all workers skip the step",
+                   progress_.step + 1);
+      return false;
+    }
+  }
+  const float micro_batches = static_cast<float>(config_.train.gradient_accumulation);
+  exchange({.step = progress_.step,
+            .density = density,
+            .learning_rate = learning_rate,
+            .gradient_scale = local_clip() / micro_batches,
+            .accumulated = dump_->target(progress_.step + 1)});
+  if (!may_skip) agree_on_step({.non_finite_bucket = exchange_->non_finite_bucket()}, progress_.step + 1);
+  {
+    const ClockPause pause(communicator_.clock());
+    dump_->write(communicator_, progress_.step + 1);
+  }
+  apply_update(learning_rate);
+  return true;
+}
+
+StepWord Worker::agree_on_step(StepWord mine, std::uint64_t exchanged) {
+  const ScopedTimer timer(sample_.timers, Verb::kExchange);
+  mine.stop = StopSignals::received() != 0;
+  const StepWord agreed = agree(communicator_, mine);
+  check_finite(agreed, exchanged, exchange_->buckets());
+  stop_requested_ = agreed.stop;
+  return agreed;
 }
 
 layers::LossResult Worker::forward_backward(const data::Batch& batch) {
@@ -248,13 +269,6 @@ View<const float> Worker::gradient() const {
   return config_.train.gradient_accumulation > 1 ? accumulated_.view() : network_.arena().gradients();
 }
 
-bool Worker::gradient_is_finite_everywhere() {
-  std::uint64_t not_finite = std::isfinite(optim::squared_norm(gradient())) ? 0 : 1;
-  const comm::ScopedPhase phase(communicator_.traffic(), comm::Phase::kHeader);
-  communicator_.allreduce_max(std::span<std::uint64_t>(&not_finite, 1));
-  return not_finite == 0;
-}
-
 float Worker::local_clip() {
   const std::string& clip = config_.train.clip;
   if (clip != "local" && clip != "local_sqrt_workers") return 1.0f;
@@ -273,17 +287,12 @@ void Worker::apply_update(double learning_rate) {
   exchange_->apply(*optimizer_, scale, sample_.timers);
 }
 
-bool Worker::stop_requested() {
-  std::uint64_t stop = StopSignals::received() != 0 ? 1 : 0;
-  communicator_.allreduce_max(std::span<std::uint64_t>(&stop, 1));
-  return stop != 0;
-}
-
 void Worker::record_step(StepRecord record) {
   const comm::ScopedPhase phase(communicator_.traffic(), comm::Phase::kMetrics);
   sample_.residual_norm = config_.compression.is_dense() ? std::nan("") : exchange_->residual_norm();
   reduce_step(communicator_, sample_, record);
-  record.counts = exchange_->counts();
+  // Nothing was exchanged in a step that was skipped.
+  record.counts = skipped_ ? ExchangeCounts{} : exchange_->counts();
   record.bytes_sent_total = bytes_sent_by_all() / communicator_.size();
   record.time = run_time();
   warn_if_traffic_exceeds_dense(record);

@@ -24,6 +24,7 @@
 #include "trainer/metrics.h"
 #include "trainer/overlapped_backward.h"
 #include "trainer/progress_report.h"
+#include "trainer/step_agreement.h"
 #include "trainer/summary.h"
 #include "trainer/tensor_selection.h"
 
@@ -84,10 +85,13 @@ class Worker {
   void backward(const layers::GradientReady& ready);
   void accumulate(ParameterId parameter);
   void exchange(const ExchangeStep& step);
-  bool gradient_is_finite_everywhere();
+  /// Exchange and update, unless the ranks agree to skip the step: false then.
+  bool update(double learning_rate, double density);
+  /// Collective, once in every step: what some rank has to say, beside the signals that reached it. @throws AgreedError
+  /// where a bucket was not finite in step `exchanged` (from 1).
+  StepWord agree_on_step(StepWord mine, std::uint64_t exchanged);
   float local_clip();
   void apply_update(double learning_rate);
-  bool stop_requested();
   void record_step(StepRecord record);
   void warn_if_traffic_exceeds_dense(const StepRecord& record);
   void warn_if_not_repeated();
@@ -140,6 +144,8 @@ class Worker {
   Progress progress_;
   Moment clock_offset_;  ///< from the group's clock to the run's, which goes on after a resume
   StepSample sample_;
+  bool stop_requested_ = false;                     // a signal has reached some rank
+  bool skipped_ = false;                            // the last step, whose gradient was not finite
   std::string overlap_obstacle_;                    // why compression.overlap has no effect, where it is set
   std::unique_ptr<OverlappedBackward> overlapped_;  // null without overlap. Last: its thread uses the members above
 };

@@ -24,6 +24,7 @@
 #include "trainer/overlap_obstacle.h"
 #include "trainer/overlapped_backward.h"
 #include "trainer/plan.h"
+#include "trainer/step_agreement.h"
 
 namespace dragonn::trainer::testing {
 namespace {
@@ -153,6 +154,7 @@ void overlapped_step(comm::Communicator& communicator, ParameterArena& arena, Ov
   overlapped.start();
   exchange.run({.step = 3, .density = 0.1}, View<const float>(arena.gradients()), timers, &overlapped);
   overlapped.finish(timers);
+  check_finite(agree(communicator, {.non_finite_bucket = exchange.non_finite_bucket()}), 4, exchange.buckets());
 }
 
 std::string obstacle_of(const std::vector<std::string>& overrides) {
