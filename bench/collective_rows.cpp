@@ -87,8 +87,7 @@ void CollectiveRows::add(const ExchangeCase& exchange_case, int ranks, std::span
   if (!reuse || !recompute) return;
   const double share = 1.0 / static_cast<double>(period);
   const auto mean = [&](double rare, double often) { return share * rare + (1 - share) * often; };
-  const comm::Chain chain = share * (recompute->expected.payload + recompute->expected.header) +
-                            (1 - share) * (reuse->expected.payload + reuse->expected.header);
+  const comm::Chain chain = share * recompute->expected.chain() + (1 - share) * reuse->expected.chain();
   add_row(exchange_case, ranks,
           {"period",
            records.size(),
@@ -101,8 +100,7 @@ void CollectiveRows::add_row(const ExchangeCase& exchange_case, int ranks, const
   const bool is_dense = !rules.buckets.compress;
   const ExchangeRecord& record = measured.record;
   const double seconds = record[Quantity::kSeconds].max;
-  const double seconds_formula =
-      options_.network ? (measured.expected.payload + measured.expected.header).seconds(*options_.network) : kUnknown;
+  const double seconds_formula = options_.network ? measured.expected.seconds(*options_.network) : kUnknown;
   const double bytes = record[Quantity::kBytesSent].mean;
   nlohmann::ordered_json row{{"collective", exchange_case.collective},
                              {"algorithm", nullptr},

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "bench/training_step.h"
-#include "comm/sparse/registry.h"
+#include "comm/sparse/exchange_cost.h"
 #include "compress/sparsifier.h"
 #include "layers/graph.h"
 #include "trainer/assemble.h"
@@ -36,16 +36,9 @@ double predicted_seconds(const comm::NetworkModel& network, const std::string& c
   const auto& entry = Registry<comm::SparseCollectiveEntry>::instance().at(collective);
   const auto& topk = Registry<compress::SparsifierEntry>::instance().at("topk");
   const std::size_t k = compress::target_count(runs.density, numel);
-  const auto selected = static_cast<double>(k);
-  const comm::Prediction prediction = entry.predict(
-      Settings(entry.settings), {.numel = numel,
-                                 .k = k,
-                                 .ranks = runs.ranks,
-                                 .selected = selected,
-                                 .largest = selected,
-                                 .global = selected * runs.ranks,
-                                 .selection = trainer::selection_traits({topk.name, Settings(topk.settings)})});
-  return (prediction.payload + prediction.header).seconds(network);
+  const comm::SelectionTraits traits = trainer::selection_traits({topk.name, Settings(topk.settings)});
+  const comm::ExchangeSizes sizes = comm::expected_sizes(entry, traits, numel, k, runs.ranks);
+  return entry.predict(Settings(entry.settings), sizes).seconds(network);
 }
 
 }  // namespace

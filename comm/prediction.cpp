@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "comm/prediction.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -25,7 +26,27 @@ double depth(int ranks) {
   return std::bit_width(unsigned_of(ranks)) - 1.0;
 }
 
+Chain fused(const Chain& a, const Chain& b) {
+  return {std::max(a.messages, b.messages), a.bytes + b.bytes};
+}
+
 }  // namespace
+
+Prediction& Prediction::follow_with(const Prediction& next) {
+  bytes_sent += next.bytes_sent;
+  payload = payload + next.payload;
+  header = header + next.header;
+  most_bytes += next.most_bytes;
+  return *this;
+}
+
+Prediction& Prediction::fuse_with(const Prediction& bucket) {
+  bytes_sent += bucket.bytes_sent;
+  payload = fused(payload, bucket.payload);
+  header = fused(header, bucket.header);
+  most_bytes += bucket.most_bytes;
+  return *this;
+}
 
 Chain ring_allreduce_chain(double bytes, int ranks) {
   return {2.0 * (ranks - 1), 2 * bytes * share_of_others(ranks)};

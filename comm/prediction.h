@@ -24,9 +24,16 @@ struct Chain {
 struct Prediction {
   double bytes_sent = 0;  ///< payload, mean over ranks
   Chain payload = {};     ///< on the way that takes longest
-  Chain header = {};      ///< counts and flags, ahead of it
+  Chain header = {};      ///< counts and flags, ahead of it; a rank sends as many bytes as are on the way
   /// Payload that no rank exceeds, sent or received, where the method promises that; else NaN.
   double most_bytes = std::numeric_limits<double>::quiet_NaN();
+
+  Chain chain() const { return header + payload; }
+  double seconds(const NetworkModel& network) const { return chain().seconds(network); }
+  /// Adds an exchange that begins when this one has ended.
+  Prediction& follow_with(const Prediction& next);
+  /// Adds a bucket that travels in the messages of this exchange: bytes add up, and every message is sent once.
+  Prediction& fuse_with(const Prediction& bucket);
 };
 
 // The collectives of Communicator on P ranks; one rank needs no message. L = ceil(log2 P).

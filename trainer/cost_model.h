@@ -5,8 +5,8 @@
 #include <cstddef>
 
 #include "comm/network_model.h"
-#include "trainer/component.h"
 #include "trainer/cost_model_profile.h"
+#include "trainer/exchange_plan.h"
 
 namespace dragonn::trainer {
 
@@ -26,18 +26,16 @@ struct TensorCost {
 /// The exchanges that are compared. All times are of one rank; the network's are those of its collectives' entries.
 class CostModel {
  public:
-  /// @param dense, collective of the registry's kind "collective".
-  CostModel(const comm::NetworkModel& network, Component dense, Component collective, int world_size);
+  CostModel(const comm::NetworkModel& network, ExchangeRules rules, int world_size);
 
   /// @param curve times of the sparsifier at this density.
   TensorCost cost(const CostCurve& curve, std::size_t numel, double density) const;
-  /// Of one exchange with k selected entries per rank.
-  double exchange_seconds(const Component& collective, std::size_t numel, std::size_t k) const;
+  /// Of one exchange, headers included.
+  double exchange_seconds(std::size_t numel, ExchangeForm form, double density) const;
 
  private:
   comm::NetworkModel network_;
-  Component dense_;
-  Component collective_;
+  ExchangeRules rules_;
   int world_size_;
 };
 

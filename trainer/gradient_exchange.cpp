@@ -83,20 +83,6 @@ void check_quantizer(const ExchangeRules& rules) {
                   entry.name, rules.memory.name, fmt::join(fitting, ", ")));
 }
 
-BucketPlan plan_bucket(const ExchangeRules& rules, const Bucket& bucket, double density, int world_size) {
-  const auto sent_by = [&](const Component& collective, std::size_t k) {
-    const auto& entry = Registry<SparseCollectiveEntry>::instance().at(collective.name);
-    return entry.bytes_sent(collective.settings, bucket.size, k, world_size);
-  };
-  if (bucket.sparse && rules.quantizes()) {
-    const auto code_bytes = static_cast<double>(quantized_code_bytes(rules.quantizer, bucket.size));
-    return {bucket, ExchangeForm::kQuantized, bucket.size, code_bytes * (world_size - 1)};
-  }
-  const std::size_t k = bucket.sparse ? compress::target_count(density, bucket.size) : bucket.size;
-  if (k >= bucket.size) return {bucket, ExchangeForm::kDense, bucket.size, sent_by(rules.dense, bucket.size)};
-  return {bucket, ExchangeForm::kSparse, k, sent_by(rules.collective, k)};
-}
-
 /// What errors say of the exchange: "step 12, bucket 3". Steps count from 1, as in logs and metrics.
 void set_label(comm::Communicator& communicator, std::uint64_t step, std::optional<std::size_t> bucket = {}) {
   std::array<char, comm::Activity::kLongestLabel> text;
@@ -133,27 +119,6 @@ void check_rules(const ExchangeRules& rules) {
         fmt::format("sparsifier '{}' rescales its values: it needs compression.memory = \"none\", not \"{}\"",
                     rules.sparsifier.name, rules.memory.name));
   }
-}
-
-ExchangePlan plan_exchange(const ExchangeRules& rules, const ParameterArena& arena, double density, int world_size) {
-  ExchangePlan plan;
-  const auto ranks = static_cast<std::size_t>(world_size);
-  for (const Bucket& bucket : make_buckets(arena, rules.buckets)) {
-    plan.buckets.push_back(plan_bucket(rules, bucket, density, world_size));
-    const BucketPlan& planned = plan.buckets.back();
-    if (bucket.sparse) plan.state_bytes += memory_entry(rules.memory).floats_per_element * bucket.size * sizeof(float);
-    // One selection or code per rank is held while the sums are made; a dense sum has the bucket's size.
-    if (planned.form == ExchangeForm::kSparse) {
-      plan.buffer_bytes += 2 * planned.k * ranks * SparseVector::kEntryBytes;
-    } else {
-      plan.buffer_bytes += bucket.size * sizeof(float);
-    }
-    if (planned.form == ExchangeForm::kQuantized) {
-      plan.buffer_bytes += ranks * quantized_code_bytes(rules.quantizer, bucket.size);
-    }
-    plan.bytes_sent += planned.bytes_sent;
-  }
-  return plan;
 }
 
 GradientExchange::GradientExchange(const ExchangeRules& rules, const ParameterArena& arena,

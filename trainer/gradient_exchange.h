@@ -79,24 +79,6 @@ comm::SelectionTraits selection_traits(const Component& sparsifier);
 /// what fits.
 void check_rules(const ExchangeRules& rules);
 
-enum class ExchangeForm { kDense, kSparse, kQuantized };
-
-struct BucketPlan {
-  Bucket bucket;
-  ExchangeForm form = ExchangeForm::kDense;
-  std::size_t k = 0;      ///< entries that a rank sends: the target of a sparse bucket, else the bucket's size
-  double bytes_sent = 0;  ///< by a rank in a step, payload; mean over ranks
-};
-
-/// What an exchange will hold and send, at the target density: for the dry run and the preflight.
-struct ExchangePlan {
-  std::vector<BucketPlan> buckets;
-  std::size_t state_bytes = 0;   ///< memories
-  std::size_t buffer_bytes = 0;  ///< selections or codes, and sums
-  double bytes_sent = 0;         ///< by a rank in a step, payload; mean over ranks
-};
-ExchangePlan plan_exchange(const ExchangeRules& rules, const ParameterArena& arena, double density, int world_size);
-
 /// Owns memory, sparsifier and collective, or quantizer, of every bucket of one rank.
 class GradientExchange {
  public:

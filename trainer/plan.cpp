@@ -53,11 +53,6 @@ std::string describe_exchange(const CompressionConfig& compression) {
                      compression.density);
 }
 
-double dense_bytes(const ExchangeRules& rules, std::size_t numel, int world_size) {
-  const auto& entry = Registry<comm::SparseCollectiveEntry>::instance().at(rules.dense.name);
-  return entry.bytes_sent(rules.dense.settings, numel, numel, world_size);
-}
-
 /// The first number behind `key` in a file of "key: number unit" lines, in bytes if the unit is kB.
 std::optional<std::size_t> read_kib(const char* path, const std::string& key) {
   std::ifstream file(path);
@@ -84,6 +79,15 @@ std::size_t available_memory() {
   const auto used = read_number("/sys/fs/cgroup/memory.current");
   if (limit && used) available = std::min(available, *limit > *used ? *limit - *used : 0);
   return available;
+}
+
+std::string describe_cost(const RunPlan& plan) {
+  const comm::Prediction cost = plan.exchange.cost();
+  std::string text = fmt::format("  {} sent per worker and step ({:.0f} bytes; dense: {})", size_text(cost.bytes_sent),
+                                 cost.bytes_sent, size_text(plan.dense_cost.bytes_sent));
+  if (cost.header.bytes > 0) text += fmt::format(", {} of headers", size_text(cost.header.bytes));
+  return text + fmt::format("; {:.0f} messages one after the other (dense: {:.0f})\n", cost.chain().messages,
+                            plan.dense_cost.chain().messages);
 }
 
 /// Empty unless the run asks for overlap.
@@ -137,8 +141,10 @@ RunPlan plan_run(const Config& config, const Shape& sample_shape, int classes, i
   RunPlan plan;
   plan.layers = network.summary();
   plan.parameters = network.arena().size();
-  plan.exchange = plan_exchange(rules, network.arena(), config.compression.density, world_size);
-  plan.dense_bytes_per_step = dense_bytes(rules, plan.parameters, world_size);
+  const bool has_device_messages = config.comm.backend == "nccl";
+  plan.exchange = plan_exchange(rules, network.arena(), config.compression.density, world_size,
+                                has_device_messages ? device : Device{});
+  plan.dense_cost = predict_dense_step(rules, network.arena(), world_size);
   plan.overlap_obstacle = overlap_obstacle(config, network.arena(), make_buckets(network.arena(), rules.buckets));
 
   const layers::MemoryEstimate training = network.memory(static_cast<std::size_t>(config.train.batch_size));
@@ -149,16 +155,17 @@ RunPlan plan_run(const Config& config, const Shape& sample_shape, int classes, i
   const std::size_t batch_bytes =
       sample_shape.size() * sizeof(float) *
       static_cast<std::size_t>(config.train.batch_size * config.train.gradient_accumulation * 3);
+  const std::size_t staging_bytes = has_device_messages ? 0 : plan.exchange.staging_bytes;
   plan.memory = {{"parameters", training.parameters},
                  {"gradients", training.gradients * (config.train.gradient_accumulation > 1 ? 2 : 1)},
                  {"activations", training.activations},
                  {"workspace", training.workspace},
                  {"evaluation", evaluation.activations + evaluation.workspace},
                  {"error feedback", plan.exchange.state_bytes},
-                 {"exchange buffers", plan.exchange.buffer_bytes},
+                 {"exchange buffers", plan.exchange.buffer_bytes + (device.is_cpu() ? 0 : staging_bytes)},
                  {"optimizer", optimizer_bytes},
                  {"batches", batch_bytes}};
-  plan.host_bytes = batch_bytes + plan.exchange.buffer_bytes;
+  plan.host_bytes = batch_bytes + (has_device_messages ? 0 : plan.exchange.buffer_bytes);
   plan.checkpoint_bytes =
       model_bytes + optimizer_bytes + plan.exchange.state_bytes * static_cast<std::size_t>(world_size);
   return plan;
@@ -179,13 +186,13 @@ void add_selection(RunPlan& plan, const Config& config, int world_size, const De
   plan.selection->profile_source = config.compression.profile;
   if (config.compression.select_tensors != CompressionConfig::SelectTensors::kCostModel) return;
   const BucketChoice choice = bucket_choices(*plan.selection, buckets).front();
+  const ExchangeRules rules = exchange_rules(config);
   for (std::size_t i = 0; i < buckets.size(); ++i) {
     BucketPlan& planned = plan.exchange.buckets[i];
     if (choice.is_sparse[i] || planned.form == ExchangeForm::kDense) continue;
-    plan.exchange.bytes_sent -= planned.bytes_sent;
-    planned = {buckets[i], ExchangeForm::kDense, buckets[i].size,
-               dense_bytes(exchange_rules(config), buckets[i].size, world_size)};
-    plan.exchange.bytes_sent += planned.bytes_sent;
+    planned.form = ExchangeForm::kDense;
+    planned.k = buckets[i].size;
+    planned.cost = predict_bucket(rules, buckets[i].size, ExchangeForm::kDense, 1, world_size);
   }
 }
 
@@ -209,9 +216,7 @@ std::string describe(const RunPlan& plan, const Config& config, int world_size) 
     text += fmt::format("  {:<48} {:>12} {:>12} {:>10}\n", planned.bucket.name, planned.bucket.size, planned.k,
                         form_name(planned.form));
   }
-  text +=
-      fmt::format("  {} sent per worker and step ({:.0f} bytes; dense ring allreduce: {})\n",
-                  size_text(plan.exchange.bytes_sent), plan.exchange.bytes_sent, size_text(plan.dense_bytes_per_step));
+  text += describe_cost(plan);
   text += describe_overlap(plan, config);
   text += describe_selection(plan, config);
   text += fmt::format("\ncheckpoint: {} on disk\n", size_text(static_cast<double>(plan.checkpoint_bytes)));

@@ -13,7 +13,7 @@
 #include "layers/network.h"
 #include "trainer/config.h"
 #include "trainer/device_choice.h"
-#include "trainer/gradient_exchange.h"
+#include "trainer/exchange_plan.h"
 #include "trainer/tensor_selection.h"
 
 namespace dragonn::trainer {
@@ -22,7 +22,7 @@ struct RunPlan {
   std::vector<layers::LayerSummary> layers;
   std::size_t parameters = 0;
   ExchangePlan exchange;
-  double dense_bytes_per_step = 0;  ///< of a dense ring allreduce
+  comm::Prediction dense_cost = {};  ///< of a step without compression
   /// Bytes per worker by kind, in the order in which they are shown; host memory unless the run computes on a GPU.
   std::vector<std::pair<std::string, std::size_t>> memory;
   std::size_t host_bytes = 0;        ///< of those, what a run on a GPU holds on the host: batches, and messages

@@ -162,7 +162,7 @@ std::optional<Profile> given_profile(const SelectionQuestion& question) {
 
 TensorSelection decide(const SelectionQuestion& question, const Profile& profile, const comm::NetworkModel& network) {
   const ExchangeRules rules = exchange_rules(question.config);
-  const CostModel model(network, rules.dense, rules.collective, question.world_size);
+  const CostModel model(network, rules, question.world_size);
   TensorSelection selection{.ranks = question.world_size, .network = network};
   for (const Bucket& bucket : question.buckets) {
     if (bucket.sparse) selection.tensors.push_back(bucket.name);

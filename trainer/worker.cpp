@@ -90,6 +90,7 @@ Worker::Worker(const Config& config, comm::Communicator& communicator, const dat
   optimizer_ = make_optimizer(config, network_.arena());
   schedule_ = make_schedule(config, {config.optimizer.learning_rate, steps_per_epoch_, scheduled_steps_});
   exchange_ = std::make_unique<GradientExchange>(exchange_rules(config), network_.arena(), communicator_);
+  dense_cost_ = predict_dense_step(exchange_rules(config), network_.arena(), communicator_.size());
   dump_ = std::make_unique<GradientDump>(folder_.gradients(), config.logging.dump_gradients, exchange_->dump_size());
   if (config.train.gradient_accumulation > 1) accumulated_ = Buffer<float>(network_.arena().size(), device);
   sample_.timers = StepTimers(communicator_.clock());
@@ -323,22 +324,17 @@ Moment Worker::run_time() {
   return time_kind() == TimeKind::kVirtual ? comm::latest_moment(communicator_) : elapsed();
 }
 
-double Worker::dense_ring_bytes() const {
-  const double ranks = communicator_.size();
-  return 2.0 * static_cast<double>(network_.arena().size()) * sizeof(float) * (ranks - 1) / ranks;
-}
-
 void Worker::warn_if_traffic_exceeds_dense(const StepRecord& record) {
   if (config_.compression.is_dense() || communicator_.size() == 1) return;
   if (std::ranges::any_of(progress_.warnings, says_dense_is_faster)) return;
-  const double dense = dense_ring_bytes();
+  const double dense = dense_cost_.bytes_sent;
   // The first epochs of a density warm-up are meant to send more.
   const bool selects = config_.compression.selects();
   const bool warming_up = selects && record.density_target > config_.compression.density;
   if (warming_up || record.exchanged.bytes_sent.mean <= dense) return;
   const std::string at = selects ? fmt::format(" at density {}", record.density_target) : "";
   warn(fmt::format(
-      "step {}: '{}'{} sends {:.0f} bytes per worker and step with {} workers; a dense ring allreduce sends {:.0f}: "
+      "step {}: '{}'{} sends {:.0f} bytes per worker and step with {} workers; a dense allreduce sends {:.0f}: "
       "dense is faster on any network",
       record.step, config_.compression.method, at, record.exchanged.bytes_sent.mean, communicator_.size(), dense));
 }
@@ -418,7 +414,7 @@ void Worker::finish() {
                                .times = report_->times(),
                                .first_step = report_->first_step(),
                                .wall_seconds = report_->wall_seconds(),
-                               .dense_bytes = dense_ring_bytes(),
+                               .dense_bytes = dense_cost_.bytes_sent,
                                .is_dense = config_.compression.is_dense()});
   });
 }

@@ -19,6 +19,7 @@
 #include "trainer/checkpoint.h"
 #include "trainer/config.h"
 #include "trainer/evaluation.h"
+#include "trainer/exchange_plan.h"
 #include "trainer/gradient_dump.h"
 #include "trainer/gradient_exchange.h"
 #include "trainer/metrics.h"
@@ -109,7 +110,6 @@ class Worker {
   bool checkpoint_is_due() const;
   double bytes_sent_by_all();
   /// That a worker sends in a dense step.
-  double dense_ring_bytes() const;
   double samples_per_second() const;
   double epochs_done() const { return static_cast<double>(progress_.step) / static_cast<double>(steps_per_epoch_); }
   TimeKind time_kind() const;
@@ -146,6 +146,7 @@ class Worker {
   StepSample sample_;
   bool stop_requested_ = false;                     // a signal has reached some rank
   bool skipped_ = false;                            // the last step, whose gradient was not finite
+  comm::Prediction dense_cost_;                     // of a step without compression
   std::string overlap_obstacle_;                    // why compression.overlap has no effect, where it is set
   std::unique_ptr<OverlappedBackward> overlapped_;  // null without overlap. Last: its thread uses the members above
 };

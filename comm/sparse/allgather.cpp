@@ -10,6 +10,7 @@
 #include "comm/sparse/coo_gather.h"
 #include "comm/sparse/counts.h"
 #include "comm/sparse/device_gather.h"
+#include "comm/sparse/exchange_cost.h"
 #include "comm/sparse/scoped_seconds.h"
 #include "comm/sparse/sparse_collective.h"
 
@@ -123,6 +124,17 @@ Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
   return {bytes * others, ring_gather_chain(bytes * sizes.ranks, sizes.ranks), counts_chain(sizes.ranks)};
 }
 
+/// The lists of all ranks, unless values alone travel; and the sum.
+std::size_t memory(const Settings& settings, const ExchangeSizes& sizes, const Device& device) {
+  const Layout layout = layout_of(settings.text("layout"));
+  if (device.is_cpu() && layout == Layout::kAuto && sizes.selection.shared_indices) return result_bytes(sizes);
+  const bool is_dense = settings.text("decode") == "dense";
+  const double slots = layout == Layout::kUnpadded ? sizes.selected : sizes.largest;
+  const std::size_t sum = is_dense ? word_bytes(static_cast<double>(sizes.numel)) : list_bytes(sizes.global);
+  const std::size_t decoder = is_dense && !device.is_cpu() ? 0 : decoder_bytes(sizes, device);
+  return list_bytes(slots * sizes.ranks) + decoder + sum + word_bytes(sizes.selected);
+}
+
 const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     {.name = "allgather",
      .summary = "every worker gathers all selections (TopkA) and sums them in rank order",
@@ -138,17 +150,13 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
                    .help = "form of the sum: a sparse list, or a dense vector; both by batched decoding",
                    .choices = {"sparse", "dense"}}}},
     refuses,
-    /*bytes_sent=*/
-    [](const Settings&, std::size_t /*numel*/, std::size_t k, int world_size) {
-      return static_cast<double>(coo_bytes(k)) * (world_size - 1);
-    },
     /*make=*/
     [](const Settings& settings, std::size_t numel) -> std::unique_ptr<SparseCollective> {
       return std::make_unique<Allgather>(layout_of(settings.text("layout")), settings.text("decode") == "dense", numel);
     },
-    /*latencies=*/
-    [](const Settings&, int world_size) { return world_size - 1.0; },
     predict,
+    memory,
+    SumSize::kUnion,
     /*traffic=*/"2 k (P-1)"}};
 
 }  // namespace

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Collective "cltk": the leader's indices are everybody's.
 #include <algorithm>
-#include <bit>
 
 #include "comm/room.h"
 #include "comm/sparse/agreed_sum.h"
 #include "comm/sparse/counts.h"
 #include "comm/sparse/device_index_sum.h"
+#include "comm/sparse/exchange_cost.h"
 #include "comm/sparse/sparse_collective.h"
 
 namespace dragonn::comm {
@@ -59,26 +59,23 @@ Prediction predict(const Settings&, const ExchangeSizes& sizes) {
           broadcast_chain(bytes, sizes.ranks) + ring_allreduce_chain(bytes, sizes.ranks), counts_chain(sizes.ranks)};
 }
 
+std::size_t memory(const Settings&, const ExchangeSizes& sizes, const Device&) {
+  return list_bytes(sizes.global) + word_bytes(sizes.global);  // every rank contributes at all indices of the sum
+}
+
 const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     {.name = "cltk",
      .summary = "the leader broadcasts its indices, and all workers sum their gradients at them; another worker leads "
                 "every step",
      .source = "ScaleCom (Chen et al., NeurIPS 2020), CLT-k, as used by ExDyna's released code"},
     refuses,
-    /*bytes_sent=*/
-    [](const Settings&, std::size_t /*numel*/, std::size_t k, int world_size) {
-      return 3.0 * static_cast<double>(k * sizeof(float)) * (world_size - 1) / world_size;
-    },
     /*make=*/
     [](const Settings&, std::size_t numel) -> std::unique_ptr<SparseCollective> {
       return std::make_unique<CyclicLeader>(numel);
     },
-    /*latencies=*/
-    [](const Settings&, int world_size) {
-      const int last = world_size - 1;
-      return std::bit_width(static_cast<unsigned>(last)) + 2.0 * last;  // the broadcast's tree, and the ring
-    },
     predict,
+    memory,
+    SumSize::kTarget,
     /*traffic=*/"3 k (P-1) / P"}};
 
 }  // namespace

@@ -63,6 +63,10 @@ Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
   return {};
 }
 
+std::size_t memory(const Settings&, const ExchangeSizes& sizes, const Device&) {
+  return sizeof(float) * sizes.numel;
+}
+
 const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     {.name = "dense",
      .summary = "dense allreduce of the whole accumulated gradient; the selection is ignored",
@@ -73,21 +77,13 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
            .help = "ring and rabenseifner give the same bits on every backend; native is the backend's own algorithm",
            .choices = {"ring", "rabenseifner", "native"}}}},
     /*refuses=*/[](const SelectionTraits&) { return std::string(); },
-    /*bytes_sent=*/
-    [](const Settings&, std::size_t numel, std::size_t /*k*/, int world_size) {
-      return 2.0 * static_cast<double>(numel * sizeof(float)) * (world_size - 1) / world_size;
-    },
     /*make=*/
     [](const Settings& settings, std::size_t /*numel*/) -> std::unique_ptr<SparseCollective> {
       return std::make_unique<DenseAllreduce>(dense_algorithm(settings.text("algorithm")));
     },
-    /*latencies=*/
-    [](const Settings& settings, int world_size) {
-      const int last = world_size - 1;
-      const bool halves = dense_algorithm(settings.text("algorithm")) == DenseAlgorithm::kRabenseifner;
-      return 2.0 * (halves ? std::bit_width(static_cast<unsigned>(last)) : last);
-    },
     predict,
+    memory,
+    SumSize::kDense,
     /*traffic=*/"2 n (P-1) / P"}};
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "comm/sparse/device_bytes.h"
 #include "comm/sparse/device_lists.h"
 #include "comm/sparse/device_region_reduce.h"
+#include "comm/sparse/exchange_cost.h"
 #include "comm/sparse/region_reduce.h"
 #include "comm/sparse/scoped_seconds.h"
 #include "kernels/devices.h"
@@ -156,6 +157,17 @@ Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
           2 * counts_chain(sizes.ranks)};
 }
 
+/// Slices as they are sent and as they came, this rank's sums, and the sum of all: a list that was gathered as
+/// messages, or n floats.
+std::size_t memory(const Settings& settings, const ExchangeSizes& sizes, const Device& device) {
+  const double slices = 2 * sizes.selected;
+  const double own = sizes.global / sizes.ranks;
+  const auto numel = static_cast<double>(sizes.numel);
+  const bool is_sparse = sizes.global < settings.number("switch") * numel;
+  const std::size_t sum = is_sparse ? list_bytes(2 * sizes.global) : word_bytes(numel);
+  return list_bytes(slices + own) + decoder_bytes(sizes, device) + sum + word_bytes(sizes.selected);
+}
+
 const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     {.name = "dsa",
      .summary = "each worker sums a region of the bucket; all workers gather the regions as lists, or dense where they "
@@ -168,21 +180,13 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
                    .maximum = 1},
                   in_flight_setting()}},
     refuses,
-    /*bytes_sent=*/
-    [](const Settings&, std::size_t numel, std::size_t k, int world_size) {
-      const double ranks = world_size;
-      const double words = std::min(2 * static_cast<double>(k) * ranks, static_cast<double>(numel));
-      return sizeof(float) * (2 * static_cast<double>(k) + words) * (ranks - 1) / ranks;
-    },
     /*make=*/
     [](const Settings& settings, std::size_t numel) -> std::unique_ptr<SparseCollective> {
       return std::make_unique<DynamicSparseAllreduce>(settings.number("switch"), in_flight(settings), numel);
     },
-    /*latencies=*/
-    [](const Settings&, int world_size) {
-      return 2.0 * (world_size - 1);  // the regions' exchange, and the allgather's ring
-    },
     predict,
+    memory,
+    SumSize::kUnion,
     /*traffic=*/"(2 k + min(2 k P, n)) (P-1) / P"}};
 
 }  // namespace

@@ -2,6 +2,7 @@
 // Collective "exdyna": disjoint selections, whose indices are gathered in equal messages, and acc summed there.
 #include "comm/sparse/agreed_sum.h"
 #include "comm/sparse/device_index_sum.h"
+#include "comm/sparse/exchange_cost.h"
 #include "comm/sparse/index_gather.h"
 #include "comm/sparse/sparse_collective.h"
 
@@ -50,25 +51,25 @@ Prediction predict(const Settings&, const ExchangeSizes& sizes) {
           allgather_chain(indices, sizes.ranks) + ring_allreduce_chain(values, sizes.ranks), counts_chain(sizes.ranks)};
 }
 
+/// The indices of all ranks, which stand beside zeros while they are united, and the sum at them, which all contribute
+/// to.
+std::size_t memory(const Settings&, const ExchangeSizes& sizes, const Device& device) {
+  return word_bytes(sizes.largest * (sizes.ranks + 1.0)) + decoder_bytes(sizes, device) + list_bytes(sizes.global) +
+         word_bytes(sizes.global);
+}
+
 const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     {.name = "exdyna",
      .summary = "workers select in disjoint partitions, gather the padded indices and sum their gradients at them",
      .source = "ExDyna (2024), algorithm 1"},
     refuses,
-    // k entries of all ranks together.
-    /*bytes_sent=*/
-    [](const Settings&, std::size_t /*numel*/, std::size_t k, int world_size) {
-      return 3.0 * static_cast<double>(k * sizeof(float)) * (world_size - 1) / world_size;
-    },
     /*make=*/
     [](const Settings&, std::size_t numel) -> std::unique_ptr<SparseCollective> {
       return std::make_unique<DisjointUnion>(numel);
     },
-    /*latencies=*/
-    [](const Settings&, int world_size) {
-      return 3.0 * (world_size - 1);  // the allgather, and the allreduce's ring
-    },
     predict,
+    memory,
+    SumSize::kUnion,
     /*traffic=*/"3 k (P-1) / P"}};
 
 }  // namespace

@@ -2,7 +2,6 @@
 // Collective "gtopk": a tree of ranks merges pairs of selections and keeps k entries of each sum.
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -11,6 +10,7 @@
 #include "comm/sparse/coo_gather.h"
 #include "comm/sparse/counts.h"
 #include "comm/sparse/device_gtopk.h"
+#include "comm/sparse/exchange_cost.h"
 #include "comm/sparse/merge.h"
 #include "comm/sparse/put_back.h"
 #include "comm/sparse/scoped_seconds.h"
@@ -206,6 +206,12 @@ std::string refuses(const SelectionTraits& traits) {
   return traits.leader_only ? "the collective merges the selections of all ranks, but only the leader selects" : "";
 }
 
+/// Entries that a rank sends up the tree: its selection, or what it merged of the ranks below it.
+double list_of(const ExchangeSizes& sizes, int rank) {
+  const int merged = std::min(rank & -rank, sizes.ranks - rank);
+  return merged == 1 ? sizes.selected : std::min(static_cast<double>(sizes.k), merged * sizes.selected);
+}
+
 Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
   const bool is_naive = put_back(settings) == PutBack::kNaive;
   const bool counted = is_naive || !sizes.selection.fits_k_slots();
@@ -214,12 +220,30 @@ Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
     const double bytes = SparseVector::kEntryBytes * sizes.selected;
     return {bytes * (sizes.ranks - 1), ring_gather_chain(bytes * sizes.ranks, sizes.ranks), header};
   }
-  const auto bytes = static_cast<double>(coo_bytes(std::min(sizes.k, sizes.numel)));
-  Prediction tree{2 * bytes * share_of_others(sizes.ranks), tree_allreduce_chain(bytes, sizes.ranks), header};
-  if (put_back(settings) != PutBack::kExact) return tree;
-  const double values = sizeof(float) * sizes.global;
-  return {tree.bytes_sent + 2 * values * share_of_others(sizes.ranks),
-          tree.payload + ring_allreduce_chain(values, sizes.ranks), header};
+  double sent_up = 0, most_up = 0;  // by all ranks, and to rank 0
+  for (int rank = 1; rank < sizes.ranks; ++rank) sent_up += SparseVector::kEntryBytes * list_of(sizes, rank);
+  for (int rank = 1; rank < sizes.ranks; rank *= 2) most_up += SparseVector::kEntryBytes * list_of(sizes, rank);
+  const double sum = SparseVector::kEntryBytes * sizes.global;
+  const double values = put_back(settings) == PutBack::kExact ? sizeof(float) * sizes.global : 0;
+  const Chain down = broadcast_chain(sum, sizes.ranks);
+  Prediction tree{sent_up / sizes.ranks + (sum + 2 * values) * share_of_others(sizes.ranks),
+                  Chain{down.messages, most_up} + down, header};
+  if (values > 0) tree.payload = tree.payload + ring_allreduce_chain(values, sizes.ranks);
+  return tree;
+}
+
+/// A message, and the lists of a merge: its input, twice as many entries, what it keeps and what it drops. With
+/// put_back = "naive" the lists of all ranks and their sum.
+std::size_t memory(const Settings& settings, const ExchangeSizes& sizes, const Device& device) {
+  const auto k = static_cast<double>(sizes.k);
+  const std::size_t result = result_bytes(sizes) + decoder_bytes(sizes, device);
+  if (put_back(settings) == PutBack::kNaive) {
+    const double all = sizes.selected * sizes.ranks;
+    return list_bytes(all + 2 * std::min(all, static_cast<double>(sizes.numel))) + result;
+  }
+  const bool returns = put_back(settings) == PutBack::kMerger;
+  const std::size_t values_at_sum = device.is_cpu() || returns ? 0 : word_bytes(static_cast<double>(sizes.numel));
+  return list_bytes(k * (returns ? 6 : 4)) + values_at_sum + result;
 }
 
 const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
@@ -233,24 +257,13 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
                            "and lost_mass tells how much",
                    .choices = {kPutBackNames.begin(), kPutBackNames.end()}}}},
     refuses,
-    /*bytes_sent=*/
-    [](const Settings& settings, std::size_t numel, std::size_t k, int world_size) {
-      const auto entries = static_cast<double>(k);
-      return predict(settings, {.numel = numel, .k = k, .ranks = world_size, .selected = entries, .global = entries})
-          .bytes_sent;
-    },
     /*make=*/
     [](const Settings& settings, std::size_t numel) -> std::unique_ptr<SparseCollective> {
       return std::make_unique<GlobalTopk>(put_back(settings), numel);
     },
-    /*latencies=*/
-    [](const Settings& settings, int world_size) {
-      const double last = world_size - 1;
-      const double trees = 2.0 * std::bit_width(static_cast<unsigned>(world_size - 1));  // up and down
-      if (put_back(settings) == PutBack::kNaive) return last;
-      return put_back(settings) == PutBack::kExact ? trees + 2 * last : trees;
-    },
     predict,
+    memory,
+    SumSize::kTarget,
     /*traffic=*/"4 k (P-1) / P"}};
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "comm/sparse/agreed_sum.h"
 #include "comm/sparse/device_index_sum.h"
+#include "comm/sparse/exchange_cost.h"
 #include "comm/sparse/index_gather.h"
 #include "comm/sparse/sparse_collective.h"
 
@@ -54,26 +55,26 @@ Prediction predict(const Settings&, const ExchangeSizes& sizes) {
           gather + ring_allreduce_chain(values, sizes.ranks), fixed ? Chain{} : counts_chain(sizes.ranks)};
 }
 
+/// The indices of all ranks, which stand beside zeros while they are united, and the sum at them, which all contribute
+/// to.
+std::size_t memory(const Settings&, const ExchangeSizes& sizes, const Device& device) {
+  const std::size_t sum = list_bytes(sizes.global) + word_bytes(sizes.global);
+  if (sizes.selection.shared_indices) return sum;
+  return word_bytes(sizes.largest * (sizes.ranks + 1.0)) + decoder_bytes(sizes, device) + sum;
+}
+
 const Registration<SparseCollectiveEntry> registration{
     SparseCollectiveEntry{{.name = "index_union",
                            .summary = "workers gather all selected indices and sum their gradients at the union",
                            .source = "ExDyna (2024), section 2, and its released code: the Top-k baseline"},
                           refuses,
-                          /*bytes_sent=*/
-                          [](const Settings&, std::size_t numel, std::size_t k, int world_size) {
-                            const double ranks = world_size;
-                            const double united = std::min(static_cast<double>(k) * ranks, static_cast<double>(numel));
-                            return sizeof(float) * (static_cast<double>(k) + 2 * united / ranks) * (ranks - 1);
-                          },
                           /*make=*/
                           [](const Settings&, std::size_t numel) -> std::unique_ptr<SparseCollective> {
                             return std::make_unique<IndexUnion>(numel);
                           },
-                          /*latencies=*/
-                          [](const Settings&, int world_size) {
-                            return 3.0 * (world_size - 1);  // the allgather, and the allreduce's ring
-                          },
                           predict,
+                          memory,
+                          SumSize::kUnion,
                           /*traffic=*/"(k + 2 min(k P, n) / P) (P-1)"}};
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "comm/blocks.h"
 #include "comm/room.h"
 #include "comm/sparse/counts.h"
+#include "comm/sparse/exchange_cost.h"
 #include "comm/sparse/oktopk_steps.h"
 #include "comm/sparse/slice_exchange.h"
 
@@ -231,6 +232,14 @@ Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
   return prediction;
 }
 
+/// Slices as they are sent and as they came, this rank's sums and those that it keeps; all sums, as messages and as a
+/// list, of which there are most in the steps that compute the threshold.
+std::size_t memory(const Settings&, const ExchangeSizes& sizes, const Device& device) {
+  const double most = std::min(sizes.selected * sizes.ranks, static_cast<double>(sizes.numel));
+  const double own = 2 * most / sizes.ranks;
+  return list_bytes(2 * sizes.selected + own + 2 * most) + decoder_bytes(sizes, device) + result_bytes(sizes);
+}
+
 const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     {.name = "oktopk",
      .summary = "each worker sums a region with an equal share of the entries; all workers gather the sums above a "
@@ -238,11 +247,6 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
      .source = "Ok-Topk (Li and Hoefler, PPoPP 2022), algorithm 1; drift: Shigangli/Ok-Topk",
      .settings = settings()},
     refuses,
-    // A step that uses the threshold again and needs no balancing.
-    /*bytes_sent=*/
-    [](const Settings&, std::size_t /*numel*/, std::size_t k, int world_size) {
-      return 2.0 * static_cast<double>(coo_bytes(k)) * (world_size - 1) / world_size;
-    },
     /*make=*/
     [](const Settings& settings, std::size_t numel) -> std::unique_ptr<SparseCollective> {
       const Rules rules{.repartition_period = static_cast<std::uint64_t>(settings.integer("repartition_period")),
@@ -251,11 +255,9 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
                         .drift = drift_rules(settings)};
       return std::make_unique<OkTopk>(rules, in_flight(settings), numel);
     },
-    /*latencies=*/
-    [](const Settings&, int world_size) {
-      return 2.0 * (world_size - 1);  // the regions' exchange, and the allgather's ring
-    },
     predict,
+    memory,
+    SumSize::kTarget,
     /*traffic=*/"4 k (P-1) / P"}};
 
 }  // namespace

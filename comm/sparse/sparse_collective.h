@@ -129,22 +129,28 @@ struct ExchangeSizes {
   bool computes_threshold = false;  ///< one of the steps in which a reused threshold is computed
 };
 
+/// What the sum holds where every rank selects as many entries as it is asked for (expected_sizes).
+enum class SumSize {
+  kUnion,   ///< every index that some rank selected
+  kTarget,  ///< k entries at any number of ranks
+  kDense,   ///< all elements
+};
+
+/// What an exchange costs is stated here and nowhere else: by `predict` and `memory`.
 struct SparseCollectiveEntry : RegistryEntry {
   static constexpr const char* kKind = "collective";
   /// Empty if the pair is fine, otherwise why not.
   std::function<std::string(const SelectionTraits&)> refuses;
-  /// Payload bytes that a rank sends in one exchange, mean over ranks, when every rank selects k of numel entries.
-  std::function<double(const Settings&, std::size_t numel, std::size_t k, int world_size)> bytes_sent;
   std::function<std::unique_ptr<SparseCollective>(const Settings&, std::size_t numel)> make;
-  /// Messages of an exchange that follow one after the other, each at the price of the network's latency; headers are
-  /// left out. By default one from every other rank. For the cost model.
-  std::function<double(const Settings&, int world_size)> latencies = [](const Settings&, int world_size) {
-    return world_size - 1.0;
-  };
-  /// Bytes, and the messages that follow one after the other, of an exchange of these sizes.
+  /// Bytes, and the messages that follow one after the other, of an exchange of these sizes. Exact where every rank
+  /// selects `selected` entries, and all regions or blocks hold equal shares.
   std::function<Prediction(const Settings&, const ExchangeSizes&)> predict;
+  /// Bytes that a rank holds for one bucket from step to step, messages and results included. @param device where
+  /// messages and results live: the CPU unless the ranks have a DeviceTransport.
+  std::function<std::size_t(const Settings&, const ExchangeSizes&, const Device& device)> memory;
+  SumSize sum = SumSize::kUnion;
   /// Words of 4 bytes that a worker sends, mean over workers, when every worker selects k of n entries at P workers:
-  /// `bytes_sent` as a formula, for `dragonn-train --list`. Factors stand side by side: "2 k (P-1) / P".
+  /// `predict` as a formula, for `dragonn-train --list`. Factors stand side by side: "2 k (P-1) / P".
   std::string traffic = {};
 };
 

@@ -8,9 +8,12 @@
 
 #include "comm/align.h"
 #include "comm/local.h"
+#include "comm/sparse/batch_decoder.h"
+#include "comm/sparse/exchange_cost.h"
 #include "core/rng.h"
 #include "tests/comm/cases.h"
 #include "tests/comm/sparse_support.h"
+#include "tests/support/held_bytes.h"
 
 namespace dragonn::comm::test {
 namespace {
@@ -102,6 +105,53 @@ void check_prediction(int world, const Subject& subject) {
         doctest::Approx((prediction.payload + prediction.header).seconds(kNetwork)).epsilon(0.01).scale(1e-9));
 }
 
+constexpr std::size_t kEntriesOfRegion = 300;
+
+/// Bytes that a rank's collective and its result hold after two exchanges, mean over ranks. Regions hold equal shares.
+double held_bytes(int world, const Subject& subject) {
+  const auto ranks = static_cast<std::size_t>(world);
+  const dragonn::testing::HeldBytes counted;
+  double held = 0;
+  run_local(world, {.timeout_s = 60}, [&](Communicator& communicator) {
+    const std::size_t me = unsigned_rank(communicator);
+    std::vector<float> acc(ranks * kEntriesOfRegion * 20, 1.0f + static_cast<float>(me));
+    Indices indices;
+    for (std::size_t region = 0; region < ranks; ++region) {
+      if (subject.traits.partitioned && region != me) continue;
+      for (std::size_t i = 0; i < kEntriesOfRegion; ++i) {
+        indices.push_back(static_cast<std::uint32_t>(region * kEntriesOfRegion * 20 + i * ranks + me));
+      }
+    }
+    const SparseVector selected = entries_at(acc, indices);
+    const auto run = [&](SparseCollective& collective, SparseReduction& out) {
+      for (std::uint64_t step = 0; step < 2; ++step) {
+        const ReduceContext context{.step = step, .k = ranks * kEntriesOfRegion, .selection = subject.traits};
+        collective.reduce(communicator, context, View<const float>(std::span(acc)), selected, out);
+      }
+      align(communicator);
+    };
+    // What the communicator grows is no bucket's.
+    const auto first = make_collective(subject.collective, acc.size(), subject.settings);
+    SparseReduction first_out, out;
+    run(*first, first_out);
+    const double before = dragonn::testing::HeldBytes::now();
+    align(communicator);
+    const auto collective = make_collective(subject.collective, acc.size(), subject.settings);
+    run(*collective, out);
+    if (me == 0) held = (dragonn::testing::HeldBytes::now() - before) / world;
+    align(communicator);
+  });
+  return held;
+}
+
+std::size_t stated_memory(int world, const Subject& subject) {
+  const auto& entry = Registry<SparseCollectiveEntry>::instance().at(subject.collective);
+  Settings settings(entry.settings);
+  for (const auto& [name, value] : subject.settings) settings.set(name, value);
+  const auto k = static_cast<std::size_t>(world) * kEntriesOfRegion;
+  return entry.memory(settings, expected_sizes(entry, subject.traits, 20 * k, k, world), {});
+}
+
 }  // namespace
 
 TEST_SUITE("comm") {
@@ -146,6 +196,37 @@ TEST_SUITE("comm") {
         });
         const double predicted = allgather_chain(static_cast<double>(block), world).seconds(kNetwork);
         CHECK(std::ranges::max(seconds) == doctest::Approx(predicted).epsilon(0.001).scale(1e-9));
+      }
+    }
+  }
+
+  TEST_CASE("an exchange holds what its collective states, up to the room that buffers grow with") {
+    const SelectionTraits bounded{.at_most_k = true};
+    const std::vector<Subject> subjects{{"dense"},
+                                        {"allgather", {}, bounded},
+                                        {"allgather", {{"decode", "dense"}}, bounded},
+                                        {"allgather", {}, {.shared_indices = true}},
+                                        {"allgather", {{"layout", "unpadded"}}},
+                                        {"dsa"},
+                                        {"dsa", {{"switch", 0.0}}},
+                                        {"index_union", {}, bounded},
+                                        {"index_union", {}, {.shared_indices = true}},
+                                        {"gtopk", {}, bounded},
+                                        {"gtopk", {{"put_back", "exact"}}},
+                                        {"gtopk", {{"put_back", "naive"}}},
+                                        {"oktopk"},
+                                        {"cltk"},
+                                        {"exdyna", {}, {.partitioned = true}}};
+    for (const int world : {2, 4, 7}) {
+      for (const Subject& subject : subjects) {
+        CAPTURE(world);
+        CAPTURE(subject.collective);
+        const double stated = static_cast<double>(stated_memory(world, subject)), held = held_bytes(world, subject);
+        // A decoder's window is no Buffer, and only a tree's inner ranks hold all that its entry states. Room is made
+        // for twice as much, and for slices as if all entries were in one region; no page of that is ever touched.
+        const bool has_slices = subject.collective == "dsa" || subject.collective == "oktopk";
+        CHECK(held + sizeof(BatchDecoder) >= 0.6 * stated);
+        CHECK(held <= (has_slices ? 4 : 2.5) * stated);
       }
     }
   }

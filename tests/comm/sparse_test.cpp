@@ -3,6 +3,7 @@
 
 #include "comm/local.h"
 #include "comm/sparse/batch_decoder.h"
+#include "comm/sparse/exchange_cost.h"
 #include "comm/sparse/registry.h"
 #include "core/rng.h"
 #include "tests/comm/support.h"
@@ -122,12 +123,13 @@ TEST_SUITE("comm") {
     CHECK(takers({.leader_only = true}) == Names{"cltk"});
   }
 
-  TEST_CASE("the promised bytes are those of equal selections") {
+  TEST_CASE("the expected bytes are those of equal selections") {
     const auto bytes_sent = [](const std::string& name, std::size_t numel, int world, const Overrides& overrides = {}) {
       const auto& entry = Registry<SparseCollectiveEntry>::instance().at(name);
       Settings settings(entry.settings);
       for (const auto& [key, value] : overrides) settings.set(key, value);
-      return entry.bytes_sent(settings, numel, 10, world);
+      const SelectionTraits traits{.fixed_size = true, .partitioned = name == "exdyna"};
+      return entry.predict(settings, expected_sizes(entry, traits, numel, 10, world)).bytes_sent;
     };
     CHECK(bytes_sent("allgather", 1000, 4) == 8.0 * 10 * 3);
     CHECK(bytes_sent("dense", 1000, 4) == 4.0 * 2 * 1000 * 3 / 4);

@@ -20,9 +20,10 @@ ProfileRow row(std::size_t numel, double encode, double decode,
   return {.key = key, .numel = numel, .runs = 10, .encode_seconds = encode, .decode_seconds = decode};
 }
 
-CostModel model_of(const comm::NetworkModel& network, int ranks) {
-  return {network, with_defaults<comm::SparseCollectiveEntry>("dense"),
-          with_defaults<comm::SparseCollectiveEntry>("allgather"), ranks};
+CostModel model_of(const comm::NetworkModel& network, int ranks, const std::string& algorithm = "ring") {
+  ExchangeRules rules = rules_of({"topk", "allgather", "residual"});
+  rules.dense.settings.set("algorithm", algorithm);
+  return {network, rules, ranks};
 }
 
 std::string error_of(const std::string& text) {
@@ -53,8 +54,8 @@ TEST_SUITE("trainer") {
     CHECK(cost.full_seconds == doctest::Approx(3.116582e-3).epsilon(1e-6));
     // The vector has k = 1048.576; here k is 1048, and an entry of 8 bytes goes to 15 others.
     const double rounding = 15 * 8 / 3.125e9;
-    CHECK(std::abs(cost.sparse_seconds - 0.340265e-3) < rounding);
-    CHECK(std::abs(cost.full_seconds - cost.sparse_seconds - 2.776317e-3) < rounding);
+    CHECK(std::abs(cost.sparse_seconds - 0.120265e-3) < rounding);
+    CHECK(std::abs(cost.full_seconds - cost.sparse_seconds - 2.996317e-3) < rounding);
     CHECK(cost.sparsified_seconds() == cost.encode_seconds + cost.decode_seconds + cost.sparse_seconds);
   }
 
@@ -71,14 +72,12 @@ TEST_SUITE("trainer") {
   }
 
   TEST_CASE("rabenseifner pays fewer latencies than the ring") {
-    Component dense = with_defaults<comm::SparseCollectiveEntry>("dense");
     const comm::NetworkModel latency_only{.latency_seconds = 1, .bytes_per_second = 1e30};
-    const CostModel model = model_of(latency_only, 8);
-    CHECK(model.exchange_seconds(dense, 100, 100) == doctest::Approx(14));
-    dense.settings.set("algorithm", std::string("rabenseifner"));
-    CHECK(model.exchange_seconds(dense, 100, 100) == doctest::Approx(6));
-    CHECK(model.exchange_seconds(with_defaults<comm::SparseCollectiveEntry>("allgather"), 100, 1) ==
-          doctest::Approx(7));
+    const CostModel ring = model_of(latency_only, 8);
+    CHECK(ring.exchange_seconds(100, ExchangeForm::kDense, 1) == doctest::Approx(14));
+    CHECK(ring.exchange_seconds(100, ExchangeForm::kSparse, 0.01) == doctest::Approx(3));
+    const CostModel halving = model_of(latency_only, 8, "rabenseifner");
+    CHECK(halving.exchange_seconds(100, ExchangeForm::kDense, 1) == doctest::Approx(6));
   }
 
   TEST_CASE("times between two sizes are linear in the logarithm, beyond the ends linear in the size") {

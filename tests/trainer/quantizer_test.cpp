@@ -11,6 +11,7 @@
 #include "core/file.h"
 #include "core/rng.h"
 #include "tests/trainer/combinations.h"
+#include "trainer/exchange_plan.h"
 #include "tests/trainer/quick_run.h"
 #include "trainer/plan.h"
 #include "trainer/step_agreement.h"
@@ -67,7 +68,7 @@ TEST_CASE("every rank sends its code to every other: the bytes of the formulas, 
       CAPTURE(world_size);
       const ExchangeRules rules = quantized_rules(name);
       const std::size_t expected = code_bytes * static_cast<std::size_t>(world_size - 1);
-      CHECK(plan_exchange(rules, one_tensor(), 0.01, world_size).bytes_sent == static_cast<double>(expected));
+      CHECK(plan_exchange(rules, one_tensor(), 0.01, world_size).cost().bytes_sent == static_cast<double>(expected));
       std::vector<comm::Traffic> payload(static_cast<std::size_t>(world_size)), header(payload.size());
       comm::run_local(world_size, {.timeout_s = 60}, [&](comm::Communicator& communicator) {
         ParameterArena arena = one_tensor();
@@ -219,10 +220,10 @@ TEST_CASE("the dry run shows quantized buckets and their bytes") {
     const bool quantized = planned.form == ExchangeForm::kQuantized;
     CHECK(quantized == planned.bucket.sparse);
     const std::size_t words = (planned.bucket.size + 31) / 32 + 1;
-    if (quantized) CHECK(planned.bytes_sent == 2.0 * 4.0 * static_cast<double>(words));
-    expected += planned.bytes_sent;
+    if (quantized) CHECK(planned.cost.bytes_sent == 2.0 * 4.0 * static_cast<double>(words));
+    expected += planned.cost.bytes_sent;
   }
-  CHECK(plan.exchange.bytes_sent == expected);
+  CHECK(plan.exchange.cost().bytes_sent == expected);
   const std::string text = describe(plan, config, 3);
   CHECK(text.find("exchange: signsgd (quantizer signsgd, collective allgather, memory residual)") != std::string::npos);
   CHECK(text.find("quantized") != std::string::npos);
