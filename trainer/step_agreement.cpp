@@ -28,6 +28,7 @@ std::uint64_t severity(const StepWord& word) {
 StepWord agree(comm::Communicator& communicator, const StepWord& mine) {
   std::array<std::uint64_t, 2> words{mine.stop ? std::uint64_t{1} : 0, severity(mine)};
   const comm::ScopedPhase phase(communicator.traffic(), comm::Phase::kControl);
+  const comm::ScopedOperation operation = communicator.operation("agreement on the step");
   communicator.allreduce_max(std::span<std::uint64_t>(words));
   StepWord agreed{.stop = words[0] != 0, .skip = words[1] == kSkip};
   if (words[1] > kSkip) agreed.non_finite_bucket = static_cast<std::size_t>(kFirstBucket - words[1]);
