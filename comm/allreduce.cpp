@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "comm/allreduce.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "comm/blocks.h"
@@ -18,20 +19,94 @@ View<std::byte> writable_bytes_of(std::span<float> values) {
   return Communicator::as_writable_bytes(values);
 }
 
-/// The scratch as floats, large enough for `count`.
-std::span<float> scratch_floats(Buffer<std::byte>& scratch, std::size_t count) {
-  resize_with_room(scratch, count * sizeof(float));  // sparse sums of varying size pass through here too
-  return {reinterpret_cast<float*>(scratch.data()), count};
-}
+/// Blocks [first, first + count) of `total`.
+struct Window {
+  std::size_t total = 1;
+  std::size_t first = 0;
+  std::size_t count = 1;
+};
+constexpr Window kAll{};
 
-void add(const Communicator& communicator, std::span<float> sum, std::span<const float> values) {
-  if (communicator.is_hollow()) return;
-  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += values[i];
-}
+/// Several vectors that are summed together. Each is cut into blocks by itself, and the blocks of one number travel in
+/// one message: so every element is added up in the order in which it would be alone.
+class Parts {
+ public:
+  Parts(Communicator& communicator, std::span<const std::span<float>> parts, AllreduceScratch& scratch)
+      : communicator_(communicator), parts_(parts), scratch_(scratch) {}
 
-std::span<float> slice(std::span<float> values, const Block& range) {
-  return values.subspan(range.begin, range.size());
-}
+  /// Sends one window and adds what comes to another.
+  void send_and_add(int destination, const Window& given, int source, const Window& kept) {
+    const std::span<float> received = floats(scratch_.incoming, size(kept));
+    communicator_.send_recv(destination, bytes_of(packed(given)), source, writable_bytes_of(received), kTagAllreduce);
+    add(kept, received);
+  }
+  /// Sends one window and replaces another by what comes.
+  void send_and_replace(int destination, const Window& given, int source, const Window& replaced) {
+    if (parts_.size() == 1) {
+      const std::span<float> place = slice(parts_.front(), replaced);
+      return communicator_.send_recv(destination, bytes_of(packed(given)), source, writable_bytes_of(place),
+                                     kTagAllreduce);
+    }
+    const std::span<float> received = floats(scratch_.incoming, size(replaced));
+    communicator_.send_recv(destination, bytes_of(packed(given)), source, writable_bytes_of(received), kTagAllreduce);
+    replace(replaced, received);
+  }
+  void send_all(int destination) { communicator_.send(destination, kTagAllreduce, bytes_of(packed(kAll))); }
+  void receive_all(int source) { replace(kAll, receive(source)); }
+  void add_all(int source) { add(kAll, receive(source)); }
+
+ private:
+  static std::span<float> floats(Buffer<std::byte>& buffer, std::size_t count) {
+    resize_with_room(buffer, count * sizeof(float));  // sparse sums of varying size pass through here too
+    return {reinterpret_cast<float*>(buffer.data()), count};
+  }
+  static std::span<float> slice(std::span<float> part, const Window& window) {
+    const std::size_t begin = block_begin(part.size(), window.total, window.first);
+    return part.subspan(begin, block_begin(part.size(), window.total, window.first + window.count) - begin);
+  }
+  std::size_t size(const Window& window) const {
+    std::size_t count = 0;
+    for (const std::span<float> part : parts_) count += slice(part, window).size();
+    return count;
+  }
+
+  /// The window of all parts as one message: in place where there is one part.
+  std::span<const float> packed(const Window& window) {
+    if (parts_.size() == 1) return slice(parts_.front(), window);
+    const std::span<float> message = floats(scratch_.outgoing, size(window));
+    if (communicator_.is_hollow()) return message;
+    float* to = message.data();
+    for (const std::span<float> part : parts_) to = std::ranges::copy(slice(part, window), to).out;
+    return message;
+  }
+  std::span<const float> receive(int source) {
+    const std::span<float> received = floats(scratch_.incoming, size(kAll));
+    communicator_.recv_exactly(source, kTagAllreduce, writable_bytes_of(received));
+    return received;
+  }
+  void add(const Window& window, std::span<const float> values) {
+    if (communicator_.is_hollow()) return;
+    const float* from = values.data();
+    for (const std::span<float> part : parts_) {
+      const std::span<float> sum = slice(part, window);
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += from[i];
+      from += sum.size();
+    }
+  }
+  void replace(const Window& window, std::span<const float> values) {
+    if (communicator_.is_hollow()) return;
+    const float* from = values.data();
+    for (const std::span<float> part : parts_) {
+      const std::span<float> target = slice(part, window);
+      std::copy_n(from, target.size(), target.begin());
+      from += target.size();
+    }
+  }
+
+  Communicator& communicator_;
+  std::span<const std::span<float>> parts_;
+  AllreduceScratch& scratch_;
+};
 
 /// The part of Rabenseifner's algorithm that runs on a power of two of ranks: a window of blocks, halved on the way
 /// down and doubled on the way up.
@@ -39,45 +114,32 @@ class Halving {
  public:
   /// `position` counts the ranks that take part; every even one of the first 2 * folded ranks stands for itself and its
   /// neighbour.
-  Halving(Communicator& communicator, std::span<float> values, int position, int participants, int folded)
-      : communicator_(communicator),
-        values_(values),
-        position_(position),
-        participants_(participants),
-        folded_(folded) {}
+  Halving(Parts& parts, int position, int participants, int folded)
+      : parts_(parts), position_(position), participants_(participants), folded_(folded) {}
 
-  void reduce_scatter(Buffer<std::byte>& scratch) {
+  void reduce_scatter() {
     for (int distance = participants_ / 2; distance > 0; distance /= 2) {
-      const std::span<float> kept = slice(values_, window(position_, distance));
-      const std::span<float> given = slice(values_, window(position_ ^ distance, distance));
-      const std::span<float> received = scratch_floats(scratch, kept.size());
       const int partner = rank_at(position_ ^ distance);
-      communicator_.send_recv(partner, bytes_of(given), partner, writable_bytes_of(received), kTagAllreduce);
-      add(communicator_, kept, received);
+      parts_.send_and_add(partner, window(position_ ^ distance, distance), partner, window(position_, distance));
     }
   }
 
   void allgather() {
     for (int distance = 1; distance < participants_; distance *= 2) {
-      const std::span<float> mine = slice(values_, window(position_, distance));
-      const std::span<float> other = slice(values_, window(position_ ^ distance, distance));
       const int partner = rank_at(position_ ^ distance);
-      communicator_.send_recv(partner, bytes_of(mine), partner, writable_bytes_of(other), kTagAllreduce);
+      parts_.send_and_replace(partner, window(position_, distance), partner, window(position_ ^ distance, distance));
     }
   }
 
  private:
-  /// The elements of the `blocks` aligned blocks around that of `position`.
-  Block window(int position, int blocks) const {
-    const auto total = static_cast<std::size_t>(participants_);
-    const auto first = static_cast<std::size_t>(position / blocks * blocks);
-    return {block_begin(values_.size(), total, first),
-            block_begin(values_.size(), total, first + static_cast<std::size_t>(blocks))};
+  /// The `blocks` aligned blocks around that of `position`.
+  Window window(int position, int blocks) const {
+    return {static_cast<std::size_t>(participants_), static_cast<std::size_t>(position / blocks * blocks),
+            static_cast<std::size_t>(blocks)};
   }
   int rank_at(int position) const { return position < folded_ ? 2 * position : position + folded_; }
 
-  Communicator& communicator_;
-  std::span<float> values_;
+  Parts& parts_;
   int position_;
   int participants_;
   int folded_;
@@ -85,25 +147,20 @@ class Halving {
 
 }  // namespace
 
-void ring_allreduce(Communicator& communicator, std::span<float> values, Buffer<std::byte>& scratch) {
+void ring_allreduce(Communicator& communicator, std::span<const std::span<float>> vectors, AllreduceScratch& scratch) {
+  Parts parts(communicator, vectors, scratch);
   const auto ranks = static_cast<std::size_t>(communicator.size());
   const auto rank = static_cast<std::size_t>(communicator.rank());
   const int next = static_cast<int>((rank + 1) % ranks);
   const int previous = static_cast<int>((rank + ranks - 1) % ranks);
-  // Chunk of `rank` after `steps` moves against the ring's direction.
-  const auto chunk = [&](std::size_t start, std::size_t steps) {
-    return slice(values, block(values.size(), ranks, (start + ranks - steps % ranks) % ranks));
+  // Block of `start` after `steps` moves against the ring's direction.
+  const auto block_after = [&](std::size_t start, std::size_t steps) {
+    return Window{ranks, (start + ranks - steps % ranks) % ranks, 1};
   };
-  for (std::size_t step = 0; step + 1 < ranks; ++step) {
-    const std::span<float> sum = chunk(rank, step + 1);
-    const std::span<float> received = scratch_floats(scratch, sum.size());
-    communicator.send_recv(next, bytes_of(chunk(rank, step)), previous, writable_bytes_of(received), kTagAllreduce);
-    add(communicator, sum, received);
-  }
-  for (std::size_t step = 0; step + 1 < ranks; ++step) {
-    communicator.send_recv(next, bytes_of(chunk(rank + 1, step)), previous,
-                           writable_bytes_of(chunk(rank + 1, step + 1)), kTagAllreduce);
-  }
+  for (std::size_t step = 0; step + 1 < ranks; ++step)
+    parts.send_and_add(next, block_after(rank, step), previous, block_after(rank, step + 1));
+  for (std::size_t step = 0; step + 1 < ranks; ++step)
+    parts.send_and_replace(next, block_after(rank + 1, step), previous, block_after(rank + 1, step + 1));
 }
 
 Traffic ring_traffic(std::size_t count, int ranks, int rank) {
@@ -120,26 +177,23 @@ Traffic ring_traffic(std::size_t count, int ranks, int rank) {
           .messages_received = messages};
 }
 
-void rabenseifner_allreduce(Communicator& communicator, std::span<float> values, Buffer<std::byte>& scratch) {
+void rabenseifner_allreduce(Communicator& communicator, std::span<const std::span<float>> vectors,
+                            AllreduceScratch& scratch) {
+  Parts parts(communicator, vectors, scratch);
   const int rank = communicator.rank();
   const int participants = static_cast<int>(std::bit_floor(static_cast<unsigned>(communicator.size())));
   const int folded = communicator.size() - participants;
   const bool is_folded = rank < 2 * folded;
   if (is_folded && rank % 2 == 1) {
-    communicator.send(rank - 1, kTagAllreduce, bytes_of(values));
-    communicator.recv_exactly(rank - 1, kTagAllreduce, writable_bytes_of(values));
+    parts.send_all(rank - 1);
+    parts.receive_all(rank - 1);
     return;
   }
-  if (is_folded) {
-    const std::span<float> received = scratch_floats(scratch, values.size());
-    communicator.recv_exactly(rank + 1, kTagAllreduce, writable_bytes_of(received));
-    add(communicator, values, received);
-  }
-  const int position = is_folded ? rank / 2 : rank - folded;
-  Halving halving(communicator, values, position, participants, folded);
-  halving.reduce_scatter(scratch);
+  if (is_folded) parts.add_all(rank + 1);
+  Halving halving(parts, is_folded ? rank / 2 : rank - folded, participants, folded);
+  halving.reduce_scatter();
   halving.allgather();
-  if (is_folded) communicator.send(rank + 1, kTagAllreduce, bytes_of(values));
+  if (is_folded) parts.send_all(rank + 1);
 }
 
 }  // namespace dragonn::comm

@@ -77,16 +77,21 @@ void ordered_bruck_allgather(Communicator& communicator, std::span<std::byte> al
 }  // namespace
 
 void Communicator::allreduce_sum(View<float> values, DenseAlgorithm algorithm) {
+  const std::span<float> only = values.host();
+  allreduce_sum(std::span(&only, 1), algorithm);
+}
+
+void Communicator::allreduce_sum(std::span<const std::span<float>> vectors, DenseAlgorithm algorithm) {
   if (size() == 1) return;
-  const std::span<float> floats = values.host();
   const ScopedOperation operation(activity_, "allreduce");
   switch (algorithm) {
     case DenseAlgorithm::kRing:
-      return ring_allreduce(*this, floats, scratch_);
+      return ring_allreduce(*this, vectors, allreduce_scratch_);
     case DenseAlgorithm::kRabenseifner:
-      return rabenseifner_allreduce(*this, floats, scratch_);
+      return rabenseifner_allreduce(*this, vectors, allreduce_scratch_);
     case DenseAlgorithm::kNative:
-      return native_allreduce_sum(floats);
+      for (const std::span<float> values : vectors) native_allreduce_sum(values);
+      return;
   }
 }
 

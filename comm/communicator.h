@@ -26,6 +26,11 @@ enum class DenseAlgorithm { kRing, kRabenseifner, kNative };
 /// "ring", "rabenseifner", "native". @throws ConfigError listing the valid names.
 DenseAlgorithm dense_algorithm(const std::string& name);
 
+/// What an allreduce keeps from call to call.
+struct AllreduceScratch {
+  Buffer<std::byte> incoming, outgoing;
+};
+
 /// A message on its way; wait() on the communicator that gave it.
 struct Request {
   std::uint64_t id = 0;
@@ -69,6 +74,9 @@ class Communicator {
 
   /// values <- sum over ranks, the same bits on every rank. 2n(P-1)/P words sent per rank by kRing.
   void allreduce_sum(View<float> values, DenseAlgorithm algorithm = DenseAlgorithm::kRing);
+  /// The same of several vectors in as many messages as of one; each gets the bits that it would get alone. kNative sums
+  /// one after the other. All ranks bring vectors of the same sizes.
+  void allreduce_sum(std::span<const std::span<float>> vectors, DenseAlgorithm algorithm = DenseAlgorithm::kRing);
   /// Sums and maxima of counters and statistics, for few values, in ceil(log2 P) messages. Every rank adds up in rank
   /// order, so that all get the same bits.
   void allreduce_sum(std::span<double> values);
@@ -168,6 +176,7 @@ class Communicator {
   bool hollow_ = false;
   Activity activity_;
   Buffer<std::byte> scratch_;  // what a reduction receives
+  AllreduceScratch allreduce_scratch_;
 };
 
 /// Within this scope messages are hollow: they count, and cost virtual time, as what they stand for, but nothing is

@@ -22,6 +22,12 @@ struct IncomingBytes {
   View<std::byte> bytes;
 };
 
+/// What a rank brings to a gather, and the places for what all ranks bring.
+struct DeviceGather {
+  View<const std::byte> mine;
+  std::span<const View<std::byte>> parts;  ///< by rank, of sizes that all ranks know; parts[rank] may be `mine`
+};
+
 /// All ranks call collectives in the same order. Each returns when its result is there, or throws CommError that names
 /// this rank, the collective and what the rank was doing; the group is dead then. One thread at a time uses it.
 /// Traffic is counted with the communicator, by the formulas below: what a library sends is not seen.
@@ -32,12 +38,14 @@ class DeviceTransport {
   DeviceTransport(const DeviceTransport&) = delete;
   DeviceTransport& operator=(const DeviceTransport&) = delete;
 
-  /// values <- sum over ranks, the same bits on every rank; which order they are added in is the library's choice.
-  /// Counted as a ring: 2n(P-1)/P words in 2(P-1) messages.
-  virtual void allreduce_sum(View<float> values) = 0;
-  /// parts[r] <- rank r's `mine`, of sizes that all ranks know; parts[rank] may be `mine`. Counted as P-1 messages of
-  /// mine.size() bytes, none where that is 0.
-  virtual void gather(View<const std::byte> mine, std::span<const View<std::byte>> parts) = 0;
+  /// Where the memory is.
+  virtual Device device() const = 0;
+  /// Each vector <- sum over ranks, the same bits on every rank; which order they are added in is the library's choice.
+  /// All vectors at the same time. Each is counted as a ring: 2n(P-1)/P words in 2(P-1) messages.
+  virtual void allreduce_sum(std::span<const View<float>> vectors) = 0;
+  /// parts[r] <- rank r's `mine`, of all gathers at the same time. Counted as P-1 messages of mine.size() bytes each, none
+  /// where that is 0.
+  virtual void gather(std::span<const DeviceGather> gathers) = 0;
   /// Messages that go at the same time, between ranks that both ask for them; those of a pair of ranks in the same
   /// order on both. Empty ones are not sent. Counted as they are.
   virtual void exchange(std::span<const OutgoingBytes> outgoing, std::span<const IncomingBytes> incoming) = 0;

@@ -37,37 +37,33 @@ class NcclTransport final : public DeviceTransport {
     if (nccl_ != nullptr) ncclCommAbort(nccl_);
   }
 
-  void allreduce_sum(View<float> values) override {
-    if (values.empty()) return;
-    constexpr const char* kOperation = "allreduce over NCCL with all ranks";
-    check(ncclAllReduce(values.data(), values.data(), values.size(), ncclFloat32, ncclSum, nccl_, stream()),
-          kOperation);
-    wait(kOperation);
-    const auto ranks = static_cast<std::uint64_t>(communicator_.size());
-    const std::uint64_t bytes = 2 * values.size() * sizeof(float) * (ranks - 1) / ranks;
-    communicator_.traffic().add({bytes, bytes, 2 * (ranks - 1), 2 * (ranks - 1)});
-  }
+  Device device() const override { return device_; }
 
-  void gather(View<const std::byte> mine, std::span<const View<std::byte>> parts) override {
-    constexpr const char* kOperation = "allgather over NCCL with all ranks";
-    const auto me = static_cast<std::size_t>(communicator_.rank());
-    DRAGONN_CHECK(parts.size() == static_cast<std::size_t>(communicator_.size()) && parts[me].size() == mine.size(),
-                  "a gather of {} bytes into {} parts on {} ranks", mine.size(), parts.size(), communicator_.size());
+  void allreduce_sum(std::span<const View<float>> vectors) override {
+    constexpr const char* kOperation = "allreduce over NCCL with all ranks";
+    const auto ranks = static_cast<std::uint64_t>(communicator_.size());
     Traffic traffic;
     check(ncclGroupStart(), kOperation);
-    for (std::size_t rank = 0; rank < parts.size(); ++rank) {
-      const View<std::byte>& part = parts[rank];
-      if (part.empty()) continue;
-      traffic.bytes_received += rank == me ? 0 : part.size();
-      traffic.messages_received += rank == me ? 0 : 1;
-      check(ncclBroadcast(rank == me ? mine.data() : part.data(), part.data(), part.size(), ncclUint8,
-                          static_cast<int>(rank), nccl_, stream()),
+    for (const View<float>& values : vectors) {
+      if (values.empty()) continue;
+      check(ncclAllReduce(values.data(), values.data(), values.size(), ncclFloat32, ncclSum, nccl_, stream()),
             kOperation);
+      const std::uint64_t bytes = 2 * values.size() * sizeof(float) * (ranks - 1) / ranks;
+      traffic += {bytes, bytes, 2 * (ranks - 1), 2 * (ranks - 1)};
     }
     check(ncclGroupEnd(), kOperation);
     wait(kOperation);
-    traffic.messages_sent = mine.empty() ? 0 : parts.size() - 1;
-    traffic.bytes_sent = mine.size() * (parts.size() - 1);
+    communicator_.traffic().add(traffic);
+  }
+
+  void gather(std::span<const DeviceGather> gathers) override {
+    constexpr const char* kOperation = "allgather over NCCL with all ranks";
+    for (const DeviceGather& gather : gathers) check_parts(gather);
+    Traffic traffic;
+    check(ncclGroupStart(), kOperation);
+    for (const DeviceGather& gather : gathers) traffic += start_gather(gather, kOperation);
+    check(ncclGroupEnd(), kOperation);
+    wait(kOperation);
     communicator_.traffic().add(traffic);
   }
 
@@ -107,6 +103,32 @@ class NcclTransport final : public DeviceTransport {
   }
 
  private:
+  void check_parts(const DeviceGather& gather) const {
+    const auto ranks = static_cast<std::size_t>(communicator_.size());
+    const auto me = static_cast<std::size_t>(communicator_.rank());
+    DRAGONN_CHECK(gather.parts.size() == ranks && gather.parts[me].size() == gather.mine.size(),
+                  "a gather of {} bytes into {} parts on {} ranks", gather.mine.size(), gather.parts.size(), ranks);
+  }
+
+  /// Returns what it counts as.
+  Traffic start_gather(const DeviceGather& gather, const char* operation) {
+    const auto& [mine, parts] = gather;
+    const auto me = static_cast<std::size_t>(communicator_.rank());
+    Traffic traffic;
+    for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+      const View<std::byte>& part = parts[rank];
+      if (part.empty()) continue;
+      traffic.bytes_received += rank == me ? 0 : part.size();
+      traffic.messages_received += rank == me ? 0 : 1;
+      check(ncclBroadcast(rank == me ? mine.data() : part.data(), part.data(), part.size(), ncclUint8,
+                          static_cast<int>(rank), nccl_, stream()),
+            operation);
+    }
+    traffic.messages_sent = mine.empty() ? 0 : parts.size() - 1;
+    traffic.bytes_sent = mine.size() * (parts.size() - 1);
+    return traffic;
+  }
+
   cudaStream_t stream() const { return kernels::cuda::context(device_).stream(); }
 
   CommError error(const char* operation, const std::string& reason) const {

@@ -4,14 +4,10 @@
 
 #include <fmt/format.h>
 
-#include "comm/room.h"
-#include "comm/sparse/agreed_sum.h"
-#include "comm/sparse/batch_decoder.h"
-#include "comm/sparse/coo_gather.h"
-#include "comm/sparse/counts.h"
-#include "comm/sparse/device_gather.h"
+#include "comm/sparse/coo.h"
 #include "comm/sparse/exchange_cost.h"
 #include "comm/sparse/scoped_seconds.h"
+#include "comm/sparse/shared_sum.h"
 #include "comm/sparse/sparse_collective.h"
 
 namespace dragonn::comm {
@@ -28,80 +24,60 @@ Layout layout_of(const std::string& name) {
 class Allgather final : public SparseCollective {
  public:
   Allgather(Layout layout, bool decode_dense, std::size_t numel)
-      : layout_(layout), decode_dense_(decode_dense), numel_(numel), decoder_(numel), on_device_(numel, decode_dense) {}
+      : layout_(layout), decode_dense_(decode_dense), numel_(numel) {}
 
-  void do_reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
-                 const SparseVector& selected, SparseReduction& out) override {
+  Rounds rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+                const SparseVector& selected, SparseReduction& out) override {
     DRAGONN_CHECK(acc.size() == numel_, "a collective for {} elements got {}", numel_, acc.size());
     out.reset(communicator.size());
-    if (communicator.device_transport() != nullptr) return on_device_.run(communicator, context, selected, out);
-    if (layout_ == Layout::kAuto && context.selection.shared_indices) {
-      return sum_shared_selection(communicator, context, selected, out);
-    }
-    gather(communicator, context, selected, out);
-    if (context.payload_only) return;
-    decode(communicator.clock(), out);
-    // A rank that saw NaN or infinity sent nothing, so that all of its mass stays with it.
-    if (context.non_finite) return;
-    resize_with_room(out.contributed, selected.size(), numel_);
-    std::ranges::copy(selected.indices.host(), out.contributed.host().begin());
+    const bool shared = layout_ == Layout::kAuto && context.selection.shared_indices;
+    return shared ? shared_.rounds(context, selected, out) : gather(communicator, context, selected, out);
   }
 
  private:
-  /// Gathers all selections; the counts of those that carry a header are known afterwards.
-  void gather(Communicator& communicator, const ReduceContext& context, const SparseVector& selected,
-              SparseReduction& out) {
+  Rounds gather(Communicator& communicator, const ReduceContext& context, const SparseVector& selected,
+                SparseReduction& out) {
     const std::size_t fixed_slots = std::min(context.k, numel_);
-    const bool wants_fixed =
-        layout_ == Layout::kFixed || (layout_ == Layout::kAuto && context.selection.fits_k_slots());
-    const bool fixed = wants_fixed && fixed_slots > 0;
-    const std::span<std::uint64_t> counts = out.selected_counts;
+    const bool fixed = layout_ == Layout::kFixed || (layout_ == Layout::kAuto && context.selection.fits_k_slots());
+    std::vector<std::uint64_t>& slots = out.selected_counts;
     if (fixed) {
-      // Every rank knows the size, so that there is no header to carry the flag: the message itself does.
       DRAGONN_CHECK(selected.size() <= fixed_slots,
                     "{} selected entries do not fit a fixed message of {}; set layout = \"unpadded\"", selected.size(),
                     fixed_slots);
-      std::ranges::fill(counts, fixed_slots);
+      std::ranges::fill(slots, fixed_slots);
     } else {
-      out.non_finite = counts_.run(communicator, selected.size(), context.non_finite, counts);
-      if (layout_ == Layout::kPadded) std::ranges::fill(counts, std::ranges::max(counts));
+      co_await CountsVerb{selected.size(), slots};
+      if (layout_ == Layout::kPadded) std::ranges::fill(slots, std::ranges::max(slots));
     }
-    const std::span<std::byte> mine = gather_.lay_out(communicator.rank(), counts);
-    const ScopedHollow scope(communicator, context.payload_only);
-    if (context.payload_only) {
-      // Nobody reads it.
-    } else if (!context.non_finite) {
-      pack_coo(view_coo(selected), mine);
-    } else if (!mine.empty()) {
-      pack_non_finite(mine);
-    }
-    gather_.run(communicator, /*equal=*/fixed || layout_ == Layout::kPadded);
+    lists_.resize(slots.size());
+    co_await GatherListsVerb{.mine = selected,
+                             .slots = slots,
+                             .lists = lists_,
+                             .equal = fixed || layout_ == Layout::kPadded};
+    if (context.payload_only) co_return;
+    std::ranges::transform(lists_, slots.begin(), [](const ListView& list) { return list.size(); });
+    decode(communicator.clock(), out);
+    copy_indices(selected.indices.view(), out.contributed, numel_);
   }
 
   /// In rank order, so that every rank computes the same bits.
   void decode(const Clock& clock, SparseReduction& out) {
     const ScopedSeconds decoding(clock, out.decode_seconds);
-    for (std::size_t rank = 0; rank < gather_.ranks(); ++rank) {
-      const CooView list = gather_.list(rank);
-      out.non_finite = out.non_finite || says_non_finite(list);
-      out.selected_counts[rank] = decoder_.add(list);
-    }
+    ListOperations& lists = operations(numel_, out.sum.device());
     if (decode_dense_) {
-      out.dense_sum.resize_discard(numel_);
-      decoder_.finish_dense(out.dense_sum.host());
+      lists.sum_dense(lists_, out.dense_sum);
       out.is_dense = true;
     } else {
-      decoder_.finish(out.sum);
+      lists.sum(lists_, out.sum);
     }
+    lists.finish();
   }
 
   Layout layout_;
   bool decode_dense_;
   std::size_t numel_;
-  CountExchange counts_;
-  BatchDecoder decoder_;
-  CooGather gather_;
-  DeviceGather on_device_;
+  SharedSum shared_;
+  std::vector<ListView> lists_;  // by rank
 };
 
 std::string refuses(const SelectionTraits& traits) {

@@ -1,48 +1,40 @@
 // SPDX-License-Identifier: MIT
 // Collective "cltk": the leader's indices are everybody's.
-#include <algorithm>
 
 #include "comm/room.h"
-#include "comm/sparse/agreed_sum.h"
-#include "comm/sparse/counts.h"
-#include "comm/sparse/device_index_sum.h"
+#include "comm/sparse/index_sum.h"
+#include "kernels/devices.h"
 #include "comm/sparse/exchange_cost.h"
-#include "comm/sparse/sparse_collective.h"
 
 namespace dragonn::comm {
 namespace {
 
 /// Rank (step mod P) broadcasts what it selected, and all ranks sum acc there: k entries at any number of ranks.
-class CyclicLeader final : public SparseCollective {
+class CyclicLeader final : public IndexSum {
  public:
-  explicit CyclicLeader(std::size_t numel) : on_device_(numel) {}
+  explicit CyclicLeader(std::size_t numel) : IndexSum(numel) {}
 
-  void do_reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
-                 const SparseVector& selected, SparseReduction& out) override {
+  Rounds rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+                const SparseVector& selected, SparseReduction& out) override {
     out.reset(communicator.size());
-    const auto leader = static_cast<int>(context.step % static_cast<std::uint64_t>(communicator.size()));
-    if (communicator.device_transport() != nullptr) {
-      if (context.selection.shared_indices) return on_device_.sum_shared(communicator, context, selected, out);
-      return on_device_.sum_at_leader(communicator, context, leader, acc, selected, out);
-    }
-    if (context.selection.shared_indices) return sum_shared_selection(communicator, context, selected, out);
-    out.non_finite = counts_.run(communicator, selected.size(), context.non_finite, out.selected_counts);
-    if (out.non_finite) return;
-    resize_with_room(out.sum, out.selected_counts[static_cast<std::size_t>(leader)], acc.size());
-    const std::span<std::uint32_t> indices = out.sum.indices.host();
-    const ScopedHollow scope(communicator, context.payload_only);
-    if (communicator.rank() == leader) std::ranges::copy(selected.indices.host(), indices.begin());
-    {
-      const ScopedPhase phase(communicator.traffic(), Phase::kExchange);
-      communicator.broadcast(leader, Communicator::as_writable_bytes(indices));
-    }
-    sum_acc_at_indices(communicator, reader_, acc, out);
+    if (context.selection.shared_indices) return shared_.rounds(context, selected, out);
+    return sum_at_leader(communicator, context, acc, selected, out);
   }
 
  private:
-  CountExchange counts_;
-  AccReader reader_;
-  DeviceIndexSum on_device_;
+  Rounds sum_at_leader(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+                       const SparseVector& selected, SparseReduction& out) {
+    const auto leader = static_cast<int>(context.step % static_cast<std::uint64_t>(communicator.size()));
+    co_await CountsVerb{selected.size(), out.selected_counts};
+    resize_with_room(out.sum, out.selected_counts[static_cast<std::size_t>(leader)], acc.size());
+    if (communicator.rank() == leader) kernels::transfer(selected.indices.view(), out.sum.indices.view());
+    co_await BroadcastIndicesVerb{leader, out.sum.indices.view()};
+    if (!context.payload_only) read(acc, out);
+    co_await AllreduceVerb{.values = out.sum.values.view()};
+    if (!context.payload_only) copy_indices(out.sum.indices.view(), out.contributed, numel());
+  }
+
+  SharedSum shared_;
 };
 
 std::string refuses(const SelectionTraits& traits) {

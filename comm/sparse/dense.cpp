@@ -2,12 +2,8 @@
 // Collective "dense": the selection is ignored and all of acc is summed.
 #include <algorithm>
 #include <bit>
-#include <cmath>
-#include <limits>
 
-#include "comm/device_transport.h"
 #include "comm/sparse/sparse_collective.h"
-#include "kernels/devices.h"
 #include "kernels/elementwise.h"
 
 namespace dragonn::comm {
@@ -17,25 +13,12 @@ class DenseAllreduce final : public SparseCollective {
  public:
   explicit DenseAllreduce(DenseAlgorithm algorithm) : algorithm_(algorithm) {}
 
-  void do_reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
-                 const SparseVector& /*selected*/, SparseReduction& out) override {
+  Rounds rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+                const SparseVector& /*selected*/, SparseReduction& out) override {
     out.reset(communicator.size());
     out.dense_sum.resize_discard(acc.size());
-    const View<float> sum = out.dense_sum.view();
-    const View<float> first = sum.subview(0, std::min<std::size_t>(sum.size(), 1));
-    if (!context.payload_only) kernels::copy(acc, sum);
-    // The flag needs no message of its own: a NaN in one element makes that element of everybody's sum a NaN.
-    if (context.non_finite) kernels::fill(std::numeric_limits<float>::quiet_NaN(), first);
-    {
-      const ScopedHollow scope(communicator, context.payload_only);
-      const ScopedPhase phase(communicator.traffic(), Phase::kExchange);
-      if (DeviceTransport* transport = communicator.device_transport()) {
-        transport->allreduce_sum(sum);
-      } else {
-        communicator.allreduce_sum(sum, algorithm_);
-      }
-    }
-    out.non_finite = !context.payload_only && !first.empty() && !std::isfinite(first_.of(first)[0]);
+    if (!context.payload_only) kernels::copy(acc, out.dense_sum.view());
+    co_await AllreduceVerb{out.dense_sum.view(), algorithm_};
     out.is_dense = true;
     out.contributed_all = true;
     std::ranges::fill(out.selected_counts, acc.size());
@@ -43,7 +26,6 @@ class DenseAllreduce final : public SparseCollective {
 
  private:
   DenseAlgorithm algorithm_;
-  kernels::HostMirror<float> first_;
 };
 
 Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {

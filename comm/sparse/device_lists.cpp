@@ -1,58 +1,260 @@
 // SPDX-License-Identifier: MIT
-#include "comm/sparse/device_lists.h"
-
+// List verbs over a DeviceTransport: lists stay on the device, sizes travel with the communicator. What the buckets of a
+// batch send goes in one group of messages.
 #include <algorithm>
-#include <limits>
+#include <array>
 
+#include "comm/device_transport.h"
 #include "comm/room.h"
+#include "comm/sparse/list_operations.h"
+#include "comm/sparse/list_transport.h"
+#include "comm/tags.h"
 #include "kernels/devices.h"
-#include "kernels/elementwise.h"
-#include "kernels/select.h"
 
 namespace dragonn::comm {
+namespace {
 
-DeviceLists::DeviceLists(std::size_t numel, const Device& device)
-    : numel_(numel), decoder_(numel, device), summed_(device), both_(device), ones_(0, device) {}
-
-void DeviceLists::add(const SparseVector& list) {
-  add(list.indices.view(), list.values.view());
+template <class T>
+View<std::byte> bytes_of(View<T> elements) {
+  return {reinterpret_cast<std::byte*>(elements.data()), elements.size() * sizeof(T), elements.device()};
+}
+template <class T>
+View<const std::byte> bytes_of(View<const T> elements) {
+  return {reinterpret_cast<const std::byte*>(elements.data()), elements.size() * sizeof(T), elements.device()};
 }
 
-void DeviceLists::add(View<const std::uint32_t> indices, View<const float> values) {
-  decoder_.add(indices, values);
-}
+/// Each bucket's parts from all ranks, and this rank's: what DeviceTransport::gather takes.
+class Gathers {
+ public:
+  explicit Gathers(std::size_t ranks) : ranks_(ranks) {}
 
-void DeviceLists::finish(SparseVector& sum) {
-  decoder_.finish(sum);
-}
-
-void DeviceLists::finish_nonzero(SparseVector& sum) {
-  decoder_.finish(summed_);
-  kernels::filter_threshold(summed_, std::numeric_limits<float>::denorm_min(), sum);
-}
-
-void DeviceLists::common_indices(View<const std::uint32_t> a, View<const std::uint32_t> b,
-                                 Buffer<std::uint32_t>& common) {
-  const std::size_t longest = std::max(a.size(), b.size());
-  if (longest > ones_.size()) {
-    resize_with_room(ones_, longest, numel_);
-    kernels::fill(1.0f, ones_.view());
+  void clear() {
+    parts_.clear();
+    mine_.clear();
   }
-  add(a, ones_.view().subview(0, a.size()));
-  add(b, ones_.view().subview(0, b.size()));
-  finish(summed_);
-  kernels::filter_threshold(summed_, 2.0f, both_);
-  copy_indices(both_, common);
-}
+  /// @param part_from the place of a rank's part.
+  template <class PartFrom>
+  void add(View<const std::byte> mine, const PartFrom& part_from) {
+    mine_.push_back(mine);
+    for (std::size_t from = 0; from < ranks_; ++from) parts_.push_back(part_from(from));
+  }
+  void run(Communicator& communicator) {
+    gathers_.clear();
+    for (std::size_t i = 0; i < mine_.size(); ++i)
+      gathers_.push_back({mine_[i], std::span(parts_).subspan(i * ranks_, ranks_)});
+    const ScopedPhase phase(communicator.traffic(), Phase::kExchange);
+    communicator.device_transport()->gather(gathers_);
+  }
 
-void copy_list(const SparseVector& source, SparseVector& target) {
-  resize_with_room(target, source.size());
-  kernels::copy_entries(source, target);
-}
+ private:
+  std::size_t ranks_;
+  std::vector<View<std::byte>> parts_;
+  std::vector<View<const std::byte>> mine_;
+  std::vector<DeviceGather> gathers_;
+};
 
-void copy_indices(const SparseVector& source, Buffer<std::uint32_t>& target) {
-  resize_with_room(target, source.size());
-  kernels::transfer(source.indices.view(), target.view());
+class DeviceLists final : public ListTransport {
+ public:
+  explicit DeviceLists(Communicator& communicator) : ListTransport(communicator), gathers_(ranks()) {}
+
+ protected:
+  /// Messages are never filled up: where only a number of slots is known, the sizes of the lists travel first.
+  void gather_lists(VerbBatch batch) override {
+    tell_sizes(batch);
+    while (gathered_.size() < batch.size()) gathered_.emplace_back(device());
+    gathers_.clear();
+    for (std::size_t bucket = 0; bucket < batch.size(); ++bucket) {
+      auto& gather = std::get<GatherListsVerb>(*batch[bucket]);
+      SparseVector& all = gathered_[bucket];
+      const auto size_from = [&](std::size_t from) { return sizes_[from * batch.size() + bucket]; };
+      std::size_t total = 0;
+      for (std::size_t from = 0; from < ranks(); ++from) total += size_from(from);
+      resize_with_room(all, total);
+      std::size_t begin = 0;
+      for (std::size_t from = 0; from < ranks(); ++from) {
+        gather.lists[from] = ListView(all).slice(begin, begin + size_from(from));
+        begin += size_from(from);
+      }
+      const auto part_of = [&](auto whole) {
+        return [&, whole, at = std::size_t{0}](std::size_t from) mutable {
+          const auto part = whole.subview(at, size_from(from));
+          at += part.size();
+          return bytes_of(part);
+        };
+      };
+      auto indices_from = part_of(all.indices.view());
+      gathers_.add(bytes_of(gather.mine.indices), [&](std::size_t from) { return indices_from(from); });
+      if (!gather.has_values) continue;
+      auto values_from = part_of(all.values.view());
+      gathers_.add(bytes_of(gather.mine.values), [&](std::size_t from) { return values_from(from); });
+    }
+    gathers_.run(communicator());
+  }
+
+  void gather_parts(VerbBatch batch) override {
+    gathers_.clear();
+    for (const ListVerb* verb : batch) {
+      const auto& gather = std::get<GatherPartsVerb>(*verb);
+      const auto part = [&](std::size_t from) {
+        return bytes_of(gather.whole.subview(gather.bounds[from], gather.bounds[from + 1] - gather.bounds[from]));
+      };
+      gathers_.add(part(rank()), part);
+    }
+    gathers_.run(communicator());
+  }
+
+  /// Codes are host memory.
+  void gather_codes(VerbBatch batch) override {
+    const ScopedPhase phase(communicator().traffic(), Phase::kExchange);
+    for (const ListVerb* verb : batch) {
+      const auto& gather = std::get<GatherCodesVerb>(*verb);
+      communicator().allgather(gather.mine, gather.all);
+    }
+  }
+
+  void allreduce(VerbBatch batch) override {
+    vectors_.clear();
+    for (const ListVerb* verb : batch) vectors_.push_back(std::get<AllreduceVerb>(*verb).values);
+    const ScopedPhase phase(communicator().traffic(), Phase::kExchange);
+    communicator().device_transport()->allreduce_sum(vectors_);
+  }
+
+  void broadcast_indices(VerbBatch batch) override {
+    gathers_.clear();
+    for (const ListVerb* verb : batch) {
+      const auto& broadcast = std::get<BroadcastIndicesVerb>(*verb);
+      add_broadcast(broadcast.root, bytes_of(View<const std::uint32_t>(broadcast.indices)), bytes_of(broadcast.indices));
+    }
+    gathers_.run(communicator());
+  }
+
+  void broadcast_lists(VerbBatch batch) override {
+    words_.clear();
+    for (const ListVerb* verb : batch)
+      words_.push_back(static_cast<std::uint32_t>(std::get<BroadcastListVerb>(*verb).mine.size()));
+    const int root = std::get<BroadcastListVerb>(*batch.front()).root;
+    {
+      const ScopedPhase phase(communicator().traffic(), Phase::kHeader);
+      communicator().broadcast(root, Communicator::as_writable_bytes(std::span(words_)));
+    }
+    gathers_.clear();
+    for (std::size_t bucket = 0; bucket < batch.size(); ++bucket) {
+      const auto& broadcast = std::get<BroadcastListVerb>(*batch[bucket]);
+      SparseVector& result = *broadcast.result;
+      resize_with_room(result, words_[bucket]);
+      add_broadcast(root, bytes_of(broadcast.mine.indices), bytes_of(result.indices.view()));
+      add_broadcast(root, bytes_of(broadcast.mine.values), bytes_of(result.values.view()));
+    }
+    gathers_.run(communicator());
+  }
+
+  void swap(VerbBatch batch) override {
+    swap_sizes(batch);
+    outgoing_.clear();
+    incoming_.clear();
+    std::size_t lists = 0;
+    const std::size_t steps = std::get<SwapVerb>(*batch.front()).outgoing.size();
+    for (std::size_t step = 0; step < steps; ++step) {
+      for (ListVerb* verb : batch) {
+        const SwapVerb::Outgoing& outgoing = std::get<SwapVerb>(*verb).outgoing[step];
+        if (outgoing.most > 0) {
+          outgoing_.push_back({outgoing.destination, bytes_of(outgoing.list.indices)});
+          outgoing_.push_back({outgoing.destination, bytes_of(outgoing.list.values)});
+        }
+        SwapVerb::Incoming& incoming = std::get<SwapVerb>(*verb).incoming[step];
+        if (incoming.most == 0) continue;
+        if (received_.size() == lists) received_.emplace_back(device());
+        SparseVector& list = received_[lists];
+        resize_with_room(list, words_[lists++]);
+        incoming_.push_back({incoming.source, bytes_of(list.indices.view())});
+        incoming_.push_back({incoming.source, bytes_of(list.values.view())});
+        incoming.list = list;
+      }
+    }
+    const ScopedPhase phase(communicator().traffic(), Phase::kExchange);
+    communicator().device_transport()->exchange(outgoing_, incoming_);
+  }
+
+ private:
+  Device device() const { return communicator().device_transport()->device(); }
+
+  /// sizes_ <- the lists' sizes, [rank][bucket].
+  void tell_sizes(VerbBatch batch) {
+    const auto knows_sizes = [](const ListVerb* verb) { return !std::get<GatherListsVerb>(*verb).equal; };
+    if (std::ranges::all_of(batch, knows_sizes)) {
+      sizes_.clear();
+      for (std::size_t from = 0; from < ranks(); ++from) {
+        for (const ListVerb* verb : batch)
+          sizes_.push_back(static_cast<std::uint32_t>(std::get<GatherListsVerb>(*verb).slots[from]));
+      }
+      return;
+    }
+    words_.clear();
+    for (const ListVerb* verb : batch)
+      words_.push_back(static_cast<std::uint32_t>(std::get<GatherListsVerb>(*verb).mine.size()));
+    gather_words(words_, sizes_);
+  }
+
+  /// words_ <- the sizes of the lists that come, step by step: a message of a word per bucket between two ranks.
+  void swap_sizes(VerbBatch batch) {
+    const auto& first = std::get<SwapVerb>(*batch.front());
+    own_words_.clear();
+    std::size_t coming = 0;
+    for (std::size_t step = 0; step < first.outgoing.size(); ++step) {
+      for (const ListVerb* verb : batch) {
+        const auto& [outgoing, incoming, in_flight] = std::get<SwapVerb>(*verb);
+        if (outgoing[step].most > 0) own_words_.push_back(static_cast<std::uint32_t>(outgoing[step].list.size()));
+        coming += incoming[step].most > 0 ? 1 : 0;
+      }
+    }
+    words_.resize(coming);
+    requests_.clear();
+    auto word = words_.begin(), own = own_words_.begin();
+    const auto take = [](auto& place, std::size_t count) {
+      place += static_cast<std::ptrdiff_t>(count);
+      return std::span<std::uint32_t>(place - static_cast<std::ptrdiff_t>(count), place);
+    };
+    const ScopedPhase phase(communicator().traffic(), Phase::kHeader);
+    for (std::size_t step = 0; step < first.outgoing.size(); ++step) {
+      std::size_t to = 0, from = 0;
+      for (const ListVerb* verb : batch) {
+        to += std::get<SwapVerb>(*verb).outgoing[step].most > 0 ? 1 : 0;
+        from += std::get<SwapVerb>(*verb).incoming[step].most > 0 ? 1 : 0;
+      }
+      if (from > 0) {
+        requests_.push_back(communicator().irecv(first.incoming[step].source, kTagSlices,
+                                                 Communicator::as_writable_bytes(take(word, from))));
+      }
+      if (to > 0) {
+        requests_.push_back(communicator().isend(first.outgoing[step].destination, kTagSlices,
+                                                 Communicator::as_writable_bytes(take(own, to))));
+      }
+    }
+    for (Request& request : requests_) communicator().wait(request);
+  }
+
+  /// As a gather to which the root alone brings something.
+  void add_broadcast(int root, View<const std::byte> mine, View<std::byte> whole) {
+    const bool is_root = communicator().rank() == root;
+    gathers_.add(is_root ? mine : View<const std::byte>(whole).subview(0, 0), [&](std::size_t from) {
+      return from == static_cast<std::size_t>(root) ? whole : whole.subview(0, 0);
+    });
+  }
+
+  Gathers gathers_;
+  std::vector<SparseVector> gathered_;  // by bucket of the batch
+  std::vector<SparseVector> received_;  // of a swap
+  std::vector<std::uint32_t> sizes_, words_, own_words_;
+  std::vector<View<float>> vectors_;
+  std::vector<OutgoingBytes> outgoing_;
+  std::vector<IncomingBytes> incoming_;
+  std::vector<Request> requests_;
+};
+
+}  // namespace
+
+std::unique_ptr<ListTransport> make_device_lists(Communicator& communicator) {
+  return std::make_unique<DeviceLists>(communicator);
 }
 
 }  // namespace dragonn::comm

@@ -2,20 +2,14 @@
 // Collective "dsa" (SparCML's dynamic sparse allreduce): regions are summed by their owners and gathered, sparse or
 // dense.
 #include <algorithm>
-#include <limits>
 #include <numeric>
 #include <optional>
 
 #include "comm/room.h"
-#include "comm/sparse/coo_gather.h"
-#include "comm/sparse/counts.h"
-#include "comm/sparse/device_balanced_gather.h"
-#include "comm/sparse/device_bytes.h"
-#include "comm/sparse/device_lists.h"
-#include "comm/sparse/device_region_reduce.h"
 #include "comm/sparse/exchange_cost.h"
-#include "comm/sparse/region_reduce.h"
 #include "comm/sparse/scoped_seconds.h"
+#include "comm/sparse/slices.h"
+#include "comm/sparse/sparse_collective.h"
 #include "kernels/devices.h"
 #include "kernels/elementwise.h"
 #include "kernels/select.h"
@@ -28,35 +22,47 @@ namespace {
 class DynamicSparseAllreduce final : public SparseCollective {
  public:
   DynamicSparseAllreduce(double dense_share, std::size_t in_flight, std::size_t numel)
-      : dense_share_(dense_share), numel_(numel), reduce_(numel, in_flight) {}
+      : dense_share_(dense_share), in_flight_(in_flight), numel_(numel) {}
 
-  void do_reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
-                 const SparseVector& selected, SparseReduction& out) override {
+  Rounds rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+                const SparseVector& selected, SparseReduction& out) override {
     DRAGONN_CHECK(acc.size() == numel_, "a collective for {} elements got {}", numel_, acc.size());
     out.reset(communicator.size());
-    out.non_finite = counts_.run(communicator, selected.size(), context.non_finite, out.selected_counts);
-    if (out.non_finite) return;
-    split_evenly(static_cast<std::size_t>(communicator.size()));
-    if (communicator.device_transport() != nullptr) return reduce_on_device(communicator, selected, out);
-    reduce_.run(communicator, selected, regions_, out, reduced_);
+    if (!room_) room_.emplace(selected.device());
+    co_await CountsVerb{selected.size(), out.selected_counts};
+    split_evenly(out.selected_counts.size());
+    slices_.plan_regions(communicator.rank(), selected, room_->indices.of(selected.indices.view()), regions_,
+                         out.selected_counts);
+    co_await slices_.verb(in_flight_);
+    slices_.check_regions(communicator.rank(), regions_);
+    sum_region(communicator.clock(), out);
 
-    owned_.resize(out.selected_counts.size());
-    counts_.run(communicator, reduced_.size(), /*non_finite=*/false, owned_);
-    out.owned_counts = owned_;
-    const auto total = std::accumulate(owned_.begin(), owned_.end(), std::uint64_t{0});
-    const ScopedHollow scope(communicator, context.payload_only);
+    out.owned_counts.resize(out.selected_counts.size());
+    co_await CountsVerb{room_->reduced.size(), out.owned_counts};
+    const auto total = std::accumulate(out.owned_counts.begin(), out.owned_counts.end(), std::uint64_t{0});
     if (static_cast<double>(total) < dense_share_ * static_cast<double>(numel_)) {
-      gather_.run(communicator, view_coo(reduced_), owned_);
-      if (!context.payload_only) gather_.concatenate(out.sum);
+      lists_.resize(out.owned_counts.size());
+      co_await GatherListsVerb{.mine = room_->reduced, .slots = out.owned_counts, .lists = lists_};
+      if (!context.payload_only) concatenate(lists_, out.sum);
     } else {
-      gather_dense(communicator, out);
+      scatter_region(communicator.rank(), context.payload_only, out);
+      co_await GatherPartsVerb{out.dense_sum.view(), regions_};
     }
-    if (context.payload_only) return resize_with_room(out.sum, total);
-    resize_with_room(out.contributed, selected.size(), numel_);
-    std::ranges::copy(selected.indices.host(), out.contributed.data());
+    if (context.payload_only) {
+      resize_with_room(out.sum, total);
+    } else {
+      copy_indices(selected.indices.view(), out.contributed, numel_);
+    }
   }
 
  private:
+  /// Where lists live: on the device of the first selection.
+  struct Room {
+    explicit Room(const Device& device) : reduced(device), indices(device) {}
+    SparseVector reduced;
+    kernels::HostMirror<std::uint32_t> indices;
+  };
+
   /// floor(n / P) elements each; the last rank takes the rest too.
   void split_evenly(std::size_t ranks) {
     regions_.resize(ranks + 1);
@@ -64,81 +70,30 @@ class DynamicSparseAllreduce final : public SparseCollective {
     regions_[ranks] = numel_;
   }
 
-  void gather_dense(Communicator& communicator, SparseReduction& out) {
-    const auto me = static_cast<std::size_t>(communicator.rank());
+  void sum_region(const Clock& clock, SparseReduction& out) {
+    const ScopedSeconds decoding(clock, out.decode_seconds);
+    ListOperations& lists = operations(numel_, out.sum.device());
+    lists.sum(slices_.in_rotation(), room_->reduced);
+    lists.finish();
+  }
+
+  /// This rank's region of the dense sum.
+  void scatter_region(int rank, bool payload_only, SparseReduction& out) {
+    const auto me = static_cast<std::size_t>(rank);
     out.dense_sum.resize_discard(numel_);
     out.is_dense = true;
-    const auto mine = out.dense_sum.host().subspan(regions_[me], regions_[me + 1] - regions_[me]);
-    if (!communicator.is_hollow()) {
-      std::ranges::fill(mine, 0.0f);
-      kernels::scatter_add(reduced_, out.dense_sum.view());
-    }
-    sizes_.resize(owned_.size());
-    for (std::size_t rank = 0; rank < sizes_.size(); ++rank) {
-      sizes_[rank] = (regions_[rank + 1] - regions_[rank]) * sizeof(float);
-    }
-    const ScopedPhase phase(communicator.traffic(), Phase::kExchange);
-    communicator.allgather_variable(Communicator::as_bytes(std::span<const float>(mine)), sizes_,
-                                    Communicator::as_writable_bytes(out.dense_sum.host()));
+    if (payload_only) return;
+    kernels::fill(0.0f, out.dense_sum.view().subview(regions_[me], regions_[me + 1] - regions_[me]));
+    kernels::scatter_add(room_->reduced, out.dense_sum.view());
   }
-
-  /// The same from GPU to GPU.
-  void reduce_on_device(Communicator& communicator, const SparseVector& selected, SparseReduction& out) {
-    const Device& device = selected.device();
-    if (!on_device_) on_device_.emplace(numel_, device);
-    on_device_->reduce.exchange(communicator, selected, regions_);
-    {
-      const ScopedSeconds decoding(communicator.clock(), out.decode_seconds);
-      on_device_->reduce.sum(communicator, on_device_->lists, on_device_->reduced);
-      kernels::synchronize(device);
-    }
-    const SparseVector& reduced = on_device_->reduced;
-    on_device_->gather.count(communicator, reduced);
-    out.owned_counts = on_device_->gather.counts();
-    const auto total = std::accumulate(out.owned_counts.begin(), out.owned_counts.end(), std::uint64_t{0});
-    if (static_cast<double>(total) < dense_share_ * static_cast<double>(numel_)) {
-      on_device_->gather.run(communicator, reduced, std::numeric_limits<double>::infinity(), out.sum);
-    } else {
-      gather_dense_on_device(communicator, reduced, out);
-    }
-    copy_indices(selected, out.contributed);
-  }
-
-  void gather_dense_on_device(Communicator& communicator, const SparseVector& reduced, SparseReduction& out) {
-    out.dense_sum.resize_discard(numel_);
-    out.is_dense = true;
-    parts_.clear();
-    for (std::size_t rank = 0; rank + 1 < regions_.size(); ++rank) {
-      const auto region = out.dense_sum.view().subview(regions_[rank], regions_[rank + 1] - regions_[rank]);
-      parts_.push_back(bytes_of(region));
-      if (rank == static_cast<std::size_t>(communicator.rank())) kernels::fill(0.0f, region);
-    }
-    kernels::scatter_add(reduced, out.dense_sum.view());
-    const ScopedPhase phase(communicator.traffic(), Phase::kExchange);
-    communicator.device_transport()->gather(parts_[static_cast<std::size_t>(communicator.rank())], parts_);
-  }
-
-  /// From the first exchange of GPUs on.
-  struct OnDevice {
-    OnDevice(std::size_t numel, const Device& device)
-        : lists(numel, device), reduce(device), gather(device), reduced(device) {}
-    DeviceLists lists;
-    DeviceRegionReduce reduce;
-    DeviceBalancedGather gather;
-    SparseVector reduced;
-  };
 
   double dense_share_;
+  std::size_t in_flight_;
   std::size_t numel_;
-  CountExchange counts_;
-  RegionReduce reduce_;
-  CooGather gather_;
+  std::optional<Room> room_;
   std::vector<std::uint64_t> regions_;
-  std::vector<std::uint64_t> owned_;
-  std::vector<std::size_t> sizes_;
-  SparseVector reduced_;
-  std::optional<OnDevice> on_device_;
-  std::vector<View<std::byte>> parts_;
+  Slices slices_;
+  std::vector<ListView> lists_;  // by rank
 };
 
 std::string refuses(const SelectionTraits& traits) {

@@ -1,39 +1,22 @@
 // SPDX-License-Identifier: MIT
 // Collective "exdyna": disjoint selections, whose indices are gathered in equal messages, and acc summed there.
-#include "comm/sparse/agreed_sum.h"
-#include "comm/sparse/device_index_sum.h"
+#include "comm/sparse/index_sum.h"
 #include "comm/sparse/exchange_cost.h"
-#include "comm/sparse/index_gather.h"
-#include "comm/sparse/sparse_collective.h"
 
 namespace dragonn::comm {
 namespace {
 
 /// As index_union of selections that never meet: k' indices at any number of ranks. Messages are padded to the largest
-/// count; SparseReduction::selected_counts tells what that costs.
-class DisjointUnion final : public SparseCollective {
+/// count; SparseReduction::owned_counts tells what that costs.
+class DisjointUnion final : public IndexSum {
  public:
-  explicit DisjointUnion(std::size_t numel) : gather_(numel), on_device_(numel) {}
+  explicit DisjointUnion(std::size_t numel) : IndexSum(numel) {}
 
-  void do_reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
-                 const SparseVector& selected, SparseReduction& out) override {
+  Rounds rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+                const SparseVector& selected, SparseReduction& out) override {
     out.reset(communicator.size());
-    if (communicator.device_transport() != nullptr) {
-      on_device_.sum_at_union(communicator, context, acc, selected, out);
-      if (!out.non_finite) out.owned_counts = out.selected_counts;
-      return;
-    }
-    gather_.run(communicator, context, selected, IndexGather::Layout::kPadded, out);
-    if (out.non_finite) return;
-    out.owned_counts = out.selected_counts;
-    const ScopedHollow scope(communicator, context.payload_only);
-    sum_acc_at_indices(communicator, reader_, acc, out);
+    return sum_at_union(communicator, context, Layout::kPadded, acc, selected, out);
   }
-
- private:
-  IndexGather gather_;
-  AccReader reader_;
-  DeviceIndexSum on_device_;
 };
 
 std::string refuses(const SelectionTraits& traits) {

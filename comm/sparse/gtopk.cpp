@@ -4,19 +4,16 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <optional>
+#include <utility>
 
 #include "comm/room.h"
-#include "comm/sparse/batch_decoder.h"
-#include "comm/sparse/coo_gather.h"
-#include "comm/sparse/counts.h"
-#include "comm/sparse/device_gtopk.h"
+#include "comm/sparse/coo.h"
 #include "comm/sparse/exchange_cost.h"
-#include "comm/sparse/merge.h"
 #include "comm/sparse/put_back.h"
 #include "comm/sparse/scoped_seconds.h"
 #include "comm/sparse/sparse_collective.h"
-#include "comm/tags.h"
-#include "kernels/select.h"
+#include "kernels/devices.h"
 
 namespace dragonn::comm {
 namespace {
@@ -31,171 +28,129 @@ PutBack put_back(const Settings& settings) {
 
 class GlobalTopk final : public SparseCollective {
  public:
-  GlobalTopk(PutBack put_back, std::size_t numel)
-      : put_back_(put_back), numel_(numel), decoder_(numel), on_device_(put_back, numel) {}
+  GlobalTopk(PutBack put_back, std::size_t numel) : put_back_(put_back), numel_(numel) {}
 
-  void do_reduce(Communicator& communicator, const ReduceContext& context, View<const float> /*acc*/,
-                 const SparseVector& selected, SparseReduction& out) override {
+  Rounds rounds(Communicator& communicator, const ReduceContext& context, View<const float> /*acc*/,
+                const SparseVector& selected, SparseReduction& out) override {
     out.reset(communicator.size());
-    if (communicator.device_transport() != nullptr) return on_device_.run(communicator, context, selected, out);
+    if (!room_) room_.emplace(selected.device());
+    // Without counts every list has k entries at most, and counts as k.
     if (needs_counts(communicator, context)) {
-      out.non_finite = counts_.run(communicator, selected.size(), context.non_finite, out.selected_counts);
-      if (out.non_finite) return;
+      co_await CountsVerb{selected.size(), out.selected_counts};
     } else {
       std::ranges::fill(out.selected_counts, std::min(context.k, numel_));
     }
+
     if (communicator.size() == 1) {
-      resize_with_room(out.sum, selected.size());
-      kernels::copy_entries(selected, out.sum);
+      copy_list(selected, out.sum);
     } else if (put_back_ == PutBack::kNaive) {
-      rank_sum_of_all(communicator, context, selected, out);
+      lists_.resize(out.selected_counts.size());
+      co_await GatherListsVerb{.mine = selected, .slots = out.selected_counts, .lists = lists_};
+      rank_sum_of_all(communicator.clock(), context, out);
     } else {
-      saw_non_finite_ = context.non_finite;
-      merge_up(communicator, context.k, selected, out);
-      broadcast_result(communicator, context, out);
+      // After the round with ranks at distance 2^i each multiple of 2^(i+1) stands for the ranks up to the next one.
+      copy_list(selected, room_->current);
+      for (int distance = 1; distance < communicator.size(); distance *= 2) {
+        const bool sends = communicator.rank() % (2 * distance) != 0;
+        if (!sends && communicator.rank() + distance >= communicator.size()) continue;
+        plan_merge(communicator.rank(), distance, sends, context.k, out);
+        co_await SwapVerb{std::span(&outgoing_, 1), std::span(&incoming_, 1)};
+        if (sends) break;
+        merge(communicator.clock(), context.k, out);
+      }
+      co_await BroadcastListVerb{0, room_->current, context.k, &out.sum};
     }
-    if (out.non_finite) return;
-    if (context.payload_only) return sum_hollow(communicator, out.sum);
-    settle(communicator, selected, out);
+
+    // What left this rank, and for some ways to put back, what else is to be sent.
+    if (!context.payload_only) settle(communicator, selected, out);
+    if (communicator.size() == 1) co_return;
+    if (put_back_ == PutBack::kExact) co_await AllreduceVerb{.values = out.sum.values.view()};
+    if (put_back_ != PutBack::kPaper || context.payload_only) co_return;
+    co_await SumMetricsVerb{given_};
+    out.lost_mass = lost_mass(out.sum);
   }
 
  private:
-  /// Without them every list has k entries at most, counts as k, and says itself whether a rank saw NaN or infinity.
+  /// Where lists live: on the device of the first selection.
+  struct Room {
+    explicit Room(const Device& device)
+        : current(device), merged(device), dropped(device), given(0, device), given_mirror(device), sum_mirror(device) {}
+    SparseVector current, merged, dropped;
+    Buffer<float> given;
+    kernels::HostMirror<float> given_mirror, sum_mirror;
+  };
+
   bool needs_counts(const Communicator& communicator, const ReduceContext& context) const {
     const bool is_tree = communicator.size() > 1 && put_back_ != PutBack::kNaive;
     return !is_tree || context.k == 0 || !context.selection.fits_k_slots();
   }
 
-  /// After the round with ranks at distance 2^i each multiple of 2^(i+1) stands for the ranks up to the next one.
-  void merge_up(Communicator& communicator, std::size_t k, const SparseVector& selected, SparseReduction& out) {
-    resize_with_room(current_, selected.size());
-    kernels::copy_entries(selected, current_);
-    const int rank = communicator.rank();
-    const ScopedPhase phase(communicator.traffic(), Phase::kExchange);
-    for (int distance = 1; distance < communicator.size(); distance *= 2) {
-      if (rank % (2 * distance) != 0) {
-        return communicator.send(rank - distance, kTagMerge, std::span<const std::byte>(pack_current()));
-      }
-      const int source = rank + distance;
-      if (source >= communicator.size()) continue;
-      // What was merged has k entries at most, what was not is a selection.
-      const std::size_t most = std::max<std::size_t>(k, out.selected_counts[static_cast<std::size_t>(source)]);
-      const std::span<std::byte> message = room_for(most);
-      const std::size_t bytes = communicator.recv(source, kTagMerge, message);
-      merge(communicator.clock(), view_coo(message.first(bytes)), k, out);
-    }
+  /// What was merged has k entries at most, what was not is a selection.
+  void plan_merge(int rank, int distance, bool sends, std::size_t k, const SparseReduction& out) {
+    const int partner = sends ? rank - distance : rank + distance;
+    const auto most = [&](int sender) {
+      return std::max<std::size_t>(k, out.selected_counts[static_cast<std::size_t>(sender)]);
+    };
+    outgoing_ = {partner, sends ? most(rank) : 0, room_->current};
+    incoming_ = {partner, sends ? 0 : most(partner), ListView(room_->current).slice(0, 0)};
   }
 
-  /// As a message: what was merged so far, or that a rank below saw NaN or infinity.
-  std::span<std::byte> pack_current() {
-    const std::span<std::byte> message = room_for(saw_non_finite_ ? 1 : current_.size());
-    if (saw_non_finite_) {
-      pack_non_finite(message);
-    } else {
-      pack_coo(view_coo(current_), message);
-    }
-    return message;
-  }
-
-  void merge(const Clock& clock, const CooView& other, std::size_t k, SparseReduction& out) {
-    saw_non_finite_ = saw_non_finite_ || says_non_finite(other);
-    if (saw_non_finite_) return;
+  void merge(const Clock& clock, std::size_t k, SparseReduction& out) {
     const ScopedSeconds decoding(clock, out.decode_seconds);
-    add_entries(view_coo(current_), other, merged_);
-    keep_largest_with_room(merged_, k, scratch_, current_);
-    if (put_back_ != PutBack::kMerger || current_.size() == merged_.size()) return;
-    entries_left_out(merged_, current_.indices.host(), dropped_);
-    add_entries(view_coo(out.returned), view_coo(dropped_), merged_);
-    resize_with_room(out.returned, merged_.size());
-    kernels::copy_entries(merged_, out.returned);
+    ListOperations& lists = operations(numel_, out.sum.device());
+    auto& [current, merged, dropped, given, given_mirror, sum_mirror] = *room_;
+    lists.merge(current, incoming_.list, merged);
+    lists.keep_largest(merged, k, current);
+    if (put_back_ == PutBack::kMerger && current.size() < merged.size()) {
+      lists.leave_out(merged, current, dropped);
+      lists.merge(out.returned, dropped, merged);
+      copy_list(merged, out.returned);
+    }
+    lists.finish();
   }
 
-  /// Of rank 0's current_ to everybody's sum.
-  void broadcast_result(Communicator& communicator, const ReduceContext& context, SparseReduction& out) {
-    const bool is_root = communicator.rank() == 0;
-    const std::size_t bytes = is_root ? pack_current().size() : 0;
-    const std::span<std::byte> message = is_root ? message_.host() : room_for(context.k);
-    const ScopedHollow scope(communicator, context.payload_only);
-    const ScopedPhase phase(communicator.traffic(), Phase::kExchange);
-    const std::size_t came = communicator.broadcast_variable(0, message, bytes);
-    const CooView result = view_coo(message.first(came));
-    if (context.payload_only) return resize_with_room(out.sum, result.size());
-    out.non_finite = says_non_finite(result);
-    if (out.non_finite) return out.returned.clear();
-    resize_with_room(out.sum, result.size());
-    std::ranges::copy(result.indices, out.sum.indices.data());
-    std::ranges::copy(result.values, out.sum.values.data());
-  }
-
-  void rank_sum_of_all(Communicator& communicator, const ReduceContext& context, const SparseVector& selected,
-                       SparseReduction& out) {
-    const ScopedHollow scope(communicator, context.payload_only);
-    gather_.run(communicator, view_coo(selected), out.selected_counts);
+  void rank_sum_of_all(const Clock& clock, const ReduceContext& context, SparseReduction& out) {
     if (context.payload_only) return resize_with_room(out.sum, context.k);
-    const ScopedSeconds decoding(communicator.clock(), out.decode_seconds);
-    for (std::size_t rank = 0; rank < gather_.ranks(); ++rank) decoder_.add(gather_.list(rank));
-    decoder_.finish(current_);
-    keep_above(current_, 0, merged_);
-    keep_largest_with_room(merged_, context.k, scratch_, out.sum);
+    const ScopedSeconds decoding(clock, out.decode_seconds);
+    ListOperations& lists = operations(numel_, out.sum.device());
+    lists.sum(lists_, room_->current);
+    lists.keep_above(room_->current, 0, room_->merged);
+    lists.keep_largest(room_->merged, context.k, out.sum);
+    lists.finish();
   }
 
-  /// The part of settle() that is traffic.
-  void sum_hollow(Communicator& communicator, SparseVector& sum) {
-    if (put_back_ != PutBack::kExact || communicator.size() == 1) return;
-    const ScopedHollow scope(communicator, /*hollow=*/true);
-    const ScopedPhase phase(communicator.traffic(), Phase::kExchange);
-    communicator.allreduce_sum(sum.values.view());
-  }
-
-  void settle(Communicator& communicator, const SparseVector& selected, SparseReduction& out) {
-    const auto result = std::span<const std::uint32_t>(out.sum.indices.host());
+  void settle(const Communicator& communicator, const SparseVector& selected, SparseReduction& out) {
+    ListOperations& lists = operations(numel_, out.sum.device());
+    const View<const std::uint32_t> result = std::as_const(out.sum.indices).view();
     if (put_back_ == PutBack::kMerger) {
-      resize_with_room(out.contributed, selected.size());
-      std::ranges::copy(selected.indices.host(), out.contributed.data());
+      copy_indices(selected.indices.view(), out.contributed, numel_);
       out.is_partly_applied = true;
-      common_indices(selected.indices.host(), result, out.applied);
-      return;
+      return lists.common_indices(selected.indices.view(), result, out.applied);
     }
-    common_indices(selected.indices.host(), result, out.contributed);
+    lists.common_indices(selected.indices.view(), result, out.contributed);
     if (communicator.size() == 1) return;
-    if (put_back_ == PutBack::kExact) {
-      values_at(selected, result, out.sum.values.host());
-      const ScopedPhase phase(communicator.traffic(), Phase::kExchange);
-      communicator.allreduce_sum(out.sum.values.view());
-    } else if (put_back_ == PutBack::kPaper) {
-      out.lost_mass = measure_loss(communicator, selected, out.sum);
-    }
+    if (put_back_ == PutBack::kExact) lists.values_at(selected, result, out.sum.values.view());
+    if (put_back_ != PutBack::kPaper) return;
+    resize_with_room(room_->given, result.size());
+    lists.values_at(selected, result, room_->given.view());
+    const std::span<const float> given = room_->given_mirror.of(std::as_const(room_->given).view());
+    given_.assign(given.begin(), given.end());
   }
 
-  /// What was selected at the result's indices and is not in its values. Not the method's own traffic.
-  double measure_loss(Communicator& communicator, const SparseVector& selected, const SparseVector& sum) {
-    resize_with_room(given_, sum.size());
-    const std::span<double> given = given_.host();
-    values_at(selected, std::span<const std::uint32_t>(sum.indices.host()), given);
-    const ScopedPhase phase(communicator.traffic(), Phase::kMetrics);
-    communicator.allreduce_sum(given);
-    return std::transform_reduce(given.begin(), given.end(), sum.values.data(), 0.0, std::plus<>(),
-                                 [](double mass, float applied) { return std::abs(mass - applied); });
-  }
-
-  std::span<std::byte> room_for(std::size_t entries) {
-    resize_with_room(message_, coo_bytes(entries));
-    return message_.host();
+  /// What was selected at the result's indices and is not in its values.
+  double lost_mass(const SparseVector& sum) {
+    const std::span<const float> applied = room_->sum_mirror.of(sum.values.view());
+    return std::transform_reduce(given_.begin(), given_.end(), applied.begin(), 0.0, std::plus<>(),
+                                 [](double mass, float value) { return std::abs(mass - value); });
   }
 
   PutBack put_back_;
   std::size_t numel_;
-  bool saw_non_finite_ = false;  // this rank, or one whose list reached it
-  CountExchange counts_;
-  CooGather gather_;
-  BatchDecoder decoder_;
-  kernels::MagnitudeScratch scratch_;
-  Buffer<std::byte> message_;
-  SparseVector current_;
-  SparseVector merged_;
-  SparseVector dropped_;
-  Buffer<double> given_;
-  DeviceGlobalTopk on_device_;
+  std::optional<Room> room_;
+  SwapVerb::Outgoing outgoing_;  // of a merge
+  SwapVerb::Incoming incoming_;
+  std::vector<ListView> lists_;  // by rank, of kNaive
+  std::vector<double> given_;    // of kPaper: what the ranks selected at the result's indices
 };
 
 std::string refuses(const SelectionTraits& traits) {

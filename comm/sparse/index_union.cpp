@@ -2,39 +2,27 @@
 // Collective "index_union": all ranks agree on the union of the selected indices and sum acc there.
 #include <algorithm>
 
-#include "comm/sparse/agreed_sum.h"
-#include "comm/sparse/device_index_sum.h"
+#include "comm/sparse/index_sum.h"
 #include "comm/sparse/exchange_cost.h"
-#include "comm/sparse/index_gather.h"
-#include "comm/sparse/sparse_collective.h"
 
 namespace dragonn::comm {
 namespace {
 
-/// A rank also gives what it did not select itself, so that nothing at a selected index stays behind. The union grows
-/// with the ranks, up to P times k.
-class IndexUnion final : public SparseCollective {
+/// The union grows with the ranks, up to P times k.
+class IndexUnion final : public IndexSum {
  public:
-  explicit IndexUnion(std::size_t numel) : gather_(numel), on_device_(numel) {}
+  explicit IndexUnion(std::size_t numel) : IndexSum(numel) {}
 
-  void do_reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
-                 const SparseVector& selected, SparseReduction& out) override {
+  Rounds rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+                const SparseVector& selected, SparseReduction& out) override {
     out.reset(communicator.size());
-    if (communicator.device_transport() != nullptr) {
-      if (context.selection.shared_indices) return on_device_.sum_shared(communicator, context, selected, out);
-      return on_device_.sum_at_union(communicator, context, acc, selected, out);
-    }
-    if (context.selection.shared_indices) return sum_shared_selection(communicator, context, selected, out);
-    const auto layout = context.selection.fits_k_slots() ? IndexGather::Layout::kFixed : IndexGather::Layout::kUnpadded;
-    gather_.run(communicator, context, selected, layout, out);
-    const ScopedHollow scope(communicator, context.payload_only);
-    if (!out.non_finite) sum_acc_at_indices(communicator, reader_, acc, out);
+    if (context.selection.shared_indices) return shared_.rounds(context, selected, out);
+    const Layout layout = context.selection.fits_k_slots() ? Layout::kFixed : Layout::kUnpadded;
+    return sum_at_union(communicator, context, layout, acc, selected, out);
   }
 
  private:
-  IndexGather gather_;
-  AccReader reader_;
-  DeviceIndexSum on_device_;
+  SharedSum shared_;
 };
 
 std::string refuses(const SelectionTraits& traits) {

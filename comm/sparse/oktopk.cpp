@@ -11,10 +11,12 @@
 
 #include "comm/blocks.h"
 #include "comm/room.h"
-#include "comm/sparse/counts.h"
+#include "comm/sparse/coo.h"
+#include "comm/sparse/scoped_seconds.h"
+#include "comm/sparse/slices.h"
+#include "comm/sparse/sparse_collective.h"
+#include "kernels/devices.h"
 #include "comm/sparse/exchange_cost.h"
-#include "comm/sparse/oktopk_steps.h"
-#include "comm/sparse/slice_exchange.h"
 
 namespace dragonn::comm {
 namespace {
@@ -48,33 +50,58 @@ class OkTopk final : public SparseCollective {
   OkTopk(const Rules& rules, std::size_t in_flight, std::size_t numel)
       : rules_(rules), in_flight_(in_flight), numel_(numel) {}
 
-  void do_reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
-                 const SparseVector& selected, SparseReduction& out) override {
+  Rounds rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+                const SparseVector& selected, SparseReduction& out) override {
     DRAGONN_CHECK(acc.size() == numel_, "a collective for {} elements got {}", numel_, acc.size());
     out.reset(communicator.size());
-    out.non_finite = counts_.run(communicator, selected.size(), context.non_finite, out.selected_counts);
-    if (out.non_finite) return;
-    if (!steps_) {
-      steps_ = communicator.device_transport() != nullptr ? make_device_oktopk_steps(numel_, selected.device())
-                                                          : make_host_oktopk_steps(numel_, in_flight_);
-    }
+    if (!room_) room_.emplace(selected.device());
+    ListOperations& lists = operations(numel_, selected.device());
     const auto ranks = static_cast<std::size_t>(communicator.size());
+    co_await CountsVerb{selected.size(), out.selected_counts};
+
+    const std::span<const std::uint32_t> indices = room_->indices.of(selected.indices.view());
     if (regions_.size() != ranks + 1 || context.step % rules_.repartition_period == 0) {
-      repartition(communicator, selected);
+      propose_regions(indices, ranks);
+      co_await SumCountsVerb{std::span(regions_).subspan(1, ranks - 1)};
+      average_regions(ranks);
     }
-    steps_->reduce(communicator, selected, regions_, out);
+
+    // Each rank sums one region.
+    slices_.plan_regions(communicator.rank(), selected, indices, regions_, out.selected_counts);
+    co_await slices_.verb(in_flight_);
+    slices_.check_regions(communicator.rank(), regions_);
+    sum_region(communicator.clock(), out);
+
+    // All gather the sums that reach the threshold: all sums where it is to be computed.
     const bool stale = threshold_ <= 0 || context.k != k_ || context.step % rules_.global_period == 0;
-    if (stale) {
-      rank_all_sums(communicator, context, out.sum);
-    } else {
-      gather_sums_above(communicator, context, out.sum);
+    lists.keep_above(room_->reduced, stale ? 0 : threshold_of(context), room_->kept);
+    out.owned_counts.resize(ranks);
+    co_await CountsVerb{room_->kept.size(), out.owned_counts};
+    const auto total = std::accumulate(out.owned_counts.begin(), out.owned_counts.end(), std::uint64_t{0});
+    const bool balances = !stale && is_uneven(out.owned_counts, total);
+    if (balances) {
+      slices_.plan_blocks(communicator.rank(), room_->kept, out.owned_counts, balanced_counts_);
+      co_await slices_.verb(in_flight_);
+      concatenate(slices_.in_rank_order(), room_->balanced);
     }
-    out.owned_counts = steps_->counts();
-    const auto total = std::accumulate(out.selected_counts.begin(), out.selected_counts.end(), std::uint64_t{0});
-    if (total > 0) correct_drift(context.k, out.sum.size());  // nothing is learnt from zeros
-    if (context.payload_only) return;
+    lists_.resize(ranks);
+    co_await GatherListsVerb{.mine = balances ? room_->balanced : room_->kept,
+                             .slots = balances ? balanced_counts_ : out.owned_counts,
+                             .lists = lists_};
+    SparseVector& gathered = stale ? room_->all : out.sum;
+    if (context.payload_only) {
+      resize_with_room(gathered, total);
+    } else {
+      concatenate(lists_, gathered);
+    }
+    if (stale) keep_largest(communicator, context, out.sum);
+
+    const auto selected_by_all =
+        std::accumulate(out.selected_counts.begin(), out.selected_counts.end(), std::uint64_t{0});
+    if (selected_by_all > 0) correct_drift(context.k, out.sum.size());  // nothing is learnt from zeros
+    if (context.payload_only) co_return;
     // What was selected here and is not in the sum stays, also where its values cancelled.
-    steps_->common_indices(selected, out.sum, out.contributed);
+    lists.common_indices(selected.indices.view(), out.sum.indices.view(), out.contributed);
   }
 
   void save(Archive& archive, const std::string& prefix) const override {
@@ -89,33 +116,56 @@ class OkTopk final : public SparseCollective {
   }
 
  private:
-  /// Regions that hold equal shares of the own selection, averaged over the ranks. A rank with fewer entries than there
-  /// are regions proposes equal regions. Shares differ by one entry at most: with floor(k / P) in each, as in the
+  /// Where lists live: on the device of the first selection.
+  struct Room {
+    explicit Room(const Device& device)
+        : reduced(device), kept(device), balanced(device), all(device), indices(device) {}
+    SparseVector reduced;   // the sums of this rank's region
+    SparseVector kept;      // those that are gathered
+    SparseVector balanced;  // what is gathered in their place, where the ranks have very different numbers of them
+    SparseVector all;       // of all ranks
+    kernels::HostMirror<std::uint32_t> indices;
+  };
+
+  /// Regions that hold equal shares of the own selection, to be averaged over the ranks. A rank with fewer entries than
+  /// there are regions proposes equal regions. Shares differ by one entry at most: with floor(k / P) in each, as in the
   /// paper, the last region would get what is left over, twice its share where k is a few times P.
-  void repartition(Communicator& communicator, const SparseVector& selected) {
-    const auto ranks = static_cast<std::size_t>(communicator.size());
-    const std::size_t count = selected.size();
+  void propose_regions(std::span<const std::uint32_t> indices, std::size_t ranks) {
+    const std::size_t count = indices.size();
     regions_.resize(ranks + 1);
     for (std::size_t region = 1; region < ranks; ++region) {
-      regions_[region] =
-          count >= ranks ? steps_->index_at(selected, block_begin(count, ranks, region)) : region * numel_ / ranks;
+      regions_[region] = count >= ranks ? indices[block_begin(count, ranks, region)] : region * numel_ / ranks;
     }
-    const std::span<std::uint64_t> inner = std::span(regions_).subspan(1, ranks - 1);
-    {
-      const ScopedPhase phase(communicator.traffic(), Phase::kHeader);
-      communicator.allreduce_sum(inner);
-    }
-    for (std::uint64_t& boundary : inner) boundary /= ranks;
+  }
+  void average_regions(std::size_t ranks) {
+    for (std::size_t region = 1; region < ranks; ++region) regions_[region] /= ranks;
     regions_.front() = 0;
     regions_.back() = numel_;
   }
 
-  /// All sums travel; the k largest are the result, and the smallest of these is the threshold to come.
-  void rank_all_sums(Communicator& communicator, const ReduceContext& context, SparseVector& sum) {
-    if (!all_) all_.emplace(sum.device());
-    steps_->gather_above(communicator, 0, kNever, context.payload_only, *all_);
-    const float smallest = context.payload_only ? rank_hollow_sums(communicator, context.k, sum)
-                                                : steps_->keep_largest(*all_, context.k, sum);
+  void sum_region(const Clock& clock, SparseReduction& out) {
+    const ScopedSeconds decoding(clock, out.decode_seconds);
+    ListOperations& lists = operations(numel_, out.sum.device());
+    lists.sum(slices_.in_rotation(), room_->reduced);
+    lists.finish();
+  }
+
+  /// With k = n everything is wanted, and no threshold of an earlier step may hold it back.
+  float threshold_of(const ReduceContext& context) const {
+    return context.k < numel_ ? static_cast<float>(threshold_) : 0;
+  }
+
+  /// On a ring one long list would pass through every rank in turn while the others wait (section 3.1.4).
+  bool is_uneven(std::span<const std::uint64_t> counts, std::uint64_t total) const {
+    const double mean = static_cast<double>(total) / static_cast<double>(counts.size());
+    return static_cast<double>(std::ranges::max(counts)) > rules_.balance_above * mean;
+  }
+
+  /// The k largest of all sums are the result, and the smallest of these is the threshold to come.
+  void keep_largest(Communicator& communicator, const ReduceContext& context, SparseVector& sum) {
+    const float smallest = context.payload_only
+                               ? rank_hollow_sums(communicator, context.k, sum)
+                               : operations(numel_, sum.device()).keep_largest(room_->all, context.k, sum);
     if (sum.empty()) {
       k_ = 0;  // nothing to compute from: the threshold stays, and the next step computes it
       return;
@@ -133,18 +183,12 @@ class OkTopk final : public SparseCollective {
     for (std::uint32_t bit = std::uint32_t{1} << 30; bit > 0; bit >>= 1) {
       const auto bound = std::bit_cast<float>(bits | bit);
       const auto reaches = [&](float value) { return std::abs(value) >= bound; };
-      auto count = static_cast<std::uint64_t>(std::ranges::count_if(steps_->own_part().values.host(), reaches));
+      auto count = static_cast<std::uint64_t>(std::ranges::count_if(room_->kept.values.host(), reaches));
       communicator.allreduce_sum(std::span<std::uint64_t>(&count, 1));
       if (count >= k) bits |= bit;
     }
-    resize_with_room(sum, std::min(k, all_->size()));
+    resize_with_room(sum, std::min(k, room_->all.size()));
     return std::bit_cast<float>(bits);
-  }
-
-  void gather_sums_above(Communicator& communicator, const ReduceContext& context, SparseVector& sum) {
-    // With k = n everything is wanted, and no threshold of an earlier step may hold it back.
-    const float threshold = context.k < numel_ ? static_cast<float>(threshold_) : 0;
-    steps_->gather_above(communicator, threshold, rules_.balance_above, context.payload_only, sum);
   }
 
   void correct_drift(std::size_t k, std::size_t count) {
@@ -156,9 +200,10 @@ class OkTopk final : public SparseCollective {
   Rules rules_;
   std::size_t in_flight_;
   std::size_t numel_;
-  CountExchange counts_;
-  std::unique_ptr<OkTopkSteps> steps_;  // from the first exchange on, as is all_
-  std::optional<SparseVector> all_;
+  std::optional<Room> room_;  // from the first exchange on
+  Slices slices_;
+  std::vector<ListView> lists_;  // by rank
+  std::vector<std::uint64_t> balanced_counts_;
   std::vector<std::uint64_t> regions_;  // boundaries; the same on all ranks, as is the threshold
   double threshold_ = 0;                // of the coming steps; 0: none
   std::size_t k_ = 0;                   // when the threshold was computed; 0: that is to be done

@@ -14,9 +14,24 @@ void SparseReduction::reset(int ranks) {
   returned.clear();
   selected_counts.assign(static_cast<std::size_t>(ranks), 0);
   owned_counts.clear();
-  non_finite = false;
   lost_mass = std::numeric_limits<double>::quiet_NaN();
   decode_seconds = 0;
+}
+
+void GroupReduce::run(std::span<const ReducePart> parts) {
+  if (parts.empty()) return;
+  Communicator& communicator = transport_->communicator();
+  const ScopedOperation operation = communicator.operation(parts.front().collective->name());
+  transport_->set_hollow(parts.front().context->payload_only);
+  // Also after an error: what the coroutines refer to ends with this call.
+  struct Cleared {
+    std::vector<Rounds>& rounds;
+    ~Cleared() { rounds.clear(); }
+  } const cleared{rounds_};
+  for (const ReducePart& part : parts) {
+    rounds_.push_back(part.collective->rounds(communicator, *part.context, part.acc, *part.selected, *part.out));
+  }
+  run_rounds(*transport_, rounds_);
 }
 
 }  // namespace dragonn::comm

@@ -12,6 +12,8 @@
 
 #include "comm/communicator.h"
 #include "comm/prediction.h"
+#include "comm/sparse/list_operations.h"
+#include "comm/sparse/list_transport.h"
 #include "core/archive.h"
 #include "core/registry.h"
 #include "core/sparse_vector.h"
@@ -37,8 +39,6 @@ struct ReduceContext {
   std::uint64_t step = 0;  ///< from 0
   std::size_t k = 0;       ///< target entries per rank
   double density = 1.0;    ///< target
-  /// This rank saw NaN or infinity: travels with the exchange, and is in the outcome of every rank.
-  bool non_finite = false;
   /// There is no acc, and nobody looks at the outcome: for measuring traffic of clusters that are too large to be held
   /// in full. What is as large as the bucket, or the lists of all ranks together, travels as a size alone
   /// (ScopedHollow); the sum has its number of entries where the method knows it, without content, and nothing is
@@ -74,8 +74,6 @@ struct SparseReduction {
   /// Entries of the sum that each rank brings, where ranks share the bucket among them (owners of regions, partitions);
   /// empty elsewhere.
   std::vector<std::uint64_t> owned_counts;
-  /// A rank saw NaN or infinity in its gradient. The sum is of no use then.
-  bool non_finite = false;
   /// Metric of methods that lose gradient mass by definition: sum over indices of |what left the ranks - what is in the
   /// sum|. NaN elsewhere.
   double lost_mass = std::numeric_limits<double>::quiet_NaN();
@@ -89,32 +87,61 @@ struct SparseReduction {
 };
 
 /// One object per bucket: some methods keep state. Knows nothing of sparsifiers. Made by make_collective
-/// (comm/sparse/registry.h).
-class SparseCollective {
+/// (comm/sparse/registry.h), run by reduce().
+class SparseCollective : public RoundsOwner {
  public:
   virtual ~SparseCollective() = default;
 
-  /// Collective. `acc` is this rank's accumulated gradient (n elements, on any device), `selected` its choice, in host
-  /// memory as what `out` receives. Where the communicator has a DeviceTransport, `selected` and `out`
-  /// are on its device.
-  /// @throws CommError that names the collective (see Communicator).
-  void reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
-              const SparseVector& selected, SparseReduction& out) {
-    const ScopedOperation operation = communicator.operation(name_);
-    do_reduce(communicator, context, acc, selected, out);
-  }
+  /// The rounds of one exchange. `acc` is this rank's accumulated gradient (n elements, on any device), `selected` its
+  /// choice, where lists live (ListTransport), as is what `out` receives.
+  virtual Rounds rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+                        const SparseVector& selected, SparseReduction& out) = 0;
+
   /// The registered name, for errors. A text that lasts.
   void set_name(const char* name) { name_ = name; }
+  const char* name() const { return name_; }
   /// State that outlives a step, below `prefix`. Most have none.
   virtual void save(Archive&, const std::string& /*prefix*/) const {}
   virtual void load(const Archive&, const std::string& /*prefix*/) {}
 
  protected:
-  virtual void do_reduce(Communicator& communicator, const ReduceContext& context, View<const float> acc,
-                         const SparseVector& selected, SparseReduction& out) = 0;
+  /// For buckets of `numel` elements whose lists live on `device`: made by the first call.
+  ListOperations& operations(std::size_t numel, const Device& device) {
+    if (!operations_) operations_ = make_list_operations(numel, device);
+    return *operations_;
+  }
 
  private:
   const char* name_ = "a sparse collective";
+  std::unique_ptr<ListOperations> operations_;
+};
+
+/// One bucket's part in an exchange.
+struct ReducePart {
+  SparseCollective* collective = nullptr;
+  const ReduceContext* context = nullptr;
+  View<const float> acc;
+  const SparseVector* selected = nullptr;
+  SparseReduction* out = nullptr;
+};
+
+/// Sums what all ranks selected, of several buckets in one exchange. The buckets' collectives are of one kind, with the
+/// same settings. Keeps its buffers from step to step.
+class GroupReduce {
+ public:
+  /// The communicator must outlive it; lists live where its DeviceTransport says, else in host memory.
+  explicit GroupReduce(Communicator& communicator) : transport_(make_list_transport(communicator)) {}
+
+  /// Collective. @param parts the same buckets in the same order on all ranks; none is fine. What each gets is, bit for
+  /// bit, what it would get alone.
+  /// @throws CommError that names the collective (see Communicator).
+  void run(std::span<const ReducePart> parts);
+  void run(const ReducePart& part) { run(std::span(&part, 1)); }
+  ListTransport& transport() { return *transport_; }
+
+ private:
+  std::unique_ptr<ListTransport> transport_;
+  std::vector<Rounds> rounds_;
 };
 
 /// An exchange as it was made, or is expected to be: entries by rank and of the sum.

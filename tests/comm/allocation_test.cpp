@@ -18,6 +18,7 @@ struct Step {
   SparseVector selected;
   SparseReduction out;
   std::vector<std::unique_ptr<SparseCollective>> collectives;
+  std::unique_ptr<GroupReduce> reduce;
   std::vector<std::uint64_t> counters = std::vector<std::uint64_t>(4);
 
   Step() {
@@ -42,10 +43,10 @@ struct Step {
       selected.indices.data()[i] = i * distance + static_cast<std::uint32_t>(communicator.rank());
       selected.values.data()[i] = 1.0f;
     }
-    for (const auto& collective : collectives) {
-      collective->reduce(communicator, {.step = number, .k = 400, .density = 0.08}, std::span<const float>(acc),
-                         selected, out);
-    }
+    if (!reduce) reduce = std::make_unique<GroupReduce>(communicator);
+    const ReduceContext context{.step = number, .k = 400, .density = 0.08};
+    for (const auto& collective : collectives)
+      reduce->run({collective.get(), &context, std::span<const float>(acc), &selected, &out});
     communicator.allreduce_sum(std::span<std::uint64_t>(counters));
     communicator.allreduce_max(std::span<std::uint64_t>(counters));
     communicator.barrier();

@@ -149,8 +149,7 @@ std::uint64_t digest(Communicator& communicator) {
     const auto collective = make_collective(name, 1003);
     SparseReduction out;
     for (std::uint64_t step = 0; step < 3; ++step) {
-      collective->reduce(communicator, {.step = step, .k = 100, .density = 0.1}, std::span<const float>(mine), selected,
-                         out);
+      reduce(communicator, *collective, {.step = step, .k = 100, .density = 0.1}, mine, selected, out);
       const std::vector<float> sum = sum_of(out, mine.size());
       results.insert(results.end(), sum.begin(), sum.end());
     }

@@ -123,27 +123,6 @@ void every_collective_takes_nothing(Communicator& communicator) {
   }
 }
 
-void every_collective_tells_of_a_nan(Communicator& communicator) {
-  constexpr std::size_t kNumel = 61;
-  const std::size_t me = unsigned_rank(communicator);
-  for (const Variant& variant : variants()) {
-    for (const Selection& selection : kSelections) {
-      if (!accepts(variant, selection.traits)) continue;
-      for (std::size_t flagged : {std::size_t{0}, unsigned_size(communicator) - 1, unsigned_size(communicator)}) {
-        const std::vector<float> acc = integer_gradient(kNumel, 0, me);
-        const bool mine = flagged == me || flagged == unsigned_size(communicator);  // the last: all ranks at once
-        const ReduceContext context{.k = 5, .density = 0.1, .non_finite = mine, .selection = selection.traits};
-        const auto collective = make_collective(variant.collective, kNumel, variant.settings);
-        const Outcome outcome =
-            exchange(communicator, *collective, context, acc, selection.select(communicator, 0, acc, 5));
-        expect(outcome.reduction.non_finite, "all ranks learn of one rank's NaN");
-        const bool gave = outcome.reduction.contributed_all || outcome.reduction.contributed.size() > 0;
-        expect(!mine || !gave || outcome.reduction.is_dense, "that rank gave nothing");
-      }
-    }
-  }
-}
-
 /// Floats whose sums depend on the order of additions.
 std::vector<float> rounding_gradient(std::size_t numel, std::uint64_t step, std::size_t rank) {
   Rng rng(23, "rounding gradient", {step, rank});
@@ -152,10 +131,87 @@ std::vector<float> rounding_gradient(std::size_t numel, std::uint64_t step, std:
   return gradient;
 }
 
+/// Buckets of one rank, exchanged alone and together.
+class Fused {
+ public:
+  Fused(Communicator& communicator, const Variant& variant, const Selection& selection)
+      : communicator_(communicator), selection_(selection), alone_(communicator), together_(communicator) {
+    for (std::size_t bucket = 0; bucket < kSizes.size(); ++bucket) {
+      for (auto* collectives : {&collectives_alone_, &collectives_together_})
+        collectives->push_back(make_collective(variant.collective, kSizes[bucket], variant.settings));
+    }
+  }
+
+  void step(std::uint64_t step) {
+    std::array<SparseReduction, kSizes.size()> expected, found;
+    std::array<ReduceContext, kSizes.size()> contexts;
+    std::array<std::vector<float>, kSizes.size()> acc;
+    std::array<SparseVector, kSizes.size()> selected;
+    std::vector<ReducePart> parts;
+    std::uint64_t most_messages = 0, all_messages = 0, bytes = 0;
+    for (std::size_t bucket = 0; bucket < kSizes.size(); ++bucket) {
+      const std::size_t numel = kSizes[bucket], k = 1 + numel / 9;
+      contexts[bucket] = {.step = step, .k = k, .density = 0.1, .selection = selection_.traits};
+      acc[bucket] = rounding_gradient(numel, step + 100 * bucket, unsigned_rank(communicator_));
+      selected[bucket] = selection_.select(communicator_, step + bucket % 2, acc[bucket], k);
+      const TrafficMeter meter(communicator_, Phase::kExchange);
+      alone_.run({collectives_alone_[bucket].get(), &contexts[bucket], std::span<const float>(acc[bucket]),
+                  &selected[bucket], &expected[bucket]});
+      const Traffic moved = meter.moved();
+      most_messages = std::max(most_messages, moved.messages_sent);
+      all_messages += moved.messages_sent;
+      bytes += moved.bytes_sent;
+      parts.push_back({collectives_together_[bucket].get(), &contexts[bucket], std::span<const float>(acc[bucket]),
+                       &selected[bucket], &found[bucket]});
+    }
+    const TrafficMeter meter(communicator_, Phase::kExchange);
+    together_.run(parts);
+    const Traffic moved = meter.moved();
+    expect(moved.messages_sent >= most_messages && (moved.messages_sent < all_messages || all_messages == most_messages),
+           "the messages of one bucket, not of all");
+    expect(moved.bytes_sent >= bytes && moved.bytes_sent <= bytes + 4 * kSizes.size() * moved.messages_sent,
+           "all bytes, and a word for each list of a message at most");
+    for (std::size_t bucket = 0; bucket < kSizes.size(); ++bucket) expect_same(expected[bucket], found[bucket], bucket);
+  }
+
+ private:
+  static constexpr std::array<std::size_t, 4> kSizes{61, 1, 203, 9};
+
+  static void expect_same(const SparseReduction& a, const SparseReduction& b, std::size_t bucket) {
+    expect(sum_of(a, kSizes[bucket]) == sum_of(b, kSizes[bucket]), "the same sum, bit for bit");
+    expect(a.is_dense == b.is_dense && entries_of(a.sum) == entries_of(b.sum), "the same entries");
+    expect(indices_of(a.contributed.view()) == indices_of(b.contributed.view()), "the same has left");
+    expect(indices_of(a.masked()) == indices_of(b.masked()), "the same mask");
+    expect(entries_of(a.returned) == entries_of(b.returned), "the same came back");
+    expect(a.selected_counts == b.selected_counts && a.owned_counts == b.owned_counts, "the same counts");
+  }
+
+  Communicator& communicator_;
+  const Selection& selection_;
+  GroupReduce alone_, together_;
+  std::vector<std::unique_ptr<SparseCollective>> collectives_alone_, collectives_together_;
+};
+
+void buckets_together_are_buckets_alone(Communicator& communicator) {
+  std::vector<Variant> all = variants();
+  all.push_back({"dense", {{"algorithm", "rabenseifner"}}});
+  all.push_back({"gtopk", {{"put_back", "paper"}}});
+  for (const char* layout : {"fixed", "padded", "unpadded"}) all.push_back({"allgather", {{"layout", layout}}});
+  for (const Variant& variant : all) {
+    for (const Selection& selection : kSelections) {
+      if (!accepts(variant, selection.traits)) continue;
+      const bool is_fixed = variant.settings.contains("layout") && variant.settings.at("layout") == SettingValue("fixed");
+      if (is_fixed && !selection.traits.fits_k_slots()) continue;
+      Fused fused(communicator, variant, selection);
+      for (std::uint64_t step = 0; step < 5; ++step) fused.step(step);
+    }
+  }
+}
+
 constexpr std::array kCases{
     Case{"every sparse collective conserves mass, step after step, whatever is selected", every_collective_conserves},
     Case{"every sparse collective takes empty selections", every_collective_takes_nothing},
-    Case{"every sparse collective tells all ranks of one rank's NaN", every_collective_tells_of_a_nan},
+    Case{"several buckets in one exchange get what each would get alone", buckets_together_are_buckets_alone},
 };
 
 }  // namespace

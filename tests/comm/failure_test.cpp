@@ -122,7 +122,7 @@ class Exchanges {
   }
   void run(Communicator& communicator) {
     const ReduceContext context{.step = step_++, .k = kCount, .density = 0.1, .selection = variant_.traits};
-    collective_->reduce(communicator, context, std::span<const float>(acc_), selected_, out_);
+    reduce(communicator, *collective_, context, acc_, selected_, out_);
   }
 
  private:

@@ -2,7 +2,8 @@
 #include <array>
 
 #include "comm/blocks.h"
-#include "comm/sparse/balanced_gather.h"
+#include "comm/sparse/coo.h"
+#include "comm/sparse/slices.h"
 #include "tests/comm/cases.h"
 #include "tests/comm/sparse_support.h"
 
@@ -143,34 +144,58 @@ void restored_goes_on(Communicator& communicator) {
   }
 }
 
+/// The cut into blocks, and the gather behind it.
+class Balancing final : public RoundsOwner {
+ public:
+  explicit Balancing(Communicator& communicator)
+      : rank_(communicator.rank()), lists_(unsigned_size(communicator)), transport_(make_list_transport(communicator)) {}
+  SparseVector run(const SparseVector& mine, std::span<const std::uint64_t> counts) {
+    SparseVector all;
+    Rounds rounds = balance(mine, counts);
+    run_rounds(*transport_, std::span(&rounds, 1));
+    concatenate(lists_, all);
+    return all;
+  }
+
+ private:
+  Rounds balance(const SparseVector& mine, std::span<const std::uint64_t> counts) {
+    slices_.plan_blocks(rank_, mine, counts, balanced_counts_);
+    co_await slices_.verb(2);
+    concatenate(slices_.in_rank_order(), balanced_);
+    co_await GatherListsVerb{.mine = balanced_, .slots = balanced_counts_, .lists = lists_};
+  }
+
+  int rank_;
+  Slices slices_;
+  SparseVector balanced_;
+  std::vector<std::uint64_t> balanced_counts_;
+  std::vector<ListView> lists_;
+  std::unique_ptr<ListTransport> transport_;
+};
+
 void balancing_keeps_the_order(Communicator& communicator) {
   // All entries are with one rank, or rank w has w of them.
   const std::size_t ranks = unsigned_size(communicator);
   const std::size_t me = unsigned_rank(communicator);
   const std::size_t last = ranks - 1;
-  const auto count_of = [&](bool one_has_all, std::size_t rank) {
-    return one_has_all ? (rank == last ? 3 * ranks + 1 : 0) : rank;
-  };
   for (const bool one_has_all : {true, false}) {
+    std::vector<std::uint64_t> counts;
     Entries all, mine;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      for (std::size_t i = 0; i < count_of(one_has_all, rank); ++i) {
+      counts.push_back(one_has_all ? (rank == last ? 3 * ranks + 1 : 0) : rank);
+      for (std::size_t i = 0; i < counts.back(); ++i) {
         all.emplace_back(static_cast<std::uint32_t>(all.size()), static_cast<float>(rank));
         if (rank == me) mine.push_back(all.back());
       }
     }
-    for (const double above : {1.0, 1e9}) {
-      BalancedGather gather(2);
-      SparseVector gathered;
-      const TrafficMeter payload(communicator, Phase::kExchange);
-      gather.run(communicator, sparse(mine), above, gathered);
-      expect(entries_of(gathered) == all, "the lists in rank order");
-      if (above > 1 || ranks == 1 || !one_has_all) continue;
-      const auto block_of = [&](std::size_t rank) { return block(all.size(), ranks, rank % ranks).size(); };
-      const std::size_t moved = me == last ? all.size() - block_of(last) : 0;
-      expect(payload.moved().bytes_sent == coo_bytes(moved + all.size() - block_of(me + 1)),
-             "its own surplus once, then all blocks but the next rank's");
-    }
+    Balancing balancing(communicator);
+    const TrafficMeter payload(communicator, Phase::kExchange);
+    expect(entries_of(balancing.run(sparse(mine), counts)) == all, "the lists in rank order");
+    if (ranks == 1 || !one_has_all) continue;
+    const auto block_of = [&](std::size_t rank) { return block(all.size(), ranks, rank % ranks).size(); };
+    const std::size_t moved = me == last ? all.size() - block_of(last) : 0;
+    expect(payload.moved().bytes_sent == coo_bytes(moved + all.size() - block_of(me + 1)),
+           "its own surplus once, then all blocks but the next rank's");
   }
 }
 

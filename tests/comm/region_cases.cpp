@@ -2,51 +2,76 @@
 // dsa, and the exchange of slices that it is built on.
 #include <array>
 
-#include "comm/sparse/slice_exchange.h"
+#include "comm/sparse/coo.h"
+#include "comm/sparse/slices.h"
 #include "tests/comm/cases.h"
 #include "tests/comm/sparse_support.h"
 
 namespace dragonn::comm::test {
 namespace {
 
+/// One swap of slices.
+class Swap final : public RoundsOwner {
+ public:
+  explicit Swap(Communicator& communicator) : transport_(make_list_transport(communicator)) {}
+  void run(const SwapVerb& verb) {
+    Rounds rounds = swap(verb);
+    run_rounds(*transport_, std::span(&rounds, 1));
+  }
+
+ private:
+  Rounds swap(SwapVerb verb) { co_await verb; }
+  std::unique_ptr<ListTransport> transport_;
+};
+
 void slices_reach_their_ranks(Communicator& communicator) {
-  // Rank w sends (w + d) % 4 entries to rank d, each of value 100 w + d.
+  // Rank w has w entries in every second region, w + 1 in the others, each of value 100 w + the region's number.
   const std::size_t ranks = unsigned_size(communicator);
   const std::size_t me = unsigned_rank(communicator);
-  const auto count = [](std::size_t from, std::size_t to) { return (from + to) % 4; };
+  const auto count = [](std::size_t from, std::size_t to) { return from + to % 2; };
+  const std::size_t region_size = ranks + 1;
   Entries entries;
-  std::vector<std::size_t> bounds{0};
-  std::vector<std::uint64_t> most_to(ranks, 3);
-  std::vector<std::uint64_t> most_from(ranks, 3);
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    for (std::size_t i = 0; i < count(me, rank); ++i) {
-      entries.emplace_back(static_cast<std::uint32_t>(entries.size()), static_cast<float>(100 * me + rank));
+  std::vector<std::uint64_t> regions{0}, counts(ranks);
+  for (std::size_t to = 0; to < ranks; ++to) {
+    for (std::size_t i = 0; i < count(me, to); ++i) {
+      entries.emplace_back(static_cast<std::uint32_t>(to * region_size + i), static_cast<float>(100 * me + to));
     }
-    bounds.push_back(entries.size());
+    regions.push_back((to + 1) * region_size);
+    for (std::size_t from = 0; from < ranks; ++from) counts[from] += count(from, to);
   }
   const SparseVector mine = sparse(entries);
   for (const std::size_t in_flight : {std::size_t{1}, std::size_t{3}, std::size_t{100}}) {
-    SliceExchange slices(in_flight);
+    Slices slices;
+    slices.plan_regions(communicator.rank(), mine, mine.indices.host(), regions, counts);
     const TrafficMeter payload(communicator, Phase::kExchange);
-    slices.run(communicator, view_coo(mine), {bounds, most_to, most_from});
-    std::size_t sent = 0;
+    Swap swap(communicator);
+    swap.run(slices.verb(in_flight));
+    slices.check_regions(communicator.rank(), regions);
+    const std::span<const ListView> lists = slices.in_rank_order();
+    std::size_t sent = 0, messages = 0;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      const CooView list = slices.from(rank);
-      expect(list.size() == count(rank, me), "as many entries as were sent");
-      for (const float value : list.values) expect(value == static_cast<float>(100 * rank + me), "of that rank");
-      if (rank != me) sent += count(me, rank);
+      expect(lists[rank].size() == count(rank, me), "as many entries as were sent");
+      for (const float value : lists[rank].values.host()) {
+        expect(value == static_cast<float>(100 * rank + me), "of that rank");
+      }
+      if (rank == me || counts[me] == 0) continue;
+      sent += count(me, rank);
+      ++messages;
     }
-    expect(payload.moved().bytes_sent == coo_bytes(sent) && payload.moved().messages_sent == ranks - 1, "no more");
+    expect(payload.moved().bytes_sent == coo_bytes(sent) && payload.moved().messages_sent == messages, "no more");
+    expect(slices.in_rotation()[ranks - 1].size() == count((me + 1) % ranks, me), "last from the next rank");
   }
 }
 
 void slices_without_room_send_nothing(Communicator& communicator) {
   const std::size_t ranks = unsigned_size(communicator);
-  const std::vector<std::size_t> bounds(ranks + 1);
-  const std::vector<std::uint64_t> none(ranks);
-  SliceExchange slices(4);
+  const std::vector<std::uint64_t> regions(ranks + 1), none(ranks);
+  const SparseVector nothing;
+  Slices slices;
+  slices.plan_regions(communicator.rank(), nothing, nothing.indices.host(), regions, none);
   const TrafficMeter payload(communicator, Phase::kExchange);
-  slices.run(communicator, {}, {bounds, none, none});
+  Swap swap(communicator);
+  swap.run(slices.verb(4));
   expect(payload.moved() == Traffic{}, "no message where none can be");
 }
 

@@ -52,7 +52,7 @@ void every_layout_sums(Communicator& communicator) {
       const Outcome outcome =
           run(communicator, {{"layout", layout}, {"decode", decode}}, {.k = kSlots, .density = 0.15}, acc, selected);
       const SparseReduction& out = outcome.reduction;
-      expect(out.is_dense == (std::string(decode) == "dense") && !out.contributed_all && !out.non_finite, "the form");
+      expect(out.is_dense == (std::string(decode) == "dense") && !out.contributed_all, "the form");
       if (out.is_dense) {
         for (std::uint32_t i = 0; i < kNumel; ++i) {
           expect(out.dense_sum.host()[i] == (sum.contains(i) ? sum.at(i) : 0.0f), "the dense sum");
@@ -159,35 +159,15 @@ void nothing_selected(Communicator& communicator) {
   }
 }
 
-void non_finite_is_told(Communicator& communicator) {
-  const bool flagged = communicator.rank() == communicator.size() - 1;
-  const std::vector<float> acc = accumulated(unsigned_rank(communicator));
-  const SparseVector selected = entries_at(acc, {1, 2, 3});
-  ReduceContext context{.k = 3, .density = 0.05, .non_finite = flagged};
-  for (const bool shared : {false, true}) {
-    context.selection = {.fixed_size = true, .shared_indices = shared};
-    for (const char* layout : {"auto", "fixed", "padded", "unpadded"}) {
-      for (const char* decode : {"sparse", "dense"}) {
-        const Outcome outcome = run(communicator, {{"layout", layout}, {"decode", decode}}, context, acc, selected);
-        expect(outcome.reduction.non_finite, "all ranks learn of one rank's NaN");
-        expect(!flagged || outcome.reduction.contributed.size() == 0, "that rank gave nothing");
-      }
-    }
-  }
-  SparseReduction out;
-  make_collective("dense", kNumel)->reduce(communicator, context, std::span<const float>(acc), selected, out);
-  expect(out.non_finite, "also by the dense allreduce");
-}
-
 void dense_sums(Communicator& communicator) {
   const std::size_t ranks = unsigned_size(communicator);
   const std::vector<float> acc = accumulated(unsigned_rank(communicator));
   for (const char* algorithm : {"ring", "rabenseifner", "native"}) {
     SparseReduction out;
     const TrafficMeter header(communicator, Phase::kHeader);
-    make_collective("dense", kNumel, {{"algorithm", algorithm}})
-        ->reduce(communicator, {.k = kNumel}, std::span<const float>(acc), SparseVector(), out);
-    expect(out.is_dense && out.contributed_all && !out.non_finite && out.selected_counts.back() == kNumel, "the form");
+    const auto collective = make_collective("dense", kNumel, {{"algorithm", algorithm}});
+    reduce(communicator, *collective, {.k = kNumel}, acc, SparseVector(), out);
+    expect(out.is_dense && out.contributed_all && out.selected_counts.back() == kNumel, "the form");
     for (std::size_t i = 0; i < kNumel; ++i) {
       float sum = 0;
       for (std::size_t rank = 0; rank < ranks; ++rank) sum += accumulated(rank)[i];
@@ -204,7 +184,6 @@ constexpr std::array kCases{
     Case{"allgather gives the sum of the specification's example", specification_vector},
     Case{"allgather takes unequal counts", unequal_counts},
     Case{"allgather takes empty selections", nothing_selected},
-    Case{"a NaN on one rank is known to all", non_finite_is_told},
     Case{"the dense collective sums all of acc", dense_sums},
 };
 

@@ -37,7 +37,7 @@ Outcome exchange(Communicator& communicator, SparseCollective& collective, const
   Outcome outcome;
   const TrafficMeter payload(communicator, Phase::kExchange);
   const TrafficMeter header(communicator, Phase::kHeader);
-  collective.reduce(communicator, context, acc, selected, outcome.reduction);
+  reduce(communicator, collective, context, acc, selected, outcome.reduction);
   outcome.payload = payload.moved();
   outcome.header = header.moved();
   return outcome;

@@ -82,8 +82,8 @@ TEST_SUITE("comm") {
                               [&](Communicator& c) {
                                 SparseReduction out;
                                 const SparseVector selected = sparse({{0, 1.0f}, {1, 1.0f}});
-                                make_collective("allgather", 8, {{"layout", "fixed"}})
-                                    ->reduce(c, {.k = 1, .density = 0.125}, std::span<const float>(acc), selected, out);
+                                const auto collective = make_collective("allgather", 8, {{"layout", "fixed"}});
+                                reduce(c, *collective, {.k = 1, .density = 0.125}, acc, selected, out);
                               }),
                     Error);
   }

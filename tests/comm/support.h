@@ -66,4 +66,10 @@ inline std::unique_ptr<SparseCollective> make_collective(const std::string& name
   return comm::make_collective(name, settings, numel);
 }
 
+/// One exchange of one bucket.
+inline void reduce(Communicator& communicator, SparseCollective& collective, const ReduceContext& context,
+                   std::span<const float> acc, const SparseVector& selected, SparseReduction& out) {
+  GroupReduce(communicator).run({&collective, &context, acc, &selected, &out});
+}
+
 }  // namespace dragonn::comm::test

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+#include "comm/sparse/index_sum.h"
+
+#include <algorithm>
+
+#include "comm/room.h"
+#include "comm/sparse/scoped_seconds.h"
+#include "kernels/devices.h"
+#include "kernels/select.h"
+
+namespace dragonn::comm {
+
+Rounds IndexSum::sum_at_union(Communicator& communicator, const ReduceContext& context, Layout layout,
+                              View<const float> acc, const SparseVector& selected, SparseReduction& out) {
+  std::vector<std::uint64_t>& slots = out.selected_counts;
+  if (layout == Layout::kFixed) {
+    const std::size_t fixed_slots = std::min(context.k, numel_);
+    DRAGONN_CHECK(selected.size() <= fixed_slots, "{} selected entries do not fit a fixed message of {}",
+                  selected.size(), fixed_slots);
+    std::ranges::fill(slots, fixed_slots);
+  } else {
+    co_await CountsVerb{selected.size(), slots};
+  }
+  slots_.assign(slots.begin(), slots.end());
+  if (layout == Layout::kPadded) std::ranges::fill(slots_, std::ranges::max(slots));
+  lists_.resize(slots.size());
+  co_await GatherListsVerb{.mine = {selected.indices.view(), {}},
+                           .slots = slots_,
+                           .lists = lists_,
+                           .has_values = false,
+                           .equal = layout != Layout::kUnpadded};
+  std::ranges::transform(lists_, slots.begin(), [](const ListView& list) { return list.size(); });
+  if (layout == Layout::kPadded) out.owned_counts = slots;
+  {
+    const ScopedSeconds decoding(communicator.clock(), out.decode_seconds);
+    ListOperations& lists = operations(numel_, out.sum.device());
+    lists.unite(lists_, out.sum);
+    lists.finish();
+  }
+  if (!context.payload_only) read(acc, out);
+  co_await AllreduceVerb{.values = out.sum.values.view()};
+  if (!context.payload_only) copy_indices(out.sum.indices.view(), out.contributed, numel_);
+}
+
+void IndexSum::read(View<const float> acc, SparseReduction& out) {
+  const View<const std::uint32_t> indices = out.sum.indices.view();
+  if (acc.device() == indices.device()) return kernels::gather(acc, indices, out.sum.values.view());
+  if (!(on_device_.device() == acc.device())) on_device_ = SparseVector(acc.device());
+  resize_with_room(on_device_, indices.size(), acc.size());
+  kernels::start_transfer(indices, on_device_.indices.view());  // waited for with the values
+  kernels::gather(acc, on_device_.indices.view(), on_device_.values.view());
+  kernels::transfer(View<const float>(on_device_.values.view()), out.sum.values.view());
+}
+
+}  // namespace dragonn::comm

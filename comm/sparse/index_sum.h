@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+/// IndexSum: acc summed at indices that all ranks agree on.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "comm/sparse/shared_sum.h"
+
+namespace dragonn::comm {
+
+/// Base of the collectives that agree on indices before any value travels. A rank also gives what it did not select
+/// itself, so that nothing at an agreed index stays behind.
+class IndexSum : public SparseCollective {
+ protected:
+  explicit IndexSum(std::size_t numel) : numel_(numel) {}
+
+  /// How the messages of indices are cut. kFixed: as many slots on every rank, known without a header. kPadded: all as
+  /// long as the longest, after a header of the counts. kUnpadded: each as it is, after that header.
+  enum class Layout { kFixed, kPadded, kUnpadded };
+
+  /// Acc summed at the union of all selections. 4 bytes a slot to each other rank, then a ring allreduce of the union's
+  /// values.
+  Rounds sum_at_union(Communicator& communicator, const ReduceContext& context, Layout layout, View<const float> acc,
+                      const SparseVector& selected, SparseReduction& out);
+
+  /// out.sum.values <- acc at out.sum.indices, wherever acc lives.
+  void read(View<const float> acc, SparseReduction& out);
+  std::size_t numel() const { return numel_; }
+
+ private:
+  std::size_t numel_;
+  std::vector<std::uint64_t> slots_;  // by rank, as are lists_
+  std::vector<ListView> lists_;
+  SparseVector on_device_;       // of a GPU's acc whose lists are host memory
+};
+
+}  // namespace dragonn::comm

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT
+#include "comm/sparse/list_operations.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "comm/room.h"
+#include "comm/sparse/batch_decoder.h"
+#include "comm/sparse/merge.h"
+#include "kernels/decode.h"
+#include "kernels/devices.h"
+#include "kernels/elementwise.h"
+#include "kernels/gradient_pass.h"
+#include "kernels/select.h"
+
+namespace dragonn::comm {
+namespace {
+
+CooView host_list(const ListView& list) {
+  return {list.indices.host(), list.values.host()};
+}
+
+/// As many equal values as the longest list needs.
+class Constants {
+ public:
+  Constants(float value, std::size_t numel, const Device& device) : value_(value), numel_(numel), values_(0, device) {}
+
+  View<const float> first(std::size_t count) {
+    if (count > values_.size()) {
+      resize_with_room(values_, count, numel_);
+      kernels::fill(value_, values_.view());
+    }
+    return std::as_const(values_).view().subview(0, count);
+  }
+
+ private:
+  float value_;
+  std::size_t numel_;
+  Buffer<float> values_;
+};
+
+/// By windows of the bucket that fit the cache, and with two pointers where there are two lists.
+class HostOperations final : public ListOperations {
+ public:
+  explicit HostOperations(std::size_t numel) : numel_(numel), decoder_(numel), zeros_(0, numel, {}) {}
+
+  void sum(std::span<const ListView> lists, SparseVector& sum) override {
+    for (const ListView& list : lists) decoder_.add(host_list(list));
+    decoder_.finish(sum);
+  }
+  void sum_dense(std::span<const ListView> lists, Buffer<float>& sum) override {
+    for (const ListView& list : lists) decoder_.add(host_list(list));
+    sum.resize_discard(numel_);
+    decoder_.finish_dense(sum.host());
+  }
+  void unite(std::span<const ListView> lists, SparseVector& united) override {
+    std::size_t longest = 0;
+    for (const ListView& list : lists) longest = std::max(longest, list.size());
+    zeros_.first(longest);
+    for (const ListView& list : lists) decoder_.add({list.indices.host(), zeros_.first(list.size()).host()});
+    decoder_.finish(united);
+  }
+  void merge(const ListView& a, const ListView& b, SparseVector& sum) override {
+    add_entries(host_list(a), host_list(b), sum);
+  }
+  float keep_largest(const SparseVector& entries, std::size_t k, SparseVector& kept) override {
+    return keep_largest_with_room(entries, k, scratch_, kept);
+  }
+  void keep_above(const SparseVector& entries, float threshold, SparseVector& kept) override {
+    comm::keep_above(entries, threshold, kept);
+  }
+  void leave_out(const SparseVector& all, const SparseVector& kept, SparseVector& rest) override {
+    entries_left_out(all, kept.indices.host(), rest);
+  }
+  void common_indices(View<const std::uint32_t> a, View<const std::uint32_t> b,
+                      Buffer<std::uint32_t>& common) override {
+    comm::common_indices(a.host(), b.host(), common);
+  }
+  void values_at(const SparseVector& entries, View<const std::uint32_t> indices, View<float> values) override {
+    comm::values_at(entries, indices.host(), values.host());
+  }
+  void finish() override {}
+
+ private:
+  std::size_t numel_;
+  BatchDecoder decoder_;
+  Constants zeros_;
+  kernels::MagnitudeScratch scratch_;
+};
+
+/// By a dense vector with marks: lists are added up, and what is wanted is told by the value of the sum.
+class DeviceOperations final : public ListOperations {
+ public:
+  DeviceOperations(std::size_t numel, const Device& device)
+      : numel_(numel),
+        device_(device),
+        decoder_(numel, device),
+        zeros_(0, numel, device),
+        ones_(1, numel, device),
+        scratch_(device),
+        pass_(device),
+        summed_(device),
+        both_(device),
+        negated_(0, device),
+        dense_(0, device) {}
+
+  void sum(std::span<const ListView> lists, SparseVector& sum) override {
+    for (const ListView& list : lists) decoder_.add(list.indices, list.values);
+    decoder_.finish(sum);
+  }
+  void sum_dense(std::span<const ListView> lists, Buffer<float>& sum) override {
+    sum.resize_discard(numel_);
+    kernels::fill(0.0f, sum.view());
+    for (const ListView& list : lists) {
+      copy_list(list, summed_);
+      kernels::scatter_add(summed_, sum.view());
+    }
+  }
+  void unite(std::span<const ListView> lists, SparseVector& united) override {
+    for (const ListView& list : lists) decoder_.add(list.indices, zeros_.first(list.size()));
+    decoder_.finish(united);
+  }
+  void merge(const ListView& a, const ListView& b, SparseVector& sum) override {
+    decoder_.add(a.indices, a.values);
+    decoder_.add(b.indices, b.values);
+    finish_nonzero(sum);
+  }
+  float keep_largest(const SparseVector& entries, std::size_t k, SparseVector& kept) override {
+    return kernels::keep_largest(entries, k, scratch_, kept);
+  }
+  void keep_above(const SparseVector& entries, float threshold, SparseVector& kept) override {
+    kernels::filter_threshold(entries, std::max(threshold, std::numeric_limits<float>::denorm_min()), kept);
+  }
+  /// All less what is kept: exact, since every value is there with both signs or alone.
+  void leave_out(const SparseVector& all, const SparseVector& kept, SparseVector& rest) override {
+    resize_with_room(negated_, kept.size());
+    kernels::accumulate_scaled({}, kept.values.view(), -1.0f, negated_.view(), pass_);
+    merge(all, {kept.indices.view(), std::as_const(negated_).view()}, rest);
+  }
+  void common_indices(View<const std::uint32_t> a, View<const std::uint32_t> b,
+                      Buffer<std::uint32_t>& common) override {
+    decoder_.add(a, ones_.first(a.size()));
+    decoder_.add(b, ones_.first(b.size()));
+    decoder_.finish(summed_);
+    kernels::filter_threshold(summed_, 2.0f, both_);
+    copy_indices(both_.indices.view(), common, numel_);
+  }
+  void values_at(const SparseVector& entries, View<const std::uint32_t> indices, View<float> values) override {
+    if (dense_.size() != numel_) {
+      dense_.resize_discard(numel_);
+      kernels::fill(0.0f, dense_.view());
+    }
+    kernels::scatter_add(entries, dense_.view());
+    kernels::gather(dense_.view(), indices, values);
+    kernels::scatter_zero(entries.indices.view(), dense_.view());
+  }
+  void finish() override { kernels::synchronize(device_); }
+
+ private:
+  void finish_nonzero(SparseVector& sum) {
+    decoder_.finish(summed_);
+    kernels::filter_threshold(summed_, std::numeric_limits<float>::denorm_min(), sum);
+  }
+
+  std::size_t numel_;
+  Device device_;
+  kernels::ListDecoder decoder_;
+  Constants zeros_, ones_;
+  kernels::MagnitudeScratch scratch_;
+  kernels::PassResult pass_;
+  SparseVector summed_, both_;
+  Buffer<float> negated_, dense_;
+};
+
+}  // namespace
+
+std::unique_ptr<ListOperations> make_list_operations(std::size_t numel, const Device& device) {
+  if (device.is_cpu()) return std::make_unique<HostOperations>(numel);
+  return std::make_unique<DeviceOperations>(numel, device);
+}
+
+void copy_list(const ListView& source, SparseVector& target) {
+  resize_with_room(target, source.size());
+  kernels::transfer(source.indices, target.indices.view());
+  kernels::transfer(source.values, target.values.view());
+}
+
+void copy_indices(View<const std::uint32_t> source, Buffer<std::uint32_t>& target, std::size_t limit) {
+  resize_with_room(target, source.size(), limit);
+  kernels::transfer(source, target.view());
+}
+
+void concatenate(std::span<const ListView> lists, SparseVector& target) {
+  std::size_t total = 0;
+  for (const ListView& list : lists) total += list.size();
+  resize_with_room(target, total);
+  std::size_t begin = 0;
+  for (const ListView& list : lists) {
+    kernels::transfer(list.indices, target.indices.view().subview(begin, list.size()));
+    kernels::transfer(list.values, target.values.view().subview(begin, list.size()));
+    begin += list.size();
+  }
+}
+
+}  // namespace dragonn::comm

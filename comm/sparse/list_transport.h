@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+/// ListTransport: carries out list verbs, those of several buckets as one.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "comm/sparse/rounds.h"
+
+namespace dragonn::comm {
+
+/// Verbs of one kind, one per bucket.
+using VerbBatch = std::span<ListVerb* const>;
+
+/// One per exchange of a rank: its buffers are reused from step to step.
+class ListTransport {
+ public:
+  explicit ListTransport(Communicator& communicator) : communicator_(communicator) {}
+  virtual ~ListTransport() = default;
+  ListTransport(const ListTransport&) = delete;
+  ListTransport& operator=(const ListTransport&) = delete;
+
+  Communicator& communicator() const { return communicator_; }
+  /// Collective. @param batch not empty; all ranks bring the same kind of verb for the same buckets.
+  /// @throws CommError (see Communicator).
+  void execute(VerbBatch batch);
+
+  /// Gathers of entries, sums and broadcasts travel as sizes alone from now on (see ScopedHollow), or no longer.
+  void set_hollow(bool hollow) { hollow_ = hollow; }
+
+ protected:
+  virtual void gather_lists(VerbBatch batch) = 0;
+  virtual void gather_parts(VerbBatch batch) = 0;
+  virtual void gather_codes(VerbBatch batch) = 0;
+  virtual void allreduce(VerbBatch batch) = 0;
+  virtual void broadcast_indices(VerbBatch batch) = 0;
+  virtual void broadcast_lists(VerbBatch batch) = 0;
+  virtual void swap(VerbBatch batch) = 0;
+
+  /// all[r * mine.size() + i] <- rank r's word i: a header.
+  void gather_words(std::span<const std::uint32_t> mine, std::vector<std::uint32_t>& all);
+  std::size_t rank() const { return static_cast<std::size_t>(communicator_.rank()); }
+  std::size_t ranks() const { return static_cast<std::size_t>(communicator_.size()); }
+  bool is_hollow() const { return hollow_; }
+
+ private:
+  friend void run_rounds(ListTransport& transport, std::span<Rounds> rounds);
+  void counts(VerbBatch batch);
+  void sum_counts(VerbBatch batch);
+  void sum_metrics(VerbBatch batch);
+
+  Communicator& communicator_;
+  bool hollow_ = false;
+  std::vector<std::uint32_t> mine_, words_;
+  std::vector<std::uint64_t> integers_;
+  std::vector<double> doubles_;
+  std::vector<Rounds*> joined_;   // of run_rounds: those that share a round
+  std::vector<ListVerb*> batch_;  // and what they wait for
+};
+
+/// Over the communicator's DeviceTransport where it has one, else over its messages. The one place that asks.
+std::unique_ptr<ListTransport> make_list_transport(Communicator& communicator);
+/// Lists in host memory, packed as messages.
+std::unique_ptr<ListTransport> make_message_lists(Communicator& communicator);
+/// Lists on the device of the communicator's DeviceTransport; sizes are headers of the communicator.
+std::unique_ptr<ListTransport> make_device_lists(Communicator& communicator);
+
+}  // namespace dragonn::comm

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+/// The list verbs: what a sparse collective can ask of the group.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <variant>
+
+#include "comm/communicator.h"
+#include "core/sparse_vector.h"
+
+namespace dragonn::comm {
+
+/// A list of entries, read where it lies. Indices ascend and are unique.
+struct ListView {
+  ListView() = default;
+  ListView(View<const std::uint32_t> list_indices, View<const float> list_values)
+      : indices(list_indices), values(list_values) {}
+  ListView(const SparseVector& entries)  // NOLINT(google-explicit-constructor): as a View of a Buffer
+      : indices(entries.indices.view()), values(entries.values.view()) {}
+
+  std::size_t size() const { return indices.size(); }
+  /// Entries [begin, end).
+  ListView slice(std::size_t begin, std::size_t end) const {
+    return {indices.subview(begin, end - begin), values.empty() ? values : values.subview(begin, end - begin)};
+  }
+
+  View<const std::uint32_t> indices;
+  View<const float> values;  ///< empty where indices travel alone
+};
+
+// Lists, and what is read or written beside them, live where messages do: in host memory, or on the device of a
+// DeviceTransport. Spans are host memory. What a verb names must stay until it is done. Bytes are those that a rank
+// sends for one bucket at P ranks; where several buckets share a message whose parts have sizes that the receiver does
+// not know, each part costs a word more.
+
+/// all[r] <- rank r's `mine`, below 2^32 - 1. A header: 4 (P-1) bytes.
+struct CountsVerb {
+  std::uint64_t mine = 0;
+  std::span<std::uint64_t> all;
+};
+
+/// values <- sums over the ranks. A header.
+struct SumCountsVerb {
+  std::span<std::uint64_t> values;
+};
+
+/// values <- sums over the ranks, in rank order. Counted as metrics: not a method's own traffic.
+struct SumMetricsVerb {
+  std::span<double> values;
+};
+
+/// lists[r] <- rank r's `mine`, in memory of the transport, valid until the bucket's next verb. 8 bytes an entry, 4
+/// where it has no values, to each other rank.
+struct GatherListsVerb {
+  ListView mine;
+  std::span<const std::uint64_t> slots;  ///< by rank: entries of its message, at least those of its list
+  std::span<ListView> lists;             ///< by rank; without the empty slots that fill up a message
+  bool has_values = true;
+  bool equal = false;  ///< all slots are the same number: log2 P messages where P is a power of two, else P-1
+};
+
+/// The part [bounds[r], bounds[r + 1]) of `whole` comes from rank r, in place. 4 bytes an element.
+struct GatherPartsVerb {
+  View<float> whole;
+  std::span<const std::uint64_t> bounds;
+};
+
+/// all <- the codes of all ranks, of as many bytes each, back to back in rank order; `mine` is its own place in it.
+struct GatherCodesVerb {
+  View<const std::byte> mine;
+  View<std::byte> all;
+};
+
+/// values <- sum over ranks, the same bits on all. A ring: 8 n (P-1)/P bytes in 2(P-1) messages.
+struct AllreduceVerb {
+  View<float> values;
+  DenseAlgorithm algorithm = DenseAlgorithm::kRing;  ///< of messages in host memory
+};
+
+/// indices <- those of `root`; the number is the same on all ranks. A tree.
+struct BroadcastIndicesVerb {
+  int root = 0;
+  View<std::uint32_t> indices;
+};
+
+/// result <- the list of `root`, which alone knows its size. A tree.
+struct BroadcastListVerb {
+  int root = 0;
+  ListView mine;         ///< on the root
+  std::size_t most = 0;  ///< entries at most, the same on all ranks
+  SparseVector* result = nullptr;
+};
+
+/// Lists between pairs of ranks. In step s a rank sends outgoing[s] while it receives incoming[s]. Both ends know how
+/// many entries a list may have at most; what comes is in memory of the transport, valid until the bucket's next verb.
+struct SwapVerb {
+  struct Outgoing {
+    int destination = 0;
+    std::size_t most = 0;  ///< 0: no message
+    ListView list;
+  };
+  struct Incoming {
+    int source = 0;
+    std::size_t most = 0;  ///< 0: no message
+    ListView list;         ///< is written
+  };
+  std::span<const Outgoing> outgoing;
+  std::span<Incoming> incoming;  ///< as many as outgoing
+  std::size_t in_flight = 1;     ///< steps on their way at once, where messages are host memory
+};
+
+using ListVerb = std::variant<CountsVerb, SumCountsVerb, SumMetricsVerb, GatherListsVerb, GatherPartsVerb,
+                              GatherCodesVerb, AllreduceVerb, BroadcastIndicesVerb, BroadcastListVerb, SwapVerb>;
+
+}  // namespace dragonn::comm

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+/// Rounds: the course of one bucket's exchange, as a coroutine that stops wherever it needs the other ranks.
+#pragma once
+
+#include <coroutine>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "comm/sparse/list_verbs.h"
+
+namespace dragonn::comm {
+
+class ListTransport;  // comm/sparse/list_transport.h
+
+/// Base of those whose member functions are such coroutines. It keeps the memory of the coroutine from step to step, so
+/// that no step allocates: one coroutine of an object runs at a time.
+class RoundsOwner {
+ public:
+  RoundsOwner() = default;
+  RoundsOwner(const RoundsOwner&) = delete;
+  RoundsOwner& operator=(const RoundsOwner&) = delete;
+
+ protected:
+  ~RoundsOwner() = default;
+
+ private:
+  friend class Rounds;
+  void* frame(std::size_t bytes) {
+    if (bytes > capacity_) {
+      frame_ = std::make_unique<std::byte[]>(bytes);
+      capacity_ = bytes;
+    }
+    return frame_.get();
+  }
+
+  std::unique_ptr<std::byte[]> frame_;
+  std::size_t capacity_ = 0;
+};
+
+/// A member function of a RoundsOwner that returns Rounds reads from top to bottom as the algorithm of one rank and one
+/// bucket; `co_await` of a list verb is a round. run_rounds() lets the coroutines of several buckets wait for the same
+/// round and makes it one exchange. What the arguments refer to must outlive the run.
+class [[nodiscard]] Rounds {
+ public:
+  class promise_type {
+   public:
+    template <class Owner, class... Arguments>
+    static void* operator new(std::size_t bytes, Owner& owner, Arguments&&...) {
+      return static_cast<RoundsOwner&>(owner).frame(bytes);
+    }
+    /// The memory is the owner's.
+    static void operator delete(void*) noexcept {}
+
+    Rounds get_return_object() { return Rounds(std::coroutine_handle<promise_type>::from_promise(*this)); }
+    std::suspend_always initial_suspend() const noexcept { return {}; }
+    std::suspend_always final_suspend() const noexcept { return {}; }
+    void return_void() const noexcept {}
+    /// Errors leave through resume(), as from a function.
+    void unhandled_exception() { throw; }
+
+    template <class Verb>
+    class Round {
+     public:
+      explicit Round(const Verb& verb) : verb_(verb) {}
+      bool await_ready() const noexcept { return false; }
+      void await_suspend(std::coroutine_handle<promise_type> coroutine) noexcept {
+        coroutine.promise().pending_ = &verb_;
+      }
+      void await_resume() const noexcept {}
+
+     private:
+      ListVerb verb_;
+    };
+    template <class Verb>
+    Round<Verb> await_transform(const Verb& verb) {
+      return Round<Verb>(verb);
+    }
+
+   private:
+    friend class Rounds;
+    ListVerb* pending_ = nullptr;
+  };
+
+  Rounds(Rounds&& other) noexcept : coroutine_(std::exchange(other.coroutine_, nullptr)) {}
+  Rounds& operator=(Rounds&& other) noexcept {
+    std::swap(coroutine_, other.coroutine_);
+    return *this;
+  }
+  ~Rounds() {
+    if (coroutine_) coroutine_.destroy();
+  }
+
+  /// Goes on to the next round, or to the end. @throws what the coroutine throws.
+  void resume() { coroutine_.resume(); }
+  bool done() const { return coroutine_.done(); }
+  /// What it waits for, unless it is done.
+  ListVerb& pending() const { return *coroutine_.promise().pending_; }
+
+ private:
+  explicit Rounds(std::coroutine_handle<promise_type> coroutine) : coroutine_(coroutine) {}
+
+  std::coroutine_handle<promise_type> coroutine_;
+};
+
+/// Collective. Runs the coroutines of several buckets side by side to their ends. All that wait for the same kind of verb
+/// share one exchange: one message to each peer and round, with the part of every bucket. So headers and latencies are
+/// paid once, and what a bucket gets is what it would get alone.
+///
+/// All ranks bring the same buckets in the same order. Which verb a bucket waits for depends on what all ranks know, so
+/// that all ranks make the same rounds; in a verb between some ranks only (Swap) the others may be a verb ahead.
+void run_rounds(ListTransport& transport, std::span<Rounds> rounds);
+
+}  // namespace dragonn::comm

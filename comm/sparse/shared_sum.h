@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+/// SharedSum: sums selections that have the same indices on all ranks.
+#pragma once
+
+#include "comm/sparse/sparse_collective.h"
+
+namespace dragonn::comm {
+
+/// No index travels: the values are a short dense vector (SelectionTraits::shared_indices).
+class SharedSum final : public RoundsOwner {
+ public:
+  /// out.sum <- the entries with the sums of their values; every rank has contributed its own.
+  Rounds rounds(const ReduceContext& context, const SparseVector& selected, SparseReduction& out);
+};
+
+/// What that costs.
+Prediction predict_shared_selection(const ExchangeSizes& sizes);
+
+}  // namespace dragonn::comm

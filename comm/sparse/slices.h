@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+/// Slices: a swap in which every rank sends every other rank a slice of its list.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "comm/sparse/list_verbs.h"
+#include "core/settings.h"
+
+namespace dragonn::comm {
+
+/// Destination rotation (Ok-Topk, section 3.1.1): in step s rank w sends to w + s and receives from w - s, so that no
+/// rank is everybody's destination at once.
+class Slices {
+ public:
+  /// Everybody's entries of a region to the region's owner.
+  /// @param indices those of `mine`, in host memory.  @param regions P + 1 non-decreasing boundaries from 0 to numel, the
+  /// same on all ranks.  @param counts entries of each rank's list.
+  void plan_regions(int rank, const ListView& mine, std::span<const std::uint32_t> indices,
+                    std::span<const std::uint64_t> regions, std::span<const std::uint64_t> counts);
+  /// The lists of all ranks, one behind the other, cut anew into P blocks whose sizes differ by at most one. balanced[r]
+  /// <- the entries of block r.  @param counts entries of each rank's list.
+  void plan_blocks(int rank, const ListView& mine, std::span<const std::uint64_t> counts,
+                   std::vector<std::uint64_t>& balanced);
+
+  /// What was planned; `mine` must stay until it is done.
+  SwapVerb verb(std::size_t in_flight) { return {outgoing_, incoming_, in_flight}; }
+
+  /// What came, the own slice included, in the order own, w - 1, w - 2, ... of the ranks.
+  std::span<const ListView> in_rotation();
+  /// The same in rank order.
+  std::span<const ListView> in_rank_order();
+  /// @throws CommError if an entry came that is not of this rank's region, in host memory.
+  void check_regions(int rank, std::span<const std::uint64_t> regions) const;
+
+ private:
+  /// From bounds_ and what is at most to and from each rank.
+  void plan(int rank, const ListView& mine);
+
+  std::size_t rank_ = 0;
+  std::vector<std::size_t> bounds_;
+  std::vector<std::uint64_t> most_to_, most_from_;  // entries at most, by rank
+  ListView own_;
+  std::vector<SwapVerb::Outgoing> outgoing_;
+  std::vector<SwapVerb::Incoming> incoming_;
+  std::vector<ListView> lists_;
+};
+
+/// The setting `in_flight` of the collectives that exchange slices.
+SettingSpec in_flight_setting();
+std::size_t in_flight(const Settings& settings);
+
+}  // namespace dragonn::comm
