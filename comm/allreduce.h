@@ -11,7 +11,8 @@ namespace dragonn::comm {
 
 /// Ring: P chunks, P-1 steps of reduce-scatter, P-1 steps of allgather. A chunk is summed in the order of the ranks
 /// round the ring, at one place. Rank r sends 2n words less its chunks r+1 and r+2, in 2(P-1) messages.
-/// @param vectors are summed together, each by its own chunks: one message has the chunks of all. Same sizes on all ranks.
+/// @param vectors are summed together, each by its own chunks: one message has the chunks of all. Same sizes on all
+/// ranks.
 /// @param scratch grows to one chunk, of several vectors to two.
 void ring_allreduce(Communicator& communicator, std::span<const std::span<float>> vectors, AllreduceScratch& scratch);
 
@@ -21,8 +22,8 @@ Traffic ring_traffic(std::size_t count, int ranks, int rank);
 /// Rabenseifner: recursive-halving reduce-scatter and recursive-doubling allgather in 2 log2 P messages, 2n(P-1)/P
 /// words per rank. Off powers of two the ranks 2i+1, i < r = P - 2^floor(log2 P), first hand their vector to rank 2i
 /// and get the sum from it at the end: n words more each way.
-/// @param vectors as of ring_allreduce.  @param scratch grows to half of them, of several vectors to all; with a fold to
-/// all of them.
+/// @param vectors as of ring_allreduce.  @param scratch grows to half of them, of several vectors to all; with a fold
+/// to all of them.
 void rabenseifner_allreduce(Communicator& communicator, std::span<const std::span<float>> vectors,
                             AllreduceScratch& scratch);
 

@@ -74,8 +74,8 @@ class Communicator {
 
   /// values <- sum over ranks, the same bits on every rank. 2n(P-1)/P words sent per rank by kRing.
   void allreduce_sum(View<float> values, DenseAlgorithm algorithm = DenseAlgorithm::kRing);
-  /// The same of several vectors in as many messages as of one; each gets the bits that it would get alone. kNative sums
-  /// one after the other. All ranks bring vectors of the same sizes.
+  /// The same of several vectors in as many messages as of one; each gets the bits that it would get alone. kNative
+  /// sums one after the other. All ranks bring vectors of the same sizes.
   void allreduce_sum(std::span<const std::span<float>> vectors, DenseAlgorithm algorithm = DenseAlgorithm::kRing);
   /// Sums and maxima of counters and statistics, for few values, in ceil(log2 P) messages. Every rank adds up in rank
   /// order, so that all get the same bits.

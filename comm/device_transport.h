@@ -43,8 +43,8 @@ class DeviceTransport {
   /// Each vector <- sum over ranks, the same bits on every rank; which order they are added in is the library's choice.
   /// All vectors at the same time. Each is counted as a ring: 2n(P-1)/P words in 2(P-1) messages.
   virtual void allreduce_sum(std::span<const View<float>> vectors) = 0;
-  /// parts[r] <- rank r's `mine`, of all gathers at the same time. Counted as P-1 messages of mine.size() bytes each, none
-  /// where that is 0.
+  /// parts[r] <- rank r's `mine`, of all gathers at the same time. Counted as P-1 messages of mine.size() bytes each,
+  /// none where that is 0.
   virtual void gather(std::span<const DeviceGather> gathers) = 0;
   /// Messages that go at the same time, between ranks that both ask for them; those of a pair of ranks in the same
   /// order on both. Empty ones are not sent. Counted as they are.

@@ -58,6 +58,7 @@ ExchangeRules exchange_rules(const Config& config) {
   const CompressionConfig& compression = config.compression;
   ExchangeRules rules;
   rules.buckets = compression.bucket_rules();
+  rules.fusion = compression.fusion_rules();
   rules.sparsifier = compression.sparsifier;
   rules.quantizer = compression.quantizer;
   rules.collective = compression.collective;

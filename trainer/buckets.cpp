@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/buckets.h"
 
+#include <algorithm>
 #include <limits>
+#include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -48,6 +51,41 @@ std::vector<Bucket> make_buckets(const ParameterArena& arena, const BucketRules&
     }
   }
   return buckets;
+}
+
+std::vector<BucketGroup> make_groups(const std::vector<Bucket>& buckets, const FusionRules& rules) {
+  const std::size_t arena =
+      std::accumulate(buckets.begin(), buckets.end(), std::size_t{0},
+                      [](std::size_t sum, const Bucket& bucket) { return sum + bucket.size * sizeof(float); });
+  const auto share = static_cast<std::size_t>(FusionRules::kOverlappedShare * static_cast<double>(arena));
+  const std::size_t limit = rules.overlaps ? std::min(rules.bytes, share) : rules.bytes;
+  std::vector<BucketGroup> groups;
+  std::size_t bytes = 0;
+  for (std::size_t index = 0; index < buckets.size(); ++index) {
+    const std::size_t own = buckets[index].size * sizeof(float);
+    if (groups.empty() || bytes + own > limit) {
+      groups.push_back({index, index});
+      bytes = 0;
+    }
+    groups.back().end = index + 1;
+    bytes += own;
+  }
+  return groups;
+}
+
+std::vector<Bucket> group_slices(const std::vector<Bucket>& buckets, const std::vector<BucketGroup>& groups) {
+  std::vector<Bucket> slices;
+  for (const BucketGroup& group : groups) {
+    Bucket slice = buckets[group.begin];
+    for (std::size_t index = group.begin + 1; index < group.end; ++index) {
+      slice.size += buckets[index].size;
+      slice.tensors += buckets[index].tensors;
+    }
+    if (group.end - group.begin > 1)
+      slice.name = fmt::format("{}..{}", buckets[group.begin].name, buckets[group.end - 1].name);
+    slices.push_back(std::move(slice));
+  }
+  return slices;
 }
 
 }  // namespace dragonn::trainer

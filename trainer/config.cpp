@@ -281,6 +281,10 @@ class Resolver {
 
 }  // namespace
 
+FusionRules CompressionConfig::fusion_rules() const {
+  return {.bytes = static_cast<std::size_t>(fusion_mib * (1 << 20)), .overlaps = overlap};
+}
+
 BucketRules CompressionConfig::bucket_rules() const {
   BucketRules rules;
   rules.grouping = bucket.value();

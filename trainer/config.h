@@ -62,7 +62,8 @@ struct CompressionConfig {
   enum class SelectTensors { kAll, kCostModel, kMinimumSize };
   SelectTensors select_tensors = SelectTensors::kAll;
   std::int64_t minimum_size = 0;  ///< elements, with SelectTensors::kMinimumSize
-  bool overlap = false;           ///< buckets are exchanged while backward goes on
+  double fusion_mib = 25;         ///< of the gradients whose buckets travel together
+  bool overlap = false;           ///< groups of buckets are exchanged while backward goes on
   std::string profile;            ///< file of encode and decode times; empty: measured at start-up where needed
 
   bool is_dense() const { return method == "dense"; }
@@ -72,6 +73,7 @@ struct CompressionConfig {
   bool selects() const { return sparsifier.name != "none"; }
   /// How the gradient is cut.
   BucketRules bucket_rules() const;
+  FusionRules fusion_rules() const;
 };
 
 /// [comm]

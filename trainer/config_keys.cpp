@@ -286,12 +286,21 @@ void add_compression(KeyList& keys) {
             .help = "raw: the memory accumulates gradients; folded: it accumulates gradients times the learning rate",
             .choices = {"raw", "folded"}});
   add_select_tensors(keys);
-  keys.add([](Config & c) -> auto& { return c.compression.overlap; },
-           {.name = "overlap",
-            .help = "true: exchange each bucket as soon as backward has finished it, while backward continues in its "
-                    "own thread; the results have the same bits, and a step takes less time where a core is free; no "
-                    "effect with a single bucket, local clipping or non_finite = \"skip\"",
-            .role = KeyRole::kRuntime});
+  keys.add(
+      [](Config & c) -> auto& { return c.compression.fusion_mib; },
+      {.name = "fusion_mib",
+       .help = "MiB of gradients whose buckets are exchanged together, in the messages of one bucket; with overlap "
+               "at most a quarter of the model; 0: each bucket by itself; the results have the same bits",
+       .minimum = 0,
+       .maximum = 1e6,
+       .role = KeyRole::kRuntime});
+  keys.add(
+      [](Config & c) -> auto& { return c.compression.overlap; },
+      {.name = "overlap",
+       .help = "true: exchange each group of buckets as soon as backward has finished it, while backward continues "
+               "in its own thread; the results have the same bits, and a step takes less time where a core is "
+               "free; no effect with a single group, local clipping or non_finite = \"skip\"",
+       .role = KeyRole::kRuntime});
   keys.add([](Config & c) -> auto& { return c.compression.profile; },
            {.name = "profile",
             .help = "file of encode and decode times for the cost model (written by dragonn-bench profile --json "

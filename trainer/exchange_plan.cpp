@@ -5,7 +5,7 @@
 #include <map>
 
 #include "comm/sparse/exchange_cost.h"
-#include "trainer/quantized_exchange.h"
+#include "trainer/bucket_form.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -78,13 +78,17 @@ comm::Prediction predict_bucket(const ExchangeRules& rules, std::size_t numel, E
 ExchangePlan plan_exchange(const ExchangeRules& rules, const ParameterArena& arena, double density, int world_size,
                            const Device& messages) {
   ExchangePlan plan;
-  for (const Bucket& bucket : make_buckets(arena, rules.buckets)) {
+  const std::vector<Bucket> buckets = make_buckets(arena, rules.buckets);
+  const std::vector<BucketGroup> groups = make_groups(buckets, rules.fusion);
+  auto group = groups.begin();
+  for (const Bucket& bucket : buckets) {
+    if (plan.buckets.size() == group->end) ++group;
     BucketPlan& planned = plan.buckets.emplace_back();
     planned.bucket = bucket;
     planned.form = form_of(rules, bucket, density);
     planned.k = planned.form == ExchangeForm::kSparse ? compress::target_count(density, bucket.size) : bucket.size;
     planned.cost = predict_bucket(rules, bucket.size, planned.form, density, world_size);
-    planned.group = plan.buckets.size() - 1;
+    planned.group = static_cast<std::size_t>(group - groups.begin());
     if (bucket.sparse) {
       const auto& memory = Registry<compress::MemoryEntry>::instance().at(rules.memory.name);
       plan.state_bytes += memory.floats_per_element * bucket.size * sizeof(float);

@@ -21,14 +21,14 @@ void start_copy(const SparseVector& source, SparseVector& target) {
 
 }  // namespace
 
-const SparseVector& ExchangeStaging::outgoing(const SparseVector& selected) {
+const SparseVector& SelectionStaging::outgoing(const SparseVector& selected) {
   if (selected.device() == outgoing_.device()) return selected;
   start_copy(selected, outgoing_);
   kernels::synchronize(selected.device());
   return outgoing_;
 }
 
-const comm::SparseReduction& ExchangeStaging::to_device(const comm::SparseReduction& reduction) {
+const comm::SparseReduction& OutcomeStaging::to_device(const comm::SparseReduction& reduction) {
   if (reduction.sum.device() == on_device_.sum.device()) return reduction;
   on_device_.is_dense = reduction.is_dense;
   on_device_.contributed_all = reduction.contributed_all;

@@ -40,10 +40,6 @@ const MemoryEntry& memory_entry(const Component& component) {
   return Registry<MemoryEntry>::instance().at(component.name);
 }
 
-std::unique_ptr<comm::SparseCollective> make_collective(const Component& component, std::size_t numel) {
-  return comm::make_collective(component.name, component.settings, numel);
-}
-
 /// Dense buckets keep no residual: nothing stays behind.
 Component no_memory() {
   return {"none", Settings(Registry<MemoryEntry>::instance().at("none").settings)};
@@ -54,14 +50,6 @@ std::size_t global_count(const comm::SparseReduction& reduction, std::size_t num
   if (!reduction.is_dense) return reduction.sum.size();
   if (reduction.contributed_all) return numel;
   return kernels::exceedances(reduction.dense_sum.view(), 0.0f).count;
-}
-
-/// What left the rank and what came back, entry by entry.
-compress::Settlement settlement_of(const comm::SparseReduction& reduction) {
-  return {.contributed = reduction.contributed.view(),
-          .contributed_all = reduction.contributed_all,
-          .masked = reduction.masked(),
-          .returned = &reduction.returned};
 }
 
 /// Every rank gets every code; what a quantizer rounds away is a memory's, unless the code is unbiased.
@@ -84,14 +72,16 @@ void check_quantizer(const ExchangeRules& rules) {
 }
 
 /// What errors say of the exchange: "step 12, bucket 3". Steps count from 1, as in logs and metrics.
-void set_label(comm::Communicator& communicator, std::uint64_t step, std::optional<std::size_t> bucket = {}) {
+void set_label(comm::Communicator& communicator, std::uint64_t step, const BucketGroup& group = {}) {
   std::array<char, comm::Activity::kLongestLabel> text;
   char* end = fmt::format_to_n(text.begin(), text.size(), "step {}", step + 1).out;
-  if (bucket) end = fmt::format_to_n(end, text.end() - end, ", bucket {}", *bucket).out;
+  const std::size_t buckets = group.end - group.begin;
+  if (buckets == 1) end = fmt::format_to_n(end, text.end() - end, ", bucket {}", group.begin).out;
+  if (buckets > 1) end = fmt::format_to_n(end, text.end() - end, ", buckets {} to {}", group.begin, group.end - 1).out;
   communicator.set_label({text.begin(), end});
 }
 
-std::string lane_prefix(std::size_t index) {
+std::string bucket_prefix(std::size_t index) {
   return fmt::format("exchange/bucket{}/", index);
 }
 
@@ -126,39 +116,42 @@ GradientExchange::GradientExchange(const ExchangeRules& rules, const ParameterAr
     : rules_(rules),
       communicator_(communicator),
       device_(arena.gradients().device()),
-      buckets_(make_buckets(arena, rules.buckets)) {
+      buckets_(make_buckets(arena, rules.buckets)),
+      groups_(make_groups(buckets_, rules.fusion)),
+      transport_(comm::make_list_transport(communicator)) {
   check_rules(rules_);
   counts_.selected.resize(static_cast<std::size_t>(communicator.size()));
-  if (rules_.buckets.compress && !rules_.quantizes()) {
-    selection_ = selection_traits(rules_.sparsifier);
-  }
-  lanes_.reserve(buckets_.size());
+  if (rules_.buckets.compress && !rules_.quantizes()) selection_ = selection_traits(rules_.sparsifier);
+  states_.reserve(buckets_.size());
   const MemoryPlace messages = communicator.device_transport() != nullptr ? device_ : host_memory_for(device_);
-  for (const Bucket& bucket : buckets_) {
-    Lane& lane = lanes_.emplace_back(device_, messages);
-    const Component memory = bucket.sparse ? rules_.memory : no_memory();
-    const MemoryEntry& entry = memory_entry(memory);
-    {
-      const MemoryLabel label("error feedback");
-      lane.memory = entry.make(memory.settings, bucket.size, rules_.momentum, rules_.nesterov, device_);
-    }
-    const MemoryLabel label(kBufferLabel);
-    lane.dense = make_collective(rules_.dense, bucket.size);
-    lane.slice = {bucket.offset, bucket.size, entry.owns_momentum, bucket.sparse && rules_.folded};
-    if (!bucket.sparse) continue;
-    if (rules_.quantizes()) {
-      lane.quantized = std::make_unique<QuantizedExchange>(rules_.quantizer, bucket.size, communicator, device_);
-      lane.reduction = comm::SparseReduction(device_);  // the codes are decoded where the gradient is
-      continue;
-    }
-    lane.sparsifier = sparsifier_entry(rules_.sparsifier).make(rules_.sparsifier.settings, bucket.size, device_);
-    lane.collective = make_collective(rules_.collective, bucket.size);
-    any_sparse_ = true;
-  }
+  for (const Bucket& bucket : buckets_) make_state(bucket, messages);
   std::size_t offset = 0;
-  for (std::size_t index = 0; index < lanes_.size(); ++index) {
-    lanes_[index].dump_offset = offset;
+  for (std::size_t index = 0; index < states_.size(); ++index) {
+    states_[index].dump_offset = offset;
     if (is_dumped(buckets_[index])) offset += buckets_[index].size;
+  }
+}
+
+void GradientExchange::make_state(const Bucket& bucket, const MemoryPlace& messages) {
+  const bool quantizes = bucket.sparse && rules_.quantizes();
+  // Codes are decoded where the gradient is.
+  BucketState& state = states_.emplace_back(device_, quantizes ? MemoryPlace(device_) : messages);
+  const Component memory = bucket.sparse ? rules_.memory : no_memory();
+  const MemoryEntry& entry = memory_entry(memory);
+  {
+    const MemoryLabel label("error feedback");
+    state.memory = entry.make(memory.settings, bucket.size, rules_.momentum, rules_.nesterov, device_);
+  }
+  state.slice = {bucket.offset, bucket.size, entry.owns_momentum, bucket.sparse && rules_.folded};
+  const MemoryLabel label(kBufferLabel);
+  const BucketPlace place{bucket.size, device_, messages};
+  state.dense = make_dense_form(rules_.dense, place);
+  if (!bucket.sparse) return;
+  if (quantizes) {
+    state.compressed = make_quantized_form(rules_.quantizer, communicator_, place);
+  } else {
+    state.compressed = make_sparse_form(rules_.sparsifier, rules_.collective, place);
+    any_sparse_ = true;
   }
 }
 
@@ -185,7 +178,7 @@ std::size_t GradientExchange::sparse_tensors(double density) const {
   return tensors;
 }
 
-void GradientExchange::run(const ExchangeStep& step, View<const float> gradient, StepTimers& timers, BucketGate* gate) {
+void GradientExchange::run(const ExchangeStep& step, View<const float> gradient, StepTimers& timers, GroupGate* gate) {
   std::ranges::fill(counts_.selected, std::uint64_t{0});
   counts_.numel = 0;
   counts_.target = 0;
@@ -198,122 +191,129 @@ void GradientExchange::run(const ExchangeStep& step, View<const float> gradient,
   thresholds_seen_ = 0;
   non_finite_bucket_.reset();
   const MemoryLabel label(kBufferLabel);
-  for (std::size_t index = 0; index < lanes_.size(); ++index) {
-    if (gate != nullptr) gate->open(index);
-    set_label(communicator_, step.step, index);
-    run_lane(index, step, gradient, timers);
+  for (std::size_t group = 0; group < groups_.size(); ++group) {
+    if (gate != nullptr) gate->open(group);
+    set_label(communicator_, step.step, groups_[group]);
+    run_group(groups_[group], step, gradient, timers);
     set_label(communicator_, step.step);
-    if (gate != nullptr) gate->close(index);
+    if (gate != nullptr) gate->close(group);
   }
   counts_.threshold = thresholds_seen_ == 0 ? std::numeric_limits<float>::quiet_NaN()
                                             : counts_.threshold / static_cast<float>(thresholds_seen_);
 }
 
-void GradientExchange::run_lane(std::size_t index, const ExchangeStep& step, View<const float> gradient,
-                                StepTimers& timers) {
-  const Bucket& bucket = buckets_[index];
-  Lane& lane = lanes_[index];
-  const compress::SelectContext select_context{
-      .seed = rules_.seed,
-      .step = step.step,
-      .rank = communicator_.rank(),
-      .world_size = communicator_.size(),
-      .bucket = static_cast<std::uint32_t>(index),
-      .density = step.density,
-      .k = compress::target_count(step.density, bucket.size),
-      .learning_rate = lane.slice.learning_rate_applied ? step.learning_rate : 1.0};
-  const bool bypassed = lane.sparsifier && rules_.bypass_density_one && select_context.k >= bucket.size;
-  const bool to_sparsify = is_sparse(index, step.density);
-  const bool dense = !to_sparsify || bypassed;
-  const float scale = step.gradient_scale * static_cast<float>(select_context.learning_rate);
+void GradientExchange::run_group(const BucketGroup& group, const ExchangeStep& step, View<const float> gradient,
+                                 StepTimers& timers) {
+  for (std::size_t index = group.begin; index < group.end; ++index) {
+    begin(index, step);
+    compensate(index, step, gradient, timers);
+  }
+  agree(group);
+  for (std::size_t index = group.begin; index < group.end; ++index) select(states_[index], timers);
+  if (step.aligned) comm::align(communicator_);
+  exchange(group, timers);
+  for (std::size_t index = group.begin; index < group.end; ++index) settle(index, step, timers);
+}
 
-  const kernels::PassRequest request = dense            ? kernels::PassRequest{}
-                                       : lane.quantized ? lane.quantized->plan()
-                                                        : lane.sparsifier->plan(select_context);
+/// Chooses the form of this step.
+void GradientExchange::begin(std::size_t index, const ExchangeStep& step) {
+  const Bucket& bucket = buckets_[index];
+  BucketState& state = states_[index];
+  state.select = {.seed = rules_.seed,
+                  .step = step.step,
+                  .rank = communicator_.rank(),
+                  .world_size = communicator_.size(),
+                  .bucket = static_cast<std::uint32_t>(index),
+                  .density = step.density,
+                  .k = compress::target_count(step.density, bucket.size),
+                  .learning_rate = state.slice.learning_rate_applied ? step.learning_rate : 1.0};
+  state.reduce = {.step = step.step, .k = state.select.k, .density = step.density, .selection = selection_};
+  const bool bypassed = !rules_.quantizes() && rules_.bypass_density_one && state.select.k >= bucket.size;
+  const bool compresses = is_sparse(index, step.density) && !bypassed;
+  state.form = compresses ? state.compressed.get() : state.dense.get();
+}
+
+void GradientExchange::compensate(std::size_t index, const ExchangeStep& step, View<const float> gradient,
+                                  StepTimers& timers) {
+  const Bucket& bucket = buckets_[index];
+  BucketState& state = states_[index];
+  const float scale = step.gradient_scale * static_cast<float>(state.select.learning_rate);
+  const kernels::PassRequest request = state.form->plan(state.select);
   // Where the pass selects too, the two verbs are one.
-  const bool fused = request.kind != kernels::PassRequest::Kind::kNone;
-  const kernels::PassResult* pass = nullptr;
-  run_verb(device_, timers, fused ? Verb::kCompensateSelect : Verb::kCompensate,
-           [&] { pass = &lane.memory->compensate(request, gradient.subview(bucket.offset, bucket.size), scale); });
-  if (pass->non_finite && !non_finite_bucket_) non_finite_bucket_ = index;
-  if (!step.accumulated.empty() && is_dumped(bucket)) {
-    kernels::copy(lane.memory->accumulated(), step.accumulated.subview(lane.dump_offset, bucket.size));
+  state.selects_in_pass = request.kind != kernels::PassRequest::Kind::kNone;
+  run_verb(device_, timers, state.selects_in_pass ? Verb::kCompensateSelect : Verb::kCompensate, [&] {
+    state.pass = &state.memory->compensate(request, gradient.subview(bucket.offset, bucket.size), scale);
+  });
+  if (state.pass->non_finite && !non_finite_bucket_) non_finite_bucket_ = index;
+  if (step.accumulated.empty() || !is_dumped(bucket)) return;
+  kernels::copy(state.memory->accumulated(), step.accumulated.subview(state.dump_offset, bucket.size));
+}
+
+void GradientExchange::agree(const BucketGroup& group) {
+  if (communicator_.size() == 1) return;
+  proposals_.clear();
+  proposing_.clear();
+  for (std::size_t index = group.begin; index < group.end; ++index) {
+    BucketState& state = states_[index];
+    const std::optional<float> proposal = state.form->propose(state.select, state.memory->accumulated());
+    if (!proposal) continue;
+    proposals_.push_back(*proposal);
+    proposing_.push_back(&state);
   }
-  const comm::ReduceContext context{
-      .step = step.step, .k = select_context.k, .density = step.density, .selection = selection_};
-  if (dense) {
-    if (step.aligned) comm::align(communicator_);
-    exchange_dense(lane, context, timers);
-  } else {
-    if (lane.sparsifier) agree(*lane.sparsifier, select_context, lane.memory->accumulated());
-    run_verb(device_, timers, fused ? Verb::kCompensateSelect : Verb::kSelect,
-             [&] { select(lane, select_context, *pass); });
-    if (step.aligned) comm::align(communicator_);
-    exchange_selected(lane, context, timers);
+  if (proposals_.empty()) return;
+  const comm::ScopedPhase phase(communicator_.traffic(), comm::Phase::kHeader);
+  communicator_.broadcast(0, comm::Communicator::as_writable_bytes(std::span(proposals_)));
+  for (std::size_t i = 0; i < proposals_.size(); ++i) proposing_[i]->form->agree(proposals_[i]);
+}
+
+void GradientExchange::select(BucketState& state, StepTimers& timers) {
+  if (state.form == state.dense.get()) return;
+  run_verb(device_, timers, state.selects_in_pass ? Verb::kCompensateSelect : Verb::kSelect,
+           [&] { state.form->select(state.select, *state.pass, state.memory->accumulated()); });
+}
+
+void GradientExchange::exchange(const BucketGroup& group, StepTimers& timers) {
+  // Also after an error: what the coroutines refer to is of this step.
+  struct Cleared {
+    std::vector<comm::Rounds>& rounds;
+    ~Cleared() { rounds.clear(); }
+  } const cleared{rounds_};
+  run_verb(device_, timers, Verb::kExchange, [&] {
+    for (std::size_t index = group.begin; index < group.end; ++index) {
+      BucketState& state = states_[index];
+      rounds_.push_back(state.form->rounds(communicator_, state.reduce, state.memory->accumulated(), state.reduction));
+    }
+    comm::run_rounds(*transport_, rounds_);
+    for (std::size_t index = group.begin; index < group.end; ++index) {
+      BucketState& state = states_[index];
+      state.outcome = &state.staging.to_device(state.reduction);
+    }
+  });
+  for (std::size_t index = group.begin; index < group.end; ++index) {
+    timers.add(Verb::kExchange, -states_[index].reduction.decode_seconds);
+    timers.add(Verb::kDecode, states_[index].reduction.decode_seconds);
   }
-  run_verb(device_, timers, Verb::kSettle,
-           [&] { lane.memory->settle(lane.quantized ? lane.quantized->settlement() : settlement_of(*lane.outcome)); });
-  if (lane.quantized) return;
-  if (dense) {
-    if (to_sparsify) count(lane, bucket, bucket.size);
+}
+
+void GradientExchange::settle(std::size_t index, const ExchangeStep& step, StepTimers& timers) {
+  const Bucket& bucket = buckets_[index];
+  BucketState& state = states_[index];
+  run_verb(device_, timers, Verb::kSettle, [&] { state.memory->settle(state.form->settlement(*state.outcome)); });
+  if (rules_.quantizes()) return;
+  if (state.form == state.dense.get()) {
+    if (is_sparse(index, step.density)) count(state, bucket, bucket.size);
     return;
   }
-  lane.sparsifier->observe({.step = step.step,
-                            .numel = bucket.size,
-                            .k = select_context.k,
-                            .selected_counts = lane.reduction.selected_counts,
-                            .global_count = global_count(lane.reduction, bucket.size)});
-  count(lane, bucket, select_context.k);
+  state.form->observe({.step = step.step,
+                       .numel = bucket.size,
+                       .k = state.select.k,
+                       .selected_counts = state.reduction.selected_counts,
+                       .global_count = global_count(state.reduction, bucket.size)});
+  count(state, bucket, state.select.k);
 }
 
-void GradientExchange::agree(compress::Sparsifier& sparsifier, const compress::SelectContext& context,
-                             View<const float> acc) {
-  if (communicator_.size() == 1) return;
-  std::optional<float> proposal = sparsifier.propose(context, acc);
-  if (!proposal) return;
-  const comm::ScopedPhase phase(communicator_.traffic(), comm::Phase::kHeader);
-  communicator_.broadcast_value(0, *proposal);
-  sparsifier.agree(*proposal);
-}
-
-void GradientExchange::exchange_dense(Lane& lane, const comm::ReduceContext& context, StepTimers& timers) {
-  run_verb(device_, timers, Verb::kExchange, [&] {
-    lane.selected.clear();
-    lane.dense->reduce(communicator_, context, lane.memory->accumulated(), lane.selected, lane.reduction);
-    lane.outcome = &lane.staging.to_device(lane.reduction);
-  });
-}
-
-void GradientExchange::select(Lane& lane, const compress::SelectContext& context, const kernels::PassResult& pass) {
-  const View<const float> acc = lane.memory->accumulated();
-  if (lane.quantized) {
-    lane.quantized->encode({.seed = context.seed, .step = context.step, .rank = context.rank, .bucket = context.bucket},
-                           pass, acc);
-  } else if (pass.non_finite && !selection_.shared_indices) {
-    // The sums of this step will not be used: what matters is that the other ranks are not kept waiting. Where all
-    // ranks select the same indices, they do so without a look at the values.
-    lane.selected.clear();
-  } else {
-    lane.sparsifier->select(context, pass, acc, lane.selected);
-  }
-}
-
-void GradientExchange::exchange_selected(Lane& lane, const comm::ReduceContext& context, StepTimers& timers) {
-  run_verb(device_, timers, Verb::kExchange, [&] {
-    if (lane.quantized) {
-      lane.quantized->gather(communicator_, lane.reduction);
-    } else {
-      lane.collective->reduce(communicator_, context, lane.memory->accumulated(), lane.staging.outgoing(lane.selected),
-                              lane.reduction);
-    }
-    lane.outcome = &lane.staging.to_device(lane.reduction);
-  });
-  timers.add(Verb::kExchange, -lane.reduction.decode_seconds);
-  timers.add(Verb::kDecode, lane.reduction.decode_seconds);
-}
-
-void GradientExchange::count(const Lane& lane, const Bucket& bucket, std::size_t k) {
-  const comm::SparseReduction& reduction = lane.reduction;
+void GradientExchange::count(const BucketState& state, const Bucket& bucket, std::size_t k) {
+  const comm::SparseReduction& reduction = state.reduction;
   const bool all = reduction.contributed_all;
   counts_.numel += bucket.size;
   for (std::size_t rank = 0; rank < counts_.selected.size(); ++rank) {
@@ -331,7 +331,7 @@ void GradientExchange::count(const Lane& lane, const Bucket& bucket, std::size_t
   if (!std::isnan(reduction.lost_mass)) {
     counts_.lost_mass = (std::isnan(counts_.lost_mass) ? 0.0 : counts_.lost_mass) + reduction.lost_mass;
   }
-  const float threshold = all ? std::numeric_limits<float>::quiet_NaN() : lane.sparsifier->threshold();
+  const float threshold = all ? std::numeric_limits<float>::quiet_NaN() : state.form->threshold();
   if (std::isnan(threshold)) return;
   counts_.threshold += threshold;
   ++thresholds_seen_;
@@ -339,8 +339,8 @@ void GradientExchange::count(const Lane& lane, const Bucket& bucket, std::size_t
 
 double GradientExchange::mean_gradient_norm() const {
   double sum = 0;
-  for (const Lane& lane : lanes_) {
-    const Buffer<float>& values = lane.outcome->is_dense ? lane.outcome->dense_sum : lane.outcome->sum.values;
+  for (const BucketState& state : states_) {
+    const Buffer<float>& values = state.outcome->is_dense ? state.outcome->dense_sum : state.outcome->sum.values;
     sum += optim::squared_norm(values.view());
   }
   return std::sqrt(sum) / communicator_.size();
@@ -349,11 +349,11 @@ double GradientExchange::mean_gradient_norm() const {
 void GradientExchange::apply(optim::Optimizer& optimizer, float scale, StepTimers& timers) {
   const float mean_scale = scale / static_cast<float>(communicator_.size());
   run_verb(device_, timers, Verb::kOptimize, [&] {
-    for (const Lane& lane : lanes_) {
-      if (lane.outcome->is_dense) {
-        optimizer.update(lane.slice, lane.outcome->dense_sum.view(), mean_scale);
+    for (const BucketState& state : states_) {
+      if (state.outcome->is_dense) {
+        optimizer.update(state.slice, state.outcome->dense_sum.view(), mean_scale);
       } else {
-        optimizer.update(lane.slice, lane.outcome->sum, mean_scale);
+        optimizer.update(state.slice, state.outcome->sum, mean_scale);
       }
     }
   });
@@ -361,35 +361,33 @@ void GradientExchange::apply(optim::Optimizer& optimizer, float scale, StepTimer
 
 double GradientExchange::residual_norm() const {
   double sum = 0;
-  for (const Lane& lane : lanes_) {
-    const double norm = lane.memory->residual_norm();
+  for (const BucketState& state : states_) {
+    const double norm = state.memory->residual_norm();
     sum += norm * norm;
   }
   return std::sqrt(sum);
 }
 
 void GradientExchange::save(Archive& archive) const {
-  for (std::size_t index = 0; index < lanes_.size(); ++index) {
-    const std::string prefix = lane_prefix(index);
+  for (std::size_t index = 0; index < states_.size(); ++index) {
+    const std::string prefix = bucket_prefix(index);
     archive.put(prefix + "offset", static_cast<std::uint64_t>(buckets_[index].offset));
     archive.put(prefix + "size", static_cast<std::uint64_t>(buckets_[index].size));
-    lanes_[index].memory->save(archive, prefix + "memory/");
-    if (lanes_[index].sparsifier) lanes_[index].sparsifier->save(archive, prefix + "sparsifier/");
-    if (lanes_[index].collective) lanes_[index].collective->save(archive, prefix + "collective/");
+    states_[index].memory->save(archive, prefix + "memory/");
+    if (states_[index].compressed) states_[index].compressed->save(archive, prefix);
   }
 }
 
 void GradientExchange::load(const Archive& archive) {
-  for (std::size_t index = 0; index < lanes_.size(); ++index) {
-    const std::string prefix = lane_prefix(index);
+  for (std::size_t index = 0; index < states_.size(); ++index) {
+    const std::string prefix = bucket_prefix(index);
     if (archive.get<std::uint64_t>(prefix + "offset") != buckets_[index].offset ||
         archive.get<std::uint64_t>(prefix + "size") != buckets_[index].size) {
       throw ConfigError(fmt::format("the checkpoint's bucket {} is not {} of this run: compression.bucket differs",
                                     index, buckets_[index].name));
     }
-    lanes_[index].memory->load(archive, prefix + "memory/");
-    if (lanes_[index].sparsifier) lanes_[index].sparsifier->load(archive, prefix + "sparsifier/");
-    if (lanes_[index].collective) lanes_[index].collective->load(archive, prefix + "collective/");
+    states_[index].memory->load(archive, prefix + "memory/");
+    if (states_[index].compressed) states_[index].compressed->load(archive, prefix);
   }
 }
 

@@ -8,21 +8,18 @@
 #include <string>
 #include <vector>
 
-#include "comm/sparse/sparse_collective.h"
-#include "compress/memory.h"
-#include "compress/sparsifier.h"
 #include "core/timer.h"
 #include "optim/optimizer.h"
+#include "trainer/bucket_form.h"
 #include "trainer/buckets.h"
-#include "trainer/component.h"
 #include "trainer/exchange_staging.h"
-#include "trainer/quantized_exchange.h"
 
 namespace dragonn::trainer {
 
 /// How gradients travel. Names are resolved in the registries; the parts must fit (check_rules below).
 struct ExchangeRules {
   BucketRules buckets;
+  FusionRules fusion = {};
   Component sparsifier;             ///< unused without compression and with a quantizer
   Component quantizer{"none", {}};  ///< unless "none": buckets are quantized, not sparsified, at any density
   Component collective;
@@ -47,15 +44,15 @@ struct ExchangeStep {
   bool aligned = false;          ///< all ranks begin to exchange at the same time, so that none times another's work
 };
 
-/// Where the gradient becomes final while it is exchanged: asked before each bucket, in ascending order, and told
-/// after.
-class BucketGate {
+/// Where the gradient becomes final while it is exchanged: asked before each group of buckets, in ascending order, and
+/// told after.
+class GroupGate {
  public:
-  virtual ~BucketGate() = default;
-  /// Returns when the bucket's gradient is final. @throws what kept it from becoming so.
-  virtual void open(std::size_t bucket) = 0;
-  /// The bucket is settled.
-  virtual void close(std::size_t bucket) = 0;
+  virtual ~GroupGate() = default;
+  /// Returns when the group's gradient is final. @throws what kept it from becoming so.
+  virtual void open(std::size_t group) = 0;
+  /// The group is settled.
+  virtual void close(std::size_t group) = 0;
 };
 
 /// Counts of one step over the sparsified buckets of this rank; the counts per rank are known on every rank.
@@ -79,7 +76,8 @@ comm::SelectionTraits selection_traits(const Component& sparsifier);
 /// what fits.
 void check_rules(const ExchangeRules& rules);
 
-/// Owns memory, sparsifier and collective, or quantizer, of every bucket of one rank.
+/// Owns memory and form of every bucket of one rank. Selection and state are each bucket's own; what the buckets of a
+/// group selected travels in one exchange.
 class GradientExchange {
  public:
   /// The arena must outlive the exchange. @throws ConfigError (see check_rules).
@@ -93,7 +91,7 @@ class GradientExchange {
   /// apply(). The order of the buckets is the same with and without a gate, through which each passes if there is one.
   /// A bucket whose acc is not finite on this rank takes part, with nothing selected (see non_finite_bucket).
   /// @throws what the gate throws.
-  void run(const ExchangeStep& step, View<const float> gradient, StepTimers& timers, BucketGate* gate = nullptr);
+  void run(const ExchangeStep& step, View<const float> gradient, StepTimers& timers, GroupGate* gate = nullptr);
 
   /// Euclidean norm of the mean gradient, over all buckets, in double: for clipping the aggregated gradient.
   double mean_gradient_norm() const;
@@ -111,46 +109,53 @@ class GradientExchange {
   /// Of all residuals of this rank. O(n).
   double residual_norm() const;
   const std::vector<Bucket>& buckets() const { return buckets_; }
+  const std::vector<BucketGroup>& groups() const { return groups_; }
   /// Tensors in buckets that are sparsified at this density.
   std::size_t sparse_tensors(double density) const;
   /// For tests: the residual of a bucket ([size], or empty) and its last exchanged sum, where messages
   /// live, or where a quantizer decoded it.
-  const compress::Memory& memory(std::size_t bucket) const { return *lanes_[bucket].memory; }
-  const comm::SparseReduction& reduction(std::size_t bucket) const { return lanes_[bucket].reduction; }
+  const compress::Memory& memory(std::size_t bucket) const { return *states_[bucket].memory; }
+  const comm::SparseReduction& reduction(std::size_t bucket) const { return states_[bucket].reduction; }
 
   void save(Archive& archive) const;
   void load(const Archive& archive);
 
  private:
-  /// What one bucket passes through.
-  struct Lane {
-    /// @param messages where they, and so what they bring, live: host memory, or where gradients do.
-    Lane(const Device& gradients, const MemoryPlace& messages)
-        : selected(gradients), reduction(messages), staging(gradients, messages) {}
+  /// What belongs to one bucket.
+  struct BucketState {
+    /// @param sums where the sums of exchanges are.
+    BucketState(const Device& gradients, const MemoryPlace& sums) : reduction(sums), staging(gradients) {}
 
     std::unique_ptr<compress::Memory> memory;
-    std::unique_ptr<compress::Sparsifier> sparsifier;    // null: dense or quantized
-    std::unique_ptr<comm::SparseCollective> collective;  // null: dense or quantized
-    std::unique_ptr<QuantizedExchange> quantized;        // null: dense or sparse
-    std::unique_ptr<comm::SparseCollective> dense;
-    SparseVector selected;
+    std::unique_ptr<BucketForm> dense;
+    std::unique_ptr<BucketForm> compressed;  // null: always dense
     comm::SparseReduction reduction;
-    ExchangeStaging staging;
-    const comm::SparseReduction* outcome = nullptr;  // the reduction where gradients live
+    OutcomeStaging staging;
     optim::Slice slice;
     std::size_t dump_offset = 0;  // of this bucket in ExchangeStep::accumulated
+
+    // Of this step.
+    BucketForm* form = nullptr;
+    compress::SelectContext select;
+    comm::ReduceContext reduce;
+    const kernels::PassResult* pass = nullptr;
+    bool selects_in_pass = false;
+    const comm::SparseReduction* outcome = nullptr;  // the reduction where gradients live
   };
 
-  void run_lane(std::size_t index, const ExchangeStep& step, View<const float> gradient, StepTimers& timers);
-  /// Collective: rank 0's proposal to all, where the sparsifier has one.
-  void agree(compress::Sparsifier& sparsifier, const compress::SelectContext& context, View<const float> acc);
+  void make_state(const Bucket& bucket, const MemoryPlace& messages);
+  void run_group(const BucketGroup& group, const ExchangeStep& step, View<const float> gradient, StepTimers& timers);
+  void begin(std::size_t index, const ExchangeStep& step);
+  void compensate(std::size_t index, const ExchangeStep& step, View<const float> gradient, StepTimers& timers);
+  /// Collective: rank 0's proposals to all, where sparsifiers have some.
+  void agree(const BucketGroup& group);
+  void select(BucketState& state, StepTimers& timers);
+  void exchange(const BucketGroup& group, StepTimers& timers);
+  void settle(std::size_t index, const ExchangeStep& step, StepTimers& timers);
   bool is_dumped(const Bucket& bucket) const { return bucket.sparse || !any_sparse_; }
   bool is_sparse(std::size_t index, double density) const;
-  void exchange_dense(Lane& lane, const comm::ReduceContext& context, StepTimers& timers);
-  void select(Lane& lane, const compress::SelectContext& context, const kernels::PassResult& pass);
-  void exchange_selected(Lane& lane, const comm::ReduceContext& context, StepTimers& timers);
   /// Every rank is asked for k entries, or all together are, where they share the bucket (partitions, a leader).
-  void count(const Lane& lane, const Bucket& bucket, std::size_t k);
+  void count(const BucketState& state, const Bucket& bucket, std::size_t k);
 
   ExchangeRules rules_;
   comm::Communicator& communicator_;
@@ -158,7 +163,12 @@ class GradientExchange {
   comm::SelectionTraits selection_;
   std::vector<Bucket> buckets_;
   std::vector<BucketChoice> choices_;  // empty: all buckets that may be sparsified are
-  std::vector<Lane> lanes_;
+  std::vector<BucketState> states_;
+  std::vector<BucketGroup> groups_;
+  std::unique_ptr<comm::ListTransport> transport_;
+  std::vector<comm::Rounds> rounds_;  // of a group, as are the proposals and their buckets
+  std::vector<float> proposals_;
+  std::vector<BucketState*> proposing_;
   bool any_sparse_ = false;  // some bucket has a sparsifier
   std::optional<std::size_t> non_finite_bucket_;
   ExchangeCounts counts_;

@@ -7,7 +7,7 @@
 #include "compress/sparsifier.h"
 #include "core/error.h"
 #include "core/registry.h"
-#include "trainer/quantized_exchange.h"
+#include "trainer/bucket_form.h"
 
 namespace dragonn::trainer {
 namespace {

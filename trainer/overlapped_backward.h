@@ -35,7 +35,7 @@ namespace dragonn::trainer {
 /// Waits have no deadline of their own: they are for a pass that computes and waits for nobody, as if the caller
 /// computed it itself. Errors of the pass are thrown in the caller, where it would need what is missing. After start()
 /// nothing here allocates.
-class OverlappedBackward final : public BucketGate {
+class OverlappedBackward final : public GroupGate {
  public:
   /// Runs backward; calls what it is given as soon as a parameter's gradient is final.
   using Pass = std::function<void(const layers::GradientReady&)>;

@@ -145,7 +145,9 @@ RunPlan plan_run(const Config& config, const Shape& sample_shape, int classes, i
   plan.exchange = plan_exchange(rules, network.arena(), config.compression.density, world_size,
                                 has_device_messages ? device : Device{});
   plan.dense_cost = predict_dense_step(rules, network.arena(), world_size);
-  plan.overlap_obstacle = overlap_obstacle(config, network.arena(), make_buckets(network.arena(), rules.buckets));
+  const std::vector<Bucket> buckets = make_buckets(network.arena(), rules.buckets);
+  plan.overlap_obstacle =
+      overlap_obstacle(config, network.arena(), group_slices(buckets, make_groups(buckets, rules.fusion)));
 
   const layers::MemoryEstimate training = network.memory(static_cast<std::size_t>(config.train.batch_size));
   const layers::MemoryEstimate evaluation = network.memory(static_cast<std::size_t>(config.train.eval_batch_size));

@@ -96,9 +96,10 @@ Worker::Worker(const Config& config, comm::Communicator& communicator, const dat
   sample_.timers = StepTimers(communicator_.clock());
   begin_clock_at({});
   if (!config.compression.overlap) return;
-  overlap_obstacle_ = overlap_obstacle(config, network_.arena(), exchange_->buckets());
+  const std::vector<Bucket> slices = group_slices(exchange_->buckets(), exchange_->groups());
+  overlap_obstacle_ = overlap_obstacle(config, network_.arena(), slices);
   if (!overlap_obstacle_.empty()) return;
-  overlapped_ = std::make_unique<OverlappedBackward>(communicator_, network_.arena(), exchange_->buckets(),
+  overlapped_ = std::make_unique<OverlappedBackward>(communicator_, network_.arena(), slices,
                                                      [this](const layers::GradientReady& ready) { backward(ready); });
 }
 

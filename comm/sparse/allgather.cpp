@@ -26,8 +26,8 @@ class Allgather final : public SparseCollective {
   Allgather(Layout layout, bool decode_dense, std::size_t numel)
       : layout_(layout), decode_dense_(decode_dense), numel_(numel) {}
 
-  Rounds rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
-                const SparseVector& selected, SparseReduction& out) override {
+  Rounds do_rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+                   const SparseVector& selected, SparseReduction& out) override {
     DRAGONN_CHECK(acc.size() == numel_, "a collective for {} elements got {}", numel_, acc.size());
     out.reset(communicator.size());
     const bool shared = layout_ == Layout::kAuto && context.selection.shared_indices;
@@ -50,10 +50,8 @@ class Allgather final : public SparseCollective {
       if (layout_ == Layout::kPadded) std::ranges::fill(slots, std::ranges::max(slots));
     }
     lists_.resize(slots.size());
-    co_await GatherListsVerb{.mine = selected,
-                             .slots = slots,
-                             .lists = lists_,
-                             .equal = fixed || layout_ == Layout::kPadded};
+    co_await GatherListsVerb{
+        .mine = selected, .slots = slots, .lists = lists_, .equal = fixed || layout_ == Layout::kPadded};
     if (context.payload_only) co_return;
     std::ranges::transform(lists_, slots.begin(), [](const ListView& list) { return list.size(); });
     decode(communicator.clock(), out);

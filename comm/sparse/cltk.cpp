@@ -2,9 +2,9 @@
 // Collective "cltk": the leader's indices are everybody's.
 
 #include "comm/room.h"
+#include "comm/sparse/exchange_cost.h"
 #include "comm/sparse/index_sum.h"
 #include "kernels/devices.h"
-#include "comm/sparse/exchange_cost.h"
 
 namespace dragonn::comm {
 namespace {
@@ -14,8 +14,8 @@ class CyclicLeader final : public IndexSum {
  public:
   explicit CyclicLeader(std::size_t numel) : IndexSum(numel) {}
 
-  Rounds rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
-                const SparseVector& selected, SparseReduction& out) override {
+  Rounds do_rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+                   const SparseVector& selected, SparseReduction& out) override {
     out.reset(communicator.size());
     if (context.selection.shared_indices) return shared_.rounds(context, selected, out);
     return sum_at_leader(communicator, context, acc, selected, out);

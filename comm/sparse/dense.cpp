@@ -13,8 +13,8 @@ class DenseAllreduce final : public SparseCollective {
  public:
   explicit DenseAllreduce(DenseAlgorithm algorithm) : algorithm_(algorithm) {}
 
-  Rounds rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
-                const SparseVector& /*selected*/, SparseReduction& out) override {
+  Rounds do_rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+                   const SparseVector& /*selected*/, SparseReduction& out) override {
     out.reset(communicator.size());
     out.dense_sum.resize_discard(acc.size());
     if (!context.payload_only) kernels::copy(acc, out.dense_sum.view());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// List verbs over a DeviceTransport: lists stay on the device, sizes travel with the communicator. What the buckets of a
-// batch send goes in one group of messages.
+// List verbs over a DeviceTransport: lists stay on the device, sizes travel with the communicator. What the buckets of
+// a batch send goes in one group of messages.
 #include <algorithm>
 #include <array>
 
@@ -123,7 +123,8 @@ class DeviceLists final : public ListTransport {
     gathers_.clear();
     for (const ListVerb* verb : batch) {
       const auto& broadcast = std::get<BroadcastIndicesVerb>(*verb);
-      add_broadcast(broadcast.root, bytes_of(View<const std::uint32_t>(broadcast.indices)), bytes_of(broadcast.indices));
+      add_broadcast(broadcast.root, bytes_of(View<const std::uint32_t>(broadcast.indices)),
+                    bytes_of(broadcast.indices));
     }
     gathers_.run(communicator());
   }

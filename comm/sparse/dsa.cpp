@@ -24,8 +24,8 @@ class DynamicSparseAllreduce final : public SparseCollective {
   DynamicSparseAllreduce(double dense_share, std::size_t in_flight, std::size_t numel)
       : dense_share_(dense_share), in_flight_(in_flight), numel_(numel) {}
 
-  Rounds rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
-                const SparseVector& selected, SparseReduction& out) override {
+  Rounds do_rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+                   const SparseVector& selected, SparseReduction& out) override {
     DRAGONN_CHECK(acc.size() == numel_, "a collective for {} elements got {}", numel_, acc.size());
     out.reset(communicator.size());
     if (!room_) room_.emplace(selected.device());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Collective "exdyna": disjoint selections, whose indices are gathered in equal messages, and acc summed there.
-#include "comm/sparse/index_sum.h"
 #include "comm/sparse/exchange_cost.h"
+#include "comm/sparse/index_sum.h"
 
 namespace dragonn::comm {
 namespace {
@@ -12,8 +12,8 @@ class DisjointUnion final : public IndexSum {
  public:
   explicit DisjointUnion(std::size_t numel) : IndexSum(numel) {}
 
-  Rounds rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
-                const SparseVector& selected, SparseReduction& out) override {
+  Rounds do_rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+                   const SparseVector& selected, SparseReduction& out) override {
     out.reset(communicator.size());
     return sum_at_union(communicator, context, Layout::kPadded, acc, selected, out);
   }

@@ -30,8 +30,8 @@ class GlobalTopk final : public SparseCollective {
  public:
   GlobalTopk(PutBack put_back, std::size_t numel) : put_back_(put_back), numel_(numel) {}
 
-  Rounds rounds(Communicator& communicator, const ReduceContext& context, View<const float> /*acc*/,
-                const SparseVector& selected, SparseReduction& out) override {
+  Rounds do_rounds(Communicator& communicator, const ReduceContext& context, View<const float> /*acc*/,
+                   const SparseVector& selected, SparseReduction& out) override {
     out.reset(communicator.size());
     if (!room_) room_.emplace(selected.device());
     // Without counts every list has k entries at most, and counts as k.
@@ -74,7 +74,12 @@ class GlobalTopk final : public SparseCollective {
   /// Where lists live: on the device of the first selection.
   struct Room {
     explicit Room(const Device& device)
-        : current(device), merged(device), dropped(device), given(0, device), given_mirror(device), sum_mirror(device) {}
+        : current(device),
+          merged(device),
+          dropped(device),
+          given(0, device),
+          given_mirror(device),
+          sum_mirror(device) {}
     SparseVector current, merged, dropped;
     Buffer<float> given;
     kernels::HostMirror<float> given_mirror, sum_mirror;

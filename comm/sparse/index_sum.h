@@ -32,7 +32,7 @@ class IndexSum : public SparseCollective {
   std::size_t numel_;
   std::vector<std::uint64_t> slots_;  // by rank, as are lists_
   std::vector<ListView> lists_;
-  SparseVector on_device_;       // of a GPU's acc whose lists are host memory
+  SparseVector on_device_;  // of a GPU's acc whose lists are host memory
 };
 
 }  // namespace dragonn::comm

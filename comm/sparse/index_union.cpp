@@ -2,8 +2,8 @@
 // Collective "index_union": all ranks agree on the union of the selected indices and sum acc there.
 #include <algorithm>
 
-#include "comm/sparse/index_sum.h"
 #include "comm/sparse/exchange_cost.h"
+#include "comm/sparse/index_sum.h"
 
 namespace dragonn::comm {
 namespace {
@@ -13,8 +13,8 @@ class IndexUnion final : public IndexSum {
  public:
   explicit IndexUnion(std::size_t numel) : IndexSum(numel) {}
 
-  Rounds rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
-                const SparseVector& selected, SparseReduction& out) override {
+  Rounds do_rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+                   const SparseVector& selected, SparseReduction& out) override {
     out.reset(communicator.size());
     if (context.selection.shared_indices) return shared_.rounds(context, selected, out);
     const Layout layout = context.selection.fits_k_slots() ? Layout::kFixed : Layout::kUnpadded;

@@ -11,9 +11,9 @@
 
 namespace dragonn::comm {
 
-/// One object per bucket of numel elements: it keeps what its functions need from step to step. All arguments and results
-/// are on the device that it is made for; results are overwritten, and their memory grows with room. Host memory and a
-/// GPU give the same bits.
+/// One object per bucket of numel elements: it keeps what its functions need from step to step. All arguments and
+/// results are on the device that it is made for; results are overwritten, and their memory grows with room. Host
+/// memory and a GPU give the same bits.
 class ListOperations {
  public:
   virtual ~ListOperations() = default;

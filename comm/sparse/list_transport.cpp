@@ -6,20 +6,38 @@
 
 namespace dragonn::comm {
 
+namespace {
+
+/// Whether two verbs can be carried out as one.
+bool are_one_kind(const ListVerb& a, const ListVerb& b) {
+  if (a.index() != b.index()) return false;
+  if (const auto* allreduce = std::get_if<AllreduceVerb>(&a))
+    return allreduce->algorithm == std::get<AllreduceVerb>(b).algorithm;
+  if (const auto* broadcast = std::get_if<BroadcastIndicesVerb>(&a))
+    return broadcast->root == std::get<BroadcastIndicesVerb>(b).root;
+  if (const auto* gather = std::get_if<GatherListsVerb>(&a))
+    return gather->has_values == std::get<GatherListsVerb>(b).has_values;
+  return true;
+}
+
+}  // namespace
+
 void run_rounds(ListTransport& transport, std::span<Rounds> rounds) {
   for (Rounds& bucket : rounds) bucket.resume();
   for (;;) {
     const auto first = std::ranges::find_if(rounds, [](const Rounds& bucket) { return !bucket.done(); });
     if (first == rounds.end()) return;
-    const std::size_t kind = first->pending().index();
     transport.joined_.clear();
     transport.batch_.clear();
     for (Rounds& bucket : rounds) {
-      if (bucket.done() || bucket.pending().index() != kind) continue;
+      if (bucket.done() || !are_one_kind(first->pending(), bucket.pending())) continue;
       transport.joined_.push_back(&bucket);
       transport.batch_.push_back(&bucket.pending());
     }
-    transport.execute(transport.batch_);
+    {
+      const ScopedOperation operation = transport.communicator().operation(first->name());
+      transport.execute(transport.batch_);
+    }
     for (Rounds* bucket : transport.joined_) bucket->resume();
   }
 }

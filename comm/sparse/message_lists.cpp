@@ -39,7 +39,8 @@ class MessageLists final : public ListTransport {
 
  protected:
   void gather_lists(VerbBatch batch) override {
-    const bool equal = std::ranges::all_of(batch, [](const ListVerb* v) { return std::get<GatherListsVerb>(*v).equal; });
+    const bool equal =
+        std::ranges::all_of(batch, [](const ListVerb* v) { return std::get<GatherListsVerb>(*v).equal; });
     sizes_.assign(ranks(), 0);
     for (const ListVerb* verb : batch) {
       const auto& gather = std::get<GatherListsVerb>(*verb);
@@ -248,11 +249,15 @@ class MessageLists final : public ListTransport {
       std::size_t begin = offsets_[from];
       for (ListVerb* verb : batch) {
         auto& gather = std::get<GatherListsVerb>(*verb);
-        const auto message = std::span<const std::byte>(gathered_.host()).subspan(begin, slot_bytes(gather) * gather.slots[from]);
+        const auto message =
+            std::span<const std::byte>(gathered_.host()).subspan(begin, slot_bytes(gather) * gather.slots[from]);
         begin += message.size();
-        const ListView list = gather.has_values
-                                  ? list_view(view_coo(message))
-                                  : ListView(View<const std::uint32_t>(std::span<const std::uint32_t>(reinterpret_cast<const std::uint32_t*>(message.data()), gather.slots[from])), {});
+        const ListView list =
+            gather.has_values
+                ? list_view(view_coo(message))
+                : ListView(View<const std::uint32_t>(std::span<const std::uint32_t>(
+                               reinterpret_cast<const std::uint32_t*>(message.data()), gather.slots[from])),
+                           {});
         gather.lists[from] = hollow ? list : without_padding(list);
       }
     }

@@ -12,11 +12,11 @@
 #include "comm/blocks.h"
 #include "comm/room.h"
 #include "comm/sparse/coo.h"
+#include "comm/sparse/exchange_cost.h"
 #include "comm/sparse/scoped_seconds.h"
 #include "comm/sparse/slices.h"
 #include "comm/sparse/sparse_collective.h"
 #include "kernels/devices.h"
-#include "comm/sparse/exchange_cost.h"
 
 namespace dragonn::comm {
 namespace {
@@ -50,8 +50,8 @@ class OkTopk final : public SparseCollective {
   OkTopk(const Rules& rules, std::size_t in_flight, std::size_t numel)
       : rules_(rules), in_flight_(in_flight), numel_(numel) {}
 
-  Rounds rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
-                const SparseVector& selected, SparseReduction& out) override {
+  Rounds do_rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+                   const SparseVector& selected, SparseReduction& out) override {
     DRAGONN_CHECK(acc.size() == numel_, "a collective for {} elements got {}", numel_, acc.size());
     out.reset(communicator.size());
     if (!room_) room_.emplace(selected.device());

@@ -83,9 +83,10 @@ class [[nodiscard]] Rounds {
     ListVerb* pending_ = nullptr;
   };
 
-  Rounds(Rounds&& other) noexcept : coroutine_(std::exchange(other.coroutine_, nullptr)) {}
+  Rounds(Rounds&& other) noexcept : coroutine_(std::exchange(other.coroutine_, nullptr)), name_(other.name_) {}
   Rounds& operator=(Rounds&& other) noexcept {
     std::swap(coroutine_, other.coroutine_);
+    std::swap(name_, other.name_);
     return *this;
   }
   ~Rounds() {
@@ -97,16 +98,20 @@ class [[nodiscard]] Rounds {
   bool done() const { return coroutine_.done(); }
   /// What it waits for, unless it is done.
   ListVerb& pending() const { return *coroutine_.promise().pending_; }
+  /// What errors of its verbs call it. @param name a text that lasts.
+  void set_name(const char* name) { name_ = name; }
+  const char* name() const { return name_; }
 
  private:
   explicit Rounds(std::coroutine_handle<promise_type> coroutine) : coroutine_(coroutine) {}
 
   std::coroutine_handle<promise_type> coroutine_;
+  const char* name_ = "an exchange";
 };
 
-/// Collective. Runs the coroutines of several buckets side by side to their ends. All that wait for the same kind of verb
-/// share one exchange: one message to each peer and round, with the part of every bucket. So headers and latencies are
-/// paid once, and what a bucket gets is what it would get alone.
+/// Collective. Runs the coroutines of several buckets side by side to their ends. All that wait for verbs of one kind
+/// share one exchange: one message to each peer and round, with the part of every bucket. So headers and latencies
+/// are paid once, and what a bucket gets is what it would get alone.
 ///
 /// All ranks bring the same buckets in the same order. Which verb a bucket waits for depends on what all ranks know, so
 /// that all ranks make the same rounds; in a verb between some ranks only (Swap) the others may be a verb ahead.

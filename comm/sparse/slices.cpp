@@ -40,7 +40,8 @@ void Slices::plan_blocks(int rank, const ListView& mine, std::span<const std::ui
   for (std::size_t other = 0; other < ranks; ++other) {
     // The list of rank `other` is [first, last) of the whole sequence.
     const std::uint64_t last = first + counts[other];
-    most_from_[other] = std::clamp<std::uint64_t>(own.end, first, last) - std::clamp<std::uint64_t>(own.begin, first, last);
+    most_from_[other] =
+        std::clamp<std::uint64_t>(own.end, first, last) - std::clamp<std::uint64_t>(own.begin, first, last);
     if (other == me) {
       for (std::size_t target = 0; target <= ranks; ++target)
         bounds_[target] = std::clamp<std::uint64_t>(block_begin(total, ranks, target), first, last) - first;
@@ -74,7 +75,8 @@ std::span<const ListView> Slices::in_rotation() {
 
 std::span<const ListView> Slices::in_rank_order() {
   lists_.assign(most_to_.size(), own_);
-  for (const SwapVerb::Incoming& incoming : incoming_) lists_[static_cast<std::size_t>(incoming.source)] = incoming.list;
+  for (const SwapVerb::Incoming& incoming : incoming_)
+    lists_[static_cast<std::size_t>(incoming.source)] = incoming.list;
   return lists_;
 }
 

@@ -17,11 +17,12 @@ namespace dragonn::comm {
 class Slices {
  public:
   /// Everybody's entries of a region to the region's owner.
-  /// @param indices those of `mine`, in host memory.  @param regions P + 1 non-decreasing boundaries from 0 to numel, the
-  /// same on all ranks.  @param counts entries of each rank's list.
+  /// @param indices those of `mine`, in host memory.  @param regions P + 1 non-decreasing boundaries from 0 to numel,
+  /// the same on all ranks.  @param counts entries of each rank's list.
   void plan_regions(int rank, const ListView& mine, std::span<const std::uint32_t> indices,
                     std::span<const std::uint64_t> regions, std::span<const std::uint64_t> counts);
-  /// The lists of all ranks, one behind the other, cut anew into P blocks whose sizes differ by at most one. balanced[r]
+  /// The lists of all ranks, one behind the other, cut anew into P blocks whose sizes differ by at most one.
+  /// balanced[r]
   /// <- the entries of block r.  @param counts entries of each rank's list.
   void plan_blocks(int rank, const ListView& mine, std::span<const std::uint64_t> counts,
                    std::vector<std::uint64_t>& balanced);

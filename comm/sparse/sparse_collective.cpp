@@ -21,7 +21,6 @@ void SparseReduction::reset(int ranks) {
 void GroupReduce::run(std::span<const ReducePart> parts) {
   if (parts.empty()) return;
   Communicator& communicator = transport_->communicator();
-  const ScopedOperation operation = communicator.operation(parts.front().collective->name());
   transport_->set_hollow(parts.front().context->payload_only);
   // Also after an error: what the coroutines refer to ends with this call.
   struct Cleared {

@@ -94,17 +94,23 @@ class SparseCollective : public RoundsOwner {
 
   /// The rounds of one exchange. `acc` is this rank's accumulated gradient (n elements, on any device), `selected` its
   /// choice, where lists live (ListTransport), as is what `out` receives.
-  virtual Rounds rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
-                        const SparseVector& selected, SparseReduction& out) = 0;
+  Rounds rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+                const SparseVector& selected, SparseReduction& out) {
+    Rounds rounds = do_rounds(communicator, context, acc, selected, out);
+    rounds.set_name(name_);
+    return rounds;
+  }
 
   /// The registered name, for errors. A text that lasts.
   void set_name(const char* name) { name_ = name; }
-  const char* name() const { return name_; }
   /// State that outlives a step, below `prefix`. Most have none.
   virtual void save(Archive&, const std::string& /*prefix*/) const {}
   virtual void load(const Archive&, const std::string& /*prefix*/) {}
 
  protected:
+  virtual Rounds do_rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+                           const SparseVector& selected, SparseReduction& out) = 0;
+
   /// For buckets of `numel` elements whose lists live on `device`: made by the first call.
   ListOperations& operations(std::size_t numel, const Device& device) {
     if (!operations_) operations_ = make_list_operations(numel, device);

@@ -167,8 +167,9 @@ class Fused {
     const TrafficMeter meter(communicator_, Phase::kExchange);
     together_.run(parts);
     const Traffic moved = meter.moved();
-    expect(moved.messages_sent >= most_messages && (moved.messages_sent < all_messages || all_messages == most_messages),
-           "the messages of one bucket, not of all");
+    expect(
+        moved.messages_sent >= most_messages && (moved.messages_sent < all_messages || all_messages == most_messages),
+        "the messages of one bucket, not of all");
     expect(moved.bytes_sent >= bytes && moved.bytes_sent <= bytes + 4 * kSizes.size() * moved.messages_sent,
            "all bytes, and a word for each list of a message at most");
     for (std::size_t bucket = 0; bucket < kSizes.size(); ++bucket) expect_same(expected[bucket], found[bucket], bucket);
@@ -200,7 +201,8 @@ void buckets_together_are_buckets_alone(Communicator& communicator) {
   for (const Variant& variant : all) {
     for (const Selection& selection : kSelections) {
       if (!accepts(variant, selection.traits)) continue;
-      const bool is_fixed = variant.settings.contains("layout") && variant.settings.at("layout") == SettingValue("fixed");
+      const bool is_fixed =
+          variant.settings.contains("layout") && variant.settings.at("layout") == SettingValue("fixed");
       if (is_fixed && !selection.traits.fits_k_slots()) continue;
       Fused fused(communicator, variant, selection);
       for (std::uint64_t step = 0; step < 5; ++step) fused.step(step);

@@ -91,7 +91,8 @@ void sums_agree(Communicator& communicator, const std::string& name, const Overr
     expect(std::ranges::equal(found.reduction.masked().host(), expected.reduction.masked().host()), "the same mask");
     expect(found.reduction.selected_counts == expected.reduction.selected_counts, "the same counts");
     expect(found.reduction.owned_counts == expected.reduction.owned_counts, "the same owners");
-    expect((transport.calls > 0 || communicator.size() == 1) && backend_name(communicator) == "nccl", "the transport was used");
+    expect((transport.calls > 0 || communicator.size() == 1) && backend_name(communicator) == "nccl",
+           "the transport was used");
   }
 }
 

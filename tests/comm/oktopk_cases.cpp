@@ -148,7 +148,9 @@ void restored_goes_on(Communicator& communicator) {
 class Balancing final : public RoundsOwner {
  public:
   explicit Balancing(Communicator& communicator)
-      : rank_(communicator.rank()), lists_(unsigned_size(communicator)), transport_(make_list_transport(communicator)) {}
+      : rank_(communicator.rank()),
+        lists_(unsigned_size(communicator)),
+        transport_(make_list_transport(communicator)) {}
   SparseVector run(const SparseVector& mine, std::span<const std::uint64_t> counts) {
     SparseVector all;
     Rounds rounds = balance(mine, counts);

@@ -44,7 +44,8 @@ TEST_SUITE("trainer") {
       "what is staged is the same at its other end, step after step, and shorter lists take no memory") {
     const AllocationCounter counter;
     const MemoryPlace messages = host_memory_for(device);
-    ExchangeStaging staging(device, messages);
+    SelectionStaging selections(messages);
+    OutcomeStaging outcomes(device);
     SparseVector selected(device);
     comm::SparseReduction reduction(messages);
     for (const std::size_t size : {1000, 10, 999}) {
@@ -56,8 +57,8 @@ TEST_SUITE("trainer") {
       reduction.contributed.resize_discard(size);
       kernels::transfer(View<const std::uint32_t>(mine.indices), reduction.contributed.view());
       const std::size_t before = AllocationCounter::count();
-      const SparseVector& outgoing = staging.outgoing(selected);
-      const comm::SparseReduction& outcome = staging.to_device(reduction);
+      const SparseVector& outgoing = selections.outgoing(selected);
+      const comm::SparseReduction& outcome = outcomes.to_device(reduction);
       const std::size_t allocations = AllocationCounter::count() - before;
       CHECK(outgoing.device().is_cpu());
       CHECK(holds(outgoing, mine));
@@ -68,7 +69,7 @@ TEST_SUITE("trainer") {
       CHECK(outcome.dense_sum.size() == 0);
       CHECK((size == 1000 || allocations == 0));
     }
-    CHECK((&staging.outgoing(selected) == &selected) == device.is_cpu());
+    CHECK((&selections.outgoing(selected) == &selected) == device.is_cpu());
   }
 }
 
