@@ -95,6 +95,7 @@ class PayloadRun {
                 .numel = exchange_case.numel,
                 .k = compress::target_count(exchange_case.density, exchange_case.numel),
                 .traits = exchange_case.traits()}),
+        reduce_(communicator),
         untouched_(exchange_case.numel) {}
 
   ExchangeRecord step(std::uint64_t step) {
@@ -109,7 +110,7 @@ class PayloadRun {
                                       .payload_only = true,
                                       .selection = case_.traits()};
     meter_.start();
-    collective_->reduce(communicator_, context, untouched_.view(), selected_, reduction_);
+    reduce_.run({collective_.get(), &context, untouched_.view(), &selected_, &reduction_});
     RankValues values;
     meter_.stop(values);
     values[Quantity::kSeconds] = values[Quantity::kSecondsTotal];
@@ -126,6 +127,7 @@ class PayloadRun {
   StepMeter meter_;
   std::unique_ptr<comm::SparseCollective> collective_;
   PayloadLists lists_;
+  comm::GroupReduce reduce_;
   Buffer<float> untouched_;  // stands for acc
   SparseVector selected_;
   comm::SparseReduction reduction_;

@@ -22,9 +22,6 @@ class Qsgd final : public Quantizer {
     const std::uint64_t key = stream_key(context.seed, "qsgd", {context.bucket, context.step, rank});
     kernels::encode_levels(acc, format_, key, code);
   }
-  bool is_finite(View<const std::byte> code) const override {
-    return kernels::level_code_is_finite(code, numel_, format_);
-  }
   void decode(View<const std::byte> codes, View<float> sum) const override {
     kernels::decode_levels(codes, format_, {}, sum);
   }

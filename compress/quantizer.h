@@ -32,11 +32,9 @@ class Quantizer {
   virtual kernels::PassRequest plan() const { return {}; }
   /// Length of every code: it depends on n and the settings alone.
   virtual std::size_t code_bytes() const = 0;
-  /// @param acc [n].  @param code code_bytes() long, overwritten; says so if acc holds NaN or infinity.
+  /// @param acc [n].  @param code code_bytes() long, overwritten.
   virtual void encode(const QuantizeContext& context, const kernels::PassResult& pass, View<const float> acc,
                       View<std::byte> code) = 0;
-  /// False if the encoded acc held NaN or infinity: the code is of no use then.
-  virtual bool is_finite(View<const std::byte> code) const = 0;
   /// sum <- decoded codes, added up in their order: the same bits on every rank that has the same codes. [n].
   /// @param codes any number of them, back to back.
   virtual void decode(View<const std::byte> codes, View<float> sum) const = 0;

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include <cmath>
 #include <limits>
 
 #include "compress/quantizer.h"
@@ -21,7 +20,6 @@ class SignSgd final : public Quantizer {
               View<std::byte> code) override {
     kernels::encode_signs(acc, scale(pass), code);
   }
-  bool is_finite(View<const std::byte> code) const override { return std::isfinite(kernels::sign_code_scale(code)); }
   void decode(View<const std::byte> codes, View<float> sum) const override { kernels::decode_signs(codes, {}, sum); }
   void subtract(View<const std::byte> code, View<float> values) const override {
     kernels::decode_signs(code, {.keep = true, .factor = -1}, values);

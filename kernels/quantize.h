@@ -29,7 +29,6 @@ void encode_signs(View<const float> values, float scale, View<std::byte> code);
 /// @param codes any number of codes of target.size() elements, back to back.  @param target [n].
 /// One sweep: 1/8 byte per code and element read, 4 bytes per element written (and read, to keep it).
 void decode_signs(View<const std::byte> codes, const DecodeRule& rule, View<float> target);
-float sign_code_scale(View<const std::byte> code);
 
 /// A level code: the Euclidean norms of the groups as float32, ceil(n / group) of them, then one int8 per element. An
 /// element decodes to norm * level / levels.
@@ -44,8 +43,6 @@ std::size_t level_code_bytes(std::size_t numel, const LevelFormat& format);
 void encode_levels(View<const float> values, const LevelFormat& format, std::uint64_t key, View<std::byte> code);
 /// As decode_signs: 1 byte per code and element read.
 void decode_levels(View<const std::byte> codes, const LevelFormat& format, const DecodeRule& rule, View<float> target);
-/// Whether all norms of a code are finite.
-bool level_code_is_finite(View<const std::byte> code, std::size_t numel, const LevelFormat& format);
 
 using EncodeSignsTable = DeviceTable<void (*)(View<const float>, float scale, View<std::byte> code)>;
 EncodeSignsTable& encode_signs_table();

@@ -196,16 +196,5 @@ void decode_levels(View<const std::byte> codes, const LevelFormat& format, const
   decode_levels_table().at(target.device())(codes, format, rule, target);
 }
 
-bool level_code_is_finite(View<const std::byte> code, std::size_t numel, const LevelFormat& format) {
-  detail::check_code("level code", code.size(), level_code_bytes(numel, format));
-  HostMirror<std::byte> mirror;
-  const std::span<const std::byte> norms =
-      mirror.of(code.subview(0, detail::level_place(detail::group_count(numel, format), 0)));
-  for (std::size_t place = 0; place < norms.size(); place += sizeof(float)) {
-    if (!std::isfinite(detail::load_code<float>(norms.data() + place))) return false;
-  }
-  return true;
-}
-
 }  // namespace dragonn::kernels
 #endif  // HWY_ONCE

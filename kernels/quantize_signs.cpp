@@ -145,11 +145,5 @@ void decode_signs(View<const std::byte> codes, const DecodeRule& rule, View<floa
   decode_signs_table().at(target.device())(codes, rule, target);
 }
 
-float sign_code_scale(View<const std::byte> code) {
-  std::array<std::byte, sizeof(float)> scale;
-  transfer_bytes(code.subview(0, scale.size()), std::span<std::byte>(scale));
-  return detail::load_code<float>(scale.data());
-}
-
 }  // namespace dragonn::kernels
 #endif  // HWY_ONCE

@@ -2,8 +2,6 @@
 #include "comm/sparse/coo.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 namespace dragonn::comm {
 namespace {
@@ -40,15 +38,6 @@ void pack_coo(const CooView& entries, std::span<std::byte> message) {
   std::ranges::copy(entries.values, slots.values.begin());
   std::ranges::fill(slots.indices.subspan(entries.size()), kEmptySlot);
   std::ranges::fill(slots.values.subspan(entries.size()), 0.0f);
-}
-
-void pack_non_finite(std::span<std::byte> message) {
-  pack_coo({}, message);
-  writable_coo(message).values[0] = std::numeric_limits<float>::quiet_NaN();
-}
-
-bool says_non_finite(const CooView& message) {
-  return message.size() > 0 && message.indices[0] == kEmptySlot && std::isnan(message.values[0]);
 }
 
 }  // namespace dragonn::comm

@@ -29,9 +29,4 @@ CooView view_coo(const SparseVector& entries);
 /// Writes `entries` and fills the rest of the message with empty slots (kEmptySlot, 0).
 void pack_coo(const CooView& entries, std::span<std::byte> message);
 
-/// Fills a message with empty slots, the first of which says that its sender saw NaN or infinity: its value is a NaN,
-/// which no other empty slot has. @param message of one entry or more.
-void pack_non_finite(std::span<std::byte> message);
-bool says_non_finite(const CooView& message);
-
 }  // namespace dragonn::comm

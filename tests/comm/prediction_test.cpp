@@ -123,10 +123,10 @@ double held_bytes(int world, const Subject& subject) {
       }
     }
     const SparseVector selected = entries_at(acc, indices);
-    const auto run = [&](SparseCollective& collective, SparseReduction& out) {
+    const auto run = [&](GroupReduce& group, SparseCollective& collective, SparseReduction& out) {
       for (std::uint64_t step = 0; step < 2; ++step) {
         const ReduceContext context{.step = step, .k = ranks * kEntriesOfRegion, .selection = subject.traits};
-        collective.reduce(communicator, context, View<const float>(std::span(acc)), selected, out);
+        group.run({&collective, &context, View<const float>(std::span(acc)), &selected, &out});
       }
       align(communicator);
     };
@@ -134,14 +134,16 @@ double held_bytes(int world, const Subject& subject) {
     // in pairs, so that the large ones meet the same slot again.
     const auto first = make_collective(subject.collective, acc.size(), subject.settings);
     SparseReduction first_out, out;
+    GroupReduce first_group(communicator);
     for (int turn = 0; turn < 2; ++turn) {
-      run(*first, first_out);
+      run(first_group, *first, first_out);
       align(communicator);
     }
     const double before = dragonn::testing::HeldBytes::now();
     align(communicator);
     const auto collective = make_collective(subject.collective, acc.size(), subject.settings);
-    run(*collective, out);
+    GroupReduce group(communicator);
+    run(group, *collective, out);
     if (me == 0) held = (dragonn::testing::HeldBytes::now() - before) / world;
     align(communicator);
   });

@@ -51,10 +51,6 @@ Vector decode(const Quantizer& quantizer, const Bytes& codes, std::size_t numel)
   return sum;
 }
 
-bool is_finite(const Quantizer& quantizer, const Bytes& code) {
-  return quantizer.is_finite(std::span<const std::byte>(code));
-}
-
 std::vector<std::string> names() {
   return Registry<QuantizerEntry>::instance().names();
 }
@@ -113,7 +109,6 @@ TEST_SUITE("compress") {
         const auto quantizer = make_quantizer(name, size);
         for (const float value : {0.0f, 1.0f, -1.0f}) {
           const Bytes code = encode(*quantizer, {}, Vector(size, value));
-          CHECK(is_finite(*quantizer, code));
           const Vector decoded = decode(*quantizer, code, size);
           for (const float seen : decoded) REQUIRE(std::isfinite(seen));
           if (value == 0) CHECK(decoded == Vector(size, 0.0f));
@@ -123,7 +118,7 @@ TEST_SUITE("compress") {
     }
   }
 
-  TEST_CASE("the code of every quantizer says that acc held a NaN or an infinity") {
+  TEST_CASE("a NaN or an infinity in acc decodes to no finite number") {
     for (const std::string& name : names()) {
       CAPTURE(name);
       for (const float bad : {kNan, -kNan, std::numeric_limits<float>::infinity()}) {
@@ -131,7 +126,8 @@ TEST_SUITE("compress") {
           Vector acc = normals(1000, 3);
           acc[place] = bad;
           const auto quantizer = make_quantizer(name, acc.size());
-          CHECK_FALSE(is_finite(*quantizer, encode(*quantizer, {}, acc)));
+          const Vector decoded = decode(*quantizer, encode(*quantizer, {}, acc), acc.size());
+          CHECK_FALSE(std::isfinite(decoded[place]));
         }
       }
     }

@@ -73,6 +73,10 @@ Vector decoded_levels(const Bytes& codes, const LevelFormat& format, std::size_t
   return to_host(sum.view());
 }
 
+bool all_finite(const Vector& values) {
+  return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
+}
+
 Vector decoded_signs(const Bytes& codes, const DecodeRule& rule, const Vector& before, const Device& device) {
   const Buffer<std::byte> input = on_device(codes, device);
   Buffer<float> sum = on_device(before, device);
@@ -158,8 +162,6 @@ TEST_SUITE("kernels") {
     CHECK(std::bit_cast<float>(words[0]) == 1.5f);
     CHECK(words[1] == (1u | 1u << 4 | 1u << 8 | 1u << 9 | 1u << 31));
     CHECK(words[2] == 1u);  // nothing behind the last element
-    const Buffer<std::byte> place = on_device(code, device);
-    CHECK(sign_code_scale(place.view()) == 1.5f);
   }
 
   TEST_CASE("decoded signs are added in the codes' order, on every instruction set") {
@@ -238,7 +240,6 @@ TEST_SUITE("kernels") {
           CHECK(level_code(values, format) == code);
           CHECK(decoded_levels(code, format, size) == expected);
         });
-        CHECK(level_code_is_finite(in(code), size, format));
       }
     }
   }
@@ -266,7 +267,6 @@ TEST_SUITE("kernels") {
         const Vector expected = expected_levels(values, format, kKey);
         CHECK(decoded_levels(code, format, size, device) == expected);
         const Buffer<std::byte> input = on_device(code, device);
-        CHECK(level_code_is_finite(input.view(), size, format));
         Buffer<float> rest = on_device(values, device);
         decode_levels(input.view(), format, {.keep = true, .factor = -1}, rest.view());
         Vector left = values;
@@ -298,20 +298,24 @@ TEST_SUITE("kernels") {
     for (std::size_t i = 0; i < values.size(); ++i) CHECK(std::abs(mean[i] - values[i]) < tolerance);
   }
 
-  TEST_CASE("magnitudes from the smallest to the largest float keep their norm, and what overflows is flagged") {
+  TEST_CASE(
+      "magnitudes from the smallest to the largest float keep their norm, and what overflows decodes to no finite "
+      "number") {
     const LevelFormat format;
     const float smallest = std::numeric_limits<float>::denorm_min();
     const float largest = std::numeric_limits<float>::max();
     for (const float value : {smallest, 1e-30f, 1e30f, largest}) {
       const Bytes code = level_code({value, 0, 0}, format);
-      CHECK(level_code_is_finite(in(code), 3, format));
+      float norm = 0;
+      std::memcpy(&norm, code.data(), sizeof norm);
+      CHECK(std::isfinite(norm));
       std::int8_t levels[3];
       std::memcpy(levels, code.data() + 4, sizeof levels);
       CHECK(levels[0] == 127);
       CHECK(levels[1] == 0);
     }
     for (const Vector& bad : {Vector{1, kNan}, Vector{kInfinity, 1}, Vector{largest, largest}}) {
-      for_each_way([&] { CHECK_FALSE(level_code_is_finite(in(level_code(bad, format)), 2, format)); });
+      for_each_way([&] { CHECK_FALSE(all_finite(decoded_levels(level_code(bad, format), format, 2))); });
     }
   }
 
@@ -322,6 +326,5 @@ TEST_SUITE("kernels") {
     CHECK_THROWS_AS(decode_signs(in(code), {}, out(values)), ShapeError);
     CHECK_THROWS_AS(encode_levels(in(values), {}, kKey, out(code)), ShapeError);
     CHECK_THROWS_AS(decode_levels(in(code), {}, {}, out(values)), ShapeError);
-    CHECK_THROWS_AS(level_code_is_finite(in(code), 40, {}), ShapeError);
   }
 }

@@ -73,18 +73,18 @@ class FakeBackward {
 };
 
 /// A gate that tells when a bucket was exchanged.
-class NotifyingGate : public BucketGate {
+class NotifyingGate : public GroupGate {
  public:
-  NotifyingGate(BucketGate& gate, std::size_t bucket, std::binary_semaphore& closed)
+  NotifyingGate(GroupGate& gate, std::size_t bucket, std::binary_semaphore& closed)
       : gate_(gate), bucket_(bucket), closed_(closed) {}
-  void open(std::size_t bucket) override { gate_.open(bucket); }
+  void open(std::size_t group) override { gate_.open(group); }
   void close(std::size_t bucket) override {
     gate_.close(bucket);
     if (bucket == bucket_) closed_.release();
   }
 
  private:
-  BucketGate& gate_;
+  GroupGate& gate_;
   std::size_t bucket_;
   std::binary_semaphore& closed_;
 };
