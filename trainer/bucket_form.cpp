@@ -53,6 +53,7 @@ class SparseForm final : public BucketForm {
                         .at(sparsifier.name)
                         .make(sparsifier.settings, place.numel, place.gradients)),
         collective_(make_collective(collective, place.numel)),
+        shares_indices_(selection_traits(sparsifier).shared_indices),
         selected_(place.gradients),
         staging_(place.messages) {}
 
@@ -86,6 +87,7 @@ class SparseForm final : public BucketForm {
  private:
   std::unique_ptr<compress::Sparsifier> sparsifier_;
   std::unique_ptr<comm::SparseCollective> collective_;
+  bool shares_indices_;
   SparseVector selected_;
   SelectionStaging staging_;
 };
@@ -145,6 +147,18 @@ class QuantizedForm final : public BucketForm, public comm::RoundsOwner {
 };
 
 }  // namespace
+
+comm::SelectionTraits selection_traits(const Component& sparsifier) {
+  compress::SparsifierEntry entry = Registry<compress::SparsifierEntry>::instance().at(sparsifier.name);
+  if (entry.adjust) entry.adjust(sparsifier.settings, entry);
+  return {.fixed_size = entry.fixed_size,
+          .at_most_k = entry.at_most_k,
+          .shared_indices = entry.shared_indices,
+          .partitioned = entry.partitioned,
+          .leader_only = entry.leader_only,
+          .rescaled = entry.rescaled,
+          .blind = entry.blind};
+}
 
 std::unique_ptr<BucketForm> make_dense_form(const Component& dense, const BucketPlace& place) {
   return std::make_unique<DenseForm>(dense, place);

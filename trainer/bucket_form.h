@@ -46,6 +46,9 @@ class BucketForm {
   virtual void load(const Archive& /*archive*/, const std::string& /*prefix*/) {}
 };
 
+/// What collectives know of a sparsifier with these settings.
+comm::SelectionTraits selection_traits(const Component& sparsifier);
+
 /// Where one bucket's memory is.
 struct BucketPlace {
   std::size_t numel = 0;

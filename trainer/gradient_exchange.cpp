@@ -27,14 +27,6 @@ constexpr const char* kBufferLabel = "exchange buffers";
 
 using comm::SparseCollectiveEntry;
 using compress::MemoryEntry;
-using compress::SparsifierEntry;
-
-/// The sparsifier's entry, with the traits that its settings give it.
-SparsifierEntry sparsifier_entry(const Component& component) {
-  SparsifierEntry entry = Registry<SparsifierEntry>::instance().at(component.name);
-  if (entry.adjust) entry.adjust(component.settings, entry);
-  return entry;
-}
 
 const MemoryEntry& memory_entry(const Component& component) {
   return Registry<MemoryEntry>::instance().at(component.name);
@@ -87,24 +79,13 @@ std::string bucket_prefix(std::size_t index) {
 
 }  // namespace
 
-comm::SelectionTraits selection_traits(const Component& sparsifier) {
-  const SparsifierEntry entry = sparsifier_entry(sparsifier);
-  return {.fixed_size = entry.fixed_size,
-          .at_most_k = entry.at_most_k,
-          .shared_indices = entry.shared_indices,
-          .partitioned = entry.partitioned,
-          .leader_only = entry.leader_only,
-          .rescaled = entry.rescaled,
-          .blind = entry.blind};
-}
-
 void check_rules(const ExchangeRules& rules) {
   if (!rules.buckets.compress) return;
   if (rules.quantizes()) return check_quantizer(rules);
-  const SparsifierEntry sparsifier = sparsifier_entry(rules.sparsifier);
-  comm::check_pair(selection_traits(rules.sparsifier), rules.sparsifier.name, rules.collective.name);
+  const comm::SelectionTraits selection = selection_traits(rules.sparsifier);
+  comm::check_pair(selection, rules.sparsifier.name, rules.collective.name);
   const MemoryEntry& memory = memory_entry(rules.memory);
-  if (sparsifier.rescaled && memory.conserves) {
+  if (selection.rescaled && memory.conserves) {
     throw ConfigError(
         fmt::format("sparsifier '{}' rescales its values: it needs compression.memory = \"none\", not \"{}\"",
                     rules.sparsifier.name, rules.memory.name));

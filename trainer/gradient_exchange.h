@@ -69,9 +69,6 @@ struct ExchangeCounts {
   std::uint64_t owned = 0, owned_padded = 0;
 };
 
-/// What collectives know of a sparsifier with these settings.
-comm::SelectionTraits selection_traits(const Component& sparsifier);
-
 /// Refuses a sparsifier or quantizer, a memory and a collective that do not fit together. @throws ConfigError listing
 /// what fits.
 void check_rules(const ExchangeRules& rules);
