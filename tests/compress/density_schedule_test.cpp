@@ -65,7 +65,7 @@ TEST_SUITE("compress") {
     }
   }
 
-  TEST_CASE("a density outside (0, 1] and an unknown schedule are refused") {
+  TEST_CASE("a density that is not above 0 and at most 1 and an unknown schedule are refused") {
     CHECK_THROWS_AS(at("constant", {.density = 0.0}), ConfigError);
     CHECK_THROWS_AS(at("constant", {.density = 1.5}), ConfigError);
     CHECK_THROWS_AS(at("linear", {.density = 0.5}), ConfigError);

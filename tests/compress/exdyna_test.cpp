@@ -135,7 +135,7 @@ TEST_SUITE("compress") {
     CHECK(threshold_after(80, paper) == static_cast<float>(0.05 * 0.995));
   }
 
-  TEST_CASE("exdyna's threshold falls after zeros as after any step that found nothing; the cuts stay") {
+  TEST_CASE("exdyna's threshold falls after zeros as after any step that found nothing, and the cuts stay") {
     constexpr std::size_t kSize = 64 * 1024;
     const auto method = make_sparsifier("exdyna", kSize);
     const auto memory = make_memory("none", kSize);

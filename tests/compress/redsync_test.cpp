@@ -74,7 +74,7 @@ Entries naive_selection(const Vector& acc, const SelectContext& context, const s
 }  // namespace
 
 TEST_SUITE("compress") {
-  TEST_CASE("redsync lowers its threshold while there are fewer than k entries; the released code does not") {
+  TEST_CASE("redsync lowers its threshold while there are fewer than k entries, as the released code does not") {
     // fixed: 6.25 (1 entry), 4.375 (2), 3.4375 (3). search: 6.25 (1), 4.375 (2, raised), 5.3125 (1).
     CHECK(select_once("redsync", kExample, context_of(kExample, 3)) == Entries{{7, 4}, {8, 5}, {9, 10}});
     CHECK(select_once("redsync", kExample, context_of(kExample, 3), mode("search")) == Entries{{9, 10}});

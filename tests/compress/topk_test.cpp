@@ -26,7 +26,7 @@ TEST_SUITE("compress") {
     CHECK(topk(std::vector<float>(4, 0.0f), 2).empty());
   }
 
-  TEST_CASE("target_count is at least 1 and refuses a density outside (0, 1]") {
+  TEST_CASE("target_count is at least 1 and refuses a density that is not above 0 and at most 1") {
     CHECK(target_count(0.01, 10) == 1);
     CHECK(target_count(0.5, 7) == 3);
     CHECK(target_count(1.0, 7) == 7);

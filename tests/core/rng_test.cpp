@@ -64,7 +64,7 @@ TEST_SUITE("core") {
     CHECK(std::abs(correlation) < 5 / std::sqrt(double{kPairs}));
   }
 
-  TEST_CASE("uniform numbers lie in [0, 1) and have the moments of the distribution") {
+  TEST_CASE("uniform numbers are at least 0 and less than 1, and have the moments of the distribution") {
     constexpr int kDraws = 40000;
     Rng rng(3, "uniform");
     double mean = 0, square = 0;

@@ -126,7 +126,7 @@ TEST_SUITE("report") {
     CHECK(given.groups[1].spread_to_target(&Reached::step)->mean == 15);
   }
 
-  TEST_CASE("the share of dense's quality that makes the target can be chosen, within (0, 1]") {
+  TEST_CASE("the share of dense's quality that makes the target can be chosen, above 0 and at most 1") {
     Example example;
     const Comparison comparison = compare(example.runs(), {.target_share = 0.9});
     CHECK(*comparison.target == doctest::Approx(0.72));
@@ -147,7 +147,7 @@ TEST_SUITE("report") {
     CHECK(*compare(example.runs(), {.target = 1}).target == 1);
   }
 
-  TEST_CASE("runs of other models or data sets are refused unless asked for; other keys of them are a warning") {
+  TEST_CASE("runs of other models or data sets are refused unless asked for, other keys of them are a warning") {
     const TemporaryFolder temporary;
     const auto run_on = [&](const std::string& name, const std::string& model, const std::string& data) {
       FakeRun fake(temporary / name);
@@ -205,7 +205,7 @@ TEST_SUITE("report") {
     CHECK(comparison.differences[0].values == std::vector<std::string>{"dense", "topk"});
   }
 
-  TEST_CASE("folders of one name are told apart by their parents; a folder given twice is refused") {
+  TEST_CASE("folders of one name are told apart by their parents, and a folder given twice is refused") {
     Example example;
     std::vector<Run> runs{example.make("a/run", "dense", 1, {0.1, 0.2}, 1, 1),
                           example.make("b/run", "topk", 1, {0.1, 0.2}, 1, 1)};

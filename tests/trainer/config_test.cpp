@@ -152,7 +152,7 @@ TEST_SUITE("trainer") {
                    "expected string, one of auto | tensor | model; or number"));
   }
 
-  TEST_CASE("a method sets sparsifier, collective and memory; each can be set apart") {
+  TEST_CASE("a method sets sparsifier, collective and memory, and each can be set apart") {
     const Config topk = parse("[compression]\nmethod = \"topk\"\n");
     CHECK(topk.compression.sparsifier.name == "topk");
     CHECK(topk.compression.collective.name == "allgather");

@@ -102,7 +102,7 @@ TEST_SUITE("trainer") {
         ConfigError);
   }
 
-  TEST_CASE("rows belong to a sparsifier, a density and a number of ranks; other parts only decide among them") {
+  TEST_CASE("rows belong to a sparsifier, a density and a number of ranks, and other parts only decide among them") {
     const auto key = [](const char* sparsifier, const char* memory, double density, int ranks) {
       return ProfileKey{sparsifier, memory, "sparse", density, ranks, 1};
     };

@@ -84,7 +84,7 @@ TEST_SUITE("trainer") {
     CHECK(traffic.at("header").at("messages") == mean_max(3, 3));
   }
 
-  TEST_CASE("densities, padding and imbalance are ratios of counts; beyond 64 ranks the counts are summarized") {
+  TEST_CASE("densities, padding and imbalance are ratios of counts, and beyond 64 ranks the counts are summarized") {
     StepRecord record;
     record.counts = {.numel = 200,
                      .target = 6,
