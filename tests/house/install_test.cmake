@@ -1,6 +1,7 @@
 # Installs the build into a folder of its own, builds a five-line project against it through find_package(dragonn), and
-# checks that the program lists every sparsifier: nothing that registers itself was dropped by the linker.
-# In: BUILD_DIR, CONSUMER_DIR (the project's sources), WORK_DIR (emptied), GENERATOR, COMPILER, LAUNCHER.
+# checks that the program lists every sparsifier: nothing that registers itself was dropped by the linker. Then builds and
+# runs the examples.
+# In: BUILD_DIR, CONSUMER_DIR (the project's sources), EXAMPLES_DIR, WORK_DIR (emptied), GENERATOR, COMPILER, LAUNCHER.
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE RESULT OUTPUT_VARIABLE OUTPUT ERROR_VARIABLE OUTPUT)
   if(NOT RESULT EQUAL 0)
@@ -12,14 +13,30 @@ endfunction()
 
 file(REMOVE_RECURSE "${WORK_DIR}")
 run(${CMAKE_COMMAND} --install "${BUILD_DIR}" --prefix "${WORK_DIR}/prefix")
-run(${CMAKE_COMMAND} -S "${CONSUMER_DIR}" -B "${WORK_DIR}/build" -G "${GENERATOR}"
-  -D "CMAKE_PREFIX_PATH=${WORK_DIR}/prefix" -D "CMAKE_CXX_COMPILER=${COMPILER}"
-  -D "CMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER}")
-run(${CMAKE_COMMAND} --build "${WORK_DIR}/build")
-run("${WORK_DIR}/build/consumer")
+# Builds a project against what is installed, in build/NAME.
+function(build SOURCE NAME)
+  run(${CMAKE_COMMAND} -S "${SOURCE}" -B "${WORK_DIR}/build/${NAME}" -G "${GENERATOR}"
+    -D "CMAKE_PREFIX_PATH=${WORK_DIR}/prefix" -D "CMAKE_CXX_COMPILER=${COMPILER}"
+    -D "CMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER}")
+  run(${CMAKE_COMMAND} --build "${WORK_DIR}/build/${NAME}")
+endfunction()
+
+build("${CONSUMER_DIR}" consumer)
+run("${WORK_DIR}/build/consumer/consumer")
 foreach(NAME topk randomk dgc dragonn)
   if(NOT OUTPUT MATCHES "(^|\n)${NAME}\n")
     message(FATAL_ERROR "the consumer does not list ${NAME}; it printed:\n${OUTPUT}")
+  endif()
+endforeach()
+
+# The examples train, with what they register: two thirds of four classes are far from chance.
+foreach(EXAMPLE own_model own_sparsifier)
+  build("${EXAMPLES_DIR}/${EXAMPLE}" ${EXAMPLE})
+  run("${WORK_DIR}/build/${EXAMPLE}/${EXAMPLE}" "${WORK_DIR}/run/${EXAMPLE}")
+  file(READ "${WORK_DIR}/run/${EXAMPLE}/summary.json" SUMMARY)
+  string(JSON ACCURACY GET "${SUMMARY}" final test accuracy)
+  if(ACCURACY LESS 0.66)
+    message(FATAL_ERROR "${EXAMPLE} ends with an accuracy of ${ACCURACY}")
   endif()
 endforeach()
 

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+/// The method every_nth: n / k steps send every entry once, each step one of every n / k entries. Nothing refers to
+/// this file: it registers the method before main begins.
+#include <algorithm>
+#include <memory>
+
+#include "compress/sparsifier.h"
+#include "kernels/devices.h"
+#include "kernels/select.h"
+
+namespace {
+
+using namespace dragonn;
+
+class EveryNth final : public compress::Sparsifier {
+ public:
+  kernels::PassRequest plan(const compress::SelectContext&) override { return {}; }
+
+  void select(const compress::SelectContext& context, const kernels::PassResult&, View<const float> acc,
+              SparseVector& selected) override {
+    const std::size_t k = std::min(context.k, acc.size());
+    indices_.resize_discard(k);
+    selected.resize_discard(k);
+    if (k == 0) return;
+    const std::size_t distance = acc.size() / k, first = context.step % distance;
+    for (std::size_t i = 0; i < k; ++i) indices_.host()[i] = static_cast<std::uint32_t>(first + i * distance);
+    kernels::transfer(std::as_const(indices_).view(), selected.indices.view());
+    kernels::gather(acc, selected.indices.view(), selected.values.view());
+  }
+
+ private:
+  Buffer<std::uint32_t> indices_;  // stays, so that steps do not allocate
+};
+
+compress::SparsifierEntry entry() {
+  compress::SparsifierEntry entry;
+  entry.name = "every_nth";
+  entry.summary = "one of every n / k entries, the next ones at the next step";
+  entry.fixed_size = true;      // always min(k, n) entries
+  entry.shared_indices = true;  // step, k and n are the same on all ranks
+  entry.make = [](const Settings&, std::size_t, const Device&) { return std::make_unique<EveryNth>(); };
+  return entry;
+}
+
+const Registration<compress::SparsifierEntry> registration{entry()};
+
+}  // namespace
