@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,11 +16,16 @@
 namespace dragonn::trainer::testing {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline const std::vector<int> kWorlds{1, 2, 3, 5};  // what sanitizers look for is there with these or not at all
+// What sanitizers look for is there with these or not at all: one worker, a power of two, another number.
+inline const std::vector<int> kWorlds{1, 2, 5};
 inline const std::vector<int>& kManyWorlds = kWorlds;
+inline const std::vector<int> kOverlapWorlds{1, 3};
+inline constexpr std::uint64_t kResumeStride = 2;
 #else
 inline const std::vector<int> kWorlds{1, 2, 3, 4, 5, 8};
 inline const std::vector<int> kManyWorlds{1, 2, 3, 4, 5, 7, 8, 16};
+inline const std::vector<int> kOverlapWorlds{1, 2, 3, 4, 5};
+inline constexpr std::uint64_t kResumeStride = 1;  // how far apart the steps are after which runs are resumed
 #endif
 
 struct Combination {

@@ -32,7 +32,6 @@ namespace {
 using Grouping = BucketRules::Grouping;
 
 constexpr std::uint64_t kSteps = 4;
-const std::vector<int> kOverlapWorlds{1, 2, 3, 4, 5};
 
 ParameterArena three_layers() {
   ParameterArena arena;
