@@ -38,8 +38,12 @@ seconds=$((12 + 3 * call_s))
 four METHODS=topk EPOCHS=100000 -- --seconds $seconds long && fail "a run that was interrupted is not missing"
 grep -q '^topk: interrupted' four.txt || fail "not said that a run was interrupted: $(cat four.txt)"
 before=$(sed -n 's/^| `topk` | \([0-9]*\).*/\1/p' long/table.md)
-four METHODS=topk EPOCHS=100000 -- --seconds $seconds long
-after=$(sed -n 's/^| `topk` | \([0-9]*\).*/\1/p' long/table.md)
+# A call on a machine that has become busy ends before the epoch that the one before had come to: there are more calls.
+for _ in 1 2 3 4 5; do
+  four METHODS=topk EPOCHS=100000 -- --seconds $seconds long
+  after=$(sed -n 's/^| `topk` | \([0-9]*\).*/\1/p' long/table.md)
+  [ "${after:-0}" -le "${before:-0}" ] || break
+done
 [ "${after:-0}" -gt "${before:-0}" ] && [ "${before:-0}" -gt 0 ] || fail "from epoch '$before' to '$after'"
 tar -xzOf long/state.tar.gz ./topk-seed1/log.txt | grep -q 'resum' || fail "the second call did not resume"
 
