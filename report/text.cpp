@@ -2,35 +2,11 @@
 #include "report/text.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
-#include <cstdlib>
-#include <span>
 
 #include <fmt/format.h>
 
 namespace dragonn::report {
-namespace {
-
-/// Three digits without an exponent: "1230", "12.3", "0.123".
-std::string three_digits(double value) {
-  const double rounded = std::strtod(fmt::format("{:.3g}", value).c_str(), nullptr);
-  return fmt::format("{:.10g}", rounded);
-}
-
-/// In the largest unit that leaves at least 1. Units are a factor of 1000 apart.
-std::string in_units(double value, std::span<const std::string_view> units) {
-  std::size_t unit = 0;
-  // What rounds to 1000 belongs to the next unit.
-  while (std::abs(value) >= 999.5 && unit + 1 < units.size()) {
-    value /= 1000;
-    ++unit;
-  }
-  return fmt::format("{} {}", three_digits(value), units[unit]);
-}
-
-}  // namespace
-
 std::string markup_escaped(std::string_view text) {
   std::string result;
   for (char letter : text) {
@@ -69,11 +45,6 @@ std::string wrapped(std::string_view text, std::size_t columns) {
   return result + line + '\n';
 }
 
-std::string bandwidth_text(double gbps) {
-  static constexpr std::string_view kUnits[] = {"bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"};
-  return in_units(gbps * 1e9, kUnits);
-}
-
 std::string bytes_text(double bytes) {
   static constexpr std::string_view kUnits[] = {"B", "kB", "MB", "GB", "TB"};
   return in_units(bytes, kUnits);
@@ -92,12 +63,7 @@ std::string ratio_text(double ratio) {
 }
 
 std::string network_text(const Network& network) {
-  if (!network.gbps && !network.latency_us) return network.preset.empty() ? "not described" : network.preset;
-  std::string text = network.gbps ? bandwidth_text(*network.gbps) : "";
-  if (network.latency_us) {
-    text += fmt::format("{}{} us latency", text.empty() ? "" : ", ", three_digits(*network.latency_us));
-  }
-  return network.preset.empty() ? text : fmt::format("{} ({})", text, network.preset);
+  return dragonn::network_text(network.gbps, network.latency_us, network.preset);
 }
 
 std::string compute_text(const Network& network) {

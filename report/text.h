@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/units_text.h"
 #include "report/run.h"
 
 namespace dragonn::report {
@@ -18,8 +19,6 @@ std::size_t width(std::string_view text);
 /// Breaks lines between words; every line ends with a line end.
 std::string wrapped(std::string_view text, std::size_t columns);
 
-/// "420 Mbit/s", of three digits. @param gbps 10^9 bits per second.
-std::string bandwidth_text(double gbps);
 /// "1.07 MB", of three digits; 1 MB is 10^6 bytes.
 std::string bytes_text(double bytes);
 /// "31.2 s", of three digits.

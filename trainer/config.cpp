@@ -13,6 +13,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/units_text.h"
 #include "trainer/config_check.h"
 #include "trainer/config_hint.h"
 #include "trainer/config_keys.h"
@@ -301,6 +302,13 @@ std::optional<comm::NetworkModel> NetworkConfig::modelled() const {
   if (latency_us) network.latency_seconds = *latency_us / 1e6;
   if (gbps) network.bytes_per_second = *gbps * 1e9 / 8;
   return network;
+}
+
+std::string NetworkConfig::describe() const {
+  const auto network = modelled();
+  if (!network) return "";
+  const bool is_preset = preset != "none" && !latency_us && !gbps;
+  return network_text(network->gbps(), network->latency_us(), is_preset ? preset : "");
 }
 
 Config parse_config(const std::string& text, const std::string& name, std::span<const std::string> overrides) {

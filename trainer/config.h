@@ -100,6 +100,8 @@ struct NetworkConfig {
 
   /// The modelled network; empty with model none.
   std::optional<comm::NetworkModel> modelled() const;
+  /// Its numbers, and the preset whose they are: "10 Gbit/s, 50 us latency (10gbe)"; empty with model none.
+  std::string describe() const;
 };
 
 /// [checkpoint]

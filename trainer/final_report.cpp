@@ -27,13 +27,6 @@ std::string against_dense(const Summary& summary, const RunOutcome& outcome) {
   return fmt::format("{:.{}f}x {} than dense", times, times < 10 ? 1 : 0, is_less ? "less" : "more");
 }
 
-std::string network_text(const NetworkConfig& config) {
-  const auto network = config.modelled();
-  const std::string numbers = fmt::format("{:.4g} us, {:.4g} Gbit/s", network->latency_us(), network->gbps());
-  const bool is_preset = config.preset != "none" && !config.latency_us && !config.gbps;
-  return is_preset ? fmt::format("{} ({})", config.preset, numbers) : numbers;
-}
-
 std::string headline(const Summary& summary, const RunOutcome& outcome) {
   std::string text =
       fmt::format("Finished in {}{}:", seconds_text(summary.seconds_total), summary.network ? " of virtual time" : "");
@@ -82,8 +75,7 @@ std::vector<std::string> final_report(const Summary& summary, const RunOutcome& 
     lines.push_back(fmt::format("  {:<10} {}", name, text));
   };
   if (summary.network) {
-    add("network",
-        fmt::format("{}; {} of wall time", network_text(*summary.network), seconds_text(outcome.wall_seconds)));
+    add("network", fmt::format("{}; {} of wall time", summary.network->describe(), seconds_text(outcome.wall_seconds)));
   }
   if (summary.final_eval) add("test", quality_line(summary));
   if (summary.steps > outcome.first_step) add("step", step_line(summary, outcome));

@@ -92,7 +92,7 @@ fs::path prepare_folder(const Job& job, const Worker& worker, FolderLock& lock) 
 void log_network(const Config& config, const comm::Communicator& communicator) {
   const auto network = config.network.modelled();
   if (!network) return;
-  const std::string text = fmt::format("{:.4g} us and {:.4g} Gbit/s", network->latency_us(), network->gbps());
+  const std::string text = config.network.describe();
   if (communicator.clock().is_virtual()) {
     log::info(communicator.rank(), "virtual cluster: {}; {}; all times are virtual and count training steps only", text,
               config.network.compute == "measured" ? "compute time is measured CPU time" : "compute time is zero");

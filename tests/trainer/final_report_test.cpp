@@ -116,7 +116,8 @@ TEST_SUITE("trainer") {
     RunOutcome details = outcome();
     other.network = NetworkConfig{.model = "alpha-beta", .preset = "10gbe"};
     CHECK(final_report(other, details).front().starts_with("Finished in 9.0 s of virtual time: accuracy"));
-    CHECK(contains(joined(final_report(other, details)), "network    10gbe (50 us, 10 Gbit/s); 42 s of wall time"));
+    CHECK(contains(joined(final_report(other, details)),
+                   "network    10 Gbit/s, 50 us latency (10gbe); 42 s of wall time"));
     CHECK(contains(joined(final_report(other, details)), "62.5 ms (virtual): "));
 
     details = outcome();

@@ -11,8 +11,8 @@
 #include "core/file.h"
 #include "core/rng.h"
 #include "tests/trainer/combinations.h"
-#include "trainer/exchange_plan.h"
 #include "tests/trainer/quick_run.h"
+#include "trainer/exchange_plan.h"
 #include "trainer/plan.h"
 #include "trainer/step_agreement.h"
 
