@@ -24,14 +24,17 @@ struct NetworkModel {
 struct NetworkPreset {
   std::string name;
   NetworkModel network;
+  std::string source;  ///< whose numbers these are
 };
 
-/// Networks by name: `1gbe` is measured (gTop-k, section IV: alpha 0.436 ms, beta 9e-6 ms per byte); the others have
-/// their nominal bandwidth and a latency that is usual for them (25gbe: docs/algorithms.md, section 4.1).
+/// Networks by name: `1gbe` is a cluster that was measured (gTop-k, section IV: alpha 0.436 ms, beta 9e-6 ms per byte);
+/// the others have their nominal bandwidth and a latency that is usual for them (25gbe: docs/algorithms.md,
+/// section 4.1).
 const std::vector<NetworkPreset>& network_presets();
 /// Their names, in the order of their bandwidths.
 std::vector<std::string> network_preset_names();
 /// @throws ConfigError listing the names.
+const NetworkPreset& find_network_preset(const std::string& name);
 const NetworkModel& network_preset(const std::string& name);
 
 }  // namespace dragonn::comm

@@ -14,6 +14,7 @@
 #include "compress/memory.h"
 #include "compress/quantizer.h"
 #include "compress/sparsifier.h"
+#include "core/units_text.h"
 #include "data/dataset.h"
 #include "layers/network.h"
 #include "optim/optimizer.h"
@@ -126,9 +127,12 @@ Description describe_method(const std::string& name) {
 }
 
 Description describe_network(const std::string& name) {
-  const comm::NetworkModel& network = comm::network_preset(name);
-  return {fmt::format("{:.4g} us latency, {:.4g} Gbit/s", network.latency_us(), network.gbps()), "", "",
-          fmt::format("network.model = \"alpha-beta\", network.preset = \"{}\"", name),          {}, {}};
+  const comm::NetworkPreset& preset = comm::find_network_preset(name);
+  const std::string numbers = network_text(preset.network.gbps(), preset.network.latency_us());
+  return {.summary = fmt::format("{}: {}", numbers, preset.source),
+          .source = "",
+          .traffic = "",
+          .chosen_by = fmt::format("network.model = \"alpha-beta\", network.preset = \"{}\"", name)};
 }
 
 const std::vector<Kind>& kinds() {

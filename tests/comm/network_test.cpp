@@ -13,11 +13,13 @@ namespace dragonn::comm::test {
 TEST_SUITE("comm") {
   TEST_CASE("network presets are found by name, and others refused with the list") {
     CHECK(network_preset("1gbe").latency_seconds == 0.436e-3);
+    CHECK(network_preset("1gbe-switch").latency_us() == doctest::Approx(50));
     CHECK(network_preset("25gbe").bytes_per_second == 3.125e9);
     for (const std::string& name : network_preset_names()) CHECK(network_preset(name).bytes_per_second > 0);
-    CHECK_THROWS_WITH_AS(network_preset("1gb"),
-                         "unknown network preset '1gb'; did you mean '1gbe'? valid: 1gbe, 10gbe, 25gbe, 100g-ib",
-                         ConfigError);
+    CHECK_THROWS_WITH_AS(
+        network_preset("1gb"),
+        "unknown network preset '1gb'; did you mean '1gbe'? valid: 1gbe, 1gbe-switch, 10gbe, 25gbe, 100g-ib",
+        ConfigError);
   }
 
   TEST_CASE("units convert exactly, and a message costs its latency and its bytes") {

@@ -182,7 +182,8 @@ TEST_SUITE("trainer") {
       CHECK(contains(dgc, part));
     }
     CHECK(contains(list_components({"methods", "signsgd"}), "about 1 n (P-1) bits"));
-    CHECK(contains(list_components({"networks", "1gbe"}), "436 us latency"));
+    CHECK(contains(list_components({"networks", "1gbe"}), "436 us latency: gTop-k's cluster"));
+    CHECK(contains(list_components({"networks", "1gbe-switch"}), "1 Gbit/s, 50 us latency"));
   }
 
   TEST_CASE("an unknown kind or name is refused with the nearest and all valid ones") {
