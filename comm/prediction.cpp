@@ -79,6 +79,10 @@ Chain slices_chain(double bytes, int ranks, std::size_t in_flight) {
   return {std::ceil((ranks - 1.0) / static_cast<double>(in_flight)), bytes * share_of_others(ranks)};
 }
 
+Chain agreed_word_chain(int ranks) {
+  return {rounds(ranks), 16 * rounds(ranks)};
+}
+
 Chain counts_chain(int ranks) {
   return allgather_chain(sizeof(std::uint32_t), ranks);
 }

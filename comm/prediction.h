@@ -55,6 +55,8 @@ Chain broadcast_chain(double bytes, int ranks);
 Chain slices_chain(double bytes, int ranks, std::size_t in_flight);
 /// A word of each rank to all.
 Chain counts_chain(int ranks);
+/// 16 bytes that all ranks agree on: L messages.
+Chain agreed_word_chain(int ranks);
 
 /// (P-1)/P: the share that leaves or reaches a rank where all have equal parts.
 constexpr double share_of_others(int ranks) {

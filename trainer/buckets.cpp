@@ -53,7 +53,7 @@ std::vector<Bucket> make_buckets(const ParameterArena& arena, const BucketRules&
   return buckets;
 }
 
-std::vector<BucketGroup> make_groups(const std::vector<Bucket>& buckets, const FusionRules& rules) {
+std::vector<BucketGroup> make_groups(std::span<const Bucket> buckets, const FusionRules& rules) {
   const std::size_t arena =
       std::accumulate(buckets.begin(), buckets.end(), std::size_t{0},
                       [](std::size_t sum, const Bucket& bucket) { return sum + bucket.size * sizeof(float); });

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -57,7 +58,7 @@ inline constexpr std::size_t kDenseBucketBytes = std::size_t{25} << 20;
 std::vector<Bucket> make_buckets(const ParameterArena& arena, const BucketRules& rules);
 
 /// Covers the buckets in their order. Depends on their sizes alone.
-std::vector<BucketGroup> make_groups(const std::vector<Bucket>& buckets, const FusionRules& rules);
+std::vector<BucketGroup> make_groups(std::span<const Bucket> buckets, const FusionRules& rules);
 /// The slices of the arena that groups cover, as if each were a bucket.
 std::vector<Bucket> group_slices(const std::vector<Bucket>& buckets, const std::vector<BucketGroup>& groups);
 

@@ -108,6 +108,24 @@ double decode_seconds(const ProfiledExchange& exchange, std::size_t numel) {
   });
 }
 
+/// A rank's part in a ring: its values are copied once, and of all but its own chunk each is added to once and copied
+/// into and out of two messages.
+double dense_seconds(const ProfiledExchange& exchange, View<const float> gradient) {
+  if (!exchange.device.is_cpu()) return 0;  // what a GPU's library does on the way is the network's
+  const std::size_t numel = gradient.size();
+  const std::size_t moved = numel - numel / static_cast<std::size_t>(exchange.ranks);
+  Buffer<float> sum(numel), message(moved);
+  const View<float> part = sum.view().subview(0, moved);
+  return median_seconds([&] {
+    kernels::copy(gradient, sum.view());
+    for (int way = 0; way < 2; ++way) {
+      kernels::copy(part, message.view());
+      kernels::copy(message.view(), part);
+    }
+    kernels::add(part, message.view(), part);
+  });
+}
+
 }  // namespace
 
 ProfileKey ProfiledExchange::key(int threads) const {
@@ -128,6 +146,7 @@ ProfileRow measure_profile(const ProfiledExchange& exchange, View<const float> g
     kernels::synchronize(exchange.device);
   });
   row.decode_seconds = decode_seconds(exchange, gradient.size());
+  row.dense_seconds = dense_seconds(exchange, gradient);
   return row;
 }
 

@@ -30,6 +30,7 @@ struct ProfileRow {
   int runs = 0;
   double encode_seconds = 0;  ///< compensate, select and settle on one rank
   double decode_seconds = 0;  ///< the lists of all ranks into one sum
+  double dense_seconds = 0;   ///< a dense exchange of the same size, without the network; 0 where it was not measured
 };
 
 /// A file of such times.
@@ -37,6 +38,8 @@ struct Profile {
   std::vector<ProfileRow> rows;
   /// In the profile.json of a run: the network that its decisions were made for.
   std::optional<comm::NetworkModel> network;
+  /// There too: of a worker's backward pass, mean over the steps of that run.
+  std::optional<double> backward_seconds = {};
 };
 
 /// One JSON object on one line, as in the files (docs/formats.md).
@@ -57,6 +60,7 @@ class CostCurve {
 
   double encode_seconds(std::size_t numel) const { return at(numel, &ProfileRow::encode_seconds); }
   double decode_seconds(std::size_t numel) const { return at(numel, &ProfileRow::decode_seconds); }
+  double dense_seconds(std::size_t numel) const { return at(numel, &ProfileRow::dense_seconds); }
 
  private:
   double at(std::size_t numel, double ProfileRow::*seconds) const;

@@ -75,20 +75,27 @@ comm::Prediction predict_bucket(const ExchangeRules& rules, std::size_t numel, E
   return entry_of(collective).predict(collective.settings, sizes_of(rules, numel, form, density, world_size));
 }
 
+std::vector<std::size_t> exchange_groups(const ExchangeRules& rules, std::span<const Bucket> buckets) {
+  std::vector<std::size_t> numbers;
+  for (const BucketGroup& group : make_groups(buckets, rules.fusion)) {
+    const std::size_t number = numbers.empty() ? 0 : numbers.back() + 1;
+    numbers.resize(group.end, number);
+  }
+  return numbers;
+}
+
 ExchangePlan plan_exchange(const ExchangeRules& rules, const ParameterArena& arena, double density, int world_size,
                            const Device& messages) {
   ExchangePlan plan;
   const std::vector<Bucket> buckets = make_buckets(arena, rules.buckets);
-  const std::vector<BucketGroup> groups = make_groups(buckets, rules.fusion);
-  auto group = groups.begin();
+  const std::vector<std::size_t> groups = exchange_groups(rules, buckets);
   for (const Bucket& bucket : buckets) {
-    if (plan.buckets.size() == group->end) ++group;
     BucketPlan& planned = plan.buckets.emplace_back();
     planned.bucket = bucket;
     planned.form = form_of(rules, bucket, density);
     planned.k = planned.form == ExchangeForm::kSparse ? compress::target_count(density, bucket.size) : bucket.size;
     planned.cost = predict_bucket(rules, bucket.size, planned.form, density, world_size);
-    planned.group = static_cast<std::size_t>(group - groups.begin());
+    planned.group = groups[plan.buckets.size() - 1];
     if (bucket.sparse) {
       const auto& memory = Registry<compress::MemoryEntry>::instance().at(rules.memory.name);
       plan.state_bytes += memory.floats_per_element * bucket.size * sizeof(float);

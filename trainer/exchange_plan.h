@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "comm/prediction.h"
@@ -36,6 +37,9 @@ struct ExchangePlan {
 /// @param messages where these live: host memory, unless NCCL sends them.
 ExchangePlan plan_exchange(const ExchangeRules& rules, const ParameterArena& arena, double density, int world_size,
                            const Device& messages = {});
+
+/// By bucket: which travel together. Each travels alone.
+std::vector<std::size_t> exchange_groups(const ExchangeRules& rules, std::span<const Bucket> buckets);
 
 /// A step of the same model without compression.
 comm::Prediction predict_dense_step(ExchangeRules rules, const ParameterArena& arena, int world_size);

@@ -100,15 +100,14 @@ std::string describe_overlap(const RunPlan& plan, const Config& config) {
 
 std::string describe_selection(const RunPlan& plan, const Config& config) {
   if (!plan.selection) {
-    const bool by_cost = config.compression.select_tensors == CompressionConfig::SelectTensors::kCostModel;
-    return by_cost && config.compression.selects()
+    return selects_by_cost(config)
                ? "  the cost model decides at the start of the run; with compression.profile and network.model its "
                  "decisions are shown here\n"
                : "";
   }
   std::string text = "\n";
   for (const std::string& line : describe(*plan.selection, config.compression.density)) text += line + "\n";
-  return text;
+  return text + describe_advice(*plan.selection) + "\n";
 }
 
 /// @param needed by one worker.
@@ -178,7 +177,9 @@ void add_selection(RunPlan& plan, const Config& config, int world_size, const De
   if (!wants_costs(config, world_size) || density >= 1) return;
   std::vector<Bucket> buckets;
   for (const BucketPlan& planned : plan.exchange.buckets) buckets.push_back(planned.bucket);
-  const SelectionQuestion question{config, buckets, {density}, world_size, device};
+  const bool overlaps = config.compression.overlap && plan.overlap_obstacle.empty();
+  const SelectionQuestion question{config,  buckets, {density}, world_size, device, ready_shares(plan.layers, buckets),
+                                   overlaps};
   const auto profile = given_profile(question);
   const auto modelled = config.network.modelled();
   const auto network = modelled ? modelled : profile ? profile->network : std::nullopt;
@@ -186,7 +187,7 @@ void add_selection(RunPlan& plan, const Config& config, int world_size, const De
   plan.selection = decide(question, *profile, *network);
   plan.selection->network_source = modelled ? "modelled" : "of the profile";
   plan.selection->profile_source = config.compression.profile;
-  if (config.compression.select_tensors != CompressionConfig::SelectTensors::kCostModel) return;
+  if (!selects_by_cost(config)) return;
   const BucketChoice choice = bucket_choices(*plan.selection, buckets).front();
   const ExchangeRules rules = exchange_rules(config);
   for (std::size_t i = 0; i < buckets.size(); ++i) {

@@ -10,6 +10,8 @@ void StepTimes::add(const StepTimers& timers, bool overlaps) {
   exchanging += timers.seconds(Verb::kExchange);
   exposed += timers.seconds(Verb::kExchangeExposed);
   hidden += timers.seconds(Verb::kExchangeHidden);
+  if (steps > 0) backward += timers.seconds(Verb::kBackward);
+  ++steps;
   overlapped = overlaps;
 }
 

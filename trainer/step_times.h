@@ -14,6 +14,8 @@ struct StepTimes {
   double exchanging = 0;  ///< messages, and the wait for those of slower workers
   double exposed = 0;     ///< with overlap: what the exchange added to the step
   double hidden = 0;      ///< with overlap: what ran behind backward
+  double backward = 0;    ///< of computing: backward passes, but for the first step, which also sets up
+  int steps = 0;
   bool overlapped = false;
 
   /// Adds what the timers hold of one step.

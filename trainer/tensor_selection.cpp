@@ -10,6 +10,7 @@
 #include "comm/network_probe.h"
 #include "core/file.h"
 #include "core/log.h"
+#include "trainer/advice.h"
 #include "trainer/agreement.h"
 #include "trainer/assemble.h"
 #include "trainer/cost_model_measure.h"
@@ -124,6 +125,23 @@ void warn_of_other_parts(const SelectionQuestion& question, const TensorSelectio
   }
 }
 
+/// Undecided.
+DensityCosts costs_at(const SelectionQuestion& question, const ExchangeRules& rules, const CostModel& model,
+                      const CostCurve& curve, double density) {
+  DensityCosts costs{.density = density};
+  const std::vector<std::size_t> groups = exchange_groups(rules, question.buckets);
+  for (std::size_t i = 0; i < question.buckets.size(); ++i) {
+    const Bucket& bucket = question.buckets[i];
+    if (i == 0 || groups[i] != groups[i - 1]) costs.groups.emplace_back();
+    model.add_to(costs.groups.back(), bucket.size, bucket.sparse ? ExchangeForm::kSparse : ExchangeForm::kDense,
+                 density);
+    if (!bucket.sparse) continue;
+    costs.tensors.push_back(model.cost(curve, bucket.size, density));
+    costs.tensors.back().group = costs.groups.size() - 1;
+  }
+  return costs;
+}
+
 }  // namespace
 
 const DensityCosts& TensorSelection::at(double density) const {
@@ -132,11 +150,15 @@ const DensityCosts& TensorSelection::at(double density) const {
   return *found;
 }
 
+bool selects_by_cost(const Config& config) {
+  return config.compression.select_tensors == CompressionConfig::SelectTensors::kCostModel &&
+         config.compression.selects();
+}
+
 bool wants_costs(const Config& config, int world_size) {
   const CompressionConfig& compression = config.compression;
   if (!compression.selects() || world_size == 1) return false;
-  return compression.select_tensors == CompressionConfig::SelectTensors::kCostModel || !compression.profile.empty() ||
-         config.network.modelled();
+  return selects_by_cost(config) || !compression.profile.empty() || config.network.modelled();
 }
 
 std::optional<Profile> given_profile(const SelectionQuestion& question) {
@@ -163,7 +185,8 @@ std::optional<Profile> given_profile(const SelectionQuestion& question) {
 TensorSelection decide(const SelectionQuestion& question, const Profile& profile, const comm::NetworkModel& network) {
   const ExchangeRules rules = exchange_rules(question.config);
   const CostModel model(network, rules, question.world_size);
-  TensorSelection selection{.ranks = question.world_size, .network = network};
+  TensorSelection selection{
+      .ranks = question.world_size, .network = network, .backward_seconds = profile.backward_seconds};
   for (const Bucket& bucket : question.buckets) {
     if (bucket.sparse) selection.tensors.push_back(bucket.name);
   }
@@ -171,10 +194,14 @@ TensorSelection decide(const SelectionQuestion& question, const Profile& profile
     std::vector<ProfileRow> rows = rows_of(profile, profile_key(question, density));
     selection.rows.insert(selection.rows.end(), rows.begin(), rows.end());
     const CostCurve curve(std::move(rows));
-    DensityCosts& costs = selection.densities.emplace_back(DensityCosts{density, {}});
-    for (const Bucket& bucket : question.buckets) {
-      if (bucket.sparse) costs.tensors.push_back(model.cost(curve, bucket.size, density));
+    DensityCosts costs = costs_at(question, rules, model, curve, density);
+    choose_sparse(costs.tensors, costs.groups);
+    DensityCosts followed = costs;
+    if (!selects_by_cost(question.config)) {
+      for (TensorCost& tensor : followed.tensors) tensor.is_sparse = true;
     }
+    selection.advice = advise(question, network, followed, curve, profile.backward_seconds);
+    selection.densities.push_back(std::move(costs));
   }
   return selection;
 }
@@ -215,8 +242,7 @@ std::vector<BucketChoice> bucket_choices(const TensorSelection& selection, std::
   for (const DensityCosts& costs : selection.densities) {
     BucketChoice& choice = choices.emplace_back(BucketChoice{costs.density, {}});
     std::size_t tensor = 0;
-    for (const Bucket& bucket : buckets)
-      choice.is_sparse.push_back(bucket.sparse && costs.tensors[tensor++].saves_time());
+    for (const Bucket& bucket : buckets) choice.is_sparse.push_back(bucket.sparse && costs.tensors[tensor++].is_sparse);
   }
   return choices;
 }

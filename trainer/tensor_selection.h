@@ -16,13 +16,15 @@
 #include "trainer/config.h"
 #include "trainer/cost_model.h"
 #include "trainer/cost_model_profile.h"
+#include "trainer/step_estimate.h"
 
 namespace dragonn::trainer {
 
 /// The costs of all tensors at one density.
 struct DensityCosts {
   double density = 1;
-  std::vector<TensorCost> tensors;
+  std::vector<TensorCost> tensors = {};
+  std::vector<GroupCost> groups = {};
 };
 
 /// What was decided, and on what grounds. A "tensor" is a bucket that may be sparsified: with compression.bucket =
@@ -34,7 +36,10 @@ struct TensorSelection {
   std::vector<ProfileRow> rows = {};
   std::string profile_source = {};
   std::vector<std::string> tensors = {};
-  std::vector<DensityCosts> densities = {};  ///< in the order of the schedule
+  std::vector<DensityCosts> densities = {};     ///< in the order of the schedule
+  std::optional<double> backward_seconds = {};  ///< of a worker, where the profile or this run has measured it
+  /// Of the last density, with the decisions that the run follows: all tensors are sparse unless it asks for costs.
+  std::optional<StepAdvice> advice = {};
 
   /// @throws Error if the schedule never has this density.
   const DensityCosts& at(double density) const;
@@ -50,7 +55,9 @@ struct SelectionQuestion {
   std::span<const Bucket> buckets;  ///< all; those that are not sparse stay out
   std::vector<double> densities;    ///< below 1
   int world_size = 1;
-  Device device = {};  ///< where gradients live
+  Device device = {};              ///< where gradients live
+  std::vector<double> ready = {};  ///< by bucket (ready_shares); empty: nothing is final before backward ends
+  bool overlaps = false;           ///< the run exchanges beside backward
 };
 
 /// The profile that the config names; empty where it names none. Local.
@@ -71,11 +78,14 @@ std::vector<BucketChoice> bucket_choices(const TensorSelection& selection, std::
 std::string to_json(const TensorSelection& selection);
 TensorSelection parse_selection(const std::string& text, const std::string& name);
 
+/// Whether the run leaves tensors dense that gain nothing.
+bool selects_by_cost(const Config& config);
+
 /// The grounds as aligned lines: the network, the profile, one line per tensor with its times and the decision.
 std::vector<std::string> describe(const TensorSelection& selection, double density);
 
-/// Why dense exchanges of everything would be faster at this density, or empty if they would not.
-/// @param applied the decisions are followed; otherwise every tensor is sparsified whatever they say.
-std::string dense_is_faster(const TensorSelection& selection, double density, bool applied);
+/// Whether sparsifying pays, in one line: what exchanges add to a step, dense and sparse, where the other way takes
+/// over, and what would be better. The selection has an advice.
+std::string describe_advice(const TensorSelection& selection);
 
 }  // namespace dragonn::trainer

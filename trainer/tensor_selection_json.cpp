@@ -46,6 +46,11 @@ class Reader {
     fail(key, fmt::format("integer in [{}, {}]", minimum, maximum));
   }
   int small_count(const char* key) const { return static_cast<int>(count(key, 1, 1 << 20)); }
+  bool flag(const char* key) const {
+    const Json& value = find(key);
+    if (value.is_boolean()) return value.get<bool>();
+    fail(key, "true | false");
+  }
   std::string text(const char* key) const {
     const Json& value = find(key);
     if (value.is_string()) return value.get<std::string>();
@@ -101,7 +106,8 @@ Json row_json(const ProfileRow& row) {
           {"numel", row.numel},
           {"runs", row.runs},
           {"encode_seconds", row.encode_seconds},
-          {"decode_seconds", row.decode_seconds}};
+          {"decode_seconds", row.decode_seconds},
+          {"dense_seconds", row.dense_seconds}};
 }
 
 ProfileRow read_row(const Reader& row) {
@@ -117,7 +123,8 @@ ProfileRow read_row(const Reader& row) {
           .numel = row.count("numel", 1, std::numeric_limits<std::uint32_t>::max()),
           .runs = row.small_count("runs"),
           .encode_seconds = row.seconds("encode_seconds"),
-          .decode_seconds = row.seconds("decode_seconds")};
+          .decode_seconds = row.seconds("decode_seconds"),
+          .dense_seconds = row.contains("dense_seconds") ? row.seconds("dense_seconds") : 0};
 }
 
 comm::NetworkModel read_network(const Reader& network) {
@@ -132,16 +139,56 @@ Json cost_json(const std::string& tensor, const TensorCost& cost) {
           {"encode_seconds", cost.encode_seconds},
           {"decode_seconds", cost.decode_seconds},
           {"sparse_seconds", cost.sparse_seconds},
-          {"decision", cost.saves_time() ? "sparse" : "dense"}};
+          {"group", cost.group},
+          {"decision", cost.is_sparse ? "sparse" : "dense"}};
 }
 
-/// The decision follows from the times, which read back to the same bits.
+/// Earlier versions had no groups: each tensor's times included its latencies.
 TensorCost read_cost(const Reader& cost) {
   return {.numel = cost.count("numel", 1, std::numeric_limits<std::uint32_t>::max()),
           .full_seconds = cost.seconds("full_seconds"),
           .encode_seconds = cost.seconds("encode_seconds"),
           .decode_seconds = cost.seconds("decode_seconds"),
-          .sparse_seconds = cost.seconds("sparse_seconds")};
+          .sparse_seconds = cost.seconds("sparse_seconds"),
+          .group = cost.contains("group") ? cost.count("group", 0, std::numeric_limits<std::uint32_t>::max()) : 0,
+          .is_sparse = cost.one_of("decision", {"sparse", "dense"}) == "sparse"};
+}
+
+Json group_json(const GroupCost& group) {
+  return {{"full_seconds", group.full_seconds},
+          {"sparse_seconds", group.sparse_seconds},
+          {"always_dense", group.always_dense}};
+}
+
+GroupCost read_group(const Reader& group) {
+  return {.full_seconds = group.seconds("full_seconds"),
+          .sparse_seconds = group.seconds("sparse_seconds"),
+          .always_dense = group.flag("always_dense")};
+}
+
+Json advice_json(const StepAdvice& advice) {
+  Json json{{"faster", advice.sparse_is_faster() ? "sparse" : "dense"},
+            {"dense_seconds", advice.dense_seconds},
+            {"sparse_seconds", advice.sparse_seconds},
+            {"dense_overlaps", advice.dense_overlaps},
+            {"sparse_overlaps", advice.sparse_overlaps}};
+  if (advice.break_even_gbps) json["break_even_gbps"] = *advice.break_even_gbps;
+  if (advice.remedy.empty()) return json;
+  json["remedy"] = advice.remedy;
+  json["remedy_seconds"] = advice.remedy_seconds;
+  return json;
+}
+
+StepAdvice read_advice(const Reader& advice) {
+  StepAdvice read{.dense_seconds = advice.seconds("dense_seconds"),
+                  .sparse_seconds = advice.seconds("sparse_seconds"),
+                  .dense_overlaps = advice.flag("dense_overlaps"),
+                  .sparse_overlaps = advice.flag("sparse_overlaps")};
+  if (advice.contains("break_even_gbps")) read.break_even_gbps = advice.positive("break_even_gbps");
+  if (!advice.contains("remedy")) return read;
+  read.remedy = advice.text("remedy");
+  read.remedy_seconds = advice.seconds("remedy_seconds");
+  return read;
 }
 
 Json rows_json(const std::vector<ProfileRow>& rows) {
@@ -167,7 +214,8 @@ Profile parse_profile(const std::string& text, const std::string& name) {
   const Reader run(json, name);
   run.expect("version", kVersion);
   run.for_each("profile", add);
-  profile.network = read_network(run.object("network"));
+  if (run.contains("network")) profile.network = read_network(run.object("network"));
+  if (run.contains("backward_seconds")) profile.backward_seconds = run.seconds("backward_seconds");
   return profile;
 }
 
@@ -177,17 +225,21 @@ std::string to_json(const TensorSelection& selection) {
     Json tensors = Json::array();
     for (std::size_t i = 0; i < costs.tensors.size(); ++i)
       tensors.push_back(cost_json(selection.tensors[i], costs.tensors[i]));
-    decisions.push_back({{"density", costs.density}, {"tensors", std::move(tensors)}});
+    Json groups = Json::array();
+    for (const GroupCost& group : costs.groups) groups.push_back(group_json(group));
+    decisions.push_back({{"density", costs.density}, {"groups", std::move(groups)}, {"tensors", std::move(tensors)}});
   }
-  const Json json{{"version", kVersion},
-                  {"ranks", selection.ranks},
-                  {"network",
-                   {{"source", selection.network_source},
-                    {"latency_seconds", selection.network.latency_seconds},
-                    {"bytes_per_second", selection.network.bytes_per_second}}},
-                  {"profile_source", selection.profile_source},
-                  {"profile", rows_json(selection.rows)},
-                  {"decisions", std::move(decisions)}};
+  Json json{{"version", kVersion},
+            {"ranks", selection.ranks},
+            {"network",
+             {{"source", selection.network_source},
+              {"latency_seconds", selection.network.latency_seconds},
+              {"bytes_per_second", selection.network.bytes_per_second}}},
+            {"profile_source", selection.profile_source},
+            {"profile", rows_json(selection.rows)},
+            {"decisions", std::move(decisions)}};
+  if (selection.backward_seconds) json["backward_seconds"] = *selection.backward_seconds;
+  if (selection.advice) json["advice"] = advice_json(*selection.advice);
   return json.dump(1) + "\n";
 }
 
@@ -201,9 +253,14 @@ TensorSelection parse_selection(const std::string& text, const std::string& name
   selection.network_source = run.object("network").text("source");
   selection.profile_source = run.text("profile_source");
   run.for_each("profile", [&](const Reader& row) { selection.rows.push_back(read_row(row)); });
+  if (run.contains("backward_seconds")) selection.backward_seconds = run.seconds("backward_seconds");
+  if (run.contains("advice")) selection.advice = read_advice(run.object("advice"));
   run.for_each("decisions", [&](const Reader& decision) {
     const bool first = selection.densities.empty();
-    DensityCosts& costs = selection.densities.emplace_back(DensityCosts{decision.positive("density"), {}});
+    DensityCosts& costs = selection.densities.emplace_back(DensityCosts{.density = decision.positive("density")});
+    if (decision.contains("groups")) {
+      decision.for_each("groups", [&](const Reader& group) { costs.groups.push_back(read_group(group)); });
+    }
     decision.for_each("tensors", [&](const Reader& tensor) {
       if (first) selection.tensors.push_back(tensor.text("tensor"));
       costs.tensors.push_back(read_cost(tensor));

@@ -38,11 +38,6 @@ data::BatchRules batch_rules(const Config& config, const comm::Communicator& com
           .remainder = data::remainder_policy(config.train.remainder)};
 }
 
-/// Once in a run is enough: from the cost model, or from the traffic.
-bool says_dense_is_faster(const std::string& warning) {
-  return warning.find("dense is faster") != std::string::npos;
-}
-
 double mean_density(const ExchangeCounts& counts) {
   if (counts.numel == 0) return 1.0;
   const double selected = std::accumulate(counts.selected.begin(), counts.selected.end(), 0.0);
@@ -327,12 +322,13 @@ Moment Worker::run_time() {
 
 void Worker::warn_if_traffic_exceeds_dense(const StepRecord& record) {
   if (config_.compression.is_dense() || communicator_.size() == 1) return;
-  if (std::ranges::any_of(progress_.warnings, says_dense_is_faster)) return;
+  if (progress_.dense_is_faster) return;
   const double dense = dense_cost_.bytes_sent;
   // The first epochs of a density warm-up are meant to send more.
   const bool selects = config_.compression.selects();
   const bool warming_up = selects && record.density_target > config_.compression.density;
   if (warming_up || record.exchanged.bytes_sent.mean <= dense) return;
+  progress_.dense_is_faster = true;
   const std::string at = selects ? fmt::format(" at density {}", record.density_target) : "";
   warn(fmt::format(
       "step {}: '{}'{} sends {:.0f} bytes per worker and step with {} workers; a dense allreduce sends {:.0f}: "
@@ -411,6 +407,7 @@ void Worker::finish() {
                           .config_hash = config_hash(config_),
                           .warnings = progress_.warnings};
     write_summary(folder_.summary(), summary);
+    record_backward();
     log_final_report(summary, {.folder = folder_.path,
                                .times = report_->times(),
                                .first_step = report_->first_step(),

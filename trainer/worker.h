@@ -52,6 +52,7 @@ struct Progress {
   double bytes_sent = 0;    ///< sum over ranks, of the exchange and its headers
   std::optional<EvalRecord> last;
   std::optional<EvalRecord> best;  ///< the earliest of equals (is_better)
+  bool dense_is_faster = false;    ///< one of the warnings says so: once in a run is enough
   std::vector<std::string> warnings;
 };
 
@@ -98,7 +99,8 @@ class Worker {
   void warn_if_not_repeated();
   void warn(std::string warning);
   SelectionQuestion selection_question() const;
-  bool selects_by_cost() const;
+  void tell_advice();
+  void record_backward();
   void choose_none();
   bool selection_fits() const;
   void evaluate_now();

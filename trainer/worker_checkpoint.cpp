@@ -19,6 +19,7 @@ constexpr const char* kParameters = "parameters";
 constexpr const char* kStatistics = "statistics";
 constexpr const char* kCarriedState = "carried_state";
 constexpr const char* kSelection = "tensor_selection";
+constexpr const char* kDenseIsFaster = "progress/dense_is_faster";
 
 /// @throws DataError if the field has not as many values.
 void read_array(const Archive& archive, const std::string& name, View<float> values) {
@@ -73,6 +74,7 @@ void save_progress(Archive& archive, const Progress& progress) {
   for (std::size_t i = 0; i < progress.warnings.size(); ++i) {
     archive.put_text(fmt::format("progress/warning{}", i), progress.warnings[i]);
   }
+  archive.put(kDenseIsFaster, static_cast<std::uint64_t>(progress.dense_is_faster ? 1 : 0));
   save_eval(archive, "progress/last/", progress.last);
   save_eval(archive, "progress/best/", progress.best);
 }
@@ -86,6 +88,8 @@ Progress load_progress(const Archive& archive) {
   for (std::uint64_t i = 0; i < warnings; ++i) {
     progress.warnings.push_back(archive.get_text(fmt::format("progress/warning{}", i)));
   }
+  // Checkpoints of earlier versions do not say so.
+  progress.dense_is_faster = archive.contains(kDenseIsFaster) && archive.get<std::uint64_t>(kDenseIsFaster) != 0;
   progress.last = load_eval(archive, "progress/last/");
   progress.best = load_eval(archive, "progress/best/");
   return progress;

@@ -17,12 +17,9 @@ SelectionQuestion Worker::selection_question() const {
           .buckets = exchange_->buckets(),
           .densities = sparse_densities(config_.compression, scheduled_steps_, steps_per_epoch_),
           .world_size = communicator_.size(),
-          .device = device()};
-}
-
-bool Worker::selects_by_cost() const {
-  const CompressionConfig& compression = config_.compression;
-  return compression.select_tensors == CompressionConfig::SelectTensors::kCostModel && compression.selects();
+          .device = device(),
+          .ready = ready_shares(network_.summary(), exchange_->buckets()),
+          .overlaps = overlapped_ != nullptr};
 }
 
 void Worker::check_profile() const {
@@ -47,21 +44,30 @@ void Worker::choose_none() {
   exchange_->restrict_to(std::move(choices));
 }
 
+/// In one line; dry runs show the table.
+void Worker::tell_advice() {
+  const std::string advice = describe_advice(*selection_);
+  if (selection_->advice->sparse_is_faster()) return log::info(communicator_.rank(), "{}", advice);
+  progress_.dense_is_faster = true;
+  warn(advice);
+}
+
+/// So that a rerun knows what overlap can hide.
+void Worker::record_backward() {
+  if (!selection_ || !report_ || report_->times().steps < 2) return;
+  const StepTimes& times = report_->times();
+  selection_->backward_seconds = times.backward / (times.steps - 1);
+  write_file_atomically(folder_.profile(), to_json(*selection_));
+}
+
 void Worker::choose_tensors() {
-  if (selects_by_cost() && communicator_.size() == 1) return choose_none();
+  if (selects_by_cost(config_) && communicator_.size() == 1) return choose_none();
   if (!wants_costs(config_, communicator_.size())) return selection_.reset();
   if (!selection_fits()) selection_ = trainer::choose_tensors(communicator_, selection_question());
   if (selection_->densities.empty()) return;
-  // The schedule ends at the target; of the densities before it one line each is enough.
-  for (const DensityCosts& costs : selection_->densities) {
-    const std::vector<std::string> lines = describe(*selection_, costs.density);
-    const bool last = &costs == &selection_->densities.back();
-    for (std::size_t i = 0; i < (last ? lines.size() : 1); ++i) log::info(communicator_.rank(), "{}", lines[i]);
-  }
-  const std::string warning = dense_is_faster(*selection_, selection_->densities.back().density, selects_by_cost());
-  if (!warning.empty()) warn(warning);
+  if (selection_->advice) tell_advice();
   all_ranks_or_none(communicator_, [&] {
-    if (selects_by_cost()) exchange_->restrict_to(bucket_choices(*selection_, exchange_->buckets()));
+    if (selects_by_cost(config_)) exchange_->restrict_to(bucket_choices(*selection_, exchange_->buckets()));
     if (communicator_.rank() == 0) write_file_atomically(folder_.profile(), to_json(*selection_));
   });
 }

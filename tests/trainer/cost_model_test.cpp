@@ -20,10 +20,29 @@ ProfileRow row(std::size_t numel, double encode, double decode,
   return {.key = key, .numel = numel, .runs = 10, .encode_seconds = encode, .decode_seconds = decode};
 }
 
-CostModel model_of(const comm::NetworkModel& network, int ranks, const std::string& algorithm = "ring") {
+ExchangeRules rules_with(const std::string& algorithm) {
   ExchangeRules rules = rules_of({"topk", "allgather", "residual"});
   rules.dense.settings.set("algorithm", algorithm);
-  return {network, rules, ranks};
+  return rules;
+}
+
+/// A tensor that travels alone, decided.
+struct AloneCost {
+  TensorCost tensor;
+  GroupCost latencies;
+
+  double full_seconds() const { return tensor.full_seconds + latencies.full_seconds; }
+  double sparse_seconds() const { return tensor.sparse_seconds + latencies.sparse_seconds; }
+};
+
+AloneCost cost_alone(const comm::NetworkModel& network, int ranks, const ProfileRow& profile, double density,
+                     const std::string& algorithm = "ring") {
+  const ExchangeRules rules = rules_with(algorithm);
+  const CostModel model(network, rules, ranks);
+  AloneCost cost{model.cost(CostCurve({profile}), profile.numel, density), {}};
+  model.add_to(cost.latencies, profile.numel, ExchangeForm::kSparse, density);
+  choose_sparse(std::span(&cost.tensor, 1), std::span(&cost.latencies, 1));
+  return cost;
 }
 
 std::string error_of(const std::string& text) {
@@ -49,14 +68,15 @@ std::string row_with(const std::string& key, const std::string& value) {
 
 TEST_SUITE("trainer") {
   TEST_CASE("the cost model's test vector: 16 workers, 25 Gbit/s, 2^20 elements at density 0.001") {
-    const CostModel model = model_of({.latency_seconds = 20e-6, .bytes_per_second = 3.125e9}, 16);
-    const TensorCost cost = model.cost(CostCurve({row(1 << 20, 1e-3, 1e-4)}), 1 << 20, 0.001);
-    CHECK(cost.full_seconds == doctest::Approx(3.116582e-3).epsilon(1e-6));
+    const comm::NetworkModel network{.latency_seconds = 20e-6, .bytes_per_second = 3.125e9};
+    const AloneCost cost = cost_alone(network, 16, row(1 << 20, 1e-3, 1e-4), 0.001);
+    CHECK(cost.full_seconds() == doctest::Approx(3.116582e-3).epsilon(1e-6));
     // The vector has k = 1048.576; here k is 1048, and an entry of 8 bytes goes to 15 others.
     const double rounding = 15 * 8 / 3.125e9;
-    CHECK(std::abs(cost.sparse_seconds - 0.120265e-3) < rounding);
-    CHECK(std::abs(cost.full_seconds - cost.sparse_seconds - 2.996317e-3) < rounding);
-    CHECK(cost.sparsified_seconds() == cost.encode_seconds + cost.decode_seconds + cost.sparse_seconds);
+    CHECK(std::abs(cost.sparse_seconds() - 0.120265e-3) < rounding);
+    CHECK(std::abs(cost.full_seconds() - cost.sparse_seconds() - 2.996317e-3) < rounding);
+    CHECK(cost.tensor.sparsified_seconds() ==
+          cost.tensor.encode_seconds + cost.tensor.decode_seconds + cost.tensor.sparse_seconds);
   }
 
   TEST_CASE("a tensor is sparsified if encoding and decoding take less than the network saves") {
@@ -64,20 +84,52 @@ TEST_SUITE("trainer") {
     // 4 workers, 1000 elements: 2 * 3 * 1000 bytes dense, 3 * 80 bytes sparse at density 0.01.
     const double saved = (6000.0 - 240.0) / 1e6;
     const auto decision = [&](double encode, double decode) {
-      return model_of(network, 4).cost(CostCurve({row(1000, encode, decode)}), 1000, 0.01).saves_time();
+      return cost_alone(network, 4, row(1000, encode, decode), 0.01).tensor.is_sparse;
     };
     CHECK(decision(saved * 0.5, saved * 0.49));
     CHECK_FALSE(decision(saved * 0.5, saved * 0.51));
-    CHECK_FALSE(model_of(network, 1).cost(CostCurve({row(1000, 0, 0)}), 1000, 0.01).saves_time());
+    CHECK_FALSE(cost_alone(network, 1, row(1000, 0, 0), 0.01).tensor.is_sparse);
+  }
+
+  TEST_CASE("what a dense exchange computes counts for it") {
+    ProfileRow measured = row(1000, 1e-3, 0);
+    measured.dense_seconds = 2e-3;
+    const comm::NetworkModel fast{.latency_seconds = 0, .bytes_per_second = 1e15};
+    CHECK(cost_alone(fast, 4, measured, 0.01).tensor.is_sparse);
+    CHECK_FALSE(cost_alone(fast, 4, row(1000, 1e-3, 0), 0.01).tensor.is_sparse);
   }
 
   TEST_CASE("rabenseifner pays fewer latencies than the ring") {
     const comm::NetworkModel latency_only{.latency_seconds = 1, .bytes_per_second = 1e30};
-    const CostModel ring = model_of(latency_only, 8);
-    CHECK(ring.exchange_seconds(100, ExchangeForm::kDense, 1) == doctest::Approx(14));
-    CHECK(ring.exchange_seconds(100, ExchangeForm::kSparse, 0.01) == doctest::Approx(3));
-    const CostModel halving = model_of(latency_only, 8, "rabenseifner");
-    CHECK(halving.exchange_seconds(100, ExchangeForm::kDense, 1) == doctest::Approx(6));
+    const auto cost = [&](const char* algorithm) {
+      return cost_alone(latency_only, 8, row(100, 0, 0), 0.01, algorithm);
+    };
+    CHECK(cost("ring").full_seconds() == doctest::Approx(14));
+    CHECK(cost("ring").sparse_seconds() == doctest::Approx(3));
+    CHECK(cost("rabenseifner").full_seconds() == doctest::Approx(6));
+  }
+
+  TEST_CASE("a group's tensors are each what costs less, unless that pays latencies for one exchange more") {
+    const auto tensor = [](double full, double sparse, std::size_t group = 0) {
+      return TensorCost{.numel = 1, .full_seconds = full, .sparse_seconds = sparse, .group = group};
+    };
+    const auto choices = [](std::vector<TensorCost> tensors, const std::vector<GroupCost>& groups) {
+      choose_sparse(tensors, groups);
+      std::vector<bool> result;
+      for (const TensorCost& each : tensors) result.push_back(each.is_sparse);
+      return result;
+    };
+    using Choices = std::vector<bool>;
+    CHECK(choices({tensor(9, 1), tensor(1, 2)}, {{.full_seconds = 0.5, .sparse_seconds = 0.5}}) ==
+          Choices{true, false});
+    // The dense exchange costs more than the second tensor gains by it; but where it is made anyway, nothing.
+    CHECK(choices({tensor(9, 1), tensor(1, 2)}, {{.full_seconds = 5, .sparse_seconds = 0.5}}) == Choices{true, true});
+    CHECK(choices({tensor(9, 1), tensor(1, 2)}, {{5, 0.5, /*always_dense=*/true}}) == Choices{true, false});
+    CHECK(choices({tensor(2, 1), tensor(2, 1)}, {{.full_seconds = 1, .sparse_seconds = 4}}) == Choices{false, false});
+    // Latencies that two tensors share, and that neither would pay for alone.
+    CHECK(choices({tensor(4, 1), tensor(4, 1)}, {{5, 5, /*always_dense=*/true}}) == Choices{true, true});
+    CHECK(choices({tensor(4, 1, 0), tensor(4, 1, 1)}, {{5, 5, true}, {5, 5, true}}) == Choices{false, false});
+    CHECK(choices({tensor(1, 1)}, {{1, 1}}) == Choices{false});
   }
 
   TEST_CASE("times between two sizes are linear in the logarithm, beyond the ends linear in the size") {

@@ -64,10 +64,18 @@ TEST_CASE("a slow and a fast network make opposite decisions") {
   CHECK(slow.tensors == std::vector<std::string>{"a", "b"});
   CHECK(bucket_choices(slow, buckets).front().is_sparse == std::vector<bool>{true, true, false});
   CHECK(bucket_choices(fast, buckets).front().is_sparse == std::vector<bool>{false, false, false});
-  CHECK(dense_is_faster(slow, 0.1, true).empty());
-  CHECK(dense_is_faster(slow, 0.1, false).empty());
-  CHECK(dense_is_faster(fast, 0.1, true).starts_with("dense is faster for everything"));
-  CHECK(dense_is_faster(fast, 0.1, false).starts_with("dense is faster for everything"));
+  // One dense exchange for all has fewer latencies than two sparse ones and that of the vectors.
+  CHECK_FALSE(slow.advice->sparse_is_faster());
+  const TensorSelection thin = decide(question, profile, {.latency_seconds = 1e-5, .bytes_per_second = 1e5});
+  CHECK(thin.advice->sparse_is_faster());
+  CHECK(describe_advice(thin).find("dense wins above") != std::string::npos);
+  CHECK(describe_advice(thin).starts_with("sparsifying pays: at density 0.1 exchanges add"));
+  CHECK_FALSE(fast.advice->sparse_is_faster());
+  CHECK(describe_advice(fast).starts_with("dense is faster for everything"));
+  CHECK(describe_advice(fast).find("sparse wins below") != std::string::npos);
+  const Config all = topk_config({"compression.select_tensors=all"});
+  const TensorSelection kept = decide({all, buckets, {0.1}, 4, {}}, profile, kFast);
+  CHECK(kept.advice->sparse_seconds > fast.advice->sparse_seconds);
 }
 
 TEST_CASE("the table has a line per tensor with its times and decision, in columns") {
@@ -75,11 +83,12 @@ TEST_CASE("the table has a line per tensor with its times and decision, in colum
   const std::vector<Bucket> buckets = two_tensors_and_a_vector();
   const TensorSelection selection = decide({config, buckets, {0.1}, 4}, flat_profile({0.1}, 4), kSlow);
   const std::vector<std::string> lines = describe(selection, 0.1);
-  REQUIRE(lines.size() == 4);
+  REQUIRE(lines.size() == 5);
   for (const char* word : {"tensor", "size", "T_full", "T_enc", "T_dec", "T_spr", "decision"})
     CHECK(lines[1].find(word) != std::string::npos);
-  // 6 latencies of 1 ms and 1.5 * 4000 bytes at 1e8 bytes/s; 2 latencies and 3 * 800 bytes.
-  CHECK(lines[2] == "a             1000       6.0600       0.1000       0.0100       2.0240  sparse");
+  // 1.5 * 4000 bytes at 1e8 bytes/s; 3 * 800 bytes. Each of three groups has 6 latencies dense, two have 2 sparse.
+  CHECK(lines[2] == "a                1000       0.0600       0.1000       0.0100       0.0240  sparse");
+  CHECK(lines[4] == "latencies                  18.0000                                 4.0000  of 3 groups");
   CHECK(lines[2].find("sparse") == lines[1].find("decision"));
 }
 
