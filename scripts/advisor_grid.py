@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Holds what dragonn-train advises against what is faster: each point is a model, a method and a network; a dense and a
+sparse run of some steps measure the time per step, and the sparse run's profile.json has the advice.
+
+Usage:
+  scripts/advisor_grid.py --output grid.json [--grid small|full] [--markdown FILE] [--bin build/release/bin]
+  scripts/advisor_grid.py --hosts 3 --rates 10mbit,100mbit,1gbit --output hosts.json     # needs root: real messages
+
+A grid runs on virtual networks. With compute "zero" a step takes the network's time alone, and the profile says so; with
+"measured" compute time is CPU time, and profile and backward time come from a run ahead. With --hosts every worker is a
+host of scripts/netns_cluster.sh, times are wall times, and the run measures its network.
+Points that the output has already are not run again. Exit code 1 if an advice is wrong where both differ by more than 10 %.
+"""
+import argparse
+import json
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+# Below this difference of the two times no advice is wrong.
+TOLERANCE = 0.10
+WARM_UP = 2
+
+IMAGES = ["data.name=synthetic_images", "data.train_samples=512", "data.test_samples=8", "data.classes=10"]
+MODELS = {
+    "mlp": IMAGES + ["model.name=mlp", "model.hidden=[256]", "data.height=16", "data.width=16", "data.channels=1"],
+    "resnet20": IMAGES + ["model.name=resnet20", "data.height=32", "data.width=32", "data.channels=3"],
+    "mlp_large": IMAGES + ["model.name=mlp", "model.hidden=[1024, 1024]", "data.height=32", "data.width=32",
+                           "data.channels=3"],
+}
+# The run ends after the steps that are measured; nothing but steps is timed.
+COMMON = ["train.batch_size=2", "train.epochs=1", "train.eval_every_epochs=0", "checkpoint.every_epochs=0",
+          "train.replica_check_every=0", "logging.every_steps=1", "compression.density_schedule=constant"]
+METHODS = ["topk", "dragonn", "gtopk", "oktopk"]
+
+
+def point(model, method, gbps, latency_us, compute="zero", density=0.01, workers=4, **more):
+    return {"model": model, "method": method, "gbps": gbps, "latency_us": latency_us, "compute": compute,
+            "density": density, "workers": workers, **more}
+
+
+def grid_of(name):
+    if name == "small":
+        networks = [(0.01, 10), (1, 50000), (100, 10)]
+        return [point("mlp", method, gbps, latency) for method in ("topk", "gtopk") for gbps, latency in networks]
+    points = []
+    for method in METHODS:
+        for model in MODELS:
+            networks = [(0.01, 10), (0.01, 50000), (0.1, 500), (1, 50), (1, 5000), (10, 10), (100, 10), (100, 1000)]
+            if model == "mlp_large":
+                networks = networks[::2]
+            points += [point(model, method, gbps, latency) for gbps, latency in networks]
+    for method in METHODS:
+        for gbps, latency in [(0.1, 500), (0.889, 436), (1, 50), (10, 50)]:
+            points.append(point("resnet20", method, gbps, latency, "measured"))
+    for overlap in (False, True):
+        for gbps, latency in [(0.05, 100), (0.889, 436), (10, 50)]:
+            points.append(point("resnet20", "dragonn", gbps, latency, "measured", overlap=overlap, bucket="tensor",
+                                batch=32))
+    for density in (0.001, 0.1):
+        for gbps in (0.1, 10):
+            points.append(point("resnet20", "topk", gbps, 100, density=density, workers=8))
+    return points
+
+
+def name_of(p):
+    return " ".join(f"{key}={value}" for key, value in sorted(p.items()))
+
+
+class Runner:
+    def __init__(self, options, folder):
+        self.train = str(pathlib.Path(options.bin).resolve() / "dragonn-train")
+        self.folder = folder
+        self.hosts = options.hosts
+        self.steps = options.steps
+        self.profiles = {}
+
+    def settings(self, p, dense, network):
+        settings = COMMON + MODELS[p["model"]] + [f"train.max_steps={self.steps}"]
+        if "batch" in p:
+            settings.append(f"train.batch_size={p['batch']}")
+        if network:
+            settings += ["network.model=alpha-beta", f"network.gbps={p['gbps']}",
+                         f"network.latency_us={p['latency_us']}", f"network.compute={p['compute']}"]
+        if dense:
+            # As DDP: beside backward, where a bucket ends before the first layer.
+            return settings + ["compression.method=dense", "compression.overlap=true"]
+        settings += [f"compression.method={p['method']}", f"compression.density={p['density']}"]
+        if p.get("overlap"):
+            settings.append("compression.overlap=true")
+        if "bucket" in p:
+            settings.append(f"compression.bucket={p['bucket']}")
+        return settings
+
+    def run(self, p, dense, network=True, profile=None):
+        output = self.folder / "run"
+        shutil.rmtree(output, ignore_errors=True)
+        (self.folder / "empty.toml").touch()
+        command = [self.train, str(self.folder / "empty.toml"), "--output", str(output)]
+        if not self.hosts:
+            command += ["--workers", str(p["workers"])]
+        for setting in self.settings(p, dense, network) + ([f"compression.profile={profile}"] if profile else []):
+            command += ["--set", setting]
+        if self.hosts:
+            cluster = pathlib.Path(__file__).parent / "netns_cluster.sh"
+            command = [str(cluster), "run", str(self.hosts), p["rate"], "--"] + command
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise SystemExit(f"{' '.join(command)}\n{done.stderr[-2000:]}")
+        return output
+
+    def seconds_per_step(self, output):
+        times = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
+        times = [line["time"] for line in times if line["kind"] == "step"]
+        return statistics.median(b - a for a, b in zip(times[WARM_UP - 1:], times[WARM_UP:]))
+
+    def profile(self, p):
+        """Of a run ahead: the machine's times, without the network; or zeros, where computing takes no time."""
+        key = name_of({k: v for k, v in p.items() if k not in ("gbps", "latency_us", "rate")})
+        if key not in self.profiles:
+            ahead = {**p, "gbps": 1, "latency_us": 100, "compute": "measured"}
+            ahead.pop("overlap", None)
+            measured = json.loads((self.run(ahead, False, network=not self.hosts) / "profile.json").read_text()) \
+                if not self.hosts else self.profile_of_hosts(p)
+            profile = {"version": 1, "profile": measured["profile"], "backward_seconds": measured["backward_seconds"]}
+            if p["compute"] == "zero":
+                profile["backward_seconds"] = 0
+                for row in profile["profile"]:
+                    row.update(encode_seconds=0, decode_seconds=0, dense_seconds=0)
+            path = self.folder / f"profile-{len(self.profiles)}.json"
+            path.write_text(json.dumps(profile))
+            self.profiles[key] = path
+        return self.profiles[key]
+
+    def profile_of_hosts(self, p):
+        # A network is given, so that the run asks for costs at all; hosts have wall times, whatever it is.
+        ahead = {**p, "gbps": 1, "latency_us": 100, "compute": "measured"}
+        return json.loads((self.run(ahead, False) / "profile.json").read_text())
+
+    def measure(self, p):
+        profile = self.profile(p)
+        network = not self.hosts
+        dense = self.seconds_per_step(self.run(p, True, network))
+        output = self.run(p, False, network, profile)
+        sparse = self.seconds_per_step(output)
+        decided = json.loads((output / "profile.json").read_text())
+        advice = decided["advice"]
+        faster = "sparse" if sparse < dense else "dense"
+        difference = abs(sparse - dense) / min(sparse, dense)
+        row = {**p, "dense_seconds": dense, "sparse_seconds": sparse, "faster": faster, "difference": difference,
+               "advice": advice, "right": advice["faster"] == faster or difference <= TOLERANCE}
+        if self.hosts:
+            row["measured_network"] = decided["network"]
+        return row
+
+
+def points_of_hosts(options):
+    return [{"model": model, "method": method, "rate": rate, "compute": "measured", "density": 0.01,
+             "workers": options.hosts}
+            for rate in options.rates.split(",") for model in ("mlp", "resnet20") for method in ("topk",)]
+
+
+def network_of(row):
+    if "rate" in row:
+        measured = row["measured_network"]
+        return f"{row['rate']} ({measured['bytes_per_second'] * 8e-9:.3g} Gbit/s, {measured['latency_seconds'] * 1e6:.3g} us)"
+    return f"{row['gbps']:g} Gbit/s, {row['latency_us']:g} us"
+
+
+def markdown(rows):
+    lines = ["| model | method | workers | density | compute | network | dense ms | sparse ms | faster | advice | |",
+             "|---|---|---|---|---|---|---|---|---|---|---|"]
+    for row in rows:
+        method = row["method"] + (f", {row['bucket']}" if "bucket" in row else "") + \
+            (", overlap" if row.get("overlap") else "")
+        verdict = "right" if row["advice"]["faster"] == row["faster"] else \
+            "within 10 %" if row["right"] else "**wrong**"
+        lines.append(f"| {row['model']} | {method} | {row['workers']} | {row['density']:g} | {row['compute']} | "
+                     f"{network_of(row)} | {row['dense_seconds'] * 1e3:.4g} | {row['sparse_seconds'] * 1e3:.4g} | "
+                     f"{row['faster']} | {row['advice']['faster']} | {verdict} |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", default="build/release/bin")
+    parser.add_argument("--output", required=True, type=pathlib.Path)
+    parser.add_argument("--markdown", type=pathlib.Path)
+    parser.add_argument("--grid", choices=["small", "full"], default="full")
+    parser.add_argument("--hosts", type=int, default=0)
+    parser.add_argument("--rates", default="10mbit,100mbit,1gbit")
+    parser.add_argument("--steps", type=int, default=6)
+    options = parser.parse_args()
+    points = points_of_hosts(options) if options.hosts else grid_of(options.grid)
+    rows = json.loads(options.output.read_text()) if options.output.exists() else []
+    done = {name_of({k: v for k, v in row.items() if k in p}) for row in rows for p in points if
+            all(row.get(k) == v for k, v in p.items())}
+    with tempfile.TemporaryDirectory() as folder:
+        runner = Runner(options, pathlib.Path(folder))
+        for number, p in enumerate(points, 1):
+            if name_of(p) in done:
+                continue
+            rows.append(runner.measure(p))
+            options.output.write_text(json.dumps(rows, indent=1) + "\n")
+            print(f"{number}/{len(points)} {name_of(p)}: dense {rows[-1]['dense_seconds'] * 1e3:.4g} ms, sparse "
+                  f"{rows[-1]['sparse_seconds'] * 1e3:.4g} ms, advice {rows[-1]['advice']['faster']}"
+                  f"{'' if rows[-1]['right'] else ' WRONG'}", flush=True)
+    wrong = sum(not row["right"] for row in rows)
+    clear = sum(row["difference"] > TOLERANCE for row in rows)
+    print(f"{len(rows)} points, {clear} with a difference above 10 %; {wrong} advices are wrong")
+    if options.markdown:
+        options.markdown.write_text(markdown(rows))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# What dragonn-train advises is what is faster: the small part of scripts/advisor_grid.py, on virtual networks where
+# computing takes no time, so that every time is exact.
+. "$(dirname "$0")/lib.sh" "$1"
+python3 -c '' 2>/dev/null || exit 77
+grid() { python3 "$ROOT/scripts/advisor_grid.py" --bin "$BIN" --grid small --output grid.json --markdown grid.md; }
+
+grid >grid.log || fail "the grid: $(cat grid.log)"
+grep -qE '^6 points, [4-6] with a difference above 10 %; 0 advices are wrong$' grid.log || fail "not the points: $(cat grid.log)"
+for winner in sparse dense; do
+  grep -q "\"faster\": \"$winner\"" grid.json || fail "$winner is nowhere faster: $(cat grid.log)"
+done
+[ "$(grep -c 'right\|within' grid.md)" = 6 ] || fail "not a row for each point: $(cat grid.md)"
+
+# Points that were measured are not measured again; an advice that is wrong is found.
+sed -i 's/"right": true/"right": false/' grid.json
+status=0
+grid >again.log || status=$?
+[ "$status" = 1 ] && [ "$(wc -l <again.log)" = 1 ] || fail "exit code $status, and $(cat again.log)"
+finish
