@@ -35,6 +35,13 @@ for signal in TERM INT USR1; do
   "$train" "${long[@]}" --output stopped --resume auto 2>/dev/null
   rm -rf stopped
 done
+
+# That it sends more than dense would is said once in a run, resumed or not.
+dear=(quick.toml --workers 3 --set compression.density=0.9 --set checkpoint.every_steps=1)
+"$train" "${dear[@]}" --set train.max_steps=3 --output dear 2>/dev/null || fail "the first part of the dear run"
+"$train" "${dear[@]}" --set train.max_steps=6 --output dear --resume auto 2>/dev/null || fail "resuming the dear run"
+[ "$(grep -c 'dense is faster on any network' dear/summary.json)" = 1 ] || fail "not one warning: $(cat dear/summary.json)"
+
 "$train" "${long[@]}" --set train.epochs=4000 --output busy 2>/dev/null &
 wait_for_checkpoint busy
 for resume in "" "--resume auto"; do
