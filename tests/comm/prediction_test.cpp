@@ -230,10 +230,9 @@ TEST_SUITE("comm") {
         const double stated = static_cast<double>(stated_memory(world, subject)), held = held_bytes(world, subject);
         // A decoder's window is no Buffer, and only a tree's inner ranks hold all that its entry states. Room is made
         // for twice as much, and for slices as if all entries were in one region; no page of that is ever touched.
-        // Messages on their way are held by the communicator, as many as the threads happen to have.
         const bool has_slices = subject.collective == "dsa" || subject.collective == "oktopk";
         CHECK(held + sizeof(BatchDecoder) >= 0.6 * stated);
-        CHECK(held <= (has_slices ? 5 : 4) * stated);
+        CHECK(held <= (has_slices ? 4 : 2.5) * stated);
       }
     }
   }
