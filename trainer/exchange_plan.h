@@ -38,7 +38,7 @@ struct ExchangePlan {
 ExchangePlan plan_exchange(const ExchangeRules& rules, const ParameterArena& arena, double density, int world_size,
                            const Device& messages = {});
 
-/// By bucket: which travel together. Each travels alone.
+/// By bucket: the number of the group that it travels with, ascending.
 std::vector<std::size_t> exchange_groups(const ExchangeRules& rules, std::span<const Bucket> buckets);
 
 /// A step of the same model without compression.
