@@ -153,8 +153,8 @@ std::size_t ExchangeCase::period() const {
   return settings.contains("global_period") ? static_cast<std::size_t>(settings.integer("global_period")) : 1;
 }
 
-comm::SelectionTraits ExchangeCase::traits() const {
-  return rules.buckets.compress ? trainer::selection_traits(rules.sparsifier) : comm::SelectionTraits{};
+SelectionTraits ExchangeCase::traits() const {
+  return rules.buckets.compress ? trainer::selection_traits(rules.sparsifier) : SelectionTraits{};
 }
 
 comm::Prediction ExchangeCase::predict(const std::string& backend, int ranks, const ExchangeRecord& record) const {

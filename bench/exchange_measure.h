@@ -33,7 +33,7 @@ struct ExchangeCase {
   /// The collective, also of a dense exchange.
   const trainer::Component& component() const { return rules.buckets.compress ? rules.collective : rules.dense; }
   /// Of the selections.
-  comm::SelectionTraits traits() const;
+  SelectionTraits traits() const;
   /// What the collective's formulas say of an exchange as it was measured. NaN where nothing is known: MPI's own
   /// allreduce.
   comm::Prediction predict(const std::string& backend, int ranks, const ExchangeRecord& record) const;

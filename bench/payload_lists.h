@@ -14,7 +14,7 @@ struct PayloadRules {
   std::uint64_t seed = 1;
   std::size_t numel = 0;
   std::size_t k = 0;  ///< entries of a rank, at most numel; of all ranks together where they share the bucket
-  comm::SelectionTraits traits = {};
+  SelectionTraits traits = {};
 };
 
 /// The k largest of independent values: places are uniform, one in each of k equal parts of the bucket, magnitudes are

@@ -38,7 +38,7 @@ const Registration<SparsifierEntry> registration{[] {
   entry.summary = "the k entries of largest magnitude on the leader; another worker leads every step";
   entry.source = "ScaleCom (Chen et al., NeurIPS 2020), CLT-k, without its residual filter";
   entry.exact = true;
-  entry.leader_only = true;
+  entry.traits = [](const Settings&) { return SelectionTraits{.leader_only = true}; };
   entry.make = [](const Settings&, std::size_t numel, const Device& device) {
     return std::make_unique<LeaderTopk>(numel, device);
   };

@@ -103,6 +103,8 @@ const Registration<SparsifierEntry> registration{[] {
   entry.source = "arXiv:1712.01887 (DGC), section 3.1; variants: synxlin/deep-gradient-compression, sands-lab/grace";
   entry.settings = settings();
   entry.exact = true;
+  // A threshold that selects less than 0.8 k is lowered, and among more than 1.3 k k are chosen.
+  entry.band = {.low = 0.8, .high = 1.3};
   entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
     return std::make_unique<Dgc>(values, numel, device);
   };

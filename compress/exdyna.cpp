@@ -200,7 +200,9 @@ const Registration<SparsifierEntry> registration{[] {
   entry.summary = "entries above a threshold controlled by feedback; each rank searches its own partition";
   entry.source = "ExDyna (2024), algorithms 1 to 5; kljp/exdyna";
   entry.settings = settings();
-  entry.partitioned = true;
+  entry.traits = [](const Settings&) { return SelectionTraits{.partitioned = true}; };
+  // The first threshold can be off by a factor of 100: 920 steps of half a percent.
+  entry.band = {.low = 0.9, .high = 1.1, .settling_steps = 1200};
   entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
     return std::make_unique<Exdyna>(values, numel, device);
   };

@@ -43,6 +43,8 @@ const Registration<SparsifierEntry> registration{[] {
                      .help = "smallest magnitude that is sent; 0: 1 / (2 sqrt(k)) for a target of k entries",
                      .minimum = 0,
                      .maximum = std::numeric_limits<float>::max()}};
+  // Nothing holds the count.
+  entry.band = kAnyCount;
   entry.make = [](const Settings& values, std::size_t numel, const Device&) {
     return std::make_unique<HardThreshold>(values, numel);
   };

@@ -127,7 +127,7 @@ const Registration<SparsifierEntry> registration{[] {
                      .help = "number of bisections of the threshold",
                      .minimum = 1,
                      .maximum = 1000}};
-  entry.at_most_k = true;
+  entry.traits = [](const Settings&) { return SelectionTraits{.at_most_k = true}; };
   entry.exact = true;
   entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
     return std::make_unique<Mstopk>(values, numel, device);

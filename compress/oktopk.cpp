@@ -158,6 +158,8 @@ const Registration<SparsifierEntry> registration{[] {
   entry.summary = "entries above the exact k-th largest magnitude, which is computed once per period and then reused";
   entry.source = "Ok-Topk (Li and Hoefler, PPoPP 2022), section 3.1.3; drift: Shigangli/Ok-Topk";
   entry.settings = settings();
+  // A period. Within its band of counts a reused threshold is not corrected.
+  entry.band = {.low = 2.0 / 3, .high = 5.0 / 4, .settling_steps = 32, .may_miss_ties = true};
   entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
     return std::make_unique<Oktopk>(values, numel, device);
   };

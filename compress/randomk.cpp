@@ -111,13 +111,10 @@ const Registration<SparsifierEntry> registration{[] {
       {.name = "rescale",
        .default_value = false,
        .help = "true: multiply the values by n / k, which makes them unbiased, but only without error feedback"}};
-  entry.fixed_size = true;
   entry.exact = true;
-  entry.shared_indices = true;
-  entry.blind = true;
-  entry.adjust = [](const Settings& settings, SparsifierEntry& adjusted) {
-    adjusted.shared_indices = is_shared(settings);
-    adjusted.rescaled = settings.flag("rescale");
+  entry.traits = [](const Settings& settings) {
+    return SelectionTraits{
+        .fixed_size = true, .shared_indices = is_shared(settings), .rescaled = settings.flag("rescale"), .blind = true};
   };
   entry.make = [](const Settings& settings, std::size_t numel, const Device& device) {
     return std::make_unique<Randomk>(is_shared(settings), settings.flag("rescale"), numel, device);

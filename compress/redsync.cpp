@@ -103,6 +103,8 @@ const Registration<SparsifierEntry> registration{[] {
        .help = "width of the search bracket, 1 at first, at which the search ends",
        .minimum = 1e-6,
        .maximum = 1}};
+  // Three trials between the mean and the largest magnitude end wherever they are; more than 2k are reduced to k.
+  entry.band = {.low = 0, .high = 2};
   entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
     return std::make_unique<Redsync>(values, numel, device);
   };

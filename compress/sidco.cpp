@@ -234,6 +234,10 @@ SparsifierEntry sidco_entry(const char* name, const char* summary, const SidcoFi
   entry.source = "arXiv:2101.10761 (SIDCo), algorithm 1, sections 2.3 and B.3";
   entry.settings = settings(fits);
   entry.exact = true;
+  // Up to four windows until the number of stages is found. Among many zeros the values are not the tail of what is
+  // fitted to all, so that nothing holds the count.
+  entry.band = kAnyCount;
+  entry.band.settling_steps = 40;
   entry.make = [fits](const Settings& values, std::size_t numel, const Device& device) {
     return std::make_unique<Sidco>(rules(values, fits), stage_rules(values), numel, device);
   };

@@ -13,6 +13,7 @@
 
 #include "core/archive.h"
 #include "core/registry.h"
+#include "core/selection_traits.h"
 #include "core/sparse_vector.h"
 #include "kernels/gradient_pass.h"
 
@@ -67,18 +68,22 @@ class Sparsifier {
   virtual void load(const Archive& /*archive*/, const std::string& /*prefix*/) {}
 };
 
+/// How many entries a sparsifier selects, in shares of what it is asked for: min(k, non-zero elements).
+struct CountBand {
+  double low = 1, high = 1;
+  /// Steps until a threshold that is fed back has found its place; from then on the mean count is in the band.
+  std::uint64_t settling_steps = 0;
+  bool may_miss_ties = false;  ///< a vector of equal magnitudes may have none above the threshold
+};
+inline constexpr CountBand kAnyCount{.low = 0, .high = std::numeric_limits<double>::infinity(), .may_miss_ties = true};
+
 struct SparsifierEntry : RegistryEntry {
   static constexpr const char* kKind = "sparsifier";
-  bool fixed_size = false;      ///< always exactly min(k, n) entries on every rank
-  bool at_most_k = false;       ///< never more than k entries
-  bool exact = false;           ///< at density 1 selects every non-zero entry
-  bool shared_indices = false;  ///< all ranks select the same indices (may depend on the settings, see `adjust`)
-  bool partitioned = false;     ///< ranks select in disjoint ranges
-  bool leader_only = false;     ///< only the leader's selection counts
-  bool rescaled = false;        ///< values differ from acc at the selected indices
-  bool blind = false;           ///< indices are chosen without a look at the values
-  /// Lets settings change the traits above (randomk with a shared seed). May be empty.
-  std::function<void(const Settings&, SparsifierEntry&)> adjust = {};
+  bool exact = false;  ///< at density 1 selects every non-zero entry
+  /// What the default settings select at least and at most, of any values (compress/README.md).
+  CountBand band = {};
+  /// What these settings promise of every selection.
+  std::function<SelectionTraits(const Settings&)> traits = [](const Settings&) { return SelectionTraits{}; };
   /// For buckets of `numel` elements on `device`. @throws DeviceError where that device lacks a kernel it needs.
   std::function<std::unique_ptr<Sparsifier>(const Settings&, std::size_t numel, const Device& device)> make;
 };

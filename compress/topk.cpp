@@ -36,7 +36,7 @@ const Registration<SparsifierEntry> registration{[] {
   entry.name = "topk";
   entry.summary = "the k entries of largest magnitude, exactly";
   entry.source = "arXiv:1901.04359 (gTop-k), algorithm 1, with ties to the lower index";
-  entry.at_most_k = true;
+  entry.traits = [](const Settings&) { return SelectionTraits{.at_most_k = true}; };
   entry.exact = true;
   entry.make = [](const Settings&, std::size_t numel, const Device& device) {
     return std::make_unique<Topk>(numel, device);

@@ -148,16 +148,8 @@ class QuantizedForm final : public BucketForm, public comm::RoundsOwner {
 
 }  // namespace
 
-comm::SelectionTraits selection_traits(const Component& sparsifier) {
-  compress::SparsifierEntry entry = Registry<compress::SparsifierEntry>::instance().at(sparsifier.name);
-  if (entry.adjust) entry.adjust(sparsifier.settings, entry);
-  return {.fixed_size = entry.fixed_size,
-          .at_most_k = entry.at_most_k,
-          .shared_indices = entry.shared_indices,
-          .partitioned = entry.partitioned,
-          .leader_only = entry.leader_only,
-          .rescaled = entry.rescaled,
-          .blind = entry.blind};
+SelectionTraits selection_traits(const Component& sparsifier) {
+  return Registry<compress::SparsifierEntry>::instance().at(sparsifier.name).traits(sparsifier.settings);
 }
 
 std::unique_ptr<BucketForm> make_dense_form(const Component& dense, const BucketPlace& place) {

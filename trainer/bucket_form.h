@@ -47,7 +47,7 @@ class BucketForm {
 };
 
 /// What collectives know of a sparsifier with these settings.
-comm::SelectionTraits selection_traits(const Component& sparsifier);
+SelectionTraits selection_traits(const Component& sparsifier);
 
 /// Where one bucket's memory is.
 struct BucketPlace {

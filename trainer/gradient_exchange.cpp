@@ -82,7 +82,7 @@ std::string bucket_prefix(std::size_t index) {
 void check_rules(const ExchangeRules& rules) {
   if (!rules.buckets.compress) return;
   if (rules.quantizes()) return check_quantizer(rules);
-  const comm::SelectionTraits selection = selection_traits(rules.sparsifier);
+  const SelectionTraits selection = selection_traits(rules.sparsifier);
   comm::check_pair(selection, rules.sparsifier.name, rules.collective.name);
   const MemoryEntry& memory = memory_entry(rules.memory);
   if (selection.rescaled && memory.conserves) {

@@ -157,7 +157,7 @@ class GradientExchange {
   ExchangeRules rules_;
   comm::Communicator& communicator_;
   Device device_;
-  comm::SelectionTraits selection_;
+  SelectionTraits selection_;
   std::vector<Bucket> buckets_;
   std::vector<BucketChoice> choices_;  // empty: all buckets that may be sparsified are
   std::vector<BucketState> states_;

@@ -16,23 +16,10 @@
 #include "comm/sparse/list_transport.h"
 #include "core/archive.h"
 #include "core/registry.h"
+#include "core/selection_traits.h"
 #include "core/sparse_vector.h"
 
 namespace dragonn::comm {
-
-/// What a collective must know about a sparsifier to say whether the two fit (docs/algorithms, section 5).
-struct SelectionTraits {
-  bool fixed_size = false;      ///< every rank selects the same number of entries, always
-  bool at_most_k = false;       ///< no rank ever selects more than k entries
-  bool shared_indices = false;  ///< all ranks select the same indices, drawn from a shared seed
-  bool partitioned = false;     ///< ranks select in disjoint ranges
-  bool leader_only = false;     ///< only the leader's selection counts
-  bool rescaled = false;        ///< values differ from acc at the selected indices
-  bool blind = false;           ///< indices are chosen without a look at the values
-
-  /// A message of k slots holds any selection: its size need not be told.
-  bool fits_k_slots() const { return fixed_size || at_most_k; }
-};
 
 /// What all ranks know about this exchange of this bucket.
 struct ReduceContext {

@@ -24,7 +24,8 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 /// Selects a fixed number of entries without a look at the values, so that zeros and NaN are selected too.
 bool is_blind(const std::string& name) {
-  return Registry<SparsifierEntry>::instance().at(name).fixed_size;
+  const auto& entry = Registry<SparsifierEntry>::instance().at(name);
+  return entry.traits(Settings(entry.settings)).blind;
 }
 
 /// What the method asks the pass for at first. One that brings a threshold along may select nothing of a given vector;
@@ -151,69 +152,45 @@ std::vector<Vector> draw_several(Input input, std::size_t size) {
   return draws;
 }
 
-/// What is documented in compress/README.md of selected / min(k, non-zeros).
-struct Band {
-  double low = 1;
-  double high = 1;
-  /// Steps until a threshold that is fed back has found its place; from then on the mean count is in the band.
-  std::uint64_t settling = 0;
-  std::size_t largest = std::size_t{1} << 24;  ///< elements, where many steps are needed
-  bool may_miss_ties = false;                  ///< a vector of equal magnitudes may have none above the threshold
-};
-constexpr Band kAnyCount{.low = 0, .high = std::numeric_limits<double>::infinity(), .may_miss_ties = true};
+/// The band that the entry states, and where the input is one that a fit is made for, what is documented of that in
+/// compress/README.md.
+CountBand band_of(const std::string& sparsifier, Input input) {
+  CountBand band = Registry<SparsifierEntry>::instance().at(sparsifier).band;
+  const bool is_light = input == Input::kLaplace || input == Input::kNormal;
+  if (sparsifier == "redsync" && input == Input::kLaplace) band.low = 1.0;
+  if (sparsifier == "gaussiank" && is_light) band.high = 1.25;
+  if (fits_tail(sparsifier) && input != Input::kSparse) {
+    band.low = 0.75;
+    // Where no search meets a number of stages within a fifth of k it holds the best for a hundred steps: normal
+    // values.
+    band.high = sparsifier == "sidco_gp" ? 1.5 : 1.25;
+  }
+  return band;
+}
 
-Band band_of(const std::string& sparsifier, Input input) {
-  // The hits above a threshold of rank 16 in its sample have a relative standard deviation of 1/4 at most: 4.5 of them
-  // downwards cannot be reached, upwards are 2.1. dgc lowers a threshold that selects less than 0.8 k, and chooses k
-  // among more than 1.3 k; dragonn fills 1 - exp(-hits / k) of its slots.
-  if (sparsifier == "dgc") return {.low = 0.8, .high = 1.3};
-  if (sparsifier == "dragonn") return {.low = 0.25, .high = 1.0};
-  // Nothing holds the count.
-  if (sparsifier == "hard_threshold") return kAnyCount;
-  // The first threshold is off by up to a factor of 100 here: 920 steps of half a percent.
-  if (sparsifier == "exdyna") return {.low = 0.9, .high = 1.1, .settling = 1200, .largest = std::size_t{1} << 14};
-  // A period. Within its band of counts a reused threshold is not corrected.
-  if (sparsifier == "oktopk") {
-    return {.low = 2.0 / 3, .high = 5.0 / 4, .settling = 32, .largest = std::size_t{1} << 17, .may_miss_ties = true};
-  }
-  // Three trials between the mean and the largest magnitude end wherever they are; more than 2k are reduced to k.
-  if (sparsifier == "redsync") return {.low = input == Input::kLaplace ? 1.0 : 0.0, .high = 2};
-  // The fit is corrected by 1.02^20, a half, which does not make up for heavy tails.
-  if (sparsifier == "gaussiank") {
-    const bool is_light = input == Input::kLaplace || input == Input::kNormal;
-    return {.low = 0.75, .high = is_light ? 1.25 : 8, .may_miss_ties = true};
-  }
-  // Up to four windows until the number of stages is found. Where no search meets one within a fifth of k it holds the
-  // best for a hundred steps: sidco_gp on normal values. Among 99 % zeros the values are not the tail of what is fitted
-  // to all.
-  if (fits_tail(sparsifier)) {
-    if (input == Input::kSparse) return kAnyCount;
-    return {.low = 0.75,
-            .high = sparsifier == "sidco_gp" ? 1.5 : 1.25,
-            .settling = 40,
-            .largest = std::size_t{1} << 17,
-            .may_miss_ties = true};
-  }
-  return {};
+/// Elements of the largest bucket that is tried: less where a count needs many steps to settle.
+std::size_t largest_size(const CountBand& band) {
+  const int exponent = band.settling_steps == 0 ? 24 : band.settling_steps < 100 ? 17 : 14;
+  return std::size_t{1} << exponent;
 }
 
 /// Steps whose counts are averaged after the settling.
 constexpr std::uint64_t kWindow = 32;
 
 /// The mean count of steps on fresh draws, or that of the only step of a method that has nothing to settle.
-double settled_count(const std::string& name, const Band& band, std::span<const Vector> draws, double density,
+double settled_count(const std::string& name, const CountBand& band, std::span<const Vector> draws, double density,
                      Memory& memory) {
   const std::size_t size = draws.front().size();
   const auto sparsifier = make_sparsifier(name, size);
   SparseVector selected;
-  const std::uint64_t window = band.settling == 0 ? 1 : kWindow;
+  const std::uint64_t window = band.settling_steps == 0 ? 1 : kWindow;
   double sum = 0;
-  for (std::uint64_t step = 0; step < band.settling + window; ++step) {
+  for (std::uint64_t step = 0; step < band.settling_steps + window; ++step) {
     const SelectContext context = context_for(size, density, step);
     select_step(*sparsifier, memory, context, draws[step % draws.size()], selected);
     const std::uint64_t counts[] = {selected.size()};
     sparsifier->observe({.step = step, .numel = size, .k = context.k, .selected_counts = counts});
-    if (step >= band.settling) sum += static_cast<double>(selected.size());
+    if (step >= band.settling_steps) sum += static_cast<double>(selected.size());
   }
   return sum / static_cast<double>(window);
 }
@@ -354,13 +331,13 @@ TEST_SUITE("compress") {
         const auto non_zeros =
             static_cast<std::size_t>(std::ranges::count_if(draws[0], [](float x) { return x != 0; }));
         for (const std::string& name : Registry<SparsifierEntry>::instance().names()) {
-          const Band band = band_of(name, input);
-          if (size > band.largest) continue;
+          const CountBand band = band_of(name, input);
+          if (size > largest_size(band)) continue;
           for (const double density : {0.001, 0.01, 0.05}) {
             const std::size_t k = target_count(density, size);
             // Counts of a few are noise, and a threshold that should select more than there is has nowhere to settle.
             const std::size_t most = is_blind(name) ? k : std::min(k, non_zeros);
-            if (most < 10 || (band.settling > 0 && most < k)) continue;
+            if (most < 10 || (band.settling_steps > 0 && most < k)) continue;
             CAPTURE(name);
             CAPTURE(size);
             CAPTURE(density);

@@ -66,10 +66,9 @@ TEST_SUITE("compress") {
 
   TEST_CASE("randomk's settings change what it promises to the collective") {
     const SparsifierEntry& entry = Registry<SparsifierEntry>::instance().at("randomk");
-    SparsifierEntry adjusted = entry;
-    entry.adjust(settings_of<SparsifierEntry>("randomk", {{"mode", std::string("private")}, {"rescale", true}}),
-                 adjusted);
-    CHECK_FALSE(adjusted.shared_indices);
-    CHECK(adjusted.rescaled);
+    const SelectionTraits traits =
+        entry.traits(settings_of<SparsifierEntry>("randomk", {{"mode", std::string("private")}, {"rescale", true}}));
+    CHECK_FALSE(traits.shared_indices);
+    CHECK(traits.rescaled);
   }
 }

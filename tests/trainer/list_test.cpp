@@ -114,7 +114,7 @@ class Formula {
 };
 
 /// Every rank selects k entries of its own, except where ranks share k among them.
-comm::SelectionTraits traits_for(const std::string& collective) {
+SelectionTraits traits_for(const std::string& collective) {
   return {.fixed_size = true, .at_most_k = true, .partitioned = collective == "exdyna"};
 }
 
