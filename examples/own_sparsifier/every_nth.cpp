@@ -36,8 +36,10 @@ compress::SparsifierEntry entry() {
   compress::SparsifierEntry entry;
   entry.name = "every_nth";
   entry.summary = "one of every n / k entries, the next ones at the next step";
-  entry.fixed_size = true;      // always min(k, n) entries
-  entry.shared_indices = true;  // step, k and n are the same on all ranks
+  // Always min(k, n) entries; step, k and n are the same on all ranks; and whatever their values are.
+  entry.traits = [](const Settings&) {
+    return SelectionTraits{.fixed_size = true, .shared_indices = true, .blind = true};
+  };
   entry.make = [](const Settings&, std::size_t, const Device&) { return std::make_unique<EveryNth>(); };
   return entry;
 }
