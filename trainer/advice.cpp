@@ -45,9 +45,11 @@ class Ways {
     return agreed(std::move(stages));
   }
 
-  /// As the run does.
-  std::vector<ExchangeStage> sparse() const {
-    const std::vector<std::size_t> groups = exchange_groups(rules_, question_.buckets);
+  /// As the run does, or would. @param overlaps groups are cut for it.
+  std::vector<ExchangeStage> sparse(bool overlaps) const {
+    ExchangeRules rules = rules_;
+    rules.fusion.overlaps = overlaps;
+    const std::vector<std::size_t> groups = exchange_groups(rules, question_.buckets);
     std::vector<ExchangeStage> stages;
     std::array<std::optional<comm::Prediction>, 2> forms;  // dense, sparse
     std::size_t tensor = 0;
@@ -124,12 +126,12 @@ std::optional<double> break_even_gbps(double gbps, bool upwards, const Differenc
 StepAdvice advise(const SelectionQuestion& question, const comm::NetworkModel& network, const DensityCosts& costs,
                   const CostCurve& curve, std::optional<double> backward_seconds) {
   const Ways ways(question, costs, curve);
-  const auto dense = ways.dense(), sparse = ways.sparse();
+  const auto dense = ways.dense(), sparse = ways.sparse(question.overlaps);
   // Where everything is left dense, break-even is that of sparsifying everything.
   DensityCosts all_sparse = costs;
   for (TensorCost& tensor : all_sparse.tensors) tensor.is_sparse = true;
   const bool is_dense = std::ranges::count(costs.tensors, true, &TensorCost::is_sparse) == 0;
-  const auto compared = is_dense ? Ways(question, all_sparse, curve).sparse() : sparse;
+  const auto compared = is_dense ? Ways(question, all_sparse, curve).sparse(question.overlaps) : sparse;
   const auto beside = question.overlaps ? backward_seconds : std::nullopt;
   const auto difference = [&](double gbps) {
     const auto other = comm::NetworkModel::from_units(network.latency_us(), gbps);
@@ -150,7 +152,7 @@ StepAdvice advise(const SelectionQuestion& question, const comm::NetworkModel& n
   const bool has_choice = std::ranges::count(question.buckets, true, &Bucket::sparse) > 1;
   if (has_choice) consider("compression.bucket = \"model\"", exposed_seconds(ways.one_bucket(), network));
   if (has_choice && !question.overlaps && backward_seconds)
-    consider("compression.overlap = true", exposed_seconds(sparse, network, backward_seconds));
+    consider("compression.overlap = true", exposed_seconds(ways.sparse(/*overlaps=*/true), network, backward_seconds));
   if (advice.remedy.empty()) advice.remedy_seconds = 0;
   return advice;
 }

@@ -90,8 +90,13 @@ TEST_SUITE("trainer") {
     CHECK(ready_shares(layers, std::vector<Bucket>{bucket("unknown")})[0] == 1);
   }
 
-  TEST_CASE("dense is one ring for all small tensors, sparse an exchange of each, and a word for both") {
-    const StepAdvice advice = ask({buckets_of(20, 1000), kLatencyAlone});
+  TEST_CASE("dense is one ring for all small tensors, sparse an exchange of each group, and a word for both") {
+    const StepAdvice fused = ask({buckets_of(20, 1000), kLatencyAlone});
+    CHECK(fused.sparse_seconds == doctest::Approx(2 + 2));
+    CHECK(fused.sparse_is_faster());
+    CHECK(fused.remedy.empty());
+    const StepAdvice advice =
+        ask({.buckets = buckets_of(20, 1000), .network = kLatencyAlone, .settings = {"compression.fusion_mib=0"}});
     CHECK(advice.dense_seconds == doctest::Approx(6 + 2));
     CHECK(advice.sparse_seconds == doctest::Approx(20 * 2 + 2));
     CHECK_FALSE(advice.sparse_is_faster());

@@ -46,7 +46,7 @@ std::vector<Bucket> two_tensors_and_a_vector() {
 
 Config topk_config(const std::vector<std::string>& more = {}) {
   std::vector<std::string> overrides{"compression.method=topk", "compression.memory=residual",
-                                     "compression.select_tensors=cost_model"};
+                                     "compression.select_tensors=cost_model", "compression.fusion_mib=0"};
   overrides.insert(overrides.end(), more.begin(), more.end());
   return quick_config(overrides);
 }
