@@ -136,25 +136,25 @@ using RankFunction = std::function<void(dragonn::comm::Communicator&)>;
 int run_as_process(const CommandLine& line, const Config& config, const std::exception_ptr& unreadable,
                    const std::function<void(const RankFunction&)>& run_ranks) {
   dragonn::log::set_level(log_level(config.logging.level));
-  int rank = 0;
   int exit_code = 0;
-  try {
-    run_ranks([&](dragonn::comm::Communicator& communicator) {
-      rank = communicator.rank();
+  run_ranks([&](dragonn::comm::Communicator& communicator) {
+    try {
       dragonn::trainer::agree(communicator, unreadable);
       if (is_print_only(line)) {
-        if (rank == 0) print_only(line, config, communicator.size());
+        if (communicator.rank() == 0) print_only(line, config, communicator.size());
         return;
       }
       Job job;
       dragonn::trainer::all_ranks_or_none(communicator, [&] { job = make_job(line, config); });
       exit_code = run_rank(line, job, communicator);
-    });
-  } catch (const AgreedError& error) {
-    // Every rank is here: one speaks for all.
-    if (rank == 0) dragonn::log::error(0, "{}", error.what());
-    return error.exit_code();
-  }
+    } catch (const AgreedError& error) {
+      // Every rank is here: one speaks for all. The others wait until it has, since a launcher ends all processes as
+      // soon as one of them fails.
+      if (communicator.rank() == 0) dragonn::log::error(0, "{}", error.what());
+      communicator.barrier();
+      exit_code = error.exit_code();
+    }
+  });
   return exit_code;
 }
 
