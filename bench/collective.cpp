@@ -18,6 +18,7 @@
 #include "bench/scaling_figure.h"
 #include "comm/local.h"
 #include "compress/sparsifier.h"
+#include "core/choice.h"
 #include "core/file.h"
 #include "trainer/agreement.h"
 #include "trainer/assemble.h"
@@ -29,8 +30,6 @@ using comm::SparseCollectiveEntry;
 
 constexpr const char* kDense = "dense";
 constexpr const char* kUnites = "index_union";
-constexpr const char* kZero = "zero";
-constexpr const char* kMeasured = "measured";
 const std::vector<std::string> kAll{"all"};
 
 /// The method whose sparsifier and memory a collective gets: the paper's where one has its name.
@@ -113,7 +112,7 @@ class CollectiveBenchmark final : public Benchmark {
     command
         .add_option("--compute", compute_,
                     "What a rank's own work costs on a virtual cluster. measured: its CPU time; zero: nothing")
-        ->check(CLI::IsMember({kZero, kMeasured}))
+        ->check(CLI::IsMember(choice_names<comm::Compute>()))
         ->capture_default_str();
     command.add_option("--timeout", timeout_s_, "Longest wait for a message, in seconds")
         ->check(CLI::PositiveNumber)
@@ -248,9 +247,7 @@ class CollectiveBenchmark final : public Benchmark {
   }
 
   comm::LocalOptions cluster() const {
-    return {.timeout_s = timeout_s_,
-            .network = network(),
-            .compute = compute_ == kZero ? comm::Compute::kZero : comm::Compute::kMeasured};
+    return {.timeout_s = timeout_s_, .network = network(), .compute = choice_of<comm::Compute>("compute", compute_)};
   }
 
   CollectiveRowOptions row_options(const std::string& backend) const {
@@ -344,7 +341,7 @@ class CollectiveBenchmark final : public Benchmark {
   std::string network_ = "none";
   std::optional<double> latency_us_;
   std::optional<double> gbps_;
-  std::string compute_ = kZero;
+  std::string compute_ = name_of(comm::Compute::kZero);
   double timeout_s_ = comm::LocalOptions{}.timeout_s;
   int steps_ = 0;
   int warm_up_ = 0;

@@ -21,6 +21,7 @@
 #include "bench/large_product.h"
 #include "bench/timing.h"
 #include "bench/training_step.h"
+#include "core/choice.h"
 #include "core/error.h"
 #include "kernels/device_math.h"
 #include "kernels/devices.h"
@@ -59,7 +60,7 @@ class StepBenchmark final : public Benchmark {
     command.add_option("--batch", batch_, "Samples per step")->check(CLI::Range(1, 65536))->capture_default_str();
     add_device_option(command, device_);
     command.add_option("--device-math", math_, "Precision of the factors of matrix products on a GPU")
-        ->check(CLI::IsMember({"float32", "tf32", "bf16"}))
+        ->check(CLI::IsMember(choice_names<kernels::DeviceMath>()))
         ->capture_default_str();
     command.add_option("--graphs", graphs_, "Whether a GPU repeats forward and backward as CUDA graphs")
         ->check(CLI::IsMember({"on", "off", "both"}))
@@ -87,7 +88,7 @@ class StepBenchmark final : public Benchmark {
   Rows run(Progress& progress) override {
     if (!dump_.empty() && models_.size() != 1) throw ConfigError("--dump takes one --model");
     omp_set_num_threads(threads_);
-    kernels::set_math(device_of(device_), kernels::device_math(math_));
+    kernels::set_math(device_of(device_), choice_of<kernels::DeviceMath>("device math", math_));
     progress.plan(static_cast<double>(models_.size()) * (graphs_ == "both" ? 2 : 1) * rounds_);
     Rows rows;
     for (const std::string& model : models_) {

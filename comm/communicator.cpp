@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "core/settings.h"
+#include "core/choice.h"
 
 namespace dragonn::comm {
 
@@ -20,10 +20,7 @@ std::span<T> hollow(std::span<T> bytes) {
 }  // namespace
 
 DenseAlgorithm dense_algorithm(const std::string& name) {
-  if (name == "ring") return DenseAlgorithm::kRing;
-  if (name == "rabenseifner") return DenseAlgorithm::kRabenseifner;
-  if (name == "native") return DenseAlgorithm::kNative;
-  throw ConfigError(unknown_name_message("dense algorithm", name, {"native", "rabenseifner", "ring"}));
+  return choice_of<DenseAlgorithm>("dense algorithm", name);
 }
 
 void Communicator::check_peer(const char* operation, int peer) const {

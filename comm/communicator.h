@@ -2,6 +2,7 @@
 /// Communicator: one rank's end of a group, with point-to-point messages, collectives, a clock and traffic counters.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -23,6 +24,9 @@ class DeviceTransport;  // comm/device_transport.h
 /// How a dense allreduce runs. kRing and kRabenseifner are this project's own, written on send and recv: every backend
 /// gives the same bits. kNative is the backend's (MPI_Allreduce; on `local` a binomial tree) and promises no bits.
 enum class DenseAlgorithm { kRing, kRabenseifner, kNative };
+constexpr auto choices(DenseAlgorithm) {
+  return std::array{"ring", "rabenseifner", "native"};
+}
 /// "ring", "rabenseifner", "native". @throws ConfigError listing the valid names.
 DenseAlgorithm dense_algorithm(const std::string& name);
 

@@ -2,6 +2,7 @@
 /// VirtualClock: a line of virtual time that a thread's own work moves.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "core/clock.h"
@@ -12,6 +13,9 @@ namespace dragonn::comm {
 /// clock, whatever else the machine does meanwhile; that of further threads is not seen. kZero: nothing, so that all
 /// times are those of the network and the same in every run.
 enum class Compute { kMeasured, kZero };
+constexpr auto choices(Compute) {
+  return std::array{"measured", "zero"};
+}
 
 /// Starts at 0, standing still until a thread takes it over. Reading it costs a system call with kMeasured.
 class VirtualClock final : public Clock {

@@ -2,6 +2,7 @@
 /// Logging: one line per event, to the terminal and to a run's log.txt. Rank 0 speaks; other ranks only warn.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <filesystem>
 #include <string>
@@ -11,6 +12,9 @@
 namespace dragonn::log {
 
 enum class Level { kDebug, kInfo, kWarning, kError };
+constexpr auto choices(Level) {
+  return std::array{"debug", "info", "warning", "error"};
+}
 
 /// Lines below this level are dropped. Default: kInfo.
 void set_level(Level level);

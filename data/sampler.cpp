@@ -35,12 +35,6 @@ void check(const SamplerOptions& options) {
 
 }  // namespace
 
-Remainder remainder_policy(const std::string& name) {
-  if (name == "drop") return Remainder::kDrop;
-  if (name == "pad") return Remainder::kPad;
-  throw ConfigError(unknown_name_message("remainder policy", name, {"drop", "pad"}));
-}
-
 ShardedSampler::ShardedSampler(const SamplerOptions& options) : options_(options) {
   check(options);
   const std::size_t per_step = options.batch * static_cast<std::size_t>(options.world);

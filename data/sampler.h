@@ -2,6 +2,7 @@
 /// ShardedSampler: which samples a rank trains on at a step, and which it evaluates.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -15,8 +16,9 @@ enum class Remainder {
   kDrop,  ///< left out of this epoch (another remainder in the next one)
   kPad,   ///< the epoch's last batches are filled up from its first samples
 };
-/// From "drop" or "pad". @throws ConfigError.
-Remainder remainder_policy(const std::string& name);
+constexpr auto choices(Remainder) {
+  return std::array{"drop", "pad"};
+}
 
 struct SamplerOptions {
   std::size_t samples = 0;

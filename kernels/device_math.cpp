@@ -10,13 +10,6 @@ void on_cpu(const Device&, DeviceMath math) {
 
 }  // namespace
 
-DeviceMath device_math(const std::string& name) {
-  if (name == "float32") return DeviceMath::kFloat32;
-  if (name == "tf32") return DeviceMath::kTf32;
-  if (name == "bf16") return DeviceMath::kBf16;
-  throw ConfigError(fmt::format("device math '{}': valid are float32, tf32, bf16", name));
-}
-
 SetMathTable& set_math_table() {
   static SetMathTable table("set_math", on_cpu);
   return table;

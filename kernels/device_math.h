@@ -2,7 +2,7 @@
 /// DeviceMath: in what precision a device multiplies. Parameters, activations and gradients are float32 in any case.
 #pragma once
 
-#include <string>
+#include <array>
 
 #include "core/device.h"
 #include "kernels/device_table.h"
@@ -17,8 +17,9 @@ enum class DeviceMath {
   kBf16,     ///< 8 bits, with the exponent of float32
 };
 
-/// "float32", "tf32", "bf16". @throws ConfigError listing the valid names.
-DeviceMath device_math(const std::string& name);
+constexpr auto choices(DeviceMath) {
+  return std::array{"float32", "tf32", "bf16"};
+}
 
 /// For the plans that this thread makes on `device` from now on; a plan keeps what it was made with. Float32 unless it
 /// is set. @throws ConfigError if the device has no such mode.

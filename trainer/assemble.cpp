@@ -64,11 +64,11 @@ ExchangeRules exchange_rules(const Config& config) {
   rules.collective = compression.collective;
   rules.memory = compression.memory;
   rules.dense = {"dense", Settings(Registry<comm::SparseCollectiveEntry>::instance().at("dense").settings)};
-  rules.dense.settings.set("algorithm", config.comm.dense_algorithm);
+  rules.dense.settings.set("algorithm", name_of(config.comm.dense_algorithm));
   const Settings& optimizer = config.optimizer.settings;
   if (optimizer.contains("momentum")) rules.momentum = static_cast<float>(optimizer.number("momentum"));
   if (optimizer.contains("nesterov")) rules.nesterov = optimizer.flag("nesterov");
-  rules.folded = compression.acc_form == "folded";
+  rules.folded = compression.acc_form == AccForm::kFolded;
   rules.seed = static_cast<std::uint64_t>(config.seed);
   return rules;
 }

@@ -174,8 +174,9 @@ class Resolver {
     fill(compression.memory, has_momentum(config_) ? method.memory_with_momentum : method.memory);
     if (compression.is_dense()) compression.memory.name = method.memory;
     if (!compression.bucket) compression.bucket = method.bucket;
-    if (compression.include_vectors == kAuto) {
-      compression.include_vectors = compression.bucket == BucketRules::Grouping::kModel ? "yes" : "no";
+    if (compression.include_vectors == IncludeVectors::kAuto) {
+      const bool is_model = compression.bucket == BucketRules::Grouping::kModel;
+      compression.include_vectors = is_model ? IncludeVectors::kYes : IncludeVectors::kNo;
     }
   }
 
@@ -291,13 +292,18 @@ BucketRules CompressionConfig::bucket_rules() const {
   rules.grouping = bucket.value();
   rules.bytes = static_cast<std::size_t>(bucket_mib * (1 << 20));
   rules.compress = !is_dense();
-  rules.include_vectors = include_vectors == "yes";
+  rules.include_vectors = include_vectors == IncludeVectors::kYes;
   rules.minimum_size = static_cast<std::size_t>(minimum_size);
   return rules;
 }
 
+Backend CommConfig::meets_by() const {
+  if (backend != Backend::kNccl) return backend;
+  return bootstrap == Bootstrap::kMpi ? Backend::kMpi : Backend::kTcp;
+}
+
 std::optional<comm::NetworkModel> NetworkConfig::modelled() const {
-  if (model == "none") return std::nullopt;
+  if (model == NetworkKind::kNone) return std::nullopt;
   comm::NetworkModel network = preset == "none" ? comm::NetworkModel{} : comm::network_preset(preset);
   if (latency_us) network.latency_seconds = *latency_us / 1e6;
   if (gbps) network.bytes_per_second = *gbps * 1e9 / 8;

@@ -2,6 +2,7 @@
 /// Config: everything that a run is asked to do, typed, checked and resolved.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -9,7 +10,13 @@
 #include <string>
 #include <vector>
 
+#include "comm/communicator.h"
 #include "comm/network_model.h"
+#include "comm/virtual_clock.h"
+#include "core/choice.h"
+#include "core/log.h"
+#include "data/sampler.h"
+#include "kernels/device_math.h"
 #include "trainer/buckets.h"
 #include "trainer/component.h"
 
@@ -17,6 +24,48 @@ namespace dragonn::trainer {
 
 // The initial values below are the defaults of the keys; types, ranges, units and help stand in config_keys.cpp. A key
 // has the name of its member. Components resolve through their registries and carry the settings that they declare.
+
+// Keys with a choice of words are enums: the words stand beside them, in the order of the values.
+
+enum class WantedDevice { kAuto, kCpu, kCuda };
+constexpr auto choices(WantedDevice) {
+  return std::array{"auto", "cpu", "cuda"};
+}
+
+enum class Clip { kNone, kLocal, kLocalSqrtWorkers, kGlobal };
+constexpr auto choices(Clip) {
+  return std::array{"none", "local", "local_sqrt_workers", "global"};
+}
+
+enum class NonFinite { kError, kSkip };
+constexpr auto choices(NonFinite) {
+  return std::array{"error", "skip"};
+}
+
+enum class IncludeVectors { kAuto, kYes, kNo };
+constexpr auto choices(IncludeVectors) {
+  return std::array{"auto", "yes", "no"};
+}
+
+enum class AccForm { kRaw, kFolded };
+constexpr auto choices(AccForm) {
+  return std::array{"raw", "folded"};
+}
+
+enum class Backend { kAuto, kLocal, kMpi, kTcp, kNccl };
+constexpr auto choices(Backend) {
+  return std::array{"auto", "local", "mpi", "tcp", "nccl"};
+}
+
+enum class Bootstrap { kMpi, kTcp };
+constexpr auto choices(Bootstrap) {
+  return std::array{"mpi", "tcp"};
+}
+
+enum class NetworkKind { kNone, kAlphaBeta };
+constexpr auto choices(NetworkKind) {
+  return std::array{"none", "alpha-beta"};
+}
 
 /// [data]
 struct DataConfig : Component {
@@ -32,11 +81,11 @@ struct TrainConfig {
   std::int64_t eval_every_epochs = 1;  ///< 0: only at the end
   std::int64_t eval_batch_size = 100;
   double label_smoothing = 0.0;
-  std::string clip = "none";  ///< none | local | local_sqrt_workers | global
+  Clip clip = Clip::kNone;
   double clip_norm = 1.0;
-  std::string non_finite = "error";        ///< error | skip
+  NonFinite non_finite = NonFinite::kError;
   std::int64_t replica_check_every = 100;  ///< steps; 0: only at the end
-  std::string remainder = "drop";          ///< drop | pad
+  data::Remainder remainder = data::Remainder::kDrop;
 };
 
 /// [optimizer]
@@ -55,10 +104,10 @@ struct CompressionConfig {
   Component collective{"auto", {}};
   Component memory{"auto", {}};
   Component density_schedule{"constant", {}};
-  std::optional<BucketRules::Grouping> bucket;  ///< empty: auto
-  double bucket_mib = 0;                        ///< with Grouping::kBytes
-  std::string include_vectors = "auto";         ///< yes | no: biases and normalization are sparsified too
-  std::string acc_form = "raw";                 ///< raw | folded
+  std::optional<BucketRules::Grouping> bucket;             ///< empty: auto
+  double bucket_mib = 0;                                   ///< with Grouping::kBytes
+  IncludeVectors include_vectors = IncludeVectors::kAuto;  ///< whether biases and normalization are sparsified too
+  AccForm acc_form = AccForm::kRaw;
   enum class SelectTensors { kAll, kCostModel, kMinimumSize };
   SelectTensors select_tensors = SelectTensors::kAll;
   std::int64_t minimum_size = 0;  ///< elements, with SelectTensors::kMinimumSize
@@ -79,24 +128,24 @@ struct CompressionConfig {
 /// [comm]
 struct CommConfig {
   std::int64_t workers = 1;
-  std::string backend = "auto";   ///< auto | local | mpi | tcp | nccl
-  std::string bootstrap = "mpi";  ///< mpi | tcp
-  std::string rendezvous;         ///< tcp:HOST:PORT | file:PATH | empty
+  Backend backend = Backend::kAuto;
+  Bootstrap bootstrap = Bootstrap::kMpi;
+  std::string rendezvous;  ///< tcp:HOST:PORT | file:PATH | empty
   double timeout_s = 120.0;
   std::int64_t threads_per_worker = 1;
-  std::string dense_algorithm = "ring";  ///< ring | rabenseifner | native
+  comm::DenseAlgorithm dense_algorithm = comm::DenseAlgorithm::kRing;
 
-  /// What brings the workers together: "auto", "local", "mpi" or "tcp".
-  const std::string& meets_by() const { return backend == "nccl" ? bootstrap : backend; }
+  /// What brings the workers together: any backend but kNccl.
+  Backend meets_by() const;
 };
 
 /// [network]
 struct NetworkConfig {
-  std::string model = "none";             ///< none | alpha-beta
+  NetworkKind model = NetworkKind::kNone;
   std::string preset = "none";            ///< or a name of network_presets()
   std::optional<double> latency_us = {};  ///< instead of the preset's
   std::optional<double> gbps = {};
-  std::string compute = "measured";  ///< measured | zero
+  comm::Compute compute = comm::Compute::kMeasured;
 
   /// The modelled network; empty with model none.
   std::optional<comm::NetworkModel> modelled() const;
@@ -115,14 +164,14 @@ struct CheckpointConfig {
 /// [logging]
 struct LoggingConfig {
   std::int64_t every_steps = 10;
-  std::string level = "info";  ///< debug | info | warning | error
+  log::Level level = log::Level::kInfo;
   std::vector<std::int64_t> dump_gradients;
 };
 
 struct Config {
   std::int64_t seed = 1;
-  std::string device = "auto";          ///< cpu | cuda | auto
-  std::string device_math = "float32";  ///< float32 | tf32 | bf16
+  WantedDevice device = WantedDevice::kAuto;
+  kernels::DeviceMath device_math = kernels::DeviceMath::kFloat32;
   bool device_graphs = true;
   Component model;
   DataConfig data;

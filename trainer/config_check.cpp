@@ -30,8 +30,8 @@ const compress::MemoryEntry& memory_entry(const Config& config) {
 
 void check_network(const NetworkConfig& network) {
   const bool has_preset = network.preset != "none";
-  if (network.model == "none") {
-    const bool has_compute = network.compute != "measured";
+  if (network.model == NetworkKind::kNone) {
+    const bool has_compute = network.compute != comm::Compute::kMeasured;
     if (!has_preset && !network.latency_us && !network.gbps && !has_compute) return;
     throw ConfigError(
         fmt::format("network.{} is of no use with network.model = \"none\": expected network.model = \"alpha-beta\"",
@@ -43,7 +43,8 @@ void check_network(const NetworkConfig& network) {
   if (has_preset || (network.latency_us && network.gbps)) return;
   throw ConfigError(fmt::format(
       "network.model = \"{}\" lacks network.{}: expected network.latency_us and network.gbps, or network.preset = {}",
-      network.model, network.latency_us ? "gbps" : "latency_us", fmt::join(comm::network_preset_names(), " | ")));
+      name_of(network.model), network.latency_us ? "gbps" : "latency_us",
+      fmt::join(comm::network_preset_names(), " | ")));
 }
 
 void check_path(const Config& config) {
@@ -97,7 +98,7 @@ void check_memory(const Config& config) {
 
 /// The learning rate is inside a folded accumulator already: only updates that add the sum as it is can follow.
 void check_accumulator(const Config& config) {
-  if (config.compression.acc_form != "folded" || config.compression.is_dense()) return;
+  if (config.compression.acc_form != AccForm::kFolded || config.compression.is_dense()) return;
   if (!optimizer_entry(config).allows_folded) {
     throw ConfigError(
         fmt::format("compression.acc_form = \"folded\" needs plain SGD, not optimizer.name = \"{}\": "
@@ -110,7 +111,7 @@ void check_accumulator(const Config& config) {
                     "momentum: expected momentum_correction, not compression.memory = \"{}\"",
                     config.compression.memory.name));
   }
-  if (config.train.clip == "global") {
+  if (config.train.clip == Clip::kGlobal) {
     throw ConfigError(
         "train.clip = \"global\" clips gradients, and with compression.acc_form = \"folded\" steps are exchanged: "
         "expected none | local | local_sqrt_workers");
@@ -120,23 +121,23 @@ void check_accumulator(const Config& config) {
 /// What moves between GPUs without the host, and how workers meet.
 void check_comm(const Config& config) {
   const CommConfig& comm = config.comm;
-  if (comm.backend == "nccl" && config.compression.quantizes()) {
+  if (comm.backend == Backend::kNccl && config.compression.quantizes()) {
     throw ConfigError(
         fmt::format("comm.backend = \"nccl\" does not go with quantizer = \"{}\", whose codes are "
                     "messages of the host: expected \"mpi\" or \"tcp\", or a sparsifier",
                     config.compression.quantizer.name));
   }
-  if (comm.bootstrap != "mpi" && comm.backend != "nccl") {
+  if (comm.bootstrap != Bootstrap::kMpi && comm.backend != Backend::kNccl) {
     throw ConfigError(fmt::format(
         "comm.bootstrap = \"{}\" is of no use with comm.backend = \"{}\": expected comm.backend = \"nccl\" or \"tcp\"",
-        comm.bootstrap, comm.backend));
+        name_of(comm.bootstrap), name_of(comm.backend)));
   }
   if (comm.rendezvous.empty()) return;
-  if (comm.meets_by() != "tcp") {
+  if (comm.meets_by() != Backend::kTcp) {
     throw ConfigError(
         fmt::format("comm.rendezvous is of no use with comm.backend = \"{}\": expected comm.backend = \"tcp\", or "
                     "\"nccl\" with comm.bootstrap = \"tcp\"",
-                    comm.backend));
+                    name_of(comm.backend)));
   }
   comm::parse_rendezvous(comm.rendezvous);
 }

@@ -42,9 +42,26 @@ class KeyList {
   template <class Access>
   ConfigKey& add(Access access, Declaration declared) {
     using T = std::remove_cvref_t<decltype(access(std::declval<Config&>()))>;
-    return add_converted([access](const Config& config) { return SettingValue(access(const_cast<Config&>(config))); },
-                         [access](Config& config, const SettingValue& value) { access(config) = std::get<T>(value); },
-                         std::move(declared));
+    if constexpr (Choice<T>) {
+      return add_choice<T>(access, std::move(declared));
+    } else {
+      return add_converted([access](const Config& config) { return SettingValue(access(const_cast<Config&>(config))); },
+                           [access](Config& config, const SettingValue& value) { access(config) = std::get<T>(value); },
+                           std::move(declared));
+    }
+  }
+
+  /// The words of an enum.
+  template <Choice T, class Access>
+  ConfigKey& add_choice(Access access, Declaration declared) {
+    declared.choices = choice_names<T>();
+    const std::string name = declared.name;
+    return add_converted(
+        [access](const Config& config) { return SettingValue(name_of(access(const_cast<Config&>(config)))); },
+        [access, name](Config& config, const SettingValue& value) {
+          access(config) = choice_of<T>(name, std::get<std::string>(value));
+        },
+        std::move(declared));
   }
 
   template <class Get, class Set>
@@ -87,13 +104,11 @@ void add_top(KeyList& keys) {
   keys.add([](Config & c) -> auto& { return c.device; },
            {.name = "device",
             .help = "the device that computes; auto: a GPU if this build and the machine have one, else the CPU",
-            .choices = {"auto", "cpu", "cuda"},
             .role = KeyRole::kRuntime});
   keys.add([](Config & c) -> auto& { return c.device_math; },
            {.name = "device_math",
             .help = "precision of the inputs of matrix products and convolutions on a GPU; bf16 also rounds the "
-                    "outputs of convolutions; sums, parameters and residuals are float32 in any case",
-            .choices = {"float32", "tf32", "bf16"}});
+                    "outputs of convolutions; sums, parameters and residuals are float32 in any case"});
   keys.add([](Config & c) -> auto& { return c.device_graphs; },
            {.name = "device_graphs",
             .help = "true: on a GPU, record forward and backward in the second step and replay them as CUDA graphs, "
@@ -154,15 +169,13 @@ void add_train(KeyList& keys) {
   keys.add([](Config & c) -> auto& { return c.train.clip; },
            {.name = "clip",
             .help = "gradient clipping; local: each worker clips its gradient to clip_norm; local_sqrt_workers: to "
-                    "clip_norm / sqrt(workers); global: all workers clip the exchanged mean",
-            .choices = {"none", "local", "local_sqrt_workers", "global"}});
+                    "clip_norm / sqrt(workers); global: all workers clip the exchanged mean"});
   keys.add(
       [](Config & c) -> auto& { return c.train.clip_norm; },
       {.name = "clip_norm", .help = "largest Euclidean norm after clipping", .minimum = 0, .exclusive_minimum = true});
   keys.add([](Config & c) -> auto& { return c.train.non_finite; },
            {.name = "non_finite",
-            .help = "error: a gradient with NaN or infinity stops the run; skip: all workers skip that step",
-            .choices = {"error", "skip"}});
+            .help = "error: a gradient with NaN or infinity stops the run; skip: all workers skip that step"});
   keys.add([](Config & c) -> auto& { return c.train.replica_check_every; },
            {.name = "replica_check_every",
             .help = "steps between comparisons of the workers' parameters by hash; 0: compare at the end only",
@@ -171,8 +184,7 @@ void add_train(KeyList& keys) {
   keys.add([](Config & c) -> auto& { return c.train.remainder; },
            {.name = "remainder",
             .help = "samples at the end of an epoch that fill no batch on every worker; drop: leave them out; pad: "
-                    "fill up with samples from the start of the epoch",
-            .choices = {"drop", "pad"}});
+                    "fill up with samples from the start of the epoch"});
 }
 
 void add_optimizer(KeyList& keys) {
@@ -279,12 +291,10 @@ void add_compression(KeyList& keys) {
   add_bucket(keys);
   keys.add([](Config & c) -> auto& { return c.compression.include_vectors; },
            {.name = "include_vectors",
-            .help = "yes: sparsify biases and normalization, too; auto: only where the bucket is the whole model",
-            .choices = {"auto", "yes", "no"}});
+            .help = "yes: sparsify biases and normalization, too; auto: only where the bucket is the whole model"});
   keys.add([](Config & c) -> auto& { return c.compression.acc_form; },
            {.name = "acc_form",
-            .help = "raw: the memory accumulates gradients; folded: it accumulates gradients times the learning rate",
-            .choices = {"raw", "folded"}});
+            .help = "raw: the memory accumulates gradients; folded: it accumulates gradients times the learning rate"});
   add_select_tensors(keys);
   keys.add(
       [](Config & c) -> auto& { return c.compression.fusion_mib; },
@@ -322,12 +332,10 @@ void add_comm(KeyList& keys) {
             .help = "local: workers are threads of this process; mpi: each worker is a process; tcp: the same "
                     "without MPI; nccl: each worker has a process and a GPU, NCCL sends the gradients and "
                     "comm.bootstrap the rest; auto: mpi under a launcher, else local",
-            .choices = {"auto", "local", "mpi", "tcp", "nccl"},
             .role = KeyRole::kRuntime});
   keys.add([](Config & c) -> auto& { return c.comm.bootstrap; },
            {.name = "bootstrap",
             .help = "with backend nccl: connects the workers and sends everything but gradients",
-            .choices = {"mpi", "tcp"},
             .role = KeyRole::kRuntime});
   keys.add([](Config & c) -> auto& { return c.comm.rendezvous; },
            {.name = "rendezvous",
@@ -348,8 +356,7 @@ void add_comm(KeyList& keys) {
   keys.add([](Config & c) -> auto& { return c.comm.dense_algorithm; },
            {.name = "dense_algorithm",
             .help = "algorithm of the dense allreduce; native is the backend's own and may change the last bits of "
-                    "results; backend nccl always uses NCCL's",
-            .choices = {"ring", "rabenseifner", "native"}});
+                    "results; backend nccl always uses NCCL's"});
 }
 
 /// "auto", or a number.
@@ -375,8 +382,7 @@ void add_network(KeyList& keys) {
            {.name = "model",
             .help = "alpha-beta: assume the network that this table describes; with backend local it makes the run a "
                     "virtual cluster, whose times are all virtual; with mpi times stay wall times, and only "
-                    "decisions and warnings use the network; none: the run measures its network where it needs it",
-            .choices = {"none", "alpha-beta"}});
+                    "decisions and warnings use the network; none: the run measures its network where it needs it"});
   std::vector<std::string> presets = comm::network_preset_names();
   presets.insert(presets.begin(), "none");
   keys.add([](Config & c) -> auto& { return c.network.preset; },
@@ -398,7 +404,6 @@ void add_network(KeyList& keys) {
            {.name = "compute",
             .help = "compute time on a virtual cluster; measured: the CPU time of each worker's thread; zero: none, "
                     "so that a step takes only the time of its messages",
-            .choices = {"measured", "zero"},
             .role = KeyRole::kRuntime});
 }
 
@@ -427,10 +432,7 @@ void add_checkpoint_and_logging(KeyList& keys) {
             .minimum = 1,
             .role = KeyRole::kRuntime});
   keys.add([](Config & c) -> auto& { return c.logging.level; },
-           {.name = "level",
-            .help = "least severe level that is logged",
-            .choices = {"debug", "info", "warning", "error"},
-            .role = KeyRole::kRuntime});
+           {.name = "level", .help = "least severe level that is logged", .role = KeyRole::kRuntime});
   keys.add([](Config & c) -> auto& { return c.logging.dump_gradients; },
            {.name = "dump_gradients",
             .help = "steps, from 1, at which each worker writes its accumulated gradient to gradients/*.npy",

@@ -22,16 +22,17 @@ constexpr const char* kAuto = "device = \"auto\"";
 /// Why this rank cannot compute on a GPU; empty if it can.
 std::string obstacle_of(const Config& config) {
   const std::string missing = kernels::device_obstacle(DeviceType::kCuda);
-  const bool is_virtual = config.network.modelled() && config.comm.meets_by() != "tcp" && !comm::launched_by_mpi();
-  if (!missing.empty() || !is_virtual || config.network.compute != "measured") return missing;
+  const bool is_virtual =
+      config.network.modelled() && config.comm.meets_by() != Backend::kTcp && !comm::launched_by_mpi();
+  if (!missing.empty() || !is_virtual || config.network.compute != comm::Compute::kMeasured) return missing;
   return "network.compute = \"measured\" counts CPU time, and work on a GPU takes none";
 }
 
 /// @throws ConfigError if `device_math` is not for the CPU.
 DeviceChoice the_cpu(const Config& config, const std::string& notes = "") {
-  if (config.device_math != "float32")
+  if (config.device_math != kernels::DeviceMath::kFloat32)
     throw ConfigError(fmt::format("device_math = \"{}\": the CPU{} multiplies in float32 alone; expected \"float32\"",
-                                  config.device_math, notes.empty() ? "" : " (" + notes + ")"));
+                                  name_of(config.device_math), notes.empty() ? "" : " (" + notes + ")"));
   return {.device = {}, .name = {}, .notes = notes};
 }
 
@@ -70,21 +71,22 @@ std::string DeviceChoice::describe() const {
 }
 
 DeviceChoice choose_device(const Config& config) {
-  if (config.device == "cpu") return the_cpu(config);
+  if (config.device == WantedDevice::kCpu) return the_cpu(config);
   const std::string obstacle = obstacle_of(config);
   if (obstacle.empty()) {
     const Device first{DeviceType::kCuda, 0};
-    return {
-        .device = first, .name = kernels::device_summary(first).name, .notes = config.device == "auto" ? kAuto : ""};
+    return {.device = first,
+            .name = kernels::device_summary(first).name,
+            .notes = config.device == WantedDevice::kAuto ? kAuto : ""};
   }
-  if (config.device == "auto") return the_cpu(config, because(obstacle));
+  if (config.device == WantedDevice::kAuto) return the_cpu(config, because(obstacle));
   throw ConfigError(fmt::format("device = \"cuda\": {}; expected \"cpu\" or \"auto\" here", obstacle));
 }
 
 DeviceChoice choose_device(const Config& config, comm::Communicator& communicator) {
   DeviceChoice choice;
   all_ranks_or_none(communicator, [&] { choice = choose_device(config); });
-  if (config.device == "cpu") return choice;
+  if (config.device == WantedDevice::kCpu) return choice;
   const std::string obstacle = first_obstacle(communicator, obstacle_of(config));
   if (!obstacle.empty()) {
     all_ranks_or_none(communicator, [&] { choice = the_cpu(config, because(obstacle)); });

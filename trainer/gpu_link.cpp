@@ -9,7 +9,7 @@ namespace dragonn::trainer {
 
 GpuLink::GpuLink(const Config& config, comm::Communicator& communicator, const DeviceChoice& choice)
     : communicator_(communicator) {
-  if (config.comm.backend != "nccl") return;
+  if (config.comm.backend != Backend::kNccl) return;
   all_ranks_or_none(communicator, [&] {
     if (choice.device.is_cpu())
       throw ConfigError(fmt::format(

@@ -32,6 +32,7 @@ namespace {
 namespace fs = std::filesystem;
 using dragonn::ConfigError;
 using dragonn::trainer::AgreedError;
+using dragonn::trainer::Backend;
 using dragonn::trainer::CommandLine;
 using dragonn::trainer::Config;
 using dragonn::trainer::Job;
@@ -48,13 +49,6 @@ Config load(const CommandLine& line) {
     config.train.max_steps = steps > 0 ? std::min(steps, *quick) : *quick;
   }
   return config;
-}
-
-dragonn::log::Level log_level(const std::string& name) {
-  using dragonn::log::Level;
-  if (name == "debug") return Level::kDebug;
-  if (name == "warning") return Level::kWarning;
-  return name == "error" ? Level::kError : Level::kInfo;
 }
 
 fs::path output_folder(const CommandLine& line, const Config& config) {
@@ -112,13 +106,13 @@ bool print_only(const CommandLine& line, const Config& config, int world_size) {
 }
 
 int run_locally(const CommandLine& line, Config config) {
-  dragonn::log::set_level(log_level(config.logging.level));
+  dragonn::log::set_level(config.logging.level);
   const int workers = static_cast<int>(config.comm.workers);
   if (print_only(line, config, workers)) return 0;
-  if (config.comm.backend == "mpi" || config.comm.backend == "nccl") {
+  if (config.comm.backend == Backend::kMpi || config.comm.backend == Backend::kNccl) {
     throw ConfigError(fmt::format("comm.backend = \"{}\" needs a launcher: mpirun -np P dragonn-train ..., or srun{}",
-                                  config.comm.backend,
-                                  config.comm.backend == "nccl" ? "; or comm.bootstrap = \"tcp\"" : ""));
+                                  dragonn::name_of(config.comm.backend),
+                                  config.comm.backend == Backend::kNccl ? "; or comm.bootstrap = \"tcp\"" : ""));
   }
   const Job job = make_job(line, std::move(config));
   int exit_code = 0;
@@ -135,7 +129,7 @@ using RankFunction = std::function<void(dragonn::comm::Communicator&)>;
 /// Runs as one process of several, which `run_ranks` brings together. If this one cannot read its config, all learn it.
 int run_as_process(const CommandLine& line, const Config& config, const std::exception_ptr& unreadable,
                    const std::function<void(const RankFunction&)>& run_ranks) {
-  dragonn::log::set_level(log_level(config.logging.level));
+  dragonn::log::set_level(config.logging.level);
   int exit_code = 0;
   run_ranks([&](dragonn::comm::Communicator& communicator) {
     try {
@@ -161,7 +155,7 @@ int run_as_process(const CommandLine& line, const Config& config, const std::exc
 /// Runs under MPI. The config is read before MPI starts, since it holds the deadline of MPI's waits; a rank that cannot
 /// read it tells the others through MPI.
 int run_by_mpi(const CommandLine& line, const Config& config, std::exception_ptr unreadable) {
-  if (!unreadable && config.comm.backend == "local") {
+  if (!unreadable && config.comm.backend == Backend::kLocal) {
     unreadable = std::make_exception_ptr(ConfigError(
         "comm.backend = \"local\" does not go with a launcher: start dragonn-train without one, or set \"mpi\""));
   }
@@ -194,7 +188,7 @@ int run(const CommandLine& line) {
   } catch (const std::exception&) {
     unreadable = std::current_exception();
   }
-  const bool by_tcp = !unreadable && config.comm.meets_by() == "tcp";
+  const bool by_tcp = !unreadable && config.comm.meets_by() == Backend::kTcp;
   // What is only printed needs no other process.
   const bool alone = is_print_only(line) && !dragonn::comm::detect_process();
   if (by_tcp && !alone) return run_by_tcp(line, config);

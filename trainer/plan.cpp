@@ -140,7 +140,7 @@ RunPlan plan_run(const Config& config, const Shape& sample_shape, int classes, i
   RunPlan plan;
   plan.layers = network.summary();
   plan.parameters = network.arena().size();
-  const bool has_device_messages = config.comm.backend == "nccl";
+  const bool has_device_messages = config.comm.backend == Backend::kNccl;
   plan.exchange = plan_exchange(rules, network.arena(), config.compression.density, world_size,
                                 has_device_messages ? device : Device{});
   plan.dense_cost = predict_dense_step(rules, network.arena(), world_size);

@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 /// for a precision, and record their work or do not.
 void set_arithmetic(const Config& config, const Device& device) {
   omp_set_num_threads(static_cast<int>(config.comm.threads_per_worker));
-  kernels::set_math(device, kernels::device_math(config.device_math));
+  kernels::set_math(device, config.device_math);
   kernels::set_recording(device, config.device_graphs);
 }
 
@@ -95,7 +95,8 @@ void log_network(const Config& config, const comm::Communicator& communicator) {
   const std::string text = config.network.describe();
   if (communicator.clock().is_virtual()) {
     log::info(communicator.rank(), "virtual cluster: {}; {}; all times are virtual and count training steps only", text,
-              config.network.compute == "measured" ? "compute time is measured CPU time" : "compute time is zero");
+              config.network.compute == comm::Compute::kMeasured ? "compute time is measured CPU time"
+                                                                 : "compute time is zero");
   } else {
     log::info(communicator.rank(),
               "decisions and warnings assume a network of {} (network.model); times are wall times", text);
@@ -122,7 +123,7 @@ int train(Worker& worker, const comm::Communicator& communicator) {
 
 comm::LocalOptions local_options(const Config& config) {
   const NetworkConfig& network = config.network;
-  const bool measured = network.compute == "measured";
+  const bool measured = network.compute == comm::Compute::kMeasured;
   const std::int64_t threads = config.comm.threads_per_worker;
   if (network.modelled() && measured && threads > 1) {
     throw ConfigError(fmt::format(
@@ -130,9 +131,7 @@ comm::LocalOptions local_options(const Config& config) {
         "thread per worker; expected 1, or network.compute = \"zero\"",
         threads));
   }
-  return {.timeout_s = config.comm.timeout_s,
-          .network = network.modelled(),
-          .compute = measured ? comm::Compute::kMeasured : comm::Compute::kZero};
+  return {.timeout_s = config.comm.timeout_s, .network = network.modelled(), .compute = network.compute};
 }
 
 int run_training(const Job& job, comm::Communicator& communicator) {

@@ -20,7 +20,7 @@ Json by_split(const std::optional<EvalRecord>& eval) {
 
 Json to_json(const NetworkConfig& config) {
   const comm::NetworkModel network = config.modelled().value();
-  Json json{{"gbps", network.gbps()}, {"latency_us", network.latency_us()}, {"compute", config.compute}};
+  Json json{{"gbps", network.gbps()}, {"latency_us", network.latency_us()}, {"compute", name_of(config.compute)}};
   if (config.preset != "none") json["preset"] = config.preset;
   return json;
 }

@@ -35,7 +35,7 @@ data::BatchRules batch_rules(const Config& config, const comm::Communicator& com
           .seed = static_cast<std::uint64_t>(config.seed),
           .rank = communicator.rank(),
           .world = communicator.size(),
-          .remainder = data::remainder_policy(config.train.remainder)};
+          .remainder = config.train.remainder};
 }
 
 double mean_density(const ExchangeCounts& counts) {
@@ -177,7 +177,7 @@ void Worker::run_step() {
 }
 
 bool Worker::update(double learning_rate, double density) {
-  const bool may_skip = config_.train.non_finite == "skip";
+  const bool may_skip = config_.train.non_finite == NonFinite::kSkip;
   if (may_skip) {
     // What went wrong in the exchange before is told now, so that one word per step is enough.
     const StepWord agreed = agree_on_step(
@@ -267,18 +267,18 @@ View<const float> Worker::gradient() const {
 }
 
 float Worker::local_clip() {
-  const std::string& clip = config_.train.clip;
-  if (clip != "local" && clip != "local_sqrt_workers") return 1.0f;
+  const Clip clip = config_.train.clip;
+  if (clip != Clip::kLocal && clip != Clip::kLocalSqrtWorkers) return 1.0f;
   // The accumulated gradient is a sum over micro-batches; what is clipped is their mean.
   const double norm =
       std::sqrt(optim::squared_norm(gradient())) / static_cast<double>(config_.train.gradient_accumulation);
-  const int world_size = clip == "local" ? 1 : communicator_.size();
+  const int world_size = clip == Clip::kLocal ? 1 : communicator_.size();
   return optim::local_clip_scale(norm, config_.train.clip_norm, world_size);
 }
 
 void Worker::apply_update(double learning_rate) {
   float scale = 1.0f;
-  if (config_.train.clip == "global")
+  if (config_.train.clip == Clip::kGlobal)
     scale = optim::clip_scale(exchange_->mean_gradient_norm(), config_.train.clip_norm);
   optimizer_->begin_step(learning_rate, progress_.step);
   exchange_->apply(*optimizer_, scale, sample_.timers);

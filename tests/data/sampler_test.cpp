@@ -96,9 +96,6 @@ TEST_SUITE("data") {
     CHECK(contains(error({100, 32, 1, 0, 4, Remainder::kDrop}), "at most 25"));
     CHECK(error({100, 25, 1, 0, 4, Remainder::kDrop}) == "no error");
     CHECK(contains(error({100, 0, 1, 0, 4, Remainder::kDrop}), "batch size 0"));
-    CHECK(contains(error_of<ConfigError>([] { remainder_policy("keep"); }), "valid: drop, pad"));
-    CHECK(remainder_policy("drop") == Remainder::kDrop);
-    CHECK(remainder_policy("pad") == Remainder::kPad);
   }
 
   TEST_CASE("evaluation shards cover every sample once in any world") {

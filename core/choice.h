@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+/// Choices: enums whose values have names, in configs and on command lines. The names stand beside the enum, and
+/// nowhere else.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "core/error.h"
+#include "core/settings.h"
+
+namespace dragonn {
+
+/// An enum E with a function `constexpr std::array choices(E)` in its namespace: the names of its values, which count
+/// from 0, in their order.
+template <class E>
+concept Choice = std::is_enum_v<E> && requires(E value) {
+  std::string(choices(value)[0]);
+};
+
+/// The name of a value, as configs write it.
+template <Choice E>
+std::string name_of(E value) {
+  return choices(value)[static_cast<std::size_t>(value)];
+}
+
+/// The names of all values, in their order.
+template <Choice E>
+std::vector<std::string> choice_names() {
+  const auto names = choices(E{});
+  return {names.begin(), names.end()};
+}
+
+/// The value of that name. @param kind what is chosen, for the error. @throws ConfigError listing the valid names.
+template <Choice E>
+E choice_of(std::string_view kind, std::string_view name) {
+  const auto names = choices(E{});
+  const auto found = std::ranges::find(names, name);
+  if (found != names.end()) return static_cast<E>(found - names.begin());
+  std::vector<std::string> valid = choice_names<E>();
+  std::ranges::sort(valid);
+  throw ConfigError(unknown_name_message(kind, name, valid));
+}
+
+}  // namespace dragonn
