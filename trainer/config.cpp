@@ -91,18 +91,42 @@ class Resolver {
     const Method new_method = find_method(new_name);
     const bool dense = new_method.is_dense() || old_method.is_dense();
     const bool quantizer = new_method.quantizer != "none" || old_method.quantizer != "none";
-    forget(dense || quantizer, "sparsifier", old_method.sparsifier);
-    forget(dense || quantizer, "quantizer", old_method.quantizer);
-    forget(dense || quantizer, "collective", old_method.collective);
+    Replaced replaced{method->origin, old_name};
+    forget(replaced, dense || quantizer, "sparsifier", old_method.sparsifier);
+    forget(replaced, dense || quantizer, "quantizer", old_method.quantizer);
+    forget(replaced, dense || quantizer, "collective", old_method.collective);
     // A memory goes with any sparsifier.
-    forget(new_method.is_dense() || quantizer, "memory", old_method.is_dense() ? old_method.memory : "");
+    forget(replaced, new_method.is_dense() || quantizer, "memory", old_method.is_dense() ? old_method.memory : "");
+    tell(replaced);
   }
 
-  void forget(bool always, const char* name, const std::string& old_value) {
+  /// A name instead of which --set gave another.
+  struct Replaced {
+    std::string by;                         ///< "--set compression.method=topk"
+    std::string old_name;                   ///< the file's, or the default
+    std::vector<std::string> dropped = {};  ///< "optimizer.momentum = 0.9", ...: what the file says because of it
+  };
+
+  void forget(Replaced& replaced, bool always, const char* name, const std::string& old_value) {
     const std::string path = fmt::format("{}.{}", kCompression, name);
     const RawKey* key = find(path);
     if (key == nullptr || key->is_override) return;
-    if (always || key->value == SettingValue(old_value)) erase(path);
+    if (!always && key->value != SettingValue(old_value)) return;
+    drop(replaced, *key);
+    erase(path);
+  }
+
+  /// Words that choose nothing are no loss.
+  static void drop(Replaced& replaced, const RawKey& key) {
+    const std::string word = text_or_empty(key.value);
+    if (word == kAuto || word == "none") return;
+    replaced.dropped.push_back(fmt::format("{} = {}", key.path(), dragonn::to_toml(key.value)));
+  }
+
+  void tell(const Replaced& replaced) {
+    if (replaced.dropped.empty()) return;
+    config_.notes.push_back(fmt::format("{} drops what the config says for \"{}\": {}", replaced.by, replaced.old_name,
+                                        fmt::join(replaced.dropped, ", ")));
   }
 
   void read_fixed(const ConfigKey& key) {
@@ -112,7 +136,7 @@ class Resolver {
       throw ConfigError(fmt::format("{} is missing: expected {}", key.path(), key.describe_type()));
     }
     if (key.spec.name == "name" && raw->is_override) {
-      replaced_components_[key.table] = text_or_empty(raw->replaced.value_or(key.get(config_)));
+      replaced_components_[key.table] = {raw->origin, text_or_empty(raw->replaced.value_or(key.get(config_)))};
     }
     key.set(config_, convert(*raw, key.spec, key.describe_type(),
                              [&](SettingValue value) { return key.convert(std::move(value)); }));
@@ -150,15 +174,19 @@ class Resolver {
       if (raw.table != table.table) return false;
       const SettingSpec* spec = find_spec(*specs, raw.name);
       if (spec != nullptr) read_setting(raw, *spec, component.settings);
-      return spec != nullptr || belongs_to_replaced(table, raw);
+      if (spec != nullptr) return true;
+      if (!belongs_to_replaced(table, raw)) return false;
+      drop(replaced_components_.at(table.table), raw);
+      return true;
     });
+    if (replaced_components_.contains(table.table)) tell(replaced_components_.at(table.table));
   }
 
   /// With `--set optimizer.name=adam`, keys that the file gives for its own optimizer are not meant.
   bool belongs_to_replaced(const ComponentTable& table, const RawKey& raw) const {
     const auto old = replaced_components_.find(table.table);
     if (raw.is_override || old == replaced_components_.end()) return false;
-    const SettingSpecs* specs = table.find(old->second);
+    const SettingSpecs* specs = table.find(old->second.old_name);
     return specs != nullptr && find_spec(*specs, raw.name) != nullptr;
   }
 
@@ -276,8 +304,7 @@ class Resolver {
   RawConfig raw_;
   bool complete_;
   Config config_;
-  std::map<std::string, std::string>
-      replaced_components_;  // by table: the file's or the default name, where --set gave another
+  std::map<std::string, Replaced> replaced_components_;  // by table
   const std::vector<ConfigKey> keys_ = config_keys();
 };
 

@@ -183,6 +183,9 @@ struct Config {
   NetworkConfig network;
   CheckpointConfig checkpoint;
   LoggingConfig logging;
+
+  /// What the reading of the config left out, for whoever started the run. No key.
+  std::vector<std::string> notes;
 };
 
 /// Reads a TOML file, applies `overrides` ("a.b=value": a TOML value, or else a string; the last one of a key wins),

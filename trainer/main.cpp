@@ -99,6 +99,9 @@ bool is_print_only(const CommandLine& line) {
 
 /// Runs the options that only print; true if there was one.
 bool print_only(const CommandLine& line, const Config& config, int world_size) {
+  if (is_print_only(line)) {
+    for (const std::string& note : config.notes) dragonn::log::info(0, "{}", note);
+  }
   if (!line.print_config.empty()) fmt::print("{}", dragonn::trainer::to_toml(config));
   if (line.print_config == "all") fmt::print("{}", dragonn::trainer::other_settings(config));
   if (line.dry_run) print_plan(config, world_size);

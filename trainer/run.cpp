@@ -164,6 +164,7 @@ int run_training(const Job& job, comm::Communicator& communicator) {
                 : job.config.compression.method);
   log::info(rank, "device: {}", choice.describe());
   log_network(job.config, communicator);
+  for (const std::string& note : job.config.notes) log::info(rank, "{}", note);
   for (const std::string& note : job.data.notes) log::info(rank, "{}", note);
   if (!checkpoint.empty()) worker->resume(checkpoint);
   worker->choose_tensors();

@@ -259,6 +259,29 @@ TEST_SUITE("trainer") {
     CHECK(back.compression.memory.name == "residual");
   }
 
+  TEST_CASE("--set says which keys of the file it drops with a method or a component, and only those") {
+    using Notes = std::vector<std::string>;
+    const std::string file =
+        "[compression]\nmethod = \"dragonn\"\nsparsifier = \"topk\"\ncollective = \"gtopk\"\nmemory = \"residual\"\n";
+    CHECK(parse(file).notes.empty());
+    CHECK(parse(file, {"compression.method=dragonn"}).notes.empty());
+    CHECK(parse(file, {"compression.method=dense"}).notes ==
+          Notes{"--set compression.method=dense drops what the config says for \"dragonn\": compression.sparsifier = "
+                "\"topk\", compression.collective = \"gtopk\", compression.memory = \"residual\""});
+    // Another sparsifying method keeps what is not the old method's own.
+    const Config dgc = parse(file, {"compression.method=dgc"});
+    CHECK(dgc.notes.empty());
+    CHECK(dgc.compression.collective.name == "gtopk");
+    CHECK(parse("[compression]\nmethod = \"gtopk\"\ncollective = \"gtopk\"\n", {"compression.method=dgc"}).notes ==
+          Notes{"--set compression.method=dgc drops what the config says for \"gtopk\": compression.collective = "
+                "\"gtopk\""});
+    CHECK(parse("[compression]\nmethod = \"topk\"\nsparsifier = \"auto\"\nquantizer = \"none\"\n",
+                {"compression.method=dense"})
+              .notes.empty());
+    CHECK(parse("", {"optimizer.name=adam"}).notes ==
+          Notes{"--set optimizer.name=adam drops what the config says for \"sgd\": optimizer.momentum = 0.9"});
+  }
+
   TEST_CASE("--set of another component drops the file's settings of the old one, and only those") {
     const Config adam = parse("", {"optimizer.name=adam"});
     CHECK(adam.optimizer.name == "adam");
