@@ -84,8 +84,9 @@ Worker::Worker(const Config& config, comm::Communicator& communicator, const dat
   total_steps_ = limit > 0 ? std::min(scheduled_steps_, limit) : scheduled_steps_;
   optimizer_ = make_optimizer(config, network_.arena());
   schedule_ = make_schedule(config, {config.optimizer.learning_rate, steps_per_epoch_, scheduled_steps_});
-  exchange_ = std::make_unique<GradientExchange>(exchange_rules(config), network_.arena(), communicator_);
-  dense_cost_ = predict_dense_step(exchange_rules(config), network_.arena(), communicator_.size());
+  const ExchangeRules rules = exchange_rules(config);
+  exchange_ = std::make_unique<GradientExchange>(rules, network_.arena(), communicator_);
+  dense_cost_ = predict_dense_step(rules, network_.arena(), communicator_.size());
   dump_ = std::make_unique<GradientDump>(folder_.gradients(), config.logging.dump_gradients, exchange_->dump_size());
   if (config.train.gradient_accumulation > 1) accumulated_ = Buffer<float>(network_.arena().size(), device);
   sample_.timers = StepTimers(communicator_.clock());
