@@ -153,7 +153,8 @@ std::vector<std::string> lost_entries(const CompressionConfig& compression) {
   const bool drops = compression.selects() && compression.density < 1 && compression.collective.name != "dense";
   if (!drops || compression.memory.name != "none") return {};
   const auto& sparsifier = Registry<compress::SparsifierEntry>::instance().at(compression.sparsifier.name);
-  if (sparsifier.traits(compression.sparsifier.settings).rescaled) return {};  // unbiased: error feedback does not go with it
+  if (sparsifier.traits(compression.sparsifier.settings).rescaled)
+    return {};  // unbiased: error feedback does not go with it
   return {
       fmt::format("compression.memory = \"none\" with the sparsifier {}: gradient entries that a worker does not send "
                   "are lost; compression.memory = \"residual\" sends them later",
