@@ -3,6 +3,7 @@
 #include "comm/device_transport.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -117,7 +118,52 @@ void sums_of_shared_agree(Communicator& communicator, const std::string& name) {
   sums_agree(communicator, name, {}, context, acc, selected);
 }
 
+/// Several buckets in one exchange over a transport get what each gets alone.
+void buckets_share_a_transport(Communicator& communicator, const std::string& name, const Overrides& settings) {
+  constexpr std::array<std::size_t, 3> kSizes{300, 7, 41};
+  HostTransport transport(communicator);
+  GroupReduce reduce(communicator);
+  std::array<std::unique_ptr<SparseCollective>, kSizes.size()> alone, together;
+  for (std::size_t bucket = 0; bucket < kSizes.size(); ++bucket) {
+    alone[bucket] = make_collective(name, kSizes[bucket], settings);
+    together[bucket] = make_collective(name, kSizes[bucket], settings);
+  }
+  const std::vector<float> gradient = gradient_of(communicator);
+  for (std::uint64_t step = 1; step <= 3; ++step) {
+    std::array<ReduceContext, kSizes.size()> contexts;
+    std::array<SparseVector, kSizes.size()> selected;
+    std::array<SparseReduction, kSizes.size()> expected, found;
+    std::vector<ReducePart> parts;
+    for (std::size_t bucket = 0; bucket < kSizes.size(); ++bucket) {
+      const std::span<const float> acc = std::span(gradient).first(kSizes[bucket]);
+      contexts[bucket] = {.step = step, .k = 1 + kSizes[bucket] / 8, .density = 0.1};
+      selected[bucket] = largest_entries(acc, (unsigned_rank(communicator) + bucket) % 3 * kSizes[bucket] / 16);
+      reduce.run({alone[bucket].get(), &contexts[bucket], acc, &selected[bucket], &expected[bucket]});
+      parts.push_back({together[bucket].get(), &contexts[bucket], acc, &selected[bucket], &found[bucket]});
+    }
+    reduce.run(parts);
+    for (std::size_t bucket = 0; bucket < kSizes.size(); ++bucket) {
+      const std::span<const float> acc = std::span(gradient).first(kSizes[bucket]);
+      expect(sum_of(found[bucket], acc.size()) == sum_of(expected[bucket], acc.size()), "the same sum, bit for bit");
+      expect(residual_after(acc, found[bucket]) == residual_after(acc, expected[bucket]), "the same has left");
+    }
+  }
+}
+
 TEST_SUITE("comm") {
+  TEST_CASE("buckets that share an exchange over a transport get what each gets alone") {
+    for (const int ranks : {2, 3, 5}) {
+      INFO(ranks, " ranks");
+      CHECK_NOTHROW(run_local(ranks, {}, [](Communicator& communicator) {
+        for (const std::string& name : Registry<SparseCollectiveEntry>::instance().names())
+          buckets_share_a_transport(communicator, name, {});
+        buckets_share_a_transport(communicator, "gtopk", {{"put_back", std::string("exact")}});
+        buckets_share_a_transport(communicator, "dsa", {{"switch", 0.0}});
+        buckets_share_a_transport(communicator, "oktopk", {{"balance", std::string("always")}});
+      }));
+    }
+  }
+
   TEST_CASE("sums over a transport are those of messages, bit for bit") {
     for (const int ranks : {1, 2, 3, 4, 5}) {
       INFO(ranks, " ranks");
