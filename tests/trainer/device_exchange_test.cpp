@@ -146,11 +146,12 @@ TEST_SUITE("trainer") {
                                           comm::make_nccl_transport(communicator, device, /*timeout_s=*/2);
                                       communicator.set_label("step 7");
                                       Buffer<float> values = dragonn::test::on_device(std::vector<float>{1, 2}, device);
-                                      transport->allreduce_sum(values.view());
+                                      const View<float> view = values.view();
+                                      transport->allreduce_sum(std::span(&view, 1));
                                       CHECK(to_host(values.view()) == std::vector<float>{2, 4});
                                       if (communicator.rank() == 1) return;
                                       try {
-                                        transport->allreduce_sum(values.view());
+                                        transport->allreduce_sum(std::span(&view, 1));
                                       } catch (const CommError& error) {
                                         said = error.what();
                                         throw;
