@@ -22,9 +22,10 @@ class BucketForm {
  public:
   virtual ~BucketForm() = default;
 
-  /// What the pass over the gradient should compute.
+  /// Says what the pass over the gradient should compute.
   virtual kernels::PassRequest plan(const compress::SelectContext& /*context*/) { return {}; }
-  /// What rank 0 proposes to all ranks before they select, where they must agree on a number; on all ranks or on none.
+  /// Returns what rank 0 proposes to all ranks before they select, where they must agree on a number; on all ranks or
+  /// on none.
   virtual std::optional<float> propose(const compress::SelectContext& /*context*/, View<const float> /*acc*/) {
     return std::nullopt;
   }
@@ -32,43 +33,43 @@ class BucketForm {
   /// Decides what of acc leaves this rank. Local.
   virtual void select(const compress::SelectContext& /*context*/, const kernels::PassResult& /*pass*/,
                       View<const float> /*acc*/) {}
-  /// The exchange of what was selected. The arguments must stay until it is done.
+  /// Exchanges what was selected. The arguments must stay until it is done.
   virtual comm::Rounds rounds(comm::Communicator& communicator, const comm::ReduceContext& context,
                               View<const float> acc, comm::SparseReduction& out) = 0;
-  /// What left this rank and what came back. @param outcome the result of the exchange, where gradients live.
+  /// Says what left this rank and what came back. @param outcome the result of the exchange, where gradients live.
   virtual compress::Settlement settlement(const comm::SparseReduction& outcome) const = 0;
   /// Adapts to what all ranks know of the exchange.
   virtual void observe(const compress::ExchangeOutcome& /*outcome*/) {}
-  /// The magnitude threshold of the last selection, NaN if there is none.
+  /// Returns the magnitude threshold of the last selection, NaN if there is none.
   virtual float threshold() const { return std::numeric_limits<float>::quiet_NaN(); }
 
   virtual void save(Archive& /*archive*/, const std::string& /*prefix*/) const {}
   virtual void load(const Archive& /*archive*/, const std::string& /*prefix*/) {}
 };
 
-/// What collectives know of a sparsifier with these settings.
+/// Returns what collectives know of a sparsifier with these settings.
 SelectionTraits selection_traits(const Component& sparsifier);
 
-/// Where one bucket's memory is.
+/// A place says where one bucket's memory is.
 struct BucketPlace {
   std::size_t numel = 0;
   Device gradients;      ///< where the gradient, acc and the update are
   MemoryPlace messages;  ///< where lists and sums of the exchange are: host memory, or the same
 };
 
-/// All of acc, summed by the collective `dense`.
+/// Sends all of acc, summed by the collective `dense`.
 std::unique_ptr<BucketForm> make_dense_form(const Component& dense, const BucketPlace& place);
-/// What the sparsifier selects, summed by the collective.
+/// Sends what the sparsifier selects, summed by the collective.
 std::unique_ptr<BucketForm> make_sparse_form(const Component& sparsifier, const Component& collective,
                                              const BucketPlace& place);
-/// All of acc in the quantizer's code: every rank gathers the codes of all ranks and adds them up where gradients live.
-/// (P-1) * code_bytes sent. Holds the codes of all ranks.
+/// Sends all of acc in the quantizer's code: every rank gathers the codes of all ranks and adds them up where gradients
+/// live. (P-1) * code_bytes sent. Holds the codes of all ranks.
 std::unique_ptr<BucketForm> make_quantized_form(const Component& quantizer, const comm::Communicator& communicator,
                                                 const BucketPlace& place);
 
-/// What `compression.collective` says where a quantizer is at work: every rank gets every code.
+/// This is what `compression.collective` says where a quantizer is at work: every rank gets every code.
 inline constexpr const char* kCodeCollective = "allgather";
-/// Length of a code of `numel` elements.
+/// Returns the length of a code of `numel` elements.
 std::size_t quantized_code_bytes(const Component& quantizer, std::size_t numel);
 
 }  // namespace dragonn::trainer

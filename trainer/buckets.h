@@ -35,13 +35,13 @@ struct BucketRules {
   std::size_t minimum_size = 0;  ///< tensors of fewer elements are exchanged dense (never with kModel)
 };
 
-/// Consecutive buckets whose exchanges are one: [begin, end).
+/// A group is a run of buckets whose exchanges are one: [begin, end).
 struct BucketGroup {
   std::size_t begin = 0;
   std::size_t end = 0;
 };
 
-/// Which buckets travel together.
+/// The rules say which buckets travel together.
 struct FusionRules {
   std::size_t bytes = 0;  ///< a group closes before it would grow beyond this; 0: each bucket by itself
   /// Groups are exchanged while backward computes the gradients of the next ones: none is larger than this share of the
@@ -57,9 +57,9 @@ inline constexpr std::size_t kDenseBucketBytes = std::size_t{25} << 20;
 /// @throws ConfigError if a bucket would have 2^32 - 1 elements or more (indices are 32 bits).
 std::vector<Bucket> make_buckets(const ParameterArena& arena, const BucketRules& rules);
 
-/// Covers the buckets in their order. Depends on their sizes alone.
+/// Cuts the buckets into groups, in their order, by their sizes alone.
 std::vector<BucketGroup> make_groups(std::span<const Bucket> buckets, const FusionRules& rules);
-/// The slices of the arena that groups cover, as if each were a bucket.
+/// Returns the slices of the arena that groups cover, as if each were a bucket.
 std::vector<Bucket> group_slices(const std::vector<Bucket>& buckets, const std::vector<BucketGroup>& groups);
 
 }  // namespace dragonn::trainer

@@ -15,11 +15,11 @@ class IndexSum : public SparseCollective {
  protected:
   explicit IndexSum(std::size_t numel) : numel_(numel) {}
 
-  /// How the messages of indices are cut. kFixed: as many slots on every rank, known without a header. kPadded: all as
-  /// long as the longest, after a header of the counts. kUnpadded: each as it is, after that header.
+  /// The layout says how the messages of indices are cut. kFixed: as many slots on every rank, known without a header.
+  /// kPadded: all as long as the longest, after a header of the counts. kUnpadded: each as it is, after that header.
   enum class Layout { kFixed, kPadded, kUnpadded };
 
-  /// Acc summed at the union of all selections. 4 bytes a slot to each other rank, then a ring allreduce of the union's
+  /// Sums acc at the union of all selections. 4 bytes a slot to each other rank, then a ring allreduce of the union's
   /// values.
   Rounds sum_at_union(Communicator& communicator, const ReduceContext& context, Layout layout, View<const float> acc,
                       const SparseVector& selected, SparseReduction& out);

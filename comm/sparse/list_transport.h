@@ -10,10 +10,10 @@
 
 namespace dragonn::comm {
 
-/// Verbs of one kind, one per bucket.
+/// A batch holds verbs of one kind, one per bucket.
 using VerbBatch = std::span<ListVerb* const>;
 
-/// One per exchange of a rank: its buffers are reused from step to step.
+/// One object serves all exchanges of a rank; its buffers are reused from step to step.
 class ListTransport {
  public:
   explicit ListTransport(Communicator& communicator) : communicator_(communicator) {}
@@ -59,11 +59,13 @@ class ListTransport {
   std::vector<ListVerb*> batch_;  // and what they wait for
 };
 
-/// Over the communicator's DeviceTransport where it has one, else over its messages. The one place that asks.
+/// Makes the transport over the communicator's DeviceTransport where it has one, else over its messages. No other place
+/// asks.
 std::unique_ptr<ListTransport> make_list_transport(Communicator& communicator);
-/// Lists in host memory, packed as messages.
+/// Makes the transport of lists in host memory, which it packs as messages.
 std::unique_ptr<ListTransport> make_message_lists(Communicator& communicator);
-/// Lists on the device of the communicator's DeviceTransport; sizes are headers of the communicator.
+/// Makes the transport of lists on the device of the communicator's DeviceTransport; sizes are headers of the
+/// communicator.
 std::unique_ptr<ListTransport> make_device_lists(Communicator& communicator);
 
 }  // namespace dragonn::comm

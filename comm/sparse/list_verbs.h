@@ -35,57 +35,58 @@ struct ListView {
 // sends for one bucket at P ranks; where several buckets share a message whose parts have sizes that the receiver does
 // not know, each part costs a word more.
 
-/// all[r] <- rank r's `mine`, below 2^32 - 1. A header: 4 (P-1) bytes.
+/// Gathers a count: all[r] <- rank r's `mine`, below 2^32 - 1. A header: 4 (P-1) bytes.
 struct CountsVerb {
   std::uint64_t mine = 0;
   std::span<std::uint64_t> all;
 };
 
-/// values <- sums over the ranks. A header.
+/// Sums integers: values <- sums over the ranks. A header.
 struct SumCountsVerb {
   std::span<std::uint64_t> values;
 };
 
-/// values <- sums over the ranks, in rank order. Counted as metrics: not a method's own traffic.
+/// Sums numbers in rank order: values <- sums over the ranks. Counted as metrics: not a method's own traffic.
 struct SumMetricsVerb {
   std::span<double> values;
 };
 
-/// lists[r] <- rank r's `mine`, in memory of the transport, valid until the bucket's next verb. 8 bytes an entry, 4
-/// where it has no values, to each other rank.
+/// Gathers lists: lists[r] <- rank r's `mine`, in memory of the transport, valid until the bucket's next verb. 8 bytes
+/// an entry, 4 where it has no values, to each other rank.
 struct GatherListsVerb {
   ListView mine;
   std::span<const std::uint64_t> slots;  ///< by rank: entries of its message, at least those of its list
   std::span<ListView> lists;             ///< by rank; without the empty slots that fill up a message
   bool has_values = true;
-  bool equal = false;  ///< all slots are the same number: log2 P messages where P is a power of two, else P-1
+  bool equal = false;  ///< all slots are the same number: an allgather, else one of varying sizes
 };
 
-/// The part [bounds[r], bounds[r + 1]) of `whole` comes from rank r, in place. 4 bytes an element.
+/// Gathers a vector: the part [bounds[r], bounds[r + 1]) of `whole` comes from rank r, in place. 4 bytes an element.
 struct GatherPartsVerb {
   View<float> whole;
   std::span<const std::uint64_t> bounds;
 };
 
-/// all <- the codes of all ranks, of as many bytes each, back to back in rank order; `mine` is its own place in it.
+/// Gathers codes: all <- those of all ranks, of as many bytes each, back to back in rank order; `mine` is its own place
+/// in it.
 struct GatherCodesVerb {
   View<const std::byte> mine;
   View<std::byte> all;
 };
 
-/// values <- sum over ranks, the same bits on all. A ring: 8 n (P-1)/P bytes in 2(P-1) messages.
+/// Sums vectors: values <- sum over ranks, the same bits on all. A ring: 8 n (P-1)/P bytes in 2(P-1) messages.
 struct AllreduceVerb {
   View<float> values;
   DenseAlgorithm algorithm = DenseAlgorithm::kRing;  ///< of messages in host memory
 };
 
-/// indices <- those of `root`; the number is the same on all ranks. A tree.
+/// Broadcasts indices: indices <- those of `root`; the number is the same on all ranks. A tree.
 struct BroadcastIndicesVerb {
   int root = 0;
   View<std::uint32_t> indices;
 };
 
-/// result <- the list of `root`, which alone knows its size. A tree.
+/// Broadcasts a list: result <- the list of `root`, which alone knows its size. A tree.
 struct BroadcastListVerb {
   int root = 0;
   ListView mine;         ///< on the root
@@ -93,8 +94,9 @@ struct BroadcastListVerb {
   SparseVector* result = nullptr;
 };
 
-/// Lists between pairs of ranks. In step s a rank sends outgoing[s] while it receives incoming[s]. Both ends know how
-/// many entries a list may have at most; what comes is in memory of the transport, valid until the bucket's next verb.
+/// Swaps lists between pairs of ranks. In step s a rank sends outgoing[s] while it receives incoming[s]. Both ends know
+/// how many entries a list may have at most; what comes is in memory of the transport, valid until the bucket's next
+/// verb.
 struct SwapVerb {
   struct Outgoing {
     int destination = 0;

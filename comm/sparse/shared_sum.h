@@ -13,7 +13,7 @@ class SharedSum final : public RoundsOwner {
   Rounds rounds(const ReduceContext& context, const SparseVector& selected, SparseReduction& out);
 };
 
-/// What that costs.
+/// Predicts the cost of such a sum.
 Prediction predict_shared_selection(const ExchangeSizes& sizes);
 
 }  // namespace dragonn::comm

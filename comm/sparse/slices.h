@@ -16,29 +16,28 @@ namespace dragonn::comm {
 /// rank is everybody's destination at once.
 class Slices {
  public:
-  /// Everybody's entries of a region to the region's owner.
+  /// Plans that all entries of a region go to the region's owner.
   /// @param indices those of `mine`, in host memory.  @param regions P + 1 non-decreasing boundaries from 0 to numel,
   /// the same on all ranks.  @param counts entries of each rank's list.
   void plan_regions(int rank, const ListView& mine, std::span<const std::uint32_t> indices,
                     std::span<const std::uint64_t> regions, std::span<const std::uint64_t> counts);
-  /// The lists of all ranks, one behind the other, cut anew into P blocks whose sizes differ by at most one.
-  /// balanced[r]
-  /// <- the entries of block r.  @param counts entries of each rank's list.
+  /// Plans that the lists of all ranks, one behind the other, are cut anew into P blocks whose sizes differ by at most
+  /// one. balanced[r] <- the entries of block r.  @param counts entries of each rank's list.
   void plan_blocks(int rank, const ListView& mine, std::span<const std::uint64_t> counts,
                    std::vector<std::uint64_t>& balanced);
 
-  /// What was planned; `mine` must stay until it is done.
+  /// Returns what was planned; `mine` must stay until it is done.
   SwapVerb verb(std::size_t in_flight) { return {outgoing_, incoming_, in_flight}; }
 
-  /// What came, the own slice included, in the order own, w - 1, w - 2, ... of the ranks.
+  /// Returns what came, the own slice included, in the order own, w - 1, w - 2, ... of the ranks.
   std::span<const ListView> in_rotation();
-  /// The same in rank order.
+  /// Returns the same in rank order.
   std::span<const ListView> in_rank_order();
   /// @throws CommError if an entry came that is not of this rank's region, in host memory.
   void check_regions(int rank, std::span<const std::uint64_t> regions) const;
 
  private:
-  /// From bounds_ and what is at most to and from each rank.
+  /// Plans from bounds_ and from what goes at most to and from each rank.
   void plan(int rank, const ListView& mine);
 
   std::size_t rank_ = 0;
@@ -50,7 +49,7 @@ class Slices {
   std::vector<ListView> lists_;
 };
 
-/// The setting `in_flight` of the collectives that exchange slices.
+/// Declares the setting `in_flight` of the collectives that exchange slices.
 SettingSpec in_flight_setting();
 std::size_t in_flight(const Settings& settings);
 
