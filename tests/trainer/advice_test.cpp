@@ -129,7 +129,7 @@ TEST_SUITE("trainer") {
     CHECK_FALSE(ask({buckets_of(1, 100000), {.latency_seconds = 1e-4, .bytes_per_second = 1e6}}).break_even_gbps);
   }
 
-  TEST_CASE("with a backward time dense overlaps, and the run if it does; if not, it is told to") {
+  TEST_CASE("with a backward time dense overlaps, and the run if it does, else it is told to") {
     const comm::NetworkModel network{.latency_seconds = 0, .bytes_per_second = 1e6};
     Asked asked{buckets_of(4, 10000), network, row(0.01), {}, 1.0};
     const StepAdvice behind = ask(asked);
