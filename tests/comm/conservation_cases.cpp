@@ -131,6 +131,12 @@ std::vector<float> rounding_gradient(std::size_t numel, std::uint64_t step, std:
   return gradient;
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t kFusedSteps = 2;  // one that computes what later ones reuse, and one of those
+#else
+constexpr std::uint64_t kFusedSteps = 5;
+#endif
+
 /// Buckets of one rank, exchanged alone and together.
 class Fused {
  public:
@@ -205,7 +211,7 @@ void buckets_together_are_buckets_alone(Communicator& communicator) {
           variant.settings.contains("layout") && variant.settings.at("layout") == SettingValue("fixed");
       if (is_fixed && !selection.traits.fits_k_slots()) continue;
       Fused fused(communicator, variant, selection);
-      for (std::uint64_t step = 0; step < 5; ++step) fused.step(step);
+      for (std::uint64_t step = 0; step < kFusedSteps; ++step) fused.step(step);
     }
   }
 }

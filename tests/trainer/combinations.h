@@ -20,12 +20,14 @@ namespace dragonn::trainer::testing {
 inline const std::vector<int> kWorlds{1, 2, 5};
 inline const std::vector<int>& kManyWorlds = kWorlds;
 inline const std::vector<int> kOverlapWorlds{1, 3};
+inline const std::vector<int> kDamagedWorlds{3};
 inline constexpr std::uint64_t kResumeStride = 2;
 #else
 inline const std::vector<int> kWorlds{1, 2, 3, 4, 5, 8};
 inline const std::vector<int> kManyWorlds{1, 2, 3, 4, 5, 7, 8, 16};
 inline const std::vector<int> kOverlapWorlds{1, 2, 3, 4, 5};
-inline constexpr std::uint64_t kResumeStride = 1;  // how far apart the steps are after which runs are resumed
+inline const std::vector<int> kDamagedWorlds{1, 3, 4};  // in which a rank has a gradient that is not finite
+inline constexpr std::uint64_t kResumeStride = 1;       // how far apart the steps are after which runs are resumed
 #endif
 
 struct Combination {

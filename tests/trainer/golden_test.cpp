@@ -121,6 +121,12 @@ level = "error"
   return losses;
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kRunsTwice = false;  // sanitizers see nothing new the second time
+#else
+constexpr bool kRunsTwice = true;
+#endif
+
 std::filesystem::path golden_file(const Family& family) {
   return std::filesystem::path(DRAGONN_SOURCE_DIR) / "tests/trainer/golden" / (family.name + ".txt");
 }
@@ -149,7 +155,7 @@ TEST_SUITE("trainer") {
     for (const Family& family : families()) {
       CAPTURE(family.name);
       const Losses losses = losses_of(family);
-      CHECK(losses_of(family) == losses);
+      if (kRunsTwice) CHECK(losses_of(family) == losses);
       if (std::getenv("DRAGONN_WRITE_GOLDEN")) write_golden(family, losses);
       const Losses golden = read_golden(family);
       REQUIRE(golden.size() == kSteps);

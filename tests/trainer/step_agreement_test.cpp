@@ -205,7 +205,7 @@ TEST_CASE("the error of a gradient that is not finite names step and bucket") {
 
 TEST_CASE("an exchange comes to its end whatever is not finite on some rank, for every combination of parts") {
   for (const Combination& combination : combinations()) {
-    for (const int world_size : {1, 3, 4}) {
+    for (const int world_size : kDamagedWorlds) {
       CAPTURE(combination.name());
       CAPTURE(world_size);
       CHECK_NOTHROW(exchange_all_damages(rules_of(combination), world_size));
@@ -239,7 +239,7 @@ TEST_CASE("an exchange comes to its end whatever is not finite, with settings th
     all.push_back(rules);
   }
   for (const ExchangeRules& rules : all) {
-    for (const int world_size : {1, 3, 4}) {
+    for (const int world_size : kDamagedWorlds) {
       CAPTURE(rules.sparsifier.name);
       CAPTURE(rules.collective.name);
       CHECK_NOTHROW(exchange_all_damages(rules, world_size));
