@@ -15,7 +15,6 @@ enum ReservedTag : int {
   kTagBarrier,
   kTagSlices,
   kTagPing,
-  kTagMerge,
 };
 
 }  // namespace dragonn::comm

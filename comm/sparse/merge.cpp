@@ -54,6 +54,16 @@ void common_indices(std::span<const std::uint32_t> a, std::span<const std::uint3
   common.truncate(static_cast<std::size_t>(end - common.data()));
 }
 
+void values_at(const SparseVector& entries, std::span<const std::uint32_t> indices, std::span<float> out) {
+  const auto own = entries.indices.host();
+  std::size_t position = 0;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    while (position < own.size() && own[position] < indices[i]) ++position;
+    const bool found = position < own.size() && own[position] == indices[i];
+    out[i] = found ? entries.values.data()[position] : 0.0f;
+  }
+}
+
 float keep_largest_with_room(const SparseVector& entries, std::size_t k, kernels::MagnitudeScratch& scratch,
                              SparseVector& kept) {
   resize_with_room(scratch.keys, entries.size());

@@ -22,16 +22,7 @@ void entries_left_out(const SparseVector& all, std::span<const std::uint32_t> ke
 void common_indices(std::span<const std::uint32_t> a, std::span<const std::uint32_t> b, Buffer<std::uint32_t>& common);
 
 /// out[i] <- the value of `entries` at indices[i], 0 where it has none.
-template <class T>
-void values_at(const SparseVector& entries, std::span<const std::uint32_t> indices, std::span<T> out) {
-  const auto own = entries.indices.host();
-  std::size_t position = 0;
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    while (position < own.size() && own[position] < indices[i]) ++position;
-    const bool found = position < own.size() && own[position] == indices[i];
-    out[i] = found ? static_cast<T>(entries.values.data()[position]) : T{0};
-  }
-}
+void values_at(const SparseVector& entries, std::span<const std::uint32_t> indices, std::span<float> out);
 
 /// As kernels::keep_largest; memory grows with room, since the number of entries varies between steps.
 float keep_largest_with_room(const SparseVector& entries, std::size_t k, kernels::MagnitudeScratch& scratch,
