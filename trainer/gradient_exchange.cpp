@@ -254,11 +254,7 @@ void GradientExchange::select(BucketState& state, StepTimers& timers) {
 }
 
 void GradientExchange::exchange(const BucketGroup& group, StepTimers& timers) {
-  // Also after an error: what the coroutines refer to is of this step.
-  struct Cleared {
-    std::vector<comm::Rounds>& rounds;
-    ~Cleared() { rounds.clear(); }
-  } const cleared{rounds_};
+  rounds_.clear();  // of a step that ended before its rounds began
   run_verb(device_, timers, Verb::kExchange, [&] {
     for (std::size_t index = group.begin; index < group.end; ++index) {
       BucketState& state = states_[index];

@@ -22,7 +22,11 @@ bool are_one_kind(const ListVerb& a, const ListVerb& b) {
 
 }  // namespace
 
-void run_rounds(ListTransport& transport, std::span<Rounds> rounds) {
+void run_rounds(ListTransport& transport, std::vector<Rounds>& rounds) {
+  struct Cleared {
+    std::vector<Rounds>& rounds;
+    ~Cleared() { rounds.clear(); }
+  } const cleared{rounds};
   for (Rounds& bucket : rounds) bucket.resume();
   for (;;) {
     const auto first = std::ranges::find_if(rounds, [](const Rounds& bucket) { return !bucket.done(); });

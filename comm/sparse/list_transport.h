@@ -45,7 +45,7 @@ class ListTransport {
   bool is_hollow() const { return hollow_; }
 
  private:
-  friend void run_rounds(ListTransport& transport, std::span<Rounds> rounds);
+  friend void run_rounds(ListTransport& transport, std::vector<Rounds>& rounds);
   void counts(VerbBatch batch);
   void sum_counts(VerbBatch batch);
   void sum_metrics(VerbBatch batch);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "comm/sparse/list_verbs.h"
 
@@ -115,6 +116,7 @@ class [[nodiscard]] Rounds {
 ///
 /// All ranks bring the same buckets in the same order. Which verb a bucket waits for depends on what all ranks know, so
 /// that all ranks make the same rounds; in a verb between some ranks only (Swap) the others may be a verb ahead.
-void run_rounds(ListTransport& transport, std::span<Rounds> rounds);
+/// Leaves `rounds` empty, also after an error: what the coroutines refer to is the caller's, and may end.
+void run_rounds(ListTransport& transport, std::vector<Rounds>& rounds);
 
 }  // namespace dragonn::comm

@@ -22,11 +22,7 @@ void GroupReduce::run(std::span<const ReducePart> parts) {
   if (parts.empty()) return;
   Communicator& communicator = transport_->communicator();
   transport_->set_hollow(parts.front().context->payload_only);
-  // Also after an error: what the coroutines refer to ends with this call.
-  struct Cleared {
-    std::vector<Rounds>& rounds;
-    ~Cleared() { rounds.clear(); }
-  } const cleared{rounds_};
+  rounds_.clear();  // of a call that ended before its rounds began
   for (const ReducePart& part : parts) {
     rounds_.push_back(part.collective->rounds(communicator, *part.context, part.acc, *part.selected, *part.out));
   }

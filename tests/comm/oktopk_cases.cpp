@@ -153,8 +153,9 @@ class Balancing final : public RoundsOwner {
         transport_(make_list_transport(communicator)) {}
   SparseVector run(const SparseVector& mine, std::span<const std::uint64_t> counts) {
     SparseVector all;
-    Rounds rounds = balance(mine, counts);
-    run_rounds(*transport_, std::span(&rounds, 1));
+    std::vector<Rounds> rounds;
+    rounds.push_back(balance(mine, counts));
+    run_rounds(*transport_, rounds);
     concatenate(lists_, all);
     return all;
   }

@@ -15,8 +15,9 @@ class Swap final : public RoundsOwner {
  public:
   explicit Swap(Communicator& communicator) : transport_(make_list_transport(communicator)) {}
   void run(const SwapVerb& verb) {
-    Rounds rounds = swap(verb);
-    run_rounds(*transport_, std::span(&rounds, 1));
+    std::vector<Rounds> rounds;
+    rounds.push_back(swap(verb));
+    run_rounds(*transport_, rounds);
   }
 
  private:
