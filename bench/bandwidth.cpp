@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "bench/device_timer.h"
-#include "kernels/elementwise.h"
+#include "kernels/nn/elementwise.h"
 
 namespace dragonn::bench {
 namespace {

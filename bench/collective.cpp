@@ -16,12 +16,12 @@
 #include "bench/exchange_measure.h"
 #include "bench/ranks.h"
 #include "bench/scaling_figure.h"
-#include "comm/local.h"
+#include "comm/agreement.h"
+#include "comm/local/local.h"
 #include "compress/sparsifier.h"
 #include "core/choice.h"
 #include "core/file.h"
-#include "trainer/agreement.h"
-#include "trainer/assemble.h"
+#include "trainer/config/assemble.h"
 
 namespace dragonn::bench {
 namespace {
@@ -173,8 +173,8 @@ class CollectiveBenchmark final : public Benchmark {
     }
     Rows rows;
     run_ranks(/*local_ranks=*/1, timeout_s_, [&](comm::Communicator& communicator) {
-      trainer::agree(communicator, wrong);
-      trainer::all_ranks_or_none(communicator, [&] { check_world(communicator.size()); });
+      comm::agree(communicator, wrong);
+      comm::all_ranks_or_none(communicator, [&] { check_world(communicator.size()); });
       plan(progress, cases, {communicator.size()});
       CollectiveRows measured(row_options(communicator.backend()));
       for (const ExchangeCase& exchange_case : cases) {

@@ -22,8 +22,8 @@
 #include "bench/selection.h"
 #include "core/file.h"
 #include "kernels/devices.h"
-#include "kernels/elementwise.h"
-#include "kernels/magnitude.h"
+#include "kernels/gradient/magnitude.h"
+#include "kernels/nn/elementwise.h"
 
 namespace dragonn::bench {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// `dragonn-bench decode`: seconds to sum the sparse lists of K ranks, with the code of the collective `allgather`, or
 /// with a GPU's kernels.
-#include "kernels/decode.h"
+#include "kernels/gradient/decode.h"
 
 #include <algorithm>
 #include <memory>
@@ -19,8 +19,8 @@
 #include "bench/device_timer.h"
 #include "comm/sparse/batch_decoder.h"
 #include "compress/sparsifier.h"
-#include "kernels/elementwise.h"
-#include "kernels/select.h"
+#include "kernels/gradient/select.h"
+#include "kernels/nn/elementwise.h"
 
 namespace dragonn::bench {
 namespace {

@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "comm/agreement.h"
 #include "comm/sparse/coo.h"
 #include "core/npy.h"
-#include "trainer/agreement.h"
 
 namespace dragonn::bench {
 namespace {
@@ -55,7 +55,7 @@ std::size_t input_numel(const std::string& pattern) {
 
 std::vector<float> read_input(comm::Communicator& communicator, const std::string& pattern, std::size_t numel) {
   std::vector<float> values;
-  trainer::all_ranks_or_none(communicator, [&] {
+  comm::all_ranks_or_none(communicator, [&] {
     const std::filesystem::path path = input_path(pattern, communicator.rank());
     values = read_array(path);
     if (values.size() == numel) return;
@@ -66,7 +66,7 @@ std::vector<float> read_input(comm::Communicator& communicator, const std::strin
 }
 
 void write_dump(comm::Communicator& communicator, const std::string& folder, const ExchangeDump& dump) {
-  trainer::all_ranks_or_none(communicator, [&] {
+  comm::all_ranks_or_none(communicator, [&] {
     const std::filesystem::path path(folder);
     std::error_code failure;
     std::filesystem::create_directories(path, failure);

@@ -7,7 +7,7 @@
 #include "bench/payload_lists.h"
 #include "comm/sparse/registry.h"
 #include "core/parameter.h"
-#include "trainer/step_agreement.h"
+#include "trainer/exchange/step_agreement.h"
 
 namespace dragonn::bench {
 namespace {

@@ -12,7 +12,7 @@
 #include "bench/exchange_record.h"
 #include "bench/worker_gradient.h"
 #include "comm/communicator.h"
-#include "trainer/gradient_exchange.h"
+#include "trainer/exchange/gradient_exchange.h"
 
 namespace dragonn::bench {
 
@@ -31,7 +31,7 @@ struct ExchangeCase {
   bool payload_only = false;
 
   /// The collective, also of a dense exchange.
-  const trainer::Component& component() const { return rules.buckets.compress ? rules.collective : rules.dense; }
+  const Component& component() const { return rules.buckets.compress ? rules.collective : rules.dense; }
   /// Of the selections.
   SelectionTraits traits() const;
   /// What the collective's formulas say of an exchange as it was measured. NaN where nothing is known: MPI's own

@@ -8,7 +8,7 @@
 
 #include "comm/communicator.h"
 #include "core/timer.h"
-#include "trainer/metrics.h"
+#include "trainer/metrics/metrics.h"
 
 namespace dragonn::bench {
 

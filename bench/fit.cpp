@@ -14,9 +14,9 @@
 
 #include "bench/benchmark.h"
 #include "bench/gradients.h"
-#include "compress/sidco_fit.h"
-#include "kernels/exceedance.h"
-#include "kernels/gradient_pass.h"
+#include "compress/sidco/sidco_fit.h"
+#include "kernels/gradient/exceedance.h"
+#include "kernels/gradient/gradient_pass.h"
 
 namespace dragonn::bench {
 namespace {

@@ -7,10 +7,10 @@
 #include "bench/baseline.h"
 #include "bench/device_timer.h"
 #include "bench/selection.h"
-#include "kernels/elementwise.h"
-#include "kernels/gradient_pass.h"
-#include "kernels/select.h"
-#include "kernels/sweep_count.h"
+#include "kernels/gradient/gradient_pass.h"
+#include "kernels/gradient/select.h"
+#include "kernels/gradient/sweep_count.h"
+#include "kernels/nn/elementwise.h"
 
 namespace dragonn::bench {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "kernels/devices.h"
-#include "kernels/elementwise.h"
+#include "kernels/nn/elementwise.h"
 
 namespace dragonn::bench {
 

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "core/buffer.h"
-#include "kernels/linear.h"
+#include "kernels/nn/linear.h"
 
 namespace dragonn::bench {
 

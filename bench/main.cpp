@@ -16,9 +16,9 @@
 #include "bench/quick.h"
 #include "bench/ranks.h"
 #include "bench/usage.h"
+#include "comm/agreement.h"
 #include "core/error.h"
 #include "core/version.h"
-#include "trainer/agreement.h"
 
 namespace {
 
@@ -111,7 +111,7 @@ int main(int argc, char** argv) {
     if (error.get_exit_code() == 0) return program.exit(error);
     if (is_first_rank()) fmt::print(stderr, "{}\n", usage_error(program, error));
     return kUsageError;
-  } catch (const trainer::AgreedError& error) {
+  } catch (const comm::AgreedError& error) {
     if (is_first_rank()) fmt::print(stderr, "dragonn-bench: {}\n", error.what());
     return error.exit_code();
   } catch (const std::exception& error) {

@@ -2,7 +2,7 @@
 #include "bench/method_settings.h"
 
 #include "core/error.h"
-#include "trainer/toml_config.h"
+#include "trainer/config/toml_config.h"
 
 namespace dragonn::bench {
 

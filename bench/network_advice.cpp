@@ -7,7 +7,7 @@
 #include "comm/sparse/exchange_cost.h"
 #include "compress/sparsifier.h"
 #include "layers/graph.h"
-#include "trainer/assemble.h"
+#include "trainer/config/assemble.h"
 
 namespace dragonn::bench {
 namespace {

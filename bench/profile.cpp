@@ -14,13 +14,13 @@
 #include "bench/device_option.h"
 #include "compress/memory.h"
 #include "compress/sparsifier.h"
-#include "trainer/cost_model_measure.h"
+#include "trainer/cost_model/cost_model_measure.h"
 
 namespace dragonn::bench {
 namespace {
 
 template <class Entry>
-trainer::Component with_defaults(const std::string& name) {
+Component with_defaults(const std::string& name) {
   return {name, Settings(Registry<Entry>::instance().at(name).settings)};
 }
 

@@ -2,9 +2,9 @@
 #include "bench/ranks.h"
 
 #include "comm/launcher.h"
-#include "comm/local.h"
-#include "comm/mpi.h"
-#include "comm/tcp.h"
+#include "comm/local/local.h"
+#include "comm/mpi/mpi.h"
+#include "comm/tcp/tcp.h"
 
 namespace dragonn::bench {
 

@@ -9,11 +9,11 @@
 #include "core/file.h"
 #include "core/npy.h"
 #include "core/rng.h"
-#include "kernels/ctc.h"
 #include "kernels/devices.h"
-#include "kernels/optimizer_update.h"
+#include "kernels/gradient/optimizer_update.h"
+#include "kernels/nn/ctc.h"
 #include "layers/graph.h"
-#include "trainer/toml_config.h"
+#include "trainer/config/toml_config.h"
 
 namespace dragonn::bench {
 namespace {

@@ -1,4 +1,4 @@
-# With DRAGONN_CUDA: the CUDA language, and dragonn_cuda, what the files below kernels/cuda/ are built and linked with.
+# With DRAGONN_CUDA: the CUDA language, and dragonn_cuda, what the files of the folders cuda/ are built and linked with.
 # The toolkit (nvcc 13, cuBLAS) finds itself through nvcc on the PATH; cuDNN 9 and NCCL are looked for beside it.
 if(NOT CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES 80 90 CACHE STRING "GPU architectures to build for")

@@ -1,4 +1,4 @@
-# With DRAGONN_CUDA_EMULATION: dragonn_emulate_cuda(TARGET [SOURCE...]), which adds the files of cuda/ to a folder's archive,
+# With DRAGONN_CUDA_EMULATION: dragonn_emulate_cuda(TARGET [SOURCE...]), which adds the files of the folders cuda/ to a folder's archive,
 # .cu files as C++, and other sources as they are. DRAGONN_CUDA_STAND_INS are those that stand in for CUDA's libraries
 # (tests/cuda_emulation/README.md). Of CUDA only headers are used.
 find_path(CUDA_INCLUDE_DIR cuda_runtime_api.h HINTS /usr/local/cuda/include REQUIRED)
@@ -9,8 +9,9 @@ file(GLOB DRAGONN_CUDA_STAND_INS CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/
 set(DRAGONN_CUDA_INCLUDES ${CUDA_INCLUDE_DIR} ${CUDNN_INCLUDE_DIR} ${NCCL_INCLUDE_DIR})
 
 function(dragonn_emulate_cuda TARGET)
-  file(GLOB KERNELS CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/cuda/*.cu")
-  file(GLOB SOURCES CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/cuda/*.cpp")
+  file(GLOB_RECURSE KERNELS CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cu")
+  file(GLOB_RECURSE SOURCES CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
+  list(FILTER SOURCES INCLUDE REGEX "/cuda/")
   # Kernels are where the tests' time goes: optimized beyond what the preset asks for.
   set_source_files_properties(${KERNELS} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS
     "-xc++;-O1;-include;${PROJECT_SOURCE_DIR}/tests/cuda_emulation/device_code.h;-Wno-unknown-pragmas"

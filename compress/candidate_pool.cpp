@@ -2,7 +2,7 @@
 #include "compress/candidate_pool.h"
 
 #include "compress/sampling.h"
-#include "kernels/select.h"
+#include "kernels/gradient/select.h"
 
 namespace dragonn::compress {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "compress/sparsifier.h"
-#include "kernels/magnitude.h"
+#include "kernels/gradient/magnitude.h"
 
 namespace dragonn::compress {
 

@@ -6,8 +6,8 @@
 #include "compress/sampling.h"
 #include "compress/sparsifier.h"
 #include "compress/threshold_search.h"
-#include "kernels/magnitude.h"
-#include "kernels/select.h"
+#include "kernels/gradient/magnitude.h"
+#include "kernels/gradient/select.h"
 
 namespace dragonn::compress {
 namespace {

@@ -5,8 +5,8 @@
 #include "compress/sampling.h"
 #include "compress/sparsifier.h"
 #include "core/rng.h"
-#include "kernels/hash_select.h"
-#include "kernels/select.h"
+#include "kernels/gradient/hash_select.h"
+#include "kernels/gradient/select.h"
 
 namespace dragonn::compress {
 namespace {

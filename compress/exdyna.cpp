@@ -6,8 +6,8 @@
 #include "compress/exdyna_partition.h"
 #include "compress/sparsifier.h"
 #include "kernels/devices.h"
-#include "kernels/magnitude.h"
-#include "kernels/select.h"
+#include "kernels/gradient/magnitude.h"
+#include "kernels/gradient/select.h"
 
 namespace dragonn::compress {
 namespace {

@@ -7,7 +7,7 @@
 #include "compress/normal_quantile.h"
 #include "compress/sparsifier.h"
 #include "core/log.h"
-#include "kernels/select.h"
+#include "kernels/gradient/select.h"
 
 namespace dragonn::compress {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "compress/sparsifier.h"
-#include "kernels/select.h"
+#include "kernels/gradient/select.h"
 
 namespace dragonn::compress {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "compress/memory.h"
 
-#include "kernels/elementwise.h"
-#include "kernels/select.h"
+#include "kernels/gradient/select.h"
+#include "kernels/nn/elementwise.h"
 
 namespace dragonn::compress {
 

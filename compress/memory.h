@@ -12,7 +12,7 @@
 #include "core/archive.h"
 #include "core/registry.h"
 #include "core/sparse_vector.h"
-#include "kernels/gradient_pass.h"
+#include "kernels/gradient/gradient_pass.h"
 
 namespace dragonn::compress {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "compress/quantizer.h"
 #include "core/rng.h"
-#include "kernels/quantize.h"
+#include "kernels/gradient/quantize.h"
 
 namespace dragonn::compress {
 namespace {

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "core/registry.h"
-#include "kernels/gradient_pass.h"
+#include "kernels/gradient/gradient_pass.h"
 
 namespace dragonn::compress {
 

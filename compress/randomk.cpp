@@ -5,7 +5,7 @@
 #include "compress/sparsifier.h"
 #include "core/rng.h"
 #include "kernels/devices.h"
-#include "kernels/select.h"
+#include "kernels/gradient/select.h"
 
 namespace dragonn::compress {
 namespace {

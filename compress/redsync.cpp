@@ -3,7 +3,7 @@
 
 #include "compress/candidate_pool.h"
 #include "compress/sparsifier.h"
-#include "kernels/select.h"
+#include "kernels/gradient/select.h"
 
 namespace dragonn::compress {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "compress/memory.h"
 #include "kernels/archive_views.h"
-#include "kernels/elementwise.h"
-#include "kernels/magnitude.h"
+#include "kernels/gradient/magnitude.h"
+#include "kernels/nn/elementwise.h"
 
 namespace dragonn::compress {
 namespace {

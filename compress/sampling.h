@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "compress/sparsifier.h"
-#include "kernels/magnitude_sample.h"
+#include "kernels/gradient/magnitude_sample.h"
 
 namespace dragonn::compress {
 

@@ -2,7 +2,7 @@
 #include <limits>
 
 #include "compress/quantizer.h"
-#include "kernels/quantize.h"
+#include "kernels/gradient/quantize.h"
 
 namespace dragonn::compress {
 namespace {

@@ -15,7 +15,7 @@
 #include "core/registry.h"
 #include "core/selection_traits.h"
 #include "core/sparse_vector.h"
-#include "kernels/gradient_pass.h"
+#include "kernels/gradient/gradient_pass.h"
 
 namespace dragonn::compress {
 

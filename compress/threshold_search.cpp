@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "compress/threshold_search.h"
 
-#include "kernels/select.h"
+#include "kernels/gradient/select.h"
 
 namespace dragonn::compress {
 

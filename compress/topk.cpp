@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "compress/sampling.h"
 #include "compress/sparsifier.h"
-#include "kernels/magnitude.h"
-#include "kernels/select.h"
+#include "kernels/gradient/magnitude.h"
+#include "kernels/gradient/select.h"
 
 namespace dragonn::compress {
 namespace {

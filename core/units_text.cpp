@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "core/units_text.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
 
 #include <fmt/format.h>
@@ -33,6 +35,40 @@ std::string network_text(std::optional<double> gbps, std::optional<double> laten
   std::string text = gbps ? bandwidth_text(*gbps) : "";
   if (latency_us) text += fmt::format("{}{} us latency", text.empty() ? "" : ", ", three_digits(*latency_us));
   return preset.empty() ? text : fmt::format("{} ({})", text, preset);
+}
+
+std::string bytes_text(double bytes) {
+  constexpr std::string_view kUnits[] = {"B", "kB", "MB", "GB", "TB"};
+  return in_units(bytes, kUnits);
+}
+
+std::string seconds_text(double seconds) {
+  if (seconds < 9.95) return fmt::format("{:.1f} s", seconds);
+  const auto total = static_cast<std::int64_t>(std::llround(seconds));
+  const std::int64_t hours = total / 3600, minutes = total / 60 % 60;
+  if (hours > 0) return fmt::format("{}:{:02}:{:02}", hours, minutes, total % 60);
+  if (minutes > 0) return fmt::format("{}:{:02}", minutes, total % 60);
+  return fmt::format("{} s", total);
+}
+
+std::string percent_text(double share) {
+  if (share > 0 && share < 0.005) return "<1 %";
+  return fmt::format("{:.0f} %", 100 * share);
+}
+
+std::vector<std::string> wrapped(const std::string& text, std::size_t columns) {
+  std::vector<std::string> lines;
+  for (std::size_t begin = 0; begin < text.size();) {
+    std::size_t end = text.size();
+    if (end - begin > columns) {
+      const std::size_t space = text.rfind(' ', begin + columns);
+      end = space == std::string::npos || space <= begin ? text.find(' ', begin + columns) : space;
+      end = std::min(end, text.size());
+    }
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
 }
 
 }  // namespace dragonn

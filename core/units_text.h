@@ -2,10 +2,12 @@
 /// Numbers and networks as texts, the same in logs, reports and figures.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace dragonn {
 
@@ -19,5 +21,15 @@ std::string bandwidth_text(double gbps);
 /// "888 Mbit/s, 436 us latency (1gbe)", or the preset's name where nothing more is known.
 /// @param preset "" without one.
 std::string network_text(std::optional<double> gbps, std::optional<double> latency_us, const std::string& preset = "");
+
+/// "951 kB", "1.62 MB": three digits, units of 1000.
+std::string bytes_text(double bytes);
+/// "9.1 s", "2:03" (minutes), "1:02:03" (hours).
+std::string seconds_text(double seconds);
+/// "12 %"; "<1 %" of what is there and rounds to nothing. @param share of 1.
+std::string percent_text(double share);
+
+/// The text in lines of at most `columns`, broken at spaces; a longer word is a line of its own. Empty: no lines.
+std::vector<std::string> wrapped(const std::string& text, std::size_t columns);
 
 }  // namespace dragonn

@@ -10,7 +10,7 @@
 namespace dragonn::kernels {
 
 /// Of the factors of matrix products and convolutions; sums are float32. Convolutions round their results, too, where
-/// the library wants all tensors in one type (kernels/cuda/bf16_convolution.h).
+/// the library wants all tensors in one type (kernels/nn/cuda/bf16_convolution.h).
 enum class DeviceMath {
   kFloat32,  ///< 24 bits
   kTf32,     ///< 11 bits, with the exponent of float32

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/pieces.h"
 
-#include "kernels/gradient_pass_chunks.h"
+#include "kernels/chunks.h"
 
 namespace dragonn::kernels {
 

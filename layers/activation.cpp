@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/activation.h"
+#include "kernels/nn/activation.h"
 
 #include <utility>
 

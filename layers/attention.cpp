@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/attention.h"
+#include "kernels/nn/attention.h"
 
 #include <utility>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/batch_norm.h"
+#include "kernels/nn/batch_norm.h"
 
 #include <utility>
 

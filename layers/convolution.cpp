@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/convolution.h"
+#include "kernels/nn/convolution.h"
 
 #include <algorithm>
 #include <tuple>

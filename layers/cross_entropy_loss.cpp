@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// Softmax cross-entropy of one class per sample or per time step.
-#include "kernels/softmax_cross_entropy.h"
+#include "kernels/nn/softmax_cross_entropy.h"
 #include "layers/loss.h"
 
 namespace dragonn::layers {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "core/buffer.h"
-#include "kernels/ctc.h"
+#include "kernels/nn/ctc.h"
 #include "layers/loss.h"
 
 namespace dragonn::layers {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/dropout.h"
+#include "kernels/nn/dropout.h"
 
 #include <fmt/format.h>
 
-#include "kernels/elementwise.h"
+#include "kernels/nn/elementwise.h"
 #include "layers/layers.h"
 #include "layers/shape_checks.h"
 

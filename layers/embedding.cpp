@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/embedding.h"
+#include "kernels/nn/embedding.h"
 
 #include <fmt/format.h>
 

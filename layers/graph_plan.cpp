@@ -6,7 +6,7 @@
 
 #include "core/rng.h"
 #include "kernels/devices.h"
-#include "kernels/elementwise.h"
+#include "kernels/nn/elementwise.h"
 #include "kernels/trace.h"
 
 namespace dragonn::layers {

@@ -11,7 +11,7 @@
 #include "core/parameter.h"
 #include "core/shape.h"
 #include "core/view.h"
-#include "kernels/plan.h"
+#include "kernels/nn/plan.h"
 #include "layers/initializer.h"
 #include "layers/mode.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/layer_norm.h"
+#include "kernels/nn/layer_norm.h"
 
 #include <utility>
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "kernels/activation.h"
-#include "kernels/recurrent.h"
+#include "kernels/nn/activation.h"
+#include "kernels/nn/recurrent.h"
 #include "layers/layer.h"
 
 namespace dragonn::layers {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/linear.h"
+#include "kernels/nn/linear.h"
 
 #include "layers/layers.h"
 #include "layers/shape_checks.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/lookahead.h"
+#include "kernels/nn/lookahead.h"
 
 #include <fmt/format.h>
 

@@ -54,7 +54,8 @@ std::unique_ptr<Loss> softmax_cross_entropy_loss();
 /// Of [batch, classes] with a set of classes per sample, ascending: for every class the cross-entropy of its sigmoid,
 /// summed over the classes. `correct` counts samples whose largest logit is one of theirs.
 std::unique_ptr<Loss> multi_label_loss();
-/// Of [batch, steps, classes] with a sequence of classes 1 and up per sample; class 0 is the blank. See kernels/ctc.h.
+/// Of [batch, steps, classes] with a sequence of classes 1 and up per sample; class 0 is the blank. See
+/// kernels/nn/ctc.h.
 std::unique_ptr<Loss> ctc_loss();
 /// Of [batch, steps, classes] with one class per step. The mean is over the steps of the batch that are not ignored.
 std::unique_ptr<Loss> sequence_cross_entropy_loss();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/sequence_rows.h"
+#include "kernels/nn/sequence_rows.h"
 #include "layers/layers.h"
 #include "layers/shape_checks.h"
 

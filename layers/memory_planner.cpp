@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "kernels/plan.h"
+#include "kernels/nn/plan.h"
 
 namespace dragonn::layers {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/multi_label.h"
+#include "kernels/nn/multi_label.h"
 #include "layers/loss.h"
 
 namespace dragonn::layers {

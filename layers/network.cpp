@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "kernels/devices.h"
-#include "kernels/elementwise.h"
+#include "kernels/nn/elementwise.h"
 #include "layers/graph.h"
 #include "layers/graph_plan.h"
 

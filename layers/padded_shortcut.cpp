@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/padded_shortcut.h"
+#include "kernels/nn/padded_shortcut.h"
 
 #include "layers/layers.h"
 #include "layers/shape_checks.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/pooling.h"
+#include "kernels/nn/pooling.h"
 
 #include <optional>
 #include <utility>

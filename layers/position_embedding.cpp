@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/position_embedding.h"
+#include "kernels/nn/position_embedding.h"
 
 #include <fmt/format.h>
 
-#include "kernels/elementwise.h"
+#include "kernels/nn/elementwise.h"
 #include "layers/layers.h"
 #include "layers/shape_checks.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/recurrent.h"
+#include "kernels/nn/recurrent.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "kernels/sequence_rows.h"
+#include "kernels/nn/sequence_rows.h"
 #include "layers/layers.h"
 #include "layers/shape_checks.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-#include "kernels/elementwise.h"
+#include "kernels/nn/elementwise.h"
 #include "layers/layers.h"
 #include "layers/shape_checks.h"
 

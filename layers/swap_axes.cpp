@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/swap_axes.h"
+#include "kernels/nn/swap_axes.h"
 
 #include "layers/layers.h"
 #include "layers/shape_checks.h"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/weighted_plan.h"
+#include "kernels/nn/weighted_plan.h"
 #include "layers/layers.h"
 
 namespace dragonn::layers {

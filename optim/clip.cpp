@@ -8,7 +8,7 @@
 #include <span>
 
 #include "core/error.h"
-#include "kernels/magnitude.h"
+#include "kernels/gradient/magnitude.h"
 
 namespace dragonn::optim {
 namespace {

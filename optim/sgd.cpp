@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "kernels/optimizer_update.h"
+#include "kernels/gradient/optimizer_update.h"
 #include "optim/optimizer.h"
 #include "optim/state.h"
 #include "optim/weight_decay.h"

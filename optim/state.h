@@ -8,7 +8,7 @@
 #include "core/buffer.h"
 #include "core/parameter.h"
 #include "kernels/archive_views.h"
-#include "kernels/elementwise.h"
+#include "kernels/nn/elementwise.h"
 
 namespace dragonn::optim {
 

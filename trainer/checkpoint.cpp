@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "comm/agreement.h"
 #include "core/error.h"
 #include "core/file.h"
-#include "trainer/agreement.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -54,11 +54,11 @@ void CheckpointStore::save(comm::Communicator& communicator, std::uint64_t step,
   const fs::path final_folder = folder_ / folder_name(step);
   const fs::path partial = fs::path(final_folder.string() + ".partial");
   try {
-    rank_zero_or_none(communicator, [&] {
+    comm::rank_zero_or_none(communicator, [&] {
       remove_folder(partial);
       make_folder(partial);
     });
-    all_ranks_or_none(communicator, [&] {
+    comm::all_ranks_or_none(communicator, [&] {
       Archive model, mine;
       fill(rank == 0 ? &model : nullptr, mine);
       mine.write(partial / rank_file(rank));
@@ -66,7 +66,7 @@ void CheckpointStore::save(comm::Communicator& communicator, std::uint64_t step,
       model.put(kWorldSize, static_cast<std::int64_t>(communicator.size()));
       model.write(partial / kModel);
     });
-    rank_zero_or_none(communicator, [&] {
+    comm::rank_zero_or_none(communicator, [&] {
       write_file_atomically(partial / kDone, fmt::format("step {}\n", step));
       remove_folder(final_folder);
       std::error_code code;

@@ -11,7 +11,7 @@
 #include "core/error.h"
 #include "core/settings.h"
 #include "core/version.h"
-#include "trainer/config_hint.h"
+#include "trainer/config/config_hint.h"
 
 namespace dragonn::trainer {
 namespace {

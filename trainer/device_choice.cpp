@@ -8,11 +8,11 @@
 
 #include <fmt/format.h>
 
+#include "comm/agreement.h"
 #include "comm/launcher.h"
 #include "comm/machine.h"
 #include "core/error.h"
 #include "kernels/devices.h"
-#include "trainer/agreement.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -85,16 +85,16 @@ DeviceChoice choose_device(const Config& config) {
 
 DeviceChoice choose_device(const Config& config, comm::Communicator& communicator) {
   DeviceChoice choice;
-  all_ranks_or_none(communicator, [&] { choice = choose_device(config); });
+  comm::all_ranks_or_none(communicator, [&] { choice = choose_device(config); });
   if (config.device == WantedDevice::kCpu) return choice;
   const std::string obstacle = first_obstacle(communicator, obstacle_of(config));
   if (!obstacle.empty()) {
-    all_ranks_or_none(communicator, [&] { choice = the_cpu(config, because(obstacle)); });
+    comm::all_ranks_or_none(communicator, [&] { choice = the_cpu(config, because(obstacle)); });
     return choice;
   }
   const comm::PlaceOnMachine place = comm::place_on_machine(communicator);
   std::string identity;
-  all_ranks_or_none(communicator, [&] {
+  comm::all_ranks_or_none(communicator, [&] {
     choice.device.index = place.rank % kernels::device_count(DeviceType::kCuda);
     const kernels::DeviceSummary summary = kernels::device_summary(choice.device);
     identity = summary.identity;

@@ -6,7 +6,7 @@
 
 #include "comm/communicator.h"
 #include "core/device.h"
-#include "trainer/config.h"
+#include "trainer/config/config.h"
 
 namespace dragonn::trainer {
 
@@ -29,7 +29,7 @@ DeviceChoice choose_device(const Config& config);
 
 /// Collective: all ranks come to the same type of device. "auto" is a GPU only where every rank has one. Ranks of a
 /// machine take its GPUs in turn, and share them where they are more.
-/// @throws AgreedError with the reason of choose_device(config) on the lowest rank that has one.
+/// @throws comm::AgreedError with the reason of choose_device(config) on the lowest rank that has one.
 DeviceChoice choose_device(const Config& config, comm::Communicator& communicator);
 
 }  // namespace dragonn::trainer

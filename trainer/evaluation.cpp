@@ -2,7 +2,7 @@
 #include "trainer/evaluation.h"
 
 #include "core/memory_ledger.h"
-#include "kernels/elementwise.h"
+#include "kernels/nn/elementwise.h"
 
 namespace dragonn::trainer {
 

@@ -8,7 +8,7 @@
 #include "comm/communicator.h"
 #include "data/loader.h"
 #include "layers/network.h"
-#include "trainer/quality.h"
+#include "trainer/metrics/quality.h"
 
 namespace dragonn::trainer {
 

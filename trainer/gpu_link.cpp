@@ -3,14 +3,14 @@
 
 #include <fmt/format.h>
 
-#include "trainer/agreement.h"
+#include "comm/agreement.h"
 
 namespace dragonn::trainer {
 
 GpuLink::GpuLink(const Config& config, comm::Communicator& communicator, const DeviceChoice& choice)
     : communicator_(communicator) {
   if (config.comm.backend != Backend::kNccl) return;
-  all_ranks_or_none(communicator, [&] {
+  comm::all_ranks_or_none(communicator, [&] {
     if (choice.device.is_cpu())
       throw ConfigError(fmt::format(
           "comm.backend = \"nccl\" moves the memory of GPUs, and this run computes on {}; expected \"mpi\" or "

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "comm/device_transport.h"
-#include "trainer/config.h"
+#include "trainer/config/config.h"
 #include "trainer/device_choice.h"
 
 namespace dragonn::trainer {
@@ -13,8 +13,8 @@ namespace dragonn::trainer {
 /// While it lives, the communicator has the transport.
 class GpuLink {
  public:
-  /// Collective. Does nothing unless `comm.backend` is "nccl". @throws AgreedError if some rank computes on the CPU or
-  /// shares its GPU, saying what would do; CommError.
+  /// Collective. Does nothing unless `comm.backend` is "nccl". @throws comm::AgreedError if some rank computes on the
+  /// CPU or shares its GPU, saying what would do; CommError.
   GpuLink(const Config& config, comm::Communicator& communicator, const DeviceChoice& choice);
   /// Without finish(), as after an error, the others' waits are aborted.
   ~GpuLink() { communicator_.set_device_transport(nullptr); }

@@ -19,8 +19,7 @@
 #include "layers/network.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
-#include "trainer/methods.h"
-#include "trainer/units.h"
+#include "trainer/config/methods.h"
 
 namespace dragonn::trainer {
 namespace {

@@ -11,16 +11,16 @@
 
 #include <fmt/format.h>
 
+#include "comm/agreement.h"
 #include "comm/launcher.h"
-#include "comm/local.h"
-#include "comm/mpi.h"
-#include "comm/tcp.h"
+#include "comm/local/local.h"
+#include "comm/mpi/mpi.h"
+#include "comm/tcp/tcp.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/quick.h"
-#include "trainer/agreement.h"
-#include "trainer/assemble.h"
 #include "trainer/command_line.h"
+#include "trainer/config/assemble.h"
 #include "trainer/device_choice.h"
 #include "trainer/list.h"
 #include "trainer/plan.h"
@@ -31,7 +31,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using dragonn::ConfigError;
-using dragonn::trainer::AgreedError;
+using dragonn::comm::AgreedError;
 using dragonn::trainer::Backend;
 using dragonn::trainer::CommandLine;
 using dragonn::trainer::Config;
@@ -136,15 +136,15 @@ int run_as_process(const CommandLine& line, const Config& config, const std::exc
   int exit_code = 0;
   run_ranks([&](dragonn::comm::Communicator& communicator) {
     try {
-      dragonn::trainer::agree(communicator, unreadable);
+      dragonn::comm::agree(communicator, unreadable);
       if (is_print_only(line)) {
         if (communicator.rank() == 0) print_only(line, config, communicator.size());
         return;
       }
       Job job;
-      dragonn::trainer::all_ranks_or_none(communicator, [&] { job = make_job(line, config); });
+      dragonn::comm::all_ranks_or_none(communicator, [&] { job = make_job(line, config); });
       exit_code = run_rank(line, job, communicator);
-    } catch (const AgreedError& error) {
+    } catch (const comm::AgreedError& error) {
       // Every rank is here: one speaks for all. The others wait until it has, since a launcher ends all processes as
       // soon as one of them fails.
       if (communicator.rank() == 0) dragonn::log::error(0, "{}", error.what());
@@ -207,7 +207,7 @@ int main(int argc, char** argv) {
     CommandLine line;
     if (const auto code = dragonn::trainer::parse_command_line(argc, argv, line)) return *code;
     return run(line);
-  } catch (const AgreedError& error) {
+  } catch (const comm::AgreedError& error) {
     dragonn::log::error(0, "{}", error.what());
     return error.exit_code();
   } catch (const std::exception& error) {

@@ -9,13 +9,13 @@
 
 #include <fmt/format.h>
 
+#include "comm/agreement.h"
 #include "comm/machine.h"
 #include "compress/memory.h"
 #include "kernels/devices.h"
 #include "optim/optimizer.h"
-#include "trainer/agreement.h"
-#include "trainer/assemble.h"
-#include "trainer/overlap_obstacle.h"
+#include "trainer/config/assemble.h"
+#include "trainer/config/overlap_obstacle.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -229,13 +229,13 @@ std::string describe(const RunPlan& plan, const Config& config, int world_size) 
 void check_resources(comm::Communicator& communicator, const RunPlan& plan, const Config& config,
                      const fs::path& folder, const DeviceChoice& choice) {
   const int neighbours = comm::place_on_machine(communicator).ranks;
-  all_ranks_or_none(communicator, [&] {
+  comm::all_ranks_or_none(communicator, [&] {
     const bool on_host = choice.device.is_cpu();
     check_memory("this machine", neighbours, on_host ? plan.memory_total() : plan.host_bytes, available_memory());
     if (!on_host)
       check_memory(to_string(choice.device), choice.workers, plan.memory_total(), kernels::free_memory(choice.device));
   });
-  rank_zero_or_none(communicator, [&] {
+  comm::rank_zero_or_none(communicator, [&] {
     // The last ones, the best, and the one being written.
     const std::int64_t kept =
         std::max<std::int64_t>(config.checkpoint.keep, 1) + (config.checkpoint.keep_best ? 1 : 0) + 1;

@@ -11,10 +11,10 @@
 
 #include "comm/communicator.h"
 #include "layers/network.h"
-#include "trainer/config.h"
+#include "trainer/config/config.h"
+#include "trainer/cost_model/exchange_plan.h"
+#include "trainer/cost_model/tensor_selection.h"
 #include "trainer/device_choice.h"
-#include "trainer/exchange_plan.h"
-#include "trainer/tensor_selection.h"
 
 namespace dragonn::trainer {
 
@@ -45,8 +45,8 @@ void add_selection(RunPlan& plan, const Config& config, int world_size, const De
 /// The plan as text, for --dry-run.
 std::string describe(const RunPlan& plan, const Config& config, int world_size);
 
-/// Collective. @throws AgreedError if the workers of a machine, or of a GPU, need more memory than it has left, or the
-/// checkpoints more disk than `folder`'s file system has; says how much is needed, how much is there and what to
+/// Collective. @throws comm::AgreedError if the workers of a machine, or of a GPU, need more memory than it has left,
+/// or the checkpoints more disk than `folder`'s file system has; says how much is needed, how much is there and what to
 /// change.
 void check_resources(comm::Communicator& communicator, const RunPlan& plan, const Config& config,
                      const std::filesystem::path& folder, const DeviceChoice& choice);

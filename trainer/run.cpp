@@ -9,14 +9,14 @@
 #include <fmt/format.h>
 #include <omp.h>
 
+#include "comm/agreement.h"
 #include "core/file.h"
 #include "core/folder_lock.h"
 #include "core/log.h"
 #include "core/version.h"
 #include "kernels/device_math.h"
 #include "kernels/repeated_work.h"
-#include "trainer/agreement.h"
-#include "trainer/assemble.h"
+#include "trainer/config/assemble.h"
 #include "trainer/device_choice.h"
 #include "trainer/gpu_link.h"
 #include "trainer/plan.h"
@@ -107,7 +107,7 @@ void log_network(const Config& config, const comm::Communicator& communicator) {
 int train(Worker& worker, const comm::Communicator& communicator) {
   try {
     return worker.train();
-  } catch (const AgreedError&) {
+  } catch (const comm::AgreedError&) {
     throw;
   } catch (const CommError&) {
     throw;
@@ -143,16 +143,16 @@ int run_training(const Job& job, comm::Communicator& communicator) {
   RunPlan plan;
   std::string checkpoint;
   FolderLock lock;
-  all_ranks_or_none(communicator, [&] {
+  comm::all_ranks_or_none(communicator, [&] {
     plan = plan_run(job.config, job.data.train->sample_shape(), job.data.train->classes(), communicator.size(),
                     choice.device);
   });
   check_resources(communicator, plan, job.config, job.folder.path, choice);
   std::unique_ptr<Worker> worker;
-  all_ranks_or_none(communicator, [&] {
+  comm::all_ranks_or_none(communicator, [&] {
     worker = std::make_unique<Worker>(job.config, communicator, job.data, job.folder, choice.device);
   });
-  rank_zero_or_none(communicator, [&] { checkpoint = prepare_folder(job, *worker, lock).string(); });
+  comm::rank_zero_or_none(communicator, [&] { checkpoint = prepare_folder(job, *worker, lock).string(); });
   communicator.broadcast_text(0, checkpoint);
 
   log::info(rank, "dragonn {}: {} ({} parameters) on {} ({} samples), {} workers ({}), {}", version(),
@@ -178,7 +178,7 @@ void run_evaluation(const Job& job, const fs::path& checkpoint, comm::Communicat
   const DeviceChoice choice = choose_device(job.config, communicator);
   set_arithmetic(job.config, choice.device);
   layers::Network network = make_network(job.config, *job.data.test, choice.device);
-  all_ranks_or_none(communicator, [&] {
+  comm::all_ranks_or_none(communicator, [&] {
     network.initialize(static_cast<std::uint64_t>(job.config.seed));
     load_model(find_checkpoint("--evaluate", checkpoint.string(), job.folder), job.config, network);
   });

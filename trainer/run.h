@@ -6,9 +6,9 @@
 #include <string>
 
 #include "comm/communicator.h"
-#include "comm/local.h"
+#include "comm/local/local.h"
 #include "data/dataset.h"
-#include "trainer/config.h"
+#include "trainer/config/config.h"
 #include "trainer/worker.h"
 
 namespace dragonn::trainer {
@@ -27,7 +27,7 @@ comm::LocalOptions local_options(const Config& config);
 
 /// Collective. Trains; returns the exit code (Worker::train).
 /// Rank 0 prepares the run folder: the files of a run that lies there and is not resumed are moved to earlier-N in it,
-/// never overwritten. @throws AgreedError, CommError.
+/// never overwritten. @throws comm::AgreedError, CommError.
 int run_training(const Job& job, comm::Communicator& communicator);
 
 /// Collective. Evaluates a checkpoint on the test split; rank 0 prints one JSON object.

@@ -7,21 +7,21 @@
 
 #include <fmt/format.h>
 
+#include "comm/agreement.h"
 #include "comm/align.h"
 #include "comm/device_transport.h"
 #include "core/hash.h"
 #include "core/log.h"
 #include "core/memory_ledger.h"
-#include "kernels/elementwise.h"
+#include "kernels/nn/elementwise.h"
 #include "optim/clip.h"
-#include "trainer/agreement.h"
-#include "trainer/assemble.h"
-#include "trainer/config_check.h"
+#include "trainer/config/assemble.h"
+#include "trainer/config/config_check.h"
+#include "trainer/config/overlap_obstacle.h"
 #include "trainer/density_plan.h"
-#include "trainer/final_report.h"
-#include "trainer/overlap_obstacle.h"
+#include "trainer/exchange/run_verb.h"
+#include "trainer/metrics/final_report.h"
 #include "trainer/replica_check.h"
-#include "trainer/run_verb.h"
 #include "trainer/signals.h"
 
 namespace dragonn::trainer {
@@ -387,7 +387,7 @@ void Worker::finish() {
   const std::uint64_t hash = check_replicas(communicator_, parameters(), progress_.step);
   const double bytes_sent = bytes_sent_by_all();
   const Moment time = run_time();
-  rank_zero_or_none(communicator_, [&] {
+  comm::rank_zero_or_none(communicator_, [&] {
     const std::uint64_t steps = std::max<std::uint64_t>(progress_.step, 1);
     const double density = density_of_step(config_.compression, steps - 1, steps_per_epoch_);
     const std::size_t sparse = exchange_->sparse_tensors(density);

@@ -17,17 +17,17 @@
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "trainer/checkpoint.h"
-#include "trainer/config.h"
+#include "trainer/config/config.h"
+#include "trainer/cost_model/exchange_plan.h"
+#include "trainer/cost_model/tensor_selection.h"
 #include "trainer/evaluation.h"
-#include "trainer/exchange_plan.h"
-#include "trainer/gradient_dump.h"
-#include "trainer/gradient_exchange.h"
-#include "trainer/metrics.h"
-#include "trainer/overlapped_backward.h"
-#include "trainer/progress_report.h"
-#include "trainer/step_agreement.h"
-#include "trainer/summary.h"
-#include "trainer/tensor_selection.h"
+#include "trainer/exchange/gradient_dump.h"
+#include "trainer/exchange/gradient_exchange.h"
+#include "trainer/exchange/overlapped_backward.h"
+#include "trainer/exchange/step_agreement.h"
+#include "trainer/metrics/metrics.h"
+#include "trainer/metrics/progress_report.h"
+#include "trainer/metrics/summary.h"
 
 namespace dragonn::trainer {
 
@@ -89,8 +89,8 @@ class Worker {
   void exchange(const ExchangeStep& step);
   /// Exchange and update, unless the ranks agree to skip the step: false then.
   bool update(double learning_rate, double density);
-  /// Collective, once in every step: what some rank has to say, beside the signals that reached it. @throws AgreedError
-  /// where a bucket was not finite in step `exchanged` (from 1).
+  /// Collective, once in every step: what some rank has to say, beside the signals that reached it. @throws
+  /// comm::AgreedError where a bucket was not finite in step `exchanged` (from 1).
   StepWord agree_on_step(StepWord mine, std::uint64_t exchanged);
   float local_clip();
   void apply_update(double learning_rate);

@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "comm/agreement.h"
 #include "core/log.h"
-#include "kernels/elementwise.h"
-#include "trainer/agreement.h"
+#include "kernels/nn/elementwise.h"
 #include "trainer/worker.h"
 
 namespace dragonn::trainer {
@@ -159,7 +159,7 @@ void Worker::save_checkpoint() {
 }
 
 void Worker::resume(const std::filesystem::path& checkpoint) {
-  all_ranks_or_none(communicator_, [&] {
+  comm::all_ranks_or_none(communicator_, [&] {
     const CheckpointFiles files = CheckpointStore::read(checkpoint, communicator_.rank(), communicator_.size());
     require_same_model(files.model, checkpoint, config_, network_);
     read_array(files.model, kParameters, network_.arena().values());

@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "comm/agreement.h"
 #include "core/file.h"
 #include "core/log.h"
-#include "trainer/agreement.h"
 #include "trainer/density_plan.h"
 #include "trainer/worker.h"
 
@@ -66,7 +66,7 @@ void Worker::choose_tensors() {
   if (!selection_fits()) selection_ = trainer::choose_tensors(communicator_, selection_question());
   if (selection_->densities.empty()) return;
   if (selection_->advice) tell_advice();
-  all_ranks_or_none(communicator_, [&] {
+  comm::all_ranks_or_none(communicator_, [&] {
     if (selects_by_cost(config_)) exchange_->restrict_to(bucket_choices(*selection_, exchange_->buckets()));
     if (communicator_.rank() == 0) write_file_atomically(folder_.profile(), to_json(*selection_));
   });

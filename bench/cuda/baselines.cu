@@ -8,7 +8,7 @@
 #include "bench/baseline.h"
 #include "bench/cuda/room.h"
 #include "kernels/devices.h"
-#include "kernels/select.h"
+#include "kernels/gradient/select.h"
 
 namespace dragonn::bench {
 namespace {

@@ -4,7 +4,7 @@
 #include <cub/version.cuh>
 
 #include "bench/cuda/room.h"
-#include "kernels/select.h"
+#include "kernels/gradient/select.h"
 
 // Before 3.3 it had other arguments, or was not there.
 #if CUB_VERSION >= 300300

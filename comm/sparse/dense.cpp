@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "comm/sparse/sparse_collective.h"
-#include "kernels/elementwise.h"
+#include "kernels/nn/elementwise.h"
 
 namespace dragonn::comm {
 namespace {

@@ -11,8 +11,8 @@
 #include "comm/sparse/slices.h"
 #include "comm/sparse/sparse_collective.h"
 #include "kernels/devices.h"
-#include "kernels/elementwise.h"
-#include "kernels/select.h"
+#include "kernels/gradient/select.h"
+#include "kernels/nn/elementwise.h"
 
 namespace dragonn::comm {
 namespace {

@@ -6,7 +6,7 @@
 #include "comm/room.h"
 #include "comm/sparse/scoped_seconds.h"
 #include "kernels/devices.h"
-#include "kernels/select.h"
+#include "kernels/gradient/select.h"
 
 namespace dragonn::comm {
 

@@ -8,11 +8,11 @@
 #include "comm/room.h"
 #include "comm/sparse/batch_decoder.h"
 #include "comm/sparse/merge.h"
-#include "kernels/decode.h"
 #include "kernels/devices.h"
-#include "kernels/elementwise.h"
-#include "kernels/gradient_pass.h"
-#include "kernels/select.h"
+#include "kernels/gradient/decode.h"
+#include "kernels/gradient/gradient_pass.h"
+#include "kernels/gradient/select.h"
+#include "kernels/nn/elementwise.h"
 
 namespace dragonn::comm {
 namespace {

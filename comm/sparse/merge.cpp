@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "comm/room.h"
-#include "kernels/select.h"
+#include "kernels/gradient/select.h"
 
 namespace dragonn::comm {
 

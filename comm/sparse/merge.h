@@ -8,7 +8,7 @@
 
 #include "comm/sparse/coo.h"
 #include "core/sparse_vector.h"
-#include "kernels/magnitude.h"
+#include "kernels/gradient/magnitude.h"
 
 namespace dragonn::comm {
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "comm/tcp.h"
+#include "comm/tcp/tcp.h"
 #include "core/descriptor.h"
 
 namespace dragonn::comm {

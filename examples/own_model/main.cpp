@@ -5,10 +5,10 @@
 #include <exception>
 #include <string>
 
-#include "comm/local.h"
+#include "comm/local/local.h"
 #include "layers/graph.h"
 #include "layers/layers.h"
-#include "trainer/assemble.h"
+#include "trainer/config/assemble.h"
 #include "trainer/run.h"
 
 namespace {

@@ -6,7 +6,7 @@
 
 #include "compress/sparsifier.h"
 #include "kernels/devices.h"
-#include "kernels/select.h"
+#include "kernels/gradient/select.h"
 
 namespace {
 

@@ -5,8 +5,8 @@
 #include <exception>
 #include <string>
 
-#include "comm/local.h"
-#include "trainer/assemble.h"
+#include "comm/local/local.h"
+#include "trainer/config/assemble.h"
 #include "trainer/run.h"
 
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "kernels/cuda/runtime.h"
-#include "kernels/embedding.h"
+#include "kernels/refuse_token.h"
 
 namespace dragonn::kernels::cuda {
 
@@ -23,8 +23,8 @@ Faults::~Faults() {
 void Faults::report() {
   if (token_->first == TokenFault::kNone) return;
   const TokenFault found = std::exchange(*token_, {});
-  kernels::detail::refuse_token(std::bit_cast<float>(static_cast<std::uint32_t>(found.first)),
-                                static_cast<std::size_t>(found.first >> 32), found.rows);
+  refuse_token(std::bit_cast<float>(static_cast<std::uint32_t>(found.first)),
+               static_cast<std::size_t>(found.first >> 32), found.rows);
 }
 
 }  // namespace dragonn::kernels::cuda

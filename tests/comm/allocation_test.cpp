@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <doctest/doctest.h>
 
-#include "comm/local.h"
+#include "comm/local/local.h"
 #include "tests/comm/cases.h"
 #include "tests/comm/support.h"
 #include "tests/comm/tcp_support.h"

@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include "comm/local.h"
+#include "comm/local/local.h"
 #include "tests/comm/cases.h"
 #include "tests/comm/sparse_support.h"
 

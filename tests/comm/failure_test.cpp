@@ -9,7 +9,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "comm/local.h"
+#include "comm/local/local.h"
 #include "tests/comm/sparse_support.h"
 #include "tests/comm/tcp_support.h"
 #include "tests/comm/timing.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "comm/local.h"
+#include "comm/local/local.h"
 
 #include <atomic>
 #include <chrono>

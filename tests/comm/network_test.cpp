@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "comm/local.h"
+#include "comm/local/local.h"
 #include "comm/network_model.h"
 #include "comm/network_probe.h"
 #include "core/error.h"

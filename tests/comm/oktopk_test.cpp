@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "comm/blocks.h"
-#include "comm/local.h"
+#include "comm/local/local.h"
 #include "comm/sparse/coo.h"
 #include "core/rng.h"
 #include "tests/comm/cases.h"

@@ -4,8 +4,8 @@
 #include <doctest/doctest.h>
 
 #include "comm/launcher.h"
-#include "comm/tcp.h"
 #include "comm/tcp/node_list.h"
+#include "comm/tcp/tcp.h"
 #include "tests/comm/scoped_environment.h"
 #include "tests/comm/tcp_support.h"
 

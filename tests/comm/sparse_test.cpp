@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <doctest/doctest.h>
 
-#include "comm/local.h"
+#include "comm/local/local.h"
 #include "comm/sparse/batch_decoder.h"
 #include "comm/sparse/exchange_cost.h"
 #include "comm/sparse/registry.h"

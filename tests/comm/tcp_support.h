@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "comm/tcp.h"
+#include "comm/tcp/tcp.h"
 #include "tests/comm/support.h"
 #include "tests/core/temporary_folder.h"
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include "comm/tcp.h"
+#include "comm/tcp/tcp.h"
 
 #include <chrono>
 #include <thread>
 
 #include <doctest/doctest.h>
 
-#include "comm/local.h"
+#include "comm/local/local.h"
 #include "tests/comm/cases.h"
 #include "tests/comm/tcp_support.h"
 

@@ -11,9 +11,9 @@
 
 #include <doctest/doctest.h>
 
-#include "comm/local.h"
+#include "comm/local/local.h"
 #include "comm/network_probe.h"
-#include "comm/port.h"
+#include "comm/virtual/port.h"
 #include "core/error.h"
 #include "tests/comm/cases.h"
 #include "tests/comm/support.h"

@@ -7,8 +7,8 @@
 #include <exception>
 #include <string_view>
 
-#include "comm/local.h"
-#include "comm/mpi.h"
+#include "comm/local/local.h"
+#include "comm/mpi/mpi.h"
 #include "tests/comm/cases.h"
 
 namespace dragonn::comm::test {

@@ -6,7 +6,7 @@
 
 #include "compress/threshold_search.h"
 #include "core/rng.h"
-#include "kernels/select.h"
+#include "kernels/gradient/select.h"
 #include "tests/compress/support.h"
 
 using namespace dragonn;

@@ -6,8 +6,8 @@
 #include <omp.h>
 
 #include "core/rng.h"
-#include "kernels/hash_select.h"
-#include "kernels/select.h"
+#include "kernels/gradient/hash_select.h"
+#include "kernels/gradient/select.h"
 #include "tests/compress/support.h"
 #include "tests/support/thread_counts.h"
 

@@ -7,7 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "compress/normal_quantile.h"
-#include "kernels/magnitude.h"
+#include "kernels/gradient/magnitude.h"
 #include "tests/compress/search_input.h"
 #include "tests/compress/support.h"
 

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "kernels/select.h"
+#include "kernels/gradient/select.h"
 #include "tests/compress/support.h"
 
 using namespace dragonn;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "compress/sidco_fit.h"
+#include "compress/sidco/sidco_fit.h"
 
 #include <cmath>
 #include <initializer_list>

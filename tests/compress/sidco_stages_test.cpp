@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "compress/sidco_stages.h"
+#include "compress/sidco/sidco_stages.h"
 
 #include <vector>
 

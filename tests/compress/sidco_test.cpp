@@ -6,9 +6,9 @@
 
 #include <doctest/doctest.h>
 
-#include "compress/sidco_fit.h"
+#include "compress/sidco/sidco_fit.h"
 #include "core/rng.h"
-#include "kernels/select.h"
+#include "kernels/gradient/select.h"
 #include "tests/compress/support.h"
 
 using namespace dragonn;

@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include "data/image_dataset.h"
+#include "data/images/image_dataset.h"
 #include "tests/data/dataset_fixture.h"
 
 namespace dragonn::data {

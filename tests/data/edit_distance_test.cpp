@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "data/edit_distance.h"
+#include "data/speech/edit_distance.h"
 
 #include <algorithm>
 #include <string>

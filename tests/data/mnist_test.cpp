@@ -4,7 +4,7 @@
 
 #include "core/error.h"
 #include "data/gzip.h"
-#include "data/idx.h"
+#include "data/images/idx.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/data/dataset_fixture.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "data/speech_dataset.h"
+#include "data/speech/speech_dataset.h"
 
 #include <algorithm>
 #include <set>

@@ -9,9 +9,9 @@
 
 #include "core/error.h"
 #include "core/rng.h"
-#include "data/audio_file.h"
-#include "data/spectrogram.h"
-#include "data/transcripts.h"
+#include "data/speech/audio_file.h"
+#include "data/speech/spectrogram.h"
+#include "data/speech/transcripts.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/data/dataset_fixture.h"
 #include "tests/data/wav_file.h"

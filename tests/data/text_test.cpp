@@ -5,8 +5,8 @@
 #include <doctest/doctest.h>
 
 #include "core/error.h"
-#include "data/utf8.h"
-#include "data/vocabulary.h"
+#include "data/text/utf8.h"
+#include "data/text/vocabulary.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/data/dataset_fixture.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "data/token_dataset.h"
+#include "data/text/token_dataset.h"
 
 #include <cmath>
 #include <map>

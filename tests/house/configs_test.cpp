@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/house/source_tree.h"
-#include "trainer/config.h"
+#include "trainer/config/config.h"
 
 namespace dragonn::test {
 namespace {

@@ -17,7 +17,7 @@ namespace {
 
 using Folders = std::set<std::string>;
 
-/// The table. A folder may always include itself.
+/// Which folder may include which other. A folder may always include itself.
 const std::map<std::string, Folders>& may_include() {
   static const Folders below_trainer{"core", "kernels", "layers", "optim", "compress", "comm", "data"};
   static const std::map<std::string, Folders> table = [] {
@@ -38,6 +38,40 @@ const std::map<std::string, Folders>& may_include() {
   return table;
 }
 
+/// Which room of a folder may include which other rooms of it; the folder's own name is the room of the files that are
+/// in none. Whoever includes a folder may include all of its rooms.
+const std::map<std::string, Folders>& rooms() {
+  static const std::map<std::string, Folders> table{
+      {"kernels", {}},
+      {"kernels/cuda", {"kernels"}},
+      {"kernels/nn", {"kernels"}},
+      {"kernels/nn/cuda", {"kernels", "kernels/nn", "kernels/cuda"}},
+      {"kernels/gradient", {"kernels"}},
+      {"kernels/gradient/cuda", {"kernels", "kernels/gradient", "kernels/cuda"}},
+      {"layers", {}},
+      {"layers/models", {"layers"}},
+      {"compress", {}},
+      {"compress/sidco", {"compress"}},
+      {"comm", {}},
+      {"comm/cuda", {"comm"}},
+      {"comm/virtual", {"comm"}},
+      {"comm/local", {"comm", "comm/virtual"}},
+      {"comm/mpi", {"comm"}},
+      {"comm/tcp", {"comm"}},
+      {"comm/sparse", {"comm"}},
+      {"data", {}},
+      {"data/images", {"data"}},
+      {"data/text", {"data"}},
+      {"data/speech", {"data", "data/text"}},
+      {"trainer/exchange", {}},
+      {"trainer/config", {"trainer/exchange"}},
+      {"trainer/cost_model", {"trainer/exchange", "trainer/config"}},
+      {"trainer/metrics", {"trainer/exchange", "trainer/config"}},
+      {"trainer", {"trainer/exchange", "trainer/config", "trainer/cost_model", "trainer/metrics"}},
+  };
+  return table;
+}
+
 /// Third-party headers that only some places may include: the beginning of the header's name, and of the paths.
 struct Confined {
   std::string header;
@@ -49,12 +83,13 @@ const std::vector<Confined>& confined_headers() {
       {"oneapi/", {"kernels/", "bench/", "tests/kernels/"}},
       {"dnnl", {"kernels/", "bench/", "tests/kernels/"}},
       {"hwy/", {"kernels/", "tests/kernels/"}},
-      {"toml++/", {"trainer/toml_config.cpp"}},
+      {"toml++/", {"trainer/config/toml_config.cpp"}},
       {"spdlog/", {"core/log.cpp"}},
       {"xxhash.h", {"core/hash.cpp"}},
       {"CLI/", {"trainer/command_line.cpp", "bench/", "report/main.cpp"}},
       {"doctest/", {"tests/"}},
-      {"cu", {"kernels/cuda/", "bench/cuda/", "tests/cuda_emulation/"}},  // CUDA, cuBLAS, cuDNN, CUB
+      {"cu",  // CUDA, cuBLAS, cuDNN, CUB
+       {"kernels/cuda/", "kernels/nn/cuda/", "kernels/gradient/cuda/", "bench/cuda/", "tests/cuda_emulation/"}},
       {"nccl", {"comm/cuda/", "tests/cuda_emulation/"}},
   };
   return list;
@@ -73,6 +108,11 @@ std::optional<Include> include_of(const std::string& line) {
 
 std::string first_folder(const std::string& path) {
   return path.substr(0, path.find('/'));
+}
+
+/// "kernels/nn" of "kernels/nn/linear.h".
+std::string folder_of(const std::string& path) {
+  return path.substr(0, path.rfind('/'));
 }
 
 /// Calls `check(file, line index, include)` for every include line of the tree.
@@ -99,6 +139,22 @@ TEST_SUITE("house") {
     CHECK(seen > code_files().size());  // else the pattern does not match any more
   }
 
+  TEST_CASE("every room of a folder includes only the rooms below it") {
+    std::set<std::string> seen;
+    for_each_include([&](const std::string& file, std::size_t line, const Include& include) {
+      if (!include.project || first_folder(file) != first_folder(include.name)) return;
+      const std::string from = folder_of(file), to = folder_of(include.name);
+      if (from == to) return;
+      INFO(place(file, line), from, " may not include ", to);
+      // Folders without an entry have no rooms, or what is in them belongs to one program or test alone.
+      if (!rooms().contains(first_folder(file))) return;
+      REQUIRE(rooms().contains(from));
+      CHECK(rooms().at(from).contains(to));
+      seen.insert(from);
+    });
+    CHECK(seen.size() > 20);  // else the pattern does not match any more
+  }
+
   TEST_CASE("project headers are included by their path from the root") {
     for_each_include([](const std::string& file, std::size_t line, const Include& include) {
       if (!include.project) return;
@@ -123,7 +179,7 @@ TEST_SUITE("house") {
   TEST_CASE("no public header includes MPI, CUDA, JSON or oneDNN") {
     // What a device's plans share is a header, but no public one: only sources and its own kind may include it.
     const auto is_private = [](const std::string& name) {
-      return name.starts_with("kernels/onednn") || name.find("/cuda/") != std::string::npos;
+      return name.starts_with("kernels/nn/onednn") || name.find("/cuda/") != std::string::npos;
     };
     for_each_include([&](const std::string& file, std::size_t line, const Include& include) {
       // Nothing is installed of these two.

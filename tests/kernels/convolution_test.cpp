@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// Convolution and linear plans against float64.
-#include "kernels/convolution.h"
+#include "kernels/nn/convolution.h"
 
 #include <algorithm>
 #include <bit>
@@ -13,8 +13,8 @@
 #include "core/rng.h"
 #include "kernels/bf16.h"
 #include "kernels/device_math.h"
-#include "kernels/linear.h"
-#include "kernels/strip_convolution.h"
+#include "kernels/nn/linear.h"
+#include "kernels/nn/strip_convolution.h"
 #include "tests/kernels/weighted_reference.h"
 #include "tests/support/devices.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/elementwise.h"
+#include "kernels/nn/elementwise.h"
 
 #include <algorithm>
 #include <cmath>

@@ -4,10 +4,10 @@
 
 #include <doctest/doctest.h>
 
-#include "kernels/decode.h"
-#include "kernels/exceedance.h"
-#include "kernels/magnitude.h"
-#include "kernels/select.h"
+#include "kernels/gradient/decode.h"
+#include "kernels/gradient/exceedance.h"
+#include "kernels/gradient/magnitude.h"
+#include "kernels/gradient/select.h"
 #include "tests/kernels/gradient_reference.h"
 
 using namespace dragonn;

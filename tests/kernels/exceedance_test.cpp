@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/exceedance.h"
+#include "kernels/gradient/exceedance.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 #include <omp.h>
 
 #include "core/rng.h"
-#include "kernels/select.h"
+#include "kernels/gradient/select.h"
 #include "tests/kernels/host_views.h"
 #include "tests/support/thread_counts.h"
 

@@ -8,8 +8,8 @@
 #include <doctest/doctest.h>
 
 #include "core/rng.h"
-#include "kernels/magnitude.h"
-#include "kernels/select.h"
+#include "kernels/gradient/magnitude.h"
+#include "kernels/gradient/select.h"
 
 using namespace dragonn;
 using namespace dragonn::kernels;

@@ -4,8 +4,8 @@
 
 #include <doctest/doctest.h>
 
-#include "kernels/gradient_pass.h"
-#include "kernels/select.h"
+#include "kernels/gradient/gradient_pass.h"
+#include "kernels/gradient/select.h"
 #include "tests/kernels/gradient_reference.h"
 
 using namespace dragonn;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/gradient_pass.h"
+#include "kernels/gradient/gradient_pass.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,8 +11,8 @@
 #include <omp.h>
 
 #include "core/rng.h"
-#include "kernels/select.h"
-#include "kernels/sweep_count.h"
+#include "kernels/gradient/select.h"
+#include "kernels/gradient/sweep_count.h"
 #include "tests/support/thread_counts.h"
 
 using namespace dragonn;

@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include "kernels/select.h"
+#include "kernels/gradient/select.h"
 
 using namespace dragonn;
 using namespace dragonn::kernels;

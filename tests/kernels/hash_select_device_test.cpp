@@ -4,8 +4,8 @@
 
 #include <doctest/doctest.h>
 
-#include "kernels/gradient_pass.h"
-#include "kernels/hash_select.h"
+#include "kernels/gradient/gradient_pass.h"
+#include "kernels/gradient/hash_select.h"
 #include "tests/kernels/gradient_reference.h"
 
 using namespace dragonn;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/optimizer_update.h"
+#include "kernels/gradient/optimizer_update.h"
 
 #include <cmath>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 #include "core/error.h"
 #include "core/rng.h"
-#include "kernels/select.h"
+#include "kernels/gradient/select.h"
 #include "tests/support/devices.h"
 
 namespace dragonn::kernels {

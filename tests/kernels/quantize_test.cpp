@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/quantize.h"
+#include "kernels/gradient/quantize.h"
 
 #include <bit>
 #include <cmath>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/repeated_work.h"
 
-#include "kernels/elementwise.h"
+#include "kernels/nn/elementwise.h"
 #include "tests/support/devices.h"
 
 namespace dragonn::kernels {

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "kernels/convolution.h"
+#include "kernels/nn/convolution.h"
 
 namespace dragonn::kernels::test {
 

@@ -10,7 +10,7 @@
 #include <omp.h>
 
 #include "core/rng.h"
-#include "kernels/elementwise.h"
+#include "kernels/nn/elementwise.h"
 #include "tests/support/devices.h"
 
 namespace dragonn::layers::test {

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "kernels/elementwise.h"
+#include "kernels/nn/elementwise.h"
 #include "layers/layers.h"
 #include "layers/memory_planner.h"
 #include "tests/layers/graph_harness.h"

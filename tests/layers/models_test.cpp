@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 #include <omp.h>
 
-#include "kernels/elementwise.h"
+#include "kernels/nn/elementwise.h"
 #include "kernels/repeated_work.h"
 #include "layers/graph.h"
 #include "layers/network.h"

@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "kernels/elementwise.h"
+#include "kernels/nn/elementwise.h"
 #include "layers/graph.h"
 #include "layers/layers.h"
 #include "tests/layers/graph_harness.h"

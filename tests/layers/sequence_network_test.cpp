@@ -7,7 +7,7 @@
 #include <doctest/doctest.h>
 #include <omp.h>
 
-#include "kernels/elementwise.h"
+#include "kernels/nn/elementwise.h"
 #include "layers/graph.h"
 #include "layers/layers.h"
 #include "layers/network.h"

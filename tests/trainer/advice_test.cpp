@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// What a run is told of its exchanges before it starts.
-#include "trainer/advice.h"
+#include "trainer/cost_model/advice.h"
 
 #include <algorithm>
 #include <vector>

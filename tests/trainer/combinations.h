@@ -11,7 +11,7 @@
 #include "comm/sparse/sparse_collective.h"
 #include "compress/memory.h"
 #include "compress/sparsifier.h"
-#include "trainer/gradient_exchange.h"
+#include "trainer/exchange/gradient_exchange.h"
 
 namespace dragonn::trainer::testing {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/config.h"
+#include "trainer/config/config.h"
 
 #include <algorithm>
 #include <string>
@@ -9,11 +9,11 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
-#include "trainer/config_check.h"
-#include "trainer/config_hint.h"
-#include "trainer/config_keys.h"
-#include "trainer/methods.h"
-#include "trainer/toml_config.h"
+#include "trainer/config/config_check.h"
+#include "trainer/config/config_hint.h"
+#include "trainer/config/config_keys.h"
+#include "trainer/config/methods.h"
+#include "trainer/config/toml_config.h"
 
 namespace {
 

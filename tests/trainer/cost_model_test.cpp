@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/cost_model.h"
+#include "trainer/cost_model/cost_model.h"
 
 #include <cmath>
 #include <string>
@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 
 #include "tests/trainer/combinations.h"
-#include "trainer/cost_model_measure.h"
-#include "trainer/tensor_selection.h"
+#include "trainer/cost_model/cost_model_measure.h"
+#include "trainer/cost_model/tensor_selection.h"
 
 namespace dragonn::trainer::testing {
 namespace {

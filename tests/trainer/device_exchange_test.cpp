@@ -7,7 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "comm/device_transport.h"
-#include "comm/local.h"
+#include "comm/local/local.h"
 #include "core/rng.h"
 #include "tests/support/devices.h"
 #include "tests/trainer/combinations.h"

@@ -11,7 +11,7 @@
 #include "core/file.h"
 #include "tests/support/devices.h"
 #include "tests/trainer/quick_run.h"
-#include "trainer/methods.h"
+#include "trainer/config/methods.h"
 
 namespace dragonn::trainer::testing {
 namespace {

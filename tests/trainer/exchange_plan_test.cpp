@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// What plans say of an exchange, against the counters of exchanges: every sparsifier x collective that fit, with the
 /// settings that change what is sent.
-#include "trainer/exchange_plan.h"
+#include "trainer/cost_model/exchange_plan.h"
 
 #include <algorithm>
 #include <map>
@@ -11,7 +11,7 @@
 #include <doctest/doctest.h>
 
 #include "comm/align.h"
-#include "comm/local.h"
+#include "comm/local/local.h"
 #include "comm/sparse/exchange_cost.h"
 #include "core/rng.h"
 #include "tests/trainer/combinations.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// Selections come to where messages are, and outcomes to where gradients are, without memory being allocated for it.
-#include "trainer/exchange_staging.h"
+#include "trainer/exchange/exchange_staging.h"
 
 #include <numeric>
 #include <vector>

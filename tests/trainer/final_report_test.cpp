@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// What a run tells a person: the progress line, the notes in a log and the final report.
-#include "trainer/final_report.h"
+#include "trainer/metrics/final_report.h"
 
 #include <algorithm>
 #include <string>
@@ -8,8 +8,8 @@
 
 #include <doctest/doctest.h>
 
-#include "trainer/progress_line.h"
-#include "trainer/units.h"
+#include "core/units_text.h"
+#include "trainer/metrics/progress_line.h"
 
 namespace {
 

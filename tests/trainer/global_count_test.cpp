@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include "comm/local.h"
+#include "comm/local/local.h"
 #include "tests/trainer/combinations.h"
 
 namespace dragonn::trainer::testing {

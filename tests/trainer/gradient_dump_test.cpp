@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/gradient_dump.h"
+#include "trainer/exchange/gradient_dump.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -9,11 +9,11 @@
 
 #include <doctest/doctest.h>
 
+#include "comm/agreement.h"
 #include "core/file.h"
 #include "core/npy.h"
 #include "tests/support/devices.h"
 #include "tests/trainer/quick_run.h"
-#include "trainer/agreement.h"
 
 namespace dragonn::trainer::testing {
 namespace {
@@ -95,7 +95,7 @@ TEST_SUITE("trainer") {
       dump.write(communicator, 3);  // not named: nothing happens
       try {
         dump.write(communicator, 4);
-      } catch (const AgreedError& error) {
+      } catch (const comm::AgreedError& error) {
         messages[static_cast<std::size_t>(rank)] = error.what();
       }
     });

@@ -12,8 +12,8 @@
 
 #include "comm/sparse/exchange_cost.h"
 #include "core/error.h"
-#include "trainer/config_keys.h"
-#include "trainer/methods.h"
+#include "trainer/config/config_keys.h"
+#include "trainer/config/methods.h"
 
 namespace {
 

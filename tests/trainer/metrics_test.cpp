@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/metrics.h"
+#include "trainer/metrics/metrics.h"
 
 #include <cmath>
 #include <filesystem>

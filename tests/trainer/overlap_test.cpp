@@ -14,17 +14,17 @@
 #include <fmt/format.h>
 #include <omp.h>
 
-#include "comm/local.h"
+#include "comm/local/local.h"
 #include "core/file.h"
 #include "core/rng.h"
 #include "tests/support/devices.h"
 #include "tests/support/thread_counts.h"
 #include "tests/trainer/combinations.h"
 #include "tests/trainer/quick_run.h"
-#include "trainer/overlap_obstacle.h"
-#include "trainer/overlapped_backward.h"
+#include "trainer/config/overlap_obstacle.h"
+#include "trainer/exchange/overlapped_backward.h"
+#include "trainer/exchange/step_agreement.h"
 #include "trainer/plan.h"
-#include "trainer/step_agreement.h"
 
 namespace dragonn::trainer::testing {
 namespace {

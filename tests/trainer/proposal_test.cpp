@@ -8,7 +8,7 @@
 
 #include <doctest/doctest.h>
 
-#include "comm/local.h"
+#include "comm/local/local.h"
 #include "core/rng.h"
 #include "tests/trainer/combinations.h"
 

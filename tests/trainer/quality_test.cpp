@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/quality.h"
+#include "trainer/metrics/quality.h"
 
 #include <cmath>
 #include <memory>

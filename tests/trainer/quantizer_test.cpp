@@ -7,14 +7,14 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "comm/local.h"
+#include "comm/local/local.h"
 #include "core/file.h"
 #include "core/rng.h"
 #include "tests/trainer/combinations.h"
 #include "tests/trainer/quick_run.h"
-#include "trainer/exchange_plan.h"
+#include "trainer/cost_model/exchange_plan.h"
+#include "trainer/exchange/step_agreement.h"
 #include "trainer/plan.h"
-#include "trainer/step_agreement.h"
 
 namespace dragonn::trainer::testing {
 namespace {

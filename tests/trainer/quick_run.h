@@ -9,10 +9,10 @@
 
 #include <fmt/format.h>
 
-#include "comm/local.h"
+#include "comm/local/local.h"
 #include "core/log.h"
 #include "tests/core/temporary_folder.h"
-#include "trainer/assemble.h"
+#include "trainer/config/assemble.h"
 #include "trainer/run.h"
 
 namespace dragonn::trainer::testing {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/step_agreement.h"
+#include "trainer/exchange/step_agreement.h"
 
 #include <algorithm>
 #include <bit>
@@ -15,11 +15,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "comm/agreement.h"
 #include "core/file.h"
 #include "core/rng.h"
 #include "tests/trainer/combinations.h"
 #include "tests/trainer/quick_run.h"
-#include "trainer/agreement.h"
 #include "trainer/signals.h"
 #include "trainer/worker.h"
 
@@ -150,7 +150,7 @@ std::vector<End> ends_of(const Config& config, int world_size) {
     Worker worker(config, communicator, data, {folder.path()});
     try {
       worker.train();
-    } catch (const AgreedError& error) {
+    } catch (const comm::AgreedError& error) {
       end.error = error.what();
     }
     const View<const float> parameters = worker.network().arena().values();
@@ -200,7 +200,7 @@ TEST_CASE("the error of a gradient that is not finite names step and bucket") {
   CHECK_THROWS_WITH_AS(check_finite({.non_finite_bucket = 1}, 12, buckets),
                        "step 12: a worker's gradient of second.weight is not finite (NaN or infinity); lower the "
                        "learning rate, clip (train.clip), or set train.non_finite = \"skip\"",
-                       AgreedError);
+                       comm::AgreedError);
 }
 
 TEST_CASE("an exchange comes to its end whatever is not finite on some rank, for every combination of parts") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/tensor_selection.h"
+#include "trainer/cost_model/tensor_selection.h"
 
 #include <algorithm>
 #include <string>

@@ -9,11 +9,11 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "comm/virtual_clock.h"
+#include "comm/virtual/virtual_clock.h"
 #include "core/file.h"
 #include "tests/trainer/combinations.h"
 #include "tests/trainer/quick_run.h"
-#include "trainer/overlapped_backward.h"
+#include "trainer/exchange/overlapped_backward.h"
 
 namespace dragonn::trainer::testing {
 namespace {

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+#include "comm/agreement.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace dragonn::comm {
+namespace {
+
+/// What a rank says of itself: 0, or the exit code that its error calls for.
+struct Report {
+  std::uint64_t exit_code = 0;
+  std::string message;
+};
+
+Report report_of(const std::exception_ptr& error) {
+  if (!error) return {};
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& failure) {
+    return {static_cast<std::uint64_t>(exit_code(failure)), failure.what()};
+  }
+}
+
+}  // namespace
+
+void agree(Communicator& communicator, const std::exception_ptr& error, bool names_rank) {
+  Report mine = report_of(error);
+  std::vector<std::uint64_t> codes(static_cast<std::size_t>(communicator.size()));
+  communicator.allgather_values(std::span<const std::uint64_t>(&mine.exit_code, 1), std::span<std::uint64_t>(codes));
+  const auto failed = std::ranges::find_if(codes, [](std::uint64_t code) { return code != 0; });
+  if (failed == codes.end()) return;
+  const int rank = static_cast<int>(failed - codes.begin());
+  communicator.broadcast_text(rank, mine.message);
+  const bool everywhere = std::ranges::none_of(codes, [](std::uint64_t code) { return code == 0; });
+  throw AgreedError(everywhere || !names_rank ? mine.message : fmt::format("rank {}: {}", rank, mine.message),
+                    static_cast<int>(*failed));
+}
+
+}  // namespace dragonn::comm

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+/// Agreement: an error of one rank becomes the same error on all of them, instead of a hang.
+#pragma once
+
+#include <exception>
+#include <string>
+
+#include "comm/communicator.h"
+#include "core/error.h"
+
+namespace dragonn::comm {
+
+/// Thrown on every rank at the same place, so that the group can end in order: no rank waits for another, and one rank
+/// speaks for all.
+class AgreedError : public Error {
+ public:
+  explicit AgreedError(const std::string& message, int exit_code = 1,
+                       std::source_location where = std::source_location::current())
+      : Error(message, where), exit_code_(exit_code) {}
+
+  /// What the program should end with: 2 when the first failing rank had a ConfigError.
+  int exit_code() const { return exit_code_; }
+
+ private:
+  int exit_code_;
+};
+
+/// Collective. If some rank brings an error, all ranks throw an AgreedError with the message of the lowest such rank.
+/// @param names_rank say whose error it is, unless all ranks failed.
+void agree(Communicator& communicator, const std::exception_ptr& error, bool names_rank = true);
+
+/// Runs `work` on every rank, then agrees on its success. `work` must not communicate.
+template <class Work>
+void all_ranks_or_none(Communicator& communicator, Work&& work) {
+  std::exception_ptr error;
+  try {
+    work();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  agree(communicator, error);
+}
+
+/// Runs `work` on rank 0, for all ranks, then agrees on its success: the error is not one of that rank, so that it
+/// names none. `work` must not communicate.
+template <class Work>
+void rank_zero_or_none(Communicator& communicator, Work&& work) {
+  std::exception_ptr error;
+  try {
+    if (communicator.rank() == 0) work();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  agree(communicator, error, /*names_rank=*/false);
+}
+
+}  // namespace dragonn::comm

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: MIT
+#include "comm/local/local.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "comm/local/mailbox.h"
+#include "comm/virtual/virtual_worker.h"
+#include "core/this_rank.h"
+
+namespace dragonn::comm {
+namespace {
+
+/// The first failure in a group: it is the one that everybody reports.
+struct Failure {
+  int rank = 0;
+  std::string text;  ///< "rank 2 failed ('step 12', in allgather): disk full"
+};
+
+/// What the ranks share: a mailbox per ordered pair, and how the group ended.
+class LocalGroup {
+ public:
+  static constexpr int kNobody = -1;
+
+  LocalGroup(int size, double timeout_s)
+      : size_(size),
+        timeout_s_(timeout_s),
+        activities_(static_cast<std::size_t>(size)),
+        left_(static_cast<std::size_t>(size)),
+        waits_for_(static_cast<std::size_t>(size)),
+        mailboxes_(static_cast<std::size_t>(size) * static_cast<std::size_t>(size)) {
+    for (std::atomic<int>& peer : waits_for_) peer = kNobody;
+  }
+
+  int size() const { return size_; }
+  double timeout_s() const { return timeout_s_; }
+  Deadline deadline() const { return deadline_after(timeout_s_); }
+  const WallClock& wall_clock() const { return wall_clock_; }
+  Mailbox& mailbox(int source, int destination) {
+    return mailboxes_[static_cast<std::size_t>(source * size_ + destination)];
+  }
+
+  /// Before the threads start.
+  void set_activity(int rank, const Activity& activity) { activities_[static_cast<std::size_t>(rank)] = &activity; }
+  void set_waits_for(int rank, int peer) { waits_for_[static_cast<std::size_t>(rank)] = peer; }
+  /// Who keeps a rank waiting that waits for `peer`: who that waits for, and so on.
+  int culprit(int peer) const {
+    int rank = peer;
+    for (int hops = 0; hops < size_; ++hops) {
+      const int next = waits_for_[static_cast<std::size_t>(rank)];
+      if (next == kNobody) return rank;
+      rank = next;
+    }
+    return peer;  // they wait for each other
+  }
+  /// "rank 2 is at 'step 11', in barrier"
+  std::string whereabouts(int rank) const {
+    if (left_[static_cast<std::size_t>(rank)]) return fmt::format("rank {} has ended", rank);
+    const std::string activity = activities_[static_cast<std::size_t>(rank)]->describe();
+    return fmt::format("rank {} is {}{}", rank, activity.empty() ? "computing" : "at ", activity);
+  }
+
+  /// Only the first failure counts.
+  void fail(int rank, const std::string& reason) {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (failure_) return;
+      const std::string activity = activities_[static_cast<std::size_t>(rank)]->describe();
+      failure_ = Failure{rank, fmt::format("rank {} failed{}: {}", rank,
+                                           activity.empty() ? "" : fmt::format(" ({})", activity), reason)};
+    }
+    for (Mailbox& mailbox : mailboxes_) mailbox.close();
+  }
+  std::optional<Failure> failure() const {
+    const std::scoped_lock lock(mutex_);
+    return failure_;
+  }
+  /// `rank` communicates no more: who waits for it would wait in vain.
+  void leave(int rank) {
+    left_[static_cast<std::size_t>(rank)] = true;
+    for (int peer = 0; peer < size_; ++peer) {
+      mailbox(rank, peer).close();
+      mailbox(peer, rank).close();
+    }
+  }
+
+ private:
+  int size_;
+  double timeout_s_;
+  WallClock wall_clock_;
+  std::vector<const Activity*> activities_;
+  std::vector<std::atomic<bool>> left_;
+  std::vector<std::atomic<int>> waits_for_;  // by rank
+  std::vector<Mailbox> mailboxes_;
+  mutable std::mutex mutex_;
+  std::optional<Failure> failure_;
+};
+
+/// Says for whom a rank waits while the object lives, and for ever where the wait ended with an exception: others whose
+/// deadlines pass a moment later must still find who kept this rank waiting.
+class ScopedWait {
+ public:
+  ScopedWait(LocalGroup& group, int rank, int peer)
+      : group_(group), rank_(rank), exceptions_(std::uncaught_exceptions()) {
+    group_.set_waits_for(rank, peer);
+  }
+  ~ScopedWait() {
+    if (std::uncaught_exceptions() == exceptions_) group_.set_waits_for(rank_, LocalGroup::kNobody);
+  }
+  ScopedWait(const ScopedWait&) = delete;
+  ScopedWait& operator=(const ScopedWait&) = delete;
+
+ private:
+  LocalGroup& group_;
+  int rank_;
+  int exceptions_;
+};
+
+class LocalCommunicator final : public Communicator {
+ public:
+  LocalCommunicator(LocalGroup& group, int rank, const LocalOptions& options)
+      : group_(group), rank_(rank), wall_clock_(group.wall_clock()), compute_(options.compute) {
+    if (options.network) virtual_.emplace(*options.network, options.compute);
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return group_.size(); }
+  std::string backend() const override { return "local"; }
+  Clock& clock() override { return virtual_ ? static_cast<Clock&>(virtual_->clock()) : wall_clock_; }
+  const Clock& clock() const override { return virtual_ ? static_cast<const Clock&>(virtual_->clock()) : wall_clock_; }
+  std::unique_ptr<Clock> fork_clock() const override {
+    if (virtual_) return std::make_unique<VirtualClock>(compute_);
+    return std::make_unique<WallClock>(wall_clock_);
+  }
+
+  void abort(const std::string& reason) noexcept override {
+    try {
+      group_.fail(rank_, reason);
+    } catch (const std::exception& failure) {  // out of memory for the message: the group's deadlines end it
+      std::fprintf(stderr, "rank %d: cannot report its failure: %s\n", rank_, failure.what());
+    }
+  }
+
+ protected:
+  bool may_be_hollow() const override { return true; }
+
+  /// The message is copied: nothing is left to wait for afterwards but virtual time, which is the request's id.
+  Request start_send(int destination, int tag, std::span<const std::byte> message) override {
+    const SimulatorScope simulating(simulated());
+    const ScopedWait wait(group_, rank_, destination);
+    const auto departure = virtual_ ? virtual_->send(message.size()) : VirtualWorker::Departure{};
+    const Mailbox::Result result =
+        group_.mailbox(rank_, destination).put(tag, message, departure.first_byte, group_.deadline());
+    if (result.status != Mailbox::Status::kDone) fail_wait("sending to", destination, result, message.size());
+    return {std::bit_cast<std::uint64_t>(departure.out), false};
+  }
+
+  Request start_receive(int source, int tag, std::span<std::byte> buffer) override {
+    const std::uint64_t id = ++requests_;
+    pending_.push_back({id, source, tag, buffer, std::nullopt, {}});
+    return {id, true};
+  }
+
+  std::size_t finish(const Request& request) override {
+    const SimulatorScope simulating(simulated());
+    if (!request.is_receive) {
+      if (virtual_) virtual_->wait_until_out(std::bit_cast<double>(request.id));
+      return 0;
+    }
+    const auto wanted = std::ranges::find(pending_, request.id, &Pending::id);
+    DRAGONN_CHECK(wanted != pending_.end(), "rank {} waits for a request that it does not have", rank_);
+    // Messages belong to the receives of their pair and tag in the order in which those were started.
+    for (auto earlier = pending_.begin(); earlier <= wanted; ++earlier) {
+      if (!earlier->received && earlier->source == wanted->source && earlier->tag == wanted->tag) take(*earlier);
+    }
+    const std::size_t bytes = *wanted->received;
+    clock().advance_to(wanted->arrival);
+    pending_.erase(wanted);
+    return bytes;
+  }
+
+ private:
+  struct Pending {
+    std::uint64_t id;
+    int source;
+    int tag;
+    std::span<std::byte> buffer;
+    std::optional<std::size_t> received;
+    Moment arrival;  ///< in virtual time
+  };
+
+  VirtualWorker* simulated() { return virtual_ ? &*virtual_ : nullptr; }
+
+  void take(Pending& receive) {
+    const ScopedWait wait(group_, rank_, receive.source);
+    const Mailbox::Result result =
+        group_.mailbox(receive.source, rank_).take(receive.tag, receive.buffer, group_.deadline());
+    if (result.status != Mailbox::Status::kDone) {
+      fail_wait("receiving from", receive.source, result, receive.buffer.size());
+    }
+    receive.received = result.bytes;
+    if (virtual_) receive.arrival = virtual_->receive(result.stamp, result.bytes);
+  }
+
+  [[noreturn]] void fail_wait(const char* doing, int peer, const Mailbox::Result& result, std::size_t room) const {
+    switch (result.status) {
+      case Mailbox::Status::kTimedOut:
+        throw error(doing, peer,
+                    fmt::format("nothing for {} s (comm.timeout_s); {}", group_.timeout_s(),
+                                group_.whereabouts(group_.culprit(peer))));
+      case Mailbox::Status::kTooLarge:
+        throw error(doing, peer,
+                    fmt::format("a message of {} bytes does not fit the {} bytes for it", result.bytes, room));
+      default:
+        break;
+    }
+    const std::optional<Failure> failure = group_.failure();
+    throw error(doing, peer, failure ? failure->text : group_.whereabouts(peer));
+  }
+
+  LocalGroup& group_;
+  int rank_;
+  WallClock wall_clock_;
+  Compute compute_;
+  std::optional<VirtualWorker> virtual_;
+  std::uint64_t requests_ = 0;
+  std::vector<Pending> pending_;
+};
+
+/// Runs one rank to its end, good or bad, and tells the group. Returns what `fn` threw.
+std::exception_ptr run_rank(LocalGroup& group, LocalCommunicator& communicator,
+                            const std::function<void(Communicator&)>& fn) {
+  std::exception_ptr thrown;
+  const ScopedRank scope(communicator.rank());
+  try {
+    communicator.clock().take_over();
+    fn(communicator);
+    group.leave(communicator.rank());
+  } catch (const std::exception& failure) {
+    thrown = std::current_exception();
+    communicator.abort(failure.what());
+  } catch (...) {
+    thrown = std::current_exception();
+    communicator.abort("unknown exception");
+  }
+  return thrown;
+}
+
+}  // namespace
+
+void run_local(int world_size, const LocalOptions& options, const std::function<void(Communicator&)>& fn) {
+  if (world_size < 1) throw ConfigError(fmt::format("{} local workers: there must be at least one", world_size));
+  LocalGroup group(world_size, options.timeout_s);
+  std::vector<std::unique_ptr<LocalCommunicator>> communicators;
+  for (int rank = 0; rank < world_size; ++rank) {
+    communicators.push_back(std::make_unique<LocalCommunicator>(group, rank, options));
+    group.set_activity(rank, communicators.back()->activity());
+  }
+  std::vector<std::exception_ptr> errors(communicators.size());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t rank = 0; rank < communicators.size(); ++rank) {
+      try {
+        threads.emplace_back([&, rank] { errors[rank] = run_rank(group, *communicators[rank], fn); });
+      } catch (const std::system_error& failure) {
+        errors[rank] = std::make_exception_ptr(SystemError(
+            fmt::format("cannot start the thread of local worker {} of {}: {}", rank, world_size, failure.what())));
+        communicators[rank]->abort(failure.what());
+        break;
+      }
+    }
+  }
+  const std::optional<Failure> failure = group.failure();
+  if (!failure) return;
+  const std::exception_ptr& error = errors[static_cast<std::size_t>(failure->rank)];
+  if (error) std::rethrow_exception(error);
+  throw CommError(failure->text);
+}
+
+}  // namespace dragonn::comm

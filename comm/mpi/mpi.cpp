@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: MIT
+#include "comm/mpi/mpi.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include "comm/allreduce.h"
+#include "comm/deadline.h"
+#include "comm/launcher.h"
+#include "comm/peer_processes.h"
+#include "core/this_rank.h"
+
+namespace dragonn::comm {
+namespace {
+
+/// Elements that one call of MPI takes.
+constexpr std::size_t kLargestCount = std::numeric_limits<int>::max();
+/// How often a rank that waits looks whether the others still live.
+constexpr double kLookSeconds = 0.1;
+
+/// Gives the processor away while nothing comes: first only to threads that are ready to run, then for real. Ranks that
+/// outnumber the cores would otherwise spin through each other's time slices.
+class Patience {
+ public:
+  void wait() {
+    constexpr int kYields = 200;
+    constexpr auto kNap = std::chrono::microseconds(50);
+    if (++rounds_ <= kYields) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(kNap);
+    }
+  }
+
+ private:
+  int rounds_ = 0;
+};
+
+/// Tests a request until it is done (true) or the deadline has passed (false). @param code MPI's verdict.
+bool poll(MPI_Request& request, MPI_Status& status, int& code, Deadline deadline) {
+  Patience patience;
+  for (;;) {
+    int done = 0;
+    code = MPI_Test(&request, &done, &status);
+    if (code != MPI_SUCCESS || done != 0) return true;
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    patience.wait();
+  }
+}
+
+std::string mpi_error_text(int code) {
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(code, text.data(), &length);
+  return std::string(text.data(), static_cast<std::size_t>(length));
+}
+
+/// MPI's description of so many bytes: that many of one, or one of a type that they fill.
+class ByteCount {
+ public:
+  ByteCount(std::size_t bytes, std::size_t largest) {
+    if (bytes <= largest) {
+      count_ = static_cast<int>(bytes);
+      return;
+    }
+    MPI_Datatype block = MPI_DATATYPE_NULL;
+    MPI_Type_contiguous(static_cast<int>(largest), MPI_BYTE, &block);
+    const std::array<int, 2> lengths{static_cast<int>(bytes / largest), static_cast<int>(bytes % largest)};
+    const std::array<MPI_Aint, 2> places{0, static_cast<MPI_Aint>(bytes - bytes % largest)};
+    const std::array<MPI_Datatype, 2> types{block, MPI_BYTE};
+    MPI_Type_create_struct(2, lengths.data(), places.data(), types.data(), &type_);
+    MPI_Type_commit(&type_);
+    MPI_Type_free(&block);
+    count_ = 1;
+  }
+  /// Messages that are under way keep what they need of the type.
+  ~ByteCount() {
+    if (type_ != MPI_BYTE) MPI_Type_free(&type_);
+  }
+  ByteCount(const ByteCount&) = delete;
+  ByteCount& operator=(const ByteCount&) = delete;
+
+  int count() const { return count_; }
+  MPI_Datatype type() const { return type_; }
+
+ private:
+  MPI_Datatype type_ = MPI_BYTE;
+  int count_ = 0;
+};
+
+/// send and recv on nonblocking MPI calls with deadlines.
+class MpiCommunicator final : public Communicator {
+ public:
+  /// Duplicates `world`, so that no other user of MPI can mix messages into this one's. Collective.
+  MpiCommunicator(MPI_Comm world, const MpiOptions& options);
+  ~MpiCommunicator() override = default;
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  std::string backend() const override { return "mpi"; }
+  Clock& clock() override { return clock_; }
+  const Clock& clock() const override { return clock_; }
+  std::unique_ptr<Clock> fork_clock() const override { return std::make_unique<WallClock>(clock_); }
+  /// Prints the reason and ends all processes. Does not return.
+  void abort(const std::string& reason) noexcept override;
+  /// As abort, with the exit code of the program.
+  [[noreturn]] void abort(const std::string& reason, int exit_code) noexcept;
+
+  /// Collective: from now on a wait ends soon after a process on this machine has.
+  void watch_peers() { peers_ = PeerProcesses(*this); }
+  /// Whether all ranks call this within `seconds`. Used when a rank has failed: did the others too?
+  bool all_arrive_within(double seconds);
+  /// Releases what MPI holds. Collective; nothing may be called afterwards.
+  void finish_group();
+
+ protected:
+  Request start_send(int destination, int tag, std::span<const std::byte> message) override;
+  Request start_receive(int source, int tag, std::span<std::byte> buffer) override;
+  std::size_t finish(const Request& request) override;
+  /// MPI_Iallreduce. What it sends cannot be seen from here: counted as the ring would send, the one count in this
+  /// program that is nominal.
+  void native_allreduce_sum(std::span<float> values) override;
+
+ private:
+  /// What a request is for; slots are reused.
+  struct Operation {
+    MPI_Request request = MPI_REQUEST_NULL;
+    const char* doing = "";
+    int peer = 0;
+    std::size_t bytes = 0;
+    bool in_use = false;
+  };
+
+  void check_thread() const;
+  Operation& new_operation(const char* doing, int peer, std::size_t bytes);
+  std::uint64_t id_of(const Operation& operation) const;
+  void check(int code, const char* doing, int peer, std::size_t bytes) const;
+  /// Polls until done or late. Returns the bytes of a receive.
+  std::size_t complete(Operation& operation);
+
+  MPI_Comm group_ = MPI_COMM_NULL;
+  int rank_ = 0;
+  int size_ = 1;
+  double timeout_s_;
+  std::size_t largest_count_;
+  PeerProcesses peers_;
+  WallClock clock_;
+  std::thread::id owner_;
+  std::vector<Operation> operations_;
+};
+
+MpiCommunicator::MpiCommunicator(MPI_Comm world, const MpiOptions& options)
+    : timeout_s_(options.timeout_s),
+      largest_count_(std::clamp<std::size_t>(options.largest_count, 1, kLargestCount)),
+      owner_(std::this_thread::get_id()) {
+  MPI_Comm_dup(world, &group_);
+  MPI_Comm_set_errhandler(group_, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(group_, &rank_);
+  MPI_Comm_size(group_, &size_);
+}
+
+void MpiCommunicator::abort(const std::string& reason) noexcept {
+  constexpr int kRunFailed = 1;
+  abort(reason, kRunFailed);
+}
+
+void MpiCommunicator::abort(const std::string& reason, int exit_code) noexcept {
+  const bool names_itself = reason.starts_with("rank ");  // as CommErrors do
+  const std::string prefix = names_itself ? "" : "rank " + std::to_string(rank_) + ": ";
+  std::fprintf(stderr, "%s%s\n", prefix.c_str(), reason.c_str());
+  std::fflush(stderr);
+  // Also from a second thread, which MPI_THREAD_FUNNELED does not promise: the process ends either way.
+  MPI_Abort(group_, exit_code);
+  std::abort();  // MPI_Abort does not return
+}
+
+bool MpiCommunicator::all_arrive_within(double seconds) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Status status{};
+  int code = MPI_Ibarrier(group_, &request);
+  return code == MPI_SUCCESS && poll(request, status, code, deadline_after(seconds)) && code == MPI_SUCCESS;
+}
+
+void MpiCommunicator::finish_group() {
+  MPI_Comm_free(&group_);
+}
+
+void MpiCommunicator::check_thread() const {
+  DRAGONN_CHECK(std::this_thread::get_id() == owner_, "rank {} uses MPI from a thread other than the one that began it",
+                rank_);
+}
+
+MpiCommunicator::Operation& MpiCommunicator::new_operation(const char* doing, int peer, std::size_t bytes) {
+  check_thread();
+  auto slot = std::ranges::find(operations_, false, &Operation::in_use);
+  if (slot == operations_.end()) slot = operations_.insert(slot, Operation{});
+  *slot = {MPI_REQUEST_NULL, doing, peer, bytes, true};
+  return *slot;
+}
+
+std::uint64_t MpiCommunicator::id_of(const Operation& operation) const {
+  return static_cast<std::uint64_t>(&operation - operations_.data());
+}
+
+void MpiCommunicator::check(int code, const char* doing, int peer, std::size_t bytes) const {
+  if (code == MPI_SUCCESS) return;
+  int error_class = MPI_SUCCESS;
+  MPI_Error_class(code, &error_class);
+  if (error_class == MPI_ERR_TRUNCATE) {
+    throw error(doing, peer, fmt::format("the message does not fit the {} bytes for it", bytes));
+  }
+  throw error(doing, peer, mpi_error_text(code));
+}
+
+Request MpiCommunicator::start_send(int destination, int tag, std::span<const std::byte> message) {
+  Operation& operation = new_operation("sending to", destination, message.size());
+  const ByteCount bytes(message.size(), largest_count_);
+  const int code = MPI_Isend(message.data(), bytes.count(), bytes.type(), destination, tag, group_, &operation.request);
+  check(code, operation.doing, destination, message.size());
+  return {id_of(operation), false};
+}
+
+Request MpiCommunicator::start_receive(int source, int tag, std::span<std::byte> buffer) {
+  Operation& operation = new_operation("receiving from", source, buffer.size());
+  const ByteCount bytes(buffer.size(), largest_count_);
+  const int code = MPI_Irecv(buffer.data(), bytes.count(), bytes.type(), source, tag, group_, &operation.request);
+  check(code, operation.doing, source, buffer.size());
+  return {id_of(operation), true};
+}
+
+std::size_t MpiCommunicator::finish(const Request& request) {
+  check_thread();
+  DRAGONN_CHECK(request.id < operations_.size() && operations_[request.id].in_use,
+                "rank {} waits for a request that it does not have", rank_);
+  const std::size_t bytes = complete(operations_[request.id]);
+  return request.is_receive ? bytes : 0;
+}
+
+std::size_t MpiCommunicator::complete(Operation& operation) {
+  MPI_Status status{};
+  int code = MPI_SUCCESS;
+  const Deadline deadline = deadline_after(timeout_s_);
+  while (!poll(operation.request, status, code, std::min(deadline, deadline_after(kLookSeconds)))) {
+    const std::string ended = peers_.who_ended();
+    if (!ended.empty()) throw error(operation.doing, operation.peer, ended);
+    if (std::chrono::steady_clock::now() < deadline) continue;
+    const std::string gone = peers_.who_is_gone();
+    throw error(operation.doing, operation.peer,
+                fmt::format("nothing for {} s (comm.timeout_s){}{}", timeout_s_, gone.empty() ? "" : "; ", gone));
+  }
+  check(code, operation.doing, operation.peer, operation.bytes);
+  operation.in_use = false;
+  MPI_Count count = 0;
+  MPI_Get_elements_x(&status, MPI_BYTE, &count);
+  return static_cast<std::size_t>(count);
+}
+
+void MpiCommunicator::native_allreduce_sum(std::span<float> values) {
+  for (std::size_t begin = 0; begin < values.size(); begin += kLargestCount) {
+    const std::span<float> part = values.subspan(begin, std::min(kLargestCount, values.size() - begin));
+    Operation& operation = new_operation("summing with", kAllRanks, 0);
+    const int code = MPI_Iallreduce(MPI_IN_PLACE, part.data(), static_cast<int>(part.size()), MPI_FLOAT, MPI_SUM,
+                                    group_, &operation.request);
+    check(code, operation.doing, operation.peer, part.size_bytes());
+    complete(operation);
+  }
+  traffic().add(ring_traffic(values.size(), size_, rank_));
+}
+
+/// Open MPI announces a TCP message of more than 64 KiB and sends the rest once the receiver has answered. Where two
+/// ranks send to each other, as in most steps of a collective, the answer queues behind the data, and the two take
+/// turns instead of sending at the same time. Messages of selected entries are sent without asking; a setting of the
+/// user's stays.
+void prefer_eager_messages() {
+  constexpr int kKeep = 0;
+  ::setenv("OMPI_MCA_btl_tcp_eager_limit", "4194304", kKeep);
+}
+
+void initialize_mpi() {
+  prefer_eager_messages();
+  int initialized = 0;
+  MPI_Initialized(&initialized);
+  if (initialized != 0) throw CommError("MPI is initialized already: a process can run as an MPI rank only once");
+  int provided = MPI_THREAD_SINGLE;
+  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) {
+    throw CommError("MPI_Init_thread failed");
+  }
+  if (provided < MPI_THREAD_FUNNELED) {
+    MPI_Finalize();
+    throw CommError(fmt::format("this MPI library offers thread level {} where MPI_THREAD_FUNNELED ({}) is needed",
+                                provided, MPI_THREAD_FUNNELED));
+  }
+}
+
+/// The launcher's and MPI's idea of the world must be the same.
+void check_world(const Communicator& communicator) {
+  const auto launcher = detect_launcher();
+  if (!launcher || launcher->size == 0 || launcher->size == communicator.size()) return;
+  throw CommError(fmt::format(
+      "{} started {} processes but MPI sees {}: start with mpirun, or with a launcher that this MPI library knows "
+      "(srun --mpi=pmix), or set comm.backend = \"tcp\"",
+      launcher->name, launcher->size, communicator.size()));
+}
+
+/// The failure of a rank that the others may share. Returns if they do, else ends all processes.
+void end_after(MpiCommunicator& communicator, const std::string& reason, int exit_code) {
+  constexpr double kGraceSeconds = 3.0;  // ranks that fail alike may be slow on a busy machine
+  if (!communicator.all_arrive_within(kGraceSeconds)) communicator.abort(reason, exit_code);
+}
+
+/// Runs `fn` to its end. Returns the error that all ranks have had, if any; one that only some have does not return.
+std::exception_ptr run_rank(MpiCommunicator& communicator, const std::function<void(Communicator&)>& fn) {
+  const ScopedRank scope(communicator.rank());
+  try {
+    check_world(communicator);
+    communicator.watch_peers();
+    fn(communicator);
+  } catch (const CommError& failure) {
+    // Messages are under way that nobody will take: MPI cannot be finalized.
+    if (communicator.size() > 1) communicator.abort(failure.what(), exit_code(failure));
+    return std::current_exception();
+  } catch (const std::exception& failure) {
+    end_after(communicator, failure.what(), exit_code(failure));
+    return std::current_exception();
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void run_mpi(const MpiOptions& options, const std::function<void(Communicator&)>& fn) {
+  initialize_mpi();
+  std::exception_ptr error;
+  {
+    MpiCommunicator communicator(MPI_COMM_WORLD, options);
+    error = run_rank(communicator, fn);
+    communicator.finish_group();
+  }
+  MPI_Finalize();
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace dragonn::comm

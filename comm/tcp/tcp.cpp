@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: MIT
+#include "comm/tcp/tcp.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <poll.h>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "comm/deadline.h"
+#include "comm/launcher.h"
+#include "comm/peer_processes.h"
+#include "comm/tcp/link.h"
+#include "comm/tcp/meeting.h"
+#include "core/this_rank.h"
+
+namespace dragonn::comm {
+namespace {
+
+/// How long a rank that failed waits for the others to have heard of it.
+constexpr double kPartingSeconds = 3;
+/// How long a rank that waits for others has to say where it is.
+constexpr double kAnswerSeconds = 0.5;
+/// How often a rank that waits looks whether another of its threads has ended the group.
+constexpr double kLookSeconds = 0.1;
+
+class TcpCommunicator final : public Communicator {
+ public:
+  TcpCommunicator(const TcpOptions& options, std::vector<Descriptor> connections);
+
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(links_.size()); }
+  std::string backend() const override { return "tcp"; }
+  Clock& clock() override { return clock_; }
+  const Clock& clock() const override { return clock_; }
+  std::unique_ptr<Clock> fork_clock() const override { return std::make_unique<WallClock>(clock_); }
+  void abort(const std::string& reason) noexcept override;
+
+  /// Collective: from now on errors name the processes on this machine.
+  void know_peers() { peers_ = PeerProcesses(*this); }
+
+  // One of these ends the group.
+
+  /// After `fn` has returned: until the others' has. @throws CommError if one has failed.
+  void part();
+  /// After `fn` has failed on this rank: tells those that wait for it (kFailure) or all that wait (kAbort), and gives
+  /// them a few seconds to take that.
+  void part_with(FrameKind kind, const std::string& reason) noexcept;
+
+ protected:
+  Request start_send(int destination, int tag, std::span<const std::byte> message) override;
+  Request start_receive(int source, int tag, std::span<std::byte> buffer) override;
+  std::size_t finish(const Request& request) override;
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+
+  Link& link(int rank) { return *links_[static_cast<std::size_t>(rank)]; }
+  std::size_t finish_send(Lock& lock, int peer, std::size_t number);
+  std::size_t finish_receive(Lock& lock, int peer, std::size_t number);
+
+  /// Moves messages until `is_done`. @throws CommError if the group ends, the peer does, or the time is over.
+  template <class IsDone>
+  void wait(Lock& lock, const char* doing, int peer, const IsDone& is_done);
+  /// Moves messages when there are any, at the latest until then. The lock is free meanwhile.
+  void move(Lock& lock, Deadline until);
+  void move(Link& link);
+  /// Moves messages until `is_done` or that long. Returns whether it is.
+  template <class IsDone>
+  bool move_for(Lock& lock, double seconds, const IsDone& is_done);
+
+  /// What ended the group: the first failure that this rank learns of. Empty while all is well.
+  const std::string& group_failure();
+  /// The group has failed for this rank, if it had not yet. Messages are let go of while they are still there: who
+  /// catches the error has lost them.
+  CommError fatal(CommError error);
+  /// Likewise when they may be gone.
+  void forget_messages();
+  std::string failure_of_this_rank(const std::string& reason) const;
+  void check_group(const char* doing, int peer);
+  [[noreturn]] void fail_late(Lock& lock, const char* doing, int peer);
+  /// Who keeps a rank waiting that waits for `peer`: asks it whom it waits for, and so on.
+  std::string whereabouts(Lock& lock, int peer);
+  void say_farewell(FrameKind kind, const std::string& reason);
+
+  int rank_;
+  double timeout_s_;
+  WallClock clock_;
+  PeerProcesses peers_;
+  std::mutex mutex_;                          // of all below: abort() may come from another thread
+  std::vector<std::unique_ptr<Link>> links_;  // by rank, null for this one
+  std::vector<pollfd> polled_;                // likewise; the waiting thread's alone
+  std::string failure_;
+  bool aborted_ = false;
+  int waits_for_ = kAllRanks;
+};
+
+TcpCommunicator::TcpCommunicator(const TcpOptions& options, std::vector<Descriptor> connections)
+    : rank_(options.rank), timeout_s_(options.timeout_s), polled_(connections.size()) {
+  for (Descriptor& connection : connections) {
+    links_.push_back(connection.valid() ? std::make_unique<Link>(std::move(connection)) : nullptr);
+  }
+}
+
+// The number of a request: the peer, and the message among those of the link.
+Request request_of(int peer, std::size_t number, bool is_receive) {
+  return {static_cast<std::uint64_t>(peer) << 32U | number, is_receive};
+}
+
+Request TcpCommunicator::start_send(int destination, int tag, std::span<const std::byte> message) {
+  const Lock lock(mutex_);
+  check_group("sending to", destination);
+  Link& to = link(destination);
+  const std::size_t number = to.out.start(tag, message);
+  to.out.write();
+  return request_of(destination, number, false);
+}
+
+Request TcpCommunicator::start_receive(int source, int tag, std::span<std::byte> buffer) {
+  const Lock lock(mutex_);
+  return request_of(source, link(source).in.start(tag, buffer), true);
+}
+
+std::size_t TcpCommunicator::finish(const Request& request) {
+  Lock lock(mutex_);
+  const auto peer = static_cast<std::size_t>(request.id >> 32U);
+  const std::size_t number = request.id & 0xFFFFFFFFU;
+  const bool known = peer < links_.size() && links_[peer] != nullptr &&
+                     (request.is_receive ? links_[peer]->in.knows(number) : links_[peer]->out.knows(number));
+  DRAGONN_CHECK(known, "rank {} waits for a request that it does not have", rank_);
+  return request.is_receive ? finish_receive(lock, static_cast<int>(peer), number)
+                            : finish_send(lock, static_cast<int>(peer), number);
+}
+
+std::size_t TcpCommunicator::finish_send(Lock& lock, int peer, std::size_t number) {
+  Outgoing& out = link(peer).out;
+  wait(lock, "sending to", peer, [&] { return out.is_done(number); });
+  out.release(number);
+  return 0;
+}
+
+std::size_t TcpCommunicator::finish_receive(Lock& lock, int peer, std::size_t number) {
+  constexpr const char* kDoing = "receiving from";
+  Incoming& in = link(peer).in;
+  wait(lock, kDoing, peer, [&] { return in.is_done(number); });
+  const std::size_t bytes = in.bytes(number), room = in.room(number);
+  in.release(number);
+  if (bytes > room) {
+    throw fatal(
+        error(kDoing, peer, fmt::format("a message of {} bytes does not fit the {} bytes for it", bytes, room)));
+  }
+  return bytes;
+}
+
+template <class IsDone>
+void TcpCommunicator::wait(Lock& lock, const char* doing, int peer, const IsDone& is_done) {
+  if (is_done()) return;
+  waits_for_ = peer;  // stays after an error: others may still ask
+  const Deadline deadline = deadline_after(timeout_s_);
+  move(link(peer));
+  while (!is_done()) {
+    check_group(doing, peer);
+    if (std::chrono::steady_clock::now() >= deadline) fail_late(lock, doing, peer);
+    move(lock, deadline);
+  }
+  waits_for_ = kAllRanks;
+}
+
+void TcpCommunicator::move(Lock& lock, Deadline until) {
+  for (std::size_t rank = 0; rank < links_.size(); ++rank) {
+    const short events = links_[rank] != nullptr ? links_[rank]->events() : short{0};
+    polled_[rank] = {events != 0 ? links_[rank]->socket.get() : -1, events, 0};
+  }
+  const Deadline end = std::min(until, deadline_after(kLookSeconds));
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+  lock.unlock();
+  const int ready = ::poll(polled_.data(), polled_.size(), static_cast<int>(std::max(left.count(), std::int64_t{0})));
+  lock.lock();
+  if (ready <= 0) return;
+  for (std::size_t rank = 0; rank < links_.size(); ++rank) {
+    if (polled_[rank].revents != 0) move(*links_[rank]);
+  }
+}
+
+void TcpCommunicator::move(Link& link) {
+  link.move();
+  if (!link.in.take_question()) return;
+  const std::string doing = activity().describe();
+  link.out.tell(FrameKind::kHere, fmt::format("{} {}{}", waits_for_, doing.empty() ? "waiting" : "at ", doing));
+  link.out.write();
+}
+
+template <class IsDone>
+bool TcpCommunicator::move_for(Lock& lock, double seconds, const IsDone& is_done) {
+  const Deadline deadline = deadline_after(seconds);
+  while (!is_done()) {
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    move(lock, deadline);
+  }
+  return true;
+}
+
+const std::string& TcpCommunicator::group_failure() {
+  if (!failure_.empty()) return failure_;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank == rank_) continue;
+    const Incoming& in = link(rank).in;
+    if (in.end() == Incoming::End::kAbort) failure_ = in.end_text();
+    if (in.end() == Incoming::End::kLost) failure_ = fmt::format("{} has ended: {}", peers_.name(rank), in.end_text());
+    if (!failure_.empty()) break;
+  }
+  return failure_;
+}
+
+void TcpCommunicator::check_group(const char* doing, int peer) {
+  if (!group_failure().empty()) throw fatal(error(doing, peer, failure_));
+  const Incoming& in = link(peer).in;
+  if (in.end() == Incoming::End::kNone) return;
+  failure_ = in.end() == Incoming::End::kFailure ? in.end_text() : fmt::format("rank {} has ended", peer);
+  throw fatal(error(doing, peer, failure_));
+}
+
+CommError TcpCommunicator::fatal(CommError error) {
+  if (failure_.empty()) failure_ = error.what();
+  for (const auto& link : links_) {
+    if (link == nullptr) continue;
+    link->in.drop();
+    link->out.detach();
+  }
+  return error;
+}
+
+void TcpCommunicator::forget_messages() {
+  for (const auto& link : links_) {
+    if (link == nullptr) continue;
+    link->in.drop();
+    link->out.forget();
+  }
+}
+
+void TcpCommunicator::fail_late(Lock& lock, const char* doing, int peer) {
+  const std::string where = whereabouts(lock, peer);
+  const std::string gone = peers_.who_is_gone();
+  throw fatal(error(
+      doing, peer,
+      fmt::format("nothing for {} s (comm.timeout_s); {}{}{}", timeout_s_, where, gone.empty() ? "" : "; ", gone)));
+}
+
+std::string TcpCommunicator::whereabouts(Lock& lock, int peer) {
+  std::string chain;
+  int rank = peer;
+  for (int hops = 0; hops < size(); ++hops) {
+    Link& asked = link(rank);
+    std::optional<std::string> answer;
+    asked.in.take_answer();
+    asked.out.tell(FrameKind::kWhere, "");
+    move(asked);
+    move_for(lock, kAnswerSeconds, [&] { return (answer = asked.in.take_answer()).has_value(); });
+    if (!answer) return fmt::format("{}rank {} does not answer", chain, rank);
+    int next = kAllRanks;
+    const auto [end, status] = std::from_chars(answer->data(), answer->data() + answer->size(), next);
+    const std::string text = answer->substr(static_cast<std::size_t>(end - answer->data()));
+    chain += fmt::format("rank {} is{}", rank, text);
+    if (status != std::errc() || next < 0 || next >= size()) return chain;
+    chain += fmt::format("{} for rank {}", text.ends_with("waiting") ? "" : ", waiting", next);
+    if (next == rank_ || next == peer) return chain;
+    chain += "; ";
+    rank = next;
+  }
+  return chain;
+}
+
+std::string TcpCommunicator::failure_of_this_rank(const std::string& reason) const {
+  if (reason.starts_with("rank ")) return reason;  // as CommErrors do
+  const std::string doing = activity().describe();
+  return fmt::format("rank {} failed{}: {}", rank_, doing.empty() ? "" : fmt::format(" ({})", doing), reason);
+}
+
+void TcpCommunicator::say_farewell(FrameKind kind, const std::string& reason) {
+  for (const auto& link : links_) {
+    if (link == nullptr) continue;
+    link->out.tell(kind, reason);
+    move(*link);
+  }
+}
+
+/// Out of memory for the message: the others see the connection end.
+void report_unsaid(int rank, const std::exception& failure) noexcept {
+  std::fprintf(stderr, "rank %d: cannot report its failure: %s\n", rank, failure.what());
+}
+
+void TcpCommunicator::abort(const std::string& reason) noexcept {
+  try {
+    const Lock lock(mutex_);
+    if (std::exchange(aborted_, true)) return;
+    if (group_failure().empty()) failure_ = failure_of_this_rank(reason);
+    say_farewell(FrameKind::kAbort, failure_);
+  } catch (const std::exception& failure) {
+    report_unsaid(rank_, failure);
+  }
+}
+
+void TcpCommunicator::part() {
+  Lock lock(mutex_);
+  if (!group_failure().empty()) throw CommError(failure_);
+  forget_messages();
+  say_farewell(FrameKind::kEnd, "");
+  constexpr const char* kDoing = "shutting down with";
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank_) continue;
+    Link& other = link(peer);
+    waits_for_ = peer;
+    const bool parted = move_for(lock, timeout_s_, [&] {
+      const Incoming::End end = other.in.end();
+      if (!group_failure().empty() || end == Incoming::End::kFailure) check_group(kDoing, peer);
+      return end == Incoming::End::kWell && !other.out.is_pending();
+    });
+    if (!parted) fail_late(lock, kDoing, peer);
+  }
+}
+
+void TcpCommunicator::part_with(FrameKind kind, const std::string& reason) noexcept {
+  try {
+    Lock lock(mutex_);
+    forget_messages();
+    if (group_failure().empty()) failure_ = failure_of_this_rank(reason);
+    if (!std::exchange(aborted_, true)) say_farewell(kind, failure_);
+    for (const auto& link : links_) {
+      if (link == nullptr) continue;
+      link->out.close();
+      move(*link);
+    }
+    const auto is_closed = [](const auto& link) { return link == nullptr || link->in.is_closed(); };
+    move_for(lock, kPartingSeconds, [&] { return std::ranges::all_of(links_, is_closed); });
+  } catch (const std::exception& failure) {
+    report_unsaid(rank_, failure);
+  }
+}
+
+}  // namespace
+
+TcpOptions tcp_options(const std::string& rendezvous, double timeout_s) {
+  const auto process = detect_process();
+  if (!process || process->size == 0)
+    throw ConfigError(
+        "comm.backend = \"tcp\" lacks this process's rank: start with srun or mpirun, or set RANK and WORLD_SIZE in "
+        "the environment of each process");
+  if (process->rank < 0 || process->rank >= process->size)
+    throw ConfigError(fmt::format("{} says that this is rank {} of {}: ranks are numbered from 0", process->name,
+                                  process->rank, process->size));
+  TcpOptions options{.rank = process->rank, .size = process->size, .timeout_s = timeout_s};
+  if (options.size > 1) options.rendezvous = find_rendezvous(rendezvous);
+  return options;
+}
+
+void run_tcp(const TcpOptions& options, const std::function<void(Communicator&)>& fn) {
+  const ScopedRank scope(options.rank);
+  TcpCommunicator communicator(options, meet(options));
+  try {
+    communicator.know_peers();
+    fn(communicator);
+    communicator.part();
+  } catch (const CommError& failure) {
+    communicator.part_with(FrameKind::kAbort, failure.what());
+    throw;
+  } catch (const std::exception& failure) {
+    communicator.part_with(FrameKind::kFailure, failure.what());
+    throw;
+  }
+}
+
+}  // namespace dragonn::comm

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+#include "data/images/idx.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "data/gzip.h"
+
+namespace dragonn::data {
+namespace {
+
+/// Decompressed files larger than this are refused: twenty times the largest of the known sets.
+constexpr std::size_t kLargestFile = std::size_t{1} << 30;
+constexpr std::uint32_t kUnsignedByte = 0x08;  ///< the type code, second lowest byte of the magic number
+constexpr std::size_t kWord = 4;
+
+std::uint32_t big_endian(const std::vector<std::byte>& bytes, std::size_t offset) {
+  std::uint32_t value = 0;
+  for (std::size_t i = 0; i < kWord; ++i) value = value << 8 | std::to_integer<std::uint32_t>(bytes[offset + i]);
+  return value;
+}
+
+void check_header(const std::filesystem::path& path, const std::vector<std::byte>& bytes, std::size_t rank) {
+  const std::size_t header = kWord * (1 + rank);
+  const std::uint32_t magic = kUnsignedByte << 8 | static_cast<std::uint32_t>(rank);
+  if (bytes.size() >= kWord && big_endian(bytes, 0) != magic) {
+    throw DataError(fmt::format("{}: magic number {:#010x} at byte 0: should be {:#010x} (IDX, unsigned bytes, {} {})",
+                                path.string(), big_endian(bytes, 0), magic, rank, rank == 1 ? "axis" : "axes"));
+  }
+  if (bytes.size() < header) {
+    throw DataError(
+        fmt::format("{}: truncated at byte {}: the IDX header has {} bytes", path.string(), bytes.size(), header));
+  }
+}
+
+}  // namespace
+
+IdxArray read_idx(const std::filesystem::path& path, std::size_t rank) {
+  const std::vector<std::byte> bytes = read_maybe_gzip(path, kLargestFile);
+  check_header(path, bytes, rank);
+  const std::size_t header = kWord * (1 + rank);
+  IdxArray array;
+  std::size_t size = 1;
+  bool possible = true;  // the product of the extents cannot overflow while it stays below the largest file
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    array.extents.push_back(big_endian(bytes, kWord * (1 + axis)));
+    possible = possible && (array.extents.back() == 0 || size <= kLargestFile / array.extents.back());
+    size = possible ? size * array.extents.back() : 0;
+  }
+  if (!possible || bytes.size() != header + size) {
+    throw DataError(fmt::format("{}: ends at byte {}, but the extents in its header ({}) require {}", path.string(),
+                                bytes.size(), fmt::join(array.extents, " x "),
+                                possible ? fmt::format("{} bytes", header + size) : "more than any such file has"));
+  }
+  const auto* values = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  array.values.assign(values + header, values + bytes.size());
+  return array;
+}
+
+ImageStore read_idx_images(const std::filesystem::path& images, const std::filesystem::path& labels,
+                           std::int64_t height, std::int64_t width, int classes) {
+  IdxArray image_array = read_idx(images, 3);
+  IdxArray label_array = read_idx(labels, 1);
+  const std::vector<std::size_t>& extents = image_array.extents;
+  if (extents[1] != static_cast<std::size_t>(height) || extents[2] != static_cast<std::size_t>(width)) {
+    throw DataError(fmt::format("{}: images of {} x {} at byte {}: should be {} x {}", images.string(), extents[1],
+                                extents[2], 2 * kWord, height, width));
+  }
+  if (extents[0] != label_array.extents[0]) {
+    throw DataError(fmt::format("{}: {} labels at byte {}, but {} has {} images", labels.string(),
+                                label_array.extents[0], kWord, images.string(), extents[0]));
+  }
+  if (extents[0] == 0) throw DataError(fmt::format("{}: no images (count 0 at byte {})", images.string(), kWord));
+  const auto wrong = std::ranges::find_if(label_array.values, [&](std::uint8_t label) { return label >= classes; });
+  if (wrong != label_array.values.end()) {
+    const auto offset = 2 * kWord + static_cast<std::size_t>(wrong - label_array.values.begin());
+    throw DataError(
+        fmt::format("{}: label {} at byte {}: should be 0 to {}", labels.string(), *wrong, offset, classes - 1));
+  }
+  return {height, width, 1, std::move(image_array.values), std::move(label_array.values)};
+}
+
+}  // namespace dragonn::data

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+#include "data/speech/audio_file.h"
+
+#include <array>
+#include <memory>
+#include <sndfile.h>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+
+namespace dragonn::data {
+namespace {
+
+struct Close {
+  void operator()(SNDFILE* file) const { sf_close(file); }
+};
+
+/// libsndfile believes the smaller of the header's size and the file's, and says so in its log alone.
+bool is_shorter_than_its_header_says(SNDFILE* file) {
+  std::array<char, 16384> log{};
+  const int length = sf_command(file, SFC_GET_LOG_INFO, log.data(), static_cast<int>(log.size()));
+  const std::string_view text(log.data(), static_cast<std::size_t>(std::max(length, 0)));
+  for (std::size_t at = text.find("data : "); at != std::string_view::npos; at = text.find("data : ", at + 1)) {
+    if (text.substr(at, text.find('\n', at) - at).find("should be") != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Samples read_audio(const std::filesystem::path& path, int sample_rate) {
+  if (!std::filesystem::exists(path)) throw ConfigError(fmt::format("{}: no such file", path.string()));
+  SF_INFO info{};
+  if (path.extension() == ".raw") {
+    if (std::filesystem::file_size(path) % sizeof(std::int16_t) != 0) {
+      throw DataError(
+          fmt::format("{}: truncated: ends within a sample of {} bytes", path.string(), sizeof(std::int16_t)));
+    }
+    info = {.frames = 0,
+            .samplerate = sample_rate,
+            .channels = 1,
+            .format = SF_FORMAT_RAW | SF_FORMAT_PCM_16 | SF_ENDIAN_BIG,
+            .sections = 0,
+            .seekable = 0};
+  }
+  const std::unique_ptr<SNDFILE, Close> file(sf_open(path.c_str(), SFM_READ, &info));
+  if (!file) throw DataError(fmt::format("{}: not readable as audio: {}", path.string(), sf_strerror(nullptr)));
+  if (info.channels != 1) {
+    throw DataError(fmt::format("{}: {} channels: should be 1", path.string(), info.channels));
+  }
+  if (info.samplerate != sample_rate) {
+    throw DataError(
+        fmt::format("{}: {} samples per second: should be {}", path.string(), info.samplerate, sample_rate));
+  }
+  if (info.frames <= 0) throw DataError(fmt::format("{}: no samples", path.string()));
+  Samples samples(static_cast<std::size_t>(info.frames));
+  const sf_count_t count = sf_readf_short(file.get(), samples.data(), info.frames);
+  if (count != info.frames || is_shorter_than_its_header_says(file.get())) {
+    throw DataError(fmt::format("{}: truncated after {} samples", path.string(), count));
+  }
+  return samples;
+}
+
+}  // namespace dragonn::data

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+#include "data/speech/speech_dataset.h"
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include "core/error.h"
+#include "core/rng.h"
+
+namespace dragonn::data {
+namespace {
+
+/// Turns utterances into rows of a batch.
+class SpeechBatches : public BatchSource {
+ public:
+  SpeechBatches(const SpeechDataset& dataset, std::size_t batch) : dataset_(dataset), batch_(batch) {}
+
+  Batch make_batch(const MemoryPlace& inputs) const override {
+    const Shape sample = dataset_.sample_shape();
+    Batch batch;
+    batch.inputs = Tensor(Shape{static_cast<std::int64_t>(batch_), sample[0], sample[1]}, inputs);
+    batch.lengths.reserve(batch_);
+    batch.offsets.reserve(batch_ + 1);
+    return batch;
+  }
+
+ protected:
+  /// @param frames of every row, at least those of each utterance.
+  void put(std::span<const std::uint32_t> utterances, std::size_t frames, Batch& batch) const {
+    const std::size_t bins = dataset_.spectrogram().bins();
+    batch.count = utterances.size();
+    batch.steps = static_cast<std::int64_t>(frames);
+    batch.sample_size = frames * bins;
+    batch.labels.clear();
+    batch.lengths.clear();
+    batch.offsets.assign(1, 0);
+    const std::span<float> inputs = batch.inputs.host();
+    for (std::size_t row = 0; row < utterances.size(); ++row) {
+      const Speech& speech = dataset_.utterance(utterances[row]);
+      const std::size_t valid = dataset_.frames(utterances[row]);
+      const std::span<float> values = inputs.subspan(row * batch.sample_size, batch.sample_size);
+      dataset_.spectrogram().compute(speech.samples, values.first(valid * bins));
+      std::ranges::fill(values.subspan(valid * bins), 0.0f);
+      batch.lengths.push_back(static_cast<std::int32_t>(valid));
+      batch.labels.insert(batch.labels.end(), speech.labels.begin(), speech.labels.end());
+      batch.offsets.push_back(static_cast<std::int32_t>(batch.labels.size()));
+    }
+  }
+
+  const SpeechDataset& dataset_;
+  std::size_t batch_;
+};
+
+/// An epoch's utterances, drawn by the sampler, in the order of their lengths; each step takes as many consecutive ones
+/// as all ranks train on, and deals them out in turn. Steps are shuffled.
+class TrainingSpeech final : public SpeechBatches {
+ public:
+  TrainingSpeech(const SpeechDataset& dataset, const BatchRules& rules)
+      : SpeechBatches(dataset, rules.batch),
+        rules_(rules),
+        // One rank that takes all of a step: which utterances an epoch has is all that it is asked.
+        sampler_(
+            {dataset.size(), rules.batch * static_cast<std::size_t>(rules.world), rules.seed, 0, 1, rules.remainder}),
+        mine_(rules.batch) {}
+
+  std::size_t steps_per_epoch() const override { return sampler_.steps_per_epoch(); }
+
+  void fill(std::uint64_t epoch, std::uint64_t step, Batch& batch) override {
+    if (!arranged_ || epoch != epoch_) arrange(epoch);
+    const auto world = static_cast<std::size_t>(rules_.world), rank = static_cast<std::size_t>(rules_.rank);
+    const std::size_t per_step = batch_ * world;
+    const std::span<const std::uint32_t> all = std::span(order_).subspan(places_[step] * per_step, per_step);
+    for (std::size_t row = 0; row < batch_; ++row) mine_[row] = all[row * world + rank];
+    put(mine_, dataset_.padded(dataset_.frames(all.back())), batch);
+  }
+
+ private:
+  void arrange(std::uint64_t epoch) {
+    order_.clear();
+    for (std::size_t step = 0; step < steps_per_epoch(); ++step) {
+      const std::span<const std::uint32_t> drawn = sampler_.batch(epoch, step);
+      order_.insert(order_.end(), drawn.begin(), drawn.end());
+    }
+    dataset_.sort_by_length(order_);
+    places_.resize(steps_per_epoch());
+    std::iota(places_.begin(), places_.end(), std::size_t{0});
+    Rng rng(rules_.seed, "speech steps", {epoch});
+    for (std::size_t i = places_.size(); i > 1; --i) std::swap(places_[i - 1], places_[rng.below(i)]);
+    epoch_ = epoch;
+    arranged_ = true;
+  }
+
+  BatchRules rules_;
+  ShardedSampler sampler_;
+  std::vector<std::uint32_t> mine_;
+  std::vector<std::uint32_t> order_;
+  std::vector<std::size_t> places_;  // of the steps in order_
+  std::uint64_t epoch_ = 0;
+  bool arranged_ = false;
+};
+
+/// Every world-th utterance in the order of lengths, so that all ranks have as much to do.
+class EvaluationSpeech final : public SpeechBatches {
+ public:
+  EvaluationSpeech(const SpeechDataset& dataset, std::size_t batch, int rank, int world)
+      : SpeechBatches(dataset, batch) {
+    std::vector<std::uint32_t> all(dataset.size());
+    std::iota(all.begin(), all.end(), 0u);
+    dataset.sort_by_length(all);
+    for (auto i = static_cast<std::size_t>(rank); i < all.size(); i += static_cast<std::size_t>(world)) {
+      mine_.push_back(all[i]);
+    }
+  }
+
+  std::size_t steps_per_epoch() const override { return (mine_.size() + batch_ - 1) / batch_; }
+
+  void fill(std::uint64_t /*epoch*/, std::uint64_t step, Batch& batch) override {
+    const std::size_t begin = step * batch_;
+    const auto rows = std::span<const std::uint32_t>(mine_).subspan(begin, std::min(batch_, mine_.size() - begin));
+    put(rows, dataset_.padded(dataset_.frames(rows.back())), batch);
+  }
+
+ private:
+  std::vector<std::uint32_t> mine_;
+};
+
+}  // namespace
+
+SpeechDataset::SpeechDataset(std::vector<Speech> utterances, Alphabet alphabet,
+                             std::shared_ptr<const Spectrogram> spectrogram, std::size_t frame_multiple)
+    : utterances_(std::move(utterances)),
+      alphabet_(std::move(alphabet)),
+      spectrogram_(std::move(spectrogram)),
+      frame_multiple_(frame_multiple) {
+  DRAGONN_CHECK(frame_multiple >= 1, "frames padded to a multiple of {}", frame_multiple);
+}
+
+Shape SpeechDataset::sample_shape() const {
+  std::size_t longest = 1;
+  for (std::size_t i = 0; i < size(); ++i) longest = std::max(longest, frames(i));
+  return {static_cast<std::int64_t>(padded(longest)), static_cast<std::int64_t>(spectrogram_->bins())};
+}
+
+std::string SpeechDataset::text_of(std::span<const std::int32_t> labels) const {
+  return alphabet_.decode({labels.begin(), labels.end()});
+}
+
+std::unique_ptr<BatchSource> SpeechDataset::training(const BatchRules& rules) const {
+  return std::make_unique<TrainingSpeech>(*this, rules);
+}
+
+std::unique_ptr<BatchSource> SpeechDataset::evaluation(std::size_t batch, int rank, int world) const {
+  DRAGONN_CHECK(batch >= 1, "a batch must hold at least 1 sample");
+  return std::make_unique<EvaluationSpeech>(*this, batch, rank, world);
+}
+
+std::size_t SpeechDataset::padded(std::size_t frames) const {
+  return (frames + frame_multiple_ - 1) / frame_multiple_ * frame_multiple_;
+}
+
+void SpeechDataset::sort_by_length(std::vector<std::uint32_t>& indices) const {
+  std::ranges::sort(indices, {}, [&](std::uint32_t i) { return std::pair(utterances_[i].samples.size(), i); });
+}
+
+}  // namespace dragonn::data

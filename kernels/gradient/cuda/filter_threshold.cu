@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+// Entries that reach a threshold, and how many do. 8 bytes read per entry and 8 written per entry kept; 4 read to
+// count.
+#include "kernels/cuda/ordered_sum.h"
+#include "kernels/gradient/cuda/compact_entries.h"
+#include "kernels/gradient/select.h"
+
+namespace dragonn::kernels::cuda {
+namespace {
+
+struct ReachesThreshold {
+  float threshold;
+  __device__ Verdict operator()(std::uint32_t /*index*/, float value) const {
+    return fabsf(value) >= threshold ? Verdict::kKeep : Verdict::kDrop;
+  }
+  __device__ std::uint32_t most_ties() const { return 0; }
+};
+
+void filter(const SparseVector& entries, float threshold, SparseVector& selected) {
+  compact_entries(context(entries.device()), entries, ReachesThreshold{threshold}, selected);
+}
+
+struct Count {
+  std::uint64_t entries = 0;
+  __device__ void add(const Count& other) { entries += other.entries; }
+};
+
+__global__ void count_kernel(const float* values, std::size_t size, float threshold, OrderedSum<Count>* total) {
+  Count mine;
+  for (std::size_t i = first_element(); i < size; i += element_stride()) {
+    mine.entries += fabsf(values[i]) >= threshold ? 1 : 0;
+  }
+  finish_sum(mine, total);
+}
+
+std::size_t count(View<const float> values, float threshold) {
+  if (values.empty()) return 0;
+  Context& here = context(values.device());
+  return ordered_sum<Count>(here,
+                            [&](OrderedSum<Count>* total) {
+                              launch(here, "count_threshold", sum_blocks(values.size(), kThreads), kThreads,
+                                     count_kernel, values.data(), values.size(), threshold, total);
+                            })
+      .entries;
+}
+
+[[maybe_unused]] const bool registered =
+    filter_threshold_table().add(DeviceType::kCuda, filter) && count_threshold_table().add(DeviceType::kCuda, count);
+
+}  // namespace
+}  // namespace dragonn::kernels::cuda

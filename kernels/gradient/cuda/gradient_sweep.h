@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+/// What the gradient passes of a GPU are made of; each is in a file of its own.
+#pragma once
+
+#include <cstddef>
+
+#include "core/sparse_vector.h"
+#include "kernels/cuda/runtime.h"
+#include "kernels/gradient/cuda/slots.h"
+#include "kernels/gradient/gradient_pass_simd.h"
+#include "kernels/gradient/magnitude_sample.h"
+
+namespace dragonn::kernels::cuda {
+
+/// A threshold, given, or at a place of the GPU's memory that an earlier kernel writes.
+struct Threshold {
+  float value = 0;
+  const float* place = nullptr;
+};
+
+/// Elements [begin, end).
+struct Range {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+/// What a sweep selects.
+struct SweepSelection {
+  Range range;  ///< a part of the elements that it accumulates
+  Threshold threshold;
+  Slots slots = {};  ///< that what is selected is hashed into, if there are some
+};
+
+/// What a sweep tells the host.
+struct SweepOutcome {
+  bool non_finite = false;
+  float threshold = 0;  ///< that was compared with
+};
+
+/// Accumulates `numel` elements. 4 bytes per array read, 4 per array written.
+bool sweep(Context& here, const detail::AccumulateJob& job, std::size_t numel);
+/// Accumulates `range`, and in the same pass selects the wanted entries that reach the threshold and are not zero,
+/// ascending. `selected` is overwritten with them; where they are more than it has room for, it grows and is filled by
+/// a second pass that only reads.
+SweepOutcome sweep_select(Context& here, const detail::AccumulateJob& job, const Range& range,
+                          const SweepSelection& selection, SparseVector& selected);
+/// The same as sweep(), and sums up what acc became.
+Moments sweep_moments(Context& here, const detail::AccumulateJob& job, std::size_t numel);
+
+/// Writes the magnitudes of the sample to the scratch, and their rank-th largest to a place of the GPU's memory, which
+/// is valid until here.device_results() is used again. acc is not stored.
+const float* sample_on_device(Context& here, const detail::AccumulateJob& job, const SamplePlan& plan,
+                              std::size_t numel, SampleScratch& scratch);
+
+}  // namespace dragonn::kernels::cuda

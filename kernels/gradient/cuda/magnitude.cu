@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// Ranks of magnitudes, and the entries of largest magnitude: the radix selection leaves the k-th magnitude and the
+// number of its ties that belong to the k largest on the GPU, where the compaction that follows finds them.
+#include "kernels/gradient/cuda/compact_entries.h"
+#include "kernels/gradient/cuda/radix_select.h"
+#include "kernels/gradient/magnitude.h"
+
+namespace dragonn::kernels::cuda {
+namespace {
+
+float kth_largest(View<const float> values, std::size_t k, MagnitudeScratch& /*scratch*/) {
+  Context& here = context(values.device());
+  select_kth_largest(here, values.data(), values.size(), k);
+  return here.read_result<RadixSelection>().magnitude;
+}
+
+float lower_bound(View<const float> values, std::size_t k, MagnitudeScratch& /*scratch*/) {
+  Context& here = context(values.device());
+  select_lower_bound(here, values.data(), values.size(), k);
+  return here.read_result<RadixSelection>().magnitude;
+}
+
+/// What is larger than the k-th magnitude stays, and of its ties those of lowest index.
+struct AmongLargest {
+  const RadixSelection* selection;
+  __device__ Verdict operator()(std::uint32_t /*index*/, float value) const {
+    const float magnitude = fabsf(value);
+    if (magnitude == selection->magnitude) return Verdict::kTie;
+    return magnitude > selection->magnitude ? Verdict::kKeep : Verdict::kDrop;
+  }
+  __device__ std::uint32_t most_ties() const { return static_cast<std::uint32_t>(selection->rank); }
+};
+
+float keep_largest_on_gpu(const SparseVector& entries, std::size_t k, MagnitudeScratch& /*scratch*/,
+                          SparseVector& kept) {
+  // Ties are counted in 30 bits (look_back.h).
+  constexpr std::size_t kMostEntries = std::size_t{1} << 30;
+  if (entries.size() >= kMostEntries)
+    throw DeviceError(
+        fmt::format("keep_largest: {} entries on a GPU, expected fewer than {}", entries.size(), kMostEntries));
+  Context& here = context(entries.device());
+  const RadixSelection* const selection = select_kth_largest(here, entries.values.data(), entries.size(), k);
+  compact_entries(here, entries, AmongLargest{selection}, kept);
+  return here.read_result<RadixSelection>().magnitude;
+}
+
+[[maybe_unused]] const bool registered = kth_largest_table().add(DeviceType::kCuda, kth_largest) &&
+                                         magnitude_lower_bound_table().add(DeviceType::kCuda, lower_bound) &&
+                                         keep_largest_table().add(DeviceType::kCuda, keep_largest_on_gpu);
+
+}  // namespace
+}  // namespace dragonn::kernels::cuda

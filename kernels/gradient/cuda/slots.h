@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+/// The table that a gradient pass hashes its hits into on a GPU, and that hash_select looks into.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/runtime.h"
+#include "kernels/gradient/hash_select.h"
+
+namespace dragonn::kernels::cuda {
+
+/// A slot holds the largest of the keys that claimed it, which comes out the same in any order, and as on the CPU: an
+/// index counted from 1, in 4 bytes, or a random key, in 8. An empty one is 0. One index may have the random key 0: it
+/// holds a slot that nothing else was written to, rightly.
+struct Slots {
+  HashRule rule = {};
+  void* words = nullptr;  ///< there is no table
+};
+
+inline Slots slots_of(const HashChoice& choice) {
+  return {choice.rule, choice.scratch->table.memory().data()};
+}
+
+/// The same with all slots empty; none without a choice. Writes 4 bytes per slot, by priority 8.
+inline Slots empty_slots(Context& here, const HashChoice& choice) {
+  if (choice.scratch == nullptr) return {};
+  Buffer<std::uint32_t>& memory = choice.scratch->table.memory();
+  memory.resize_discard(choice.rule.slot.slots * (choice.rule.by_priority ? 2 : 1));
+  check(cudaMemsetAsync(memory.data(), 0, memory.size() * sizeof(std::uint32_t), here.stream()), "cudaMemsetAsync");
+  return slots_of(choice);
+}
+
+#ifdef DRAGONN_DEVICE_CODE
+using IndexWord = unsigned int;
+using PriorityWord = unsigned long long;
+
+__device__ inline IndexWord index_key(std::uint32_t index) {
+  return index + 1;  // below kEmptySlot
+}
+__device__ inline PriorityWord priority_key(const HashRule& rule, std::uint32_t index) {
+  return SlotPriority{rule.slot.salt}(index);
+}
+
+__device__ inline void claim_slot(const Slots& slots, std::uint32_t index) {
+  const std::size_t slot = slots.rule.slot(index);
+  if (slots.rule.by_priority) {
+    atomicMax(static_cast<PriorityWord*>(slots.words) + slot, priority_key(slots.rule, index));
+  } else {
+    atomicMax(static_cast<IndexWord*>(slots.words) + slot, index_key(index));
+  }
+}
+
+__device__ inline bool holds_slot(const Slots& slots, std::uint32_t index) {
+  const std::size_t slot = slots.rule.slot(index);
+  return slots.rule.by_priority ? static_cast<const PriorityWord*>(slots.words)[slot] == priority_key(slots.rule, index)
+                                : static_cast<const IndexWord*>(slots.words)[slot] == index_key(index);
+}
+#endif
+
+}  // namespace dragonn::kernels::cuda

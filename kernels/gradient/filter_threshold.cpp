@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/gradient/filter_threshold.cpp"  // this file is compiled once per instruction set
+#include <hwy/foreach_target.h>
+// foreach_target.h must come first.
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include <hwy/highway.h>
+
+#include "kernels/chunks.h"
+#include "kernels/gradient/select.h"
+#include "kernels/same_device.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace dragonn::kernels::detail {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Where a piece's hits go: as many as there is room for. Behind them other pieces write.
+struct Target {
+  std::uint32_t* indices;
+  float* values;
+  std::size_t room;
+};
+
+/// Writes the hits among whole vectors of entries from *position on, and moves the target on.
+template <class D>
+HWY_INLINE void filter_vectors(D d, const SparseVector& entries, std::size_t* position, std::size_t end,
+                               float threshold, Target* target) {
+  const hn::RebindToUnsigned<D> du;
+  const auto bound = hn::Set(d, threshold);
+  const std::size_t lanes = hn::Lanes(d);
+  Target next = *target;
+  std::size_t entry = *position;
+  for (; entry + lanes <= end; entry += lanes) {
+    const auto value = hn::LoadU(d, entries.values.data() + entry);
+    const auto index = hn::LoadU(du, entries.indices.data() + entry);
+    const auto hits = hn::Ge(hn::Abs(value), bound);
+    const auto hit_indices = hn::Compress(index, hn::RebindMask(du, hits));
+    const auto hit_values = hn::Compress(value, hits);
+    const std::size_t count = hn::CountTrue(d, hits);
+    if (HWY_LIKELY(lanes <= next.room)) {
+      // Lanes behind the hits too: the next hits overwrite them.
+      hn::StoreU(hit_indices, du, next.indices);
+      hn::StoreU(hit_values, d, next.values);
+    } else {
+      HWY_ALIGN std::uint32_t last_indices[hn::MaxLanes(d)];
+      HWY_ALIGN float last_values[hn::MaxLanes(d)];
+      hn::Store(hit_indices, du, last_indices);
+      hn::Store(hit_values, d, last_values);
+      std::copy_n(last_indices, count, next.indices);
+      std::copy_n(last_values, count, next.values);
+    }
+    next.indices += count;
+    next.values += count;
+    next.room -= count;
+  }
+  *position = entry;
+  *target = next;
+}
+
+/// Writes the `count` hits of entries [begin, end) to `indices` and `values`, and nothing behind them.
+void FilterChunk(const SparseVector& entries, std::size_t begin, std::size_t end, float threshold, std::size_t count,
+                 std::uint32_t* indices, float* values) {
+  Target target{indices, values, count};
+  std::size_t position = begin;
+  filter_vectors(hn::ScalableTag<float>(), entries, &position, end, threshold, &target);
+  filter_vectors(hn::CappedTag<float, 1>(), entries, &position, end, threshold, &target);
+}
+
+template <class D>
+HWY_INLINE std::size_t count_vectors(D d, const float* values, std::size_t* position, std::size_t end,
+                                     float threshold) {
+  const auto bound = hn::Set(d, threshold);
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t count = 0;
+  std::size_t i = *position;
+  for (; i + lanes <= end; i += lanes) count += hn::CountTrue(d, hn::Ge(hn::Abs(hn::LoadU(d, values + i)), bound));
+  *position = i;
+  return count;
+}
+
+/// How many of the values [begin, end) reach the threshold.
+std::size_t CountChunk(const float* values, std::size_t begin, std::size_t end, float threshold) {
+  std::size_t position = begin;
+  const std::size_t count = count_vectors(hn::ScalableTag<float>(), values, &position, end, threshold);
+  return count + count_vectors(hn::CappedTag<float, 1>(), values, &position, end, threshold);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace dragonn::kernels::detail
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace dragonn::kernels {
+namespace detail {
+HWY_EXPORT(FilterChunk);
+HWY_EXPORT(CountChunk);
+}  // namespace detail
+
+namespace {
+
+constexpr std::size_t kPieceEntries = 32768;
+
+using Counts = std::array<std::size_t, detail::kMaxChunks>;
+
+/// How many values of each piece reach the threshold.
+Counts count_pieces(const detail::Chunks& pieces, View<const float> values, float threshold) {
+  Counts counts{};
+  for_each_chunk(pieces, [&](std::size_t piece) {
+    counts[piece] =
+        HWY_DYNAMIC_DISPATCH(detail::CountChunk)(values.data(), pieces.begin(piece), pieces.end(piece), threshold);
+  });
+  return counts;
+}
+
+std::size_t count_cpu(View<const float> values, float threshold) {
+  const Counts counts = count_pieces({values.size(), kPieceEntries}, values, threshold);
+  return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+}
+
+/// Counted first, so that every piece's hits are written where they stay.
+void filter_cpu(const SparseVector& entries, float threshold, SparseVector& selected) {
+  const detail::Chunks pieces(entries.size(), kPieceEntries);
+  const Counts counts = count_pieces(pieces, entries.values.view(), threshold);
+  Counts places{};
+  std::exclusive_scan(counts.begin(), counts.end(), places.begin(), std::size_t{0});
+  for_each_chunk(pieces, [&](std::size_t piece) {
+    HWY_DYNAMIC_DISPATCH(detail::FilterChunk)
+    (entries, pieces.begin(piece), pieces.end(piece), threshold, counts[piece], selected.indices.data() + places[piece],
+     selected.values.data() + places[piece]);
+  });
+  selected.truncate(places.back() + counts.back());
+}
+
+}  // namespace
+
+FilterTable& filter_threshold_table() {
+  static FilterTable table("filter_threshold", filter_cpu);
+  return table;
+}
+
+CountTable& count_threshold_table() {
+  static CountTable table("count_threshold", count_cpu);
+  return table;
+}
+
+void filter_threshold(const SparseVector& entries, float threshold, SparseVector& selected) {
+  check_same_device("filter_threshold", entries.device(), selected.device());
+  selected.resize_discard(entries.size());
+  filter_threshold_table().at(entries.device())(entries, threshold, selected);
+}
+
+std::size_t count_threshold(const SparseVector& entries, float threshold) {
+  return count_threshold_table().at(entries.device())(entries.values.view(), threshold);
+}
+
+}  // namespace dragonn::kernels
+#endif  // HWY_ONCE

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+/// Sweeps: the vector loops of gradient_pass_simd.h run over a whole vector, piece by piece, on threads.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "core/sparse_vector.h"
+#include "kernels/gradient/gradient_pass_simd.h"
+#include "kernels/gradient/magnitude_sample.h"
+
+namespace dragonn::kernels::detail {
+
+/// Elements [begin, end).
+struct Range {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+/// Accumulates `range`. Returns whether acc holds a NaN or an infinity.
+bool sweep(const AccumulateJob& job, Range range);
+
+/// Accumulates `range` and sums up what acc became.
+bool sweep_moments(const AccumulateJob& job, Range range, Moments& moments);
+
+/// Accumulates `range` and selects the entries with |acc| >= threshold and acc != 0 of `wanted`, a part of it.
+/// `selected` is overwritten, ascending, and reserves the length of `wanted`.
+bool sweep_select(const AccumulateJob& job, Range range, Range wanted, float threshold, SparseVector& selected);
+
+/// The hits of one piece: `count` entries at the places from `begin` on.
+struct HitRun {
+  std::size_t begin = 0;
+  std::size_t count = 0;
+};
+
+/// Closes the gaps between the runs, which are in order, and drops what is behind the last.
+void join_runs(std::span<const HitRun> runs, SparseVector& selected);
+
+/// The threshold that a sample of acc gives, taken before acc is stored.
+float sample_job(const AccumulateJob& job, const SamplePlan& plan, std::size_t numel, SampleScratch& scratch);
+
+}  // namespace dragonn::kernels::detail

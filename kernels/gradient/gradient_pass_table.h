@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+/// The implementations of the gradient passes by device: what a device's file adds its row to.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/device_table.h"
+#include "kernels/gradient/gradient_pass.h"
+#include "kernels/gradient/gradient_pass_simd.h"
+
+namespace dragonn::kernels::detail {
+
+/// A pass over `numel` elements whose pointers belong to the device of `result`; all arguments are checked already.
+/// Sets `non_finite`, `selected`, and what the request asks for.
+using GradientPassTable =
+    DeviceTable<void (*)(const AccumulateJob& job, const PassRequest& request, std::size_t numel, PassResult& result)>;
+GradientPassTable& gradient_pass_table();
+
+}  // namespace dragonn::kernels::detail

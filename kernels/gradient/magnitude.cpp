@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/gradient/magnitude.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "kernels/gradient/gradient_pass_sweep.h"
+#include "kernels/gradient/key_histogram.h"
+#include "kernels/gradient/key_rank.h"
+#include "kernels/gradient/select.h"
+#include "kernels/gradient/sweep_count.h"
+#include "kernels/same_device.h"
+
+namespace dragonn::kernels {
+namespace {
+
+/// Drops the last `excess` of the entries whose key is `key`.
+void drop_last_ties(SparseVector& entries, std::uint32_t key, std::size_t excess) {
+  const auto values = entries.values.host();
+  const auto ties = std::ranges::count_if(values, [&](float value) { return magnitude_key(value) == key; });
+  std::size_t ties_left = static_cast<std::size_t>(ties) - excess;
+  std::size_t count = 0;
+  for (std::size_t entry = 0; entry < values.size(); ++entry) {
+    if (magnitude_key(values[entry]) == key) {
+      if (ties_left == 0) continue;
+      --ties_left;
+    }
+    entries.indices.data()[count] = entries.indices.data()[entry];
+    values[count++] = values[entry];
+  }
+  entries.truncate(count);
+}
+
+float kth_largest_cpu(View<const float> values, std::size_t k, MagnitudeScratch& scratch) {
+  return std::bit_cast<float>(detail::kth_largest_key(values.host(), k, scratch));
+}
+
+float keep_largest_cpu(const SparseVector& entries, std::size_t k, MagnitudeScratch& scratch, SparseVector& kept) {
+  const std::uint32_t smallest = detail::kth_largest_key(entries.values.host(), k, scratch);
+  filter_threshold(entries, std::bit_cast<float>(smallest), kept);
+  if (kept.size() > k) drop_last_ties(kept, smallest, kept.size() - k);
+  return std::bit_cast<float>(smallest);
+}
+
+float lower_bound_cpu(View<const float> values, std::size_t k, MagnitudeScratch& scratch) {
+  constexpr detail::Bins kBins{0, kBoundDigit.shift, kBoundDigit.values};
+  const auto counts = detail::count_bins(std::span<const float>(values.host()), kBins, scratch.histogram);
+  return std::bit_cast<float>(detail::find_bin(counts, &k) << kBins.shift);
+}
+
+Moments moments_cpu(View<const float> values) {
+  Moments moments;
+  detail::sweep_moments({.gradient = values.data()}, {0, values.size()}, moments);
+  return moments;
+}
+
+}  // namespace
+
+void MagnitudeScratch::reserve(std::size_t numel) {
+  if (!keys.device().is_cpu()) return;
+  keys.resize_discard(numel);
+  histogram.resize_discard(detail::histogram_room(numel, kBoundDigit.values));
+  candidates.resize_discard(numel);
+  candidates.clear();
+}
+
+KthLargestTable& kth_largest_table() {
+  static KthLargestTable table("kth_largest_magnitude", kth_largest_cpu);
+  return table;
+}
+KeepLargestTable& keep_largest_table() {
+  static KeepLargestTable table("keep_largest", keep_largest_cpu);
+  return table;
+}
+LowerBoundTable& magnitude_lower_bound_table() {
+  static LowerBoundTable table("magnitude_lower_bound", lower_bound_cpu);
+  return table;
+}
+MomentsTable& magnitude_moments_table() {
+  static MomentsTable table("magnitude_moments", moments_cpu);
+  return table;
+}
+
+float kth_largest_magnitude(View<const float> values, std::size_t k, MagnitudeScratch& scratch) {
+  DRAGONN_CHECK(k > 0, "the {}-th largest magnitude; ranks start at 1", k);
+  if (k > values.size()) return 0;
+  check_same_device("kth_largest_magnitude", values.device(), scratch.keys.device());
+  return kth_largest_table().at(values.device())(values, k, scratch);
+}
+
+float keep_largest(const SparseVector& entries, std::size_t k, MagnitudeScratch& scratch, SparseVector& kept) {
+  if (k == 0 || entries.empty()) {
+    kept.clear();
+    return 0;
+  }
+  check_same_device("keep_largest", entries.device(), kept.device());
+  check_same_device("keep_largest", entries.device(), scratch.keys.device());
+  return keep_largest_table().at(entries.device())(entries, std::min(k, entries.size()), scratch, kept);
+}
+
+float magnitude_lower_bound(View<const float> values, std::size_t k, MagnitudeScratch& scratch) {
+  if (k == 0 || k >= values.size()) return 0;
+  check_same_device("magnitude_lower_bound", values.device(), scratch.keys.device());
+  count_swept(values.size());
+  return magnitude_lower_bound_table().at(values.device())(values, k, scratch);
+}
+
+float select_largest(View<const float> values, std::size_t k, const SparseVector& candidates, float bound,
+                     MagnitudeScratch& scratch, SparseVector& selected) {
+  // Fewer than k candidates are enough if the bound left out nothing but zeros.
+  if (candidates.size() >= k || bound <= 0) return keep_largest(candidates, k, scratch, selected);
+  select_threshold(values, magnitude_lower_bound(values, k, scratch), scratch.candidates);
+  return keep_largest(scratch.candidates, k, scratch, selected);
+}
+
+Moments magnitude_moments(View<const float> values) {
+  return magnitude_moments_table().at(values.device())(values);
+}
+
+}  // namespace dragonn::kernels

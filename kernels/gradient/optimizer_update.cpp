@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/gradient/optimizer_update.h"
+
+#include <algorithm>
+
+#include "kernels/devices.h"
+#include "kernels/same_device.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/gradient/optimizer_update.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+// This file is compiled once for every instruction set. What follows, up to HWY_ONCE, is the arithmetic of one block.
+HWY_BEFORE_NAMESPACE();
+namespace dragonn::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Calls body(d, i) for all i in [0, count) that start a vector of d, and for the rest one by one.
+template <class Body>
+void for_vectors(std::size_t count, const Body& body) {
+  const hn::ScalableTag<float> d;
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes) body(d, i);
+  for (; i < count; ++i) body(hn::CappedTag<float, 1>(), i);
+}
+
+/// What is multiplied by the learning rate, and what is not, together become the step.
+template <bool kHasMomentum, bool kNesterov>
+void sgd_sweep(const SgdRule& rule, const float* gradient, float* momentum, float* values, std::size_t count) {
+  for_vectors(count, [&](auto d, std::size_t i) HWY_ATTR {
+    const auto rate = hn::Set(d, rule.learning_rate);
+    const auto x = hn::LoadU(d, values + i);
+    const auto g = hn::Mul(hn::Set(d, rule.scale), hn::LoadU(d, gradient + i));
+    const auto decay = hn::Mul(hn::Set(d, rule.weight_decay), x);
+    const bool gradient_apart = rule.momentum_applied || rule.learning_rate_applied;
+    auto step = gradient_apart ? decay : hn::Add(g, decay);
+    if constexpr (kHasMomentum) {
+      const auto mu = hn::Set(d, rule.momentum);
+      const auto b = hn::Add(hn::Mul(mu, hn::LoadU(d, momentum + i)), step);
+      hn::StoreU(b, d, momentum + i);
+      step = kNesterov ? hn::Add(step, hn::Mul(mu, b)) : b;
+    }
+    auto change = hn::Mul(rate, step);
+    if (gradient_apart) {
+      change = rule.learning_rate_applied ? hn::Add(g, change) : hn::Mul(rate, hn::Add(g, step));
+    }
+    hn::StoreU(hn::Sub(x, change), d, values + i);
+  });
+}
+
+void SgdBlock(const SgdRule& rule, const float* gradient, float* momentum, float* values, std::size_t count) {
+  if (momentum == nullptr) {
+    sgd_sweep<false, false>(rule, gradient, nullptr, values, count);
+  } else if (rule.nesterov) {
+    sgd_sweep<true, true>(rule, gradient, momentum, values, count);
+  } else {
+    sgd_sweep<true, false>(rule, gradient, momentum, values, count);
+  }
+}
+
+void AdamBlock(const AdamRule& rule, const float* gradient, float* first, float* second, float* values,
+               std::size_t count) {
+  for_vectors(count, [&](auto d, std::size_t i) HWY_ATTR {
+    const auto x = hn::LoadU(d, values + i);
+    const auto decay = hn::Mul(hn::Set(d, rule.weight_decay), x);
+    auto g = hn::Mul(hn::Set(d, rule.scale), hn::LoadU(d, gradient + i));
+    if (!rule.decoupled) g = hn::Add(g, decay);
+    const auto m =
+        hn::Add(hn::Mul(hn::Set(d, rule.beta1), hn::LoadU(d, first + i)), hn::Mul(hn::Set(d, rule.one_minus_beta1), g));
+    const auto v = hn::Add(hn::Mul(hn::Set(d, rule.beta2), hn::LoadU(d, second + i)),
+                           hn::Mul(hn::Set(d, rule.one_minus_beta2), hn::Mul(g, g)));
+    hn::StoreU(m, d, first + i);
+    hn::StoreU(v, d, second + i);
+    const auto root = hn::Add(hn::Mul(hn::Sqrt(v), hn::Set(d, rule.root_correction)), hn::Set(d, rule.epsilon));
+    auto change = hn::Div(hn::Mul(hn::Set(d, rule.step_size), m), root);
+    if (rule.decoupled) change = hn::Add(change, hn::Mul(hn::Set(d, rule.learning_rate), decay));
+    hn::StoreU(hn::Sub(x, change), d, values + i);
+  });
+}
+
+}  // namespace dragonn::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace dragonn::kernels {
+HWY_EXPORT(SgdBlock);
+HWY_EXPORT(AdamBlock);
+
+namespace {
+
+/// Elements per block: a scattered sparse gradient of this many floats stays in the first-level cache.
+constexpr std::size_t kBlock = 2048;
+
+/// Calls body(begin, count, gradient block) for all blocks of [0, gradient.size()), in parallel. A body dispatches anew
+/// for every block: a dispatched function that was looked up before its first call detects the processor at each call.
+template <class Body>
+void for_blocks(const GradientView& gradient, const Body& body) {
+  const std::size_t size = gradient.size();
+  const auto blocks = static_cast<std::int64_t>((size + kBlock - 1) / kBlock);
+#pragma omp parallel for schedule(static) if (blocks > 16)
+  for (std::int64_t block = 0; block < blocks; ++block) {
+    float scratch[kBlock];
+    const std::size_t begin = static_cast<std::size_t>(block) * kBlock;
+    const std::size_t count = std::min(kBlock, size - begin);
+    body(begin, count, gradient.block(begin, count, scratch));
+  }
+}
+
+void check_view(const char* what, const View<float>& view, const GradientView& gradient) {
+  if (view.size() != gradient.size())
+    throw ShapeError(fmt::format("{} of {} elements for a gradient of {}", what, view.size(), gradient.size()));
+  if (!view.empty()) check_same_device(what, view.device(), gradient.device());
+}
+
+void sgd_cpu(const SgdRule& rule, const GradientView& gradient, View<float> momentum, View<float> values) {
+  float* const x = values.data();
+  float* const b = momentum.data();
+  for_blocks(gradient, [&](std::size_t begin, std::size_t count, const float* g) {
+    HWY_DYNAMIC_DISPATCH(SgdBlock)(rule, g, b == nullptr ? nullptr : b + begin, x + begin, count);
+  });
+}
+
+void sgd_entries_cpu(const SgdRule& rule, const GradientView& gradient, View<float> values) {
+  const auto x = values.host();
+  const auto g = gradient.values().host();
+  const float rate = rule.learning_rate_applied ? 1.0f : rule.learning_rate;
+  for (std::size_t entry = 0; entry < gradient.entries(); ++entry) {
+    x[gradient.index(entry)] -= rate * (rule.scale * g[entry]);
+  }
+}
+
+void adam_cpu(const AdamRule& rule, const GradientView& gradient, View<float> first, View<float> second,
+              View<float> values) {
+  float* const x = values.data();
+  float* const m = first.data();
+  float* const v = second.data();
+  for_blocks(gradient, [&](std::size_t begin, std::size_t count, const float* g) {
+    HWY_DYNAMIC_DISPATCH(AdamBlock)(rule, g, m + begin, v + begin, x + begin, count);
+  });
+}
+
+}  // namespace
+
+GradientView::GradientView(const SparseVector& sparse, std::size_t size)
+    : indices_(sparse.indices.view()), values_(sparse.values.view()), size_(size), is_sparse_(true) {
+  if (sparse.empty()) return;
+  std::uint32_t last = 0;
+  transfer(indices_.subview(sparse.size() - 1, 1), View<std::uint32_t>(std::span(&last, 1)));
+  if (last >= size) throw ShapeError(fmt::format("index {} in a sparse gradient of {} elements", last, size));
+}
+
+std::size_t GradientView::first_entry_at(std::size_t position) const {
+  const auto indices = indices_.host();
+  return static_cast<std::size_t>(std::ranges::lower_bound(indices, origin_ + position) - indices.begin());
+}
+
+GradientView GradientView::slice(std::size_t offset, std::size_t count) const {
+  if (!is_sparse_) return GradientView(values_.subview(offset, count));
+  DRAGONN_CHECK(offset <= size_ && count <= size_ - offset, "part [{}, {}+{}) of a gradient of {} elements", offset,
+                offset, count, size_);
+  GradientView part = *this;
+  part.size_ = count;
+  part.origin_ = origin_ + offset;
+  if (!device().is_cpu()) return part;
+  const std::size_t begin = first_entry_at(offset), end = first_entry_at(offset + count);
+  part.indices_ = indices_.subview(begin, end - begin);
+  part.values_ = values_.subview(begin, end - begin);
+  return part;
+}
+
+const float* GradientView::block(std::size_t begin, std::size_t count, float* scratch) const {
+  if (!is_sparse_) return values_.data() + begin;
+  std::fill_n(scratch, count, 0.0f);
+  const std::size_t end = begin + count;
+  for (std::size_t entry = first_entry_at(begin); entry < entries() && index(entry) < end; ++entry) {
+    scratch[index(entry) - begin] = values_.data()[entry];
+  }
+  return scratch;
+}
+
+SgdTable& sgd_update_table() {
+  static SgdTable table("sgd_update", sgd_cpu);
+  return table;
+}
+SgdEntriesTable& sgd_update_entries_table() {
+  static SgdEntriesTable table("sgd_update_entries", sgd_entries_cpu);
+  return table;
+}
+AdamTable& adam_update_table() {
+  static AdamTable table("adam_update", adam_cpu);
+  return table;
+}
+
+void sgd_update(const SgdRule& rule, const GradientView& gradient, View<float> momentum, View<float> values) {
+  check_view("parameters", values, gradient);
+  if (!momentum.empty()) check_view("momentum", momentum, gradient);
+  sgd_update_table().at(values.device())(rule, gradient, momentum, values);
+}
+
+void sgd_update_entries(const SgdRule& rule, const GradientView& gradient, View<float> values) {
+  check_view("parameters", values, gradient);
+  DRAGONN_CHECK(gradient.is_sparse() && rule.weight_decay == 0 && (rule.momentum == 0 || rule.momentum_applied),
+                "a sparse update with weight decay {} and momentum {}", rule.weight_decay, rule.momentum);
+  sgd_update_entries_table().at(values.device())(rule, gradient, values);
+}
+
+void adam_update(const AdamRule& rule, const GradientView& gradient, View<float> first, View<float> second,
+                 View<float> values) {
+  check_view("parameters", values, gradient);
+  check_view("first moments", first, gradient);
+  check_view("second moments", second, gradient);
+  adam_update_table().at(values.device())(rule, gradient, first, second, values);
+}
+
+}  // namespace dragonn::kernels
+#endif  // HWY_ONCE

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/gradient/quantize_levels.cpp"  // this file is compiled once per instruction set
+#include <hwy/foreach_target.h>
+// foreach_target.h must come first.
+#include <algorithm>
+#include <cmath>
+
+#include <hwy/highway.h>
+
+#include "kernels/chunks.h"
+#include "kernels/devices.h"
+#include "kernels/gradient/quantize.h"
+#include "kernels/gradient/quantize_layout.h"
+#include "kernels/same_device.h"
+#include "kernels/uniform_draws.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace dragonn::kernels::detail {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::CappedTag<float, 16>;
+constexpr std::size_t kLanes = hn::MaxLanes(Floats());
+
+/// Euclidean norm. Element i adds to partial sum i % kSums on every instruction set, and the sums are added in order.
+float Norm(const float* values, std::size_t count) {
+  constexpr std::size_t kSums = 8;
+  const hn::CappedTag<double, kSums> d;
+  const hn::Rebind<float, decltype(d)> df;
+  constexpr std::size_t kWidth = hn::MaxLanes(decltype(d)());
+  constexpr std::size_t kVectors = kSums / kWidth;
+  hn::Vec<decltype(d)> squares[kVectors];
+  for (std::size_t v = 0; v < kVectors; ++v) squares[v] = hn::Zero(d);
+  std::size_t i = 0;
+  for (; i + kSums <= count; i += kSums) {
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      const auto value = hn::PromoteTo(d, hn::LoadU(df, values + i + v * kWidth));
+      squares[v] = hn::Add(squares[v], hn::Mul(value, value));
+    }
+  }
+  alignas(64) double sums[kSums];
+  for (std::size_t v = 0; v < kVectors; ++v) hn::StoreU(squares[v], d, sums + v * kWidth);
+  for (std::size_t place = 0; i < count; ++i, ++place) sums[place] += static_cast<double>(values[i]) * values[i];
+  double total = 0;
+  for (const double sum : sums) total += sum;
+  return static_cast<float>(std::sqrt(total));
+}
+
+/// kLanes levels. A magnitude that rounding put above the norm, or a NaN, has the highest.
+void EncodeLanes(const float* values, const float* draws, float norm, float levels, std::int8_t* out) {
+  const Floats d;
+  const hn::RebindToSigned<Floats> di;
+  const hn::Rebind<std::int8_t, Floats> dbyte;
+  const auto x = hn::LoadU(d, values);
+  const auto highest = hn::Set(d, levels);
+  const auto scaled = hn::Mul(hn::Div(hn::Abs(x), hn::Set(d, norm)), highest);
+  const auto y = hn::IfThenElse(hn::Le(scaled, highest), scaled, highest);
+  const auto floor = hn::ConvertTo(d, hn::ConvertTo(di, y));
+  const auto goes_up = hn::Lt(hn::LoadU(d, draws), hn::Sub(y, floor));
+  const auto level = hn::Add(floor, hn::IfThenElseZero(goes_up, hn::Set(d, 1.0f)));
+  hn::StoreU(hn::DemoteTo(dbyte, hn::ConvertTo(di, hn::CopySign(level, x))), dbyte, out);
+}
+
+/// Levels of `count` values of one group, of which the first is element `element` of the vector.
+void EncodeGroup(const LevelJob& job, const float* values, std::size_t element, std::size_t count, float norm,
+                 std::int8_t* out) {
+  constexpr std::size_t kBlock = 256;
+  const float divisor = norm == 0 ? 1.0f : norm;  // a group of zeros: any divisor gives the level 0
+  float draws[kBlock + kLanes] = {};
+  for (std::size_t begin = 0; begin < count; begin += kBlock) {
+    const std::size_t block = std::min(kBlock, count - begin);
+    uniform_draws(job.key, element + begin, std::span(draws, block));
+    std::size_t i = 0;
+    for (; i + kLanes <= block; i += kLanes) {
+      EncodeLanes(values + begin + i, draws + i, divisor, job.levels, out + begin + i);
+    }
+    if (i == block) continue;
+    float last_values[kLanes] = {};
+    std::int8_t last_levels[kLanes];
+    std::copy(values + begin + i, values + begin + block, last_values);
+    EncodeLanes(last_values, draws + i, divisor, job.levels, last_levels);
+    std::copy_n(last_levels, block - i, out + begin + i);
+  }
+}
+
+/// Norms and levels of values[begin, end); `begin` is the first element of a group.
+void EncodeLevels(const LevelJob& job, const float* values, std::size_t begin, std::size_t end, std::byte* code) {
+  std::int8_t* const levels = reinterpret_cast<std::int8_t*>(code + level_place(job.groups, 0));
+  for (std::size_t i = begin; i < end; i += job.group) {
+    const std::size_t count = std::min(job.group, end - i);
+    const float norm = Norm(values + i, count);
+    store_code(norm, code + i / job.group * sizeof norm);
+    EncodeGroup(job, values + i, i, count, norm, levels + i);
+  }
+}
+
+/// target += scale * level
+void AddLevels(const std::int8_t* levels, float scale, std::size_t count, float* target) {
+  const Floats d;
+  const hn::RebindToSigned<Floats> di;
+  const hn::Rebind<std::int8_t, Floats> dbyte;
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const auto level = hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(dbyte, levels + i)));
+    hn::StoreU(hn::Add(hn::LoadU(d, target + i), hn::Mul(hn::Set(d, scale), level)), d, target + i);
+  }
+  for (; i < count; ++i) target[i] += scale * static_cast<float>(levels[i]);
+}
+
+/// target[begin, end); `begin` is the first element of a group. A piece of the target stays in the innermost cache
+/// while the codes pass by.
+void DecodeLevels(const LevelJob& job, const Codes& codes, const DecodeRule& rule, std::size_t begin, std::size_t end,
+                  float* target) {
+  constexpr std::size_t kPiece = 2048;
+  for (std::size_t i = begin; i < end;) {
+    const std::size_t group = i / job.group;
+    const std::size_t count = std::min({kPiece, end - i, (group + 1) * job.group - i});
+    if (!rule.keep) std::fill_n(target + i, count, 0.0f);
+    for (std::size_t code = 0; code < codes.count; ++code) {
+      const float norm = load_code<float>(codes[code] + group * sizeof norm);
+      const auto* const levels = reinterpret_cast<const std::int8_t*>(codes[code] + level_place(job.groups, i));
+      AddLevels(levels, rule.factor * norm / job.levels, count, target + i);
+    }
+    i += count;
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace dragonn::kernels::detail
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace dragonn::kernels {
+namespace detail {
+HWY_EXPORT(EncodeLevels);
+HWY_EXPORT(DecodeLevels);
+
+namespace {
+
+Chunks level_chunks(std::size_t numel, const LevelFormat& format) {
+  return Chunks(numel, 32768, format.group);
+}
+
+}  // namespace
+}  // namespace detail
+
+std::size_t level_code_bytes(std::size_t numel, const LevelFormat& format) {
+  DRAGONN_CHECK(format.group > 0 && format.levels > 0 && format.levels <= 127, "groups of {} with {} levels",
+                format.group, format.levels);
+  return detail::level_place(detail::group_count(numel, format), numel);
+}
+
+namespace {
+
+void encode_cpu(View<const float> values, const LevelFormat& format, std::uint64_t key, View<std::byte> code) {
+  const detail::LevelJob job = detail::level_job(values.size(), format, key);
+  const float* const data = values.host().data();
+  std::byte* const bytes = code.host().data();
+  const detail::Chunks chunks = detail::level_chunks(values.size(), format);
+  for_each_chunk(chunks, [&](std::size_t chunk) {
+    HWY_DYNAMIC_DISPATCH(detail::EncodeLevels)(job, data, chunks.begin(chunk), chunks.end(chunk), bytes);
+  });
+}
+
+void decode_cpu(View<const std::byte> codes, const LevelFormat& format, const DecodeRule& rule, View<float> target) {
+  const detail::Codes list = detail::codes_of("level codes", codes, level_code_bytes(target.size(), format));
+  const detail::LevelJob job = detail::level_job(target.size(), format, 0);
+  float* const data = target.host().data();
+  const detail::Chunks chunks = detail::level_chunks(target.size(), format);
+  for_each_chunk(chunks, [&](std::size_t chunk) {
+    HWY_DYNAMIC_DISPATCH(detail::DecodeLevels)(job, list, rule, chunks.begin(chunk), chunks.end(chunk), data);
+  });
+}
+
+}  // namespace
+
+EncodeLevelsTable& encode_levels_table() {
+  static EncodeLevelsTable table("encode_levels", encode_cpu);
+  return table;
+}
+DecodeLevelsTable& decode_levels_table() {
+  static DecodeLevelsTable table("decode_levels", decode_cpu);
+  return table;
+}
+
+void encode_levels(View<const float> values, const LevelFormat& format, std::uint64_t key, View<std::byte> code) {
+  detail::check_code("level code", code.size(), level_code_bytes(values.size(), format));
+  check_same_device("encode_levels", values.device(), code.device());
+  encode_levels_table().at(values.device())(values, format, key, code);
+}
+
+void decode_levels(View<const std::byte> codes, const LevelFormat& format, const DecodeRule& rule, View<float> target) {
+  detail::codes_of("level codes", codes, level_code_bytes(target.size(), format));
+  check_same_device("decode_levels", target.device(), codes.device());
+  decode_levels_table().at(target.device())(codes, format, rule, target);
+}
+
+}  // namespace dragonn::kernels
+#endif  // HWY_ONCE

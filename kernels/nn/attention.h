@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+/// Scaled dot-product attention over several heads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "core/device.h"
+#include "core/view.h"
+#include "kernels/device_table.h"
+#include "kernels/nn/plan.h"
+
+namespace dragonn::kernels {
+
+/// Input [batch, steps, 3 * width]: queries, keys and values, each of `heads` heads one behind the other; output
+/// [batch, steps, width]. All float32.
+struct AttentionSpec {
+  std::int64_t batch = 1, steps = 1, width = 1;
+  std::int64_t heads = 1;  ///< divides width
+  bool causal = false;     ///< a step looks at itself and those before
+  bool training = true;    ///< backward will be called
+};
+
+struct AttentionForward {
+  View<const float> input;
+  std::span<const std::int32_t> lengths;  ///< [batch], valid steps; empty: all are
+  View<float> output;
+  View<float> saved;
+  View<float> scratch;
+};
+
+struct AttentionBackward {
+  View<const float> input;
+  std::span<const std::int32_t> lengths;
+  View<const float> output_gradient;
+  View<float> input_gradient;  ///< overwritten
+  View<const float> saved;
+  View<float> scratch;
+};
+
+/// Steps behind a sample's length are not looked at, and give zeros. Keeps the attention weights, [batch, heads, steps,
+/// steps], for backward. Source: Vaswani et al., arXiv:1706.03762, section 3.2.
+class AttentionPlan {
+ public:
+  virtual ~AttentionPlan() = default;
+  virtual PlanMemory memory() const = 0;
+  virtual void forward(const AttentionForward& arguments) = 0;
+  /// Only of a plan made for training, after forward with the same input and lengths.
+  virtual void backward(const AttentionBackward& arguments) = 0;
+};
+
+/// @throws Error if the device's library refuses, DeviceError if there is no row for the device.
+std::unique_ptr<AttentionPlan> make_attention_plan(const Device& device, const AttentionSpec& spec);
+
+using AttentionTable = DeviceTable<std::unique_ptr<AttentionPlan> (*)(const Device&, const AttentionSpec&)>;
+AttentionTable& attention_table();
+
+}  // namespace dragonn::kernels

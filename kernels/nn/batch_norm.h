@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+/// Batch normalization of channels-last data, with an optional residual and ReLU in the same pass.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "core/device.h"
+#include "kernels/device_table.h"
+#include "kernels/nn/plan.h"
+
+namespace dragonn::kernels {
+
+/// Data is [rows, channels]: all axes but the channels are rows.
+struct BatchNormSpec {
+  std::size_t rows = 1;
+  std::size_t channels = 1;
+  bool relu = false;      ///< output = max(0, .) at the end
+  bool residual = false;  ///< a second input is added after normalization, before the ReLU
+  float epsilon = 1e-5f;  ///< added to the variance
+  float momentum = 0.1f;  ///< weight of a new batch in the running statistics
+};
+
+struct BatchNormForward {
+  View<const float> input;
+  View<const float> residual;      ///< empty without
+  View<const float> scale, shift;  ///< [channels]
+  View<float> running_mean;        ///< [channels]; updated by training, used by evaluation
+  View<float> running_variance;    ///< likewise, of the unbiased variance
+  View<float> output;
+  View<float> saved;
+  View<float> scratch;
+};
+
+/// `residual_gradient` may be output_gradients[0]; `input_gradient` may be an output gradient that is not
+/// `residual_gradient`.
+struct BatchNormBackward {
+  View<const float> input;
+  View<const float> output;  ///< read with both residual and ReLU only
+  View<const float> scale, shift;
+  std::span<const View<const float>> output_gradients;  ///< one or two: the gradient is their sum
+  View<float> input_gradient;
+  View<float> residual_gradient;               ///< empty if not wanted
+  View<float> scale_gradient, shift_gradient;  ///< overwritten
+  View<const float> saved;
+  View<float> scratch;
+};
+
+/// Source: Ioffe and Szegedy, arXiv:1502.03167. Moments are accumulated per piece of rows and combined in float64 in a
+/// fixed order: results do not depend on the number of threads.
+class BatchNormPlan {
+ public:
+  virtual ~BatchNormPlan() = default;
+  virtual PlanMemory memory() const = 0;
+  /// Normalizes by the batch's mean and (biased) variance.
+  virtual void forward_train(const BatchNormForward& arguments) = 0;
+  /// Normalizes by the running statistics.
+  virtual void forward_evaluate(const BatchNormForward& arguments) = 0;
+  /// After forward_train.
+  virtual void backward(const BatchNormBackward& arguments) = 0;
+};
+
+/// @throws DeviceError if there is no row for the device.
+std::unique_ptr<BatchNormPlan> make_batch_norm_plan(const Device& device, const BatchNormSpec& spec);
+
+using BatchNormTable = DeviceTable<std::unique_ptr<BatchNormPlan> (*)(const Device&, const BatchNormSpec&)>;
+BatchNormTable& batch_norm_table();
+
+}  // namespace dragonn::kernels

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+/// Two-dimensional convolution (cross-correlation, as all frameworks call it) of NHWC images.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "core/device.h"
+#include "kernels/device_table.h"
+#include "kernels/nn/weighted_plan.h"
+
+namespace dragonn::kernels {
+
+/// Input [batch, height, width, channels], output [batch, vertical.outputs(height), horizontal.outputs(width),
+/// output_channels], weights [kernel height, kernel width, channels / groups, output_channels] (HWIO; the output
+/// channels of group g are g * output_channels / groups and on), bias [output_channels]. All float32.
+struct ConvolutionSpec {
+  std::int64_t batch = 1, height = 1, width = 1, channels = 1;
+  std::int64_t output_channels = 1;
+  Window vertical, horizontal;
+  std::int64_t groups = 1;  ///< divides channels and output_channels
+  bool bias = true;
+  bool training = true;        ///< backward will be called
+  bool input_gradient = true;  ///< backward computes the input's gradient
+};
+
+/// Makes the plan; tens of milliseconds where code is generated, little when the same shape was planned before.
+/// @throws Error if the device's library cannot do this convolution, DeviceError if there is no row for the device.
+std::unique_ptr<WeightedPlan> make_convolution_plan(const Device& device, const ConvolutionSpec& spec);
+
+using ConvolutionTable = DeviceTable<std::unique_ptr<WeightedPlan> (*)(const Device&, const ConvolutionSpec&)>;
+ConvolutionTable& convolution_table();
+
+}  // namespace dragonn::kernels

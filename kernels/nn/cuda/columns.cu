@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/nn/cuda/columns.h"
+
+namespace dragonn::kernels::cuda {
+namespace {
+
+__global__ void sum_pieces_kernel(ColumnCut cut, const float* values, float* partials) {
+  const ColumnPlace place(cut);
+  float sum = 0;
+  if (place.column < cut.columns)
+    for (std::size_t row = place.row; row < place.end; row += place.strands)
+      sum += values[row * cut.columns + place.column];
+  const float total = sum_strands(place, sum);
+  if (place.strand == 0 && place.column < cut.columns) partials[blockIdx.x * cut.columns + place.column] = total;
+}
+
+__global__ void combine_kernel(ColumnCut cut, const float* partials, float* target) {
+  const ColumnPlace place(cut);
+  const double sum = sum_pieces(place, cut, partials);
+  if (place.strand == 0 && place.column < cut.columns) target[place.column] = static_cast<float>(sum);
+}
+
+__global__ void add_to_rows_kernel(const float* bias, std::size_t columns, float* values, std::size_t size) {
+  // The column moves on by what the stride leaves: a division per element would cost more than the memory access.
+  const std::size_t step = element_stride() % columns;
+  std::size_t column = first_element() % columns;
+  for (std::size_t i = first_element(); i < size; i += element_stride()) {
+    values[i] += bias[column];
+    column += step;
+    if (column >= columns) column -= columns;
+  }
+}
+
+}  // namespace
+
+void sum_columns(Context& here, const ColumnCut& cut, const float* values, float* scratch, float* target) {
+  launch(here, "sum_columns", blocks_of(cut), kThreads, sum_pieces_kernel, cut, values, scratch);
+  combine_columns(here, cut, scratch, target);
+}
+
+void combine_columns(Context& here, const ColumnCut& cut, const float* partials, float* target) {
+  launch(here, "combine_columns", tiles_of(cut), kThreads, combine_kernel, cut, partials, target);
+}
+
+void add_to_rows(Context& here, const float* bias, std::size_t columns, float* values, std::size_t size) {
+  if (size == 0) return;
+  launch(here, "add_to_rows", here.blocks(size, kThreads), kThreads, add_to_rows_kernel, bias, columns, values, size);
+}
+
+}  // namespace dragonn::kernels::cuda

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/nn/convolution.h"
+
+#include <algorithm>
+
+#include "kernels/nn/cuda/bf16_convolution.h"
+#include "kernels/nn/cuda/columns.h"
+#include "kernels/nn/cuda/convolution_passes.h"
+#include "kernels/nn/cuda/patch_convolution.h"
+#include "kernels/nn/swap_axes.h"
+
+namespace dragonn::kernels::cuda {
+namespace {
+
+/// Tensors are float32. Weights are HWIO outside: [patch, outputs]. cuDNN's KRSC is the transpose, [outputs, patch].
+class CudnnConvolution final : public WeightedPlan {
+ public:
+  CudnnConvolution(const Device& device, const ConvolutionSpec& spec, DeviceMath math,
+                   const ConvolutionChoices& choices)
+      : device_(device),
+        spec_(spec),
+        passes_(device, spec, math, choices),
+        patch_(static_cast<std::size_t>(spec.vertical.kernel * spec.horizontal.kernel * (spec.channels / spec.groups))),
+        outputs_(static_cast<std::size_t>(spec.output_channels)),
+        bias_cut_(static_cast<std::size_t>(spec.batch * spec.vertical.outputs(spec.height) *
+                                           spec.horizontal.outputs(spec.width)),
+                  outputs_) {}
+
+  PlanMemory memory() const override {
+    const std::size_t weights = aligned_floats(patch_ * outputs_);
+    const ConvolutionChoices& choices = passes_.choices();
+    if (!spec_.training) return {0, weights + floats_for_bytes(choices.forward.bytes), 0};
+    return {weights, floats_for_bytes(choices.forward.bytes),
+            std::max({weights + floats_for_bytes(choices.backward_weights.bytes),
+                      floats_for_bytes(choices.backward_data.bytes),
+                      spec_.bias ? aligned_floats(bias_cut_.partials()) : 0})};
+  }
+
+  void forward(const WeightedForward& arguments) override {
+    Context& here = context(device_);
+    const std::size_t size = patch_ * outputs_;
+    // Of training backward reads this copy again.
+    const View<float> weights = (spec_.training ? arguments.saved : arguments.scratch).subview(0, size);
+    float* workspace = arguments.scratch.data() + (spec_.training ? 0 : aligned_floats(size));
+    swap_axes(arguments.weights, patch_, outputs_, weights);
+    passes_.forward(arguments.input.data(), weights.data(), arguments.output.data(), workspace);
+    if (!arguments.bias.empty())
+      add_to_rows(here, arguments.bias.data(), outputs_, arguments.output.data(), arguments.output.size());
+  }
+
+  void backward(const WeightedBackward& arguments) override {
+    DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
+    Context& here = context(device_);
+    const float* gradient = arguments.output_gradient.data();
+    const std::size_t size = patch_ * outputs_;
+    const View<float> transposed = arguments.scratch.subview(0, size);
+    passes_.backward_weights(arguments.input.data(), gradient, transposed.data(),
+                             arguments.scratch.data() + aligned_floats(size));
+    swap_axes(transposed, outputs_, patch_, arguments.weights_gradient);
+    if (!arguments.bias_gradient.empty())
+      sum_columns(here, bias_cut_, gradient, arguments.scratch.data(), arguments.bias_gradient.data());
+    if (!spec_.input_gradient) return;
+    passes_.backward_data(arguments.saved.data(), gradient, arguments.input_gradient.data(), arguments.scratch.data());
+  }
+
+ private:
+  Device device_;
+  ConvolutionSpec spec_;
+  ConvolutionPasses passes_;
+  std::size_t patch_, outputs_;
+  ColumnCut bias_cut_;
+};
+
+/// cuDNN pads both ends of an axis alike, and so knows no overhanging window.
+bool overhangs(const Window& window, std::int64_t inputs) {
+  return window.outputs(inputs) != (inputs + 2 * window.padding - window.kernel) / window.stride + 1;
+}
+
+std::unique_ptr<WeightedPlan> make(const Device& device, const ConvolutionSpec& spec) {
+  const DeviceMath math = context(device).math();
+  const bool fits_cudnn = !overhangs(spec.vertical, spec.height) && !overhangs(spec.horizontal, spec.width);
+  const auto choices = fits_cudnn ? choose_algorithms(context(device), spec, math) : std::nullopt;
+  if (!choices) return make_patch_convolution(device, spec, math);
+  if (math == DeviceMath::kBf16) return make_bf16_convolution(device, spec, *choices);
+  return std::make_unique<CudnnConvolution>(device, spec, math, *choices);
+}
+
+[[maybe_unused]] const bool registered = convolution_table().add(DeviceType::kCuda, make);
+
+}  // namespace
+}  // namespace dragonn::kernels::cuda

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/nn/cuda/convolution_choice.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+
+namespace dragonn::kernels::cuda {
+namespace {
+
+constexpr std::size_t kMostWorkspaceBytes = std::size_t{1} << 30;
+constexpr int kMostCandidates = 16;
+
+/// Whether cuDNN says that it has nothing for a shape. That its installation lacks something is an error instead.
+bool is_not_for_this_shape(cudnnStatus_t status) {
+  constexpr std::array kOfInstallation{
+      CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER, CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDART,
+      CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH, CUDNN_STATUS_NOT_SUPPORTED_RUNTIME_PREREQUISITE_MISSING,
+      CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE};
+  return CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED &&
+         std::ranges::find(kOfInstallation, status) == kOfInstallation.end();
+}
+
+template <class Candidate, class Ask, class Workspace>
+auto choose(DeviceMath math, const Ask& ask, const Workspace& workspace)
+    -> std::optional<Choice<decltype(Candidate::algo)>> {
+  std::array<Candidate, kMostCandidates> candidates{};
+  int count = 0;
+  const cudnnStatus_t status = ask(kMostCandidates, &count, candidates.data());
+  if (is_not_for_this_shape(status)) return std::nullopt;
+  check(status, "ask cuDNN for algorithms of a convolution");
+  for (int i = 0; i < count; ++i) {
+    const Candidate& candidate = candidates[static_cast<std::size_t>(i)];
+    const bool rounds =
+        candidate.mathType == CUDNN_TENSOR_OP_MATH || candidate.mathType == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
+    if (candidate.status != CUDNN_STATUS_SUCCESS || candidate.determinism != CUDNN_DETERMINISTIC ||
+        (rounds && math == DeviceMath::kFloat32))
+      continue;
+    std::size_t bytes = 0;
+    if (workspace(candidate.algo, &bytes) == CUDNN_STATUS_SUCCESS && bytes <= kMostWorkspaceBytes)
+      return Choice<decltype(Candidate::algo)>{candidate.algo, bytes};
+  }
+  return std::nullopt;
+}
+
+auto choose_forward(cudnnHandle_t dnn, DeviceMath math, const ConvolutionDescriptors& of) {
+  return choose<cudnnConvolutionFwdAlgoPerf_t>(
+      math,
+      [&](int most, int* count, auto* candidates) {
+        return cudnnGetConvolutionForwardAlgorithm_v7(dnn, of.input.get(), of.filter.get(), of.convolution.get(),
+                                                      of.output.get(), most, count, candidates);
+      },
+      [&](auto algorithm, std::size_t* bytes) {
+        return cudnnGetConvolutionForwardWorkspaceSize(dnn, of.input.get(), of.filter.get(), of.convolution.get(),
+                                                       of.output.get(), algorithm, bytes);
+      });
+}
+
+auto choose_backward_weights(cudnnHandle_t dnn, DeviceMath math, const ConvolutionDescriptors& of) {
+  return choose<cudnnConvolutionBwdFilterAlgoPerf_t>(
+      math,
+      [&](int most, int* count, auto* candidates) {
+        return cudnnGetConvolutionBackwardFilterAlgorithm_v7(dnn, of.input.get(), of.output.get(), of.convolution.get(),
+                                                             of.filter.get(), most, count, candidates);
+      },
+      [&](auto algorithm, std::size_t* bytes) {
+        return cudnnGetConvolutionBackwardFilterWorkspaceSize(dnn, of.input.get(), of.output.get(),
+                                                              of.convolution.get(), of.filter.get(), algorithm, bytes);
+      });
+}
+
+auto choose_backward_data(cudnnHandle_t dnn, DeviceMath math, const ConvolutionDescriptors& of) {
+  return choose<cudnnConvolutionBwdDataAlgoPerf_t>(
+      math,
+      [&](int most, int* count, auto* candidates) {
+        return cudnnGetConvolutionBackwardDataAlgorithm_v7(dnn, of.filter.get(), of.output.get(), of.convolution.get(),
+                                                           of.input.get(), most, count, candidates);
+      },
+      [&](auto algorithm, std::size_t* bytes) {
+        return cudnnGetConvolutionBackwardDataWorkspaceSize(dnn, of.filter.get(), of.output.get(), of.convolution.get(),
+                                                            of.input.get(), algorithm, bytes);
+      });
+}
+
+std::optional<ConvolutionChoices> ask_cudnn(Context& here, const ConvolutionSpec& spec, DeviceMath math) {
+  const ConvolutionDescriptors descriptors(spec, math);
+  ConvolutionChoices choices;
+  const auto assign = [](auto& target, const auto& choice) {
+    if (choice) target = *choice;
+    return choice.has_value();
+  };
+  const bool complete =
+      assign(choices.forward, choose_forward(here.dnn(), math, descriptors)) &&
+      (!spec.training || assign(choices.backward_weights, choose_backward_weights(here.dnn(), math, descriptors))) &&
+      (!spec.training || !spec.input_gradient ||
+       assign(choices.backward_data, choose_backward_data(here.dnn(), math, descriptors)));
+  return complete ? std::optional(choices) : std::nullopt;
+}
+
+/// All that a choice depends on.
+using Key = std::array<std::int64_t, 16>;
+Key key_of(const Context& here, const ConvolutionSpec& spec, DeviceMath math) {
+  return {here.device().index,
+          static_cast<std::int64_t>(math),
+          spec.batch,
+          spec.height,
+          spec.width,
+          spec.channels,
+          spec.output_channels,
+          spec.vertical.kernel,
+          spec.vertical.stride,
+          spec.vertical.padding,
+          spec.horizontal.kernel,
+          spec.horizontal.stride,
+          spec.horizontal.padding,
+          spec.groups,
+          spec.training ? 1 : 0,
+          spec.input_gradient ? 1 : 0};
+}
+
+/// The default math lets cuDNN round factors of float32 to TF32.
+cudnnMathType_t math_type(DeviceMath math) {
+  switch (math) {
+    case DeviceMath::kFloat32:
+      return CUDNN_FMA_MATH;
+    case DeviceMath::kTf32:
+      return CUDNN_DEFAULT_MATH;
+    case DeviceMath::kBf16:
+      return CUDNN_TENSOR_OP_MATH;
+  }
+  throw DeviceError("unknown math mode");
+}
+
+}  // namespace
+
+ConvolutionDescriptors::ConvolutionDescriptors(const ConvolutionSpec& spec, DeviceMath math) {
+  const cudnnDataType_t type = math == DeviceMath::kBf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+  const auto number = [](std::int64_t value) { return static_cast<int>(value); };
+  const auto tensor = [&](const TensorDescriptor& descriptor, std::int64_t channels, std::int64_t height,
+                          std::int64_t width) {
+    check(cudnnSetTensor4dDescriptor(descriptor.get(), CUDNN_TENSOR_NHWC, type, number(spec.batch), number(channels),
+                                     number(height), number(width)),
+          "cudnnSetTensor4dDescriptor");
+  };
+  tensor(input, spec.channels, spec.height, spec.width);
+  tensor(output, spec.output_channels, spec.vertical.outputs(spec.height), spec.horizontal.outputs(spec.width));
+  check(cudnnSetFilter4dDescriptor(filter.get(), type, CUDNN_TENSOR_NHWC, number(spec.output_channels),
+                                   number(spec.channels / spec.groups), number(spec.vertical.kernel),
+                                   number(spec.horizontal.kernel)),
+        "cudnnSetFilter4dDescriptor");
+  check(
+      cudnnSetConvolution2dDescriptor(convolution.get(), number(spec.vertical.padding), number(spec.horizontal.padding),
+                                      number(spec.vertical.stride), number(spec.horizontal.stride), 1, 1,
+                                      CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
+      "cudnnSetConvolution2dDescriptor");
+  check(cudnnSetConvolutionGroupCount(convolution.get(), number(spec.groups)), "cudnnSetConvolutionGroupCount");
+  check(cudnnSetConvolutionMathType(convolution.get(), math_type(math)), "cudnnSetConvolutionMathType");
+}
+
+std::optional<ConvolutionChoices> choose_algorithms(Context& here, const ConvolutionSpec& spec, DeviceMath math) {
+  thread_local std::map<Key, std::optional<ConvolutionChoices>> known;
+  const auto [place, is_new] = known.try_emplace(key_of(here, spec, math));
+  if (is_new) {
+    try {
+      place->second = ask_cudnn(here, spec, math);
+    } catch (...) {
+      known.erase(place);
+      throw;
+    }
+  }
+  return place->second;
+}
+
+}  // namespace dragonn::kernels::cuda

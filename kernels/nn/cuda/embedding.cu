@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/cuda/runtime.h"
+#include "kernels/nn/embedding.h"
+
+namespace dragonn::kernels::cuda {
+namespace {
+
+/// In this form a NaN is none.
+__device__ bool is_row(float token, std::size_t rows) {
+  return token >= 0 && token < static_cast<float>(rows) && token == truncf(token);
+}
+
+/// A token that is no row goes to `fault`, for the next wait.
+__global__ void embed_kernel(const float* tokens, const float* table, std::size_t rows, std::size_t width,
+                             float* output, std::size_t size, TokenFault* fault) {
+  for (std::size_t i = first_element(); i < size; i += element_stride()) {
+    const auto [position, column] = split(i, width);
+    const float token = tokens[position];
+    if (!is_row(token, rows)) {
+      if (column == 0) {
+        atomicMin(&fault->first, static_cast<unsigned long long>(position) << 32 | __float_as_uint(token));
+        fault->rows = static_cast<std::uint32_t>(rows);
+      }
+      continue;
+    }
+    output[i] = table[static_cast<std::size_t>(token) * width + column];
+  }
+}
+
+/// A block per position, and a tile of columns (blockIdx.y). The first position of every token sums the gradients of
+/// all of that token's in their order: it lists them, some hundred at a time, and adds one after the other.
+__global__ void sum_tokens_kernel(const float* tokens, std::size_t count, const float* output_gradient,
+                                  std::size_t rows, std::size_t width, float* table_gradient) {
+  __shared__ std::size_t listed[kThreads];
+  __shared__ unsigned warp_counts[kThreads / 32];
+  const std::size_t own = blockIdx.x, column = static_cast<std::size_t>(blockIdx.y) * kThreads + threadIdx.x;
+  const float token = tokens[own];
+  if (!is_row(token, rows)) return;
+  for (std::size_t begin = 0; begin < own; begin += kThreads) {
+    const std::size_t before = begin + threadIdx.x;
+    if (__syncthreads_or(before < own && tokens[before] == token)) return;  // not the first
+  }
+  float sum = 0;
+  for (std::size_t begin = own; begin < count; begin += kThreads) {
+    const std::size_t position = begin + threadIdx.x;
+    const bool equal = position < count && tokens[position] == token;
+    const unsigned warp = threadIdx.x / 32, votes = __ballot_sync(0xFFFFFFFFu, equal);
+    if (threadIdx.x % 32 == 0) warp_counts[warp] = __popc(votes);
+    __syncthreads();
+    unsigned place = __popc(votes & ((1u << threadIdx.x % 32) - 1)), found = 0;
+    for (unsigned w = 0; w < kThreads / 32; ++w) {
+      if (w < warp) place += warp_counts[w];
+      found += warp_counts[w];
+    }
+    if (equal) listed[place] = position;
+    __syncthreads();
+    if (column < width)
+      for (unsigned i = 0; i < found; ++i) sum += output_gradient[listed[i] * width + column];
+    __syncthreads();  // the list is overwritten next
+  }
+  if (column < width) table_gradient[static_cast<std::size_t>(token) * width + column] = sum;
+}
+
+void embed(View<const float> tokens, View<const float> table, std::size_t width, View<float> output) {
+  if (tokens.empty()) return;
+  Context& here = context(output.device());
+  const std::size_t rows = table.size() / width;
+  launch(here, "embed", here.blocks(output.size(), kThreads), kThreads, embed_kernel, tokens.data(), table.data(), rows,
+         width, output.data(), output.size(), here.faults().token());
+}
+
+void embed_backward(View<const float> tokens, View<const float> output_gradient, std::size_t width,
+                    View<float> table_gradient) {
+  const Context& here = context(table_gradient.device());
+  check(cudaMemsetAsync(table_gradient.data(), 0, table_gradient.size() * sizeof(float), here.stream()),
+        "cudaMemsetAsync");
+  if (tokens.empty()) return;
+  const dim3 blocks(static_cast<unsigned>(tokens.size()), static_cast<unsigned>((width + kThreads - 1) / kThreads));
+  launch(here, "embed_backward", blocks, kThreads, sum_tokens_kernel, tokens.data(), tokens.size(),
+         output_gradient.data(), table_gradient.size() / width, width, table_gradient.data());
+}
+
+[[maybe_unused]] const bool registered =
+    embed_table().add(DeviceType::kCuda, embed) && embed_backward_table().add(DeviceType::kCuda, embed_backward);
+
+}  // namespace
+}  // namespace dragonn::kernels::cuda

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/cuda/block_reduce.h"
+#include "kernels/nn/cuda/columns.h"
+#include "kernels/nn/layer_norm.h"
+
+namespace dragonn::kernels::cuda {
+namespace {
+
+struct Forward {
+  const float *input, *scale, *shift;
+  float *output, *means, *inverse_deviations;
+};
+
+/// A block per row, here and below.
+__global__ void forward_kernel(Forward to, std::size_t columns, float epsilon) {
+  const float* input = to.input + blockIdx.x * columns;
+  float* output = to.output + blockIdx.x * columns;
+  double sum = 0, squares = 0;
+  for (std::size_t c = threadIdx.x; c < columns; c += blockDim.x) sum += input[c];
+  const double mean = block_reduce(sum, Sum()) / static_cast<double>(columns);
+  for (std::size_t c = threadIdx.x; c < columns; c += blockDim.x) squares += (input[c] - mean) * (input[c] - mean);
+  const double variance = block_reduce(squares, Sum()) / static_cast<double>(columns);
+  const auto shift = static_cast<float>(mean);
+  const float inverse = 1.0f / sqrtf(static_cast<float>(variance) + epsilon);
+  for (std::size_t c = threadIdx.x; c < columns; c += blockDim.x)
+    output[c] = (input[c] - shift) * inverse * to.scale[c] + to.shift[c];
+  if (threadIdx.x != 0) return;
+  to.means[blockIdx.x] = shift;
+  to.inverse_deviations[blockIdx.x] = inverse;
+}
+
+/// What both parts of backward read; terms of the gradients of scale and shift.
+struct Backward {
+  const float *input, *output_gradient, *means, *inverse_deviations;
+
+  __device__ auto of(std::size_t) const {
+    return [own = *this](std::size_t row, std::size_t at) {
+      const float gradient = own.output_gradient[at];
+      return float2{gradient * ((own.input[at] - own.means[row]) * own.inverse_deviations[row]), gradient};
+    };
+  }
+};
+
+/// With g = output gradient * scale and y the normalized input: dx = (g - mean(g) - y * mean(g * y)) / deviation.
+__global__ void input_gradient_kernel(Backward to, std::size_t columns, const float* scale, float* input_gradient) {
+  const std::size_t row = blockIdx.x * columns;
+  const float *input = to.input + row, *output_gradient = to.output_gradient + row;
+  const float mean = to.means[blockIdx.x], inverse = to.inverse_deviations[blockIdx.x];
+  double sum = 0, moment = 0;
+  for (std::size_t c = threadIdx.x; c < columns; c += blockDim.x) {
+    const float gradient = output_gradient[c] * scale[c];
+    sum += gradient;
+    moment += static_cast<double>(gradient) * ((input[c] - mean) * inverse);
+  }
+  const auto mean_gradient = static_cast<float>(block_reduce(sum, Sum()) / static_cast<double>(columns));
+  const auto mean_moment = static_cast<float>(block_reduce(moment, Sum()) / static_cast<double>(columns));
+  for (std::size_t c = threadIdx.x; c < columns; c += blockDim.x) {
+    const float gradient = output_gradient[c] * scale[c], normalized = (input[c] - mean) * inverse;
+    input_gradient[row + c] = inverse * (gradient - mean_gradient - normalized * mean_moment);
+  }
+}
+
+class CudaLayerNorm final : public LayerNormPlan {
+ public:
+  CudaLayerNorm(const Device& device, const LayerNormSpec& spec)
+      : device_(device),
+        spec_(spec),
+        cut_(static_cast<std::size_t>(spec.rows), static_cast<std::size_t>(spec.columns)),
+        rows_(aligned_floats(cut_.rows)),
+        partials_(aligned_floats(cut_.partials())) {}
+
+  PlanMemory memory() const override { return {2 * rows_, 0, spec_.training ? 2 * partials_ : 0}; }
+
+  void forward(const LayerNormForward& arguments) override {
+    const Context& here = context(device_);
+    float* means = arguments.saved.data();
+    launch(here, "layer_norm", static_cast<unsigned>(cut_.rows), row_threads(cut_.columns), forward_kernel,
+           {arguments.input.data(), arguments.scale.data(), arguments.shift.data(), arguments.output.data(), means,
+            means + rows_},
+           cut_.columns, spec_.epsilon);
+  }
+
+  void backward(const LayerNormBackward& arguments) override {
+    DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
+    Context& here = context(device_);
+    float *scale_sums = arguments.scratch.data(), *shift_sums = scale_sums + partials_;
+    const Backward terms{arguments.input.data(), arguments.output_gradient.data(), arguments.saved.data(),
+                         arguments.saved.data() + rows_};
+    launch(here, "layer_norm_parameter_gradients", blocks_of(cut_), kThreads, column_pair_kernel<Backward>, terms, cut_,
+           scale_sums, shift_sums);
+    combine_columns(here, cut_, scale_sums, arguments.scale_gradient.data());
+    combine_columns(here, cut_, shift_sums, arguments.shift_gradient.data());
+    launch(here, "layer_norm_input_gradient", static_cast<unsigned>(cut_.rows), row_threads(cut_.columns),
+           input_gradient_kernel, terms, cut_.columns, arguments.scale.data(), arguments.input_gradient.data());
+  }
+
+ private:
+  Device device_;
+  LayerNormSpec spec_;
+  ColumnCut cut_;
+  std::size_t rows_, partials_;
+};
+
+std::unique_ptr<LayerNormPlan> make(const Device& device, const LayerNormSpec& spec) {
+  return std::make_unique<CudaLayerNorm>(device, spec);
+}
+
+[[maybe_unused]] const bool registered = layer_norm_table().add(DeviceType::kCuda, make);
+
+}  // namespace
+}  // namespace dragonn::kernels::cuda

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/nn/cuda/columns.h"
+#include "kernels/nn/lookahead.h"
+
+namespace dragonn::kernels::cuda {
+namespace {
+
+__global__ void forward_kernel(LookaheadSpec spec, const float* input, const float* weights, float* output,
+                               std::size_t size) {
+  for (std::size_t i = first_element(); i < size; i += element_stride()) {
+    const Split row = split(i, spec.features);
+    const std::size_t feature = row.remainder, t = split(row.quotient, spec.steps).remainder;
+    float sum = 0;
+    for (std::size_t j = 0; j <= spec.context && t + j < spec.steps; ++j)
+      sum += weights[j * spec.features + feature] * input[i + j * spec.features];
+    output[i] = sum;
+  }
+}
+
+__global__ void input_gradient_kernel(LookaheadSpec spec, const float* weights, const float* output_gradient,
+                                      float* input_gradient, std::size_t size) {
+  for (std::size_t i = first_element(); i < size; i += element_stride()) {
+    const Split row = split(i, spec.features);
+    const std::size_t feature = row.remainder, t = split(row.quotient, spec.steps).remainder;
+    float sum = 0;
+    for (std::size_t j = 0; j <= spec.context && j <= t; ++j)
+      sum += weights[j * spec.features + feature] * output_gradient[i - j * spec.features];
+    input_gradient[i] = sum;
+  }
+}
+
+/// A block per tile of features (blockIdx.y) and j (blockIdx.x); its strands share the steps of all samples.
+__global__ void weights_gradient_kernel(LookaheadSpec spec, ColumnCut cut, const float* input,
+                                        const float* output_gradient, float* weights_gradient) {
+  const ColumnPlace place(cut);
+  const std::size_t j = blockIdx.x;
+  double sum = 0;
+  if (place.column < spec.features)
+    for (std::size_t row = place.strand; row < cut.rows; row += place.strands)
+      if (split(row, spec.steps).remainder + j < spec.steps)
+        sum += static_cast<double>(output_gradient[row * spec.features + place.column]) *
+               input[(row + j) * spec.features + place.column];
+  const double total = sum_strands(place, sum);
+  if (place.strand == 0 && place.column < spec.features)
+    weights_gradient[j * spec.features + place.column] = static_cast<float>(total);
+}
+
+void forward(const LookaheadSpec& spec, View<const float> input, View<const float> weights, View<float> output) {
+  const Context& here = context(output.device());
+  launch(here, "lookahead", here.blocks(output.size(), kThreads), kThreads, forward_kernel, spec, input.data(),
+         weights.data(), output.data(), output.size());
+}
+
+void backward(const LookaheadSpec& spec, View<const float> input, View<const float> weights,
+              View<const float> output_gradient, View<float> input_gradient, View<float> weights_gradient) {
+  const Context& here = context(output_gradient.device());
+  const ColumnCut cut(spec.batch * spec.steps, spec.features);
+  const dim3 blocks(static_cast<unsigned>(spec.context + 1), cut.tiles);
+  launch(here, "lookahead_weights_gradient", blocks, kThreads, weights_gradient_kernel, spec, cut, input.data(),
+         output_gradient.data(), weights_gradient.data());
+  if (input_gradient.empty()) return;
+  launch(here, "lookahead_input_gradient", here.blocks(input_gradient.size(), kThreads), kThreads,
+         input_gradient_kernel, spec, weights.data(), output_gradient.data(), input_gradient.data(),
+         input_gradient.size());
+}
+
+[[maybe_unused]] const bool registered = lookahead_forward_table().add(DeviceType::kCuda, forward) &&
+                                         lookahead_backward_table().add(DeviceType::kCuda, backward);
+
+}  // namespace
+}  // namespace dragonn::kernels::cuda

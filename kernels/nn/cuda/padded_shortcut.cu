@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/cuda/runtime.h"
+#include "kernels/nn/padded_shortcut.h"
+
+namespace dragonn::kernels::cuda {
+namespace {
+
+/// Elements of one side are enumerated; each finds its partner on the other side, or is zero.
+struct Geometry {
+  explicit Geometry(const PaddedShortcutSpec& of)
+      : spec(of),
+        output_height((of.height + of.stride - 1) / of.stride),
+        output_width((of.width + of.stride - 1) / of.stride),
+        before((of.output_channels - of.channels) / 2) {}
+  PaddedShortcutSpec spec;
+  std::size_t output_height, output_width, before;
+};
+
+__global__ void forward_kernel(Geometry geometry, const float* input, float* output, std::size_t size) {
+  const PaddedShortcutSpec& spec = geometry.spec;
+  for (std::size_t i = first_element(); i < size; i += element_stride()) {
+    const Split pixel = split(i, spec.output_channels), line = split(pixel.quotient, geometry.output_width);
+    const Split image = split(line.quotient, geometry.output_height);
+    const std::size_t channel = pixel.remainder;
+    const std::size_t column = line.remainder * spec.stride, row = image.remainder * spec.stride;
+    const bool kept = channel >= geometry.before && channel < geometry.before + spec.channels;
+    const std::size_t from = ((image.quotient * spec.height + row) * spec.width + column) * spec.channels;
+    output[i] = kept ? input[from + channel - geometry.before] : 0.0f;
+  }
+}
+
+__global__ void backward_kernel(Geometry geometry, const float* output_gradient, float* input_gradient,
+                                std::size_t size) {
+  const PaddedShortcutSpec& spec = geometry.spec;
+  for (std::size_t i = first_element(); i < size; i += element_stride()) {
+    const Split pixel = split(i, spec.channels), line = split(pixel.quotient, spec.width);
+    const Split image = split(line.quotient, spec.height);
+    const Split column = split(line.remainder, spec.stride), row = split(image.remainder, spec.stride);
+    const bool kept = column.remainder == 0 && row.remainder == 0;
+    const std::size_t to_row = image.quotient * geometry.output_height + row.quotient;
+    const std::size_t to = (to_row * geometry.output_width + column.quotient) * spec.output_channels;
+    input_gradient[i] = kept ? output_gradient[to + geometry.before + pixel.remainder] : 0.0f;
+  }
+}
+
+void forward(const PaddedShortcutSpec& spec, View<const float> input, View<float> output) {
+  const Context& here = context(output.device());
+  launch(here, "padded_shortcut", here.blocks(output.size(), kThreads), kThreads, forward_kernel, Geometry(spec),
+         input.data(), output.data(), output.size());
+}
+
+void backward(const PaddedShortcutSpec& spec, View<const float> output_gradient, View<float> input_gradient) {
+  const Context& here = context(input_gradient.device());
+  launch(here, "padded_shortcut_backward", here.blocks(input_gradient.size(), kThreads), kThreads, backward_kernel,
+         Geometry(spec), output_gradient.data(), input_gradient.data(), input_gradient.size());
+}
+
+[[maybe_unused]] const bool registered = padded_shortcut_forward_table().add(DeviceType::kCuda, forward) &&
+                                         padded_shortcut_backward_table().add(DeviceType::kCuda, backward);
+
+}  // namespace
+}  // namespace dragonn::kernels::cuda

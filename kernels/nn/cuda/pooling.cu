@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/nn/cuda/windows.h"
+#include "kernels/nn/pooling.h"
+
+namespace dragonn::kernels::cuda {
+namespace {
+
+struct Geometry {
+  explicit Geometry(const PoolingSpec& spec)
+      : vertical(spec.vertical, spec.height),
+        horizontal(spec.horizontal, spec.width),
+        channels(static_cast<std::size_t>(spec.channels)),
+        inputs(static_cast<std::size_t>(spec.batch) * image_inputs() * channels),
+        outputs(static_cast<std::size_t>(spec.batch) * image_outputs() * channels) {}
+  std::size_t image_inputs() const { return static_cast<std::size_t>(vertical.inputs) * horizontal.inputs; }
+  std::size_t image_outputs() const { return static_cast<std::size_t>(vertical.outputs) * horizontal.outputs; }
+
+  Axis vertical, horizontal;
+  std::size_t channels, inputs, outputs;
+};
+
+/// `places`: which pixel of its image the first of the largest inputs is; null if nobody asks. A NaN is largest.
+__global__ void maximum_kernel(Geometry g, const float* input, float* output, std::int32_t* places) {
+  for (std::size_t i = first_element(); i < g.outputs; i += element_stride()) {
+    const Position at(i, g.vertical.outputs, g.horizontal.outputs, g.channels);
+    float best = 0;
+    int place = -1;
+    for (int row = g.vertical.begin(at.row); row < g.vertical.end(at.row); ++row)
+      for (int column = g.horizontal.begin(at.column); column < g.horizontal.end(at.column); ++column) {
+        const float value =
+            input[pixel_of(at.image, row, column, g.vertical.inputs, g.horizontal.inputs) * g.channels + at.channel];
+        if (place >= 0 && !(value > best || value != value)) continue;
+        best = value;
+        place = row * g.horizontal.inputs + column;
+      }
+    output[i] = best;
+    if (places != nullptr) places[i] = place;
+  }
+}
+
+__device__ int pixels_seen(const Geometry& g, int row, int column) {
+  return (g.vertical.end(row) - g.vertical.begin(row)) * (g.horizontal.end(column) - g.horizontal.begin(column));
+}
+
+__global__ void average_kernel(Geometry g, const float* input, float* output) {
+  for (std::size_t i = first_element(); i < g.outputs; i += element_stride()) {
+    const Position at(i, g.vertical.outputs, g.horizontal.outputs, g.channels);
+    float sum = 0;
+    for (int row = g.vertical.begin(at.row); row < g.vertical.end(at.row); ++row)
+      for (int column = g.horizontal.begin(at.column); column < g.horizontal.end(at.column); ++column)
+        sum += input[pixel_of(at.image, row, column, g.vertical.inputs, g.horizontal.inputs) * g.channels + at.channel];
+    output[i] = sum / static_cast<float>(pixels_seen(g, at.row, at.column));
+  }
+}
+
+/// Every input collects from the windows that see it, in their order. `places`: of maximum pooling.
+__global__ void backward_kernel(Geometry g, const float* output_gradient, const std::int32_t* places,
+                                float* input_gradient) {
+  for (std::size_t i = first_element(); i < g.inputs; i += element_stride()) {
+    const Position at(i, g.vertical.inputs, g.horizontal.inputs, g.channels);
+    const int own = at.row * g.horizontal.inputs + at.column;
+    float sum = 0;
+    for (int row = g.vertical.first(at.row); row <= g.vertical.last(at.row); ++row)
+      for (int column = g.horizontal.first(at.column); column <= g.horizontal.last(at.column); ++column) {
+        const std::size_t from =
+            pixel_of(at.image, row, column, g.vertical.outputs, g.horizontal.outputs) * g.channels + at.channel;
+        if (places == nullptr)
+          sum += output_gradient[from] / static_cast<float>(pixels_seen(g, row, column));
+        else if (places[from] == own)
+          sum += output_gradient[from];
+      }
+    input_gradient[i] = sum;
+  }
+}
+
+class CudaPooling final : public PoolingPlan {
+ public:
+  CudaPooling(const Device& device, const PoolingSpec& spec) : device_(device), spec_(spec), geometry_(spec) {}
+
+  PlanMemory memory() const override {
+    return {spec_.training && maximum() ? aligned_floats(geometry_.outputs) : 0, 0, 0};
+  }
+
+  void forward(View<const float> input, View<float> output, View<float> saved, View<float>) override {
+    const Context& here = context(device_);
+    const unsigned blocks = here.blocks(geometry_.outputs, kThreads);
+    if (maximum()) {
+      auto* places = spec_.training ? reinterpret_cast<std::int32_t*>(saved.data()) : nullptr;
+      launch(here, "maximum pooling", blocks, kThreads, maximum_kernel, geometry_, input.data(), output.data(), places);
+    } else {
+      launch(here, "average pooling", blocks, kThreads, average_kernel, geometry_, input.data(), output.data());
+    }
+  }
+
+  void backward(View<const float> output_gradient, View<float> input_gradient, View<const float> saved,
+                View<float>) override {
+    DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
+    const Context& here = context(device_);
+    const auto* places = maximum() ? reinterpret_cast<const std::int32_t*>(saved.data()) : nullptr;
+    launch(here, "pooling_backward", here.blocks(geometry_.inputs, kThreads), kThreads, backward_kernel, geometry_,
+           output_gradient.data(), places, input_gradient.data());
+  }
+
+ private:
+  bool maximum() const { return spec_.kind == PoolingKind::kMaximum; }
+
+  Device device_;
+  PoolingSpec spec_;
+  Geometry geometry_;
+};
+
+std::unique_ptr<PoolingPlan> make(const Device& device, const PoolingSpec& spec) {
+  return std::make_unique<CudaPooling>(device, spec);
+}
+
+[[maybe_unused]] const bool registered = pooling_table().add(DeviceType::kCuda, make);
+
+}  // namespace
+}  // namespace dragonn::kernels::cuda

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+#include <climits>
+
+#include "core/targets.h"
+#include "kernels/cuda/runtime.h"
+#include "kernels/nn/cuda/softmax_rows.h"
+#include "kernels/nn/cuda/sum_of_losses.h"
+#include "kernels/nn/softmax_cross_entropy.h"
+
+namespace dragonn::kernels::cuda {
+namespace {
+
+/// What the host waits for.
+struct Outcome {
+  CrossEntropy sums;
+  unsigned long long bad_row;  // first with a label out of range; ULLONG_MAX if there is none
+  std::int32_t bad_label;
+};
+
+struct Rows {
+  const float* logits;
+  const std::int32_t* labels;
+  std::size_t rows, classes;
+};
+
+__device__ bool is_in_range(std::int32_t label, std::size_t classes) {
+  return label >= 0 && static_cast<std::size_t>(label) < classes;
+}
+
+/// Counts the labels that are not ignored, and finds the first that is out of range. One block.
+__global__ void count_kernel(Rows rows, Outcome* outcome) {
+  unsigned long long count = 0, first_bad = ULLONG_MAX;
+  for (std::size_t row = threadIdx.x; row < rows.rows; row += blockDim.x) {
+    const std::int32_t label = rows.labels[row];
+    if (label == kIgnoredLabel) continue;
+    ++count;
+    if (!is_in_range(label, rows.classes) && row < first_bad) first_bad = row;
+  }
+  count = block_reduce(count, Sum());
+  // The smallest row is the largest of the complements.
+  const unsigned long long bad = ~block_reduce(~first_bad, Maximum());
+  if (threadIdx.x != 0) return;
+  outcome->sums.count = count;
+  outcome->bad_row = bad;
+  outcome->bad_label = bad == ULLONG_MAX ? 0 : rows.labels[bad];
+}
+
+/// A block per row. `gradient` may be the logits: a thread writes what only it has read since the last barrier.
+__global__ void row_kernel(Rows rows, double smoothing, const Outcome* outcome, float* gradient, OwnLoss* results) {
+  const std::size_t row = blockIdx.x;
+  const std::int32_t label = rows.labels[row];
+  const float* logits = rows.logits + row * rows.classes;
+  float* own_gradient = gradient == nullptr ? nullptr : gradient + row * rows.classes;
+  if (!is_in_range(label, rows.classes)) {
+    if (threadIdx.x == 0) results[row] = {0, false};
+    if (own_gradient != nullptr)
+      for (std::size_t c = threadIdx.x; c < rows.classes; c += blockDim.x) own_gradient[c] = 0;
+    return;
+  }
+  const SoftmaxSums sums = softmax_sums(logits, rows.classes);
+  const auto classes = static_cast<double>(rows.classes), count = static_cast<double>(outcome->sums.count);
+  const double normalizer = log(sums.exponentials);
+  const double distance = static_cast<double>(logits[label]) - sums.largest;
+  const double loss = (1 - smoothing) * (normalizer - distance) + smoothing * (normalizer - sums.distances / classes);
+  if (threadIdx.x == 0) results[row] = {loss, sums.position == static_cast<std::uint32_t>(label)};
+  if (own_gradient == nullptr) return;
+  __syncthreads();  // all have read the label's logit
+  const auto scale = static_cast<float>(1 / (sums.exponentials * count));
+  const auto offset = static_cast<float>(-smoothing / classes / count);
+  const double target = exp(distance - normalizer) - (1 - smoothing) - smoothing / classes;
+  for (std::size_t c = threadIdx.x; c < rows.classes; c += blockDim.x) {
+    const float others = expf(logits[c] - sums.largest) * scale + offset;
+    const float value = c == static_cast<std::size_t>(label) ? static_cast<float>(target / count) : others;
+    own_gradient[c] = isfinite(loss) ? value : nanf("");  // a run that has diverged must show it
+  }
+}
+
+CrossEntropy cross_entropy(View<const float> logits, View<const std::int32_t> labels, std::size_t classes,
+                           double smoothing, View<float> gradient) {
+  if (labels.empty()) return {};
+  Context& here = context(logits.device());
+  const std::int32_t* placed = labels.device().is_cpu() ? here.stage({labels.host()}) : labels.data();
+  const Rows rows{logits.data(), placed, labels.size(), classes};
+  auto* outcome = static_cast<Outcome*>(here.device_results());
+  auto* results = reinterpret_cast<OwnLoss*>(here.scratch(rows.rows * sizeof(OwnLoss)));
+  launch(here, "count_labels", 1, kThreads, count_kernel, rows, outcome);
+  launch(here, "softmax_cross_entropy", static_cast<unsigned>(rows.rows), row_threads(classes), row_kernel, rows,
+         smoothing, outcome, gradient.data(), results);
+  sum_losses(here, results, rows.rows, &outcome->sums);
+  const Outcome found = here.read_result<Outcome>();
+  if (found.bad_row != ULLONG_MAX) kernels::detail::refuse_label(found.bad_label, found.bad_row, classes);
+  return found.sums;
+}
+
+[[maybe_unused]] const bool registered = cross_entropy_table().add(DeviceType::kCuda, cross_entropy);
+
+}  // namespace
+}  // namespace dragonn::kernels::cuda

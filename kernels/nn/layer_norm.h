@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+/// Layer normalization: every row to mean 0 and variance 1, then scaled and shifted by column.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "core/device.h"
+#include "core/view.h"
+#include "kernels/device_table.h"
+#include "kernels/nn/plan.h"
+
+namespace dragonn::kernels {
+
+/// Input and output [rows, columns], scale and shift [columns]. All float32.
+struct LayerNormSpec {
+  std::int64_t rows = 1, columns = 1;
+  float epsilon = 1e-5f;
+  bool training = true;  ///< backward will be called
+};
+
+struct LayerNormForward {
+  View<const float> input, scale, shift;
+  View<float> output;
+  View<float> saved;
+  View<float> scratch;
+};
+
+struct LayerNormBackward {
+  View<const float> input, scale, shift;
+  View<const float> output_gradient;
+  View<float> input_gradient;                  ///< overwritten
+  View<float> scale_gradient, shift_gradient;  ///< overwritten
+  View<const float> saved;
+  View<float> scratch;
+};
+
+/// The variance is the biased one. Source: Ba et al., arXiv:1607.06450, equations 3 and 4.
+class LayerNormPlan {
+ public:
+  virtual ~LayerNormPlan() = default;
+  virtual PlanMemory memory() const = 0;
+  virtual void forward(const LayerNormForward& arguments) = 0;
+  /// Only of a plan made for training, after forward with the same input.
+  virtual void backward(const LayerNormBackward& arguments) = 0;
+};
+
+/// @throws Error if the device's library refuses, DeviceError if there is no row for the device.
+std::unique_ptr<LayerNormPlan> make_layer_norm_plan(const Device& device, const LayerNormSpec& spec);
+
+using LayerNormTable = DeviceTable<std::unique_ptr<LayerNormPlan> (*)(const Device&, const LayerNormSpec&)>;
+LayerNormTable& layer_norm_table();
+
+}  // namespace dragonn::kernels

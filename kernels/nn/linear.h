@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+/// Linear map: output = input * weights^T + bias.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "core/device.h"
+#include "kernels/device_table.h"
+#include "kernels/nn/weighted_plan.h"
+
+namespace dragonn::kernels {
+
+/// Input [batch, inputs], weights [outputs, inputs], bias [outputs], output [batch, outputs]. All float32.
+struct LinearSpec {
+  std::int64_t batch = 1, inputs = 1, outputs = 1;
+  bool bias = true;
+  bool training = true;        ///< backward will be called
+  bool input_gradient = true;  ///< backward computes the input's gradient
+};
+
+/// @throws Error if the device's library refuses, DeviceError if there is no row for the device.
+std::unique_ptr<WeightedPlan> make_linear_plan(const Device& device, const LinearSpec& spec);
+
+using LinearTable = DeviceTable<std::unique_ptr<WeightedPlan> (*)(const Device&, const LinearSpec&)>;
+LinearTable& linear_table();
+
+}  // namespace dragonn::kernels

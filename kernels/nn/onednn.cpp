@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/nn/onednn.h"
+
+namespace dragonn::kernels::onednn {
+
+const dnnl::engine& engine() {
+  static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
+  return cpu;
+}
+
+dnnl::primitive_attr user_scratchpad() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+std::size_t floats(const dnnl::memory::desc& description) {
+  return floats_for_bytes(description.get_size());
+}
+
+Execution::Execution(const dnnl::primitive& primitive, std::initializer_list<Argument> arguments)
+    : primitive_(primitive), stream_(engine()), memories_(arguments.size()), bound_(arguments.size(), nullptr) {
+  std::size_t position = 0;
+  for (const Argument& argument : arguments) {
+    if (argument.description.get_size() > 0) {
+      memories_[position] = dnnl::memory(argument.description, engine(), DNNL_MEMORY_NONE);
+      arguments_.push_back({argument.index, memories_[position].get()});
+    }
+    ++position;
+  }
+}
+
+void Execution::run(std::initializer_list<const void*> pointers) {
+  DRAGONN_CHECK(pointers.size() == memories_.size(), "{} pointers for a primitive of {} arguments", pointers.size(),
+                memories_.size());
+  std::size_t position = 0;
+  for (const void* pointer : pointers) {
+    // Buffers stay where they are from step to step, so binding is rare.
+    if (memories_[position].get(true) != nullptr && bound_[position] != pointer) {
+      memories_[position].set_data_handle(const_cast<void*>(pointer));
+      bound_[position] = pointer;
+    }
+    ++position;
+  }
+  const dnnl_status_t status =
+      dnnl_primitive_execute(primitive_.get(), stream_.get(), static_cast<int>(arguments_.size()), arguments_.data());
+  DRAGONN_CHECK(status == dnnl_success, "oneDNN primitive failed with status {}", static_cast<int>(status));
+}
+
+}  // namespace dragonn::kernels::onednn

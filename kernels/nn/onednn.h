@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+/// The little of oneDNN that the CPU plans share. For .cpp files of this folder only.
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <string_view>
+#include <vector>
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "core/error.h"
+#include "kernels/nn/plan.h"
+
+namespace dragonn::kernels::onednn {
+
+/// The CPU engine: immutable, shared by all threads.
+const dnnl::engine& engine();
+
+/// Attributes that make a primitive use the caller's scratchpad.
+dnnl::primitive_attr user_scratchpad();
+
+/// Floats of one memory of this description (of zero size for an empty one), in whole cache lines.
+std::size_t floats(const dnnl::memory::desc& description);
+
+/// A primitive with its arguments prepared, so that running it allocates nothing here.
+class Execution {
+ public:
+  struct Argument {
+    int index;  ///< DNNL_ARG_...
+    dnnl::memory::desc description;
+  };
+
+  Execution() = default;
+  /// Arguments with an empty description are left out.
+  Execution(const dnnl::primitive& primitive, std::initializer_list<Argument> arguments);
+
+  explicit operator bool() const { return primitive_.get(true) != nullptr; }
+  /// Runs on memory given in the order of the constructor's arguments; pointers of those left out are ignored.
+  void run(std::initializer_list<const void*> pointers);
+
+ private:
+  dnnl::primitive primitive_;
+  dnnl::stream stream_;
+  std::vector<dnnl::memory> memories_;  // an empty handle: left out
+  std::vector<const void*> bound_;
+  std::vector<dnnl_exec_arg_t> arguments_;
+};
+
+/// Runs `make` and turns an exception of oneDNN into an Error that says what was being made.
+template <class Make>
+auto translate_errors(std::string_view what, Make make) {
+  try {
+    return make();
+  } catch (const dnnl::error& error) {
+    throw Error(fmt::format("{}: oneDNN: {}", what, error.what()));
+  }
+}
+
+}  // namespace dragonn::kernels::onednn

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/nn/packed_product.h"
+
+#include <algorithm>
+
+#include "kernels/nn/onednn.h"
+
+namespace dragonn::kernels {
+namespace {
+
+using namespace dnnl;
+
+class OneDnnProduct final : public PackedProduct {
+ public:
+  explicit OneDnnProduct(const PackedProductSpec& spec) {
+    using tag = memory::format_tag;
+    const auto float32 = memory::data_type::f32;
+    const memory::desc input({spec.rows, spec.inner}, float32, tag::nc);
+    const memory::desc output({spec.rows, spec.outputs}, float32, tag::nc);
+    const memory::desc any_weights({spec.outputs, spec.inner}, float32, tag::any);
+    const memory::desc plain({spec.outputs, spec.inner}, float32, spec.transposed ? tag::oi : tag::io);
+    const inner_product_forward::primitive_desc product({prop_kind::forward_inference, input, any_weights, output},
+                                                        onednn::user_scratchpad(), onednn::engine());
+    const memory::desc weights = product.weights_desc();
+    product_ = onednn::Execution(inner_product_forward(product), {{DNNL_ARG_SRC, input},
+                                                                  {DNNL_ARG_WEIGHTS, weights},
+                                                                  {DNNL_ARG_DST, output},
+                                                                  {DNNL_ARG_SCRATCHPAD, product.scratchpad_desc()}});
+    scratch_ = onednn::floats(product.scratchpad_desc());
+    if (weights == plain) return;
+    const reorder::primitive_desc packing(onednn::engine(), plain, onednn::engine(), weights,
+                                          onednn::user_scratchpad());
+    packing_ = onednn::Execution(
+        reorder(packing),
+        {{DNNL_ARG_FROM, plain}, {DNNL_ARG_TO, weights}, {DNNL_ARG_SCRATCHPAD, packing.scratchpad_desc()}});
+    packed_ = onednn::floats(weights);
+    scratch_ = std::max(scratch_, onednn::floats(packing.scratchpad_desc()));
+  }
+
+  std::size_t packed_floats() const override { return packed_; }
+  std::size_t scratch_floats() const override { return scratch_; }
+  View<const float> pack(View<const float> weights, View<float> packed, View<float> scratch) override {
+    if (!packing_) return weights;
+    packing_.run({weights.data(), packed.data(), scratch.data()});
+    return packed;
+  }
+  void run(View<const float> input, View<const float> weights, View<float> output, View<float> scratch) override {
+    product_.run({input.data(), weights.data(), output.data(), scratch.data()});
+  }
+
+ private:
+  onednn::Execution product_;
+  onednn::Execution packing_;
+  std::size_t packed_ = 0;
+  std::size_t scratch_ = 0;
+};
+
+std::unique_ptr<PackedProduct> make_cpu(const Device&, const PackedProductSpec& spec) {
+  return onednn::translate_errors(
+      fmt::format("product of [{}, {}] with {} outputs", spec.rows, spec.inner, spec.outputs),
+      [&]() -> std::unique_ptr<PackedProduct> { return std::make_unique<OneDnnProduct>(spec); });
+}
+
+}  // namespace
+
+PackedProductTable& packed_product_table() {
+  static PackedProductTable table("packed_product", make_cpu);
+  return table;
+}
+
+std::unique_ptr<PackedProduct> make_packed_product(const Device& device, const PackedProductSpec& spec) {
+  return packed_product_table().at(device)(device, spec);
+}
+
+}  // namespace dragonn::kernels

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+/// Maximum and average pooling of NHWC images.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "core/device.h"
+#include "kernels/device_table.h"
+#include "kernels/nn/plan.h"
+
+namespace dragonn::kernels {
+
+enum class PoolingKind {
+  kMaximum,  ///< the gradient goes to one of the largest inputs of a window
+  kAverage,  ///< over the inputs in the window: padding does not count
+};
+
+/// Input [batch, height, width, channels], output [batch, vertical.outputs(height), horizontal.outputs(width),
+/// channels].
+struct PoolingSpec {
+  PoolingKind kind = PoolingKind::kMaximum;
+  std::int64_t batch = 1, height = 1, width = 1, channels = 1;
+  Window vertical, horizontal;
+  bool training = true;  ///< backward will be called
+};
+
+class PoolingPlan {
+ public:
+  virtual ~PoolingPlan() = default;
+  virtual PlanMemory memory() const = 0;
+  virtual void forward(View<const float> input, View<float> output, View<float> saved, View<float> scratch) = 0;
+  /// After forward of a training plan. Needs neither input nor output. Overwrites `input_gradient`.
+  virtual void backward(View<const float> output_gradient, View<float> input_gradient, View<const float> saved,
+                        View<float> scratch) = 0;
+};
+
+/// @throws Error if the device's library refuses, DeviceError if there is no row for the device.
+std::unique_ptr<PoolingPlan> make_pooling_plan(const Device& device, const PoolingSpec& spec);
+
+using PoolingTable = DeviceTable<std::unique_ptr<PoolingPlan> (*)(const Device&, const PoolingSpec&)>;
+PoolingTable& pooling_table();
+
+}  // namespace dragonn::kernels

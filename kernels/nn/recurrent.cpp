@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/nn/recurrent.h"
+
+#include <algorithm>
+
+#include "kernels/nn/elementwise.h"
+#include "kernels/nn/linear.h"
+#include "kernels/nn/packed_product.h"
+#include "kernels/nn/recurrent_cells.h"
+#include "kernels/nn/recurrent_steps.h"
+
+namespace dragonn::kernels {
+namespace {
+
+/// Cuts memory into pieces that begin on cache lines.
+template <class T>
+class Cutter {
+ public:
+  explicit Cutter(View<T> memory) : rest_(memory) {}
+  View<T> take(std::size_t floats) {
+    const View<T> piece = rest_.subview(0, floats);
+    rest_ = rest_.subview(aligned_floats(floats), rest_.size() - aligned_floats(floats));
+    return piece;
+  }
+  View<T> rest() const { return rest_; }
+
+ private:
+  View<T> rest_;
+};
+
+/// Saved from forward to backward. Of the sequences with steps + 1 states the first (in reverse: the last) is the one
+/// that the pass starts from: states before and after step t are `before + t` and `after + t`.
+template <class T>
+struct Saved {
+  View<T> projection;  // the input product's own
+  View<T> gates;       // [steps, batch, gates * hidden]
+  View<T> hidden;      // [steps + 1, batch, hidden]
+  View<T> cells;       // [steps + 1, batch, hidden]
+  View<T> kept;        // [steps, batch, hidden]
+};
+
+class SteppedRecurrent final : public RecurrentPlan {
+ public:
+  SteppedRecurrent(const Device& device, const RecurrentSpec& spec, const detail::StepFunctions& functions)
+      : device_(device),
+        functions_(functions),
+        spec_(spec),
+        steps_(static_cast<std::size_t>(spec.steps)),
+        batch_(static_cast<std::size_t>(spec.batch)),
+        hidden_(static_cast<std::size_t>(spec.hidden)),
+        gates_(static_cast<std::size_t>(gates_of(spec.cell) * spec.hidden)),
+        projection_(make_linear_plan(device, {spec.steps * spec.batch, spec.inputs, gates_of(spec.cell) * spec.hidden,
+                                              true, spec.training, spec.input_gradient})),
+        step_(make_packed_product(device, {spec.batch, spec.hidden, gates_of(spec.cell) * spec.hidden, true})) {
+    if (!spec.training) return;
+    recurrent_gradient_ = make_linear_plan(
+        device, {spec.steps * spec.batch, spec.hidden, gates_of(spec.cell) * spec.hidden, true, true, false});
+    step_back_ = make_packed_product(device, {spec.batch, gates_of(spec.cell) * spec.hidden, spec.hidden, false});
+  }
+
+  PlanMemory memory() const override {
+    PlanMemory memory;
+    memory.saved = aligned_floats(projection_->memory().saved) + aligned_floats(steps_ * batch_ * gates_) +
+                   (lstm() ? 2 : 1) * aligned_floats((steps_ + 1) * row()) + aligned_floats(steps_ * row());
+    memory.forward_scratch = std::max(projection_->memory().forward_scratch,
+                                      aligned_floats(batch_ * gates_) + aligned_floats(step_->packed_floats()) +
+                                          aligned_floats(step_->scratch_floats()));
+    if (!spec_.training) return memory;
+    memory.backward_scratch =
+        (lstm() ? 1 : 2) * aligned_floats(steps_ * batch_ * gates_) + 3 * aligned_floats(row()) +
+        std::max({aligned_floats(step_back_->packed_floats()) + aligned_floats(step_back_->scratch_floats()),
+                  projection_->memory().backward_scratch, recurrent_gradient_->memory().backward_scratch});
+    return memory;
+  }
+
+  void forward(const RecurrentForward& arguments) override {
+    const Saved<float> saved = cut(arguments.saved);
+    projection_->forward({arguments.input, arguments.weights.input, arguments.weights.input_bias, saved.gates,
+                          saved.projection, arguments.scratch});
+    start(saved, arguments.states);
+    Cutter<float> scratch(arguments.scratch);
+    const View<float> recurrent = scratch.take(batch_ * gates_);
+    const View<float> packed = scratch.take(step_->packed_floats());
+    const View<const float> weights = step_->pack(arguments.weights.recurrent, packed, scratch.rest());
+    const std::int32_t* lengths = functions_.place(device_, arguments.lengths);
+    for (std::size_t i = 0; i < steps_; ++i) {
+      const std::size_t t = spec_.reverse ? steps_ - 1 - i : i;
+      step_->run(saved.hidden.subview(before(t) * row(), row()), weights, recurrent, scratch.rest());
+      forward_step(saved, recurrent.data(), arguments.weights.recurrent_bias.data(), lengths, t);
+    }
+    const std::size_t last = (spec_.reverse ? 0 : steps_) * row();
+    if (arguments.states.empty()) return;
+    copy(saved.hidden.subview(last, row()), arguments.states[0]);
+    if (lstm()) copy(saved.cells.subview(last, row()), arguments.states[1]);
+  }
+
+  View<const float> hidden(View<const float> saved) const override {
+    return cut(saved).hidden.subview(after(0) * row(), steps_ * row());
+  }
+
+  void backward(const RecurrentBackward& arguments) override {
+    const Saved<const float> saved = cut(arguments.saved);
+    Cutter<float> scratch(arguments.scratch);
+    const View<float> gate_gradients = scratch.take(steps_ * batch_ * gates_);
+    const View<float> recurrent_gradients = lstm() ? gate_gradients : scratch.take(steps_ * batch_ * gates_);
+    run_steps_back(arguments, saved, gate_gradients, recurrent_gradients, scratch);
+    const View<const float> previous = saved.hidden.subview(before(0) * row(), steps_ * row());
+    recurrent_gradient_->backward({previous,
+                                   {},
+                                   recurrent_gradients,
+                                   {},
+                                   arguments.gradients.recurrent,
+                                   arguments.gradients.recurrent_bias,
+                                   {},
+                                   scratch.rest()});
+    projection_->backward({arguments.input, arguments.weights.input, gate_gradients, arguments.input_gradient,
+                           arguments.gradients.input, arguments.gradients.input_bias, saved.projection,
+                           scratch.rest()});
+  }
+
+ private:
+  bool lstm() const { return spec_.cell == Cell::kLstm; }
+  std::size_t row() const { return batch_ * hidden_; }
+  std::size_t before(std::size_t t) const { return spec_.reverse ? t + 1 : t; }
+  std::size_t after(std::size_t t) const { return spec_.reverse ? t : t + 1; }
+
+  template <class T>
+  Saved<T> cut(View<T> memory) const {
+    Cutter<T> cutter(memory);
+    Saved<T> saved;
+    saved.projection = cutter.take(projection_->memory().saved);
+    saved.gates = cutter.take(steps_ * batch_ * gates_);
+    saved.hidden = cutter.take((steps_ + 1) * row());
+    if (lstm()) saved.cells = cutter.take((steps_ + 1) * row());
+    saved.kept = cutter.take(steps_ * row());
+    return saved;
+  }
+
+  /// Puts the state that the pass starts from in its place.
+  void start(const Saved<float>& saved, std::span<const View<float>> states) const {
+    const std::size_t first = (spec_.reverse ? steps_ : 0) * row();
+    const auto begin = [&](View<float> sequence, std::size_t which) {
+      const View<float> target = sequence.subview(first, row());
+      states.empty() ? fill(0, target) : copy(states[which], target);
+    };
+    begin(saved.hidden, 0);
+    if (lstm()) begin(saved.cells, 1);
+  }
+
+  void forward_step(const Saved<float>& saved, const float* recurrent, const float* bias, const std::int32_t* lengths,
+                    std::size_t t) const {
+    const std::size_t from = before(t) * row(), to = after(t) * row();
+    float* cells = saved.cells.data();
+    functions_.forward(device_, spec_.cell,
+                       {{batch_, hidden_, t, lengths},
+                        saved.gates.data() + t * batch_ * gates_,
+                        recurrent,
+                        bias,
+                        saved.hidden.data() + from,
+                        lstm() ? cells + from : nullptr,
+                        saved.hidden.data() + to,
+                        lstm() ? cells + to : nullptr,
+                        saved.kept.data() + t * row()});
+  }
+
+  /// What flows from step to step in backward, [batch, hidden] each.
+  struct Flow {
+    View<float> through_product, direct, cell;
+  };
+
+  void run_steps_back(const RecurrentBackward& arguments, const Saved<const float>& saved, View<float> gate_gradients,
+                      View<float> recurrent_gradients, Cutter<float> scratch) {
+    const Flow flow{scratch.take(row()), scratch.take(row()), scratch.take(row())};
+    for (const View<float>& part : {flow.through_product, flow.direct, flow.cell}) fill(0, part);
+    const View<float> packed = scratch.take(step_back_->packed_floats());
+    const View<const float> weights = step_back_->pack(arguments.weights.recurrent, packed, scratch.rest());
+    const std::int32_t* lengths = functions_.place(device_, arguments.lengths);
+    for (std::size_t i = steps_; i-- > 0;) {
+      const std::size_t t = spec_.reverse ? steps_ - 1 - i : i;
+      const std::size_t from = before(t) * row(), gates = t * batch_ * gates_;
+      functions_.backward(device_, spec_.cell,
+                          {{batch_, hidden_, t, lengths},
+                           saved.gates.data() + gates,
+                           saved.kept.data() + t * row(),
+                           saved.hidden.data() + from,
+                           lstm() ? saved.cells.data() + from : nullptr,
+                           arguments.output_gradient.data() + t * row(),
+                           flow.through_product.data(),
+                           flow.direct.data(),
+                           flow.cell.data(),
+                           gate_gradients.data() + gates,
+                           recurrent_gradients.data() + gates});
+      if (i == 0) break;  // nothing wants the gradient of the state that the pass started from
+      step_back_->run(recurrent_gradients.subview(t * batch_ * gates_, batch_ * gates_), weights, flow.through_product,
+                      scratch.rest());
+    }
+  }
+
+  Device device_;
+  detail::StepFunctions functions_;
+  RecurrentSpec spec_;
+  std::size_t steps_, batch_, hidden_;
+  std::size_t gates_;                                 // all gates' units: rows of the weights
+  std::unique_ptr<WeightedPlan> projection_;          // of the input, all steps
+  std::unique_ptr<PackedProduct> step_;               // hidden state to gates
+  std::unique_ptr<WeightedPlan> recurrent_gradient_;  // only its gradient of the weights is used
+  std::unique_ptr<PackedProduct> step_back_;          // gradient of the gates to that of the hidden state
+};
+
+const std::int32_t* place_cpu(const Device&, std::span<const std::int32_t> lengths) {
+  return lengths.empty() ? nullptr : lengths.data();
+}
+
+bool is_valid(const detail::StepRows& rows, std::size_t sample) {
+  return rows.lengths == nullptr || static_cast<std::int64_t>(rows.step) < rows.lengths[sample];
+}
+
+void forward_cpu(const Device&, Cell cell, const detail::StepForward& step) {
+  const std::size_t hidden = step.rows.hidden, gates = static_cast<std::size_t>(gates_of(cell)) * hidden;
+  const bool lstm = cell == Cell::kLstm;
+  for (std::size_t sample = 0; sample < step.rows.batch; ++sample) {
+    const std::size_t at = sample * hidden;
+    if (!is_valid(step.rows, sample)) {
+      std::copy_n(step.previous + at, hidden, step.hidden + at);
+      if (lstm) std::copy_n(step.cell + at, hidden, step.next_cell + at);
+      continue;
+    }
+    const detail::CellForward row{hidden,
+                                  step.gates + sample * gates,
+                                  step.recurrent + sample * gates,
+                                  step.bias,
+                                  step.previous + at,
+                                  lstm ? step.cell + at : nullptr,
+                                  step.hidden + at,
+                                  lstm ? step.next_cell + at : nullptr,
+                                  step.kept + at};
+    lstm ? detail::lstm_forward(row) : detail::gru_forward(row);
+  }
+}
+
+void backward_cpu(const Device&, Cell cell, const detail::StepBackward& step) {
+  const std::size_t hidden = step.rows.hidden, gates = static_cast<std::size_t>(gates_of(cell)) * hidden;
+  const bool lstm = cell == Cell::kLstm;
+  for (std::size_t sample = 0; sample < step.rows.batch; ++sample) {
+    const std::size_t at = sample * hidden, gate = sample * gates;
+    if (!is_valid(step.rows, sample)) {
+      std::fill_n(step.gate_gradients + gate, gates, 0.0f);
+      std::fill_n(step.recurrent_gradients + gate, gates, 0.0f);
+      for (std::size_t unit = at; unit < at + hidden; ++unit) step.direct[unit] += step.through_product[unit];
+      continue;
+    }
+    const detail::CellBackward row{hidden,
+                                   step.gates + gate,
+                                   step.kept + at,
+                                   step.previous + at,
+                                   lstm ? step.cell + at : nullptr,
+                                   step.output_gradient + at,
+                                   step.through_product + at,
+                                   step.direct + at,
+                                   step.cell_gradient + at,
+                                   step.gate_gradients + gate,
+                                   step.recurrent_gradients + gate};
+    lstm ? detail::lstm_backward(row) : detail::gru_backward(row);
+  }
+}
+
+std::unique_ptr<RecurrentPlan> make_cpu(const Device& device, const RecurrentSpec& spec) {
+  return detail::make_stepped_recurrent(device, spec, {place_cpu, forward_cpu, backward_cpu});
+}
+
+}  // namespace
+
+std::unique_ptr<RecurrentPlan> detail::make_stepped_recurrent(const Device& device, const RecurrentSpec& spec,
+                                                              const StepFunctions& functions) {
+  return std::make_unique<SteppedRecurrent>(device, spec, functions);
+}
+
+RecurrentTable& recurrent_table() {
+  static RecurrentTable table("recurrent", make_cpu);
+  return table;
+}
+
+std::unique_ptr<RecurrentPlan> make_recurrent_plan(const Device& device, const RecurrentSpec& spec) {
+  return recurrent_table().at(device)(device, spec);
+}
+
+}  // namespace dragonn::kernels

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/nn/strip_convolution.h"
+
+#include <algorithm>
+#include <array>
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "core/error.h"
+#include "kernels/chunks.h"
+#include "kernels/nn/strips.h"
+
+namespace dragonn::kernels {
+namespace {
+
+/// Strips at a time: they stay in the second cache between gathering and product.
+constexpr std::int64_t kStripFloats = std::int64_t{1} << 18;
+
+struct Matrix {
+  const float* data;
+  std::int64_t rows, columns;
+  bool transposed = false;  ///< multiplies as its transpose
+
+  std::int64_t outer() const { return transposed ? columns : rows; }
+};
+
+/// c = keep * c + a * b
+void multiply(const Matrix& a, const Matrix& b, float keep, float* c) {
+  const std::int64_t inner = a.transposed ? a.rows : a.columns, columns = b.transposed ? b.rows : b.columns;
+  const dnnl_status_t status = dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', a.outer(), columns, inner,
+                                          1.0f, a.data, a.columns, b.data, b.columns, keep, c, columns);
+  DRAGONN_CHECK(status == dnnl_success, "oneDNN's sgemm failed with status {}", static_cast<int>(status));
+}
+
+/// sums [columns] = of the columns of a matrix, in double.
+void sum_columns(const Matrix& matrix, float* sums) {
+  constexpr std::size_t kBlock = 16;
+  const detail::Chunks blocks(static_cast<std::size_t>(matrix.columns), kBlock, kBlock);
+  detail::for_each_chunk(blocks, [&](std::size_t chunk) {
+    for (std::size_t begin = blocks.begin(chunk); begin < blocks.end(chunk); begin += kBlock) {
+      const std::size_t count = std::min(kBlock, blocks.end(chunk) - begin);
+      std::array<double, kBlock> total{};
+      for (std::int64_t row = 0; row < matrix.rows; ++row)
+        for (std::size_t i = 0; i < count; ++i)
+          total[i] += matrix.data[static_cast<std::size_t>(row * matrix.columns) + begin + i];
+      for (std::size_t i = 0; i < count; ++i) sums[begin + i] = static_cast<float>(total[i]);
+    }
+  });
+}
+
+class StripConvolution final : public WeightedPlan {
+ public:
+  explicit StripConvolution(const ConvolutionSpec& spec) : spec_(spec), strips_(spec) {
+    // The first phase has the most taps.
+    const std::int64_t window = strips_.window_floats(), column = strips_.column_floats(0);
+    rows_at_once_ = std::max<std::int64_t>(1, kStripFloats / ((window + column) * strips_.pixels_per_row()));
+    const std::int64_t pixels = rows_at_once_ * strips_.pixels_per_row();
+    const auto aligned = [](std::int64_t floats) { return aligned_floats(static_cast<std::size_t>(floats)); };
+    map_floats_ = aligned(window * column);
+    window_floats_ = aligned(pixels * window);
+    column_floats_ = aligned(pixels * column);
+  }
+
+  PlanMemory memory() const override {
+    const std::size_t forward = map_floats_ + window_floats_ + column_floats_;
+    return {0, forward, spec_.training ? forward + map_floats_ : 0};
+  }
+
+  void forward(const WeightedForward& arguments) override {
+    fill_with_bias(arguments.bias, arguments.output);
+    float* map = arguments.scratch.data();
+    float* windows = map + map_floats_;
+    float* columns = windows + window_floats_;
+    for_each_part([&](const Strips::Part& part) {
+      strips_.gather_weights(part, arguments.weights.data(), map);
+      for_each_piece(part, [&](const Strips::Rows& rows) {
+        strips_.gather_windows(part, rows, arguments.input.data(), windows);
+        multiply(window_matrix(windows, rows), map_matrix(map, part), 0, columns);
+        strips_.add_columns(part, rows, columns, arguments.output.data());
+      });
+    });
+  }
+
+  void backward(const WeightedBackward& arguments) override {
+    DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
+    if (spec_.bias)
+      sum_columns({arguments.output_gradient.data(), output_pixels(), spec_.output_channels},
+                  arguments.bias_gradient.data());
+    std::ranges::fill(arguments.input_gradient.host(), 0.0f);
+    float* map = arguments.scratch.data();
+    float* map_gradient = map + map_floats_;
+    float* windows = map_gradient + map_floats_;
+    float* columns = windows + window_floats_;
+    for_each_part([&](const Strips::Part& part) {
+      if (spec_.input_gradient) strips_.gather_weights(part, arguments.weights.data(), map);
+      std::fill_n(map_gradient, map_floats_, 0.0f);
+      for_each_piece(part, [&](const Strips::Rows& rows) {
+        strips_.gather_columns(part, rows, arguments.output_gradient.data(), columns);
+        strips_.gather_windows(part, rows, arguments.input.data(), windows);
+        multiply(transpose(window_matrix(windows, rows)), column_matrix(columns, part, rows), 1, map_gradient);
+        if (!spec_.input_gradient) return;
+        multiply(column_matrix(columns, part, rows), transpose(map_matrix(map, part)), 0, windows);
+        strips_.add_windows(part, rows, windows, arguments.input_gradient.data());
+      });
+      strips_.scatter_weights(part, map_gradient, arguments.weights_gradient.data());
+    });
+  }
+
+ private:
+  /// Calls body(part) for every part that has weights.
+  template <class Body>
+  void for_each_part(const Body& body) const {
+    for (std::int64_t group = 0; group < spec_.groups; ++group)
+      for (std::int64_t phase = 0; phase < strips_.phases(); ++phase)
+        if (strips_.taps(phase) > 0) body(Strips::Part{group, phase});
+  }
+
+  template <class Body>
+  void for_each_piece(const Strips::Part& part, const Body& body) const {
+    const std::int64_t rows = strips_.rows(part.phase);
+    for (std::int64_t begin = 0; begin < rows; begin += rows_at_once_)
+      body(Strips::Rows{begin, std::min(rows, begin + rows_at_once_)});
+  }
+
+  Matrix window_matrix(const float* windows, const Strips::Rows& rows) const {
+    return {windows, rows.count() * strips_.pixels_per_row(), strips_.window_floats()};
+  }
+  Matrix column_matrix(const float* columns, const Strips::Part& part, const Strips::Rows& rows) const {
+    return {columns, rows.count() * strips_.pixels_per_row(), strips_.column_floats(part.phase)};
+  }
+  Matrix map_matrix(const float* map, const Strips::Part& part) const {
+    return {map, strips_.window_floats(), strips_.column_floats(part.phase)};
+  }
+  static Matrix transpose(Matrix matrix) {
+    matrix.transposed = true;
+    return matrix;
+  }
+
+  std::int64_t output_pixels() const {
+    return spec_.batch * spec_.vertical.outputs(spec_.height) * spec_.horizontal.outputs(spec_.width);
+  }
+
+  void fill_with_bias(View<const float> bias, View<float> output) const {
+    if (!spec_.bias) {
+      std::ranges::fill(output.host(), 0.0f);
+      return;
+    }
+    float* pixel = output.data();
+    for (std::int64_t i = 0; i < output_pixels(); ++i, pixel += spec_.output_channels)
+      std::ranges::copy(bias.host(), pixel);
+  }
+
+  ConvolutionSpec spec_;
+  Strips strips_;
+  std::int64_t rows_at_once_ = 1;
+  std::size_t map_floats_ = 0;     // the weights of a part
+  std::size_t window_floats_ = 0;  // of a piece
+  std::size_t column_floats_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<WeightedPlan> make_strip_convolution(const ConvolutionSpec& spec) {
+  return std::make_unique<StripConvolution>(spec);
+}
+
+}  // namespace dragonn::kernels

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+/// Convolution on the CPU as products of strips with the weights. For .cpp files of this folder only.
+#pragma once
+
+#include <memory>
+
+#include "kernels/nn/convolution.h"
+#include "kernels/nn/weighted_plan.h"
+
+namespace dragonn::kernels {
+
+/// For kernels of many rows and few channels, of which oneDNN's blocked kernels make little. Both scratch memories hold
+/// a copy or two of the weights of a part (kernels/nn/strips.h) and 1 MiB of strips, or one row's if that is more.
+std::unique_ptr<WeightedPlan> make_strip_convolution(const ConvolutionSpec& spec);
+
+}  // namespace dragonn::kernels

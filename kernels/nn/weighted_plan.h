@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+/// WeightedPlan: an operation with weights and perhaps a bias (convolution, linear), for one shape on one device.
+#pragma once
+
+#include "core/view.h"
+#include "kernels/nn/plan.h"
+
+namespace dragonn::kernels {
+
+/// Views of one device. `saved` and `scratch` have at least the sizes that memory() says.
+struct WeightedForward {
+  View<const float> input;
+  View<const float> weights;
+  View<const float> bias;  ///< empty without a bias
+  View<float> output;
+  View<float> saved;
+  View<float> scratch;
+};
+
+struct WeightedBackward {
+  View<const float> input;
+  View<const float> weights;
+  View<const float> output_gradient;
+  View<float> input_gradient;    ///< empty if the plan was made without
+  View<float> weights_gradient;  ///< overwritten
+  View<float> bias_gradient;     ///< overwritten; empty without a bias
+  View<const float> saved;
+  View<float> scratch;
+};
+
+/// Weights are plain in the caller's memory. Where the device prefers another layout, forward and backward each make
+/// their own copy once per call.
+class WeightedPlan {
+ public:
+  virtual ~WeightedPlan() = default;
+  virtual PlanMemory memory() const = 0;
+  virtual void forward(const WeightedForward& arguments) = 0;
+  /// Only of a plan made for training, after forward with the same inputs and weights.
+  virtual void backward(const WeightedBackward& arguments) = 0;
+};
+
+}  // namespace dragonn::kernels

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/config/config_hint.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/settings.h"
+#include "trainer/config/config_keys.h"
+
+namespace dragonn::trainer {
+namespace {
+
+/// Words of other programs, and what they are called here.
+constexpr std::pair<const char*, const char*> kOtherWords[] = {
+    {"lr", "learning_rate"},
+    {"eta", "learning_rate"},
+    {"step_size", "learning_rate"},
+    {"bs", "batch_size"},
+    {"batch", "batch_size"},
+    {"mom", "momentum"},
+    {"wd", "weight_decay"},
+    {"l2", "weight_decay"},
+    {"arch", "model"},
+    {"accum", "gradient_accumulation"},
+    {"accumulation", "gradient_accumulation"},
+    {"smoothing", "label_smoothing"},
+    {"compressor", "method"},
+    {"compression", "method"},
+    {"ratio", "density"},
+    {"sparsity", "density"},
+    {"bandwidth", "gbps"},
+    {"latency", "latency_us"},
+    {"nodes", "workers"},
+    {"world_size", "workers"},
+    {"ranks", "workers"},
+    {"threads", "threads_per_worker"},
+    {"timeout", "timeout_s"},
+    {"gpu", "cuda"},
+    {"nvidia", "cuda"},
+};
+
+/// A name of fewer letters is in too many others.
+constexpr std::size_t kShortestPart = 3;
+
+std::optional<std::string> containing(const std::string& name, const std::vector<std::string>& candidates) {
+  if (name.size() < kShortestPart) return std::nullopt;
+  const auto found = std::ranges::find_if(
+      candidates, [&](const std::string& candidate) { return candidate.find(name) != std::string::npos; });
+  return found == candidates.end() ? std::nullopt : std::optional(*found);
+}
+
+}  // namespace
+
+std::optional<std::string> likely_name(const std::string& name, const std::vector<std::string>& candidates) {
+  for (const auto& [other, ours] : kOtherWords) {
+    if (name == other && std::ranges::count(candidates, ours) > 0) return ours;
+  }
+  if (const auto nearest = nearest_name(name, candidates)) return nearest;
+  return containing(name, candidates);
+}
+
+std::optional<std::string> likely_key(const std::string& name) {
+  const std::vector<ConfigKey> keys = config_keys();
+  std::vector<std::string> names;
+  for (const ConfigKey& key : keys) names.push_back(key.spec.name);
+  const bool is_known = std::ranges::count(names, name) > 0;
+  const std::optional<std::string> meant = is_known ? std::optional(name) : likely_name(name, names);
+  if (!meant) return std::nullopt;
+  return std::ranges::find(keys, *meant, [](const ConfigKey& key) { return key.spec.name; })->path();
+}
+
+}  // namespace dragonn::trainer

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/config/toml_config.h"
+
+#include <algorithm>
+#include <sstream>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include "core/error.h"
+
+static_assert(TOML_EXCEPTIONS, "the distribution's toml++ library is built with exceptions");
+
+namespace dragonn::trainer {
+namespace {
+
+std::string position(const std::string& name, const toml::source_region& source) {
+  return fmt::format("{}:{}:{}", name, source.begin.line, source.begin.column);
+}
+
+/// A list of integers, or of numbers where at least one has a fraction.
+std::optional<SettingValue> list_value(const toml::array& array) {
+  const auto is_number = [](const toml::node& node) { return node.is_number(); };
+  if (!std::all_of(array.begin(), array.end(), is_number)) return std::nullopt;
+  if (array.empty() || array.is_homogeneous<std::int64_t>()) {
+    std::vector<std::int64_t> list;
+    for (const toml::node& node : array) list.push_back(**node.as_integer());
+    return list;
+  }
+  std::vector<double> list;
+  for (const toml::node& node : array) list.push_back(*node.value<double>());
+  return list;
+}
+
+/// Nothing for what no key can hold: a date, a time, a table, a list of anything but numbers.
+std::optional<SettingValue> setting_value(const toml::node& node) {
+  if (const auto* flag = node.as_boolean()) return SettingValue(flag->get());
+  if (const auto* integer = node.as_integer()) return SettingValue(integer->get());
+  if (const auto* number = node.as_floating_point()) return SettingValue(number->get());
+  if (const auto* text = node.as_string()) return SettingValue(text->get());
+  if (const auto* array = node.as_array()) return list_value(*array);
+  return std::nullopt;
+}
+
+/// The value on one line, for error messages.
+std::string one_line(const toml::node& node) {
+  std::ostringstream stream;
+  node.visit([&](const auto& concrete) { stream << concrete; });
+  std::string text = stream.str();
+  std::ranges::replace(text, '\n', ' ');
+  return text;
+}
+
+void flatten(const toml::table& table, const std::string& prefix, const std::string& name, RawConfig& out) {
+  for (const auto& [key, node] : table) {
+    RawKey raw;
+    raw.table = prefix;
+    raw.name = std::string(key.str());
+    raw.origin = position(name, key.source());
+    if (const toml::table* nested = node.as_table()) {
+      out.tables.push_back({raw.path(), raw.origin});
+      flatten(*nested, raw.path(), name, out);
+      continue;
+    }
+    const std::optional<SettingValue> value = setting_value(node);
+    if (!value) {
+      throw ConfigError(fmt::format("{}: {} = {}: expected a boolean, integer, number, string or list of numbers",
+                                    raw.origin, raw.path(), one_line(node)));
+    }
+    raw.value = *value;
+    out.keys.push_back(std::move(raw));
+  }
+}
+
+/// The value of an override: TOML if it is that, or else the text itself.
+SettingValue override_value(const std::string& text) {
+  try {
+    const toml::table parsed = toml::parse("value = " + text);
+    if (parsed.size() == 1) return setting_value(*parsed.get("value")).value_or(text);
+  } catch (const toml::parse_error&) {
+    return text;  // a bare word
+  }
+  return text;
+}
+
+}  // namespace
+
+RawConfig read_toml(const std::string& text, const std::string& name) {
+  RawConfig raw;
+  try {
+    flatten(toml::parse(text), "", name, raw);
+  } catch (const toml::parse_error& error) {
+    throw ConfigError(fmt::format("{}: {}", position(name, error.source()), error.description()));
+  }
+  return raw;
+}
+
+void apply_override(RawConfig& raw, const std::string& assignment) {
+  const std::size_t equals = assignment.find('=');
+  const std::string path = assignment.substr(0, equals);
+  const std::string origin = "--set " + assignment;
+  if (equals == std::string::npos || path.empty() || path.front() == '.' || path.back() == '.') {
+    throw ConfigError(fmt::format("{}: expected key=value, for instance train.epochs=5", origin));
+  }
+  const std::size_t dot = path.rfind('.');
+  RawKey key;
+  key.table = dot == std::string::npos ? "" : path.substr(0, dot);
+  key.name = dot == std::string::npos ? path : path.substr(dot + 1);
+  key.origin = origin;
+  key.is_override = true;
+  key.text = assignment.substr(equals + 1);
+  key.value = override_value(key.text);
+  const auto earlier = std::ranges::find(raw.keys, path, &RawKey::path);
+  if (earlier == raw.keys.end()) {
+    raw.keys.push_back(std::move(key));
+    return;
+  }
+  key.replaced = earlier->is_override ? earlier->replaced : earlier->value;
+  *earlier = std::move(key);
+}
+
+}  // namespace dragonn::trainer

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+/// CostModel: whether sparsifying a tensor saves time on a network (DRAGONN section 4.1, docs/algorithms.md 4.1).
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "comm/network_model.h"
+#include "trainer/cost_model/cost_model_profile.h"
+#include "trainer/cost_model/exchange_plan.h"
+
+namespace dragonn::trainer {
+
+/// Expected seconds of a tensor in one exchange, both ways. Latencies are its group's.
+struct TensorCost {
+  std::size_t numel = 0;
+  double full_seconds = 0;    ///< T_full: its bytes in a dense allreduce, and adding them up
+  double encode_seconds = 0;  ///< T_enc
+  double decode_seconds = 0;  ///< T_dec
+  double sparse_seconds = 0;  ///< T_spr: its bytes in a sparse exchange, headers included
+  std::size_t group = 0;      ///< index of its GroupCost
+  bool is_sparse = false;     ///< the decision (choose_sparse)
+
+  double sparsified_seconds() const { return encode_seconds + decode_seconds + sparse_seconds; }
+};
+
+/// Latencies that the tensors of a group pay together, as they travel in the same messages.
+struct GroupCost {
+  double full_seconds = 0;    ///< of its dense exchange
+  double sparse_seconds = 0;  ///< of its sparse exchange, headers included
+  bool always_dense = false;  ///< it also holds what is never sparsified, so that its dense exchange is made anyway
+};
+
+/// Prices exchanges. All times are of one rank.
+class CostModel {
+ public:
+  CostModel(const comm::NetworkModel& network, const ExchangeRules& rules, int world_size)
+      : network_(network), rules_(rules), world_size_(world_size) {}
+
+  /// @param curve times of the sparsifier at this density.
+  TensorCost cost(const CostCurve& curve, std::size_t numel, double density) const;
+  /// Adds a bucket of the group. @param density of a bucket that may be sparsified; else 1.
+  void add_to(GroupCost& group, std::size_t numel, ExchangeForm form, double density) const;
+
+ private:
+  comm::Chain chain(std::size_t numel, ExchangeForm form, double density) const;
+
+  comm::NetworkModel network_;
+  const ExchangeRules& rules_;
+  int world_size_;
+};
+
+/// Decides for every tensor so that its group takes the least time: those are sparse whose bytes and computing cost
+/// less, unless one of the group's two exchanges is saved by treating all alike.
+void choose_sparse(std::span<TensorCost> tensors, std::span<const GroupCost> groups);
+
+}  // namespace dragonn::trainer

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/cost_model/exchange_plan.h"
+
+#include <algorithm>
+#include <map>
+
+#include "comm/sparse/exchange_cost.h"
+#include "trainer/exchange/bucket_form.h"
+
+namespace dragonn::trainer {
+namespace {
+
+using comm::SparseCollectiveEntry;
+
+const SparseCollectiveEntry& entry_of(const Component& collective) {
+  return Registry<SparseCollectiveEntry>::instance().at(collective.name);
+}
+
+comm::ExchangeSizes sizes_of(const ExchangeRules& rules, std::size_t numel, ExchangeForm form, double density,
+                             int world_size) {
+  if (form != ExchangeForm::kSparse) return comm::expected_sizes(entry_of(rules.dense), {}, numel, numel, world_size);
+  return comm::expected_sizes(entry_of(rules.collective), selection_traits(rules.sparsifier), numel,
+                              compress::target_count(density, numel), world_size);
+}
+
+ExchangeForm form_of(const ExchangeRules& rules, const Bucket& bucket, double density) {
+  if (!bucket.sparse) return ExchangeForm::kDense;
+  if (rules.quantizes()) return ExchangeForm::kQuantized;
+  const bool is_bypassed = rules.bypass_density_one && compress::target_count(density, bucket.size) >= bucket.size;
+  return is_bypassed ? ExchangeForm::kDense : ExchangeForm::kSparse;
+}
+
+/// A result that is copied to where gradients live.
+std::size_t staged_bytes(const comm::ExchangeSizes& sizes, ExchangeForm form) {
+  return form == ExchangeForm::kSparse ? comm::result_bytes(sizes) : sizes.numel * sizeof(float);
+}
+
+void add_memory(const ExchangeRules& rules, const BucketPlan& planned, double density, int world_size,
+                const Device& messages, ExchangePlan& plan) {
+  const std::size_t numel = planned.bucket.size;
+  const comm::ExchangeSizes sizes = sizes_of(rules, numel, planned.form, density, world_size);
+  if (planned.form == ExchangeForm::kSparse) {
+    const Component& collective = rules.collective;
+    plan.buffer_bytes += comm::list_bytes(sizes.selected);
+    plan.buffer_bytes += entry_of(collective).memory(collective.settings, sizes, messages);
+  } else {
+    plan.buffer_bytes += entry_of(rules.dense).memory(rules.dense.settings, sizes, messages);
+  }
+  if (planned.form == ExchangeForm::kQuantized) {
+    plan.buffer_bytes += static_cast<std::size_t>(world_size) * quantized_code_bytes(rules.quantizer, numel);
+  }
+  plan.staging_bytes += staged_bytes(sizes, planned.form);
+}
+
+}  // namespace
+
+comm::Prediction ExchangePlan::cost() const {
+  std::map<std::pair<std::size_t, ExchangeForm>, comm::Prediction> exchanges;
+  for (const BucketPlan& planned : buckets) {
+    const auto [exchange, is_first] = exchanges.try_emplace({planned.group, planned.form}, planned.cost);
+    if (!is_first) exchange->second.fuse_with(planned.cost);
+  }
+  comm::Prediction total;
+  for (const auto& [group, exchange] : exchanges) total.follow_with(exchange);
+  return total;
+}
+
+comm::Prediction predict_bucket(const ExchangeRules& rules, std::size_t numel, ExchangeForm form, double density,
+                                int world_size) {
+  if (form == ExchangeForm::kQuantized) {
+    const auto code_bytes = static_cast<double>(quantized_code_bytes(rules.quantizer, numel));
+    return {code_bytes * (world_size - 1), comm::allgather_chain(code_bytes, world_size)};
+  }
+  const Component& collective = form == ExchangeForm::kSparse ? rules.collective : rules.dense;
+  return entry_of(collective).predict(collective.settings, sizes_of(rules, numel, form, density, world_size));
+}
+
+std::vector<std::size_t> exchange_groups(const ExchangeRules& rules, std::span<const Bucket> buckets) {
+  std::vector<std::size_t> numbers;
+  for (const BucketGroup& group : make_groups(buckets, rules.fusion)) {
+    const std::size_t number = numbers.empty() ? 0 : numbers.back() + 1;
+    numbers.resize(group.end, number);
+  }
+  return numbers;
+}
+
+ExchangePlan plan_exchange(const ExchangeRules& rules, const ParameterArena& arena, double density, int world_size,
+                           const Device& messages) {
+  ExchangePlan plan;
+  const std::vector<Bucket> buckets = make_buckets(arena, rules.buckets);
+  const std::vector<std::size_t> groups = exchange_groups(rules, buckets);
+  for (const Bucket& bucket : buckets) {
+    BucketPlan& planned = plan.buckets.emplace_back();
+    planned.bucket = bucket;
+    planned.form = form_of(rules, bucket, density);
+    planned.k = planned.form == ExchangeForm::kSparse ? compress::target_count(density, bucket.size) : bucket.size;
+    planned.cost = predict_bucket(rules, bucket.size, planned.form, density, world_size);
+    planned.group = groups[plan.buckets.size() - 1];
+    if (bucket.sparse) {
+      const auto& memory = Registry<compress::MemoryEntry>::instance().at(rules.memory.name);
+      plan.state_bytes += memory.floats_per_element * bucket.size * sizeof(float);
+    }
+    add_memory(rules, planned, density, world_size, messages, plan);
+  }
+  return plan;
+}
+
+comm::Prediction predict_dense_step(ExchangeRules rules, const ParameterArena& arena, int world_size) {
+  rules.buckets = {.compress = false};
+  return plan_exchange(rules, arena, /*density=*/1, world_size).cost();
+}
+
+}  // namespace dragonn::trainer

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+/// ExchangePlan: what an exchange of gradients will send and hold, computed before it is made.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "comm/prediction.h"
+#include "core/parameter.h"
+#include "trainer/exchange/buckets.h"
+#include "trainer/exchange/gradient_exchange.h"
+
+namespace dragonn::trainer {
+
+enum class ExchangeForm { kDense, kSparse, kQuantized };
+
+/// One bucket at one density.
+struct BucketPlan {
+  Bucket bucket;
+  ExchangeForm form = ExchangeForm::kDense;
+  std::size_t k = 0;           ///< entries that a rank sends: the target of a sparse bucket, else the bucket's size
+  comm::Prediction cost = {};  ///< of an exchange of its own
+  std::size_t group = 0;       ///< buckets of one group and one form travel in the same messages; ascending
+};
+
+struct ExchangePlan {
+  std::vector<BucketPlan> buckets;
+  std::size_t state_bytes = 0;    ///< memories
+  std::size_t buffer_bytes = 0;   ///< selections or codes, messages and sums, where messages live
+  std::size_t staging_bytes = 0;  ///< of those, what is held once more where gradients live elsewhere
+
+  /// Of a step: the exchanges of all groups, one after the other.
+  comm::Prediction cost() const;
+};
+
+/// @param messages where these live: host memory, unless NCCL sends them.
+ExchangePlan plan_exchange(const ExchangeRules& rules, const ParameterArena& arena, double density, int world_size,
+                           const Device& messages = {});
+
+/// By bucket: the number of the group that it travels with, ascending.
+std::vector<std::size_t> exchange_groups(const ExchangeRules& rules, std::span<const Bucket> buckets);
+
+/// A step of the same model without compression.
+comm::Prediction predict_dense_step(ExchangeRules rules, const ParameterArena& arena, int world_size);
+
+/// The expected cost of one bucket in this form.
+comm::Prediction predict_bucket(const ExchangeRules& rules, std::size_t numel, ExchangeForm form, double density,
+                                int world_size);
+
+}  // namespace dragonn::trainer

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/cost_model/tensor_selection.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <omp.h>
+
+#include "comm/agreement.h"
+#include "comm/network_probe.h"
+#include "core/file.h"
+#include "core/log.h"
+#include "trainer/config/assemble.h"
+#include "trainer/cost_model/advice.h"
+#include "trainer/cost_model/cost_model_measure.h"
+
+namespace dragonn::trainer {
+namespace {
+
+constexpr std::size_t kLargestMeasured = std::size_t{1} << 24;       // elements
+constexpr std::size_t kLargestMeasuredLists = std::size_t{1} << 28;  // bytes, of all ranks
+constexpr std::size_t kSizeFactor = 4;
+
+ProfiledExchange profiled_exchange(const SelectionQuestion& question, double density) {
+  const ExchangeRules rules = exchange_rules(question.config);
+  const Settings& collective = rules.collective.settings;
+  return {.sparsifier = rules.sparsifier,
+          .memory = rules.memory,
+          .decode_dense = collective.contains("decode") && collective.text("decode") == "dense",
+          .density = density,
+          .ranks = question.world_size,
+          .momentum = rules.momentum,
+          .nesterov = rules.nesterov,
+          .device = question.device};
+}
+
+ProfileKey profile_key(const SelectionQuestion& question, double density) {
+  return profiled_exchange(question, density).key(static_cast<int>(question.config.comm.threads_per_worker));
+}
+
+/// "topk at density 0.01 for 4 ranks", each once.
+std::vector<std::string> contents(const Profile& profile) {
+  std::vector<std::string> texts;
+  for (const ProfileRow& row : profile.rows) {
+    const ProfileKey& key = row.key;
+    std::string text =
+        fmt::format("{} at density {} for {} ranks on {}", key.sparsifier, key.density, key.ranks, key.device);
+    if (!std::ranges::count(texts, text)) texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
+[[noreturn]] void refuse_profile(const SelectionQuestion& question, const Profile& profile,
+                                 const std::vector<double>& missing) {
+  const ProfileKey key = profile_key(question, missing.front());
+  throw ConfigError(fmt::format(
+      "compression.profile = \"{0}\": no rows of sparsifier '{1}', density {2}, {3} ranks, device {6}; it has {4}; "
+      "measure them "
+      "with: dragonn-bench profile --sparsifier {1} --memory {5} --density {2} --ranks {3} --device {6} --json FILE",
+      question.config.compression.profile, key.sparsifier, fmt::join(missing, ","), key.ranks,
+      profile.rows.empty() ? "none" : fmt::format("{}", fmt::join(contents(profile), ", ")), key.memory, key.device));
+}
+
+/// Of the buckets that may be sparsified.
+std::pair<std::size_t, std::size_t> smallest_and_largest(std::span<const Bucket> buckets) {
+  std::size_t smallest = kLargestMeasured, largest = 1;
+  for (const Bucket& bucket : buckets) {
+    if (!bucket.sparse) continue;
+    smallest = std::min(smallest, bucket.size);
+    largest = std::max(largest, bucket.size);
+  }
+  return {smallest, largest};
+}
+
+/// Collective. The rows are rank 0's; the other ranks wait for it after every size.
+Profile measure_rows(comm::Communicator& communicator, const SelectionQuestion& question) {
+  Profile profile;
+  const auto [smallest, largest] = smallest_and_largest(question.buckets);
+  Buffer<float> gradient;
+  for (const double density : question.densities) {
+    const ProfiledExchange exchange = profiled_exchange(question, density);
+    const double list_bytes = density * static_cast<double>(SparseVector::kEntryBytes) * question.world_size;
+    const auto limit = static_cast<std::size_t>(static_cast<double>(kLargestMeasuredLists) / list_bytes);
+    for (const std::size_t numel : profile_sizes(smallest, largest, kSizeFactor, std::min(kLargestMeasured, limit))) {
+      comm::all_ranks_or_none(communicator, [&] {
+        if (communicator.rank() != 0) return;
+        if (gradient.size() < numel) gradient = profile_gradient(numel, question.device);
+        const View<const float> values = gradient.view();
+        profile.rows.push_back(measure_profile(exchange, values.subview(0, numel)));
+      });
+    }
+  }
+  return profile;
+}
+
+struct SourcedNetwork {
+  comm::NetworkModel network;
+  std::string source;
+};
+
+/// Collective. @param given rank 0's profile; empty on the others.
+SourcedNetwork network_of(comm::Communicator& communicator, const Config& config, const std::optional<Profile>& given) {
+  if (const auto modelled = config.network.modelled()) {
+    const std::string& preset = config.network.preset;
+    return {*modelled, preset == "none" ? "modelled" : fmt::format("modelled ({})", preset)};
+  }
+  bool of_profile = given && given->network;
+  communicator.broadcast_value(0, of_profile);
+  if (!of_profile) return {comm::measure_network(communicator), "measured"};
+  return {given ? *given->network : comm::NetworkModel{}, fmt::format("of {}", config.compression.profile)};
+}
+
+/// A profile that was taken of other parts is used all the same, and said so.
+void warn_of_other_parts(const SelectionQuestion& question, const TensorSelection& selection) {
+  for (const ProfileRow& row : selection.rows) {
+    const ProfileKey run = profile_key(question, row.key.density);
+    if (row.key.memory == run.memory && row.key.decode == run.decode && row.key.threads == run.threads) continue;
+    log::warning(0,
+                 "compression.profile = \"{}\" was measured with memory {}, {} decoding, {} threads; this run has {}, "
+                 "{}, {}",
+                 question.config.compression.profile, row.key.memory, row.key.decode, row.key.threads, run.memory,
+                 run.decode, run.threads);
+    return;
+  }
+}
+
+/// Undecided.
+DensityCosts costs_at(const SelectionQuestion& question, const ExchangeRules& rules, const CostModel& model,
+                      const CostCurve& curve, double density) {
+  DensityCosts costs{.density = density};
+  const std::vector<std::size_t> groups = exchange_groups(rules, question.buckets);
+  for (std::size_t i = 0; i < question.buckets.size(); ++i) {
+    const Bucket& bucket = question.buckets[i];
+    if (i == 0 || groups[i] != groups[i - 1]) costs.groups.emplace_back();
+    model.add_to(costs.groups.back(), bucket.size, bucket.sparse ? ExchangeForm::kSparse : ExchangeForm::kDense,
+                 density);
+    if (!bucket.sparse) continue;
+    costs.tensors.push_back(model.cost(curve, bucket.size, density));
+    costs.tensors.back().group = costs.groups.size() - 1;
+  }
+  return costs;
+}
+
+}  // namespace
+
+const DensityCosts& TensorSelection::at(double density) const {
+  const auto found = std::ranges::find(densities, density, &DensityCosts::density);
+  DRAGONN_CHECK(found != densities.end(), "no costs for density {}", density);
+  return *found;
+}
+
+bool selects_by_cost(const Config& config) {
+  return config.compression.select_tensors == CompressionConfig::SelectTensors::kCostModel &&
+         config.compression.selects();
+}
+
+bool wants_costs(const Config& config, int world_size) {
+  const CompressionConfig& compression = config.compression;
+  if (!compression.selects() || world_size == 1) return false;
+  return selects_by_cost(config) || !compression.profile.empty() || config.network.modelled();
+}
+
+std::optional<Profile> given_profile(const SelectionQuestion& question) {
+  const std::string& path = question.config.compression.profile;
+  if (path.empty()) return std::nullopt;
+  Profile profile = parse_profile(read_text_file(path), path);
+  std::vector<double> missing;
+  for (const double density : question.densities) {
+    std::vector<ProfileRow> rows = rows_of(profile, profile_key(question, density));
+    if (rows.empty()) {
+      missing.push_back(density);
+      continue;
+    }
+    try {
+      const CostCurve curve(std::move(rows));
+    } catch (const ConfigError& error) {
+      throw ConfigError(fmt::format("compression.profile = \"{}\": {}", path, error.what()));
+    }
+  }
+  if (!missing.empty()) refuse_profile(question, profile, missing);
+  return profile;
+}
+
+TensorSelection decide(const SelectionQuestion& question, const Profile& profile, const comm::NetworkModel& network) {
+  const ExchangeRules rules = exchange_rules(question.config);
+  const CostModel model(network, rules, question.world_size);
+  TensorSelection selection{
+      .ranks = question.world_size, .network = network, .backward_seconds = profile.backward_seconds};
+  for (const Bucket& bucket : question.buckets) {
+    if (bucket.sparse) selection.tensors.push_back(bucket.name);
+  }
+  for (const double density : question.densities) {
+    std::vector<ProfileRow> rows = rows_of(profile, profile_key(question, density));
+    selection.rows.insert(selection.rows.end(), rows.begin(), rows.end());
+    const CostCurve curve(std::move(rows));
+    DensityCosts costs = costs_at(question, rules, model, curve, density);
+    choose_sparse(costs.tensors, costs.groups);
+    DensityCosts followed = costs;
+    if (!selects_by_cost(question.config)) {
+      for (TensorCost& tensor : followed.tensors) tensor.is_sparse = true;
+    }
+    selection.advice = advise(question, network, followed, curve, profile.backward_seconds);
+    selection.densities.push_back(std::move(costs));
+  }
+  return selection;
+}
+
+TensorSelection choose_tensors(comm::Communicator& communicator, const SelectionQuestion& question) {
+  const std::string& path = question.config.compression.profile;
+  std::optional<Profile> given;
+  comm::all_ranks_or_none(communicator, [&] {
+    if (communicator.rank() == 0) given = given_profile(question);
+  });
+  const SourcedNetwork network = network_of(communicator, question.config, given);
+  const Profile profile = path.empty() ? measure_rows(communicator, question) : given.value_or(Profile{});
+  std::string text;
+  comm::all_ranks_or_none(communicator, [&] {
+    if (communicator.rank() != 0) return;
+    TensorSelection selection = decide(question, profile, network.network);
+    selection.network_source = network.source;
+    selection.profile_source = path.empty() ? "measured" : path;
+    if (!path.empty()) warn_of_other_parts(question, selection);
+    text = to_json(selection);
+  });
+  communicator.broadcast_text(0, text);
+  return parse_selection(text, "the decisions of rank 0");
+}
+
+std::vector<BucketChoice> bucket_choices(const TensorSelection& selection, std::span<const Bucket> buckets) {
+  std::vector<std::string> names;
+  for (const Bucket& bucket : buckets) {
+    if (bucket.sparse) names.push_back(bucket.name);
+  }
+  if (names != selection.tensors) {
+    throw DataError(
+        fmt::format("tensors were selected among {}, and this run has {}: the model or compression.bucket "
+                    "differs",
+                    fmt::join(selection.tensors, ", "), fmt::join(names, ", ")));
+  }
+  std::vector<BucketChoice> choices;
+  for (const DensityCosts& costs : selection.densities) {
+    BucketChoice& choice = choices.emplace_back(BucketChoice{costs.density, {}});
+    std::size_t tensor = 0;
+    for (const Bucket& bucket : buckets) choice.is_sparse.push_back(bucket.sparse && costs.tensors[tensor++].is_sparse);
+  }
+  return choices;
+}
+
+}  // namespace dragonn::trainer

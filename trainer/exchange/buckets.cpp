@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/exchange/buckets.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace dragonn::trainer {
+namespace {
+
+bool is_sparse(const Parameter& parameter, const BucketRules& rules) {
+  if (!rules.compress) return false;
+  if (parameter.is_vector() && !rules.include_vectors) return false;
+  return rules.grouping == BucketRules::Grouping::kModel || parameter.size >= rules.minimum_size;
+}
+
+/// Whether a tensor may join the bucket that its neighbour is in.
+bool joins(const Bucket& bucket, const Parameter& parameter, bool sparse, const BucketRules& rules) {
+  if (bucket.sparse != sparse) return false;
+  const std::size_t bytes = (bucket.size + parameter.size) * sizeof(float);
+  if (rules.grouping == BucketRules::Grouping::kBytes) return bytes <= rules.bytes;
+  if (!sparse) return bytes <= kDenseBucketBytes;
+  return rules.grouping == BucketRules::Grouping::kModel;
+}
+
+}  // namespace
+
+std::vector<Bucket> make_buckets(const ParameterArena& arena, const BucketRules& rules) {
+  std::vector<Bucket> buckets;
+  std::string first_name;
+  for (ParameterId id : arena.layout()) {
+    const Parameter& parameter = arena[id];
+    const bool sparse = is_sparse(parameter, rules);
+    if (!buckets.empty() && joins(buckets.back(), parameter, sparse, rules)) {
+      buckets.back().size += parameter.size;
+      ++buckets.back().tensors;
+      buckets.back().name = first_name + ".." + parameter.name;
+    } else {
+      buckets.push_back({parameter.name, parameter.offset, parameter.size, 1, sparse});
+      first_name = parameter.name;
+    }
+  }
+  for (const Bucket& bucket : buckets) {
+    if (bucket.size >= std::numeric_limits<std::uint32_t>::max()) {
+      throw ConfigError(
+          fmt::format("bucket {} has {} elements; indices are 32 bits: set compression.bucket to a size in MiB",
+                      bucket.name, bucket.size));
+    }
+  }
+  return buckets;
+}
+
+std::vector<BucketGroup> make_groups(std::span<const Bucket> buckets, const FusionRules& rules) {
+  const std::size_t arena =
+      std::accumulate(buckets.begin(), buckets.end(), std::size_t{0},
+                      [](std::size_t sum, const Bucket& bucket) { return sum + bucket.size * sizeof(float); });
+  const auto share = static_cast<std::size_t>(FusionRules::kOverlappedShare * static_cast<double>(arena));
+  const std::size_t limit = rules.overlaps ? std::min(rules.bytes, share) : rules.bytes;
+  std::vector<BucketGroup> groups;
+  std::size_t bytes = 0;
+  for (std::size_t index = 0; index < buckets.size(); ++index) {
+    const std::size_t own = buckets[index].size * sizeof(float);
+    if (groups.empty() || bytes + own > limit) {
+      groups.push_back({index, index});
+      bytes = 0;
+    }
+    groups.back().end = index + 1;
+    bytes += own;
+  }
+  return groups;
+}
+
+std::vector<Bucket> group_slices(const std::vector<Bucket>& buckets, const std::vector<BucketGroup>& groups) {
+  std::vector<Bucket> slices;
+  for (const BucketGroup& group : groups) {
+    Bucket slice = buckets[group.begin];
+    for (std::size_t index = group.begin + 1; index < group.end; ++index) {
+      slice.size += buckets[index].size;
+      slice.tensors += buckets[index].tensors;
+    }
+    if (group.end - group.begin > 1)
+      slice.name = fmt::format("{}..{}", buckets[group.begin].name, buckets[group.end - 1].name);
+    slices.push_back(std::move(slice));
+  }
+  return slices;
+}
+
+}  // namespace dragonn::trainer

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/exchange/gradient_exchange.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <optional>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "comm/align.h"
+#include "comm/sparse/registry.h"
+#include "core/memory_ledger.h"
+#include "kernels/gradient/exceedance.h"
+#include "kernels/nn/elementwise.h"
+#include "optim/clip.h"
+#include "trainer/exchange/run_verb.h"
+
+namespace dragonn::trainer {
+namespace {
+
+/// Of memory that the exchange holds beside its state, for the error when it runs out.
+constexpr const char* kBufferLabel = "exchange buffers";
+
+using comm::SparseCollectiveEntry;
+using compress::MemoryEntry;
+
+const MemoryEntry& memory_entry(const Component& component) {
+  return Registry<MemoryEntry>::instance().at(component.name);
+}
+
+/// Dense buckets keep no residual: nothing stays behind.
+Component no_memory() {
+  return {"none", Settings(Registry<MemoryEntry>::instance().at("none").settings)};
+}
+
+/// Entries of the exchanged sum. A collective that decodes into n floats leaves its non-zeros to be counted.
+std::size_t global_count(const comm::SparseReduction& reduction, std::size_t numel) {
+  if (!reduction.is_dense) return reduction.sum.size();
+  if (reduction.contributed_all) return numel;
+  return kernels::exceedances(reduction.dense_sum.view(), 0.0f).count;
+}
+
+/// Every rank gets every code; what a quantizer rounds away is a memory's, unless the code is unbiased.
+void check_quantizer(const ExchangeRules& rules) {
+  const auto& entry = Registry<compress::QuantizerEntry>::instance().at(rules.quantizer.name);
+  if (rules.collective.name != kCodeCollective) {
+    throw ConfigError(fmt::format("quantizer '{}' does not go with collective '{}': its codes are gathered; valid: {}",
+                                  entry.name, rules.collective.name, kCodeCollective));
+  }
+  if (!entry.unbiased || memory_entry(rules.memory).floats_per_element == 0) return;
+  std::vector<std::string> fitting;
+  const auto& memories = Registry<MemoryEntry>::instance();
+  for (const std::string& name : memories.names()) {
+    if (memories.at(name).floats_per_element == 0) fitting.push_back(name);
+  }
+  throw ConfigError(
+      fmt::format("quantizer '{}' does not go with memory '{}': its codes are unbiased and take no error feedback; "
+                  "valid: {}",
+                  entry.name, rules.memory.name, fmt::join(fitting, ", ")));
+}
+
+/// What errors say of the exchange: "step 12, bucket 3". Steps count from 1, as in logs and metrics.
+void set_label(comm::Communicator& communicator, std::uint64_t step, const BucketGroup& group = {}) {
+  std::array<char, comm::Activity::kLongestLabel> text;
+  char* end = fmt::format_to_n(text.begin(), text.size(), "step {}", step + 1).out;
+  const std::size_t buckets = group.end - group.begin;
+  if (buckets == 1) end = fmt::format_to_n(end, text.end() - end, ", bucket {}", group.begin).out;
+  if (buckets > 1) end = fmt::format_to_n(end, text.end() - end, ", buckets {} to {}", group.begin, group.end - 1).out;
+  communicator.set_label({text.begin(), end});
+}
+
+std::string bucket_prefix(std::size_t index) {
+  return fmt::format("exchange/bucket{}/", index);
+}
+
+}  // namespace
+
+void check_rules(const ExchangeRules& rules) {
+  if (!rules.buckets.compress) return;
+  if (rules.quantizes()) return check_quantizer(rules);
+  const SelectionTraits selection = selection_traits(rules.sparsifier);
+  comm::check_pair(selection, rules.sparsifier.name, rules.collective.name);
+  const MemoryEntry& memory = memory_entry(rules.memory);
+  if (selection.rescaled && memory.conserves) {
+    throw ConfigError(
+        fmt::format("sparsifier '{}' rescales its values: it needs compression.memory = \"none\", not \"{}\"",
+                    rules.sparsifier.name, rules.memory.name));
+  }
+}
+
+GradientExchange::GradientExchange(const ExchangeRules& rules, const ParameterArena& arena,
+                                   comm::Communicator& communicator)
+    : rules_(rules),
+      communicator_(communicator),
+      device_(arena.gradients().device()),
+      buckets_(make_buckets(arena, rules.buckets)),
+      groups_(make_groups(buckets_, rules.fusion)),
+      transport_(comm::make_list_transport(communicator)) {
+  check_rules(rules_);
+  counts_.selected.resize(static_cast<std::size_t>(communicator.size()));
+  if (rules_.buckets.compress && !rules_.quantizes()) selection_ = selection_traits(rules_.sparsifier);
+  states_.reserve(buckets_.size());
+  const MemoryPlace messages = communicator.device_transport() != nullptr ? device_ : host_memory_for(device_);
+  for (const Bucket& bucket : buckets_) make_state(bucket, messages);
+  std::size_t offset = 0;
+  for (std::size_t index = 0; index < states_.size(); ++index) {
+    states_[index].dump_offset = offset;
+    if (is_dumped(buckets_[index])) offset += buckets_[index].size;
+  }
+}
+
+void GradientExchange::make_state(const Bucket& bucket, const MemoryPlace& messages) {
+  const bool quantizes = bucket.sparse && rules_.quantizes();
+  // Codes are decoded where the gradient is.
+  BucketState& state = states_.emplace_back(device_, quantizes ? MemoryPlace(device_) : messages);
+  const Component memory = bucket.sparse ? rules_.memory : no_memory();
+  const MemoryEntry& entry = memory_entry(memory);
+  {
+    const MemoryLabel label("error feedback");
+    state.memory = entry.make(memory.settings, bucket.size, rules_.momentum, rules_.nesterov, device_);
+  }
+  state.slice = {bucket.offset, bucket.size, entry.owns_momentum, bucket.sparse && rules_.folded};
+  const MemoryLabel label(kBufferLabel);
+  const BucketPlace place{bucket.size, device_, messages};
+  state.dense = make_dense_form(rules_.dense, place);
+  if (!bucket.sparse) return;
+  if (quantizes) {
+    state.compressed = make_quantized_form(rules_.quantizer, communicator_, place);
+  } else {
+    state.compressed = make_sparse_form(rules_.sparsifier, rules_.collective, place);
+    any_sparse_ = true;
+  }
+}
+
+std::size_t GradientExchange::dump_size() const {
+  std::size_t size = 0;
+  for (const Bucket& bucket : buckets_) size += is_dumped(bucket) ? bucket.size : 0;
+  return size;
+}
+
+bool GradientExchange::is_sparse(std::size_t index, double density) const {
+  if (!buckets_[index].sparse || choices_.empty() || density >= 1) return buckets_[index].sparse;
+  const auto choice = std::ranges::find(choices_, density, &BucketChoice::density);
+  DRAGONN_CHECK(choice != choices_.end(), "no tensors were selected for density {}", density);
+  return choice->is_sparse[index];
+}
+
+std::size_t GradientExchange::sparse_tensors(double density) const {
+  std::size_t tensors = 0;
+  for (std::size_t index = 0; index < buckets_.size(); ++index) {
+    const Bucket& bucket = buckets_[index];
+    if (is_sparse(index, density) && compress::target_count(density, bucket.size) < bucket.size)
+      tensors += bucket.tensors;
+  }
+  return tensors;
+}
+
+void GradientExchange::run(const ExchangeStep& step, View<const float> gradient, StepTimers& timers, GroupGate* gate) {
+  std::ranges::fill(counts_.selected, std::uint64_t{0});
+  counts_.numel = 0;
+  counts_.target = 0;
+  counts_.global = 0;
+  counts_.padded = 0;
+  counts_.owned = 0;
+  counts_.owned_padded = 0;
+  counts_.threshold = 0;
+  counts_.lost_mass = std::numeric_limits<double>::quiet_NaN();
+  thresholds_seen_ = 0;
+  non_finite_bucket_.reset();
+  const MemoryLabel label(kBufferLabel);
+  for (std::size_t group = 0; group < groups_.size(); ++group) {
+    if (gate != nullptr) gate->open(group);
+    set_label(communicator_, step.step, groups_[group]);
+    run_group(groups_[group], step, gradient, timers);
+    set_label(communicator_, step.step);
+    if (gate != nullptr) gate->close(group);
+  }
+  counts_.threshold = thresholds_seen_ == 0 ? std::numeric_limits<float>::quiet_NaN()
+                                            : counts_.threshold / static_cast<float>(thresholds_seen_);
+}
+
+void GradientExchange::run_group(const BucketGroup& group, const ExchangeStep& step, View<const float> gradient,
+                                 StepTimers& timers) {
+  for (std::size_t index = group.begin; index < group.end; ++index) {
+    begin(index, step);
+    compensate(index, step, gradient, timers);
+  }
+  agree(group);
+  for (std::size_t index = group.begin; index < group.end; ++index) select(states_[index], timers);
+  if (step.aligned) comm::align(communicator_);
+  exchange(group, timers);
+  for (std::size_t index = group.begin; index < group.end; ++index) settle(index, step, timers);
+}
+
+/// Chooses the form of this step.
+void GradientExchange::begin(std::size_t index, const ExchangeStep& step) {
+  const Bucket& bucket = buckets_[index];
+  BucketState& state = states_[index];
+  state.select = {.seed = rules_.seed,
+                  .step = step.step,
+                  .rank = communicator_.rank(),
+                  .world_size = communicator_.size(),
+                  .bucket = static_cast<std::uint32_t>(index),
+                  .density = step.density,
+                  .k = compress::target_count(step.density, bucket.size),
+                  .learning_rate = state.slice.learning_rate_applied ? step.learning_rate : 1.0};
+  state.reduce = {.step = step.step, .k = state.select.k, .density = step.density, .selection = selection_};
+  const bool bypassed = !rules_.quantizes() && rules_.bypass_density_one && state.select.k >= bucket.size;
+  const bool compresses = is_sparse(index, step.density) && !bypassed;
+  state.form = compresses ? state.compressed.get() : state.dense.get();
+}
+
+void GradientExchange::compensate(std::size_t index, const ExchangeStep& step, View<const float> gradient,
+                                  StepTimers& timers) {
+  const Bucket& bucket = buckets_[index];
+  BucketState& state = states_[index];
+  const float scale = step.gradient_scale * static_cast<float>(state.select.learning_rate);
+  const kernels::PassRequest request = state.form->plan(state.select);
+  // Where the pass selects too, the two verbs are one.
+  state.selects_in_pass = request.kind != kernels::PassRequest::Kind::kNone;
+  run_verb(device_, timers, state.selects_in_pass ? Verb::kCompensateSelect : Verb::kCompensate, [&] {
+    state.pass = &state.memory->compensate(request, gradient.subview(bucket.offset, bucket.size), scale);
+  });
+  if (state.pass->non_finite && !non_finite_bucket_) non_finite_bucket_ = index;
+  if (step.accumulated.empty() || !is_dumped(bucket)) return;
+  kernels::copy(state.memory->accumulated(), step.accumulated.subview(state.dump_offset, bucket.size));
+}
+
+void GradientExchange::agree(const BucketGroup& group) {
+  if (communicator_.size() == 1) return;
+  proposals_.clear();
+  proposing_.clear();
+  for (std::size_t index = group.begin; index < group.end; ++index) {
+    BucketState& state = states_[index];
+    const std::optional<float> proposal = state.form->propose(state.select, state.memory->accumulated());
+    if (!proposal) continue;
+    proposals_.push_back(*proposal);
+    proposing_.push_back(&state);
+  }
+  if (proposals_.empty()) return;
+  const comm::ScopedPhase phase(communicator_.traffic(), comm::Phase::kHeader);
+  communicator_.broadcast(0, comm::Communicator::as_writable_bytes(std::span(proposals_)));
+  for (std::size_t i = 0; i < proposals_.size(); ++i) proposing_[i]->form->agree(proposals_[i]);
+}
+
+void GradientExchange::select(BucketState& state, StepTimers& timers) {
+  if (state.form == state.dense.get()) return;
+  run_verb(device_, timers, state.selects_in_pass ? Verb::kCompensateSelect : Verb::kSelect,
+           [&] { state.form->select(state.select, *state.pass, state.memory->accumulated()); });
+}
+
+void GradientExchange::exchange(const BucketGroup& group, StepTimers& timers) {
+  rounds_.clear();  // of a step that ended before its rounds began
+  run_verb(device_, timers, Verb::kExchange, [&] {
+    for (std::size_t index = group.begin; index < group.end; ++index) {
+      BucketState& state = states_[index];
+      rounds_.push_back(state.form->rounds(communicator_, state.reduce, state.memory->accumulated(), state.reduction));
+    }
+    comm::run_rounds(*transport_, rounds_);
+    for (std::size_t index = group.begin; index < group.end; ++index) {
+      BucketState& state = states_[index];
+      state.outcome = &state.staging.to_device(state.reduction);
+    }
+  });
+  for (std::size_t index = group.begin; index < group.end; ++index) {
+    timers.add(Verb::kExchange, -states_[index].reduction.decode_seconds);
+    timers.add(Verb::kDecode, states_[index].reduction.decode_seconds);
+  }
+}
+
+void GradientExchange::settle(std::size_t index, const ExchangeStep& step, StepTimers& timers) {
+  const Bucket& bucket = buckets_[index];
+  BucketState& state = states_[index];
+  run_verb(device_, timers, Verb::kSettle, [&] { state.memory->settle(state.form->settlement(*state.outcome)); });
+  if (rules_.quantizes()) return;
+  if (state.form == state.dense.get()) {
+    if (is_sparse(index, step.density)) count(state, bucket, bucket.size);
+    return;
+  }
+  state.form->observe({.step = step.step,
+                       .numel = bucket.size,
+                       .k = state.select.k,
+                       .selected_counts = state.reduction.selected_counts,
+                       .global_count = global_count(state.reduction, bucket.size)});
+  count(state, bucket, state.select.k);
+}
+
+void GradientExchange::count(const BucketState& state, const Bucket& bucket, std::size_t k) {
+  const comm::SparseReduction& reduction = state.reduction;
+  const bool all = reduction.contributed_all;
+  counts_.numel += bucket.size;
+  for (std::size_t rank = 0; rank < counts_.selected.size(); ++rank) {
+    counts_.selected[rank] += all ? bucket.size : reduction.selected_counts[rank];
+  }
+  const std::size_t ranks = counts_.selected.size();
+  counts_.padded += ranks * (all ? bucket.size : std::ranges::max(reduction.selected_counts));
+  if (!reduction.owned_counts.empty()) {
+    counts_.owned += std::accumulate(reduction.owned_counts.begin(), reduction.owned_counts.end(), std::uint64_t{0});
+    counts_.owned_padded += ranks * std::ranges::max(reduction.owned_counts);
+  }
+  const bool shared = !all && (selection_.partitioned || selection_.leader_only);
+  counts_.target += static_cast<double>(k) / (shared ? communicator_.size() : 1);
+  counts_.global += global_count(reduction, bucket.size);
+  if (!std::isnan(reduction.lost_mass)) {
+    counts_.lost_mass = (std::isnan(counts_.lost_mass) ? 0.0 : counts_.lost_mass) + reduction.lost_mass;
+  }
+  const float threshold = all ? std::numeric_limits<float>::quiet_NaN() : state.form->threshold();
+  if (std::isnan(threshold)) return;
+  counts_.threshold += threshold;
+  ++thresholds_seen_;
+}
+
+double GradientExchange::mean_gradient_norm() const {
+  double sum = 0;
+  for (const BucketState& state : states_) {
+    const Buffer<float>& values = state.outcome->is_dense ? state.outcome->dense_sum : state.outcome->sum.values;
+    sum += optim::squared_norm(values.view());
+  }
+  return std::sqrt(sum) / communicator_.size();
+}
+
+void GradientExchange::apply(optim::Optimizer& optimizer, float scale, StepTimers& timers) {
+  const float mean_scale = scale / static_cast<float>(communicator_.size());
+  run_verb(device_, timers, Verb::kOptimize, [&] {
+    for (const BucketState& state : states_) {
+      if (state.outcome->is_dense) {
+        optimizer.update(state.slice, state.outcome->dense_sum.view(), mean_scale);
+      } else {
+        optimizer.update(state.slice, state.outcome->sum, mean_scale);
+      }
+    }
+  });
+}
+
+double GradientExchange::residual_norm() const {
+  double sum = 0;
+  for (const BucketState& state : states_) {
+    const double norm = state.memory->residual_norm();
+    sum += norm * norm;
+  }
+  return std::sqrt(sum);
+}
+
+void GradientExchange::save(Archive& archive) const {
+  for (std::size_t index = 0; index < states_.size(); ++index) {
+    const std::string prefix = bucket_prefix(index);
+    archive.put(prefix + "offset", static_cast<std::uint64_t>(buckets_[index].offset));
+    archive.put(prefix + "size", static_cast<std::uint64_t>(buckets_[index].size));
+    states_[index].memory->save(archive, prefix + "memory/");
+    if (states_[index].compressed) states_[index].compressed->save(archive, prefix);
+  }
+}
+
+void GradientExchange::load(const Archive& archive) {
+  for (std::size_t index = 0; index < states_.size(); ++index) {
+    const std::string prefix = bucket_prefix(index);
+    if (archive.get<std::uint64_t>(prefix + "offset") != buckets_[index].offset ||
+        archive.get<std::uint64_t>(prefix + "size") != buckets_[index].size) {
+      throw ConfigError(fmt::format("the checkpoint's bucket {} is not {} of this run: compression.bucket differs",
+                                    index, buckets_[index].name));
+    }
+    states_[index].memory->load(archive, prefix + "memory/");
+    if (states_[index].compressed) states_[index].compressed->load(archive, prefix);
+  }
+}
+
+}  // namespace dragonn::trainer

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT
+/// GradientExchange: compensate, select, exchange, settle. The one place where compress and comm meet.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/timer.h"
+#include "optim/optimizer.h"
+#include "trainer/exchange/bucket_form.h"
+#include "trainer/exchange/buckets.h"
+#include "trainer/exchange/exchange_staging.h"
+
+namespace dragonn::trainer {
+
+/// How gradients travel. Names are resolved in the registries; the parts must fit (check_rules below).
+struct ExchangeRules {
+  BucketRules buckets;
+  FusionRules fusion = {};
+  Component sparsifier;             ///< unused without compression and with a quantizer
+  Component quantizer{"none", {}};  ///< unless "none": buckets are quantized, not sparsified, at any density
+  Component collective;
+  Component memory;
+  Component dense;     ///< the collective of dense buckets and of dense phases
+  float momentum = 0;  ///< the optimizer's, for memories that own it
+  bool nesterov = false;
+  bool folded = false;             ///< lr-folded accumulator: acc = residual + learning_rate * gradient
+  bool bypass_density_one = true;  ///< exchange dense where k reaches n, instead of running the sparsifier
+  std::uint64_t seed = 1;
+
+  bool quantizes() const { return buckets.compress && quantizer.name != "none"; }
+};
+
+/// What the schedules say of one step.
+struct ExchangeStep {
+  std::uint64_t step = 0;
+  double density = 1.0;          ///< target, in (0, 1]
+  double learning_rate = 0.0;    ///< used by the folded accumulator
+  float gradient_scale = 1.0f;   ///< local clipping
+  View<float> accumulated = {};  ///< [dump_size()]: receives acc, before select; empty: not wanted
+  bool aligned = false;          ///< all ranks begin to exchange at the same time, so that none times another's work
+};
+
+/// Where the gradient becomes final while it is exchanged: asked before each group of buckets, in ascending order, and
+/// told after.
+class GroupGate {
+ public:
+  virtual ~GroupGate() = default;
+  /// Returns when the group's gradient is final. @throws what kept it from becoming so.
+  virtual void open(std::size_t group) = 0;
+  /// The group is settled.
+  virtual void close(std::size_t group) = 0;
+};
+
+/// Counts of one step over the sparsified buckets of this rank; the counts per rank are known on every rank.
+struct ExchangeCounts {
+  std::size_t numel = 0;                ///< elements of the buckets that were to be sparsified in this step
+  double target = 0;                    ///< entries that a rank is asked for, mean over ranks (see count)
+  std::vector<std::uint64_t> selected;  ///< by rank
+  std::uint64_t global = 0;             ///< entries of the exchanged sums
+  float threshold = 0;                  ///< mean over the buckets whose sparsifier has one, else NaN
+  double lost_mass = 0;                 ///< sum over the buckets whose collective loses some by definition, else NaN
+  /// Of all ranks, if every bucket's lists were as long as its longest.
+  std::uint64_t padded = 0;
+  /// Entries that the ranks bring to the sums where they share a bucket among them; and as `padded`.
+  std::uint64_t owned = 0, owned_padded = 0;
+};
+
+/// Refuses a sparsifier or quantizer, a memory and a collective that do not fit together. @throws ConfigError listing
+/// what fits.
+void check_rules(const ExchangeRules& rules);
+
+/// Owns memory and form of every bucket of one rank. Selection and state are each bucket's own; what the buckets of a
+/// group selected travels in one exchange.
+class GradientExchange {
+ public:
+  /// The arena must outlive the exchange. @throws ConfigError (see check_rules).
+  GradientExchange(const ExchangeRules& rules, const ParameterArena& arena, comm::Communicator& communicator);
+
+  /// From now on buckets are sparsified only as `choices` say, the others exchanged dense with the same memory. One
+  /// choice for each density below 1 that will come, the same on every rank.
+  void restrict_to(std::vector<BucketChoice> choices) { choices_ = std::move(choices); }
+
+  /// Collective. Sends this rank's gradient ([arena.size()]) through all buckets; afterwards the sums are held for
+  /// apply(). The order of the buckets is the same with and without a gate, through which each passes if there is one.
+  /// A bucket whose acc is not finite on this rank takes part, with nothing selected (see non_finite_bucket).
+  /// @throws what the gate throws.
+  void run(const ExchangeStep& step, View<const float> gradient, StepTimers& timers, GroupGate* gate = nullptr);
+
+  /// Euclidean norm of the mean gradient, over all buckets, in double: for clipping the aggregated gradient.
+  double mean_gradient_norm() const;
+  /// Feeds the sums to the optimizer, as means over the ranks times `scale`.
+  void apply(optim::Optimizer& optimizer, float scale, StepTimers& timers);
+
+  /// The first bucket whose acc held NaN or infinity on this rank in the last run. The ranks are to agree on it before
+  /// they use the sums, which may have no meaning then.
+  std::optional<std::size_t> non_finite_bucket() const { return non_finite_bucket_; }
+
+  const ExchangeCounts& counts() const { return counts_; }
+  /// Elements that ExchangeStep::accumulated receives: the sparsified buckets one behind the other, or all buckets
+  /// where nothing is sparsified.
+  std::size_t dump_size() const;
+  /// Of all residuals of this rank. O(n).
+  double residual_norm() const;
+  const std::vector<Bucket>& buckets() const { return buckets_; }
+  const std::vector<BucketGroup>& groups() const { return groups_; }
+  /// Tensors in buckets that are sparsified at this density.
+  std::size_t sparse_tensors(double density) const;
+  /// For tests: the residual of a bucket ([size], or empty) and its last exchanged sum, where messages
+  /// live, or where a quantizer decoded it.
+  const compress::Memory& memory(std::size_t bucket) const { return *states_[bucket].memory; }
+  const comm::SparseReduction& reduction(std::size_t bucket) const { return states_[bucket].reduction; }
+
+  void save(Archive& archive) const;
+  void load(const Archive& archive);
+
+ private:
+  /// What belongs to one bucket.
+  struct BucketState {
+    /// @param sums where the sums of exchanges are.
+    BucketState(const Device& gradients, const MemoryPlace& sums) : reduction(sums), staging(gradients) {}
+
+    std::unique_ptr<compress::Memory> memory;
+    std::unique_ptr<BucketForm> dense;
+    std::unique_ptr<BucketForm> compressed;  // null: always dense
+    comm::SparseReduction reduction;
+    OutcomeStaging staging;
+    optim::Slice slice;
+    std::size_t dump_offset = 0;  // of this bucket in ExchangeStep::accumulated
+
+    // Of this step.
+    BucketForm* form = nullptr;
+    compress::SelectContext select;
+    comm::ReduceContext reduce;
+    const kernels::PassResult* pass = nullptr;
+    bool selects_in_pass = false;
+    const comm::SparseReduction* outcome = nullptr;  // the reduction where gradients live
+  };
+
+  void make_state(const Bucket& bucket, const MemoryPlace& messages);
+  void run_group(const BucketGroup& group, const ExchangeStep& step, View<const float> gradient, StepTimers& timers);
+  void begin(std::size_t index, const ExchangeStep& step);
+  void compensate(std::size_t index, const ExchangeStep& step, View<const float> gradient, StepTimers& timers);
+  /// Collective: rank 0's proposals to all, where sparsifiers have some.
+  void agree(const BucketGroup& group);
+  void select(BucketState& state, StepTimers& timers);
+  void exchange(const BucketGroup& group, StepTimers& timers);
+  void settle(std::size_t index, const ExchangeStep& step, StepTimers& timers);
+  bool is_dumped(const Bucket& bucket) const { return bucket.sparse || !any_sparse_; }
+  bool is_sparse(std::size_t index, double density) const;
+  /// Every rank is asked for k entries, or all together are, where they share the bucket (partitions, a leader).
+  void count(const BucketState& state, const Bucket& bucket, std::size_t k);
+
+  ExchangeRules rules_;
+  comm::Communicator& communicator_;
+  Device device_;
+  SelectionTraits selection_;
+  std::vector<Bucket> buckets_;
+  std::vector<BucketChoice> choices_;  // empty: all buckets that may be sparsified are
+  std::vector<BucketState> states_;
+  std::vector<BucketGroup> groups_;
+  std::unique_ptr<comm::ListTransport> transport_;
+  std::vector<comm::Rounds> rounds_;  // of a group, as are the proposals and their buckets
+  std::vector<float> proposals_;
+  std::vector<BucketState*> proposing_;
+  bool any_sparse_ = false;  // some bucket has a sparsifier
+  std::optional<std::size_t> non_finite_bucket_;
+  ExchangeCounts counts_;
+  std::size_t thresholds_seen_ = 0;
+};
+
+}  // namespace dragonn::trainer

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+/// OverlappedBackward: backward in a thread of its own, beside the exchange of the buckets that it has finished.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "core/clock.h"
+#include "core/parameter.h"
+#include "core/timer.h"
+#include "layers/network.h"
+#include "trainer/exchange/buckets.h"
+#include "trainer/exchange/gradient_exchange.h"
+
+namespace dragonn::trainer {
+
+/// Runs one backward pass per step: start(), then GradientExchange::run with this as its gate, then finish(). The
+/// calling thread stays the one that communicates, as all MPI calls of a process come from one thread; it is backward
+/// that moves to another.
+///
+/// Threads: the pass has as many OpenMP threads as the caller had at construction, so that its bits are those of a pass
+/// in the caller. While it runs, the caller's own passes over buckets have one, so that cores are not asked for twice;
+/// their results do not depend on it.
+///
+/// Times are by the communicator's clock, and for the pass by a line beside it: where they are virtual, a bucket begins
+/// when its gradient is final on the one and the bucket before is settled on the other.
+///
+/// Waits have no deadline of their own: they are for a pass that computes and waits for nobody, as if the caller
+/// computed it itself. Errors of the pass are thrown in the caller, where it would need what is missing. After start()
+/// nothing here allocates.
+class OverlappedBackward final : public GroupGate {
+ public:
+  /// Runs backward; calls what it is given as soon as a parameter's gradient is final.
+  using Pass = std::function<void(const layers::GradientReady&)>;
+
+  /// Starts the thread, which sleeps until start(). @throws SystemError if it cannot be started.
+  OverlappedBackward(comm::Communicator& communicator, const ParameterArena& arena, const std::vector<Bucket>& buckets,
+                     Pass pass);
+  /// Waits for the end of a pass that is running: what it uses must live until then.
+  ~OverlappedBackward() override;
+  OverlappedBackward(const OverlappedBackward&) = delete;
+  OverlappedBackward& operator=(const OverlappedBackward&) = delete;
+
+  /// The pass begins.
+  void start();
+  /// Waits for the bucket's last gradient. @throws what the pass threw.
+  void open(std::size_t bucket) override;
+  void close(std::size_t bucket) override;
+  /// Waits for the end of the pass. Adds the time of backward, and how much of the time between open() and close() was
+  /// hidden behind it and how long after it the last bucket was closed. @throws what the pass threw.
+  void finish(StepTimers& timers);
+
+ private:
+  enum class State { kIdle, kRunning, kEnded };
+  struct Interval {
+    double begin = 0, end = 0;
+  };
+  struct PassTime {
+    Moment begin, end;
+  };
+  /// What the pass knows of a bucket.
+  struct Progress {
+    std::size_t missing = 0;  ///< parameters whose gradients are not final
+    Moment final_at = {};     ///< when the last one was
+  };
+
+  void work();
+  void run_pass();
+  void mark_final(ParameterId parameter);
+  void set_caller_threads(int threads);
+
+  Clock& clock_;                       // the caller's
+  std::unique_ptr<Clock> pass_clock_;  // the thread's
+  Pass pass_;
+  layers::GradientReady ready_;         // marks; made once, as it allocates
+  std::vector<std::size_t> bucket_of_;  // by parameter
+  std::vector<std::size_t> parameters_in_;
+  std::vector<Interval> exchanged_;  // by bucket; the caller's
+  int threads_;                      // OpenMP threads of the pass
+  int caller_threads_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  State state_ = State::kIdle;
+  bool stopping_ = false;
+  std::vector<Progress> progress_;  // by bucket
+  PassTime pass_time_;
+  std::exception_ptr failure_;
+  std::thread thread_;
+};
+
+}  // namespace dragonn::trainer

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/metrics/metrics.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "core/file.h"
+
+namespace dragonn::trainer {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Ranks beyond this are summarized: a line stays readable.
+constexpr std::size_t kMaxListedRanks = 64;
+
+/// What a rank tells the others of a step, as doubles: the counters stay below 2^53.
+enum Field : std::size_t { kLossSum, kCount, kResidualNorm, kExchanged, kFirstPhase = kExchanged + 3 };
+constexpr std::size_t kFirstVerb = kFirstPhase + 3 * comm::kPhaseNames.size();
+constexpr std::size_t kFields = kFirstVerb + kVerbNames.size();
+
+void pack_traffic(const comm::Traffic& traffic, double* fields) {
+  fields[0] = static_cast<double>(traffic.bytes_sent);
+  fields[1] = static_cast<double>(traffic.bytes_received);
+  fields[2] = static_cast<double>(traffic.messages_sent);
+}
+
+std::array<double, kFields> pack(const StepSample& sample) {
+  std::array<double, kFields> fields{};
+  fields[kLossSum] = sample.loss_sum;
+  fields[kCount] = static_cast<double>(sample.count);
+  fields[kResidualNorm] = sample.residual_norm;
+  pack_traffic(exchange_traffic(sample.traffic), &fields[kExchanged]);
+  for (std::size_t phase = 0; phase < sample.traffic.size(); ++phase) {
+    pack_traffic(sample.traffic[phase], &fields[kFirstPhase + 3 * phase]);
+  }
+  std::ranges::copy(sample.timers.all(), fields.begin() + kFirstVerb);
+  return fields;
+}
+
+/// A column of the table of all ranks' fields.
+class Column {
+ public:
+  Column(std::span<const double> table, std::size_t field) : table_(table), field_(field) {}
+  std::size_t ranks() const { return table_.size() / kFields; }
+  double operator[](std::size_t rank) const { return table_[rank * kFields + field_]; }
+  double sum() const {
+    double total = 0;
+    for (std::size_t rank = 0; rank < ranks(); ++rank) total += (*this)[rank];
+    return total;
+  }
+  MeanMax mean_max() const {
+    double largest = (*this)[0];
+    for (std::size_t rank = 1; rank < ranks(); ++rank) largest = std::max(largest, (*this)[rank]);
+    return {sum() / static_cast<double>(ranks()), largest};
+  }
+
+ private:
+  std::span<const double> table_;
+  std::size_t field_;
+};
+
+Json to_json(const MeanMax& value) {
+  return {{"mean", value.mean}, {"max", value.max}};
+}
+
+Json to_json(const TrafficRecord& traffic) {
+  return {{"bytes_sent", to_json(traffic.bytes_sent)},
+          {"bytes_received", to_json(traffic.bytes_received)},
+          {"messages", to_json(traffic.messages)}};
+}
+
+/// Phases without messages are left out.
+Json to_json(const std::array<TrafficRecord, comm::kPhaseNames.size()>& by_phase) {
+  Json traffic = Json::object();
+  for (std::size_t phase = 0; phase < by_phase.size(); ++phase) {
+    if (by_phase[phase].messages.max > 0) traffic[comm::kPhaseNames[phase]] = to_json(by_phase[phase]);
+  }
+  return traffic;
+}
+
+Json selected_json(const std::vector<std::uint64_t>& selected) {
+  if (selected.size() <= kMaxListedRanks) return selected;
+  const auto [smallest, largest] = std::ranges::minmax(selected);
+  double sum = 0;
+  for (std::uint64_t count : selected) sum += static_cast<double>(count);
+  return {{"min", smallest}, {"mean", sum / static_cast<double>(selected.size())}, {"max", largest}};
+}
+
+/// Numbers that only a sparsified step has.
+void add_sparsity(Json& line, const StepRecord& record) {
+  const ExchangeCounts& counts = record.counts;
+  if (counts.numel == 0) return;
+  const double selected = std::accumulate(counts.selected.begin(), counts.selected.end(), 0.0);
+  const double ranks = static_cast<double>(counts.selected.size());
+  const double numel = static_cast<double>(counts.numel);
+  line["density_target"] = record.density_target;
+  line["density_local"] = selected / ranks / numel;
+  line["density_global"] = static_cast<double>(counts.global) / numel;
+  line["k"] = counts.target;
+  line["selected"] = selected_json(counts.selected);
+  if (!std::isnan(counts.threshold)) line["threshold"] = counts.threshold;
+  if (!std::isnan(counts.lost_mass)) line["lost_mass"] = counts.lost_mass;
+  if (selected > 0) line["padding_overhead"] = static_cast<double>(counts.padded) / selected;
+  if (counts.owned > 0)
+    line["imbalance"] = static_cast<double>(counts.owned_padded) / static_cast<double>(counts.owned);
+}
+
+void add_time(Json& line, Moment time, TimeKind times) {
+  line["time"] = time.seconds;
+  if (times == TimeKind::kVirtual) line["time_ideal"] = time.ideal;
+}
+
+}  // namespace
+
+bool is_better(const EvalRecord& a, const EvalRecord& b) {
+  const double x = a.qualities.front().value, y = b.qualities.front().value;
+  return larger_is_better(a.qualities.front().name) ? x > y : x < y;
+}
+
+comm::Traffic exchange_traffic(const comm::PhaseTraffic& traffic) {
+  comm::Traffic total = traffic[static_cast<std::size_t>(comm::Phase::kExchange)];
+  total += traffic[static_cast<std::size_t>(comm::Phase::kHeader)];
+  return total;
+}
+
+void reduce_step(comm::Communicator& communicator, const StepSample& mine, StepRecord& record) {
+  const std::array<double, kFields> fields = pack(mine);
+  std::vector<double> table(kFields * static_cast<std::size_t>(communicator.size()));
+  communicator.allgather_values(std::span<const double>(fields), std::span<double>(table));
+  const auto column = [&](std::size_t field) { return Column(table, field); };
+  const double count = column(kCount).sum();
+  record.loss = count > 0 ? column(kLossSum).sum() / count : 0.0;
+  const auto traffic = [&](std::size_t first) -> TrafficRecord {
+    return {column(first).mean_max(), column(first + 1).mean_max(), column(first + 2).mean_max()};
+  };
+  record.exchanged = traffic(kExchanged);
+  for (std::size_t phase = 0; phase < record.by_phase.size(); ++phase) {
+    record.by_phase[phase] = traffic(kFirstPhase + 3 * phase);
+  }
+  record.residual_norm = column(kResidualNorm).mean_max().mean;
+  record.seconds.resize(kVerbNames.size());
+  for (std::size_t verb = 0; verb < kVerbNames.size(); ++verb) {
+    record.seconds[verb] = column(kFirstVerb + verb).mean_max().max;
+  }
+}
+
+MetricsWriter::MetricsWriter(const std::filesystem::path& path, std::uint64_t last_step, TimeKind times)
+    : path_(path), times_(times) {
+  std::string kept;
+  if (last_step > 0 && std::filesystem::exists(path)) {
+    const std::string text = read_text_file(path);
+    for (std::size_t begin = 0; begin < text.size();) {
+      const std::size_t end = text.find('\n', begin);
+      if (end == std::string::npos) break;  // a torn last line: the run was killed while it wrote
+      const auto line =
+          Json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
+                      text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, /*allow_exceptions=*/false);
+      if (line.is_object() && line.value("step", std::uint64_t{0}) <= last_step)
+        kept.append(text, begin, end - begin + 1);
+      begin = end + 1;
+    }
+  }
+  write_file_atomically(path, kept);
+  file_.open(path, std::ios::app);
+  if (!file_) throw SystemError(fmt::format("cannot open {}: {}", path.string(), std::strerror(errno)));
+}
+
+void MetricsWriter::write(const StepRecord& record) {
+  Json line{{"kind", "step"},
+            {"step", record.step},
+            {"epoch", record.epoch},
+            {"loss", record.loss},
+            {"learning_rate", record.learning_rate}};
+  add_sparsity(line, record);
+  if (!std::isnan(record.residual_norm)) line["residual_norm"] = record.residual_norm;
+  line.update(to_json(record.exchanged));
+  line["traffic"] = to_json(record.by_phase);
+  line["bytes_sent_total"] = record.bytes_sent_total;
+  Json seconds = Json::object();
+  for (std::size_t verb = 0; verb < record.seconds.size(); ++verb) {
+    if (record.seconds[verb] > 0) seconds[kVerbNames[verb]] = record.seconds[verb];
+  }
+  line["seconds"] = std::move(seconds);
+  add_time(line, record.time, times_);
+  write_line(line.dump());
+}
+
+void MetricsWriter::write(const EvalRecord& record) {
+  Json line{
+      {"kind", "eval"}, {"step", record.step}, {"epoch", record.epoch}, {"split", record.split}, {"loss", record.loss}};
+  for (const Quality& quality : record.qualities) line[quality.name] = quality.value;
+  add_time(line, record.time, times_);
+  write_line(line.dump());
+}
+
+void MetricsWriter::write_line(const std::string& line) {
+  file_ << line << '\n' << std::flush;
+  if (!file_) throw SystemError(fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno)));
+}
+
+}  // namespace dragonn::trainer

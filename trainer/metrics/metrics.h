@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+/// Metrics: what one step and one evaluation say of themselves, reduced over ranks, as lines of metrics.jsonl.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "core/clock.h"
+#include "core/timer.h"
+#include "trainer/exchange/gradient_exchange.h"
+#include "trainer/metrics/quality.h"
+
+namespace dragonn::trainer {
+
+/// One rank's view of one step.
+struct StepSample {
+  double loss_sum = 0;           ///< over the samples of the step
+  std::uint64_t count = 0;       ///< samples
+  comm::PhaseTraffic traffic{};  ///< by phase
+  double residual_norm = 0;      ///< NaN where nothing stays behind
+  StepTimers timers;
+};
+
+struct MeanMax {
+  double mean = 0;
+  double max = 0;
+};
+
+/// What the ranks moved in a step. Messages are those sent.
+struct TrafficRecord {
+  MeanMax bytes_sent, bytes_received, messages;
+};
+
+/// Where times of a run come from: the wall clock, or the clocks of a virtual cluster.
+enum class TimeKind { kWall, kVirtual };
+
+/// A step over all ranks. Negative or NaN where a method has no such number.
+struct StepRecord {
+  std::uint64_t step = 0;  ///< from 1: steps done
+  double epoch = 0;        ///< epochs done, with a fraction
+  double loss = 0;         ///< mean over the global batch
+  double learning_rate = 0;
+  double density_target = 1;
+  ExchangeCounts counts = {};
+  double residual_norm = 0;      ///< mean over ranks of the Euclidean norm; NaN if dense
+  TrafficRecord exchanged = {};  ///< payload and headers of the gradient exchange
+  std::array<TrafficRecord, comm::kPhaseNames.size()> by_phase = {};
+  double bytes_sent_total = 0;       ///< mean over ranks, since the run began
+  std::vector<double> seconds = {};  ///< by verb, max over ranks
+  Moment time = {};                  ///< since the run began
+};
+
+struct EvalRecord {
+  std::uint64_t step = 0;
+  double epoch = 0;
+  std::string split = "test";
+  double loss = 0;
+  std::vector<Quality> qualities = {};  ///< "accuracy" and the like; what counts is the first
+  Moment time = {};                     ///< since the run began
+};
+
+/// Whether an evaluation is better than another of the same data.
+bool is_better(const EvalRecord& a, const EvalRecord& b);
+
+/// Of the gradient exchange: its payload and headers.
+comm::Traffic exchange_traffic(const comm::PhaseTraffic& traffic);
+
+/// Collective: fills the fields of `record` that are reduced over ranks.
+void reduce_step(comm::Communicator& communicator, const StepSample& mine, StepRecord& record);
+
+/// Appends to metrics.jsonl; one per run, on rank 0. Every line is flushed.
+class MetricsWriter {
+ public:
+  /// Keeps the existing lines of steps up to `last_step` (a resumed run goes on behind them) and drops later ones.
+  /// @param times of the lines to come: with kVirtual each has the time on an ideal network, too.
+  MetricsWriter(const std::filesystem::path& path, std::uint64_t last_step, TimeKind times);
+
+  /// @throws SystemError when the line cannot be written (full disk).
+  void write(const StepRecord& record);
+  void write(const EvalRecord& record);
+
+ private:
+  void write_line(const std::string& line);
+
+  std::filesystem::path path_;
+  TimeKind times_;
+  std::ofstream file_;
+};
+
+}  // namespace dragonn::trainer

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+/// Summary: what a finished run says of itself in summary.json.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trainer/config/config.h"
+#include "trainer/metrics/metrics.h"
+
+namespace dragonn::trainer {
+
+struct Summary {
+  std::optional<EvalRecord> final_eval;
+  std::optional<EvalRecord> best_eval;
+  std::uint64_t steps = 0;
+  double seconds_total = 0;
+  std::optional<NetworkConfig> network = {};  ///< of a virtual cluster: all times here and in metrics.jsonl are virtual
+  double throughput = 0;                      ///< samples per second of training steps, over all ranks
+  double bytes_sent_total = 0;                ///< sum over ranks, of the gradient exchange and its headers
+  double density_mean = 1;                    ///< of the steps: selected / n, mean over ranks
+  std::size_t tensors_sparse = 0;             ///< sparsified in the last step
+  std::size_t tensors_dense = 0;
+  int world_size = 1;
+  std::string backend;
+  std::string device;  ///< "cpu", "cuda"
+  std::string parameters_hash;
+  std::string config_hash;
+  std::vector<std::string> warnings;
+};
+
+/// Writes the file atomically. @throws SystemError.
+void write_summary(const std::filesystem::path& path, const Summary& summary);
+
+}  // namespace dragonn::trainer
