@@ -144,7 +144,7 @@ int run_as_process(const CommandLine& line, const Config& config, const std::exc
       Job job;
       dragonn::comm::all_ranks_or_none(communicator, [&] { job = make_job(line, config); });
       exit_code = run_rank(line, job, communicator);
-    } catch (const comm::AgreedError& error) {
+    } catch (const dragonn::comm::AgreedError& error) {
       // Every rank is here: one speaks for all. The others wait until it has, since a launcher ends all processes as
       // soon as one of them fails.
       if (communicator.rank() == 0) dragonn::log::error(0, "{}", error.what());
@@ -207,7 +207,7 @@ int main(int argc, char** argv) {
     CommandLine line;
     if (const auto code = dragonn::trainer::parse_command_line(argc, argv, line)) return *code;
     return run(line);
-  } catch (const comm::AgreedError& error) {
+  } catch (const dragonn::comm::AgreedError& error) {
     dragonn::log::error(0, "{}", error.what());
     return error.exit_code();
   } catch (const std::exception& error) {
