@@ -14,7 +14,7 @@
 
 #include <hwy/highway.h>
 
-#include "kernels/gradient/partial_sums-inl.h"
+#include "kernels/partial_sums-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace dragonn::kernels::detail {

@@ -10,7 +10,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/gradient/exceedance_simd.h"
-#include "kernels/gradient/partial_sums-inl.h"
+#include "kernels/partial_sums-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace dragonn::kernels::detail {

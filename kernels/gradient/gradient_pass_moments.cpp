@@ -10,7 +10,7 @@
 
 #include "kernels/gradient/gradient_pass-inl.h"
 #include "kernels/gradient/gradient_pass_simd.h"
-#include "kernels/gradient/partial_sums-inl.h"
+#include "kernels/partial_sums-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace dragonn::kernels::detail {
