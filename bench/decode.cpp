@@ -73,14 +73,14 @@ class HostWorkplace final : public Workplace {
     std::ranges::fill(dense_, 0.0f);
     for (const SparseVector& list : lists) {
       std::ranges::fill(of_one_, 0.0f);
-      comm::add_to_dense(comm::view_coo(list), of_one_);
+      comm::add_to_dense(list, of_one_);
       add_all(of_one_, dense_);
     }
   }
 
  private:
   void add(Lists lists) {
-    for (const SparseVector& list : lists) decoder_.add(comm::view_coo(list));
+    for (const SparseVector& list : lists) decoder_.add(list);
   }
 
   comm::BatchDecoder decoder_;

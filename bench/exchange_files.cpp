@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "comm/agreement.h"
-#include "comm/sparse/coo.h"
+#include "comm/sparse/batch_decoder.h"
 #include "core/npy.h"
 
 namespace dragonn::bench {
@@ -82,8 +82,7 @@ void write_dump(comm::Communicator& communicator, const std::string& folder, con
       return write_npy<float>(path / "sum.npy", list_of(numel), dump.reduction.dense_sum.host());
     }
     std::ranges::fill(dense, 0.0f);
-    const comm::CooView sum = comm::view_coo(dump.reduction.sum);
-    for (std::size_t i = 0; i < sum.size(); ++i) dense[sum.indices[i]] = sum.values[i];
+    comm::add_to_dense(dump.reduction.sum, dense);
     write_npy<float>(path / "sum.npy", list_of(numel), dense);
   });
 }

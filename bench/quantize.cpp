@@ -15,14 +15,14 @@
 #include "bench/device_timer.h"
 #include "bench/gradients.h"
 #include "bench/method_settings.h"
+#include "codec/value_codec.h"
 #include "compress/memory.h"
-#include "compress/quantizer.h"
 #include "kernels/devices.h"
 
 namespace dragonn::bench {
 namespace {
 
-using compress::QuantizerEntry;
+using codec::ValueCodecEntry;
 
 /// A verb of the exchange, and what it took in each round.
 struct Stage {
@@ -58,8 +58,8 @@ class QuantizeBenchmark final : public Benchmark {
   Rows run(Progress& progress) override {
     device_ = device_of(device_name_);
     omp_set_num_threads(threads_);
-    if (quantizers_ == std::vector<std::string>{"all"}) quantizers_ = Registry<QuantizerEntry>::instance().names();
-    settings_ = method_settings<QuantizerEntry>(quantizers_, assignments_);
+    if (quantizers_ == std::vector<std::string>{"all"}) quantizers_ = Registry<ValueCodecEntry>::instance().names();
+    settings_ = method_settings<ValueCodecEntry>(quantizers_, assignments_);
     const double numel_per_round = std::accumulate(sizes_.begin(), sizes_.end(), 0.0);
     progress.plan(numel_per_round * (rounds_ + 1) * static_cast<double>(quantizers_.size()));
     Rows rows;
@@ -76,7 +76,7 @@ class QuantizeBenchmark final : public Benchmark {
  private:
   void measure(const std::string& name, const Buffer<float>& gradient, Buffer<float>& sum, Progress& progress,
                Rows& rows) const {
-    const auto& entry = Registry<QuantizerEntry>::instance().at(name);
+    const auto& entry = Registry<ValueCodecEntry>::instance().at(name);
     const auto& memory_entry = Registry<compress::MemoryEntry>::instance().at(entry.unbiased ? "none" : "residual");
     const std::size_t numel = gradient.size();
     const auto quantizer = entry.make(settings_.at(name), numel, device_);
@@ -94,8 +94,7 @@ class QuantizeBenchmark final : public Benchmark {
         const kernels::PassResult& pass = memory->compensate(quantizer->plan(), gradient.view(), 1.0f);
         quantizer->encode({.step = static_cast<std::uint64_t>(round + 1)}, pass, memory->accumulated(), mine);
       });
-      const double settling =
-          seconds_on(device_, [&] { memory->settle({.quantizer = quantizer.get(), .code = mine}); });
+      const double settling = seconds_on(device_, [&] { memory->settle({.code = {quantizer.get(), mine}}); });
       if (round < 0) {  // the first touches the memory; what is added up need not be of different ranks
         for (int rank = 1; rank < ranks_; ++rank) {
           kernels::transfer(View<const std::byte>(mine),

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "compress/quantizer.h"
+#include "codec/value_codec.h"
 #include "core/archive.h"
 #include "core/registry.h"
 #include "core/sparse_vector.h"
@@ -23,10 +23,8 @@ struct Settlement {
   /// Of those, the entries whose momentum stops too (momentum masking). Absent: all of them.
   std::optional<View<const std::uint32_t>> masked = {};
   const SparseVector* returned = nullptr;  ///< mass handed back, added after the zeroing; may be null
-  /// Where acc was quantized: what left is what `code` decodes to, and what `contributed` says does not count. May be
-  /// null.
-  const Quantizer* quantizer = nullptr;
-  View<const std::byte> code = {};
+  /// Where all of acc left in a code: what left is what it decodes to, and what `contributed` says does not count.
+  codec::Code code = {};
 };
 
 /// residual <- residual (which is acc) less what left, plus what came back. Touches only those entries, or all of them

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// SparseVector: a list of (index, value) pairs, the form in which gradients are selected and exchanged.
+/// SparseVector: a list of (index, value) pairs, the form in which gradients are selected and exchanged; and ListView,
+/// which reads one.
 #pragma once
 
 #include <cstddef>
@@ -39,6 +40,29 @@ struct SparseVector {
     values.truncate(entries);
   }
   static constexpr std::size_t kEntryBytes = sizeof(std::uint32_t) + sizeof(float);
+};
+
+/// Returns the bytes of so many entries.
+constexpr std::size_t coo_bytes(std::size_t entries) {
+  return entries * SparseVector::kEntryBytes;
+}
+
+/// A list of entries, read where it lies. Indices ascend and are unique.
+struct ListView {
+  ListView() = default;
+  ListView(View<const std::uint32_t> list_indices, View<const float> list_values)
+      : indices(list_indices), values(list_values) {}
+  ListView(const SparseVector& entries)  // NOLINT(google-explicit-constructor): as a View of a Buffer
+      : indices(entries.indices.view()), values(entries.values.view()) {}
+
+  std::size_t size() const { return indices.size(); }
+  /// Entries [begin, end).
+  ListView slice(std::size_t begin, std::size_t end) const {
+    return {indices.subview(begin, end - begin), values.empty() ? values : values.subview(begin, end - begin)};
+  }
+
+  View<const std::uint32_t> indices;
+  View<const float> values;  ///< empty where indices travel alone
 };
 
 }  // namespace dragonn

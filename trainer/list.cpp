@@ -8,11 +8,11 @@
 
 #include <fmt/format.h>
 
+#include "codec/value_codec.h"
 #include "comm/network_model.h"
 #include "comm/sparse/sparse_collective.h"
 #include "compress/density_schedule.h"
 #include "compress/memory.h"
-#include "compress/quantizer.h"
 #include "compress/sparsifier.h"
 #include "core/units_text.h"
 #include "data/dataset.h"
@@ -58,7 +58,7 @@ std::string formula(const std::string& words) {
 }
 
 /// A code has as many bits for each entry of any large bucket.
-std::string code_traffic(const compress::QuantizerEntry& entry) {
+std::string code_traffic(const codec::ValueCodecEntry& entry) {
   constexpr std::size_t kEntries = 1 << 20;
   const auto quantizer = entry.make(Settings(entry.settings), kEntries, Device{});
   const double bits = 8.0 * static_cast<double>(quantizer->code_bytes()) / static_cast<double>(kEntries);
@@ -71,7 +71,7 @@ std::string code_traffic(const compress::QuantizerEntry& entry) {
 template <class Entry>
 std::string traffic_of(const Entry& entry) {
   if constexpr (std::is_same_v<Entry, comm::SparseCollectiveEntry>) return formula(entry.traffic);
-  if constexpr (std::is_same_v<Entry, compress::QuantizerEntry>) return code_traffic(entry);
+  if constexpr (std::is_same_v<Entry, codec::ValueCodecEntry>) return code_traffic(entry);
   return "";
 }
 
@@ -111,7 +111,7 @@ Description describe_method(const std::string& name) {
     if (part != nullptr) text.tables.push_back({"compression." + part->name, part->settings});
   };
   with_settings(add_part<compress::SparsifierEntry>(method.sparsifier, text));
-  with_settings(add_part<compress::QuantizerEntry>(method.quantizer, text));
+  with_settings(add_part<codec::ValueCodecEntry>(method.quantizer, text));
   const auto* collective = add_part<comm::SparseCollectiveEntry>(method.collective, text);
   // Where all is sent dense or in codes, the settings of a collective of selections have no effect.
   if (method.sparsifier != "none") with_settings(collective);
@@ -121,7 +121,7 @@ Description describe_method(const std::string& name) {
   }
   text.traffic = method.quantizer == "none"
                      ? formula(Registry<comm::SparseCollectiveEntry>::instance().at(method.collective).traffic)
-                     : code_traffic(Registry<compress::QuantizerEntry>::instance().at(method.quantizer));
+                     : code_traffic(Registry<codec::ValueCodecEntry>::instance().at(method.quantizer));
   return text;
 }
 
@@ -142,7 +142,7 @@ const std::vector<Kind>& kinds() {
       registered<optim::ScheduleEntry>("schedules", "schedule.name", "schedule"),
       {"method", "methods", method_names, describe_method},
       registered<compress::SparsifierEntry>("sparsifiers", "compression.sparsifier", "compression.*"),
-      registered<compress::QuantizerEntry>("quantizers", "compression.quantizer", "compression.*"),
+      registered<codec::ValueCodecEntry>("quantizers", "compression.quantizer", "compression.*"),
       registered<compress::MemoryEntry>("memories", "compression.memory", "compression.*"),
       registered<compress::DensityScheduleEntry>("density_schedules", "compression.density_schedule", "compression.*"),
       registered<comm::SparseCollectiveEntry>("collectives", "compression.collective", "compression.*"),

@@ -4,11 +4,12 @@
 
 #include <fmt/format.h>
 
-#include "comm/sparse/coo.h"
+#include "comm/sparse/code_sum.h"
 #include "comm/sparse/exchange_cost.h"
 #include "comm/sparse/scoped_seconds.h"
 #include "comm/sparse/shared_sum.h"
 #include "comm/sparse/sparse_collective.h"
+#include "core/sparse_vector.h"
 
 namespace dragonn::comm {
 namespace {
@@ -30,6 +31,7 @@ class Allgather final : public SparseCollective {
                    const SparseVector& selected, SparseReduction& out) override {
     DRAGONN_CHECK(acc.size() == numel_, "a collective for {} elements got {}", numel_, acc.size());
     out.reset(communicator.size());
+    if (context.code.codec != nullptr) return codes_.rounds(communicator, context.code, numel_, out);
     const bool shared = layout_ == Layout::kAuto && context.selection.shared_indices;
     return shared ? shared_.rounds(context, selected, out) : gather(communicator, context, selected, out);
   }
@@ -39,7 +41,7 @@ class Allgather final : public SparseCollective {
                 SparseReduction& out) {
     const std::size_t fixed_slots = std::min(context.k, numel_);
     const bool fixed = layout_ == Layout::kFixed || (layout_ == Layout::kAuto && context.selection.fits_k_slots());
-    std::vector<std::uint64_t>& slots = out.selected_counts;
+    std::vector<std::uint64_t>& slots = out.statistics.selected_counts;
     if (fixed) {
       DRAGONN_CHECK(selected.size() <= fixed_slots,
                     "{} selected entries do not fit a fixed message of {}; set layout = \"unpadded\"", selected.size(),
@@ -60,7 +62,7 @@ class Allgather final : public SparseCollective {
 
   /// In rank order, so that every rank computes the same bits.
   void decode(const Clock& clock, SparseReduction& out) {
-    const ScopedSeconds decoding(clock, out.decode_seconds);
+    const ScopedSeconds decoding(clock, out.statistics.decode_seconds);
     ListOperations& lists = operations(numel_, out.sum.device());
     if (decode_dense_) {
       lists.sum_dense(lists_, out.dense_sum);
@@ -75,6 +77,7 @@ class Allgather final : public SparseCollective {
   bool decode_dense_;
   std::size_t numel_;
   SharedSum shared_;
+  CodeSum codes_;
   std::vector<ListView> lists_;  // by rank
 };
 
@@ -83,6 +86,7 @@ std::string refuses(const SelectionTraits& traits) {
 }
 
 Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
+  if (sizes.code_bytes > 0) return predict_code_sum(sizes);
   const Layout layout = layout_of(settings.text("layout"));
   if (layout == Layout::kAuto && sizes.selection.shared_indices) return predict_shared_selection(sizes);
   const double others = sizes.ranks - 1;
@@ -100,6 +104,7 @@ Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
 
 /// The lists of all ranks, unless values alone travel; and the sum.
 std::size_t memory(const Settings& settings, const ExchangeSizes& sizes, const Device& device) {
+  if (sizes.code_bytes > 0) return code_sum_bytes(sizes);
   const Layout layout = layout_of(settings.text("layout"));
   if (device.is_cpu() && layout == Layout::kAuto && sizes.selection.shared_indices) return result_bytes(sizes);
   const bool is_dense = settings.text("decode") == "dense";
@@ -131,7 +136,8 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     predict,
     memory,
     SumSize::kUnion,
-    /*traffic=*/"2 k (P-1)"}};
+    /*traffic=*/"2 k (P-1)",
+    /*sums_codes=*/true}};
 
 }  // namespace
 }  // namespace dragonn::comm

@@ -32,14 +32,15 @@ void for_each_bit(std::uint64_t bits, Visit visit) {
 
 }  // namespace
 
-std::size_t BatchDecoder::add(const CooView& list) {
-  const auto end = std::ranges::lower_bound(list.indices, kEmptySlot);
-  const auto entries = static_cast<std::size_t>(end - list.indices.begin());
-  if (entries > 0 && list.indices[entries - 1] >= numel_) {
+std::size_t BatchDecoder::add(const ListView& list) {
+  const std::span<const std::uint32_t> indices = list.indices.host();
+  const auto end = std::ranges::lower_bound(indices, kEmptySlot);
+  const auto entries = static_cast<std::size_t>(end - indices.begin());
+  if (entries > 0 && indices[entries - 1] >= numel_) {
     start_anew();
-    bad_index(list.indices[entries - 1], numel_);
+    bad_index(indices[entries - 1], numel_);
   }
-  cursors_.push_back({list, 0, entries});
+  cursors_.push_back({indices, list.values.host(), 0, entries});
   return entries;
 }
 
@@ -48,7 +49,7 @@ void BatchDecoder::Cursor::add_to(std::span<float> window, std::size_t begin) {
   for (; !done(); ++position) {
     const std::size_t slot = index() - begin;  // wraps below the window: ends the loop too
     if (slot >= window.size()) return;
-    window[slot] += list.values[position];
+    window[slot] += values[position];
   }
 }
 
@@ -72,7 +73,7 @@ void BatchDecoder::add_to_window(Cursor& cursor, std::size_t begin) {
   for (; !cursor.done(); ++cursor.position) {
     const std::size_t slot = cursor.index() - begin;  // wraps below the window: ends the loop too
     if (slot >= slots) return;
-    const float value = cursor.list.values[cursor.position];
+    const float value = cursor.values[cursor.position];
     std::uint64_t& word = is_present_[slot / kBits];
     const std::uint64_t bit = bit_of(slot);
     values_[slot] = (word & bit) != 0 ? values_[slot] + value : value;
@@ -133,13 +134,15 @@ void BatchDecoder::finish_dense(std::span<float> sum) {
   if (!all_read) bad_order(near);
 }
 
-std::size_t add_to_dense(const CooView& list, std::span<float> sum) {
+std::size_t add_to_dense(const ListView& list, std::span<float> sum) {
+  const std::span<const std::uint32_t> indices = list.indices.host();
+  const std::span<const float> values = list.values.host();
   std::size_t count = 0;
   for (std::size_t entry = 0; entry < list.size(); ++entry) {
-    const std::uint32_t index = list.indices[entry];
+    const std::uint32_t index = indices[entry];
     if (index == kEmptySlot) continue;
     if (index >= sum.size()) bad_index(index, sum.size());
-    sum[index] += list.values[entry];
+    sum[index] += values[entry];
     ++count;
   }
   return count;

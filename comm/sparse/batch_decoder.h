@@ -9,7 +9,6 @@
 #include <span>
 #include <vector>
 
-#include "comm/sparse/coo.h"
 #include "core/sparse_vector.h"
 
 namespace dragonn::comm {
@@ -28,7 +27,7 @@ class BatchDecoder {
 
   /// Takes note of a list: ascending indices, empty slots only at its end. Its memory must stay as it is until
   /// finish(). Returns the number of entries that are not empty.
-  std::size_t add(const CooView& list);
+  std::size_t add(const ListView& list);
   /// Writes the sum of the lists (ascending, unique; an index whose values cancel stays) and starts anew.
   /// @throws CommError if a list does not ascend, or has an index that is not below numel.
   void finish(SparseVector& sum);
@@ -42,12 +41,13 @@ class BatchDecoder {
 
   /// A list and how far it has been read.
   struct Cursor {
-    CooView list;
+    std::span<const std::uint32_t> indices;
+    std::span<const float> values;
     std::size_t position = 0;
     std::size_t end = 0;
 
     bool done() const { return position == end; }
-    std::uint32_t index() const { return list.indices[position]; }
+    std::uint32_t index() const { return indices[position]; }
     void add_to(std::span<float> window, std::size_t begin);
   };
   void start_anew();
@@ -64,6 +64,6 @@ class BatchDecoder {
 
 /// sum[i] += value for every entry: the dense form of the same. Returns the number of entries that are not empty.
 /// @throws CommError if an index is not below sum.size().
-std::size_t add_to_dense(const CooView& list, std::span<float> sum);
+std::size_t add_to_dense(const ListView& list, std::span<float> sum);
 
 }  // namespace dragonn::comm

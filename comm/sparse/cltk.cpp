@@ -25,8 +25,8 @@ class CyclicLeader final : public IndexSum {
   Rounds sum_at_leader(Communicator& communicator, const ReduceContext& context, View<const float> acc,
                        const SparseVector& selected, SparseReduction& out) {
     const auto leader = static_cast<int>(context.step % static_cast<std::uint64_t>(communicator.size()));
-    co_await CountsVerb{selected.size(), out.selected_counts};
-    resize_with_room(out.sum, out.selected_counts[static_cast<std::size_t>(leader)], acc.size());
+    co_await CountsVerb{selected.size(), out.statistics.selected_counts};
+    resize_with_room(out.sum, out.statistics.selected_counts[static_cast<std::size_t>(leader)], acc.size());
     if (communicator.rank() == leader) kernels::transfer(selected.indices.view(), out.sum.indices.view());
     co_await BroadcastIndicesVerb{leader, out.sum.indices.view()};
     if (!context.payload_only) read(acc, out);

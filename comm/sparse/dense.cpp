@@ -21,7 +21,7 @@ class DenseAllreduce final : public SparseCollective {
     co_await AllreduceVerb{out.dense_sum.view(), algorithm_};
     out.is_dense = true;
     out.contributed_all = true;
-    std::ranges::fill(out.selected_counts, acc.size());
+    std::ranges::fill(out.statistics.selected_counts, acc.size());
   }
 
  private:

@@ -29,20 +29,21 @@ class DynamicSparseAllreduce final : public SparseCollective {
     DRAGONN_CHECK(acc.size() == numel_, "a collective for {} elements got {}", numel_, acc.size());
     out.reset(communicator.size());
     if (!room_) room_.emplace(selected.device());
-    co_await CountsVerb{selected.size(), out.selected_counts};
-    split_evenly(out.selected_counts.size());
+    co_await CountsVerb{selected.size(), out.statistics.selected_counts};
+    split_evenly(out.statistics.selected_counts.size());
     slices_.plan_regions(communicator.rank(), selected, room_->indices.of(selected.indices.view()), regions_,
-                         out.selected_counts);
+                         out.statistics.selected_counts);
     co_await slices_.verb(in_flight_);
     slices_.check_regions(communicator.rank(), regions_);
     sum_region(communicator.clock(), out);
 
-    out.owned_counts.resize(out.selected_counts.size());
-    co_await CountsVerb{room_->reduced.size(), out.owned_counts};
-    const auto total = std::accumulate(out.owned_counts.begin(), out.owned_counts.end(), std::uint64_t{0});
+    out.statistics.owned_counts.resize(out.statistics.selected_counts.size());
+    co_await CountsVerb{room_->reduced.size(), out.statistics.owned_counts};
+    const auto total =
+        std::accumulate(out.statistics.owned_counts.begin(), out.statistics.owned_counts.end(), std::uint64_t{0});
     if (static_cast<double>(total) < dense_share_ * static_cast<double>(numel_)) {
-      lists_.resize(out.owned_counts.size());
-      co_await GatherListsVerb{.mine = room_->reduced, .slots = out.owned_counts, .lists = lists_};
+      lists_.resize(out.statistics.owned_counts.size());
+      co_await GatherListsVerb{.mine = room_->reduced, .slots = out.statistics.owned_counts, .lists = lists_};
       if (!context.payload_only) concatenate(lists_, out.sum);
     } else {
       scatter_region(communicator.rank(), context.payload_only, out);
@@ -71,7 +72,7 @@ class DynamicSparseAllreduce final : public SparseCollective {
   }
 
   void sum_region(const Clock& clock, SparseReduction& out) {
-    const ScopedSeconds decoding(clock, out.decode_seconds);
+    const ScopedSeconds decoding(clock, out.statistics.decode_seconds);
     ListOperations& lists = operations(numel_, out.sum.device());
     lists.sum(slices_.in_rotation(), room_->reduced);
     lists.finish();

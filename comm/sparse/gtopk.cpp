@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "comm/room.h"
-#include "comm/sparse/coo.h"
 #include "comm/sparse/exchange_cost.h"
 #include "comm/sparse/put_back.h"
 #include "comm/sparse/scoped_seconds.h"
 #include "comm/sparse/sparse_collective.h"
+#include "core/sparse_vector.h"
 #include "kernels/devices.h"
 
 namespace dragonn::comm {
@@ -36,16 +36,16 @@ class GlobalTopk final : public SparseCollective {
     if (!room_) room_.emplace(selected.device());
     // Without counts every list has k entries at most, and counts as k.
     if (needs_counts(communicator, context)) {
-      co_await CountsVerb{selected.size(), out.selected_counts};
+      co_await CountsVerb{selected.size(), out.statistics.selected_counts};
     } else {
-      std::ranges::fill(out.selected_counts, std::min(context.k, numel_));
+      std::ranges::fill(out.statistics.selected_counts, std::min(context.k, numel_));
     }
 
     if (communicator.size() == 1) {
       copy_list(selected, out.sum);
     } else if (put_back_ == PutBack::kNaive) {
-      lists_.resize(out.selected_counts.size());
-      co_await GatherListsVerb{.mine = selected, .slots = out.selected_counts, .lists = lists_};
+      lists_.resize(out.statistics.selected_counts.size());
+      co_await GatherListsVerb{.mine = selected, .slots = out.statistics.selected_counts, .lists = lists_};
       rank_sum_of_all(communicator.clock(), context, out);
     } else {
       // After the round with ranks at distance 2^i each multiple of 2^(i+1) stands for the ranks up to the next one.
@@ -67,7 +67,7 @@ class GlobalTopk final : public SparseCollective {
     if (put_back_ == PutBack::kExact) co_await AllreduceVerb{.values = out.sum.values.view()};
     if (put_back_ != PutBack::kPaper || context.payload_only) co_return;
     co_await SumMetricsVerb{given_};
-    out.lost_mass = lost_mass(out.sum);
+    out.statistics.lost_mass = lost_mass(out.sum);
   }
 
  private:
@@ -94,14 +94,14 @@ class GlobalTopk final : public SparseCollective {
   void plan_merge(int rank, int distance, bool sends, std::size_t k, const SparseReduction& out) {
     const int partner = sends ? rank - distance : rank + distance;
     const auto most = [&](int sender) {
-      return std::max<std::size_t>(k, out.selected_counts[static_cast<std::size_t>(sender)]);
+      return std::max<std::size_t>(k, out.statistics.selected_counts[static_cast<std::size_t>(sender)]);
     };
     outgoing_ = {partner, sends ? most(rank) : 0, room_->current};
     incoming_ = {partner, sends ? 0 : most(partner), ListView(room_->current).slice(0, 0)};
   }
 
   void merge(const Clock& clock, std::size_t k, SparseReduction& out) {
-    const ScopedSeconds decoding(clock, out.decode_seconds);
+    const ScopedSeconds decoding(clock, out.statistics.decode_seconds);
     ListOperations& lists = operations(numel_, out.sum.device());
     auto& [current, merged, dropped, given, given_mirror, sum_mirror] = *room_;
     lists.merge(current, incoming_.list, merged);
@@ -116,7 +116,7 @@ class GlobalTopk final : public SparseCollective {
 
   void rank_sum_of_all(const Clock& clock, const ReduceContext& context, SparseReduction& out) {
     if (context.payload_only) return resize_with_room(out.sum, context.k);
-    const ScopedSeconds decoding(clock, out.decode_seconds);
+    const ScopedSeconds decoding(clock, out.statistics.decode_seconds);
     ListOperations& lists = operations(numel_, out.sum.device());
     lists.sum(lists_, room_->current);
     lists.keep_above(room_->current, 0, room_->merged);

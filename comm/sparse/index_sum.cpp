@@ -12,7 +12,7 @@ namespace dragonn::comm {
 
 Rounds IndexSum::sum_at_union(Communicator& communicator, const ReduceContext& context, Layout layout,
                               View<const float> acc, const SparseVector& selected, SparseReduction& out) {
-  std::vector<std::uint64_t>& slots = out.selected_counts;
+  std::vector<std::uint64_t>& slots = out.statistics.selected_counts;
   if (layout == Layout::kFixed) {
     const std::size_t fixed_slots = std::min(context.k, numel_);
     DRAGONN_CHECK(selected.size() <= fixed_slots, "{} selected entries do not fit a fixed message of {}",
@@ -30,9 +30,9 @@ Rounds IndexSum::sum_at_union(Communicator& communicator, const ReduceContext& c
                            .has_values = false,
                            .equal = layout != Layout::kUnpadded};
   std::ranges::transform(lists_, slots.begin(), [](const ListView& list) { return list.size(); });
-  if (layout == Layout::kPadded) out.owned_counts = slots;
+  if (layout == Layout::kPadded) out.statistics.owned_counts = slots;
   {
-    const ScopedSeconds decoding(communicator.clock(), out.decode_seconds);
+    const ScopedSeconds decoding(communicator.clock(), out.statistics.decode_seconds);
     ListOperations& lists = operations(numel_, out.sum.device());
     lists.unite(lists_, out.sum);
     lists.finish();

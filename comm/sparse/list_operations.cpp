@@ -17,10 +17,6 @@
 namespace dragonn::comm {
 namespace {
 
-CooView host_list(const ListView& list) {
-  return {list.indices.host(), list.values.host()};
-}
-
 /// As many equal values as the longest list needs.
 class Constants {
  public:
@@ -46,11 +42,11 @@ class HostOperations final : public ListOperations {
   explicit HostOperations(std::size_t numel) : numel_(numel), decoder_(numel), zeros_(0, numel, {}) {}
 
   void sum(std::span<const ListView> lists, SparseVector& sum) override {
-    for (const ListView& list : lists) decoder_.add(host_list(list));
+    for (const ListView& list : lists) decoder_.add(list);
     decoder_.finish(sum);
   }
   void sum_dense(std::span<const ListView> lists, Buffer<float>& sum) override {
-    for (const ListView& list : lists) decoder_.add(host_list(list));
+    for (const ListView& list : lists) decoder_.add(list);
     sum.resize_discard(numel_);
     decoder_.finish_dense(sum.host());
   }
@@ -61,9 +57,7 @@ class HostOperations final : public ListOperations {
     for (const ListView& list : lists) decoder_.add({list.indices.host(), zeros_.first(list.size()).host()});
     decoder_.finish(united);
   }
-  void merge(const ListView& a, const ListView& b, SparseVector& sum) override {
-    add_entries(host_list(a), host_list(b), sum);
-  }
+  void merge(const ListView& a, const ListView& b, SparseVector& sum) override { add_entries(a, b, sum); }
   float keep_largest(const SparseVector& entries, std::size_t k, SparseVector& kept) override {
     return keep_largest_with_room(entries, k, scratch_, kept);
   }

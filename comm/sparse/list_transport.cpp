@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include <fmt/format.h>
+
 namespace dragonn::comm {
 
 namespace {
@@ -116,9 +118,18 @@ void ListTransport::sum_metrics(VerbBatch batch) {
   sum_together<SumMetricsVerb>(communicator_, batch, doubles_);
 }
 
-std::unique_ptr<ListTransport> make_list_transport(Communicator& communicator) {
-  return communicator.device_transport() != nullptr ? make_device_lists(communicator)
-                                                    : make_message_lists(communicator);
+std::unique_ptr<ListTransport> make_list_transport(Communicator& communicator, const std::string& codec) {
+  const auto& entry = Registry<codec::ListCodecEntry>::instance().at(codec);
+  if (communicator.device_transport() == nullptr) {
+    return make_message_lists(communicator, entry.make(Settings(entry.settings)));
+  }
+  if (codec != codec::kRawCodec) {
+    throw ConfigError(
+        fmt::format("codec '{}' needs messages in host memory: between GPUs lists travel as they are; "
+                    "valid: {}",
+                    codec, codec::kRawCodec));
+  }
+  return make_device_lists(communicator);
 }
 
 }  // namespace dragonn::comm

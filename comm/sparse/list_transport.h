@@ -4,8 +4,10 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "codec/list_codec.h"
 #include "comm/sparse/rounds.h"
 
 namespace dragonn::comm {
@@ -60,10 +62,12 @@ class ListTransport {
 };
 
 /// Makes the transport over the communicator's DeviceTransport where it has one, else over its messages. No other place
-/// asks.
-std::unique_ptr<ListTransport> make_list_transport(Communicator& communicator);
-/// Makes the transport of lists in host memory, which it packs as messages.
-std::unique_ptr<ListTransport> make_message_lists(Communicator& communicator);
+/// asks. @param codec the name of the list codec. @throws ConfigError if it is unknown, or is not kRawCodec where lists
+/// travel between GPUs.
+std::unique_ptr<ListTransport> make_list_transport(Communicator& communicator,
+                                                   const std::string& codec = codec::kRawCodec);
+/// Makes the transport of lists in host memory, which travel as messages in the codec's code.
+std::unique_ptr<ListTransport> make_message_lists(Communicator& communicator, std::unique_ptr<codec::ListCodec> codec);
 /// Makes the transport of lists on the device of the communicator's DeviceTransport; sizes are headers of the
 /// communicator.
 std::unique_ptr<ListTransport> make_device_lists(Communicator& communicator);

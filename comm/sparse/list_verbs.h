@@ -12,24 +12,6 @@
 
 namespace dragonn::comm {
 
-/// A list of entries, read where it lies. Indices ascend and are unique.
-struct ListView {
-  ListView() = default;
-  ListView(View<const std::uint32_t> list_indices, View<const float> list_values)
-      : indices(list_indices), values(list_values) {}
-  ListView(const SparseVector& entries)  // NOLINT(google-explicit-constructor): as a View of a Buffer
-      : indices(entries.indices.view()), values(entries.values.view()) {}
-
-  std::size_t size() const { return indices.size(); }
-  /// Entries [begin, end).
-  ListView slice(std::size_t begin, std::size_t end) const {
-    return {indices.subview(begin, end - begin), values.empty() ? values : values.subview(begin, end - begin)};
-  }
-
-  View<const std::uint32_t> indices;
-  View<const float> values;  ///< empty where indices travel alone
-};
-
 // Lists, and what is read or written beside them, live where messages do: in host memory, or on the device of a
 // DeviceTransport. Spans are host memory. What a verb names must stay until it is done. Bytes are those that a rank
 // sends for one bucket at P ranks; where several buckets share a message whose parts have sizes that the receiver does

@@ -9,7 +9,20 @@
 
 namespace dragonn::comm {
 
-void add_entries(const CooView& a, const CooView& b, SparseVector& sum) {
+namespace {
+
+struct HostList {
+  explicit HostList(const ListView& list) : indices(list.indices.host()), values(list.values.host()) {}
+  std::size_t size() const { return indices.size(); }
+
+  std::span<const std::uint32_t> indices;
+  std::span<const float> values;
+};
+
+}  // namespace
+
+void add_entries(const ListView& first, const ListView& second, SparseVector& sum) {
+  const HostList a(first), b(second);
   resize_with_room(sum, a.size() + b.size());
   std::uint32_t* const indices = sum.indices.data();
   float* const values = sum.values.data();
@@ -23,7 +36,7 @@ void add_entries(const CooView& a, const CooView& b, SparseVector& sum) {
     i += left <= right ? 1 : 0;
     j += right <= left ? 1 : 0;
   }
-  const auto append = [&](const CooView& rest, std::size_t from) {
+  const auto append = [&](const HostList& rest, std::size_t from) {
     std::ranges::copy(rest.indices.subspan(from), indices + count);
     std::ranges::copy(rest.values.subspan(from), values + count);
     count += rest.size() - from;

@@ -6,14 +6,13 @@
 #include <cstdint>
 #include <span>
 
-#include "comm/sparse/coo.h"
 #include "core/sparse_vector.h"
 #include "kernels/gradient/magnitude.h"
 
 namespace dragonn::comm {
 
 /// sum <- a + b without the indices whose values cancel. `sum` is none of the two.
-void add_entries(const CooView& a, const CooView& b, SparseVector& sum);
+void add_entries(const ListView& a, const ListView& b, SparseVector& sum);
 
 /// dropped <- the entries of `all` whose index is not in `kept`, indices that `all` has too.
 void entries_left_out(const SparseVector& all, std::span<const std::uint32_t> kept, SparseVector& dropped);

@@ -2,12 +2,13 @@
 // List verbs as messages: every rank sends a peer the parts of all buckets in one message, bucket by bucket.
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <numeric>
 
 #include <fmt/format.h>
 
+#include "codec/list_codec.h"
 #include "comm/room.h"
-#include "comm/sparse/coo.h"
 #include "comm/sparse/list_transport.h"
 #include "comm/tags.h"
 
@@ -15,6 +16,11 @@ namespace dragonn::comm {
 namespace {
 
 constexpr std::size_t kWord = sizeof(std::uint32_t);
+
+/// Codes begin where a word may stand: a message is aligned to that.
+constexpr std::size_t aligned(std::size_t bytes) {
+  return (bytes + kWord - 1) / kWord * kWord;
+}
 
 template <class T>
 std::span<const std::byte> bytes_of(std::span<const T> values) {
@@ -25,32 +31,37 @@ void copy_bytes(std::span<const std::byte> source, std::span<std::byte> target) 
   if (!source.empty()) std::memcpy(target.data(), source.data(), source.size());
 }
 
-CooView host_list(const ListView& list) {
-  return {list.indices.host(), list.values.host()};
-}
-
-ListView list_view(const CooView& list) {
-  return {View<const std::uint32_t>(list.indices), View<const float>(list.values)};
-}
-
 class MessageLists final : public ListTransport {
  public:
-  using ListTransport::ListTransport;
+  MessageLists(Communicator& communicator, std::unique_ptr<codec::ListCodec> codec)
+      : ListTransport(communicator), codec_(std::move(codec)) {}
 
  protected:
   void gather_lists(VerbBatch batch) override {
     const bool equal =
         std::ranges::all_of(batch, [](const ListVerb* v) { return std::get<GatherListsVerb>(*v).equal; });
-    sizes_.assign(ranks(), 0);
-    for (const ListVerb* verb : batch) {
-      const auto& gather = std::get<GatherListsVerb>(*verb);
-      for (std::size_t from = 0; from < ranks(); ++from) sizes_[from] += slot_bytes(gather) * gather.slots[from];
-    }
-    lay_out();
     const bool hollow = is_hollow() && std::get<GatherListsVerb>(*batch.front()).has_values;
-    if (!hollow) pack_own_lists(batch);
-    gather_messages(equal, hollow);
-    view_lists(batch, hollow);
+    code_bytes_.assign(ranks() * batch.size(), 0);
+    for (std::size_t bucket = 0; bucket < batch.size(); ++bucket) {
+      const auto& gather = std::get<GatherListsVerb>(*batch[bucket]);
+      for (std::size_t from = 0; from < ranks(); ++from)
+        code_bytes_[from * batch.size() + bucket] = codec_->most_bytes(gather.slots[from], gather.has_values);
+    }
+    const bool fixed = codec_->is_fixed_size();
+    if (!fixed) {
+      resize_with_room(message_, own_bytes(batch.size()));
+      encode_own(batch, message_.host());
+      gather_words(own_code_bytes(batch.size()), words_);
+      code_bytes_.assign(words_.begin(), words_.end());
+    }
+    sizes_.assign(ranks(), 0);
+    for (std::size_t i = 0; i < code_bytes_.size(); ++i) sizes_[i / batch.size()] += aligned(code_bytes_[i]);
+    lay_out();
+    const std::span<std::byte> own = gathered_.host().subspan(offsets_[rank()], sizes_[rank()]);
+    if (!fixed) copy_bytes(std::as_const(message_).host().first(own.size()), own);
+    if (fixed && !hollow) encode_own(batch, own);
+    gather_messages(equal && fixed, hollow);
+    decode_gathered(batch, hollow);
   }
 
   void gather_parts(VerbBatch batch) override {
@@ -155,10 +166,10 @@ class MessageLists final : public ListTransport {
     for (const ListVerb* verb : batch) {
       const auto& broadcast = std::get<BroadcastListVerb>(*verb);
       lists_.push_back(broadcast.mine);
-      room += coo_bytes(is_root ? broadcast.mine.size() : broadcast.most);
+      room += most_bytes(is_root ? broadcast.mine.size() : broadcast.most);
     }
     resize_with_room(message_, table_bytes(batch.size()) + room);
-    if (is_root) pack_lists(message_.host());
+    if (is_root) message_.truncate(pack_lists(message_.host()));
     const ScopedHollow scope(communicator(), is_hollow());
     const ScopedPhase phase(communicator().traffic(), Phase::kExchange);
     const std::size_t bytes = communicator().broadcast_variable(root, message_.view(), is_root ? message_.size() : 0);
@@ -184,9 +195,9 @@ class MessageLists final : public ListTransport {
     // Room for all that may come; only pages that messages really fill are ever touched.
     std::size_t most = 0;
     for (const ListVerb* verb : batch) {
-      for (const SwapVerb::Incoming& incoming : std::get<SwapVerb>(*verb).incoming) most += coo_bytes(incoming.most);
+      for (const SwapVerb::Incoming& incoming : std::get<SwapVerb>(*verb).incoming) most += incoming.most;
     }
-    incoming_bytes_ = 0;
+    kept_ = 0;
     resize_with_room(incoming_, most);
     const ScopedPhase phase(communicator().traffic(), Phase::kExchange);
     for (std::size_t step = 0; step < window; ++step) start_step(batch, step, slots_[step]);
@@ -206,8 +217,8 @@ class MessageLists final : public ListTransport {
     Request send;
   };
 
-  static std::size_t slot_bytes(const GatherListsVerb& gather) {
-    return gather.has_values ? SparseVector::kEntryBytes : kWord;
+  std::size_t most_bytes(std::size_t entries, bool has_values = true) const {
+    return aligned(codec_->most_bytes(entries, has_values));
   }
   /// Where a message holds several lists whose sizes its receiver does not know, it begins with their sizes.
   static std::size_t table_bytes(std::size_t lists) { return lists > 1 ? lists * kWord : 0; }
@@ -226,40 +237,53 @@ class MessageLists final : public ListTransport {
     communicator().allgather_variable(mine, sizes_, gathered_.view());
   }
 
-  void pack_own_lists(VerbBatch batch) {
-    std::size_t begin = offsets_[rank()];
-    for (const ListVerb* verb : batch) {
-      const auto& gather = std::get<GatherListsVerb>(*verb);
-      const std::size_t slots = gather.slots[rank()];
-      const std::span<std::byte> message = gathered_.host().subspan(begin, slot_bytes(gather) * slots);
-      begin += message.size();
-      if (gather.has_values) {
-        pack_coo(host_list(gather.mine), message);
-      } else {
-        const std::span<std::uint32_t> indices(reinterpret_cast<std::uint32_t*>(message.data()), slots);
-        DRAGONN_CHECK(gather.mine.size() <= slots, "{} indices for a message of {}", gather.mine.size(), slots);
-        std::ranges::copy(gather.mine.indices.host(), indices.begin());
-        std::ranges::fill(indices.subspan(gather.mine.size()), kEmptySlot);
+  // code_bytes_ of this rank.
+  std::span<std::size_t> own_codes(std::size_t buckets) {
+    return std::span(code_bytes_).subspan(rank() * buckets, buckets);
+  }
+  std::size_t own_bytes(std::size_t buckets) {
+    const std::span<const std::size_t> own = own_codes(buckets);
+    return std::transform_reduce(own.begin(), own.end(), std::size_t{0}, std::plus<>(), aligned);
+  }
+  std::span<const std::uint32_t> own_code_bytes(std::size_t buckets) {
+    const std::span<const std::size_t> own = own_codes(buckets);
+    own_words_.assign(own.begin(), own.end());
+    return own_words_;
+  }
+
+  /// Writes this rank's codes one behind the other. Their lengths in code_bytes_ are room that becomes what is used.
+  void encode_own(VerbBatch batch, std::span<std::byte> message) {
+    std::size_t begin = 0;
+    for (std::size_t bucket = 0; bucket < batch.size(); ++bucket) {
+      const auto& gather = std::get<GatherListsVerb>(*batch[bucket]);
+      std::size_t& bytes = own_codes(batch.size())[bucket];
+      bytes = codec_->encode(gather.mine, gather.has_values, message.subspan(begin, bytes));
+      begin += aligned(bytes);
+    }
+  }
+
+  void decode_gathered(VerbBatch batch, bool hollow) {
+    for (std::size_t from = 0; from < ranks(); ++from) {
+      std::size_t begin = offsets_[from];
+      for (std::size_t bucket = 0; bucket < batch.size(); ++bucket) {
+        auto& gather = std::get<GatherListsVerb>(*batch[bucket]);
+        const std::size_t index = from * batch.size() + bucket;
+        const auto code = std::as_const(gathered_).host().subspan(begin, code_bytes_[index]);
+        begin += aligned(code.size());
+        const ListView list = decode(code, gather.has_values, index, static_cast<int>(from));
+        gather.lists[from] = hollow ? list : without_padding(list);
       }
     }
   }
 
-  void view_lists(VerbBatch batch, bool hollow) {
-    for (std::size_t from = 0; from < ranks(); ++from) {
-      std::size_t begin = offsets_[from];
-      for (ListVerb* verb : batch) {
-        auto& gather = std::get<GatherListsVerb>(*verb);
-        const auto message =
-            std::span<const std::byte>(gathered_.host()).subspan(begin, slot_bytes(gather) * gather.slots[from]);
-        begin += message.size();
-        const ListView list =
-            gather.has_values
-                ? list_view(view_coo(message))
-                : ListView(View<const std::uint32_t>(std::span<const std::uint32_t>(
-                               reinterpret_cast<const std::uint32_t*>(message.data()), gather.slots[from])),
-                           {});
-        gather.lists[from] = hollow ? list : without_padding(list);
-      }
+  /// @param index of the code among those of this verb, whose lists are all in use at once.
+  ListView decode(std::span<const std::byte> code, bool has_values, std::size_t index, int source) {
+    while (rooms_.size() <= index) rooms_.emplace_back();
+    try {
+      return codec_->decode(code, has_values, rooms_[index]);
+    } catch (const DataError& error) {
+      throw CommError(
+          fmt::format("rank {} cannot read what rank {} sent: {}", communicator().rank(), source, error.what()));
     }
   }
 
@@ -270,19 +294,18 @@ class MessageLists final : public ListTransport {
     return list.slice(0, static_cast<std::size_t>(std::ranges::find(indices, kEmptySlot) - indices.begin()));
   }
 
-  /// The table, if there is one, and lists_.
-  void pack_lists(std::span<std::byte> message) const {
-    if (lists_.size() > 1) {
-      for (std::size_t i = 0; i < lists_.size(); ++i) {
-        const auto size = static_cast<std::uint32_t>(lists_[i].size());
-        std::memcpy(message.data() + i * kWord, &size, kWord);
-      }
-    }
+  /// Writes the table, if there is one, and the codes of lists_. Returns their length.
+  std::size_t pack_lists(std::span<std::byte> message) const {
     std::size_t begin = table_bytes(lists_.size());
-    for (const ListView& list : lists_) {
-      pack_coo(host_list(list), message.subspan(begin, coo_bytes(list.size())));
-      begin += coo_bytes(list.size());
+    for (std::size_t i = 0; i < lists_.size(); ++i) {
+      const std::size_t most = codec_->most_bytes(lists_[i].size(), /*has_values=*/true);
+      const auto bytes =
+          static_cast<std::uint32_t>(codec_->encode(lists_[i], /*has_values=*/true, message.subspan(begin, most)));
+      if (lists_.size() > 1) std::memcpy(message.data() + i * kWord, &bytes, kWord);
+      // An only list is as long as its message.
+      begin += lists_.size() > 1 ? aligned(bytes) : bytes;
     }
+    return begin;
   }
 
   /// lists_ <- those of a message of `count` lists. @throws CommError if its length is not theirs.
@@ -290,15 +313,11 @@ class MessageLists final : public ListTransport {
     lists_.clear();
     std::size_t begin = table_bytes(count);
     for (std::size_t i = 0; i < count && begin <= message.size(); ++i) {
-      std::uint32_t size = 0;
-      if (count > 1) {
-        std::memcpy(&size, message.data() + i * kWord, kWord);
-      } else {
-        size = static_cast<std::uint32_t>(message.size() / SparseVector::kEntryBytes);
-      }
-      if (coo_bytes(size) > message.size() - begin) break;
-      lists_.push_back(list_view(view_coo(message.subspan(begin, coo_bytes(size)))));
-      begin += coo_bytes(size);
+      auto bytes = static_cast<std::uint32_t>(message.size());
+      if (count > 1) std::memcpy(&bytes, message.data() + i * kWord, kWord);
+      if (bytes > message.size() - begin) break;
+      lists_.push_back(decode(message.subspan(begin, bytes), /*has_values=*/true, i, source));
+      begin += count > 1 ? aligned(bytes) : bytes;
     }
     if (lists_.size() == count && begin == message.size()) return;
     throw CommError(fmt::format("rank {} received {} bytes from rank {}, which are not {} list{} of entries",
@@ -310,7 +329,7 @@ class MessageLists final : public ListTransport {
     for (const ListVerb* verb : batch) {
       const SwapVerb::Incoming& incoming = std::get<SwapVerb>(*verb).incoming[step];
       lists += incoming.most > 0 ? 1 : 0;
-      most += coo_bytes(incoming.most);
+      most += most_bytes(incoming.most);
     }
     if (lists > 0) {
       resize_with_room(slot.incoming, table_bytes(lists) + most);
@@ -318,19 +337,16 @@ class MessageLists final : public ListTransport {
                                           slot.incoming.view());
     }
     lists_.clear();
-    std::size_t bytes = 0;
     most = 0;
     for (const ListVerb* verb : batch) {
       const SwapVerb::Outgoing& outgoing = std::get<SwapVerb>(*verb).outgoing[step];
       if (outgoing.most == 0) continue;
       lists_.push_back(outgoing.list);
-      bytes += coo_bytes(outgoing.list.size());
-      most += coo_bytes(outgoing.most);
+      most += most_bytes(outgoing.most);
     }
     if (lists_.empty()) return;
     resize_with_room(slot.outgoing, table_bytes(lists_.size()) + most);
-    slot.outgoing.truncate(table_bytes(lists_.size()) + bytes);
-    pack_lists(slot.outgoing.host());
+    slot.outgoing.truncate(pack_lists(slot.outgoing.host()));
     slot.send = communicator().isend(std::get<SwapVerb>(*batch.front()).outgoing[step].destination, kTagSlices,
                                      std::as_const(slot.outgoing).view());
   }
@@ -353,27 +369,37 @@ class MessageLists final : public ListTransport {
     for (ListVerb* verb : batch) {
       SwapVerb::Incoming& incoming = std::get<SwapVerb>(*verb).incoming[step];
       if (incoming.most == 0) continue;
-      const std::span<std::byte> place = incoming_.host().subspan(incoming_bytes_, coo_bytes(list->size()));
-      pack_coo(host_list(*list++), place);
-      incoming.list = list_view(view_coo(place));
-      incoming_bytes_ += place.size();
+      incoming.list = keep(*list++);
     }
   }
 
+  /// Copies a list that has come out of the way of the next messages.
+  ListView keep(const ListView& list) {
+    const std::size_t begin = kept_;
+    kept_ += list.size();
+    std::ranges::copy(list.indices.host(), incoming_.indices.data() + begin);
+    std::ranges::copy(list.values.host(), incoming_.values.data() + begin);
+    return ListView(incoming_).slice(begin, kept_);
+  }
+
+  std::unique_ptr<codec::ListCodec> codec_;
+  std::vector<std::size_t> code_bytes_;  // by rank, and in it by bucket: of a gather
+  std::vector<std::uint32_t> own_words_, words_;
+  std::deque<SparseVector> rooms_;            // of lists that are not read where their code lies
   std::vector<std::size_t> sizes_, offsets_;  // bytes by rank, of gathered_
   Buffer<std::byte> gathered_;                // the messages of all ranks
   Buffer<std::byte> message_;                 // of a broadcast
   std::vector<std::span<float>> parts_;
   std::vector<ListView> lists_;  // of the message that is packed or unpacked
   std::vector<Slot> slots_;
-  Buffer<std::byte> incoming_;  // what has come in a swap
-  std::size_t incoming_bytes_ = 0;
+  SparseVector incoming_;  // what has come in a swap
+  std::size_t kept_ = 0;   // entries of it
 };
 
 }  // namespace
 
-std::unique_ptr<ListTransport> make_message_lists(Communicator& communicator) {
-  return std::make_unique<MessageLists>(communicator);
+std::unique_ptr<ListTransport> make_message_lists(Communicator& communicator, std::unique_ptr<codec::ListCodec> codec) {
+  return std::make_unique<MessageLists>(communicator, std::move(codec));
 }
 
 }  // namespace dragonn::comm

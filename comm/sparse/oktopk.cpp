@@ -11,11 +11,11 @@
 
 #include "comm/blocks.h"
 #include "comm/room.h"
-#include "comm/sparse/coo.h"
 #include "comm/sparse/exchange_cost.h"
 #include "comm/sparse/scoped_seconds.h"
 #include "comm/sparse/slices.h"
 #include "comm/sparse/sparse_collective.h"
+#include "core/sparse_vector.h"
 #include "kernels/devices.h"
 
 namespace dragonn::comm {
@@ -57,7 +57,7 @@ class OkTopk final : public SparseCollective {
     if (!room_) room_.emplace(selected.device());
     ListOperations& lists = operations(numel_, selected.device());
     const auto ranks = static_cast<std::size_t>(communicator.size());
-    co_await CountsVerb{selected.size(), out.selected_counts};
+    co_await CountsVerb{selected.size(), out.statistics.selected_counts};
 
     const std::span<const std::uint32_t> indices = room_->indices.of(selected.indices.view());
     if (regions_.size() != ranks + 1 || context.step % rules_.repartition_period == 0) {
@@ -67,7 +67,7 @@ class OkTopk final : public SparseCollective {
     }
 
     // Each rank sums one region.
-    slices_.plan_regions(communicator.rank(), selected, indices, regions_, out.selected_counts);
+    slices_.plan_regions(communicator.rank(), selected, indices, regions_, out.statistics.selected_counts);
     co_await slices_.verb(in_flight_);
     slices_.check_regions(communicator.rank(), regions_);
     sum_region(communicator.clock(), out);
@@ -75,18 +75,19 @@ class OkTopk final : public SparseCollective {
     // All gather the sums that reach the threshold: all sums where it is to be computed.
     const bool stale = threshold_ <= 0 || context.k != k_ || context.step % rules_.global_period == 0;
     lists.keep_above(room_->reduced, stale ? 0 : threshold_of(context), room_->kept);
-    out.owned_counts.resize(ranks);
-    co_await CountsVerb{room_->kept.size(), out.owned_counts};
-    const auto total = std::accumulate(out.owned_counts.begin(), out.owned_counts.end(), std::uint64_t{0});
-    const bool balances = !stale && is_uneven(out.owned_counts, total);
+    out.statistics.owned_counts.resize(ranks);
+    co_await CountsVerb{room_->kept.size(), out.statistics.owned_counts};
+    const auto total =
+        std::accumulate(out.statistics.owned_counts.begin(), out.statistics.owned_counts.end(), std::uint64_t{0});
+    const bool balances = !stale && is_uneven(out.statistics.owned_counts, total);
     if (balances) {
-      slices_.plan_blocks(communicator.rank(), room_->kept, out.owned_counts, balanced_counts_);
+      slices_.plan_blocks(communicator.rank(), room_->kept, out.statistics.owned_counts, balanced_counts_);
       co_await slices_.verb(in_flight_);
       concatenate(slices_.in_rank_order(), room_->balanced);
     }
     lists_.resize(ranks);
     co_await GatherListsVerb{.mine = balances ? room_->balanced : room_->kept,
-                             .slots = balances ? balanced_counts_ : out.owned_counts,
+                             .slots = balances ? balanced_counts_ : out.statistics.owned_counts,
                              .lists = lists_};
     SparseVector& gathered = stale ? room_->all : out.sum;
     if (context.payload_only) {
@@ -97,7 +98,7 @@ class OkTopk final : public SparseCollective {
     if (stale) keep_largest(communicator, context, out.sum);
 
     const auto selected_by_all =
-        std::accumulate(out.selected_counts.begin(), out.selected_counts.end(), std::uint64_t{0});
+        std::accumulate(out.statistics.selected_counts.begin(), out.statistics.selected_counts.end(), std::uint64_t{0});
     if (selected_by_all > 0) correct_drift(context.k, out.sum.size());  // nothing is learnt from zeros
     if (context.payload_only) co_return;
     // What was selected here and is not in the sum stays, also where its values cancelled.
@@ -144,7 +145,7 @@ class OkTopk final : public SparseCollective {
   }
 
   void sum_region(const Clock& clock, SparseReduction& out) {
-    const ScopedSeconds decoding(clock, out.decode_seconds);
+    const ScopedSeconds decoding(clock, out.statistics.decode_seconds);
     ListOperations& lists = operations(numel_, out.sum.device());
     lists.sum(slices_.in_rotation(), room_->reduced);
     lists.finish();

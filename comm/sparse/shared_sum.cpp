@@ -6,7 +6,7 @@
 namespace dragonn::comm {
 
 Rounds SharedSum::rounds(const ReduceContext& context, const SparseVector& selected, SparseReduction& out) {
-  std::ranges::fill(out.selected_counts, selected.size());
+  std::ranges::fill(out.statistics.selected_counts, selected.size());
   copy_list(selected, out.sum);
   co_await AllreduceVerb{.values = out.sum.values.view()};
   if (!context.payload_only) copy_indices(out.sum.indices.view(), out.contributed, out.sum.size());

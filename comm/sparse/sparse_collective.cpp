@@ -12,10 +12,10 @@ void SparseReduction::reset(int ranks) {
   applied.resize_discard(0);
   is_partly_applied = false;
   returned.clear();
-  selected_counts.assign(static_cast<std::size_t>(ranks), 0);
-  owned_counts.clear();
-  lost_mass = std::numeric_limits<double>::quiet_NaN();
-  decode_seconds = 0;
+  statistics.selected_counts.assign(static_cast<std::size_t>(ranks), 0);
+  statistics.owned_counts.clear();
+  statistics.lost_mass = std::numeric_limits<double>::quiet_NaN();
+  statistics.decode_seconds = 0;
 }
 
 void GroupReduce::run(std::span<const ReducePart> parts) {

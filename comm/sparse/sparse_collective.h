@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "codec/value_codec.h"
 #include "comm/communicator.h"
 #include "comm/prediction.h"
 #include "comm/sparse/list_operations.h"
@@ -31,8 +32,24 @@ struct ReduceContext {
   /// (ScopedHollow); the sum has its number of entries where the method knows it, without content, and nothing is
   /// contributed.
   bool payload_only = false;
+  /// All of acc, where it travels in a code (SparseCollectiveEntry::sums_codes); else there is none.
+  codec::Code code = {};
   /// Of the sparsifier: collectives send less where the size or the indices of all selections are known.
   SelectionTraits selection = {};
+};
+
+/// What one exchange says of itself, beside its result.
+struct ReductionStatistics {
+  /// Entries selected by each rank.
+  std::vector<std::uint64_t> selected_counts;
+  /// Entries of the sum that each rank brings, where ranks share the bucket among them (owners of regions, partitions);
+  /// empty elsewhere.
+  std::vector<std::uint64_t> owned_counts;
+  /// Metric of methods that lose gradient mass by definition: sum over indices of |what left the ranks - what is in the
+  /// sum|. NaN elsewhere.
+  double lost_mass = std::numeric_limits<double>::quiet_NaN();
+  /// Local time, without messages, that went into adding up what came.
+  double decode_seconds = 0;
 };
 
 /// The result of one exchange on one rank. Buffers are reused from step to step.
@@ -56,16 +73,7 @@ struct SparseReduction {
   bool is_partly_applied = false;
   /// Mass handed back to this rank's residual (dropped in a merge tree).
   SparseVector returned;
-  /// Entries selected by each rank.
-  std::vector<std::uint64_t> selected_counts;
-  /// Entries of the sum that each rank brings, where ranks share the bucket among them (owners of regions, partitions);
-  /// empty elsewhere.
-  std::vector<std::uint64_t> owned_counts;
-  /// Metric of methods that lose gradient mass by definition: sum over indices of |what left the ranks - what is in the
-  /// sum|. NaN elsewhere.
-  double lost_mass = std::numeric_limits<double>::quiet_NaN();
-  /// The part of reduce() that went into decoding: local work, no messages.
-  double decode_seconds = 0;
+  ReductionStatistics statistics;
 
   /// Where momentum is masked.
   View<const std::uint32_t> masked() const { return is_partly_applied ? applied.view() : contributed.view(); }
@@ -123,7 +131,9 @@ struct ReducePart {
 class GroupReduce {
  public:
   /// The communicator must outlive it; lists live where its DeviceTransport says, else in host memory.
-  explicit GroupReduce(Communicator& communicator) : transport_(make_list_transport(communicator)) {}
+  /// @param codec of lists. @throws ConfigError if it does not go with where they live (make_list_transport).
+  explicit GroupReduce(Communicator& communicator, const std::string& codec = codec::kRawCodec)
+      : transport_(make_list_transport(communicator, codec)) {}
 
   /// Collective. @param parts the same buckets in the same order on all ranks; none is fine. What each gets is, bit for
   /// bit, what it would get alone.
@@ -142,9 +152,10 @@ struct ExchangeSizes {
   std::size_t numel = 0;
   std::size_t k = 0;  ///< target entries per rank
   int ranks = 1;
-  double selected = 0;  ///< by a rank, mean
-  double largest = 0;   ///< by a rank, maximum
-  double global = 0;    ///< of the sum
+  double selected = 0;         ///< by a rank, mean
+  double largest = 0;          ///< by a rank, maximum
+  double global = 0;           ///< of the sum
+  std::size_t code_bytes = 0;  ///< of a rank's code, where all of acc travels in one: entries then do not count
   SelectionTraits selection = {};
   bool computes_threshold = false;  ///< one of the steps in which a reused threshold is computed
 };
@@ -172,6 +183,7 @@ struct SparseCollectiveEntry : RegistryEntry {
   /// Words of 4 bytes that a worker sends, mean over workers, when every worker selects k of n entries at P workers:
   /// `predict` as a formula, for `dragonn-train --list`. Factors stand side by side: "2 k (P-1) / P".
   std::string traffic = {};
+  bool sums_codes = false;  ///< takes ReduceContext::code in place of a selection
 };
 
 }  // namespace dragonn::comm

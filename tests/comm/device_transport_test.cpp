@@ -88,10 +88,12 @@ void sums_agree(Communicator& communicator, const std::string& name, const Overr
     expect_well_formed(communicator, found.reduction, kNumel);
     expect(sum_of(found.reduction, kNumel) == sum_of(expected.reduction, kNumel), "the same sum, bit for bit");
     expect(residual_after(acc, found.reduction) == residual_after(acc, expected.reduction), "the same has left");
-    expect(same_or_both_nan(found.reduction.lost_mass, expected.reduction.lost_mass), "the same is lost");
+    expect(same_or_both_nan(found.reduction.statistics.lost_mass, expected.reduction.statistics.lost_mass),
+           "the same is lost");
     expect(std::ranges::equal(found.reduction.masked().host(), expected.reduction.masked().host()), "the same mask");
-    expect(found.reduction.selected_counts == expected.reduction.selected_counts, "the same counts");
-    expect(found.reduction.owned_counts == expected.reduction.owned_counts, "the same owners");
+    expect(found.reduction.statistics.selected_counts == expected.reduction.statistics.selected_counts,
+           "the same counts");
+    expect(found.reduction.statistics.owned_counts == expected.reduction.statistics.owned_counts, "the same owners");
     expect((transport.calls > 0 || communicator.size() == 1) && backend_name(communicator) == "nccl",
            "the transport was used");
   }

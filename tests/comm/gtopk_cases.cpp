@@ -32,7 +32,7 @@ void example_of_four(Communicator& communicator) {
     const Outcome outcome = run(communicator, mode, inputs);
     expect(entries_of(outcome.reduction.sum) == Entries{{1, sum}}, "J = {B}");
     expect(residual(communicator, outcome, inputs) == residuals[me], mode);
-    return outcome.reduction.lost_mass;
+    return outcome.reduction.statistics.lost_mass;
   };
   expect(std::isnan(expect_mode("merger", 7, {{5, 4}, {0, 0}, {0, 0}, {0, 0}})), "a sum of 5 + 4 + 7 = 16: no loss");
   expect(std::isnan(expect_mode("exact", 11, {{5, 0}, {0, 0}, {0, 0}, {0, 0}})), "5 + 11 = 16");
@@ -51,7 +51,7 @@ void example_of_three(Communicator& communicator) {
     const Outcome outcome = run(communicator, mode, inputs);
     expect(entries_of(outcome.reduction.sum) == Entries{{0, 5.0f}}, "J = {A}, u = 5");
     expect(residual(communicator, outcome, inputs) == (std::string(mode) == "merger" ? merger : paper)[me], mode);
-    if (std::string(mode) == "paper") expect(outcome.reduction.lost_mass == 0, "no loss");
+    if (std::string(mode) == "paper") expect(outcome.reduction.statistics.lost_mass == 0, "no loss");
   }
 }
 
@@ -107,7 +107,7 @@ void paper_loses_what_it_reports(Communicator& communicator) {
     communicator.allreduce_sum(std::span<double>(missing));
     double loss = 0;
     for (std::size_t i = 0; i < kNumel; ++i) loss += std::abs(missing[i] - sum[i]);
-    const double reported = communicator.size() == 1 ? 0.0 : outcome.reduction.lost_mass;
+    const double reported = communicator.size() == 1 ? 0.0 : outcome.reduction.statistics.lost_mass;
     expect(loss == reported, "lost_mass is what is missing");
     total_loss += loss;
     acc = kept;

@@ -2,8 +2,8 @@
 #include <array>
 
 #include "comm/blocks.h"
-#include "comm/sparse/coo.h"
 #include "comm/sparse/slices.h"
+#include "core/sparse_vector.h"
 #include "tests/comm/cases.h"
 #include "tests/comm/sparse_support.h"
 

@@ -6,8 +6,8 @@
 
 #include "comm/blocks.h"
 #include "comm/local/local.h"
-#include "comm/sparse/coo.h"
 #include "core/rng.h"
+#include "core/sparse_vector.h"
 #include "tests/comm/cases.h"
 #include "tests/comm/sparse_support.h"
 
@@ -41,7 +41,7 @@ void bound_holds(Communicator& communicator) {
                                       training_like(kNumel, step, unsigned_rank(communicator)), select, false);
     if (step < 10 * kPeriod || step % kPeriod == 0) continue;
     const SparseReduction& out = outcome.reduction;
-    const std::size_t k = std::max<std::size_t>(std::ranges::max(out.selected_counts), out.sum.size());
+    const std::size_t k = std::max<std::size_t>(std::ranges::max(out.statistics.selected_counts), out.sum.size());
     const double words = 6.0 * static_cast<double>(k * (ranks - 1)) / static_cast<double>(ranks);
     expect(static_cast<double>(outcome.payload.bytes_sent) <= 4 * words, "6k(P-1)/P words sent at most");
     expect(static_cast<double>(outcome.payload.bytes_received) <= 4 * words, "and received");

@@ -2,8 +2,8 @@
 // dsa, and the exchange of slices that it is built on.
 #include <array>
 
-#include "comm/sparse/coo.h"
 #include "comm/sparse/slices.h"
+#include "core/sparse_vector.h"
 #include "tests/comm/cases.h"
 #include "tests/comm/sparse_support.h"
 

@@ -2,7 +2,7 @@
 #include <array>
 #include <numeric>
 
-#include "comm/sparse/coo.h"
+#include "core/sparse_vector.h"
 #include "tests/comm/cases.h"
 #include "tests/comm/sparse_support.h"
 
@@ -62,7 +62,7 @@ void every_layout_sums(Communicator& communicator) {
       }
       expect(std::ranges::equal(out.contributed.host(), selected.indices.host()), "the own selection left");
       for (std::size_t rank = 0; rank < ranks; ++rank) {
-        expect(out.selected_counts[rank] == chosen(rank).size(), "counts of all ranks, without padding");
+        expect(out.statistics.selected_counts[rank] == chosen(rank).size(), "counts of all ranks, without padding");
       }
       expect_conservation(communicator, acc, out);
     }
@@ -167,7 +167,7 @@ void dense_sums(Communicator& communicator) {
     const TrafficMeter header(communicator, Phase::kHeader);
     const auto collective = make_collective("dense", kNumel, {{"algorithm", algorithm}});
     reduce(communicator, *collective, {.k = kNumel}, acc, SparseVector(), out);
-    expect(out.is_dense && out.contributed_all && out.selected_counts.back() == kNumel, "the form");
+    expect(out.is_dense && out.contributed_all && out.statistics.selected_counts.back() == kNumel, "the form");
     for (std::size_t i = 0; i < kNumel; ++i) {
       float sum = 0;
       for (std::size_t rank = 0; rank < ranks; ++rank) sum += accumulated(rank)[i];

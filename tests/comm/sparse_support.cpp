@@ -76,12 +76,12 @@ void expect_well_formed(Communicator& communicator, const SparseReduction& out, 
   const auto contributed = out.contributed.host();
   expect(std::ranges::adjacent_find(contributed, std::greater_equal<>()) == contributed.end(), "so do those that left");
   const std::vector<float> sum = sum_of(out, numel);
-  const auto owned = std::span(out.owned_counts);
+  const auto owned = std::span(out.statistics.owned_counts);
   const auto brought = std::accumulate(owned.begin(), owned.end(), std::uint64_t{0});
   expect(owned.empty() || (owned.size() == unsigned_size(communicator) && brought >= indices.size()),
          "the ranks bring every entry of the sum");
   const std::array<std::uint64_t, 4> mine{hash_bytes(std::as_bytes(std::span(sum))), hash_bytes(std::as_bytes(indices)),
-                                          hash_bytes(std::as_bytes(std::span(out.selected_counts))),
+                                          hash_bytes(std::as_bytes(std::span(out.statistics.selected_counts))),
                                           hash_bytes(std::as_bytes(owned))};
   std::vector<std::uint64_t> all(mine.size() * unsigned_size(communicator));
   communicator.allgather_values(std::span<const std::uint64_t>(mine), std::span(all));

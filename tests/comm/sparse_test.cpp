@@ -18,9 +18,9 @@ TEST_SUITE("comm") {
     BatchDecoder decoder(200);
     SparseVector sum;
     for (int round = 0; round < 2; ++round) {
-      CHECK(decoder.add(view_coo(first)) == 2);
-      CHECK(decoder.add(view_coo(nothing)) == 0);
-      CHECK(decoder.add(view_coo(second)) == 3);
+      CHECK(decoder.add(first) == 2);
+      CHECK(decoder.add(nothing) == 0);
+      CHECK(decoder.add(second) == 3);
       decoder.finish(sum);
       const std::vector<std::pair<std::uint32_t, float>> expected{{3, 7.0f}, {64, -1.0f}, {199, 0.0f}};
       CHECK(entries_of(sum) == expected);
@@ -44,12 +44,12 @@ TEST_SUITE("comm") {
       lists.push_back(sparse(entries));
     }
     for (const SparseVector& list : lists) {
-      CHECK(decoder.add(view_coo(list)) == add_to_dense(view_coo(list), dense));
+      CHECK(decoder.add(list) == add_to_dense(list, dense));
     }
     std::vector<float> batched(kNumel, 99.0f);
     decoder.finish_dense(batched);
     CHECK(batched == dense);
-    for (const SparseVector& list : lists) decoder.add(view_coo(list));
+    for (const SparseVector& list : lists) decoder.add(list);
     SparseVector sum;
     decoder.finish(sum);
     std::vector<float> scattered(kNumel);
@@ -61,17 +61,17 @@ TEST_SUITE("comm") {
     BatchDecoder decoder(20000);
     std::vector<float> dense(20000);
     const SparseVector outside = sparse({{20000, 1.0f}});
-    CHECK_THROWS_AS(decoder.add(view_coo(outside)), CommError);
-    CHECK_THROWS_AS(add_to_dense(view_coo(outside), dense), CommError);
+    CHECK_THROWS_AS(decoder.add(outside), CommError);
+    CHECK_THROWS_AS(add_to_dense(outside, dense), CommError);
     SparseVector sum;
     for (const SparseVector& damaged : {sparse({{19999, 1.0f}, {0, 1.0f}}), sparse({{20000, 1.0f}, {5, 1.0f}})}) {
-      decoder.add(view_coo(damaged));
+      decoder.add(damaged);
       CHECK_THROWS_AS(decoder.finish(sum), CommError);
-      decoder.add(view_coo(damaged));
+      decoder.add(damaged);
       CHECK_THROWS_AS(decoder.finish_dense(dense), CommError);
     }
     const SparseVector good = sparse({{7, 1.0f}});
-    decoder.add(view_coo(good));
+    decoder.add(good);
     decoder.finish(sum);
     CHECK(entries_of(sum) == entries_of(good));
   }

@@ -6,7 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "comm/local/local.h"
-#include "comm/sparse/coo.h"
+#include "core/sparse_vector.h"
 #include "tests/comm/cases.h"
 #include "tests/comm/sparse_support.h"
 

@@ -19,9 +19,10 @@ using Vector = std::vector<float>;
 using Bytes = std::vector<std::byte>;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-std::unique_ptr<Quantizer> make_quantizer(const std::string& name, std::size_t numel, const Overrides& overrides = {}) {
-  return Registry<QuantizerEntry>::instance().at(name).make(settings_of<QuantizerEntry>(name, overrides), numel,
-                                                            Device{});
+std::unique_ptr<codec::ValueCodec> make_quantizer(const std::string& name, std::size_t numel,
+                                                  const Overrides& overrides = {}) {
+  return Registry<codec::ValueCodecEntry>::instance().at(name).make(
+      settings_of<codec::ValueCodecEntry>(name, overrides), numel, Device{});
 }
 
 Vector normals(std::size_t size, std::uint64_t seed) {
@@ -32,27 +33,27 @@ Vector normals(std::size_t size, std::uint64_t seed) {
 }
 
 /// compensate and encode.
-void encode_step(Quantizer& quantizer, Memory& memory, const QuantizeContext& context, const Vector& gradient,
-                 Bytes& code) {
+void encode_step(codec::ValueCodec& quantizer, Memory& memory, const codec::CodeContext& context,
+                 const Vector& gradient, Bytes& code) {
   const kernels::PassResult& pass = memory.compensate(quantizer.plan(), view(gradient), 1.0f);
   quantizer.encode(context, pass, memory.accumulated(), std::span<std::byte>(code));
 }
 
-Bytes encode(Quantizer& quantizer, const QuantizeContext& context, const Vector& acc) {
+Bytes encode(codec::ValueCodec& quantizer, const codec::CodeContext& context, const Vector& acc) {
   Bytes code(quantizer.code_bytes());
   const auto memory = make_memory("none", acc.size());
   encode_step(quantizer, *memory, context, acc, code);
   return code;
 }
 
-Vector decode(const Quantizer& quantizer, const Bytes& codes, std::size_t numel) {
+Vector decode(const codec::ValueCodec& quantizer, const Bytes& codes, std::size_t numel) {
   Vector sum(numel, kNan);
   quantizer.decode(std::span<const std::byte>(codes), std::span<float>(sum));
   return sum;
 }
 
 std::vector<std::string> names() {
-  return Registry<QuantizerEntry>::instance().names();
+  return Registry<codec::ValueCodecEntry>::instance().names();
 }
 
 }  // namespace
@@ -64,7 +65,7 @@ TEST_SUITE("compress") {
     Bytes code(quantizer->code_bytes());
     encode_step(*quantizer, *memory, {}, {1, -2, 3, 0}, code);
     CHECK(decode(*quantizer, code, 4) == Vector{1.5f, -1.5f, 1.5f, 1.5f});
-    memory->settle({.quantizer = quantizer.get(), .code = std::span<const std::byte>(code)});
+    memory->settle({.code = {quantizer.get(), std::span<const std::byte>(code)}});
     CHECK(values(memory->residual()) == Vector{-.5f, -.5f, 1.5f, -1.5f});
     memory->compensate({}, view({0, 0, 0, 1}), 1.0f);
     CHECK(values(memory->accumulated()) == Vector{-.5f, -.5f, 1.5f, -.5f});
@@ -83,8 +84,8 @@ TEST_SUITE("compress") {
     const auto quantizer = make_quantizer("qsgd", acc.size());
     const Bytes code = encode(*quantizer, {}, acc);
     CHECK(encode(*quantizer, {}, acc) == code);
-    for (const QuantizeContext& other : {QuantizeContext{.seed = 2}, QuantizeContext{.step = 1},
-                                         QuantizeContext{.rank = 1}, QuantizeContext{.bucket = 1}}) {
+    for (const codec::CodeContext& other : {codec::CodeContext{.seed = 2}, codec::CodeContext{.step = 1},
+                                            codec::CodeContext{.rank = 1}, codec::CodeContext{.bucket = 1}}) {
       CHECK(encode(*quantizer, other, acc) != code);
     }
   }
@@ -165,7 +166,7 @@ TEST_SUITE("compress") {
           Vector expected = values(memory->accumulated());
           const Vector decoded = decode(*quantizer, code, size);
           for (std::size_t i = 0; i < size; ++i) expected[i] -= decoded[i];
-          memory->settle({.quantizer = quantizer.get(), .code = std::span<const std::byte>(code)});
+          memory->settle({.code = {quantizer.get(), std::span<const std::byte>(code)}});
           if (!memory->residual().empty()) CHECK(values(memory->residual()) == expected);
         }
       }
@@ -177,7 +178,7 @@ TEST_SUITE("compress") {
     const auto memory = make_memory("momentum_correction", 2, {}, 0.5f);
     Bytes code(quantizer->code_bytes());
     encode_step(*quantizer, *memory, {}, {1, -3}, code);  // decodes to [2, -2]
-    memory->settle({.quantizer = quantizer.get(), .code = std::span<const std::byte>(code)});
+    memory->settle({.code = {quantizer.get(), std::span<const std::byte>(code)}});
     CHECK(values(memory->residual()) == Vector{-1, -1});
     memory->compensate({}, view({0, 0}), 1.0f);
     CHECK(values(memory->accumulated()) == Vector{-0.5f, -2.5f});  // the whole momentum went on
@@ -198,7 +199,7 @@ TEST_SUITE("compress") {
         if (step == 1) before = counter.count();
         encode_step(*quantizer, *memory, {.step = step}, gradients[step], code);
         quantizer->decode(std::span<const std::byte>(code), std::span<float>(sum));
-        memory->settle({.quantizer = quantizer.get(), .code = std::span<const std::byte>(code)});
+        memory->settle({.code = {quantizer.get(), std::span<const std::byte>(code)}});
       }
       const std::size_t after = counter.count();
       CHECK(after == before);

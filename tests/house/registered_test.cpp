@@ -8,10 +8,11 @@
 
 #include <doctest/doctest.h>
 
+#include "codec/list_codec.h"
+#include "codec/value_codec.h"
 #include "comm/sparse/sparse_collective.h"
 #include "compress/density_schedule.h"
 #include "compress/memory.h"
-#include "compress/quantizer.h"
 #include "compress/sparsifier.h"
 #include "data/dataset.h"
 #include "layers/network.h"
@@ -47,7 +48,8 @@ void append(std::vector<Registered>& all) {
 std::vector<Registered> everything() {
   std::vector<Registered> all;
   append<compress::SparsifierEntry>(all);
-  append<compress::QuantizerEntry>(all);
+  append<codec::ValueCodecEntry>(all);
+  append<codec::ListCodecEntry>(all);
   append<compress::MemoryEntry>(all);
   append<compress::DensityScheduleEntry>(all);
   append<comm::SparseCollectiveEntry>(all);
@@ -72,19 +74,23 @@ TEST_SUITE("house") {
   }
 
   TEST_CASE("every sparsifier, quantizer, memory and collective has a source of its own") {
-    const std::set<std::string> kinds{"sparsifier", "quantizer", "memory", "collective"};
+    const std::map<std::string, std::string> kinds{{"sparsifier", "compress/"},
+                                                   {"memory", "compress/"},
+                                                   {"codec", "codec/"},
+                                                   {"quantizer", "codec/"},
+                                                   {"collective", "comm/sparse/"}};
     std::map<std::string, std::string> owner;
     for (const Registered& item : everything()) {
       if (!kinds.contains(item.kind)) continue;
       INFO(item.kind, " ", item.entry.name, " in ", item.file);
-      CHECK(item.file.starts_with(item.kind == "collective" ? "comm/sparse/" : "compress/"));
+      CHECK(item.file.starts_with(kinds.at(item.kind)));
       CHECK(owner.emplace(item.file, item.entry.name).second);
     }
     CHECK_FALSE(owner.empty());
   }
 
   TEST_CASE("a sparsifier's, quantizer's or collective's source is named after it") {
-    const std::set<std::string> kinds{"sparsifier", "quantizer", "collective"};
+    const std::set<std::string> kinds{"sparsifier", "codec", "quantizer", "collective"};
     for (const Registered& item : everything()) {
       if (!kinds.contains(item.kind)) continue;
       INFO(item.kind, " ", item.entry.name, " in ", item.file);
@@ -111,7 +117,7 @@ TEST_SUITE("house") {
                              "sidco_e", "sidco_gp", "sidco_p", "oktopk", "exdyna", "cltk"}) {
       CHECK(Registry<compress::SparsifierEntry>::instance().contains(name));
     }
-    for (const char* name : {"signsgd", "qsgd"}) CHECK(Registry<compress::QuantizerEntry>::instance().contains(name));
+    for (const char* name : {"signsgd", "qsgd"}) CHECK(Registry<codec::ValueCodecEntry>::instance().contains(name));
     for (const char* name : {"none", "residual", "momentum_correction"}) {
       CHECK(Registry<compress::MemoryEntry>::instance().contains(name));
     }

@@ -50,7 +50,7 @@ inline ExchangeRules rules_of(const Combination& combination) {
   if (combination.quantizer == "none") {
     rules.sparsifier = with_defaults<compress::SparsifierEntry>(combination.sparsifier);
   } else {
-    rules.quantizer = with_defaults<compress::QuantizerEntry>(combination.quantizer);
+    rules.quantizer = with_defaults<codec::ValueCodecEntry>(combination.quantizer);
   }
   rules.collective = with_defaults<comm::SparseCollectiveEntry>(combination.collective);
   rules.memory = with_defaults<compress::MemoryEntry>(combination.memory);
@@ -85,7 +85,7 @@ inline std::vector<Combination> sparse_combinations() {
 /// All with a quantizer that check_rules does not refuse.
 inline std::vector<Combination> quantized_combinations() {
   std::vector<Combination> result;
-  for (const std::string& quantizer : Registry<compress::QuantizerEntry>::instance().names()) {
+  for (const std::string& quantizer : Registry<codec::ValueCodecEntry>::instance().names()) {
     for (const std::string& memory : Registry<compress::MemoryEntry>::instance().names()) {
       const Combination combination{"none", kCodeCollective, memory, quantizer};
       if (fits(combination)) result.push_back(combination);

@@ -110,7 +110,7 @@ TEST_CASE("the exchanged sum is the sum of what the ranks' quantizers send, roun
       sums[static_cast<std::size_t>(communicator.rank())].assign(sum.begin(), sum.end());
     });
     std::vector<float> expected(kNumel, 0.0f);
-    const auto& entry = Registry<compress::QuantizerEntry>::instance().at(name);
+    const auto& entry = Registry<codec::ValueCodecEntry>::instance().at(name);
     for (int rank = 0; rank < kWorld; ++rank) {
       const std::vector<float> gradient = gradient_of(rank);
       const auto quantizer = entry.make(Settings(entry.settings), kNumel, Device{});

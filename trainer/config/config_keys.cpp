@@ -4,11 +4,11 @@
 #include <limits>
 #include <utility>
 
+#include "codec/value_codec.h"
 #include "comm/network_model.h"
 #include "comm/sparse/sparse_collective.h"
 #include "compress/density_schedule.h"
 #include "compress/memory.h"
-#include "compress/quantizer.h"
 #include "compress/sparsifier.h"
 #include "core/registry.h"
 #include "data/dataset.h"
@@ -266,7 +266,7 @@ void add_compression(KeyList& keys) {
   add_component<compress::SparsifierEntry>(
       keys, "sparsifier", "the sparsifier selects the entries that a worker sends; auto: as the method defines it",
       [](Config& c) -> Component& { return c.compression.sparsifier; }, {"auto", "none"});
-  add_component<compress::QuantizerEntry>(
+  add_component<codec::ValueCodecEntry>(
       keys, "quantizer",
       "the quantizer sends all entries in fewer bits, instead of a sparsifier; auto: as the method "
       "defines it",
@@ -487,8 +487,8 @@ std::vector<ComponentTable> compression_parts() {
   return {
       component_table<compress::SparsifierEntry>("sparsifier",
                                                  [](Config& c) -> Component& { return c.compression.sparsifier; }),
-      component_table<compress::QuantizerEntry>("quantizer",
-                                                [](Config& c) -> Component& { return c.compression.quantizer; }),
+      component_table<codec::ValueCodecEntry>("quantizer",
+                                              [](Config& c) -> Component& { return c.compression.quantizer; }),
       component_table<comm::SparseCollectiveEntry>("collective",
                                                    [](Config& c) -> Component& { return c.compression.collective; }),
       component_table<compress::MemoryEntry>("memory", [](Config& c) -> Component& { return c.compression.memory; }),

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "compress/quantizer.h"
+#include "codec/value_codec.h"
 #include "compress/sparsifier.h"
 #include "core/error.h"
 #include "core/registry.h"
@@ -43,7 +43,7 @@ const std::vector<Method>& presets() {
   return table;
 }
 
-Method quantizer_method(const compress::QuantizerEntry& entry) {
+Method quantizer_method(const codec::ValueCodecEntry& entry) {
   const std::string memory = entry.unbiased ? "none" : "residual";
   return {entry.name, entry.summary, "none", kCodeCollective, memory, memory, entry.name};
 }
@@ -54,7 +54,7 @@ Method find_method(const std::string& name) {
   const auto preset = std::ranges::find(presets(), name, &Method::name);
   if (preset != presets().end()) return *preset;
   const auto& sparsifiers = Registry<compress::SparsifierEntry>::instance();
-  const auto& quantizers = Registry<compress::QuantizerEntry>::instance();
+  const auto& quantizers = Registry<codec::ValueCodecEntry>::instance();
   if (quantizers.contains(name)) return quantizer_method(quantizers.at(name));
   if (!sparsifiers.contains(name)) throw ConfigError(unknown_name_message("method", name, method_names()));
   return {name, sparsifiers.at(name).summary, name};
@@ -62,7 +62,7 @@ Method find_method(const std::string& name) {
 
 std::vector<std::string> method_names() {
   std::vector<std::string> names = Registry<compress::SparsifierEntry>::instance().names();
-  for (std::string& name : Registry<compress::QuantizerEntry>::instance().names()) names.push_back(std::move(name));
+  for (std::string& name : Registry<codec::ValueCodecEntry>::instance().names()) names.push_back(std::move(name));
   for (const Method& preset : presets()) names.push_back(preset.name);
   std::ranges::sort(names);
   names.erase(std::ranges::unique(names).begin(), names.end());

@@ -99,7 +99,7 @@ double decode_seconds(const ProfiledExchange& exchange, std::size_t numel) {
   SparseVector sum;
   std::vector<float> dense_sum(exchange.decode_dense ? numel : 0);
   return median_seconds([&] {
-    for (const SparseVector& list : lists) decoder.add(comm::view_coo(list));
+    for (const SparseVector& list : lists) decoder.add(list);
     if (exchange.decode_dense) {
       decoder.finish_dense(dense_sum);
     } else {

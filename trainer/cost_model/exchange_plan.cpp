@@ -16,9 +16,16 @@ const SparseCollectiveEntry& entry_of(const Component& collective) {
   return Registry<SparseCollectiveEntry>::instance().at(collective.name);
 }
 
+const Component& collective_of(const ExchangeRules& rules, ExchangeForm form) {
+  return form == ExchangeForm::kDense ? rules.dense : rules.collective;
+}
+
 comm::ExchangeSizes sizes_of(const ExchangeRules& rules, std::size_t numel, ExchangeForm form, double density,
                              int world_size) {
-  if (form != ExchangeForm::kSparse) return comm::expected_sizes(entry_of(rules.dense), {}, numel, numel, world_size);
+  if (form == ExchangeForm::kQuantized) {
+    return {.numel = numel, .k = numel, .ranks = world_size, .code_bytes = code_bytes(rules.quantizer, numel)};
+  }
+  if (form == ExchangeForm::kDense) return comm::expected_sizes(entry_of(rules.dense), {}, numel, numel, world_size);
   return comm::expected_sizes(entry_of(rules.collective), selection_traits(rules.sparsifier), numel,
                               compress::target_count(density, numel), world_size);
 }
@@ -39,16 +46,10 @@ void add_memory(const ExchangeRules& rules, const BucketPlan& planned, double de
                 const Device& messages, ExchangePlan& plan) {
   const std::size_t numel = planned.bucket.size;
   const comm::ExchangeSizes sizes = sizes_of(rules, numel, planned.form, density, world_size);
-  if (planned.form == ExchangeForm::kSparse) {
-    const Component& collective = rules.collective;
-    plan.buffer_bytes += comm::list_bytes(sizes.selected);
-    plan.buffer_bytes += entry_of(collective).memory(collective.settings, sizes, messages);
-  } else {
-    plan.buffer_bytes += entry_of(rules.dense).memory(rules.dense.settings, sizes, messages);
-  }
-  if (planned.form == ExchangeForm::kQuantized) {
-    plan.buffer_bytes += static_cast<std::size_t>(world_size) * quantized_code_bytes(rules.quantizer, numel);
-  }
+  const Component& collective = collective_of(rules, planned.form);
+  plan.buffer_bytes += entry_of(collective).memory(collective.settings, sizes, messages);
+  if (planned.form == ExchangeForm::kSparse) plan.buffer_bytes += comm::list_bytes(sizes.selected);
+  plan.buffer_bytes += sizes.code_bytes;
   plan.staging_bytes += staged_bytes(sizes, planned.form);
 }
 
@@ -67,11 +68,7 @@ comm::Prediction ExchangePlan::cost() const {
 
 comm::Prediction predict_bucket(const ExchangeRules& rules, std::size_t numel, ExchangeForm form, double density,
                                 int world_size) {
-  if (form == ExchangeForm::kQuantized) {
-    const auto code_bytes = static_cast<double>(quantized_code_bytes(rules.quantizer, numel));
-    return {code_bytes * (world_size - 1), comm::allgather_chain(code_bytes, world_size)};
-  }
-  const Component& collective = form == ExchangeForm::kSparse ? rules.collective : rules.dense;
+  const Component& collective = collective_of(rules, form);
   return entry_of(collective).predict(collective.settings, sizes_of(rules, numel, form, density, world_size));
 }
 

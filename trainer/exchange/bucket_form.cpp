@@ -3,8 +3,8 @@
 
 #include <utility>
 
+#include "codec/value_codec.h"
 #include "comm/sparse/registry.h"
-#include "compress/quantizer.h"
 #include "kernels/devices.h"
 #include "trainer/exchange/exchange_staging.h"
 
@@ -15,9 +15,9 @@ std::unique_ptr<comm::SparseCollective> make_collective(const Component& compone
   return comm::make_collective(component.name, component.settings, numel);
 }
 
-std::unique_ptr<compress::Quantizer> make_quantizer(const Component& component, std::size_t numel,
-                                                    const Device& device) {
-  return Registry<compress::QuantizerEntry>::instance().at(component.name).make(component.settings, numel, device);
+std::unique_ptr<codec::ValueCodec> make_codec(const Component& quantizer, std::size_t numel, const Device& device) {
+  if (quantizer.name == kNoQuantizer) return nullptr;
+  return Registry<codec::ValueCodecEntry>::instance().at(quantizer.name).make(quantizer.settings, numel, device);
 }
 
 /// What left the rank and what came back, entry by entry.
@@ -48,28 +48,38 @@ class DenseForm final : public BucketForm {
 
 class SparseForm final : public BucketForm {
  public:
-  SparseForm(const Component& sparsifier, const Component& collective, const BucketPlace& place)
+  SparseForm(const Component& sparsifier, const Component& quantizer, const Component& collective,
+             const BucketPlace& place)
       : sparsifier_(Registry<compress::SparsifierEntry>::instance()
                         .at(sparsifier.name)
                         .make(sparsifier.settings, place.numel, place.gradients)),
+        codec_(make_codec(quantizer, place.numel, place.gradients)),
         collective_(make_collective(collective, place.numel)),
-        shares_indices_(selection_traits(sparsifier).shared_indices),
         selected_(place.gradients),
+        code_(codec_ ? codec_->code_bytes() : 0, place.gradients),
         staging_(place.messages) {}
 
-  kernels::PassRequest plan(const compress::SelectContext& context) override { return sparsifier_->plan(context); }
+  kernels::PassRequest plan(const compress::SelectContext& context) override {
+    return codec_ ? codec_->plan() : sparsifier_->plan(context);
+  }
   std::optional<float> propose(const compress::SelectContext& context, View<const float> acc) override {
     return sparsifier_->propose(context, acc);
   }
   void agree(float proposal) override { sparsifier_->agree(proposal); }
   void select(const compress::SelectContext& context, const kernels::PassResult& pass, View<const float> acc) override {
-    sparsifier_->select(context, pass, acc, selected_);
+    if (!codec_) return sparsifier_->select(context, pass, acc, selected_);
+    // All entries leave: no list of them is made.
+    codec_->encode({.seed = context.seed, .step = context.step, .rank = context.rank, .bucket = context.bucket}, pass,
+                   acc, code_.view());
   }
   comm::Rounds rounds(comm::Communicator& communicator, const comm::ReduceContext& context, View<const float> acc,
                       comm::SparseReduction& out) override {
-    return collective_->rounds(communicator, context, acc, staging_.outgoing(selected_), out);
+    context_ = context;
+    context_.code = code();
+    return collective_->rounds(communicator, context_, acc, staging_.outgoing(selected_), out);
   }
   compress::Settlement settlement(const comm::SparseReduction& outcome) const override {
+    if (codec_) return {.code = code()};
     return settlement_of(outcome);
   }
   void observe(const compress::ExchangeOutcome& outcome) override { sparsifier_->observe(outcome); }
@@ -85,65 +95,15 @@ class SparseForm final : public BucketForm {
   }
 
  private:
+  codec::Code code() const { return codec_ ? codec::Code{codec_.get(), code_.view()} : codec::Code{}; }
+
   std::unique_ptr<compress::Sparsifier> sparsifier_;
+  std::unique_ptr<codec::ValueCodec> codec_;  // of quantizers: else null
   std::unique_ptr<comm::SparseCollective> collective_;
-  bool shares_indices_;
   SparseVector selected_;
+  Buffer<std::byte> code_;
+  comm::ReduceContext context_;
   SelectionStaging staging_;
-};
-
-class QuantizedForm final : public BucketForm, public comm::RoundsOwner {
- public:
-  QuantizedForm(const Component& quantizer, const comm::Communicator& communicator, const BucketPlace& place)
-      : name_(quantizer.name),
-        quantizer_(make_quantizer(quantizer, place.numel, place.gradients)),
-        numel_(place.numel),
-        messages_(static_cast<std::size_t>(communicator.size()) * quantizer_->code_bytes(),
-                  host_memory_for(place.gradients)),
-        on_device_(place.gradients.is_cpu() ? 0 : messages_.size(), place.gradients),
-        codes_(place.gradients.is_cpu() ? messages_.view() : on_device_.view()) {
-    const std::size_t code_bytes = quantizer_->code_bytes();
-    const std::size_t offset = static_cast<std::size_t>(communicator.rank()) * code_bytes;
-    mine_ = codes_.subview(offset, code_bytes);
-    my_message_ = messages_.view().subview(offset, code_bytes);
-  }
-
-  kernels::PassRequest plan(const compress::SelectContext& /*context*/) override { return quantizer_->plan(); }
-  void select(const compress::SelectContext& context, const kernels::PassResult& pass, View<const float> acc) override {
-    quantizer_->encode({.seed = context.seed, .step = context.step, .rank = context.rank, .bucket = context.bucket},
-                       pass, acc, mine_);
-  }
-  comm::Rounds rounds(comm::Communicator& communicator, const comm::ReduceContext& /*context*/,
-                      View<const float> /*acc*/, comm::SparseReduction& out) override {
-    comm::Rounds rounds = gather(communicator, out);
-    rounds.set_name(name_.c_str());
-    return rounds;
-  }
-  compress::Settlement settlement(const comm::SparseReduction& /*outcome*/) const override {
-    return {.quantizer = quantizer_.get(), .code = mine_};
-  }
-
- private:
-  comm::Rounds gather(comm::Communicator& communicator, comm::SparseReduction& out) {
-    out.reset(communicator.size());
-    kernels::transfer_bytes(mine_, my_message_);
-    co_await comm::GatherCodesVerb{my_message_, messages_.view()};
-    const double start = communicator.now();
-    kernels::transfer_bytes(messages_.view(), codes_);
-    out.is_dense = true;
-    out.dense_sum.resize_discard(numel_);
-    quantizer_->decode(codes_, out.dense_sum.view());
-    out.decode_seconds = communicator.now() - start;
-  }
-
-  std::string name_;
-  std::unique_ptr<compress::Quantizer> quantizer_;
-  std::size_t numel_;
-  // The codes of all ranks, back to back: as messages, in host memory, and where acc lives, which may be the same.
-  Buffer<std::byte> messages_;
-  Buffer<std::byte> on_device_;
-  View<std::byte> codes_;
-  View<std::byte> mine_, my_message_;  // in codes_ and in messages_
 };
 
 }  // namespace
@@ -156,18 +116,14 @@ std::unique_ptr<BucketForm> make_dense_form(const Component& dense, const Bucket
   return std::make_unique<DenseForm>(dense, place);
 }
 
-std::unique_ptr<BucketForm> make_sparse_form(const Component& sparsifier, const Component& collective,
-                                             const BucketPlace& place) {
-  return std::make_unique<SparseForm>(sparsifier, collective, place);
+std::unique_ptr<BucketForm> make_sparse_form(const Component& sparsifier, const Component& quantizer,
+                                             const Component& collective, const BucketPlace& place) {
+  return std::make_unique<SparseForm>(sparsifier, quantizer, collective, place);
 }
 
-std::unique_ptr<BucketForm> make_quantized_form(const Component& quantizer, const comm::Communicator& communicator,
-                                                const BucketPlace& place) {
-  return std::make_unique<QuantizedForm>(quantizer, communicator, place);
-}
-
-std::size_t quantized_code_bytes(const Component& quantizer, std::size_t numel) {
-  return make_quantizer(quantizer, numel, Device{})->code_bytes();
+std::size_t code_bytes(const Component& quantizer, std::size_t numel) {
+  const auto codec = make_codec(quantizer, numel, Device{});
+  return codec ? codec->code_bytes() : 0;
 }
 
 }  // namespace dragonn::trainer

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// BucketForm: the form in which one bucket's gradient travels. Dense, sparsified or quantized, behind one interface.
+/// BucketForm: the form in which one bucket's gradient travels. Dense or compressed, behind one interface.
 #pragma once
 
 #include <cstddef>
@@ -59,17 +59,16 @@ struct BucketPlace {
 
 /// Sends all of acc, summed by the collective `dense`.
 std::unique_ptr<BucketForm> make_dense_form(const Component& dense, const BucketPlace& place);
-/// Sends what the sparsifier selects, summed by the collective.
-std::unique_ptr<BucketForm> make_sparse_form(const Component& sparsifier, const Component& collective,
-                                             const BucketPlace& place);
-/// Sends all of acc in the quantizer's code: every rank gathers the codes of all ranks and adds them up where gradients
-/// live. (P-1) * code_bytes sent. Holds the codes of all ranks.
-std::unique_ptr<BucketForm> make_quantized_form(const Component& quantizer, const comm::Communicator& communicator,
-                                                const BucketPlace& place);
+/// Sends what the sparsifier selects, summed by the collective. With a quantizer the sparsifier is `all`, and what
+/// travels is the quantizer's code of acc.
+std::unique_ptr<BucketForm> make_sparse_form(const Component& sparsifier, const Component& quantizer,
+                                             const Component& collective, const BucketPlace& place);
 
-/// This is what `compression.collective` says where a quantizer is at work: every rank gets every code.
+/// This is the collective of quantizers, unless a config names another that sums codes.
 inline constexpr const char* kCodeCollective = "allgather";
-/// Returns the length of a code of `numel` elements.
-std::size_t quantized_code_bytes(const Component& quantizer, std::size_t numel);
+/// This is what `compression.quantizer` says where lists of entries travel.
+inline constexpr const char* kNoQuantizer = "none";
+/// Returns the length of a quantizer's code of `numel` elements, 0 of kNoQuantizer.
+std::size_t code_bytes(const Component& quantizer, std::size_t numel);
 
 }  // namespace dragonn::trainer

@@ -32,9 +32,9 @@ const MemoryEntry& memory_entry(const Component& component) {
   return Registry<MemoryEntry>::instance().at(component.name);
 }
 
-/// Dense buckets keep no residual: nothing stays behind.
-Component no_memory() {
-  return {"none", Settings(Registry<MemoryEntry>::instance().at("none").settings)};
+template <class Entry>
+Component with_defaults(const std::string& name) {
+  return {name, Settings(Registry<Entry>::instance().at(name).settings)};
 }
 
 /// Entries of the exchanged sum. A collective that decodes into n floats leaves its non-zeros to be counted.
@@ -44,23 +44,30 @@ std::size_t global_count(const comm::SparseReduction& reduction, std::size_t num
   return kernels::exceedances(reduction.dense_sum.view(), 0.0f).count;
 }
 
+/// The names of the registered entries that fit.
+template <class Entry, class Fits>
+std::vector<std::string> fitting(const Fits& fits) {
+  const auto& registry = Registry<Entry>::instance();
+  std::vector<std::string> names = registry.names();
+  std::erase_if(names, [&](const std::string& name) { return !fits(registry.at(name)); });
+  return names;
+}
+
 /// Every rank gets every code; what a quantizer rounds away is a memory's, unless the code is unbiased.
 void check_quantizer(const ExchangeRules& rules) {
-  const auto& entry = Registry<compress::QuantizerEntry>::instance().at(rules.quantizer.name);
-  if (rules.collective.name != kCodeCollective) {
+  const auto& entry = Registry<codec::ValueCodecEntry>::instance().at(rules.quantizer.name);
+  const auto& collectives = Registry<SparseCollectiveEntry>::instance();
+  if (!collectives.at(rules.collective.name).sums_codes) {
+    const auto names = fitting<SparseCollectiveEntry>([](const SparseCollectiveEntry& e) { return e.sums_codes; });
     throw ConfigError(fmt::format("quantizer '{}' does not go with collective '{}': its codes are gathered; valid: {}",
-                                  entry.name, rules.collective.name, kCodeCollective));
+                                  entry.name, rules.collective.name, fmt::join(names, ", ")));
   }
   if (!entry.unbiased || memory_entry(rules.memory).floats_per_element == 0) return;
-  std::vector<std::string> fitting;
-  const auto& memories = Registry<MemoryEntry>::instance();
-  for (const std::string& name : memories.names()) {
-    if (memories.at(name).floats_per_element == 0) fitting.push_back(name);
-  }
+  const auto names = fitting<MemoryEntry>([](const MemoryEntry& memory) { return memory.floats_per_element == 0; });
   throw ConfigError(
       fmt::format("quantizer '{}' does not go with memory '{}': its codes are unbiased and take no error feedback; "
                   "valid: {}",
-                  entry.name, rules.memory.name, fmt::join(fitting, ", ")));
+                  entry.name, rules.memory.name, fmt::join(names, ", ")));
 }
 
 /// What errors say of the exchange: "step 12, bucket 3". Steps count from 1, as in logs and metrics.
@@ -99,7 +106,7 @@ GradientExchange::GradientExchange(const ExchangeRules& rules, const ParameterAr
       device_(arena.gradients().device()),
       buckets_(make_buckets(arena, rules.buckets)),
       groups_(make_groups(buckets_, rules.fusion)),
-      transport_(comm::make_list_transport(communicator)) {
+      transport_(comm::make_list_transport(communicator, rules.codec)) {
   check_rules(rules_);
   counts_.selected.resize(static_cast<std::size_t>(communicator.size()));
   if (rules_.buckets.compress && !rules_.quantizes()) selection_ = selection_traits(rules_.sparsifier);
@@ -117,7 +124,8 @@ void GradientExchange::make_state(const Bucket& bucket, const MemoryPlace& messa
   const bool quantizes = bucket.sparse && rules_.quantizes();
   // Codes are decoded where the gradient is.
   BucketState& state = states_.emplace_back(device_, quantizes ? MemoryPlace(device_) : messages);
-  const Component memory = bucket.sparse ? rules_.memory : no_memory();
+  // Dense buckets keep no residual: nothing stays behind.
+  const Component memory = bucket.sparse ? rules_.memory : with_defaults<MemoryEntry>("none");
   const MemoryEntry& entry = memory_entry(memory);
   {
     const MemoryLabel label("error feedback");
@@ -129,9 +137,10 @@ void GradientExchange::make_state(const Bucket& bucket, const MemoryPlace& messa
   state.dense = make_dense_form(rules_.dense, place);
   if (!bucket.sparse) return;
   if (quantizes) {
-    state.compressed = make_quantized_form(rules_.quantizer, communicator_, place);
+    state.compressed = make_sparse_form(with_defaults<compress::SparsifierEntry>("all"), rules_.quantizer,
+                                        with_defaults<SparseCollectiveEntry>(rules_.collective.name), place);
   } else {
-    state.compressed = make_sparse_form(rules_.sparsifier, rules_.collective, place);
+    state.compressed = make_sparse_form(rules_.sparsifier, rules_.quantizer, rules_.collective, place);
     any_sparse_ = true;
   }
 }
@@ -267,8 +276,8 @@ void GradientExchange::exchange(const BucketGroup& group, StepTimers& timers) {
     }
   });
   for (std::size_t index = group.begin; index < group.end; ++index) {
-    timers.add(Verb::kExchange, -states_[index].reduction.decode_seconds);
-    timers.add(Verb::kDecode, states_[index].reduction.decode_seconds);
+    timers.add(Verb::kExchange, -states_[index].reduction.statistics.decode_seconds);
+    timers.add(Verb::kDecode, states_[index].reduction.statistics.decode_seconds);
   }
 }
 
@@ -284,7 +293,7 @@ void GradientExchange::settle(std::size_t index, const ExchangeStep& step, StepT
   state.form->observe({.step = step.step,
                        .numel = bucket.size,
                        .k = state.select.k,
-                       .selected_counts = state.reduction.selected_counts,
+                       .selected_counts = state.reduction.statistics.selected_counts,
                        .global_count = global_count(state.reduction, bucket.size)});
   count(state, bucket, state.select.k);
 }
@@ -294,19 +303,20 @@ void GradientExchange::count(const BucketState& state, const Bucket& bucket, std
   const bool all = reduction.contributed_all;
   counts_.numel += bucket.size;
   for (std::size_t rank = 0; rank < counts_.selected.size(); ++rank) {
-    counts_.selected[rank] += all ? bucket.size : reduction.selected_counts[rank];
+    counts_.selected[rank] += all ? bucket.size : reduction.statistics.selected_counts[rank];
   }
   const std::size_t ranks = counts_.selected.size();
-  counts_.padded += ranks * (all ? bucket.size : std::ranges::max(reduction.selected_counts));
-  if (!reduction.owned_counts.empty()) {
-    counts_.owned += std::accumulate(reduction.owned_counts.begin(), reduction.owned_counts.end(), std::uint64_t{0});
-    counts_.owned_padded += ranks * std::ranges::max(reduction.owned_counts);
+  counts_.padded += ranks * (all ? bucket.size : std::ranges::max(reduction.statistics.selected_counts));
+  if (!reduction.statistics.owned_counts.empty()) {
+    counts_.owned += std::accumulate(reduction.statistics.owned_counts.begin(), reduction.statistics.owned_counts.end(),
+                                     std::uint64_t{0});
+    counts_.owned_padded += ranks * std::ranges::max(reduction.statistics.owned_counts);
   }
   const bool shared = !all && (selection_.partitioned || selection_.leader_only);
   counts_.target += static_cast<double>(k) / (shared ? communicator_.size() : 1);
   counts_.global += global_count(reduction, bucket.size);
-  if (!std::isnan(reduction.lost_mass)) {
-    counts_.lost_mass = (std::isnan(counts_.lost_mass) ? 0.0 : counts_.lost_mass) + reduction.lost_mass;
+  if (!std::isnan(reduction.statistics.lost_mass)) {
+    counts_.lost_mass = (std::isnan(counts_.lost_mass) ? 0.0 : counts_.lost_mass) + reduction.statistics.lost_mass;
   }
   const float threshold = all ? std::numeric_limits<float>::quiet_NaN() : state.form->threshold();
   if (std::isnan(threshold)) return;

@@ -20,8 +20,9 @@ namespace dragonn::trainer {
 struct ExchangeRules {
   BucketRules buckets;
   FusionRules fusion = {};
-  Component sparsifier;             ///< unused without compression and with a quantizer
-  Component quantizer{"none", {}};  ///< unless "none": buckets are quantized, not sparsified, at any density
+  Component sparsifier;                   ///< unused without compression and with a quantizer
+  Component quantizer{kNoQuantizer, {}};  ///< else buckets are quantized, not sparsified, at any density
+  std::string codec = codec::kRawCodec;   ///< of lists
   Component collective;
   Component memory;
   Component dense;     ///< the collective of dense buckets and of dense phases
@@ -31,7 +32,7 @@ struct ExchangeRules {
   bool bypass_density_one = true;  ///< exchange dense where k reaches n, instead of running the sparsifier
   std::uint64_t seed = 1;
 
-  bool quantizes() const { return buckets.compress && quantizer.name != "none"; }
+  bool quantizes() const { return buckets.compress && quantizer.name != kNoQuantizer; }
 };
 
 /// What the schedules say of one step.

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT
-#include "compress/quantizer.h"
+#include "codec/value_codec.h"
 #include "core/rng.h"
 #include "kernels/gradient/quantize.h"
 
-namespace dragonn::compress {
+namespace dragonn::codec {
 namespace {
 
 /// Every magnitude as a share of its group's Euclidean norm, rounded at random to one of the levels, so that its
 /// expectation is right. n bytes and ceil(n / bucket) words. A norm that is not finite says that acc holds NaN or
 /// infinity.
-class Qsgd final : public Quantizer {
+class Qsgd final : public ValueCodec {
  public:
   Qsgd(const kernels::LevelFormat& format, std::size_t numel) : format_(format), numel_(numel) {}
 
   std::size_t code_bytes() const override { return kernels::level_code_bytes(numel_, format_); }
 
-  void encode(const QuantizeContext& context, const kernels::PassResult&, View<const float> acc,
+  void encode(const CodeContext& context, const kernels::PassResult&, View<const float> acc,
               View<std::byte> code) override {
     // Every rank rounds on its own: errors of the ranks average out.
     const auto rank = static_cast<std::uint64_t>(context.rank);
@@ -34,8 +34,8 @@ class Qsgd final : public Quantizer {
   std::size_t numel_;
 };
 
-const Registration<QuantizerEntry> registration{[] {
-  QuantizerEntry entry;
+const Registration<ValueCodecEntry> registration{[] {
+  ValueCodecEntry entry;
   entry.name = "qsgd";
   entry.summary = "entries rounded at random to levels of a bucket's norm; one byte per entry, unbiased";
   entry.source = "arXiv:1610.02132 (QSGD, Alistarh et al., NeurIPS 2017), section 3.1; GRACE's defaults";
@@ -59,4 +59,4 @@ const Registration<QuantizerEntry> registration{[] {
 }()};
 
 }  // namespace
-}  // namespace dragonn::compress
+}  // namespace dragonn::codec

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Quantizer: sends every entry of acc in a few bits, where a sparsifier sends a few entries. Knows no communicator.
+/// ValueCodec: what the values of a whole bucket are on the wire, where every entry is sent in a few bits.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@
 #include "core/registry.h"
 #include "kernels/gradient/gradient_pass.h"
 
-namespace dragonn::compress {
+namespace dragonn::codec {
 
-/// What a quantizer may know of the step: the keys of its random numbers.
-struct QuantizeContext {
+/// What a codec may know of the step: the keys of its random numbers.
+struct CodeContext {
   std::uint64_t seed = 1;  ///< the run's
   std::uint64_t step = 0;  ///< from 0
   int rank = 0;
@@ -24,16 +24,16 @@ struct QuantizeContext {
 /// ranks are gathered), decode, and subtract where a memory keeps the error. It has no state beside its settings.
 /// Views are of the device that it is made for; codes need no alignment. @throws ShapeError for a code of another
 /// length.
-class Quantizer {
+class ValueCodec {
  public:
-  virtual ~Quantizer() = default;
+  virtual ~ValueCodec() = default;
 
-  /// What the one pass over (residual, gradient) should compute for it.
+  /// Says what the one pass over (residual, gradient) should compute for it.
   virtual kernels::PassRequest plan() const { return {}; }
-  /// Length of every code: it depends on n and the settings alone.
+  /// Returns the length of every code: it depends on n and the settings alone.
   virtual std::size_t code_bytes() const = 0;
-  /// @param acc [n].  @param code code_bytes() long, overwritten.
-  virtual void encode(const QuantizeContext& context, const kernels::PassResult& pass, View<const float> acc,
+  /// Writes the code of acc. @param acc [n].  @param code code_bytes() long, overwritten.
+  virtual void encode(const CodeContext& context, const kernels::PassResult& pass, View<const float> acc,
                       View<std::byte> code) = 0;
   /// sum <- decoded codes, added up in their order: the same bits on every rank that has the same codes. [n].
   /// @param codes any number of them, back to back.
@@ -42,12 +42,19 @@ class Quantizer {
   virtual void subtract(View<const std::byte> code, View<float> values) const = 0;
 };
 
-struct QuantizerEntry : RegistryEntry {
+/// A code, and what reads it.
+struct Code {
+  const ValueCodec* codec = nullptr;  ///< null: there is no code
+  View<const std::byte> bytes = {};
+};
+
+struct ValueCodecEntry : RegistryEntry {
+  /// The word of configs: with the sparsifier `all` such a codec is a method of its own, a quantizer.
   static constexpr const char* kKind = "quantizer";
   /// The expectation of what is decoded is acc: no error feedback. Otherwise the error is a memory's business.
   bool unbiased = false;
   /// For buckets of `numel` elements on `device`.
-  std::function<std::unique_ptr<Quantizer>(const Settings&, std::size_t numel, const Device& device)> make;
+  std::function<std::unique_ptr<ValueCodec>(const Settings&, std::size_t numel, const Device& device)> make;
 };
 
-}  // namespace dragonn::compress
+}  // namespace dragonn::codec

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT
 #include <limits>
 
-#include "compress/quantizer.h"
+#include "codec/value_codec.h"
 #include "kernels/gradient/quantize.h"
 
-namespace dragonn::compress {
+namespace dragonn::codec {
 namespace {
 
 /// The sign of every entry, and one scale for all: mean |acc|. sign(0) = +1. ceil(n/32) + 1 words.
 /// A scale that is not finite says that acc holds NaN or infinity.
-class SignSgd final : public Quantizer {
+class SignSgd final : public ValueCodec {
  public:
   explicit SignSgd(std::size_t numel) : numel_(numel) {}
 
   kernels::PassRequest plan() const override { return {.kind = kernels::PassRequest::Kind::kMoments}; }
   std::size_t code_bytes() const override { return kernels::sign_code_bytes(numel_); }
 
-  void encode(const QuantizeContext&, const kernels::PassResult& pass, View<const float> acc,
+  void encode(const CodeContext&, const kernels::PassResult& pass, View<const float> acc,
               View<std::byte> code) override {
     kernels::encode_signs(acc, scale(pass), code);
   }
@@ -35,8 +35,8 @@ class SignSgd final : public Quantizer {
   std::size_t numel_;
 };
 
-const Registration<QuantizerEntry> registration{[] {
-  QuantizerEntry entry;
+const Registration<ValueCodecEntry> registration{[] {
+  ValueCodecEntry entry;
   entry.name = "signsgd";
   entry.summary = "one sign bit per entry, scaled by the mean magnitude; with error feedback (EF-SignSGD)";
   entry.source = "arXiv:1901.09847 (Karimireddy et al., ICML 2019), algorithm 2";
@@ -45,4 +45,4 @@ const Registration<QuantizerEntry> registration{[] {
 }()};
 
 }  // namespace
-}  // namespace dragonn::compress
+}  // namespace dragonn::codec

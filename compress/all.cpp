@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+#include <numeric>
+
+#include "compress/sparsifier.h"
+#include "kernels/devices.h"
+
+namespace dragonn::compress {
+namespace {
+
+/// Selects every entry, whatever the density: what a quantizer sends, and the yardstick of lists.
+class All final : public Sparsifier {
+ public:
+  All(std::size_t numel, const Device& device) : numel_(numel), indices_(0, device) {}
+
+  kernels::PassRequest plan(const SelectContext&) override { return {}; }
+
+  void select(const SelectContext&, const kernels::PassResult&, View<const float> acc,
+              SparseVector& selected) override {
+    if (indices_.size() != numel_) {
+      std::vector<std::uint32_t> indices(numel_);
+      std::iota(indices.begin(), indices.end(), std::uint32_t{0});
+      indices_.resize_discard(numel_);
+      kernels::transfer(View<const std::uint32_t>(std::span<const std::uint32_t>(indices)), indices_.view());
+    }
+    selected.resize_discard(numel_);
+    kernels::transfer(std::as_const(indices_).view(), selected.indices.view());
+    kernels::transfer(acc, selected.values.view());
+  }
+
+ private:
+  std::size_t numel_;
+  Buffer<std::uint32_t> indices_;
+};
+
+const Registration<SparsifierEntry> registration{[] {
+  SparsifierEntry entry;
+  entry.name = "all";
+  entry.summary = "every entry, at any density: what quantizers send";
+  entry.source = "EF-SignSGD (arXiv:1901.09847) and QSGD (arXiv:1610.02132) send all entries";
+  entry.band = kAnyCount;
+  entry.traits = [](const Settings&) { return SelectionTraits{.shared_indices = true, .blind = true}; };
+  entry.make = [](const Settings&, std::size_t numel, const Device& device) {
+    return std::make_unique<All>(numel, device);
+  };
+  return entry;
+}()};
+
+}  // namespace
+}  // namespace dragonn::compress
