@@ -12,39 +12,41 @@
 
 namespace dragonn::comm {
 
-/// Travels between ranks as it is.
+/// The address and port of a socket. Ranks send it to each other byte by byte.
 struct Address {
   enum class Family : std::uint32_t { kNone, kIpv4, kIpv6 };
 
   Family family = Family::kNone;
   std::uint32_t scope = 0;                  ///< the interface of a link-local IPv6 address
-  std::array<std::uint8_t, 16> bytes = {};  ///< as on the wire; of IPv4 the first four
+  std::array<std::uint8_t, 16> bytes = {};  ///< network byte order; IPv4 uses the first four
   std::uint64_t port = 0;
 
-  /// Whether only processes of the same machine reach it.
+  /// Returns whether only processes of the same machine reach the address.
   bool is_loopback() const;
-  /// "10.0.0.1:4000", "[fe80::1]:4000".
+  /// Returns the address as text: "10.0.0.1:4000", "[fe80::1]:4000".
   std::string text() const;
   bool operator==(const Address&) const = default;
 };
 static_assert(std::has_unique_object_representations_v<Address>, "no padding that would be sent");
 
-/// "HOST:PORT", "[IPV6]:PORT".
+/// A host, by name or number, and a port: "HOST:PORT", "[IPV6]:PORT".
 struct HostAndPort {
   std::string host;
   std::uint16_t port = 0;
 
   std::string text() const;
 };
-/// Empty if `text` is of another form.
+/// Returns nothing if `text` is of another form.
 std::optional<HostAndPort> parse_host_and_port(std::string_view text);
 
-/// The addresses of a host, by name or number. Empty with `problem` set if there is none. May take seconds.
+/// Resolves a host, given by name or number. Returns no address, and sets `problem`, if there is none. May take
+/// seconds.
 std::vector<Address> resolve(const HostAndPort& place, std::string& problem);
-/// The inverse of Address::text(). Looks up no names.
+/// Parses what Address::text() returns. Looks up no names.
 std::optional<Address> parse_address(std::string_view text);
 
-/// Those of this machine that others may reach, with `port`; where there is none, those of the loopback interface.
+/// Returns the addresses of this machine that other machines may reach, with `port`; if there is none, those of the
+/// loopback interface.
 std::vector<Address> addresses_of_this_machine(std::uint16_t port);
 
 }  // namespace dragonn::comm

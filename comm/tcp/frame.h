@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// What travels on a connection: frames of a header and the bytes behind it. And what both of its ends keep of
-/// messages.
+/// Frames: what a connection carries, each a header and the bytes behind it. Operations: the pending sends or receives
+/// of one end.
 #pragma once
 
 #include <algorithm>
@@ -14,26 +14,26 @@ namespace dragonn::comm {
 
 enum class FrameKind : std::uint32_t {
   kMessage,
-  // With a text, or nothing.
+  // The kinds below carry a text, which may be empty.
   kEnd,      ///< this rank is done
-  kFailure,  ///< it failed, with the reason: who waits for it waits in vain
+  kFailure,  ///< this rank failed, with the reason: ranks that wait for it wait in vain
   kAbort,    ///< the group failed, with the reason
-  kWhere,    ///< where are you?
-  kHere,     ///< the answer
+  kWhere,    ///< asks which rank the receiver of this frame waits for
+  kHere,     ///< answers kWhere
 };
 
 struct FrameHeader {
   FrameKind kind = FrameKind::kMessage;
   std::int32_t tag = 0;
-  std::uint64_t bytes = 0;  ///< behind the header
+  std::uint64_t bytes = 0;  ///< length of what follows the header
 };
 static_assert(std::has_unique_object_representations_v<FrameHeader>, "no padding that would be sent");
 
 /// The longest text of a frame, in bytes.
 inline constexpr std::size_t kLongestFrameText = 4096;
 
-/// Messages on their way, by number. The numbers of those that are done with are used again, so that nothing allocates
-/// once as many have been on their way as ever are. T has a member `in_use`.
+/// Pending sends or receives, by number. Numbers are reused after release(), so that nothing is allocated once the
+/// largest number of pending operations is reached. T has a member `in_use`.
 template <class T>
 class Operations {
  public:
@@ -48,7 +48,7 @@ class Operations {
   void release(std::size_t number) { all_[number].in_use = false; }
   T& operator[](std::size_t number) { return all_[number]; }
   const T& operator[](std::size_t number) const { return all_[number]; }
-  /// Of numbers so far.
+  /// Returns how many numbers have been given out.
   std::size_t size() const { return all_.size(); }
 
  private:

@@ -13,9 +13,9 @@
 namespace dragonn::comm {
 namespace {
 
-/// Read at once where less is wanted: a small message and the header of the next one come with one call.
+/// Bytes per read of headers and small messages: a small message and the next header arrive with one call.
 constexpr std::size_t kStageBytes = 64 << 10;
-/// From here on bytes are read to where they belong.
+/// Payloads of at least this size are read directly into their destination.
 constexpr std::size_t kDirectBytes = 16 << 10;
 
 void copy_bytes(const std::byte* source, std::byte* target, std::size_t bytes) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Incoming: the messages from one other rank, and what it says of itself.
+/// Incoming: receives the messages and notices of one other rank.
 #pragma once
 
 #include <array>
@@ -15,52 +15,53 @@
 
 namespace dragonn::comm {
 
-/// Reads messages as far as they have come; never waits. A large message is read into the buffer of its receive. One
-/// that no receive waits for is read into one of two slots; the message behind them stays in the socket, and its sender
-/// waits.
+/// Reads messages as far as they have come; never waits. A large message is read directly into the buffer of its
+/// receive. A message that no receive waits for is read into one of two slots. A third one stays in the socket, and its
+/// sender waits.
 ///
-/// Both slots have room for the largest message so far, whoever took it: a training step which repeats itself finds
-/// them large enough, whatever the timing. Memory that is never touched takes no room.
+/// Both slots have room for the largest message so far: a training step that repeats itself finds them large enough,
+/// whatever the timing. Memory that is never touched takes no room.
 class Incoming {
  public:
-  /// How the other rank ended.
+  /// The way in which the other rank ended.
   enum class End {
     kNone,
     kWell,
-    kFailure,  ///< who waits for it waits in vain
+    kFailure,  ///< the other rank failed: ranks that wait for it wait in vain
     kAbort,    ///< the group failed
-    kLost,     ///< the connection ended without a word
+    kLost,     ///< the connection ended without a shutdown notice
   };
 
   /// @param socket a connection that outlives this.
   explicit Incoming(int socket);
 
-  /// Returns the number of the receive. Messages with one tag belong to receives in the order of their start.
+  /// Starts a receive and returns its number. Messages with one tag go to the receives of that tag in the order of
+  /// their start.
   std::size_t start(int tag, std::span<std::byte> buffer);
   bool knows(std::size_t number) const { return receives_.knows(number); }
   bool is_done(std::size_t number) const { return receives_[number].done; }
   void release(std::size_t number) { receives_.release(number); }
-  /// Of the message, once it is done: more than room() if it did not fit.
+  /// Returns the size of a message that is done: more than room() if it did not fit.
   std::size_t bytes(std::size_t number) const { return receives_[number].bytes; }
   std::size_t room(std::size_t number) const { return receives_[number].buffer.size(); }
 
   void read();
-  /// Whether more of the socket can be taken now.
+  /// Returns whether more of the socket can be read now.
   bool can_read() const { return !closed_ && state_ != State::kBlocked; }
-  /// Forgets all receives, whose buffers may be gone: from now on messages are dropped.
+  /// Forgets all receives, whose buffers may be gone. Later messages are dropped.
   void drop();
-  /// Nothing more comes, for this reason.
+  /// Records that the connection is lost, and why.
   void lose(const std::string& reason);
 
   End end() const { return end_; }
-  /// The reason of a failure or abort, or what became of the connection.
+  /// The reason of a failure or abort, or the cause of a lost connection.
   const std::string& end_text() const { return end_text_; }
-  /// Whether the other rank has closed the connection.
+  /// Returns whether the other rank has closed the connection.
   bool is_closed() const { return closed_; }
 
-  /// Whether the other rank has asked where this one is, since the last call.
+  /// Returns whether the other rank has sent kWhere since the last call.
   bool take_question();
-  /// Its own answer to that, if one has come since the last call.
+  /// Returns the other rank's answer to kWhere if one has come since the last call.
   std::optional<std::string> take_answer();
 
  private:
@@ -75,16 +76,16 @@ class Incoming {
   };
   struct Slot {
     Buffer<std::byte> bytes;
-    std::size_t size = 0;           ///< of the message
-    std::uint64_t number = 0;       ///< counts the messages
-    std::size_t claimed = kNobody;  ///< the receive that gets it when it is whole
+    std::size_t size = 0;           ///< size of the message
+    std::uint64_t number = 0;       ///< sequence number of the message
+    std::size_t claimed = kNobody;  ///< the receive that gets the message when it is complete
     int tag = 0;
     bool in_use = false;
     bool whole = false;
   };
   enum class State { kHeader, kBlocked, kBytes };
 
-  /// Goes on by one part of a frame; false if there is nothing to go on with.
+  /// Continues reading the current frame. Returns false if nothing can be read now.
   bool step();
   void begin_frame();
   bool place_message();
@@ -99,17 +100,17 @@ class Incoming {
 
   std::size_t staged() const { return stage_end_ - stage_begin_; }
   bool fill_stage();
-  /// Reads from the socket. Returns how much; 0 if nothing is there.
+  /// Reads from the socket. Returns the number of bytes; 0 if none are there.
   std::size_t take(std::byte* target, std::size_t room);
 
   int socket_;
   Operations<Receive> receives_;
-  std::vector<std::size_t> waiting_;  // receives without a message, oldest first
+  std::vector<std::size_t> waiting_;  // numbers of receives without a message, oldest first
   std::array<Slot, 2> slots_;
-  std::size_t largest_ = 0;  // message so far
+  std::size_t largest_ = 0;  // bytes of the largest message so far
   std::uint64_t messages_ = 0;
 
-  // The frame being read, and where it goes: to a receive, a slot, text_, or nowhere.
+  // The frame being read, and its destination: a receive, a slot, text_, or none.
   State state_ = State::kHeader;
   FrameHeader header_;
   std::byte* target_ = nullptr;
@@ -118,7 +119,7 @@ class Incoming {
   Slot* slot_ = nullptr;
   std::string text_;
 
-  Buffer<std::byte> stage_;  // what was read ahead
+  Buffer<std::byte> stage_;  // bytes read ahead
   std::size_t stage_begin_ = 0;
   std::size_t stage_end_ = 0;
   bool drained_ = false;  // the last read got less than it asked for

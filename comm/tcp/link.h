@@ -11,18 +11,18 @@
 
 namespace dragonn::comm {
 
-/// Both directions of a connection.
+/// Both directions of a connection to another rank.
 struct Link {
   explicit Link(Descriptor connection) : socket(std::move(connection)), out(socket.get()), in(socket.get()) {}
 
-  /// Writes and reads what goes without waiting.
+  /// Writes and reads as much as is possible without waiting.
   void move() {
     out.write();
     in.read();
-    // Whoever takes nothing more, and has said nothing that is still to be read, is gone.
+    // A rank that takes nothing more, and has sent nothing that is still unread, is gone.
     if (out.is_broken() && !in.can_read() && !in.is_closed()) in.lose("its connection was closed");
   }
-  /// What poll is to wait for; 0: nothing.
+  /// Returns the events that poll should wait for; 0 if there are none.
   short events() const { return static_cast<short>((in.can_read() ? POLLIN : 0) | (out.is_pending() ? POLLOUT : 0)); }
 
   Descriptor socket;

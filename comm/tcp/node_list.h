@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Slurm's lists of hosts.
+/// Slurm's compressed lists of hosts.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace dragonn::comm {
 
-/// The first host of a list in Slurm's compressed form: of "n[01-03,07],gpu2" it is "n01", of "r[1-2]n[08-09]" "r1n08".
-/// Empty if the list is damaged.
+/// Returns the first host of a list in Slurm's compressed form: "n01" for "n[01-03,07],gpu2", "r1n08" for
+/// "r[1-2]n[08-09]". Empty if the list is malformed.
 std::string first_host(std::string_view list);
 
 }  // namespace dragonn::comm

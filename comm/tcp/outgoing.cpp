@@ -18,7 +18,7 @@ iovec part_of(std::span<const std::byte> bytes) {
   return {const_cast<std::byte*>(bytes.data()), bytes.size()};  // sendmsg only reads
 }
 
-/// Leaves out the first `count` bytes; returns how many of the count are beyond the end.
+/// Removes the first `count` bytes. Returns by how many the count exceeds the size.
 std::size_t advance(std::span<const std::byte>& bytes, std::size_t count) {
   const std::size_t here = std::min(count, bytes.size());
   bytes = bytes.subspan(here);
@@ -45,7 +45,7 @@ void Outgoing::detach() {
   if (!is_in_message()) return;
   kept_.assign(body_.begin(), body_.end());
   body_ = kept_;
-  number_ = kText;  // done or not, nobody waits for it
+  number_ = kText;  // nobody waits for the detached message
 }
 
 void Outgoing::forget() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Outgoing: the messages to one other rank.
+/// Outgoing: sends the messages to one other rank.
 #pragma once
 
 #include <cstddef>
@@ -17,28 +17,29 @@ class Outgoing {
   /// @param socket a connection that outlives this.
   explicit Outgoing(int socket) : socket_(socket) {}
 
-  /// Returns its number. The message must stay as it is until it is done.
+  /// Starts a send and returns its number. The message must not change before it is done.
   std::size_t start(int tag, std::span<const std::byte> message);
   bool knows(std::size_t number) const { return sends_.knows(number); }
   bool is_done(std::size_t number) const { return sends_[number].done; }
   void release(std::size_t number) { sends_.release(number); }
-  /// Of a message.
+  /// Returns the size of a message.
   std::size_t size(std::size_t number) const { return sends_[number].message.size(); }
 
-  /// Sends a text, cut after kLongestFrameText, ahead of the messages that have not begun.
+  /// Sends a text, cut after kLongestFrameText, before all messages that have not begun.
   void tell(FrameKind kind, const std::string& text);
-  /// Lets go of the messages on their way, which may be gone from now on: one that is half written is kept in a copy,
-  /// the others never begin.
+  /// Releases the buffers of all pending messages. The rest of a message that is half written is copied and still sent;
+  /// the others are never sent.
   void detach();
-  /// As detach() for messages that may be gone already: after one that is half written nothing more can be said.
+  /// Does as detach() where the buffers may be gone already: after a message that is half written nothing more can be
+  /// sent.
   void forget();
-  /// Says that nothing more comes, once all has been written.
+  /// Closes this direction of the connection once all has been written.
   void close() { closing_ = true; }
 
   void write();
-  /// Whether something waits for the socket.
+  /// Returns whether something waits to be written.
   bool is_pending() const { return !broken_ && (sending_ || !queue_.empty() || !texts_.empty()); }
-  /// Whether the connection takes nothing more. What came before may still be there to be read.
+  /// Returns whether the connection takes nothing more. What was sent before may still be read.
   bool is_broken() const { return broken_; }
 
  private:
@@ -59,9 +60,9 @@ class Outgoing {
   int socket_;
   Operations<Send> sends_;
   std::vector<std::size_t> queue_;  // oldest first
-  std::string texts_;               // whole frames that wait
-  std::string text_;                // those being written
-  std::vector<std::byte> kept_;     // the end of a message that was let go of
+  std::string texts_;               // complete text frames that wait
+  std::string text_;                // the text frames being written
+  std::vector<std::byte> kept_;     // the copied rest of a detached message
 
   // The frame being written: its number, or kText.
   std::size_t number_ = 0;

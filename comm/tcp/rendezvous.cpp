@@ -25,7 +25,7 @@ std::uint64_t hash_of(const std::string& text) {
   return hash_bytes(std::as_bytes(std::span(text)));
 }
 
-/// What the launcher calls this run: a step of Slurm, or a run of torchrun.
+/// Returns a number for this run, derived from the launcher's name for it (a Slurm step, a torchrun id).
 std::uint64_t run_of_launcher() {
   const std::string step = in_srun_step() ? variable("SLURM_JOB_ID") + "." + variable("SLURM_STEP_ID") : "";
   const std::string run = variable("TORCHELASTIC_RUN_ID");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Rendezvous: where the processes of a run meet that no MPI brings together.
+/// Rendezvous: the place where processes without MPI find each other.
 #pragma once
 
 #include <cstdint>
@@ -10,30 +10,30 @@
 
 namespace dragonn::comm {
 
-/// An address that rank 0 listens on, or a file in which it says where.
+/// An address on which rank 0 listens, or a file in which rank 0 writes its address.
 struct Rendezvous {
-  HostAndPort address = {};         ///< used where there is no file
-  std::filesystem::path file = {};  ///< seen by all ranks, or empty
-  /// Tells the runs apart that may meet at one place; 0 if nobody says.
+  HostAndPort address = {};         ///< used if there is no file
+  std::filesystem::path file = {};  ///< a path that all ranks can read, or empty
+  /// A number that tells apart runs with the same rendezvous; 0 if the launcher gives none.
   std::uint64_t run = 0;
 
   bool by_file() const { return !file.empty(); }
-  /// Whether all ranks are on one machine.
+  /// Returns whether the address is a loopback address, so that all ranks are on one machine.
   bool is_loopback() const;
-  /// "10.0.0.1:4000", "the file /home/me/meet".
+  /// Returns the place as text: "10.0.0.1:4000", "the file /home/me/rendezvous".
   std::string text() const;
 };
 
-/// "tcp:HOST:PORT", or "file:PATH"; in a folder the file is PATH/dragonn-rendezvous. The run is that of the launcher.
-/// @throws ConfigError saying what is expected.
+/// Parses "tcp:HOST:PORT" or "file:PATH"; if PATH is a folder, the file is PATH/dragonn-rendezvous. Sets `run` from the
+/// launcher's environment. @throws ConfigError saying what is expected.
 Rendezvous parse_rendezvous(const std::string& text);
 
-/// As parse_rendezvous; "" takes it from the environment: MASTER_ADDR and MASTER_PORT, or in a step of srun its first
-/// host and the port slurm_port(). @throws ConfigError saying what to set if there is neither.
+/// Parses `text`. If `text` is empty, the environment gives the rendezvous: MASTER_ADDR and MASTER_PORT, or in a Slurm
+/// step its first host and slurm_port(). @throws ConfigError saying what to set if there is neither.
 Rendezvous find_rendezvous(const std::string& text);
 
-/// The port of a step of Slurm: 20000 to 29999, below those that the system gives away. Two steps that share a host
-/// seldom have the same one.
+/// Returns the port of a Slurm step: 20000 to 29999, below the ports that the system assigns. Two steps on one host
+/// seldom have the same port.
 std::uint16_t slurm_port(const std::string& job, const std::string& step);
 
 }  // namespace dragonn::comm

@@ -29,7 +29,7 @@ Descriptor new_socket(int family) {
   return Descriptor(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
-/// Messages leave at once: whoever waits for one waits for nothing else.
+/// Disables Nagle's algorithm: messages leave at once.
 Descriptor connected(Descriptor socket) {
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   return socket;
@@ -41,7 +41,7 @@ int milliseconds_until(Deadline deadline) {
   return static_cast<int>(std::clamp(left, std::chrono::milliseconds(0), kLongest).count());
 }
 
-/// What became of a connection that was asked for: 0 or an error.
+/// Returns the result of a connect that was pending: 0 or an error number.
 int outcome_of(const Descriptor& socket) {
   int code = 0;
   socklen_t size = sizeof(code);
@@ -78,7 +78,7 @@ SocketResult connect_to(const Address& address, Deadline deadline) {
     if (!wait_for(socket, POLLOUT, deadline)) return {{}, "no answer in time"};
     if (const int code = outcome_of(socket); code != 0) return {{}, text_of(code)};
   }
-  // A port that nobody listens on may be given to the very socket that asks for it.
+  // The system may assign a socket the very port that it connects to, if nobody listens there.
   if (local_address(socket) == remote_address(socket)) return {{}, text_of(ECONNREFUSED)};
   return {connected(std::move(socket)), ""};
 }

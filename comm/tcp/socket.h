@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Sockets that never block, and what may be waited for until a deadline. Problems are told as text: who calls knows
-/// the ranks.
+/// Sockets that never block, and waits with a deadline. Problems are returned as text, since only the caller knows the
+/// ranks.
 #pragma once
 
 #include <cstddef>
@@ -14,29 +14,30 @@
 
 namespace dragonn::comm {
 
-/// A connection, or something to be connected to; or why there is none.
+/// A socket, or the reason why there is none.
 struct [[nodiscard]] SocketResult {
   Descriptor socket;
-  std::string problem;  ///< empty if there is one
+  std::string problem;  ///< empty if there is a socket
 };
 
-/// A listener on an address of this machine; port 0 is any that is free.
+/// Listens on an address of this machine; port 0 takes any free port.
 SocketResult listen_on(const Address& address);
-/// A listener on all addresses of this machine, of both families where it has IPv6.
+/// Listens on all addresses of this machine, in IPv4 and, where the machine has it, IPv6.
 SocketResult listen_everywhere(std::uint16_t port);
-/// Connects; of one address that is this machine's own, never to itself.
+/// Connects to an address. A connection of a socket to itself, which the system allows on one machine, counts as
+/// refused.
 SocketResult connect_to(const Address& address, Deadline deadline);
-/// The next one that asks for a connection; neither socket nor problem if nobody does now.
+/// Accepts the next connection. Returns neither socket nor problem if none is pending.
 SocketResult accept_from(const Descriptor& listener);
 
-/// Of this end. Empty if the socket has none.
+/// Returns the address of this end; nothing if the socket has none.
 std::optional<Address> local_address(const Descriptor& socket);
-/// Of the other end.
+/// Returns the address of the other end; nothing if the socket has none.
 std::optional<Address> remote_address(const Descriptor& socket);
 
-/// Whether one of `events` (of poll) happened by the deadline.
+/// Returns whether one of the poll `events` happened before the deadline.
 bool wait_for(const Descriptor& socket, short events, Deadline deadline);
-/// All of `bytes`, or the problem.
+/// Reads or writes all of `bytes`. Returns the problem; empty if there was none.
 [[nodiscard]] std::string read_all(const Descriptor& socket, std::span<std::byte> bytes, Deadline deadline);
 [[nodiscard]] std::string write_all(const Descriptor& socket, std::span<const std::byte> bytes, Deadline deadline);
 

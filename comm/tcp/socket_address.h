@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Addresses as the system's calls take and give them.
+/// Conversions between Address and the system's sockaddr.
 #pragma once
 
 #include <cstring>
@@ -41,7 +41,7 @@ inline SocketAddress to_socket_address(const Address& address) {
   return result;
 }
 
-/// Empty if it is neither IPv4 nor IPv6.
+/// Returns nothing if the family is neither IPv4 nor IPv6.
 inline std::optional<Address> from_socket_address(const sockaddr& given) {
   Address address;
   if (given.sa_family == AF_INET6) {

@@ -18,18 +18,18 @@
 #include "comm/deadline.h"
 #include "comm/launcher.h"
 #include "comm/peer_processes.h"
+#include "comm/tcp/handshake.h"
 #include "comm/tcp/link.h"
-#include "comm/tcp/meeting.h"
 #include "core/this_rank.h"
 
 namespace dragonn::comm {
 namespace {
 
-/// How long a rank that failed waits for the others to have heard of it.
-constexpr double kPartingSeconds = 3;
-/// How long a rank that waits for others has to say where it is.
+/// A rank that failed waits at most this long until the others have closed their connections.
+constexpr double kShutdownSeconds = 3;
+/// A rank that is asked which rank it waits for has this much time to answer.
 constexpr double kAnswerSeconds = 0.5;
-/// How often a rank that waits looks whether another of its threads has ended the group.
+/// A waiting rank checks this often whether another of its threads has aborted the group.
 constexpr double kLookSeconds = 0.1;
 
 class TcpCommunicator final : public Communicator {
@@ -44,16 +44,16 @@ class TcpCommunicator final : public Communicator {
   std::unique_ptr<Clock> fork_clock() const override { return std::make_unique<WallClock>(clock_); }
   void abort(const std::string& reason) noexcept override;
 
-  /// Collective: from now on errors name the processes on this machine.
+  /// Collective. Exchanges process ids: later errors name processes of this machine.
   void know_peers() { peers_ = PeerProcesses(*this); }
 
-  // One of these ends the group.
+  // Exactly one of the next two ends the group.
 
-  /// After `fn` has returned: until the others' has. @throws CommError if one has failed.
-  void part();
-  /// After `fn` has failed on this rank: tells those that wait for it (kFailure) or all that wait (kAbort), and gives
-  /// them a few seconds to take that.
-  void part_with(FrameKind kind, const std::string& reason) noexcept;
+  /// Waits, after `fn` has returned, until it has returned on all ranks. @throws CommError if a rank failed.
+  void shut_down();
+  /// Reports, after `fn` has thrown, the failure to the ranks that wait for this one (kFailure) or to all (kAbort), and
+  /// gives them a few seconds to read it.
+  void fail(FrameKind kind, const std::string& reason) noexcept;
 
  protected:
   Request start_send(int destination, int tag, std::span<const std::byte> message) override;
@@ -67,37 +67,37 @@ class TcpCommunicator final : public Communicator {
   std::size_t finish_send(Lock& lock, int peer, std::size_t number);
   std::size_t finish_receive(Lock& lock, int peer, std::size_t number);
 
-  /// Moves messages until `is_done`. @throws CommError if the group ends, the peer does, or the time is over.
+  /// Moves messages until `is_done`. @throws CommError if the group fails, the peer ends, or the deadline passes.
   template <class IsDone>
   void wait(Lock& lock, const char* doing, int peer, const IsDone& is_done);
-  /// Moves messages when there are any, at the latest until then. The lock is free meanwhile.
+  /// Waits until messages can be moved, at most until the deadline, and moves them. The lock is released while waiting.
   void move(Lock& lock, Deadline until);
   void move(Link& link);
-  /// Moves messages until `is_done` or that long. Returns whether it is.
+  /// Moves messages until `is_done`, at most for that long. Returns whether it is.
   template <class IsDone>
   bool move_for(Lock& lock, double seconds, const IsDone& is_done);
 
-  /// What ended the group: the first failure that this rank learns of. Empty while all is well.
+  /// Returns the first failure of the group that this rank learns of; empty while there is none.
   const std::string& group_failure();
-  /// The group has failed for this rank, if it had not yet. Messages are let go of while they are still there: who
-  /// catches the error has lost them.
+  /// Marks the group as failed for this rank, and detaches all messages, whose buffers still exist: the caller that
+  /// catches the error frees them. Returns the error.
   CommError fatal(CommError error);
-  /// Likewise when they may be gone.
+  /// Drops all pending messages, whose buffers may be gone already.
   void forget_messages();
   std::string failure_of_this_rank(const std::string& reason) const;
   void check_group(const char* doing, int peer);
   [[noreturn]] void fail_late(Lock& lock, const char* doing, int peer);
-  /// Who keeps a rank waiting that waits for `peer`: asks it whom it waits for, and so on.
+  /// Describes why `peer` is late: asks it which rank it waits for, then asks that rank, and so on.
   std::string whereabouts(Lock& lock, int peer);
-  void say_farewell(FrameKind kind, const std::string& reason);
+  void send_shutdown(FrameKind kind, const std::string& reason);
 
   int rank_;
   double timeout_s_;
   WallClock clock_;
   PeerProcesses peers_;
-  std::mutex mutex_;                          // of all below: abort() may come from another thread
+  std::mutex mutex_;                          // guards all below: abort() may come from another thread
   std::vector<std::unique_ptr<Link>> links_;  // by rank, null for this one
-  std::vector<pollfd> polled_;                // likewise; the waiting thread's alone
+  std::vector<pollfd> polled_;                // by rank; used by the waiting thread only
   std::string failure_;
   bool aborted_ = false;
   int waits_for_ = kAllRanks;
@@ -284,7 +284,7 @@ std::string TcpCommunicator::failure_of_this_rank(const std::string& reason) con
   return fmt::format("rank {} failed{}: {}", rank_, doing.empty() ? "" : fmt::format(" ({})", doing), reason);
 }
 
-void TcpCommunicator::say_farewell(FrameKind kind, const std::string& reason) {
+void TcpCommunicator::send_shutdown(FrameKind kind, const std::string& reason) {
   for (const auto& link : links_) {
     if (link == nullptr) continue;
     link->out.tell(kind, reason);
@@ -292,7 +292,7 @@ void TcpCommunicator::say_farewell(FrameKind kind, const std::string& reason) {
   }
 }
 
-/// Out of memory for the message: the others see the connection end.
+/// Reports that the failure notice could not be sent (out of memory). The others then see the connection end.
 void report_unsaid(int rank, const std::exception& failure) noexcept {
   std::fprintf(stderr, "rank %d: cannot report its failure: %s\n", rank, failure.what());
 }
@@ -302,44 +302,44 @@ void TcpCommunicator::abort(const std::string& reason) noexcept {
     const Lock lock(mutex_);
     if (std::exchange(aborted_, true)) return;
     if (group_failure().empty()) failure_ = failure_of_this_rank(reason);
-    say_farewell(FrameKind::kAbort, failure_);
+    send_shutdown(FrameKind::kAbort, failure_);
   } catch (const std::exception& failure) {
     report_unsaid(rank_, failure);
   }
 }
 
-void TcpCommunicator::part() {
+void TcpCommunicator::shut_down() {
   Lock lock(mutex_);
   if (!group_failure().empty()) throw CommError(failure_);
   forget_messages();
-  say_farewell(FrameKind::kEnd, "");
+  send_shutdown(FrameKind::kEnd, "");
   constexpr const char* kDoing = "shutting down with";
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank_) continue;
     Link& other = link(peer);
     waits_for_ = peer;
-    const bool parted = move_for(lock, timeout_s_, [&] {
+    const bool is_shut_down = move_for(lock, timeout_s_, [&] {
       const Incoming::End end = other.in.end();
       if (!group_failure().empty() || end == Incoming::End::kFailure) check_group(kDoing, peer);
       return end == Incoming::End::kWell && !other.out.is_pending();
     });
-    if (!parted) fail_late(lock, kDoing, peer);
+    if (!is_shut_down) fail_late(lock, kDoing, peer);
   }
 }
 
-void TcpCommunicator::part_with(FrameKind kind, const std::string& reason) noexcept {
+void TcpCommunicator::fail(FrameKind kind, const std::string& reason) noexcept {
   try {
     Lock lock(mutex_);
     forget_messages();
     if (group_failure().empty()) failure_ = failure_of_this_rank(reason);
-    if (!std::exchange(aborted_, true)) say_farewell(kind, failure_);
+    if (!std::exchange(aborted_, true)) send_shutdown(kind, failure_);
     for (const auto& link : links_) {
       if (link == nullptr) continue;
       link->out.close();
       move(*link);
     }
     const auto is_closed = [](const auto& link) { return link == nullptr || link->in.is_closed(); };
-    move_for(lock, kPartingSeconds, [&] { return std::ranges::all_of(links_, is_closed); });
+    move_for(lock, kShutdownSeconds, [&] { return std::ranges::all_of(links_, is_closed); });
   } catch (const std::exception& failure) {
     report_unsaid(rank_, failure);
   }
@@ -363,16 +363,16 @@ TcpOptions tcp_options(const std::string& rendezvous, double timeout_s) {
 
 void run_tcp(const TcpOptions& options, const std::function<void(Communicator&)>& fn) {
   const ScopedRank scope(options.rank);
-  TcpCommunicator communicator(options, meet(options));
+  TcpCommunicator communicator(options, connect_ranks(options));
   try {
     communicator.know_peers();
     fn(communicator);
-    communicator.part();
+    communicator.shut_down();
   } catch (const CommError& failure) {
-    communicator.part_with(FrameKind::kAbort, failure.what());
+    communicator.fail(FrameKind::kAbort, failure.what());
     throw;
   } catch (const std::exception& failure) {
-    communicator.part_with(FrameKind::kFailure, failure.what());
+    communicator.fail(FrameKind::kFailure, failure.what());
     throw;
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// NCCL's ranks meet over TCP as they do by MPI.
+/// Tests that TCP can bootstrap NCCL, as MPI does.
 #include <doctest/doctest.h>
 
 #ifdef DRAGONN_WITH_CUDA
@@ -12,7 +12,7 @@
 namespace dragonn::comm::test {
 
 TEST_SUITE("comm") {
-  TEST_CASE("gpu: ranks that met over TCP sum by NCCL") {
+  TEST_CASE("gpu: ranks that TCP connected sum by NCCL") {
     if (dragonn::test::gpu_is_missing()) return;
     const int gpus = kernels::device_count(DeviceType::kCuda);
     for (const int world : {1, 2, 3}) {

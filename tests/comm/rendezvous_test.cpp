@@ -26,14 +26,14 @@ TEST_SUITE("comm") {
     }
   }
 
-  TEST_CASE("a place to meet is a host and port, or a file") {
+  TEST_CASE("a rendezvous is a host and port, or a file") {
     const Rendezvous host = parse_rendezvous("tcp:node-1.example:4000");
     CHECK((host.address.host == "node-1.example" && host.address.port == 4000 && !host.by_file()));
     CHECK(parse_rendezvous("tcp:10.0.0.1:65535").text() == "10.0.0.1:65535");
     const Rendezvous ipv6 = parse_rendezvous("tcp:[fe80::1]:4000");
     CHECK(ipv6.address.host == "fe80::1");
     CHECK(ipv6.text() == "[fe80::1]:4000");
-    CHECK(parse_rendezvous("file:/home/me/meet").file == "/home/me/meet");
+    CHECK(parse_rendezvous("file:/home/me/rendezvous").file == "/home/me/rendezvous");
     const TemporaryFolder folder;
     CHECK(parse_rendezvous("file:" + folder.path().string()).file == folder.path() / "dragonn-rendezvous");
     for (const char* wrong : {"node:4000", "tcp:node", "tcp:node:", "tcp::4000", "tcp:node:0", "tcp:node:65536",
@@ -124,7 +124,7 @@ TEST_SUITE("comm") {
     }
     {
       const ScopedEnvironment environment({{"RANK", "0"}, {"WORLD_SIZE", "1"}});
-      CHECK_NOTHROW(tcp_options("", 7));  // nobody to meet
+      CHECK_NOTHROW(tcp_options("", 7));  // one rank needs no rendezvous
     }
     {
       const ScopedEnvironment environment({{"RANK", "4"}, {"WORLD_SIZE", "4"}});

@@ -37,7 +37,7 @@ std::vector<TcpOptions> tcp_world(int size, double timeout_s, const std::filesys
     TcpOptions options;
     options.rank = rank;
     options.size = size;
-    options.rendezvous.file = folder / "meet";
+    options.rendezvous.file = folder / "rendezvous";
     options.timeout_s = timeout_s;
     ranks.push_back(options);
   }

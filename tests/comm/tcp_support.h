@@ -17,19 +17,19 @@ namespace dragonn::comm::test {
 
 using dragonn::test::TemporaryFolder;
 
-/// Runs `fn` with the options of each rank, in a thread for each. Returns what each threw.
+/// Runs `fn` with the options of each rank, each in a thread of its own. Returns the exceptions, by rank.
 std::vector<std::exception_ptr> run_each(const std::vector<TcpOptions>& ranks,
                                          const std::function<void(const TcpOptions&)>& fn);
 
 /// The text of an exception; "" if there is none.
 std::string text_of(const std::exception_ptr& error);
 
-/// The options of all ranks of a world that meets by a file in `folder`.
+/// The options of all ranks of a world whose rendezvous is a file in `folder`.
 std::vector<TcpOptions> tcp_world(int size, double timeout_s, const std::filesystem::path& folder);
 
-/// As run_local: all ranks run `fn`, and the error of the first that has one is thrown again.
+/// Runs `fn` on all ranks, as run_local does, and rethrows the error of the first rank that has one.
 void run_tcp_threads(int size, double timeout_s, const std::function<void(Communicator&)>& fn);
-/// A deadline for tests of what is late, in s: short, and long beside what it takes `size` ranks to meet (timing.h).
+/// A deadline in seconds for tests of late ranks: short, but much longer than the handshake of `size` ranks (timing.h).
 double short_deadline(int size);
 /// The errors of all ranks, by rank.
 std::vector<std::string> tcp_errors(int size, double timeout_s, const std::function<void(Communicator&)>& fn);

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Processes that meet over TCP, without a launcher, train to the bits of local workers; one that is killed or stopped ends
+# Processes that TCP connects, without a launcher, train to the bits of local workers; one that is killed or stopped ends
 # all, named, and the last checkpoint goes on as if nothing had happened; ranks that do not fit together say so.
 . "$(dirname "$0")/lib.sh" "$1"
 train=$BIN/dragonn-train
 unset MASTER_ADDR MASTER_PORT RANK WORLD_SIZE
 
-# start NAME RANKS ARGUMENT...: the ranks of a run, which meet by a file unless told otherwise. Logs: NAME.RANK.log.
+# start NAME RANKS ARGUMENT...: the ranks of a run. The rendezvous is a file unless the environment names another. Logs: NAME.RANK.log.
 start() {
   local name=$1 ranks=$2 rank meet=(--set "comm.rendezvous=file:$WORK/$1.meet")
   [ -z "${MASTER_PORT:-}${SLURM_STEP_ID:-}" ] || meet=()
@@ -47,7 +47,7 @@ for case in "4 topk" "3 dgc" "2 dragonn" "4 dense" "3 oktopk" "2 qsgd"; do
   run "tcp-$method" "$ranks" --set compression.method="$method"
   [ -n "$(parameters_hash "local-$method")" ] || fail "$case: no hash"
   [ "$(parameters_hash "local-$method")" = "$(parameters_hash "tcp-$method")" ] || fail "$case: other parameters over TCP"
-  [ ! -e "tcp-$method.meet" ] || fail "$case: the file of the meeting stays"
+  [ ! -e "tcp-$method.meet" ] || fail "$case: the rendezvous file stays"
 done
 grep -q '"backend": "tcp"' tcp-topk/summary.json || fail "the summary does not name the backend"
 run overlap 3 --set compression.method=dgc --set compression.overlap=true --set compression.bucket=tensor

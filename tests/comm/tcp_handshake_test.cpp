@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-/// How the ranks of the TCP backend meet, and what keeps them from it.
+/// Tests of the handshake: ranks connect, or all that came get one error.
 #include <atomic>
 #include <chrono>
 #include <thread>
 
 #include <doctest/doctest.h>
 
-#include "comm/tcp/invitation.h"
-#include "comm/tcp/meeting.h"
-#include "comm/tcp/reception.h"
+#include "comm/tcp/handshake.h"
+#include "comm/tcp/listener.h"
+#include "comm/tcp/rendezvous_file.h"
 #include "comm/tcp/socket.h"
 #include "core/file.h"
 #include "tests/comm/cases.h"
@@ -22,10 +22,10 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// The errors of the ranks that come, in their order.
+/// Runs the handshake and returns the errors of `ranks`, in their order.
 std::vector<std::string> errors_of(const std::vector<TcpOptions>& ranks) {
   std::vector<std::string> texts;
-  for (const auto& error : run_each(ranks, [](const TcpOptions& options) { meet(options); })) {
+  for (const auto& error : run_each(ranks, [](const TcpOptions& options) { connect_ranks(options); })) {
     texts.push_back(text_of(error));
   }
   return texts;
@@ -33,7 +33,7 @@ std::vector<std::string> errors_of(const std::vector<TcpOptions>& ranks) {
 
 /// A port that was free a moment ago.
 std::uint16_t free_port() {
-  return Reception(listen_everywhere(0).socket).port();
+  return Listener(listen_everywhere(0).socket).port();
 }
 
 std::vector<TcpOptions> world_at(const std::string& place, int size, double timeout_s) {
@@ -46,7 +46,7 @@ std::vector<TcpOptions> world_at(const std::string& place, int size, double time
 }  // namespace
 
 TEST_SUITE("comm") {
-  TEST_CASE("tcp: ranks meet at an address of IPv4, of IPv6 and by name") {
+  TEST_CASE("tcp: the rendezvous may be an IPv4 address, an IPv6 address or a name") {
     std::vector<std::string> places{"tcp:127.0.0.1", "tcp:localhost"};
     if (listen_on({.family = Address::Family::kIpv6}).problem.empty()) places.push_back("tcp:[::1]");
     for (const Address& address : addresses_of_this_machine(1)) {
@@ -67,42 +67,42 @@ TEST_SUITE("comm") {
     }
   }
 
-  TEST_CASE("tcp: the file is removed when all have met, and one of an earlier run is not believed") {
+  TEST_CASE("tcp: the rendezvous file is removed at the end, and one of an earlier run does no harm") {
     const TemporaryFolder folder;
     // An earlier run's address is one where nobody listens, or where something else does.
     const SocketResult stranger = listen_on({.family = Address::Family::kIpv4, .bytes = {127, 0, 0, 1}});
     const auto taken = local_address(stranger.socket);
     REQUIRE(taken.has_value());
     for (const std::uint64_t port : {std::uint64_t{free_port()}, taken->port}) {
-      const PostedInvitation stale(
-          folder.path() / "meet",
+      const PublishedFile stale(
+          folder.path() / "rendezvous",
           {.token = 5, .addresses = {{.family = taken->family, .bytes = taken->bytes, .port = port}}});
       const std::vector<TcpOptions> ranks = tcp_world(3, 30, folder.path());
       const auto errors = run_each(ranks, [](const TcpOptions& options) {
         if (options.rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
-        meet(options);
+        connect_ranks(options);
       });
       for (const auto& error : errors) CHECK(text_of(error) == "");
-      CHECK_FALSE(std::filesystem::exists(folder.path() / "meet"));
+      CHECK_FALSE(std::filesystem::exists(folder.path() / "rendezvous"));
     }
-    write_file_atomically(folder.path() / "meet", std::string_view("something else"));
+    write_file_atomically(folder.path() / "rendezvous", std::string_view("something else"));
     CHECK(errors_of(tcp_world(2, 30, folder.path())) == std::vector<std::string>(2));
   }
 
-  TEST_CASE("tcp: two runs that meet at one place one after the other do not mix") {
+  TEST_CASE("tcp: two runs that use one rendezvous one after the other do not mix") {
     const TemporaryFolder folder;
     std::vector<TcpOptions> ranks = tcp_world(2, 30, folder.path());
     const std::vector<TcpOptions> others = tcp_world(2, 30, folder.path());
     for (TcpOptions& rank : ranks) rank.rendezvous.run = 7;
     ranks.push_back(others[1]);  // comes while the first run's rank 0 is there
     ranks.push_back(others[0]);
-    std::atomic<int> met = 0;  // of the first run
+    std::atomic<int> connected = 0;  // ranks of the first run
     const auto errors = run_each(ranks, [&](const TcpOptions& options) {
       const bool second = options.rendezvous.run == 0;
-      if (second && options.rank == 0) await([&] { return met == 2; });
+      if (second && options.rank == 0) await([&] { return connected == 2; });
       if (!second && options.rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
       run_tcp(options, [&](Communicator& c) {
-        if (!second) ++met;
+        if (!second) ++connected;
         std::array<std::uint64_t, 1> sum{options.rendezvous.run};
         c.allreduce_sum(std::span<std::uint64_t>(sum));
         expect(sum[0] == 2 * options.rendezvous.run, "only this run's ranks are there");
@@ -125,12 +125,12 @@ TEST_SUITE("comm") {
         ranks[2].size = example.size;
         const auto errors = run_each(ranks, [&](const TcpOptions& options) {
           if (options.rank == (comes_first ? 1 : 2)) std::this_thread::sleep_for(std::chrono::milliseconds(200));
-          meet(options);
+          connect_ranks(options);
         });
         for (const auto& error : errors) {
           CAPTURE(text_of(error));
           CHECK(contains(text_of(error), example.reason));
-          CHECK(contains(text_of(error), "rendezvous over TCP at the file " + (folder.path() / "meet").string()));
+          CHECK(contains(text_of(error), "rendezvous over TCP at the file " + (folder.path() / "rendezvous").string()));
         }
       }
     }
@@ -142,7 +142,7 @@ TEST_SUITE("comm") {
     std::vector<TcpOptions> ranks = world_at("tcp:" + place, 2, 30);
     const auto errors = run_each(ranks, [&](const TcpOptions& options) {
       if (options.rank == 0) {
-        meet(options);
+        connect_ranks(options);
         return;
       }
       Hello hello = hello_of(1, 2);
@@ -153,13 +153,13 @@ TEST_SUITE("comm") {
       } while (!connection.problem.empty());
       expect(write_all(connection.socket, std::as_bytes(std::span(&hello, 1)), deadline_after(60)).empty(),
              "said hello");
-      std::array<std::byte, 16> answer{};  // a welcome, and the length of the verdict
+      std::array<std::byte, 16> answer{};  // the reply, and the length of the verdict
       expect(read_all(connection.socket, std::span(answer), deadline_after(60)).empty(), "was answered");
     });
     CHECK(contains(text_of(errors[0]), "rank 1 runs dragonn v0, and rank 0 runs "));
   }
 
-  TEST_CASE("tcp: who does not come is named when the deadline has passed") {
+  TEST_CASE("tcp: a rank that does not come is named when the deadline has passed") {
     const TemporaryFolder folder;
     const double timeout_s = short_deadline(4);
     std::vector<TcpOptions> ranks = tcp_world(4, timeout_s, folder.path());
@@ -167,7 +167,7 @@ TEST_SUITE("comm") {
     for (const std::string& error : errors_of(ranks)) {
       CHECK(contains(error, fmt::format("rank 2 did not come within {} s (comm.timeout_s)", timeout_s)));
     }
-    CHECK_FALSE(std::filesystem::exists(folder.path() / "meet"));
+    CHECK_FALSE(std::filesystem::exists(folder.path() / "rendezvous"));
 
     ranks = tcp_world(3, timeout_s, folder.path());
     ranks.erase(ranks.begin());
@@ -179,14 +179,14 @@ TEST_SUITE("comm") {
     CHECK(contains(errors_of({ranks[1]})[0], "Connection refused"));
   }
 
-  TEST_CASE("tcp: a place that is taken is an error that says so") {
+  TEST_CASE("tcp: a rendezvous address in use is an error that says so") {
     const SocketResult taken = listen_on({.family = Address::Family::kIpv4, .bytes = {127, 0, 0, 1}});
     const auto ranks = world_at("tcp:" + local_address(taken.socket)->text(), 2, 1);
     CHECK(contains(errors_of({ranks[0]})[0], "cannot listen there: Address already in use"));
     CHECK(contains(errors_of({ranks[1]})[0], "rank 0 is not there"));
   }
 
-  TEST_CASE("tcp: strangers at the door do not disturb") {
+  TEST_CASE("tcp: connections of other programs do not disturb") {
     const std::string place = "127.0.0.1:" + std::to_string(free_port());
     std::vector<TcpOptions> ranks = world_at("tcp:" + place, 3, 30);
     ranks.push_back(ranks[0]);
@@ -195,7 +195,7 @@ TEST_SUITE("comm") {
     const auto errors = run_each(ranks, [&](const TcpOptions& options) {
       if (options.rank < 3) {
         if (options.rank == 2) await([&] { return strangers_were_there.load(); });
-        meet(options);
+        connect_ranks(options);
         return;
       }
       for (const std::string text : {"GET / HTTP/1.1\r\n\r\n", "dra", ""}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "comm/tcp/meeting.h"
+#include "comm/tcp/handshake.h"
 
 #include <algorithm>
 #include <array>
@@ -17,26 +17,26 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "comm/tcp/invitation.h"
-#include "comm/tcp/reception.h"
+#include "comm/tcp/listener.h"
+#include "comm/tcp/rendezvous_file.h"
 #include "comm/tcp/socket.h"
 #include "core/error.h"
 
 namespace dragonn::comm {
 namespace {
 
-/// What a listener answers to a hello at once: come in, or this is the meeting of others.
+/// The reply to a hello: the rank is accepted, or it belongs to another run.
 using Answer = std::array<char, 8>;
-constexpr Answer kWelcome{'w', 'e', 'l', 'c', 'o', 'm', 'e', '1'};
-constexpr Answer kOtherMeeting{'o', 't', 'h', 'e', 'r', 's', ' ', '1'};
+constexpr Answer kAccepted{'w', 'e', 'l', 'c', 'o', 'm', 'e', '1'};
+constexpr Answer kOtherRun{'o', 't', 'h', 'e', 'r', 's', ' ', '1'};
 
-// A rank that found nobody tries again: soon, then ever less often, as many ranks may ask one server of names.
+// A rank that found nobody retries with growing pauses: many ranks may ask one name server.
 constexpr double kFirstRetrySeconds = 0.02;
 constexpr double kLongestRetrySeconds = 0.5;
-constexpr double kLookSeconds = 0.2;   // at the file of the meeting, while waiting
-constexpr double kConnectSeconds = 2;  // for one address of several
-constexpr double kAnswerSeconds = 5;   // for a listener that may not be of this program
-/// By how much a rank that waits for a verdict outlasts the one that speaks it.
+constexpr double kLookSeconds = 0.2;   // between two looks at the rendezvous file
+constexpr double kConnectSeconds = 2;  // for each of several addresses
+constexpr double kAnswerSeconds = 5;   // for the reply of a listener, which may be another program
+/// Joiners wait this much longer for the verdict than the coordinator takes to reach it.
 constexpr double kGraceSeconds = 3;
 
 std::uint64_t random_token() {
@@ -69,14 +69,14 @@ std::string read_text(const Descriptor& socket, std::string& text, Deadline dead
   return read_all(socket, std::as_writable_bytes(std::span(text)), deadline);
 }
 
-/// Whether the other end has closed it.
+/// Returns whether the other end has closed the connection.
 bool is_closed(const Descriptor& socket) {
   char byte = 0;
   const ssize_t count = ::recv(socket.get(), &byte, 1, MSG_PEEK);
   return count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-/// What both roles have.
+/// State and helpers that the coordinator and the joiners share.
 class Participant {
  public:
   explicit Participant(const TcpOptions& options)
@@ -86,7 +86,7 @@ class Participant {
         listeners_(static_cast<std::size_t>(options.size)) {}
 
  protected:
-  /// The deadline of the meeting, or `steps` times the grace later.
+  /// Returns the deadline of the rendezvous, later by `steps` times the grace.
   Deadline deadline(int steps = 0) const {
     return start_ + (deadline_after(options_.timeout_s + steps * kGraceSeconds) - std::chrono::steady_clock::now());
   }
@@ -105,16 +105,17 @@ class Participant {
   std::vector<Address> listeners_;
 };
 
-/// Rank 0: gathers the others and tells them of each other.
-class Host : Participant {
+/// Rank 0: accepts the other ranks and sends each the listeners' addresses.
+class Coordinator : Participant {
  public:
-  explicit Host(const TcpOptions& options) : Participant(options), reception_(listen()) {
+  explicit Coordinator(const TcpOptions& options) : Participant(options), listener_(listen()) {
     token_ = random_token();
     const Rendezvous& place = options_.rendezvous;
-    if (place.by_file()) posted_.emplace(place.file, Invitation{token_, addresses_of_this_machine(reception_.port())});
+    if (place.by_file())
+      published_.emplace(place.file, RendezvousFile{token_, addresses_of_this_machine(listener_.port())});
   }
 
-  std::vector<Descriptor> meet() {
+  std::vector<Descriptor> connect_all() {
     gather();
     tell(problem_, deadline(1));
     if (!problem_.empty()) throw error(problem_);
@@ -142,16 +143,17 @@ class Host : Participant {
                     door.problem));
   }
 
-  /// Until all have come, the time is over, or the first problem is old enough for the others to have come too.
+  /// Accepts ranks until all have come, the deadline has passed, or kGraceSeconds after the first problem: by then the
+  /// other ranks have come, too, and get the same error.
   void gather() {
     Deadline end = deadline();
     while (came_ < options_.size - 1) {
       std::string starved;
-      for (Visitor& visitor : reception_.wait(std::min(end, deadline_after(kLookSeconds)), starved)) {
-        receive(std::move(visitor));
+      for (AcceptedConnection& connection : listener_.wait(std::min(end, deadline_after(kLookSeconds)), starved)) {
+        receive(std::move(connection));
       }
       if (!starved.empty()) note(starved);
-      if (posted_ && !posted_->still_there()) note("another run replaced the file");
+      if (published_ && !published_->still_there()) note("another run replaced the file");
       if (!problem_.empty()) end = std::min(end, problem_end_);
       if (std::chrono::steady_clock::now() >= end) break;
     }
@@ -174,22 +176,22 @@ class Host : Participant {
           fmt::format("rank{} {} did not come {}", missing.size() == 1 ? "" : "s", fmt::join(missing, ", "), within()));
   }
 
-  void receive(Visitor visitor) {
-    const Hello& hello = visitor.hello;
-    const bool expected = hello.token == (posted_ ? token_ : 0) && hello.run == options_.rendezvous.run;
+  void receive(AcceptedConnection connection) {
+    const Hello& hello = connection.hello;
+    const bool expected = hello.token == (published_ ? token_ : 0) && hello.run == options_.rendezvous.run;
     const Deadline soon = deadline_after(kAnswerSeconds);
-    const std::string lost = write_all(visitor.socket, bytes_of(expected ? kWelcome : kOtherMeeting), soon);
-    if (!expected || !lost.empty()) return;  // it comes again, or has gone
+    const std::string lost = write_all(connection.socket, bytes_of(expected ? kAccepted : kOtherRun), soon);
+    if (!expected || !lost.empty()) return;  // the rank retries, or has ended
     const std::string problem = problem_with(hello);
     if (!problem.empty()) {
       note(problem);
       ++came_;
-      refused_.push_back(std::move(visitor.socket));
+      refused_.push_back(std::move(connection.socket));
       return;
     }
     if (!socket_of(hello.rank).valid()) ++came_;
     listener_of(hello.rank) = hello.listener;
-    socket_of(hello.rank) = std::move(visitor.socket);
+    socket_of(hello.rank) = std::move(connection.socket);
   }
 
   std::string problem_with(const Hello& hello) {
@@ -200,19 +202,19 @@ class Host : Participant {
                          options_.size);
     if (hello.rank < 0 || hello.rank >= options_.size)
       return fmt::format("a process was started as rank {} of {}", hello.rank, options_.size);
-    // Who went away and came again is one process.
+    // A rank that closed its connection and came again is one process.
     const bool taken = hello.rank == 0 || (socket_of(hello.rank).valid() && !is_closed(socket_of(hello.rank)));
     return taken ? fmt::format("two processes were started as rank {} of {}", hello.rank, options_.size) : "";
   }
 
-  /// To all who came.
+  /// Sends a text to every rank that came.
   void tell(const std::string& text, Deadline end) {
     for (int rank = 1; rank < options_.size; ++rank) {
       if (!socket_of(rank).valid()) continue;
       const std::string lost = write_text(socket_of(rank), text, end);
       if (!lost.empty()) note(fmt::format("rank {} left: {}", rank, lost));
     }
-    // They have the same error, and their own end is near anyway.
+    // These ranks fail anyway; their loss is no further problem.
     for (const Descriptor& socket : refused_)
       static_cast<void>(write_text(socket, text, deadline_after(kAnswerSeconds)));
   }
@@ -234,35 +236,37 @@ class Host : Participant {
     }
   }
 
-  Reception reception_;
-  std::optional<PostedInvitation> posted_;
+  Listener listener_;
+  std::optional<PublishedFile> published_;
   int came_ = 0;
   std::vector<Descriptor> refused_;
   std::string problem_;
   Deadline problem_end_;
 };
 
-/// Every other rank.
-class Guest : Participant {
+/// Every rank but 0: joins through the coordinator, then connects to the other joiners.
+class Joiner : Participant {
  public:
-  explicit Guest(const TcpOptions& options) : Participant(options) {}
+  explicit Joiner(const TcpOptions& options) : Participant(options) {}
 
-  std::vector<Descriptor> meet() {
+  std::vector<Descriptor> connect_all() {
     join();
     hear(1);
     learn_of_others();
     std::string problem = connect_to_lower();
     if (problem.empty()) problem = wait_for_higher();
     const std::string lost = write_text(socket_of(0), problem, deadline(2));
-    if (!lost.empty()) throw error(lost_host(lost));
+    if (!lost.empty()) throw error(lost_coordinator(lost));
     hear(4);
     return std::move(sockets_);
   }
 
  private:
-  std::string lost_host(const std::string& problem) const { return fmt::format("no message from rank 0: {}", problem); }
+  std::string lost_coordinator(const std::string& problem) const {
+    return fmt::format("no message from rank 0: {}", problem);
+  }
 
-  /// Until rank 0 has said welcome.
+  /// Retries until rank 0 has accepted this rank.
   void join() {
     std::string problem;
     double pause = kFirstRetrySeconds;
@@ -276,23 +280,24 @@ class Guest : Participant {
 
   bool try_to_join(std::string& problem) {
     const Rendezvous& place = options_.rendezvous;
-    Invitation invitation;
+    RendezvousFile file;
     if (place.by_file()) {
-      const auto found = Invitation::read(place.file);
+      const auto found = RendezvousFile::read(place.file);
       if (!found) problem = "rank 0 has not written it";
-      if (found) invitation = *found;
+      if (found) file = *found;
     } else {
-      invitation.addresses = resolve(place.address, problem);
+      file.addresses = resolve(place.address, problem);
     }
-    for (const Address& address : invitation.addresses) {
-      const std::string reason = enter(address, invitation.token);
+    for (const Address& address : file.addresses) {
+      const std::string reason = enter(address, file.token);
       if (reason.empty()) return true;
       problem = fmt::format("{}: {}", address.text(), reason);
     }
     return false;
   }
 
-  /// Comes with a listener of this rank's, reachable as this connection's own end is.
+  /// Connects to rank 0 and sends a hello that names a listener of this rank. The listener is on the interface by which
+  /// this rank reached rank 0 where the rendezvous is a loopback address, else on all.
   std::string enter(const Address& address, std::uint64_t token) {
     SocketResult connection = connect_to(address, std::min(deadline(), deadline_after(kConnectSeconds)));
     if (!connection.problem.empty()) return connection.problem;
@@ -305,8 +310,8 @@ class Guest : Participant {
     if (!options_.rendezvous.is_loopback()) place.bytes = {};
     SocketResult listener = listen_on(place);
     if (!listener.problem.empty()) return fmt::format("cannot listen for the other ranks: {}", listener.problem);
-    reception_.emplace(std::move(listener.socket));
-    hello.listener.port = reception_->port();
+    listener_.emplace(std::move(listener.socket));
+    hello.listener.port = listener_->port();
 
     const Deadline soon = std::min(deadline(), deadline_after(kAnswerSeconds));
     std::string problem = write_all(connection.socket, bytes_of(hello), soon);
@@ -314,37 +319,39 @@ class Guest : Participant {
     if (problem.empty() && !answers(connection.socket, token, soon)) problem = "no answer";
     if (problem.empty()) problem = read_all(connection.socket, room_of(answer), soon);
     if (!problem.empty()) return problem;
-    if (answer == kOtherMeeting) return "another run uses this rendezvous";
-    if (answer != kWelcome) return "the process that listens there is not rank 0 of this program";
+    if (answer == kOtherRun) return "another run uses this rendezvous";
+    if (answer != kAccepted) return "the process that listens there is not rank 0 of this program";
     socket_of(0) = std::move(connection.socket);
     return "";
   }
 
-  /// Waits for an answer, but not of whom an earlier run's file named once there is another.
+  /// Waits for an answer. Stops waiting when the file names another run by now: the listener was then that of an
+  /// earlier run.
   bool answers(const Descriptor& socket, std::uint64_t token, Deadline end) const {
     while (!wait_for(socket, POLLIN, std::min(end, deadline_after(kLookSeconds)))) {
       if (std::chrono::steady_clock::now() >= end) return false;
-      const auto found = options_.rendezvous.by_file() ? Invitation::read(options_.rendezvous.file) : std::nullopt;
+      const auto found = options_.rendezvous.by_file() ? RendezvousFile::read(options_.rendezvous.file) : std::nullopt;
       if (found && found->token != token) return false;
     }
     return true;
   }
 
-  /// Rank 0's verdict.
+  /// Receives rank 0's verdict. @throws CommError if it is an error.
   void hear(int steps) {
     std::string verdict;
     const std::string lost = read_text(socket_of(0), verdict, deadline(steps));
-    if (!lost.empty()) throw error(lost_host(lost));
+    if (!lost.empty()) throw error(lost_coordinator(lost));
     if (!verdict.empty()) throw error(verdict);
   }
 
   void learn_of_others() {
     std::string lost = read_all(socket_of(0), room_of(token_), deadline(1));
     if (lost.empty()) lost = read_all(socket_of(0), std::as_writable_bytes(std::span(listeners_)), deadline(1));
-    if (!lost.empty()) throw error(lost_host(lost));
+    if (!lost.empty()) throw error(lost_coordinator(lost));
   }
 
-  /// Where a rank listens, as seen from here: what is near rank 0 is where rank 0 is.
+  /// Returns the address at which this rank reaches another's listener. A rank that gave a loopback address is on rank
+  /// 0's machine, so rank 0's address replaces it.
   Address address_of(int rank) {
     Address address = listener_of(rank);
     const auto host = remote_address(socket_of(0));
@@ -370,31 +377,31 @@ class Guest : Participant {
     std::string problem;
     int missing = options_.size - 1 - options_.rank;
     while (missing > 0) {
-      std::vector<Visitor> visitors = reception_->wait(deadline(1), problem);
-      if (visitors.empty()) return problem.empty() ? "a higher rank did not connect " + within() : problem;
-      for (Visitor& visitor : visitors) {
-        const Hello& hello = visitor.hello;
+      std::vector<AcceptedConnection> accepted = listener_->wait(deadline(1), problem);
+      if (accepted.empty()) return problem.empty() ? "a higher rank did not connect " + within() : problem;
+      for (AcceptedConnection& connection : accepted) {
+        const Hello& hello = connection.hello;
         const bool expected = hello.token == token_ && hello.rank > options_.rank && hello.rank < options_.size;
         if (!expected || socket_of(hello.rank).valid()) continue;
-        socket_of(hello.rank) = std::move(visitor.socket);
+        socket_of(hello.rank) = std::move(connection.socket);
         --missing;
       }
     }
     return "";
   }
 
-  std::optional<Reception> reception_;
+  std::optional<Listener> listener_;
 };
 
 }  // namespace
 
-std::vector<Descriptor> meet(const TcpOptions& options) {
+std::vector<Descriptor> connect_ranks(const TcpOptions& options) {
   if (options.size < 1 || options.rank < 0 || options.rank >= options.size) {
     throw CommError(fmt::format("rank {} of {} ranks: ranks are numbered from 0", options.rank, options.size));
   }
   if (options.size == 1) return std::vector<Descriptor>(1);
-  if (options.rank == 0) return Host(options).meet();
-  return Guest(options).meet();
+  if (options.rank == 0) return Coordinator(options).connect_all();
+  return Joiner(options).connect_all();
 }
 
 }  // namespace dragonn::comm

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+/// The handshake: connects every two ranks of a run that share nothing but a rendezvous.
+#pragma once
+
+#include <vector>
+
+#include "comm/tcp/tcp.h"
+#include "core/descriptor.h"
+
+namespace dragonn::comm {
+
+/// Collective. Connects every two ranks. Returns the connections by rank; a rank's own place is empty.
+///
+/// Rank 0 is the coordinator: it listens at the rendezvous. Every other rank opens a listener on a free port, connects
+/// to the coordinator and sends a hello with that listener's address. When all have come, the coordinator sends every
+/// rank all addresses. Each rank connects to those below it, accepts those above it, and reports success or a problem.
+/// The coordinator sends all of them one verdict: every rank is connected, or all throw the same error.
+/// @throws CommError on every rank that came, naming the rank that is missing or does not fit: another world size, two
+/// ranks with one number, another version of the program. It comes at most a few seconds after `comm.timeout_s`.
+std::vector<Descriptor> connect_ranks(const TcpOptions& options);
+
+}  // namespace dragonn::comm
