@@ -20,7 +20,7 @@ static_assert(std::endian::native == std::endian::little, "archives are little-e
 constexpr std::string_view kMagic = "DRAGONN\n";
 constexpr std::uint32_t kVersion = 1;
 
-/// Reads forward through the bytes of a file; knows the file's name for its errors.
+/// Reads forward through the bytes of a file. Its errors name the file.
 class Reader {
  public:
   Reader(const std::filesystem::path& path, std::span<const std::byte> bytes) : path_(path), bytes_(bytes) {}
@@ -56,7 +56,7 @@ void append(std::vector<std::byte>& out, const T& value) {
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
-/// A damaged name must not break the line that an error is.
+/// Replaces unprintable characters, so that a damaged name does not break an error's line.
 std::string printable(std::span<const std::byte> letters) {
   std::string text(reinterpret_cast<const char*>(letters.data()), letters.size());
   std::ranges::replace_if(

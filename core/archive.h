@@ -13,7 +13,7 @@
 
 namespace dragonn {
 
-/// A set of named fields. Components write theirs below a prefix that their owner gives ("bucket3/residual").
+/// A set of named fields. A component writes its fields below a prefix that its owner gives ("bucket3/residual").
 /// On disk, little-endian: magic, version, field count, then per field the size of its name, name, byte count, bytes,
 /// and XXH3-64 of all these, so that no damaged byte goes unnoticed.
 class Archive {
@@ -52,7 +52,7 @@ class Archive {
   void put_text(const std::string& name, const std::string& text) { put_bytes(name, std::as_bytes(std::span(text))); }
   std::string get_text(const std::string& name) const;
 
-  /// Sum of the fields' sizes.
+  /// Returns the sum of the fields' sizes.
   std::size_t size_bytes() const;
   const std::map<std::string, std::vector<std::byte>>& fields() const { return fields_; }
 

@@ -22,7 +22,7 @@ void release_host(void* memory, const Device&) noexcept {
   std::free(memory);
 }
 
-/// By type of device.
+/// One entry per type of device.
 using Table = std::array<MemoryFunctions, 2>;
 
 MemoryFunctions& row(Table& table, DeviceType type) {
@@ -34,7 +34,7 @@ Table& own_memory() {
   return table;
 }
 
-/// That of the CPU is its own.
+/// The functions of page-locked host memory, by type of device. The CPU's row stays empty: it uses own_memory().
 Table& host_memory() {
   static Table table{};
   return table;

@@ -12,41 +12,41 @@
 
 namespace dragonn {
 
-/// Whose memory a buffer holds: a device's; or the host's, from and to which a device copies by itself, for which a GPU
-/// wants it page-locked. The latter is host memory for all who look.
+/// The place of a buffer's memory: a device, or host memory that a device copies from and to by itself (page-locked for
+/// a GPU). Host code sees the latter as plain host memory.
 struct MemoryPlace {
   MemoryPlace(const Device& where = {}) : device(where) {}  // NOLINT(google-explicit-constructor): a device is a place
 
-  Device device;  ///< where it is read and written
-  Device copier;  ///< of host memory: the device that copies by itself, or the CPU
-  /// The device whose functions allocate it.
+  Device device;  ///< the device that reads and writes the memory
+  Device copier;  ///< for host memory: the device that copies by itself, or the CPU
+  /// Returns the device whose functions allocate the memory.
   const Device& keeper() const { return copier.is_cpu() ? device : copier; }
 };
 
-/// The host's end of copies from and to `device`: page-locked where that is a GPU, for the CPU as any other memory.
-/// Page-locked memory is costly to have, and is taken from all programs of the machine: for what is copied in every
-/// step.
+/// Returns the place of host buffers for copies from and to `device`: page-locked memory for a GPU, plain memory for
+/// the CPU. Page-locking is slow and takes memory from all programs of the machine, so it is for what is copied in
+/// every step.
 inline MemoryPlace host_memory_for(const Device& device) {
   MemoryPlace place;
   place.copier = device;
   return place;
 }
 
-/// How memory is had.
+/// The functions that allocate and release memory.
 struct MemoryFunctions {
   void* (*allocate)(std::size_t bytes, const Device& keeper) = nullptr;
   void (*release)(void* memory, const Device& keeper) noexcept = nullptr;
 };
 
-/// What is kept by devices of one type: their own memory and the host's end of copies. The CPU's is built in; a
-/// device's kernels add theirs. Returns what was there before.
+/// Registers the functions for memory of one type of device, or for the host memory that it copies by itself. The CPU's
+/// are built in; a device's kernels add theirs. Returns the functions registered before.
 MemoryFunctions register_memory(DeviceType type, MemoryFunctions functions);
 MemoryFunctions register_host_memory(DeviceType copier, MemoryFunctions functions);
 /// @throws DeviceError if this build has no such device.
 const MemoryFunctions& memory_functions(const MemoryPlace& place);
 
-/// Memory for `capacity()` trivially copyable elements, of which `size()` are in use. Never initialized, never copied
-/// by the device-independent code here.
+/// Memory for `capacity()` trivially copyable elements, of which `size()` are in use. The memory is never initialized,
+/// and device-independent code never copies it.
 template <class T>
 class Buffer {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -70,8 +70,7 @@ class Buffer {
     std::swap(place_, other.place_);
   }
 
-  /// Sets the size. The content is lost if the capacity has to grow (by half at least, so that repeated growth is
-  /// rare).
+  /// Sets the size. The content is lost if the capacity has to grow; it grows by half at least, so that growth is rare.
   void resize_discard(std::size_t size) {
     if (size > capacity_) {
       const std::size_t capacity = size > capacity_ + capacity_ / 2 ? size : capacity_ + capacity_ / 2;
@@ -95,7 +94,7 @@ class Buffer {
 
   View<T> view() { return {data_, size_, device()}; }
   View<const T> view() const { return {data_, size_, device()}; }
-  /// @throws DeviceError if the memory is not the host's.
+  /// Returns the elements, for host code. @throws DeviceError if they are not in host memory.
   std::span<T> host() { return view().host(); }
   std::span<const T> host() const { return view().host(); }
 

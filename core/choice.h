@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Choices: enums whose values have names, in configs and on command lines. The names stand beside the enum, and
-/// nowhere else.
+/// Choice: an enum whose values have names in configs and on command lines. The names are declared beside the enum,
+/// once.
 #pragma once
 
 #include <algorithm>
@@ -16,27 +16,28 @@
 
 namespace dragonn {
 
-/// An enum E with a function `constexpr std::array choices(E)` in its namespace: the names of its values, which count
-/// from 0, in their order.
+/// An enum E with a function `constexpr std::array choices(E)` in its namespace, which returns the names of its values
+/// in their order. The values count from 0.
 template <class E>
 concept Choice = std::is_enum_v<E> && requires(E value) {
   std::string(choices(value)[0]);
 };
 
-/// The name of a value, as configs write it.
+/// Returns the name of a value, as configs write it.
 template <Choice E>
 std::string name_of(E value) {
   return choices(value)[static_cast<std::size_t>(value)];
 }
 
-/// The names of all values, in their order.
+/// Returns the names of all values, in their order.
 template <Choice E>
 std::vector<std::string> choice_names() {
   const auto names = choices(E{});
   return {names.begin(), names.end()};
 }
 
-/// The value of that name. @param kind what is chosen, for the error. @throws ConfigError listing the valid names.
+/// Returns the value with that name. @param kind what is chosen, for the error. @throws ConfigError listing the valid
+/// names.
 template <Choice E>
 E choice_of(std::string_view kind, std::string_view name) {
   const auto names = choices(E{});

@@ -1,32 +1,33 @@
 // SPDX-License-Identifier: MIT
-/// Clock: where times come from. Wall time, or the virtual time of a modelled cluster.
+/// Clock: the source of times, either wall time or the virtual time of a modelled cluster.
 #pragma once
 
 #include <chrono>
 
 namespace dragonn {
 
-/// A point on a line of time, in seconds.
+/// A point in time, in seconds.
 struct Moment {
   double seconds = 0;
-  double ideal = 0;  ///< the same point, had no message taken any time; with a wall clock equal to `seconds`
+  double ideal =
+      0;  ///< the same point on an ideal network, where messages take no time; equals `seconds` on a wall clock
 };
 
-/// A line of time. A virtual one advances with the work of one thread at a time, and is read and moved by that thread
-/// alone; for a wall clock, everything but now() does nothing. Nothing here allocates.
+/// A source of times. A virtual clock advances with the work of one thread at a time; only that thread reads and moves
+/// it. A wall clock ignores all calls but moment() and now(). Nothing here allocates.
 class Clock {
  public:
   Clock() = default;
   virtual ~Clock() = default;
 
   virtual Moment moment() const = 0;
-  /// moment().seconds
+  /// Returns moment().seconds.
   double now() const { return moment().seconds; }
   virtual bool is_virtual() const { return false; }
-  /// Something that this line waited for was there at `moment`: it goes on from there, if it is not further already.
+  /// Advances the clock to `moment`, unless it is further already: something that its thread waited for came then.
   virtual void advance_to(Moment /*moment*/) {}
-  /// The line goes on with the work of the calling thread. What the thread did before does not count; the thread that
-  /// had the line must be done with it.
+  /// Makes the clock advance with the work of the calling thread from now on. The thread's earlier work does not count.
+  /// The thread that the clock followed before must be done with it.
   virtual void take_over() {}
 
  protected:
@@ -39,7 +40,7 @@ class Clock {
   virtual bool set_paused(bool /*paused*/) { return false; }
 };
 
-/// Seconds of wall time since an origin.
+/// Wall time in seconds since an origin.
 class WallClock final : public Clock {
  public:
   explicit WallClock(std::chrono::steady_clock::time_point origin = std::chrono::steady_clock::now())
@@ -53,13 +54,13 @@ class WallClock final : public Clock {
   std::chrono::steady_clock::time_point origin_;
 };
 
-/// The clock of those who are given none.
+/// Returns a wall clock for users that were given no clock.
 inline const Clock& wall_clock() {
   static const WallClock clock;
   return clock;
 }
 
-/// A virtual clock stands still while this lives: for work that is not part of what is modelled. A wall clock goes on.
+/// Stops a virtual clock while this object lives, for work that is not part of the model. A wall clock goes on.
 class ClockPause {
  public:
   explicit ClockPause(Clock& clock) : clock_(clock), was_paused_(clock.set_paused(true)) {}

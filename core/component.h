@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Component: a registered thing as a config chose it.
+/// Component: a registered component as a config chose it.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace dragonn {
 
-/// A component by name, with its settings.
+/// The name of a registered component, with its settings.
 struct Component {
   std::string name;
   Settings settings;

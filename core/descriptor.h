@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// A file descriptor that closes itself.
+/// Descriptor: a file descriptor that closes itself.
 #pragma once
 
 #include <fcntl.h>
@@ -12,9 +12,9 @@ namespace dragonn {
 class Descriptor {
  public:
   Descriptor() = default;
-  /// Takes over an open descriptor; -1 is none.
+  /// Takes over an open descriptor; -1 stands for none.
   explicit Descriptor(int fd) : fd_(fd) {}
-  /// Opens; errno says why it is not valid(). A file that `flags` creates is rw-r--r--.
+  /// Opens a file. errno gives the reason if the descriptor is not valid(). A file that `flags` creates is rw-r--r--.
   Descriptor(const std::filesystem::path& path, int flags) : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {}
   ~Descriptor() {
     if (fd_ >= 0) ::close(fd_);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Names a place where memory lives and arithmetic runs.
+/// Device: a place where memory lives and arithmetic runs.
 #pragma once
 
 #include <string>

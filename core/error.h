@@ -10,8 +10,7 @@
 
 namespace dragonn {
 
-/// Base of every error of this project. `what()` is one line that names the thing, the value seen and what would be
-/// valid.
+/// Base of every error of this project. `what()` is one line that names the thing, the value seen and the valid values.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message, std::source_location where = std::source_location::current())
@@ -30,15 +29,14 @@ class ConfigError : public Error {
       : Error(message, where) {}
 };
 
-/// Shapes or sizes that do not fit together.
+/// Shapes or sizes do not fit together.
 class ShapeError : public Error {
  public:
   explicit ShapeError(const std::string& message, std::source_location where = std::source_location::current())
       : Error(message, where) {}
 };
 
-/// A file whose content is damaged or is not of the format it should be. The message names the file and the offset or
-/// line.
+/// A file is damaged or not of the expected format. The message names the file and the offset or line.
 class DataError : public Error {
  public:
   explicit DataError(const std::string& message, std::source_location where = std::source_location::current())
@@ -52,21 +50,21 @@ class SystemError : public Error {
       : Error(message, where) {}
 };
 
-/// A peer died, timed out or disagreed. The group of ranks is dead afterwards.
+/// A rank died, timed out or disagreed. The group of ranks is dead afterwards.
 class CommError : public Error {
  public:
   explicit CommError(const std::string& message, std::source_location where = std::source_location::current())
       : Error(message, where) {}
 };
 
-/// An operation that a device cannot do, or memory of one device given to another.
+/// A device cannot do an operation, or memory of one device was given to another.
 class DeviceError : public Error {
  public:
   explicit DeviceError(const std::string& message, std::source_location where = std::source_location::current())
       : Error(message, where) {}
 };
 
-/// The exit code of a program that ends with this error: 2 for a ConfigError, otherwise 1.
+/// Returns the exit code of a program that ends with this error: 2 for a ConfigError, otherwise 1.
 int exit_code(const std::exception& error);
 
 namespace detail {
@@ -83,7 +81,7 @@ namespace detail {
       ::dragonn::detail::check_failed(#condition, ::fmt::format(__VA_ARGS__), std::source_location::current()); \
   } while (false)
 
-/// As DRAGONN_CHECK, for inner loops: gone in release builds.
+/// Does as DRAGONN_CHECK in inner loops; release builds leave it out.
 #ifdef NDEBUG
 #define DRAGONN_ASSERT(condition) ((void)0)
 #else

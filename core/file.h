@@ -11,16 +11,17 @@
 
 namespace dragonn {
 
-/// @throws ConfigError if the file is missing, SystemError if it cannot be read.
+/// Reads a whole file. @throws ConfigError if it is missing, SystemError if it cannot be read.
 std::vector<std::byte> read_file(const std::filesystem::path& path);
 std::string read_text_file(const std::filesystem::path& path);
 
-/// Writes `bytes` to a temporary neighbour, fsyncs, renames it over `path` and fsyncs the folder: after a crash `path`
-/// is the old file or the new one. @throws SystemError (full disk, permission); the neighbour is removed.
+/// Writes a file atomically: writes `bytes` to a temporary file beside it, fsyncs, renames, and fsyncs the folder.
+/// After a crash `path` is the old file or the new one. @throws SystemError (full disk, permission); the temporary file
+/// is removed.
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
-/// fsyncs a folder, which makes renames in it durable.
+/// Fsyncs a folder, which makes renames in it durable.
 void sync_directory(const std::filesystem::path& path);
 
 }  // namespace dragonn

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// A folder that one process at a time writes in.
+/// FolderLock: ensures that only one process at a time writes in a folder.
 #pragma once
 
 #include <filesystem>
@@ -8,12 +8,12 @@
 
 namespace dragonn {
 
-/// Keeps other FolderLocks off the folder for as long as it lives, also those of other processes and, where their file
-/// system shares locks, other machines. Leaves no file, and ends with the process however that ends. A file system
-/// without locks on folders (NFS) has none: there it does nothing.
+/// Locks a folder while this object lives, against other processes and, where the file system shares locks, other
+/// machines. Leaves no file, and ends with the process however that ends. Has no effect on file systems without locks
+/// on folders (NFS).
 class FolderLock {
  public:
-  /// Holds nothing.
+  /// Locks nothing.
   FolderLock() = default;
   /// @throws ConfigError if another holds the folder, SystemError if it cannot be opened.
   explicit FolderLock(const std::filesystem::path& folder);

@@ -9,9 +9,9 @@
 
 namespace dragonn {
 
-/// XXH3-64.
+/// Returns the XXH3-64 hash.
 std::uint64_t hash_bytes(std::span<const std::byte> bytes);
-/// 16 hexadecimal digits.
+/// Returns the hash as 16 hexadecimal digits.
 std::string hash_text(std::uint64_t hash);
 
 }  // namespace dragonn

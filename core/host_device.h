@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// DRAGONN_HOST_DEVICE: marks functions that host code and a GPU's kernels share, so that tests of the one cover both.
-/// DRAGONN_DEVICE_CODE: defined where a GPU's kernels are compiled: by nvcc, or for tests/cuda_emulation.
+/// DRAGONN_HOST_DEVICE marks functions that host code and GPU kernels share, so that tests of the host cover both.
+/// DRAGONN_DEVICE_CODE is defined where GPU kernels are compiled: by nvcc, or for tests/cuda_emulation.
 #pragma once
 
 #ifdef __CUDACC__

@@ -17,13 +17,13 @@
 namespace dragonn::log {
 namespace {
 
-/// The sinks behind the functions of this file. A process has one terminal and, while a run lasts, one log file.
+/// State behind the functions of this file. A process has one terminal and, during a run, one log file.
 struct State {
   std::mutex mutex;
   std::shared_ptr<spdlog::sinks::stderr_color_sink_mt> terminal =
       std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
   spdlog::logger logger{"dragonn", terminal};
-  std::size_t progress_length = 0;  ///< columns of the line that is shown; 0: none is
+  std::size_t progress_length = 0;  ///< columns of the progress line that is shown; 0 if none is
 
   State() {
     logger.set_pattern("%H:%M:%S %^%L%$ %v");
@@ -51,7 +51,7 @@ spdlog::level::level_enum spdlog_level(Level level) {
   return spdlog::level::info;
 }
 
-/// Whether a line can be written over.
+/// Returns whether stderr is a terminal on which a line can be overwritten.
 bool stderr_is_terminal() {
   static const bool is_terminal = [] {
     const char* kind = std::getenv("TERM");
@@ -60,7 +60,7 @@ bool stderr_is_terminal() {
   return is_terminal;
 }
 
-/// Also where the terminal has become narrower since, so that the line takes several of its rows.
+/// Erases the progress line. The terminal may have become narrower, so that the line takes several rows.
 void erase_progress(State& s) {
   if (s.progress_length == 0) return;
   const std::size_t columns = terminal_columns();

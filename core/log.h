@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Logging: one line per event, to the terminal and to a run's log.txt. Rank 0 speaks; other ranks only warn.
+/// Logging: one line per event, to the terminal and to a run's log.txt. Rank 0 logs everything; other ranks only log
+/// warnings and errors.
 #pragma once
 
 #include <array>
@@ -16,19 +17,18 @@ constexpr auto choices(Level) {
   return std::array{"debug", "info", "warning", "error"};
 }
 
-/// Lines below this level are dropped. Default: kInfo.
+/// Drops lines below this level from now on. The default is kInfo.
 void set_level(Level level);
-/// Also append every line to this file (a run's log.txt). An empty path stops that.
+/// Appends every line to this file (a run's log.txt), too, from now on. An empty path stops that.
 void set_file(const std::filesystem::path& path);
-/// Writes one line. `rank` is prefixed to warnings and errors of ranks other than 0; their other lines are dropped.
-/// Thread safe.
+/// Writes one line. Ranks other than 0 write warnings and errors only, with the rank as prefix. Thread safe.
 void write(Level level, int rank, const std::string& line);
-/// Writes an info line of rank 0 to the log file, and to stderr unless that is a terminal: there the progress line says
-/// as much. Thread safe.
+/// Writes an info line of rank 0 to the log file. Also writes it to stderr unless that is a terminal, where the
+/// progress line shows the same. Thread safe.
 void write_note(const std::string& line);
-/// Shows a transient progress line on a terminal (overwritten by the next), or nothing when stderr is no terminal.
+/// Shows a transient progress line, which the next one overwrites; does nothing if stderr is no terminal.
 void progress(const std::string& line);
-/// Columns of the terminal behind stderr as it is now; 0 when stderr is no terminal.
+/// Returns the current width of the terminal behind stderr in columns; 0 if stderr is no terminal.
 std::size_t terminal_columns();
 
 template <class... Args>

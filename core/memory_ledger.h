@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// MemoryLedger: who holds how much of a device's memory, for the moment when it runs out.
+/// MemoryLedger: records the purpose of a device's allocations, for the error when memory runs out.
 #pragma once
 
 #include <cstddef>
@@ -9,31 +9,31 @@
 
 namespace dragonn {
 
-/// Says what the calling thread allocates memory for while this lives ("activations"); the innermost one counts.
-/// A scope and not an argument, since buffers grow deep inside of what knows their purpose.
+/// Labels what the calling thread allocates while this object lives ("activations"); the innermost label counts.
+/// It is a scope rather than an argument because buffers grow deep below the code that knows their purpose.
 class MemoryLabel {
  public:
-  /// @param name a text that lasts.
+  /// @param name a string that outlives all uses of the ledger.
   explicit MemoryLabel(const char* name);
   ~MemoryLabel();
   MemoryLabel(const MemoryLabel&) = delete;
   MemoryLabel& operator=(const MemoryLabel&) = delete;
 
-  /// "other things" outside of any scope.
+  /// Returns the innermost label of the calling thread; "other things" outside of any.
   static const char* current();
 
  private:
   const char* previous_;
 };
 
-/// What is allocated, by label. Any thread may call anything here.
+/// The live allocations of a device, by label. Thread safe.
 class MemoryLedger {
  public:
-  /// Under the calling thread's label.
+  /// Records an allocation under the calling thread's label.
   void add(const void* memory, std::size_t bytes);
-  /// Memory that is not in the ledger is none of its business.
+  /// Removes an allocation. Ignores memory that is not in the ledger.
   void remove(const void* memory) noexcept;
-  /// "activations 81920, parameters 4096": bytes by label, largest first; "nothing" if all is released.
+  /// Returns the bytes by label, largest first: "activations 81920, parameters 4096"; "nothing" if all is released.
   std::string describe() const;
 
  private:

@@ -53,7 +53,7 @@ Shape parse_shape(const std::filesystem::path& path, const std::string& text) {
   return Shape(extents);
 }
 
-/// The shape, once the header says this type and C order.
+/// Returns the shape. @throws DataError unless the header states this type and C order.
 Shape parse_header(const std::filesystem::path& path, const std::string& text, std::string_view description) {
   static const std::regex type("'descr': *'([^']*)'"), order("'fortran_order': *(True|False)"),
       shape("'shape': *\\(([0-9, ]*)\\)");

@@ -11,7 +11,7 @@
 
 namespace dragonn {
 
-/// What a parameter is for: weight decay may spare biases and normalization.
+/// The use of a parameter. Weight decay may spare biases and normalization.
 enum class ParameterRole { kWeight, kBias, kNormalization };
 
 /// A named slice of the arena.
@@ -19,14 +19,14 @@ struct Parameter {
   std::string name;  ///< "stage1.block0.conv1.weight"
   Shape shape;
   ParameterRole role = ParameterRole::kWeight;
-  std::size_t offset = 0;  ///< first element in the arena
+  std::size_t offset = 0;  ///< index of the first element in the arena
   std::size_t size = 0;
 
-  /// Tensors of fewer than two dimensions: biases, normalization scales.
+  /// Returns whether the tensor has fewer than two dimensions, like biases and normalization scales.
   bool is_vector() const { return shape.rank() < 2; }
 };
 
-/// Index of a parameter, in the order of declaration (first layer first).
+/// Index of a parameter in the order of declaration (first layer first).
 using ParameterId = std::size_t;
 
 /// Declares parameters in forward order, then lays them out once: first all tensors of two or more dimensions, last
@@ -36,21 +36,21 @@ class ParameterArena {
  public:
   explicit ParameterArena(Device device = {}) : device_(device) {}
 
-  /// @throws Error after allocate(), or when the name is taken.
+  /// Declares a parameter. @throws Error after allocate(), or when the name is taken.
   ParameterId declare(std::string name, const Shape& shape, ParameterRole role);
   /// Computes the layout and allocates values and gradients, both zero.
   void allocate();
-  /// Computes the layout without allocating: sizes and offsets only, for a dry run.
+  /// Computes the layout, sizes and offsets, without allocating: for a dry run.
   void lay_out();
 
-  /// In declaration order.
+  /// All parameters, in declaration order.
   const std::vector<Parameter>& parameters() const { return parameters_; }
   const Parameter& operator[](ParameterId id) const { return parameters_.at(id); }
-  /// Ids in layout order: ascending offset.
+  /// The ids in layout order: ascending offset.
   const std::vector<ParameterId>& layout() const { return layout_; }
 
   std::size_t size() const { return size_; }
-  /// Elements of the prefix that holds the matrices.
+  /// Returns the number of elements in the prefix that holds the matrices.
   std::size_t matrix_size() const { return matrix_size_; }
 
   View<float> values() { return values_.view(); }

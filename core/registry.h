@@ -15,12 +15,12 @@
 
 namespace dragonn {
 
-/// What every registered component says of itself. Registries derive their entry from it and add a factory and traits.
+/// The description of a registered component. Registries derive their entry from it and add a factory and traits.
 struct RegistryEntry {
   std::string name;            ///< as written in a config
   std::string summary;         ///< one line for `dragonn-train --list`
   std::string source = {};     ///< paper, section, equation
-  SettingSpecs settings = {};  ///< keys of the component's own table, with the only statement of their defaults
+  SettingSpecs settings = {};  ///< keys of the component's own table; the only place of their defaults
 };
 
 /// One registry per Entry type. Entry has `static constexpr const char* kKind` ("sparsifier") and derives from
@@ -33,7 +33,7 @@ class Registry {
     return registry;
   }
 
-  /// Called before main, by a Registration. A name taken twice aborts the program and prints both files.
+  /// Adds an entry; a Registration calls it before main. A name taken twice aborts the program and prints both files.
   void add(Entry entry, const std::source_location& where) {
     const auto found = files_.find(entry.name);
     if (found != files_.end()) {
@@ -45,7 +45,7 @@ class Registry {
     entries_.emplace(entry.name, std::move(entry));
   }
 
-  /// @throws ConfigError that lists the valid names.
+  /// Returns the entry with that name. @throws ConfigError that lists the valid names.
   const Entry& at(const std::string& name) const {
     const auto found = entries_.find(name);
     if (found == entries_.end()) throw ConfigError(unknown_name_message(Entry::kKind, name, names()));
@@ -53,13 +53,13 @@ class Registry {
   }
   bool contains(const std::string& name) const { return entries_.contains(name); }
 
-  /// Ascending.
+  /// Returns the names of all entries, in ascending order.
   std::vector<std::string> names() const {
     std::vector<std::string> result;
     for (const auto& [name, entry] : entries_) result.push_back(name);
     return result;
   }
-  /// The source file that registered `name`.
+  /// Returns the source file that registered `name`.
   const std::string& file_of(const std::string& name) const { return files_.at(name); }
 
  private:
@@ -67,7 +67,7 @@ class Registry {
   std::map<std::string, std::string> files_;
 };
 
-/// A static object of this type at the end of a component's .cpp file registers it:
+/// Registers a component: a static object of this type stands at the end of the component's .cpp file.
 /// `const Registration<SparsifierEntry> registration{{{"topk", ...}, ...}};`
 template <class Entry>
 struct Registration {

@@ -11,7 +11,7 @@ namespace dragonn {
 std::uint64_t stream_key(std::uint64_t seed, std::string_view purpose, std::initializer_list<std::uint64_t> numbers) {
   std::uint64_t key = mix64(seed);
   for (char letter : purpose) key = mix64(key ^ static_cast<unsigned char>(letter));
-  // One more round, or with an empty purpose seed and first number would be interchangeable.
+  // One more round: otherwise, with an empty purpose, seed and first number would be interchangeable.
   key = mix64(key ^ purpose.size());
   for (std::uint64_t number : numbers) key = mix64(key ^ mix64(number));
   return key;

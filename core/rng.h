@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Counter-based random streams, keyed by what they are for, so that no draw depends on another stream's progress.
+/// Rng: counter-based random streams, keyed by their purpose, so that no draw depends on another stream's progress.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace dragonn {
 
-/// Finalizer of splitmix64: a bijective mixer of 64 bits.
+/// Mixes 64 bits bijectively: the finalizer of splitmix64.
 constexpr std::uint64_t mix64(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15ull;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -18,15 +18,15 @@ constexpr std::uint64_t mix64(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// A key from a seed, a purpose and any numbers (epoch, step, sample, rank): equal inputs give equal keys on every rank
-/// and platform.
+/// Returns a key made of a seed, a purpose and any numbers (epoch, step, sample, rank): equal inputs give equal keys on
+/// every rank and platform.
 std::uint64_t stream_key(std::uint64_t seed, std::string_view purpose,
                          std::initializer_list<std::uint64_t> numbers = {});
 
-/// One block of Philox4x32-10 (core/philox.h): a bijection of the counter for every key.
+/// Returns one block of Philox4x32-10 (core/philox.h): a bijection of the counter for every key.
 std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key);
 
-/// A stream of Philox4x32-10 blocks. State is a key and a counter; a UniformRandomBitGenerator of 32 bits.
+/// A stream of Philox4x32-10 blocks. Its state is a key and a counter. It is a UniformRandomBitGenerator of 32 bits.
 class Rng {
  public:
   using result_type = std::uint32_t;
@@ -46,13 +46,13 @@ class Rng {
     const std::uint64_t high = (*this)();
     return high << 32 | (*this)();
   }
-  /// Uniform in [0, 1), 24 bits.
+  /// Returns a number uniform in [0, 1), of 24 bits.
   float uniform() { return static_cast<float>((*this)() >> 8) * 0x1p-24f; }
-  /// Uniform in [0, 1), 53 bits.
+  /// Returns a number uniform in [0, 1), of 53 bits.
   double uniform_double() { return static_cast<double>(next64() >> 11) * 0x1p-53; }
-  /// Uniform in [0, bound), without bias. bound > 0.
+  /// Returns a number uniform in [0, bound), without bias. `bound` must be positive.
   std::uint64_t below(std::uint64_t bound);
-  /// Standard normal (Box-Muller, both values used).
+  /// Returns a standard normal number (Box-Muller, both values used).
   float normal();
 
  private:

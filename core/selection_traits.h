@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// SelectionTraits: what a sparsifier promises of its selections, by which a collective says whether the two fit
+/// SelectionTraits: a sparsifier's promises about its selections. A collective decides by them whether the two fit
 /// (docs/algorithms.md, section 5).
 #pragma once
 
@@ -12,9 +12,9 @@ struct SelectionTraits {
   bool partitioned = false;     ///< ranks select in disjoint ranges
   bool leader_only = false;     ///< only the leader's selection counts
   bool rescaled = false;        ///< values differ from acc at the selected indices
-  bool blind = false;           ///< indices are chosen without a look at the values
+  bool blind = false;           ///< indices are chosen without reading the values
 
-  /// A message of k slots holds any selection: its size need not be told.
+  /// Returns whether a message of k slots holds any selection, so that its size need not be sent.
   bool fits_k_slots() const { return fixed_size || at_most_k; }
 };
 

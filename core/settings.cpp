@@ -36,7 +36,7 @@ std::string number_to_toml(double number) {
   return text;
 }
 
-/// Bounds as one reads them: whole numbers without a fraction.
+/// Returns a bound as text: whole numbers without a fraction.
 std::string bound_text(double bound) {
   return fmt::format("{}", bound);
 }

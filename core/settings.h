@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Setting declarations and values: every key that a user may set is declared once, with type, default, range and unit.
+/// Settings: every key that a user may set is declared once, with type, default, range and unit.
 #pragma once
 
 #include <cstdint>
@@ -13,28 +13,28 @@
 
 namespace dragonn {
 
-/// The value of a setting. Integers convert to doubles where a double is declared, never the other way.
+/// The value of a setting. An integer converts to a double where a double is declared, never the other way round.
 using SettingValue =
     std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<double>>;
 
-/// "boolean", "integer", "number", "string", "list of integers", "list of numbers".
+/// Returns the type's name: "boolean", "integer", "number", "string", "list of integers", "list of numbers".
 std::string type_name(const SettingValue& value);
-/// As TOML writes it; doubles in the shortest form that reads back to the same bits.
+/// Returns the value as TOML writes it; doubles in the shortest form that reads back to the same bits.
 std::string to_toml(const SettingValue& value);
 
 /// Declares one key.
 struct SettingSpec {
   std::string name;
   SettingValue default_value;                                 ///< its alternative is the key's type
-  std::string help;                                           ///< one line; the unit in it where there is one
-  double minimum = -std::numeric_limits<double>::infinity();  ///< of numbers, and of each number of a list
+  std::string help;                                           ///< one line, with the unit if there is one
+  double minimum = -std::numeric_limits<double>::infinity();  ///< for numbers, and for each number of a list
   double maximum = std::numeric_limits<double>::infinity();
   bool exclusive_minimum = false;      ///< the minimum itself is not allowed: density in (0, 1]
-  std::vector<std::string> choices{};  ///< of strings; empty: any
+  std::vector<std::string> choices{};  ///< valid strings; empty if any is
 
-  /// Returns the value in the declared type. @throws ConfigError that says `key`, the value and what would be valid.
+  /// Returns the value in the declared type. @throws ConfigError that names `key`, the value and the valid values.
   SettingValue convert(const std::string& key, SettingValue value) const;
-  /// "number in (0, 1]", "string, one of a | b", ...
+  /// Returns the type and range as text: "number in (0, 1]", "string, one of a | b", ...
   std::string describe_type() const;
 };
 
@@ -44,10 +44,11 @@ using SettingSpecs = std::vector<SettingSpec>;
 class Settings {
  public:
   Settings() = default;
-  /// All keys at their defaults.
+  /// Sets all keys to their defaults.
   explicit Settings(const SettingSpecs& specs);
 
-  /// @throws ConfigError for an undeclared name (the nearest is proposed), a wrong type or a value out of range.
+  /// Sets a value. @throws ConfigError for an undeclared name (the nearest is proposed), a wrong type or a value out of
+  /// range.
   void set(const std::string& name, SettingValue value);
   bool contains(const std::string& name) const { return values_.contains(name); }
 
@@ -66,10 +67,10 @@ class Settings {
   std::map<std::string, SettingValue> values_;
 };
 
-/// The candidate with the smallest edit distance to `name`, if any is close enough to be what was meant.
+/// Returns the candidate with the smallest edit distance to `name`; nothing if none is close enough to be meant.
 std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
-/// "unknown sparsifier 'topkk'; did you mean 'topk'? valid: dgc, randomk, topk"
+/// Returns the error for an unknown name: "unknown sparsifier 'topkk'; did you mean 'topk'? valid: dgc, randomk, topk".
 std::string unknown_name_message(std::string_view kind, std::string_view name, const std::vector<std::string>& valid);
 
 }  // namespace dragonn

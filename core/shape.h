@@ -21,15 +21,15 @@ class Shape {
   explicit Shape(std::span<const std::int64_t> extents);
 
   std::size_t rank() const { return rank_; }
-  /// Extent of one axis. @throws ShapeError if there is no such axis.
+  /// Returns the extent of one axis. @throws ShapeError if there is no such axis.
   std::int64_t operator[](std::size_t axis) const;
-  /// Product of the extents; 1 for rank 0.
+  /// Returns the product of the extents; 1 for rank 0.
   std::size_t size() const;
   std::span<const std::int64_t> extents() const { return {extents_.data(), rank_}; }
-  /// This shape with another outermost extent.
+  /// Returns this shape with another outermost extent.
   Shape with_batch(std::int64_t batch) const;
 
-  /// "[32, 3, 3, 16]"
+  /// Returns the shape as text: "[32, 3, 3, 16]".
   std::string to_string() const;
   friend bool operator==(const Shape&, const Shape&) = default;
 

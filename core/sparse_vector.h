@@ -15,11 +15,12 @@ namespace dragonn {
 /// Marks a padding or empty slot on the wire; its value is 0 and receivers skip it.
 inline constexpr std::uint32_t kEmptySlot = std::numeric_limits<std::uint32_t>::max();
 
-/// COO: uint32 index and float32 value, 8 bytes an entry. Unless said otherwise indices ascend and are unique.
+/// A list of entries in COO form: uint32 index and float32 value, 8 bytes an entry. Unless said otherwise, indices
+/// ascend and are unique.
 /// Indices count from the start of the bucket, which holds fewer than 2^32 - 1 elements.
 struct SparseVector {
   SparseVector() = default;
-  /// No entries, in memory of `place`.
+  /// Makes an empty list in memory of `place`.
   explicit SparseVector(const MemoryPlace& place) : indices(0, place), values(0, place) {}
 
   Buffer<std::uint32_t> indices;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Targets: what the outputs of a batch are compared with.
+/// Targets: the labels that the outputs of a batch are compared with.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace dragonn {
 
-/// What a data set gives and a loss takes.
+/// The kind of labels that a data set provides and a loss takes.
 enum class TargetKind {
   kClass,          ///< one class per sample: labels [batch]
   kClassPerStep,   ///< one class per time step: labels [batch, steps]; kIgnoredLabel does not count
@@ -20,13 +20,13 @@ enum class TargetKind {
 /// The label of a time step without a target: padding, or a token that is not to be predicted.
 inline constexpr std::int32_t kIgnoredLabel = -1;
 
-/// Labels of one batch. Where samples have lists of them, those of sample i are offsets[i] to offsets[i + 1] - 1.
+/// The labels of one batch. If samples have lists of labels, those of sample i are offsets[i] to offsets[i + 1] - 1.
 struct Targets {
   View<const std::int32_t> labels;
-  View<const std::int32_t> offsets;  ///< [batch + 1], ascending from 0; empty where every sample has as many labels
+  View<const std::int32_t> offsets;  ///< [batch + 1], ascending from 0; empty if every sample has as many labels
 };
 
-/// @throws ShapeError unless the offsets cut the labels into `batch` lists.
+/// Checks the offsets. @throws ShapeError unless they cut the labels into `batch` lists.
 void check_offsets(const Targets& targets, std::size_t batch);
 
 }  // namespace dragonn

@@ -7,7 +7,7 @@
 
 namespace dragonn {
 
-/// Owns its memory. Move only: copies of activations are never wanted silently.
+/// A tensor that owns its memory. It is move only: copies of activations are never wanted silently.
 class Tensor {
  public:
   Tensor() = default;

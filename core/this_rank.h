@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/// Which rank a thread works for: for the errors of code that knows no communicator.
+/// This rank: the number of the rank that a thread works for, for errors of code that knows no communicator.
 #pragma once
 
 #include <string>
 
 namespace dragonn {
 
-/// The calling thread works for `rank` while this lives.
+/// Declares that the calling thread works for `rank` while this object lives.
 class ScopedRank {
  public:
   explicit ScopedRank(int rank);
@@ -19,9 +19,9 @@ class ScopedRank {
 };
 
 inline constexpr int kNoRank = -1;
-/// kNoRank outside of any scope.
+/// Returns the rank; kNoRank outside of any scope.
 int this_rank();
-/// "rank 2, "; empty outside of any scope.
+/// Returns "rank 2, " as a prefix for errors; empty outside of any scope.
 std::string this_rank_prefix();
 
 }  // namespace dragonn

@@ -10,7 +10,7 @@
 
 namespace dragonn {
 
-/// The parts of a step that are timed. Names in `kVerbNames` are the keys of `seconds` in metrics.jsonl.
+/// The parts of a step that are timed. Their names in `kVerbNames` are the keys of `seconds` in metrics.jsonl.
 enum class Verb {
   kLoad,
   kForward,
@@ -29,17 +29,17 @@ inline constexpr std::array kVerbNames{
     "load",     "forward",         "backward",         "compensate", "select", "compensate_select",
     "exchange", "exchange_hidden", "exchange_exposed", "decode",     "settle", "optimize"};
 
-/// Whether a verb's time is a share of what other verbs hold already, not a part of the step beside them: how much of
-/// compensate to settle ran behind backward (hidden), and how long the step took beyond backward for it (exposed).
+/// Returns whether a verb's time is contained in other verbs, rather than a part of the step beside them: the time of
+/// compensate to settle that ran behind backward (hidden), and the time by which it lengthened the step (exposed).
 constexpr bool is_overlap_share(std::string_view verb) {
   return verb == kVerbNames[static_cast<std::size_t>(Verb::kExchangeHidden)] ||
          verb == kVerbNames[static_cast<std::size_t>(Verb::kExchangeExposed)];
 }
 
-/// Seconds spent per verb since the last reset.
+/// The seconds spent per verb since the last reset.
 class StepTimers {
  public:
-  /// By wall time.
+  /// Measures wall time.
   StepTimers() : StepTimers(wall_clock()) {}
   /// @param clock outlives the timers.
   explicit StepTimers(const Clock& clock) : clock_(&clock) {}
@@ -55,7 +55,7 @@ class StepTimers {
   std::array<double, kVerbNames.size()> seconds_{};
 };
 
-/// Adds the time of a scope to one verb, by the clock of the timers.
+/// Adds the duration of a scope to one verb, measured by the timers' clock.
 class ScopedTimer {
  public:
   ScopedTimer(StepTimers& timers, Verb verb) : timers_(timers), verb_(verb), start_(timers.clock().now()) {}

@@ -17,7 +17,7 @@ std::string three_digits(double value) {
 
 std::string in_units(double value, std::span<const std::string_view> units) {
   std::size_t unit = 0;
-  // What rounds to 1000 belongs to the next unit.
+  // A value that rounds to 1000 belongs to the next unit.
   while (std::abs(value) >= 999.5 && unit + 1 < units.size()) {
     value /= 1000;
     ++unit;

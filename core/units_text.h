@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Numbers and networks as texts, the same in logs, reports and figures.
+/// Numbers and networks as text, the same in logs, reports and figures.
 #pragma once
 
 #include <cstddef>
@@ -11,25 +11,27 @@
 
 namespace dragonn {
 
-/// Three digits without an exponent: "1230", "12.3", "0.123".
+/// Returns three digits without an exponent: "1230", "12.3", "0.123".
 std::string three_digits(double value);
-/// "1.07 MB": in the largest unit that leaves at least 1. @param units each a factor of 1000 above the one before.
+/// Returns the value in the largest unit in which it is at least 1: "1.07 MB". @param units each 1000 times the one
+/// before.
 std::string in_units(double value, std::span<const std::string_view> units);
 
-/// "420 Mbit/s". @param gbps 10^9 bits per second.
+/// Returns a bandwidth as text: "420 Mbit/s". @param gbps 10^9 bits per second.
 std::string bandwidth_text(double gbps);
-/// "888 Mbit/s, 436 us latency (1gbe)", or the preset's name where nothing more is known.
-/// @param preset "" without one.
+/// Returns a network as text: "888 Mbit/s, 436 us latency (1gbe)", or the preset's name if nothing more is known.
+/// @param preset empty if there is none.
 std::string network_text(std::optional<double> gbps, std::optional<double> latency_us, const std::string& preset = "");
 
-/// "951 kB", "1.62 MB": three digits, units of 1000.
+/// Returns a number of bytes as text: "951 kB", "1.62 MB": three digits, units of 1000.
 std::string bytes_text(double bytes);
-/// "9.1 s", "2:03" (minutes), "1:02:03" (hours).
+/// Returns a duration as text: "9.1 s", "2:03" (minutes), "1:02:03" (hours).
 std::string seconds_text(double seconds);
-/// "12 %"; "<1 %" of what is there and rounds to nothing. @param share of 1.
+/// Returns a share as text: "12 %"; "<1 %" for a positive share that rounds to nothing. @param share of 1.
 std::string percent_text(double share);
 
-/// The text in lines of at most `columns`, broken at spaces; a longer word is a line of its own. Empty: no lines.
+/// Breaks a text at spaces into lines of at most `columns`; a longer word is a line of its own. Returns no lines for an
+/// empty text.
 std::vector<std::string> wrapped(const std::string& text, std::size_t columns);
 
 }  // namespace dragonn

@@ -6,8 +6,8 @@
 
 namespace dragonn {
 
-/// `git describe` of the sources ("v0.1.0-12-gabcdef0", "-dirty" behind it for changed files), or where they came
-/// without a repository the project's version ("0.1.0"). Recorded in summary.json.
+/// Returns `git describe` of the sources ("v0.1.0-12-gabcdef0", with "-dirty" for changed files), or the project's
+/// version ("0.1.0") if the sources came without a repository. summary.json records it.
 std::string_view version();
 
 }  // namespace dragonn

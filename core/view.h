@@ -11,20 +11,20 @@
 
 namespace dragonn {
 
-/// Looks at `size` contiguous elements that live on `device`; owns nothing.
+/// A view of `size` contiguous elements that live on `device`. It owns nothing.
 template <class T>
 class View {
  public:
   View() = default;
   View(T* data, std::size_t size, Device device = {}) : data_(data), size_(size), device_(device) {}
 
-  /// A view of const elements, from a view of mutable ones.
+  /// Converts a view of mutable elements to one of const elements.
   template <class U>
   requires(std::is_const_v<T>&& std::is_same_v<std::remove_const_t<T>, U>)
       View(const View<U>& other)  // NOLINT(google-explicit-constructor): as std::span
       : data_(other.data()), size_(other.size()), device_(other.device()) {}
 
-  /// Host memory: a vector or span converts by itself.
+  /// Converts a vector or span of host memory.
   View(std::span<T> host) : data_(host.data()), size_(host.size()) {}  // NOLINT(google-explicit-constructor)
 
   T* data() const { return data_; }
@@ -32,7 +32,7 @@ class View {
   bool empty() const { return size_ == 0; }
   const Device& device() const { return device_; }
 
-  /// The elements, for host code. @throws DeviceError if they do not live in host memory.
+  /// Returns the elements, for host code. @throws DeviceError if they are not in host memory.
   std::span<T> host() const {
     if (!device_.is_cpu()) throw DeviceError("host access to memory of device " + to_string(device_));
     return {data_, size_};
