@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Activity: what a rank is doing, for error messages of this rank and of those that wait for it.
+/// Activity: the current label and operation of a rank, for errors of this rank and of those that wait for it.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +12,13 @@
 
 namespace dragonn::comm {
 
-/// A label ("step 12, bucket 3") and the operation in progress: the outermost, and the one in it. One thread writes,
-/// any thread reads; nothing is allocated on writing, so a training step may do so.
+/// A label ("step 12, bucket 3"), the outermost operation in progress, and the innermost one. One thread writes, any
+/// thread reads. Writing allocates nothing, so a training step may do so.
 class Activity {
  public:
   static constexpr std::size_t kLongestLabel = 120;
 
-  /// Longer labels are cut.
+  /// Sets the label. Labels longer than kLongestLabel are cut.
   void set_label(std::string_view label) {
     const std::scoped_lock lock(mutex_);
     length_ = std::min(label.size(), label_.size());
@@ -29,7 +29,7 @@ class Activity {
     return std::string(label_.data(), length_);
   }
 
-  /// Operations nest. Balanced by leave().
+  /// Begins an operation. Operations nest; leave() ends the innermost one.
   void enter(const char* operation) {
     const std::scoped_lock lock(mutex_);
     if (depth_ == 0) {
@@ -40,7 +40,7 @@ class Activity {
     }
     ++depth_;
   }
-  /// @param failed the operation ends with an exception: it stays known until another one begins.
+  /// Ends an operation. @param failed the operation ended with an exception: describe() names it until another begins.
   void leave(bool failed) {
     const std::scoped_lock lock(mutex_);
     --depth_;
@@ -49,7 +49,7 @@ class Activity {
     if (depth_ <= 1) inner_ = nullptr;
   }
 
-  /// "'step 12, bucket 3', in oktopk (allgather)"; parts that are not known are left out, "" if none is.
+  /// Describes what is known: "'step 12, bucket 3', in oktopk (allgather)"; "" if nothing is.
   std::string describe() const {
     const std::scoped_lock lock(mutex_);
     std::string text;
@@ -68,7 +68,7 @@ class Activity {
   int depth_ = 0;
 };
 
-/// Names the operation of a scope. `operation` must outlive it, and the error that may end it.
+/// Names the operation of a scope. `operation` must outlive the scope and the error that may end it.
 class ScopedOperation {
  public:
   ScopedOperation(Activity& activity, const char* operation)

@@ -9,7 +9,7 @@
 namespace dragonn::comm {
 namespace {
 
-/// What a rank says of itself: 0, or the exit code that its error calls for.
+/// A rank's report: the exit code that its error calls for, 0 if there is none, and the error's message.
 struct Report {
   std::uint64_t exit_code = 0;
   std::string message;

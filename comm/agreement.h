@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Agreement: an error of one rank becomes the same error on all of them, instead of a hang.
+/// Agreement: turns an error of one rank into the same error on all ranks, instead of a hang.
 #pragma once
 
 #include <exception>
@@ -10,15 +10,15 @@
 
 namespace dragonn::comm {
 
-/// Thrown on every rank at the same place, so that the group can end in order: no rank waits for another, and one rank
-/// speaks for all.
+/// An error that every rank throws at the same place, so that the group can end in order: no rank waits for another,
+/// and one rank prints it for all.
 class AgreedError : public Error {
  public:
   explicit AgreedError(const std::string& message, int exit_code = 1,
                        std::source_location where = std::source_location::current())
       : Error(message, where), exit_code_(exit_code) {}
 
-  /// What the program should end with: 2 when the first failing rank had a ConfigError.
+  /// The program's exit code: 2 when the first failing rank had a ConfigError.
   int exit_code() const { return exit_code_; }
 
  private:
@@ -26,7 +26,7 @@ class AgreedError : public Error {
 };
 
 /// Collective. If some rank brings an error, all ranks throw an AgreedError with the message of the lowest such rank.
-/// @param names_rank say whose error it is, unless all ranks failed.
+/// @param names_rank prefix the message with that rank, unless all ranks failed.
 void agree(Communicator& communicator, const std::exception_ptr& error, bool names_rank = true);
 
 /// Runs `work` on every rank, then agrees on its success. `work` must not communicate.
@@ -41,8 +41,8 @@ void all_ranks_or_none(Communicator& communicator, Work&& work) {
   agree(communicator, error);
 }
 
-/// Runs `work` on rank 0, for all ranks, then agrees on its success: the error is not one of that rank, so that it
-/// names none. `work` must not communicate.
+/// Runs `work` on rank 0 for all ranks, then agrees on its success. The error names no rank, since the work was not
+/// that rank's own. `work` must not communicate.
 template <class Work>
 void rank_zero_or_none(Communicator& communicator, Work&& work) {
   std::exception_ptr error;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-/// Lets ranks begin together what is to be timed.
+/// Alignment: lets ranks begin a timed part together.
 #pragma once
 
 #include "comm/communicator.h"
 
 namespace dragonn::comm {
 
-/// Collective. Afterwards all ranks are at the same time: on a virtual cluster to the bit and at no cost, else as near
-/// as a barrier brings them. Counted under Phase::kMetrics.
+/// Collective. Brings all ranks to the same time: on a virtual cluster exactly and at no cost, otherwise as closely as
+/// a barrier does. Counted under Phase::kMetrics.
 void align(Communicator& communicator);
 
-/// Collective. The latest of all ranks' times, by either measure. Moves no clock that is paused.
+/// Collective. Returns the latest of all ranks' times, in each of its two measures. Moves no clock that is paused.
 Moment latest_moment(Communicator& communicator);
 
 }  // namespace dragonn::comm

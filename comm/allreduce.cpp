@@ -27,20 +27,20 @@ struct Window {
 };
 constexpr Window kAll{};
 
-/// Several vectors that are summed together. Each is cut into blocks by itself, and the blocks of one number travel in
-/// one message: so every element is added up in the order in which it would be alone.
+/// Several vectors that are summed together. Each is cut into blocks by itself, and the blocks with one number travel
+/// in one message. So every element is added up in the order in which it would be alone.
 class Parts {
  public:
   Parts(Communicator& communicator, std::span<const std::span<float>> parts, AllreduceScratch& scratch)
       : communicator_(communicator), parts_(parts), scratch_(scratch) {}
 
-  /// Sends one window and adds what comes to another.
+  /// Sends one window and adds the received values to another.
   void send_and_add(int destination, const Window& given, int source, const Window& kept) {
     const std::span<float> received = floats(scratch_.incoming, size(kept));
     communicator_.send_recv(destination, bytes_of(packed(given)), source, writable_bytes_of(received), kTagAllreduce);
     add(kept, received);
   }
-  /// Sends one window and replaces another by what comes.
+  /// Sends one window and replaces another by the received values.
   void send_and_replace(int destination, const Window& given, int source, const Window& replaced) {
     if (parts_.size() == 1) {
       const std::span<float> place = slice(parts_.front(), replaced);
@@ -70,7 +70,7 @@ class Parts {
     return count;
   }
 
-  /// The window of all parts as one message: in place where there is one part.
+  /// Returns the window of all parts as one message: in place if there is one part.
   std::span<const float> packed(const Window& window) {
     if (parts_.size() == 1) return slice(parts_.front(), window);
     const std::span<float> message = floats(scratch_.outgoing, size(window));
@@ -108,12 +108,12 @@ class Parts {
   AllreduceScratch& scratch_;
 };
 
-/// The part of Rabenseifner's algorithm that runs on a power of two of ranks: a window of blocks, halved on the way
-/// down and doubled on the way up.
+/// The part of Rabenseifner's algorithm that runs on a power of two of ranks. A window of blocks is halved in each step
+/// of the reduce-scatter and doubled in each step of the allgather.
 class Halving {
  public:
-  /// `position` counts the ranks that take part; every even one of the first 2 * folded ranks stands for itself and its
-  /// neighbour.
+  /// @param position number among the ranks that take part. Of the first 2 * folded ranks only the even ones take part,
+  /// each for itself and its neighbour.
   Halving(Parts& parts, int position, int participants, int folded)
       : parts_(parts), position_(position), participants_(participants), folded_(folded) {}
 
@@ -132,7 +132,7 @@ class Halving {
   }
 
  private:
-  /// The `blocks` aligned blocks around that of `position`.
+  /// Returns the window of `blocks` aligned blocks around that of `position`.
   Window window(int position, int blocks) const {
     return {static_cast<std::size_t>(participants_), static_cast<std::size_t>(position / blocks * blocks),
             static_cast<std::size_t>(blocks)};
@@ -153,7 +153,7 @@ void ring_allreduce(Communicator& communicator, std::span<const std::span<float>
   const auto rank = static_cast<std::size_t>(communicator.rank());
   const int next = static_cast<int>((rank + 1) % ranks);
   const int previous = static_cast<int>((rank + ranks - 1) % ranks);
-  // Block of `start` after `steps` moves against the ring's direction.
+  // The block that is `steps` moves from `start` against the ring's direction.
   const auto block_after = [&](std::size_t start, std::size_t steps) {
     return Window{ranks, (start + ranks - steps % ranks) % ranks, 1};
   };

@@ -16,7 +16,7 @@ namespace dragonn::comm {
 /// @param scratch grows to one chunk, of several vectors to two.
 void ring_allreduce(Communicator& communicator, std::span<const std::span<float>> vectors, AllreduceScratch& scratch);
 
-/// What ring_allreduce of `count` values sends and receives on one rank.
+/// Returns what one rank sends and receives in ring_allreduce of `count` values.
 Traffic ring_traffic(std::size_t count, int ranks, int rank);
 
 /// Rabenseifner: recursive-halving reduce-scatter and recursive-doubling allgather in 2 log2 P messages, 2n(P-1)/P

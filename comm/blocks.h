@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The even split of a sequence into blocks.
+/// Blocks: the even split of a sequence.
 #pragma once
 
 #include <algorithm>
@@ -15,13 +15,13 @@ struct Block {
   std::size_t size() const { return end - begin; }
 };
 
-/// First element of block `index` when `count` elements are split into `blocks` whose sizes differ by at most one, the
-/// larger ones first. `index` may be `blocks`: the end.
+/// Returns the first element of block `index` when `count` elements are split into `blocks` whose sizes differ by at
+/// most one, the larger ones first. `index` may be `blocks`: the end.
 constexpr std::size_t block_begin(std::size_t count, std::size_t blocks, std::size_t index) {
   return index * (count / blocks) + std::min(index, count % blocks);
 }
 
-/// Block `index` of that split. Empty where there are fewer elements than blocks.
+/// Returns block `index` of that split. Blocks are empty if there are fewer elements than blocks.
 constexpr Block block(std::size_t count, std::size_t blocks, std::size_t index) {
   return {block_begin(count, blocks, index), block_begin(count, blocks, index + 1)};
 }

@@ -22,8 +22,9 @@ void copy_unless_in_place(std::span<const std::byte> source, std::span<std::byte
   if (source.data() != target.data() && !source.empty()) std::memcpy(target.data(), source.data(), source.size());
 }
 
-/// Every rank sends what it got last to the next rank; block r of `all` is rank r's. P-1 messages.
-/// @param size_of bytes of a rank's block.
+/// Gathers on a ring: every rank passes on to the next rank what it received last. Block r of `all` is rank r's. P-1
+/// messages.
+/// @param size_of returns the bytes of a rank's block.
 template <class SizeOf>
 void ring_allgather(Communicator& communicator, std::span<std::byte> all, std::size_t my_offset, SizeOf size_of) {
   const int ranks = communicator.size();
@@ -41,7 +42,8 @@ void ring_allgather(Communicator& communicator, std::span<std::byte> all, std::s
   }
 }
 
-/// Pairs of ranks at distance 1, 2, 4, ... exchange all that they have. log2 P messages; P is a power of two.
+/// Gathers by recursive doubling: pairs of ranks at distance 1, 2, 4, ... exchange all that they have. log2 P messages;
+/// P must be a power of two.
 void doubling_allgather(Communicator& communicator, std::span<std::byte> all, std::size_t block_size) {
   const auto window = [&](int rank, int distance) {
     const auto blocks = static_cast<std::size_t>(distance);
@@ -54,8 +56,8 @@ void doubling_allgather(Communicator& communicator, std::span<std::byte> all, st
   }
 }
 
-/// Bruck's algorithm: every rank doubles the blocks that it has, at any number of ranks. ceil(log2 P) messages. Block i
-/// of `all` is that of rank (r + i) mod P on rank r, whose own lies in front.
+/// Gathers by Bruck's algorithm: every rank doubles the blocks that it has, at any number of ranks. ceil(log2 P)
+/// messages. On rank r block i of `all` is that of rank (r + i) mod P, so its own is the first.
 void bruck_allgather(Communicator& communicator, std::span<std::byte> all, std::size_t block_size) {
   const int ranks = communicator.size();
   for (int have = 1; have < ranks; have *= 2) {
@@ -66,7 +68,7 @@ void bruck_allgather(Communicator& communicator, std::span<std::byte> all, std::
   }
 }
 
-/// As bruck_allgather, with block r of `all` that of rank r.
+/// Gathers as bruck_allgather, then puts rank r's block into place r.
 void ordered_bruck_allgather(Communicator& communicator, std::span<std::byte> all, std::size_t block_size) {
   const std::size_t my_offset = static_cast<std::size_t>(communicator.rank()) * block_size;
   copy_unless_in_place(all.subspan(my_offset, block_size), all.first(block_size));
@@ -96,7 +98,7 @@ void Communicator::allreduce_sum(std::span<const std::span<float>> vectors, Dens
 }
 
 void Communicator::native_allreduce_sum(std::span<float> values) {
-  // Rank r collects the sums of r + 1, r + 2, r + 4, ... below its lowest set bit, hands its own down, and the total
+  // Rank r collects the sums of r + 1, r + 2, r + 4, ... below its lowest set bit and sends its own down. The total
   // comes back the same way.
   for (int distance = 1; distance < size(); distance *= 2) {
     if (rank() % (2 * distance) != 0) {
@@ -117,7 +119,7 @@ template <class T, class Combine>
 void Communicator::reduce_in_rank_order(std::span<T> values, Combine combine) {
   if (size() == 1) return;
   const ScopedOperation operation(activity_, "reduction of counters");
-  // Piece by piece, so that the values of all ranks take little memory.
+  // The work goes piece by piece, so that the values of all ranks take little memory.
   constexpr std::size_t kMost = kSmallBlock / sizeof(T);
   for (std::size_t begin = 0; begin < values.size(); begin += kMost) {
     const std::span<T> piece = values.subspan(begin, std::min(kMost, values.size() - begin));
@@ -145,7 +147,7 @@ void Communicator::allreduce_sum(std::span<std::uint64_t> values) {
 }
 
 void Communicator::allreduce_max(std::span<double> values) {
-  // The order matters where a NaN, or zeros of both signs, are among them.
+  // The order matters if NaN, or zeros of both signs, are among the values.
   reduce_in_rank_order(values, [](double a, double b) { return std::max(a, b); });
 }
 
@@ -154,8 +156,8 @@ void Communicator::allreduce_max(std::span<std::uint64_t> values) {
   const ScopedOperation operation(activity_, "reduction of counters");
   scratch_.resize_discard(values.size_bytes());
   const auto* theirs = reinterpret_cast<const std::uint64_t*>(scratch_.data());
-  // By dissemination: after each round a rank knows the maximum of twice as many ranks, itself and those before it. A
-  // rank that is met twice changes no maximum.
+  // Dissemination: each round doubles the number of ranks whose maximum a rank knows, itself and those before it. A
+  // rank that counts twice changes no maximum.
   for (int distance = 1; distance < size(); distance *= 2) {
     send_recv(wrap(rank() + distance, size()), as_bytes(std::span<const std::uint64_t>(values)),
               wrap(rank() - distance, size()), scratch_.view(), kTagReduce);
@@ -197,7 +199,7 @@ void Communicator::allgather_variable(View<const std::byte> mine, std::span<cons
 }
 
 std::size_t Communicator::broadcast_tree(int root, std::span<std::byte> room, std::size_t size) {
-  // Positions count from the root. A position receives from the one without its lowest set bit, then serves those at
+  // Positions count from the root. A position receives from the one without its lowest set bit, then sends to those at
   // smaller distances, the farthest first.
   const int ranks = this->size();
   const int position = wrap(rank() - root, ranks);

@@ -11,7 +11,7 @@ namespace dragonn::comm {
 
 namespace {
 
-/// A size without an address.
+/// Returns a span with the size of `bytes` and no address.
 template <class T>
 std::span<T> hollow(std::span<T> bytes) {
   return {static_cast<T*>(nullptr), bytes.size()};

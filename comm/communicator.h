@@ -21,28 +21,29 @@ namespace dragonn::comm {
 
 class DeviceTransport;  // comm/device_transport.h
 
-/// How a dense allreduce runs. kRing and kRabenseifner are this project's own, written on send and recv: every backend
-/// gives the same bits. kNative is the backend's (MPI_Allreduce; on `local` a binomial tree) and promises no bits.
+/// The algorithm of a dense allreduce. kRing and kRabenseifner are this project's own, written on send and recv: every
+/// backend gives the same bits. kNative is the backend's own (MPI_Allreduce; on `local` a binomial tree) and makes no
+/// such promise.
 enum class DenseAlgorithm { kRing, kRabenseifner, kNative };
 constexpr auto choices(DenseAlgorithm) {
   return std::array{"ring", "rabenseifner", "native"};
 }
-/// "ring", "rabenseifner", "native". @throws ConfigError listing the valid names.
+/// Parses "ring", "rabenseifner" or "native". @throws ConfigError listing the valid names.
 DenseAlgorithm dense_algorithm(const std::string& name);
 
-/// What an allreduce keeps from call to call.
+/// Memory that allreduces keep from call to call.
 struct AllreduceScratch {
   Buffer<std::byte> incoming, outgoing;
 };
 
-/// A message on its way; wait() on the communicator that gave it.
+/// A pending message; wait() on the communicator that returned it.
 struct Request {
   std::uint64_t id = 0;
   bool is_receive = false;
 };
 
-/// All ranks call collectives in the same order. Every wait has a deadline (`comm.timeout_s`). One thread at a time
-/// uses a communicator. After warm-up nothing here allocates.
+/// One rank's end of a group. All ranks call collectives in the same order. Every wait has a deadline
+/// (`comm.timeout_s`). One thread at a time uses a communicator. After warm-up nothing here allocates.
 /// @throws CommError naming this rank, the peer, the operation and the label set by set_label() when a peer dies, fails
 /// or is late. The group is dead afterwards.
 class Communicator {
@@ -56,49 +57,50 @@ class Communicator {
   virtual int size() const = 0;
   virtual std::string backend() const = 0;  ///< "local", "mpi"
 
-  // Point to point. Messages between one pair with one tag arrive in order. A message counts in traffic() on both
-  // sides. Tags below kFirstReservedTag (comm/tags.h) are the caller's.
+  // Point to point. Messages between one pair of ranks with one tag arrive in order. A message counts in traffic() on
+  // both sides. Tags below kFirstReservedTag (comm/tags.h) are the caller's.
 
-  /// May wait for the receiver. Do not build on messages that nobody receives yet: a backend keeps at most two of them
-  /// for each pair of ranks, and isend waits for room too.
+  /// Sends a message; may wait for the receiver. Do not rely on buffering: a backend keeps at most two messages per
+  /// pair of ranks that nobody has received, and isend waits for room, too.
   void send(int destination, int tag, View<const std::byte> message);
-  /// Returns the bytes received. @throws CommError if the message is larger than `buffer`.
+  /// Receives a message and returns its size in bytes. @throws CommError if the message is larger than `buffer`.
   std::size_t recv(int source, int tag, View<std::byte> buffer);
-  /// The message must stay as it is until wait() returns.
+  /// Starts a send. The message must not change until wait() returns.
   Request isend(int destination, int tag, View<const std::byte> message);
   Request irecv(int source, int tag, View<std::byte> buffer);
   /// Completes a request; returns the bytes received (0 for a send).
   std::size_t wait(Request& request);
-  /// As recv for a message whose size is known. @throws CommError if another number of bytes arrives.
+  /// Receives a message of known size. @throws CommError if another number of bytes arrives.
   void recv_exactly(int source, int tag, View<std::byte> buffer);
   /// Sends to one rank while it receives a message of known size from another (or the same).
   void send_recv(int destination, View<const std::byte> outgoing, int source, View<std::byte> incoming, int tag);
 
   // Collectives. Steps and bytes per rank of each are in comm/README.md.
 
-  /// values <- sum over ranks, the same bits on every rank. 2n(P-1)/P words sent per rank by kRing.
+  /// Sums over ranks, in place, with the same bits on every rank. kRing sends 2n(P-1)/P words per rank.
   void allreduce_sum(View<float> values, DenseAlgorithm algorithm = DenseAlgorithm::kRing);
-  /// The same of several vectors in as many messages as of one; each gets the bits that it would get alone. kNative
-  /// sums one after the other. All ranks bring vectors of the same sizes.
+  /// Sums several vectors in as many messages as one; each gets the bits that it would get alone. kNative sums one
+  /// after the other. All ranks bring vectors of the same sizes.
   void allreduce_sum(std::span<const std::span<float>> vectors, DenseAlgorithm algorithm = DenseAlgorithm::kRing);
-  /// Sums and maxima of counters and statistics, for few values, in ceil(log2 P) messages. Every rank adds up in rank
-  /// order, so that all get the same bits.
+  /// Sums counters and statistics, or takes their maximum, for few values, in ceil(log2 P) messages. Every rank adds up
+  /// in rank order, so that all get the same bits.
   void allreduce_sum(std::span<double> values);
   void allreduce_sum(std::span<std::uint64_t> values);
   void allreduce_max(std::span<double> values);
   void allreduce_max(std::span<std::uint64_t> values);
-  /// The largest block that is gathered in ceil(log2 P) messages also where P is no power of two: each rank moves all
-  /// blocks to their places afterwards, which for large ones costs more than the P-1 messages of a ring.
+  /// The largest block that is gathered in ceil(log2 P) messages where P is no power of two. Each rank then moves all
+  /// blocks to their places, which for larger blocks costs more than the P-1 messages of a ring.
   static constexpr std::size_t kSmallBlock = 4096;
-  /// all[r * mine.size() ...] <- rank r's `mine`; equal sizes on all ranks. `mine` may be its own place in `all`.
+  /// Gathers equal sizes from all ranks: all[r * mine.size() ...] <- rank r's `mine`, which may be its own place in
+  /// `all`.
   void allgather(View<const std::byte> mine, View<std::byte> all);
-  /// As allgather with sizes[r] bytes from rank r, back to back in rank order. `sizes` is known on every rank.
+  /// Gathers sizes[r] bytes from rank r, back to back in rank order. `sizes` is known on every rank.
   void allgather_variable(View<const std::byte> mine, std::span<const std::size_t> sizes, View<std::byte> all);
   void broadcast(int root, View<std::byte> bytes);
-  /// As broadcast of a message whose size the root alone knows: its first `size` bytes. Returns the size on all ranks.
-  /// @param room as large on all ranks as any message may be. @throws CommError if a message is larger.
+  /// Broadcasts a message whose size only the root knows: the first `size` bytes of its `room`. Returns the size on all
+  /// ranks. @param room as large on all ranks as any message may be. @throws CommError if a message is larger.
   std::size_t broadcast_variable(int root, View<std::byte> room, std::size_t size);
-  /// A text of any length from `root` to all.
+  /// Broadcasts a text of any length from `root`.
   void broadcast_text(int root, std::string& text);
   void barrier();
 
@@ -111,31 +113,32 @@ class Communicator {
   requires std::is_trivially_copyable_v<T>
   void broadcast_value(int root, T& value) { broadcast(root, as_writable_bytes(std::span<T>(&value, 1))); }
 
-  /// Time since the group was formed: wall time, or this rank's virtual time on a modelled network. A virtual clock
-  /// goes on with the work of the thread that runs the rank; another that is to use the communicator takes it over.
+  /// Returns the clock of this rank: wall time since the group was formed, or virtual time on a modelled network. A
+  /// virtual clock advances with the work of the thread that runs the rank; another thread that is to use the
+  /// communicator takes the clock over.
   virtual Clock& clock() = 0;
   virtual const Clock& clock() const = 0;
   double now() const { return clock().now(); }
-  /// A line of time beside clock(), of the same kind: for a thread that computes while another communicates. A virtual
-  /// one starts at 0, and is taken over by the thread that it measures.
+  /// Returns a second clock of the same kind, for a thread that computes while another communicates. A virtual one
+  /// starts at 0; the thread that it measures takes it over.
   virtual std::unique_ptr<Clock> fork_clock() const = 0;
-  /// Bytes and messages of this rank since the start, by phase.
+  /// The bytes and messages of this rank since the start, by phase.
   TrafficCounters& traffic() { return traffic_; }
   const TrafficCounters& traffic() const { return traffic_; }
 
-  /// What this rank is doing ("step 12, bucket 3"), for error messages of this rank and of those that wait for it.
-  /// Does not allocate; cut after Activity::kLongestLabel characters.
+  /// Sets what this rank is doing ("step 12, bucket 3"), for errors of this rank and of those that wait for it.
+  /// Does not allocate; labels are cut after Activity::kLongestLabel characters.
   void set_label(std::string_view label) { activity_.set_label(label); }
   std::string label() const { return activity_.label(); }
-  /// Names what the messages of a scope are for ("oktopk"), likewise. A text that lasts.
+  /// Names the purpose of a scope's messages ("oktopk"), for the same errors. `name` must outlive every use.
   [[nodiscard]] ScopedOperation operation(const char* name) { return ScopedOperation(activity_, name); }
-  /// May be called from any thread.
+  /// Returns the label and operation in progress. May be called from any thread.
   const Activity& activity() const { return activity_; }
-  /// What moves the memory of GPUs between the ranks; null where all messages are host memory.
+  /// The transport for GPU memory; null if all messages are host memory.
   DeviceTransport* device_transport() const { return device_transport_; }
-  /// @param transport outlives the communicator, or is replaced by null. All ranks alike.
+  /// Sets that transport, on all ranks alike. @param transport outlives the communicator, or is replaced by null.
   void set_device_transport(DeviceTransport* transport) { device_transport_ = transport; }
-  /// Whether messages are hollow now (see ScopedHollow).
+  /// Returns whether messages are size-only now (see ScopedHollow).
   bool is_hollow() const { return hollow_; }
 
   /// Tells the peers that this rank failed: their pending and later operations throw CommError with `reason`. Never
@@ -152,18 +155,19 @@ class Communicator {
   }
 
  protected:
-  // What a backend supplies. Arguments are checked and traffic is counted by the callers above.
+  // The functions that a backend supplies. The callers above check the arguments and count the traffic.
   virtual Request start_send(int destination, int tag, std::span<const std::byte> message) = 0;
   virtual Request start_receive(int source, int tag, std::span<std::byte> buffer) = 0;
-  /// Waits; returns the bytes received, 0 for a send.
+  /// Waits for a request; returns the bytes received, 0 for a send.
   virtual std::size_t finish(const Request& request) = 0;
-  /// DenseAlgorithm::kNative. Here: a binomial tree up and down, 2n words per edge.
+  /// Carries out DenseAlgorithm::kNative; by default by a binomial tree up and down, 2n words per edge.
   virtual void native_allreduce_sum(std::span<float> values);
-  /// Whether hollow messages may be sent: start_send and start_receive then get spans of a size and no address.
+  /// Returns whether size-only messages may be sent: start_send and start_receive then get spans of a size and no
+  /// address.
   virtual bool may_be_hollow() const { return false; }
 
   static constexpr int kAllRanks = -1;
-  /// The error of this rank while `doing` ("receiving from") `peer`: one line with ranks, operation and label.
+  /// Makes the error of this rank while `doing` ("receiving from") `peer`: one line with ranks, operation and label.
   /// @param peer a rank, or kAllRanks.
   CommError error(std::string_view doing, int peer, std::string_view reason) const;
 
@@ -183,13 +187,14 @@ class Communicator {
   AllreduceScratch allreduce_scratch_;
 };
 
-/// Within this scope messages are hollow: they count, and cost virtual time, as what they stand for, but nothing is
-/// read, copied or added up. Buffers keep their sizes; their content has no meaning, and memory that is never touched
-/// takes no room. All ranks enter and leave together. For clusters that are too large to be held in full.
+/// Makes the messages of a scope size-only: they count, and cost virtual time, as if they had content, but nothing is
+/// read, copied or added up. Buffers keep their sizes, their content has no meaning, and memory that is never touched
+/// takes no room. All ranks enter and leave together. It serves simulated clusters that are too large for real
+/// messages.
 class ScopedHollow {
  public:
-  /// @param hollow false: the scope changes nothing. @throws Error if it is true and the backend has no such messages:
-  /// `local` has.
+  /// @param hollow false: the scope changes nothing. @throws Error if it is true and the backend lacks size-only
+  /// messages; only `local` has them.
   ScopedHollow(Communicator& communicator, bool hollow);
   ~ScopedHollow() { communicator_.hollow_ = previous_; }
   ScopedHollow(const ScopedHollow&) = delete;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The end of a wait.
+/// Deadline: the end of a wait.
 #pragma once
 
 #include <algorithm>
@@ -7,10 +7,10 @@
 
 namespace dragonn::comm {
 
-/// Deadlines are wall time, also where the communicator's own clock is virtual.
+/// A time at which a wait ends. It is wall time even if the communicator's clock is virtual.
 using Deadline = std::chrono::steady_clock::time_point;
 
-/// `seconds` from now, at most about thirty years, so that a huge timeout does not overflow the clock.
+/// Returns the time `seconds` from now, at most about thirty years, so that a huge timeout does not overflow the clock.
 inline Deadline deadline_after(double seconds) {
   constexpr double kLongest = 1e9;
   const std::chrono::duration<double> wait(std::clamp(seconds, 0.0, kLongest));

@@ -26,7 +26,7 @@ std::optional<Launcher> launcher_from(const char* name, const char* rank_variabl
   return Launcher{name, static_cast<int>(*rank), static_cast<int>(size.value_or(0))};
 }
 
-/// Steps numbered from here are Slurm's own: the batch script, an interactive allocation.
+/// Slurm's own steps have numbers from here on: the batch script, an interactive allocation.
 constexpr std::int64_t kFirstSpecialSlurmStep = 0xfffffff0;
 
 }  // namespace

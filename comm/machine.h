@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Which ranks share a machine.
+/// Machine: finds the ranks that share this rank's machine.
 #pragma once
 
 #include "comm/communicator.h"
@@ -8,12 +8,12 @@ namespace dragonn::comm {
 
 /// A rank among those of its machine.
 struct PlaceOnMachine {
-  int rank = 0;   ///< its place among them, in rank order
-  int ranks = 1;  ///< all of them, itself included
+  int rank = 0;   ///< its place among the machine's ranks, in rank order
+  int ranks = 1;  ///< number of ranks on the machine, itself included
 };
 
-/// Collective. Machines are told apart by their host names, whatever started the ranks; those of the local backend
-/// share one. Gathers 256 bytes from each rank.
+/// Collective. Returns this rank's place on its machine. Machines are told apart by their host names, however the ranks
+/// were started; ranks of the local backend share one. Gathers 256 bytes from each rank.
 PlaceOnMachine place_on_machine(Communicator& communicator);
 
 }  // namespace dragonn::comm

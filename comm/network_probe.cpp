@@ -14,7 +14,7 @@ constexpr int kWarmUps = 3;
 constexpr int kRuns = 11;  // odd: the median is one of them
 constexpr std::array<std::size_t, 4> kSizes{8, 1 << 16, 1 << 18, 1 << 20};
 
-/// Median seconds of a message of `bytes`, on rank 0; ranks 0 and 1 take part.
+/// Measures the median seconds of a message of `bytes`, on rank 0; ranks 0 and 1 take part.
 double ping_pong(Communicator& communicator, std::size_t bytes) {
   std::vector<std::byte> message(bytes);
   const View<std::byte> view{std::span(message)};
@@ -37,7 +37,7 @@ double ping_pong(Communicator& communicator, std::size_t bytes) {
 }  // namespace
 
 NetworkModel fit_network(std::span<const PingPong> times) {
-  // Each equation latency + bytes * slope = seconds divided by its seconds; normal equations of the two unknowns.
+  // Least squares: each equation latency + bytes * slope = seconds is divided by its seconds.
   double weights = 0, bytes = 0, squares = 0, ones = 0, products = 0;
   for (const PingPong& time : times) {
     const double weight = 1 / time.seconds, x = static_cast<double>(time.bytes) * weight;

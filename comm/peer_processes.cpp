@@ -14,13 +14,13 @@
 namespace dragonn::comm {
 namespace {
 
-/// A process, told apart from those of other machines and of other containers on this one.
+/// Identifies a process, also across machines and containers.
 struct Identity {
   std::uint64_t machine = 0;  ///< 0: unknown
   std::int64_t process = 0;
 };
 
-/// Process numbers mean the same to processes that agree on this: booted together, in one namespace of numbers.
+/// Returns a hash that processes share if process ids mean the same to them: same boot, same pid namespace.
 std::uint64_t hash_of_machine() {
   std::error_code failed;
   const std::string numbering = std::filesystem::read_symlink("/proc/self/ns/pid", failed).string();
@@ -31,7 +31,8 @@ std::uint64_t hash_of_machine() {
   return hash_bytes(std::as_bytes(std::span(both)));
 }
 
-/// The letter that the kernel gives ('R', 'S', 'T' for stopped, 'Z' for ended, ...); 'X' if there is no such process.
+/// Returns the kernel's letter for the state ('R', 'S', 'T' for stopped, 'Z' for ended, ...); 'X' if there is no such
+/// process.
 char state_of(std::int64_t process) {
   std::string text;
   std::getline(std::ifstream(fmt::format("/proc/{}/stat", process)), text);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// PeerProcesses: what became of the other ranks' processes, as far as they run on this machine.
+/// PeerProcesses: the state of the other ranks' processes, as far as they run on this machine.
 #pragma once
 
 #include <cstdint>
@@ -10,21 +10,21 @@
 
 namespace dragonn::comm {
 
-/// MPI does not tell that a peer was killed or stopped: messages just fail to come. The process table does. TCP tells
-/// that one has ended, and not which process it was.
+/// Finds peers that ended or stopped, by the process table. MPI does not report them: messages just fail to come. TCP
+/// reports that a process has ended, but not which.
 class PeerProcesses {
  public:
-  /// Nothing is known of anybody.
+  /// Knows no processes.
   PeerProcesses() = default;
-  /// Collective: every rank says who it is. 16 bytes from each, counted as control traffic.
+  /// Collective. Exchanges process ids: 16 bytes from each rank, counted as control traffic.
   explicit PeerProcesses(Communicator& communicator);
 
-  /// "process 1234 of rank 2 has ended", of the first rank that it is true of; "" if there is none. Reads a small file
-  /// of /proc for each rank on this machine.
+  /// Returns "process 1234 of rank 2 has ended" for the first such rank; "" if there is none. Reads a small file of
+  /// /proc for each rank on this machine.
   std::string who_ended() const;
-  /// "process 1234 of rank 2", or "rank 2" where it runs on another machine.
+  /// Returns "process 1234 of rank 2", or "rank 2" if that runs on another machine.
   std::string name(int rank) const;
-  /// As who_ended, also of ranks that are stopped (SIGSTOP, a debugger).
+  /// Does as who_ended(), also for processes that are stopped (SIGSTOP, a debugger).
   std::string who_is_gone() const;
 
  private:
@@ -32,7 +32,7 @@ class PeerProcesses {
     int rank = 0;
     std::int64_t id = 0;
   };
-  std::vector<Process> processes_;  ///< of other ranks that can be seen from here
+  std::vector<Process> processes_;  ///< of the other ranks that this process can see
 };
 
 }  // namespace dragonn::comm

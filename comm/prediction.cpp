@@ -15,13 +15,13 @@ unsigned unsigned_of(int ranks) {
   return static_cast<unsigned>(ranks);
 }
 
-/// ceil(log2 P)
+/// Returns ceil(log2 P).
 double rounds(int ranks) {
   return std::bit_width(unsigned_of(ranks) - 1);
 }
 
-/// Hops from the root of a binomial tree to the last rank. Where P is no power of two the last branch is short, so that
-/// fewer messages follow each other; the root still handles one for each round.
+/// Returns the hops from the root of a binomial tree to the last rank. If P is no power of two, the last branch is
+/// short: fewer messages follow each other, but the root still handles one per round.
 double depth(int ranks) {
   return std::bit_width(unsigned_of(ranks)) - 1.0;
 }

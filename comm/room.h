@@ -11,9 +11,9 @@
 
 namespace dragonn::comm {
 
-/// As resize_discard, but growth makes twice the room that is needed (at most `limit` elements): selections of one kind
-/// differ a little between steps, and must not allocate in every other one. Memory that is never touched is never
-/// backed by pages.
+/// Resizes as resize_discard does, but grows to twice the needed room (at most `limit` elements): the sizes of
+/// selections differ a little between steps and must not allocate in every other one. Memory that is never touched is
+/// never backed by pages.
 template <class T>
 void resize_with_room(Buffer<T>& buffer, std::size_t size,
                       std::size_t limit = std::numeric_limits<std::size_t>::max()) {

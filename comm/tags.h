@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/// The message tags of the collectives: one each, so that ranks which disagree on what comes next are told so.
+/// Tags: one message tag per collective, so that ranks which disagree on the next collective get an error.
 #pragma once
 
 namespace dragonn::comm {
 
-/// Tags from here on belong to the collectives. MPI promises tags up to 32767.
+/// The first tag of the collectives. MPI guarantees tags up to 32767.
 inline constexpr int kFirstReservedTag = 16384;
 
 enum ReservedTag : int {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Traffic counters: bytes and messages that a rank really sent and received, by phase.
+/// Traffic counters: the bytes and messages that a rank sent and received, by phase.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace dragonn::comm {
 
-/// What a message is for. kExchange is the gradient exchange's payload, kHeader its counts and flags.
+/// The purpose of a message. kExchange is the gradient exchange's payload, kHeader its counts and flags.
 enum class Phase { kControl, kExchange, kHeader, kMetrics, kEvaluation, kCheckpoint };
 inline constexpr std::array kPhaseNames{"control", "exchange", "header", "metrics", "evaluation", "checkpoint"};
 
@@ -35,7 +35,7 @@ struct Traffic {
   friend bool operator==(const Traffic&, const Traffic&) = default;
 };
 
-/// By phase, in the order of kPhaseNames.
+/// Traffic by phase, in the order of kPhaseNames.
 using PhaseTraffic = std::array<Traffic, kPhaseNames.size()>;
 
 inline PhaseTraffic operator-(PhaseTraffic a, const PhaseTraffic& b) {
@@ -57,7 +57,7 @@ class TrafficCounters {
     ++current().messages_received;
   }
 
-  /// Messages that were not counted one by one.
+  /// Adds messages that were not counted one by one.
   void add(const Traffic& traffic) { current() += traffic; }
 
  private:

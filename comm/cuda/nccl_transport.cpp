@@ -68,7 +68,7 @@ class NcclTransport final : public DeviceTransport {
   }
 
   void exchange(std::span<const OutgoingBytes> outgoing, std::span<const IncomingBytes> incoming) override {
-    // Whom it is with, for errors.
+    // The peers of an operation, for errors.
     operation_.assign("messages over NCCL");
     for (const auto& [destination, bytes] : outgoing)
       fmt::format_to(std::back_inserter(operation_), ", {} bytes to rank {}", bytes.size(), destination);
@@ -110,7 +110,7 @@ class NcclTransport final : public DeviceTransport {
                   "a gather of {} bytes into {} parts on {} ranks", gather.mine.size(), gather.parts.size(), ranks);
   }
 
-  /// Returns what it counts as.
+  /// Starts a gather and returns the traffic that it counts as.
   Traffic start_gather(const DeviceGather& gather, const char* operation) {
     const auto& [mine, parts] = gather;
     const auto me = static_cast<std::size_t>(communicator_.rank());
@@ -137,14 +137,14 @@ class NcclTransport final : public DeviceTransport {
                                  to_string(device_), activity.empty() ? "" : ", ", activity, operation, reason));
   }
 
-  /// Ends what the other GPUs wait for, so that no kernel is left spinning there.
+  /// Aborts NCCL, which ends what the other GPUs wait for: no kernel is left spinning there.
   [[noreturn]] void fail(const char* operation, const std::string& reason) {
     const CommError failure = error(operation, reason);
     if (nccl_ != nullptr) ncclCommAbort(std::exchange(nccl_, nullptr));
     throw failure;
   }
 
-  /// A call that goes on in the background is fine.
+  /// Checks a call's status. A call that continues in the background is fine.
   void check(ncclResult_t status, const char* operation, std::source_location where = std::source_location::current()) {
     if (status == ncclSuccess || status == ncclInProgress) return;
     const char* detail = nccl_ != nullptr ? ncclGetLastError(nccl_) : "";
@@ -166,11 +166,11 @@ class NcclTransport final : public DeviceTransport {
     }
   }
 
-  /// Until NCCL has taken what was asked of it.
+  /// Waits until NCCL has accepted all calls.
   void wait_for_calls(const char* operation) {
     poll(operation, [] { return true; });
   }
-  /// Until the GPU has done it, too.
+  /// Waits until the GPU has carried them out, too.
   void wait(const char* operation) {
     poll(operation, [&] {
       const cudaError_t status = cudaStreamQuery(stream());

@@ -21,13 +21,13 @@
 namespace dragonn::comm {
 namespace {
 
-/// The first failure in a group: it is the one that everybody reports.
+/// The first failure in a group, which all ranks report.
 struct Failure {
   int rank = 0;
   std::string text;  ///< "rank 2 failed ('step 12', in allgather): disk full"
 };
 
-/// What the ranks share: a mailbox per ordered pair, and how the group ended.
+/// State that the ranks share: a mailbox per ordered pair, and how the group ended.
 class LocalGroup {
  public:
   static constexpr int kNobody = -1;
@@ -50,10 +50,10 @@ class LocalGroup {
     return mailboxes_[static_cast<std::size_t>(source * size_ + destination)];
   }
 
-  /// Before the threads start.
+  /// Sets a rank's activity. Called before the threads start.
   void set_activity(int rank, const Activity& activity) { activities_[static_cast<std::size_t>(rank)] = &activity; }
   void set_waits_for(int rank, int peer) { waits_for_[static_cast<std::size_t>(rank)] = peer; }
-  /// Who keeps a rank waiting that waits for `peer`: who that waits for, and so on.
+  /// Returns the last rank of the chain of waits that begins with `peer`: the one that all of them wait for.
   int culprit(int peer) const {
     int rank = peer;
     for (int hops = 0; hops < size_; ++hops) {
@@ -63,14 +63,14 @@ class LocalGroup {
     }
     return peer;  // they wait for each other
   }
-  /// "rank 2 is at 'step 11', in barrier"
+  /// Describes a rank: "rank 2 is at 'step 11', in barrier".
   std::string whereabouts(int rank) const {
     if (left_[static_cast<std::size_t>(rank)]) return fmt::format("rank {} has ended", rank);
     const std::string activity = activities_[static_cast<std::size_t>(rank)]->describe();
     return fmt::format("rank {} is {}{}", rank, activity.empty() ? "computing" : "at ", activity);
   }
 
-  /// Only the first failure counts.
+  /// Records a failure. Only the first one counts.
   void fail(int rank, const std::string& reason) {
     {
       const std::scoped_lock lock(mutex_);
@@ -85,7 +85,7 @@ class LocalGroup {
     const std::scoped_lock lock(mutex_);
     return failure_;
   }
-  /// `rank` communicates no more: who waits for it would wait in vain.
+  /// Records that `rank` communicates no more: waiting for it is an error.
   void leave(int rank) {
     left_[static_cast<std::size_t>(rank)] = true;
     for (int peer = 0; peer < size_; ++peer) {
@@ -106,8 +106,8 @@ class LocalGroup {
   std::optional<Failure> failure_;
 };
 
-/// Says for whom a rank waits while the object lives, and for ever where the wait ended with an exception: others whose
-/// deadlines pass a moment later must still find who kept this rank waiting.
+/// Records which rank this one waits for while the object lives. After an exception the record stays: ranks whose
+/// deadlines pass a moment later must still find what kept this rank waiting.
 class ScopedWait {
  public:
   ScopedWait(LocalGroup& group, int rank, int peer)
@@ -154,7 +154,7 @@ class LocalCommunicator final : public Communicator {
  protected:
   bool may_be_hollow() const override { return true; }
 
-  /// The message is copied: nothing is left to wait for afterwards but virtual time, which is the request's id.
+  /// Copies the message. Afterwards only virtual time is left to wait for; it is the request's id.
   Request start_send(int destination, int tag, std::span<const std::byte> message) override {
     const SimulatorScope simulating(simulated());
     const ScopedWait wait(group_, rank_, destination);
@@ -179,7 +179,7 @@ class LocalCommunicator final : public Communicator {
     }
     const auto wanted = std::ranges::find(pending_, request.id, &Pending::id);
     DRAGONN_CHECK(wanted != pending_.end(), "rank {} waits for a request that it does not have", rank_);
-    // Messages belong to the receives of their pair and tag in the order in which those were started.
+    // Messages go to the receives of their pair and tag in the order in which those were started.
     for (auto earlier = pending_.begin(); earlier <= wanted; ++earlier) {
       if (!earlier->received && earlier->source == wanted->source && earlier->tag == wanted->tag) take(*earlier);
     }
@@ -196,7 +196,7 @@ class LocalCommunicator final : public Communicator {
     int tag;
     std::span<std::byte> buffer;
     std::optional<std::size_t> received;
-    Moment arrival;  ///< in virtual time
+    Moment arrival;  ///< virtual time
   };
 
   VirtualWorker* simulated() { return virtual_ ? &*virtual_ : nullptr; }
@@ -237,7 +237,7 @@ class LocalCommunicator final : public Communicator {
   std::vector<Pending> pending_;
 };
 
-/// Runs one rank to its end, good or bad, and tells the group. Returns what `fn` threw.
+/// Runs one rank to its end, good or bad, and tells the group. Returns the exception that `fn` threw.
 std::exception_ptr run_rank(LocalGroup& group, LocalCommunicator& communicator,
                             const std::function<void(Communicator&)>& fn) {
   std::exception_ptr thrown;

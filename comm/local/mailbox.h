@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Mailbox: the messages on their way from one thread to another.
+/// Mailbox: the pending messages from one thread to another.
 #pragma once
 
 #include <array>
@@ -15,8 +15,8 @@
 
 namespace dragonn::comm {
 
-/// One sender thread, one receiver thread. A message is copied in, is not changed afterwards, and is copied out: the
-/// sender's memory is its own again at once, so that nobody reads the memory of a rank that failed.
+/// A queue with one sender thread and one receiver thread. A message is copied in, is not changed afterwards, and is
+/// copied out. So the sender's memory is its own again at once, and nobody reads the memory of a rank that failed.
 ///
 /// Two slots, used in turn, hold the copies. A sender that is two messages ahead waits. That bounds memory, and makes
 /// the memory of each slot depend on the sequence of messages alone, not on timing. Both have room for the largest
@@ -26,25 +26,26 @@ class Mailbox {
   enum class Status { kDone, kTimedOut, kClosed, kTooLarge };
   struct [[nodiscard]] Result {
     Status status = Status::kDone;
-    std::size_t bytes = 0;  ///< of the message
-    Moment stamp = {};      ///< its sender's
+    std::size_t bytes = 0;  ///< size of the message
+    Moment stamp = {};      ///< the sender's
   };
 
-  /// Waits for a free slot. kClosed if the mailbox is closed, even when a slot is free.
-  /// @param message without an address: its size alone is kept.  @param stamp goes along.
+  /// Puts a message into the next slot; waits until it is free. Returns kClosed if the mailbox is closed, even when a
+  /// slot is free.
+  /// @param message if it has no address, only its size is kept.  @param stamp travels with the message.
   Result put(int tag, std::span<const std::byte> message, Moment stamp, Deadline deadline);
-  /// Waits for the oldest message with this tag and takes it. Of a hollow one, or into a buffer without an address,
-  /// nothing is copied. A closed mailbox still gives what it holds.
+  /// Takes the oldest message with this tag; waits until there is one. Nothing is copied if the message is size-only or
+  /// the buffer has no address. A closed mailbox still gives what it holds.
   Result take(int tag, std::span<std::byte> buffer, Deadline deadline);
-  /// Wakes both sides. From any thread.
+  /// Closes the mailbox and wakes both sides. May be called from any thread.
   void close();
 
  private:
   struct Slot {
     Buffer<std::byte> bytes;
-    std::size_t size = 0;      ///< of the message
-    bool hollow = false;       ///< a size and no bytes
-    std::uint64_t number = 0;  ///< counts the messages
+    std::size_t size = 0;      ///< size of the message
+    bool hollow = false;       ///< the message is size-only
+    std::uint64_t number = 0;  ///< sequence number of the message
     Moment stamp = {};
     int tag = 0;
     bool full = false;

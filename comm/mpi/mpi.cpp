@@ -24,12 +24,12 @@
 namespace dragonn::comm {
 namespace {
 
-/// Elements that one call of MPI takes.
+/// The largest number of elements that one MPI call takes.
 constexpr std::size_t kLargestCount = std::numeric_limits<int>::max();
-/// How often a rank that waits looks whether the others still live.
+/// A waiting rank checks this often whether the other processes still live.
 constexpr double kLookSeconds = 0.1;
 
-/// Gives the processor away while nothing comes: first only to threads that are ready to run, then for real. Ranks that
+/// Yields the processor while nothing comes: first only to threads that are ready to run, then by sleeping. Ranks that
 /// outnumber the cores would otherwise spin through each other's time slices.
 class Patience {
  public:
@@ -47,7 +47,7 @@ class Patience {
   int rounds_ = 0;
 };
 
-/// Tests a request until it is done (true) or the deadline has passed (false). @param code MPI's verdict.
+/// Tests a request until it is done (true) or the deadline has passed (false). @param code MPI's status.
 bool poll(MPI_Request& request, MPI_Status& status, int& code, Deadline deadline) {
   Patience patience;
   for (;;) {
@@ -66,7 +66,7 @@ std::string mpi_error_text(int code) {
   return std::string(text.data(), static_cast<std::size_t>(length));
 }
 
-/// MPI's description of so many bytes: that many of one, or one of a type that they fill.
+/// Describes a number of bytes to MPI: as that many bytes, or as one element of a type of that size.
 class ByteCount {
  public:
   ByteCount(std::size_t bytes, std::size_t largest) {
@@ -84,7 +84,7 @@ class ByteCount {
     MPI_Type_free(&block);
     count_ = 1;
   }
-  /// Messages that are under way keep what they need of the type.
+  /// Frees the type. Pending messages keep what they need of it.
   ~ByteCount() {
     if (type_ != MPI_BYTE) MPI_Type_free(&type_);
   }
@@ -99,10 +99,10 @@ class ByteCount {
   int count_ = 0;
 };
 
-/// send and recv on nonblocking MPI calls with deadlines.
+/// Implements send and recv by nonblocking MPI calls with deadlines.
 class MpiCommunicator final : public Communicator {
  public:
-  /// Duplicates `world`, so that no other user of MPI can mix messages into this one's. Collective.
+  /// Collective. Duplicates `world`, so that no other user of MPI can mix messages into this one's.
   MpiCommunicator(MPI_Comm world, const MpiOptions& options);
   ~MpiCommunicator() override = default;
 
@@ -114,26 +114,27 @@ class MpiCommunicator final : public Communicator {
   std::unique_ptr<Clock> fork_clock() const override { return std::make_unique<WallClock>(clock_); }
   /// Prints the reason and ends all processes. Does not return.
   void abort(const std::string& reason) noexcept override;
-  /// As abort, with the exit code of the program.
+  /// Does as abort(reason) with the program's exit code.
   [[noreturn]] void abort(const std::string& reason, int exit_code) noexcept;
 
-  /// Collective: from now on a wait ends soon after a process on this machine has.
+  /// Collective. Exchanges process ids: from now on a wait ends soon after a process on this machine has.
   void watch_peers() { peers_ = PeerProcesses(*this); }
-  /// Whether all ranks call this within `seconds`. Used when a rank has failed: did the others too?
+  /// Returns whether all ranks call this within `seconds`. A rank that failed uses it to learn whether all others did,
+  /// too.
   bool all_arrive_within(double seconds);
-  /// Releases what MPI holds. Collective; nothing may be called afterwards.
+  /// Collective. Releases what MPI holds; nothing may be called afterwards.
   void finish_group();
 
  protected:
   Request start_send(int destination, int tag, std::span<const std::byte> message) override;
   Request start_receive(int source, int tag, std::span<std::byte> buffer) override;
   std::size_t finish(const Request& request) override;
-  /// MPI_Iallreduce. What it sends cannot be seen from here: counted as the ring would send, the one count in this
-  /// program that is nominal.
+  /// Sums by MPI_Iallreduce. What MPI sends cannot be seen, so it is counted as if by a ring: the only nominal count in
+  /// this program.
   void native_allreduce_sum(std::span<float> values) override;
 
  private:
-  /// What a request is for; slots are reused.
+  /// A pending send or receive; slots are reused.
   struct Operation {
     MPI_Request request = MPI_REQUEST_NULL;
     const char* doing = "";
@@ -146,7 +147,7 @@ class MpiCommunicator final : public Communicator {
   Operation& new_operation(const char* doing, int peer, std::size_t bytes);
   std::uint64_t id_of(const Operation& operation) const;
   void check(int code, const char* doing, int peer, std::size_t bytes) const;
-  /// Polls until done or late. Returns the bytes of a receive.
+  /// Polls until the operation is done or late. Returns the bytes of a receive.
   std::size_t complete(Operation& operation);
 
   MPI_Comm group_ = MPI_COMM_NULL;
@@ -180,7 +181,7 @@ void MpiCommunicator::abort(const std::string& reason, int exit_code) noexcept {
   const std::string prefix = names_itself ? "" : "rank " + std::to_string(rank_) + ": ";
   std::fprintf(stderr, "%s%s\n", prefix.c_str(), reason.c_str());
   std::fflush(stderr);
-  // Also from a second thread, which MPI_THREAD_FUNNELED does not promise: the process ends either way.
+  // A second thread may get here, which MPI_THREAD_FUNNELED does not allow: the process ends either way.
   MPI_Abort(group_, exit_code);
   std::abort();  // MPI_Abort does not return
 }
@@ -278,10 +279,10 @@ void MpiCommunicator::native_allreduce_sum(std::span<float> values) {
   traffic().add(ring_traffic(values.size(), size_, rank_));
 }
 
-/// Open MPI announces a TCP message of more than 64 KiB and sends the rest once the receiver has answered. Where two
-/// ranks send to each other, as in most steps of a collective, the answer queues behind the data, and the two take
-/// turns instead of sending at the same time. Messages of selected entries are sent without asking; a setting of the
-/// user's stays.
+/// Makes Open MPI send TCP messages of more than 64 KiB without asking first. By default it announces such a message
+/// and sends the rest once the receiver has answered. If two ranks send to each other, as in most steps of a
+/// collective, the answer queues behind the data, and the two take turns instead of sending at the same time. A user's
+/// own setting is kept.
 void prefer_eager_messages() {
   constexpr int kKeep = 0;
   ::setenv("OMPI_MCA_btl_tcp_eager_limit", "4194304", kKeep);
@@ -303,7 +304,7 @@ void initialize_mpi() {
   }
 }
 
-/// The launcher's and MPI's idea of the world must be the same.
+/// Checks that the launcher and MPI agree on rank and world size.
 void check_world(const Communicator& communicator) {
   const auto launcher = detect_launcher();
   if (!launcher || launcher->size == 0 || launcher->size == communicator.size()) return;
@@ -313,13 +314,13 @@ void check_world(const Communicator& communicator) {
       launcher->name, launcher->size, communicator.size()));
 }
 
-/// The failure of a rank that the others may share. Returns if they do, else ends all processes.
+/// Handles the failure of this rank. Returns if all ranks failed at about the same time, else ends all processes.
 void end_after(MpiCommunicator& communicator, const std::string& reason, int exit_code) {
   constexpr double kGraceSeconds = 3.0;  // ranks that fail alike may be slow on a busy machine
   if (!communicator.all_arrive_within(kGraceSeconds)) communicator.abort(reason, exit_code);
 }
 
-/// Runs `fn` to its end. Returns the error that all ranks have had, if any; one that only some have does not return.
+/// Runs `fn`. Returns the error if all ranks have one; does not return if only some have.
 std::exception_ptr run_rank(MpiCommunicator& communicator, const std::function<void(Communicator&)>& fn) {
   const ScopedRank scope(communicator.rank());
   try {
@@ -327,7 +328,7 @@ std::exception_ptr run_rank(MpiCommunicator& communicator, const std::function<v
     communicator.watch_peers();
     fn(communicator);
   } catch (const CommError& failure) {
-    // Messages are under way that nobody will take: MPI cannot be finalized.
+    // Pending messages that nobody will take keep MPI from being finalized.
     if (communicator.size() > 1) communicator.abort(failure.what(), exit_code(failure));
     return std::current_exception();
   } catch (const std::exception& failure) {

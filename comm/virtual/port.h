@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Ports: how messages of a virtual cluster queue where they leave a worker and where they enter it.
+/// Ports: the queues of messages at the exit and the entrance of a virtual worker.
 #pragma once
 
 #include <algorithm>
@@ -8,10 +8,10 @@
 
 namespace dragonn::comm {
 
-/// Messages leave in the order in which they are started, one at a time.
+/// The exit: messages leave one at a time, in the order in which they are started.
 class OutPort {
  public:
-  /// A message that is started at `now` and takes `seconds`. Returns when it is out.
+  /// Reserves `seconds` for a message that is started at `now`. Returns when it is out.
   double reserve(double now, double seconds) {
     free_from_ = std::max(now, free_from_) + seconds;
     return free_from_;
@@ -21,15 +21,15 @@ class OutPort {
   double free_from_ = 0;
 };
 
-/// The port serves messages in the order in which its owner takes them, which is that of the owner's program: no
-/// accident of threads changes a time. A message gets all the time from its coming on that those before it left over,
-/// in several pieces if need be. A port never idles while something waits for it, so the last of several messages that
-/// are all waited for arrives when it would in any other order, too; only which of them is early depends on the order.
+/// The entrance: serves messages in the order of its owner's program, so that thread scheduling changes no time. A
+/// message uses all the time after its first byte's arrival that earlier messages left over, in several pieces if need
+/// be. A port never idles while a message waits for it. So the last of several awaited messages arrives when it would
+/// in any other order, too; the order only decides which of them are early.
 class InPort {
  public:
   InPort() { busy_.reserve(kPieces); }
 
-  /// A message whose first byte is there at `ready` and that takes `seconds`. Returns when its last byte is in.
+  /// Reserves `seconds` for a message whose first byte arrives at `ready`. Returns when its last byte is in.
   double reserve(double ready, double seconds);
 
  private:
@@ -37,7 +37,7 @@ class InPort {
     double begin;
     double end;
   };
-  /// Times before the last so many pieces are forgotten, and count as taken.
+  /// Only the last so many pieces are kept; all time before them counts as taken.
   static constexpr std::size_t kPieces = 64;
   void insert(std::size_t first, std::size_t last, Piece piece);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// VirtualClock: a line of virtual time that a thread's own work moves.
+/// VirtualClock: virtual time that advances with a thread's own work.
 #pragma once
 
 #include <array>
@@ -9,15 +9,16 @@
 
 namespace dragonn::comm {
 
-/// What a worker's own work costs on a virtual cluster. kMeasured: the processor time of the thread that runs the
-/// clock, whatever else the machine does meanwhile; that of further threads is not seen. kZero: nothing, so that all
-/// times are those of the network and the same in every run.
+/// The virtual cost of a worker's own work. kMeasured: the CPU time of the thread that runs the clock, whatever else
+/// the machine does meanwhile; that of other threads is not seen. kZero: nothing, so that all times are those of the
+/// network and the same in every run.
 enum class Compute { kMeasured, kZero };
 constexpr auto choices(Compute) {
   return std::array{"measured", "zero"};
 }
 
-/// Starts at 0, standing still until a thread takes it over. Reading it costs a system call with kMeasured.
+/// A virtual clock. It starts at 0 and stands still until a thread takes it over. Reading it costs a system call with
+/// kMeasured.
 class VirtualClock final : public Clock {
  public:
   explicit VirtualClock(Compute compute) : compute_(compute) {}
@@ -28,7 +29,7 @@ class VirtualClock final : public Clock {
   void take_over() override;
   bool paused() const { return paused_; }
 
-  /// Between stop() and go() what the thread does is the simulator's work and costs nothing.
+  /// Stops the clock, until go(), for the simulator's own work.
   void stop();
   void go();
 
@@ -36,7 +37,7 @@ class VirtualClock final : public Clock {
   bool runs() const { return is_taken_ && !stopped_ && !paused_ && compute_ == Compute::kMeasured; }
   bool set_paused(bool paused) override;
   void settle();
-  /// Processor time of the calling thread.
+  /// Returns the CPU time of the calling thread.
   static double thread_seconds();
 
   Compute compute_;

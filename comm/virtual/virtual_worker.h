@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// VirtualWorker: one rank of a virtual cluster: its clock, and its port into the network.
+/// VirtualWorker: one rank of a virtual cluster, with its clock and its port into the network.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +10,15 @@
 
 namespace dragonn::comm {
 
-/// The model: a worker has one full-duplex port. A message of b bytes occupies the sender's out-port, and, `latency`
-/// later, the receiver's in-port, for b / bandwidth each. So a message alone takes latency + b / bandwidth, messages
-/// started together queue at the sender, those of several senders at the receiver, and a rank sends and receives at the
-/// same time for the price of one. The network between the ports is never the bottleneck, nothing is lost, there is
-/// always room for a message on its way, and a copy costs nothing. Beside that time the clock keeps the ideal one, on a
-/// network that takes no time at all: a message is there when it is sent.
+/// A worker with one full-duplex port. A message of b bytes occupies the sender's out-port for b / bandwidth and,
+/// `latency` later, the receiver's in-port for as long. So a message alone takes latency + b / bandwidth, messages that
+/// are started together queue at the sender, those of several senders queue at the receiver, and a rank sends and
+/// receives at the same time for the price of one. The network between the ports is never the bottleneck, nothing is
+/// lost, there is always room for a pending message, and a copy costs nothing. Besides that time the clock keeps the
+/// ideal one, for a network on which a message arrives when it is sent.
 ///
-/// All times follow from the ranks' programs: what a message carries is its time of departure, and who receives it
-/// computes when it arrives. How the threads happen to run changes nothing but, with Compute::kMeasured, the measured
-/// work.
+/// All times follow from the ranks' programs: a message carries its departure time, and its receiver computes the
+/// arrival. Thread scheduling changes nothing but, with Compute::kMeasured, the measured work.
 class VirtualWorker {
  public:
   /// @throws ConfigError if the latency is not finite and at least 0, or the bandwidth not above 0.
@@ -30,14 +29,15 @@ class VirtualWorker {
 
   struct Departure {
     Moment first_byte;  ///< when the message's first byte reaches the receiver
-    double out;         ///< when the sender's port is done with it
+    double out;         ///< when the sender's port is done with the message
   };
-  /// A message is started at the clock's time; the clock does not move. While the clock is paused messages cost
-  /// nothing: there is no waiting for them, on both sides.
+  /// Starts a message at the clock's time; the clock does not move. While the clock is paused messages cost nothing,
+  /// and no rank waits for them.
   Departure send(std::size_t bytes);
-  /// When a message is in whose first byte comes at `first_byte`. Once for each, in the order of the owner's program.
+  /// Returns when a message whose first byte comes at `first_byte` is in. Called once per message, in the order of the
+  /// owner's program.
   Moment receive(Moment first_byte, std::size_t bytes);
-  /// The owner has waited for its port to be done with a message.
+  /// Advances the clock to when the port is done with a message that the owner waits for.
   void wait_until_out(double out);
 
  private:
@@ -49,10 +49,10 @@ class VirtualWorker {
   InPort in_;
 };
 
-/// The simulator's own work costs no virtual time.
+/// Keeps the simulator's own work, the scope, from costing virtual time.
 class SimulatorScope {
  public:
-  /// @param worker null on a cluster that is not virtual.
+  /// @param worker null if the cluster is not virtual.
   explicit SimulatorScope(VirtualWorker* worker) : worker_(worker) {
     if (worker_ != nullptr) worker_->clock().stop();
   }
