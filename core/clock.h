@@ -9,8 +9,7 @@ namespace dragonn {
 /// A point in time, in seconds.
 struct Moment {
   double seconds = 0;
-  double ideal =
-      0;  ///< the same point on an ideal network, where messages take no time; equals `seconds` on a wall clock
+  double ideal = 0;  ///< the same point if messages took no time; on a wall clock equal to `seconds`
 };
 
 /// A source of times. A virtual clock advances with the work of one thread at a time; only that thread reads and moves
