@@ -17,8 +17,8 @@ namespace {
 using kernels::AdamRule;
 using kernels::GradientView;
 
-/// Moments decay at every coordinate, also where the exchanged gradient is zero: always a sweep. The correction of the
-/// moments' bias counts the run's steps, so there is no counter to save.
+/// Moments decay at every coordinate, even where the exchanged gradient is zero, so every step sweeps the slice. The
+/// correction of the moments' bias counts the run's steps, so there is no counter to save.
 class Adam final : public Optimizer {
  public:
   Adam(const Settings& settings, ParameterArena& arena, bool decoupled)
@@ -91,7 +91,7 @@ class Adam final : public Optimizer {
 };
 
 SettingSpecs specs(double weight_decay) {
-  // Below 1 by the smallest step that survives the rounding to float.
+  // The largest value below 1 that survives the rounding to float.
   constexpr double kBelowOne = 1.0 - 0x1p-24;
   SettingSpecs result{{"beta1", 0.9, "decay rate of the mean of the gradients", 0.0, kBelowOne},
                       {"beta2", 0.999, "decay rate of the mean of the squared gradients", 0.0, kBelowOne},

@@ -13,7 +13,8 @@
 namespace dragonn::optim {
 namespace {
 
-/// Independent partial sums, which the compiler turns into vectors; added up in a fixed order at the end.
+/// Sums squares into independent partial sums, which the compiler turns into vectors and which are added in a fixed
+/// order.
 double sum_of_squares(std::span<const float> values) {
   constexpr std::size_t kLanes = 16;
   std::array<double, kLanes> sums{};

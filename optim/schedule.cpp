@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The schedules, each with a linear warm-up in front.
+/// The learning-rate schedules, each after a linear warm-up.
 #include "optim/schedule.h"
 
 #include <algorithm>
@@ -15,17 +15,17 @@
 namespace dragonn::optim {
 namespace {
 
-/// Where a step is in the run.
+/// The position of a step in the run.
 struct Place {
   double epoch = 0;     ///< from the start of the run
   double after = 0;     ///< epochs from the end of the warm-up, at least 0
   double progress = 0;  ///< from 0 (end of the warm-up) to 1 (end of the run)
 };
 
-/// The factor of one step, beside the warm-up's.
+/// Returns the factor of one step, without the warm-up's.
 using Decay = std::function<double(const Place&)>;
 
-/// rate = base * warm-up * decay. Warm-up: from its start factor at step 0 linearly to 1 at its end.
+/// A schedule with rate = base * warm-up * decay. The warm-up grows linearly from its start factor at step 0 to 1.
 class WarmedUp : public Schedule {
  public:
   WarmedUp(const Settings& settings, const ScheduleContext& context, Decay decay)

@@ -16,8 +16,8 @@ namespace {
 using kernels::GradientView;
 using kernels::SgdRule;
 
-/// One momentum buffer serves both forms: of gradient and decay together, or of the decay alone where the gradient's
-/// momentum was applied before the exchange. A slice that never decays needs no buffer in the second form.
+/// SGD with one momentum buffer. It holds the momentum of gradient and decay together, or of the decay alone if the
+/// gradient's momentum was applied before the exchange. In the second form a slice that never decays needs no buffer.
 class Sgd final : public Optimizer {
  public:
   Sgd(const Settings& settings, ParameterArena& arena)

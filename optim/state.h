@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Helpers for the state that optimizers keep: arrays of one float per parameter.
+/// Optimizer state: arrays of one float per parameter.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace dragonn::optim {
 
-/// Zeros, as many as the arena has parameters, on its device.
+/// Makes an array of zeros for the parameters of the arena, on its device.
 inline Buffer<float> make_state(const ParameterArena& arena) {
   Buffer<float> state(arena.size(), arena.values().device());
   kernels::fill(0, state.view());
@@ -23,7 +23,7 @@ inline void save_state(Archive& archive, const std::string& name, const Buffer<f
   kernels::put_view(archive, name, state.view());
 }
 
-/// @throws DataError if the archive lacks the field or it has another size.
+/// Loads a state. @throws DataError if the archive lacks the field or it has another size.
 inline void load_state(const Archive& archive, const std::string& name, Buffer<float>& state) {
   kernels::get_view(archive, name, state.view());
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// WeightDecay: how much each part of the arena decays, cut into ranges of one coefficient.
+/// WeightDecay: the decay coefficient of each part of the arena.
 #pragma once
 
 #include <algorithm>
@@ -11,16 +11,17 @@
 
 namespace dragonn::optim {
 
-/// Weights always decay; biases and normalization parameters do if the setting `weight_decay_norm_bias` says so.
+/// Cuts the arena into ranges of one coefficient. Weights always decay; biases and normalization parameters do if the
+/// setting `weight_decay_norm_bias` says so.
 class WeightDecay {
  public:
-  /// `settings` holds specs(). The arena is laid out.
+  /// @param settings hold specs().  @param arena is laid out.
   WeightDecay(const Settings& settings, const ParameterArena& arena);
 
-  /// The settings weight_decay (with this default) and weight_decay_norm_bias (on).
+  /// Declares the settings weight_decay (with this default) and weight_decay_norm_bias (on).
   static SettingSpecs specs(double default_value);
 
-  /// Whether anything in [offset, offset + size) decays.
+  /// Returns whether anything in [offset, offset + size) decays.
   bool touches(std::size_t offset, std::size_t size) const;
   /// Calls body(offset, size, coefficient) for the ranges that make up [offset, offset + size), in order.
   template <class Body>
