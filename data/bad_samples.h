@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// BadSamples: what becomes of samples that cannot be used.
+/// BadSamples: the policy for samples that cannot be read.
 #pragma once
 
 #include <cstddef>
@@ -11,15 +11,15 @@
 
 namespace dragonn::data {
 
-/// The setting `bad_samples` of a data set. @param what can be wrong with a sample, for the help.
+/// Declares the setting `bad_samples` of a data set. @param what the possible faults of a sample, for the help.
 SettingSpec bad_samples_setting(const std::string& what);
 
-/// The policy of that setting: the first bad sample is an error, or all are left out and counted.
+/// Applies the setting: the first bad sample is an error, or all bad samples are left out and counted.
 class BadSamples {
  public:
-  /// Errors.
+  /// Makes the first bad sample an error.
   BadSamples() = default;
-  /// As `settings` say.
+  /// Takes the policy from `settings`.
   explicit BadSamples(const Settings& settings) : skips_(settings.text("bad_samples") == "skip") {}
 
   /// Calls read(). @return false if it threw a DataError and the sample is to be left out.
@@ -36,9 +36,9 @@ class BadSamples {
   }
 
   std::size_t count() const { return count_; }
-  /// What was wrong with the first one left out.
+  /// Returns the fault of the first sample that was left out.
   const std::string& first() const { return first_; }
-  /// What a person should know. @param samples that were left out: "utterances".
+  /// Returns a note for the log, if samples were left out. @param samples the word for them: "utterances".
   std::vector<std::string> notes(const std::string& samples) const;
 
  private:

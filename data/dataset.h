@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Dataset: one split of a data set, and the pair of splits that a run uses.
+/// Dataset: one split of a data set. DatasetSplits: the two splits that a run uses.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace dragonn::data {
 
-/// How one rank's training batches are drawn.
+/// The rules by which one rank's training batches are drawn.
 struct BatchRules {
   std::size_t batch = 32;  ///< samples per rank and step
   std::uint64_t seed = 1;
@@ -27,39 +27,41 @@ struct BatchRules {
   Remainder remainder = Remainder::kDrop;
 };
 
-/// Read only after construction, so loader threads share one object. Outlives its sources.
+/// One split of a data set. It is read only after construction, so loader threads share one object. It outlives its
+/// sources.
 class Dataset {
  public:
   virtual ~Dataset() = default;
 
-  virtual std::size_t size() const = 0;  ///< samples; of a running text, tokens
-  /// Of images [height, width, channels], of points [features], of text [steps], of speech [steps, features] with the
-  /// steps of the longest sample.
+  virtual std::size_t size() const = 0;  ///< number of samples; of tokens for a running text
+  /// Returns the shape of a sample: [height, width, channels] for images, [features] for points, [steps] for text,
+  /// [steps, features] for speech, with the steps of the longest sample.
   virtual Shape sample_shape() const = 0;
-  /// Labels are in [0, classes()).
+  /// Returns the number of classes; labels are in [0, classes()).
   virtual int classes() const = 0;
   virtual TargetKind target_kind() const { return TargetKind::kClass; }
-  /// What labels say, where they are a text (TargetKind::kClassSequence).
+  /// Returns the text that labels stand for, if they are one (TargetKind::kClassSequence).
   virtual std::string text_of(std::span<const std::int32_t> /*labels*/) const { return {}; }
 
-  /// @throws ConfigError if there are too few samples for these rules.
+  /// Makes the source of training batches. @throws ConfigError if there are too few samples for these rules.
   virtual std::unique_ptr<BatchSource> training(const BatchRules& rules) const = 0;
-  /// Every sample once over all ranks, always in the same order, `batch` at a time.
+  /// Makes the source of evaluation batches: every sample once over all ranks, always in the same order, `batch` at a
+  /// time.
   virtual std::unique_ptr<BatchSource> evaluation(std::size_t batch, int rank, int world) const = 0;
 };
 
 struct DatasetSplits {
   std::shared_ptr<const Dataset> train;  // shared: by the local workers of a process
   std::shared_ptr<const Dataset> test;
-  std::vector<std::string> notes = {};  ///< what a person should know (samples left out)
+  std::vector<std::string> notes = {};  ///< notes for the log (samples left out)
 };
 
 struct DatasetEntry : RegistryEntry {
   static constexpr const char* kKind = "dataset";
   bool needs_path = true;  ///< data.path must name a folder
-  Shape sample_shape;      ///< where the name alone fixes it, else rank 0
-  int classes = 0;         ///< likewise, else 0
-  /// @throws ConfigError (missing path), DataError (damaged file, with file and offset).
+  Shape sample_shape;      ///< if the name alone fixes it, else rank 0
+  int classes = 0;         ///< if the name alone fixes them, else 0
+  /// Loads both splits. @throws ConfigError (missing path), DataError (damaged file, with file and offset).
   std::function<DatasetSplits(const Settings&, const std::string& path, std::uint64_t seed)> load;
 };
 

@@ -8,7 +8,7 @@
 namespace dragonn::data {
 namespace {
 
-/// What is wrong with the folder; empty if nothing is.
+/// Describes what is wrong with the folder; empty if nothing is.
 std::string fault_of(const std::string& folder) {
   if (folder.empty()) return "data.path is not set";
   std::error_code error;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The folder that data.path names.
+/// Checks of the folder that data.path names.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace dragonn::data {
 
-/// The error for data that scripts/get_data.sh fetches and that is not there. Names `missing` and the command.
+/// Makes the error for missing data that scripts/get_data.sh fetches. It names `missing` and the command.
 ConfigError missing_data(const std::string& missing, const std::string& name, const std::string& folder);
 /// Checks that `folder` exists. @throws ConfigError (missing_data).
 void require_folder(const std::string& folder, const std::string& name);
-/// The same for data sets that are a user's own to get: the error names no command.
+/// Checks the folder of a data set that users provide: the error names no command.
 void require_own_folder(const std::string& folder, const std::string& name);
 
 }  // namespace dragonn::data

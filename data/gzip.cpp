@@ -15,7 +15,7 @@
 namespace dragonn::data {
 namespace {
 
-/// zlib's stream for one gzip member, which frees itself.
+/// RAII owner of zlib's stream for one gzip member.
 class Inflater {
  public:
   explicit Inflater(const std::vector<std::byte>& compressed) {

@@ -8,8 +8,8 @@
 
 namespace dragonn::data {
 
-/// The content of `path`, decompressed if it starts with gzip's magic number. `limit_bytes` bounds the result, so that
-/// a damaged or hostile file cannot fill the memory.
+/// Returns the content of `path`, decompressed if it starts with gzip's magic number. `limit_bytes` bounds the result,
+/// so that a damaged or hostile file cannot fill the memory.
 /// @throws ConfigError if the file is missing; DataError with file and offset if the compressed data is damaged,
 /// truncated, or larger than the limit.
 std::vector<std::byte> read_maybe_gzip(const std::filesystem::path& path, std::size_t limit_bytes);

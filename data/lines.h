@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Lines and words of a text in memory.
+/// Iteration over the lines and words of a text in memory.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace dragonn::data {
 
-/// Calls take(line) for each line, without its newline. A last line need not have one.
+/// Calls take(line) for each line, without its newline, which the last line need not have.
 template <class Take>
 void for_each_line(std::string_view text, const Take& take) {
   for (std::size_t begin = 0; begin < text.size();) {
@@ -18,7 +18,7 @@ void for_each_line(std::string_view text, const Take& take) {
   }
 }
 
-/// Calls take(word) for what stands between blanks.
+/// Calls take(word) for each word, as blanks separate them.
 template <class Take>
 void for_each_word(std::string_view text, const Take& take) {
   constexpr std::string_view kBlanks = " \t\r\v\f";

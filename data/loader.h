@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Loader: a thread that prepares training batches ahead; EvaluationLoader: a rank's part of a split, once.
+/// Loader: a thread that prepares training batches ahead. EvaluationLoader: a rank's part of a split, once.
 #pragma once
 
 #include <condition_variable>
@@ -16,13 +16,13 @@
 
 namespace dragonn::data {
 
-/// Endless: epoch follows epoch. Batches depend on (rules, epoch, step) alone. Memory for prefetch + 1 batches is
-/// allocated at construction and recycled.
+/// Endless training batches, epoch after epoch. A batch depends on (rules, epoch, step) alone. Memory for prefetch + 1
+/// batches is allocated at construction and recycled.
 class Loader {
  public:
   /// Starts the thread, at epoch 0, step 0.
   /// @param dataset shared by the workers of a process.  @param reader the device that batches go to: they lie in host
-  /// memory that suits its copies.  @param prefetch batches prepared ahead, at least 1. @throws ConfigError (see
+  /// memory from which it copies fast.  @param prefetch batches prepared ahead, at least 1. @throws ConfigError (see
   /// Dataset::training).
   Loader(std::shared_ptr<const Dataset> dataset, const BatchRules& rules, const Device& reader = {},
          std::size_t prefetch = 2);
@@ -34,7 +34,7 @@ class Loader {
   /// Waits for the next batch; it stays valid until the next call of next() or seek().
   /// Rethrows what reading it threw; after that only seek() goes on.
   const Batch& next();
-  /// Makes next() return this step: for a resumed run. Prepared batches are thrown away.
+  /// Makes next() return this step, for a resumed run. Prepared batches are thrown away.
   /// @throws Error unless step < steps_per_epoch().
   void seek(std::uint64_t epoch, std::uint64_t step);
 
@@ -62,15 +62,16 @@ class Loader {
   std::thread thread_;
 };
 
-/// A rank's shard of a split, in order, without augmentation, read in the caller's thread: reading a sample costs next
-/// to nothing beside its forward pass.
+/// A rank's shard of a split, in order, without augmentation. It is read in the caller's thread: reading a sample costs
+/// next to nothing compared with its forward pass.
 class EvaluationLoader {
  public:
   /// @param reader as in Loader.  @throws Error if batch is 0.
   EvaluationLoader(std::shared_ptr<const Dataset> dataset, std::size_t batch, int rank, int world,
                    const Device& reader = {});
 
-  /// The next batch, the last one perhaps smaller (`count`); null when the shard is done. Valid until the next call.
+  /// Returns the next batch; the last one may be smaller (`count`). Null when the shard is done. Valid until the next
+  /// call.
   const Batch* next();
   /// Starts over.
   void restart() { step_ = 0; }

@@ -13,7 +13,7 @@ bool has_label_lists(TargetKind kind) {
   return kind == TargetKind::kClassSet || kind == TargetKind::kClassSequence;
 }
 
-/// Puts samples into batches, whichever they are.
+/// Fills batches with the samples that a subclass chooses.
 class SampleBatches : public BatchSource {
  public:
   SampleBatches(const SampleDataset& dataset, std::size_t batch) : dataset_(dataset), batch_(batch) {}

@@ -13,8 +13,9 @@
 
 namespace dragonn::data {
 
-/// Training batches are shuffled anew in every epoch (ShardedSampler); evaluation reads each rank's consecutive range.
-/// Augmentation is keyed by (seed, epoch, sample), so a sample looks the same whichever rank reads it.
+/// Samples of one size. Training batches are shuffled anew in every epoch (ShardedSampler); evaluation reads each
+/// rank's consecutive range. Augmentation is keyed by (seed, epoch, sample), so a sample looks the same whichever rank
+/// reads it.
 class SampleDataset : public Dataset {
  public:
   /// Writes one sample (sample_shape().size() floats) and appends its labels: one, or one per time step, or a set of

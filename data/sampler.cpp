@@ -18,7 +18,7 @@ void check(const SamplerOptions& options) {
   DRAGONN_CHECK(options.world >= 1 && options.rank >= 0 && options.rank < options.world, "rank {} of {}", options.rank,
                 options.world);
   if (options.batch == 0) throw ConfigError("batch size 0: it must be at least 1");
-  // Permutations are of 32-bit indices.
+  // The limit comes from permutations of 32-bit indices.
   DRAGONN_CHECK(options.samples <= UINT32_MAX, "{} samples: at most {} can be shuffled", options.samples, UINT32_MAX);
   const auto world = static_cast<std::size_t>(options.world);
   if (options.samples < world) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// ShardedSampler: which samples a rank trains on at a step, and which it evaluates.
+/// ShardedSampler: the samples that a rank trains on in each step, and those that it evaluates.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace dragonn::data {
 
-/// What becomes of samples that do not fill a batch on every rank. Every rank runs the same number of full batches.
+/// The handling of samples that do not fill a batch on every rank. Every rank runs the same number of full batches.
 enum class Remainder {
   kDrop,  ///< left out of this epoch (another remainder in the next one)
   kPad,   ///< the epoch's last batches are filled up from its first samples
@@ -29,17 +29,17 @@ struct SamplerOptions {
   Remainder remainder = Remainder::kDrop;
 };
 
-/// Draws one permutation per epoch, the same on all ranks (keyed by seed and epoch), and deals it out: step s of the
-/// epoch takes world * batch consecutive samples, rank r the r-th `batch` of them. The samples of a step are therefore
-/// the same set for every split of one global batch over ranks.
+/// Draws one permutation per epoch, the same on all ranks (keyed by seed and epoch). Step s of the epoch takes world *
+/// batch consecutive samples of it, rank r the r-th `batch` of them. So the samples of a step are the same set for
+/// every split of one global batch over ranks.
 class ShardedSampler {
  public:
   /// @throws ConfigError if there are fewer samples than ranks, or too few for one step under kDrop.
   explicit ShardedSampler(const SamplerOptions& options);
 
   std::size_t steps_per_epoch() const { return steps_per_epoch_; }
-  /// This rank's samples of one step ([batch]); valid until the next call. O(samples) for another epoch than in the
-  /// last call, else O(1). `step` < steps_per_epoch().
+  /// Returns this rank's samples of one step ([batch]), valid until the next call. O(samples) if the epoch is another
+  /// than in the last call, else O(1). `step` < steps_per_epoch().
   std::span<const std::uint32_t> batch(std::uint64_t epoch, std::size_t step);
 
  private:
@@ -59,8 +59,8 @@ struct EvaluationShard {
   std::size_t size() const { return end - begin; }
 };
 
-/// The samples that a rank evaluates: consecutive ranges which cover every sample once, for any world size. Sizes
-/// differ by one at most; with more ranks than samples some are empty.
+/// Returns the samples that a rank evaluates: consecutive ranges that cover every sample once, for any world size.
+/// Sizes differ by one at most; with more ranks than samples some are empty.
 EvaluationShard evaluation_shard(std::size_t samples, int rank, int world);
 
 }  // namespace dragonn::data

@@ -17,7 +17,7 @@
 namespace dragonn::data {
 namespace {
 
-/// A sparse feature is spread over so many inputs of the network.
+/// The number of network inputs that a sparse feature is spread over.
 constexpr std::size_t kSpread = 4;
 
 /// Adds `value` times the pattern of `key` to a sample: kSpread inputs, drawn with their signs from the seed.
@@ -29,7 +29,7 @@ void add_pattern(std::uint64_t seed, const char* purpose, std::uint64_t key, flo
   }
 }
 
-/// To Euclidean norm `norm`; zeros stay zeros.
+/// Scales a sample to Euclidean norm `norm`; zeros stay zeros.
 void scale_to(std::span<float> sample, double norm) {
   double squares = 0;
   for (const float value : sample) squares += static_cast<double>(value) * value;
@@ -38,7 +38,7 @@ void scale_to(std::span<float> sample, double norm) {
   for (float& value : sample) value = static_cast<float>(value * scale);
 }
 
-/// The length of every sample, so that its values are about 1 as images' are.
+/// Returns the length of every sample, chosen so that its values are about 1, like an image's.
 double norm_of(std::size_t inputs) {
   return std::sqrt(static_cast<double>(inputs));
 }
@@ -53,7 +53,7 @@ class MultiLabelDataset : public SampleDataset {
   std::int64_t inputs_;
 };
 
-/// Points of a file, whose features are mapped to the inputs by a fixed sparse projection.
+/// The points of a file, whose features are mapped to the inputs by a fixed sparse projection.
 class PointDataset final : public MultiLabelDataset {
  public:
   PointDataset(SparsePoints points, std::int64_t inputs, std::uint64_t seed)
@@ -83,10 +83,11 @@ struct SyntheticXc {
   std::int64_t labels = 0;
   std::int64_t labels_per_point = 0;
   double exponent = 0;  ///< label r is drawn in proportion to (r + 1)^-exponent
-  double noise = 0;     ///< deviation of what is added to every input, against the patterns' 1
+  double noise = 0;     ///< deviation of the noise on every input; the patterns' is 1
 };
 
-/// A point draws labels from a power law and is the sum of their patterns, plus noise. Nothing but the law is stored.
+/// Generated points: each draws labels from a power law and is the sum of their patterns, plus noise. Nothing is stored
+/// but the law.
 class SyntheticXcDataset final : public MultiLabelDataset {
  public:
   SyntheticXcDataset(const SyntheticXc& spec, std::size_t size, std::uint64_t split, std::uint64_t seed)

@@ -17,7 +17,7 @@
 namespace dragonn::data {
 namespace {
 
-/// A line on its way through its parts.
+/// Reads a line part by part.
 class LineReader {
  public:
   LineReader(const std::filesystem::path& path, std::size_t number, std::string_view line)

@@ -17,13 +17,13 @@ struct SparseFeature {
   float value = 0;
 };
 
-/// Points with sparse features and any number of labels each, row behind row.
+/// Points with sparse features and any number of labels each, stored row by row.
 class SparsePoints {
  public:
   std::size_t size() const { return feature_ends_.size(); }
   std::span<const SparseFeature> features(std::size_t point) const { return row(features_, feature_ends_, point); }
   std::span<const std::int32_t> labels(std::size_t point) const { return row(labels_, label_ends_, point); }
-  std::size_t feature_count() const { return feature_count_; }  ///< of the space that indices count in
+  std::size_t feature_count() const { return feature_count_; }  ///< size of the space of indices
   int label_count() const { return label_count_; }
 
   /// Forgets all but the first `limit` points; 0 keeps all.
@@ -46,10 +46,10 @@ class SparsePoints {
   int label_count_ = 0;
 };
 
-/// First line: `points features labels`; then per point `label,label,... index:value index:value ...`; either list may
-/// be empty. @throws ConfigError for a missing file, DataError naming file and line: a number that is none, an index or
-/// label out of the header's range, a value that is not finite, a line too many or too few. @param bad leaves out
-/// points whose line is bad.
+/// Reads a file. First line: `points features labels`; then per point `label,label,... index:value index:value ...`;
+/// either list may be empty. @throws ConfigError for a missing file, DataError naming file and line: a malformed
+/// number, an index or label out of the header's range, a value that is not finite, a line too many or too few. @param
+/// bad leaves out points whose line is bad.
 SparsePoints read_xc_file(const std::filesystem::path& path, BadSamples& bad);
 
 }  // namespace dragonn::data

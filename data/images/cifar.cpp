@@ -24,7 +24,7 @@ constexpr std::int64_t kChannels = 3;
 struct CifarFormat {
   std::string name;
   int classes = 0;
-  std::size_t label_bytes = 0;  ///< of a record; the last one is the label (CIFAR-100 puts the coarse label in front)
+  std::size_t label_bytes = 0;  ///< per record; the last one is the label (CIFAR-100 puts the coarse label in front)
   std::vector<ChannelMoments> moments;
 };
 
@@ -62,7 +62,7 @@ ImageStore read_files(const std::vector<std::filesystem::path>& files, const Cif
   return store;
 }
 
-/// Whatever data_batch_*.bin there is, by name: part of the training set is a training set.
+/// Returns all data_batch_*.bin that exist, by name: a part of the training set is a valid training set.
 std::vector<std::filesystem::path> training_batches(const std::string& folder) {
   std::vector<std::filesystem::path> files;
   for (const auto& item : std::filesystem::directory_iterator(folder)) {

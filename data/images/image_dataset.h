@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// ImageDataset: labelled 8-bit images in memory, and what all image data sets have in common.
+/// ImageDataset: labelled 8-bit images in memory, the base of all image data sets.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace dragonn::data {
 
-/// Images as files hold them: per image `channels` planes, each row by row.
+/// Images in the layout of files: per image `channels` planes, each row by row.
 struct ImageStore {
   std::int64_t height = 0;
   std::int64_t width = 0;
@@ -29,30 +29,30 @@ struct ImageStore {
   void keep_first(std::int64_t limit);
 };
 
-/// Mean and standard deviation of a channel, pixels counted from 0 to 1.
+/// Mean and standard deviation of a channel, for pixels scaled to [0, 1].
 struct ChannelMoments {
   float mean = 0;
   float deviation = 1;
 };
 
-/// What distinguishes one image data set from another when pixels become floats.
+/// The differences between image data sets when pixels become floats.
 struct ImageTraits {
   int classes = 0;                      ///< at most 256
   std::vector<ChannelMoments> moments;  ///< one per channel
   bool mirrors = true;                  ///< a mirrored image still shows its class (a digit does not)
 };
 
-/// Settings of every image data set: normalize, augment.
+/// Declares the settings of every image data set: normalize, augment.
 SettingSpecs image_settings(bool augment_default);
-/// Settings of those that read files: train_limit, test_limit, and the above.
+/// Declares the settings of image data sets that read files: train_limit, test_limit, and the above.
 SettingSpecs image_file_settings(bool augment_default);
 
-/// Turns a stored image into floats: transposed to channels-last, (pixel / 255 - mean) / deviation per channel, or
-/// pixel / 255 without `normalize`. With `augment` and a random stream the image is first padded with 4 black pixels on
-/// each side and cropped back at a random place, then mirrored with probability 1/2 where the traits allow.
+/// Turns a stored image into floats, channels last: (pixel / 255 - mean) / deviation per channel, or pixel / 255
+/// without `normalize`. With `augment` and a random stream the image is first padded with 4 black pixels on each side
+/// and cropped back at a random place, then mirrored with probability 1/2 if the traits allow.
 class ImageDataset final : public SampleDataset {
  public:
-  /// `settings` holds image_settings(). Labels must be below traits.classes.
+  /// @param settings hold image_settings().  @param store has labels below traits.classes.
   ImageDataset(ImageStore store, const ImageTraits& traits, const Settings& settings);
 
   std::size_t size() const override { return store_.count(); }
@@ -62,8 +62,7 @@ class ImageDataset final : public SampleDataset {
             std::vector<std::int32_t>& labels) const override;
 
  private:
-  /// Where the pixels of one output come from: source = output + offset, the columns counted from the right if
-  /// mirrored.
+  /// The source of an output's pixels: source = output + offset, with columns counted from the right if mirrored.
   struct Placement {
     std::int64_t row_offset = 0;
     std::int64_t column_offset = 0;
@@ -78,7 +77,7 @@ class ImageDataset final : public SampleDataset {
   std::vector<std::array<float, 256>> tables_;  ///< per channel: the float of every pixel value
 };
 
-/// Both splits, cut to train_limit and test_limit. `settings` holds image_file_settings().
+/// Makes both splits, cut to train_limit and test_limit. `settings` hold image_file_settings().
 DatasetSplits make_image_splits(ImageStore train, ImageStore test, const ImageTraits& traits, const Settings& settings);
 
 }  // namespace dragonn::data

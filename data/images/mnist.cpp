@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kSide = 28;
 constexpr int kClasses = 10;
 
-/// The plain file if it is there, else the compressed one.
+/// Returns the plain file if it is there, else the compressed one.
 std::filesystem::path find_file(const std::string& folder, const std::string& file, const std::string& name) {
   const std::filesystem::path plain = std::filesystem::path(folder) / file;
   const std::filesystem::path compressed = plain.string() + ".gz";

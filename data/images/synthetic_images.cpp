@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The data set `synthetic_images`: images that a network can learn to tell apart, of any size, without any file.
+/// The data set `synthetic_images`: learnable images of any size, made without any file.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -9,16 +9,16 @@
 #include "data/images/image_dataset.h"
 
 // Every class has a pattern: a coarse grid of random values, interpolated to the size of the image. An image shows its
-// class's pattern, shifted around by a random amount, with a weaker pattern of another class laid over it and noise on
-// top. Shifts make a template match fail; the second pattern and the noise set how hard the task is. Integer and
-// elementary arithmetic only, so that a seed gives the same images on every platform.
+// class's pattern, shifted by a random amount, with a weaker pattern of another class laid over it and noise on top.
+// Shifts make a template match fail; the second pattern and the noise set how hard the task is. Only integer and
+// elementary arithmetic is used, so a seed gives the same images on every platform.
 
 namespace dragonn::data {
 namespace {
 
-constexpr std::int64_t kGridCells = 4;       ///< of the coarse grid, along each side
+constexpr std::int64_t kGridCells = 4;       ///< along each side
 constexpr std::int64_t kShiftFraction = 8;   ///< shifts reach 1/8 of the side in both directions
-constexpr double kPatternAmplitude = 0.25;   ///< of the pixel range, before noise
+constexpr double kPatternAmplitude = 0.25;   ///< share of the pixel range, before noise
 constexpr double kLargestDistraction = 0.7;  ///< weight of the other class's pattern, against 1
 
 /// The size of the task.
@@ -72,7 +72,7 @@ Pattern make_pattern(const SyntheticSpec& spec, std::int64_t label) {
   return pattern;
 }
 
-/// Mean 0 and variance 1, close to normal: the sum of the four bytes of one draw.
+/// Draws noise of mean 0 and variance 1, close to normal: the sum of the four bytes of one draw.
 float noise_draw(Rng& rng) {
   constexpr float kMean = 4 * 127.5f;
   constexpr float kDeviation = 147.80166f;  // sqrt(4 (256^2 - 1) / 12)
@@ -81,7 +81,7 @@ float noise_draw(Rng& rng) {
   return (static_cast<float>(sum) - kMean) / kDeviation;
 }
 
-/// Uniform in [-side / 8, side / 8], as a non-negative offset modulo the side.
+/// Draws uniformly from [-side / 8, side / 8], as a non-negative offset modulo the side.
 std::int64_t draw_shift(Rng& rng, std::int64_t side) {
   const std::int64_t reach = side / kShiftFraction;
   const auto shift = static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(2 * reach + 1))) - reach;

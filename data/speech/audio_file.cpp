@@ -17,7 +17,8 @@ struct Close {
   void operator()(SNDFILE* file) const { sf_close(file); }
 };
 
-/// libsndfile believes the smaller of the header's size and the file's, and says so in its log alone.
+/// Returns whether the file is shorter than its header says. libsndfile takes the smaller of the two and mentions the
+/// difference in its log only.
 bool is_shorter_than_its_header_says(SNDFILE* file) {
   std::array<char, 16384> log{};
   const int length = sf_command(file, SFC_GET_LOG_INFO, log.data(), static_cast<int>(log.size()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Audio files: one channel of samples, through libsndfile.
+/// Audio files: samples of one channel, read by libsndfile.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace dragonn::data {
 
-/// 16-bit samples of one channel: [-32768, 32767] stands for [-1, 1).
+/// The 16-bit samples of one channel: [-32768, 32767] stands for [-1, 1).
 using Samples = std::vector<std::int16_t>;
 
-/// A file of any format that libsndfile knows (WAV, FLAC, Ogg, ...); .raw is headerless 16-bit big-endian (as AN4's).
-/// @throws ConfigError if the file is missing; DataError if it is damaged, is cut short, has no sample, has another
-/// rate than `sample_rate` (per second), or more than one channel.
+/// Reads a file of any format that libsndfile knows (WAV, FLAC, Ogg, ...); .raw is headerless 16-bit big-endian (as
+/// AN4's). @throws ConfigError if the file is missing; DataError if it is damaged, is cut short, has no sample, has
+/// another rate than `sample_rate` (per second), or more than one channel.
 Samples read_audio(const std::filesystem::path& path, int sample_rate);
 
 }  // namespace dragonn::data

@@ -10,7 +10,7 @@
 namespace dragonn::data {
 namespace {
 
-/// Row by row of the table of distances between prefixes; one row is kept.
+/// Computes the table of distances between prefixes row by row; only one row is kept.
 template <class Sequence>
 std::size_t distance(const Sequence& a, const Sequence& b) {
   std::vector<std::size_t> row(b.size() + 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Edit distance: how far a recognized text is from the true one, for character and word error rates.
+/// Edit distance: the difference between a recognized text and the true one, for character and word error rates.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,12 @@
 
 namespace dragonn::data {
 
-/// Insertions, deletions and substitutions that turn one sequence into the other, at least (Levenshtein). O(a b) time.
+/// Returns the smallest number of insertions, deletions and substitutions that turn one sequence into the other
+/// (Levenshtein). O(a b) time.
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// Errors in a text, and how many there could be: an error rate is the sum of errors over the sum of units, so that
-/// long texts count for more. May exceed 1.
+/// The errors in a text, and its length. An error rate is the sum of errors over the sum of units, so long texts count
+/// for more. It may exceed 1.
 struct TextErrors {
   std::size_t errors = 0;
   std::size_t units = 0;  ///< characters or words of the true texts
@@ -24,9 +25,9 @@ struct TextErrors {
   }
 };
 
-/// By bytes: alphabets of transcripts are single-byte.
+/// Counts errors by bytes: alphabets of transcripts are single-byte.
 TextErrors character_errors(std::string_view truth, std::string_view recognized);
-/// By words between blanks.
+/// Counts errors by words between blanks.
 TextErrors word_errors(std::string_view truth, std::string_view recognized);
 
 }  // namespace dragonn::data

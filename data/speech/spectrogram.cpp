@@ -59,7 +59,7 @@ struct Spectrogram::Transform {
     const FftwArray<float> input = make_input(window);
     const FftwArray<fftwf_complex> output = make_output(window / 2 + 1);
     const std::scoped_lock lock(planner_mutex());
-    // Estimated, not measured: measuring picks another algorithm, and other bits, from run to run.
+    // Plans are estimated: measuring would pick another algorithm, and other bits, from run to run.
     plan = fftwf_plan_dft_r2c_1d(static_cast<int>(window), input.get(), output.get(), FFTW_ESTIMATE);
     DRAGONN_CHECK(plan != nullptr, "FFTW has no plan for {} samples", window);
   }

@@ -11,11 +11,11 @@ namespace dragonn::data {
 
 struct SpectrogramRules {
   int sample_rate = 16000;       ///< per second
-  double window_seconds = 0.02;  ///< of one frame
-  double stride_seconds = 0.01;  ///< between the beginnings of frames
+  double window_seconds = 0.02;  ///< length of a frame
+  double stride_seconds = 0.01;  ///< distance between the beginnings of frames
 };
 
-/// log(1 + |FFT of a Hamming window|), then shifted and scaled so that one utterance's values have mean 0 and
+/// Computes log(1 + |FFT of a Hamming window|), then shifts and scales it so that one utterance's values have mean 0 and
 /// deviation 1. Source: Amodei et al., "Deep Speech 2", arXiv:1512.02595. Equal samples give equal bits.
 class Spectrogram {
  public:
@@ -26,9 +26,9 @@ class Spectrogram {
   Spectrogram& operator=(const Spectrogram&) = delete;
 
   std::size_t bins() const { return window_ / 2 + 1; }
-  /// Whole windows; an utterance shorter than one is padded with silence to it.
+  /// Returns the number of whole windows; an utterance shorter than one is padded with silence to it.
   std::size_t frames(std::size_t samples) const;
-  /// @param features [frames(samples.size()), bins()]. May be called from several threads.
+  /// Computes the features. @param features [frames(samples.size()), bins()]. May be called from several threads.
   void compute(std::span<const std::int16_t> samples, std::span<float> features) const;
 
  private:

@@ -22,7 +22,7 @@ namespace {
 using ListUtterances =
     std::function<std::vector<Utterance>(const std::string& folder, const std::string& split, BadSamples& bad)>;
 
-/// Steps that CTC needs to say these labels: one for each, and one for a blank between equal ones.
+/// Returns the steps that CTC needs for these labels: one for each, and one for a blank between equal ones.
 std::size_t least_steps(std::span<const std::int32_t> labels) {
   std::size_t steps = labels.size();
   for (std::size_t i = 1; i < labels.size(); ++i) steps += labels[i] == labels[i - 1] ? 1 : 0;

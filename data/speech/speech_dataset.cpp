@@ -53,14 +53,14 @@ class SpeechBatches : public BatchSource {
   std::size_t batch_;
 };
 
-/// An epoch's utterances, drawn by the sampler, in the order of their lengths; each step takes as many consecutive ones
-/// as all ranks train on, and deals them out in turn. Steps are shuffled.
+/// The training batches. The sampler draws an epoch's utterances, which are then sorted by length. Each step takes as
+/// many consecutive ones as all ranks train on, and deals them out in turn. The steps are shuffled.
 class TrainingSpeech final : public SpeechBatches {
  public:
   TrainingSpeech(const SpeechDataset& dataset, const BatchRules& rules)
       : SpeechBatches(dataset, rules.batch),
         rules_(rules),
-        // One rank that takes all of a step: which utterances an epoch has is all that it is asked.
+        // The sampler deals for one rank that takes all of a step: it only decides which utterances an epoch has.
         sampler_(
             {dataset.size(), rules.batch * static_cast<std::size_t>(rules.world), rules.seed, 0, 1, rules.remainder}),
         mine_(rules.batch) {}
@@ -101,7 +101,7 @@ class TrainingSpeech final : public SpeechBatches {
   bool arranged_ = false;
 };
 
-/// Every world-th utterance in the order of lengths, so that all ranks have as much to do.
+/// The evaluation batches: every world-th utterance in the order of lengths, so that all ranks have equal work.
 class EvaluationSpeech final : public SpeechBatches {
  public:
   EvaluationSpeech(const SpeechDataset& dataset, std::size_t batch, int rank, int world)

@@ -17,16 +17,16 @@ namespace dragonn::data {
 
 struct Speech {
   Samples samples;
-  std::vector<std::int32_t> labels;  ///< of the alphabet
+  std::vector<std::int32_t> labels;  ///< as the alphabet numbers them
 };
 
-/// A batch holds utterances of similar length, padded with zeros to a multiple of `frame_multiple` frames; all ranks'
-/// batches of one step have as many frames. In training the utterances that fill no step are others in every epoch, and
-/// steps come in an order of their own; evaluation goes from short to long.
+/// Utterances in batches of similar length, padded with zeros to a multiple of `frame_multiple` frames; all ranks'
+/// batches of one step have the same number of frames. In training every epoch leaves out other utterances (those that
+/// fill no step), and the steps are shuffled; evaluation goes from short to long.
 class SpeechDataset final : public Dataset {
  public:
-  /// @param spectrogram shared: by the splits. @param frame_multiple at least 1: a network plans for each number of
-  /// frames.
+  /// @param spectrogram shared by the splits.  @param frame_multiple at least 1: a network makes a plan for each number
+  /// of frames.
   SpeechDataset(std::vector<Speech> utterances, Alphabet alphabet, std::shared_ptr<const Spectrogram> spectrogram,
                 std::size_t frame_multiple);
 
@@ -41,9 +41,9 @@ class SpeechDataset final : public Dataset {
   const Speech& utterance(std::size_t index) const { return utterances_[index]; }
   const Spectrogram& spectrogram() const { return *spectrogram_; }
   std::size_t frames(std::size_t index) const { return spectrogram_->frames(utterances_[index].samples.size()); }
-  /// Frames of a batch whose longest utterance has so many.
+  /// Returns the frames of a batch whose longest utterance has `frames`.
   std::size_t padded(std::size_t frames) const;
-  /// Puts utterances in the order of their lengths, equal ones in the order of their numbers.
+  /// Sorts utterances by length, equal ones by number.
   void sort_by_length(std::vector<std::uint32_t>& indices) const;
 
  private:

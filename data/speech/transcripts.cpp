@@ -48,7 +48,7 @@ void drop_bad(std::vector<Line>& lines, BadSamples& bad) {
   std::erase_if(lines, [&](const Line& line) { return !bad.accept([&] { check(line); }); });
 }
 
-/// The audio file of any known extension.
+/// Returns the audio file with any known extension.
 std::filesystem::path find_audio(const std::filesystem::path& stem, const TextPlace& place) {
   constexpr std::array kExtensions{".flac", ".wav", ".raw", ".ogg", ".sph"};
   for (const char* extension : kExtensions) {
@@ -59,7 +59,7 @@ std::filesystem::path find_audio(const std::filesystem::path& stem, const TextPl
       fmt::format("{}: no audio file {}.* ({})", place.text(), stem.string(), fmt::join(kExtensions, ", ")));
 }
 
-/// `TEXT (name)`, the text perhaps between <s> and </s>: the text and the name.
+/// Splits `TEXT (name)`, whose text may stand between <s> and </s>, into text and name.
 std::pair<std::string, std::string> split_transcription(const Line& line) {
   const std::size_t open = line.text.rfind('(');
   if (open == std::string::npos || line.text.back() != ')') {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Transcripts: which audio file says what, and the alphabet that texts are written in.
+/// Transcripts: the text of each audio file, and the alphabet of the texts.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +20,14 @@ struct Utterance {
   TextPlace place;
 };
 
-/// CMU AN4's layout: `folder`/etc/`name`.fileids lists the audio files below `folder`/wav without their extension,
-/// `folder`/etc/`name`.transcription has one line for each: `TEXT (file-name)`, the text perhaps between <s> and </s>.
-/// @param bad leaves out utterances whose line in either list is bad.
+/// Reads CMU AN4's layout: `folder`/etc/`name`.fileids lists the audio files below `folder`/wav without their
+/// extension; `folder`/etc/`name`.transcription has one line for each: `TEXT (file-name)`, where the text may stand
+/// between <s> and </s>. @param bad leaves out utterances whose line in either list is bad.
 /// @throws ConfigError for a missing file, DataError for lists that do not fit together, naming file and line.
 std::vector<Utterance> read_an4_transcripts(const std::filesystem::path& folder, const std::string& name,
                                             BadSamples& bad);
 
-/// A manifest: one utterance a line, `audio file <TAB> text`, the file relative to the manifest's folder.
+/// Reads a manifest: one utterance a line, `audio file <TAB> text`, the file relative to the manifest's folder.
 /// @throws ConfigError for a missing file, DataError naming file and line.
 std::vector<Utterance> read_manifest(const std::filesystem::path& path, BadSamples& bad);
 
@@ -39,11 +39,12 @@ class Alphabet {
   /// @throws ConfigError if `characters` is empty, has a character twice, or one that is not printable ASCII.
   explicit Alphabet(std::string characters);
 
-  /// Labels, the blank among them.
+  /// Returns the number of labels, with the blank.
   int labels() const { return static_cast<int>(characters_.size()) + 1; }
-  /// @throws DataError naming the place, the character that is not in the alphabet, and the alphabet.
+  /// Returns the labels of a text. @throws DataError naming the place, the character that is not in the alphabet, and
+  /// the alphabet.
   std::vector<std::int32_t> encode(std::string_view text, const TextPlace& place) const;
-  /// @param labels without blanks.
+  /// Returns the text of labels. @param labels without blanks.
   std::string decode(const std::vector<std::int32_t>& labels) const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The data set `masked_text`: windows of a text in which some tokens are hidden and to be guessed.
+/// The data set `masked_text`: windows of a text with hidden tokens that the network predicts.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -15,7 +15,7 @@
 namespace dragonn::data {
 namespace {
 
-/// Of the tokens that are to be guessed, 8 of 10 are replaced by the mask, 1 by a random token, and 1 is left.
+/// The shares of the tokens to predict: 8 of 10 are replaced by the mask, 1 by a random token, and 1 is left.
 /// Source: Devlin et al., "BERT", arXiv:1810.04805, section 3.1.
 constexpr double kMasked = 0.8;
 constexpr double kRandom = 0.1;

@@ -20,7 +20,7 @@ struct Texts {
   std::string test;
 };
 
-/// The file of that name in the folder, which must exist.
+/// Reads the file with that name from the folder. It must exist.
 std::string read_part(const std::string& folder, const std::string& file, const std::string& key, BadSamples& bad) {
   const std::filesystem::path path = std::filesystem::path(folder) / file;
   if (!std::filesystem::exists(path)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Text files: the two texts of a data set, as numbers of one vocabulary.
+/// Text files: the training and test text of a data set, as numbers of one vocabulary.
 #pragma once
 
 #include <cstdint>
@@ -11,28 +11,28 @@
 
 namespace dragonn::data {
 
-/// What distinguishes one text data set from another: its name and the defaults of its settings.
+/// The name of a text data set and the defaults of its settings.
 struct TextDefaults {
   std::string name;
   std::string summary;
   std::string source;
   std::string train_file;
-  std::string test_file;  ///< empty: the last tenth of the training file
+  std::string test_file;  ///< empty: the test text is the last tenth of the training file
   std::string level = "word";
 };
 
-/// train_file, test_file, held_out, level, window, minimum_count, vocabulary, bad_samples.
+/// Declares train_file, test_file, held_out, level, window, minimum_count, vocabulary, bad_samples.
 SettingSpecs text_settings(const TextDefaults& defaults);
 
 struct EncodedTexts {
-  Vocabulary vocabulary;  ///< of the training text
+  Vocabulary vocabulary;  ///< made from the training text
   std::vector<std::int32_t> train;
   std::vector<std::int32_t> test;
-  std::vector<std::string> notes;  ///< sizes, and what was left out
+  std::vector<std::string> notes;  ///< sizes, and samples that were left out
 };
 
-/// @param settings hold text_settings(). @throws ConfigError for a missing folder or file, DataError naming file and
-/// line.
+/// Loads both texts. @param settings hold text_settings(). @throws ConfigError for a missing folder or file, DataError
+/// naming file and line.
 EncodedTexts load_texts(const std::string& name, const Settings& settings, const std::string& folder);
 
 }  // namespace dragonn::data

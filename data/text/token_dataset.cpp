@@ -12,10 +12,10 @@
 namespace dragonn::data {
 namespace {
 
-/// Windows of one rank's strips of a text.
+/// The windows of one rank's strips of a text.
 class StripBatches final : public BatchSource {
  public:
-  /// @param strips this rank's, as ranges of the tokens that are read; what is predicted lies one further.
+  /// @param strips this rank's ranges of input tokens; the predicted tokens lie one further.
   StripBatches(std::span<const std::int32_t> tokens, std::vector<EvaluationShard> strips, std::size_t window,
                std::size_t steps)
       : tokens_(tokens), strips_(std::move(strips)), window_(window), steps_(steps) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// TokenDataset: a running text, of which each next token is to be predicted.
+/// TokenDataset: a running text, of which each next token is predicted.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 
 namespace dragonn::data {
 
-/// The text is cut into as many strips as there are rows in all ranks' batches; row i of every batch is a window of
-/// strip i, and the next step's batch goes on where it ended (truncated backpropagation through time). The label of a
-/// token is the one behind it.
+/// Cuts the text into as many strips as there are rows in all ranks' batches. Row i of every batch is a window of strip
+/// i, and the next step's batch continues it (truncated backpropagation through time). The label of a token is the next
+/// one.
 ///
 /// Training drops what does not fill a window on every strip. Evaluation predicts every token but the first once, for
 /// any number of ranks and rows: strips differ by one token at most, and steps behind the end of a strip are ignored. A
-/// token early in a strip is predicted with little before it; more rows make more such tokens.
+/// token early in a strip is predicted with little context; more rows make more such tokens.
 class TokenDataset final : public Dataset {
  public:
   /// @param tokens in [0, vocabulary). @param window time steps of a batch.

@@ -12,8 +12,8 @@
 namespace dragonn::data {
 namespace {
 
-/// What may follow a first byte: how many bytes in all, and the range of the second one, which excludes overlong forms,
-/// surrogates and what lies beyond U+10FFFF. All further bytes are 0x80 to 0xBF.
+/// The bytes that may follow a first byte: the length of the character, and the range of its second byte, which
+/// excludes overlong forms, surrogates and values beyond U+10FFFF. All further bytes are 0x80 to 0xBF.
 struct Lead {
   std::size_t length = 0;
   std::uint8_t second_low = 0x80;

@@ -11,24 +11,24 @@
 
 namespace dragonn::data {
 
-/// What a token is. kWord: what stands between blanks, and kEndOfLine at each line's end (an empty line is that mark
-/// alone; a last line without a newline has one too). kCharacter: every character, the newline included.
+/// The unit of a text. kWord: each word, as blanks separate them, and kEndOfLine at each line's end (an empty line is
+/// that mark alone; a last line without a newline has one too). kCharacter: every character, the newline included.
 enum class TokenLevel { kWord, kCharacter };
-/// From "word" or "character". @throws ConfigError.
+/// Parses "word" or "character". @throws ConfigError.
 TokenLevel token_level(const std::string& name);
 
 inline constexpr std::string_view kUnknownToken = "<unk>";
 inline constexpr std::string_view kEndOfLine = "<eos>";
 
-/// Which tokens get a number of their own.
+/// The rules that decide which tokens get a number of their own.
 struct VocabularyRules {
   TokenLevel level = TokenLevel::kWord;
   std::int64_t minimum_count = 1;  ///< tokens seen less often are kUnknownToken
-  std::int64_t largest = 0;        ///< tokens at most, kUnknownToken among them; 0: no limit
+  std::int64_t largest = 0;        ///< at most this many tokens, kUnknownToken among them; 0: no limit
 };
 
-/// Number 0 is kUnknownToken; the others follow by falling count, equal ones in the order of their first appearance.
-/// Where the text has kUnknownToken as a word of its own, it is number 0 as well.
+/// The tokens of a text. Number 0 is kUnknownToken; the others follow by falling count, equal ones in the order of
+/// their first appearance. If the text has kUnknownToken as a word of its own, that is number 0 as well.
 class Vocabulary {
  public:
   static constexpr std::int32_t kUnknown = 0;
@@ -39,7 +39,7 @@ class Vocabulary {
   std::size_t size() const { return tokens_.size(); }
   const std::string& token(std::int32_t number) const { return tokens_[static_cast<std::size_t>(number)]; }
   std::int32_t number(std::string_view token) const;
-  /// The text as numbers.
+  /// Returns the text as numbers.
   std::vector<std::int32_t> encode(std::string_view text) const;
 
  private:
