@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// LayerGraph: the layers of a network and how they are connected, without any memory.
+/// LayerGraph: the layers of a network and their connections, without any memory.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@
 
 namespace dragonn::layers {
 
-/// Index of a node: 0 is the network's input, layers follow in the order of their addition.
+/// Index of a node: 0 is the network's input; layers follow in the order of their addition.
 using NodeId = std::size_t;
 
-/// A layer, with shapes for batch 1.
+/// A layer in the graph, with shapes for batch 1.
 struct Node {
   std::string name;
-  std::shared_ptr<const Layer> layer;  ///< null for the network's input; shared: by the graphs of other lengths
+  std::shared_ptr<const Layer> layer;  ///< null for the network's input; shared with the graphs of other lengths
   std::vector<NodeId> inputs;
   std::optional<NodeId> tied_to;
   std::vector<Shape> input_shapes;
@@ -31,7 +31,8 @@ struct Node {
   std::vector<std::size_t> states;      ///< indices into LayerGraph::states()
 };
 
-/// Nodes are in topological order by construction: a layer's inputs exist before it. The last node is the output.
+/// The layers of a network. Nodes are in topological order by construction: a layer's inputs exist before it. The last
+/// node is the output.
 class LayerGraph {
  public:
   /// @param sample_shape without the batch.
@@ -41,30 +42,32 @@ class LayerGraph {
   NodeId output() const { return nodes_.size() - 1; }
   const Shape& sample_shape() const { return sample_shape_; }
 
-  /// Adds a layer. With `tied_to`, parameters of the same name and shape as that node's are that node's: their gradient
-  /// is the sum over both. @throws ShapeError naming the layer if its inputs do not fit.
+  /// Adds a layer. With `tied_to`, parameters that have the name and shape of one of that node's are shared with it:
+  /// their gradient is the sum over both. @throws ShapeError naming the layer if its inputs do not fit.
   NodeId add(const std::string& name, std::shared_ptr<const Layer> layer, std::vector<NodeId> inputs,
              std::optional<NodeId> tied_to = std::nullopt);
-  /// Softmax cross-entropy of one class per sample if never called.
+  /// Sets the loss. The default is softmax cross-entropy of one class per sample.
   void set_loss(std::shared_ptr<const Loss> loss) {
     loss_ = std::move(loss);
   }  // shared: by the graphs of other lengths
 
-  /// The same layers and parameters for samples of `steps` time steps (the first extent of a sample).
-  /// @throws ShapeError if a layer does not take so many.
+  /// Returns the graph of the same layers and parameters for samples of `steps` time steps (the first extent of a
+  /// sample).
+  /// @throws ShapeError if a layer does not take that many.
   LayerGraph with_steps(std::int64_t steps) const;
 
   const std::vector<Node>& nodes() const { return nodes_; }
-  /// In forward order; names are "layer.parameter".
+  /// The parameters in forward order; names are "layer.parameter".
   const std::vector<ParameterSpec>& parameters() const { return parameters_; }
   const std::vector<StatisticsSpec>& statistics() const { return statistics_; }
   const std::vector<StateSpec>& states() const { return states_; }
   const Loss& loss() const { return *loss_; }
 
-  /// Which nodes' outputs need a gradient in backward: those with a parameter at or before them, and all if `input`.
+  /// Returns, by node, whether its output needs a gradient in backward: if a parameter is at or before it, and always
+  /// if `input`.
   std::vector<bool> gradient_needs(bool input) const;
-  /// Operations of forward and backward for one sample: 2 per multiply-add of forward, the same for the weights'
-  /// gradient, and for the input's where backward computes one (the first layer's is not).
+  /// Returns the operations of forward and backward for one sample: 2 per multiply-add of forward, the same for the
+  /// weights' gradient, and for the input's if backward computes one (the first layer's is not computed).
   double training_flops() const;
 
  private:
@@ -78,7 +81,7 @@ class LayerGraph {
   std::shared_ptr<const Loss> loss_;
 };
 
-/// `sample` with a batch axis in front.
+/// Returns `sample` with a batch axis in front.
 Shape batched(const Shape& sample, std::int64_t batch);
 
 }  // namespace dragonn::layers

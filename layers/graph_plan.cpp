@@ -25,7 +25,7 @@ struct GraphPlan::Step {
   std::vector<Sum> parameter_sums;  // of a tied parameter's gradient, into the arena
 };
 
-/// What lies outside the workspace, cut as the graph declares it.
+/// Views of the memory outside the workspace, cut as the graph declares it.
 struct GraphPlan::BoundMemory {
   std::vector<View<float>> statistics, states;
 };
@@ -43,7 +43,7 @@ std::vector<View<float>> cut(View<float> memory, const std::vector<Spec>& specs,
   return views;
 }
 
-/// One for each node, if a layer draws from them.
+/// Returns the number of random streams: one for each node if any layer draws, else 0.
 std::size_t count_streams(const LayerGraph& graph, Mode mode) {
   const auto is_random = [](const Node& node) { return node.traits.is_random; };
   return mode == Mode::kTrain && std::ranges::any_of(graph.nodes(), is_random) ? graph.nodes().size() : 0;

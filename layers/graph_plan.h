@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// GraphPlan: a layer graph made ready to run batches of one size.
+/// GraphPlan: a layer graph prepared to run batches of one size.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@
 
 namespace dragonn::layers {
 
-/// Keys the random streams of one pass.
+/// The keys of one pass's random streams.
 struct PassKey {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
   int rank = 0;
 };
 
-/// Owns the plans of the layers. Runs in memory that its owner lends: plans of several batch sizes share one workspace.
-/// On a GPU a pass without lengths is recorded when it runs for the second time, and repeated from then on; so is
-/// backward, where nobody wants to know when a gradient is final.
+/// Owns the plans of the layers and runs them in memory that its owner lends: plans of several batch sizes share one
+/// workspace. On a GPU a pass without lengths is recorded when it runs for the second time, and replayed from then on.
+/// So is backward, unless the caller wants to know when each gradient is final.
 class GraphPlan {
  public:
-  /// Makes a plan per layer; `graph` must outlive this. `input_gradient`: backward computes that of the network's
+  /// Makes a plan per layer; `graph` must outlive this. @param input_gradient backward computes that of the network's
   /// input.
   GraphPlan(const LayerGraph& graph, std::size_t batch, Mode mode, Device device = {}, bool input_gradient = false);
   ~GraphPlan();
@@ -37,33 +37,33 @@ class GraphPlan {
   const LayerGraph& graph() const { return graph_; }
   std::size_t batch() const { return batch_; }
   Mode mode() const { return mode_; }
-  /// Size of the workspace.
+  /// Returns the size of the workspace.
   std::size_t workspace_floats() const { return schedule_.memory().total(); }
-  /// The part of it that holds values from forward to backward.
+  /// Returns the size of its part that holds values from forward to backward.
   std::size_t kept_floats() const { return schedule_.kept_floats(); }
 
-  /// Says where everything lives. Cheap if nothing moved since the last call. `statistics` holds the graph's statistics
-  /// in order. @throws ShapeError if one is too small.
-  /// `states` holds those of the graph for the batch, one behind the other.
+  /// Sets the memory of everything. Cheap if nothing moved since the last call. `statistics` holds the graph's
+  /// statistics in order. `states` holds those of the graph for the batch, one after the other. @throws ShapeError if
+  /// one is too small.
   void bind(View<float> workspace, ParameterArena& arena, View<float> statistics, View<float> states = {});
 
-  /// Views into the workspace, with the batch as first axis. Fill input() before forward, output_gradient() before
-  /// backward; both are overwritten by the passes.
+  /// Views into the workspace, with the batch as first axis. Fill input() before forward and output_gradient() before
+  /// backward; the passes overwrite both.
   View<float> input() const { return view(schedule_[LayerGraph::input()].output, floats(LayerGraph::input())); }
   View<float> output() const { return view(schedule_[graph_.output()].output, floats(graph_.output())); }
   View<float> output_gradient() const { return view(schedule_.loss_gradient(), floats(graph_.output())); }
-  /// After backward, if it was asked for.
+  /// The gradient of the network's input after backward, if it was asked for.
   View<const float> input_gradient() const { return view(schedule_.input_gradient(), floats(LayerGraph::input())); }
 
-  /// On a GPU, to be waited for before the next one. @param lengths [batch], valid time steps of the samples; empty:
-  /// all are.
+  /// Runs forward. On a GPU, wait for it before the next one. @param lengths [batch], valid time steps of the samples;
+  /// empty: all are.
   void forward(const PassKey& key, std::span<const std::int32_t> lengths = {});
-  /// Valid time steps of the output in the last forward; empty: all are.
+  /// The valid time steps of the output in the last forward; empty: all are.
   std::span<const std::int32_t> output_lengths() const { return lengths_of(graph_.output()); }
-  /// Of the last forward. Calls ready(id) as soon as a parameter's gradient is final: on a GPU that waits for its
-  /// computation.
+  /// Runs backward for the last forward. Calls ready(id) as soon as a parameter's gradient is final; on a GPU that
+  /// waits for its computation.
   void backward(const std::function<void(ParameterId)>& ready);
-  /// Why passes are not repeated on a GPU where they could be; else empty.
+  /// Returns why passes are not replayed on a GPU although they could be; else empty.
   const std::string& repetition_obstacle() const;
 
  private:

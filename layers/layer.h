@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Layer: one operation of a network, as a description; LayerPlan: the same for one batch size, ready to run.
+/// Layer: the description of one operation of a network. LayerPlan: the operation for one batch size, ready to run.
 #pragma once
 
 #include <cstdint>
@@ -31,17 +31,17 @@ struct StatisticsSpec {
   float initial = 0;
 };
 
-/// Values that a layer carries from one batch to the next: where a window of a longer sequence ends, the next begins.
+/// Values that a layer carries from one batch to the next, for windows of longer sequences.
 struct StateSpec {
   std::size_t size = 0;  ///< floats per sample; starts as zeros
 };
 
-/// What one forward pass hands to a layer. Views stay where they are from step to step.
+/// The arguments of one forward pass. Views stay where they are from step to step.
 struct ForwardPass {
   std::span<const View<const float>> inputs;
   std::span<const View<const float>> parameters;  ///< in the order of Layer::parameters()
   std::span<const View<float>> statistics;        ///< in the order of Layer::statistics()
-  std::span<const View<float>> states;    ///< in the order of Layer::states(), [batch, size]; forward moves them on
+  std::span<const View<float>> states;    ///< in the order of Layer::states(), [batch, size]; forward updates them
   std::span<const std::int32_t> lengths;  ///< [batch], valid time steps of the output; empty: all are
   View<float> output;
   View<float> saved;
@@ -49,13 +49,13 @@ struct ForwardPass {
   View<const std::uint64_t> stream;  ///< key of this layer's random stream in this step; the same in the backward pass
 };
 
-/// What one backward pass hands to a layer.
+/// The arguments of one backward pass.
 struct BackwardPass {
   std::span<const View<const float>> inputs;  ///< valid if LayerTraits::backward_reads_inputs
   View<const float> output;                   ///< valid if LayerTraits::backward_reads_output
   std::span<const View<const float>> parameters;
   std::span<const View<const float>> output_gradients;  ///< one, or two if LayerTraits::sums_output_gradients
-  std::span<const View<float>> input_gradients;         ///< overwritten; an empty view is not wanted
+  std::span<const View<float>> input_gradients;         ///< overwritten; an empty view is not computed
   std::span<const View<float>> parameter_gradients;     ///< overwritten
   std::span<const std::int32_t> lengths;                ///< as in the forward pass
   View<const float> saved;
@@ -63,25 +63,26 @@ struct BackwardPass {
   View<const std::uint64_t> stream;
 };
 
-/// Made once per batch size and mode. Allocates in its constructor only. What a pass without lengths asks a GPU for is
-/// the same every time, so that it can be recorded: it depends on nothing but the views of the pass, and does not wait.
+/// A layer's operation for one batch size and mode. It allocates in its constructor only. The work that a pass without
+/// lengths gives to a GPU is the same every time, so that it can be recorded: it depends on nothing but the views of
+/// the pass, and does not wait.
 class LayerPlan {
  public:
   virtual ~LayerPlan() = default;
   virtual kernels::PlanMemory memory() const { return {}; }
   virtual void forward(const ForwardPass& pass) = 0;
-  /// After a forward pass of a plan made for Mode::kTrain.
+  /// Runs backward after a forward pass of a plan made for Mode::kTrain.
   virtual void backward(const BackwardPass& pass) = 0;
 };
 
-/// What the memory planner must know of a layer.
+/// The properties of a layer that the memory planner uses.
 struct LayerTraits {
   bool backward_reads_inputs = false;
   bool backward_reads_output = false;
   /// The output may share the memory of input 0.
   bool forward_in_place = false;
-  /// Input gradients may share the memory of the output gradients: the last input's that of the first output gradient,
-  /// the input's before it that of the second.
+  /// Input gradients may share the memory of output gradients: the last input's that of the first output gradient, the
+  /// input's before it that of the second.
   bool backward_in_place = false;
   /// Backward takes two output gradients and works on their sum.
   bool sums_output_gradients = false;
@@ -91,34 +92,35 @@ struct LayerTraits {
   bool is_view = false;
 };
 
-/// What a plan is made for. Shapes include the batch.
+/// The arguments of a plan. Shapes include the batch.
 struct PlanContext {
   Device device;
   Mode mode = Mode::kTrain;
   std::vector<Shape> inputs;
   Shape output;
-  std::vector<bool> input_gradients;  ///< which inputs' gradients backward will want
+  std::vector<bool> input_gradients;  ///< by input: whether backward computes its gradient
 };
 
-/// Immutable. Shapes given to a layer include the batch as the first axis.
+/// The description of a layer; immutable. Shapes given to it include the batch as the first axis.
 class Layer {
  public:
   virtual ~Layer() = default;
 
-  /// "convolution 3x3/2", for summaries.
+  /// Returns the kind for summaries: "convolution 3x3/2".
   virtual std::string kind() const = 0;
   virtual LayerTraits traits() const = 0;
-  /// @throws ShapeError if the inputs do not fit the layer.
+  /// Returns the shape of the output. @throws ShapeError if the inputs do not fit the layer.
   virtual Shape output_shape(std::span<const Shape> inputs) const = 0;
   virtual std::vector<ParameterSpec> parameters(std::span<const Shape> /*inputs*/) const { return {}; }
   virtual std::vector<StatisticsSpec> statistics(std::span<const Shape> /*inputs*/) const { return {}; }
   virtual std::vector<StateSpec> states(std::span<const Shape> /*inputs*/) const { return {}; }
-  /// Valid time steps of the output of a sample of which `steps` of the input are. Time is the axis behind the batch.
+  /// Returns the valid time steps of a sample's output if `steps` of its input are valid. Time is the axis after the
+  /// batch.
   virtual std::int64_t output_steps(std::int64_t steps) const { return steps; }
-  /// Floating-point operations of the matrix products of a forward pass, 2 per multiply-add; products with padding
-  /// count, as in published numbers. 0 for layers without such products.
+  /// Returns the floating-point operations of a forward pass's matrix products, 2 per multiply-add. Products with
+  /// padding count, as in published numbers. 0 for layers without such products.
   virtual double forward_flops(std::span<const Shape> /*inputs*/) const { return 0; }
-  /// Null for a view.
+  /// Makes a plan; null for a view.
   virtual std::unique_ptr<LayerPlan> plan(const PlanContext& context) const = 0;
 };
 

@@ -11,7 +11,7 @@
 
 namespace dragonn::layers {
 
-/// How the weights of a linear or convolution layer start.
+/// The distribution of a linear or convolution layer's first weights.
 enum class WeightInit {
   kHeFanIn,        ///< normal, variance 2 / fan in
   kHeFanOut,       ///< normal, variance 2 / fan out
@@ -19,7 +19,7 @@ enum class WeightInit {
   kFanInUniform,   ///< uniform in +-1 / sqrt(fan in)
 };
 
-/// How a bias starts.
+/// The distribution of a bias's first values.
 enum class BiasInit {
   kZero,
   kFanInUniform,  ///< uniform in +-1 / sqrt(fan in of the weights)
@@ -30,23 +30,23 @@ struct LinearSettings {
   bool bias = true;
   WeightInit weight_init = WeightInit::kFanInUniform;
   BiasInit bias_init = BiasInit::kZero;
-  double initial_bound = 0;  ///< if positive: weights start uniform in +-bound instead
+  double initial_bound = 0;  ///< if positive: first weights are uniform in +-bound instead
 };
-/// [batch, inputs] to [batch, outputs], or [batch, steps, inputs] to [batch, steps, outputs]. Parameters weight
-/// [outputs, inputs], bias [outputs].
+/// Linear layer: [batch, inputs] to [batch, outputs], or [batch, steps, inputs] to [batch, steps, outputs]. Parameters
+/// weight [outputs, inputs], bias [outputs].
 std::unique_ptr<Layer> linear(const LinearSettings& settings);
 
 struct EmbeddingSettings {
-  std::int64_t tokens = 1;  ///< valid are 0 to tokens - 1
+  std::int64_t tokens = 1;  ///< valid tokens are 0 to tokens - 1
   std::int64_t width = 1;
-  double initial_deviation = 1;  ///< starts normal
-  double initial_bound = 0;      ///< if positive: starts uniform in +-bound instead
+  double initial_deviation = 1;  ///< first weights are normal
+  double initial_bound = 0;      ///< if positive: first weights are uniform in +-bound instead
 };
-/// [batch, steps] tokens to [batch, steps, width]. Parameter weight [tokens, width]: a linear layer behind it that is
-/// tied to it and has as many inputs and outputs shares it.
+/// Embedding: [batch, steps] tokens to [batch, steps, width]. Parameter weight [tokens, width]. A later linear layer
+/// that is tied to it shares the weight if it has `width` inputs and `tokens` outputs.
 std::unique_ptr<Layer> embedding(const EmbeddingSettings& settings);
 
-/// How the two directions of a recurrent layer make one output.
+/// The way in which the two directions of a recurrent layer make one output.
 enum class DirectionJoin {
   kConcatenate,  ///< [batch, steps, 2 * hidden]
   kSum,          ///< [batch, steps, hidden]
@@ -57,12 +57,13 @@ struct RecurrentSettings {
   std::int64_t hidden = 1;
   bool bidirectional = false;
   DirectionJoin join = DirectionJoin::kConcatenate;
-  bool carries_state = false;  ///< the next batch goes on from where this one ended
-  double initial_bound = 0;    ///< parameters start uniform in +-bound; 0: 1 / sqrt(hidden)
+  bool carries_state = false;  ///< the next batch continues this one
+  double initial_bound = 0;    ///< first parameters are uniform in +-bound; 0: 1 / sqrt(hidden)
 };
-/// [batch, steps, inputs] to [batch, steps, hidden]; zeros behind the samples' lengths. Parameters of each direction:
-/// weight_ih [gates * hidden, inputs], weight_hh [gates * hidden, hidden], bias_ih and bias_hh [gates * hidden], those
-/// of the other direction with the suffix _reverse. @throws ConfigError if bidirectional and carries_state.
+/// Recurrent layer: [batch, steps, inputs] to [batch, steps, hidden], with zeros behind the samples' lengths.
+/// Parameters of each direction: weight_ih [gates * hidden, inputs], weight_hh [gates * hidden, hidden], bias_ih and
+/// bias_hh [gates * hidden]; those of the other direction have the suffix _reverse. @throws ConfigError if
+/// bidirectional and carries_state.
 std::unique_ptr<Layer> recurrent(const RecurrentSettings& settings);
 
 struct ConvolutionSettings {
@@ -73,15 +74,15 @@ struct ConvolutionSettings {
   WeightInit weight_init = WeightInit::kHeFanOut;
   BiasInit bias_init = BiasInit::kZero;
 };
-/// A square window.
+/// Returns the settings for a square window.
 ConvolutionSettings square_convolution(std::int64_t outputs, std::int64_t kernel, std::int64_t stride,
                                        std::int64_t padding);
-/// [batch, height, width, channels] to [batch, height', width', outputs]. Parameters weight [kernel height, kernel
-/// width, channels / groups, outputs] (HWIO), bias [outputs].
+/// Convolution: [batch, height, width, channels] to [batch, height', width', outputs]. Parameters weight [kernel
+/// height, kernel width, channels / groups, outputs] (HWIO), bias [outputs].
 std::unique_ptr<Layer> convolution(const ConvolutionSettings& settings);
 
 struct BatchNormSettings {
-  bool relu = false;      ///< max(0, .) in the same pass
+  bool relu = false;      ///< applies max(0, .) in the same pass
   bool residual = false;  ///< a second input of the output's shape, added before the ReLU
   float epsilon = 1e-5f;
   float momentum = 0.1f;  ///< weight of a new batch in the running statistics
@@ -93,53 +94,56 @@ std::unique_ptr<Layer> batch_norm(const BatchNormSettings& settings);
 /// Normalizes the last axis of every sample and step. Parameters weight (the scale, starts at 1), bias.
 std::unique_ptr<Layer> layer_norm();
 
-/// [batch, steps, 3 * width], queries, keys and values behind each other, to [batch, steps, width]; looks at no step
-/// behind a sample's length (zeros come out there), nor at later ones if `causal`.
+/// Attention: [batch, steps, 3 * width], the queries, keys and values one after the other, to [batch, steps, width]. It
+/// uses no step behind a sample's length (the output there is zero), nor later ones if `causal`.
 std::unique_ptr<Layer> attention(std::int64_t heads, bool causal);
 
-/// [batch, steps, width] with steps <= most_steps: adds a learned vector to each. Parameter weight [most_steps, width].
+/// Position embedding: [batch, steps, width] with steps <= most_steps; adds a learned vector to each step. Parameter
+/// weight [most_steps, width].
 std::unique_ptr<Layer> position_embedding(std::int64_t most_steps);
 
-/// [batch, a, b] to [batch, b, a].
+/// Transposition: [batch, a, b] to [batch, b, a].
 std::unique_ptr<Layer> swap_axes();
 
-/// Elementwise.
+/// Elementwise activation.
 std::unique_ptr<Layer> activation(kernels::Activation activation);
 
-/// Two inputs of one shape: their sum, cut at 0 if `relu`.
+/// Sum of two inputs of one shape, cut at 0 if `relu`.
 std::unique_ptr<Layer> residual_add(bool relu);
 
-/// Images; `window` for both axes. Padding does not count in averages.
+/// Pooling of images; `window` applies to both axes. Padding does not count in averages.
 std::unique_ptr<Layer> max_pooling(const kernels::Window& window);
 std::unique_ptr<Layer> average_pooling(const kernels::Window& window);
-/// [batch, height, width, channels] to [batch, 1, 1, channels]: the mean of every channel.
+/// Mean of every channel: [batch, height, width, channels] to [batch, 1, 1, channels].
 std::unique_ptr<Layer> global_average_pooling();
 
-/// Other shapes of the same values.
-/// [batch, ...] to [batch, product]: images flatten in NHWC order (channels fastest).
+// The next layers are views: the same values under another shape.
+
+/// Flattens [batch, ...] to [batch, product]: images in NHWC order (channels fastest).
 std::unique_ptr<Layer> flatten();
-/// [batch, steps, features] to [batch, steps, features, 1]: an image whose height is time.
+/// Adds an axis: [batch, steps, features] to [batch, steps, features, 1], an image whose height is time.
 std::unique_ptr<Layer> add_channel();
-/// [batch, steps, features, channels] to [batch, steps, features * channels].
+/// Merges two axes: [batch, steps, features, channels] to [batch, steps, features * channels].
 std::unique_ptr<Layer> merge_channels();
-/// [batch, height, width, channels] to [batch, height * width, channels]: the pixels become steps.
+/// Turns pixels into steps: [batch, height, width, channels] to [batch, height * width, channels].
 std::unique_ptr<Layer> merge_pixels();
-/// [batch, steps, channels] to [batch, steps, 1, channels]: an image one pixel wide.
+/// Turns steps into pixels: [batch, steps, channels] to [batch, steps, 1, channels], an image one pixel wide.
 std::unique_ptr<Layer> steps_to_pixels();
 
-/// [batch, steps, ...]: zeros behind the samples' lengths.
+/// Sets the steps of [batch, steps, ...] behind the samples' lengths to zero.
 std::unique_ptr<Layer> mask_steps();
 
-/// [batch, steps, features]: output t is the sum over j in [0, context] of weight_j * input t + j, feature by feature.
-/// The input behind the samples' lengths must be zeros, as recurrent layers leave it. Parameter weight [context + 1,
-/// features].
+/// Lookahead convolution of [batch, steps, features]: output t is the sum over j in [0, context] of weight_j * input t
+/// + j, feature by feature. The input behind the samples' lengths must be zeros, as recurrent layers leave it.
+/// Parameter weight [context + 1, features].
 /// Source: Wang et al., "Lookahead convolution layer for unidirectional recurrent neural networks", 2016.
 std::unique_ptr<Layer> lookahead(std::int64_t context);
 
-/// Zeroes a share `rate` in [0, 1) of the elements while training. Draws are keyed by (seed, step, rank, layer).
+/// Dropout: zeroes a share `rate` in [0, 1) of the elements in training. Draws are keyed by (seed, step, rank, layer).
 std::unique_ptr<Layer> dropout(double rate);
 
-/// Every `stride`-th pixel, and zeros for the new channels, on both sides: the parameter-free residual shortcut.
+/// The parameter-free residual shortcut: takes every `stride`-th pixel and pads with new channels of zeros on both
+/// sides.
 std::unique_ptr<Layer> padded_shortcut(std::int64_t output_channels, std::int64_t stride);
 
 }  // namespace dragonn::layers

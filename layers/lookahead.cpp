@@ -9,7 +9,8 @@
 namespace dragonn::layers {
 namespace {
 
-/// Input behind a sample's length must be zeros, as those of recurrent layers are; the output there is then zero too.
+/// Runs the convolution. The input behind a sample's length must be zeros, as recurrent layers leave it; the output
+/// there is then zero, too.
 class LookaheadPlan final : public LayerPlan {
  public:
   explicit LookaheadPlan(const kernels::LookaheadSpec& spec) : spec_(spec) {}

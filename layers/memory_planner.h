@@ -13,18 +13,18 @@ class MemoryPlanner {
  public:
   using Block = std::size_t;
 
-  /// A block of `floats` elements (rounded up to a cache line), live from time `first` to `last`, both included.
+  /// Adds a block of `floats` elements (rounded up to a cache line), live from time `first` to `last`, both included.
   Block add(std::size_t floats, std::size_t first, std::size_t last);
-  /// Makes the block live at `time` too, and at all times between.
+  /// Extends the block's lifetime to include `time`.
   void extend(Block block, std::size_t time);
 
-  /// Computes the offsets; call once, last.
+  /// Computes the offsets. Called once, last.
   void place();
   std::size_t offset(Block block) const { return blocks_[block].offset; }
   std::size_t size(Block block) const { return blocks_[block].size; }
-  /// Floats of memory that hold all blocks.
+  /// Returns the floats of memory that hold all blocks.
   std::size_t total() const { return total_; }
-  /// Floats of the blocks that are live at `time`.
+  /// Returns the floats of the blocks that are live at `time`.
   std::size_t live_at(std::size_t time) const;
 
  private:

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-/// What a forward pass is for.
+/// Mode: the purpose of a forward pass.
 #pragma once
 
 namespace dragonn::layers {
 
-/// kTrain: batch statistics, dropout, and memory for a backward pass. kEvaluate: running statistics and no dropout.
+/// The purpose of a forward pass. kTrain: batch statistics, dropout, and memory for a backward pass. kEvaluate: running
+/// statistics and no dropout.
 enum class Mode { kTrain, kEvaluate };
 
 }  // namespace dragonn::layers

@@ -24,10 +24,10 @@ struct PreparedPlan {
   std::unique_ptr<LossPlan> loss;
 };
 
-/// What is carried to the next batch of one mode.
+/// The state that is carried to the next batch of one mode.
 struct CarriedState {
   Buffer<float> values;
-  std::size_t batch = 0;  ///< 0: starts anew
+  std::size_t batch = 0;  ///< 0: the next batch starts with zeros
 };
 
 void check_lengths(std::span<const std::int32_t> lengths, std::int64_t steps) {

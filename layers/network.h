@@ -18,11 +18,12 @@
 
 namespace dragonn::layers {
 
-/// What a network is given at a time, in host memory; inputs, and labels of one class each, may be on its device.
+/// One batch for a network, in host memory. Inputs, and labels of one class each, may be on the network's device
+/// instead.
 struct NetworkBatch {
   View<const float> inputs;               ///< [size, sample shape], copied; tokens are whole numbers, exact below 2^24
-  Targets targets;                        ///< of the kind that the network's loss takes
-  std::size_t size = 0;                   ///< samples
+  Targets targets;                        ///< of the loss's target kind
+  std::size_t size = 0;                   ///< number of samples
   View<const std::int32_t> lengths = {};  ///< [size], valid time steps of each sample; empty: all are. Host memory
   std::int64_t steps = 0;                 ///< first extent of the samples, if it is not that of sample_shape()
 };
@@ -35,10 +36,10 @@ struct LayerSummary {
   double forward_flops = 0;  ///< per sample, a multiply-add is 2
 };
 
-/// Called by backward as soon as a parameter's gradient is final: every parameter once, last layer first.
+/// A call by backward as soon as a parameter's gradient is final: every parameter once, last layer first.
 using GradientReady = std::function<void(ParameterId)>;
 
-/// What a network needs in memory, in bytes, for a batch: for the preflight and `--dry-run`.
+/// The memory in bytes that a network needs for a batch, for the preflight and `--dry-run`.
 struct MemoryEstimate {
   std::size_t parameters = 0;
   std::size_t gradients = 0;
@@ -50,13 +51,13 @@ class LayerGraph;  // layers/graph.h
 
 /// Trains one batch at a time: forward, then backward. Batches of the same size reuse all memory; another size (the
 /// last batch, evaluation) or another number of time steps makes another plan, which stays. Gradients are means over
-/// the batch (over its labelled steps, where each has a target) and overwrite the arena's.
+/// the batch (over its labelled steps, if each step has a target) and overwrite the arena's.
 ///
-/// A network with state carries it from one forward to the next of the same mode: row i of a batch goes on where row i
-/// of the one before ended. Training and evaluation have a state each. No gradient flows through it.
+/// A network with state carries it from one forward to the next of the same mode: row i of a batch continues row i of
+/// the one before. Training and evaluation have a state each. No gradient flows through it.
 class Network {
  public:
-  /// `layers` is complete; plans are made at the first batch of each size. No memory is allocated here.
+  /// Takes a complete graph. Plans are made at the first batch of each size; no memory is allocated here.
   Network(std::unique_ptr<LayerGraph> layers, double label_smoothing, Device device = {});
   ~Network();
   Network(Network&&) noexcept;
@@ -66,40 +67,42 @@ class Network {
   int classes() const;
   TargetKind target_kind() const;
   std::vector<LayerSummary> summary() const;
-  /// Of a training step, exact. Evaluation at the same batch size needs less. Makes (and drops) the plans of that
-  /// batch.
+  /// Returns the exact memory of a training step. Evaluation at the same batch size needs less. Makes (and drops) the
+  /// plans of that batch.
   MemoryEstimate memory(std::size_t batch) const;
-  /// Operations of the matrix products of forward and backward, per sample: LayerGraph::training_flops().
+  /// Returns the operations of the matrix products of forward and backward, per sample: LayerGraph::training_flops().
   double training_flops() const;
 
   /// Allocates the arena and draws initial values: the same on every rank for one seed.
   void initialize(std::uint64_t seed);
   ParameterArena& arena();
   const ParameterArena& arena() const;
-  /// Batch-norm running means and variances, contiguous: state of each rank, averaged over ranks before evaluation.
+  /// The batch-norm running means and variances, contiguous. They are state of each rank, averaged over ranks before
+  /// evaluation.
   View<float> statistics();
   /// Lets the next forward of this mode start from a state of zeros, with a batch of any size.
   void reset_state(Mode mode);
-  /// The state that the next forward of this mode starts from, for checkpoints; empty after reset_state().
+  /// The state that the next forward of this mode starts with, for checkpoints; empty after reset_state().
   View<float> state(Mode mode);
-  /// Sets it, for a batch of this size. @throws ShapeError if the sizes do not fit.
+  /// Sets that state, for a batch of this size. @throws ShapeError if the sizes do not fit.
   void set_state(Mode mode, std::size_t batch, View<const float> state);
 
-  /// Runs a batch to the loss. `step` and `rank` key the dropout streams. Label smoothing applies to training only.
-  /// @throws DataError for a label, token or length out of range; Error if the batch has not the size of the state.
+  /// Runs a batch up to the loss. `step` and `rank` key the dropout streams. Label smoothing applies to training only.
+  /// @throws DataError for a label, token or length out of range; Error if the batch does not have the size of the
+  /// state.
   LossResult forward(const NetworkBatch& batch, Mode mode, std::uint64_t step = 0, int rank = 0);
-  /// The same for one label per sample.
+  /// Runs a batch with one label per sample.
   LossResult forward(View<const float> inputs, View<const std::int32_t> labels, std::size_t batch, Mode mode,
                      std::uint64_t step = 0, int rank = 0) {
     return forward({inputs, {labels, {}}, batch}, mode, step, rank);
   }
-  /// After a forward in Mode::kTrain. `ready` may be empty.
+  /// Runs backward after a forward in Mode::kTrain. `ready` may be empty.
   void backward(const GradientReady& ready = {});
-  /// Why passes that could be recorded and repeated on a GPU (kernels/repeated_work.h) are not; else empty.
+  /// Returns why passes that could be recorded and replayed on a GPU (kernels/repeated_work.h) are not; else empty.
   std::string repetition_obstacle() const;
-  /// Output of the last forward: logits, [batch, classes] or [batch, steps, classes].
+  /// The output of the last forward: logits, [batch, classes] or [batch, steps, classes].
   View<const float> logits() const;
-  /// Its shape, and the valid time steps of its samples (empty: all are).
+  /// The shape of the logits, and the valid time steps of their samples (empty: all are).
   Shape logits_shape() const;
   std::span<const std::int32_t> logits_lengths() const;
 
@@ -108,13 +111,13 @@ class Network {
   std::unique_ptr<Impl> impl_;
 };
 
-/// What a model is built for.
+/// The data that a model is built for.
 struct ModelContext {
   Shape sample_shape;  ///< [height, width, channels], [features], [steps] of tokens, or [steps, features]
-  int classes = 0;     ///< of tokens: the vocabulary; of transcripts: the alphabet with the blank
+  int classes = 0;     ///< for tokens the vocabulary, for transcripts the alphabet with the blank
 };
 
-/// What a model's samples are.
+/// The kind of a model's samples.
 enum class InputKind {
   kImages,    ///< [height, width, channels]
   kFeatures,  ///< [features]
@@ -124,7 +127,7 @@ enum class InputKind {
 
 struct ModelEntry : RegistryEntry {
   static constexpr const char* kKind = "model";
-  /// @throws ConfigError if the model does not fit the data (names the shapes).
+  /// Builds the graph. @throws ConfigError if the model does not fit the data (names the shapes).
   std::function<std::unique_ptr<LayerGraph>(const Settings&, const ModelContext&)> make;
   InputKind inputs = InputKind::kImages;
 };

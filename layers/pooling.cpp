@@ -30,7 +30,7 @@ class PoolingLayerPlan final : public LayerPlan {
 
 class Pooling final : public Layer {
  public:
-  /// Without a window the whole image is one.
+  /// Pools the whole image if there is no window.
   Pooling(kernels::PoolingKind pooling, std::optional<kernels::Window> window)
       : pooling_(pooling), window_(std::move(window)) {}
 

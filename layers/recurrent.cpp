@@ -75,7 +75,7 @@ class RecurrentLayerPlan final : public LayerPlan {
   std::size_t input_floats() const { return kernels::aligned_floats(inputs_.batch * inputs_.steps * inputs_.size); }
   std::size_t output_floats() const { return kernels::aligned_floats(outputs_.batch * outputs_.steps * outputs_.size); }
 
-  /// Where a direction's hidden states stand in the output.
+  /// Returns the place of a direction's hidden states in the output.
   kernels::SequenceRows output_rows(std::size_t direction) const {
     kernels::SequenceRows rows = outputs_;
     rows.offset = joined_ ? 0 : direction * rows.size;

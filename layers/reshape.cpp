@@ -12,7 +12,7 @@ namespace {
 
 class Reshape final : public Layer {
  public:
-  /// @param rank of the input; 0: any.
+  /// @param rank of the input; 0 takes any.
   Reshape(std::string kind, std::size_t rank, std::function<Shape(const Shape&)> reshape)
       : kind_(std::move(kind)), rank_(rank), reshape_(std::move(reshape)) {}
 

@@ -15,7 +15,7 @@ class ResidualAddPlan final : public LayerPlan {
     (relu_ ? kernels::add_relu : kernels::add)(pass.inputs[0], pass.inputs[1], pass.output);
   }
 
-  /// Both inputs have the same gradient.
+  /// Passes the gradient on: both inputs have the same.
   void backward(const BackwardPass& pass) override {
     for (const View<float>& gradient : pass.input_gradients) {
       if (gradient.empty()) continue;

@@ -29,8 +29,8 @@ Schedule::Schedule(const LayerGraph& graph, std::size_t batch, Mode mode, bool i
   planner_.place();
 }
 
-/// A value lives from its forward to the last pass that reads it. Views share their input's block; so does a layer that
-/// works in place, if it is the last to read its input.
+/// Places the outputs. A value lives from its forward to the last pass that reads it. Views share their input's block;
+/// so does a layer that works in place, if it is the last to read its input.
 void Schedule::place_activations() {
   const std::vector<Node>& nodes = graph_.nodes();
   std::vector<NodeId> value(nodes.size());  // the node whose output a view shows, through any number of views
@@ -87,7 +87,7 @@ void Schedule::place_gradients() {
   }
 }
 
-/// The block of one output gradient that the layer may overwrite, or a new one.
+/// Returns the block of an output gradient that the layer may overwrite, or a new one.
 Block Schedule::place_input_gradient(NodeId id, std::size_t input) {
   const Node& node = graph_.nodes()[id];
   const std::vector<Block>& gradients = nodes_[id].output_gradients;
@@ -97,8 +97,8 @@ Block Schedule::place_input_gradient(NodeId id, std::size_t input) {
   return planner_.add(floats(node.inputs[input]), backward_time(id), backward_time(id));
 }
 
-/// Node `from` has written a gradient of `to`'s output. The first stays until `to` runs backward. Others are added to
-/// it at once, unless there are two and `to` sums them itself.
+/// Records that node `from` has written a gradient of `to`'s output. The first one stays until `to` runs backward.
+/// Others are added to it at once, unless there are two and `to` sums them itself.
 void Schedule::contribute(NodeId from, NodeId to, Block gradient) {
   std::vector<Block>& gradients = nodes_[to].output_gradients;
   const bool keep = gradients.empty() || (graph_.nodes()[to].traits.sums_output_gradients && consumers_[to] == 2);
@@ -110,8 +110,8 @@ void Schedule::contribute(NodeId from, NodeId to, Block gradient) {
   }
 }
 
-/// Backward visits the nodes in descending order: a parameter's first contributor overwrites the arena's gradient, the
-/// others add, and after the last it is final.
+/// Schedules the parameters' gradients. Backward visits the nodes in descending order: a parameter's first contributor
+/// overwrites the arena's gradient, the others add, and after the last it is final.
 void Schedule::schedule_parameters() {
   std::vector<bool> seen(graph_.parameters().size());
   for (NodeId id = graph_.output(); id > 0; --id) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Schedule: where every value of a forward and backward pass lives, and what happens after each layer's backward.
+/// Schedule: the place of every value of a forward and backward pass, and the work after each layer's backward.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,12 @@ namespace dragonn::layers {
 
 inline constexpr MemoryPlanner::Block kNoBlock = std::numeric_limits<MemoryPlanner::Block>::max();
 
-/// Blocks of one node. Those that a node does not have are kNoBlock.
+/// The blocks of one node; kNoBlock stands for those that it does not have.
 struct NodeSchedule {
   using Block = MemoryPlanner::Block;
   struct Sum {
     Block target, addend;
-    NodeId node;  ///< whose output gradient `target` becomes
+    NodeId node;  ///< the node whose output gradient is `target`
   };
 
   Block output = kNoBlock;
@@ -30,26 +30,27 @@ struct NodeSchedule {
   std::vector<Block> output_gradients;
   std::vector<Block> input_gradients;  ///< one per input
   std::vector<Sum> sums;               ///< done after the node's backward: target += addend
-  /// One per parameter: where the gradient is written and then added to the arena, if a later layer with the same
-  /// parameter wrote there first.
+  /// One block per parameter: the gradient is written there, then added to the arena, if a later layer with the same
+  /// parameter wrote to the arena first.
   std::vector<Block> parameter_gradients;
   std::vector<std::size_t> ready;  ///< parameters whose gradient is final after this node
 };
 
-/// Times: node i runs forward at i, the loss is at n (the number of nodes), node i runs backward at 2n - i.
+/// Places all values by their lifetimes. Node i runs forward at time i, the loss at n (the number of nodes), node i
+/// backward at 2n - i.
 class Schedule {
  public:
-  /// `memory` has one entry per node, with sizes for the batch. An evaluation has no backward pass.
+  /// @param memory one entry per node, with sizes for the batch.  @param mode an evaluation has no backward pass.
   Schedule(const LayerGraph& graph, std::size_t batch, Mode mode, bool input_gradient,
            std::span<const kernels::PlanMemory> memory);
 
   const NodeSchedule& operator[](NodeId node) const { return nodes_[node]; }
   const MemoryPlanner& memory() const { return planner_; }
-  /// Where the loss puts its gradient; kNoBlock in an evaluation.
+  /// The block of the loss's gradient; kNoBlock in an evaluation.
   MemoryPlanner::Block loss_gradient() const { return loss_gradient_; }
-  /// Gradient of the network's input, if asked for.
+  /// The block of the gradient of the network's input, if asked for.
   MemoryPlanner::Block input_gradient() const;
-  /// Floats that are live between forward and backward.
+  /// Returns the floats that are live between forward and backward.
   std::size_t kept_floats() const;
 
  private:

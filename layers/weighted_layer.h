@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What linear and convolution layers share: their parameters and the plan that runs a kernel with weights.
+/// The parameters of linear and convolution layers, and the plan that runs a kernel with weights.
 #pragma once
 
 #include <memory>
@@ -19,11 +19,11 @@ struct WeightedParameters {
   bool bias = true;
   WeightInit weight_init = WeightInit::kFanInUniform;
   BiasInit bias_init = BiasInit::kZero;
-  double initial_bound = 0;  ///< if positive: weights start uniform in +-bound
+  double initial_bound = 0;  ///< if positive: first weights are uniform in +-bound
 };
 std::vector<ParameterSpec> weighted_parameters(const WeightedParameters& parameters);
 
-/// Its backward pass reads the input.
+/// Makes a plan whose backward pass reads the input.
 std::unique_ptr<LayerPlan> weighted_layer_plan(std::unique_ptr<kernels::WeightedPlan> plan);
 
 }  // namespace dragonn::layers

@@ -9,7 +9,7 @@
 namespace dragonn::layers {
 namespace {
 
-/// Dropout, or nothing where the rate is 0.
+/// Adds dropout, or nothing if the rate is 0.
 NodeId add_dropout(LayerGraph& graph, const std::string& name, double rate, NodeId input) {
   return rate > 0 ? graph.add(name, dropout(rate), {input}) : input;
 }

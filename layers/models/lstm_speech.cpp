@@ -9,8 +9,8 @@
 namespace dragonn::layers {
 namespace {
 
-/// A convolution whose height is time, batch norm and clipped ReLU; what is behind a sample's length stays zero, so
-/// that the next layer sees no trace of the padding.
+/// Adds a convolution whose height is time, batch norm and clipped ReLU. The output behind a sample's length stays
+/// zero, so that the next layer sees no trace of the padding.
 NodeId add_front_end(LayerGraph& graph, const std::string& name, const ConvolutionSettings& settings, NodeId input) {
   NodeId last = graph.add(name, convolution(settings), {input});
   last = graph.add(name + ".bn", batch_norm({}), {last});

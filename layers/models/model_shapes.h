@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Checks that a model fits its data.
+/// Checks of whether a model fits its data.
 #pragma once
 
 #include <string_view>
@@ -8,10 +8,10 @@
 
 namespace dragonn::layers {
 
-/// Throws unless samples are images that can be halved `halvings` times: before each halving a side must have two
-/// pixels. @throws ConfigError naming the model, the sample's shape and what would fit.
+/// Requires samples to be images that can be halved `halvings` times: before each halving a side must have two pixels.
+/// @throws ConfigError naming the model, the sample's shape and what would fit.
 void require_image(std::string_view model, const ModelContext& context, int halvings);
-/// Throws unless samples have `rank` axes, time first: 1 for [steps] of tokens, 2 for [steps, features]. @throws
+/// Requires samples to have `rank` axes, time first: 1 for [steps] of tokens, 2 for [steps, features]. @throws
 /// ConfigError naming the model, the sample's shape and what would fit.
 void require_sequence(std::string_view model, const ModelContext& context, std::size_t rank);
 /// @throws ConfigError if there are fewer than two classes.

@@ -4,7 +4,7 @@
 namespace dragonn::layers {
 namespace {
 
-/// The output's channels over those inside a bottleneck.
+/// The ratio of the output's channels to those inside a bottleneck.
 constexpr std::int64_t kBottleneck = 4;
 
 NodeId add_shortcut(LayerGraph& graph, NodeId input, const ResidualBlock& block) {
@@ -18,7 +18,7 @@ NodeId add_shortcut(LayerGraph& graph, NodeId input, const ResidualBlock& block)
   return graph.add(block.name + ".shortcut.bn", batch_norm({}), {projected});
 }
 
-/// The convolution of this number in a block.
+/// Adds the convolution with this number in a block.
 NodeId add_convolution(LayerGraph& graph, NodeId input, const ResidualBlock& block, int number,
                        ConvolutionSettings settings) {
   settings.weight_init = block.weight_init;
@@ -31,7 +31,7 @@ NodeId add_activated(LayerGraph& graph, NodeId input, const ResidualBlock& block
   return graph.add(block.name + ".bn" + std::to_string(number), batch_norm({.relu = true}), {last});
 }
 
-/// The block's last convolution, and the sum with what came in.
+/// Adds the block's last convolution, and the sum with the block's input.
 NodeId add_sum(LayerGraph& graph, NodeId input, NodeId inner, const ResidualBlock& block, int number,
                const ConvolutionSettings& settings) {
   const NodeId last = add_convolution(graph, inner, block, number, settings);

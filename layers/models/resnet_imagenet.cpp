@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Residual networks for ImageNet: four stages with projection shortcuts; with another stem, for small images.
+/// Residual networks for ImageNet: four stages with projection shortcuts. With another stem they take small images.
 #include "layers/models/model_shapes.h"
 #include "layers/models/residual_block.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kStages = 4;
 
-/// Source: arXiv:1512.03385, table 1.
+/// The blocks of a network. Source: arXiv:1512.03385, table 1.
 struct Configuration {
   const char* name;
   const char* summary;

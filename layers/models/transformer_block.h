@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What the models of attention and mixing layers share.
+/// The blocks that models of attention and mixing layers share.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +16,25 @@ struct TransformerBlock {
   std::string name;
   std::int64_t heads = 1;
   std::int64_t feed_forward = 1;  ///< units between the linear layers
-  double dropout = 0;             ///< of what is added to the residual connections
-  bool norm_first = false;        ///< layer norm of what goes into a part (ViT), or of the sums (BERT)
+  double dropout = 0;             ///< rate on what is added to the residual connections
+  bool norm_first = false;        ///< layer norm on the input of each part (ViT), or on the sums (BERT)
 };
-/// Adds it behind `input` [steps, width]. Source: arXiv:1706.03762, section 3.1; norm_first: arXiv:2010.11929,
+/// Adds the block behind `input` [steps, width]. Source: arXiv:1706.03762, section 3.1; norm_first: arXiv:2010.11929,
 /// figure 1.
 NodeId add_transformer_block(LayerGraph& graph, NodeId input, const TransformerBlock& block);
 
-/// Linear, GELU, linear back to the width of `input`.
+/// Adds a linear layer, GELU, and a linear layer back to the width of `input`.
 NodeId add_feed_forward(LayerGraph& graph, NodeId input, const std::string& name, std::int64_t units);
 
-/// Square patches of an image [height, width, channels] as steps [patches, width]; zeros at the right and lower edges
-/// where the side is no multiple of the patch.
+/// Adds patches: turns an image [height, width, channels] into steps [patches, width], one per square patch, with zeros
+/// at the right and lower edges if the side is no multiple of the patch.
 NodeId add_patches(LayerGraph& graph, std::int64_t patch, std::int64_t width);
 
-/// Layer norm, the mean over the steps, and a linear layer.
+/// Adds layer norm, the mean over the steps, and a linear layer.
 void add_step_classifier(LayerGraph& graph, NodeId input, std::int64_t classes);
 
-/// A weight matrix as transformers start it: uniform with variance 2 / (fan in + fan out).
+/// Returns the settings of a linear layer whose weight starts as in transformers: uniform with variance 2 / (fan in +
+/// fan out).
 LinearSettings transformer_linear(std::int64_t outputs);
 
 /// @throws ConfigError unless the heads divide the width.

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kStages = 5;
 
-/// Convolutions per stage. Source: Simonyan and Zisserman, arXiv:1409.1556, table 1, columns A, B, D, E.
+/// The convolutions per stage. Source: Simonyan and Zisserman, arXiv:1409.1556, table 1, columns A, B, D, E.
 struct Configuration {
   const char* name;
   int convolutions[kStages];
