@@ -6,7 +6,7 @@
 
 namespace dragonn::report::assets {
 
-extern const std::string_view kPage;        ///< page/page.html, with {{marks}} for the rest
+extern const std::string_view kPage;        ///< page/page.html, with {{marks}} for the other parts
 extern const std::string_view kStyle;       ///< page/style.css
 extern const std::string_view kText;        ///< page/text.js
 extern const std::string_view kRuns;        ///< page/runs.js

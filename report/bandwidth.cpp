@@ -10,7 +10,7 @@ namespace dragonn::report {
 
 namespace {
 
-/// Sent by a worker in a step, mean over step lines; 0 where the run does not say.
+/// Returns the messages that a worker sends in a step, mean over step lines; 0 if the run does not log them.
 double messages_per_step(const Run& run) {
   std::vector<std::optional<double>> values;
   for (const StepPoint& point : run.steps) values.push_back(point.messages);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Clock: where the times of runs come from, for the reader.
+/// Clock: the origin of the runs' times, as text for the reader.
 #pragma once
 
 #include <optional>
@@ -9,20 +9,21 @@
 
 namespace dragonn::report {
 
-/// "virtual time: modelled network 100 Mbit/s, 100 us latency; compute time is measured CPU time", or "wall time".
+/// Returns "virtual time: modelled network 100 Mbit/s, 100 us latency; compute time is measured CPU time" or "wall
+/// time".
 std::string clock_text(const Run& run);
-/// The text of all runs, or that they have several.
+/// Returns the text of all runs, or that they have several clocks.
 std::string clock_text(const Comparison& comparison);
 
-/// "virtual time" or "wall time" where all runs have that clock, else "time".
+/// Returns "virtual time" or "wall time" if all runs have that clock, else "time".
 std::string clock_name(const Comparison& comparison);
 
-/// The network that all runs of a comparison share; none where one has wall times or another network.
+/// Returns the network that all runs of a comparison share; nothing if one has wall times or another network.
 std::optional<Network> shared_network(const Comparison& comparison);
-/// "at 100 Mbit/s" for titles: the network of all runs, or "on each run's network".
+/// Returns a title's words for the network of all runs, "at 100 Mbit/s", or "on each run's network".
 std::string described_network_name(const Comparison& comparison);
 
-/// Whether some run tells its time on an ideal network, which takes no time.
+/// Returns whether some run logs its time on an ideal network, where messages take no time.
 bool has_ideal_times(const Comparison& comparison);
 
 }  // namespace dragonn::report

@@ -29,7 +29,7 @@ const std::array<Metric, 7>& known_metrics() {
   return metrics;
 }
 
-/// Keys that do not make another experiment of a run.
+/// Returns whether a key makes no other experiment of a run.
 bool is_incidental(std::string_view key) {
   for (std::string_view prefix : {"logging.", "checkpoint."}) {
     if (key.starts_with(prefix)) return true;
@@ -37,14 +37,15 @@ bool is_incidental(std::string_view key) {
   return key == "seed" || key == "data.path" || key == "comm.timeout_s";
 }
 
-/// The config without what is incidental.
+/// Returns the config without incidental keys.
 std::map<std::string, std::string> experiment(const Run& run) {
   std::map<std::string, std::string> config = run.config;
   std::erase_if(config, [](const auto& entry) { return is_incidental(entry.first); });
   return config;
 }
 
-/// A run without a config is alone; one without a summary does not say how many workers it has.
+/// Returns whether two runs belong to one group. A run without a config is alone; one without a summary may have any
+/// number of workers.
 bool belong_together(const Run& a, const Run& b) {
   if (a.config.empty() || experiment(a) != experiment(b)) return false;
   if (!a.summary || !b.summary) return true;
@@ -100,7 +101,7 @@ std::optional<double> mean_final(const Group& group, const Metric& metric) {
   return result ? std::optional(result->mean) : std::nullopt;
 }
 
-/// The group whose final metric the target is a share of: the dense one, or else the best.
+/// Returns the group whose final metric sets the target: the dense one, or else the best.
 const Group* reference_group(const Comparison& comparison) {
   if (comparison.dense) return &comparison.groups[*comparison.dense];
   const Group* best = nullptr;
@@ -112,7 +113,7 @@ const Group* reference_group(const Comparison& comparison) {
   return best;
 }
 
-/// Shares are in 0..1: who means percent is told so.
+/// Checks the target. Shares are in 0..1: a user who gives percent gets an error.
 void check_target(const Metric& metric, double target) {
   if (!metric.is_share) {
     if (target > 0) return;
@@ -151,7 +152,7 @@ void collect_warnings(Comparison& comparison) {
   }
 }
 
-/// Virtual times are those of training steps on a modelled network, wall times those of this machine.
+/// Warns if some times are virtual, those of training steps on a modelled network, and others are wall times.
 void warn_of_unlike_times(Comparison& comparison) {
   const Run* by_kind[2] = {nullptr, nullptr};
   const Run* modelled = nullptr;

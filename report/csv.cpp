@@ -41,13 +41,13 @@ std::optional<double> product(std::optional<double> a, std::optional<double> b) 
   return a && b ? std::optional(*a * *b) : std::nullopt;
 }
 
-/// One number of a struct that may be absent.
+/// Returns one number of a struct that may be absent.
 template <class Struct>
 std::optional<double> of(const std::optional<Struct>& numbers, double Struct::*field) {
   return numbers ? std::optional((*numbers).*field) : std::nullopt;
 }
 
-/// Over the step lines that have the number.
+/// Returns the mean over the step lines that have the number.
 std::optional<double> mean_of(const Run& run, std::optional<double> StepPoint::*number) {
   std::vector<std::optional<double>> values;
   for (const StepPoint& point : run.steps) values.push_back(point.*number);
@@ -68,7 +68,7 @@ std::string pays_text(BreakEven::Pays pays) {
   return "never";
 }
 
-/// Of one run against the mean of the dense ones.
+/// Compares one run with the mean of the dense ones.
 std::optional<BreakEven> run_break_even(const Comparison& comparison, const Group& group, std::size_t run) {
   if (!comparison.dense || &group == &comparison.groups[*comparison.dense]) return std::nullopt;
   const auto dense = time_model(comparison.groups[*comparison.dense]);

@@ -14,10 +14,10 @@ namespace {
 
 struct Sample {
   double step, epoch, time, bytes, value;
-  double time_ideal;  ///< not a number where the run does not have it
+  double time_ideal;  ///< NaN if the run does not have it
 };
 
-/// The samples of one run at points that have the value.
+/// Returns the samples of one run at the points that have the value.
 template <class Point, class Value>
 std::vector<Sample> samples(const std::vector<Point>& points, Value value) {
   std::vector<Sample> result;
@@ -30,7 +30,7 @@ std::vector<Sample> samples(const std::vector<Point>& points, Value value) {
   return result;
 }
 
-/// The samples of all runs at one step.
+/// Adds a point: the samples of all runs at one step.
 void add_point(Curve& curve, const std::vector<Sample>& at_step) {
   const auto mean = [&](double Sample::*field) {
     double sum = 0;

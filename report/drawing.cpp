@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, kPaletteSize> kColors{"#0072b2", "#d55e00
 constexpr std::array<std::string_view, 5> kDashes{"7 3", "2 2", "9 3 2 3", "14 4", "5 2 2 2 2 2"};
 constexpr std::array<std::string_view, 6> kMarkers{"rect", "triangle", "rectRot", "crossRot", "cross", "circle"};
 
-/// A shape around the origin, as an SVG path of size 1. Crosses are lines, the others areas.
+/// Returns a shape around the origin as an SVG path of size 1. Crosses are lines, the others areas.
 std::string_view shape(std::string_view marker) {
   if (marker == "rect") return "M-.9-.9H.9V.9H-.9Z";
   if (marker == "triangle") return "M0-1.1L1.1 .9H-1.1Z";

@@ -10,12 +10,12 @@
 
 namespace dragonn::report {
 
-/// A stroke. `dash` as in SVG; empty: solid. `marker`: a shape by Chart.js's name (circle, rect, triangle, rectRot,
-/// crossRot, cross), or empty.
+/// The style of a line. `dash` is as in SVG, empty for solid. `marker` is a shape by Chart.js's name (circle, rect,
+/// triangle, rectRot, crossRot, cross), or empty.
 struct Style {
   std::string_view color, dash, marker;
 };
-/// What others are compared with: dense runs, the only ones with a solid line.
+/// The style of dense runs, with which others are compared: the only solid line.
 inline constexpr Style kNeutral{"#59616d", "", "circle"};
 inline constexpr Style kGrid{"#e3e6ea", "", ""};
 inline constexpr Style kTargetLine{"#667080", "4 4", ""};
@@ -23,26 +23,26 @@ inline constexpr Style kTargetLine{"#667080", "4 4", ""};
 inline constexpr std::string_view kSmall = " font-size=\"11\" fill=\"#667080\"";
 inline constexpr std::string_view kHeading = " font-size=\"16\" font-weight=\"600\" fill=\"#1b1f24\"";
 
-/// The number of colours before they come round again.
+/// The number of colours before they repeat.
 inline constexpr std::size_t kPaletteSize = 8;
-/// Of the curve with this number. Colour, dash and marker come round after different counts, so that curves can be told
-/// apart by each of them and all together.
+/// Returns the style of the curve with this number. Colour, dash and marker repeat after different counts, so curves
+/// can be told apart by each of them and by all together.
 Style style_of(std::size_t number);
 
-/// Coordinates are pixels, from the upper left corner.
+/// An SVG drawing. Coordinates are pixels, from the upper left corner.
 class Drawing {
  public:
   /// @param anchor start, middle or end.  @param style attributes, with a leading blank.
   void text(double x, double y, std::string_view anchor, std::string_view text, std::string_view style = "");
   void line(double x1, double y1, double x2, double y2, const Style& style, double width);
   void curve(const std::vector<std::pair<double, double>>& points, const Style& style, double width = 1.6);
-  /// The shape of `style` around a point. `size`: half its width.
+  /// Draws the shape of `style` around a point. @param size half its width.
   void marker(double x, double y, const Style& style, double size = 3.5);
-  /// The area between two curves, in a light shade.
+  /// Fills the area between two curves in a light shade.
   void band(const std::vector<std::pair<double, double>>& low, const std::vector<std::pair<double, double>>& high,
             const Style& style);
-  /// The whole file. Text takes the document's font; the background is white, so that the figure can be read on any
-  /// page. Title and description are what screen readers say; empty: none.
+  /// Returns the whole file. Text takes the document's font; the background is white, so that the figure can be read on
+  /// any page. Screen readers read title and description; empty: none.
   std::string document(double width, double height, std::string_view title = "",
                        std::string_view description = "") const;
 

@@ -8,7 +8,7 @@
 namespace dragonn::report {
 namespace {
 
-/// The value below which `share` of the ascending values lie.
+/// Returns the value below which `share` of the ascending values lie.
 double percentile(const std::vector<double>& ascending, double share) {
   const double place = share * static_cast<double>(ascending.size() - 1);
   const auto below = static_cast<std::size_t>(place);

@@ -25,7 +25,7 @@ constexpr std::size_t kColumns = 135;   ///< letters below both panels
 constexpr double kLossSmoothing = 0.9;  ///< weight of the running mean
 constexpr std::string_view kBody = " font-size=\"12.5\" fill=\"#1b1f24\"";
 
-/// Exponential moving average without the bias of a zero start.
+/// Returns the exponential moving average, corrected for its start at zero.
 std::vector<double> smoothed(const std::vector<double>& values, double weight) {
   std::vector<double> result;
   double sum = 0, norm = 0;
@@ -42,7 +42,7 @@ std::vector<double> multiplied(std::vector<double> values, double factor) {
   return values;
 }
 
-/// The metric at evaluations, against `x` (in units of `unit`).
+/// Returns the metric at evaluations over `x` (in units of `unit`).
 PanelLine metric_line(const Group& group, const Metric& metric, std::vector<double> Curve::*x, double unit) {
   const Curve curve = metric_curve(group, metric);
   const double scale = metric.is_share ? 100 : 1;
@@ -67,7 +67,7 @@ std::array<Panel, 2> epoch_panels(const Comparison& comparison) {
   return {std::move(quality), std::move(loss)};
 }
 
-/// The metric against one of the clocks.
+/// Returns a panel of the metric over one of the clocks.
 Panel clock_panel(const Comparison& comparison, std::string title, const std::string& clock,
                   std::vector<double> Curve::*time) {
   double longest = 0;
@@ -107,7 +107,7 @@ void draw_legend_line(Drawing& drawing, double left, double y, const Style& styl
   drawing.text(left + kLegendText, y + 4, "start", label, kBody);
 }
 
-/// What a group's time to target is against dense's: the words, and their colour.
+/// Returns the text on a group's time to target relative to dense's, and its SVG attributes.
 std::pair<std::string, std::string_view> time_text(const std::optional<Spread>& time,
                                                    const std::optional<Spread>& dense, bool is_dense) {
   constexpr std::string_view kPlain = " font-size=\"12.5\" fill=\"#1b1f24\"",
@@ -121,7 +121,8 @@ std::pair<std::string, std::string_view> time_text(const std::optional<Spread>& 
   return {fmt::format("{}, {} later", text, ratio_text(1 / factor)), kLater};
 }
 
-/// A row per group below the panels: its name, and below each panel what that clock says; then what was measured.
+/// Draws a row per group below the panels: its name, and below each panel the time to target by that clock; then the
+/// text on the measurement. Returns the figure's height.
 double draw_legend_below(Drawing& drawing, const Comparison& comparison, const std::vector<Style>& styles) {
   const Group* dense = comparison.dense ? &comparison.groups[*comparison.dense] : nullptr;
   double y = kTop + kPanelHeight + kBottom + 22;
@@ -141,7 +142,7 @@ double draw_legend_below(Drawing& drawing, const Comparison& comparison, const s
   return y + 16;
 }
 
-/// The legend beside the panels. Returns the figure's width.
+/// Draws the legend beside the panels. Returns the figure's width.
 double draw_legend_beside(Drawing& drawing, const Comparison& comparison, const std::vector<Style>& styles) {
   const double left = kWidth + 8;
   double y = kTop + 4;
@@ -153,7 +154,7 @@ double draw_legend_beside(Drawing& drawing, const Comparison& comparison, const 
   return left + kLegendText + kLetterWidth * static_cast<double>(longest);
 }
 
-/// What the figure shows, in words: the same numbers as the terminal's.
+/// Describes the figure in words, with the numbers that the terminal shows.
 std::string description(const Comparison& comparison, const std::array<Panel, 2>& panels) {
   std::string text = fmt::format("Two line charts: {} against {}; {} against {}. ", panels[0].title, panels[0].x_label,
                                  panels[1].title, panels[1].x_label);

@@ -10,13 +10,14 @@
 
 namespace dragonn::report {
 
-/// By group: the dense runs are neutral, the others take the palette in their order. The page has the same.
+/// Returns the style of each group: the dense runs are neutral, the others take the palette in their order. The page
+/// uses the same.
 std::vector<Style> group_styles(const Comparison& comparison);
 
-/// Two panels and a legend. Where runs tell their time on an ideal network: the metric against time on the described
-/// and on the ideal network, with the times to target below. Else the metric and the training loss (a running mean)
-/// against epochs. Means and bands over the seeds of a group. Text takes the document's font; the background is white,
-/// so that the figure can be read on any page.
+/// Returns a figure of two panels and a legend. If runs log their time on an ideal network, it shows the metric over
+/// time on the described and on the ideal network, with the times to target below. Otherwise it shows the metric and
+/// the training loss (a running mean) over epochs. Lines and bands are means and ranges over the seeds of a group. Text
+/// takes the document's font; the background is white, so that the figure can be read on any page.
 std::string svg_figure(const Comparison& comparison, const std::string& title);
 
 }  // namespace dragonn::report

@@ -8,13 +8,13 @@
 
 namespace dragonn::report {
 
-/// By descending share: the magnitude that this share of the entries reach, and what each fit takes for it.
+/// The magnitude that a share of the entries reaches, by descending share, and each fit's estimate of it.
 struct Fit {
   std::string name;  ///< the gradient's file, without its folder
   std::vector<double> share, magnitude, exponential, gamma, pareto;
 };
 
-/// One for every input in the file, in its order.
+/// Reads the fits of all inputs in the file, in its order.
 /// @throws ConfigError if the file is missing, DataError naming it if it is not such a file.
 std::vector<Fit> load_fits(const std::filesystem::path& file);
 

@@ -9,7 +9,7 @@
 namespace dragonn::report {
 namespace {
 
-/// The last `parts` parts of a path.
+/// Returns the last `parts` parts of a path.
 std::string tail(const std::filesystem::path& path, std::size_t parts) {
   std::filesystem::path result = path.filename();
   std::filesystem::path rest = path.parent_path();
@@ -28,7 +28,7 @@ std::string common_prefix(std::span<const Run> runs) {
   return std::string(prefix);
 }
 
-/// Takes separators and the word "seed" off the end.
+/// Removes separators and the word "seed" from the end.
 std::string without_seed_suffix(std::string text) {
   const auto strip = [&] {
     while (!text.empty() && std::string_view("-_./= ").find(text.back()) != std::string_view::npos) text.pop_back();

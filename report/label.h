@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Names of runs and groups that a reader can tell apart.
+/// Label: names that tell runs and groups apart.
 #pragma once
 
 #include <span>
@@ -9,10 +9,11 @@
 
 namespace dragonn::report {
 
-/// Where folders share a name ("a/run", "b/run"), puts as many parent folders in front as it takes.
+/// Adds as many parent folders to names as it takes if folders share a name ("a/run", "b/run").
 void name_apart(std::span<Run> runs);
 
-/// The name of a single run, or what the names of a group's runs have in common ("dgc-seed1", "dgc-seed2" -> "dgc").
+/// Returns the name of a single run, or the common part of the names of a group's runs ("dgc-seed1", "dgc-seed2" ->
+/// "dgc").
 std::string group_label(std::span<const Run> runs);
 
 }  // namespace dragonn::report

@@ -26,14 +26,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Six digits are more than a chart shows, and keep the page small.
+/// Rounds to six digits: more than a chart shows, and the page stays small.
 Json rounded(const std::vector<double>& values) {
   Json list = Json::array();
   for (double value : values) list.push_back(std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr));
   return list;
 }
 
-/// Extremes only where there are several runs.
+/// Adds extremes only if there are several runs.
 Json to_json(const Curve& curve, const Group& group) {
   Json json{{"step", rounded(curve.step)},
             {"time", rounded(curve.time)},
@@ -85,7 +85,7 @@ Json table_row(const Group& group) {
           {"seconds", to_json(group.spread_of(&RunResult::seconds))}};
 }
 
-/// "4 workers (local)", or "" when the run has no summary yet.
+/// Returns "4 workers (local)", or "" if the run has no summary yet.
 std::string workers_text(const Run& run) {
   if (!run.summary || !run.summary->world_size) return "";
   const double workers = *run.summary->world_size;
@@ -97,7 +97,7 @@ Json to_json(const std::optional<TimeModel>& model) {
   return {{"ideal", model->ideal}, {"latency", model->latency}, {"gigabits", model->gigabits}};
 }
 
-/// Where the times of a group come from, in parts: a table's cell has one below the other.
+/// Returns the clock of a group's times, in parts: a table's cell shows one below the other.
 Json clock_parts(const Group& group) {
   const auto network = group.runs.front().network();
   if (!network) return {"wall"};
@@ -130,7 +130,7 @@ Json to_json(const Group& group, const Metric& metric) {
           {"table", table_row(group)}};
 }
 
-/// The value that all runs have for a key, or nothing.
+/// Returns the value that all runs have for a key, or nothing.
 std::string shared_value(const Comparison& comparison, const std::string& key) {
   std::optional<std::string> shared;
   for (const Group& group : comparison.groups) {
@@ -159,7 +159,7 @@ std::string short_label(std::string label) {
   return label;
 }
 
-/// The verbs that add up to a step.
+/// Returns the verbs that add up to a step.
 Json parts_of_a_step() {
   Json verbs = Json::array();
   for (const char* verb : kVerbNames) {
@@ -214,7 +214,7 @@ Json to_json(const Comparison& comparison) {
           {"warnings", comparison.warnings}};
 }
 
-/// JSON that may stand inside a script element: no text in it can close the element.
+/// Returns JSON that may stand inside a script element: no text in it can close the element.
 std::string script_json(const Json& json) {
   std::string result;
   for (char letter : json.dump(-1, ' ', false, Json::error_handler_t::replace)) {
@@ -227,7 +227,7 @@ std::string script_json(const Json& json) {
   return result;
 }
 
-/// Puts the parts in place of their {{marks}}. What is put in is not searched again.
+/// Replaces the {{marks}} by the parts. The parts themselves are not searched.
 std::string filled(std::string_view page, const std::map<std::string, std::string_view>& parts) {
   std::string result;
   for (;;) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Page: the comparison as one HTML file that needs nothing else.
+/// Page: the comparison as one self-contained HTML file.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace dragonn::report {
 
-/// HTML with style, data, drawing code and chart library inside. `title` is plain text; `fits` may be empty.
+/// Returns HTML with style, data, drawing code and chart library inside. `title` is plain text; `fits` may be empty.
 std::string html_page(const Comparison& comparison, const std::vector<Fit>& fits, const std::string& title);
 
 }  // namespace dragonn::report

@@ -25,7 +25,7 @@ struct Range {
   double place(double value) const { return high > low ? (value - low) / (high - low) : 0.5; }
 };
 
-/// Steps of 1, 2 or 5 times a power of ten, about `count` of them.
+/// Returns a step of 1, 2 or 5 times a power of ten that divides the range into about `count`.
 double tick_step(const Range& range, double count) {
   const double rough = std::max((range.high - range.low) / count, 1e-9);
   const double power = std::pow(10.0, std::floor(std::log10(rough)));
@@ -36,13 +36,13 @@ double tick_step(const Range& range, double count) {
   return step;
 }
 
-/// Grows to whole steps.
+/// Extends a range to whole steps.
 void widen(Range& range, double step) {
   range.low = std::floor(range.low / step) * step;
   range.high = std::ceil(range.high / step) * step;
 }
 
-/// The multiples of `step` in a range.
+/// Returns the multiples of `step` in a range.
 std::vector<double> ticks(const Range& range, double step) {
   std::vector<double> result;
   for (double number = std::ceil(range.low / step - 1e-9); number <= std::floor(range.high / step + 1e-9); ++number) {
@@ -51,7 +51,7 @@ std::vector<double> ticks(const Range& range, double step) {
   return result;
 }
 
-/// From data to pixels.
+/// Converts data to pixels.
 struct Scales {
   Frame frame;
   Range xs, ys;

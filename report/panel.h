@@ -11,7 +11,7 @@
 
 namespace dragonn::report {
 
-/// `low` and `high` are a band around `ys`, or empty.
+/// One line of a panel. `low` and `high` are a band around `ys`, or empty.
 struct PanelLine {
   std::vector<double> xs, ys, low, high;
   bool has_markers = false;
@@ -21,11 +21,11 @@ struct Panel {
   std::string title, x_label;
   bool percent = false;            ///< values have a % sign
   std::vector<PanelLine> lines;    ///< in the order of the styles
-  std::optional<double> target{};  ///< a line across
+  std::optional<double> target{};  ///< a horizontal line
   std::string target_label{};
 };
 
-/// Pixels: where the axes are. Labels stand left of and below it, the title above.
+/// The area inside the axes, in pixels. Labels stand left of and below it, the title above.
 struct Frame {
   double left, top, width, height;
 };

@@ -28,7 +28,7 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1));
 }
 
-/// Calls `use(line, number)` for every line, without its end. Returns what stands behind the last line end.
+/// Calls `use(line, number)` for every line, without its end. Returns the text behind the last line end.
 template <class Use>
 std::string_view for_each_line(std::string_view text, Use use) {
   for (std::size_t number = 1;; ++number) {
@@ -39,7 +39,7 @@ std::string_view for_each_line(std::string_view text, Use use) {
   }
 }
 
-/// The resolved config as the trainer prints it: one `key = value` a line below [table] headers.
+/// Reads the resolved config as the trainer prints it: one `key = value` a line below [table] headers.
 std::map<std::string, std::string> read_config(const std::filesystem::path& path) {
   std::map<std::string, std::string> config;
   std::string prefix;
@@ -67,13 +67,14 @@ std::optional<double> number(const Json& object, const char* key) {
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
-/// A count over ranks: {"mean": ..., "max": ...}, or a plain number.
+/// Returns a count's mean over ranks from {"mean": ..., "max": ...}, or a plain number.
 std::optional<double> mean_over_ranks(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_object() ? number(*found, "mean") : number(object, key);
 }
 
-/// Selected entries over those asked for; of lines without k by the densities, which differ by the rounding of k.
+/// Returns selected entries over requested ones. Lines without k give it by the densities, which differ by the rounding
+/// of k.
 std::optional<double> selected_over_k(const Json& line) {
   const auto ratio = [](std::optional<double> a, std::optional<double> b) {
     return a && b && *b > 0 ? std::optional(*a / *b) : std::nullopt;
@@ -92,7 +93,8 @@ std::string text_or_empty(const Json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-/// A run that was resumed from an older checkpoint repeats steps: the later line is the one that counts.
+/// Drops the points from `step` on: a run that was resumed from an older checkpoint repeats steps, and its later line
+/// counts.
 template <class Point>
 void drop_from(std::vector<Point>& points, double step) {
   while (!points.empty() && points.back().step >= step) points.pop_back();
@@ -146,7 +148,7 @@ void read_eval(const Json& line, std::map<std::string, std::vector<EvalPoint>>& 
   points.push_back(std::move(point));
 }
 
-/// Bytes sent up to `step`: between step lines in equal parts, beyond the last one as much a step as there.
+/// Returns the bytes sent up to `step`: interpolated linearly between step lines, and continued beyond the last one.
 double bytes_at(const std::vector<StepPoint>& steps, double step) {
   if (steps.empty()) return 0;
   const auto after = std::ranges::lower_bound(steps, step, {}, &StepPoint::step);
@@ -211,7 +213,7 @@ RunSummary read_summary(const std::filesystem::path& path, std::vector<std::stri
           read_network(json)};
 }
 
-/// The number that a key of the config has; none for other values, as "auto".
+/// Returns the number of a config key; nothing for other values, such as "auto".
 std::optional<double> config_number(const Run& run, const char* key) {
   const std::string text = run.setting(key);
   double value = 0;

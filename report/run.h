@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Run: what the folder of one training run holds, as far as reports need it.
+/// Run: the content of a training run's folder, as far as reports need it.
 #pragma once
 
 #include <filesystem>
@@ -15,16 +15,16 @@ struct StepPoint {
   double step = 0;
   double epoch = 0;
   double time = 0;                   ///< seconds since the start
-  std::optional<double> time_ideal;  ///< seconds since the start, had the network taken no time
+  std::optional<double> time_ideal;  ///< seconds since the start, if the network took no time
   double bytes = 0;                  ///< sent by a worker since the start, mean over workers
   double bytes_of_step = 0;          ///< in this step
   std::optional<double> loss;
   std::optional<double> density_target, density_local, density_global;
-  std::optional<double> selected_over_k;  ///< entries selected by a worker, mean over workers, over those asked for
+  std::optional<double> selected_over_k;  ///< entries selected by a worker, mean over workers, over the requested k
   std::optional<double> threshold;        ///< of magnitudes
-  std::optional<double> residual_norm;    ///< of a worker's residual, mean over workers
+  std::optional<double> residual_norm;    ///< norm of a worker's residual, mean over workers
   std::optional<double> messages;         ///< sent by a worker in this step, mean over workers
-  std::optional<double> padding_overhead, imbalance;  ///< 1: none
+  std::optional<double> padding_overhead, imbalance;  ///< 1 means none
   std::optional<double> lost_mass;
   std::map<std::string, double> seconds;  ///< of this step, by verb
 };
@@ -50,34 +50,34 @@ struct Network {
   bool operator==(const Network&) const = default;
 };
 
-/// summary.json; absent numbers were not in it.
+/// The content of summary.json; absent numbers were not in it.
 struct RunSummary {
   std::optional<double> steps, seconds_total, throughput, bytes_sent_total, density_mean, world_size;
   std::string backend;
-  std::string time;  ///< what the run's times are: "wall", "virtual"
+  std::string time;  ///< kind of the run's times: "wall", "virtual"
   std::optional<Network> network;
 };
 
 struct Run {
-  std::string name;  ///< the folder's
+  std::string name;  ///< the folder's name
   std::filesystem::path path;
   std::map<std::string, std::string> config;  ///< "compression.method" -> "dense", strings without quotes
   std::vector<StepPoint> steps;               ///< ascending
   std::vector<EvalPoint> evals;               ///< ascending, of one split: "test" if there is one
-  std::optional<RunSummary> summary;          ///< none while a run lasts, or after it was killed
-  std::vector<std::string> warnings;          ///< the run's own, and what was odd about the folder
+  std::optional<RunSummary> summary;          ///< absent while a run lasts, or after it was killed
+  std::vector<std::string> warnings;          ///< the run's own, and oddities of the folder
 
-  /// The config's value of a key, "" where it has none.
+  /// Returns the config's value of a key, "" if it has none.
   std::string setting(const std::string& key) const;
   bool is_dense() const;
-  /// Whether times are those of a modelled network: as summary.json says; without it as the metrics and the config say.
+  /// Returns whether times are those of a modelled network, by summary.json or else by the metrics and the config.
   bool is_virtual() const;
-  /// The network of a virtual run, from summary.json or else from the config. None: times are wall times.
+  /// Returns the network of a virtual run, from summary.json or else from the config. Nothing if times are wall times.
   std::optional<Network> network() const;
 };
 
-/// Reads config.toml (if there), metrics.jsonl and summary.json (if there). A last line without a line end is a write
-/// that was cut short: it is left out, with a warning.
+/// Reads config.toml (if there), metrics.jsonl and summary.json (if there). A last line without a line end is an
+/// interrupted write: it is left out, with a warning.
 /// @throws ConfigError without a metrics.jsonl, DataError naming file and line for broken JSON.
 Run load_run(const std::filesystem::path& folder);
 

@@ -12,15 +12,15 @@ namespace dragonn::report {
 struct Spread {
   double mean = 0, low = 0, high = 0;
   std::size_t count = 0;
-  std::optional<double> ci95;  ///< half the width of the mean's 95 % confidence interval; from kMinimumForInterval on
+  std::optional<double> ci95;  ///< half the mean's 95 % confidence interval, from kMinimumForInterval runs on
 };
 
-/// Fewer runs say too little for an interval: with two it is 12.7 standard errors wide.
+/// The smallest number of runs for an interval: with two it would be 12.7 standard errors wide.
 inline constexpr std::size_t kMinimumForInterval = 3;
 
 std::optional<Spread> spread(std::span<const std::optional<double>> values);
 
-/// The 97.5th percentile of Student's t distribution: 95 % lie within this many standard errors.
+/// Returns the 97.5th percentile of Student's t distribution: 95 % lie within this many standard errors.
 /// @param freedom degrees of freedom, at least 1.
 double student_t_975(std::size_t freedom);
 

@@ -10,7 +10,7 @@
 namespace dragonn::report {
 namespace {
 
-/// The first run that has a config; none without one.
+/// Returns the first run that has a config; null without one.
 const Run* reference(std::span<const Run> runs) {
   for (const Run& run : runs) {
     if (!run.config.empty()) return &run;

@@ -31,14 +31,14 @@ std::string metric_text(const Metric& metric, double value) {
   return metric.is_share ? fmt::format("{:.2f} %", 100 * value) : fmt::format("{:.4g}", value);
 }
 
-/// "31.2 s (3.94x)": how many times sooner than dense, below 1 where later.
+/// Returns "31.2 s (3.94x)": the time, and how many times sooner than dense it is (below 1: later).
 std::string time_cell(const std::optional<Spread>& time, const std::optional<Spread>& dense, bool is_dense) {
   if (!time) return "not reached";
   if (is_dense || !dense || time->mean <= 0) return seconds_text(time->mean);
   return fmt::format("{} ({})", seconds_text(time->mean), ratio_text(dense->mean / time->mean));
 }
 
-/// "21.4 kB (50x less)".
+/// Returns "21.4 kB (50x less)".
 std::string bytes_cell(const std::optional<Spread>& bytes, const std::optional<Spread>& dense, bool is_dense) {
   if (!bytes) return kNone;
   if (is_dense || !dense || bytes->mean <= 0 || dense->mean <= 0) return bytes_text(bytes->mean);
@@ -48,9 +48,9 @@ std::string bytes_cell(const std::optional<Spread>& bytes, const std::optional<S
 }
 
 struct Table {
-  std::vector<std::vector<std::string>> rows;  ///< the first is the header, the first cell of a row its name
+  std::vector<std::vector<std::string>> rows;  ///< the first row is the header, the first cell of a row its name
 
-  /// Names are shortened where a line would be too wide; numbers are aligned to the right.
+  /// Returns the table. Names are shortened if a line would be too wide; numbers are aligned to the right.
   std::string text() const {
     std::vector<std::size_t> widths(rows.front().size(), 0);
     for (const auto& row : rows) {
@@ -105,7 +105,7 @@ Table table_of(const Comparison& comparison) {
   return table;
 }
 
-/// "4 workers", or the numbers that the runs have.
+/// Returns "4 workers", or the numbers that the runs have.
 std::string workers_text(const Comparison& comparison) {
   std::set<double> numbers;
   for (const Group& group : comparison.groups) {

@@ -11,10 +11,10 @@ namespace dragonn::report {
 
 inline constexpr std::size_t kTerminalColumns = 100;
 
-/// A table of the groups and a sentence that says what was measured; no line is wider than kTerminalColumns.
+/// Returns a table of the groups and a sentence on the measurement; no line is wider than kTerminalColumns.
 std::string terminal_summary(const Comparison& comparison);
 
-/// "Target: 0.9 of dense's final accuracy ...; 4 workers; virtual time: modelled network ...".
+/// Returns "Target: 0.9 of dense's final accuracy ...; 4 workers; virtual time: modelled network ...".
 std::string measured_text(const Comparison& comparison);
 
 }  // namespace dragonn::report

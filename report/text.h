@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Text for pages, figures and the terminal.
+/// Text helpers for pages, figures and the terminal.
 #pragma once
 
 #include <cstddef>
@@ -11,24 +11,24 @@
 
 namespace dragonn::report {
 
-/// Plain text as the content of an HTML or SVG element.
+/// Escapes plain text for the content of an HTML or SVG element.
 std::string markup_escaped(std::string_view text);
 
-/// Characters of UTF-8 text, as a terminal counts columns.
+/// Returns the number of characters of UTF-8 text, as a terminal counts columns.
 std::size_t width(std::string_view text);
 /// Breaks lines between words; every line ends with a line end.
 std::string wrapped(std::string_view text, std::size_t columns);
 
-/// "1.07 MB", of three digits; 1 MB is 10^6 bytes.
+/// Returns "1.07 MB", of three digits; 1 MB is 10^6 bytes.
 std::string bytes_text(double bytes);
-/// "31.2 s", of three digits.
+/// Returns "31.2 s", of three digits.
 std::string seconds_text(double seconds);
-/// "12.3x" of a ratio.
+/// Returns a ratio as "12.3x".
 std::string ratio_text(double ratio);
 
-/// "100 Mbit/s, 100 us latency", or the preset's name where nothing more is known.
+/// Returns "100 Mbit/s, 100 us latency", or the preset's name if nothing more is known.
 std::string network_text(const Network& network);
-/// "compute time is measured CPU time".
+/// Returns "compute time is measured CPU time".
 std::string compute_text(const Network& network);
 
 }  // namespace dragonn::report
