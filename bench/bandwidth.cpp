@@ -9,8 +9,8 @@
 namespace dragonn::bench {
 namespace {
 
-/// Elements that a thread takes at a time. Handed out as threads come free, as in the kernels, so that a thread that
-/// the machine holds up slows both alike.
+/// The number of elements that a thread takes at a time. Pieces are handed out as threads become free, as in the
+/// kernels, so that a thread that the machine holds up slows both alike.
 constexpr std::ptrdiff_t kPiece = 1 << 18;
 
 }  // namespace

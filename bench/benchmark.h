@@ -21,11 +21,11 @@ namespace dragonn::bench {
 class Benchmark {
  public:
   virtual ~Benchmark() = default;
-  /// Adds the benchmark's own options; those of all subcommands (`--json`, `--wide`) exist already.
+  /// Adds the benchmark's own options. Those of all subcommands (`--json`, `--wide`) exist already.
   virtual void declare_options(CLI::App& command) = 0;
-  /// Measures. Tells `progress` how much work there is and what has been done.
+  /// Measures. Tells `progress` how much work there is and how much is done.
   virtual Rows run(Progress& progress) = 0;
-  /// Lines below the table: what the rows mean. Asked for after run().
+  /// Returns lines on the meaning of the rows, which are printed below the table. Called after run().
   virtual std::vector<std::string> remarks() const { return {}; }
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// `dragonn-bench collective`: seconds, bytes and messages of a gradient's exchange by every collective, beside what
-/// the formulas say; on local workers, or as the ranks of mpirun and srun.
+/// `dragonn-bench collective`: seconds, bytes and messages of a gradient's exchange by every collective, compared with
+/// the formulas; on local workers, or as the ranks of mpirun and srun.
 #include <algorithm>
 #include <numeric>
 #include <string>
@@ -32,7 +32,7 @@ constexpr const char* kDense = "dense";
 constexpr const char* kUnites = "index_union";
 const std::vector<std::string> kAll{"all"};
 
-/// The method whose sparsifier and memory a collective gets: the paper's where one has its name.
+/// Returns the method whose sparsifier and memory a collective gets: the paper's if one has its name.
 std::string method_of(const std::string& collective) {
   return collective == "allgather" ? "topk" : collective;
 }
@@ -161,7 +161,7 @@ class CollectiveBenchmark final : public Benchmark {
     return result;
   }
 
-  /// Options are read before the ranks have met; what is wrong with them is said once, by all together.
+  /// Runs as one rank. Options are read before the ranks are connected; an error in them is agreed on and printed once.
   Rows run_under_launcher(Progress& progress) {
     std::vector<ExchangeCase> cases;
     std::exception_ptr wrong;
@@ -185,7 +185,7 @@ class CollectiveBenchmark final : public Benchmark {
     return rows;
   }
 
-  /// A step counts by its number of ranks: local ranks share the processors of one machine.
+  /// Plans the work. A step counts by its number of ranks, since local ranks share the processors of one machine.
   static void plan(Progress& progress, const std::vector<ExchangeCase>& cases, const std::vector<int>& ranks) {
     double steps = 0;
     for (const ExchangeCase& exchange_case : cases)
@@ -202,7 +202,7 @@ class CollectiveBenchmark final : public Benchmark {
     });
   }
 
-  /// The content of hollow messages is nobody's: they make sense where time is virtual.
+  /// Checks the options. Size-only messages make sense on a virtual cluster only.
   void check_payload_only() const {
     if (is_started_as_rank() || !network()) {
       throw ConfigError("--payload-only: expected local workers on a network (--network), without a launcher");
@@ -221,7 +221,7 @@ class CollectiveBenchmark final : public Benchmark {
                                   fmt::join(ranks_, ","), size));
   }
 
-  /// A file's exchange begins with an empty memory, and a dump has one outcome.
+  /// Checks the options. An exchange of files begins with an empty memory, and a dump has one outcome.
   void check_files(std::size_t exchanges) const {
     if (files_.input.empty() && files_.dump.empty()) return;
     const std::string option = files_.input.empty() ? "--dump " + files_.dump : "--input " + files_.input;
@@ -259,7 +259,7 @@ class CollectiveBenchmark final : public Benchmark {
             .everything = everything_};
   }
 
-  /// Every exchange at one number of ranks, once the options are known to be valid.
+  /// Makes every exchange for one number of ranks. The options are known to be valid.
   std::vector<ExchangeCase> make_cases() {
     if (payload_only_) check_payload_only();
     network();
@@ -282,7 +282,7 @@ class CollectiveBenchmark final : public Benchmark {
     return cases;
   }
 
-  /// As a config of dragonn-train would have it.
+  /// Makes an exchange as a config of dragonn-train would.
   ExchangeCase make_case(const std::string& collective, double density, const std::string& dense_algorithm) const {
     std::vector<std::string> overrides{"compression.method=" + method_of(collective),
                                        fmt::format("compression.density={}", density), "compression.bucket=model",
@@ -310,8 +310,8 @@ class CollectiveBenchmark final : public Benchmark {
     return exchange_case;
   }
 
-  /// Steps that are alike are measured a few times; of those that are not, a period. Lists that are drawn need no time
-  /// to settle: one step of each kind says it all.
+  /// Sets the number of steps: a few if all steps are alike, otherwise a period. Drawn lists need no time to settle:
+  /// one step of each kind suffices.
   void set_steps(ExchangeCase& exchange_case) const {
     const std::size_t period = exchange_case.period();
     const bool one_step = !files_.input.empty() || !files_.dump.empty();

@@ -13,7 +13,7 @@ nlohmann::ordered_json to_json(const trainer::MeanMax& value) {
   return {{"mean", value.mean}, {"max", value.max}};
 }
 
-/// share * a + (1 - share) * b.
+/// Returns share * a + (1 - share) * b.
 ExchangeRecord mix(double share, const ExchangeRecord& a, const ExchangeRecord& b) {
   ExchangeRecord mixed;
   for (std::size_t i = 0; i < kQuantities; ++i) {
@@ -23,12 +23,12 @@ ExchangeRecord mix(double share, const ExchangeRecord& a, const ExchangeRecord& 
   return mixed;
 }
 
-/// Null where a number is not known, or a ratio is of nothing.
+/// Returns null if a number is unknown, or a ratio has nothing to divide by.
 nlohmann::ordered_json or_null(double value) {
   return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
 }
 
-/// What --everything adds.
+/// Adds the columns of --everything.
 void add_parts(const ExchangeRecord& record, nlohmann::ordered_json& row) {
   row["seconds_total"] = record[Quantity::kSecondsTotal].max;
   for (const Verb verb :

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// CollectiveRows: what was measured of exchanges, as rows beside the formulas.
+/// CollectiveRows: the measurements of exchanges as rows, beside the formulas.
 #pragma once
 
 #include <limits>
@@ -16,13 +16,13 @@ namespace dragonn::bench {
 struct CollectiveRowOptions {
   std::string backend;
   std::string network_name;                   ///< "none" without a network
-  std::optional<comm::NetworkModel> network;  ///< of seconds_formula
-  std::string compute;                        ///< "wall", or of a virtual cluster "zero" or "measured"
-  bool everything = false;                    ///< with the parts beside the collective
+  std::optional<comm::NetworkModel> network;  ///< network of seconds_formula
+  std::string compute;                        ///< "wall", or on a virtual cluster "zero" or "measured"
+  bool everything = false;                    ///< adds the parts beside the collective
 };
 
-/// A row for each exchange; where a method has phases, one for each phase and one for the mean over a period. Numbers
-/// are medians over the measured steps.
+/// A row for each exchange. If a method has phases, one for each phase and one for the mean over a period. Numbers are
+/// medians over the measured steps.
 class CollectiveRows {
  public:
   explicit CollectiveRows(CollectiveRowOptions options) : options_(std::move(options)) {}
@@ -38,7 +38,7 @@ class CollectiveRows {
     std::size_t steps = 0;
     ExchangeRecord record;
     comm::Prediction expected;
-    double of_bound = kUnknown;  ///< the most that a rank moved in any of the steps, over what the method promises
+    double of_bound = kUnknown;  ///< the most that a rank moved in any of the steps, over the method's bound
   };
   void add_row(const ExchangeCase& exchange_case, int ranks, const Measured& measured);
 
@@ -46,7 +46,7 @@ class CollectiveRows {
   Rows rows_;
 };
 
-/// Each quantity's median over the steps, of its mean and of its maximum.
+/// Returns each quantity's median over the steps, of its mean and of its maximum.
 ExchangeRecord median(std::span<const ExchangeRecord> records);
 
 }  // namespace dragonn::bench

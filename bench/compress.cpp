@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// `dragonn-bench compress`: seconds per selection, against the rates at which this machine reads, copies and
+/// `dragonn-bench compress`: seconds per selection, compared with the rates at which this machine reads, copies and
 /// accumulates the same buffers in the same run.
 #include <algorithm>
 #include <cmath>
@@ -30,10 +30,10 @@ namespace {
 
 using compress::SparsifierEntry;
 
-/// The distribution of gradients that were read from files.
+/// The name that rows give to the distribution of gradients from files.
 const std::string kFromFile = "gradient-file";
 
-/// What is measured: a sparsifier or a kernel, and how.
+/// A sparsifier or a kernel to be measured, and how.
 struct Candidate {
   std::string name;
   bool is_kernel = false;
@@ -45,7 +45,7 @@ struct Candidate {
   }
 };
 
-/// The gradients of one size, and what is measured beside them.
+/// The gradients of one size, and the machine's buffers that are measured beside them.
 struct Workload {
   std::vector<Buffer<float>> gradients;  ///< of successive steps, on the device
   Buffer<float> sums;                    ///< room for the machine's own copies and sums
@@ -60,7 +60,7 @@ struct Workload {
   }
 };
 
-/// Any bound too high makes select_largest find its own.
+/// Returns the exact threshold. Any bound too high makes select_largest find its own.
 float exact_threshold(const Buffer<float>& gradient, double density) {
   const Device& device = gradient.device();
   kernels::MagnitudeScratch scratch(device);
@@ -164,7 +164,7 @@ class CompressBenchmark final : public Benchmark {
   }
 
  private:
-  /// Where the outcome goes.
+  /// The destinations of the outcome.
   struct Outcome {
     Progress& progress;
     Rows& rows;
@@ -193,7 +193,7 @@ class CompressBenchmark final : public Benchmark {
     distribution_ = kFromFile;
   }
 
-  /// Everything to be measured, once names and settings are known to be valid.
+  /// Returns all candidates. Names and settings are known to be valid.
   std::vector<Candidate> resolve() {
     check_source();
     std::vector<Candidate> candidates;
@@ -216,7 +216,7 @@ class CompressBenchmark final : public Benchmark {
     return candidates;
   }
 
-  /// Names of the sparsifiers to be measured, and their settings in settings_.
+  /// Returns the names of the sparsifiers to be measured; their settings are in settings_.
   std::vector<std::string> methods() {
     std::vector<std::string> names = sparsifiers_;
     if (!kernels_.empty() && sparsifier_option_->count() == 0) names.clear();
@@ -296,7 +296,7 @@ class CompressBenchmark final : public Benchmark {
     return measured;
   }
 
-  /// What the method selects from each gradient, by itself: from its first step on, with its own thresholds.
+  /// Appends what the method selects from each gradient, from its first step on, with its own thresholds.
   void append_dump(const Candidate& candidate, const Workload& workload, nlohmann::ordered_json& dump) const {
     const auto selection = candidate.make(spec_of(candidate, workload, Thresholds::kMethod));
     kernels::HostMirror<std::uint32_t> indices;

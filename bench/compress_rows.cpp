@@ -26,7 +26,7 @@ double over(std::optional<std::size_t> count, std::size_t divisor) {
   return count ? static_cast<double>(*count) / static_cast<double>(divisor) : std::numeric_limits<double>::quiet_NaN();
 }
 
-/// The share of the time of `other` that a row saves, if `rows` has the other.
+/// Returns the share of the time of `other` that a row saves, if `rows` has the other.
 nlohmann::ordered_json saving(const Rows& rows, const nlohmann::ordered_json& row, const std::string& other) {
   const auto found = std::ranges::find_if(rows, [&](const auto& candidate) {
     return candidate["sparsifier"] == other && candidate["mode"] == row["mode"];

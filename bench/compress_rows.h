@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What `dragonn-bench compress` measured of a selection, as a row beside the machine's own rates.
+/// CompressRows: the measurement of a selection as a row, beside the machine's own rates.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace dragonn::bench {
 
-/// Which selection, of what.
+/// The selection that was measured, and its input.
 struct CompressSubject {
   std::string name;
   bool is_fused = false;
@@ -22,7 +22,7 @@ struct CompressSubject {
   int threads = 1;
 };
 
-/// Seconds of all rounds. Nothing in it: not measured.
+/// The seconds of all rounds. An empty list was not measured.
 struct CompressMeasurement {
   std::vector<double> seconds;
   std::vector<double> read_seconds, copy_seconds;
@@ -30,11 +30,11 @@ struct CompressMeasurement {
   std::optional<std::size_t> selected, elements_read;
 };
 
-/// What was not measured is null.
+/// Makes the row. Numbers that were not measured are null.
 nlohmann::ordered_json compress_row(const CompressSubject& subject, const CompressMeasurement& measured);
 
-/// Adds to each row, which are those of one gradient and density, what share of another's time it saves: `below_dgc` of
-/// the method `dgc` in the same mode, `below_prefix_sums` of that baseline. Null without the other.
+/// Adds to each row of one gradient and density the share of another's time that it saves: `below_dgc` of the method
+/// `dgc` in the same mode, `below_prefix_sums` of that baseline. Null without the other.
 void append_savings(Rows& rows);
 
 }  // namespace dragonn::bench

@@ -25,7 +25,7 @@
 namespace dragonn::bench {
 namespace {
 
-/// The ranks' selections: k places of n each, drawn without replacement, as the largest of independent values lie.
+/// Draws the ranks' selections: k places of n each, without replacement, as the largest of independent values lie.
 std::vector<SparseVector> draw_lists(std::size_t ranks, std::size_t numel, double density, const Device& device) {
   const std::vector<float> ones(numel, 1.0f);
   const std::size_t k = compress::target_count(density, numel);
@@ -43,20 +43,20 @@ std::vector<SparseVector> draw_lists(std::size_t ranks, std::size_t numel, doubl
 
 using Lists = std::span<const SparseVector>;
 
-/// Where the lists are summed.
+/// Sums lists in memory of one device.
 class Workplace {
  public:
   virtual ~Workplace() = default;
 
-  /// Batched decoding into one dense vector: DRAGONN, section 4.3.
+  /// Decodes all lists into one dense vector: DRAGONN, section 4.3.
   virtual void decode_sparse(Lists lists) = 0;
-  /// Batched decoding into one sparse list.
+  /// Decodes all lists into one sparse list.
   virtual void decode_coo(Lists lists) = 0;
-  /// Every list becomes a dense vector, and these are added up: what DRAGONN compares its decoding with.
+  /// Makes every list a dense vector and adds these up: the baseline of DRAGONN's paper.
   virtual void decode_dense(Lists lists) = 0;
 };
 
-/// With the code of the collectives.
+/// Sums by the code of the collectives.
 class HostWorkplace final : public Workplace {
  public:
   explicit HostWorkplace(std::size_t numel) : decoder_(numel), dense_(numel), of_one_(numel) {}
@@ -89,7 +89,7 @@ class HostWorkplace final : public Workplace {
   std::vector<float> of_one_;  ///< a dense vector for one list
 };
 
-/// With the kernels of a device.
+/// Sums by the kernels of a device.
 class DeviceWorkplace final : public Workplace {
  public:
   DeviceWorkplace(std::size_t numel, const Device& device)
@@ -209,7 +209,7 @@ class DecodeBenchmark final : public Benchmark {
             {"gigabytes_per_second", bytes / median * 1e-9}};
   }
 
-  /// of_two: the time of each of the last rows over that of two ranks, where that was measured.
+  /// Adds of_two: the time of each of the last rows over that of two ranks, if that was measured.
   static void append_ratios(Rows& rows, std::size_t count) {
     const auto first = rows.end() - static_cast<std::ptrdiff_t>(count);
     const auto two = std::find_if(first, rows.end(), [](const auto& row) { return row["ranks"] == 2; });

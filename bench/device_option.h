@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// `--device`: where a benchmark runs.
+/// `--device`: the device that a benchmark runs on.
 #pragma once
 
 #include <string>
@@ -12,7 +12,8 @@ namespace dragonn::bench {
 
 /// Adds `--device cpu|cuda` to a subcommand; `name` holds the default.
 void add_device_option(CLI::App& command, std::string& name);
-/// The device that it names; of several GPUs the first. @throws ConfigError with the reason if there is none.
+/// Returns the device with that name, the first one of several GPUs. @throws ConfigError with the reason if there is
+/// none.
 Device device_of(const std::string& name);
 
 }  // namespace dragonn::bench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Seconds of a piece of work on a device.
+/// Device timer: seconds of a piece of work on a device.
 #pragma once
 
 #include "bench/timing.h"

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kRankMark = "{rank}";
 
-/// One dimension, finite, not empty.
+/// Reads an array. It must have one dimension, be finite and not be empty.
 std::vector<float> read_array(const std::filesystem::path& path) {
   NpyArray<float> array = read_npy<float>(path);
   if (array.shape.rank() != 1) {

@@ -12,7 +12,7 @@
 namespace dragonn::bench {
 namespace {
 
-/// A gradient of one tensor.
+/// Returns an arena of one tensor.
 ParameterArena one_tensor(std::size_t numel) {
   ParameterArena arena;
   arena.declare("gradient", Shape{1, static_cast<std::int64_t>(numel)}, ParameterRole::kWeight);
@@ -61,7 +61,7 @@ class GradientRun {
   }
 
  private:
-  /// A file may hold anything.
+  /// Checks the gradient: a file may hold anything.
   void check_finite(std::uint64_t step) {
     const ClockPause pause(communicator_.clock());
     const trainer::StepWord word = trainer::agree(communicator_, {.non_finite_bucket = exchange_.non_finite_bucket()});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What is measured of one exchange, on a rank and over all ranks.
+/// ExchangeRecord: the measurement of one exchange, on a rank and over all ranks.
 #pragma once
 
 #include <array>
@@ -12,9 +12,9 @@
 
 namespace dragonn::bench {
 
-/// What is known of one exchange on one rank. kSeconds is of the collective, decoding included, kSecondsTotal from
-/// compensate to settle. Bytes and messages are payload, those of headers are counts and flags. kFirstVerb and what
-/// follows: seconds by Verb.
+/// A quantity of one exchange on one rank. kSeconds is the collective, decoding included; kSecondsTotal is compensate
+/// to settle. Bytes and messages are payload; counts and flags are headers. kFirstVerb and those after it are seconds
+/// by Verb.
 enum class Quantity : std::size_t {
   kSeconds,
   kSecondsTotal,
@@ -24,13 +24,13 @@ enum class Quantity : std::size_t {
   kMessagesReceived,
   kHeaderBytesSent,
   kHeaderMessagesSent,
-  kSelected,  ///< entries that the rank selected
-  kGlobal,    ///< entries of the sum
+  kSelected,  ///< number of entries that the rank selected
+  kGlobal,    ///< number of entries of the sum
   kFirstVerb
 };
 inline constexpr std::size_t kQuantities = static_cast<std::size_t>(Quantity::kFirstVerb) + kVerbNames.size();
 
-/// One step, over the ranks.
+/// The quantities of one step, over the ranks.
 struct ExchangeRecord {
   std::uint64_t step = 0;
   std::array<trainer::MeanMax, kQuantities> values{};
@@ -39,7 +39,7 @@ struct ExchangeRecord {
   const trainer::MeanMax& operator[](Quantity quantity) const { return values[static_cast<std::size_t>(quantity)]; }
 };
 
-/// One rank's quantities.
+/// The quantities of one rank.
 class RankValues {
  public:
   double& operator[](Quantity quantity) { return values[static_cast<std::size_t>(quantity)]; }
@@ -51,11 +51,11 @@ class StepMeter {
  public:
   explicit StepMeter(comm::Communicator& communicator) : communicator_(communicator) {}
 
-  /// Collective. All ranks begin at the same time: on a virtual cluster to the bit.
+  /// Collective. Starts the measurement on all ranks at the same time; on a virtual cluster exactly so.
   void start();
   /// Sets kSecondsTotal, bytes and messages.
   void stop(RankValues& values) const;
-  /// Collective. The record of a step from what each rank saw.
+  /// Collective. Returns the record of a step from each rank's values.
   ExchangeRecord record(std::uint64_t step, const RankValues& mine) const;
 
  private:

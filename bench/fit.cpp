@@ -21,7 +21,7 @@
 namespace dragonn::bench {
 namespace {
 
-/// Statistics of the magnitudes, as the methods take them.
+/// The statistics of the magnitudes that the methods use.
 struct Statistics {
   double mean = 0;
   double variance = 0;  ///< n - 1 below
@@ -44,7 +44,7 @@ Statistics statistics(const std::vector<float>& gradient) {
   return result;
 }
 
-/// Shares from 0.98 to 0.02 in equal parts, then five to a decade down to 30 entries: fewer would make a rough
+/// Returns shares from 0.98 to 0.02 in equal steps, then five to a decade down to 30 entries: fewer would make a rough
 /// histogram.
 std::vector<double> shares(std::size_t numel) {
   std::vector<double> result;

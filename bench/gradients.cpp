@@ -26,7 +26,7 @@ float draw_normal(Rng& rng) {
   return rng.normal();
 }
 
-/// Student's t with 3 degrees of freedom.
+/// Draws from Student's t with 3 degrees of freedom.
 float draw_student(Rng& rng) {
   float squares = 0;
   for (int degree = 0; degree < 3; ++degree) {
@@ -36,7 +36,7 @@ float draw_student(Rng& rng) {
   return rng.normal() / std::sqrt(squares / 3);
 }
 
-/// One value of a hundred is not zero.
+/// Draws 0, or once in a hundred a normal value.
 float draw_sparse(Rng& rng) {
   return rng.below(100) == 0 ? rng.normal() : 0.0f;
 }

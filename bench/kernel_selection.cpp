@@ -17,11 +17,11 @@ namespace {
 
 using kernels::PassRequest;
 
-/// Buffers of a kernel's run.
+/// The buffers of a kernel's run.
 struct KernelState {
   explicit KernelState(const Device& device) : residual(0, device), pass(device) {}
 
-  Buffer<float> residual;  ///< of the fused kernels
+  Buffer<float> residual;  ///< used by fused kernels
   kernels::PassResult pass;
 };
 
@@ -96,7 +96,7 @@ class KernelSelection final : public Selection {
 
   Device device_;
   const Kernel* kernel_;
-  const BaselineEntry* baseline_ = nullptr;  ///< where it is no kernel of ours
+  const BaselineEntry* baseline_ = nullptr;  ///< set if it is no kernel of this project
   KernelState state_;
   std::size_t elements_read_ = 0;
 };

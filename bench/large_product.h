@@ -9,7 +9,8 @@
 
 namespace dragonn::bench {
 
-/// On the CPU oneDNN's sgemm, on a GPU the plan of a linear layer. Holds three square matrices of float32.
+/// Multiplies by oneDNN's sgemm on the CPU, by the plan of a linear layer on a GPU. Holds three square matrices of
+/// float32.
 class LargeProduct {
  public:
   explicit LargeProduct(const Device& device);
@@ -17,7 +18,7 @@ class LargeProduct {
   double flops() const {
     return 2.0 * static_cast<double>(side_) * static_cast<double>(side_) * static_cast<double>(side_);
   }
-  /// Returns when the product is there.
+  /// Multiplies; returns when the product is complete.
   void run();
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// dragonn-bench: runs one of the registered benchmarks and prints its rows.
+/// `dragonn-bench`: runs one of the registered benchmarks and prints its rows.
 #include <algorithm>
 #include <exception>
 #include <filesystem>
@@ -27,7 +27,7 @@ using namespace dragonn::bench;
 
 constexpr int kUsageError = 2;
 
-/// Options of every subcommand.
+/// The options of every subcommand.
 struct Options {
   std::string json_target;
   bool wide = false;

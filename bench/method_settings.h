@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Settings of the methods that a benchmark measures.
+/// Method settings: the settings of the methods that a benchmark measures.
 #pragma once
 
 #include <map>
@@ -13,11 +13,11 @@ namespace dragonn::bench {
 
 using MethodSettings = std::map<std::string, Settings>;
 
-/// Applies what `--set METHOD.KEY=VALUE` says. @throws ConfigError for a method that is not there, an unknown key or a
-/// bad value.
+/// Applies `--set METHOD.KEY=VALUE`. @throws ConfigError for a method that is not there, an unknown key or a bad value.
 void assign_settings(const std::vector<std::string>& assignments, MethodSettings& settings);
 
-/// Of the methods with these names, in the registry of Entry: what is registered, changed by the assignments.
+/// Returns the settings of the methods with these names in the registry of Entry: the registered ones, changed by the
+/// assignments.
 /// @throws ConfigError as above, and for an unknown name.
 template <class Entry>
 MethodSettings method_settings(const std::vector<std::string>& names, const std::vector<std::string>& assignments) {

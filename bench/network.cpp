@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// `dragonn-bench network`: what messages cost between ranks 0 and 1, the alpha-beta model that fits, and what it means
-/// for training.
+/// `dragonn-bench network`: the time of messages between ranks 0 and 1, the alpha-beta model that fits it, and its
+/// meaning for training.
 #include <string>
 #include <vector>
 

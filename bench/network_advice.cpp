@@ -12,7 +12,7 @@
 namespace dragonn::bench {
 namespace {
 
-/// Dense exchange is called cheap where it takes at most this share of a step.
+/// A dense exchange is called cheap if it takes at most this share of a step.
 constexpr double kCheapShare = 0.1;
 
 std::string seconds_text(double seconds) {
@@ -20,7 +20,7 @@ std::string seconds_text(double seconds) {
   return seconds >= 1e-3 ? fmt::format("{:.3g} ms", seconds * 1e3) : fmt::format("{:.3g} us", seconds * 1e6);
 }
 
-/// Parameters of a model on the data that `dragonn-bench step` gives it.
+/// Returns the parameters of a model on the data that `dragonn-bench step` gives it.
 std::size_t parameter_count(const std::string& model) {
   const StepSettings step = default_step(model);
   const auto& entry = Registry<layers::ModelEntry>::instance().at(model);
@@ -30,7 +30,7 @@ std::size_t parameter_count(const std::string& model) {
   return count;
 }
 
-/// Seconds of one exchange, by the collective's own formula with its default settings.
+/// Returns the seconds of one exchange, by the collective's own formula with its default settings.
 double predicted_seconds(const comm::NetworkModel& network, const std::string& collective, std::size_t numel,
                          const AdvisedRuns& runs) {
   const auto& entry = Registry<comm::SparseCollectiveEntry>::instance().at(collective);

@@ -12,7 +12,7 @@ namespace {
 
 using comm::Block;
 
-/// One place in each of `count` parts of the range.
+/// Draws one index in each of `count` parts of the range.
 void draw_indices(Rng rng, const Block& range, std::size_t count, std::uint32_t* indices) {
   for (std::size_t i = 0; i < count; ++i) {
     const Block part = comm::block(range.size(), count, i);

@@ -13,18 +13,18 @@ namespace dragonn::bench {
 struct PayloadRules {
   std::uint64_t seed = 1;
   std::size_t numel = 0;
-  std::size_t k = 0;  ///< entries of a rank, at most numel; of all ranks together where they share the bucket
+  std::size_t k = 0;  ///< entries of a rank, at most numel; of all ranks together if they share the bucket
   SelectionTraits traits = {};
 };
 
-/// The k largest of independent values: places are uniform, one in each of k equal parts of the bucket, magnitudes are
-/// 1 and an exponential draw beyond, signs even. Where a selection is partitioned each rank draws in a part of the
-/// bucket, where it is the leader's the others have none, and shared indices are the same on all ranks.
+/// Draws selections like the k largest of independent values. Places are uniform, one in each of k equal parts of the
+/// bucket; magnitudes are 1 plus an exponential draw; signs are even. If a selection is partitioned, each rank draws in
+/// its part of the bucket; if it is the leader's, the other ranks have none; shared indices are the same on all ranks.
 class PayloadLists {
  public:
   explicit PayloadLists(const PayloadRules& rules) : rules_(rules) {}
 
-  /// O(k). The same for the same seed, step and rank.
+  /// Draws a selection in O(k). It is the same for the same seed, step and rank.
   void draw(std::uint64_t step, int rank, int world_size, SparseVector& selected) const;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// `dragonn-bench profile`: seconds that selecting and decoding take, by tensor size: what the cost model of
-/// `dragonn-train` (compression.select_tensors = "cost_model") needs to know of this machine.
+/// `dragonn-bench profile`: seconds of selecting and decoding by tensor size, which the cost model of `dragonn-train`
+/// (compression.select_tensors = "cost_model") uses.
 #include <cstdint>
 #include <numeric>
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Progress: tells on the standard error how far a benchmark is.
+/// Progress: reports on the standard error how far a benchmark is.
 #pragma once
 
 #include <chrono>
@@ -7,8 +7,8 @@
 
 namespace dragonn::bench {
 
-/// Where the standard error is a terminal, one line is rewritten; elsewhere lines are added, one in `seconds` at most.
-/// A benchmark that ends sooner says nothing. One thread uses it, between measurements.
+/// Reports progress. A terminal shows one line, which is rewritten; elsewhere lines are added, at most one in
+/// `seconds`. A benchmark that ends sooner reports nothing. One thread uses it, between measurements.
 class Progress {
  public:
   /// @param seconds from a line to the next; 0: a line for every measurement.
@@ -17,9 +17,9 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Sets how much work there will be, in any unit: the rest of the time is estimated by it.
+  /// Sets the amount of work, in any unit: the remaining time is estimated by it.
   void plan(double work) { planned_ = work; }
-  /// Says on a terminal what is to be measured next, where that takes long and is one piece.
+  /// Shows on a terminal what is measured next, for measurements that take long.
   void announce(const std::string& what);
   /// Adds work that is done. @param what was measured.
   void advance(double work, const std::string& what);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/// `dragonn-bench quantize`: seconds in which a quantizer encodes a gradient, takes what left out of the residual, and
-/// adds up the codes of all ranks, against the rate at which this machine reads the gradient in the same run.
+/// `dragonn-bench quantize`: seconds in which a quantizer encodes a gradient, takes the sent values out of the
+/// residual, and adds up the codes of all ranks, compared with the rate at which this machine reads the gradient in the
+/// same run.
 #include <numeric>
 #include <string>
 #include <vector>
@@ -24,7 +25,7 @@ namespace {
 
 using codec::ValueCodecEntry;
 
-/// A verb of the exchange, and what it took in each round.
+/// A verb of the exchange, and its seconds in each round.
 struct Stage {
   std::string name;
   std::vector<double> seconds;

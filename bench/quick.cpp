@@ -21,10 +21,10 @@ constexpr std::int64_t kMostRanks = 8;
 struct Limit {
   const char* option;
   std::int64_t largest;
-  bool is_added;  ///< where the option is not given, too
+  bool is_added;  ///< added if the option is not given
 };
 
-/// "4,8,64" with 8 is "4,8". What is no list of whole numbers stays for the parser's error.
+/// Cuts the numbers of a list: "4,8,64" with 8 is "4,8". Any other text is left to the parser's error.
 std::string limited(const std::string& list, std::int64_t largest) {
   std::vector<std::int64_t> values;
   const char* const end = list.data() + list.size();
@@ -39,7 +39,7 @@ std::string limited(const std::string& list, std::int64_t largest) {
   return fmt::format("{}", fmt::join(values, ","));
 }
 
-/// "--rounds=3" becomes two words, as "--rounds 3".
+/// Splits "--rounds=3" into the words of "--rounds 3".
 void split_at_equals(std::vector<std::string>& arguments) {
   for (std::size_t i = 1; i < arguments.size(); ++i) {
     const std::size_t equals = arguments[i].find('=');

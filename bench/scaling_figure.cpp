@@ -24,7 +24,7 @@ struct Line {
   Points measured, formula;
 };
 
-/// The rows of one line: "dense ring", "gtopk"; with the density where there are several.
+/// Returns the label of a line's rows: "dense ring", "gtopk"; with the density if there are several.
 std::string label_of(const nlohmann::ordered_json& row, bool name_density) {
   const std::string name = row["collective"];
   const std::string algorithm = row["algorithm"].is_string() ? row["algorithm"] : "";
@@ -58,7 +58,7 @@ std::vector<Line> lines_of(const Rows& rows) {
   return lines;
 }
 
-/// From data to pixels.
+/// Converts data to pixels.
 struct Scale {
   double low = 1e300, high = -1e300;
 

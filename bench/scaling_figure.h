@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Figure of `dragonn-bench collective`: seconds against the number of ranks.
+/// Scaling figure: the seconds of `dragonn-bench collective` over the number of ranks.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace dragonn::bench {
 
-/// An SVG file, both axes logarithmic: a line for each collective, algorithm and density, of the mean over a period
-/// where there are phases. Thin lines are the formulas.
+/// Returns an SVG file with two logarithmic axes and a line for each collective, algorithm and density. If there are
+/// phases, it is the mean over a period. Thin lines are the formulas.
 std::string scaling_figure(const Rows& rows, const std::string& title);
 
 }  // namespace dragonn::bench

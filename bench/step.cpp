@@ -30,7 +30,7 @@
 namespace dragonn::bench {
 namespace {
 
-/// "32x32x3" or "35".
+/// Parses "32x32x3" or "35".
 Shape parse_sample(const std::string& text) {
   constexpr std::size_t kMostAxes = 3;
   std::vector<std::int64_t> extents;

@@ -31,7 +31,7 @@ std::string cell(const nlohmann::ordered_json& value) {
   return value.dump();
 }
 
-/// A column as text, its name on top.
+/// A column as text, with its name on top.
 struct Column {
   std::vector<std::string> cells;
   bool is_text = true;  ///< text is aligned to the left, numbers to the right
@@ -66,7 +66,7 @@ void print_columns(const std::vector<Column>& columns, std::FILE* stream) {
   }
 }
 
-/// The texts of a key's values, each once, without null.
+/// Returns the texts of a key's values, each once, without null.
 std::vector<std::string> distinct_values(const Rows& rows, const std::string& key) {
   std::vector<std::string> values;
   for (const auto& row : rows) {
@@ -77,7 +77,7 @@ std::vector<std::string> distinct_values(const Rows& rows, const std::string& ke
   return values;
 }
 
-/// "device cpu, numel 4096", in as many lines as it takes.
+/// Prints "device cpu, numel 4096", in as many lines as it takes.
 void print_conditions(const std::vector<std::string>& conditions, std::FILE* stream) {
   std::string line;
   for (const std::string& condition : conditions) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Seconds of a piece of work.
+/// Timing: seconds of a piece of work.
 #pragma once
 
 #include <chrono>

@@ -37,7 +37,7 @@ layers::Network make_network(const StepSettings& settings) {
   return layers::Network(entry_of(settings).make(model_settings(settings), context), 0.0, settings.device);
 }
 
-/// How many labels the samples of a batch have together.
+/// Returns how many labels the samples of a batch have together.
 std::size_t label_count(const StepSettings& settings, TargetKind kind) {
   return settings.batch * (kind == TargetKind::kClassPerStep ? static_cast<std::size_t>(settings.sample[0]) : 1);
 }

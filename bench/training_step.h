@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// TrainingStep: a model with a random batch, ready to do training steps on it.
+/// TrainingStep: a model with a random batch, ready to run training steps on it.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace dragonn::bench {
 
 struct StepSettings {
   std::string model = "resnet20";
-  std::vector<std::string> model_settings = {};  ///< "key=value", of the model's table
+  std::vector<std::string> model_settings = {};  ///< "key=value", for the model's table
   std::size_t batch = 32;
   int classes = 10;
   Shape sample{32, 32, 3};
@@ -22,23 +22,23 @@ struct StepSettings {
   Device device = {};
 };
 
-/// What a model is measured on where nothing else is said: samples and classes of its kind of input.
+/// Returns a model's default measurement: samples and classes of its kind of input.
 StepSettings default_step(const std::string& model);
 
-/// Names the model with all its settings, the shape of a sample, the classes and the batch: what it takes to build the
-/// same model elsewhere (scripts/pytorch_models.py).
+/// Describes a model so that another program can build it (scripts/pytorch_models.py): its name with all settings, the
+/// shape of a sample, the classes and the batch.
 nlohmann::ordered_json describe(const StepSettings& settings);
 
-/// Inputs are standard normal (tokens uniform), labels uniform (those of CTC from 1 on: 0 is its blank): times do not
-/// depend on them.
+/// Runs training steps on one random batch. Inputs are standard normal (tokens uniform), labels uniform (those of CTC
+/// from 1 on: 0 is its blank): times do not depend on them.
 class TrainingStep {
  public:
   /// @throws ConfigError for an unknown model or one that does not fit the sample.
   explicit TrainingStep(const StepSettings& settings);
 
-  /// Forward, loss and backward. Returns the mean loss.
+  /// Runs forward, loss and backward. Returns the mean loss.
   double compute_gradients();
-  /// Plain gradient descent on the whole arena.
+  /// Updates the whole arena by plain gradient descent.
   void update();
 
   layers::Network& network() { return network_; }
@@ -54,9 +54,9 @@ class TrainingStep {
 };
 
 /// Writes one step into `folder`, made if needed: inputs.npy, labels.npy, loss.npy, logits.npy, for every parameter
-/// parameter.NAME.npy and gradient.NAME.npy (of the mean loss, before any update), and model.json (what
-/// describe() says, layers, parameter shapes). Layouts: images NHWC, convolution weights HWIO, linear weights
-/// [outputs, inputs] with inputs flattened in NHWC order. @throws SystemError if a file cannot be written.
+/// parameter.NAME.npy and gradient.NAME.npy (of the mean loss, before any update), and model.json (from describe(),
+/// with layers and parameter shapes). Layouts: images NHWC, convolution weights HWIO, linear weights [outputs, inputs]
+/// with inputs flattened in NHWC order. @throws SystemError if a file cannot be written.
 void dump_step(const StepSettings& settings, const std::string& folder);
 
 }  // namespace dragonn::bench

@@ -19,7 +19,7 @@ std::vector<std::string> subcommand_names(const CLI::App& program) {
   return names;
 }
 
-/// With their dashes, as a user types them.
+/// Returns the options with their dashes, as a user types them.
 std::vector<std::string> option_names(const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options())
@@ -27,7 +27,7 @@ std::vector<std::string> option_names(const CLI::App& command) {
   return names;
 }
 
-/// The first argument that neither the program nor its subcommand took.
+/// Returns the first argument that neither the program nor its subcommand took.
 std::optional<std::string> unknown_argument(const CLI::App& program, const CLI::App& command) {
   std::vector<std::string> left = program.remaining(/*recurse=*/true);
   const std::vector<std::string> of_command = command.remaining(/*recurse=*/true);

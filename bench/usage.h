@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What dragonn-bench says of itself and of a command line that it cannot take.
+/// Usage: dragonn-bench's errors for bad command lines, and the examples in its help.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace dragonn::bench {
 
-/// One line, without an end: the program or its subcommand, what is wrong, and the nearest valid name.
+/// Returns one line, without an end: the program or its subcommand, the problem, and the nearest valid name.
 std::string usage_error(const CLI::App& program, const CLI::ParseError& error);
 
-/// The foot of a help text: command lines that a user may type.
+/// Returns the foot of a help text: command lines that a user may type.
 std::string examples_text(const std::vector<std::string>& examples);
 
 }  // namespace dragonn::bench

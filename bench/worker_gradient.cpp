@@ -17,7 +17,7 @@ constexpr std::size_t kPieces = 64;  // of a small gradient: that many places of
 constexpr std::size_t kLayers = 16;
 constexpr std::size_t kPlaces = std::size_t{1} << 16;
 
-/// Laplace draws; a piece begins at any of the first kPlaces.
+/// Returns a table of Laplace draws; a piece begins at any of the first kPlaces.
 std::span<const float> draws() {
   static const std::vector<float> table = [] {
     std::vector<float> values(kPlaces + kLargestPiece);
@@ -27,7 +27,7 @@ std::span<const float> draws() {
   return table;
 }
 
-/// No rank: the component that all have in common.
+/// The number that stands for no rank: the component that all workers share.
 constexpr std::uint64_t kEverybody = ~std::uint64_t{0};
 
 const float* place(std::uint64_t seed, std::uint64_t step, std::uint64_t rank, std::size_t piece) {
@@ -42,7 +42,7 @@ WorkerGradient::WorkerGradient(const WorkerGradientRules& rules, std::size_t num
       piece_(std::clamp<std::size_t>(numel / kPieces, 1, kLargestPiece)),
       rank_(static_cast<std::uint64_t>(rank)) {}
 
-/// Log-normal over layers of equal size: some differ by a factor of ten.
+/// Returns the log-normal scale of a layer; layers have equal sizes. Some scales differ by a factor of ten.
 float WorkerGradient::scale_of(std::size_t piece) const {
   const std::size_t layer = piece * piece_ * kLayers / numel_;
   return std::exp(Rng(rules_.seed, "layer scale", {layer}).normal());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// WorkerGradient: gradients as the workers of one training run have them, for exchanges that are measured.
+/// WorkerGradient: gradients like those of a training run's workers, for measured exchanges.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace dragonn::bench {
 
-/// What makes gradients look like those of training: the workers' share a component, which is drawn anew every step,
-/// and layers differ in scale. Magnitudes have a heavier tail than normal ones (sums of two Laplace draws).
+/// The properties that make gradients look like those of training: workers share a component, which is drawn anew every
+/// step, and layers differ in scale. Magnitudes have a heavier tail than normal ones (sums of two Laplace draws).
 struct WorkerGradientRules {
   std::uint64_t seed = 1;
   double correlation = 0.5;  ///< of an element between two workers, in [0, 1]
@@ -19,8 +19,8 @@ class WorkerGradient {
  public:
   WorkerGradient(const WorkerGradientRules& rules, std::size_t numel, int rank);
 
-  /// Overwrites `gradient`, [numel]: the same for the same seed, step and rank. Draws from a table, a piece at a place
-  /// of its own: one pass over memory.
+  /// Overwrites `gradient`, [numel]; it is the same for the same seed, step and rank. Draws from a table, each piece
+  /// from a place of its own: one pass over memory.
   void draw(std::uint64_t step, std::span<float> gradient) const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// dragonn-compare: reads the folders of runs and writes a page (and tables) that compare them.
+/// `dragonn-compare`: reads the folders of runs and writes a page (and tables) that compare them.
 #include <algorithm>
 #include <cstdio>
 #include <exception>

@@ -26,7 +26,7 @@ struct Reaches {
   __device__ bool operator()(std::uint32_t i) const { return fabsf(values[i]) >= threshold; }
 };
 
-/// 4 bytes read per element; then the values of the indices found are gathered.
+/// Selects by CUB: reads 4 bytes per element, then gathers the values of the indices found.
 void select_with_cub(const Subject& subject, SparseVector& selected) {
   Context& here = context(subject.gradient.device());
   Room& room = room_on(subject.gradient.device());
@@ -56,7 +56,7 @@ __global__ void scatter_kernel(Reaches reaches, std::size_t size, const std::uin
   }
 }
 
-/// 24 bytes per element: values and mask, the scan of the mask, values and sums.
+/// Selects by prefix sums: 24 bytes per element, for values and mask, the scan of the mask, values and sums.
 void select_with_prefix_sums(const Subject& subject, SparseVector& selected) {
   const std::size_t size = subject.gradient.size();
   Context& here = context(subject.gradient.device());

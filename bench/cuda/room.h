@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What the baselines on a GPU share.
+/// Room: the temporary memory of baselines on a GPU.
 #pragma once
 
 #include "bench/baseline.h"
@@ -7,7 +7,7 @@
 
 namespace dragonn::bench {
 
-/// Memory that stays from call to call.
+/// Memory that is kept from call to call.
 struct Room {
   explicit Room(const Device& device) : bytes(0, device), words(0, device), floats(0, device), count(1, device) {}
   Buffer<std::byte> bytes;
@@ -20,7 +20,7 @@ inline Room& room_on(const Device& device) {
   return room;
 }
 
-/// Calls run(memory, bytes) as CUB wants it: for the number of bytes, then with them.
+/// Calls run(memory, bytes) as CUB wants it: once for the number of bytes, once with the memory.
 template <class Run>
 void with_storage(Room& room, const char* operation, const Run& run) {
   std::size_t bytes = 0;
