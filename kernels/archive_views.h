@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Arrays on any device in archives, which hold host memory.
+/// Archive views: saves and loads arrays of any device; archives hold host memory.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ void put_view(Archive& archive, const std::string& name, View<const T> view) {
 }
 
 /// Reads a field of view.size() values into `view`. @throws DataError if the archive lacks it or it has another size;
-/// `view` is then as it was.
+/// `view` is then unchanged.
 template <class T>
 void get_view(const Archive& archive, const std::string& name, View<T> view) {
   if (view.device().is_cpu()) return archive.get_array(name, view.host());

@@ -9,10 +9,10 @@
 
 namespace dragonn::kernels {
 
-/// The bits: sign, the exponent of float32, and 7 of its 23 bits of fraction.
+/// The bits of a bf16: sign, the exponent of float32, and 7 of its 23 bits of fraction.
 using Bf16 = std::uint16_t;
 
-/// The nearest; of two that are equally near, the even one. A NaN stays one.
+/// Rounds to the nearest bf16; of two that are equally near, to the even one. A NaN stays one.
 DRAGONN_HOST_DEVICE constexpr Bf16 to_bf16(float value) {
   constexpr std::uint32_t kInfinity = 0x7f800000, kMagnitude = 0x7fffffff, kQuiet = 0x40, kAlmostHalf = 0x7fff;
   const auto bits = std::bit_cast<std::uint32_t>(value);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// How the passes over a gradient are cut into pieces for threads.
+/// Chunks: the pieces of a pass over a gradient, for threads.
 #pragma once
 
 #include <algorithm>
@@ -9,14 +9,14 @@
 
 namespace dragonn::kernels::detail {
 
-/// Most pieces of a pass: results per piece fit on the stack.
+/// The largest number of pieces of a pass: results per piece fit on the stack.
 inline constexpr std::size_t kMaxChunks = 256;
 
-/// Cuts [0, size) into pieces of equal length (the last may be shorter). The cut depends on the size alone, so that
-/// what is computed per piece and combined in order does not depend on the number of threads.
+/// Cuts [0, size) into pieces of equal length (the last may be shorter). The cut depends on the size alone, so values
+/// that are computed per piece and combined in order do not depend on the number of threads.
 class Chunks {
  public:
-  /// Pieces have at least `minimum` elements and, where there is more than one, a multiple of `alignment`.
+  /// Makes pieces of at least `minimum` elements and, if there is more than one, of a multiple of `alignment`.
   Chunks(std::size_t size, std::size_t minimum, std::size_t alignment = 1) : size_(size) {
     const std::size_t even = (size + kMaxChunks - 1) / kMaxChunks;
     length_ = (std::max(even, minimum) + alignment - 1) / alignment * alignment;
@@ -40,7 +40,7 @@ void for_each_chunk(const Chunks& chunks, const Body& body) {
     for (std::ptrdiff_t chunk = 0; chunk < count; ++chunk) body(static_cast<std::size_t>(chunk));
     return;
   }
-  // Pieces are handed out as threads come free: a thread that the machine holds up does not hold up the pass.
+  // Pieces are handed out as threads become free, so a thread that the machine holds up does not hold up the pass.
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
   for (std::ptrdiff_t chunk = 0; chunk < count; ++chunk) body(static_cast<std::size_t>(chunk));
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// DeviceMath: in what precision a device multiplies. Parameters, activations and gradients are float32 in any case.
+/// DeviceMath: the precision in which a device multiplies. Parameters, activations and gradients are float32 in any
+/// case.
 #pragma once
 
 #include <array>
@@ -9,8 +10,8 @@
 
 namespace dragonn::kernels {
 
-/// Of the factors of matrix products and convolutions; sums are float32. Convolutions round their results, too, where
-/// the library wants all tensors in one type (kernels/nn/cuda/bf16_convolution.h).
+/// The precision of the factors of matrix products and convolutions; sums are float32. Convolutions round their
+/// results, too, if the library wants all tensors in one type (kernels/nn/cuda/bf16_convolution.h).
 enum class DeviceMath {
   kFloat32,  ///< 24 bits
   kTf32,     ///< 11 bits, with the exponent of float32
@@ -21,8 +22,8 @@ constexpr auto choices(DeviceMath) {
   return std::array{"float32", "tf32", "bf16"};
 }
 
-/// For the plans that this thread makes on `device` from now on; a plan keeps what it was made with. Float32 unless it
-/// is set. @throws ConfigError if the device has no such mode.
+/// Sets the precision of plans that this thread makes on `device` from now on; a plan keeps its own. The default is
+/// float32. @throws ConfigError if the device has no such mode.
 void set_math(const Device& device, DeviceMath math);
 
 using SetMathTable = DeviceTable<void (*)(const Device&, DeviceMath)>;

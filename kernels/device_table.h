@@ -11,19 +11,20 @@
 
 namespace dragonn::kernels {
 
-/// `Function` is a function pointer: the kernel itself, or the factory of a plan. The front function of an operation
-/// holds the table as a function-local static with the CPU row; a device's own file adds its row before main.
+/// The implementations of one operation, by type of device. `Function` is a function pointer: the kernel itself, or the
+/// factory of a plan. The front function of an operation holds the table as a function-local static with the CPU row; a
+/// device's own file adds its row before main.
 template <class Function>
 class DeviceTable {
  public:
   DeviceTable(std::string_view operation, Function cpu) : operation_(operation) { add(DeviceType::kCpu, cpu); }
 
-  /// Returns true, so that a static object can do it.
+  /// Adds a row. Returns true, so that a static object can do it.
   bool add(DeviceType type, Function function) {
     rows_[static_cast<std::size_t>(type)] = function;
     return true;
   }
-  /// @throws DeviceError naming the operation and the device if that row is missing.
+  /// Returns the row of a device. @throws DeviceError naming the operation and the device if that row is missing.
   Function at(const Device& device) const {
     const Function function = rows_[static_cast<std::size_t>(device.type)];
     if (function == nullptr)

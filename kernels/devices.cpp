@@ -27,7 +27,7 @@ const DeviceFunctions& functions_of(DeviceType type) {
   return devices()[static_cast<std::size_t>(type)];
 }
 
-/// The device that copies.
+/// Returns the device that copies.
 const Device& mover(const View<const std::byte>& source, const View<std::byte>& target) {
   return source.device().is_cpu() ? target.device() : source.device();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Which devices this build and this machine have, and memory that moves between them.
+/// Devices: the devices of this build and this machine, and copies between their memories.
 #pragma once
 
 #include <cstddef>
@@ -14,44 +14,45 @@
 
 namespace dragonn::kernels {
 
-/// What people and schedulers need to know of a GPU.
+/// The description of a GPU, for people and schedulers.
 struct DeviceSummary {
   std::string name;      ///< "NVIDIA H200"
-  std::string identity;  ///< of the hardware: the same in every process that sees it, under whatever index
+  std::string identity;  ///< identity of the hardware: the same in every process that sees it, whatever its index
   std::size_t memory_bytes = 0;
 };
 
-/// What a type of device tells of itself. The CPU's is built in; a device's kernels add theirs.
+/// The functions of a type of device. The CPU's are built in; a device's kernels add theirs.
 struct DeviceFunctions {
-  int (*count)() noexcept = nullptr;                         ///< usable ones on this machine
+  int (*count)() noexcept = nullptr;                         ///< number of usable devices on this machine
   std::string (*obstacle)() = nullptr;                       ///< why there is none; empty if there is one
-  void (*synchronize)(const Device& device) = nullptr;       ///< waits for what this thread started there
-  DeviceSummary (*summary)(const Device& device) = nullptr;  ///< starts nothing there
+  void (*synchronize)(const Device& device) = nullptr;       ///< waits for the work that this thread started there
+  DeviceSummary (*summary)(const Device& device) = nullptr;  ///< starts nothing on the device
   std::size_t (*free_memory)(const Device& device) = nullptr;
 };
 
 void register_devices(DeviceType type, DeviceFunctions functions);
-/// Devices of this type that the process can use; 0 where the build knows none.
+/// Returns the number of devices of this type that the process can use; 0 if the build has none.
 int device_count(DeviceType type);
-/// Why there is no device of this type, in a few words; empty if there is one.
+/// Returns why there is no device of this type, in a few words; empty if there is one.
 std::string device_obstacle(DeviceType type);
 /// Waits for all work that this thread started on `device`. Returns at once for the CPU.
 /// @throws DeviceError if some of it failed.
 void synchronize(const Device& device);
-/// @throws DeviceError if there is no such device, or it is the CPU, whose memory is the operating system's matter.
+/// Describes a device. @throws DeviceError if there is no such device, or it is the CPU, whose memory the operating
+/// system manages.
 DeviceSummary device_summary(const Device& device);
-/// Bytes that are free there now. @throws as device_summary.
+/// Returns the bytes that are free on the device now. @throws as device_summary.
 std::size_t free_memory(const Device& device);
 
 /// Copies bytes between any two devices, or on one. Returns when the source may be changed and, if the target is host
 /// memory, when it may be read. @throws ShapeError if the sizes differ; DeviceError for a device without a row.
 void transfer_bytes(View<const std::byte> source, View<std::byte> target);
-/// Only starts the copy where one end is a GPU's memory and the other the host's. What this thread starts on the GPU
-/// afterwards finds it done. The host must keep both ends, change neither and read no target until it has waited with
-/// synchronize(). Host memory that is not page-locked (host_memory_for) is copied as correctly, but not meanwhile.
-/// Elsewhere, and in its errors, as transfer_bytes.
+/// Starts a copy between GPU and host memory without waiting for it. Later work of this thread on the GPU finds it
+/// done. The host must keep both ends, change neither and read no target until it has waited with synchronize(). Host
+/// memory that is not page-locked (host_memory_for) is copied correctly, but not in the background. All other copies,
+/// and errors, are as in transfer_bytes.
 void start_transfer_bytes(View<const std::byte> source, View<std::byte> target);
-/// Rows start copies.
+/// The rows start copies.
 using TransferTable = DeviceTable<void (*)(View<const std::byte>, View<std::byte>)>;
 TransferTable& transfer_table();
 
@@ -63,7 +64,7 @@ auto as_bytes(View<T> values) {
 }
 }  // namespace detail
 
-/// The same for elements of any type that may be copied as bytes.
+/// Copies elements of any type that may be copied as bytes.
 template <class T>
 void transfer(View<const T> source, View<T> target) {
   transfer_bytes(detail::as_bytes(source), detail::as_bytes(target));
@@ -73,16 +74,16 @@ void start_transfer(View<const T> source, View<T> target) {
   start_transfer_bytes(detail::as_bytes(source), detail::as_bytes(target));
 }
 
-/// Looks at values from the host, wherever they live: host memory directly, a device's through a copy of its own that
-/// is reused from call to call.
+/// Lets the host read values of any device: host memory directly, a device's through a copy that is reused from call to
+/// call.
 template <class T>
 class HostMirror {
  public:
   HostMirror() = default;
-  /// For values of `device` that are looked at in every step: the copy is page-locked.
+  /// Prepares for values of `device` that are read in every step: the copy is page-locked.
   explicit HostMirror(const Device& device) : copy_(0, host_memory_for(device)) {}
 
-  /// The values of now; valid until the next call.
+  /// Returns the current values; valid until the next call.
   std::span<const T> of(View<const T> values) {
     if (values.device().is_cpu()) return values.host();
     copy_.resize_discard(values.size());

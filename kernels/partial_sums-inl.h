@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Sums in double whose bits do not depend on the vector width. Compiled once per instruction set.
+/// Partial sums: sums in double whose bits do not depend on the vector width. Compiled once per instruction set.
 
 // A guard that lets Highway include this file once for every instruction set.
 #if defined(DRAGONN_KERNELS_PARTIAL_SUMS_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -18,10 +18,11 @@ namespace dragonn::kernels::detail {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Element i of a piece adds to the sum i % kSums on every instruction set; the sums are added in order.
+/// The number of partial sums: element i of a piece adds to the sum i % kSums on every instruction set, and the sums
+/// are added in order.
 constexpr std::size_t kSums = 16;
 
-/// The partial sums of one kind, lying in as many vectors as they need.
+/// The partial sums of one kind, in as many vectors as they need.
 class PartialSums {
  public:
   using Tag = hn::CappedTag<double, kSums / 2>;
@@ -32,8 +33,8 @@ class PartialSums {
     for (auto& sums : sums_) sums = hn::Zero(Tag());
   }
   HWY_INLINE void add(std::size_t vector, hn::Vec<Tag> values) { sums_[vector] = hn::Add(sums_[vector], values); }
-  /// Adds the squares of values that are floats: the products are exact, so that a fused multiplication and addition
-  /// gives the bits of one apart, on instruction sets that have it.
+  /// Adds the squares of values that are floats. Their products are exact, so a fused multiply-add gives the bits of
+  /// separate operations on all instruction sets.
   HWY_INLINE void add_squares_of_floats(std::size_t vector, hn::Vec<Tag> values) {
     sums_[vector] = hn::MulAdd(values, values, sums_[vector]);
   }

@@ -9,9 +9,9 @@
 
 namespace dragonn::kernels::cuda {
 
-/// target_i = to_bf16(source_i). They must not overlap.
+/// Rounds: target_i = to_bf16(source_i). The arrays must not overlap.
 void round_to_bf16(Context& here, const float* source, std::size_t size, Bf16* target);
-/// target_i = from_bf16(source_i). They must not overlap.
+/// Widens: target_i = from_bf16(source_i). The arrays must not overlap.
 void widen_bf16(Context& here, const Bf16* source, std::size_t size, float* target);
 
 }  // namespace dragonn::kernels::cuda

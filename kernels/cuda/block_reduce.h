@@ -19,8 +19,8 @@ struct Maximum {
   }
 };
 
-/// Combines the values of all threads; every thread gets the result. Blocks are whole warps in one dimension, all of
-/// whose threads must call this.
+/// Combines the values of all threads; every thread gets the result. Blocks are whole warps in one dimension, and all
+/// their threads must call this.
 template <class T, class Operation>
 __device__ T block_reduce(T value, Operation operation) {
   constexpr unsigned kWarp = 32, kMaxWarps = 32;
@@ -35,7 +35,8 @@ __device__ T block_reduce(T value, Operation operation) {
   return result;
 }
 
-/// A number that orders logits as `<` does, and equal ones by the lower position; 0 for a NaN, which is never largest.
+/// Returns a number that orders logits as `<` does, and equal ones by the lower position; 0 for a NaN, which is never
+/// largest.
 __device__ inline unsigned long long ranked(float value, std::uint32_t position) {
   if (value != value) return 0;
   const std::uint32_t bits = __float_as_uint(value + 0.0f);  // -0 equals 0
@@ -46,7 +47,7 @@ __device__ inline std::uint32_t ranked_position(unsigned long long rank) {
   return 0xFFFFFFFFu - static_cast<std::uint32_t>(rank);
 }
 
-/// Threads of a block that works on one row: whole warps, no more than the row has work for.
+/// Returns the threads of a block that works on one row: whole warps, no more than the row has work for.
 inline unsigned row_threads(std::size_t columns) {
   unsigned threads = 32;
   while (threads < 256 && threads < columns) threads *= 2;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Faults: what kernels find wrong with their input while nobody waits for them.
+/// Faults: errors in their input that kernels find while nobody waits for them.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@ namespace dragonn::kernels::cuda {
 /// A token that is no row of its table.
 struct TokenFault {
   static constexpr unsigned long long kNone = ~0ull;
-  unsigned long long first = kNone;  ///< position << 32 | bits of the token: of several the minimum is the first
-  std::uint32_t rows = 0;            ///< of that table
+  unsigned long long first = kNone;  ///< position << 32 | bits of the token: the minimum of several is the first
+  std::uint32_t rows = 0;            ///< rows of that table
 };
 
-/// One per thread and GPU, in page-locked memory of the host, which a GPU reaches by the same address.
+/// The faults of one thread on one GPU, in page-locked host memory, which a GPU reaches by the same address.
 class Faults {
  public:
   Faults();
@@ -21,9 +21,9 @@ class Faults {
   Faults(const Faults&) = delete;
   Faults& operator=(const Faults&) = delete;
 
-  /// For kernels.
+  /// The fault that kernels write to.
   TokenFault* token() { return token_; }
-  /// After a wait: reports what was found since the last call. @throws DataError as the CPU's kernels do.
+  /// Reports faults since the last call; called after a wait. @throws DataError as the CPU's kernels do.
   void report();
 
  private:

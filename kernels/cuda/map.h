@@ -9,8 +9,9 @@
 
 namespace dragonn::kernels::cuda {
 
-/// Four elements at a time where the arrays allow: a thread that has 16 bytes of every array under way hides the
-/// latency of memory. An element is read before it is written, by the same thread: inputs may be the result.
+/// Applies an operation to four elements at a time if the arrays allow it: a thread that has 16 bytes of every array in
+/// flight hides the latency of memory. The thread that writes an element has read it before, so inputs may be the
+/// result.
 template <class Operation, class... Inputs>
 __global__ void map_kernel(Operation operation, bool aligned, std::size_t size, float* result, Inputs... inputs) {
   const std::size_t fours = aligned ? size / 4 : 0;
@@ -25,7 +26,7 @@ __global__ void map_kernel(Operation operation, bool aligned, std::size_t size, 
     result[i] = operation(inputs[i]...);
 }
 
-/// result_i = operation(input_i...). @param inputs pointers to as many floats as `result` has.
+/// Computes result_i = operation(input_i...). @param inputs pointers to as many floats as `result` has.
 template <class Operation, class... Inputs>
 void map(const char* name, Operation operation, View<float> result, Inputs... inputs) {
   if (result.empty()) return;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Sums over an array in an order that does not depend on the GPU or on timing: the same bits at every call.
+/// Ordered sums: sums over an array in an order that depends neither on the GPU nor on timing, with the same bits at
+/// every call.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +11,16 @@
 #ifdef DRAGONN_DEVICE_CODE
 namespace dragonn::kernels::cuda {
 
-/// Blocks of a sum at most, whatever the GPU: what a block adds up depends on their number.
+/// The largest number of blocks of a sum, whatever the GPU: the partial sums depend on it.
 inline constexpr unsigned kSumBlocks = 1024;
 
-/// Blocks for a sum over `count` elements, `per_block` at a time.
+/// Returns the blocks of a sum over `count` elements, `per_block` at a time.
 inline unsigned sum_blocks(std::size_t count, std::size_t per_block) {
   const std::size_t needed = (count + per_block - 1) / per_block;
   return static_cast<unsigned>(needed < kSumBlocks ? needed : kSumBlocks);
 }
 
-/// Room for a sum: `Sums` is a struct of 8-byte words that starts as zeros (or what stands for them), with
+/// The memory of a sum. `Sums` is a struct of 8-byte words that starts as zeros (or what stands for them), with
 /// `__device__ void add(const Sums&)`.
 template <class Sums>
 struct OrderedSum {
@@ -28,7 +29,8 @@ struct OrderedSum {
   Sums parts[kSumBlocks];
 };
 
-/// The sum of `mine` over the block's threads, in its thread 0: a tree of fixed shape. For all threads.
+/// Returns the sum of `mine` over the block's threads, by a tree of fixed shape. All threads must call it; thread 0 may
+/// use the result.
 template <class Sums>
 __device__ Sums sum_of_block(const Sums& mine) {
   __shared__ Sums sums[kThreads];
@@ -42,7 +44,7 @@ __device__ Sums sum_of_block(const Sums& mine) {
   return sums[0];
 }
 
-/// A part that another block wrote, past the first cache, which may hold what was there before.
+/// Loads a part that another block wrote, past the first-level cache, which may hold an old value.
 template <class Sums>
 __device__ Sums load_part(const Sums* part) {
   static_assert(sizeof(Sums) % sizeof(unsigned long long) == 0);
@@ -56,7 +58,7 @@ __device__ Sums load_part(const Sums* part) {
   return copy.sums;
 }
 
-/// Adds up what all threads of all blocks have: the block that comes last adds the parts in their order.
+/// Adds up the values of all threads of all blocks: the block that comes last adds the parts in their order.
 template <class Sums>
 __device__ void finish_sum(const Sums& mine, OrderedSum<Sums>* sum) {
   const Sums part = sum_of_block(mine);
@@ -75,7 +77,7 @@ __device__ void finish_sum(const Sums& mine, OrderedSum<Sums>* sum) {
   if (threadIdx.x == 0) sum->total = total;
 }
 
-/// Calls start(sum), which launches what calls finish_sum(), and returns the total. Waits.
+/// Calls start(sum), which launches a kernel that calls finish_sum(), and returns the total. Waits.
 template <class Sums, class Start>
 Sums ordered_sum(Context& here, const Start& start) {
   auto* const sum = reinterpret_cast<OrderedSum<Sums>*>(here.scratch(sizeof(OrderedSum<Sums>)));

@@ -40,19 +40,19 @@ std::string obstacle() {
   return cudaGetErrorString(status);
 }
 
-/// What this process holds on its GPUs.
+/// The memory that this process holds on its GPUs.
 MemoryLedger& device_ledger() {
   static MemoryLedger all;
   return all;
 }
 
-/// The page-locked memory that it holds for them on the host.
+/// The page-locked host memory that it holds for them.
 MemoryLedger& host_ledger() {
   static MemoryLedger all;
   return all;
 }
 
-/// Memory that `get` gives, in the ledger; null where it has no more.
+/// Allocates memory by `get` and records it in the ledger; null if there is none left.
 void* try_allocate(cudaError_t (*get)(void**, std::size_t), const char* name, std::size_t bytes, MemoryLedger& ledger) {
   void* memory = nullptr;
   const cudaError_t status = get(&memory, std::max<std::size_t>(bytes, 1));
@@ -111,7 +111,7 @@ std::size_t free_memory(const Device& device) {
   return available;
 }
 
-/// What cuBLAS takes by itself: 32 MiB from Hopper on, 4 MiB before.
+/// Returns the size of cuBLAS's default workspace: 32 MiB from Hopper on, 4 MiB before.
 std::size_t cublas_workspace_bytes(const Device& device) {
   constexpr int kHopper = 9;
   int major = 0;
@@ -171,7 +171,7 @@ cublasHandle_t Context::blas() {
   if (blas_ == nullptr) {
     check(cublasCreate(&blas_), "cublasCreate");
     check(cublasSetStream(blas_, stream_), "cublasSetStream");
-    // Its own would be allocated anew in every product that is recorded. As large as its own.
+    // A workspace of our own, as large as cuBLAS's: its own would be allocated anew in every product that is recorded.
     blas_workspace_.resize_discard(cublas_workspace_bytes(device_));
     check(cublasSetWorkspace(blas_, blas_workspace_.data(), blas_workspace_.size()), "cublasSetWorkspace");
   }

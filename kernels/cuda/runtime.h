@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What all CUDA code shares: checks of every status, and each thread's stream and library handles.
+/// CUDA runtime: checks of every status, and each thread's stream and library handles.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,8 @@ namespace dragonn::kernels::cuda {
 void check(cudaError_t status, const char* operation, std::source_location where = std::source_location::current());
 void check(cublasStatus_t status, const char* operation, std::source_location where = std::source_location::current());
 void check(cudnnStatus_t status, const char* operation, std::source_location where = std::source_location::current());
-/// What one thread uses of one GPU: a stream, in whose order all its work runs, and library handles bound to that
-/// stream. Two threads of a worker (one computes, one communicates) thus have two streams.
+/// One thread's use of one GPU: a stream, in whose order all its work runs, and library handles bound to that
+/// stream. Two threads of a worker (one computes, one communicates) have two streams.
 class Context {
  public:
   explicit Context(const Device& device);
@@ -37,22 +37,23 @@ class Context {
 
   const Device& device() const { return device_; }
   cudaStream_t stream() const { return stream_; }
-  /// Made at the first use.
+  /// Returns the cuBLAS handle, made at the first use.
   cublasHandle_t blas();
   cudnnHandle_t dnn();
   int multiprocessors() const { return multiprocessors_; }
-  /// Blocks of `threads` for a loop over `count` elements with the grid's stride: as many as run at once, or fewer.
+  /// Returns the number of blocks of `threads` for a loop over `count` elements with the grid's stride: as many as run
+  /// at once, or fewer.
   unsigned blocks(std::size_t count, unsigned threads) const;
-  /// Waits for this thread's work. @throws DeviceError if some of it failed; what faults() says of its input.
+  /// Waits for this thread's work. @throws DeviceError if some of it failed; what faults() reports of its input.
   void synchronize();
-  /// For kernels that check their input.
+  /// The faults, for kernels that check their input.
   Faults& faults() { return *faults_; }
-  /// kResultBytes of page-locked memory, for the small results of a kernel that the host waits for.
+  /// The page-locked memory of kResultBytes for small results of a kernel that the host waits for.
   void* host_results() { return host_results_; }
-  /// As many on the GPU.
+  /// The memory of kResultBytes on the GPU for the same.
   void* device_results() { return device_results_; }
   static constexpr std::size_t kResultBytes = 4096;
-  /// The T that a kernel wrote to device_results(). Waits for it.
+  /// Waits for a kernel and returns the T that it wrote to device_results().
   template <class T>
   T read_result() {
     static_assert(sizeof(T) <= kResultBytes && std::is_trivially_copyable_v<T>);
@@ -62,29 +63,30 @@ class Context {
     return *static_cast<const T*>(host_results_);
   }
 
-  /// Arrays of the host, one behind the other on the GPU, for kernels that are launched before the next call.
+  /// Copies host arrays to the GPU, one after the other, for kernels that are launched before the next call.
   const std::int32_t* stage(std::initializer_list<std::span<const std::int32_t>> parts) {
     refuse_capture("an array of the host that may change");
     return staging_.place(parts, stream_);
   }
-  /// Memory of the GPU for operations that have no plan to lend them some, until the next call. Grows at need.
+  /// Returns GPU memory for operations without a plan that would lend them some. It is valid until the next call, and
+  /// grows at need.
   std::byte* scratch(std::size_t bytes) {
     refuse_capture("memory that may move");
     scratch_.resize_discard(bytes);
     return scratch_.data();
   }
 
-  /// What plans are made with.
+  /// The precision that plans are made with.
   DeviceMath math() const { return math_; }
   void set_math(DeviceMath math) { math_ = math; }
-  /// Whether plans may record their work (kernels/repeated_work.h).
+  /// Returns whether plans may record their work (kernels/repeated_work.h).
   bool records() const { return records_; }
   void set_records(bool records) { records_ = records; }
-  /// Whether this thread's work is being recorded now.
+  /// Sets whether this thread's work is being recorded now.
   void set_capturing(bool capturing) { capturing_ = capturing; }
 
  private:
-  /// What is recorded must mean the same each time that it is repeated. @throws DeviceError
+  /// Refuses what would change between replays of recorded work. @throws DeviceError while work is recorded.
   void refuse_capture(const char* what) const;
 
   Device device_;
@@ -102,11 +104,12 @@ class Context {
   bool capturing_ = false;
 };
 
-/// This thread's context on `device`, made at its first use; makes the device current. It goes with the thread.
+/// Returns this thread's context on `device`, made at its first use, and makes the device current. The context ends
+/// with the thread.
 /// @throws DeviceError if there is no such GPU.
 Context& context(const Device& device);
 
-/// Threads of a block, where nothing speaks for another number.
+/// The default number of threads of a block.
 inline constexpr unsigned kThreads = 256;
 
 #ifdef DRAGONN_DEVICE_CODE
@@ -123,7 +126,7 @@ void launch(const Context& here, const char* name, dim3 blocks, dim3 threads, vo
   check(cudaGetLastError(), name);
 }
 
-/// The element that a thread begins with, and the step to its next, in a loop over an array.
+/// Returns the element that a thread begins with, and below the step to its next, in a loop over an array.
 __device__ inline std::size_t first_element() {
   return static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
@@ -131,8 +134,8 @@ __device__ inline std::size_t element_stride() {
   return static_cast<std::size_t>(gridDim.x) * blockDim.x;
 }
 
-/// Quotient and remainder, in 32 bits where they suffice: a division of 64 bits costs a kernel more than the memory
-/// that it finds with it.
+/// Computes quotient and remainder, in 32 bits if they suffice: a 64-bit division costs a kernel more than the memory
+/// access that needs it.
 struct Split {
   std::size_t quotient, remainder;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Staging: small arrays of the host on their way to the GPU, without waiting for it.
+/// Staging: copies small host arrays to the GPU without waiting for it.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace dragonn::kernels::cuda {
 
-/// A page of memory on either side, filled from front to back. Whoever comes to its end waits for the stream once and
-/// begins at the front again; for an array longer than all of it the page grows.
+/// Memory on either side, filled from front to back. When it is full, the caller waits for the stream once and it is
+/// filled from the front again; it grows for an array that is longer than all of it.
 class Staging {
  public:
   Staging() = default;
@@ -19,7 +19,7 @@ class Staging {
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  /// Copies the arrays, one behind the other. The sources may change when this returns. The result is for work that is
+  /// Copies the arrays, one after the other. The sources may change when this returns. The result is for work that is
   /// put on `stream` before the next call.
   const std::int32_t* place(std::initializer_list<std::span<const std::int32_t>> parts, cudaStream_t stream);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Recorded work as CUDA graphs: the stream of the thread is captured, and the graph started on the stream of whoever
-// repeats it. Other threads go on meanwhile, with whatever calls.
+// Recorded work as CUDA graphs: the thread's stream is captured, and the graph is started on the stream of the thread
+// that replays it. Other threads may make any calls meanwhile.
 #include <utility>
 
 #include "kernels/cuda/runtime.h"

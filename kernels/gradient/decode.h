@@ -11,18 +11,17 @@
 
 namespace dragonn::kernels {
 
-/// Batched sparse decoding (DRAGONN, ICML 2022, section 4.3) with a bitmap in place of zeros: the lists are added to
-/// one dense vector, list by list, and the bitmap says which of its elements are valid, so that the vector is never
-/// cleared. Each element is summed in the order of the lists: no atomic additions, the same bits on every rank and
-/// device. K lists of k entries cost 16 K k bytes at random places and one sweep over n / 8 bytes; memory is 4n + n / 8
-/// bytes.
+/// Sums lists by batched sparse decoding (DRAGONN, ICML 2022, section 4.3), with a bitmap in place of zeros. The lists
+/// are added to one dense vector, list by list, and the bitmap tells which of its elements are valid, so that the
+/// vector is never cleared. Each element is summed in the order of the lists: no atomic additions, the same bits on
+/// every rank and device. K lists of k entries cost 16 K k bytes at random places and one sweep over n / 8 bytes;
+/// memory is 4n + n / 8 bytes.
 class ListDecoder {
  public:
-  /// @throws DeviceError for a device without a row in the tables below.
+  /// Allocates for `numel` elements. @throws DeviceError for a device without a row in the tables below.
   ListDecoder(std::size_t numel, const Device& device);
 
-  /// The next list: unique indices below numel in any order; entries marked kEmptySlot are skipped. Not checked
-  /// further.
+  /// Adds a list: unique indices below numel in any order; entries marked kEmptySlot are skipped. Not checked further.
   /// @throws DeviceError for memory of another device.
   void add(View<const std::uint32_t> indices, View<const float> values);
   /// Writes the sum of the lists (ascending, unique; an index whose values cancel stays) and starts anew.
@@ -30,12 +29,12 @@ class ListDecoder {
 
  private:
   std::size_t numel_;
-  std::size_t entries_ = 0;  ///< of all lists
+  std::size_t entries_ = 0;  ///< of all lists together
   Buffer<float> values_;     ///< valid where marked
   Buffer<std::uint32_t> marks_;
 };
 
-/// What a decoder works on: [n] values, and a bit for each.
+/// The memory of a decoder: [n] values, and a bit for each.
 struct MarkedValues {
   View<float> values;
   View<std::uint32_t> marks;

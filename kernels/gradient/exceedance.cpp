@@ -15,16 +15,16 @@ namespace dragonn::kernels {
 namespace {
 
 constexpr std::size_t kPieceElements = 32768;
-/// 32 KiB: the second look at a block finds it in the first cache.
+/// The elements of a block. At 32 KiB the second pass over a block finds it in the first-level cache.
 constexpr std::size_t kBlockElements = 8192;
 
-/// What one piece gave.
+/// The result of one piece.
 struct Piece {
   Exceedances above;
   std::size_t selected = 0;
 };
 
-/// Entries that reach `least` go to the places of the piece's own elements.
+/// Examines a piece. Entries that reach `least` go to the places of the piece's own elements.
 Piece examine_piece(std::span<const float> values, std::size_t begin, std::size_t end, float threshold, float least,
                     SparseVector* selected) {
   const detail::AccumulateJob job{.gradient = values.data()};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What fits of a distribution to magnitudes need: statistics of what exceeds a threshold, and sums of logarithms.
+/// Exceedances: statistics of the magnitudes above a threshold, and sums of logarithms, for fits of distributions.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace dragonn::kernels {
 
-/// Of the magnitudes |x| > threshold; sums in double.
+/// The statistics of the magnitudes |x| > threshold; sums in double.
 struct Exceedances {
   std::size_t count = 0;
   double sum = 0;                                           ///< of |x| - threshold
@@ -23,15 +23,15 @@ struct Exceedances {
 // vector width; on another type of device they agree to rounding. NaN exceeds nothing.
 // @throws DeviceError for a device without a row in the tables below.
 
-/// Reads 4n bytes.
+/// Returns the statistics. Reads 4n bytes.
 Exceedances exceedances(View<const float> values, float threshold);
 
-/// The same, and in the same sweep the entries with |x| >= least and x != 0, ascending. `selected` is overwritten and
-/// reserves n entries. The sums are those of `exceedances`, bit for bit. Reads 4n bytes, on a GPU twice.
+/// Returns the same statistics, bit for bit, and in the same sweep selects the entries with |x| >= least and x != 0,
+/// ascending. `selected` is overwritten and reserves n entries. Reads 4n bytes, on a GPU twice.
 Exceedances exceedances_and_entries(View<const float> values, float threshold, float least, SparseVector& selected);
 
-/// Sum of ln(scale * |x| + offset), where each of these is in [1e-18, 2]. Reads 4n bytes: logarithms are taken of
-/// products, not of each element.
+/// Returns the sum of ln(scale * |x| + offset), where each of these is in [1e-18, 2]. Reads 4n bytes: logarithms are
+/// taken of products, not of each element.
 double sum_magnitude_logs(View<const float> values, double scale, double offset);
 
 using ExceedancesTable = DeviceTable<Exceedances (*)(View<const float>, float threshold)>;

@@ -35,7 +35,7 @@ void AddExceedancesChunk(const float* values, std::size_t begin, std::size_t end
       const auto hits = hn::Gt(magnitude, bound);
       count += hn::CountTrue(df, hits);
       smallest = hn::IfThenElse(hits, hn::Min(smallest, magnitude), smallest);
-      // What exceeds nothing adds 0.
+      // Values that do not exceed the threshold add 0.
       const auto excess = hn::Sub(hn::PromoteTo(d, hn::IfThenElse(hits, magnitude, bound)), wide_bound);
       excesses.add(vector, excess);
       squares.add(vector, hn::Mul(excess, excess));
@@ -61,10 +61,11 @@ void AddExceedancesChunk(const float* values, std::size_t begin, std::size_t end
   }
 }
 
-/// Products with places as PartialSums has them, as mantissa * 2^exponent: a logarithm per product is all it takes.
+/// Partial products with the places of PartialSums, as mantissa * 2^exponent, so that one logarithm per product
+/// suffices.
 class PartialProducts {
  public:
-  /// That many factors in [1e-18, 2] take a mantissa in [1, 2) neither to 0 nor to infinity.
+  /// The number of factors in [1e-18, 2] that take a mantissa in [1, 2) neither to 0 nor to infinity.
   static constexpr std::size_t kMostFactors = 16;
 
   HWY_INLINE PartialProducts() {
@@ -76,7 +77,7 @@ class PartialProducts {
   HWY_INLINE void multiply(std::size_t vector, hn::Vec<Wide> factors) {
     mantissas_[vector] = hn::Mul(mantissas_[vector], factors);
   }
-  /// Takes the powers of two out of the mantissas. At the latest after kMostFactors factors each.
+  /// Moves the powers of two out of the mantissas, at the latest after kMostFactors factors each.
   HWY_INLINE void normalize() {
     const auto bias = hn::Set(kInts, kBias);
     for (std::size_t vector = 0; vector < kVectors; ++vector) {
@@ -113,7 +114,7 @@ double SumMagnitudeLogsChunk(const float* values, std::size_t begin, std::size_t
       const auto factor = hn::Add(hn::Mul(hn::Set(d, scale), magnitude), hn::Set(d, offset));
       products.multiply(vector, hn::IfThenElse(hn::Eq(factor, factor), factor, one));
     }
-    // One short of the bound: the elements of the rest make it.
+    // The bound is one short: the remaining elements add one.
     if (++factors < PartialProducts::kMostFactors - 1) continue;
     products.normalize();
     factors = 0;

@@ -18,14 +18,14 @@ namespace dragonn::kernels::detail {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Where a piece's hits go: as many as there is room for. Behind them other pieces write.
+/// The memory for a piece's hits, with its size. Other pieces write behind it.
 struct Target {
   std::uint32_t* indices;
   float* values;
   std::size_t room;
 };
 
-/// Writes the hits among whole vectors of entries from *position on, and moves the target on.
+/// Writes the hits among whole vectors of entries from *position on, and advances the target.
 template <class D>
 HWY_INLINE void filter_vectors(D d, const SparseVector& entries, std::size_t* position, std::size_t end,
                                float threshold, Target* target) {
@@ -82,7 +82,7 @@ HWY_INLINE std::size_t count_vectors(D d, const float* values, std::size_t* posi
   return count;
 }
 
-/// How many of the values [begin, end) reach the threshold.
+/// Returns how many of the values [begin, end) reach the threshold.
 std::size_t CountChunk(const float* values, std::size_t begin, std::size_t end, float threshold) {
   std::size_t position = begin;
   const std::size_t count = count_vectors(hn::ScalableTag<float>(), values, &position, end, threshold);
@@ -106,7 +106,7 @@ constexpr std::size_t kPieceEntries = 32768;
 
 using Counts = std::array<std::size_t, detail::kMaxChunks>;
 
-/// How many values of each piece reach the threshold.
+/// Returns how many values of each piece reach the threshold.
 Counts count_pieces(const detail::Chunks& pieces, View<const float> values, float threshold) {
   Counts counts{};
   for_each_chunk(pieces, [&](std::size_t piece) {
@@ -121,7 +121,7 @@ std::size_t count_cpu(View<const float> values, float threshold) {
   return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
 }
 
-/// Counted first, so that every piece's hits are written where they stay.
+/// Filters in two passes: it counts first, so that every piece's hits are written to their final places.
 void filter_cpu(const SparseVector& entries, float threshold, SparseVector& selected) {
   const detail::Chunks pieces(entries.size(), kPieceEntries);
   const Counts counts = count_pieces(pieces, entries.values.view(), threshold);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// How an element is accumulated: what the vector loops of all gradient passes share. Compiled once per instruction
-/// set.
+/// Accumulation of an element: the part that the vector loops of all gradient passes share. Compiled once per
+/// instruction set.
 
 // A guard that lets Highway include this file once for every instruction set.
 #if defined(DRAGONN_KERNELS_GRADIENT_PASS_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -29,7 +29,7 @@ constexpr std::int32_t kInfinityBits = 0x7f800000;
 // Multiplications and additions stay apart on every instruction set: fused ones would round differently on machines
 // that have them.
 
-/// acc of the lanes from element i; stored (with the momentum) if kStore.
+/// Returns acc of the lanes from element i, and stores it (with the momentum) if kStore.
 template <AccumulateKind kKind, bool kStore, class D>
 HWY_INLINE hn::Vec<D> accumulate(D d, const AccumulateJob& job, std::size_t i) {
   const auto raw = hn::LoadU(d, job.gradient + i);
@@ -56,19 +56,19 @@ HWY_INLINE hn::Vec<D> accumulate(D d, const AccumulateJob& job, std::size_t i) {
   return acc;
 }
 
-/// How far ahead of the arithmetic memory is asked for: 8 KiB. Hardware prefetchers alone leave a quarter of the
+/// The distance of prefetches ahead of the arithmetic: 8 KiB. Hardware prefetchers alone leave a quarter of the
 /// bandwidth unused.
 constexpr std::size_t kPrefetchElements = 2048;
 
-/// Asks for the cache lines of the `count` elements that are kPrefetchElements ahead of element i. They may lie beyond
-/// the end: a prefetch never faults.
+/// Prefetches the cache lines of the `count` elements that are kPrefetchElements ahead of element i. They may lie
+/// beyond the end: a prefetch never faults.
 HWY_INLINE void prefetch_lines(const float* values, std::size_t i, std::size_t count) {
   for (std::size_t element = 0; element < count; element += kLineElements) {
     hwy::Prefetch(values + i + kPrefetchElements + element);
   }
 }
 
-/// The same for all that accumulate() will load.
+/// Prefetches all that accumulate() will load.
 template <AccumulateKind kKind>
 HWY_INLINE void prefetch(const AccumulateJob& job, std::size_t i, std::size_t count) {
   constexpr bool kHasMomentum = kKind == AccumulateKind::kHeavyBall || kKind == AccumulateKind::kNesterov;
@@ -77,7 +77,7 @@ HWY_INLINE void prefetch(const AccumulateJob& job, std::size_t i, std::size_t co
   if constexpr (kHasMomentum) prefetch_lines(job.momentum, i, count);
 }
 
-/// The largest magnitude, as its bits: a NaN counts as larger than an infinity, and both show.
+/// Tracks the largest magnitude by its bits: a NaN counts as larger than an infinity, and both show.
 template <class D>
 class LargestMagnitude {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The one pass over (memory, gradient): accumulate, fused with what the sparsifier needs next.
+/// The gradient pass: one pass over (memory, gradient) accumulates and computes what the sparsifier needs next.
 #pragma once
 
 #include <cstddef>
@@ -13,23 +13,23 @@
 
 namespace dragonn::kernels {
 
-/// What a pass computes beside the accumulated gradient acc.
+/// The request for what a pass computes besides the accumulated gradient acc.
 struct PassRequest {
   enum class Kind {
     kNone,              ///< accumulate only
     kThreshold,         ///< entries with |acc| >= threshold and acc != 0 in [begin, end)
-    kSampledThreshold,  ///< the same, where `sample` of acc gives the threshold ahead of the pass
-    kMoments,           ///< moments of all of acc; `begin` and `end` do not matter
+    kSampledThreshold,  ///< the same, with the threshold from `sample` of acc
+    kMoments,           ///< moments of all of acc; `begin` and `end` are not used
   };
   Kind kind = Kind::kNone;
   float threshold = 0;
   std::size_t begin = 0;
   std::size_t end = 0;
-  SamplePlan sample = {};  ///< kSampledThreshold
-  HashChoice hash = {};    ///< what hash_select will choose by, if it will: the pass may hash entries as it finds them
+  SamplePlan sample = {};  ///< used by kSampledThreshold
+  HashChoice hash = {};    ///< the choice of a later hash_select, if any: the pass may hash entries as it finds them
 };
 
-/// Whether a pass selects entries.
+/// Returns whether a pass selects entries.
 inline bool selects(const PassRequest& request) {
   return request.kind == PassRequest::Kind::kThreshold || request.kind == PassRequest::Kind::kSampledThreshold;
 }
@@ -37,52 +37,53 @@ inline bool selects(const PassRequest& request) {
 /// Results of a pass, reused from step to step.
 struct PassResult {
   PassResult() = default;
-  /// Of vectors on `device`.
+  /// Makes results on `device`.
   explicit PassResult(const Device& device) : selected(device), sample(device) {}
 
   PassRequest request;
   bool non_finite = false;  ///< acc holds a NaN or an infinity: the gradient did, or the sum overflowed
-  float threshold = 0;      ///< that was compared with, given or sampled
-  SparseVector selected;    ///< kThreshold and kSampledThreshold: ascending; NaN is never in it
-  Moments moments;          ///< kMoments
-  SampleScratch sample;     ///< magnitudes that gave the threshold, in the order of their places
+  float threshold = 0;      ///< the threshold that was compared with, given or sampled
+  SparseVector selected;    ///< for kThreshold and kSampledThreshold: ascending; NaN is never in it
+  Moments moments;          ///< for kMoments
+  SampleScratch sample;     ///< the sampled magnitudes, in the order of their places
 
   /// Makes room for selections of `numel` elements (kernels/gradient/select.h, reserve_selection).
   void reserve(std::size_t numel);
 };
 
-/// acc = decay * residual + scale * gradient.
+/// Error feedback: acc = decay * residual + scale * gradient.
 struct ResidualRule {
   float scale = 1;
   float decay = 1;
 };
 
-/// g = scale * gradient. Heavy ball: u = momentum * u + g, v = v + u. Nesterov: u = momentum * (u + g), v = v + u + g.
+/// Momentum correction with g = scale * gradient. Heavy ball: u = momentum * u + g, v = v + u. Nesterov: u = momentum *
+/// (u + g), v = v + u + g.
 struct MomentumRule {
   float scale = 1;
   float momentum = 0;
   bool nesterov = false;
 };
 
-// All passes: [n] float32 views of equal length on one device, which do not overlap. One sweep over memory; on the CPU
-// OpenMP threads as omp_get_max_threads() says, and the result does not depend on their number, nor on the vector
-// width. acc and what is selected have the same bits on every device; moments agree to rounding.
-// @throws ShapeError if the lengths differ, DeviceError for memory of several devices, or of one without a row in the
-// table (kernels/gradient/gradient_pass_table.h).
+// All passes take [n] float32 views of equal length on one device, which do not overlap. A pass is one sweep over
+// memory. On the CPU it uses OpenMP threads as omp_get_max_threads() says; the result depends neither on their number
+// nor on the vector width. acc and the selection have the same bits on every device; moments agree to rounding. @throws
+// ShapeError if the lengths differ, DeviceError for memory of several devices, or of one without a row in the table
+// (kernels/gradient/gradient_pass_table.h).
 
-/// residual <- acc, in place. 12 bytes per element.
+/// Accumulates residual <- acc, in place. 12 bytes per element.
 void accumulate_residual(const PassRequest& request, View<const float> gradient, const ResidualRule& rule,
                          View<float> residual, PassResult& result);
 
-/// Momentum correction (arXiv:1712.01887, section 3.2): updates u and v; acc is v. 20 bytes per element.
+/// Updates u and v by momentum correction (arXiv:1712.01887, section 3.2); acc is v. 20 bytes per element.
 void accumulate_momentum(const PassRequest& request, View<const float> gradient, const MomentumRule& rule,
                          View<float> u, View<float> v, PassResult& result);
 
-/// acc <- scale * gradient. 8 bytes per element.
+/// Computes acc <- scale * gradient. 8 bytes per element.
 void accumulate_scaled(const PassRequest& request, View<const float> gradient, float scale, View<float> acc,
                        PassResult& result);
 
-/// Runs the request on an acc that is there already. Reads 4 bytes per element, writes none.
+/// Runs the request on an existing acc. Reads 4 bytes per element, writes none.
 void examine(const PassRequest& request, View<const float> acc, PassResult& result);
 
 }  // namespace dragonn::kernels

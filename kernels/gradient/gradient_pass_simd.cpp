@@ -24,8 +24,8 @@ class Appender {
       : threshold_(hn::Set(d, threshold)), iota_(hn::Iota(kIndices, 0)), indices_(indices), values_(values) {}
 
   HWY_INLINE auto hits(hn::Vec<D> acc) const { return hn::Ge(hn::Abs(acc), threshold_); }
-  /// Writes all lanes behind the hits too: later entries overwrite them, and the room for the lanes is there because
-  /// no more entries were written than elements seen.
+  /// Writes all lanes, those behind the hits too: later entries overwrite them. There is room for the lanes because no
+  /// more entries were written than elements seen.
   template <class Mask>
   HWY_INLINE void append(D d, Mask mask, hn::Vec<D> acc, std::size_t i) {
     const auto indices = hn::Add(iota_, hn::Set(kIndices, static_cast<std::uint32_t>(i)));
@@ -62,15 +62,15 @@ HWY_INLINE ChunkOutcome accumulate_lanes(D d, const AccumulateJob& job, std::siz
   return {check.non_finite(), 0};
 }
 
-/// Where acc is once it is accumulated.
+/// Returns the address of acc after accumulation.
 template <AccumulateKind kKind>
 HWY_INLINE const float* accumulated(const AccumulateJob& job) {
   return kKind == AccumulateKind::kExamine ? job.gradient : job.acc;
 }
 
-/// A block of vectors at a time. Which of them have hits is noted without a branch, and only these are looked at again,
-/// in the first cache. With a branch instead, at one hit in a hundred, every sixth vector would be a misprediction, and
-/// the loads behind it would wait.
+/// Selects block by block of vectors. Which vectors have hits is noted without a branch, and only these are looked at
+/// again, in the first-level cache. With a branch instead, at one hit in a hundred, every sixth vector would be a
+/// misprediction, and the loads behind it would wait.
 template <AccumulateKind kKind, class D>
 HWY_INLINE ChunkOutcome accumulate_select_lanes(D d, const AccumulateJob& job, std::size_t* position, std::size_t end,
                                                 float threshold, std::uint32_t* indices, float* values) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The vector loops behind the gradient passes, dispatched at run time to the best instruction set.
+/// Vector loops of the gradient passes, dispatched at run time to the best instruction set.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@ namespace dragonn::kernels::detail {
 
 enum class AccumulateKind { kExamine, kScale, kResidual, kHeavyBall, kNesterov };
 
-/// What accumulating one element means, and where its operands are.
+/// The rule by which elements are accumulated, and its operands.
 struct AccumulateJob {
   AccumulateKind kind = AccumulateKind::kExamine;
   const float* gradient = nullptr;
   float* acc = nullptr;       ///< residual, velocity v or the scaled copy; unused by kExamine
-  float* momentum = nullptr;  ///< u, of the momentum rules
+  float* momentum = nullptr;  ///< u of the momentum rules
   float scale = 1;
   float factor = 1;  ///< decay of the residual, or the momentum coefficient
 };
@@ -28,14 +28,14 @@ struct ChunkOutcome {
 
 /// Accumulates elements [begin, end).
 ChunkOutcome accumulate_chunk(const AccumulateJob& job, std::size_t begin, std::size_t end);
-/// The same, and writes the entries with |acc| >= threshold and acc != 0, ascending. `indices` and `values` have room
-/// for end - begin entries.
+/// Accumulates elements [begin, end), and writes the entries with |acc| >= threshold and acc != 0, ascending. `indices`
+/// and `values` have room for end - begin entries.
 ChunkOutcome accumulate_select_chunk(const AccumulateJob& job, std::size_t begin, std::size_t end, float threshold,
                                      std::uint32_t* indices, float* values);
-/// Accumulates elements [begin, end) and sums up what acc became. Element begin + i adds to the partial sum i % 16 on
-/// every instruction set, and these are added in order.
+/// Accumulates elements [begin, end) and returns the moments of acc. Element begin + i adds to the partial sum i % 16
+/// on every instruction set, and these are added in order.
 Moments accumulate_moments_chunk(const AccumulateJob& job, std::size_t begin, std::size_t end);
-/// magnitudes[i - begin] = |acc_i| as it will be after the pass, 0 for a NaN. Stores nothing else.
+/// Samples acc: magnitudes[i - begin] = |acc_i| as it will be after the pass, 0 for a NaN. Stores nothing else.
 void sample_chunk(const AccumulateJob& job, std::size_t begin, std::size_t end, float* magnitudes);
 
 }  // namespace dragonn::kernels::detail

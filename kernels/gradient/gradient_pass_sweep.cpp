@@ -14,7 +14,7 @@
 namespace dragonn::kernels::detail {
 namespace {
 
-/// Below this a piece is not worth a thread's wake-up.
+/// The fewest elements of a piece that are worth a thread's wake-up.
 constexpr std::size_t kPieceElements = 32768;
 
 using Outcomes = std::array<ChunkOutcome, kMaxChunks>;
@@ -23,8 +23,8 @@ bool any_non_finite(const Outcomes& outcomes) {
   return std::any_of(outcomes.begin(), outcomes.end(), [](const ChunkOutcome& outcome) { return outcome.non_finite; });
 }
 
-/// One piece: its elements outside `wanted` are only accumulated. Hits go to the places of the piece's own elements, so
-/// that pieces need not know each other's counts.
+/// Selects from one piece. Elements outside `wanted` are only accumulated. Hits go to the places of the piece's own
+/// elements, so that pieces need not know each other's counts.
 ChunkOutcome select_piece(const AccumulateJob& job, Range piece, Range wanted, float threshold,
                           SparseVector& selected) {
   const std::size_t first = std::clamp(wanted.begin, piece.begin, piece.end);
@@ -55,7 +55,7 @@ void join_runs(std::span<const HitRun> runs, SparseVector& selected) {
     std::memmove(selected.values.data() + places[run], selected.values.data() + begin, count * sizeof(float));
   };
   // Runs that lie where others go are moved one after the other, first to last, so that none is overwritten. All others
-  // lie behind the joined entries: they are out of each other's way.
+  // lie behind the joined entries and are out of each other's way.
   std::size_t run = 0;
   while (run < runs.size() && runs[run].begin < total) move(run++);
   if (total < kPieceElements) {
@@ -90,7 +90,7 @@ bool sweep_moments(const AccumulateJob& job, Range range, Moments& moments) {
     moments.sum += part.sum;
     moments.sum_squares += part.sum_squares;
     moments.signed_sum += part.signed_sum;
-    // As bits, so that a NaN stays.
+    // The comparison is of bits, so that a NaN stays.
     largest = std::max(largest, std::bit_cast<std::int32_t>(part.largest));
   }
   moments.largest = std::bit_cast<float>(largest);

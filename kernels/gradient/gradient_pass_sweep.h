@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Sweeps: the vector loops of gradient_pass_simd.h run over a whole vector, piece by piece, on threads.
+/// Sweeps: the vector loops of gradient_pass_simd.h over a whole vector, piece by piece, on threads.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace dragonn::kernels::detail {
 
-/// Elements [begin, end).
+/// The elements [begin, end).
 struct Range {
   std::size_t begin = 0;
   std::size_t end = 0;
@@ -20,7 +20,7 @@ struct Range {
 /// Accumulates `range`. Returns whether acc holds a NaN or an infinity.
 bool sweep(const AccumulateJob& job, Range range);
 
-/// Accumulates `range` and sums up what acc became.
+/// Accumulates `range` and computes the moments of acc.
 bool sweep_moments(const AccumulateJob& job, Range range, Moments& moments);
 
 /// Accumulates `range` and selects the entries with |acc| >= threshold and acc != 0 of `wanted`, a part of it.
@@ -36,7 +36,7 @@ struct HitRun {
 /// Closes the gaps between the runs, which are in order, and drops what is behind the last.
 void join_runs(std::span<const HitRun> runs, SparseVector& selected);
 
-/// The threshold that a sample of acc gives, taken before acc is stored.
+/// Returns the threshold that a sample of acc gives, before acc is stored.
 float sample_job(const AccumulateJob& job, const SamplePlan& plan, std::size_t numel, SampleScratch& scratch);
 
 }  // namespace dragonn::kernels::detail

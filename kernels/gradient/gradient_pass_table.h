@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The implementations of the gradient passes by device: what a device's file adds its row to.
+/// GradientPassTable: the implementations of the gradient passes by device, to which a device's file adds its row.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace dragonn::kernels::detail {
 
-/// A pass over `numel` elements whose pointers belong to the device of `result`; all arguments are checked already.
-/// Sets `non_finite`, `selected`, and what the request asks for.
+/// A pass over `numel` elements whose pointers belong to the device of `result`; all arguments are checked already. It
+/// sets `non_finite`, `selected`, and what the request asks for.
 using GradientPassTable =
     DeviceTable<void (*)(const AccumulateJob& job, const PassRequest& request, std::size_t numel, PassResult& result)>;
 GradientPassTable& gradient_pass_table();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// HashRule: which of the entries that are hashed into the same slot stays.
+/// HashRule: decides which of the entries in one slot stays.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace dragonn::kernels {
 
-/// A slot in [0, slots): the high bits of a keyed mixer times the number of slots. Neighbouring indices, which is what
-/// hits often are, spread as well as any.
+/// Returns a slot in [0, slots): the high bits of a keyed mixer times the number of slots. Neighbouring indices, as
+/// hits often are, spread as well as any others.
 struct KeyedSlot {
   std::uint64_t salt = 0;
   std::size_t slots = 1;
@@ -20,23 +20,22 @@ struct KeyedSlot {
   }
 };
 
-/// A random key per index: the higher of two wins their slot, so that no index is favoured for its place.
+/// Returns a random key per index. The higher of two keys wins their slot, so that no index is favoured for its place.
 struct SlotPriority {
   std::uint64_t salt = 0;
-  /// No two indices have the same.
+  /// Returns a key that no other index has.
   constexpr std::uint64_t operator()(std::uint32_t index) const { return mix64(mix64(salt) ^ index); }
 };
 
-/// How hits are hashed, and which of those that meet stays.
+/// The hash of hits, and the rule for several hits in one slot.
 struct HashRule {
   KeyedSlot slot = {};
-  bool by_priority = false;  ///< the higher of two random keys; otherwise the larger index
+  bool by_priority = false;  ///< the higher of two random keys stays; otherwise the larger index
 };
 
 struct HashScratch;
 
-/// A choice by a hash table, and the memory that it works in (kernels/gradient/hash_select.h). Without memory there is
-/// none.
+/// A choice by a hash table, and its memory (kernels/gradient/hash_select.h). Without memory there is no choice.
 struct HashChoice {
   HashRule rule = {};
   HashScratch* scratch = nullptr;

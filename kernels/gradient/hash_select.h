@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The choice among hits by a hash table of fixed size.
+/// Hash selection: the choice among hits by a hash table of fixed size.
 #pragma once
 
 #include <cstddef>
@@ -16,23 +16,24 @@ namespace dragonn::kernels {
 /// Memory of the choice, reused from call to call.
 struct HashScratch {
   HashScratch() = default;
-  /// For hits on `device`.
+  /// Makes memory for hits on `device`.
   explicit HashScratch(const Device& device) : table(device) {}
 
-  SlotTable table;    ///< of other devices, and on the CPU by priority
-  SlotClaims claims;  ///< on the CPU otherwise
+  SlotTable table;    ///< used on other devices, and on the CPU by priority
+  SlotClaims claims;  ///< used on the CPU otherwise
 
   /// Makes room for up to `hits` hits in up to `slots` slots, so that no later call allocates.
   void reserve(std::size_t hits, std::size_t slots);
 };
 
-/// Of `hits` (ascending, unique) those that hold their slot, ascending; the same on every device. `kept` is another
-/// vector, overwritten. All on one device, the scratch too. Source: DRAGONN (ICML 2022), algorithm 1.
+/// Writes to `kept` those of `hits` (ascending, unique) that hold their slot, ascending; the same on every device.
+/// `kept` is another vector, overwritten. All are on one device, the scratch too. Source: DRAGONN (ICML 2022),
+/// algorithm 1.
 ///
-/// On the CPU any list will do: reads 4 bytes per hit to hash it and 8 to look; with a table (see HashScratch) writes 4
-/// bytes per slot, without an eighth. On a GPU the hits are those of the last pass with this choice
-/// (PassRequest::hash), which emptied the table and put each hit there as it found it, 4 bytes per slot and per hit, by
-/// priority 8. What is left is to look: 8 bytes per hit, and its slot.
+/// On the CPU any list will do. It reads 4 bytes per hit to hash it and 8 to keep it; with a table (see HashScratch) it
+/// writes 4 bytes per slot, without an eighth. On a GPU the hits are those of the last pass with this choice
+/// (PassRequest::hash), which emptied the table and put each hit there as it found it: 4 bytes per slot and per hit, by
+/// priority 8. Then 8 bytes per hit, and its slot, are read here.
 /// @throws DeviceError for memory of several devices, or of one without a row in the table below.
 void hash_select(const SparseVector& hits, const HashChoice& choice, SparseVector& kept);
 

@@ -12,7 +12,7 @@ namespace dragonn::kernels::detail {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Whole vectors of values from *position on. Keys have 31 bits: they are compared as signed numbers.
+/// Splits whole vectors of values from *position on. Keys have 31 bits, so they are compared as signed numbers.
 template <class D>
 HWY_INLINE void split_vectors(D d, const float* values, std::size_t* position, std::size_t end, const KeyRange& range,
                               std::uint32_t* keys, BandCounts* counts) {

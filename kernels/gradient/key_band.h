@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The vector loop that splits keys of magnitudes by a range, dispatched at run time to the best instruction set.
+/// Vector loop that splits keys of magnitudes by a range, dispatched at run time to the best instruction set.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace dragonn::kernels::detail {
 
-/// Keys from `low` to `high`, both included.
+/// The keys from `low` to `high`, both included.
 struct KeyRange {
   std::uint32_t low;
   std::uint32_t high;
@@ -18,8 +18,8 @@ struct BandCounts {
   std::size_t inside = 0;
 };
 
-/// Writes the keys of values[begin, end) that are inside of the range to `keys`, which has room for end - begin, in
-/// their order, and counts these and the larger ones.
+/// Writes the keys of values[begin, end) that are in the range to `keys`, which has room for end - begin, in their
+/// order. Counts these and the larger ones.
 BandCounts split_band_chunk(const float* values, std::size_t begin, std::size_t end, const KeyRange& range,
                             std::uint32_t* keys);
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kMostPieces = 16;
 
-/// Pieces have two histograms each: few, since every one is as much work as it is long.
+/// Returns the pieces. Each has two histograms, so they are few: every histogram is as much work as it is long.
 Chunks pieces_of(std::size_t size) {
   return {size, std::max<std::size_t>(1u << 16, (size + kMostPieces - 1) / kMostPieces)};
 }
@@ -20,7 +20,7 @@ std::span<const std::uint32_t> count(std::span<const Ranked> ranked, const Bins&
   const Chunks pieces = pieces_of(ranked.size());
   room.resize_discard(2 * pieces.count() * bins.count);
   for_each_chunk(pieces, [&](std::size_t piece) {
-    // By turns: increments of the same counter wait for each other, and neighbours are often alike.
+    // The histograms take turns: increments of one counter wait for each other, and neighbours are often alike.
     std::uint32_t* const even = room.data() + 2 * piece * bins.count;
     std::uint32_t* const odd = even + bins.count;
     std::fill_n(even, 2 * bins.count, 0);

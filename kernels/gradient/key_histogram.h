@@ -11,7 +11,7 @@
 
 namespace dragonn::kernels::detail {
 
-// What is ranked: magnitudes, or keys of magnitudes.
+// The functions below rank magnitudes, or keys of magnitudes.
 inline std::uint32_t key_of(float value) {
   return magnitude_key(value);
 }
@@ -19,7 +19,7 @@ inline std::uint32_t key_of(std::uint32_t key) {
   return key;
 }
 
-/// `count` bins of 2^shift keys each, from `low` on.
+/// A row of `count` bins of 2^shift keys each, from `low` on.
 struct Bins {
   std::uint32_t low;
   int shift;
@@ -27,14 +27,14 @@ struct Bins {
   std::uint32_t of(std::uint32_t key) const { return (key - low) >> shift; }
 };
 
-/// How many of the ranked are in each bin; every one is in some. `room` holds the result, and grows to at most
+/// Counts the ranked values in each bin; every value is in some bin. `room` holds the result, and grows to at most
 /// histogram_room(ranked.size(), bins.count).
 std::span<const std::uint32_t> count_bins(std::span<const float> ranked, const Bins& bins, Buffer<std::uint32_t>& room);
 std::span<const std::uint32_t> count_bins(std::span<const std::uint32_t> ranked, const Bins& bins,
                                           Buffer<std::uint32_t>& room);
 std::size_t histogram_room(std::size_t size, std::size_t bins);
 
-/// The bin of the k-th largest, from the bins' counts; *k becomes its rank in that bin.
+/// Returns the bin of the k-th largest, from the bins' counts; *k becomes its rank in that bin.
 std::uint32_t find_bin(std::span<const std::uint32_t> counts, std::size_t* k);
 
 }  // namespace dragonn::kernels::detail

@@ -19,11 +19,11 @@ namespace {
 
 constexpr int kBinBits = 11;
 constexpr std::size_t kSampleSize = 4096;
-/// Below this a sample would cost more than it saves.
+/// The fewest values for which a sample saves more than it costs.
 constexpr std::size_t kLeastSampled = 1u << 16;
 constexpr std::size_t kPiece = 32768;
 
-/// Pieces' keys, each at the places of its values, become one list.
+/// Joins the pieces' keys, each at the places of its values, to one list.
 std::span<const std::uint32_t> join(const Chunks& pieces, std::span<const std::size_t> counts, std::uint32_t* keys) {
   std::size_t total = 0;
   for (std::size_t piece = 0; piece < pieces.count(); ++piece) {
@@ -33,14 +33,15 @@ std::span<const std::uint32_t> join(const Chunks& pieces, std::span<const std::s
   return {keys, total};
 }
 
-/// The keys of one bin, in the order of the ranked: in `keys`, which may hold the ranked themselves.
+/// Returns the keys of one bin, in the order of the ranked values, in `keys`, which may hold the ranked values
+/// themselves.
 template <class Ranked>
 std::span<const std::uint32_t> collect_bin(std::span<const Ranked> ranked, const Bins& bins, std::uint32_t wanted,
                                            std::uint32_t* keys) {
   const Chunks pieces(ranked.size(), kPiece);
   std::array<std::size_t, kMaxChunks> counts{};
   for_each_chunk(pieces, [&](std::size_t piece) {
-    // Every key is written, and stays if it is counted.
+    // Every key is written, but stays only if it is counted.
     std::uint32_t* const begin = keys + pieces.begin(piece);
     std::uint32_t* next = begin;
     for (std::size_t i = pieces.begin(piece); i < pieces.end(piece); ++i) {
@@ -52,12 +53,12 @@ std::span<const std::uint32_t> collect_bin(std::span<const Ranked> ranked, const
   return join(pieces, counts, keys);
 }
 
-/// The smallest and the largest key. There is one.
+/// Returns the smallest and the largest key. There must be a value.
 KeyRange range_of(std::span<const float> values) {
   const Chunks pieces(values.size(), kPiece);
   std::array<KeyRange, kMaxChunks> ranges;
   for_each_chunk(pieces, [&](std::size_t piece) {
-    // Keys have 31 bits; signed ones are compared faster.
+    // Keys have 31 bits; signed numbers compare faster.
     std::int32_t low = std::numeric_limits<std::int32_t>::max(), high = 0;
     for (std::size_t i = pieces.begin(piece); i < pieces.end(piece); ++i) {
       const auto key = static_cast<std::int32_t>(magnitude_key(values[i]));
@@ -74,7 +75,7 @@ KeyRange range_of(std::span<const float> values) {
   return all;
 }
 
-/// The k-th largest of keys that are all in the range: the bin that holds it, then the bins of that bin.
+/// Returns the k-th largest of keys that are all in the range: finds the bin that holds it, then the bin of that bin.
 template <class Ranked>
 std::uint32_t rank_in_range(std::span<const Ranked> ranked, KeyRange range, std::size_t k, MagnitudeScratch& scratch) {
   if (range.low == range.high) return range.low;
@@ -87,7 +88,7 @@ std::uint32_t rank_in_range(std::span<const Ranked> ranked, KeyRange range, std:
   return rank_in_range(collect_bin(ranked, bins, found, scratch.keys.data()), range, k, scratch);
 }
 
-/// Four standard deviations of the sample's rank to both sides of the k-th largest.
+/// Returns the range of four standard deviations of the sample's rank to both sides of the k-th largest.
 KeyRange sample_range(std::span<const float> values, std::size_t k) {
   std::array<std::uint32_t, kSampleSize> sample;
   const std::size_t stride = values.size() / kSampleSize;

@@ -11,12 +11,12 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-// This file is compiled once for every instruction set. What follows, up to HWY_ONCE, is the arithmetic of one block.
+// This file is compiled once for every instruction set. The part up to HWY_ONCE is the arithmetic of one block.
 HWY_BEFORE_NAMESPACE();
 namespace dragonn::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Calls body(d, i) for all i in [0, count) that start a vector of d, and for the rest one by one.
+/// Calls body(d, i) for all i in [0, count) that start a vector of d, and for the remaining elements one by one.
 template <class Body>
 void for_vectors(std::size_t count, const Body& body) {
   const hn::ScalableTag<float> d;
@@ -26,7 +26,7 @@ void for_vectors(std::size_t count, const Body& body) {
   for (; i < count; ++i) body(hn::CappedTag<float, 1>(), i);
 }
 
-/// What is multiplied by the learning rate, and what is not, together become the step.
+/// Returns the two parts of the step: the one that the learning rate multiplies, and the one that it does not.
 template <bool kHasMomentum, bool kNesterov>
 void sgd_sweep(const SgdRule& rule, const float* gradient, float* momentum, float* values, std::size_t count) {
   for_vectors(count, [&](auto d, std::size_t i) HWY_ATTR {
@@ -90,7 +90,7 @@ HWY_EXPORT(AdamBlock);
 
 namespace {
 
-/// Elements per block: a scattered sparse gradient of this many floats stays in the first-level cache.
+/// The elements per block: a scattered sparse gradient of this many floats stays in the first-level cache.
 constexpr std::size_t kBlock = 2048;
 
 /// Calls body(begin, count, gradient block) for all blocks of [0, gradient.size()), in parallel. A body dispatches anew

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/// The elementwise updates of the optimizers: one sweep over parameters, state and gradient.
+/// Optimizer updates: the elementwise updates, one sweep over parameters, state and gradient.
 ///
 /// Results do not depend on the instruction set (products and sums are rounded one by one, nothing is fused), on the
-/// number of threads, on whether the gradient comes dense or sparse, or on the device. All arguments on one device.
+/// number of threads, on whether the gradient is dense or sparse, or on the device. All arguments are on one device.
 #pragma once
 
 #include <cstddef>
@@ -18,24 +18,26 @@ namespace dragonn::kernels {
 class GradientView {
  public:
   explicit GradientView(View<const float> dense) : values_(dense), size_(dense.size()) {}
-  /// @throws ShapeError if the last index is not below `size`. For memory of a GPU that waits for it, to see the index.
+  /// Views a sparse gradient. @throws ShapeError if the last index is not below `size`; for memory of a GPU this check
+  /// waits.
   GradientView(const SparseVector& sparse, std::size_t size);
 
   std::size_t size() const { return size_; }
   bool is_sparse() const { return is_sparse_; }
   const Device& device() const { return values_.device(); }
-  /// The part [offset, offset + count). O(log entries) for a sparse gradient on the CPU. One of a GPU keeps all
-  /// entries, among which its kernels look for theirs.
+  /// Returns the part [offset, offset + count). O(log entries) for a sparse gradient on the CPU. On a GPU it keeps all
+  /// entries, among which the kernels find those of the part.
   GradientView slice(std::size_t offset, std::size_t count) const;
 
-  /// Elements [begin, begin + count) as floats: the dense gradient's own memory, or `scratch` ([count]) filled. CPU.
+  /// Returns elements [begin, begin + count) as floats: the dense gradient's own memory, or `scratch` ([count]) filled.
+  /// CPU only.
   const float* block(std::size_t begin, std::size_t count, float* scratch) const;
 
   std::size_t entries() const { return indices_.size(); }
-  /// Of a sparse gradient: the index within this view of entry `entry` (CPU), and the values of all entries.
+  /// Returns the index within this view of entry `entry` of a sparse gradient (CPU only).
   std::size_t index(std::size_t entry) const { return indices_.data()[entry] - origin_; }
   View<const float> values() const { return values_; }
-  /// In the sparse vector, where this view's element 0 has the index origin().
+  /// The indices of a sparse gradient in the sparse vector, where this view's element 0 has the index origin().
   View<const std::uint32_t> indices() const { return indices_; }
   std::size_t origin() const { return origin_; }
 
@@ -45,7 +47,7 @@ class GradientView {
   View<const std::uint32_t> indices_;
   View<const float> values_;
   std::size_t size_ = 0;
-  std::size_t origin_ = 0;  ///< the index in the sparse vector of this view's element 0
+  std::size_t origin_ = 0;  ///< index in the sparse vector of this view's element 0
   bool is_sparse_ = false;
 };
 
@@ -58,17 +60,17 @@ class GradientView {
 /// multiplied by eta. b starts as zeros, which gives the first step's b = d.
 struct SgdRule {
   float learning_rate = 0;
-  float scale = 1;  ///< of the gradient: 1 / ranks, times a clip factor
+  float scale = 1;  ///< factor on the gradient: 1 / ranks, times a clip factor
   float momentum = 0;
   float weight_decay = 0;
   bool nesterov = false;
   bool momentum_applied = false;
   bool learning_rate_applied = false;
 };
-/// @param momentum [n], or empty without momentum.  @param values [n].
+/// Updates parameters by SGD. @param momentum [n], or empty without momentum.  @param values [n].
 void sgd_update(const SgdRule& rule, const GradientView& gradient, View<float> momentum, View<float> values);
-/// The same where coordinates without gradient stay as they are: no decay, and momentum 0 or applied already. Touches
-/// the entries of a sparse gradient only, O(entries). No state.
+/// Updates parameters by SGD if coordinates without gradient stay as they are: no decay, and momentum 0 or applied
+/// already. Touches only the entries of a sparse gradient, O(entries). No state.
 void sgd_update_entries(const SgdRule& rule, const GradientView& gradient, View<float> values);
 
 /// Adam (Kingma and Ba, arXiv:1412.6980) and AdamW (Loshchilov and Hutter, arXiv:1711.05101), on g' = scale * g:
@@ -91,7 +93,7 @@ struct AdamRule {
   float step_size = 0;
   float root_correction = 1;
 };
-/// @param first m, [n].  @param second v, [n].  @param values [n].
+/// Updates parameters by Adam. @param first m, [n].  @param second v, [n].  @param values [n].
 void adam_update(const AdamRule& rule, const GradientView& gradient, View<float> first, View<float> second,
                  View<float> values);
 

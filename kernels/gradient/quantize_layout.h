@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Where things lie in codes: read and written by copies, since codes need no alignment.
+/// Layout of codes, which are read and written by copies, since they need no alignment.
 #pragma once
 
 #include <cstddef>
@@ -25,16 +25,16 @@ DRAGONN_HOST_DEVICE inline void store_code(T value, std::byte* place) {
   std::memcpy(place, &value, sizeof value);
 }
 
-/// Codes of one length, back to back.
+/// Several codes of one length, back to back.
 struct Codes {
   const std::byte* first = nullptr;
   std::size_t count = 0;
-  std::size_t bytes = 0;  ///< of one
+  std::size_t bytes = 0;  ///< of one code
 
   constexpr const std::byte* operator[](std::size_t code) const { return first + code * bytes; }
 };
 
-/// @throws ShapeError if `codes` is not a number of codes of `bytes` each.
+/// Splits `codes`. @throws ShapeError if they are not a number of codes of `bytes` each.
 inline Codes codes_of(const char* what, View<const std::byte> codes, std::size_t bytes) {
   const std::size_t count = bytes == 0 ? 0 : codes.size() / bytes;  // without elements a code may be empty
   if (codes.size() != count * bytes) {
@@ -42,24 +42,24 @@ inline Codes codes_of(const char* what, View<const std::byte> codes, std::size_t
   }
   return {codes.data(), count, bytes};
 }
-/// @throws ShapeError if a code has not `bytes` bytes.
+/// Checks the size of a code. @throws ShapeError if it has not `bytes` bytes.
 inline void check_code(const char* what, std::size_t seen, std::size_t bytes) {
   if (seen != bytes) throw ShapeError(fmt::format("{} of {} bytes, expected {}", what, seen, bytes));
 }
 
-// A sign code: the scale, then words of 32 signs.
+// Sign code: the scale, then words of 32 signs.
 inline constexpr std::size_t kSignsPerWord = 32;
 
 constexpr std::size_t sign_word_place(std::size_t word) {
   return sizeof(float) + word * sizeof(std::uint32_t);
 }
 
-/// A level code: the groups' norms, then a byte per element.
+/// Level code: the groups' norms, then a byte per element.
 struct LevelJob {
-  std::size_t group = 1;   ///< elements of one
-  std::size_t groups = 0;  ///< of a code
+  std::size_t group = 1;   ///< elements of a group
+  std::size_t groups = 0;  ///< groups of a code
   float levels = 1;
-  std::uint64_t key = 0;  ///< of the draws
+  std::uint64_t key = 0;  ///< key of the draws
 };
 inline std::size_t group_count(std::size_t numel, const LevelFormat& format) {
   return numel / format.group + (numel % format.group == 0 ? 0 : 1);

@@ -23,7 +23,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Floats = hn::CappedTag<float, 16>;
 constexpr std::size_t kLanes = hn::MaxLanes(Floats());
 
-/// Euclidean norm. Element i adds to partial sum i % kSums on every instruction set, and the sums are added in order.
+/// Returns the Euclidean norm. Element i adds to partial sum i % kSums on every instruction set, and the sums are added
+/// in order.
 float Norm(const float* values, std::size_t count) {
   constexpr std::size_t kSums = 8;
   const hn::CappedTag<double, kSums> d;
@@ -47,7 +48,7 @@ float Norm(const float* values, std::size_t count) {
   return static_cast<float>(std::sqrt(total));
 }
 
-/// kLanes levels. A magnitude that rounding put above the norm, or a NaN, has the highest.
+/// Encodes kLanes levels. A magnitude that rounding put above the norm, or a NaN, has the highest.
 void EncodeLanes(const float* values, const float* draws, float norm, float levels, std::int8_t* out) {
   const Floats d;
   const hn::RebindToSigned<Floats> di;
@@ -62,7 +63,7 @@ void EncodeLanes(const float* values, const float* draws, float norm, float leve
   hn::StoreU(hn::DemoteTo(dbyte, hn::ConvertTo(di, hn::CopySign(level, x))), dbyte, out);
 }
 
-/// Levels of `count` values of one group, of which the first is element `element` of the vector.
+/// Encodes levels of `count` values of one group, of which the first is element `element` of the vector.
 void EncodeGroup(const LevelJob& job, const float* values, std::size_t element, std::size_t count, float norm,
                  std::int8_t* out) {
   constexpr std::size_t kBlock = 256;
@@ -84,7 +85,7 @@ void EncodeGroup(const LevelJob& job, const float* values, std::size_t element, 
   }
 }
 
-/// Norms and levels of values[begin, end); `begin` is the first element of a group.
+/// Encodes norms and levels of values[begin, end); `begin` is the first element of a group.
 void EncodeLevels(const LevelJob& job, const float* values, std::size_t begin, std::size_t end, std::byte* code) {
   std::int8_t* const levels = reinterpret_cast<std::int8_t*>(code + level_place(job.groups, 0));
   for (std::size_t i = begin; i < end; i += job.group) {
@@ -95,7 +96,7 @@ void EncodeLevels(const LevelJob& job, const float* values, std::size_t begin, s
   }
 }
 
-/// target += scale * level
+/// Adds: target += scale * level.
 void AddLevels(const std::int8_t* levels, float scale, std::size_t count, float* target) {
   const Floats d;
   const hn::RebindToSigned<Floats> di;
@@ -108,8 +109,8 @@ void AddLevels(const std::int8_t* levels, float scale, std::size_t count, float*
   for (; i < count; ++i) target[i] += scale * static_cast<float>(levels[i]);
 }
 
-/// target[begin, end); `begin` is the first element of a group. A piece of the target stays in the innermost cache
-/// while the codes pass by.
+/// Decodes target[begin, end); `begin` is the first element of a group. A piece of the target stays in the first-level
+/// cache while the codes pass by.
 void DecodeLevels(const LevelJob& job, const Codes& codes, const DecodeRule& rule, std::size_t begin, std::size_t end,
                   float* target) {
   constexpr std::size_t kPiece = 2048;

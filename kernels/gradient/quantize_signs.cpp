@@ -35,7 +35,7 @@ std::uint32_t SignWord(const float* values) {
   return word;
 }
 
-/// Words of values[begin, end); `begin` is the first element of a word.
+/// Encodes words of values[begin, end); `begin` is the first element of a word.
 void EncodeSigns(const float* values, std::size_t begin, std::size_t end, std::byte* code) {
   for (std::size_t i = begin; i < end; i += kSignsPerWord) {
     std::uint32_t word = 0;
@@ -48,7 +48,7 @@ void EncodeSigns(const float* values, std::size_t begin, std::size_t end, std::b
   }
 }
 
-/// The 32 elements of a word: the sums stay in registers while the codes pass by.
+/// Decodes the 32 elements of a word: the sums stay in registers while the codes pass by.
 void DecodeWord(const Codes& codes, std::size_t word, const DecodeRule& rule, float* target) {
   const Floats d;
   const hn::RebindToUnsigned<Floats> du;
@@ -66,7 +66,7 @@ void DecodeWord(const Codes& codes, std::size_t word, const DecodeRule& rule, fl
   for (std::size_t v = 0; v < kVectors; ++v) hn::StoreU(sums[v], d, target + v * kLanes);
 }
 
-/// target[begin, end); `begin` is the first element of a word.
+/// Decodes target[begin, end); `begin` is the first element of a word.
 void DecodeSigns(const Codes& codes, const DecodeRule& rule, std::size_t begin, std::size_t end, float* target) {
   std::size_t i = begin;
   for (; i + kSignsPerWord <= end; i += kSignsPerWord) DecodeWord(codes, i / kSignsPerWord, rule, target + i);
@@ -89,7 +89,7 @@ HWY_EXPORT(DecodeSigns);
 
 namespace {
 
-/// Pieces of whole cache lines of words.
+/// Returns pieces of whole cache lines of words.
 Chunks sign_chunks(std::size_t numel) {
   return Chunks(numel, 65536, 16 * kSignsPerWord);
 }

@@ -11,35 +11,35 @@
 
 namespace dragonn::kernels {
 
-// All arguments of a function on one device; what is selected is the same on every device.
-// @throws DeviceError for memory of several devices, or of one without a row in the tables below.
+// All arguments of a function are on one device; selections are the same on every device. @throws DeviceError for
+// memory of several devices, or of one without a row in the tables below.
 
-/// Makes room for selections from `numel` elements and empties `selected`. On the CPU for any, so that no later step
-/// allocates: pages that are never touched cost address space only. On a device for one entry in kReservedShare, since
-/// all of its memory is real; a larger selection makes it grow, once.
+/// Makes room for selections from `numel` elements and empties `selected`. On the CPU there is room for any selection,
+/// so that no later step allocates: pages that are never touched cost address space only. On a device there is room for
+/// one entry in kReservedShare, since all of its memory is real; a larger selection makes it grow, once.
 void reserve_selection(SparseVector& selected, std::size_t numel);
 inline constexpr std::size_t kReservedShare = 32;
 
-/// Entries of `values` ([n] float32) with |x| >= threshold and x != 0 whose index is in [begin, end), ascending; NaN
-/// never is. `selected` is overwritten and, on the CPU, reserves end - begin entries (untouched pages cost no memory).
-/// One pass, 4 bytes per element of the range.
+/// Selects the entries of `values` ([n] float32) with |x| >= threshold and x != 0 whose index is in [begin, end),
+/// ascending, and never a NaN. `selected` is overwritten and, on the CPU, reserves end - begin entries (untouched pages
+/// cost no memory). One pass, 4 bytes per element of the range.
 void select_threshold(View<const float> values, float threshold, std::size_t begin, std::size_t end,
                       SparseVector& selected);
-/// The whole of `values`.
+/// Selects from all of `values`.
 void select_threshold(View<const float> values, float threshold, SparseVector& selected);
 
-/// Entries of `entries` with |x| >= threshold, in their order; `selected` is another vector, overwritten, and reserves
-/// entries.size() entries.
+/// Selects the entries of `entries` with |x| >= threshold, in their order. `selected` is another vector, overwritten,
+/// and reserves entries.size() entries.
 void filter_threshold(const SparseVector& entries, float threshold, SparseVector& selected);
-/// Number of entries with |x| >= threshold.
+/// Returns the number of entries with |x| >= threshold.
 std::size_t count_threshold(const SparseVector& entries, float threshold);
 
-/// out[j] = values[indices[j]]. Indices below values.size().
+/// Gathers: out[j] = values[indices[j]], for indices below values.size().
 void gather(View<const float> values, View<const std::uint32_t> indices, View<float> out);
-/// values[index] += value for each entry; entries marked kEmptySlot are skipped. Other indices are unique, except on
-/// the CPU, which adds in order.
+/// Adds: values[index] += value for each entry; entries marked kEmptySlot are skipped. Other indices are unique, except
+/// on the CPU, which adds in order.
 void scatter_add(const SparseVector& entries, View<float> values);
-/// values[index] = 0 for each index that is not kEmptySlot.
+/// Clears: values[index] = 0 for each index that is not kEmptySlot.
 void scatter_zero(View<const std::uint32_t> indices, View<float> values);
 /// Copies all entries, between any devices; `target` is overwritten.
 void copy_entries(const SparseVector& source, SparseVector& target);

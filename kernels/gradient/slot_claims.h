@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// SlotClaims: of hits that are hashed into slots, finds the last of each slot, on threads.
+/// SlotClaims: finds the last hit of each slot, on threads.
 #pragma once
 
 #include <algorithm>
@@ -15,22 +15,22 @@
 
 namespace dragonn::kernels {
 
-/// What the table of DRAGONN's Algorithm 1 (ICML 2022) holds in the end, on the CPU and without a table. Of the hits
-/// of a slot the last stays: seen from the last hit to the first, the one that finds its slot's bit unset. Pieces of
-/// the hits do that at a time, each with bits of its own; then a hit stays if no later piece has set its slot's bit.
-/// The bits of a piece fit the second cache, where a table would not. Memory is reused.
+/// Computes the final content of the table of DRAGONN's Algorithm 1 (ICML 2022), on the CPU and without a table. The
+/// last hit of a slot stays: seen from the last hit to the first, the one that finds its slot's bit unset. Pieces of
+/// the hits do that in parallel, each with bits of its own; then a hit stays if no later piece has set its slot's bit.
+/// The bits of a piece fit the second-level cache, where a table would not. Memory is reused.
 class SlotClaims {
  public:
   /// Makes room for up to `hits` hits in up to `slots` slots each.
   void reserve(std::size_t hits, std::size_t slots) {
     marks_.resize_discard(hits);
-    // A piece has slots / 32 hits at least: half a word for each of them, and what rounding up adds.
+    // A piece has at least slots / 32 hits: half a word for each of them, and what rounding up adds.
     bits_.resize_discard(hits / 2 + words(slots) + kMostCuts + 1);
   }
 
-  /// Of `hits` (ascending) those that are the last of their slot, ascending; slot_of(index) < slots < 2^32 - 1. `kept`
-  /// is another vector, overwritten. Reads 4 bytes per hit to hash it and 8 to keep it; the bits take at most 4 bytes
-  /// per hit and an eighth per slot.
+  /// Writes to `kept` those of `hits` (ascending) that are the last of their slot, ascending; slot_of(index) < slots <
+  /// 2^32 - 1. `kept` is another vector, overwritten. Reads 4 bytes per hit to hash it and 8 to keep it; the bits take
+  /// at most 4 bytes per hit and an eighth per slot.
   template <class SlotOf>
   void keep_last(const SparseVector& hits, std::size_t slots, const SlotOf& slot_of, SparseVector& kept) {
     DRAGONN_CHECK(slots < kLost, "hashing into {} slots; there may be fewer than {}", slots, kLost);
@@ -62,14 +62,14 @@ class SlotClaims {
   }
 
  private:
-  /// The mark of a hit that a later one of its piece replaces; before the marks are 0 and 1 they are slots.
+  /// The mark of a hit that a later one of its piece replaces. Marks are slots first, and 0 or 1 in the end.
   static constexpr std::uint32_t kLost = 0xffffffff;
   static constexpr std::size_t kPieceWords = 4096;
   static constexpr std::size_t kMostCuts = 16;
 
   static std::size_t words(std::size_t slots) { return (slots + 63) / 64; }
 
-  /// How hits are cut into pieces: few, since every one has bits for all slots.
+  /// The pieces of hits: few, since every one has bits for all slots.
   struct Cut {
     Cut(std::size_t hits, std::size_t slots)
         : length(std::max({std::size_t{32768}, (hits + kMostCuts - 1) / kMostCuts, slots / 32})),
@@ -91,7 +91,7 @@ class SlotClaims {
     }
   }
 
-  /// Marks become 1 for the hits that stay, else 0. Returns how many stay.
+  /// Sets marks to 1 for the hits that stay, else to 0. Returns how many stay.
   std::size_t mark_claims(std::size_t begin, std::size_t end) {
     std::size_t count = 0;
     for (std::uint32_t& mark : marks_.host().subspan(begin, end - begin)) {
@@ -101,7 +101,7 @@ class SlotClaims {
     return count;
   }
 
-  /// The same where `later` are the bits that later pieces have set.
+  /// Does the same if `later` are the bits that later pieces have set.
   std::size_t mark_unclaimed(std::size_t begin, std::size_t end, const std::uint64_t* later) {
     std::size_t count = 0;
     for (std::uint32_t& mark : marks_.host().subspan(begin, end - begin)) {
@@ -118,7 +118,7 @@ class SlotClaims {
              std::size_t stop) const {
     const std::uint32_t* const marks = marks_.data();
     for (std::size_t hit = begin; place < stop; ++hit) {
-      // Every hit is written, and stays if its mark counts it.
+      // Every hit is written, but stays only if its mark counts it.
       kept.indices.data()[place] = hits.indices.data()[hit];
       kept.values.data()[place] = hits.values.data()[hit];
       place += marks[hit];

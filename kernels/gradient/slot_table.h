@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// SlotTable: a table of selected indices that are hashed into slots, for hits of which some have priority.
+/// SlotTable: a table of indices that are hashed into slots, for hits with priorities.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 
 namespace dragonn::kernels {
 
-/// The table I of Algorithm 1 of DRAGONN (ICML 2022), where hits compete for slots by priority. Memory is reused. What
-/// fills and reads it here runs on the CPU.
+/// The table I of Algorithm 1 of DRAGONN (ICML 2022), if hits compete for slots by priority. Memory is reused. The
+/// functions here run on the CPU.
 class SlotTable {
  public:
   SlotTable() = default;
@@ -37,10 +37,10 @@ class SlotTable {
     }
   }
 
-  /// For the kernels of other devices.
+  /// The memory, for the kernels of other devices.
   Buffer<std::uint32_t>& memory() { return slots_; }
 
-  /// The hits that hold their slot, in ascending order, found by threads. `kept` is overwritten.
+  /// Writes to `kept` the hits that hold their slot, in ascending order, found by threads. `kept` is overwritten.
   template <class SlotOf>
   void collect(const SparseVector& hits, const SlotOf& slot_of, SparseVector& kept) const {
     kept.resize_discard(hits.size());
@@ -53,7 +53,7 @@ class SlotTable {
   }
 
  private:
-  /// Hits below which a thread's wake-up costs more than it saves.
+  /// The fewest hits of a piece that are worth a thread's wake-up.
   static constexpr std::size_t kPiece = 32768;
 
   template <class SlotOf>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// SweepCount: how many elements of gradients the passes read, for benchmarks and tests.
+/// SweepCount: the number of gradient elements that passes read, for benchmarks and tests.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,10 @@
 
 namespace dragonn::kernels {
 
-/// Counts the elements that the passes over whole gradients (and over samples of them) read which this thread starts
-/// while the object lives; of nested ones the innermost counts. Work on entries that were selected before does not
-/// count. Costs one addition per pass: a count that was handed down instead would have to go through the interface of
-/// every sparsifier and memory.
+/// Counts the elements read by passes over whole gradients (and samples of them) that this thread starts while the
+/// object lives; of nested ones the innermost counts. Work on entries that were selected before does not count. It
+/// costs one addition per pass. Returning counts instead would pass through the interface of every sparsifier and
+/// memory.
 class SweepCount {
  public:
   SweepCount();
@@ -27,7 +27,7 @@ class SweepCount {
   SweepCount* outer_;
 };
 
-/// What every pass calls once, on the thread that starts it.
+/// Adds to the innermost count. Every pass calls it once, on the thread that starts it.
 void count_swept(std::size_t elements);
 
 }  // namespace dragonn::kernels

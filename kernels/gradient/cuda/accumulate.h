@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// How elements are accumulated on a GPU, four at a time: what all gradient passes share.
+/// Accumulation on a GPU, four elements at a time: the part that all gradient passes share.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct Four {
   float lane[kFour];
 };
 
-/// Elements i to i + 3, zeros from `size` on. kAligned: `values` lies on 16 bytes, and i is a multiple of 4.
+/// Loads elements i to i + 3, with zeros from `size` on. kAligned: `values` lies on 16 bytes, and i is a multiple of 4.
 template <bool kAligned>
 __device__ inline Four load_four(const float* values, std::size_t i, std::size_t size) {
   if (kAligned && i + kFour <= size) {
@@ -50,7 +50,8 @@ inline constexpr bool kHasMomentum = kKind == AccumulateKind::kHeavyBall || kKin
 template <AccumulateKind kKind>
 inline constexpr bool kHasAcc = kHasMomentum<kKind> || kKind == AccumulateKind::kResidual;
 
-/// One element: the arithmetic of kernels/gradient/gradient_pass-inl.h, operation by operation. `u` is updated.
+/// Accumulates one element with the arithmetic of kernels/gradient/gradient_pass-inl.h, operation by operation. `u` is
+/// updated.
 template <AccumulateKind kKind>
 __device__ inline float accumulate_one(const AccumulateJob& job, float raw, float acc, float& u) {
   if constexpr (kKind == AccumulateKind::kExamine) {
@@ -71,13 +72,13 @@ __device__ inline float accumulate_one(const AccumulateJob& job, float raw, floa
   }
 }
 
-/// The first element of vector v of this thread, in a tile that begins at `begin`: a warp's elements are neighbours,
-/// so that its order is that of vectors, lanes, elements.
+/// Returns the first element of vector v of this thread, in a tile that begins at `begin`. A warp's elements are
+/// neighbours, so that its order is that of vectors, lanes, elements.
 __device__ inline std::size_t place_of_vector(std::size_t begin, unsigned v) {
   return begin + warp_id() * kWarpElements + (v * kWarp + lane_id()) * kFour;
 }
 
-/// Accumulates the tile that begins at `begin`, and stores it. All loads come first: none waits for a store.
+/// Accumulates the tile that begins at `begin`, and stores it. All loads come first, so that none waits for a store.
 template <AccumulateKind kKind, bool kAligned>
 __device__ inline void accumulate_tile(const AccumulateJob& job, std::size_t begin, std::size_t size,
                                        Four (&acc)[kVectors]) {
@@ -102,7 +103,7 @@ __device__ inline void accumulate_tile(const AccumulateJob& job, std::size_t beg
   }
 }
 
-/// Calls see(value) for all values of this thread, of tiles that are dealt out to the blocks in turn.
+/// Calls see(value) for all values of this thread, in tiles that the blocks take in turn.
 template <bool kAligned, class See>
 __device__ inline void for_each_value(const float* values, std::size_t size, const See& see) {
   const AccumulateJob job{.gradient = values};
@@ -119,13 +120,13 @@ __device__ inline void for_each_value(const float* values, std::size_t size, con
   }
 }
 
-/// The bits of |value|: they order as magnitudes do, infinity above all numbers and NaN above infinity.
+/// Returns the bits of |value|. They order as magnitudes do, infinity above all numbers and NaN above infinity.
 __device__ inline std::uint32_t magnitude_bits(float value) {
   return __float_as_uint(value) & 0x7fffffffu;
 }
 inline constexpr std::uint32_t kInfinityBits = 0x7f800000u;
 
-/// Whether 16-byte accesses fit all arrays of the job.
+/// Returns whether 16-byte accesses fit all arrays of the job.
 inline bool is_aligned(const AccumulateJob& job) {
   const auto fits = [](const float* values) { return reinterpret_cast<std::uintptr_t>(values) % sizeof(float4) == 0; };
   return fits(job.gradient) && fits(job.acc) && fits(job.momentum);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The compaction of lists of entries on a GPU: those that a rule keeps, in their order, in one pass.
+/// Compaction of a list of entries on a GPU: keeps the entries that a rule chooses, in their order, in one pass.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +12,13 @@
 #ifdef DRAGONN_DEVICE_CODE
 namespace dragonn::kernels::cuda {
 
-/// What a rule says of an entry.
+/// A rule's decision on an entry.
 enum class Verdict { kDrop, kKeep, kTie };
 
 inline constexpr unsigned kEntriesPerThread = 8;
 inline constexpr unsigned kTileEntries = kThreads * kEntriesPerThread;
 
-/// A list, and where its kept entries go: as much room as there are entries.
+/// A list, and the memory for its kept entries: room for all of them.
 struct EntryLists {
   const std::uint32_t* indices;
   const float* values;
@@ -27,7 +27,7 @@ struct EntryLists {
   float* kept_values;
 };
 
-/// A block per tile of 2048 entries; a warp takes 256 neighbours, 32 at a time. `Rule` has
+/// Compacts a list. A block takes a tile of 2048 entries; a warp takes 256 neighbours, 32 at a time. `Rule` has
 /// `__device__ Verdict operator()(std::uint32_t index, float value) const` and
 /// `__device__ std::uint32_t most_ties() const`: the ties of lowest place stay, up to this number.
 template <class Rule>
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kThreads) compact_kernel(EntryLists lists, Rul
   }
 }
 
-/// `kept` is overwritten with what the rule keeps. Waits.
+/// Overwrites `kept` with the entries that the rule keeps. Waits.
 template <class Rule>
 void compact_entries(Context& here, const SparseVector& entries, const Rule& rule, SparseVector& kept) {
   kept.resize_discard(entries.size());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Decoding of lists. Adding: a kernel per list, a thread per entry; the atomic "or" that marks an element says whether
-// it is valid already, and no other thread of the kernel has the same element. Reading out: a block takes 1024 words of
+// Decoding of lists. Adding: a kernel per list, a thread per entry. The atomic "or" that marks an element tells whether
+// it is valid already; no other thread of the kernel has the same element. Reading out: a block takes 1024 words of
 // marks, a thread four in one 16-byte access; places come from scans within warps and from look-back between blocks.
 #include "kernels/gradient/cuda/look_back.h"
 #include "kernels/gradient/decode.h"
@@ -23,7 +23,7 @@ __global__ void add_kernel(const std::uint32_t* indices, const float* added, std
   }
 }
 
-/// The sum of `mine` over the lanes before this one; `*all` over all.
+/// Returns the sum of `mine` over the lanes before this one; `*all` becomes the sum over all.
 __device__ unsigned lanes_before(unsigned mine, unsigned* all) {
   unsigned sum = mine;
   for (unsigned step = 1; step < kWarp; step *= 2) {
@@ -34,7 +34,7 @@ __device__ unsigned lanes_before(unsigned mine, unsigned* all) {
   return sum - mine;
 }
 
-/// This thread's words, which become zeros.
+/// Takes this thread's words, which become zeros.
 __device__ void take_words(std::uint32_t* marks, std::size_t first, std::size_t size,
                            std::uint32_t (&words)[kWordsPerThread]) {
   if (first + kWordsPerThread <= size) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What exceeds a threshold, and sums of logarithms, in double: a thread per element, sums in a fixed order. 4 bytes
-// read per element.
+// Statistics of exceedances, and sums of logarithms, in double: a thread per element, sums in a fixed order. Reads
+// 4 bytes per element.
 #include "kernels/cuda/ordered_sum.h"
 #include "kernels/gradient/cuda/accumulate.h"
 #include "kernels/gradient/cuda/gradient_sweep.h"
@@ -65,7 +65,7 @@ struct LogSum {
   __device__ void add(const LogSum& other) { sum += other.sum; }
 };
 
-/// A logarithm per product of this many factors in [1e-18, 2], which does not fall to 0.
+/// The number of factors in [1e-18, 2] per logarithm: their product does not fall to 0.
 constexpr int kMostFactors = 16;
 
 template <bool kAligned>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Entries that reach a threshold, and how many do. 8 bytes read per entry and 8 written per entry kept; 4 read to
-// count.
+// Filtering and counting of entries that reach a threshold. Filtering reads 8 bytes per entry and writes 8 per entry
+// kept; counting reads 4.
 #include "kernels/cuda/ordered_sum.h"
 #include "kernels/gradient/cuda/compact_entries.h"
 #include "kernels/gradient/select.h"

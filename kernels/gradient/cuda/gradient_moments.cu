@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kThreads)
        begin += std::size_t{gridDim.x} * kTileElements) {
     Four acc[kVectors];
     accumulate_tile<kKind, kAligned>(job, begin, numel, acc);
-    // Beyond the end there are zeros, which add nothing.
+    // Elements beyond the end are zeros, which add nothing.
     for (unsigned v = 0; v < kVectors; ++v) {
       for (unsigned j = 0; j < kFour; ++j) mine.see(acc[v].lane[j]);
     }

@@ -14,20 +14,21 @@
 namespace dragonn::kernels::cuda {
 namespace {
 
-/// What is selected, and where it goes.
+/// The entries to select, and the memory for them.
 struct Wanted : SweepSelection {
   std::uint32_t* indices;
   float* values;
   std::size_t capacity;
 };
 
-/// The smallest positive number stands for 0 as a bound: it leaves out the zeros and nothing else.
+/// Returns the bound of a threshold. The smallest positive number stands for 0: it leaves out the zeros and nothing
+/// else.
 __device__ float bound_of(float threshold) {
   constexpr float kSmallest = 1.40129846e-45f;
   return threshold < kSmallest ? kSmallest : threshold;
 }
 
-/// Bit 4 v + j: whether element j of vector v is wanted.
+/// Returns the hits as bits: bit 4 v + j tells whether element j of vector v is wanted.
 __device__ unsigned find_hits(const Four (&acc)[kVectors], std::size_t tile_begin, const Wanted& wanted, float bound) {
   unsigned hits = 0;
   for (unsigned v = 0; v < kVectors; ++v) {
@@ -40,7 +41,7 @@ __device__ unsigned find_hits(const Four (&acc)[kVectors], std::size_t tile_begi
   return hits;
 }
 
-/// Hashes the hits of this thread.
+/// Hashes the hits of this thread into their slots.
 __device__ void claim_slots(unsigned hits, std::size_t tile_begin, const Slots& slots) {
   for (; hits != 0; hits &= hits - 1) {
     const auto hit = static_cast<unsigned>(__ffs(static_cast<int>(hits))) - 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What the gradient passes of a GPU are made of; each is in a file of its own.
+/// Gradient sweeps: the parts of a GPU's gradient passes; each is in a file of its own.
 #pragma once
 
 #include <cstddef>
@@ -12,43 +12,43 @@
 
 namespace dragonn::kernels::cuda {
 
-/// A threshold, given, or at a place of the GPU's memory that an earlier kernel writes.
+/// A threshold: given, or at an address on the GPU that an earlier kernel writes.
 struct Threshold {
   float value = 0;
   const float* place = nullptr;
 };
 
-/// Elements [begin, end).
+/// The elements [begin, end).
 struct Range {
   std::size_t begin = 0;
   std::size_t end = 0;
 };
 
-/// What a sweep selects.
+/// The entries that a sweep selects.
 struct SweepSelection {
-  Range range;  ///< a part of the elements that it accumulates
+  Range range;  ///< part of the accumulated elements
   Threshold threshold;
-  Slots slots = {};  ///< that what is selected is hashed into, if there are some
+  Slots slots = {};  ///< slots that the selected entries are hashed into, if there are any
 };
 
-/// What a sweep tells the host.
+/// The result of a sweep for the host.
 struct SweepOutcome {
   bool non_finite = false;
-  float threshold = 0;  ///< that was compared with
+  float threshold = 0;  ///< the threshold that was compared with
 };
 
 /// Accumulates `numel` elements. 4 bytes per array read, 4 per array written.
 bool sweep(Context& here, const detail::AccumulateJob& job, std::size_t numel);
 /// Accumulates `range`, and in the same pass selects the wanted entries that reach the threshold and are not zero,
-/// ascending. `selected` is overwritten with them; where they are more than it has room for, it grows and is filled by
-/// a second pass that only reads.
+/// ascending. They overwrite `selected`. If they do not fit its memory, it grows and is filled by a second pass that
+/// only reads.
 SweepOutcome sweep_select(Context& here, const detail::AccumulateJob& job, const Range& range,
                           const SweepSelection& selection, SparseVector& selected);
-/// The same as sweep(), and sums up what acc became.
+/// Accumulates `numel` elements and returns the moments of acc.
 Moments sweep_moments(Context& here, const detail::AccumulateJob& job, std::size_t numel);
 
-/// Writes the magnitudes of the sample to the scratch, and their rank-th largest to a place of the GPU's memory, which
-/// is valid until here.device_results() is used again. acc is not stored.
+/// Writes the magnitudes of the sample to the scratch, and their rank-th largest to an address on the GPU, which is
+/// valid until here.device_results() is used again. acc is not stored.
 const float* sample_on_device(Context& here, const detail::AccumulateJob& job, const SamplePlan& plan,
                               std::size_t numel, SampleScratch& scratch);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What is left of the choice by a hash table when the gradient pass has put every hit into it (gradient_pass.cu): the
-// hits that find their own key in their slot are compacted.
+// The last part of the choice by a hash table, after the gradient pass has put every hit into it (gradient_pass.cu):
+// compacts the hits that find their own key in their slot.
 #include "kernels/gradient/cuda/compact_entries.h"
 #include "kernels/gradient/cuda/slots.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What compactions in one pass are made of: tiles in the order of their tickets, and the sums over all tiles before.
+/// Look-back: compactions in one pass, with tiles in the order of their tickets and the sums over all tiles before.
 #pragma once
 
 #include <cstddef>
@@ -20,21 +20,21 @@ __device__ inline unsigned lane_id() {
 __device__ inline unsigned warp_id() {
   return threadIdx.x / kWarp;
 }
-/// How many lanes before this one have their bit set.
+/// Returns how many lanes before this one have their bit set.
 __device__ inline unsigned bits_before(unsigned ballot) {
   return __popc(ballot & ((1u << lane_id()) - 1));
 }
 
-/// What a compaction tells the host. Zeros before it starts; a word per tile follows it in memory.
+/// The result of a compaction for the host. It is zeros before the start; a word per tile follows it in memory.
 struct Compaction {
-  std::uint32_t count;       ///< of entries kept, whether there was room for them or not
+  std::uint32_t count;       ///< entries kept, whether there was room for them or not
   std::uint32_t non_finite;  ///< 1 if NaN or infinity was seen
-  float threshold;           ///< that was compared with
-  std::uint32_t tickets;     ///< given to tiles
+  float threshold;           ///< the threshold that was compared with
+  std::uint32_t tickets;     ///< tickets given to tiles
 };
 static_assert(sizeof(Compaction) % sizeof(std::uint64_t) == 0);
 
-/// Zeros, for `tiles` tiles, in the scratch.
+/// Makes a compaction of zeros for `tiles` tiles, in the scratch.
 inline Compaction* new_compaction(Context& here, std::size_t tiles) {
   const std::size_t bytes = sizeof(Compaction) + tiles * sizeof(std::uint64_t);
   std::byte* const memory = here.scratch(bytes);
@@ -42,7 +42,7 @@ inline Compaction* new_compaction(Context& here, std::size_t tiles) {
   return reinterpret_cast<Compaction*>(memory);
 }
 
-/// Waits.
+/// Waits for a compaction and returns it.
 inline Compaction read(Context& here, const Compaction* compaction) {
   check(cudaMemcpyAsync(here.host_results(), compaction, sizeof(Compaction), cudaMemcpyDeviceToHost, here.stream()),
         "cudaMemcpyAsync");
@@ -50,8 +50,8 @@ inline Compaction read(Context& here, const Compaction* compaction) {
   return *static_cast<const Compaction*>(here.host_results());
 }
 
-/// Decoupled look-back (Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016): each
-/// tile publishes its own counts, and later the sum up to its end; who needs the sum before its tile adds up what the
+/// Decoupled look-back (Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016). Each
+/// tile publishes its own counts, and later the sum up to its end. A tile that needs the sum before it adds up what the
 /// tiles before published, back to the first that knew its sum. A published word is state and sum at once, so that no
 /// fence is needed: bits 62 and 63 are the state, bits 32 to 61 count ties, bits 0 to 31 hits.
 class LookBack {
@@ -59,8 +59,8 @@ class LookBack {
   __device__ explicit LookBack(Compaction* compaction)
       : compaction_(compaction), words_(reinterpret_cast<std::uint64_t*>(compaction + 1)) {}
 
-  /// The tile of this block. Tickets are in the order in which blocks start, so that all tiles before are under way or
-  /// done, and waiting for them ends. For all threads.
+  /// Takes the tile of this block. Tickets are in the order in which blocks start, so all tiles before are running or
+  /// done, and waiting for them ends. All threads must call it.
   __device__ std::size_t take_tile() {
     __shared__ std::uint32_t ticket;
     if (threadIdx.x == 0) ticket = atomicAdd(&compaction_->tickets, 1u);
@@ -68,7 +68,7 @@ class LookBack {
     return ticket;
   }
 
-  /// The counts of all tiles before `tile`, whose own are `own`. For all lanes of one warp.
+  /// Returns the counts of all tiles before `tile`, whose own are `own`. All lanes of one warp must call it.
   __device__ std::uint64_t before(std::size_t tile, std::uint64_t own) {
     std::uint64_t sum = 0;
     if (tile > 0) {
@@ -88,8 +88,8 @@ class LookBack {
   __device__ void publish(std::size_t tile, std::uint64_t word) {
     *static_cast<volatile std::uint64_t*>(words_ + tile) = word;
   }
-  /// Adds the tiles from `nearest` downwards, a lane each, as far as the first that knows its sum. Whether there was
-  /// one; before the first tile there is.
+  /// Adds the tiles from `nearest` downwards, a lane each, as far as the first that knows its sum. Returns whether
+  /// there was one; before the first tile there is.
   __device__ bool add_window(long long nearest, std::uint64_t* sum) {
     const long long tile = nearest - static_cast<long long>(lane_id());
     std::uint64_t word = kUpToEnd;
@@ -111,8 +111,9 @@ class LookBack {
   std::uint64_t* words_;
 };
 
-/// Where a warp's entries go: the counts of all tiles before, and of the warps of this tile before this one. `mine`
-/// are the warp's counts, the same in all its lanes. For all threads of the block; `*total` is the tile's.
+/// Returns the place of a warp's entries: the counts of all tiles before, and of the warps of this tile before this
+/// one. `mine` is the warp's counts, the same in all its lanes; `*total` becomes the tile's. All threads of the block
+/// must call it.
 __device__ inline std::uint64_t place_of_warp(LookBack& look_back, std::size_t tile, std::uint64_t mine,
                                               std::uint64_t* total, std::uint64_t* tiles_before) {
   __shared__ std::uint64_t counts[kWarps];

@@ -20,7 +20,7 @@ float lower_bound(View<const float> values, std::size_t k, MagnitudeScratch& /*s
   return here.read_result<RadixSelection>().magnitude;
 }
 
-/// What is larger than the k-th magnitude stays, and of its ties those of lowest index.
+/// Keeps entries above the k-th magnitude and, of its ties, those of lowest index.
 struct AmongLargest {
   const RadixSelection* selection;
   __device__ Verdict operator()(std::uint32_t /*index*/, float value) const {

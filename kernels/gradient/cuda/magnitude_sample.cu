@@ -9,7 +9,7 @@
 namespace dragonn::kernels::cuda {
 namespace {
 
-/// |acc| as it will be after the pass, 0 for a NaN.
+/// Returns |acc| as it will be after the pass, 0 for a NaN.
 template <AccumulateKind kKind>
 __global__ void sample_kernel(AccumulateJob job, std::size_t numel, SamplePlan plan, float* magnitudes,
                               std::size_t size) {

@@ -9,7 +9,7 @@
 namespace dragonn::kernels::cuda {
 namespace {
 
-/// Elements per block of a sparse gradient: 8 KiB of shared memory.
+/// The elements per block of a sparse gradient: 8 KiB of shared memory.
 constexpr unsigned kBlockElements = 2048;
 
 /// A gradient as a kernel sees it.
@@ -24,7 +24,7 @@ Gradient gradient_of(const GradientView& gradient) {
   return {gradient.indices().data(), gradient.values().data(), gradient.indices().size(), gradient.origin()};
 }
 
-/// The first entry whose index is `position` or above.
+/// Returns the first entry whose index is `position` or above.
 __device__ std::size_t first_entry_at(const Gradient& gradient, std::size_t position) {
   std::size_t low = 0, high = gradient.entries;
   while (low < high) {
@@ -38,7 +38,8 @@ __device__ std::size_t first_entry_at(const Gradient& gradient, std::size_t posi
   return low;
 }
 
-/// Elements [begin, begin + kBlockElements) of a sparse gradient. For all threads of the block.
+/// Spreads elements [begin, begin + kBlockElements) of a sparse gradient over `block`. All threads of the block must
+/// call it.
 __device__ void spread(const Gradient& gradient, std::size_t begin, float* block) {
   for (unsigned i = threadIdx.x; i < kBlockElements; i += kThreads) block[i] = 0;
   __shared__ std::size_t first, last;
@@ -51,7 +52,7 @@ __device__ void spread(const Gradient& gradient, std::size_t begin, float* block
   __syncthreads();
 }
 
-/// `update(i, g)` for every element.
+/// Calls `update(i, g)` for every element.
 template <class Update>
 __global__ void dense_kernel(Gradient gradient, std::size_t size, Update update) {
   for (std::size_t i = first_element(); i < size; i += element_stride()) update(i, gradient.values[i]);
@@ -80,7 +81,7 @@ void run(const char* operation, const GradientView& gradient, const Device& devi
 
 struct SgdUpdate {
   SgdRule rule;
-  float* momentum;  ///< null without
+  float* momentum;  ///< null without momentum
   float* values;
 
   __device__ void operator()(std::size_t i, float raw) const {
@@ -131,7 +132,7 @@ void adam(const AdamRule& rule, const GradientView& gradient, View<float> first,
   run("adam_update", gradient, values.device(), AdamUpdate{rule, first.data(), second.data(), values.data()});
 }
 
-/// Entries of other parts of the sparse vector are passed by.
+/// Updates the entries. Entries of other parts of the sparse vector are skipped.
 __global__ void entries_kernel(Gradient gradient, std::size_t size, float rate, float scale, float* values) {
   for (std::size_t entry = first_element(); entry < gradient.entries; entry += element_stride()) {
     const std::size_t i = gradient.indices[entry] - gradient.origin;  // wraps below the origin

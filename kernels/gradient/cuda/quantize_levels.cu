@@ -13,7 +13,7 @@ namespace {
 using detail::Codes;
 using detail::LevelJob;
 
-/// Partial sums of a norm: element i of a group adds to number i % 8.
+/// The number of partial sums of a norm: element i of a group adds to number i % 8.
 constexpr unsigned kSums = 8;
 constexpr unsigned kNumbersPerBlock = 4;
 
@@ -33,7 +33,7 @@ __global__ void norms_kernel(LevelJob job, const float* values, std::size_t size
   }
 }
 
-/// A magnitude that rounding put above the norm, or a NaN, has the highest level.
+/// Returns the level of a value. A magnitude that rounding put above the norm, or a NaN, has the highest level.
 __device__ std::int8_t level_of(float value, float norm, float levels, float draw) {
   const float scaled = fabsf(value) / (norm == 0 ? 1.0f : norm) * levels;
   const float y = scaled <= levels ? scaled : levels;

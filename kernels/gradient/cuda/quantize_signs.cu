@@ -11,7 +11,8 @@ namespace {
 using detail::Codes;
 using detail::kSignsPerWord;
 
-/// The grid's threads are a multiple of a warp, and so is the stride: all lanes of a warp are in the loop together.
+/// Encodes a word of signs per warp. The grid's threads, and so the stride, are a multiple of a warp: all lanes of a
+/// warp are in the loop together.
 __global__ void encode_kernel(const float* values, std::size_t size, float scale, std::byte* code) {
   if (blockIdx.x == 0 && threadIdx.x == 0) detail::store_code(scale, code);
   const std::size_t padded = (size + kSignsPerWord - 1) / kSignsPerWord * kSignsPerWord;

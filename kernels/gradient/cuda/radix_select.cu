@@ -15,15 +15,15 @@ namespace {
 constexpr unsigned kMostDigits = 4096;
 static_assert(kBoundDigit.values <= kMostDigits && kDigits[0].values <= kMostDigits);
 
-/// Fewer values are not worth a block, which adds its counts of up to 4096 digits to those of the others.
+/// The fewest values that are worth a block, which adds its counts of up to 4096 digits to those of the others.
 constexpr std::size_t kValuesPerBlock = 8192;
 
 __global__ void start_kernel(RadixSelection* selection, std::uint64_t k) {
   *selection = {0.0f, 0, k, 0, 0};
 }
 
-/// The digit in which the rank lies, counted from the highest: thread t holds the t-th part from the top. For all
-/// threads of one block.
+/// Finds the digit in which the rank lies, counted from the highest: thread t holds the t-th part from the top. All
+/// threads of one block must call it.
 __device__ void find_digit(Digit digit, std::uint32_t* histogram, RadixSelection* selection) {
   __shared__ std::uint64_t sums[kThreads];
   const unsigned each = digit.values / kThreads;
@@ -72,7 +72,7 @@ __global__ void digit_kernel(const float* values, std::size_t size, Digit digit,
   if (!is_last) return;
   __threadfence();
   find_digit(digit, histogram, selection);
-  // As the next digit finds them.
+  // The next digit expects zeros here.
   __syncthreads();
   for (unsigned d = threadIdx.x; d < kMostDigits; d += kThreads) histogram[d] = 0;
   if (threadIdx.x == 0) selection->blocks_done = 0;

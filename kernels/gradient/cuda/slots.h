@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The table that a gradient pass hashes its hits into on a GPU, and that hash_select looks into.
+/// Slots: the table that a gradient pass hashes its hits into on a GPU, and that hash_select reads.
 #pragma once
 
 #include <cstddef>
@@ -10,19 +10,19 @@
 
 namespace dragonn::kernels::cuda {
 
-/// A slot holds the largest of the keys that claimed it, which comes out the same in any order, and as on the CPU: an
-/// index counted from 1, in 4 bytes, or a random key, in 8. An empty one is 0. One index may have the random key 0: it
-/// holds a slot that nothing else was written to, rightly.
+/// A table of slots. A slot holds the largest of the keys that claimed it, which does not depend on the order, and is
+/// the same as on the CPU: an index counted from 1, in 4 bytes, or a random key, in 8. An empty slot is 0. One index
+/// may have the random key 0: it then holds a slot that nothing else was written to, as it should.
 struct Slots {
   HashRule rule = {};
-  void* words = nullptr;  ///< there is no table
+  void* words = nullptr;  ///< null if there is no table
 };
 
 inline Slots slots_of(const HashChoice& choice) {
   return {choice.rule, choice.scratch->table.memory().data()};
 }
 
-/// The same with all slots empty; none without a choice. Writes 4 bytes per slot, by priority 8.
+/// Returns the table of a choice with all slots empty; none without a choice. Writes 4 bytes per slot, by priority 8.
 inline Slots empty_slots(Context& here, const HashChoice& choice) {
   if (choice.scratch == nullptr) return {};
   Buffer<std::uint32_t>& memory = choice.scratch->table.memory();
