@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/// Work on pieces of a range, on OpenMP threads that the caller does not have to know of.
+/// Pieces: work on pieces of a range, on OpenMP threads that the caller need not know of.
 #pragma once
 
 #include <cstddef>
 
 namespace dragonn::kernels {
 
-/// A range is cut into this many pieces at most.
+/// The largest number of pieces of a range.
 inline constexpr std::size_t kMostPieces = 256;
 
 namespace detail {
@@ -14,7 +14,7 @@ using PieceFunction = void (*)(const void* body, std::size_t piece, std::size_t 
 std::size_t run_pieces(std::size_t size, std::size_t minimum, PieceFunction function, const void* body);
 }  // namespace detail
 
-/// Calls body(piece, begin, end) for pieces of [0, size), in any order; they have `minimum` elements at least and
+/// Calls body(piece, begin, end) for pieces of [0, size), in any order. They have at least `minimum` elements and
 /// depend on the two numbers alone. Returns how many there are. `body` must not throw.
 template <class Body>
 std::size_t for_each_piece(std::size_t size, std::size_t minimum, const Body& body) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// RepeatedWork: work that is the same every time, which a GPU is told once and then starts as one.
+/// RepeatedWork: work that is the same every time, which a GPU records once and then replays.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace dragonn::kernels {
 
-/// Writes down what a thread asks a device for; a device's kernels supply it (CUDA graphs).
+/// Records the work that a thread gives to a device; a device's kernels supply it (CUDA graphs).
 class WorkRecorder {
  public:
   WorkRecorder() = default;
@@ -19,33 +19,36 @@ class WorkRecorder {
   WorkRecorder(const WorkRecorder&) = delete;
   WorkRecorder& operator=(const WorkRecorder&) = delete;
 
-  /// Until end(), what this thread asks for is written down and not done. It must not wait, nor allocate memory there.
+  /// Begins recording: until end(), the work of this thread is recorded and not done. It must not wait, nor allocate
+  /// memory on the device.
   virtual void begin() = 0;
-  /// @throws DeviceError if something could not be written down.
+  /// Ends recording. @throws DeviceError if something could not be recorded.
   virtual void end() = 0;
-  /// Instead of end(): forgets it.
+  /// Ends recording and drops what was recorded.
   virtual void cancel() noexcept = 0;
-  /// Asks for all of it again, in this thread's order.
+  /// Replays the recorded work, in this thread's order.
   virtual void repeat() = 0;
 };
 
-/// Null where work is not recorded: on the CPU, and where set_recording() said so.
+/// The recorders; null if work is not recorded: on the CPU, and after set_recording(device, false).
 using WorkRecorderTable = DeviceTable<std::unique_ptr<WorkRecorder> (*)(const Device&)>;
 WorkRecorderTable& work_recorder_table();
 
-/// Whether objects of RepeatedWork that this thread makes on `device` from now on record. They do unless it is set.
+/// Sets whether RepeatedWork objects that this thread makes on `device` from now on record. By default they do.
 void set_recording(const Device& device, bool recording);
 using SetRecordingTable = DeviceTable<void (*)(const Device&, bool)>;
 SetRecordingTable& set_recording_table();
 
-/// The first run is done as it is asked for: libraries choose algorithms then, and memory grows. The second is recorded
-/// and repeated, as are all after it. What has no recorder, or cannot be recorded, is done directly every time.
-/// Cost: a run that is repeated costs the host one call, instead of one per kernel.
+/// Runs work that is the same every time. The first run is done directly: libraries choose algorithms then, and memory
+/// grows. The second is recorded and replayed, as are all after it. Work that has no recorder, or cannot be recorded,
+/// is done directly every time.
+/// A replay costs the host one call, instead of one per kernel.
 class RepeatedWork {
  public:
   explicit RepeatedWork(const Device& device) : recorder_(work_recorder_table().at(device)(device)) {}
 
-  /// @param work asks for the same every time, with the same addresses and values, since the last call of forget().
+  /// Runs the work. @param work gives the device the same, with the same addresses and values, since the last call of
+  /// forget().
   template <class Work>
   void run(const Work& work) {
     if (recorder_ == nullptr || !was_run_) {
@@ -57,9 +60,9 @@ class RepeatedWork {
       work();
     }
   }
-  /// What the work is about has moved: the next run records anew.
+  /// Makes the next run record anew, because the work's data has moved.
   void forget() { is_recorded_ = false; }
-  /// Why it could not be recorded; empty if it could, or was not tried.
+  /// Returns why the work could not be recorded; empty if it could, or was not tried.
   const std::string& obstacle() const { return obstacle_; }
 
  private:

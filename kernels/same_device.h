@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The check that an operation's arguments live on one device.
+/// Device check: the arguments of an operation must be on one device.
 #pragma once
 
 #include "core/device.h"
@@ -7,7 +7,7 @@
 
 namespace dragonn::kernels {
 
-/// @throws DeviceError naming the operation and both places unless they are one.
+/// Checks two arguments. @throws DeviceError naming the operation and both places unless they are one.
 inline void check_same_device(const char* operation, const Device& first, const Device& other) {
   if (!(first == other))
     throw DeviceError(fmt::format("{}: memory of device {} together with memory of {}", operation, to_string(first),

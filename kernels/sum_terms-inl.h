@@ -21,7 +21,8 @@ namespace dragonn::kernels::detail {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Sum in double of term(d, i), a vector of floats for the elements from i on; bits as PartialSums promises.
+/// Returns the sum in double of term(d, i), a vector of floats for the elements from i on; bits as PartialSums
+/// promises.
 template <class Term>
 HWY_INLINE double sum_terms(std::size_t size, const Term& term) {
   using Wide = PartialSums::Tag;

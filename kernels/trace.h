@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/// TraceRange: names a stretch of a thread's work for a device's profiler.
+/// TraceRange: names a part of a thread's work for a device's profiler.
 #pragma once
 
 #include "core/device.h"
 
 namespace dragonn::kernels {
 
-/// How a device's profiler is told. The CPU has none; a device's kernels add theirs.
+/// The functions that notify a device's profiler. The CPU has none; a device's kernels add theirs.
 struct TraceFunctions {
   void (*begin)(const char* name) noexcept = nullptr;
   void (*end)() noexcept = nullptr;
@@ -15,11 +15,11 @@ struct TraceFunctions {
 void register_trace(DeviceType type, TraceFunctions functions);
 const TraceFunctions& trace_functions(DeviceType type);
 
-/// Ranges of a thread nest. On the CPU this is one comparison; on a GPU an NVTX range, which costs some nanoseconds
-/// where no profiler listens.
+/// A named range of a thread's work. Ranges of a thread nest. On the CPU this is one comparison; on a GPU an NVTX
+/// range, which costs some nanoseconds if no profiler listens.
 class TraceRange {
  public:
-  /// @param name read now.
+  /// @param name is read in the constructor only.
   TraceRange(const Device& device, const char* name) : type_(device.type) {
     if (!device.is_cpu()) trace_functions(type_).begin(name);
   }

@@ -21,7 +21,7 @@ constexpr std::size_t kNumbersPerBlock = 4;
 
 constexpr std::size_t kStep = kNumbersPerBlock;
 
-/// The kStep numbers of the block `counter`.
+/// Writes the kStep numbers of the block `counter`.
 void DrawBlocks(std::uint64_t key, std::uint64_t counter, float* out) {
   Rng rng(key, counter);
   for (std::size_t i = 0; i < kStep; ++i) out[i] = rng.uniform();
@@ -57,7 +57,7 @@ HWY_INLINE hn::Vec<Floats> Uniform(WordVector words) {
   return hn::Mul(hn::ConvertTo(d, hn::BitCast(di, hn::ShiftRight<8>(words))), hn::Set(d, 0x1p-24f));
 }
 
-/// The kStep numbers of the blocks from `counter` on.
+/// Writes the kStep numbers of the blocks from `counter` on.
 void DrawBlocks(std::uint64_t key, std::uint64_t counter, float* out) {
   constexpr std::uint32_t kMultiplier0 = 0xD2511F53u, kMultiplier1 = 0xCD9E8D57u;
   constexpr std::uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Random numbers by the block: those of a stream of core/rng.h, from any place in it.
+/// Uniform draws: the numbers of a stream of core/rng.h by the block, from any place in it.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace dragonn::kernels {
 
-/// draws[i] <- number first + i of those that Rng(key).uniform() gives: uniform in [0, 1), 24 bits. Any piece of a
-/// stream costs the same, so that threads need not take turns.
+/// Draws: draws[i] <- number first + i of those that Rng(key).uniform() gives, uniform in [0, 1), 24 bits. Any piece of
+/// a stream costs the same, so that threads need not take turns.
 void uniform_draws(std::uint64_t key, std::uint64_t first, std::span<float> draws);
 
 }  // namespace dragonn::kernels

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Elementwise activations: ReLU, also clipped at 20, tanh, sigmoid and GELU (x * Phi(x), with the error function).
+/// Activations: ReLU, also clipped at 20, tanh, sigmoid and GELU (x * Phi(x), with the error function), elementwise.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ enum class Activation { kRelu, kClippedRelu, kTanh, kSigmoid, kGelu };
 /// The largest value of a clipped ReLU. Source: Hannun et al., arXiv:1412.5567, section 2.
 inline constexpr float kReluClip = 20;
 
-/// Whether backward takes the input; otherwise it takes the output, and forward may work in place.
+/// Returns whether backward takes the input. Otherwise it takes the output, and forward may work in place.
 constexpr bool activation_backward_reads_input(Activation activation) {
   return activation == Activation::kGelu;
 }
@@ -24,14 +24,14 @@ constexpr bool activation_backward_reads_input(Activation activation) {
 class ActivationPlan {
  public:
   virtual ~ActivationPlan() = default;
-  /// `output` may be `input`.
+  /// Computes the output. `output` may be `input`.
   virtual void forward(View<const float> input, View<float> output) = 0;
-  /// `value` is forward's output, or its input (activation_backward_reads_input). `input_gradient` may be
-  /// `output_gradient`.
+  /// Computes the input's gradient. `value` is forward's output, or its input (activation_backward_reads_input).
+  /// `input_gradient` may be `output_gradient`.
   virtual void backward(View<const float> value, View<const float> output_gradient, View<float> input_gradient) = 0;
 };
 
-/// A plan for `size` elements. @throws DeviceError if there is no row for the device.
+/// Makes a plan for `size` elements. @throws DeviceError if there is no row for the device.
 std::unique_ptr<ActivationPlan> make_activation_plan(const Device& device, Activation activation, std::size_t size);
 
 using ActivationTable = DeviceTable<std::unique_ptr<ActivationPlan> (*)(const Device&, Activation, std::size_t)>;

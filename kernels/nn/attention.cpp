@@ -13,7 +13,7 @@ namespace {
 
 using namespace dnnl;
 
-/// One matrix product for every sample and head, on operands with any strides.
+/// A matrix product for every sample and head, on operands with any strides.
 class HeadProducts {
  public:
   HeadProducts() = default;
@@ -98,7 +98,7 @@ class CpuAttention final : public AttentionPlan {
  private:
   float scale() const { return 1.0f / std::sqrt(static_cast<float>(spec_.width / spec_.heads)); }
 
-  /// Calls body(row of the weights, how many steps it looks at) for every row.
+  /// Calls body(row of the weights, number of steps that it sees) for every row.
   template <class Body>
   void for_each_row(std::span<const std::int32_t> lengths, const Body& body) const {
     std::size_t row = 0;
@@ -110,7 +110,7 @@ class CpuAttention final : public AttentionPlan {
     }
   }
 
-  /// Scores to weights: their softmax over the visible steps, zeros for the others.
+  /// Turns scores into weights: their softmax over the visible steps, zeros for the others.
   void normalize(float* row, std::size_t visible) const {
     std::fill(row + visible, row + steps_, 0.0f);
     if (visible == 0) return;
@@ -122,7 +122,7 @@ class CpuAttention final : public AttentionPlan {
       std::fill_n(row, visible, std::numeric_limits<float>::quiet_NaN());
   }
 
-  /// The weights' gradient to the scores'.
+  /// Turns the weights' gradient into the scores'.
   void scores_gradient(const float* weights, std::size_t visible, float* gradient) const {
     double mean = 0;
     for (std::size_t i = 0; i < visible; ++i) mean += static_cast<double>(weights[i]) * gradient[i];

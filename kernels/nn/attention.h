@@ -13,12 +13,12 @@
 
 namespace dragonn::kernels {
 
-/// Input [batch, steps, 3 * width]: queries, keys and values, each of `heads` heads one behind the other; output
-/// [batch, steps, width]. All float32.
+/// The shape. Input [batch, steps, 3 * width]: queries, keys and values, each of `heads` heads, one after the other;
+/// output [batch, steps, width]. All float32.
 struct AttentionSpec {
   std::int64_t batch = 1, steps = 1, width = 1;
   std::int64_t heads = 1;  ///< divides width
-  bool causal = false;     ///< a step looks at itself and those before
+  bool causal = false;     ///< a step sees only itself and those before
   bool training = true;    ///< backward will be called
 };
 
@@ -39,18 +39,18 @@ struct AttentionBackward {
   View<float> scratch;
 };
 
-/// Steps behind a sample's length are not looked at, and give zeros. Keeps the attention weights, [batch, heads, steps,
-/// steps], for backward. Source: Vaswani et al., arXiv:1706.03762, section 3.2.
+/// Attention for one shape. Steps behind a sample's length are not seen, and give zeros. Keeps the attention weights,
+/// [batch, heads, steps, steps], for backward. Source: Vaswani et al., arXiv:1706.03762, section 3.2.
 class AttentionPlan {
  public:
   virtual ~AttentionPlan() = default;
   virtual PlanMemory memory() const = 0;
   virtual void forward(const AttentionForward& arguments) = 0;
-  /// Only of a plan made for training, after forward with the same input and lengths.
+  /// Runs backward of a plan made for training, after forward with the same input and lengths.
   virtual void backward(const AttentionBackward& arguments) = 0;
 };
 
-/// @throws Error if the device's library refuses, DeviceError if there is no row for the device.
+/// Makes a plan. @throws Error if the device's library refuses, DeviceError if there is no row for the device.
 std::unique_ptr<AttentionPlan> make_attention_plan(const Device& device, const AttentionSpec& spec);
 
 using AttentionTable = DeviceTable<std::unique_ptr<AttentionPlan> (*)(const Device&, const AttentionSpec&)>;

@@ -10,7 +10,8 @@
 namespace dragonn::kernels {
 namespace {
 
-/// Pieces of rows that fit the first-level cache, so that the two sweeps of the moments read memory once.
+/// The floats of a piece of rows that fits the first-level cache, so that the two sweeps of the moments read memory
+/// once.
 constexpr std::size_t kPieceFloats = 8192;
 
 class CpuBatchNorm final : public BatchNormPlan {
@@ -72,7 +73,7 @@ class CpuBatchNorm final : public BatchNormPlan {
   }
 
  private:
-  /// Two rows of channels per piece at the front of the scratch memory.
+  /// The partial results: two rows of channels per piece, at the front of the scratch memory.
   struct Partials {
     Partials(const CpuBatchNorm& plan, View<float> scratch)
         : data(scratch.data()), stride(aligned_floats(plan.spec_.channels)), count(plan.pieces_.count()) {}
@@ -84,7 +85,7 @@ class CpuBatchNorm final : public BatchNormPlan {
     std::size_t stride;
     std::size_t count;
   };
-  /// Statistics of the batch, from forward to backward.
+  /// The statistics of the batch, kept from forward to backward.
   template <class T>
   struct SavedRows {
     SavedRows(const CpuBatchNorm& plan, View<T> saved)
@@ -160,7 +161,7 @@ class CpuBatchNorm final : public BatchNormPlan {
     return whole;
   }
 
-  /// With g the gradient behind the ReLU, N rows and s the inverse deviation:
+  /// Computes, with g the gradient behind the ReLU, N rows and s the inverse deviation:
   /// dx = factor * (g - mean(g) - (x - mean) * s^2 * mean(g * (x - mean))).
   void combine_gradients(const Partials& partials, const BatchNormBackward& arguments, const Saved& saved,
                          const float* factor, float* slope, float* offset) const {

@@ -12,7 +12,7 @@
 
 namespace dragonn::kernels {
 
-/// Data is [rows, channels]: all axes but the channels are rows.
+/// The shape and settings. Data is [rows, channels]: all axes but the channels are rows.
 struct BatchNormSpec {
   std::size_t rows = 1;
   std::size_t channels = 1;
@@ -24,20 +24,20 @@ struct BatchNormSpec {
 
 struct BatchNormForward {
   View<const float> input;
-  View<const float> residual;      ///< empty without
+  View<const float> residual;      ///< empty if there is none
   View<const float> scale, shift;  ///< [channels]
   View<float> running_mean;        ///< [channels]; updated by training, used by evaluation
-  View<float> running_variance;    ///< likewise, of the unbiased variance
+  View<float> running_variance;    ///< [channels]; of the unbiased variance, updated and used as the mean
   View<float> output;
   View<float> saved;
   View<float> scratch;
 };
 
-/// `residual_gradient` may be output_gradients[0]; `input_gradient` may be an output gradient that is not
-/// `residual_gradient`.
+/// The arguments of backward. `residual_gradient` may be output_gradients[0]; `input_gradient` may be an output
+/// gradient that is not `residual_gradient`.
 struct BatchNormBackward {
   View<const float> input;
-  View<const float> output;  ///< read with both residual and ReLU only
+  View<const float> output;  ///< read only with both residual and ReLU
   View<const float> scale, shift;
   std::span<const View<const float>> output_gradients;  ///< one or two: the gradient is their sum
   View<float> input_gradient;
@@ -47,8 +47,8 @@ struct BatchNormBackward {
   View<float> scratch;
 };
 
-/// Source: Ioffe and Szegedy, arXiv:1502.03167. Moments are accumulated per piece of rows and combined in float64 in a
-/// fixed order: results do not depend on the number of threads.
+/// Batch normalization for one shape. Source: Ioffe and Szegedy, arXiv:1502.03167. Moments are accumulated per piece of
+/// rows and combined in float64 in a fixed order: results do not depend on the number of threads.
 class BatchNormPlan {
  public:
   virtual ~BatchNormPlan() = default;
@@ -57,11 +57,11 @@ class BatchNormPlan {
   virtual void forward_train(const BatchNormForward& arguments) = 0;
   /// Normalizes by the running statistics.
   virtual void forward_evaluate(const BatchNormForward& arguments) = 0;
-  /// After forward_train.
+  /// Runs backward after forward_train.
   virtual void backward(const BatchNormBackward& arguments) = 0;
 };
 
-/// @throws DeviceError if there is no row for the device.
+/// Makes a plan. @throws DeviceError if there is no row for the device.
 std::unique_ptr<BatchNormPlan> make_batch_norm_plan(const Device& device, const BatchNormSpec& spec);
 
 using BatchNormTable = DeviceTable<std::unique_ptr<BatchNormPlan> (*)(const Device&, const BatchNormSpec&)>;

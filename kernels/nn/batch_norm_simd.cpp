@@ -25,7 +25,7 @@ HWY_INLINE void for_each_block(std::size_t channels, const Body& body) {
   for (; channel < channels; ++channel) body(single, channel);
 }
 
-/// Sums term(row) over the rows, in four interleaved chains that hide the latency of an addition.
+/// Returns the sum of term(row) over the rows, in four interleaved chains that hide the latency of an addition.
 template <class D, class Term>
 HWY_INLINE hn::Vec<D> sum_rows(D d, std::size_t rows, const Term& term) {
   auto sum0 = hn::Zero(d), sum1 = hn::Zero(d), sum2 = hn::Zero(d), sum3 = hn::Zero(d);
@@ -67,7 +67,7 @@ void normalize_as(const NormalizePiece& piece) {
       const std::size_t at = row * channels + channel;
       auto value = hn::MulAdd(hn::Sub(hn::LoadU(d, piece.input + at), mean), factor, shift);
       if constexpr (kResidual) value = hn::Add(value, hn::LoadU(d, piece.residual + at));
-      // In this order x86 keeps a NaN: hiding it here would hide a run that has diverged.
+      // In this order x86 keeps a NaN. Hiding it here would hide a run that has diverged.
       if constexpr (kRelu) value = hn::Max(hn::Zero(d), value);
       hn::StoreU(value, d, piece.output + at);
     }
@@ -81,7 +81,7 @@ void normalize(const NormalizePiece& piece) {
     piece.relu ? normalize_as<false, true>(piece) : normalize_as<false, false>(piece);
 }
 
-/// What backward needs of a block of channels, and the gradient behind the ReLU at one row.
+/// The values that backward needs of a block of channels, and the gradient behind the ReLU at one row.
 template <ReluMask kMask, bool kTwoGradients, class D>
 struct Gradient {
   HWY_INLINE Gradient(const BackwardPiece& whole, std::size_t first)
@@ -152,7 +152,7 @@ void reduce_stored_or_not(const BackwardPiece& piece, float* sum, float* moment,
                     : reduce_as<kMask, kTwoGradients, false>(piece, sum, moment, masked);
 }
 
-/// Calls body.operator()<mask, two gradients>() for what `piece` has.
+/// Calls body.operator()<mask, two gradients>() with the properties of `piece`.
 template <class Body>
 void specialize(const BackwardPiece& piece, const Body& body) {
   const bool two = piece.other_gradient != nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The vector loops of batch normalization over a piece of rows, dispatched at run time to the best instruction set.
+/// Vector loops of batch normalization over a piece of rows, dispatched at run time to the best instruction set.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ struct MomentsPiece {
 
 struct NormalizePiece {
   const float* input = nullptr;
-  const float* residual = nullptr;  ///< null without
+  const float* residual = nullptr;  ///< null if there is none
   std::size_t rows = 0;
   std::size_t channels = 0;
   const float* mean = nullptr;
@@ -27,7 +27,7 @@ struct NormalizePiece {
   float* output = nullptr;
 };
 
-/// Where backward learns which outputs the ReLU cut off.
+/// The source from which backward learns which outputs the ReLU cut off.
 enum class ReluMask {
   kNone,       ///< no ReLU
   kRecompute,  ///< from the input, as forward computed it
@@ -38,7 +38,7 @@ struct BackwardPiece {
   const float* input = nullptr;
   const float* output = nullptr;  ///< for ReluMask::kOutput
   const float* output_gradient = nullptr;
-  const float* other_gradient = nullptr;  ///< null, or to be added to output_gradient
+  const float* other_gradient = nullptr;  ///< added to output_gradient, or null
   std::size_t rows = 0;
   std::size_t channels = 0;
   ReluMask mask = ReluMask::kNone;
@@ -47,13 +47,13 @@ struct BackwardPiece {
   const float* shift = nullptr;
 };
 
-/// y = max(0, (x - mean) * factor + shift + residual).
+/// Computes y = max(0, (x - mean) * factor + shift + residual).
 void batch_norm_normalize(const NormalizePiece& piece);
 void batch_norm_moments(const MomentsPiece& piece);
-/// With g the gradient behind the ReLU: sum[c] = sum of g, moment[c] = sum of g * (x - mean). Stores g to `masked`
+/// Reduces the gradient g behind the ReLU: sum[c] = sum of g, moment[c] = sum of g * (x - mean). Stores g to `masked`
 /// unless it is null.
 void batch_norm_reduce(const BackwardPiece& piece, float* sum, float* moment, float* masked);
-/// input_gradient = factor * g + (x - mean) * slope + offset.
+/// Computes input_gradient = factor * g + (x - mean) * slope + offset.
 void batch_norm_input_gradient(const BackwardPiece& piece, const float* slope, const float* offset,
                                float* input_gradient);
 

@@ -11,7 +11,7 @@ namespace {
 
 using dnnl::memory;
 
-/// oneDNN's descriptions of one convolution's tensors.
+/// The descriptions of one convolution's tensors for oneDNN.
 struct Tensors {
   memory::desc input, output, bias, any_weights, plain_weights;
   memory::dims strides, padding_before, padding_after;
@@ -30,7 +30,7 @@ memory::desc weights(const ConvolutionSpec& spec, memory::format_tag plain, memo
 Tensors describe(const ConvolutionSpec& spec) {
   using tag = memory::format_tag;
   const auto float32 = memory::data_type::f32;
-  // Activations are held to NHWC: left to itself, oneDNN may choose a blocked layout and reorders around every layer.
+  // Activations are held to NHWC: left to itself, oneDNN may choose a blocked layout and reorder around every layer.
   Tensors tensors;
   tensors.input = {{spec.batch, spec.channels, spec.height, spec.width}, float32, tag::nhwc};
   tensors.output = {
@@ -46,11 +46,13 @@ Tensors describe(const ConvolutionSpec& spec) {
   return tensors;
 }
 
-/// oneDNN prefers "brgconv", whose tiles are pieces of one output row. Where rows are shorter than a tile, the kernel
-/// that it ranks next is faster: 1.5 times at 4 x 4 pixels of 512 channels (AVX-512, one thread).
+/// The longest output row for which another kernel than oneDNN's first choice is taken. It prefers "brgconv", whose
+/// tiles are pieces of one output row. If rows are shorter than a tile, the kernel that it ranks next is faster: 1.5
+/// times at 4 x 4 pixels of 512 channels (AVX-512, one thread).
 constexpr std::int64_t kShortRow = 7;
-/// The gradient of the weights sweeps all weights once per image. For few pixels that costs more than a matrix product
-/// with the patches of the whole batch: 3.5 times at 2 x 2 pixels of 512 channels, 1.1 times at 4 x 4.
+/// The most pixels for which the gradient of the weights is a matrix product with the patches of the whole batch. The
+/// convolution's own kernel sweeps all weights once per image, which costs more for few pixels: 3.5 times at 2 x 2
+/// pixels of 512 channels, 1.1 times at 4 x 4.
 constexpr std::int64_t kFewPixels = 16;
 
 dnnl::convolution_forward::primitive_desc describe_forward(const ConvolutionSpec& spec, const Tensors& t) {
@@ -67,7 +69,7 @@ dnnl::convolution_forward::primitive_desc describe_forward(const ConvolutionSpec
   return next.next_impl() && is(next, "jit:avx512") ? next : first;
 }
 
-/// The gradient of the weights as a product of patches and output gradients.
+/// Describes the gradient of the weights as a product of patches and output gradients.
 dnnl::inner_product_backward_weights::primitive_desc describe_patch_product(const ConvolutionSpec& spec,
                                                                             const Patches& patches) {
   using namespace dnnl;
@@ -106,12 +108,13 @@ onednn::WeightedDescriptions describe_primitives(const ConvolutionSpec& spec) {
   return descriptions;
 }
 
-/// oneDNN copies patches where it has no kernel. From so many kernel rows per output row on, strips are faster: with 5
-/// of them (11 x 41, strides 2) 1.7 times from 1 to 32 channels and 2.5 times to 8, with 1 of them 0.8 times.
+/// The fewest kernel rows per output row for which strips are faster than the patches that oneDNN copies where it has
+/// no kernel. With 5 of them (11 x 41, strides 2) strips are 1.7 times faster from 1 to 32 channels and 2.5 times to 8,
+/// with 1 of them 0.8 times.
 constexpr std::int64_t kManyRows = 4;
 
-/// Whether oneDNN is slow at a part of this. Kernels wider than 14 that step by 2 leave it with its reference, which is
-/// some 500 times slower than strips with 8 channels.
+/// Returns whether oneDNN is slow at a part of this convolution. Kernels wider than 14 that step by 2 leave it with its
+/// reference, which is some 500 times slower than strips with 8 channels.
 bool strips_are_faster(const ConvolutionSpec& spec, const onednn::WeightedDescriptions& descriptions) {
   const auto slow = [&](const dnnl::primitive_desc_base& description) {
     if (description.get(true) == nullptr) return false;

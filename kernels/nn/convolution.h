@@ -11,9 +11,10 @@
 
 namespace dragonn::kernels {
 
-/// Input [batch, height, width, channels], output [batch, vertical.outputs(height), horizontal.outputs(width),
-/// output_channels], weights [kernel height, kernel width, channels / groups, output_channels] (HWIO; the output
-/// channels of group g are g * output_channels / groups and on), bias [output_channels]. All float32.
+/// The shape. Input [batch, height, width, channels], output [batch, vertical.outputs(height),
+/// horizontal.outputs(width), output_channels], weights [kernel height, kernel width, channels / groups,
+/// output_channels] (HWIO; the output channels of group g are g * output_channels / groups and on), bias
+/// [output_channels]. All float32.
 struct ConvolutionSpec {
   std::int64_t batch = 1, height = 1, width = 1, channels = 1;
   std::int64_t output_channels = 1;
@@ -24,7 +25,7 @@ struct ConvolutionSpec {
   bool input_gradient = true;  ///< backward computes the input's gradient
 };
 
-/// Makes the plan; tens of milliseconds where code is generated, little when the same shape was planned before.
+/// Makes a plan. That takes tens of milliseconds if code is generated, and little if the same shape was planned before.
 /// @throws Error if the device's library cannot do this convolution, DeviceError if there is no row for the device.
 std::unique_ptr<WeightedPlan> make_convolution_plan(const Device& device, const ConvolutionSpec& spec);
 

@@ -26,7 +26,7 @@ std::size_t steps_of(const CtcArguments& arguments, std::size_t sample) {
   return arguments.lengths.empty() ? arguments.steps : static_cast<std::size_t>(arguments.lengths[sample]);
 }
 
-/// One sample. Places are its labels with blanks before, between and behind: place 2i + 1 is label i.
+/// The alignment of one sample. Places are its labels with blanks before, between and behind: place 2i + 1 is label i.
 class Alignment {
  public:
   Alignment(std::span<const std::int32_t> labels, std::size_t steps, std::size_t classes, const float* logits,
@@ -56,7 +56,7 @@ class Alignment {
     return places_ == 1 ? last[0] : log_add(last[places_ - 1], last[places_ - 2]);
   }
 
-  /// gradient [steps, classes] = share * (softmax - probability that the step's place is of that class).
+  /// Computes gradient [steps, classes] = share * (softmax - probability that the step's place is of that class).
   void gradient(double log_likelihood, double share, float* gradient) {
     for (std::size_t t = steps_; t-- > 0;) {
       float* target = gradient + t * classes_;
@@ -79,7 +79,7 @@ class Alignment {
   double log_output(std::size_t t, std::size_t place) const {
     return static_cast<double>(row(t)[label(place)]) - normalizers_[t];
   }
-  /// Whether a step may lead from place - 2 to `place`: past a blank, to another label.
+  /// Returns whether a step may lead from place - 2 to `place`: past a blank, to another label.
   bool skips_to(std::size_t place) const { return place % 2 == 1 && place >= 2 && label(place) != label(place - 2); }
 
   double reach(std::size_t t, std::size_t place) const {
@@ -90,7 +90,7 @@ class Alignment {
     return skips_to(place) ? log_add(sum, before[place - 2]) : sum;
   }
 
-  /// log p(all endings after step t | at `place` after step t).
+  /// Returns log p(all endings after step t | at `place` after step t).
   double leave(std::size_t t, std::size_t place) const {
     if (t + 1 == steps_) return place + 2 >= places_ ? 0.0 : kImpossible;
     double sum = next_beta_[place];
@@ -107,7 +107,7 @@ class Alignment {
   double* next_beta_;    // [places], of the next one with its output
 };
 
-/// @throws DataError unless the labels are in range and an alignment exists.
+/// Checks the labels. @throws DataError unless they are in range and an alignment exists.
 void check_labels(std::span<const std::int32_t> labels, std::size_t sample, std::size_t steps, std::size_t classes) {
   std::size_t needed = labels.size();
   for (std::size_t i = 0; i < labels.size(); ++i) {

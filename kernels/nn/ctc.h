@@ -12,7 +12,7 @@
 
 namespace dragonn::kernels {
 
-/// The class of a step that says nothing.
+/// The class of a step without a label.
 inline constexpr std::int32_t kCtcBlank = 0;
 
 struct CtcArguments {
@@ -20,16 +20,16 @@ struct CtcArguments {
   View<const float> logits;               ///< [batch, steps, classes]
   Targets targets;                        ///< a sequence per sample, of labels in [1, classes), in host memory
   std::span<const std::int32_t> lengths;  ///< [batch], valid steps; empty: all are
-  View<float> gradient;                   ///< [batch, steps, classes], of the mean over the batch; empty if not wanted
-  View<double> scratch;                   ///< ctc_scratch() values, on the device of the logits
+  View<float> gradient;  ///< gradient of the mean over the batch, [batch, steps, classes]; empty if not wanted
+  View<double> scratch;  ///< ctc_scratch() values, on the device of the logits
 };
 
-/// Doubles of scratch memory that a batch needs: of one sample on the CPU, which takes them one by one, of all
-/// elsewhere.
+/// Returns the doubles of scratch memory that a batch needs: those of one sample on the CPU, which takes them one by
+/// one, those of all on other devices.
 std::size_t ctc_scratch(const Device& device, std::size_t steps, const Targets& targets);
 
-/// Sum over the batch of -log p(labels | logits), by the forward-backward recursion over the labels with blanks between
-/// them, in log space and double. O(steps * labels) per sample.
+/// Returns the sum over the batch of -log p(labels | logits), by the forward-backward recursion over the labels with
+/// blanks between them, in log space and double. O(steps * labels) per sample.
 /// @throws DataError naming the sample for a label out of range, or for more labels (and blanks between equal
 /// neighbours) than steps: no alignment exists. DeviceError if there is no row for the device.
 /// Source: Graves et al., ICML 2006, equations 6 to 16.
@@ -39,7 +39,7 @@ using CtcTable = DeviceTable<double (*)(const CtcArguments&)>;
 CtcTable& ctc_table();
 
 namespace detail {
-/// Labels of the longest sequence.
+/// Returns the number of labels in the longest sequence.
 std::size_t longest_sequence(const Targets& targets);
 }  // namespace detail
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Copies, fills, and sums of equally long arrays, with and without ReLU.
+/// Elementwise operations: copies, fills, and sums of equally long arrays, with and without ReLU.
 #pragma once
 
 #include "core/view.h"
@@ -7,20 +7,22 @@
 
 namespace dragonn::kernels {
 
-/// sum_i = a_i + b_i. `sum` may be `a` or `b`. @throws ShapeError if the sizes differ; DeviceError for a device without
-/// a row in the table below.
+/// Adds: sum_i = a_i + b_i. `sum` may be `a` or `b`. @throws ShapeError if the sizes differ; DeviceError for a device
+/// without a row in the table below.
 void add(View<const float> a, View<const float> b, View<float> sum);
-/// sum_i = max(0, a_i + b_i). Aliasing and errors as add.
+/// Adds and applies ReLU: sum_i = max(0, a_i + b_i). Aliasing and errors as add.
 void add_relu(View<const float> a, View<const float> b, View<float> sum);
-/// input_gradient_i = output_i > 0 ? output_gradient_i : 0. `input_gradient` may be `output_gradient`.
+/// Computes ReLU's gradient: input_gradient_i = output_i > 0 ? output_gradient_i : 0. `input_gradient` may be
+/// `output_gradient`.
 void relu_backward(View<const float> output, View<const float> output_gradient, View<float> input_gradient);
 
-/// target_i = source_i, between any devices. `target` may be `source`. Waits as `transfer` (kernels/devices.h) does.
+/// Copies: target_i = source_i, between any devices. `target` may be `source`. Waits as `transfer` (kernels/devices.h)
+/// does.
 void copy(View<const float> source, View<float> target);
-/// target_i = value.
+/// Fills: target_i = value.
 void fill(float value, View<float> target);
 
-/// The first three operations have one form: two arrays in, one out.
+/// The form of the first three operations: two arrays in, one out.
 using BinaryTable = DeviceTable<void (*)(View<const float>, View<const float>, View<float>)>;
 BinaryTable& add_table();
 BinaryTable& add_relu_table();

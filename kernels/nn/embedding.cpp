@@ -15,7 +15,7 @@ void embed_cpu(View<const float> tokens, View<const float> table, std::size_t wi
   const std::size_t rows = table.size() / width;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const float token = tokens.host()[i];
-    // In this form a NaN is refused too.
+    // In this form a NaN is refused, too.
     if (!(token >= 0 && token < static_cast<float>(rows)) ||
         token != static_cast<float>(static_cast<std::size_t>(token)))
       refuse_token(token, i, rows);

@@ -9,14 +9,14 @@
 
 namespace dragonn::kernels {
 
-/// output [tokens, width] = rows of table [rows, width]. @param tokens whole numbers in [0, rows), as float32.
-/// @throws DataError for a token that is none, naming its position: on a GPU the next wait for it does. DeviceError if
+/// Copies rows: output [tokens, width] = rows of table [rows, width]. @param tokens whole numbers in [0, rows), as
+/// float32.
+/// @throws DataError for a token that is none, naming its position; on a GPU the next wait throws it. DeviceError if
 /// there is no row for the device.
 void embed(View<const float> tokens, View<const float> table, std::size_t width, View<float> output);
 
-/// table_gradient [rows, width] = for every row the sum of the output gradients of its tokens, in their order; zero for
-/// the others. The gradient is dense, but all rows except those of the batch's tokens are zeros: at most `tokens` rows
-/// of it differ from 0.
+/// Computes table_gradient [rows, width]: for every row the sum of the output gradients of its tokens, in their order;
+/// zero for the others. The gradient is dense, but at most `tokens` of its rows differ from 0.
 void embed_backward(View<const float> tokens, View<const float> output_gradient, std::size_t width,
                     View<float> table_gradient);
 

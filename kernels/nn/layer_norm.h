@@ -12,7 +12,7 @@
 
 namespace dragonn::kernels {
 
-/// Input and output [rows, columns], scale and shift [columns]. All float32.
+/// The shape. Input and output [rows, columns], scale and shift [columns]. All float32.
 struct LayerNormSpec {
   std::int64_t rows = 1, columns = 1;
   float epsilon = 1e-5f;
@@ -35,17 +35,18 @@ struct LayerNormBackward {
   View<float> scratch;
 };
 
-/// The variance is the biased one. Source: Ba et al., arXiv:1607.06450, equations 3 and 4.
+/// Layer normalization for one shape. The variance is the biased one. Source: Ba et al., arXiv:1607.06450, equations 3
+/// and 4.
 class LayerNormPlan {
  public:
   virtual ~LayerNormPlan() = default;
   virtual PlanMemory memory() const = 0;
   virtual void forward(const LayerNormForward& arguments) = 0;
-  /// Only of a plan made for training, after forward with the same input.
+  /// Runs backward of a plan made for training, after forward with the same input.
   virtual void backward(const LayerNormBackward& arguments) = 0;
 };
 
-/// @throws Error if the device's library refuses, DeviceError if there is no row for the device.
+/// Makes a plan. @throws Error if the device's library refuses, DeviceError if there is no row for the device.
 std::unique_ptr<LayerNormPlan> make_layer_norm_plan(const Device& device, const LayerNormSpec& spec);
 
 using LayerNormTable = DeviceTable<std::unique_ptr<LayerNormPlan> (*)(const Device&, const LayerNormSpec&)>;

@@ -11,7 +11,7 @@
 
 namespace dragonn::kernels {
 
-/// Input [batch, inputs], weights [outputs, inputs], bias [outputs], output [batch, outputs]. All float32.
+/// The shape. Input [batch, inputs], weights [outputs, inputs], bias [outputs], output [batch, outputs]. All float32.
 struct LinearSpec {
   std::int64_t batch = 1, inputs = 1, outputs = 1;
   bool bias = true;
@@ -19,7 +19,7 @@ struct LinearSpec {
   bool input_gradient = true;  ///< backward computes the input's gradient
 };
 
-/// @throws Error if the device's library refuses, DeviceError if there is no row for the device.
+/// Makes a plan. @throws Error if the device's library refuses, DeviceError if there is no row for the device.
 std::unique_ptr<WeightedPlan> make_linear_plan(const Device& device, const LinearSpec& spec);
 
 using LinearTable = DeviceTable<std::unique_ptr<WeightedPlan> (*)(const Device&, const LinearSpec&)>;

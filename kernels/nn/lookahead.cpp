@@ -6,7 +6,7 @@
 namespace dragonn::kernels {
 namespace {
 
-/// target_f += a_f * b_f
+/// Adds products: target_f += a_f * b_f.
 void add_products(const float* a, const float* b, std::size_t features, float* target) {
   for (std::size_t f = 0; f < features; ++f) target[f] += a[f] * b[f];
 }

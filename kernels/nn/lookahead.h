@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Lookahead: a convolution over the steps to come, feature by feature.
+/// Lookahead: a convolution over the following steps, feature by feature.
 #pragma once
 
 #include <cstddef>
@@ -9,17 +9,17 @@
 
 namespace dragonn::kernels {
 
-/// output[b, t, f] = sum over j in [0, context] with t + j < steps of weights[j, f] * input[b, t + j, f].
+/// The shape of output[b, t, f] = sum over j in [0, context] with t + j < steps of weights[j, f] * input[b, t + j, f].
 struct LookaheadSpec {
   std::size_t batch = 1, steps = 1, features = 1;
   std::size_t context = 0;
 };
 
-/// @param input [batch, steps, features].  @param weights [context + 1, features].
+/// Computes the output. @param input [batch, steps, features].  @param weights [context + 1, features].
 /// @throws DeviceError if there is no row for the device.
 void lookahead_forward(const LookaheadSpec& spec, View<const float> input, View<const float> weights,
                        View<float> output);
-/// Overwrites both gradients; `input_gradient` may be empty.
+/// Computes both gradients, which are overwritten; `input_gradient` may be empty.
 void lookahead_backward(const LookaheadSpec& spec, View<const float> input, View<const float> weights,
                         View<const float> output_gradient, View<float> input_gradient, View<float> weights_gradient);
 

@@ -15,7 +15,8 @@ struct MultiLabelResult {
   std::size_t correct = 0;  ///< samples whose largest logit (the first of equal ones) is of one of their classes
 };
 
-/// Loss of a sample: the sum over its classes of log(1 + exp(-x)) and over all others of log(1 + exp(x)).
+/// Returns the loss of a batch. A sample's is the sum over its classes of log(1 + exp(-x)) and over all others of log(1
+/// + exp(x)).
 /// @param logits [batch, classes].  @param targets a list per sample of ascending classes, in host memory; a list may
 /// be empty.
 /// @param gradient [batch, classes], of the mean over the batch; empty if not wanted, may be `logits`.
@@ -28,7 +29,7 @@ using MultiLabelTable = DeviceTable<MultiLabelResult (*)(View<const float>, cons
 MultiLabelTable& multi_label_table();
 
 namespace detail {
-/// Sum of log(1 + exp(x)) over a row, in double; and result_i = sigmoid(x_i) * share if there is a result.
+/// Returns the sum of log(1 + exp(x)) over a row, in double; sets result_i = sigmoid(x_i) * share if there is a result.
 double logistic_row(const float* row, std::size_t size, float share, float* result);
 }  // namespace detail
 

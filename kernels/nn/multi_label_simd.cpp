@@ -15,7 +15,8 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 double logistic(const float* row, std::size_t size, float share, float* result) {
-  // log(1 + exp(x)) = max(0, x) + log(1 + exp(-|x|)): nothing overflows. In this order x86's maximum keeps a NaN.
+  // The form log(1 + exp(x)) = max(0, x) + log(1 + exp(-|x|)) overflows nowhere. In this order x86's maximum keeps a
+  // NaN.
   const double sum = sum_terms(size, [&](auto d, std::size_t i) HWY_ATTR {
     const auto x = hn::LoadU(d, row + i);
     return hn::Add(hn::Max(hn::Zero(d), x), hn::Log1p(d, hn::Exp(d, hn::Neg(hn::Abs(x)))));

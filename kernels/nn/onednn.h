@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The little of oneDNN that the CPU plans share. For .cpp files of this folder only.
+/// The helpers that the CPU plans share to use oneDNN. For .cpp files of this folder only.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@
 
 namespace dragonn::kernels::onednn {
 
-/// The CPU engine: immutable, shared by all threads.
+/// Returns the CPU engine: immutable, shared by all threads.
 const dnnl::engine& engine();
 
-/// Attributes that make a primitive use the caller's scratchpad.
+/// Returns attributes that make a primitive use the caller's scratchpad.
 dnnl::primitive_attr user_scratchpad();
 
-/// Floats of one memory of this description (of zero size for an empty one), in whole cache lines.
+/// Returns the floats of one memory of this description (zero for an empty one), in whole cache lines.
 std::size_t floats(const dnnl::memory::desc& description);
 
 /// A primitive with its arguments prepared, so that running it allocates nothing here.
@@ -47,7 +47,7 @@ class Execution {
   std::vector<dnnl_exec_arg_t> arguments_;
 };
 
-/// Runs `make` and turns an exception of oneDNN into an Error that says what was being made.
+/// Runs `make` and turns an exception of oneDNN into an Error that names what was being made.
 template <class Make>
 auto translate_errors(std::string_view what, Make make) {
   try {

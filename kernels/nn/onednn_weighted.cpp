@@ -8,7 +8,7 @@ namespace {
 
 using Description = dnnl::memory::desc;
 
-/// Copies weights between the caller's layout and a primitive's. Does nothing where both are the same.
+/// Copies weights between the caller's layout and a primitive's. Does nothing if both are the same.
 class Reorder {
  public:
   Reorder() = default;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The CPU's WeightedPlan, from oneDNN primitive descriptions. For .cpp files of this folder only.
+/// WeightedPlan of the CPU, made from oneDNN primitive descriptions. For .cpp files of this folder only.
 #pragma once
 
 #include <memory>
@@ -11,15 +11,15 @@
 
 namespace dragonn::kernels::onednn {
 
-/// Descriptions made with user_scratchpad(), with weights in any layout, and activations plain. The backward ones may
-/// be empty.
+/// The descriptions of the passes, made with user_scratchpad(), with weights in any layout, and activations plain. The
+/// backward ones may be empty.
 struct WeightedDescriptions {
   dnnl::primitive_desc_base forward;
   dnnl::primitive_desc_base backward_data;
   dnnl::primitive_desc_base backward_weights;
   dnnl::memory::desc plain_weights;  ///< as the caller keeps weights and their gradient
-  /// Set if backward_weights is a matrix product with the patches of the input in the input's place. Its gradient is
-  /// plain already.
+  /// The patches, if backward_weights is a matrix product with the patches of the input instead of the input. Its
+  /// gradient is plain already.
   std::optional<Patches> patches = std::nullopt;
 };
 

@@ -6,7 +6,7 @@
 namespace dragonn::kernels {
 namespace {
 
-/// Calls copy(input offset, output offset) for every pixel that has an output; offsets of its first channel.
+/// Calls copy(input offset, output offset) for every pixel that has an output, with the offsets of its first channel.
 template <class Copy>
 void for_each_kept_pixel(const PaddedShortcutSpec& spec, const Copy& copy) {
   std::size_t output = 0;

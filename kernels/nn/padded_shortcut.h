@@ -9,7 +9,7 @@
 
 namespace dragonn::kernels {
 
-/// Input [batch, height, width, channels], output [batch, ceil(height / stride), ceil(width / stride),
+/// The shape. Input [batch, height, width, channels], output [batch, ceil(height / stride), ceil(width / stride),
 /// output_channels]: pixels at multiples of the stride; input channel c becomes output channel c + (output_channels -
 /// channels) / 2, the others are zero. Source: He et al., arXiv:1512.03385, section 4.2, option A, with the zeros on
 /// both sides.
@@ -19,9 +19,9 @@ struct PaddedShortcutSpec {
   std::size_t stride = 1;
 };
 
-/// @throws DeviceError if there is no row for the device.
+/// Computes the output. @throws DeviceError if there is no row for the device.
 void padded_shortcut_forward(const PaddedShortcutSpec& spec, View<const float> input, View<float> output);
-/// Overwrites `input_gradient`.
+/// Computes the gradient. Overwrites `input_gradient`.
 void padded_shortcut_backward(const PaddedShortcutSpec& spec, View<const float> output_gradient,
                               View<float> input_gradient);
 

@@ -6,15 +6,16 @@
 
 namespace dragonn::kernels {
 
-/// The patch matrix of an ungrouped convolution: a row per output pixel, holding the inputs of its window in the order
-/// of HWIO weights, zeros for padding. Host memory.
+/// The patch matrix of an ungrouped convolution: a row per output pixel with the inputs of its window in the order of
+/// HWIO weights, and zeros for padding. Host memory.
 class Patches {
  public:
   explicit Patches(const ConvolutionSpec& spec);
 
   std::int64_t rows() const { return spec_.batch * output_height_ * output_width_; }
   std::int64_t columns() const { return spec_.vertical.kernel * spec_.horizontal.kernel * spec_.channels; }
-  /// @param input [batch, height, width, channels].  @param patches [rows(), columns()], overwritten.
+  /// Gathers the patches. @param input [batch, height, width, channels].  @param patches [rows(), columns()],
+  /// overwritten.
   void gather(const float* input, float* patches) const;
 
  private:

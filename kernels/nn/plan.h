@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What the plans of all operations share: how they ask for memory, and how a window slides along an axis.
+/// Plan: the memory that the plans of operations ask for, and the window that slides along an axis.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace dragonn::kernels {
 
-/// A plan is made once per shape and holds no activations and no scratch memory: its owner lends it these on every
-/// call, so that one block of memory serves a whole network. Counts of floats.
+/// The memory of a plan, in floats. A plan is made once per shape and holds no activations and no scratch memory: its
+/// owner lends it these on every call, so that one block of memory serves a whole network.
 struct PlanMemory {
   std::size_t saved = 0;             ///< written by forward, read by backward
   std::size_t forward_scratch = 0;   ///< used during forward only
@@ -31,17 +31,17 @@ struct Window {
   std::int64_t kernel = 1;
   std::int64_t stride = 1;
   std::int64_t padding = 0;  ///< before the first input
-  bool ceil = false;         ///< a last window that overhangs the end counts too, with padding after the last input
+  bool ceil = false;         ///< counts a last window that overhangs the end, too, with padding after the last input
 
-  /// Number of positions on an axis of `inputs`; 0 or less if the window does not fit.
+  /// Returns the number of positions on an axis of `inputs`; 0 or less if the window does not fit.
   std::int64_t outputs(std::int64_t inputs) const {
     const std::int64_t room = inputs + 2 * padding - kernel;
     if (room < 0 && !ceil) return 0;
     const std::int64_t count = (room + (ceil ? stride - 1 : 0)) / stride + 1;
-    // A window has to start on an input or in the padding before it.
+    // A window must start on an input or in the padding before it.
     return ceil && (count - 1) * stride >= inputs + padding ? count - 1 : count;
   }
-  /// Padding after the last input that the last window reads.
+  /// Returns the padding after the last input that the last window reads.
   std::int64_t padding_after(std::int64_t inputs) const {
     return std::max<std::int64_t>(0, (outputs(inputs) - 1) * stride + kernel - inputs - padding);
   }

@@ -13,11 +13,11 @@ namespace dragonn::kernels {
 
 enum class PoolingKind {
   kMaximum,  ///< the gradient goes to one of the largest inputs of a window
-  kAverage,  ///< over the inputs in the window: padding does not count
+  kAverage,  ///< mean over the inputs in the window: padding does not count
 };
 
-/// Input [batch, height, width, channels], output [batch, vertical.outputs(height), horizontal.outputs(width),
-/// channels].
+/// The shape. Input [batch, height, width, channels], output [batch, vertical.outputs(height),
+/// horizontal.outputs(width), channels].
 struct PoolingSpec {
   PoolingKind kind = PoolingKind::kMaximum;
   std::int64_t batch = 1, height = 1, width = 1, channels = 1;
@@ -30,12 +30,12 @@ class PoolingPlan {
   virtual ~PoolingPlan() = default;
   virtual PlanMemory memory() const = 0;
   virtual void forward(View<const float> input, View<float> output, View<float> saved, View<float> scratch) = 0;
-  /// After forward of a training plan. Needs neither input nor output. Overwrites `input_gradient`.
+  /// Runs backward after forward of a training plan. Needs neither input nor output. Overwrites `input_gradient`.
   virtual void backward(View<const float> output_gradient, View<float> input_gradient, View<const float> saved,
                         View<float> scratch) = 0;
 };
 
-/// @throws Error if the device's library refuses, DeviceError if there is no row for the device.
+/// Makes a plan. @throws Error if the device's library refuses, DeviceError if there is no row for the device.
 std::unique_ptr<PoolingPlan> make_pooling_plan(const Device& device, const PoolingSpec& spec);
 
 using PoolingTable = DeviceTable<std::unique_ptr<PoolingPlan> (*)(const Device&, const PoolingSpec&)>;

@@ -9,12 +9,12 @@
 
 namespace dragonn::kernels {
 
-/// output [batch, steps, width] = input + the first `steps` rows of table [rows, width]. `output` may be `input`.
-/// @throws ShapeError if the sizes do not fit; DeviceError if there is no row for the device.
+/// Computes output [batch, steps, width] = input + the first `steps` rows of table [rows, width]. `output` may be
+/// `input`. @throws ShapeError if the sizes do not fit; DeviceError if there is no row for the device.
 void add_positions(View<const float> input, View<const float> table, std::size_t steps, std::size_t width,
                    View<float> output);
 
-/// table_gradient [rows, width] = the sum over the batch of the output gradients; zeros behind row `steps`.
+/// Computes table_gradient [rows, width]: the sum over the batch of the output gradients; zeros behind row `steps`.
 void add_positions_backward(View<const float> output_gradient, std::size_t steps, std::size_t width,
                             View<float> table_gradient);
 

@@ -28,8 +28,8 @@ class Cutter {
   View<T> rest_;
 };
 
-/// Saved from forward to backward. Of the sequences with steps + 1 states the first (in reverse: the last) is the one
-/// that the pass starts from: states before and after step t are `before + t` and `after + t`.
+/// Values that are saved from forward to backward. A sequence with steps + 1 states begins (in reverse: ends) with the
+/// state that the pass starts from. The states before and after step t are `before + t` and `after + t`.
 template <class T>
 struct Saved {
   View<T> projection;  // the input product's own
@@ -163,7 +163,7 @@ class SteppedRecurrent final : public RecurrentPlan {
                         saved.kept.data() + t * row()});
   }
 
-  /// What flows from step to step in backward, [batch, hidden] each.
+  /// The gradients that flow from step to step in backward, [batch, hidden] each.
   struct Flow {
     View<float> through_product, direct, cell;
   };

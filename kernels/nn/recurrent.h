@@ -15,12 +15,12 @@ namespace dragonn::kernels {
 
 enum class Cell { kLstm, kGru };
 
-/// Rows of the weights per hidden unit: i, f, g, o, or r, z, n.
+/// Returns the rows of the weights per hidden unit: i, f, g, o, or r, z, n.
 constexpr std::int64_t gates_of(Cell cell) {
   return cell == Cell::kLstm ? 4 : 3;
 }
 
-/// Sequences are time-major, [steps, batch, ...], so that a step is a contiguous matrix. All float32.
+/// The shape. Sequences are time-major, [steps, batch, ...], so that a step is a contiguous matrix. All float32.
 struct RecurrentSpec {
   Cell cell = Cell::kLstm;
   std::int64_t steps = 1, batch = 1, inputs = 1, hidden = 1;
@@ -29,7 +29,7 @@ struct RecurrentSpec {
   bool input_gradient = true;  ///< backward computes the input's gradient
 };
 
-/// Parameters or their gradients, G = gates_of(cell) * hidden: input weights [G, inputs], recurrent weights [G,
+/// The parameters, or their gradients. G = gates_of(cell) * hidden: input weights [G, inputs], recurrent weights [G,
 /// hidden], two biases [G].
 template <class T>
 struct RecurrentWeights {
@@ -49,7 +49,7 @@ struct RecurrentForward {
 struct RecurrentBackward {
   View<const float> input;
   RecurrentWeights<const float> weights;
-  View<const float> output_gradient;  ///< [steps, batch, hidden], of the steps that are valid; others are ignored
+  View<const float> output_gradient;  ///< [steps, batch, hidden]; read at valid steps only
   View<float> input_gradient;         ///< empty if the plan was made without; 0 at steps that are not valid
   RecurrentWeights<float> gradients;  ///< overwritten
   std::span<const std::int32_t> lengths;
@@ -57,22 +57,23 @@ struct RecurrentBackward {
   View<float> scratch;
 };
 
-/// The input's part of all gates is one matrix product over all steps, as are the gradients of all weights; a step
-/// multiplies the hidden state with recurrent weights that were packed once. Steps behind a sample's length leave its
-/// state as it is. No gradient flows into the state that a pass starts from.
+/// A recurrent layer in one direction, for one shape. The input's part of all gates is one matrix product over all
+/// steps, as are the gradients of all weights. A step multiplies the hidden state by recurrent weights that were packed
+/// once. Steps behind a sample's length leave its state as it is. No gradient flows into the state that a pass starts
+/// from.
 class RecurrentPlan {
  public:
   virtual ~RecurrentPlan() = default;
   virtual PlanMemory memory() const = 0;
-  /// The hidden states are in `saved` afterwards: see hidden().
+  /// Runs forward. The hidden states are in `saved` afterwards: see hidden().
   virtual void forward(const RecurrentForward& arguments) = 0;
-  /// [steps, batch, hidden]. At steps that are not valid: the state that was held.
+  /// Returns the hidden states, [steps, batch, hidden]; at steps that are not valid, the state that was held.
   virtual View<const float> hidden(View<const float> saved) const = 0;
-  /// Only of a plan made for training, after forward with the same inputs, weights and lengths.
+  /// Runs backward of a plan made for training, after forward with the same inputs, weights and lengths.
   virtual void backward(const RecurrentBackward& arguments) = 0;
 };
 
-/// @throws Error if the device's library refuses, DeviceError if there is no row for the device.
+/// Makes a plan. @throws Error if the device's library refuses, DeviceError if there is no row for the device.
 std::unique_ptr<RecurrentPlan> make_recurrent_plan(const Device& device, const RecurrentSpec& spec);
 
 using RecurrentTable = DeviceTable<std::unique_ptr<RecurrentPlan> (*)(const Device&, const RecurrentSpec&)>;

@@ -19,7 +19,7 @@ HWY_INLINE V sigmoid(D d, V x) {
   const auto one = hn::Set(d, 1.0f);
   return hn::Div(one, hn::Add(one, hn::Exp(d, hn::Neg(x))));
 }
-/// y (1 - y): the slope of a sigmoid whose value is y.
+/// Returns y (1 - y): the slope of a sigmoid whose value is y.
 template <class D, class V>
 HWY_INLINE V sigmoid_slope(D d, V y) {
   return hn::Mul(y, hn::Sub(hn::Set(d, 1.0f), y));

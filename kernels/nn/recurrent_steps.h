@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// What a recurrent plan needs of its device beside matrix products: the elementwise work of one step. For source files
-/// of this folder only.
+/// Recurrent steps: the elementwise work of one step, the device's part of a recurrent plan beside matrix products. For
+/// source files of this folder only.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,10 @@ namespace dragonn::kernels::detail {
 struct StepRows {
   std::size_t batch = 0, hidden = 0;
   std::size_t step = 0;
-  const std::int32_t* lengths = nullptr;  ///< as placed on the device; null: no sample has ended
+  const std::int32_t* lengths = nullptr;  ///< on the device; null if no sample has ended
 };
 
-/// As CellForward of kernels/nn/recurrent_cells.h. Samples that have ended keep their states.
+/// The arguments of forward, as CellForward of kernels/nn/recurrent_cells.h. Samples that have ended keep their states.
 struct StepForward {
   StepRows rows;
   float* gates;
@@ -33,8 +33,8 @@ struct StepForward {
   float* kept;
 };
 
-/// As CellBackward. Of samples that have ended the gradients are zeros, and what comes through the product joins
-/// `direct`.
+/// The arguments of backward, as CellBackward. For samples that have ended the gradients are zeros, and the gradient
+/// through the product is added to `direct`.
 struct StepBackward {
   StepRows rows;
   const float* gates;
@@ -56,7 +56,7 @@ struct StepFunctions {
   void (*backward)(const Device& device, Cell cell, const StepBackward& step);
 };
 
-/// The plan of any device that has these and the products.
+/// Makes the plan of a device that has these functions and the products.
 std::unique_ptr<RecurrentPlan> make_stepped_recurrent(const Device& device, const RecurrentSpec& spec,
                                                       const StepFunctions& functions);
 

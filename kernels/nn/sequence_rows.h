@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Copies of sequences: between batch-major order, in which layers hand them on, and time-major order; with zeros for
-/// what is padding.
+/// Sequence copies between batch-major order, which layers use between them, and time-major order, with zeros for
+/// padding.
 #pragma once
 
 #include <cstddef>
@@ -12,22 +12,23 @@
 
 namespace dragonn::kernels {
 
-/// Batch-major values are [batch, steps, width], of which `size` from `offset` on are meant; time-major ones are
-/// [steps, batch, size].
+/// The shape. Batch-major values are [batch, steps, width], of which `size` from `offset` on are copied; time-major
+/// ones are [steps, batch, size].
 struct SequenceRows {
   std::size_t batch = 1, steps = 1;
   std::size_t width = 1, offset = 0, size = 1;
 };
 
-/// Steps behind a sample's length become zeros. @param lengths [batch]; empty: all steps are valid.
+/// Copies to time-major order. Steps behind a sample's length become zeros. @param lengths [batch]; empty: all steps
+/// are valid.
 /// @throws ShapeError if sizes do not fit; DeviceError if there is no row for the device.
 void to_time_major(const SequenceRows& rows, View<const float> batch_major, std::span<const std::int32_t> lengths,
                    View<float> time_major);
-/// Likewise; `add` adds to what is there instead.
+/// Copies to batch-major order likewise; `add` adds to the target instead.
 void to_batch_major(const SequenceRows& rows, View<const float> time_major, std::span<const std::int32_t> lengths,
                     bool add, View<float> batch_major);
 
-/// output = input [batch, steps, size], with zeros behind the samples' lengths. `output` may be `input`.
+/// Computes output = input [batch, steps, size], with zeros behind the samples' lengths. `output` may be `input`.
 void mask_steps(const SequenceRows& rows, View<const float> input, std::span<const std::int32_t> lengths,
                 View<float> output);
 

@@ -12,7 +12,7 @@
 namespace dragonn::kernels {
 namespace {
 
-/// Loss of one row, and its gradient if there is room for one.
+/// Returns the loss of one row, and computes its gradient if there is room for one.
 double row_loss(std::span<const float> logits, std::size_t label, double smoothing, std::span<float> gradient,
                 double rows) {
   const detail::RowSums sums = detail::softmax_row_sums(logits.data(), logits.size());
@@ -32,7 +32,7 @@ double row_loss(std::span<const float> logits, std::size_t label, double smoothi
   return loss;
 }
 
-/// Rows that are not ignored. @throws DataError for a label out of range.
+/// Returns the number of rows that are not ignored. @throws DataError for a label out of range.
 std::size_t count_labels(std::span<const std::int32_t> labels, std::size_t classes) {
   std::size_t count = 0;
   for (std::size_t row = 0; row < labels.size(); ++row) {

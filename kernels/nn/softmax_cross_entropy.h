@@ -16,9 +16,9 @@ struct CrossEntropy {
   std::size_t count = 0;    ///< rows that are not ignored
 };
 
-/// Loss of row i: -sum_c q_c log softmax(logits_i)_c with q = (1 - smoothing) at the label + smoothing / classes
-/// everywhere. Rows with the label kIgnoredLabel have neither loss nor gradient. Exponentials are float32, their sums
-/// float64 in an order that does not depend on the vector width.
+/// Computes the loss. Row i has -sum_c q_c log softmax(logits_i)_c with q = (1 - smoothing) at the label + smoothing /
+/// classes everywhere. Rows with the label kIgnoredLabel have neither loss nor gradient. Exponentials are float32,
+/// their sums float64 in an order that does not depend on the vector width.
 /// @param logits [rows, classes].  @param labels [rows] in [0, classes), or kIgnoredLabel.
 /// @param gradient [rows, classes], of the mean over the rows that count: (softmax - q) / count. Empty if not wanted;
 /// may be `logits`.
@@ -31,7 +31,7 @@ using CrossEntropyTable =
 CrossEntropyTable& cross_entropy_table();
 
 namespace detail {
-/// @throws DataError that names a label that is no class.
+/// Refuses a label that is no class. @throws DataError that names it.
 [[noreturn]] void refuse_label(std::int32_t label, std::size_t row, std::size_t classes);
 }  // namespace detail
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The vector loops of softmax over rows. For .cpp files of this folder only.
+/// Softmax rows: the vector loops of softmax over rows. For .cpp files of this folder only.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ struct RowSums {
 };
 
 RowSums softmax_row_sums(const float* row, std::size_t size);
-/// result_i = exp(row_i - shift) * scale + offset. `result` may be `row`.
+/// Computes result_i = exp(row_i - shift) * scale + offset. `result` may be `row`.
 void softmax_row(const float* row, std::size_t size, float shift, float scale, float offset, float* result);
 
 }  // namespace dragonn::kernels::detail

@@ -13,7 +13,7 @@
 namespace dragonn::kernels {
 namespace {
 
-/// Strips at a time: they stay in the second cache between gathering and product.
+/// The floats of strips at a time: they stay in the second-level cache between gathering and product.
 constexpr std::int64_t kStripFloats = std::int64_t{1} << 18;
 
 struct Matrix {
@@ -24,7 +24,7 @@ struct Matrix {
   std::int64_t outer() const { return transposed ? columns : rows; }
 };
 
-/// c = keep * c + a * b
+/// Multiplies: c = keep * c + a * b.
 void multiply(const Matrix& a, const Matrix& b, float keep, float* c) {
   const std::int64_t inner = a.transposed ? a.rows : a.columns, columns = b.transposed ? b.rows : b.columns;
   const dnnl_status_t status = dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', a.outer(), columns, inner,
@@ -32,7 +32,7 @@ void multiply(const Matrix& a, const Matrix& b, float keep, float* c) {
   DRAGONN_CHECK(status == dnnl_success, "oneDNN's sgemm failed with status {}", static_cast<int>(status));
 }
 
-/// sums [columns] = of the columns of a matrix, in double.
+/// Sums the columns of a matrix, in double: sums [columns].
 void sum_columns(const Matrix& matrix, float* sums) {
   constexpr std::size_t kBlock = 16;
   const detail::Chunks blocks(static_cast<std::size_t>(matrix.columns), kBlock, kBlock);

@@ -9,8 +9,9 @@
 
 namespace dragonn::kernels {
 
-/// For kernels of many rows and few channels, of which oneDNN's blocked kernels make little. Both scratch memories hold
-/// a copy or two of the weights of a part (kernels/nn/strips.h) and 1 MiB of strips, or one row's if that is more.
+/// Makes a plan for kernels of many rows and few channels, where oneDNN's blocked kernels are slow. Both scratch
+/// memories hold a copy or two of the weights of a part (kernels/nn/strips.h) and 1 MiB of strips, or one row's if that
+/// is more.
 std::unique_ptr<WeightedPlan> make_strip_convolution(const ConvolutionSpec& spec);
 
 }  // namespace dragonn::kernels

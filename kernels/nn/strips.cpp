@@ -34,7 +34,8 @@ std::int64_t Strips::taps(std::int64_t phase) const {
   return std::max<std::int64_t>(0, (spec_.vertical.kernel - phase + spec_.vertical.stride - 1) / spec_.vertical.stride);
 }
 
-/// Row y is of phase (y + padding) mod stride: that of the kernel rows that can lie on it.
+/// Returns the first row of a phase. Row y has phase (y + padding) mod stride: that of the kernel rows that can lie on
+/// it.
 std::int64_t Strips::first_row(std::int64_t phase) const {
   const std::int64_t stride = spec_.vertical.stride;
   return (phase + stride - spec_.vertical.padding % stride) % stride;
@@ -50,7 +51,7 @@ Strips::Place Strips::place(const Part& part, std::int64_t row) const {
   return {row / per_image, first_row(part.phase) + row % per_image * spec_.vertical.stride};
 }
 
-/// body(offset in the input, offset in the window, floats)
+/// Calls body(offset in the input, offset in the window, floats).
 template <class Body>
 void Strips::for_each_window_run(const Part& part, const Place& place, std::int64_t x, const Body& body) const {
   const std::int64_t left = x * spec_.horizontal.stride - spec_.horizontal.padding;
@@ -63,7 +64,7 @@ void Strips::for_each_window_run(const Part& part, const Place& place, std::int6
          together * group_inputs_);
 }
 
-/// body(offset in the output, offset in the column, floats)
+/// Calls body(offset in the output, offset in the column, floats).
 template <class Body>
 void Strips::for_each_column_run(const Part& part, const Place& place, std::int64_t x, const Body& body) const {
   // Kernel row `phase + tap * stride` lies on row y for the output row `last - tap`.
@@ -75,7 +76,7 @@ void Strips::for_each_column_run(const Part& part, const Place& place, std::int6
          tap * group_outputs_, group_outputs_);
 }
 
-/// body(offset in the weights, offset in the map, floats)
+/// Calls body(offset in the weights, offset in the map, floats).
 template <class Body>
 void Strips::for_each_weight_run(const Part& part, const Body& body) const {
   for (std::int64_t tap = 0; tap < taps(part.phase); ++tap)
@@ -133,7 +134,7 @@ void Strips::gather_columns(const Part& part, const Rows& rows, const float* out
 void Strips::add_columns(const Part& part, const Rows& rows, const float* columns, float* output) const {
   const std::int64_t floats = column_floats(part.phase);
   constexpr std::size_t kFewColumns = 8;
-  // Rows share output rows, so that threads share out the output columns.
+  // Rows share output rows, so the threads share out the output columns.
   for_each_piece(pixels_per_row(), kFewColumns, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = rows.begin; row < rows.end; ++row) {
       const Place here = place(part, row);

@@ -39,14 +39,15 @@ class Strips {
   std::int64_t window_floats() const { return spec_.horizontal.kernel * group_inputs_; }
   std::int64_t column_floats(std::int64_t phase) const { return taps(phase) * group_outputs_; }
 
-  /// @param windows [rows * pixels_per_row(), window_floats()]: zeros for padding.
+  /// Gathers windows. @param windows [rows * pixels_per_row(), window_floats()]: zeros for padding.
   void gather_windows(const Part& part, const Rows& rows, const float* input, float* windows) const;
   void add_windows(const Part& part, const Rows& rows, const float* windows, float* input) const;
-  /// @param columns [rows * pixels_per_row(), column_floats()]: zeros where there is no output row.
+  /// Gathers columns. @param columns [rows * pixels_per_row(), column_floats()]: zeros where there is no output row.
   void gather_columns(const Part& part, const Rows& rows, const float* output, float* columns) const;
   void add_columns(const Part& part, const Rows& rows, const float* columns, float* output) const;
 
-  /// Weights of one part out of HWIO weights, and back. @param map [window_floats(), column_floats()]
+  /// Gathers the weights of one part from HWIO weights, and below puts them back. @param map [window_floats(),
+  /// column_floats()]
   void gather_weights(const Part& part, const float* weights, float* map) const;
   void scatter_weights(const Part& part, const float* map, float* weights) const;
 

@@ -6,7 +6,8 @@
 namespace dragonn::kernels {
 namespace {
 
-/// In tiles that the first cache holds: without, one of both sides would touch a new cache line for every element.
+/// Transposes in tiles that the first-level cache holds: otherwise every element of one side would touch a new cache
+/// line.
 void transpose(const float* input, std::size_t rows, std::size_t columns, float* output) {
   constexpr std::size_t kTile = 16;
   for (std::size_t top = 0; top < rows; top += kTile)

@@ -9,7 +9,7 @@
 
 namespace dragonn::kernels {
 
-/// output [batch, columns, rows] = input [batch, rows, columns]. They must not overlap.
+/// Transposes: output [batch, columns, rows] = input [batch, rows, columns]. The arrays must not overlap.
 /// @throws ShapeError if the sizes do not fit; DeviceError if there is no row for the device.
 void swap_axes(View<const float> input, std::size_t rows, std::size_t columns, View<float> output);
 

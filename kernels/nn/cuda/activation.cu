@@ -5,7 +5,7 @@
 namespace dragonn::kernels::cuda {
 namespace {
 
-/// Every activation: its value, and its slope from its output or (kGelu) its input. Comparisons keep a NaN.
+/// The value of an activation, and its slope from its output or (kGelu) its input. Comparisons keep a NaN.
 template <Activation kKind>
 struct Formula;
 template <>

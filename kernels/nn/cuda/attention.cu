@@ -8,7 +8,7 @@
 namespace dragonn::kernels::cuda {
 namespace {
 
-/// The matrices of all samples and heads: how far it is from row to row, head to head, sample to sample.
+/// The matrices of all samples and heads, with the distances from row to row, head to head, sample to sample.
 template <class T>
 struct HeadMatrices {
   T* data;
@@ -20,7 +20,7 @@ struct HeadMatrices {
 using Operand = HeadMatrices<const float>;
 using Result = HeadMatrices<float>;
 
-/// Which steps a row of the attention weights, [batch, heads, steps, steps], looks at: the first so many.
+/// The number of steps that a row of the attention weights, [batch, heads, steps, steps], sees.
 struct Visible {
   const std::int32_t* lengths;  // null: all steps are valid
   std::size_t heads, steps;
@@ -33,8 +33,8 @@ struct Visible {
   }
 };
 
-/// Scores to weights, a block per row: their softmax over the visible steps, zeros for the others. An element is read
-/// and written by one thread, but for the largest, which all have read at the last barrier of softmax_sums.
+/// Turns scores into weights, a block per row: their softmax over the visible steps, zeros for the others. One thread
+/// reads and writes an element, except for the largest, which all have read before the last barrier of softmax_sums.
 __global__ void normalize_kernel(Visible visible, float scale, float* weights) {
   float* row = weights + blockIdx.x * visible.steps;
   const std::size_t count = visible.of(blockIdx.x);
@@ -47,7 +47,7 @@ __global__ void normalize_kernel(Visible visible, float scale, float* weights) {
     row[i] = isfinite(sums.distances) ? expf(row[i] - sums.largest) * factor : nanf("");
 }
 
-/// The weights' gradient to the scores', a block per row.
+/// Turns the weights' gradient into the scores', a block per row.
 __global__ void scores_gradient_kernel(Visible visible, float scale, const float* weights, float* gradient) {
   const std::size_t row = blockIdx.x * visible.steps, count = visible.of(blockIdx.x);
   double sum = 0;
@@ -98,7 +98,7 @@ class CudaAttention final : public AttentionPlan {
   }
 
  private:
-  /// Of the input, which has the three behind each other in every step, or of its gradient.
+  /// The parts of the input, where each step has the three one after the other, or of its gradient.
   template <class T>
   struct Parts {
     HeadMatrices<T> queries, keys, values;
@@ -126,8 +126,8 @@ class CudaAttention final : public AttentionPlan {
             static_cast<std::size_t>(spec_.steps), spec_.causal};
   }
 
-  /// result [steps, columns] = a * b for all samples and heads. A call of cuBLAS has a batch with one distance between
-  /// its matrices: the samples of one head, or the heads of one sample, whichever needs fewer calls.
+  /// Computes result [steps, columns] = a * b for all samples and heads. A call of cuBLAS has a batch with one distance
+  /// between its matrices: the samples of one head, or the heads of one sample, whichever needs fewer calls.
   void multiply_heads(Context& here, const Operand& a, const Operand& b, std::int64_t columns, std::int64_t inner,
                       const Result& result) const {
     const bool by_head = spec_.heads <= spec_.batch;

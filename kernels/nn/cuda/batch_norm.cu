@@ -5,17 +5,17 @@
 namespace dragonn::kernels::cuda {
 namespace {
 
-/// What one value per channel is kept in.
+/// The statistics of a batch, one value per channel.
 struct Moments {
   float *mean, *inverse_deviation;
 };
 
-/// Mean and sum of squared differences from it, of `count` values.
+/// The mean of `count` values, and the sum of squared differences from it.
 struct Gathered {
   double count, mean, deviation;
 };
 
-/// Of both together (Chan, Golub and LeVeque).
+/// Returns the moments of both together (Chan, Golub and LeVeque).
 __device__ Gathered merge(const Gathered& a, const Gathered& b) {
   const double count = a.count + b.count;
   if (count == 0) return a;
@@ -23,7 +23,8 @@ __device__ Gathered merge(const Gathered& a, const Gathered& b) {
   return {count, a.mean + difference * part, a.deviation + b.deviation + difference * difference * a.count * part};
 }
 
-/// Of every piece of rows. A thread has some rows of its column in registers at a time, and so reads memory once.
+/// Computes the moments of every piece of rows. A thread has some rows of its column in registers at a time, and so
+/// reads memory once.
 __global__ void moments_kernel(ColumnCut cut, const float* input, float* means, float* deviations) {
   constexpr std::size_t kRows = ColumnCut::kRowsAtOnce;
   __shared__ Gathered strands[kThreads];
@@ -105,8 +106,8 @@ struct Normalize {
   float* output;
 };
 
-/// y = max(0, (x - mean) * factor + shift + residual), of several rows at a time: a thread's loads are all under way
-/// before its first store.
+/// Computes y = max(0, (x - mean) * factor + shift + residual), of several rows at a time: all loads of a thread are in
+/// flight before its first store.
 __global__ void normalize_kernel(ColumnCut cut, Normalize to) {
   constexpr std::size_t kAtOnce = 4;
   const ColumnPlace place(cut);
@@ -156,7 +157,7 @@ struct Gradients {
   __device__ ColumnGradient column(std::size_t c) const {
     return {input, output, first, second, mask, mean[c], factor[c], shift[c]};
   }
-  /// Terms of column_pair_kernel: g and g * (x - mean).
+  /// Returns the terms of column_pair_kernel: g and g * (x - mean).
   __device__ auto of(std::size_t c) const {
     return [own = column(c), target = masked](std::size_t, std::size_t at) {
       const float centered = own.centered(at), gradient = own.behind_relu(at, centered);
@@ -172,7 +173,7 @@ struct CombineGradients {
   float *scale_gradient, *shift_gradient, *slope, *offset;
 };
 
-/// With g the gradient behind the ReLU, N rows and s the inverse deviation:
+/// Computes, with g the gradient behind the ReLU, N rows and s the inverse deviation:
 /// dx = factor * (g - mean(g) - (x - mean) * s^2 * mean(g * (x - mean))).
 __global__ void combine_gradients_kernel(CombineGradients to) {
   const ColumnPlace place(to.cut);
@@ -192,7 +193,7 @@ __global__ void factor_kernel(const float* scale, const float* inverse_deviation
     factor[c] = scale[c] * inverse_deviation[c];
 }
 
-/// dx = factor * g + (x - mean) * slope + offset.
+/// Computes dx = factor * g + (x - mean) * slope + offset.
 __global__ void input_gradient_kernel(ColumnCut cut, Gradients gradients, const float* slopes, const float* offsets,
                                       float* input_gradient) {
   const ColumnPlace place(cut);

@@ -11,7 +11,7 @@
 namespace dragonn::kernels::cuda {
 namespace {
 
-/// Floats that `count` values of bf16 take.
+/// Returns the floats that `count` values of bf16 take.
 std::size_t floats_for(std::size_t count) {
   return floats_for_bytes(count * sizeof(Bf16));
 }
@@ -45,7 +45,7 @@ class Bf16Convolution final : public WeightedPlan {
   void forward(const WeightedForward& arguments) override {
     Context& here = context(device_);
     const Regions at = regions(arguments.scratch);
-    // Of training backward reads these again.
+    // Backward of a training plan reads these again.
     Bf16* const weight = spec_.training ? reinterpret_cast<Bf16*>(arguments.saved.data()) : at.weights;
     swap_axes(arguments.weights, patch_, columns_, at.rest.subview(0, weights()));
     round_to_bf16(here, at.rest.data(), weights(), weight);
@@ -74,8 +74,8 @@ class Bf16Convolution final : public WeightedPlan {
   }
 
  private:
-  /// Of scratch memory. The tensors' are for their gradients, too; the rest is the workspace of cuDNN, and the weights
-  /// in its order of axes as float32.
+  /// The regions of scratch memory. Those of the tensors are for their gradients, too; the rest is the workspace of
+  /// cuDNN, and the weights in its order of axes as float32.
   struct Regions {
     Bf16 *input, *output, *weights;
     View<float> rest;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Convolution by cuDNN whose tensors are bf16.
+/// Convolution by cuDNN on bf16 tensors.
 #pragma once
 
 #include <memory>
@@ -8,10 +8,10 @@
 
 namespace dragonn::kernels::cuda {
 
-/// cuDNN takes tensors of one type: the factors are rounded to bf16 on the way in, and results, summed in float32, are
-/// rounded on the way out; so are the gradients of inputs and weights. Weights themselves, and sums over steps, stay
-/// float32. Scratch: 2 bytes per element of input, output and weights, beside the workspace; 6 bytes are moved per
-/// element that is converted.
+/// Makes a plan. cuDNN takes tensors of one type: the factors are rounded to bf16 on the way in, and results, summed in
+/// float32, are rounded on the way out; so are the gradients of inputs and weights. Weights themselves, and sums over
+/// steps, stay float32. Scratch: 2 bytes per element of input, output and weights, besides the workspace; 6 bytes are
+/// moved per element that is converted.
 std::unique_ptr<WeightedPlan> make_bf16_convolution(const Device& device, const ConvolutionSpec& spec,
                                                     const ConvolutionChoices& choices);
 

@@ -21,7 +21,7 @@ __global__ void combine_kernel(ColumnCut cut, const float* partials, float* targ
 }
 
 __global__ void add_to_rows_kernel(const float* bias, std::size_t columns, float* values, std::size_t size) {
-  // The column moves on by what the stride leaves: a division per element would cost more than the memory access.
+  // The column advances by the stride's remainder: a division per element would cost more than the memory access.
   const std::size_t step = element_stride() % columns;
   std::size_t column = first_element() % columns;
   for (std::size_t i = first_element(); i < size; i += element_stride()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Sums over the rows of [rows, columns] data, column by column, in two levels: blocks sum pieces of rows, then pieces
-/// are added. What adds to what depends on the shape alone.
+/// Column sums: sums over the rows of [rows, columns] data in two levels. Blocks sum pieces of rows, then pieces are
+/// added. The order of additions depends on the shape alone.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace dragonn::kernels::cuda {
 
-/// The cut of such data. A block has a piece of rows (blockIdx.x) and a tile of `lanes` columns (blockIdx.y); its
+/// The division of such data. A block has a piece of rows (blockIdx.x) and a tile of `lanes` columns (blockIdx.y); its
 /// kThreads threads are lanes x strands, and a strand takes every strands-th row. There are enough pieces to fill a
 /// GPU, and no more than one block can add up in little time.
 struct ColumnCut {
@@ -24,7 +24,7 @@ struct ColumnCut {
     pieces = (rows + piece_rows - 1) / piece_rows;
     tiles = static_cast<unsigned>((columns + lanes - 1) / lanes);
   }
-  /// Of the partial sums, [pieces, columns].
+  /// Returns the number of partial sums, [pieces, columns].
   std::size_t partials() const { return pieces * columns; }
 
   std::size_t rows, columns;
@@ -32,11 +32,11 @@ struct ColumnCut {
   unsigned lanes = 1, tiles = 1;
 };
 
-/// target [columns] = sums of `values` [rows, columns] over the rows. @param scratch cut.partials() floats.
+/// Computes target [columns] = sums of `values` [rows, columns] over the rows. @param scratch cut.partials() floats.
 void sum_columns(Context& here, const ColumnCut& cut, const float* values, float* scratch, float* target);
-/// The second level alone: target [columns] = sums of the partial sums of all pieces.
+/// Computes the second level alone: target [columns] = sums of the partial sums of all pieces.
 void combine_columns(Context& here, const ColumnCut& cut, const float* partials, float* target);
-/// values [rows, columns] += bias [columns], row by row.
+/// Adds a bias row by row: values [rows, columns] += bias [columns].
 void add_to_rows(Context& here, const float* bias, std::size_t columns, float* values, std::size_t size);
 
 #ifdef DRAGONN_DEVICE_CODE
@@ -56,7 +56,7 @@ struct ColumnPlace {
   std::size_t row, end;  // of its piece
 };
 
-/// The sum over the strands; all threads of a lane get it.
+/// Returns the sum over the strands to all threads of a lane.
 template <class T>
 __device__ T sum_strands(const ColumnPlace& place, T value) {
   __shared__ T values[kThreads];
@@ -70,7 +70,7 @@ __device__ T sum_strands(const ColumnPlace& place, T value) {
   return values[place.lane];
 }
 
-/// The sum of a column's partial sums, in double; all threads of a lane get it. Of a launch with one block per tile.
+/// Returns the sum of a column's partial sums, in double, to all threads of a lane. The launch has one block per tile.
 __device__ inline double sum_pieces(const ColumnPlace& place, const ColumnCut& cut, const float* partials) {
   double sum = 0;
   if (place.column < cut.columns)
@@ -79,8 +79,8 @@ __device__ inline double sum_pieces(const ColumnPlace& place, const ColumnCut& c
   return sum_strands(place, sum);
 }
 
-/// Partial sums of two terms per element: `terms.of(column)` maps the row and the place of an element of that column to
-/// both, a float2. Launched with a block per piece and tile.
+/// Computes partial sums of two terms per element: `terms.of(column)` maps the row and the place of an element of that
+/// column to both, a float2. Launched with a block per piece and tile.
 template <class Terms>
 __global__ void column_pair_kernel(Terms terms, ColumnCut cut, float* first, float* second) {
   const ColumnPlace place(cut);
@@ -102,7 +102,7 @@ __global__ void column_pair_kernel(Terms terms, ColumnCut cut, float* first, flo
 inline dim3 blocks_of(const ColumnCut& cut) {
   return {static_cast<unsigned>(cut.pieces), cut.tiles};
 }
-/// For what combines the partial sums.
+/// Returns the grid of kernels that combine the partial sums.
 inline dim3 tiles_of(const ColumnCut& cut) {
   return {1, cut.tiles};
 }

@@ -12,7 +12,8 @@
 namespace dragonn::kernels::cuda {
 namespace {
 
-/// Tensors are float32. Weights are HWIO outside: [patch, outputs]. cuDNN's KRSC is the transpose, [outputs, patch].
+/// Convolution by cuDNN on float32 tensors. The caller's weights are HWIO: [patch, outputs]. cuDNN's KRSC is the
+/// transpose, [outputs, patch].
 class CudnnConvolution final : public WeightedPlan {
  public:
   CudnnConvolution(const Device& device, const ConvolutionSpec& spec, DeviceMath math,
@@ -39,7 +40,7 @@ class CudnnConvolution final : public WeightedPlan {
   void forward(const WeightedForward& arguments) override {
     Context& here = context(device_);
     const std::size_t size = patch_ * outputs_;
-    // Of training backward reads this copy again.
+    // Backward of a training plan reads this copy again.
     const View<float> weights = (spec_.training ? arguments.saved : arguments.scratch).subview(0, size);
     float* workspace = arguments.scratch.data() + (spec_.training ? 0 : aligned_floats(size));
     swap_axes(arguments.weights, patch_, outputs_, weights);
@@ -71,7 +72,8 @@ class CudnnConvolution final : public WeightedPlan {
   ColumnCut bias_cut_;
 };
 
-/// cuDNN pads both ends of an axis alike, and so knows no overhanging window.
+/// Returns whether a window overhangs the end of the axis. cuDNN pads both ends of an axis alike, and so has no such
+/// window.
 bool overhangs(const Window& window, std::int64_t inputs) {
   return window.outputs(inputs) != (inputs + 2 * window.padding - window.kernel) / window.stride + 1;
 }

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kMostWorkspaceBytes = std::size_t{1} << 30;
 constexpr int kMostCandidates = 16;
 
-/// Whether cuDNN says that it has nothing for a shape. That its installation lacks something is an error instead.
+/// Returns whether cuDNN says that it has nothing for a shape. A lack in its installation is an error instead.
 bool is_not_for_this_shape(cudnnStatus_t status) {
   constexpr std::array kOfInstallation{
       CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER, CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDART,
@@ -98,7 +98,7 @@ std::optional<ConvolutionChoices> ask_cudnn(Context& here, const ConvolutionSpec
   return complete ? std::optional(choices) : std::nullopt;
 }
 
-/// All that a choice depends on.
+/// The values that a choice depends on.
 using Key = std::array<std::int64_t, 16>;
 Key key_of(const Context& here, const ConvolutionSpec& spec, DeviceMath math) {
   return {here.device().index,
@@ -119,7 +119,7 @@ Key key_of(const Context& here, const ConvolutionSpec& spec, DeviceMath math) {
           spec.input_gradient ? 1 : 0};
 }
 
-/// The default math lets cuDNN round factors of float32 to TF32.
+/// Returns cuDNN's math type. Its default may round factors of float32 to TF32.
 cudnnMathType_t math_type(DeviceMath math) {
   switch (math) {
     case DeviceMath::kFloat32:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What cuDNN is told of a convolution, and which of its algorithms run the three passes.
+/// Convolution choice: the description of a convolution for cuDNN, and the algorithms of its three passes.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ using FilterDescriptor = Descriptor<cudnnFilterDescriptor_t, cudnnCreateFilterDe
 using ConvolutionDescriptor =
     Descriptor<cudnnConvolutionDescriptor_t, cudnnCreateConvolutionDescriptor, cudnnDestroyConvolutionDescriptor>;
 
-/// Tensors are NHWC; the filter is KRSC, which is what NHWC wants. All are float32, or with DeviceMath::kBf16 bf16;
-/// sums are float32.
+/// The descriptors of a convolution. Tensors are NHWC; the filter is KRSC, which goes with NHWC. All are float32, or
+/// with DeviceMath::kBf16 bf16; sums are float32.
 struct ConvolutionDescriptors {
   ConvolutionDescriptors(const ConvolutionSpec& spec, DeviceMath math);
   TensorDescriptor input, output;
@@ -37,23 +37,24 @@ struct ConvolutionDescriptors {
   ConvolutionDescriptor convolution;
 };
 
-/// An algorithm and the bytes that it works in.
+/// An algorithm and the bytes of its workspace.
 template <class Algorithm>
 struct Choice {
   Algorithm algorithm{};
   std::size_t bytes = 0;
 };
 
-/// Those of passes that the plan does not have are empty.
+/// The algorithms of the passes; those of passes that the plan does not have are empty.
 struct ConvolutionChoices {
   Choice<cudnnConvolutionFwdAlgo_t> forward;
   Choice<cudnnConvolutionBwdFilterAlgo_t> backward_weights;
   Choice<cudnnConvolutionBwdDataAlgo_t> backward_data;
 };
 
-/// For every pass the first of cuDNN's candidates, which its heuristics rank, that gives the same bits every time,
-/// multiplies as asked and is content with 1 GiB of workspace; none if a pass has no such. Ranked, not timed: a choice
-/// that depends on timing would let the bits of a run depend on it. Asked once per shape and thread.
+/// Chooses for every pass the first of cuDNN's candidates, in the order of its heuristics, that gives the same bits
+/// every time, multiplies in the asked precision and needs no more than 1 GiB of workspace. Returns nothing if a pass
+/// has no such candidate. Candidates are not timed: a run's bits would then depend on timing. A shape is looked up once
+/// per thread.
 std::optional<ConvolutionChoices> choose_algorithms(Context& here, const ConvolutionSpec& spec, DeviceMath math);
 
 }  // namespace dragonn::kernels::cuda

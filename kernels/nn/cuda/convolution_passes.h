@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-/// The three passes of a convolution by cuDNN.
+/// Convolution passes: the three passes of a convolution by cuDNN.
 #pragma once
 
 #include "kernels/nn/cuda/convolution_choice.h"
 
 namespace dragonn::kernels::cuda {
 
-/// Tensors are NHWC and filters KRSC, in the type that ConvolutionDescriptors says. On the stream of the calling
-/// thread.
+/// Runs the passes on the stream of the calling thread. Tensors are NHWC and filters KRSC, in the type of
+/// ConvolutionDescriptors.
 /// @throws DeviceError if cuDNN refuses.
 class ConvolutionPasses {
  public:
@@ -15,7 +15,7 @@ class ConvolutionPasses {
                     const ConvolutionChoices& choices)
       : device_(device), described_(spec, math), choices_(choices) {}
 
-  /// What memory each pass works in: its workspace has as many bytes.
+  /// The algorithms, which give the size of each pass's workspace.
   const ConvolutionChoices& choices() const { return choices_; }
 
   void forward(const void* input, const void* weights, void* output, void* workspace) const;

@@ -30,7 +30,8 @@ struct Batch {
   __device__ double* normalizers(std::size_t sample) const { return scratch + sample * (steps + (steps + 2) * places); }
 };
 
-/// A block per step of a sample: the logarithm of the sum of its exponentials, and the softmax's part of the gradient.
+/// Normalizes, a block per step of a sample: computes the logarithm of the sum of its exponentials, and the softmax's
+/// part of the gradient.
 __global__ void normalize_kernel(Batch batch) {
   const std::size_t sample = blockIdx.x / batch.steps, t = blockIdx.x % batch.steps;
   const float* row = batch.logits + blockIdx.x * batch.classes;
@@ -48,8 +49,8 @@ __global__ void normalize_kernel(Batch batch) {
     gradient[c] = expf(row[c] - static_cast<float>(normalizer)) * static_cast<float>(batch.share);
 }
 
-/// One sample, as Alignment of kernels/nn/ctc.cpp: places are its labels with blanks before, between and behind. The
-/// threads of a block share the places of a step.
+/// The alignment of one sample, as in kernels/nn/ctc.cpp: places are its labels with blanks before, between and behind.
+/// The threads of a block share the places of a step.
 struct Alignment {
   __device__ Alignment(const Batch& batch, std::size_t sample)
       : labels(batch.labels + batch.offsets[sample]),
@@ -100,7 +101,7 @@ struct Alignment {
   double *normalizers, *alphas, *beta, *next_beta;
 };
 
-/// A block per sample.
+/// Aligns the samples, a block each.
 __global__ void align_kernel(Batch batch) {
   const std::size_t sample = blockIdx.x;
   const Alignment own(batch, sample);
@@ -133,7 +134,7 @@ __global__ void align_kernel(Batch batch) {
   }
 }
 
-/// In fixed order. One block.
+/// Sums the losses in fixed order. One block.
 __global__ void sum_kernel(const double* losses, std::size_t count, double* total) {
   double sum = 0;
   for (std::size_t sample = threadIdx.x; sample < count; sample += blockDim.x) sum += losses[sample];

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kDrawsPerBlock = 4;
 
-/// A thread has a block of four draws of the stream, and its elements. In place too.
+/// Applies dropout, in place if asked. A thread takes a block of four draws of the stream, and its elements.
 __global__ void dropout_kernel(const float* input, float rate, float factor, const std::uint64_t* key, float* output,
                                std::size_t size) {
   const std::size_t draws = (size + kDrawsPerBlock - 1) / kDrawsPerBlock;

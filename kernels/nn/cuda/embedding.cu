@@ -5,12 +5,12 @@
 namespace dragonn::kernels::cuda {
 namespace {
 
-/// In this form a NaN is none.
+/// Returns whether a token is a row. In this form a NaN is none.
 __device__ bool is_row(float token, std::size_t rows) {
   return token >= 0 && token < static_cast<float>(rows) && token == truncf(token);
 }
 
-/// A token that is no row goes to `fault`, for the next wait.
+/// Copies the rows of tokens. A token that is no row is written to `fault`, for the next wait.
 __global__ void embed_kernel(const float* tokens, const float* table, std::size_t rows, std::size_t width,
                              float* output, std::size_t size, TokenFault* fault) {
   for (std::size_t i = first_element(); i < size; i += element_stride()) {
@@ -27,8 +27,9 @@ __global__ void embed_kernel(const float* tokens, const float* table, std::size_
   }
 }
 
-/// A block per position, and a tile of columns (blockIdx.y). The first position of every token sums the gradients of
-/// all of that token's in their order: it lists them, some hundred at a time, and adds one after the other.
+/// Sums the gradients of tokens. A block takes a position, and a tile of columns (blockIdx.y). The first position of
+/// every token sums all gradients of that token in their order: it lists them, some hundred at a time, and adds one
+/// after the other.
 __global__ void sum_tokens_kernel(const float* tokens, std::size_t count, const float* output_gradient,
                                   std::size_t rows, std::size_t width, float* table_gradient) {
   __shared__ std::size_t listed[kThreads];

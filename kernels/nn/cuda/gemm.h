@@ -8,15 +8,16 @@
 
 namespace dragonn::kernels::cuda {
 
-/// Rows that begin `stride` floats apart; the matrices of a batch begin `next` floats apart.
+/// A factor whose rows begin `stride` floats apart; the matrices of a batch begin `next` floats apart.
 struct Factor {
   const float* data = nullptr;
   std::int64_t stride = 1;
-  bool transposed = false;  ///< the product takes the transpose of what is stored
+  bool transposed = false;  ///< the product takes the transpose of the stored matrix
   std::int64_t next = 0;
 };
 
-/// result [rows, columns] = a [rows, inner] * b [inner, columns] + keep * result, for every matrix of the batch.
+/// A product: result [rows, columns] = a [rows, inner] * b [inner, columns] + keep * result, for every matrix of the
+/// batch.
 struct Product {
   std::int64_t rows = 1, columns = 1, inner = 1;
   Factor a, b;
@@ -27,8 +28,8 @@ struct Product {
   float keep = 0;
 };
 
-/// On the context's stream. The same bits for the same shapes on one type of GPU: cuBLAS uses no atomics, and a handle
-/// has one stream. @throws DeviceError if cuBLAS refuses.
+/// Multiplies on the context's stream. It gives the same bits for the same shapes on one type of GPU: cuBLAS uses no
+/// atomics, and a handle has one stream. @throws DeviceError if cuBLAS refuses.
 void multiply(Context& here, DeviceMath math, const Product& product);
 
 }  // namespace dragonn::kernels::cuda

@@ -11,7 +11,7 @@ struct Forward {
   float *output, *means, *inverse_deviations;
 };
 
-/// A block per row, here and below.
+/// Runs forward. This kernel and those below take a block per row.
 __global__ void forward_kernel(Forward to, std::size_t columns, float epsilon) {
   const float* input = to.input + blockIdx.x * columns;
   float* output = to.output + blockIdx.x * columns;
@@ -29,7 +29,7 @@ __global__ void forward_kernel(Forward to, std::size_t columns, float epsilon) {
   to.inverse_deviations[blockIdx.x] = inverse;
 }
 
-/// What both parts of backward read; terms of the gradients of scale and shift.
+/// The data that both parts of backward read, with the terms of the gradients of scale and shift.
 struct Backward {
   const float *input, *output_gradient, *means, *inverse_deviations;
 
@@ -41,7 +41,8 @@ struct Backward {
   }
 };
 
-/// With g = output gradient * scale and y the normalized input: dx = (g - mean(g) - y * mean(g * y)) / deviation.
+/// Computes, with g = output gradient * scale and y the normalized input: dx = (g - mean(g) - y * mean(g * y)) /
+/// deviation.
 __global__ void input_gradient_kernel(Backward to, std::size_t columns, const float* scale, float* input_gradient) {
   const std::size_t row = blockIdx.x * columns;
   const float *input = to.input + row, *output_gradient = to.output_gradient + row;

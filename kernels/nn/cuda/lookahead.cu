@@ -29,7 +29,8 @@ __global__ void input_gradient_kernel(LookaheadSpec spec, const float* weights, 
   }
 }
 
-/// A block per tile of features (blockIdx.y) and j (blockIdx.x); its strands share the steps of all samples.
+/// Computes the weights' gradient. A block takes a tile of features (blockIdx.y) and a j (blockIdx.x); its strands
+/// share the steps of all samples.
 __global__ void weights_gradient_kernel(LookaheadSpec spec, ColumnCut cut, const float* input,
                                         const float* output_gradient, float* weights_gradient) {
   const ColumnPlace place(cut);

@@ -13,7 +13,7 @@ struct Samples {
   std::size_t count, classes;
 };
 
-/// Of ascending labels.
+/// Returns whether ascending labels contain `label`.
 __device__ bool contains(const std::int32_t* begin, const std::int32_t* end, std::int32_t label) {
   while (begin < end) {
     const std::int32_t* middle = begin + (end - begin) / 2;
@@ -26,7 +26,7 @@ __device__ bool contains(const std::int32_t* begin, const std::int32_t* end, std
   return false;
 }
 
-/// A block per sample. `gradient` may be the logits, or null.
+/// Computes the losses, a block per sample. `gradient` may be the logits, or null.
 __global__ void sample_kernel(Samples samples, float share, float* gradient, OwnLoss* results) {
   const std::size_t sample = blockIdx.x;
   const float* row = samples.logits + sample * samples.classes;
@@ -35,7 +35,7 @@ __global__ void sample_kernel(Samples samples, float share, float* gradient, Own
   double loss = 0;
   unsigned long long rank = 0;
   for (std::size_t c = threadIdx.x; c < samples.classes; c += blockDim.x) {
-    // log(1 + exp(x)) = max(0, x) + log(1 + exp(-|x|)): nothing overflows. A NaN stays one.
+    // The form log(1 + exp(x)) = max(0, x) + log(1 + exp(-|x|)) overflows nowhere. A NaN stays one.
     const float x = row[c];
     loss += (x <= 0 ? 0.0f : x) + log1pf(expf(-fabsf(x)));
     const unsigned long long own = ranked(x, static_cast<std::uint32_t>(c));

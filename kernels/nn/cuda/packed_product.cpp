@@ -6,7 +6,7 @@
 namespace dragonn::kernels::cuda {
 namespace {
 
-/// cuBLAS takes plain weights: nothing is packed.
+/// Multiplies by plain weights, which cuBLAS takes: nothing is packed.
 class CudaProduct final : public PackedProduct {
  public:
   CudaProduct(const Device& device, const PackedProductSpec& spec)

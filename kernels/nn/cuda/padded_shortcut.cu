@@ -5,7 +5,7 @@
 namespace dragonn::kernels::cuda {
 namespace {
 
-/// Elements of one side are enumerated; each finds its partner on the other side, or is zero.
+/// The two shapes. Elements of one side are enumerated; each finds its partner on the other side, or is zero.
 struct Geometry {
   explicit Geometry(const PaddedShortcutSpec& of)
       : spec(of),

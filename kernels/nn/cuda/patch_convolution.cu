@@ -17,7 +17,7 @@ struct Geometry {
         horizontal(spec.horizontal, spec.width),
         channels(static_cast<std::size_t>(spec.channels)),
         group_channels(static_cast<std::size_t>(spec.channels / spec.groups)) {}
-  /// Of one group and pixel: [kernel height, kernel width, channels of the group].
+  /// Returns the size of the patch of one group and pixel: [kernel height, kernel width, channels of the group].
   __host__ __device__ std::size_t patch() const {
     return static_cast<std::size_t>(vertical.kernel) * horizontal.kernel * group_channels;
   }
@@ -29,7 +29,7 @@ struct Geometry {
   std::size_t channels, group_channels;
 };
 
-/// patches [images, output height, output width, groups, patch]; zeros outside of the image.
+/// Gathers patches [images, output height, output width, groups, patch], with zeros outside of the image.
 __global__ void gather_kernel(Geometry g, const float* input, float* patches, std::size_t size) {
   for (std::size_t i = first_element(); i < size; i += element_stride()) {
     const Split patch = split(i, g.patch()), group = split(patch.quotient, g.channels / g.group_channels);
@@ -46,7 +46,7 @@ __global__ void gather_kernel(Geometry g, const float* input, float* patches, st
   }
 }
 
-/// Every input sums what the windows that see it, in their order, want of it.
+/// Scatters patches: every input sums the gradients of the windows that see it, in their order.
 __global__ void scatter_kernel(Geometry g, const float* patches, float* input_gradient, std::size_t size) {
   for (std::size_t i = first_element(); i < size; i += element_stride()) {
     const Position at(i, g.vertical.inputs, g.horizontal.inputs, g.channels);
@@ -114,7 +114,7 @@ class PatchConvolution final : public WeightedPlan {
   }
 
  private:
-  /// A pixel's patch is the pixel.
+  /// Returns whether a pixel's patch is the pixel.
   static bool is_plain(const Window& window) { return window == Window{1, 1, 0, window.ceil}; }
 
   std::int64_t group_outputs() const { return spec_.output_channels / spec_.groups; }

@@ -9,8 +9,8 @@
 
 namespace dragonn::kernels::cuda {
 
-/// Takes any window, any number of groups and any math mode, and HWIO weights as they are. Costs a copy of every pixel
-/// for every window that sees it, in pieces of images of no more than 1 GiB.
+/// Makes a plan for any window, any number of groups and any math mode, with HWIO weights as they are. It copies every
+/// pixel for every window that sees it, in pieces of images of at most 1 GiB.
 std::unique_ptr<WeightedPlan> make_patch_convolution(const Device& device, const ConvolutionSpec& spec,
                                                      DeviceMath math);
 

@@ -19,7 +19,8 @@ struct Geometry {
   std::size_t channels, inputs, outputs;
 };
 
-/// `places`: which pixel of its image the first of the largest inputs is; null if nobody asks. A NaN is largest.
+/// Takes the maximum of every window. `places` receives which pixel of its image the first of the largest inputs is; it
+/// may be null. A NaN is largest.
 __global__ void maximum_kernel(Geometry g, const float* input, float* output, std::int32_t* places) {
   for (std::size_t i = first_element(); i < g.outputs; i += element_stride()) {
     const Position at(i, g.vertical.outputs, g.horizontal.outputs, g.channels);
@@ -53,7 +54,8 @@ __global__ void average_kernel(Geometry g, const float* input, float* output) {
   }
 }
 
-/// Every input collects from the windows that see it, in their order. `places`: of maximum pooling.
+/// Computes the gradient: every input sums those of the windows that see it, in their order. @param places of maximum
+/// pooling.
 __global__ void backward_kernel(Geometry g, const float* output_gradient, const std::int32_t* places,
                                 float* input_gradient) {
   for (std::size_t i = first_element(); i < g.inputs; i += element_stride()) {

@@ -11,7 +11,7 @@ __global__ void forward_kernel(const float* input, const float* table, std::size
     output[i] = input[i] + table[split(i, sample).remainder];
 }
 
-/// Every element of the table sums over the batch in its order.
+/// Computes the table's gradient: every element sums over the batch in its order.
 __global__ void backward_kernel(const float* output_gradient, std::size_t sample, std::size_t batch,
                                 float* table_gradient, std::size_t size) {
   for (std::size_t i = first_element(); i < size; i += element_stride()) {

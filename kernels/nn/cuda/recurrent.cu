@@ -13,7 +13,7 @@ using kernels::detail::StepRows;
 __device__ float sigmoid(float x) {
   return 1 / (1 + expf(-x));
 }
-/// The slope of a sigmoid, of a tanh, whose value is y.
+/// Returns the slope of a sigmoid, and below that of a tanh, whose value is y.
 __device__ float sigmoid_slope(float y) {
   return y * (1 - y);
 }
@@ -25,7 +25,7 @@ __device__ bool is_valid(const StepRows& rows, std::size_t sample) {
   return rows.lengths == nullptr || static_cast<std::int64_t>(rows.step) < rows.lengths[sample];
 }
 
-/// Where element `i` of [batch, hidden] belongs.
+/// The place of element `i` of [batch, hidden].
 struct Unit {
   __device__ Unit(const StepRows& rows, std::size_t i, std::size_t gates) {
     const Split at = split(i, rows.hidden);
@@ -37,7 +37,7 @@ struct Unit {
   std::size_t gate;  // place of its first gate; from gate to gate it is `hidden`
 };
 
-// A thread per sample and unit. The formulas are those of kernels/nn/recurrent_cells.cpp.
+// A thread takes a sample and unit. The formulas are those of kernels/nn/recurrent_cells.cpp.
 
 __device__ void lstm_forward(const StepForward& step, std::size_t i, const Unit& at) {
   const std::size_t size = step.rows.hidden, place = at.gate;

@@ -7,7 +7,7 @@ namespace {
 
 using Lengths = std::span<const std::int32_t>;
 
-/// Lengths as kernels see them: null if all steps are valid.
+/// Returns the lengths on the GPU; null if all steps are valid.
 const std::int32_t* staged(Context& here, Lengths lengths) {
   return lengths.empty() ? nullptr : here.stage({lengths});
 }
@@ -16,7 +16,7 @@ __device__ bool is_valid(const std::int32_t* lengths, std::size_t sample, std::s
   return lengths == nullptr || static_cast<std::int64_t>(t) < lengths[sample];
 }
 
-/// Elements are numbered in the order of the time-major side.
+/// Copies to time-major order. Elements are numbered in the order of the time-major side.
 __global__ void to_time_major_kernel(SequenceRows rows, const float* batch_major, const std::int32_t* lengths,
                                      float* time_major, std::size_t size) {
   for (std::size_t i = first_element(); i < size; i += element_stride()) {
@@ -63,7 +63,7 @@ void to_batch_major(const SequenceRows& rows, View<const float> time_major, Leng
          time_major.data(), staged(here, lengths), add, batch_major.data(), time_major.size());
 }
 
-/// Of whole rows: `size` is `width`.
+/// Masks whole rows: `size` is `width`.
 void mask_steps(const SequenceRows& rows, View<const float> input, Lengths lengths, View<float> output) {
   if (input.empty()) return;
   Context& here = context(output.device());

@@ -10,7 +10,7 @@
 namespace dragonn::kernels::cuda {
 namespace {
 
-/// What the host waits for.
+/// The result that the host waits for.
 struct Outcome {
   CrossEntropy sums;
   unsigned long long bad_row;  // first with a label out of range; ULLONG_MAX if there is none
@@ -45,7 +45,8 @@ __global__ void count_kernel(Rows rows, Outcome* outcome) {
   outcome->bad_label = bad == ULLONG_MAX ? 0 : rows.labels[bad];
 }
 
-/// A block per row. `gradient` may be the logits: a thread writes what only it has read since the last barrier.
+/// Computes the losses, a block per row. `gradient` may be the logits: a thread writes only elements that it alone has
+/// read since the last barrier.
 __global__ void row_kernel(Rows rows, double smoothing, const Outcome* outcome, float* gradient, OwnLoss* results) {
   const std::size_t row = blockIdx.x;
   const std::int32_t label = rows.labels[row];

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-/// The moments of a row for its softmax, by the threads of a block. For .cu files.
+/// Softmax sums: the moments of a row for its softmax, by the threads of a block. For .cu files.
 #pragma once
 
 #include "kernels/cuda/block_reduce.h"
 
 namespace dragonn::kernels::cuda {
 
-/// As detail::RowSums of kernels/nn/softmax_rows.h: `distances` is not finite if a value of the row is not.
+/// The moments of a row, as detail::RowSums of kernels/nn/softmax_rows.h: `distances` is not finite if a value of the
+/// row is not.
 struct SoftmaxSums {
   float largest;
   std::uint32_t position;  // of the first of the largest values
@@ -14,7 +15,7 @@ struct SoftmaxSums {
   double distances;        // sum of x - largest
 };
 
-/// Of row [size], size > 0; every thread of the block gets them.
+/// Returns the moments of row [size], size > 0, to every thread of the block.
 __device__ inline SoftmaxSums softmax_sums(const float* row, std::size_t size) {
   unsigned long long rank = 0;
   for (std::size_t i = threadIdx.x; i < size; i += blockDim.x) {

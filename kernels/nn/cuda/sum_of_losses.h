@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The losses of a batch's rows or samples, summed. For .cu files.
+/// Sum of losses: sums the losses of a batch's rows or samples. For .cu files.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,13 @@
 
 namespace dragonn::kernels::cuda {
 
-/// Of a row or a sample.
+/// The loss of a row or a sample.
 struct OwnLoss {
   double loss;
   bool correct;
 };
 
-/// In fixed order. One block. `Total` has `loss_sum` and `correct`.
+/// Sums losses in fixed order. One block. `Total` has `loss_sum` and `correct`.
 template <class Total>
 __global__ void sum_losses_kernel(const OwnLoss* losses, std::size_t count, Total* total) {
   double loss = 0;
@@ -31,7 +31,7 @@ __global__ void sum_losses_kernel(const OwnLoss* losses, std::size_t count, Tota
   total->correct = correct;
 }
 
-/// @param losses [count], and `total`: on the GPU.
+/// Starts the sum. @param losses [count], on the GPU, as is `total`.
 template <class Total>
 void sum_losses(const Context& here, const OwnLoss* losses, std::size_t count, Total* total) {
   launch(here, "sum_of_losses", 1, kThreads, sum_losses_kernel<Total>, losses, count, total);

@@ -8,8 +8,9 @@ namespace {
 constexpr unsigned kTile = 32;
 constexpr unsigned kTileRows = 8;  // rows of a tile that a block moves at a time
 
-/// A tile goes through shared memory, so that both sides are read and written along rows; one column more than it needs
-/// puts a column's elements into different banks. Tiles are numbered along blockIdx.x, then matrices.
+/// Transposes by tiles in shared memory, so that both sides are read and written along rows. A tile has a column more
+/// than it needs, which puts a column's elements into different banks. Tiles are numbered along blockIdx.x, then
+/// matrices.
 __global__ void transpose_kernel(const float* input, std::size_t rows, std::size_t columns, float* output) {
   __shared__ float tile[kTile][kTile + 1];
   const std::size_t across = (columns + kTile - 1) / kTile, down = (rows + kTile - 1) / kTile;

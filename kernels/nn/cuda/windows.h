@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Which inputs windows on an image see, and which windows see an input. For .cu files.
+/// Windows on an image: the inputs that a window sees, and the windows that see an input. For .cu files.
 #pragma once
 
 #include <cstddef>
@@ -18,10 +18,10 @@ struct Axis {
         padding(static_cast<int>(window.padding)),
         inputs(static_cast<int>(size)),
         outputs(static_cast<int>(window.outputs(size))) {}
-  /// The inputs that window `output` sees: [begin, end).
+  /// Returns the inputs that window `output` sees: [begin, end).
   __device__ int begin(int output) const { return max(0, output * stride - padding); }
   __device__ int end(int output) const { return min(inputs, output * stride - padding + kernel); }
-  /// The windows that see `input`: [first, last].
+  /// Returns the windows that see `input`: [first, last].
   __device__ int first(int input) const {
     const int beyond = input + padding - kernel;
     return beyond < 0 ? 0 : beyond / stride + 1;
@@ -31,7 +31,7 @@ struct Axis {
   int kernel, stride, padding, inputs, outputs;
 };
 
-/// Where an element stands in an array [batch, height, width, channels].
+/// The place of an element in an array [batch, height, width, channels].
 struct Position {
   __device__ Position(std::size_t element, int height, int width, std::size_t channels) {
     const Split pixel = split(element, channels), line = split(pixel.quotient, width);
