@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Checkpoints: everything that makes a resumed run bit-identical to an uninterrupted one, saved atomically.
+/// Checkpoint: the state that makes a resumed run bit-identical to an uninterrupted one, saved atomically.
 ///
 /// A checkpoint is a folder `checkpoints/step-00000120/` with `model.bin` (rank 0: parameters, optimizer, progress,
 /// averaged batch-norm statistics), `rank-0000.bin` ... (residuals, method state, batch-norm statistics of that rank)
@@ -26,24 +26,25 @@ struct CheckpointFiles {
 
 class CheckpointStore {
  public:
-  /// Checkpoints live in `folder`, which is created when the first is saved.
+  /// Keeps checkpoints in `folder`, which is created when the first is saved.
   explicit CheckpointStore(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
-  /// Collective. `fill` puts this rank's state into its archive; on rank 0 also the model's (null elsewhere).
+  /// Collective. Saves a checkpoint. `fill` puts this rank's state into its archive, and on rank 0 the model's state
+  /// into the model's archive, which is null on other ranks.
   /// @throws SystemError on every rank if a file cannot be written; the partial folder is removed, older ones stay.
   void save(comm::Communicator& communicator, std::uint64_t step,
             const std::function<void(Archive* model, Archive& rank)>& fill) const;
   /// Removes all but the newest `keep` complete checkpoints, never that of `best_step`. Rank 0 only.
   void prune(std::int64_t keep, std::optional<std::uint64_t> best_step) const;
 
-  /// Complete checkpoints (with DONE), oldest first.
+  /// Returns the complete checkpoints (with DONE), oldest first.
   std::vector<std::filesystem::path> list() const;
   static std::filesystem::path folder_name(std::uint64_t step);
 
   /// Reads the model's archive of a checkpoint folder.
   /// @throws ConfigError if it is no complete checkpoint, DataError (file, field, offset) if it is damaged.
   static Archive read_model(const std::filesystem::path& checkpoint);
-  /// Reads this rank's archives. @throws as read_model; also ConfigError when the world size is another.
+  /// Reads this rank's archives. @throws as read_model; also ConfigError if the world size differs.
   static CheckpointFiles read(const std::filesystem::path& checkpoint, int rank, int world_size);
 
  private:

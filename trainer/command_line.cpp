@@ -22,7 +22,7 @@ constexpr const char* kRun = "Run";
 constexpr const char* kResume = "Resume and evaluate";
 constexpr const char* kInspect = "Inspect";
 
-/// Of --print-config.
+/// The value of --print-config that prints all keys.
 constexpr const char* kAllSettings = "all";
 
 constexpr const char* kFooter =
@@ -46,7 +46,7 @@ std::string check_workers(const std::string& text) {
   return positive ? std::string() : fmt::format("expected a number of workers, not '{}'", text);
 }
 
-/// Descriptions are broken by hand: CLI11 does not wrap them.
+/// The column at which descriptions begin. They are broken by hand, since CLI11 does not wrap them.
 constexpr std::size_t kOptionColumns = 24;
 
 void declare_run(CLI::App& app, CommandLine& line) {
@@ -98,14 +98,14 @@ void declare_inspect(CLI::App& app, CommandLine& line, std::vector<std::string>&
   app.set_version_flag("--version", "dragonn-train " + std::string(version()), "Print the version")->group(kInspect);
 }
 
-/// What follows the option among the words of the command line, as far as it may be the option's value.
+/// Returns the word after the option, if it may be the option's value.
 std::string value_behind(std::span<const char* const> words, const std::string& option) {
   const auto place = std::ranges::find_if(words, [&](const char* word) { return option == word; });
   const bool has_value = place != words.end() && place + 1 != words.end() && **(place + 1) != '-';
   return has_value ? *(place + 1) : "VALUE";
 }
 
-/// "--epochs=3" or "--epochs" "3": what --set would need. `rest` is what no option took of `words`.
+/// Refuses "--epochs=3" or "--epochs" "3" with a hint at --set. @param rest the words that no option took.
 [[noreturn]] void refuse(const CLI::App& app, std::span<const char* const> words, const std::vector<std::string>& rest,
                          const CommandLine& line) {
   const auto option = std::ranges::find_if(rest, [](const std::string& word) { return word.starts_with('-'); });

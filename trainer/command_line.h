@@ -8,11 +8,11 @@
 
 namespace dragonn::trainer {
 
-/// What a user asks for.
+/// The request of a user.
 struct CommandLine {
-  std::string config;  ///< file; empty: none given
+  std::string config;  ///< path of the file; empty if none is given
   std::vector<std::string> overrides;
-  int workers = 0;  ///< 0: comm.workers
+  int workers = 0;  ///< 0 takes comm.workers
   std::string output;
   std::string resume;
   std::string evaluate;
@@ -20,14 +20,14 @@ struct CommandLine {
   bool dry_run = false;
   std::optional<std::vector<std::string>> list;  ///< --list with none, one or two words: KIND, NAME
 
-  /// The run folder that `resume` or `evaluate` names by itself or by a checkpoint in it; empty: none.
+  /// Returns the run folder that `resume` or `evaluate` names, directly or by a checkpoint in it; empty if none.
   std::string named_run() const;
-  /// The config file to read: `config`, or else that of the named run. @throws ConfigError if there is none.
+  /// Returns the config file to read: `config`, or else that of the named run. @throws ConfigError if there is none.
   std::string config_file() const;
 };
 
-/// @returns the exit code instead if the command line asked for help or the version, or CLI11 refused it and said so.
-/// @throws ConfigError for an unknown option, with what was likely meant.
+/// Parses the command line. Returns the exit code if it asked for help or the version, or if CLI11 refused it and
+/// printed why; otherwise nothing. @throws ConfigError for an unknown option, with the one that was likely meant.
 std::optional<int> parse_command_line(int argc, const char* const* argv, CommandLine& line);
 
 }  // namespace dragonn::trainer

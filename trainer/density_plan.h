@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The densities of a run, step by step.
+/// Density plan: the densities of a run, step by step.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace dragonn::trainer {
 
-/// The target density of a step, from 0; 1 where nothing is selected.
+/// Returns the target density of a step, counted from 0; 1 if nothing is selected.
 double density_of_step(const CompressionConfig& compression, std::uint64_t step, std::uint64_t steps_per_epoch);
 
-/// The different densities below 1 of the first `steps` steps, in the order in which they come. O(steps).
+/// Returns the different densities below 1 of the first `steps` steps, in the order in which they come. O(steps).
 std::vector<double> sparse_densities(const CompressionConfig& compression, std::uint64_t steps,
                                      std::uint64_t steps_per_epoch);
 

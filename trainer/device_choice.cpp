@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* kAuto = "device = \"auto\"";
 
-/// Why this rank cannot compute on a GPU; empty if it can.
+/// Returns why this rank cannot compute on a GPU; empty if it can.
 std::string obstacle_of(const Config& config) {
   const std::string missing = kernels::device_obstacle(DeviceType::kCuda);
   const bool is_virtual =
@@ -28,7 +28,7 @@ std::string obstacle_of(const Config& config) {
   return "network.compute = \"measured\" counts CPU time, and work on a GPU takes none";
 }
 
-/// @throws ConfigError if `device_math` is not for the CPU.
+/// Chooses the CPU. @throws ConfigError if `device_math` is not for the CPU.
 DeviceChoice the_cpu(const Config& config, const std::string& notes = "") {
   if (config.device_math != kernels::DeviceMath::kFloat32)
     throw ConfigError(fmt::format("device_math = \"{}\": the CPU{} multiplies in float32 alone; expected \"float32\"",
@@ -40,7 +40,7 @@ std::string because(const std::string& obstacle) {
   return fmt::format("{} and {}", kAuto, obstacle);
 }
 
-/// Collective. The obstacle of the lowest rank that has one; empty on every rank if none has.
+/// Collective. Returns the obstacle of the lowest rank that has one; empty on every rank if none has.
 std::string first_obstacle(comm::Communicator& communicator, const std::string& mine) {
   const std::uint8_t stopped = mine.empty() ? 0 : 1;
   std::vector<std::uint8_t> all(static_cast<std::size_t>(communicator.size()));
@@ -52,7 +52,7 @@ std::string first_obstacle(comm::Communicator& communicator, const std::string& 
   return text;
 }
 
-/// Collective. Ranks that compute on this rank's hardware, itself included.
+/// Collective. Returns the number of ranks that compute on this rank's hardware, itself included.
 int sharers(comm::Communicator& communicator, const std::string& identity) {
   using Identity = std::array<char, 64>;
   Identity mine{};

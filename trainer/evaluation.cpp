@@ -22,7 +22,7 @@ AveragedStatistics::~AveragedStatistics() {
   try {
     kernels::copy(own_.view(), network_.statistics());
   } catch (const DeviceError&) {
-    // A GPU that fails does so at the next use, too, which says it.
+    // A GPU that fails here fails at the next use, too, which reports it.
   }
 }
 

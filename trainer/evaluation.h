@@ -12,18 +12,18 @@
 
 namespace dragonn::trainer {
 
-/// Of a whole split; equal on all ranks.
+/// The result over a whole split; equal on all ranks.
 struct EvaluationResult {
   double loss = 0;                 ///< mean over samples, or over the time steps that have a label
-  std::vector<Quality> qualities;  ///< the first one is what the best evaluation is picked by
-  std::uint64_t samples = 0;       ///< or time steps
+  std::vector<Quality> qualities;  ///< the first one decides which evaluation is best
+  std::uint64_t samples = 0;       ///< number of samples, or of time steps
 };
 
-/// Replaces this rank's running statistics by the mean over ranks while it lives; then they are as before, so that
-/// evaluating changes nothing of the training.
+/// Replaces this rank's running statistics by the mean over ranks while it lives, and restores them at the end, so that
+/// evaluations do not change the training.
 class AveragedStatistics {
  public:
-  /// Collective.
+  /// Collective. Averages the statistics.
   AveragedStatistics(comm::Communicator& communicator, layers::Network& network);
   ~AveragedStatistics();
   AveragedStatistics(const AveragedStatistics&) = delete;
@@ -37,7 +37,7 @@ class AveragedStatistics {
 /// Collective. Runs this rank's shard of a split through the network as its statistics are now, and reduces.
 EvaluationResult evaluate(comm::Communicator& communicator, layers::Network& network, data::EvaluationLoader& loader);
 
-/// What a network is to be given for a batch.
+/// Returns the batch in the form that a network takes.
 layers::NetworkBatch network_batch(const data::Batch& batch);
 
 }  // namespace dragonn::trainer

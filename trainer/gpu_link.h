@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// GpuLink: the run's transport between GPUs, where `comm.backend` asks for one.
+/// GpuLink: the run's transport between GPUs, if `comm.backend` asks for one.
 #pragma once
 
 #include <memory>
@@ -10,18 +10,18 @@
 
 namespace dragonn::trainer {
 
-/// While it lives, the communicator has the transport.
+/// Gives the communicator the transport while it lives.
 class GpuLink {
  public:
   /// Collective. Does nothing unless `comm.backend` is "nccl". @throws comm::AgreedError if some rank computes on the
   /// CPU or shares its GPU, saying what would do; CommError.
   GpuLink(const Config& config, comm::Communicator& communicator, const DeviceChoice& choice);
-  /// Without finish(), as after an error, the others' waits are aborted.
+  /// Removes the transport. Without finish(), as after an error, this aborts the waits of the other ranks.
   ~GpuLink() { communicator_.set_device_transport(nullptr); }
   GpuLink(const GpuLink&) = delete;
   GpuLink& operator=(const GpuLink&) = delete;
 
-  /// Collective: after the last step.
+  /// Collective. Closes the transport after the last step.
   void finish();
 
  private:

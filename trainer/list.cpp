@@ -26,19 +26,19 @@ namespace {
 
 constexpr std::size_t kColumns = 80;
 
-/// The settings that one table of a config holds.
+/// The settings of one table of a config.
 struct Table {
   std::string name;
   SettingSpecs settings;
 };
 
-/// What `--list KIND NAME` tells.
+/// The text of `--list KIND NAME`.
 struct Description {
   std::string summary;
   std::string source;
   std::string traffic;
   std::string chosen_by;                ///< "compression.sparsifier = \"topk\""
-  std::vector<std::string> parts = {};  ///< of a method
+  std::vector<std::string> parts = {};  ///< parts of a method
   std::vector<Table> tables = {};
 };
 
@@ -57,7 +57,7 @@ std::string formula(const std::string& words) {
          "k of n entries each; counts and flags come on top";
 }
 
-/// A code has as many bits for each entry of any large bucket.
+/// Describes the traffic: a code has as many bits for each entry of any large bucket.
 std::string code_traffic(const codec::ValueCodecEntry& entry) {
   constexpr std::size_t kEntries = 1 << 20;
   const auto quantizer = entry.make(Settings(entry.settings), kEntries, Device{});
@@ -91,7 +91,7 @@ Kind registered(const std::string& plural, const std::string& key, const std::st
   return {Entry::kKind, plural, [] { return Registry<Entry>::instance().names(); }, describe};
 }
 
-/// A method's part, where there is such a part.
+/// Describes a method's part, if it has that part.
 template <class Entry>
 const Entry* add_part(const std::string& name, Description& text, const std::string& condition = "") {
   const auto& registry = Registry<Entry>::instance();
@@ -113,7 +113,7 @@ Description describe_method(const std::string& name) {
   with_settings(add_part<compress::SparsifierEntry>(method.sparsifier, text));
   with_settings(add_part<codec::ValueCodecEntry>(method.quantizer, text));
   const auto* collective = add_part<comm::SparseCollectiveEntry>(method.collective, text);
-  // Where all is sent dense or in codes, the settings of a collective of selections have no effect.
+  // If everything is sent dense or in codes, the settings of a sparse collective have no effect.
   if (method.sparsifier != "none") with_settings(collective);
   with_settings(add_part<compress::MemoryEntry>(method.memory, text, takes_momentum ? " without momentum" : ""));
   if (takes_momentum) {
@@ -171,7 +171,7 @@ std::string list_kind(const Kind& kind) {
   return text;
 }
 
-/// "Source:  " and the text beside it, on as many lines as it takes; nothing for an empty text.
+/// Returns "Source:  " and the text beside it, on as many lines as it takes; nothing for an empty text.
 std::string paragraph(const std::string& name, const std::string& body) {
   constexpr std::size_t kIndent = 11;
   std::string text;

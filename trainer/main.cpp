@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// dragonn-train: trains a network from a config file, on local workers, under mpirun and srun, or as processes that
-/// meet over TCP.
+/// `dragonn-train`: trains a network from a config file, on local workers, under mpirun and srun, or as processes that
+/// TCP connects.
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -53,7 +53,7 @@ Config load(const CommandLine& line) {
 
 fs::path output_folder(const CommandLine& line, const Config& config) {
   if (!line.output.empty()) return line.output;
-  // A run that is resumed by its folder, or by a checkpoint in it, goes on there.
+  // A run that is resumed by its folder, or by a checkpoint in it, continues there.
   if (!line.resume.empty() && line.resume != "auto") {
     const std::string named = line.named_run();
     return named.empty() ? fs::path(line.resume).lexically_normal().parent_path().parent_path() : fs::path(named);
@@ -86,7 +86,7 @@ void print_plan(const Config& config, int world_size) {
   fmt::print("device: {}\n{}", choice.describe(), dragonn::trainer::describe(plan, config, world_size));
 }
 
-/// The part of one rank, on any backend.
+/// Runs one rank, on any backend.
 int run_rank(const CommandLine& line, const Job& job, dragonn::comm::Communicator& communicator) {
   if (line.evaluate.empty()) return dragonn::trainer::run_training(job, communicator);
   dragonn::trainer::run_evaluation(job, line.evaluate, communicator);
@@ -129,7 +129,7 @@ int run_locally(const CommandLine& line, Config config) {
 
 using RankFunction = std::function<void(dragonn::comm::Communicator&)>;
 
-/// Runs as one process of several, which `run_ranks` brings together. If this one cannot read its config, all learn it.
+/// Runs as one process of several, which `run_ranks` connects. If this one cannot read its config, all learn it.
 int run_as_process(const CommandLine& line, const Config& config, const std::exception_ptr& unreadable,
                    const std::function<void(const RankFunction&)>& run_ranks) {
   dragonn::log::set_level(config.logging.level);
@@ -145,7 +145,7 @@ int run_as_process(const CommandLine& line, const Config& config, const std::exc
       dragonn::comm::all_ranks_or_none(communicator, [&] { job = make_job(line, config); });
       exit_code = run_rank(line, job, communicator);
     } catch (const dragonn::comm::AgreedError& error) {
-      // Every rank is here: one speaks for all. The others wait until it has, since a launcher ends all processes as
+      // Every rank is here, so one prints for all. The others wait until it has, since a launcher ends all processes as
       // soon as one of them fails.
       if (communicator.rank() == 0) dragonn::log::error(0, "{}", error.what());
       communicator.barrier();
@@ -192,7 +192,7 @@ int run(const CommandLine& line) {
     unreadable = std::current_exception();
   }
   const bool by_tcp = !unreadable && config.comm.meets_by() == Backend::kTcp;
-  // What is only printed needs no other process.
+  // Options that only print need no other process.
   const bool alone = is_print_only(line) && !dragonn::comm::detect_process();
   if (by_tcp && !alone) return run_by_tcp(line, config);
   if (!by_tcp && dragonn::comm::launched_by_mpi()) return run_by_mpi(line, config, unreadable);

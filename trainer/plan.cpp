@@ -41,7 +41,7 @@ const char* form_name(ExchangeForm form) {
   return "";
 }
 
-/// "topk (sparsifier topk, collective allgather, memory residual), density 0.01"
+/// Returns "topk (sparsifier topk, collective allgather, memory residual), density 0.01".
 std::string describe_exchange(const CompressionConfig& compression) {
   if (compression.is_dense()) return "dense";
   const std::string rest =
@@ -53,7 +53,7 @@ std::string describe_exchange(const CompressionConfig& compression) {
                      compression.density);
 }
 
-/// The first number behind `key` in a file of "key: number unit" lines, in bytes if the unit is kB.
+/// Returns the first number after `key` in a file of "key: number unit" lines, in bytes if the unit is kB.
 std::optional<std::size_t> read_kib(const char* path, const std::string& key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -72,7 +72,7 @@ std::optional<std::size_t> read_number(const char* path) {
   return std::nullopt;  // no such file, or "max"
 }
 
-/// Memory that this process may still take: the machine's, or what its control group leaves.
+/// Returns the memory that this process may still take: the machine's, or the rest of its control group's.
 std::size_t available_memory() {
   std::size_t available = read_kib("/proc/meminfo", "MemAvailable:").value_or(static_cast<std::size_t>(-1));
   const auto limit = read_number("/sys/fs/cgroup/memory.max");
@@ -90,7 +90,7 @@ std::string describe_cost(const RunPlan& plan) {
                             plan.dense_cost.chain().messages);
 }
 
-/// Empty unless the run asks for overlap.
+/// Describes the overlap; empty unless the run asks for it.
 std::string describe_overlap(const RunPlan& plan, const Config& config) {
   if (!config.compression.overlap) return "";
   return fmt::format("  overlap: {}\n", plan.overlap_obstacle.empty() ? "a bucket is exchanged as soon as backward has "
@@ -110,7 +110,7 @@ std::string describe_selection(const RunPlan& plan, const Config& config) {
   return text + describe_advice(*plan.selection) + "\n";
 }
 
-/// @param needed by one worker.
+/// Checks that the memory suffices. @param needed by one worker.
 void check_memory(const std::string& where, int workers, std::size_t needed, std::size_t available) {
   const double needed_by_all = static_cast<double>(needed) * workers;
   if (needed_by_all <= static_cast<double>(available)) return;
@@ -236,7 +236,7 @@ void check_resources(comm::Communicator& communicator, const RunPlan& plan, cons
       check_memory(to_string(choice.device), choice.workers, plan.memory_total(), kernels::free_memory(choice.device));
   });
   comm::rank_zero_or_none(communicator, [&] {
-    // The last ones, the best, and the one being written.
+    // Checkpoints on disk: the last ones, the best, and the one being written.
     const std::int64_t kept =
         std::max<std::int64_t>(config.checkpoint.keep, 1) + (config.checkpoint.keep_best ? 1 : 0) + 1;
     const double disk = static_cast<double>(plan.checkpoint_bytes) * static_cast<double>(kept);

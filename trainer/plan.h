@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// RunPlan: what a run will need and send, computed before it starts.
+/// RunPlan: the memory and traffic of a run, computed before it starts.
 #pragma once
 
 #include <cstddef>
@@ -22,10 +22,10 @@ struct RunPlan {
   std::vector<layers::LayerSummary> layers;
   std::size_t parameters = 0;
   ExchangePlan exchange;
-  comm::Prediction dense_cost = {};  ///< of a step without compression
-  /// Bytes per worker by kind, in the order in which they are shown; host memory unless the run computes on a GPU.
+  comm::Prediction dense_cost = {};  ///< cost of a step without compression
+  /// The bytes per worker by kind, in the order in which they are shown; host memory unless the run computes on a GPU.
   std::vector<std::pair<std::string, std::size_t>> memory;
-  std::size_t host_bytes = 0;        ///< of those, what a run on a GPU holds on the host: batches, and messages
+  std::size_t host_bytes = 0;        ///< the part that a run on a GPU holds on the host: batches, and messages
   std::size_t checkpoint_bytes = 0;  ///< one checkpoint, all ranks
   std::optional<TensorSelection> selection = {};
   std::string overlap_obstacle;  ///< why compression.overlap could do nothing; empty if it could
@@ -33,21 +33,20 @@ struct RunPlan {
   std::size_t memory_total() const;
 };
 
-/// Local; makes the network's plans on `device`. @throws ConfigError if the model does not fit the data or the
-/// exchange's parts do not fit together.
+/// Local. Plans a run; makes the network's plans on `device`. @throws ConfigError if the model does not fit the data or
+/// the exchange's parts do not fit together.
 RunPlan plan_run(const Config& config, const Shape& sample_shape, int classes, int world_size, Device device = {});
 
-/// Fills in what the cost model decides for the plan's buckets, at the target density. Does nothing where the network
-/// or the profile is not given, and would have to be measured. Local. @throws ConfigError, DataError (see
-/// given_profile).
+/// Local. Adds the cost model's decisions for the plan's buckets at the target density. Does nothing if the network or
+/// the profile is not given, and would have to be measured. @throws ConfigError, DataError (see given_profile).
 void add_selection(RunPlan& plan, const Config& config, int world_size, const Device& device = {});
 
-/// The plan as text, for --dry-run.
+/// Returns the plan as text, for --dry-run.
 std::string describe(const RunPlan& plan, const Config& config, int world_size);
 
-/// Collective. @throws comm::AgreedError if the workers of a machine, or of a GPU, need more memory than it has left,
-/// or the checkpoints more disk than `folder`'s file system has; says how much is needed, how much is there and what to
-/// change.
+/// Collective. Checks that memory and disk suffice. @throws comm::AgreedError if the workers of a machine, or of a GPU,
+/// need more memory than it has left, or the checkpoints more disk than `folder`'s file system has; it says how much is
+/// needed, how much is there and what to change.
 void check_resources(comm::Communicator& communicator, const RunPlan& plan, const Config& config,
                      const std::filesystem::path& folder, const DeviceChoice& choice);
 

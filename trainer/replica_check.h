@@ -9,8 +9,8 @@
 
 namespace dragonn::trainer {
 
-/// Collective. XXH3-64 of the parameters. @throws comm::AgreedError naming the ranks that differ from rank 0, and the
-/// step.
+/// Collective. Returns XXH3-64 of the parameters. @throws comm::AgreedError naming the ranks that differ from rank 0,
+/// and the step.
 std::uint64_t check_replicas(comm::Communicator& communicator, std::span<const float> parameters, std::uint64_t step);
 
 }  // namespace dragonn::trainer

@@ -26,15 +26,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Before this rank's thread makes its first plan: plans are made for the number of threads that they will run on, and
-/// for a precision, and record their work or do not.
+/// Sets threads, precision and recording for this rank's thread, before it makes its first plan: plans keep all three.
 void set_arithmetic(const Config& config, const Device& device) {
   omp_set_num_threads(static_cast<int>(config.comm.threads_per_worker));
   kernels::set_math(device, config.device_math);
   kernels::set_recording(device, config.device_graphs);
 }
 
-/// The checkpoint that `option` means by `given`: "auto", a checkpoint folder or a run folder. Empty: a fresh start.
+/// Returns the checkpoint that `given` names for `option`: "auto", a checkpoint folder or a run folder. Empty: a fresh
+/// start.
 fs::path find_checkpoint(const char* option, const std::string& given, const RunFolder& folder) {
   if (given.empty()) return {};
   if (given == "auto") {
@@ -51,7 +51,8 @@ fs::path find_checkpoint(const char* option, const std::string& given, const Run
   return all.back();
 }
 
-/// Moves what an earlier run left in the folder to earlier-N in it, and nothing else: the folder may be anybody's.
+/// Moves the files of an earlier run to the subfolder earlier-N, and nothing else: the folder may hold a user's own
+/// files.
 void move_aside(const RunFolder& folder) {
   fs::path target;
   for (const fs::path& file : {folder.config(), folder.metrics(), folder.summary(), folder.log(), folder.profile(),
@@ -68,8 +69,8 @@ void move_aside(const RunFolder& folder) {
   }
 }
 
-/// Rank 0: makes the folder ready and takes it in `lock`; returns the checkpoint to resume from. Nothing is changed if
-/// the worker's profile is of no use, or another run is at work there.
+/// Prepares the folder on rank 0 and locks it; returns the checkpoint to resume from. Nothing is changed if the
+/// worker's profile is unusable, or another run is at work there.
 fs::path prepare_folder(const Job& job, const Worker& worker, FolderLock& lock) {
   try {
     if (fs::exists(job.folder.path) && !fs::is_directory(job.folder.path)) {
@@ -88,7 +89,7 @@ fs::path prepare_folder(const Job& job, const Worker& worker, FolderLock& lock) 
   }
 }
 
-/// Says what the times of the run are, where a network is modelled.
+/// Logs the kind of the run's times, if a network is modelled.
 void log_network(const Config& config, const comm::Communicator& communicator) {
   const auto network = config.network.modelled();
   if (!network) return;
@@ -103,7 +104,8 @@ void log_network(const Config& config, const comm::Communicator& communicator) {
   }
 }
 
-/// An error of this rank alone says whose it is, where there are others, and in what; the others name their rank.
+/// Trains. An error of this rank alone gets its rank and activity as a prefix, if there are other ranks; errors that
+/// all share name their rank already.
 int train(Worker& worker, const comm::Communicator& communicator) {
   try {
     return worker.train();

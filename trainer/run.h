@@ -13,7 +13,7 @@
 
 namespace dragonn::trainer {
 
-/// What all ranks of a run know before they meet.
+/// The data that all ranks of a run have before they are connected.
 struct Job {
   Config config;
   data::DatasetSplits data;
@@ -21,13 +21,14 @@ struct Job {
   std::string resume;  ///< "", "auto", a checkpoint folder or a run folder
 };
 
-/// How the workers of the local backend run: a virtual cluster where [network] models one.
-/// @throws ConfigError if their work is to be measured and spreads over threads, which a worker's clock does not see.
+/// Returns the options of the local backend: a virtual cluster if [network] models one.
+/// @throws ConfigError if the workers' compute time is to be measured and uses several threads, which a worker's clock
+/// does not see.
 comm::LocalOptions local_options(const Config& config);
 
-/// Collective. Trains; returns the exit code (Worker::train).
-/// Rank 0 prepares the run folder: the files of a run that lies there and is not resumed are moved to earlier-N in it,
-/// never overwritten. @throws comm::AgreedError, CommError.
+/// Collective. Trains and returns the exit code (Worker::train).
+/// Rank 0 prepares the run folder: the files of an earlier run that is not resumed are moved to earlier-N in it, never
+/// overwritten. @throws comm::AgreedError, CommError.
 int run_training(const Job& job, comm::Communicator& communicator);
 
 /// Collective. Evaluates a checkpoint on the test split; rank 0 prints one JSON object.

@@ -25,7 +25,7 @@ StopSignals::StopSignals() {
   for (int signal : kSignals) {
     struct sigaction action {};
     action.sa_handler = on_signal;
-    // SIGUSR1 may come more than once (a launcher's warning); a second SIGINT or SIGTERM means now.
+    // SIGUSR1 may come more than once (a launcher's warning); a second SIGINT or SIGTERM ends the process now.
     action.sa_flags = SA_RESTART | (signal == SIGUSR1 ? 0 : static_cast<int>(SA_RESETHAND));
     sigaction(signal, &action, nullptr);
   }

@@ -5,7 +5,7 @@
 
 namespace dragonn::trainer {
 
-/// Exit code of a run that stopped on a signal with a checkpoint: put it back into the queue.
+/// The exit code of a run that stopped on a signal with a checkpoint; a job system can queue it again.
 inline constexpr int kExitRequeue = 75;
 
 /// Installs the handlers while it lives. A second SIGINT or SIGTERM kills the process at once.
@@ -16,7 +16,7 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  /// The signal that arrived, or 0. Any thread may ask.
+  /// Returns the signal that arrived, or 0. Any thread may call it.
   static int received();
 };
 

@@ -27,7 +27,7 @@
 namespace dragonn::trainer {
 namespace {
 
-/// Of memory that passes through the network take, for the error when it runs out.
+/// The label of memory for passes through the network, for the error when it runs out.
 constexpr const char* kPassLabel = "activations and workspace";
 
 data::BatchRules batch_rules(const Config& config, const comm::Communicator& communicator) {
@@ -44,8 +44,8 @@ double mean_density(const ExchangeCounts& counts) {
   return selected / static_cast<double>(counts.selected.size()) / static_cast<double>(counts.numel);
 }
 
-/// Part `micro` of `micro_batches` equal ones. The worker refuses more than one where samples have lists of labels or
-/// go on from batch to batch.
+/// Returns part `micro` of `micro_batches` equal ones. The worker refuses more than one if samples have lists of labels
+/// or continue from batch to batch.
 layers::NetworkBatch micro_batch(const data::Batch& batch, std::size_t micro, std::size_t micro_batches) {
   layers::NetworkBatch part = network_batch(batch);
   if (micro_batches == 1) return part;
@@ -134,7 +134,7 @@ int Worker::train() {
 bool Worker::checkpoint_is_due() const {
   const CheckpointConfig& checkpoint = config_.checkpoint;
   if (is_due(checkpoint.every_steps) || epoch_is_due(checkpoint.every_epochs)) return true;
-  // The best parameters are kept only if they were saved when they were the current ones.
+  // The best parameters are kept only if they were saved while they were the current ones.
   const bool wanted = checkpoint.keep_best && (checkpoint.every_steps > 0 || checkpoint.every_epochs > 0);
   return wanted && progress_.best && progress_.best->step == progress_.step;
 }
@@ -180,7 +180,7 @@ void Worker::run_step() {
 bool Worker::update(double learning_rate, double density) {
   const bool may_skip = config_.train.non_finite == NonFinite::kSkip;
   if (may_skip) {
-    // What went wrong in the exchange before is told now, so that one word per step is enough.
+    // A failure in the exchange before is reported now, so that one word per step is enough.
     const StepWord agreed = agree_on_step(
         {.skip = !std::isfinite(optim::squared_norm(gradient())), .non_finite_bucket = exchange_->non_finite_bucket()},
         progress_.step);
@@ -270,7 +270,7 @@ View<const float> Worker::gradient() const {
 float Worker::local_clip() {
   const Clip clip = config_.train.clip;
   if (clip != Clip::kLocal && clip != Clip::kLocalSqrtWorkers) return 1.0f;
-  // The accumulated gradient is a sum over micro-batches; what is clipped is their mean.
+  // The accumulated gradient is a sum over micro-batches; their mean is clipped.
   const double norm =
       std::sqrt(optim::squared_norm(gradient())) / static_cast<double>(config_.train.gradient_accumulation);
   const int world_size = clip == Clip::kLocal ? 1 : communicator_.size();
@@ -315,9 +315,10 @@ Moment Worker::elapsed() const {
   return {now.seconds + clock_offset_.seconds, now.ideal + clock_offset_.ideal};
 }
 
-/// Collective. Since the run began: rank 0's wall time, or the virtual time of the rank that is farthest.
+/// Collective. Returns the time since the run began: rank 0's wall time, or the virtual time of the rank that is
+/// farthest.
 Moment Worker::run_time() {
-  // A virtual clock has run since the run began, also that of a run that was resumed.
+  // A virtual clock has run since the run began, also that of a resumed run.
   return time_kind() == TimeKind::kVirtual ? comm::latest_moment(communicator_) : elapsed();
 }
 
@@ -325,7 +326,7 @@ void Worker::warn_if_traffic_exceeds_dense(const StepRecord& record) {
   if (config_.compression.is_dense() || communicator_.size() == 1) return;
   if (progress_.dense_is_faster) return;
   const double dense = dense_cost_.bytes_sent;
-  // The first epochs of a density warm-up are meant to send more.
+  // The first epochs of a density warm-up send more on purpose.
   const bool selects = config_.compression.selects();
   const bool warming_up = selects && record.density_target > config_.compression.density;
   if (warming_up || record.exchanged.bytes_sent.mean <= dense) return;
@@ -346,7 +347,7 @@ void Worker::warn_if_not_repeated() {
 
 void Worker::warn(std::string warning) {
   if (communicator_.rank() == 0) log::warning(0, "{}", warning);
-  // A resumed run may have to say it again.
+  // A resumed run may have to warn again.
   if (!std::ranges::count(progress_.warnings, warning)) progress_.warnings.push_back(std::move(warning));
 }
 

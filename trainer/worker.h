@@ -31,7 +31,7 @@
 
 namespace dragonn::trainer {
 
-/// Where a run writes.
+/// The paths of a run's files.
 struct RunFolder {
   std::filesystem::path path;
   std::filesystem::path config() const { return path / "config.toml"; }
@@ -43,31 +43,31 @@ struct RunFolder {
   std::filesystem::path gradients() const { return path / "gradients"; }
 };
 
-/// What a run knows of itself beside its parameters; saved in checkpoints.
+/// The run's progress besides its parameters; saved in checkpoints.
 struct Progress {
   std::uint64_t step = 0;   ///< optimizer steps done
-  Moment time = {};         ///< of this rank's clock since the run began
-  double step_seconds = 0;  ///< of those, in training steps
-  double density_sum = 0;   ///< of the steps' local densities
-  double bytes_sent = 0;    ///< sum over ranks, of the exchange and its headers
+  Moment time = {};         ///< this rank's clock since the run began
+  double step_seconds = 0;  ///< the part of `time` in training steps
+  double density_sum = 0;   ///< sum of the steps' local densities
+  double bytes_sent = 0;    ///< sum over ranks, for the exchange and its headers
   std::optional<EvalRecord> last;
-  std::optional<EvalRecord> best;  ///< the earliest of equals (is_better)
-  bool dense_is_faster = false;    ///< one of the warnings says so: once in a run is enough
+  std::optional<EvalRecord> best;  ///< the earliest of equal ones (is_better)
+  bool dense_is_faster = false;    ///< one of the warnings says so: once per run is enough
   std::vector<std::string> warnings;
 };
 
-/// Everything that one rank holds. Built on every rank alike; all methods are collective.
+/// The training state of one rank, built alike on every rank. All methods are collective unless said otherwise.
 class Worker {
  public:
-  /// @throws ConfigError, on every rank that can see the reason.
+  /// Builds the state. @throws ConfigError, on every rank that can see the reason.
   Worker(const Config& config, comm::Communicator& communicator, const data::DatasetSplits& data, RunFolder folder,
          Device device = {});
 
-  /// Local: looks whether choose_tensors() will find in the given profile what it needs, before anything is written.
-  /// @throws ConfigError, DataError (see given_profile).
+  /// Local. Checks, before anything is written, that the given profile has what choose_tensors() needs. @throws
+  /// ConfigError, DataError (see given_profile).
   void check_profile() const;
-  /// Once before train(), after any resume: decides which tensors are sparsified where the run asks for it, unless a
-  /// checkpoint said so already; logs the table and writes it into the run folder.
+  /// Decides which tensors are sparsified if the run asks for it, unless a checkpoint holds the decision; logs the
+  /// table and writes it into the run folder. Called once before train(), after any resume.
   void choose_tensors();
   /// Restores a checkpoint folder.
   void resume(const std::filesystem::path& checkpoint);
@@ -81,16 +81,16 @@ class Worker {
 
  private:
   void run_step();
-  /// With overlap the last micro-batch's backward is only started: exchange() finishes it.
+  /// Runs forward and backward. With overlap the last micro-batch's backward is only started: exchange() finishes it.
   layers::LossResult forward_backward(const data::Batch& batch);
-  /// `ready` may be empty.
+  /// Runs backward; `ready` may be empty.
   void backward(const layers::GradientReady& ready);
   void accumulate(ParameterId parameter);
   void exchange(const ExchangeStep& step);
-  /// Exchange and update, unless the ranks agree to skip the step: false then.
+  /// Exchanges and updates. Returns false if the ranks agree to skip the step.
   bool update(double learning_rate, double density);
-  /// Collective, once in every step: what some rank has to say, beside the signals that reached it. @throws
-  /// comm::AgreedError where a bucket was not finite in step `exchanged` (from 1).
+  /// Collective, once in every step. Agrees on the ranks' words and the signals that reached them. @throws
+  /// comm::AgreedError if a bucket was not finite in step `exchanged` (from 1).
   StepWord agree_on_step(StepWord mine, std::uint64_t exchanged);
   float local_clip();
   void apply_update(double learning_rate);
@@ -111,13 +111,13 @@ class Worker {
   bool epoch_is_due(std::int64_t every) const;
   bool checkpoint_is_due() const;
   double bytes_sent_by_all();
-  /// That a worker sends in a dense step.
+  /// Returns the rate of training steps, over all ranks.
   double samples_per_second() const;
   double epochs_done() const { return static_cast<double>(progress_.step) / static_cast<double>(steps_per_epoch_); }
   TimeKind time_kind() const;
-  /// The run's time goes on from `time`.
+  /// Makes the run's time continue from `time`.
   void begin_clock_at(Moment time);
-  /// On this rank, since the run began.
+  /// Returns the time on this rank since the run began.
   Moment elapsed() const;
   Moment run_time();
   View<const float> gradient() const;
@@ -138,13 +138,13 @@ class Worker {
   std::unique_ptr<MetricsWriter> metrics_;  // rank 0 only, from the first step on
   std::unique_ptr<ProgressReport> report_;  // likewise
   std::uint64_t steps_per_epoch_ = 0;
-  std::uint64_t scheduled_steps_ = 0;  ///< of all epochs
+  std::uint64_t scheduled_steps_ = 0;  ///< steps of all epochs
   std::uint64_t total_steps_ = 0;
   std::optional<TensorSelection> selection_;  // where the run wants costs
   Buffer<float> accumulated_;                 ///< sum over micro-batches; empty without gradient accumulation
   kernels::HostMirror<float> parameters_;     ///< for hashes and checkpoints
   Progress progress_;
-  Moment clock_offset_;  ///< from the group's clock to the run's, which goes on after a resume
+  Moment clock_offset_;  ///< from the group's clock to the run's, which continues after a resume
   StepSample sample_;
   bool stop_requested_ = false;                     // a signal has reached some rank
   bool skipped_ = false;                            // the last step, whose gradient was not finite

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What a checkpoint holds: Worker's save and resume.
+/// Worker's save and resume: the content of a checkpoint.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ constexpr const char* kCarriedState = "carried_state";
 constexpr const char* kSelection = "tensor_selection";
 constexpr const char* kDenseIsFaster = "progress/dense_is_faster";
 
-/// @throws DataError if the field has not as many values.
+/// Reads a field. @throws DataError if it has not as many values.
 void read_array(const Archive& archive, const std::string& name, View<float> values) {
   Buffer<float> read(values.size());
   archive.get_array(name, read.host());
@@ -33,7 +33,7 @@ void save_time(Archive& archive, const std::string& name, Moment time) {
   archive.put(name + "_ideal", time.ideal);
 }
 
-/// Checkpoints of earlier versions have no ideal time.
+/// Reads a time. Checkpoints of earlier versions have no ideal time.
 Moment load_time(const Archive& archive, const std::string& name) {
   const double seconds = archive.get<double>(name);
   return {seconds, archive.contains(name + "_ideal") ? archive.get<double>(name + "_ideal") : seconds};
@@ -88,14 +88,14 @@ Progress load_progress(const Archive& archive) {
   for (std::uint64_t i = 0; i < warnings; ++i) {
     progress.warnings.push_back(archive.get_text(fmt::format("progress/warning{}", i)));
   }
-  // Checkpoints of earlier versions do not say so.
+  // Checkpoints of earlier versions lack this field.
   progress.dense_is_faster = archive.contains(kDenseIsFaster) && archive.get<std::uint64_t>(kDenseIsFaster) != 0;
   progress.last = load_eval(archive, "progress/last/");
   progress.best = load_eval(archive, "progress/best/");
   return progress;
 }
 
-/// The config of the run that saved the checkpoint; empty if it is not one of this version.
+/// Returns the config of the run that saved the checkpoint; nothing if it is not one of this version.
 std::optional<Config> saved_config(const Archive& model) {
   try {
     return parse_config(model.get_text(kConfig), "the checkpoint's config");
@@ -104,7 +104,7 @@ std::optional<Config> saved_config(const Archive& model) {
   }
 }
 
-/// @throws ConfigError that names both models if the checkpoint's is another one than `config` names.
+/// Checks the model. @throws ConfigError that names both models if the checkpoint's is another one than `config` names.
 void require_same_model(const Archive& model, const std::filesystem::path& checkpoint, const Config& config,
                         const layers::Network& network) {
   const std::optional<Config> saved = saved_config(model);
@@ -118,7 +118,7 @@ void require_same_model(const Archive& model, const std::filesystem::path& check
                   checkpoint.string(), saved_name, saved_parameters, config.model.name, parameters));
 }
 
-/// What a resumed run should say of its config; empty if it can change no number.
+/// Returns a warning about a resumed run's changed config; empty if no change affects a number.
 std::string changes_since(const Archive& model, const Config& config) {
   if (model.get_text(kConfigHash) == config_hash(config)) return "";
   const std::optional<Config> saved = saved_config(model);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Which tensors a run sparsifies: the part of Worker that comes before the first step.
+/// Worker's tensor choice: decides which tensors a run sparsifies, before the first step.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ void Worker::check_profile() const {
   if (wants_costs(config_, communicator_.size())) given_profile(selection_question());
 }
 
-/// Whether the restored selection covers the densities that this run's config schedules.
+/// Returns whether the restored decision covers the densities that this run's config schedules.
 bool Worker::selection_fits() const {
   return selection_ && std::ranges::all_of(selection_question().densities, [&](double density) {
            return std::ranges::count(selection_->densities, density, &DensityCosts::density) > 0;
@@ -44,7 +44,7 @@ void Worker::choose_none() {
   exchange_->restrict_to(std::move(choices));
 }
 
-/// In one line; dry runs show the table.
+/// Reports the advice in one line; dry runs show the table.
 void Worker::tell_advice() {
   const std::string advice = describe_advice(*selection_);
   if (selection_->advice->sparse_is_faster()) return log::info(communicator_.rank(), "{}", advice);
@@ -52,7 +52,7 @@ void Worker::tell_advice() {
   warn(advice);
 }
 
-/// So that a rerun knows what overlap can hide.
+/// Records the backward time, so that a rerun knows what overlap can hide.
 void Worker::record_backward() {
   if (!selection_ || !report_ || report_->times().steps < 2) return;
   const StepTimes& times = report_->times();

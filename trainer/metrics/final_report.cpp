@@ -11,13 +11,13 @@
 namespace dragonn::trainer {
 namespace {
 
-/// Mean over workers and steps.
+/// Returns the mean over workers and steps.
 double bytes_per_step(const Summary& summary) {
   const double steps = static_cast<double>(std::max<std::uint64_t>(summary.steps, 1));
   return summary.bytes_sent_total / summary.world_size / steps;
 }
 
-/// "1.7x less than dense"; empty where there is nothing to compare.
+/// Returns "1.7x less than dense"; empty if there is nothing to compare with.
 std::string against_dense(const Summary& summary, const RunOutcome& outcome) {
   const double bytes = bytes_per_step(summary);
   if (outcome.is_dense || bytes <= 0 || outcome.dense_bytes <= 0) return "";

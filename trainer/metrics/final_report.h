@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The final report: what a finished run tells a person on one screen. summary.json has the same and more for programs.
+/// Final report: the result of a finished run on one screen. summary.json has the same and more for programs.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,19 @@
 
 namespace dragonn::trainer {
 
-/// What the report says beside the summary.
+/// The data of the report that the summary lacks.
 struct RunOutcome {
   std::filesystem::path folder;
-  StepTimes times;               ///< rank 0's, of the steps after first_step
-  std::uint64_t first_step = 0;  ///< done before this process
-  double wall_seconds = 0;       ///< of this process, from the first step on
-  double dense_bytes = 0;        ///< that a dense ring allreduce would send per worker and step
-  bool is_dense = false;         ///< the method is dense
+  StepTimes times;               ///< rank 0's, for the steps after first_step
+  std::uint64_t first_step = 0;  ///< steps done before this process
+  double wall_seconds = 0;       ///< wall time of this process, from its first step on
+  double dense_bytes = 0;        ///< bytes that a dense ring allreduce would send per worker and step
+  bool is_dense = false;         ///< true for the method dense
 };
 
-/// One line each, the result first.
+/// Returns the lines of the report, the result first.
 std::vector<std::string> final_report(const Summary& summary, const RunOutcome& outcome);
-/// Logs these lines.
+/// Logs the report.
 void log_final_report(const Summary& summary, const RunOutcome& outcome);
 
 }  // namespace dragonn::trainer

@@ -17,10 +17,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Ranks beyond this are summarized: a line stays readable.
+/// The largest number of ranks that a line lists; more are summarized, so that a line stays readable.
 constexpr std::size_t kMaxListedRanks = 64;
 
-/// What a rank tells the others of a step, as doubles: the counters stay below 2^53.
+/// The fields that a rank sends to the others in a step, as doubles: the counters stay below 2^53.
 enum Field : std::size_t { kLossSum, kCount, kResidualNorm, kExchanged, kFirstPhase = kExchanged + 3 };
 constexpr std::size_t kFirstVerb = kFirstPhase + 3 * comm::kPhaseNames.size();
 constexpr std::size_t kFields = kFirstVerb + kVerbNames.size();
@@ -76,7 +76,7 @@ Json to_json(const TrafficRecord& traffic) {
           {"messages", to_json(traffic.messages)}};
 }
 
-/// Phases without messages are left out.
+/// Returns the traffic by phase; phases without messages are left out.
 Json to_json(const std::array<TrafficRecord, comm::kPhaseNames.size()>& by_phase) {
   Json traffic = Json::object();
   for (std::size_t phase = 0; phase < by_phase.size(); ++phase) {
@@ -93,7 +93,7 @@ Json selected_json(const std::vector<std::uint64_t>& selected) {
   return {{"min", smallest}, {"mean", sum / static_cast<double>(selected.size())}, {"max", largest}};
 }
 
-/// Numbers that only a sparsified step has.
+/// Adds the numbers that only a sparsified step has.
 void add_sparsity(Json& line, const StepRecord& record) {
   const ExchangeCounts& counts = record.counts;
   if (counts.numel == 0) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Metrics: what one step and one evaluation say of themselves, reduced over ranks, as lines of metrics.jsonl.
+/// Metrics: the numbers of one step and of one evaluation, reduced over ranks, as lines of metrics.jsonl.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ struct StepSample {
   double loss_sum = 0;           ///< over the samples of the step
   std::uint64_t count = 0;       ///< samples
   comm::PhaseTraffic traffic{};  ///< by phase
-  double residual_norm = 0;      ///< NaN where nothing stays behind
+  double residual_norm = 0;      ///< NaN if nothing stays behind
   StepTimers timers;
 };
 
@@ -31,17 +31,17 @@ struct MeanMax {
   double max = 0;
 };
 
-/// What the ranks moved in a step. Messages are those sent.
+/// The traffic of all ranks in a step. Messages are counted by senders.
 struct TrafficRecord {
   MeanMax bytes_sent, bytes_received, messages;
 };
 
-/// Where times of a run come from: the wall clock, or the clocks of a virtual cluster.
+/// The origin of a run's times: the wall clock, or the clocks of a virtual cluster.
 enum class TimeKind { kWall, kVirtual };
 
-/// A step over all ranks. Negative or NaN where a method has no such number.
+/// A step over all ranks. Numbers that a method does not have are negative or NaN.
 struct StepRecord {
-  std::uint64_t step = 0;  ///< from 1: steps done
+  std::uint64_t step = 0;  ///< counts from 1: steps done
   double epoch = 0;        ///< epochs done, with a fraction
   double loss = 0;         ///< mean over the global batch
   double learning_rate = 0;
@@ -60,27 +60,27 @@ struct EvalRecord {
   double epoch = 0;
   std::string split = "test";
   double loss = 0;
-  std::vector<Quality> qualities = {};  ///< "accuracy" and the like; what counts is the first
+  std::vector<Quality> qualities = {};  ///< "accuracy" and the like; the first one decides which evaluation is best
   Moment time = {};                     ///< since the run began
 };
 
-/// Whether an evaluation is better than another of the same data.
+/// Returns whether an evaluation is better than another on the same data.
 bool is_better(const EvalRecord& a, const EvalRecord& b);
 
-/// Of the gradient exchange: its payload and headers.
+/// Returns the traffic of the gradient exchange: its payload and headers.
 comm::Traffic exchange_traffic(const comm::PhaseTraffic& traffic);
 
-/// Collective: fills the fields of `record` that are reduced over ranks.
+/// Collective. Fills in the fields of `record` that are reduced over ranks.
 void reduce_step(comm::Communicator& communicator, const StepSample& mine, StepRecord& record);
 
-/// Appends to metrics.jsonl; one per run, on rank 0. Every line is flushed.
+/// Appends lines to metrics.jsonl; one writer per run, on rank 0. Every line is flushed.
 class MetricsWriter {
  public:
-  /// Keeps the existing lines of steps up to `last_step` (a resumed run goes on behind them) and drops later ones.
+  /// Keeps the existing lines of steps up to `last_step` (a resumed run continues after them) and drops later ones.
   /// @param times of the lines to come: with kVirtual each has the time on an ideal network, too.
   MetricsWriter(const std::filesystem::path& path, std::uint64_t last_step, TimeKind times);
 
-  /// @throws SystemError when the line cannot be written (full disk).
+  /// Writes a line. @throws SystemError if it cannot be written (full disk).
   void write(const StepRecord& record);
   void write(const EvalRecord& record);
 

@@ -12,7 +12,7 @@ namespace dragonn::trainer {
 namespace {
 
 struct Field {
-  int rank = 0;  ///< the largest is left out first
+  int rank = 0;  ///< the field with the largest rank is left out first
   std::string text;
 };
 

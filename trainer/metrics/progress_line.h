@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The progress of a run in words: one line for a terminal of any width, one for a log.
+/// Progress line: the progress of a run as one line for a terminal of any width, and as one for a log.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,15 @@ struct ProgressNumbers {
   std::int64_t total_epochs = 0;
   double loss = 0;
   double samples_per_second = 0;
-  bool is_time_virtual = false;  ///< that of samples_per_second
+  bool is_time_virtual = false;  ///< whether samples_per_second counts virtual time
   double bytes_per_step = 0;     ///< sent by a worker
-  double exposed_share = 0;      ///< of a step's time, for communication that nothing hides
-  double seconds_left = 0;       ///< of wall time
+  double exposed_share = 0;      ///< share of a step's time that is communication not hidden by computing
+  double seconds_left = 0;       ///< wall time
 };
 
-/// At most `columns` long: the fields that matter least are left out first.
+/// Returns a line of at most `columns`: the fields that matter least are left out first.
 std::string progress_line(const ProgressNumbers& numbers, std::size_t columns);
-/// All fields but those that are only true for a moment.
+/// Returns a line with all fields except those that are true for a moment only.
 std::string progress_note(const ProgressNumbers& numbers);
 
 }  // namespace dragonn::trainer

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// ProgressReport: tells a person how a run goes on, from its first step on; on rank 0.
+/// ProgressReport: reports a run's progress to the terminal and the log, from the first step on; on rank 0.
 #pragma once
 
 #include <cstdint>
@@ -15,26 +15,26 @@ namespace dragonn::trainer {
 class ProgressReport {
  public:
   struct Run {
-    std::uint64_t first_step = 0;  ///< done before
+    std::uint64_t first_step = 0;  ///< steps done before
     std::uint64_t total_steps = 0;
     std::int64_t total_epochs = 0;
     bool is_time_virtual = false;
-    bool overlaps = false;  ///< buckets are exchanged while backward goes on
+    bool overlaps = false;  ///< buckets are exchanged during backward
   };
 
-  /// Shows at once that the first step is under way.
+  /// Shows at once that the first step is running.
   explicit ProgressReport(const Run& run);
 
-  /// After every step, by rank 0's own numbers: the progress line, a few times a second at most.
+  /// Shows the progress line by rank 0's own numbers, a few times a second at most. Called after every step.
   void step(std::uint64_t step, double epoch, double samples_per_second, const StepSample& mine);
-  /// After a step() whose numbers were reduced over the ranks: the progress line likewise, and a line in the log once
-  /// an epoch and every ten seconds at most.
+  /// Shows the progress line likewise, and logs a line once an epoch and every ten seconds at most. Called after a
+  /// step() whose numbers were reduced over the ranks.
   void record(const StepRecord& record);
 
-  /// Rank 0's, of all steps so far.
+  /// The times of rank 0, for all steps so far.
   const StepTimes& times() const { return times_; }
   std::uint64_t first_step() const { return run_.first_step; }
-  /// Since the report began.
+  /// Returns the wall time since the report began.
   double wall_seconds() const { return clock_.now(); }
 
  private:
@@ -47,7 +47,7 @@ class ProgressReport {
   WallClock clock_;
   StepTimes times_;
   ProgressNumbers numbers_;
-  bool knows_bytes_ = false;  ///< the mean over ranks, from a record
+  bool knows_bytes_ = false;  ///< bytes are the mean over ranks, from a record
   double shown_at_ = -std::numeric_limits<double>::infinity();
   double noted_at_ = 0;
   double noted_epoch_ = 0;

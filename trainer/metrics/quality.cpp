@@ -14,13 +14,13 @@ namespace dragonn::trainer {
 namespace {
 
 enum Sum : std::size_t { kLoss, kCount, kFirst };  // those from kFirst on depend on the kind of data
-// One class per sample:
+// Result for one class per sample:
 constexpr std::size_t kCorrect = kFirst;
-// Sequences of classes:
+// Results for sequences of classes:
 constexpr std::size_t kCharacterErrors = kFirst, kCharacters = kFirst + 1, kWordErrors = kFirst + 2,
                       kWords = kFirst + 3;
 
-/// Errors per unit; without any unit every error is one too many.
+/// Returns errors per unit. If there is no unit, every error counts as one.
 double rate(double errors, double units) {
   return errors / std::max(units, 1.0);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Quality: how well a network does on a split, in the numbers that are usual for its kind of data.
+/// Quality: the performance of a network on a split, in the metrics that are usual for its kind of data.
 #pragma once
 
 #include <array>
@@ -18,47 +18,47 @@
 
 namespace dragonn::trainer {
 
-/// "accuracy", 0.93
+/// A metric and its value: "accuracy", 0.93.
 struct Quality {
   std::string name;
   double value = 0;
 };
 
-/// The best evaluation is the one with the largest value of this number, or else with the smallest.
+/// Returns whether the best evaluation is the one with the largest value of this metric, rather than the smallest.
 bool larger_is_better(const std::string& name);
-/// For a log: "accuracy 93.10 %", "perplexity 121.4".
+/// Returns the metric for a log: "accuracy 93.10 %", "perplexity 121.4".
 std::string describe(const Quality& quality);
-/// The same without its name: "93.10 %".
+/// Returns its value alone: "93.10 %".
 std::string describe_value(const Quality& quality);
 
-/// What a network gave for a batch.
+/// The outputs of a network for a batch.
 struct Outputs {
   View<const float> logits;  ///< [count, classes] or [count, steps, classes], on any device
   Shape shape;
   std::span<const std::int32_t> lengths;  ///< [count], valid time steps; empty: all are
 };
 
-/// Labels that a sequence of logits says by CTC's rule: the largest of each time step, repeats once, without blanks.
-/// @param logits [steps, classes].
+/// Returns the labels of a sequence of logits by CTC's greedy rule: the largest of each time step, repeats once,
+/// without blanks. @param logits [steps, classes].
 std::vector<std::int32_t> greedy_labels(std::span<const float> logits, std::size_t classes);
 
-/// Adds up over the batches of a split:
+/// Accumulates metrics over the batches of a split:
 ///   one class per sample    accuracy
 ///   one class per step      perplexity: e to the mean loss
 ///   a set of classes        precision_at_1, _3, _5: share of a point's labels among its 1, 3, 5 largest logits
-///   a sequence of classes   character_error_rate, word_error_rate of what greedy_labels reads
+///   a sequence of classes   character_error_rate, word_error_rate of greedy_labels's text.
 class QualitySums {
  public:
   explicit QualitySums(const data::Dataset& dataset) : dataset_(dataset) {}
 
   void add(const Outputs& outputs, const data::Batch& batch, const layers::LossResult& loss);
-  /// To be summed over the ranks.
+  /// The sums, to be summed over the ranks.
   std::span<double> sums() { return sums_; }
 
-  /// Mean over samples, or over the time steps that have a label.
+  /// Returns the mean loss over samples, or over the time steps that have a label.
   double loss() const;
   std::uint64_t count() const;
-  /// The first one is what the best evaluation is picked by.
+  /// Returns the metrics. The first one decides which evaluation is best.
   std::vector<Quality> qualities() const;
 
  private:
@@ -69,7 +69,7 @@ class QualitySums {
 
   const data::Dataset& dataset_;
   kernels::HostMirror<float> logits_;
-  // loss, count, then what the kind of data needs
+  // The sums are loss, count, and those of the kind of data.
   std::array<double, 6> sums_{};
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Summary: what a finished run says of itself in summary.json.
+/// Summary: the results of a finished run, written to summary.json.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@ struct Summary {
   double seconds_total = 0;
   std::optional<NetworkConfig> network = {};  ///< of a virtual cluster: all times here and in metrics.jsonl are virtual
   double throughput = 0;                      ///< samples per second of training steps, over all ranks
-  double bytes_sent_total = 0;                ///< sum over ranks, of the gradient exchange and its headers
-  double density_mean = 1;                    ///< of the steps: selected / n, mean over ranks
-  std::size_t tensors_sparse = 0;             ///< sparsified in the last step
+  double bytes_sent_total = 0;                ///< sum over ranks, for the gradient exchange and its headers
+  double density_mean = 1;                    ///< mean over steps of selected / n, itself a mean over ranks
+  std::size_t tensors_sparse = 0;             ///< tensors sparsified in the last step
   std::size_t tensors_dense = 0;
   int world_size = 1;
   std::string backend;
