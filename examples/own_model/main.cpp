@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Trains a model of one's own on two workers: a perceptron whose blocks have shortcuts.
-/// Usage: own_model RUN_FOLDER
+/// Example: trains a model of one's own on two workers, a perceptron whose blocks have shortcuts.
+/// Usage: `own_model RUN_FOLDER`.
 #include <cstdio>
 #include <exception>
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Trains a perceptron on two workers with the method of every_nth.cpp.
-/// Usage: own_sparsifier RUN_FOLDER
+/// Example: trains a perceptron on two workers with the method of every_nth.cpp.
+/// Usage: `own_sparsifier RUN_FOLDER`.
 #include <cstdio>
 #include <exception>
 #include <string>

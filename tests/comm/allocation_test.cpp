@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kNumel = 5000;
 
-/// What a rank keeps from step to step.
+/// State that a rank keeps from step to step.
 struct Step {
   std::vector<float> acc = std::vector<float>(kNumel, 1.0f);
   SparseVector selected;
@@ -53,7 +53,7 @@ struct Step {
   }
 };
 
-/// Runs the steps of all ranks with `run_ranks`, and looks at what each allocates.
+/// Runs the steps of all ranks with `run_ranks`, and checks what each allocates.
 template <class RunRanks>
 void check_steps(const RunRanks& run_ranks) {
   const testing::AllocationCounter counter;

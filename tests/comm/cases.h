@@ -30,10 +30,10 @@ std::span<const Case> oktopk_cases();
 /// A hash over the results of the own collectives on random floats: equal on all ranks and backends.
 std::uint64_t digest(Communicator& communicator);
 
-/// As digest, of the sparse collectives in all their modes, over steps with error feedback.
+/// A hash over the results of the sparse collectives in all their modes, over steps with error feedback.
 std::uint64_t sparse_digest(Communicator& communicator);
 
-/// Usable outside of the main thread, where doctest's assertions are not. @throws Error with the place.
+/// Checks a claim outside of the main thread, where doctest's assertions are not usable. @throws Error with the place.
 void expect(bool condition, std::string_view claim, std::source_location where = std::source_location::current());
 
 }  // namespace dragonn::comm::test

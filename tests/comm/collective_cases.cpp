@@ -21,7 +21,7 @@ std::vector<std::byte> block_of(std::size_t rank, std::size_t size) {
   return result;
 }
 
-/// ceil(log2 P)
+/// Returns ceil(log2 P).
 std::uint64_t rounds(const Communicator& communicator) {
   return static_cast<std::uint64_t>(std::bit_width(unsigned_size(communicator) - 1));
 }
@@ -127,7 +127,7 @@ void reduces_counters(Communicator& communicator) {
   expect(sum[0] == ranks * (ranks - 1) / 2 && sum[1] == (std::uint64_t{1} << 60) / ranks * ranks, "sums of counters");
 }
 
-/// Wherever the largest value is, every rank gets it: a round that is missing would leave some rank without.
+/// Every rank gets the largest value, whichever rank has it: a missing round would leave some rank without.
 void finds_maxima(Communicator& communicator) {
   for (int holder = 0; holder < communicator.size(); ++holder) {
     const bool mine = communicator.rank() == holder;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What every sparse collective promises, in each of its modes.
+// Cases of conservation: the promises of every sparse collective, in each of its modes.
 #include <array>
 #include <cstring>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The collectives that know a DeviceTransport, over one of host memory.
+/// Tests of the collectives that use a DeviceTransport, over one of host memory.
 #include "comm/device_transport.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace dragonn::comm::test {
 namespace {
 
-/// What NCCL does, by the communicator.
+/// Does by the communicator what NCCL does.
 class HostTransport final : public DeviceTransport {
  public:
   explicit HostTransport(Communicator& communicator) : communicator_(communicator) {
@@ -71,7 +71,7 @@ std::vector<float> gradient_of(const Communicator& communicator) {
   return acc;
 }
 
-/// To rounding: terms may be added in another order.
+/// Compares to rounding: terms may be added in another order.
 bool same_or_both_nan(double a, double b) {
   return std::abs(a - b) <= 1e-12 * std::abs(b) || (std::isnan(a) && std::isnan(b));
 }
@@ -106,7 +106,7 @@ void sums_of_lists_agree(Communicator& communicator, const std::string& name, co
   sums_agree(communicator, name, settings, {.step = 1, .k = 40, .density = 0.1}, acc, selected);
 }
 
-/// Selections of the same indices, which the context says.
+/// Selections of the same indices, as the context says.
 void sums_of_shared_agree(Communicator& communicator, const std::string& name) {
   const std::vector<float> acc = gradient_of(communicator);
   SparseVector selected;

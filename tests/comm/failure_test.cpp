@@ -54,7 +54,7 @@ class DisturbedCommunicator final : public Communicator {
   }
 
  private:
-  /// The group knows the inner communicator: it is to say what this one is doing.
+  /// The group knows the inner communicator, which must describe this one's operation.
   void begin_operation() {
     inner_.set_label(activity().describe());
     if (operations_++ == due_) disturb_();
@@ -147,7 +147,7 @@ std::size_t operations_of(const Variant& variant, int world, int rank) {
   return operations;
 }
 
-/// Runs a group that ends with an error; returns what each rank was told.
+/// Runs a group that ends with an error; returns the error of each rank.
 using ErrorsOfRanks =
     std::function<std::vector<std::string>(int world, double timeout_s, const std::function<void(Communicator&)>& fn)>;
 
@@ -164,15 +164,15 @@ std::vector<std::string> local_errors(int world, double timeout_s, const std::fu
   return errors;
 }
 
-/// How a rank is disturbed, and what is done when one has an error.
+/// The disturbance of a rank, and the handling of errors.
 struct Disturbance {
   int victim = 0;
-  std::size_t operation = 0;  ///< of its second exchange
+  std::size_t operation = 0;  ///< operation of its second exchange
   std::function<void()> disturb = {};
   std::function<void()> on_error = [] {};
 };
 
-/// Runs exchanges until a rank ends them. Returns what each rank was told.
+/// Runs exchanges until a rank ends them. Returns the error of each rank.
 std::vector<std::string> errors_of(const ErrorsOfRanks& errors_of_ranks, const Variant& variant, int world,
                                    double timeout_s, const Disturbance& disturbance) {
   return errors_of_ranks(world, timeout_s, [&](Communicator& c) {
@@ -195,7 +195,7 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// A rank that throws there is known to all.
+/// All ranks learn of a rank that throws there.
 void check_throw(const ErrorsOfRanks& errors_of_ranks, const Variant& variant, int world, int victim,
                  std::size_t operation) {
   CAPTURE(variant.name);

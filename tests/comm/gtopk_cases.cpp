@@ -88,8 +88,8 @@ void exact_and_naive_keep_true_sums(Communicator& communicator) {
   }
 }
 
-/// With residuals fed back for many steps the paper's rule loses mass from three ranks on; what it reports is what is
-/// missing.
+/// The paper's rule loses mass from three ranks on, with residuals fed back for many steps; it reports exactly the mass
+/// that is missing.
 void paper_loses_what_it_reports(Communicator& communicator) {
   constexpr std::size_t kNumel = 20;
   const std::size_t me = unsigned_rank(communicator);

@@ -29,7 +29,8 @@ void example(Communicator& communicator) {
   expect(outcome.payload.bytes_sent == coo_bytes(split + (me == 0 ? 3 : 1)), "one entry to its region, and the sums");
 }
 
-/// A step that computes the threshold finds the k largest sums; the steps behind it what reaches the k-th of these.
+/// A step that computes the threshold finds the k largest sums; the steps after it find the sums that reach the k-th of
+/// these.
 void steps_between_reuse_the_threshold(Communicator& communicator) {
   constexpr std::size_t kNumel = 90;
   constexpr std::size_t kTarget = 6;
@@ -94,8 +95,8 @@ void all_zeros_change_nothing(Communicator& communicator) {
   }
 }
 
-/// Where there is nothing to compute the threshold from, the next step does that, also of an object that was restored
-/// in between; it does not wait for another period.
+/// A step without sums to compute the threshold from leaves the computation to the next step, also of an object that
+/// was restored in between; it does not wait for another period.
 void computation_waits_for_sums(Communicator& communicator) {
   constexpr std::size_t kNumel = 40;
   const Overrides settings{{"global_period", 10}, {"drift", "off"}};
@@ -144,7 +145,7 @@ void restored_goes_on(Communicator& communicator) {
   }
 }
 
-/// The cut into blocks, and the gather behind it.
+/// The cut into blocks, and the gather after it.
 class Balancing final : public RoundsOwner {
  public:
   explicit Balancing(Communicator& communicator)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The words that oktopk moves: in the long run, and at the extremes.
+/// Tests of the words that oktopk moves: in the long run, and at the extremes.
 #include <cmath>
 
 #include <doctest/doctest.h>
@@ -28,7 +28,7 @@ std::vector<float> training_like(std::size_t numel, std::uint64_t step, std::siz
   return gradient;
 }
 
-/// After ten periods no rank sends or receives more than 6k(P-1)/P words in a step that uses the threshold again.
+/// No rank sends or receives more than 6k(P-1)/P words in a step that reuses the threshold, after ten periods.
 void bound_holds(Communicator& communicator) {
   constexpr std::size_t kNumel = 2048;
   constexpr std::size_t kTarget = 64;

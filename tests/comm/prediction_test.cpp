@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What the entries of the collectives predict, and hollow exchanges, against exchanges on a virtual cluster.
+/// Tests of the collectives' predictions, and of size-only exchanges, against exchanges on a virtual cluster.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -30,14 +30,14 @@ struct Observed {
   ExchangeSizes sizes = {};
 };
 
-/// A collective, and which selections it gets.
+/// A collective, and the selections that it gets.
 struct Subject {
   std::string collective;
   Overrides settings = {};
   SelectionTraits traits = {};
 };
 
-/// As many entries in the region of every rank; disjoint where the ranks share the bucket. Magnitudes differ.
+/// Selects equally many entries in the region of every rank; disjoint if the ranks share the bucket. Magnitudes differ.
 SparseVector even_selection(std::size_t ranks, std::size_t me, const SelectionTraits& traits, std::span<float> acc) {
   Rng rng(3, "acc", {me});
   for (float& value : acc) value = 1.0f + rng.uniform();

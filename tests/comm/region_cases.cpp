@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// dsa, and the exchange of slices that it is built on.
+// Cases of `dsa`, and of the exchange of slices that it is built on.
 #include <array>
 
 #include "comm/sparse/slices.h"

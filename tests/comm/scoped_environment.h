@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The environment that a launcher gives, for the time of a scope.
+/// ScopedEnvironment: the environment that a launcher sets, for the time of a scope.
 #pragma once
 
 #include <cstdlib>
@@ -8,7 +8,7 @@
 
 namespace dragonn::comm::test {
 
-/// Variables of a real launcher are put back afterwards. Not while other threads run.
+/// Sets variables, and puts those of a real launcher back at the end. Not for use while other threads run.
 class ScopedEnvironment {
  public:
   explicit ScopedEnvironment(const std::map<std::string, std::string>& values) : values_(values) {

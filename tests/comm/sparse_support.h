@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// What the cases of sparse collectives share: one exchange with its traffic, the ledger of conservation, and a rank
-/// with error feedback.
+/// Helpers of the sparse collectives' cases: one exchange with its traffic, the ledger of conservation, and a rank with
+/// error feedback.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ struct Outcome {
 Outcome exchange(Communicator& communicator, SparseCollective& collective, const ReduceContext& context,
                  std::span<const float> acc, const SparseVector& selected);
 
-/// acc with the contributed entries zeroed, plus what came back.
+/// Returns acc with the contributed entries zeroed, plus the returned entries.
 std::vector<float> residual_after(std::span<const float> acc, const SparseReduction& out);
 /// The exchanged sum as `numel` floats.
 std::vector<float> sum_of(const SparseReduction& out, std::size_t numel);
@@ -52,7 +52,8 @@ class FeedbackRank {
   FeedbackRank(Communicator& communicator, const std::string& collective, const Overrides& settings, std::size_t numel)
       : communicator_(communicator), collective_(make_collective(collective, numel, settings)), residual_(numel) {}
 
-  /// acc = residual + gradient, exchange, settle; checks the form of the result, and conservation where asked to.
+  /// Computes acc = residual + gradient, exchanges, settles. Checks the form of the result, and conservation if asked
+  /// to.
   Outcome step(const ReduceContext& context, std::span<const float> gradient, const Select& select,
                bool conserves = true);
   SparseCollective& collective() { return *collective_; }

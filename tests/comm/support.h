@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What the cases share: element formulas, and byte counts of a scope.
+/// Helpers of the cases: element formulas, and byte counts of a scope.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ inline std::size_t unsigned_size(const Communicator& communicator) {
   return static_cast<std::size_t>(communicator.size());
 }
 
-/// What a rank moves in one phase while the object lives.
+/// Counts a rank's traffic in one phase while the object lives.
 class TrafficMeter {
  public:
   TrafficMeter(const Communicator& communicator, Phase phase)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// How a group of the TCP backend ends when a rank fails, leaves or is late.
+/// Tests of the end of a TCP group when a rank fails, leaves or is late.
 #include <atomic>
 #include <chrono>
 #include <stdexcept>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Tests that depend on order and on deadlines, but on no machine's speed.
+/// Timing: helpers for tests that depend on order and on deadlines, but on no machine's speed.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,8 @@
 
 namespace dragonn::comm::test {
 
-/// Waits until the condition holds, which another thread sees to; throws after a minute, which is no matter of speed.
+/// Waits until the condition holds, which another thread brings about; throws after a minute, which is long on any
+/// machine.
 inline void await(const std::function<bool()>& condition) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
   while (!condition()) {
@@ -20,8 +21,8 @@ inline void await(const std::function<bool()>& condition) {
   }
 }
 
-/// A deadline, in s, of at least `least`, that is long beside what `work` takes on this machine now: a rank that waits
-/// for a processor must not be taken for one that hangs.
+/// Returns a deadline in seconds of at least `least` that is much longer than `work` takes on this machine now: a rank
+/// that waits for a processor must not be taken for one that hangs.
 inline double deadline_beside(double least, const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();
   work();

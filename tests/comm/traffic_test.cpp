@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// The words that each rank sends and receives, against the table of docs/algorithms.md, section 3, at 2 to 64 ranks.
+/// Tests of the words that each rank sends and receives, against the table of docs/algorithms.md, section 3, at 2 to 64
+/// ranks.
 #include <bit>
 #include <numeric>
 
@@ -46,7 +47,7 @@ Outcome run(Communicator& communicator, const Even& even, const std::string& col
   return exchange(communicator, *object, context, even.acc, even.selected);
 }
 
-/// Words of 4 bytes, the same both ways.
+/// Expects the same number of words, of 4 bytes, both ways.
 void expect_words(const Outcome& outcome, std::size_t words, const char* claim) {
   expect(outcome.payload.bytes_sent == 4 * words && outcome.payload.bytes_received == 4 * words, claim);
 }

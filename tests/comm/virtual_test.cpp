@@ -29,7 +29,7 @@ double transfer(double bytes) {
   return bytes / kNetwork.bytes_per_second;
 }
 
-/// The clocks of all ranks when `fn` has returned, on a cluster whose computing costs nothing.
+/// Returns the clocks of all ranks when `fn` has returned, on a cluster whose computing costs nothing.
 std::vector<double> times_after(int world, const std::function<void(Communicator&)>& fn) {
   std::vector<double> times(static_cast<std::size_t>(world));
   run_local(world, {.timeout_s = 60, .network = kNetwork, .compute = Compute::kZero}, [&](Communicator& communicator) {
@@ -43,7 +43,7 @@ double latest(const std::vector<double>& times) {
   return *std::ranges::max_element(times);
 }
 
-/// Sums of a few hundred products: rounding alone.
+/// The tolerance is for rounding in sums of a few hundred products.
 doctest::Approx about(double seconds) {
   return doctest::Approx(seconds).epsilon(1e-12);
 }
@@ -280,15 +280,15 @@ TEST_SUITE("comm") {
 
   TEST_CASE("virtual: a line of time beside the communicator's is joined by the later of both") {
     run_local(1, {.network = kNetwork}, [](Communicator& c) {
-      const std::unique_ptr<Clock> lane = c.fork_clock();
-      lane->advance_to({5, 4});
-      expect(lane->now() == 5, "a line stands where it was put until a thread takes it over");
+      const std::unique_ptr<Clock> fork = c.fork_clock();
+      fork->advance_to({5, 4});
+      expect(fork->now() == 5, "a forked clock stands where it was put until a thread takes it over");
       std::jthread([&] {
-        lane->take_over();
+        fork->take_over();
         use_processor(0.01);
       }).join();
       c.clock().advance_to({7, 3});
-      c.clock().advance_to(lane->moment());
+      c.clock().advance_to(fork->moment());
       expect(c.now() >= 7 && c.now() < 8, "the later of both");
       const double ideal = c.clock().moment().ideal;
       expect(ideal > 4 && ideal < 5, "the later of both, had no message taken any time");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What every sparsifier promises, with every memory. A new one is tested by being registered.
+// Contract tests: the promises of every sparsifier, with every memory. A new one is tested by being registered.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -22,19 +22,21 @@ using Vector = std::vector<float>;
 using Kind = kernels::PassRequest::Kind;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-/// Selects a fixed number of entries without a look at the values, so that zeros and NaN are selected too.
+/// Returns whether a method selects a fixed number of entries without reading the values, so that zeros and NaN are
+/// selected, too.
 bool is_blind(const std::string& name) {
   const auto& entry = Registry<SparsifierEntry>::instance().at(name);
   return entry.traits(Settings(entry.settings)).blind;
 }
 
-/// What the method asks the pass for at first. One that brings a threshold along may select nothing of a given vector;
-/// moments of a vector that holds a NaN are NaN.
+/// Returns the method's first request to the pass. A method that brings a threshold along may select nothing of a given
+/// vector; moments of a vector that holds a NaN are NaN.
 kernels::PassRequest::Kind first_request(const std::string& name) {
   return make_sparsifier(name, 1000)->plan(context_for(1000, 0.01)).kind;
 }
 
-/// Fits a distribution, whose threshold equal values need not reach: their fit is a tail beyond all of them.
+/// Returns whether a method fits a distribution, whose threshold equal values need not reach: their fit is a tail
+/// beyond all of them.
 bool fits_tail(const std::string& name) {
   return name.starts_with("sidco_");
 }
@@ -79,7 +81,7 @@ struct Bucket {
         device(where),
         selected(where) {}
 
-  /// A step, with checks: what was kept plus what was sent is acc, bit for bit.
+  /// Runs a step, with checks: the kept and the sent values together are acc, bit for bit.
   const SparseVector& step(const Vector& gradient, double density) {
     const SelectContext context = context_for(numel, density, steps);
     place = on_device(gradient, device);
@@ -103,7 +105,7 @@ struct Bucket {
   std::size_t numel;
   Device device;
   std::uint64_t steps = 0;
-  Buffer<float> place;  ///< of the gradient
+  Buffer<float> place;  ///< where the gradient is
   SparseVector selected;
 };
 
@@ -139,7 +141,7 @@ Vector draw(Input input, std::size_t size, std::uint64_t number = 0) {
 /// More elements than this take too long to draw.
 constexpr std::size_t kLargestDrawn = std::size_t{1} << 20;
 
-/// Fresh draws for successive steps; one where they are large. The largest repeat a draw at slightly other scales.
+/// Draws for successive steps; a single one if they are large. The largest repeat a draw at slightly other scales.
 std::vector<Vector> draw_several(Input input, std::size_t size) {
   std::vector<Vector> draws;
   const std::uint64_t number = size < kLargestDrawn ? 4 : 1;
@@ -152,8 +154,8 @@ std::vector<Vector> draw_several(Input input, std::size_t size) {
   return draws;
 }
 
-/// The band that the entry states, and where the input is one that a fit is made for, what is documented of that in
-/// compress/README.md.
+/// Returns the band that the entry states; for inputs that a fit is made for, the one that compress/README.md
+/// documents.
 CountBand band_of(const std::string& sparsifier, Input input) {
   CountBand band = Registry<SparsifierEntry>::instance().at(sparsifier).band;
   const bool is_light = input == Input::kLaplace || input == Input::kNormal;
@@ -168,7 +170,7 @@ CountBand band_of(const std::string& sparsifier, Input input) {
   return band;
 }
 
-/// Elements of the largest bucket that is tried: less where a count needs many steps to settle.
+/// Returns the elements of the largest bucket that is tried: fewer if a count needs many steps to settle.
 std::size_t largest_size(const CountBand& band) {
   const int exponent = band.settling_steps == 0 ? 24 : band.settling_steps < 100 ? 17 : 14;
   return std::size_t{1} << exponent;
@@ -177,7 +179,7 @@ std::size_t largest_size(const CountBand& band) {
 /// Steps whose counts are averaged after the settling.
 constexpr std::uint64_t kWindow = 32;
 
-/// The mean count of steps on fresh draws, or that of the only step of a method that has nothing to settle.
+/// Returns the mean count of steps on fresh draws, or that of the only step of a method that has nothing to settle.
 double settled_count(const std::string& name, const CountBand& band, std::span<const Vector> draws, double density,
                      Memory& memory) {
   const std::size_t size = draws.front().size();

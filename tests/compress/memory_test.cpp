@@ -47,7 +47,7 @@ class Worker {
   Vector accumulated_;
 };
 
-/// u of a momentum correction, as it would be saved.
+/// Returns u of a momentum correction, as a checkpoint would save it.
 Vector momentum_of(const Memory& memory) {
   Archive archive;
   memory.save(archive, "");

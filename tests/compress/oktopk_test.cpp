@@ -47,7 +47,7 @@ Vector normals(std::size_t size, std::uint64_t seed) {
   return acc;
 }
 
-/// 1..size.
+/// Returns 1..size.
 Vector ramp(std::size_t size) {
   Vector acc(size);
   std::iota(acc.begin(), acc.end(), 1.0f);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What every quantizer promises, with every memory that it may have, and the vectors of the two.
+// Contract tests: the promises of every quantizer, with every memory that it may have, and the vectors of the two.
 #include <cmath>
 #include <limits>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Inputs and counts for tests that hold a search for a threshold against counting every trial.
+/// Search inputs: inputs and counts for tests that compare a search for a threshold with counting every trial.
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@
 
 namespace dragonn::compress::test {
 
-/// Normal values whose tails a power makes heavier, some zeros, and many ties where `power` is 0.
+/// Returns normal values whose tails a power makes heavier, some zeros, and many ties if `power` is 0.
 inline std::vector<float> search_input(std::size_t size, float power, std::uint64_t seed) {
   Rng rng(seed, "search input", {size});
   std::vector<float> acc(size);
@@ -22,7 +22,7 @@ inline std::vector<float> search_input(std::size_t size, float power, std::uint6
   return acc;
 }
 
-/// How many reach the threshold and are not zero.
+/// Returns how many values reach the threshold and are not zero.
 inline std::size_t naive_count(const std::vector<float>& acc, float threshold) {
   std::size_t count = 0;
   for (const float value : acc) count += std::fabs(value) >= threshold && value != 0 ? 1 : 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What the tests of compress/ share: components by name with settings, and one step of compensate, select, settle.
+/// Helpers of the tests of compress/: components by name with settings, and one step of compensate, select, settle.
 #pragma once
 
 #include <memory>
@@ -60,7 +60,7 @@ inline std::vector<float> values(View<const float> view) {
   return dragonn::test::to_host(view);
 }
 
-/// compensate and select. `selected` is overwritten. The gradient must stay until the step is settled.
+/// Runs compensate and select. `selected` is overwritten. The gradient must stay until the step is settled.
 inline void select_step(Sparsifier& sparsifier, Memory& memory, const SelectContext& context,
                         View<const float> gradient, SparseVector& selected, float scale = 1.0f) {
   const kernels::PassRequest request = sparsifier.plan(context);

@@ -21,7 +21,7 @@ void* allocate_for_copier(std::size_t bytes, const Device& keeper) {
   return std::malloc(bytes);
 }
 
-/// Memory of any other keeper would leak, and be found out by the sanitizer.
+/// Memory of any other keeper would leak, which the sanitizer reports.
 void release_for_copier(void* memory, const Device& keeper) noexcept {
   if (keeper == kCopier) std::free(memory);
 }

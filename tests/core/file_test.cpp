@@ -14,7 +14,7 @@
 namespace dragonn {
 namespace {
 
-/// While it lives, a write beyond `bytes` of any file fails, as on a full disk.
+/// Makes a write beyond `bytes` of any file fail while it lives, as on a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : previous_handler_(std::signal(SIGXFSZ, SIG_IGN)) {

@@ -27,7 +27,7 @@ WidgetEntry widget(const std::string& name, int (*make)()) {
 const Registration<WidgetEntry> second_registration{widget("round", [] { return 2; })};
 const Registration<WidgetEntry> first_registration{widget("flat", [] { return 1; })};
 
-/// What a child process writes to its standard error while it runs `body`, and how it ended.
+/// The output of a child process on its standard error while it runs `body`, and its end.
 struct ChildResult {
   std::string error_output;
   int signal = 0;

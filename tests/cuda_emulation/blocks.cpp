@@ -22,10 +22,10 @@ enum class State { kReady, kAtBlockBarrier, kAtWarpBarrier, kDone };
 struct Thread {
   State state = State::kDone;
   unsigned exchanges = 0;
-  Fiber* fiber = nullptr;  ///< on which it waits
+  Fiber* fiber = nullptr;  ///< the fiber on which it waits
 };
 
-/// A kernel's call, and how far the block that runs is.
+/// A kernel's call, and the progress of the running block.
 struct Launch {
   void (*kernel)(const void*) = nullptr;
   const void* argument = nullptr;
@@ -51,7 +51,7 @@ void go_to(unsigned thread) {
   place.thread = {thread % place.block_size.x, thread / place.block_size.x, 0};
 }
 
-/// Takes one thread after the other from its begin to its end; where one has to wait, another fiber takes the next.
+/// Takes one thread after the other from its begin to its end; if one has to wait, another fiber takes the next.
 void run_threads() {
   for (;;) {
     while (launch.started < launch.threads) {
@@ -81,7 +81,7 @@ void wait(State barrier) {
   Fiber::suspend();
 }
 
-/// Opens the barrier of threads [begin, end) if all that have not ended are there. Whether it did.
+/// Opens the barrier of threads [begin, end) if all that have not ended are there. Returns whether it did.
 bool open_barrier(State barrier, unsigned begin, unsigned end) {
   unsigned waiting = 0;
   for (unsigned t = begin; t < end; ++t) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The threads of a block as they take turns on the CPU. All of it for whoever holds the device (stream.h).
+/// Blocks: the threads of a block take turns on the CPU. Everything here is for the holder of the device (stream.h).
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace dragonn::emulation {
 inline constexpr unsigned kWarpThreads = 32;
 inline constexpr unsigned kMostThreads = 1024;
 
-/// Where the running thread is; what threadIdx and its like name.
+/// The place of the running thread; threadIdx and its like name its parts.
 struct Place {
   uint3 thread, block;
   dim3 block_size, grid_size;
@@ -33,8 +33,8 @@ unsigned thread_number();
 void wait_for_block();
 void wait_for_warp();
 
-/// What the threads of a warp hand to each other, 16 bytes each, by thread number. Two sets take turns: one may still
-/// be read when the next is written, but not the next but one.
+/// The values that the threads of a warp hand to each other, 16 bytes each, by thread number. Two sets take turns: one
+/// may still be read when the next is written, but not the next but one.
 struct alignas(16) Slot {
   std::byte bytes[16];
 };
@@ -42,7 +42,7 @@ using Slots = Slot[kMostThreads];
 /// The set for the running thread's next exchange.
 Slots& next_slots();
 
-/// The same for an int of each thread of the block, of one exchange at a time.
+/// The values of an int per thread of the block, of one exchange at a time.
 extern int votes[kMostThreads];
 
 }  // namespace dragonn::emulation

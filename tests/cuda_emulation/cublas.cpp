@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// cuBLAS's calls that this project makes: products summed in double, in column-major order as there.
+// The calls of cuBLAS that this project makes: products summed in double, in column-major order as there.
 #include <cstdint>
 #include <cublas_v2.h>
 #include <vector>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// cuDNN's convolutions that this project asks for: NHWC tensors, KRSC filters, straight from the definition, in double.
+// The convolutions of cuDNN that this project makes: NHWC tensors, KRSC filters, straight from the definition, in
+// double.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -19,8 +20,8 @@ namespace {
 
 using dragonn::kernels::Bf16;
 
-/// What any descriptor may hold: the type of a tensor and its sizes, in the order of NCHW or KCRS, and of a convolution
-/// how its windows slide.
+/// The content of any descriptor: the type of a tensor and its sizes, in the order of NCHW or KCRS, and for a
+/// convolution the windows' strides and padding.
 struct Description {
   cudnnDataType_t type = CUDNN_DATA_FLOAT;
   int sizes[4] = {};
@@ -48,7 +49,7 @@ cudnnStatus_t destroy(Handle handle) {
   return CUDNN_STATUS_SUCCESS;
 }
 
-/// The whole problem; calls term(input, weight, output) with the places of every product.
+/// A whole convolution; calls term(input, weight, output) with the places of every product.
 struct Convolution {
   Description input, filter, window, output;
 
@@ -84,7 +85,7 @@ struct Operand {
   Description description;
   const void* values;
 
-  /// The elements as float32: those of bf16 in `room`.
+  /// Returns the elements as float32: those of bf16 in `room`.
   const float* read(std::vector<float>& room) const {
     if (!is_bf16()) return checked<float>();
     const Bf16* const elements = checked<Bf16>();
@@ -104,7 +105,7 @@ struct Operand {
     dragonn::emulation::check_access(values, description.count() * sizeof(T), "a convolution of cuDNN");
     return static_cast<const T*>(values);
   }
-  /// From sums of float32.
+  /// Converts from sums of float32.
   template <class T, class Round>
   static void round(const std::vector<double>& results, T* target, const Round& to_type) {
     std::ranges::transform(results, target, [&](double result) { return to_type(static_cast<float>(result)); });
@@ -143,8 +144,8 @@ double product(float a, float b) {
   return static_cast<double>(a) * b;
 }
 
-/// Two candidates, of which the first must not be taken: its bits may change from call to call. None for tensors of
-/// several types.
+/// Offers two candidates. The first must not be taken: its bits may change from call to call. Offers none for tensors
+/// of several types.
 template <class Candidate>
 cudnnStatus_t propose(const Description& input, const Description& filter, const Description& output, int* count,
                       Candidate* candidates) {

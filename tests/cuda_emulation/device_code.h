@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What nvcc gives .cu files by itself, for the emulation: included ahead of each of them.
+/// Device code: the names that nvcc gives .cu files by itself, for the emulation. It is included ahead of each of them.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@ using std::min;
 
 namespace dragonn::emulation {
 
-/// Every thread of the warp hands over `value`; the result is combine(values of the warp, by lane).
+/// Exchanges values in a warp: every thread hands over `value`; the result is combine(values of the warp, by lane).
 template <class T, class Combine>
 auto exchange(const T& value, const Combine& combine) {
   static_assert(sizeof(T) <= sizeof(Slot));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Fiber: a stack of its own, on which a function stops and goes on.
+/// Fiber: a function with a stack of its own, which stops and goes on.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,8 @@
 
 namespace dragonn::emulation {
 
-/// One at a time runs, of all threads of the process: whoever resumes one holds the device (stream.h).
+/// Only one fiber runs at a time, in all threads of the process: the thread that resumes one holds the device
+/// (stream.h).
 class Fiber {
  public:
   /// @param main starts with the first resume(), and never returns.
@@ -28,7 +29,7 @@ class Fiber {
 
   void (*main_)();
   std::unique_ptr<std::byte[]> stack_;
-  void* top_ = nullptr;  ///< of its stack, where it stopped
+  void* top_ = nullptr;  ///< top of its stack, where it stopped
 };
 
 }  // namespace dragonn::emulation

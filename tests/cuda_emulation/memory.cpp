@@ -34,7 +34,8 @@ std::map<const std::byte*, Allocation>& allocations() {
   return all;
 }
 
-/// Of large memory the front: all of it would cost more than the work between a wait and the next.
+/// Returns how many bytes are guarded: of large memory the front, since all of it would cost more than the work between
+/// a wait and the next.
 std::size_t guarded_bytes(const Allocation& allocation) {
   constexpr std::size_t kMost = std::size_t{64} << 10;
   return allocation.kind == Kind::kDevice ? std::min(allocation.bytes, kMost) : 0;
@@ -83,7 +84,7 @@ cudaError_t release(void* memory, Kind kind) {
   return cudaSuccess;
 }
 
-/// Whether a copy from and to these kinds is what its caller says it is.
+/// Returns whether the kinds of a copy's ends are those that its caller states.
 bool is(cudaMemcpyKind direction, Kind from, Kind to) {
   const bool from_device = from == Kind::kDevice, to_device = to == Kind::kDevice;
   switch (direction) {

@@ -7,10 +7,10 @@
 
 namespace dragonn::emulation {
 
-/// Held by whoever does the GPU's work or changes what it has: one thing at a time.
+/// The mutex of the device: its holder does the GPU's work or changes its memory, one at a time.
 std::mutex& device_mutex();
 
-/// While one lives the GPU's memory may be used; at other times AddressSanitizer reports whoever does. For the holder
+/// Allows use of the GPU's memory while it lives; at other times AddressSanitizer reports every access. For the holder
 /// of the device.
 class DeviceAccess {
  public:
@@ -20,8 +20,8 @@ class DeviceAccess {
   DeviceAccess& operator=(const DeviceAccess&) = delete;
 };
 
-/// What AddressSanitizer does for each access, once for all of them: for code that is built without, to be quick. Ends
-/// the program, naming the operation, where some of these bytes are not to be touched.
+/// Checks an access as AddressSanitizer does, once for all bytes: for code that is built without it, to be fast. Ends
+/// the program, naming the operation, if some of these bytes must not be touched.
 void check_access(const void* memory, std::size_t bytes, const char* operation);
 
 }  // namespace dragonn::emulation

@@ -29,7 +29,7 @@ using dragonn::emulation::device_mutex;
 
 enum class Kind { kSum, kBroadcast, kSend, kReceive };
 
-/// What one rank asks for in one call.
+/// One rank's part of one call.
 struct Operation {
   Kind kind;
   const std::byte* source;
@@ -46,7 +46,7 @@ struct Collective {
   int joined = 0;
 };
 
-/// What ranks of one communicator have in common.
+/// The state that the ranks of one communicator share.
 struct Group {
   explicit Group(int ranks) : size(ranks), collectives_asked(static_cast<std::size_t>(ranks)) {}
 
@@ -112,7 +112,7 @@ struct Call {
   std::shared_ptr<ncclComm> comm;
   std::vector<std::shared_ptr<Operation>> operations;
 
-  /// Whether all of it is done.
+  /// Returns whether all of it is done.
   bool operator()() {
     if (comm->aborted) return true;
     for (const auto& operation : operations) {

@@ -8,7 +8,7 @@
 
 #include "tests/cuda_emulation/memory.h"
 
-/// A queue; `last` is where the next work goes, unless the stream is captured.
+/// A queue. Work is added after `last`, unless the stream is captured.
 struct CUstream_st {
   std::unique_ptr<dragonn::emulation::Work> first;
   dragonn::emulation::Work* last = nullptr;
@@ -25,7 +25,7 @@ std::vector<CUstream_st*>& streams() {
   return all;
 }
 
-/// Whether all of it is done.
+/// Does the held work. Returns whether all of it is done.
 bool finish_held(CUstream_st& stream) {
   if (stream.first == nullptr) return true;
   const DeviceAccess access;

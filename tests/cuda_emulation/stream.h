@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// The streams of the emulated GPU. What is put on one is done when somebody waits for it, and not before: whoever
-/// reads a result without waiting, or in the order of another stream, finds what was there before.
+/// Streams of the emulated GPU. Work on a stream is done when somebody waits for it, and not before: code that reads a
+/// result without waiting, or in the order of another stream, finds the old values.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@
 
 namespace dragonn::emulation {
 
-/// A call that is made later, with copies of its arguments. In memory of malloc: tests count what operator new gives.
+/// A call that is made later, with copies of its arguments. It is in memory of malloc, since tests count operator new.
 class Work {
  public:
   virtual ~Work() = default;
-  /// Whether it is done; else the stream stands still until a later call is.
+  /// Runs the call. Returns whether it is done; otherwise the stream stands still until a later call is.
   virtual bool run() = 0;
 
   static void* operator new(std::size_t bytes) {
@@ -30,7 +30,7 @@ class Work {
   std::unique_ptr<Work> next;  ///< on the same stream
 };
 
-/// Puts `work` on a stream. Ends the program where it is the default one, on which nothing of this project is in order.
+/// Puts `work` on a stream. Ends the program for the default stream, on which nothing of this project is in order.
 void enqueue(cudaStream_t stream, std::unique_ptr<Work> work);
 
 /// @param call returns nothing, or whether it is done.
@@ -51,17 +51,17 @@ void enqueue(cudaStream_t stream, Call call) {
   enqueue(stream, std::unique_ptr<Work>(new Deferred(std::move(call))));
 }
 
-/// What was put on a stream while it was captured, in its order. None of it has been done.
+/// The work that was put on a stream while it was captured, in its order. None of it has been done.
 using Recording = std::vector<std::shared_ptr<Work>>;
 void begin_capture(cudaStream_t stream);
 Recording end_capture(cudaStream_t stream);
 bool is_captured(cudaStream_t stream);
-/// Whether a stream is captured for the calling thread.
+/// Returns whether a stream is captured for the calling thread.
 bool captures_here();
 
-/// Does all that is on a stream; the calling thread holds the device meanwhile, but not while it waits for others.
+/// Does all work on a stream. The calling thread holds the device meanwhile, but not while it waits for others.
 void finish(cudaStream_t stream);
-/// The same of all streams, but for what waits for others.
+/// Does all work on all streams, except for work that waits for others.
 void finish_all();
 
 }  // namespace dragonn::emulation

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What the data tests share: files with given bytes, registered data sets, errors as text.
+/// Helpers of the data tests: files with given bytes, registered data sets, errors as text.
 #pragma once
 
 #include <cstdint>

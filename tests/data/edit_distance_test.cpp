@@ -11,7 +11,7 @@
 namespace dragonn::data {
 namespace {
 
-/// By the recursive definition.
+/// Computes the distance by the recursive definition.
 std::size_t distance_by_definition(std::string_view a, std::string_view b) {
   if (a.empty()) return b.size();
   if (b.empty()) return a.size();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The readers on real files, where the environment variable DRAGONN_DATA names a folder that has them.
+/// Tests of the readers on real files, if the environment variable DRAGONN_DATA names a folder that has them.
 #include <cmath>
 #include <cstdlib>
 #include <string>

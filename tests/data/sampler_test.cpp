@@ -14,7 +14,7 @@
 namespace dragonn::data {
 namespace {
 
-/// How often each sample comes up in one epoch, over all ranks.
+/// Returns how often each sample comes up in one epoch, over all ranks.
 std::map<std::uint32_t, int> epoch_counts(std::size_t samples, std::size_t batch, int world, Remainder remainder,
                                           std::uint64_t epoch) {
   std::map<std::uint32_t, int> counts;

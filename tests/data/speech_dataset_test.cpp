@@ -38,7 +38,7 @@ std::shared_ptr<const SpeechDataset> make_dataset(std::int32_t count, std::size_
                                                small_spectrogram(), frame_multiple);
 }
 
-/// What row `row` of a batch says of itself: i, checked against its lists.
+/// Returns the utterance in row `row` of a batch: i, checked against its lists.
 std::int32_t utterance_of(const Batch& batch, std::size_t row) {
   const std::int32_t begin = batch.offsets[row], end = batch.offsets[row + 1];
   const std::int32_t i = end - begin - 1;

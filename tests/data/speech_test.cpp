@@ -33,7 +33,7 @@ Samples noise(std::size_t count) {
   return samples;
 }
 
-/// By the definition, in float64.
+/// Computes the spectrogram by its definition, in float64.
 std::vector<double> spectrogram_by_definition(const Samples& samples, std::size_t window, std::size_t stride,
                                               std::size_t frames) {
   std::vector<double> values;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The configs that come with the project.
+/// Tests that the configs of the project are valid.
 #include <string>
 
 #include <doctest/doctest.h>

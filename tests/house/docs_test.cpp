@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The documents name files that exist.
+/// Tests that the documents name files that exist.
 #include <algorithm>
 #include <regex>
 #include <string>
@@ -32,8 +32,8 @@ bool is_repository_path(const std::string& text) {
   return std::ranges::find(names, text.substr(0, slash)) != names.end();
 }
 
-/// Words in backquotes and targets of links that look like paths of the repository. A word with a blank, a wildcard or
-/// a placeholder in capitals (`NAME`) is no path.
+/// Returns the words in backquotes and targets of links that look like paths of the repository. A word with a blank, a
+/// wildcard or a placeholder in capitals (`NAME`) is no path.
 std::vector<std::string> paths_named_in(const std::string& line) {
   static const std::regex quoted(R"(`([A-Za-z0-9_./-]+)`|\]\(([A-Za-z0-9_./-]+)\))");
   std::vector<std::string> paths;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// The sparsifiers that docs/extending.md and the README add. Their sources are taken out of those pages and compiled
-/// here.
+/// Tests of the sparsifiers that docs/extending.md and the README add. Their sources are taken from those pages and
+/// compiled here.
 #include <algorithm>
 #include <numeric>
 #include <vector>

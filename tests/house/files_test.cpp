@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Rules that every file keeps.
+/// Tests of rules that every file keeps.
 #include <algorithm>
 #include <string>
 #include <vector>

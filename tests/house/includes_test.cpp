@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The house plan (docs/design.md, section 2): who may include whom.
+/// Tests of the house plan (docs/design.md, section 2): the folders that each folder may include.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -17,7 +17,7 @@ namespace {
 
 using Folders = std::set<std::string>;
 
-/// Which folder may include which other. A folder may always include itself.
+/// The folders that each folder may include. A folder may always include itself.
 const std::map<std::string, Folders>& may_include() {
   static const Folders below_trainer{"core", "kernels", "codec", "layers", "optim", "compress", "comm", "data"};
   static const std::map<std::string, Folders> table = [] {
@@ -39,8 +39,8 @@ const std::map<std::string, Folders>& may_include() {
   return table;
 }
 
-/// Which room of a folder may include which other rooms of it; the folder's own name is the room of the files that are
-/// in none. Whoever includes a folder may include all of its rooms.
+/// The rooms of a folder that each room of it may include; the folder's own name is the room of the files that are in
+/// none. A folder that may include another may include all of its rooms.
 const std::map<std::string, Folders>& rooms() {
   static const std::map<std::string, Folders> table{
       {"kernels", {}},
@@ -98,7 +98,7 @@ const std::vector<Confined>& confined_headers() {
 
 struct Include {
   std::string name;
-  bool project = false;  ///< "folder/file.h", against <header>
+  bool project = false;  ///< "folder/file.h", as opposed to <header>
 };
 std::optional<Include> include_of(const std::string& line) {
   static const std::regex pattern(R"(^\s*#\s*include\s*([<"])([^>"]+)[>"])");
@@ -111,7 +111,7 @@ std::string first_folder(const std::string& path) {
   return path.substr(0, path.find('/'));
 }
 
-/// "kernels/nn" of "kernels/nn/linear.h".
+/// Returns "kernels/nn" for "kernels/nn/linear.h".
 std::string folder_of(const std::string& path) {
   return path.substr(0, path.rfind('/'));
 }

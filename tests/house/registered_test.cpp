@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What registers itself, against the list of sources.
+/// Tests that compare the registered components with the list of sources.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -26,7 +26,7 @@ namespace {
 struct Registered {
   std::string kind;
   RegistryEntry entry;
-  std::string file;  ///< relative to the root; empty for what a test registers
+  std::string file;  ///< relative to the root; empty for entries that a test registers
 };
 
 std::string relative_to_root(const std::string& file) {

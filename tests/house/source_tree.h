@@ -11,11 +11,11 @@ namespace dragonn::test {
 /// The root folder of the sources.
 std::filesystem::path source_root();
 
-/// The folders that hold code, from the bottom of the stair to the top, with tests behind them.
+/// The folders that hold code, in the order of the house plan, then the tests.
 const std::vector<std::string>& code_folders();
 
-/// Paths relative to the root, ascending, of every file under `folder` (or of the folder itself for ".", without its
-/// subfolders) whose name ends with one of `endings`.
+/// Returns the paths relative to the root, ascending, of every file under `folder` (or of the root folder itself for
+/// ".", without its subfolders) whose name ends with one of `endings`.
 std::vector<std::string> files_in(const std::string& folder, const std::vector<std::string>& endings);
 /// Sources and headers in all code folders.
 std::vector<std::string> code_files();
@@ -23,7 +23,7 @@ std::vector<std::string> code_files();
 std::string read(const std::string& relative_path);
 std::vector<std::string> lines_of(const std::string& relative_path);
 
-/// What a test prints for every offence: "file:line: what".
+/// Returns the place of an offence for a test's message: "file:line: ".
 std::string place(const std::string& file, std::size_t line_index);
 
 }  // namespace dragonn::test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Convolution and linear plans against float64.
+/// Tests of convolution and linear plans against float64.
 #include "kernels/nn/convolution.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ Values random_values(std::size_t count, std::uint64_t seed) {
   return values;
 }
 
-/// ||values - expected|| / ||expected||.
+/// Returns ||values - expected|| / ||expected||.
 double relative_error(const Values& values, const std::vector<double>& expected) {
   double difference = 0, norm = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -66,8 +66,9 @@ struct PlanRun {
   Values output, input_gradient, weights_gradient, bias_gradient;
 };
 
-/// Sums of at most some thousand float32 products of unit size: an error of 2^-24 each, in quadrature where a sum runs
-/// in many chains, as on the CPU; a GPU's may run in one, whose rounding errors grow with its length.
+/// Returns the tolerance for sums of at most some thousand float32 products of unit size: an error of 2^-24 each, in
+/// quadrature if a sum runs in many chains, as on the CPU; a GPU's may run in one, whose rounding errors grow with its
+/// length.
 double tolerance(const Device& device) {
   return device.is_cpu() ? 2e-6 : 1e-5;
 }
@@ -113,7 +114,7 @@ void check_chosen(const Device& device, const ConvolutionSpec& spec, double allo
   check_against_float64(device, *make_convolution_plan(device, spec), spec, allowed);
 }
 
-/// Strips are the CPU's.
+/// Checks strips, which only the CPU has.
 void check_strips(const ConvolutionSpec& spec) {
   check_against_float64({}, *make_strip_convolution(spec), spec, tolerance({}));
 }

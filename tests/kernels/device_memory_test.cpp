@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The memory of a GPU, and the host's for its copies: what is said when it runs out.
+/// Tests of the memory of a GPU, and the host's for its copies: the error when it runs out.
 #include <cstddef>
 #include <string>
 

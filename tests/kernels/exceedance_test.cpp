@@ -21,7 +21,7 @@ using dragonn::kernels::test::in;
 
 namespace {
 
-/// Around the widths of vectors, of the partial sums, of blocks and of the pieces given to threads.
+/// Sizes around the widths of vectors, of the partial sums, of blocks and of the pieces given to threads.
 constexpr std::size_t kSizes[] = {0, 1, 7, 15, 16, 17, 33, 255, 257, 1000, 8191, 8193, 32769, 70001, 300007};
 
 /// Multiples of 1/4 up to 25: sums of their excesses and squares are exact.

@@ -23,7 +23,7 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-/// Around the widths of vectors, of four of them, of cache lines and of the pieces given to threads.
+/// Sizes around the widths of vectors, of four of them, of cache lines and of the pieces given to threads.
 constexpr std::size_t kSizes[] = {0, 1, 3, 15, 16, 17, 63, 64, 65, 200, 1000, 32767, 32768, 32769, 100003};
 
 /// Small integers, so that sums are exact.

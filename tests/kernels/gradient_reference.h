@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Plain loops that say what the passes over gradients give, and lists of entries between host and device.
+/// Gradient reference: plain loops with the results of the passes over gradients, and lists of entries between host and
+/// device.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace dragonn::test {
 
 using Entries = std::vector<std::pair<std::uint32_t, float>>;
 
-/// Normal values; every seventh is one of few, so that there are ties, and every eleventh is 0.
+/// Returns normal values; every seventh is one of few, so that there are ties, and every eleventh is 0.
 inline std::vector<float> gradient_values(std::size_t size, std::uint64_t seed) {
   Rng rng(seed, "gradient");
   std::vector<float> values(size);

@@ -17,7 +17,7 @@ namespace {
 using Kind = PassRequest::Kind;
 using Vector = std::vector<float>;
 
-/// Of the hits those that hold their slot.
+/// Returns those of the hits that hold their slot.
 Entries holders(const Entries& hits, const HashRule& rule) {
   std::map<std::size_t, std::uint32_t> table;
   for (const auto& [index, value] : hits) {

@@ -31,7 +31,7 @@ using test::in;
 using test::out;
 using Values = std::vector<float>;
 
-/// With labels in host memory. `gradient` starts as NaN.
+/// Computes the loss with labels in host memory. `gradient` starts as NaN.
 CrossEntropy cross_entropy(const Device& device, const Values& logits, const std::vector<std::int32_t>& labels,
                            double smoothing, Values& gradient) {
   const Buffer<float> inputs = on_device(logits, device);
@@ -42,7 +42,7 @@ CrossEntropy cross_entropy(const Device& device, const Values& logits, const std
   return result;
 }
 
-/// The memory of a plan's forward pass, and what batch norm updates.
+/// The memory of a plan's forward pass, and the statistics that batch norm updates.
 struct BatchNormRun {
   BatchNormRun(const Device& device, const BatchNormSpec& spec, const Values& values)
       : plan(make_batch_norm_plan(device, spec)),

@@ -31,7 +31,7 @@ std::vector<float> random_logits(std::size_t count, std::uint64_t seed) {
   return values;
 }
 
-/// What a path of classes says: repeats merged, then blanks dropped.
+/// Returns the labels of a path of classes: repeats merged, then blanks dropped.
 Labels collapse(const Labels& path) {
   Labels labels;
   for (std::size_t t = 0; t < path.size(); ++t)
@@ -39,7 +39,8 @@ Labels collapse(const Labels& path) {
   return labels;
 }
 
-/// -log of the sum of the probabilities of all paths that say `labels`, and its gradient, from the definition.
+/// Computes -log of the sum of the probabilities of all paths that give `labels`, and its gradient, from the
+/// definition.
 struct BruteForce {
   BruteForce(const float* logits, std::size_t steps, std::size_t classes, const Labels& labels)
       : gradient(steps * classes) {

@@ -21,8 +21,8 @@ class GraphHarness {
                Mode mode = Mode::kTrain, bool input_gradient = true);
 
   std::vector<float> forward(const std::vector<float>& input);
-  /// After forward. Fills gradient() and input_gradient(); returns the parameters in the order in which they were
-  /// reported final.
+  /// Runs backward after forward. Fills gradient() and input_gradient(); returns the parameters in the order in which
+  /// they were reported final.
   std::vector<ParameterId> backward(const std::vector<float>& output_gradient);
 
   void set(const std::string& parameter, const std::vector<float>& values);
@@ -35,7 +35,7 @@ class GraphHarness {
   /// The state that every forward starts from, and the one that the last forward ended with.
   std::vector<float>& initial_states() { return initial_states_; }
   const std::vector<float>& final_states() const { return states_; }
-  /// Of every forward from now on.
+  /// Sets the lengths of every forward from now on.
   void set_lengths(std::vector<std::int32_t> lengths) { lengths_ = std::move(lengths); }
   bool has_input_gradient() const { return has_input_gradient_; }
   ParameterArena& arena() { return arena_; }

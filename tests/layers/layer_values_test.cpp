@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Forward and backward of every layer against values worked out by hand.
+/// Tests of forward and backward of every layer against values worked out by hand.
 #include <cmath>
 
 #include <doctest/doctest.h>
@@ -21,7 +21,7 @@ GraphHarness single(const Device& device, const Shape& sample, std::unique_ptr<L
   return GraphHarness(std::move(graph), batch, device, mode);
 }
 
-/// For values that involve a square root or a transcendental function.
+/// Compares values that involve a square root or a transcendental function.
 void check_close(const Values& values, const Values& expected) {
   REQUIRE(values.size() == expected.size());
   for (std::size_t i = 0; i < values.size(); ++i) {

@@ -68,7 +68,7 @@ struct TestTargets {
   std::vector<std::int32_t> labels, offsets;
 };
 
-/// ||values - expected|| / ||expected||.
+/// Returns ||values - expected|| / ||expected||.
 double relative_error(const std::vector<float>& values, const std::vector<float>& expected) {
   double difference = 0, norm = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -102,12 +102,13 @@ struct TrainingStep {
   TestTargets targets;
 };
 
-/// Random changes of 2e-7 of parameters and inputs, as rounding makes them, change these models' losses by less than
-/// 1e-5 and their gradients by up to 2e-5 (measured); by 3e-3, of resnet18 1e-2 and of resnet50 3e-2, where units next
-/// to a kink change sides.
+/// The tolerances of losses and gradients. Random changes of 2e-7 of parameters and inputs, as rounding makes them,
+/// change these models' losses by less than 1e-5 and their gradients by up to 2e-5 (measured); by 3e-3, of resnet18
+/// 1e-2 and of resnet50 3e-2, if units next to a kink change sides.
 constexpr double kLossTolerance = 1e-3, kGradientTolerance = 6e-2;
 
-/// Forward and backward of two samples: everything finite, every parameter reported once; on a GPU, what the CPU finds.
+/// Checks forward and backward of two samples: everything is finite, every parameter is reported once; on a GPU,
+/// results are the CPU's.
 void check_training_step(const Device& device, const std::string& name, const Shape& sample,
                          const ModelSettings& settings = {}) {
   CAPTURE(name);

@@ -41,7 +41,7 @@ double sigmoid(double x) {
   return 1 / (1 + std::exp(-x));
 }
 
-/// One direction by the definition, in double. Returns [batch, steps, hidden]; state goes on.
+/// Computes one direction by the definition, in double. Returns [batch, steps, hidden]; updates `state`.
 std::vector<double> reference_lstm(GraphHarness& harness, const std::vector<float>& input, std::vector<double>& hidden,
                                    std::vector<double>& cell) {
   const std::vector<float> parameters[] = {harness.value(0), harness.value(1), harness.value(2), harness.value(3)};
@@ -67,7 +67,7 @@ std::vector<double> reference_lstm(GraphHarness& harness, const std::vector<floa
   return output;
 }
 
-/// As reference_lstm, for gates r, z, n.
+/// Computes a GRU with gates r, z, n by the definition likewise.
 std::vector<double> reference_gru(GraphHarness& harness, const std::vector<float>& input, std::vector<double>& hidden) {
   const std::vector<float> parameters[] = {harness.value(0), harness.value(1), harness.value(2), harness.value(3)};
   const auto value = [&](ParameterId id, std::size_t index) { return static_cast<double>(parameters[id][index]); };

@@ -42,7 +42,7 @@ Network small_speech_model(const Device& device = {}) {
               {{"hidden", std::int64_t{8}}, {"layers", std::int64_t{2}}, {"channels", std::int64_t{3}}}, device);
 }
 
-/// Windows of `steps` tokens from a cycle of 11, and the token behind each as its label.
+/// Windows of `steps` tokens from a cycle of 11, and the next token of each as its label.
 struct Window {
   Window(std::size_t batch, std::size_t steps, std::size_t start) : size(batch) {
     for (std::size_t row = 0; row < batch; ++row)

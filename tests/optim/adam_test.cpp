@@ -14,7 +14,7 @@ constexpr std::size_t kSteps = 50;
 constexpr double kRate = 0.01;
 constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-6;
 
-/// The textbook in float64.
+/// The textbook's formulas in float64.
 struct Reference {
   double decay;
   bool decoupled, corrected;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What the optimizer tests share: small arenas on any device, optimizers from their registered names, random
+/// Helpers of the optimizer tests: small arenas on any device, optimizers from their registered names, random
 /// gradients.
 #pragma once
 
@@ -61,7 +61,7 @@ inline SparseVector sparse_of(std::initializer_list<std::pair<std::uint32_t, flo
   return sparse;
 }
 
-/// Every coordinate with probability `density`; also returns it dense.
+/// Draws a sparse gradient: every coordinate with probability `density`; also returns it dense.
 inline std::pair<SparseVector, std::vector<float>> random_sparse(std::size_t size, double density, std::uint64_t seed) {
   Rng rng(seed, "sparse test");
   std::vector<float> dense(size, 0.0f);
@@ -92,7 +92,7 @@ inline std::vector<float> copy(View<const float> values) {
   return dragonn::test::to_host(values);
 }
 
-/// ||values - expected|| / ||expected||.
+/// Returns ||values - expected|| / ||expected||.
 inline double relative_error(std::span<const float> values, std::span<const double> expected) {
   double error = 0, norm = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {

@@ -13,7 +13,7 @@
 namespace dragonn::report {
 
 /// Writes the three files of a run folder. Every step sends `bytes_per_step` and takes one second; step lines stand at
-/// every `every`-th step, evaluations where a test puts them.
+/// every `every`-th step, evaluations at the steps that a test names.
 class FakeRun {
  public:
   explicit FakeRun(const std::filesystem::path& folder) : folder_(folder) {
@@ -21,7 +21,9 @@ class FakeRun {
     write("metrics.jsonl", "");
   }
 
-  /// `more`: further tables, as "[model]\nname = \"mlp\"\n".
+  /// @param more further tables, as "[model]
+  /// name = \"mlp\"
+  /// ".
   FakeRun& config(const std::string& method, int seed, const std::string& more = "") {
     write("config.toml", fmt::format("# a comment\nseed = {}\n\n[compression]\n# help\nmethod = \"{}\"\n\n[logging]\n"
                                      "every_steps = {}\n{}",
@@ -43,7 +45,7 @@ class FakeRun {
     std::ofstream(folder_ / "metrics.jsonl", std::ios::app) << text;
     return *this;
   }
-  /// Of a virtual run: an evaluation and a step line with both clocks.
+  /// Adds an evaluation and a step line of a virtual run, with both clocks.
   FakeRun& both(int step, double accuracy, double time, double time_ideal, double bytes_per_step = 100,
                 double messages_per_step = 0) {
     line(fmt::format(
@@ -53,7 +55,7 @@ class FakeRun {
                             R"("time_ideal":{}}})",
                             step, step / 10.0, accuracy, time, time_ideal));
   }
-  /// By default 10^6 bytes a second.
+  /// Writes the summary of a virtual run, by default on 10^6 bytes a second.
   FakeRun& virtual_summary(double gbps = 0.008) {
     return write("summary.json",
                  fmt::format(R"({{"steps":20,"seconds_total":21.5,"throughput_samples_per_second":10,"world_size":4,)"

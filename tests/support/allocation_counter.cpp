@@ -17,7 +17,7 @@ std::atomic<bool> counting = false;                     // NOLINT
 std::atomic<std::size_t> all_allocations = 0;           // NOLINT
 thread_local std::size_t this_threads_allocations = 0;  // NOLINT
 
-/// What a kind of memory is had by when nobody counts.
+/// The functions of a kind of memory when nobody counts.
 struct Uncounted {
   dragonn::MemoryFunctions (*exchange)(dragonn::DeviceType, dragonn::MemoryFunctions);
   dragonn::DeviceType type;
@@ -28,7 +28,7 @@ std::array<Uncounted, 3> uncounted{Uncounted{dragonn::register_memory, dragonn::
                                    Uncounted{dragonn::register_memory, dragonn::DeviceType::kCuda},
                                    Uncounted{dragonn::register_host_memory, dragonn::DeviceType::kCuda}};
 
-/// oneDNN allocates while it runs a primitive; that is not this project's to avoid.
+/// Returns whether oneDNN is the caller: it allocates while it runs a primitive, which this project cannot avoid.
 bool is_onednn(const void* caller) {
   Dl_info info{};
   return dladdr(caller, &info) != 0 && info.dli_fname != nullptr &&

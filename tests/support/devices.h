@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// One body of a test for every device: on the CPU, and on a GPU where the build knows it.
+/// Device tests: one body of a test for every device, the CPU and, if the build has CUDA, a GPU.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 #include "kernels/devices.h"
 
 /// DRAGONN_DEVICE_TEST("name") { ... `device` ... } makes the test case "name", and in a build with CUDA the case
-/// "gpu: name", which says that it is skipped where there is no GPU (`test_FOLDER -tc="gpu:*"` runs these alone).
+/// "gpu: name", which reports that it is skipped if there is no GPU (`test_FOLDER -tc="gpu:*"` runs these alone).
 #define DRAGONN_DEVICE_TEST(NAME) DRAGONN_DEVICE_TEST_(NAME, DOCTEST_ANONYMOUS(dragonn_device_test_))
 #define DRAGONN_DEVICE_TEST_(NAME, BODY)             \
   static void BODY(const ::dragonn::Device& device); \
@@ -36,7 +36,7 @@
 
 namespace dragonn::test {
 
-/// Whether there is no GPU here; says so, as a skipped test does.
+/// Returns whether there is no GPU, and reports that as a skipped test does.
 inline bool gpu_is_missing() {
   const std::string obstacle = kernels::device_obstacle(DeviceType::kCuda);
   if (!obstacle.empty()) MESSAGE("skipped: ", obstacle);
@@ -51,7 +51,7 @@ Buffer<T> on_device(const std::vector<T>& values, const Device& device) {
   return buffer;
 }
 
-/// A buffer of `size` floats that are all NaN: whoever does not write all of its output is found out.
+/// Makes a buffer of `size` floats that are all NaN, so that unwritten output shows.
 inline Buffer<float> poisoned(std::size_t size, const Device& device) {
   return on_device(std::vector<float>(size, std::numeric_limits<float>::quiet_NaN()), device);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// HeldBytes: how much host memory Buffers hold.
+/// HeldBytes: the host memory that Buffers hold.
 #pragma once
 
 #include <map>
@@ -9,8 +9,8 @@
 
 namespace dragonn::testing {
 
-/// While one lives, adds up what Buffers of host memory hold that were allocated since. One at a time; made and
-/// destroyed while no other thread uses Buffers.
+/// Adds up the host memory of Buffers that are allocated while it lives. One at a time; made and destroyed while no
+/// other thread uses Buffers.
 class HeldBytes {
  public:
   HeldBytes() {

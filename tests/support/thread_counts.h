@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Numbers of OpenMP threads on which results must be the same.
+/// Thread counts: numbers of OpenMP threads on which results must be the same.
 #pragma once
 
 namespace dragonn::test {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What a run is told of its exchanges before it starts.
+/// Tests of the advice on a run's exchanges before it starts.
 #include "trainer/cost_model/advice.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// A training step of a whole run allocates nothing once it is warm.
+/// Tests that a training step of a whole run allocates nothing once it is warm.
 #include <string>
 #include <vector>
 
@@ -16,7 +16,7 @@ namespace {
 
 using dragonn::testing::AllocationCounter;
 
-/// Allocations of a run of so many steps which logs, evaluates and saves at its end alone.
+/// Returns the allocations of a run of that many steps which logs, evaluates and saves at its end alone.
 std::size_t allocations_of_run(std::vector<std::string> overrides, int steps) {
   overrides.insert(overrides.end(),
                    {"logging.every_steps=1000", "train.epochs=20", fmt::format("train.max_steps={}", steps)});

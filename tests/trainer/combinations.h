@@ -100,8 +100,8 @@ inline std::vector<Combination> combinations() {
   return result;
 }
 
-/// As combinations, but a pair of sparsifier and collective has one memory, in turn: every two parts that fit still
-/// meet. For tests that train.
+/// Returns combinations in which a pair of sparsifier and collective has one memory, in turn; every two parts that fit
+/// still occur together. For tests that train.
 inline std::vector<Combination> pairwise_combinations() {
   const std::vector<std::string> sparsifiers = Registry<compress::SparsifierEntry>::instance().names();
   const std::vector<std::string> collectives = Registry<comm::SparseCollectiveEntry>::instance().names();

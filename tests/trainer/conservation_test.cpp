@@ -33,7 +33,7 @@ void fill_gradient(std::span<float> gradient, int rank, std::uint64_t step) {
   for (float& value : gradient) value = rng.below(3) == 0 ? 0.0f : static_cast<float>(rng.below(17)) - 8.0f;
 }
 
-/// One rank's ledger: what acc must be before each exchange, kept apart from the code under test.
+/// One rank's ledger: the acc before each exchange, computed apart from the code under test.
 class Ledger {
  public:
   explicit Ledger(std::size_t numel, bool momentum) : momentum_(momentum), velocity_(numel), residual_(numel) {}
@@ -63,7 +63,7 @@ class Ledger {
   std::vector<double> residual_;
 };
 
-/// acc and residual of one rank in one step, and the exchanged sum, as n doubles.
+/// The acc and residual of one rank in one step, and the exchanged sum, as n doubles.
 struct Account {
   std::vector<double> acc, residual, sum;
 };
@@ -101,7 +101,7 @@ Account run_step(GradientExchange& exchange, Ledger& ledger, std::span<const flo
   return account;
 }
 
-/// By step and rank.
+/// The accounts by step and rank.
 using Accounts = std::vector<std::vector<Account>>;
 
 Accounts run_steps(const Combination& combination, int world_size, BucketRules::Grouping grouping) {
@@ -125,7 +125,7 @@ Accounts run_steps(const Combination& combination, int world_size, BucketRules::
   return accounts;
 }
 
-/// Of one coordinate in one step: sum of acc - exchanged sum - sum of residuals.
+/// Returns sum of acc - exchanged sum - sum of residuals of one coordinate in one step.
 double deviation_at(const std::vector<Account>& ranks, std::size_t i) {
   double deviation = -ranks[0].sum[i];
   for (const Account& account : ranks) deviation += account.acc[i] - account.residual[i];
@@ -141,8 +141,9 @@ double largest_loss(const Combination& combination, int world_size, BucketRules:
   return largest;
 }
 
-/// Largest deviation over what rounding allows: each rank rounds acc - decoded once, and the sum of decoded values
-/// P - 1 times. Values are as large as acc and what is decoded, which is acc - residual.
+/// Returns the largest deviation over what rounding allows: each rank rounds acc - decoded once, and the sum of decoded
+/// values
+/// P - 1 times. Values are as large as acc and the decoded value, which is acc - residual.
 double largest_loss_in_roundings(const Combination& combination, int world_size, BucketRules::Grouping grouping) {
   double largest = 0;
   for (const auto& ranks : run_steps(combination, world_size, grouping)) {
@@ -156,7 +157,7 @@ double largest_loss_in_roundings(const Combination& combination, int world_size,
   return largest;
 }
 
-/// Exempt by definition: memory none discards what was not sent.
+/// Returns whether a combination is exempt by definition: memory none discards what was not sent.
 bool is_exempt(const Combination& combination) {
   return !Registry<compress::MemoryEntry>::instance().at(combination.memory).conserves;
 }

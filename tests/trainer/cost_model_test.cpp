@@ -57,7 +57,7 @@ std::string error_of(const std::string& text) {
 constexpr const char* kRow = R"({"version":1,"device":"cpu","sparsifier":"topk","memory":"residual","decode":"sparse",
 "density":0.01,"ranks":4,"threads":1,"numel":1024,"runs":10,"encode_seconds":1e-5,"decode_seconds":2e-6})";
 
-/// kRow with one key's text replaced.
+/// Returns kRow with one key's text replaced.
 std::string row_with(const std::string& key, const std::string& value) {
   std::string text = kRow;
   const std::size_t begin = text.find(fmt::format("\"{}\":", key)) + key.size() + 3;

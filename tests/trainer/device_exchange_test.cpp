@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Gradients on a device are exchanged as those of the host are, through host memory and by NCCL.
+/// Tests that gradients on a device are exchanged like those of the host, through host memory and by NCCL.
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,7 +19,7 @@ using dragonn::test::to_host;
 
 constexpr std::uint64_t kSteps = 3;
 
-/// What exchanges, and where each rank's gradient is.
+/// The workers of an exchange, and the place of each rank's gradient.
 struct Workers {
   int count = 3;
   Device device = {};
@@ -28,7 +28,7 @@ struct Workers {
   Device of(int rank) const { return nccl ? Device{DeviceType::kCuda, rank} : device; }
 };
 
-/// The sum and the residual of every bucket after every step, one behind the other.
+/// The sum and the residual of every bucket after every step, one after the other.
 struct Trace {
   std::vector<float> values;
   std::vector<std::uint32_t> indices;
@@ -57,7 +57,7 @@ std::vector<float> gradient_of(std::size_t numel, int rank, std::uint64_t step) 
   return gradient;
 }
 
-/// Of every rank.
+/// Returns the traces of every rank.
 std::vector<Trace> run(const Combination& combination, const Workers& workers) {
   std::vector<Trace> traces(static_cast<std::size_t>(workers.count));
   comm::run_local(workers.count, {}, [&](comm::Communicator& communicator) {
@@ -96,7 +96,7 @@ void expect_equal(const Combination& combination, const Workers& workers) {
   }
 }
 
-/// Says so, as a skipped test does, where there are fewer.
+/// Returns whether there are fewer GPUs, and reports that as a skipped test does.
 [[maybe_unused]] bool gpus_are_missing(int wanted) {
   if (dragonn::test::gpu_is_missing()) return true;
   const int count = kernels::device_count(DeviceType::kCuda);

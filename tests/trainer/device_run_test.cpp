@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Whole runs on a device: they end where the CPU's end, to rounding; overlapped or resumed, with the same bits.
+/// Tests of whole runs on a device: they end where the CPU's end, to rounding; overlapped or resumed, with the same
+/// bits.
 #include <cmath>
 #include <fstream>
 #include <string>
@@ -18,7 +19,7 @@ namespace {
 
 using Overrides = std::vector<std::string>;
 
-/// ||a - b|| / ||b||.
+/// Returns ||a - b|| / ||b||.
 double relative_difference(const std::vector<float>& a, const std::vector<float>& b) {
   double difference = 0, norm = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -28,12 +29,12 @@ double relative_difference(const std::vector<float>& a, const std::vector<float>
   return std::sqrt(difference / norm);
 }
 
-/// Sums in another order differ by some 1e-7 of a gradient, and what that changes adds up over a few steps.
+/// The relative difference that sums in another order make: some 1e-7 of a gradient, which adds up over a few steps.
 constexpr double kRounding = 1e-5;
-/// An entry next to the threshold that one device sends a step before the other does is worth about 1e-4 here.
+/// The difference that an entry next to the threshold makes if one device sends it a step before the other: about 1e-4.
 constexpr double kOtherSelection = 1e-3;
 
-/// What a run of any config ends with, in a folder of its own.
+/// Returns the final parameters of a run of any config, in a folder of its own.
 std::vector<float> parameters_of(const Config& config, int world_size) {
   const TemporaryFolder folder;
   return quick_run(config, world_size, folder.path()).parameters;

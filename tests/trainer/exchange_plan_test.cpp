@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What plans say of an exchange, against the counters of exchanges: every sparsifier x collective that fit, with the
+/// Tests of plans of an exchange against the counters of exchanges: every sparsifier x collective that fit, with the
 /// settings that change what is sent.
 #include "trainer/cost_model/exchange_plan.h"
 
@@ -23,7 +23,7 @@ constexpr std::int64_t kNumel = 4096;
 constexpr double kDensity = 0.05;
 // Before the last one methods that adapt find their thresholds, and oktopk computes the one that it reuses.
 constexpr std::uint64_t kSteps = 4;
-/// Messages alone take time.
+/// A network on which only messages take time, whatever their size.
 constexpr comm::NetworkModel kLatencyAlone{.latency_seconds = 1, .bytes_per_second = 1e30};
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -162,13 +162,13 @@ class Observation {
   Observed observed_;
 };
 
-/// Where shares of regions, and lists of a tree, depend on chance.
+/// Returns the tolerance, for shares of regions and lists of a tree that depend on chance.
 double tolerance(const std::string& collective) {
   if (collective == "gtopk") return 0.15;  // merged lists overlap
   return collective == "dsa" || collective == "oktopk" ? 0.05 : 1e-9;
 }
 
-/// It reduces once more, to measure what it loses.
+/// Returns whether a collective reduces once more, to measure what it loses.
 bool measures_loss(const Component& collective) {
   return collective.name == "gtopk" && collective.settings.text("put_back") == "paper";
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Selections come to where messages are, and outcomes to where gradients are, without memory being allocated for it.
+/// Tests of staging: selections come to the memory of messages, and outcomes to that of gradients, without allocations.
 #include "trainer/exchange/exchange_staging.h"
 
 #include <numeric>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What a run tells a person: the progress line, the notes in a log and the final report.
+/// Tests of a run's reports: the progress line, the notes in a log and the final report.
 #include "trainer/metrics/final_report.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// |J|, the size of the exchanged sum, where values of ranks cancel.
+/// Tests of `|J|`, the size of the exchanged sum, if values of ranks cancel.
 #include <string>
 #include <vector>
 
@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kSize = 100;
 constexpr double kDensity = 0.04;  // k = 4
 
-/// |J| of one exchange of two ranks, whose values cancel at one of the four indices that both select.
+/// Returns `|J|` of one exchange of two ranks, whose values cancel at one of the four indices that both select.
 std::uint64_t global_count(const std::string& decode) {
   std::uint64_t count = 0;
   comm::run_local(2, {.timeout_s = 60}, [&](comm::Communicator& communicator) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The losses of 20 steps of every model family against those of an earlier version, in golden/FAMILY.txt.
+/// Golden losses: those of 20 steps of every model family against those of an earlier version, in golden/FAMILY.txt.
 /// DRAGONN_WRITE_GOLDEN=1 writes these files anew.
 #include <cstdlib>
 #include <fstream>
@@ -21,7 +21,8 @@ namespace {
 
 using Losses = std::vector<double>;
 
-/// Sums in another order, on another processor, change a loss by about 1e-7 at first, and steps enlarge that.
+/// The tolerance. Sums in another order, on another processor, change a loss by about 1e-7 at first, and steps enlarge
+/// that.
 constexpr double kTolerance = 1e-3;
 constexpr std::size_t kSteps = 20;
 

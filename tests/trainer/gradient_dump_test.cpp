@@ -20,7 +20,7 @@ namespace {
 
 using Values = std::vector<float>;
 
-/// The files that a run of two workers left, with their values.
+/// Returns the files that a run of two workers left, with their values.
 std::map<std::string, Values> dumps(const std::vector<std::string>& overrides) {
   const TemporaryFolder folder;
   quick_run(quick_config(overrides), 2, folder.path());

@@ -33,8 +33,8 @@ std::string error_of(const std::vector<std::string>& words) {
   return "";
 }
 
-/// Computes what a formula in words says: sums of products of numbers, variables, brackets and min(a, b), where factors
-/// may stand side by side.
+/// Evaluates a formula in words: sums of products of numbers, variables, brackets and min(a, b), where factors may
+/// stand side by side.
 class Formula {
  public:
   Formula(std::string text, std::map<char, double> variables)

@@ -32,7 +32,7 @@ std::vector<nlohmann::json> steps_of_run(const std::vector<std::string>& overrid
   return step_lines(folder.path());
 }
 
-/// What a writer makes of a record.
+/// Returns a writer's line for a record.
 nlohmann::json written(const StepRecord& record) {
   const TemporaryFolder folder;
   MetricsWriter(folder.path() / "metrics.jsonl", 0, TimeKind::kWall).write(record);

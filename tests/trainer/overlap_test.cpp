@@ -100,7 +100,7 @@ void append(Ledger& ledger, const GradientExchange& exchange) {
   }
 }
 
-/// By rank.
+/// Returns the ledgers by rank.
 std::vector<Ledger> run_steps(const ExchangeRules& rules, int world_size, bool overlap) {
   std::vector<Ledger> ledgers(static_cast<std::size_t>(world_size));
   comm::run_local(world_size, {.timeout_s = 60}, [&](comm::Communicator& communicator) {

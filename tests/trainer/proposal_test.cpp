@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What a sparsifier needs agreed before it selects: the exchange gives rank 0's proposal to all ranks.
+/// Tests of a sparsifier's proposal, which the ranks agree on before it selects: the exchange gives rank 0's to all.
 #include <algorithm>
 #include <cmath>
 #include <functional>

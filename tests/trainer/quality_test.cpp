@@ -42,7 +42,7 @@ data::Batch batch_of(std::vector<std::vector<std::int32_t>> lists) {
   return batch;
 }
 
-/// Logits, one time step behind the other, whose largest are these labels.
+/// Returns logits, one time step after the other, whose largest are these labels.
 std::vector<float> logits_of(const std::vector<std::int32_t>& labels, std::size_t classes) {
   std::vector<float> logits(labels.size() * classes, -1.0f);
   for (std::size_t step = 0; step < labels.size(); ++step) {

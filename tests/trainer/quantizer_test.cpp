@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Runs with a quantizer: what they send, what they say, and what they refuse.
+/// Tests of runs with a quantizer: their traffic, their reports, and their refusals.
 #include <cmath>
 #include <string>
 #include <vector>

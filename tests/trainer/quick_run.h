@@ -17,7 +17,7 @@
 
 namespace dragonn::trainer::testing {
 
-/// In memory where the system has a folder there: every run syncs its checkpoints, and there are thousands of runs.
+/// A folder in memory, if the system has one there: every run syncs its checkpoints, and there are thousands of runs.
 class TemporaryFolder : public dragonn::test::TemporaryFolder {
  public:
   TemporaryFolder() : dragonn::test::TemporaryFolder(parent()) {}
@@ -29,7 +29,7 @@ class TemporaryFolder : public dragonn::test::TemporaryFolder {
   }
 };
 
-/// A network of 1,000 parameters that sees every kind of parameter: matrices, biases. On the CPU also where there is a
+/// A network of 1,000 parameters with every kind of parameter: matrices, biases. It runs on the CPU even if there is a
 /// GPU, so that a case is the same everywhere; cases for a GPU say so (on_device).
 inline constexpr const char* kQuickConfig = R"(
 seed = 7
@@ -64,7 +64,7 @@ every_steps = 1
 level = "error"
 )";
 
-/// These overrides, and the one that makes a run compute there.
+/// Returns these overrides, and the one that makes a run compute on the device.
 inline std::vector<std::string> on_device(const Device& device, std::vector<std::string> overrides = {}) {
   overrides.push_back(device.is_cpu() ? "device=cpu" : "device=cuda");
   return overrides;
@@ -74,7 +74,7 @@ inline Config quick_config(const std::vector<std::string>& overrides = {}) {
   return parse_config(kQuickConfig, "quick.toml", overrides);
 }
 
-/// What a run left behind. Every run ends with a comparison of all replicas' bits (check_replicas).
+/// The outcome of a run. Every run ends with a comparison of all replicas' bits (check_replicas).
 struct QuickResult {
   int exit_code = 0;
   std::vector<float> parameters;

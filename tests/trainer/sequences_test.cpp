@@ -24,7 +24,7 @@ using testing::TemporaryFolder;
 struct Task {
   std::string name;
   std::string model_and_data;  ///< TOML
-  std::string quality;         ///< what its evaluation reports first
+  std::string quality;         ///< the metric that its evaluation reports first
 };
 
 const Task kText{"text", R"(

@@ -36,7 +36,7 @@ std::uint64_t rounds(int world_size) {
   return static_cast<std::uint64_t>(std::bit_width(static_cast<unsigned>(world_size - 1)));
 }
 
-/// What the ranks agree on where `speaker` has something to say and the others have not, by rank.
+/// Returns the words that the ranks agree on, by rank, if `speaker` has something to say and the others have not.
 std::vector<StepWord> agreed(int world_size, int speaker, const StepWord& said) {
   std::vector<StepWord> words(static_cast<std::size_t>(world_size));
   comm::run_local(world_size, {.timeout_s = 60}, [&](comm::Communicator& communicator) {
@@ -73,8 +73,8 @@ void fill_gradient(ParameterArena& arena, int rank, std::uint64_t step) {
   for (float& value : arena.gradients().host()) value = rng.normal();
 }
 
-/// One exchange of finite gradients where `after_a_step`, then one whose second bucket is damaged on rank `culprit`, or
-/// on all ranks.
+/// Exchanges finite gradients once if `after_a_step`, then gradients whose second bucket is damaged on rank `culprit`,
+/// or on all ranks.
 void exchange_damaged(comm::Communicator& communicator, const ExchangeRules& rules, const Damage& damage, int culprit,
                       bool after_a_step) {
   ParameterArena arena = two_layers();
@@ -96,7 +96,7 @@ void exchange_damaged(comm::Communicator& communicator, const ExchangeRules& rul
   if (word.non_finite_bucket != exchange.buckets().size() - 1) throw Error("all ranks know of one rank's damage");
 }
 
-/// @throws what a rank throws: CommError where one waits for a message that does not come.
+/// Runs all damages. @throws what a rank throws: CommError if one waits for a message that does not come.
 void exchange_all_damages(const ExchangeRules& rules, int world_size) {
   comm::run_local(world_size, {.timeout_s = 60}, [&](comm::Communicator& communicator) {
     for (const Damage& damage : kDamages) {
@@ -126,13 +126,13 @@ std::vector<Json> step_lines(const std::filesystem::path& folder) {
   return steps;
 }
 
-/// After two steps of this the parameters are so large that no further gradient is finite.
+/// Overrides that make the parameters so large after two steps that no further gradient is finite.
 Overrides diverging(Overrides more = {}) {
   more.insert(more.end(), {"compression.method=topk", "optimizer.learning_rate=1e30"});
   return more;
 }
 
-/// How a worker's run ended: with which error, and whether its parameters are numbers still.
+/// The end of a worker's run: its error, and whether its parameters are still numbers.
 struct End {
   std::string error;
   bool finite = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Runs on a virtual cluster.
+/// Tests of runs on a virtual cluster.
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -36,7 +36,7 @@ Overrides zero_compute(double slower, Overrides more = {}) {
   return on_network(slower, std::move(more));
 }
 
-/// To a share of the time itself: doctest's default adds as many seconds.
+/// The tolerance is a share of the time itself; doctest's default would add as many seconds.
 doctest::Approx about(double seconds, double share) {
   return doctest::Approx(seconds).epsilon(share).scale(1e-9);
 }
@@ -88,18 +88,18 @@ constexpr double kDensity = 0.1;
 constexpr comm::NetworkModel kSlow{.latency_seconds = 10e-3, .bytes_per_second = 1e6};
 constexpr double kExchange = kSlow.latency_seconds + kDensity * kSide * kSide * 8 / kSlow.bytes_per_second;
 
-/// Sums of a few products: rounding alone.
+/// The tolerance is for rounding in sums of a few products.
 doctest::Approx about(double seconds) {
   return doctest::Approx(seconds).epsilon(1e-12);
 }
 
-/// Work of the thread that has the clock, as long on every machine.
+/// Works on the thread that has the clock, for the same time on every machine.
 void work_for(double seconds, Clock& clock) {
   const Moment begin = clock.moment();
   clock.advance_to({begin.seconds + seconds, begin.ideal + seconds});
 }
 
-/// Passes everything on to another communicator, and knows the line of time that was last forked from it.
+/// Passes everything on to another communicator, and keeps the clock that was last forked from it.
 class ForkKeeper final : public comm::Communicator {
  public:
   explicit ForkKeeper(comm::Communicator& inner) : inner_(inner) {}
