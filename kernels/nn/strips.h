@@ -46,8 +46,8 @@ class Strips {
   void gather_columns(const Part& part, const Rows& rows, const float* output, float* columns) const;
   void add_columns(const Part& part, const Rows& rows, const float* columns, float* output) const;
 
-  /// Gathers the weights of one part from HWIO weights, and below puts them back. @param map [window_floats(),
-  /// column_floats()]
+  /// Gathers the weights of one part from HWIO weights, and below puts them back.
+  /// @param map is [window_floats(), column_floats()].
   void gather_weights(const Part& part, const float* weights, float* map) const;
   void scatter_weights(const Part& part, const float* map, float* weights) const;
 

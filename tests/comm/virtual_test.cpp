@@ -280,15 +280,15 @@ TEST_SUITE("comm") {
 
   TEST_CASE("virtual: a line of time beside the communicator's is joined by the later of both") {
     run_local(1, {.network = kNetwork}, [](Communicator& c) {
-      const std::unique_ptr<Clock> fork = c.fork_clock();
-      fork->advance_to({5, 4});
-      expect(fork->now() == 5, "a forked clock stands where it was put until a thread takes it over");
+      const std::unique_ptr<Clock> forked = c.fork_clock();
+      forked->advance_to({5, 4});
+      expect(forked->now() == 5, "a forked clock stands where it was put until a thread takes it over");
       std::jthread([&] {
-        fork->take_over();
+        forked->take_over();
         use_processor(0.01);
       }).join();
       c.clock().advance_to({7, 3});
-      c.clock().advance_to(fork->moment());
+      c.clock().advance_to(forked->moment());
       expect(c.now() >= 7 && c.now() < 8, "the later of both");
       const double ideal = c.clock().moment().ideal;
       expect(ideal > 4 && ideal < 5, "the later of both, had no message taken any time");

@@ -41,7 +41,7 @@ double sigmoid(double x) {
   return 1 / (1 + std::exp(-x));
 }
 
-/// Computes one direction by the definition, in double. Returns [batch, steps, hidden]; updates `state`.
+/// Computes one direction by the definition, in double. Returns [batch, steps, hidden]; updates `hidden` and `cell`.
 std::vector<double> reference_lstm(GraphHarness& harness, const std::vector<float>& input, std::vector<double>& hidden,
                                    std::vector<double>& cell) {
   const std::vector<float> parameters[] = {harness.value(0), harness.value(1), harness.value(2), harness.value(3)};
