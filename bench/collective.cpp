@@ -292,7 +292,7 @@ class CollectiveBenchmark final : public Benchmark {
       overrides.push_back("compression.memory=residual");
       if (!sparsifier_.empty()) overrides.push_back("compression.sparsifier=" + sparsifier_);
     }
-    // The threshold of ExDyna's code is meant for small gradients, and takes hundreds of steps to get to others.
+    // The threshold of ExDyna's code suits small gradients, and takes hundreds of steps to adapt to others.
     overrides.push_back("compression.exdyna.first_delta=topk");
     for (const std::string& assignment : assignments_) overrides.push_back("compression." + assignment);
     const std::string base = "[model]\nname = \"mlp\"\n[data]\nname = \"synthetic_images\"\n";

@@ -281,7 +281,7 @@ class CompressBenchmark final : public Benchmark {
       selection->run(workload.subject(step));
       advance(1);
     }
-    // All alternate: whatever else the machine does hits them alike.
+    // All alternate, so that other work on the machine affects them alike.
     for (int round = 0; round < rounds_; ++round, ++step) {
       const Subject subject = workload.subject(step);
       const View<float> sums = workload.sums.view();

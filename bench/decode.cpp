@@ -174,7 +174,7 @@ class DecodeBenchmark final : public Benchmark {
     Rows rows;
     for (const std::string& name : decodings_) {
       const auto decoding = std::ranges::find(decodings(), name, &Decoding::name);
-      // Rounds go over all numbers of ranks: whatever else the machine does hits them alike.
+      // Rounds go over all numbers of ranks, so that other work on the machine affects them alike.
       std::vector<std::vector<double>> seconds(ranks_.size());
       for (int round = -1; round < rounds_; ++round) {
         for (std::size_t which = 0; which < ranks_.size(); ++which) {

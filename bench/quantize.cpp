@@ -88,7 +88,7 @@ class QuantizeBenchmark final : public Benchmark {
 
     Stage encode{"encode", {}}, settle{"settle", {}}, decode{"decode", {}};
     std::vector<double> read;
-    // All alternate: whatever else the machine does hits them alike.
+    // All alternate, so that other work on the machine affects them alike.
     for (int round = -1; round < rounds_; ++round) {
       const double reading = read_seconds(device_, gradient.view(), sum.view());
       const double encoding = seconds_on(device_, [&] {

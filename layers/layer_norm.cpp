@@ -24,7 +24,7 @@ class LayerNormLayerPlan final : public LayerPlan {
     plan_->forward({pass.inputs[0], pass.parameters[0], pass.parameters[1], pass.output, pass.saved, pass.scratch});
   }
   void backward(const BackwardPass& pass) override {
-    // The kernel always writes the input's gradient: where nobody wants it, it goes to scratch memory.
+    // The kernel always writes the input's gradient: if nobody wants it, it goes to scratch memory.
     const std::size_t own = kernels::aligned_floats(plan_->memory().backward_scratch);
     const View<float> input_gradient =
         pass.input_gradients[0].empty() ? pass.scratch.subview(own, pass.inputs[0].size()) : pass.input_gradients[0];

@@ -167,7 +167,7 @@ void Network::initialize(std::uint64_t seed) {
   Impl& impl = *impl_;
   impl.seed = seed;
   impl.arena.allocate();
-  // Drawn on the host, so that all devices start from the same bits.
+  // Values are drawn on the host, so that all devices start from the same bits.
   std::vector<float> values(impl.arena.size());
   for (ParameterId id = 0; id < impl.arena.parameters().size(); ++id) {
     Rng stream(seed, "initialize", {id});

@@ -24,7 +24,7 @@ std::string markup_escaped(std::string_view text) {
 }
 
 std::size_t width(std::string_view text) {
-  // Bytes that go on with a character do not count.
+  // Bytes that continue a character do not count.
   return static_cast<std::size_t>(
       std::ranges::count_if(text, [](char letter) { return (static_cast<unsigned char>(letter) & 0xC0) != 0x80; }));
 }

@@ -6,7 +6,7 @@
 #include "bench/cuda/room.h"
 #include "kernels/gradient/select.h"
 
-// Before 3.3 it had other arguments, or was not there.
+// Before 3.3 it has other arguments, or is missing.
 #if CUB_VERSION >= 300300
 #include <cub/device/device_topk.cuh>
 #include <thrust/iterator/counting_iterator.h>

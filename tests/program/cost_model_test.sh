@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tensor selection by cost: opposite decisions on a slow and a fast network, the same ones on all ranks, on a resume and
+# The choice of tensors by cost: opposite decisions on a slow and a fast network, the same ones on all ranks, on a resume and
 # on a rerun; a profile that is of no use is refused before anything is written.
 . "$(dirname "$0")/lib.sh" "$1"
 train=$BIN/dragonn-train

@@ -231,7 +231,7 @@ DRAGONN_DEVICE_TEST("a gradient that is not finite ends the run on all ranks, or
   CHECK(quick_run(quick_config(skipping), 3, folder.path()).exit_code == 0);
 }
 
-DRAGONN_DEVICE_TEST("what tensor selection measures on a device decides for all ranks alike") {
+DRAGONN_DEVICE_TEST("costs measured on a device decide for all ranks alike which tensors are sparsified") {
   const TemporaryFolder folder;
   const Config config =
       quick_config(on_device(device, {"compression.method=topk", "compression.select_tensors=cost_model"}));
