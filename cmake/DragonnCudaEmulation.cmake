@@ -16,7 +16,8 @@ function(dragonn_emulate_cuda TARGET)
   set_source_files_properties(${KERNELS} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS
     "-xc++;-O1;-include;${PROJECT_SOURCE_DIR}/tests/cuda_emulation/device_code.h;-Wno-unknown-pragmas"
     SKIP_PRECOMPILE_HEADERS ON)  # they would stand behind the other header
-  # What stands in for libraries is quick, as they are, and checks its operands as a whole; so is what takes turns.
+  # The stand-ins for libraries are fast, as these are, and check their operands as a whole; so does the code that switches
+  # threads.
   set_source_files_properties("${PROJECT_SOURCE_DIR}/tests/cuda_emulation/cublas.cpp"
     "${PROJECT_SOURCE_DIR}/tests/cuda_emulation/cudnn.cpp" "${PROJECT_SOURCE_DIR}/tests/cuda_emulation/blocks.cpp"
     PROPERTIES COMPILE_OPTIONS "-fno-sanitize=all;-O3" SKIP_PRECOMPILE_HEADERS ON)

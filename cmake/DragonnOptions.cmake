@@ -17,12 +17,12 @@ target_compile_options(dragonn_options INTERFACE
   # Results must not depend on the compiler's choice to fuse a multiply with an add.
   $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>>
   $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CUDA>:--fmad=false>>
-  # What is constexpr serves both sides: hashes, keys, random numbers.
+  # Functions that are constexpr run on both sides: hashes, keys, random numbers.
   $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>>
   # fmt takes nvcc for a compiler without constexpr.
   $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CUDA>:-DFMT_USE_CONSTEXPR=1>>)
-# What runs once: parsing a command line (CLI11), writing a page. Optimizing it takes longer than all it saves; sums are the
-# same at every level.
+# Options for code that runs once, as parsing a command line (CLI11) or writing a page. Optimizing it takes longer than it
+# saves; sums are the same at every level.
 set(DRAGONN_RUNS_ONCE $<$<CONFIG:Release>:-O1>)
 if(DRAGONN_WERROR)
   target_compile_options(dragonn_options INTERFACE

@@ -2,13 +2,13 @@
 # shellcheck shell=bash
 # Sourced by the other scripts, from the root folder of the sources.
 
-# build PRESET TARGET...: configures and builds, with ccache where it is there.
+# build PRESET TARGET...: configures and builds, with ccache if it is installed.
 # Environment: DRAGONN_WERROR=ON, DRAGONN_CUDA_ARCHITECTURES (of the preset cuda: "90", instead of all that it names),
 # DRAGONN_SKIP_BUILD=1 (the programs in build/PRESET/bin are taken as they are).
 build() {
   [ -z "${DRAGONN_SKIP_BUILD:-}" ] || return 0
   local preset=$1 options=()
-  # What ccache asks for with precompiled headers: that their macros may differ, and the times in them.
+  # With precompiled headers ccache needs permission for differing macros, and for times in them.
   local -x CCACHE_SLOPPINESS="${CCACHE_SLOPPINESS:+$CCACHE_SLOPPINESS,}pch_defines,time_macros"
   shift
   ! command -v ccache >/dev/null || options+=(-D CMAKE_CXX_COMPILER_LAUNCHER=ccache)

@@ -37,7 +37,7 @@ except ImportError as error:
 
 NOISE = 2e-6
 DISTURBED_RUNS = 12  # at most
-# How many times farther than float32 runs an array may be from the reference: sums are taken in another order.
+# The factor by which an array may be farther from the reference than float32 runs are: sums are taken in another order.
 FACTOR = 3
 
 

@@ -56,7 +56,7 @@ run_folder() { echo "$output/$1-seed$2"; }
 
 is_done() { [ -f "$(run_folder "$1" "$2")/summary.json" ]; } # NAME SEED
 
-# What all runs train, and how they start. A script may set them anew.
+# The config, launcher and workers of all runs. A script may set them anew.
 config=configs/cifar10_resnet20.toml launcher=() workers=(--workers 4)
 
 # set_command NAME SEED [--set KEY=VALUE...]: the run's command, in the array `command`. It goes on from the last

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# A slow network on one machine. Hosts are network namespaces, cabled by veth pairs to a bridge in a namespace of its own;
+# A slow network on one machine. Hosts are network namespaces, connected by veth pairs to a bridge in its own namespace;
 # both ends of every cable are shaped by `tc tbf`, so that each host sends and receives at RATE, both at a time. Open MPI
 # starts one rank per host and speaks TCP only. Nothing of it is seen in the machine's own network: no interface, no
 # route, no address. Needs root (CAP_NET_ADMIN, CAP_SYS_ADMIN), iproute2, Open MPI and python3.
@@ -24,9 +24,9 @@ set -euo pipefail
 
 readonly self=$(realpath "${BASH_SOURCE[0]}")
 readonly rate_tool=${self%/*}/netns_rate.py
-# Of the addresses for network benchmarks (RFC 2544); private to the namespaces, so that clusters may share them.
+# A subnet for network benchmarks (RFC 2544), private to the namespaces, so that clusters may share it.
 readonly subnet=198.18.0
-# What a port lets pass at once, as time at its rate: little, or short messages travel unshaped (16 KiB at 1gbit).
+# The burst that a port lets pass at once, as time at its rate: short, or small messages pass unshaped (16 KiB at 1gbit).
 readonly burst_us=131
 readonly smallest_burst=4096 # two frames of 1500 bytes, and some
 # A switch's buffer per port: the messages of some dozen hosts to one may queue without loss.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What dragonn-train advises is what is faster: the small part of scripts/advisor_grid.py, on virtual networks where
+# The advice of dragonn-train names the faster exchange: the small part of scripts/advisor_grid.py, on virtual networks where
 # computing takes no time, so that every time is exact.
 . "$(dirname "$0")/lib.sh" "$1"
 python3 -c '' 2>/dev/null || exit 77

@@ -71,7 +71,7 @@ truncate -s 100 "$checkpoint/model.bin"
 expect_error 1 "model.bin.*truncated" -- "$train" quick.toml --output run --workers 2 --resume auto
 older=$(ls -d run/checkpoints/step-* | head -1)
 expect_error 2 "2 workers" -- "$train" quick.toml --output other --workers 3 --resume "$older"
-# What rank 0 does for all ranks concerns all: no rank is named.
+# Work of rank 0 for all ranks concerns all: no rank is named.
 expect_error 2 "E --resume nothing: no such folder" -- "$train" quick.toml --output other --workers 2 --resume nothing
 : >file
 expect_error 2 "E --output file is a file" -- "$train" quick.toml --output file --workers 2
@@ -92,7 +92,7 @@ for folder in run run/ "$older"; do
 done
 "$train" --resume run 2>errors.txt || fail "resuming run by itself: $(cat errors.txt)"
 
-# What is inspected needs no config.
+# Inspection needs no config.
 "$train" --print-config | grep -q '^learning_rate = ' || fail "no defaults without a config"
 "$train" --print-config=all | grep -q '^#   sample_ratio = ' || fail "no settings of all components"
 "$train" --print-config quick.toml >printed.toml || fail "--print-config ahead of the config"

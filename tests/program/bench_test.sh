@@ -31,7 +31,7 @@ grep -q '"distribution": "gradient-file"' rows.json || fail "rows say where the 
 [ "$(grep -c '"bytes": 4000\.0' saved.json)" = 2 ] && [ "$(grep -c '"bytes": 12000\.0' saved.json)" = 2 ] ||
   fail "the bytes of a selection, alone and fused: $(cat saved.json)"
 
-# Of (0, 0, 0, 1, 2): mean 0.6, variance 0.8, so that Pareto's shape is 0.275 and its scale 0.435; half of the entries reach 0.
+# (0, 0, 0, 1, 2) has mean 0.6 and variance 0.8, so that Pareto's shape is 0.275 and its scale 0.435; half of the entries reach 0.
 "$bench" fit --input second.npy --json fit.json >/dev/null || fail "fits of a file"
 row=$(grep -A4 '"share": 0.5,' fit.json)
 for value in '"magnitude": 0.0' '"exponential": 0.41588' '"pareto": 0.3321'; do
@@ -105,8 +105,8 @@ done
 grep -c '"of_formula": 1.0\|"of_formula": 0.9999' figure.json | grep -qx 4 || fail "virtual seconds are the formulas'"
 grep -q "</svg>" figure.svg || fail "a figure"
 "$bench" collective --collective all --ranks 3 --numel 3000 --density 0.01 --payload-only --latency-us 5 --gbps 1 \
-  --json hollow.json >/dev/null || fail "hollow exchanges"
-grep -q '"compute": "zero"' hollow.json || fail "rows say that time is virtual"
+  --json sizes.json >/dev/null || fail "size-only exchanges"
+grep -q '"compute": "zero"' sizes.json || fail "rows say that time is virtual"
 expect_refusal 2 "--payload-only: expected local workers on a network" collective --payload-only
 expect_refusal 2 "--payload-only: index_union" collective --payload-only --network 1gbe --collective index_union
 expect_refusal 2 "--latency-us and --gbps: expected both" collective --gbps 1

@@ -87,7 +87,7 @@ sed 's/"numel":16/"numel":-16/' fixed.json >damaged.json
 expect_error 1 "damaged.json: row 0: numel = -16: expected integer in" -- "$train" "${by_cost[@]}" --set compression.profile=damaged.json --output no
 [ -e no ] && fail "a refused profile left a run folder"
 
-# What dragonn-bench measures is a profile.
+# The output of dragonn-bench is a profile.
 "$bench" profile --sparsifier topk --density 0.05 --ranks 3 --max-numel 4096 --json own.json >/dev/null || fail "dragonn-bench profile"
 "$train" "${by_cost[@]}" "${slow[@]}" --set compression.profile=own.json --output own 2>/dev/null || fail "a profile of dragonn-bench"
 status=0

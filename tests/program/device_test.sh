@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Where a run computes: a GPU is used where the build and the machine have one, and never needed.
+# The device of a run: a GPU is used if the build and the machine have one, and never needed.
 . "$(dirname "$0")/lib.sh" "$1"
 train=$BIN/dragonn-train
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1

@@ -12,7 +12,7 @@ readonly timeout_s
 # mpirun's patience with the processes that are left, before it kills them: not its 1 s, which a busy machine can exceed.
 export OMPI_MCA_odls_base_sigkill_timeout=2
 
-# What is exchanged how: a name, and the settings below [compression].
+# The exchanges: a name, and the settings below [compression].
 cases=(
   "dense method=dense"
   "fixed method=topk allgather.layout=fixed"

@@ -32,7 +32,7 @@ grep -q '^dense: ' four.txt && fail "the dense run was repeated"
 grep -qE '^\| `dgc` .* done \|$' cut/table.md || fail "no row for dgc: $(cat cut/table.md)"
 tar -tzf cut/state.tar.gz | grep -q checkpoints/ && fail "the state has checkpoints of runs that are done"
 
-# What a call leaves when it is stopped within a run: the next one goes on from the last epoch.
+# The state of a call that is stopped within a run: the next one continues from the last epoch.
 tar -tzf out/state.tar.gz | grep -q dense-seed1/metrics.jsonl || fail "the state lacks the run"
 seconds=$((12 + 3 * call_s))
 four METHODS=topk EPOCHS=100000 -- --seconds $seconds long && fail "a run that was interrupted is not missing"

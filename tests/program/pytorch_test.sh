@@ -43,7 +43,7 @@ agree() {
 }
 
 models=$("$BIN/dragonn-train" --list | sed -n 's/^model \([a-z0-9_]*\):.*/\1/p')
-# By groups: the dumps of the large ones need half a gigabyte.
+# The models run in groups: the dumps of the large ones need half a gigabyte.
 agree $(grep '^vgg' <<<"$models")
 agree $(grep '^resnet' <<<"$models")
 agree $(grep -v '^vgg\|^resnet' <<<"$models")
@@ -55,7 +55,7 @@ dump pad --model resnet20 --batch 2 --sample 9x9x1 --set shortcut=projection || 
 dump mlp --model mlp --batch 3 --sample 4x5x2 --set activation=gelu || fail "an mlp of images"
 expect 0 ": 0 of 6 arrays of mlp differ" gru tied pad mlp
 
-# What is wrong is noticed: another array of the same shape, a file that is gone or cut off, dropout, an unknown model.
+# Faults are noticed: another array of the same shape, a file that is gone or cut off, dropout, an unknown model.
 cp mlp/parameter.output.weight.npy mlp/gradient.output.weight.npy
 expect 1 "^FAIL .* gradient.output.weight$" mlp
 head -c 100 pad/logits.npy >cut && mv cut pad/logits.npy

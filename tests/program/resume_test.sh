@@ -36,7 +36,7 @@ for signal in TERM INT USR1; do
   rm -rf stopped
 done
 
-# That it sends more than dense would is said once in a run, resumed or not.
+# The warning that it sends more than dense would comes once in a run, resumed or not.
 dear=(quick.toml --workers 3 --set compression.density=0.9 --set checkpoint.every_steps=1)
 "$train" "${dear[@]}" --set train.max_steps=3 --output dear 2>/dev/null || fail "the first part of the dear run"
 "$train" "${dear[@]}" --set train.max_steps=6 --output dear --resume auto 2>/dev/null || fail "resuming the dear run"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Processes that TCP connects, without a launcher, train to the bits of local workers; one that is killed or stopped ends
-# all, named, and the last checkpoint goes on as if nothing had happened; ranks that do not fit together say so.
+# Processes that TCP connects, without a launcher, train to the bits of local workers. One that is killed or stopped ends
+# all, with an error that names it, and a run resumed from the last checkpoint ends with the same bits. Ranks that do not
+# fit together get an error.
 . "$(dirname "$0")/lib.sh" "$1"
 train=$BIN/dragonn-train
 unset MASTER_ADDR MASTER_PORT RANK WORLD_SIZE
@@ -72,7 +73,7 @@ for name in at-address in-step stale; do
   [ "$(parameters_hash local-dragonn)" = "$(parameters_hash $name)" ] || fail "$name: other parameters"
 done
 
-# What all have wrong is said once, with its exit code.
+# An error of all ranks is printed once, with its exit code.
 start no-data 3 --set data.name=cifar10 --set data.path=no_such_folder
 await
 [ "${codes[*]}" = "2 2 2" ] || fail "exit codes ${codes[*]} instead of 2"

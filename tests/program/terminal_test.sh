@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# What a run shows: a progress line that fits the terminal from the first step on, lines with losses where there is no
+# The output of a run: a progress line that fits the terminal from the first step on, lines with losses where there is no
 # terminal, and no colour where none is wanted.
 . "$(dirname "$0")/lib.sh" "$1"
 train=$BIN/dragonn-train
