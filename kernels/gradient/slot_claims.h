@@ -101,7 +101,7 @@ class SlotClaims {
     return count;
   }
 
-  /// Does the same if `later` are the bits that later pieces have set.
+  /// Does the same with `later`, the bits that later pieces have set.
   std::size_t mark_unclaimed(std::size_t begin, std::size_t end, const std::uint64_t* later) {
     std::size_t count = 0;
     for (std::uint32_t& mark : marks_.host().subspan(begin, end - begin)) {
