@@ -24,7 +24,7 @@ class PeerProcesses {
   std::string who_ended() const;
   /// Returns "process 1234 of rank 2", or "rank 2" if that runs on another machine.
   std::string name(int rank) const;
-  /// Does as who_ended(), also for processes that are stopped (SIGSTOP, a debugger).
+  /// Works like who_ended(), also for processes that are stopped (SIGSTOP, a debugger).
   std::string who_is_gone() const;
 
  private:

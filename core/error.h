@@ -81,7 +81,7 @@ namespace detail {
       ::dragonn::detail::check_failed(#condition, ::fmt::format(__VA_ARGS__), std::source_location::current()); \
   } while (false)
 
-/// Does as DRAGONN_CHECK in inner loops; release builds leave it out.
+/// Works like DRAGONN_CHECK, for inner loops; release builds leave it out.
 #ifdef NDEBUG
 #define DRAGONN_ASSERT(condition) ((void)0)
 #else

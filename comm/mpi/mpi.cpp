@@ -114,7 +114,7 @@ class MpiCommunicator final : public Communicator {
   std::unique_ptr<Clock> fork_clock() const override { return std::make_unique<WallClock>(clock_); }
   /// Prints the reason and ends all processes. Does not return.
   void abort(const std::string& reason) noexcept override;
-  /// Does as abort(reason) with the program's exit code.
+  /// Aborts like abort(reason), with the program's exit code.
   [[noreturn]] void abort(const std::string& reason, int exit_code) noexcept;
 
   /// Collective. Exchanges process ids: from now on a wait ends soon after a process on this machine has.

@@ -30,7 +30,7 @@ class Outgoing {
   /// Releases the buffers of all pending messages. The rest of a message that is half written is copied and still sent;
   /// the others are never sent.
   void detach();
-  /// Does as detach() where the buffers may be gone already: after a message that is half written nothing more can be
+  /// Works like detach() if the buffers may be gone already: after a message that is half written nothing more can be
   /// sent.
   void forget();
   /// Closes this direction of the connection once all has been written.

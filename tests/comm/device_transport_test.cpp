@@ -16,7 +16,7 @@
 namespace dragonn::comm::test {
 namespace {
 
-/// Does by the communicator what NCCL does.
+/// A DeviceTransport that sends host memory by the communicator.
 class HostTransport final : public DeviceTransport {
  public:
   explicit HostTransport(Communicator& communicator) : communicator_(communicator) {
