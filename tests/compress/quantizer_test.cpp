@@ -32,7 +32,7 @@ Vector normals(std::size_t size, std::uint64_t seed) {
   return values;
 }
 
-/// compensate and encode.
+/// Runs compensate and encode.
 void encode_step(codec::ValueCodec& quantizer, Memory& memory, const codec::CodeContext& context,
                  const Vector& gradient, Bytes& code) {
   const kernels::PassResult& pass = memory.compensate(quantizer.plan(), view(gradient), 1.0f);
