@@ -33,6 +33,7 @@ struct State {
 };
 
 State& state() {
+  // One per process, as its terminal is.
   static State instance;
   return instance;
 }

@@ -8,6 +8,8 @@
 namespace dragonn {
 
 namespace {
+// The rank is the thread's, and no parameter: kernels and readers of files know no communicator, but their errors are to
+// name the rank.
 thread_local int current = kNoRank;
 }
 

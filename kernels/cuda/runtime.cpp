@@ -203,6 +203,8 @@ void Context::refuse_capture(const char* what) const {
 }
 
 Context& context(const Device& device) {
+  // A context is its thread's, and no parameter: its stream, its libraries' handles and what it records have one user, and
+  // the interfaces of kernels are the same for all devices.
   thread_local std::map<int, std::unique_ptr<Context>> contexts;
   std::unique_ptr<Context>& own = contexts[device.index];
   if (own == nullptr) {

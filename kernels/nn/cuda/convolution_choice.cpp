@@ -159,6 +159,7 @@ ConvolutionDescriptors::ConvolutionDescriptors(const ConvolutionSpec& spec, Devi
 }
 
 std::optional<ConvolutionChoices> choose_algorithms(Context& here, const ConvolutionSpec& spec, DeviceMath math) {
+  // Choices are the thread's, as is the handle that they are asked of.
   thread_local std::map<Key, std::optional<ConvolutionChoices>> known;
   const auto [place, is_new] = known.try_emplace(key_of(here, spec, math));
   if (is_new) {
