@@ -6,7 +6,7 @@
 namespace dragonn::codec {
 namespace {
 
-/// Every magnitude as a share of its group's Euclidean norm, rounded at random to one of the levels, so that its
+/// Rounds every magnitude, as a share of its group's Euclidean norm, at random to one of the levels, so that the
 /// expectation is right. n bytes and ceil(n / bucket) words. A norm that is not finite says that acc holds NaN or
 /// infinity.
 class Qsgd final : public ValueCodec {

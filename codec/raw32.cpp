@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kIndexBytes = sizeof(std::uint32_t);
 
-/// All indices as uint32, then all values as float32. A list is read where it lies.
+/// Writes all indices as uint32, then all values as float32. A list is read in place.
 class Raw32 final : public ListCodec {
  public:
   std::size_t most_bytes(std::size_t entries, bool has_values) const override {

@@ -7,7 +7,7 @@
 namespace dragonn::codec {
 namespace {
 
-/// The sign of every entry, and one scale for all: mean |acc|. sign(0) = +1. ceil(n/32) + 1 words.
+/// Encodes the sign of every entry, and one scale for all: mean |acc|. sign(0) = +1. ceil(n/32) + 1 words.
 /// A scale that is not finite says that acc holds NaN or infinity.
 class SignSgd final : public ValueCodec {
  public:

@@ -7,7 +7,7 @@
 namespace dragonn::compress {
 namespace {
 
-/// Selects every entry, whatever the density: what a quantizer sends, and the yardstick of lists.
+/// Selects every entry, whatever the density: for quantizers, and to compare lists with.
 class All final : public Sparsifier {
  public:
   All(std::size_t numel, const Device& device) : numel_(numel), indices_(0, device) {}

@@ -7,7 +7,7 @@
 namespace dragonn::compress {
 namespace {
 
-/// Exact top-k on the leader, rank (step mod P); the other ranks select nothing, and pay nothing for it.
+/// Selects the exact top-k on the leader, rank (step mod P). The other ranks select nothing, at no cost.
 class LeaderTopk final : public Sparsifier {
  public:
   LeaderTopk(std::size_t numel, const Device& device) : numel_(numel), scratch_(device) { scratch_.reserve(numel); }

@@ -29,7 +29,7 @@ SettingSpec warmup_epochs(std::int64_t epochs) {
           .minimum = 0};
 }
 
-/// The list's density of this epoch, the target after its end.
+/// Returns the list's density of this epoch, and the target after its end.
 double from_list(std::span<const double> densities, const DensityPoint& point) {
   return point.epoch < densities.size() ? densities[point.epoch] : point.density;
 }

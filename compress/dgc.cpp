@@ -12,13 +12,13 @@
 namespace dragonn::compress {
 namespace {
 
-/// What is done about a sampled threshold that selects too many or too few.
+/// The correction of a sampled threshold that selects too many or too few.
 struct Strategy {
   const char* name;
   ThresholdSearchRules search;
 };
 
-/// `resample` selects exactly k among too many; `paper` does so too, and lets too few be.
+/// The strategies. `resample` selects exactly k among too many; `paper` does so too, and accepts too few.
 constexpr std::array kStrategies{
     Strategy{"resample", {.too_few = 0.8, .too_many = 1.3, .lower = 0.8f, .stop_above = true}},
     Strategy{"paper", {.too_few = 0.0, .too_many = 1.3, .stop_above = true}},
@@ -29,7 +29,7 @@ const Strategy& find_strategy(const std::string& name) {
   return *std::ranges::find_if(kStrategies, [&](const Strategy& strategy) { return name == strategy.name; });
 }
 
-/// A threshold from a sample of the magnitudes; then the strategy.
+/// Selects by a threshold from a sample of the magnitudes, and corrects it by the strategy.
 class Dgc final : public Sparsifier {
  public:
   Dgc(const Settings& settings, std::size_t numel, const Device& device)
@@ -75,7 +75,7 @@ class Dgc final : public Sparsifier {
   std::size_t numel_;
   kernels::MagnitudeScratch scratch_;
   SparseVector wider_;
-  SparseVector found_;  ///< too many
+  SparseVector found_;  ///< the entries, if they are too many
   float threshold_ = std::numeric_limits<float>::quiet_NaN();
 };
 
@@ -103,7 +103,7 @@ const Registration<SparsifierEntry> registration{[] {
   entry.source = "arXiv:1712.01887 (DGC), section 3.1; variants: synxlin/deep-gradient-compression, sands-lab/grace";
   entry.settings = settings();
   entry.exact = true;
-  // A threshold that selects less than 0.8 k is lowered, and among more than 1.3 k k are chosen.
+  // The threshold is lowered if it selects less than 0.8 k, and k are chosen if it selects more than 1.3 k.
   entry.band = {.low = 0.8, .high = 1.3};
   entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
     return std::make_unique<Dgc>(values, numel, device);

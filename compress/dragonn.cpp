@@ -11,8 +11,8 @@
 namespace dragonn::compress {
 namespace {
 
-/// Entries above a sampled threshold are hashed into m slots; those that lose their slot stay in the memory. The hash
-/// is salted anew at every step: with a fixed one the same indices would collide for ever. About 63 of 100 slots are
+/// Hashes the entries above a sampled threshold into m slots; those that lose their slot stay in the memory. The hash
+/// has a new salt at every step: with a fixed one the same indices would collide for ever. About 63 of 100 slots are
 /// filled when there are as many hits as slots.
 class Dragonn final : public Sparsifier {
  public:
@@ -87,8 +87,8 @@ const Registration<SparsifierEntry> registration{[] {
   entry.summary = "entries above a sampled threshold, hashed into a table of fixed size";
   entry.source = "DRAGONN (Wang et al., ICML 2022), algorithm 1";
   entry.settings = settings();
-  // The hits above a threshold of rank 16 in its sample have a relative standard deviation of 1/4 at most: 4.5 of them
-  // downwards cannot be reached, upwards are 2.1. Of the slots 1 - exp(-hits / k) are filled.
+  // The number of hits above a threshold of rank 16 in its sample has a relative standard deviation of 1/4 at most: 4.5
+  // of them downwards cannot be reached, upwards are 2.1. Of the slots 1 - exp(-hits / k) are filled.
   entry.band = {.low = 0.25, .high = 1.0};
   entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
     return std::make_unique<Dragonn>(values, numel, device);

@@ -12,7 +12,7 @@
 namespace dragonn::compress {
 namespace {
 
-/// What the threshold is multiplied with after a step that selected `ratio` times k entries.
+/// The factor on the threshold after a step that selected `ratio` times k entries.
 struct Feedback {
   bool symmetric;
   double beta;
@@ -31,8 +31,9 @@ double formula(std::size_t k) {
   return 1 / (2 * std::sqrt(static_cast<double>(k)));
 }
 
-/// Each rank searches its own partition with one threshold, which follows the number of entries that all of them found:
-/// no index is sent twice. Partitions and threshold are the same on all ranks, because they move on what all have seen.
+/// Selects on each rank from the rank's own partition, so that no index is sent twice. One threshold follows the number
+/// of entries that all ranks found. Partitions and threshold are the same on all ranks, because they depend only on
+/// values that all have seen.
 class Exdyna final : public Sparsifier {
  public:
   Exdyna(const Settings& settings, std::size_t numel, const Device& device)
@@ -101,7 +102,7 @@ class Exdyna final : public Sparsifier {
     delta_ = archive.get<double>(prefix + "delta");
     k_ = archive.get<std::uint64_t>(prefix + "k");
     const auto ranks = archive.get<std::uint64_t>(prefix + "ranks");
-    // None before the first selection: the run may still be in a dense phase.
+    // There are none before the first selection: the run may still be in a dense phase.
     partition_ = ranks == 0 ? ExdynaPartition() : ExdynaPartition(rules_, numel_, ranks);
     partition_.load(archive, prefix);
   }
@@ -120,8 +121,8 @@ class Exdyna final : public Sparsifier {
   }
   float compared() const { return static_cast<float>(delta_); }
 
-  /// The density changed, or this is the first step. The feedback would take hundreds of steps for a factor of ten, so
-  /// that the threshold moves as the formula for the first one does, or is measured anew.
+  /// Adapts to a new density, or starts. The feedback would take hundreds of steps for a factor of ten, so the
+  /// threshold is scaled as the formula for the first one is, or measured anew.
   void follow_target(std::size_t k) {
     if (first_from_topk_) {
       delta_ = 0;

@@ -18,7 +18,7 @@ ExdynaPartition::ExdynaPartition(const ExdynaPartitionRules& rules, std::size_t 
   const std::size_t wanted = std::max(rules.blocks, ranks);
   block_size_ = numel / wanted / kBlockMultiple * kBlockMultiple;
   if (block_size_ > 0) {
-    // Rounding down leaves more than a block over: as many blocks as there is room for.
+    // Rounding down leaves more than a block over, so there are as many blocks as fit.
     blocks_ = numel / block_size_;
   } else {
     blocks_ = std::max(ranks, numel / kBlockMultiple);
@@ -43,7 +43,7 @@ void ExdynaPartition::adjust(std::span<const std::uint64_t> counts, std::uint64_
   }
   const double mean = total / static_cast<double>(ranks());
   const double fewest_blocks = static_cast<double>(blocks_) / (4 * static_cast<double>(ranks()));
-  // What a move takes along, if entries are spread evenly.
+  // A move takes along this many entries, if they are spread evenly.
   const double moved = static_cast<double>(rules_.block_move * block_size_) * (total / static_cast<double>(numel_));
   const auto may_give = [&](std::size_t partition) {
     return static_cast<double>(lengths_[partition]) - static_cast<double>(rules_.block_move) >= fewest_blocks;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// ExdynaPartition: cuts a vector into one range per rank and moves the cuts until the ranks select alike.
+/// ExdynaPartition: cuts a vector into one range per rank and moves the cuts until the ranks select equally many
+/// entries.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +15,15 @@ namespace dragonn::compress {
 
 struct ExdynaPartitionRules {
   std::size_t blocks = 0;      ///< wanted number of blocks; there is one for every rank at least
-  std::size_t block_move = 0;  ///< blocks that change owner at once
+  std::size_t block_move = 0;  ///< blocks that change owner at a time
   double alpha = 0;            ///< above 1: a partition with more than alpha times the mean count gives blocks away
 };
 
 /// Partitions of whole blocks, disjoint and covering the vector; the last one has the remainder too. A block has a
 /// multiple of 32 elements, unless the vector has fewer than 32 for each. Ranks take the partitions in turn, so that a
-/// partition that is rich in large entries is not always the same rank's.
-/// All decisions are made in integers and doubles in one order: the same on all ranks. ExDyna, algorithms 2 and 3.
+/// partition with many large entries is not always the same rank's.
+/// All decisions are made in integers and doubles in one order, the same on all ranks. Source: ExDyna, algorithms 2 and
+/// 3.
 class ExdynaPartition {
  public:
   struct Range {
@@ -29,18 +31,18 @@ class ExdynaPartition {
     std::size_t end;
   };
 
-  /// Of no ranks.
+  /// Makes a partition for no ranks.
   ExdynaPartition() = default;
   /// @param ranks at least 1.
   ExdynaPartition(const ExdynaPartitionRules& rules, std::size_t numel, std::size_t ranks);
 
   std::size_t ranks() const { return lengths_.size(); }
-  /// The partition that `rank` searches in `step`.
+  /// Returns the partition that `rank` searches in `step`.
   std::size_t partition_of(std::size_t rank, std::uint64_t step) const { return (step + rank) % ranks(); }
-  /// Elements of a partition; empty where there are fewer elements than ranks.
+  /// Returns the elements of a partition; empty if there are fewer elements than ranks.
   Range range(std::size_t partition) const;
   std::size_t block_size() const { return block_size_; }
-  /// Blocks by partition, and the first block of each.
+  /// The blocks of each partition, and below the first block of each.
   std::span<const std::uint64_t> lengths() const { return lengths_; }
   std::span<const std::uint64_t> positions() const { return positions_; }
 
@@ -48,7 +50,7 @@ class ExdynaPartition {
   void adjust(std::span<const std::uint64_t> counts, std::uint64_t step);
 
   void save(Archive& archive, const std::string& prefix) const;
-  /// @throws DataError unless the saved one had as many ranks.
+  /// Loads the cuts. @throws DataError unless the saved partition had as many ranks.
   void load(const Archive& archive, const std::string& prefix);
 
  private:

@@ -12,21 +12,21 @@
 namespace dragonn::compress {
 namespace {
 
-/// What is fitted, and how the fitted threshold is moved while its count is out of bounds.
+/// The values that a variant fits, and the rule that moves the fitted threshold while its count is out of bounds.
 struct Variant {
   const char* name;
   bool fits_magnitudes;  ///< a normal distribution to |acc| instead of acc
-  double few_at_first;   ///< times k: the threshold is lowered if fewer than this reach it as it was fitted
-  double few;            ///< times k: and on, while fewer than this do
+  double few_at_first;   ///< times k: the fitted threshold is lowered if fewer than this reach it
+  double few;            ///< times k: lowering goes on while fewer than this reach it
   double many;           ///< times k: raised while more than this reach it
   bool whole_bounds;     ///< these bounds are rounded down
   double lower;          ///< divisor
   double raise;          ///< factor
   int most_changes;
-  bool may_turn;  ///< lowered and raised in one search
+  bool may_turn;  ///< may lower and raise in one search
 };
 constexpr double kNever = std::numeric_limits<double>::infinity();
-// sidco: its code changes the threshold three times, and the third change comes too late to count.
+// The code of sidco changes the threshold three times, and the third change comes too late to count.
 constexpr std::array kVariants{Variant{"vgg", false, 3.0 / 4, 3.0 / 4, 5.0 / 4, true, 1.02, 1.02, 20, false},
                                Variant{"lstm", false, 3.0 / 4, 3.0 / 4, kNever, false, 1.012, 1, 50, false},
                                Variant{"bert", false, 3.0 / 4, 5.0 / 6, kNever, false, 1.012, 1, 20, false},
@@ -36,8 +36,8 @@ const Variant& find_variant(const std::string& name) {
   return *std::ranges::find_if(kVariants, [&](const Variant& variant) { return name == variant.name; });
 }
 
-/// The threshold that a normal distribution with the vector's mean and variance would have, then moved by constant
-/// factors towards k. Gradients are not normal: on heavy tails the search ends before it gets there.
+/// Takes the threshold that a normal distribution with the vector's mean and variance would have, then moves it by
+/// constant factors towards k. Gradients are not normal: on heavy tails the search ends before it reaches k.
 class GaussianK final : public Sparsifier {
  public:
   GaussianK(const Settings& settings, std::size_t numel, const Device& device)
@@ -49,7 +49,7 @@ class GaussianK final : public Sparsifier {
               SparseVector& selected) override {
     kernels::reserve_selection(selected, numel_);
     if (pass.non_finite || pass.moments.largest == 0) return;
-    // No rule asks how many there are beyond twice the target.
+    // No rule needs the exact count beyond twice the target.
     pool_.gather(acc, 2 * context.k, context, "gaussiank sample");
     threshold_ = adapt(fit(context, pass.moments), context.k);
     pool_.select(acc, threshold_, selected);
@@ -120,7 +120,7 @@ const Registration<SparsifierEntry> registration{[] {
   entry.summary = "entries above a threshold from a fitted normal distribution";
   entry.source = "arXiv:1911.08772 (Gaussian-k); variants: Shigangli/Ok-Topk, sands-lab/SIDCo";
   entry.settings = settings();
-  // The fit is corrected by 1.02^20, a half, which does not make up for heavy tails.
+  // The fit is corrected by 1.02^20, about a factor of 1.5, which does not make up for heavy tails.
   entry.band = {.low = 0.75, .high = 8, .may_miss_ties = true};
   entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
     return std::make_unique<GaussianK>(values, numel, device);

@@ -8,7 +8,7 @@
 namespace dragonn::compress {
 namespace {
 
-/// Entries above a threshold that no gradient moves: one pass, and no control over how many there are.
+/// Selects the entries above a fixed threshold: one pass, and no control over how many there are.
 class HardThreshold final : public Sparsifier {
  public:
   HardThreshold(const Settings& settings, std::size_t numel) : given_(settings.number("threshold")), numel_(numel) {}
@@ -43,7 +43,7 @@ const Registration<SparsifierEntry> registration{[] {
                      .help = "smallest magnitude that is sent; 0: 1 / (2 sqrt(k)) for a target of k entries",
                      .minimum = 0,
                      .maximum = std::numeric_limits<float>::max()}};
-  // Nothing holds the count.
+  // Nothing controls the count.
   entry.band = kAnyCount;
   entry.make = [](const Settings& values, std::size_t numel, const Device&) {
     return std::make_unique<HardThreshold>(values, numel);

@@ -10,11 +10,11 @@
 namespace dragonn::compress {
 namespace {
 
-/// Momentum u is applied before the error memory v, so that a coordinate that waits collects what momentum SGD would
-/// have moved it by. acc is v. Contributed entries of v are zeroed; masking zeroes those of u too, which stops stale
-/// momentum from pushing a coordinate that was just sent.
+/// Applies the momentum u before the error memory v, so that a waiting coordinate collects the moves that momentum SGD
+/// would have made. acc is v. Contributed entries of v are zeroed; masking zeroes those of u, too, so that stale
+/// momentum does not push a coordinate that was just sent.
 /// A dense exchange empties v but leaves u alone: v is then u at every step, which is momentum SGD, and the momentum
-/// carries over between dense and sparse phases. A quantizer sends something of every entry, and masks none.
+/// carries over between dense and sparse phases. A quantizer sends a part of every entry, and masks none.
 class MomentumCorrection final : public Memory {
  public:
   MomentumCorrection(const kernels::MomentumRule& rule, bool masking, std::size_t numel, const Device& device)

@@ -18,8 +18,8 @@ struct Bracket {
   float below;  ///< more than k entries reach it; 0 if no such threshold was tried
 };
 
-/// Exactly k entries, nearly the largest: all above the upper end of a bracket that a bisection has found, and a
-/// contiguous run, at a random place, of those within it.
+/// Selects exactly k entries, nearly the largest: all above the upper end of a bracket that a bisection has found, and
+/// a contiguous run, at a random place, of those within the bracket.
 class Mstopk final : public Sparsifier {
  public:
   Mstopk(const Settings& settings, std::size_t numel, const Device& device)
@@ -48,7 +48,7 @@ class Mstopk final : public Sparsifier {
     threshold_ = bracket.above_count == context.k ? bracket.above : bracket.below;
   }
 
-  /// The upper end of the bracket if it alone gave k entries, else the lower.
+  /// Returns the upper end of the bracket if it alone gave k entries, else the lower.
   float threshold() const override { return threshold_; }
 
  private:
@@ -110,7 +110,7 @@ class Mstopk final : public Sparsifier {
   CandidatePool pool_;
   Buffer<float> magnitudes_;
   SparseVector band_;
-  // On the host, where the bisection and the choice are made: they are O(k).
+  // Mirrors on the host, where the bisection and the choice are made: they are O(k).
   kernels::HostMirror<float> candidates_, band_values_;
   kernels::HostMirror<std::uint32_t> band_indices_;
   SparseVector taken_;

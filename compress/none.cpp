@@ -4,7 +4,8 @@
 namespace dragonn::compress {
 namespace {
 
-/// Nothing is kept: what is not sent is lost. The accumulated gradient is the gradient itself, unless it is scaled.
+/// Keeps nothing: values that are not sent are lost. The accumulated gradient is the gradient itself, unless it is
+/// scaled.
 class None final : public Memory {
  public:
   None(std::size_t numel, const Device& device) : numel_(numel), scaled_(0, device), pass_(device) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/// Quantile of the standard normal distribution.
+/// Normal quantile: the quantile of the standard normal distribution.
 #pragma once
 
 namespace dragonn::compress {
 
-/// The x that a standard normal variable exceeds with this probability: the inverse of erfc(x / sqrt(2)) / 2, by
-/// bisection to the last bit. @param probability in (0, 0.5]; the result is in [0, 39).
+/// Returns the x that a standard normal variable exceeds with this probability: the inverse of erfc(x / sqrt(2)) / 2,
+/// by bisection to the last bit. @param probability in (0, 0.5]; the result is in [0, 39).
 double normal_upper_quantile(double probability);
 
 }  // namespace dragonn::compress

@@ -11,7 +11,7 @@
 namespace dragonn::compress {
 namespace {
 
-/// How a threshold that is used again is kept near its target: the released code's constants, by experiment.
+/// The rule that keeps a reused threshold near its target: the released code's constants, by experiment.
 struct DriftRules {
   const char* name;
   double too_many_at_once;  ///< times k: above it the threshold rises at once, by kRaise, kMostRaises times
@@ -26,7 +26,7 @@ constexpr std::array kDriftRules{DriftRules{"vgg", 4.0 / 3, 2.0 / 3, 5.0 / 4, 1.
                                  DriftRules{"lstm", 3.0 / 2, 3.0 / 4, 5.0 / 4, 1.012},
                                  DriftRules{"bert", kNever, 4.0 / 5, 5.0 / 4, 1.025}};
 
-/// `drift = "off"`: the threshold stays between two recomputations.
+/// The rule of `drift = "off"`: the threshold stays between two recomputations.
 constexpr DriftRules kNoDrift{"off", kNever, 0, kNever, 1};
 
 const DriftRules& find_drift_rules(const Settings& settings) {
@@ -35,8 +35,8 @@ const DriftRules& find_drift_rules(const Settings& settings) {
   return *std::ranges::find_if(kDriftRules, [&](const DriftRules& rules) { return name == rules.name; });
 }
 
-/// Entries above the exact k-th magnitude of a while ago: the magnitudes change slowly, and a threshold that is known
-/// beforehand needs one pass only.
+/// Selects the entries above the exact k-th magnitude of an earlier step. Magnitudes change slowly, and a threshold
+/// that is known in advance needs one pass only.
 class Oktopk final : public Sparsifier {
  public:
   Oktopk(const Settings& settings, std::size_t numel, const Device& device)
@@ -64,7 +64,7 @@ class Oktopk final : public Sparsifier {
     } else {
       reuse(context, pass, selected);
     }
-    // Nothing is learnt from zeros.
+    // Zeros tell nothing about the threshold.
     if (!selected.empty() || kernels::magnitude_moments(acc).largest != 0) {
       correct_drift(context.k, selected.size());
     }
@@ -84,16 +84,16 @@ class Oktopk final : public Sparsifier {
   }
 
  private:
-  /// Whether the threshold is to be computed: at the first step, every period, when the last time fewer than k entries
-  /// were not zero, and when k or the scale of acc is another one. A learning rate that glides (a cosine) is followed
-  /// in steps.
+  /// Returns whether the threshold must be computed: at the first step, every period, if the last time fewer than k
+  /// entries were not zero, and if k or the scale of acc has changed. A gliding learning rate (a cosine) is followed in
+  /// steps.
   bool is_stale(const SelectContext& context) const {
     constexpr double kOtherScale = 1.1;
     if (next_ <= 0 || context.k != k_ || context.step % period_ == 0) return true;
     return context.learning_rate > kOtherScale * learning_rate_ || learning_rate_ > kOtherScale * context.learning_rate;
   }
 
-  /// All that reach the k-th magnitude: ties are kept, as they are by a threshold that is used again.
+  /// Selects all entries that reach the k-th magnitude: ties are kept, as they are by a reused threshold.
   void recompute(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
                  SparseVector& selected) {
     k_ = context.k;
@@ -158,7 +158,7 @@ const Registration<SparsifierEntry> registration{[] {
   entry.summary = "entries above the exact k-th largest magnitude, which is computed once per period and then reused";
   entry.source = "Ok-Topk (Li and Hoefler, PPoPP 2022), section 3.1.3; drift: Shigangli/Ok-Topk";
   entry.settings = settings();
-  // A period. Within its band of counts a reused threshold is not corrected.
+  // The limit is a period: within its band of counts a reused threshold is not corrected.
   entry.band = {.low = 2.0 / 3, .high = 5.0 / 4, .settling_steps = 32, .may_miss_ties = true};
   entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
     return std::make_unique<Oktopk>(values, numel, device);

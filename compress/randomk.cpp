@@ -23,7 +23,7 @@ class IndexSet {
     reserve(entries);
     std::ranges::fill(slots_.host(), kEmptySlot);
   }
-  /// Whether `index` was not in the set yet.
+  /// Inserts an index. Returns whether it was not in the set yet.
   bool insert(std::uint32_t index) {
     const std::size_t mask = slots_.size() - 1;
     std::size_t slot = mix64(index) & mask;
@@ -39,8 +39,8 @@ class IndexSet {
   Buffer<std::uint32_t> slots_;
 };
 
-/// k indices, uniform without replacement, by Floyd's algorithm: O(k), no pass over the gradient. Drawn on the host.
-/// They are drawn without a look at the values, so that zeros are selected too.
+/// Draws k indices, uniform without replacement, by Floyd's algorithm: O(k), no pass over the gradient. It draws on the
+/// host, without reading the values, so that zeros are selected, too.
 class Randomk final : public Sparsifier {
  public:
   Randomk(bool shared, bool rescale, std::size_t numel, const Device& device)
@@ -68,7 +68,8 @@ class Randomk final : public Sparsifier {
   }
 
  private:
-  /// Floyd: the j-th draw is from [0, n - k + j]; an index that is taken already gives way to the newest one.
+  /// Draws by Floyd's algorithm: the j-th draw is from [0, n - k + j]; an index that is taken already gives way to the
+  /// newest one.
   void draw(const SelectContext& context, std::span<std::uint32_t> indices) {
     const auto rank = static_cast<std::uint64_t>(shared_ ? 0 : context.rank);
     Rng rng(context.seed, "randomk", {context.bucket, context.step, rank});

@@ -10,8 +10,8 @@ namespace {
 
 enum class Mode { kFixed, kSearch, kTrim };
 
-/// A threshold between the mean and the largest magnitude: th(r) = mean + r (largest - mean). A search moves r until
-/// about k entries reach it, in so few trials that on many inputs it does not get there.
+/// Selects by a threshold between the mean and the largest magnitude: th(r) = mean + r (largest - mean). A search moves
+/// r until about k entries reach it, in so few trials that on many inputs it fails.
 class Redsync final : public Sparsifier {
  public:
   Redsync(const Settings& settings, std::size_t numel, const Device& device)
@@ -31,7 +31,7 @@ class Redsync final : public Sparsifier {
     pool_.gather(acc, 2 * context.k, context, "redsync sample");
     const double ratio = mode_ == Mode::kTrim ? trim(context.k) : search(context.k);
     threshold_ = threshold_at(ratio);
-    // The released code takes all that its search ends with; the others choose among too many.
+    // The released code takes all entries that its search ends with; the other modes choose among too many.
     const std::size_t most = mode_ == Mode::kTrim ? context.k : 2 * context.k;
     if (mode_ != Mode::kSearch && pool_.count(threshold_) > most) {
       threshold_ = pool_.select_largest(context.k, selected);
@@ -48,7 +48,8 @@ class Redsync final : public Sparsifier {
     return name == "search" ? Mode::kSearch : Mode::kFixed;
   }
 
-  /// A constant vector has its mean for largest magnitude; rounding must not lift the threshold above it.
+  /// Returns th(ratio). The largest magnitude of a constant vector is its mean; rounding must not lift the threshold
+  /// above it.
   float threshold_at(double ratio) const {
     return static_cast<float>(std::min(largest_, mean_ + ratio * (largest_ - mean_)));
   }
@@ -70,7 +71,7 @@ class Redsync final : public Sparsifier {
     return ratio;
   }
 
-  /// From the top down in fifths, as far as the mean.
+  /// Lowers the ratio in fifths from 4/5 until k entries reach the threshold, at most to the mean.
   double trim(std::size_t k) const {
     int fifths = 4;
     while (fifths > 0 && pool_.count(threshold_at(fifths / 5.0)) < k) --fifths;
@@ -103,7 +104,7 @@ const Registration<SparsifierEntry> registration{[] {
        .help = "width of the search bracket, 1 at first, at which the search ends",
        .minimum = 1e-6,
        .maximum = 1}};
-  // Three trials between the mean and the largest magnitude end wherever they are; more than 2k are reduced to k.
+  // Three trials between the mean and the largest magnitude may end anywhere; more than 2k are reduced to k.
   entry.band = {.low = 0, .high = 2};
   entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
     return std::make_unique<Redsync>(values, numel, device);

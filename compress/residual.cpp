@@ -9,7 +9,7 @@
 namespace dragonn::compress {
 namespace {
 
-/// acc = decay * residual + scale * gradient, in place; the contributed entries are zeroed.
+/// Accumulates acc = decay * residual + scale * gradient, in place; the contributed entries are zeroed.
 class Residual final : public Memory {
  public:
   Residual(float decay, std::size_t numel, const Device& device)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// How large a sample a threshold is estimated from.
+/// Sampling: the size of the sample from which a threshold is estimated.
 #pragma once
 
 #include <cstddef>
@@ -13,25 +13,25 @@ namespace dragonn::compress {
 /// The size of a sample, relative and absolute. The relative error of the number of entries above the sampled threshold
 /// is about 1 / sqrt(rank of the threshold in the sample).
 struct SampleRules {
-  double ratio = 0.01;           ///< of the elements, at least
-  std::size_t minimum_rank = 2;  ///< elements at least such that the threshold has this rank in the sample
+  double ratio = 0.01;           ///< share of the elements, at least
+  std::size_t minimum_rank = 2;  ///< the sample is at least so large that the threshold has this rank in it
 };
 
-/// Settings `sample_ratio` and `sample_rank`, shared by the methods that sample.
+/// Declares the settings `sample_ratio` and `sample_rank`, shared by the methods that sample.
 SettingSpecs sample_settings();
 SampleRules sample_rules(const Settings& settings);
 
-/// A sample from which the threshold of the `density` largest share of `numel` magnitudes is ranked: its
+/// Plans a sample from which the threshold of the `density` largest share of `numel` magnitudes is ranked: its
 /// ceil(q * density)-th largest value, q being the sample's size. `purpose` and the context key the places.
 kernels::SamplePlan plan_sample(const SampleRules& rules, std::size_t numel, double density,
                                 const SelectContext& context, std::string_view purpose);
 
-/// The pass for entries above a sampled threshold: everything that is not zero where `density` is 1 or more.
+/// Returns the request for entries above a sampled threshold; all that are not zero if `density` is 1 or more.
 kernels::PassRequest sampled_request(const SampleRules& rules, std::size_t numel, double density,
                                      const SelectContext& context, std::string_view purpose);
 
-/// The pass for the candidates of an exact choice of the `count` largest (kernels::select_largest): entries above a
-/// sampled bound that is a little below the count-th magnitude, all but always.
+/// Returns the request for the candidates of an exact choice of the `count` largest (kernels::select_largest): entries
+/// above a sampled bound that is all but always a little below the count-th magnitude.
 kernels::PassRequest bounded_request(std::size_t numel, std::size_t count, const SelectContext& context,
                                      std::string_view purpose);
 

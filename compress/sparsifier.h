@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Sparsifier: picks entries of acc = residual + gradient. Knows no communicator.
+/// Sparsifier: selects entries of acc = residual + gradient. Knows no communicator.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 
 namespace dragonn::compress {
 
-/// What a sparsifier may know of the step.
+/// The step's data for a sparsifier.
 struct SelectContext {
   std::uint64_t seed = 1;  ///< the run's
   std::uint64_t step = 0;  ///< from 0
@@ -28,14 +28,14 @@ struct SelectContext {
   std::uint32_t bucket = 0;  ///< index of the bucket: a tensor, or a range of the arena
   double density = 1.0;      ///< target, in (0, 1]
   std::size_t k = 0;         ///< max(1, floor(density * n))
-  /// That the gradient in acc was multiplied with: 1 unless the accumulator is folded.
+  /// The learning rate that acc's gradient was multiplied by: 1 unless the accumulator is folded.
   double learning_rate = 1.0;
 };
 
-/// The target number of entries. @param density in (0, 1].
+/// Returns the target number of entries. @param density in (0, 1].
 std::size_t target_count(double density, std::size_t numel);
 
-/// What the exchange learned; the same on every rank.
+/// The outcome of an exchange, the same on every rank.
 struct ExchangeOutcome {
   std::uint64_t step = 0;
   std::size_t numel = 0;
@@ -44,34 +44,34 @@ struct ExchangeOutcome {
   std::size_t global_count = 0;                    ///< entries of the exchanged sum
 };
 
-/// One object per bucket. For every step: plan, (the memory runs the pass), propose and agree where there is more than
-/// one rank, select, (exchange), observe.
+/// The sparsifier of one bucket. For every step: plan, (the memory runs the pass), propose and agree if there is more
+/// than one rank, select, (exchange), observe.
 class Sparsifier {
  public:
   virtual ~Sparsifier() = default;
 
-  /// What the one pass over (residual, gradient) should compute for it.
+  /// Returns the request for the one pass over (residual, gradient).
   virtual kernels::PassRequest plan(const SelectContext& context) = 0;
-  /// A number that the ranks must agree on before they select. Where there is one it is there on every rank; rank 0's
-  /// goes to all of them, to `agree`. Most methods have none, and those that have ask once in many steps.
+  /// Returns a number that the ranks must agree on before they select. Either every rank has one or none; rank 0's goes
+  /// to all, to `agree`. Most methods have none, and the others ask once in many steps.
   virtual std::optional<float> propose(const SelectContext& /*context*/, View<const float> /*acc*/) { return {}; }
   virtual void agree(float /*value*/) {}
-  /// Finishes from that pass, with further passes over acc where the method needs them.
+  /// Finishes from that pass, with further passes over acc if the method needs them.
   /// `selected` is overwritten: ascending unique indices, values equal to acc there (bit for bit, unless rescaled).
   virtual void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
                       SparseVector& selected) = 0;
   virtual void observe(const ExchangeOutcome& /*outcome*/) {}
-  /// The magnitude threshold of the last selection, NaN if the method has none.
+  /// Returns the magnitude threshold of the last selection, NaN if the method has none.
   virtual float threshold() const { return std::numeric_limits<float>::quiet_NaN(); }
 
   virtual void save(Archive& /*archive*/, const std::string& /*prefix*/) const {}
   virtual void load(const Archive& /*archive*/, const std::string& /*prefix*/) {}
 };
 
-/// How many entries a sparsifier selects, in shares of what it is asked for: min(k, non-zero elements).
+/// The band of a sparsifier's counts, in shares of the target: min(k, non-zero elements).
 struct CountBand {
   double low = 1, high = 1;
-  /// Steps until a threshold that is fed back has found its place; from then on the mean count is in the band.
+  /// The steps until a threshold that is fed back has settled; from then on the mean count is in the band.
   std::uint64_t settling_steps = 0;
   bool may_miss_ties = false;  ///< a vector of equal magnitudes may have none above the threshold
 };
@@ -80,11 +80,12 @@ inline constexpr CountBand kAnyCount{.low = 0, .high = std::numeric_limits<doubl
 struct SparsifierEntry : RegistryEntry {
   static constexpr const char* kKind = "sparsifier";
   bool exact = false;  ///< at density 1 selects every non-zero entry
-  /// What the default settings select at least and at most, of any values (compress/README.md).
+  /// The least and the most that the default settings select, of any values (compress/README.md).
   CountBand band = {};
-  /// What these settings promise of every selection.
+  /// Returns the promises of these settings about every selection.
   std::function<SelectionTraits(const Settings&)> traits = [](const Settings&) { return SelectionTraits{}; };
-  /// For buckets of `numel` elements on `device`. @throws DeviceError where that device lacks a kernel it needs.
+  /// Makes a sparsifier for buckets of `numel` elements on `device`. @throws DeviceError if that device lacks a kernel
+  /// it needs.
   std::function<std::unique_ptr<Sparsifier>(const Settings&, std::size_t numel, const Device& device)> make;
 };
 

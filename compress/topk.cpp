@@ -7,8 +7,8 @@
 namespace dragonn::compress {
 namespace {
 
-/// A sampled bound a little below the k-th magnitude leaves few candidates, among which the selection is exact. Where
-/// the bound came out too high the kernel makes one more pass, so that the result does not depend on the sample.
+/// Selects exactly, from candidates above a sampled bound a little below the k-th magnitude. If the bound is too high
+/// the kernel makes one more pass, so that the result does not depend on the sample.
 class Topk final : public Sparsifier {
  public:
   Topk(std::size_t numel, const Device& device) : numel_(numel), scratch_(device) { scratch_.reserve(numel); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// SparseVector: a list of (index, value) pairs, the form in which gradients are selected and exchanged; and ListView,
-/// which reads one.
+/// SparseVector: a list of (index, value) pairs, the form in which gradients are selected and exchanged. ListView:
+/// reads one in place.
 #pragma once
 
 #include <cstddef>
@@ -43,12 +43,12 @@ struct SparseVector {
   static constexpr std::size_t kEntryBytes = sizeof(std::uint32_t) + sizeof(float);
 };
 
-/// Returns the bytes of so many entries.
+/// Returns the bytes of that many entries.
 constexpr std::size_t coo_bytes(std::size_t entries) {
   return entries * SparseVector::kEntryBytes;
 }
 
-/// A list of entries, read where it lies. Indices ascend and are unique.
+/// A view of a list of entries. Indices ascend and are unique.
 struct ListView {
   ListView() = default;
   ListView(View<const std::uint32_t> list_indices, View<const float> list_values)
@@ -57,13 +57,13 @@ struct ListView {
       : indices(entries.indices.view()), values(entries.values.view()) {}
 
   std::size_t size() const { return indices.size(); }
-  /// Entries [begin, end).
+  /// Returns the entries [begin, end).
   ListView slice(std::size_t begin, std::size_t end) const {
     return {indices.subview(begin, end - begin), values.empty() ? values : values.subview(begin, end - begin)};
   }
 
   View<const std::uint32_t> indices;
-  View<const float> values;  ///< empty where indices travel alone
+  View<const float> values;  ///< empty if indices travel alone
 };
 
 }  // namespace dragonn

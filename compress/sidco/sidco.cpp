@@ -16,15 +16,15 @@ namespace {
 struct Rules {
   SidcoFits fits;
   double first_ratio = 0.25;      ///< the share that the first of several stages keeps
-  bool shift_to_minimum = false;  ///< exceedances are counted from the smallest of them, not from the threshold
+  bool shift_to_minimum = false;  ///< exceedances are counted from the smallest one, not from the threshold
   GammaInverse gamma_inverse = GammaInverse::kClosed;
 };
 
-/// Moments of magnitudes, or of exceedances.
+/// The moments of magnitudes, or of exceedances.
 struct Statistics {
   double count = 0;
   double mean = 0;
-  double variance = 0;  ///< with count - 1 below
+  double variance = 0;  ///< divides by count - 1
 };
 
 Statistics statistics_of(std::size_t count, double sum, double sum_squares) {
@@ -34,8 +34,8 @@ Statistics statistics_of(std::size_t count, double sum, double sum_squares) {
   return {.count = n, .mean = mean, .variance = variance};
 }
 
-/// A threshold from a fit to the magnitudes, or from fits one upon the other: each further stage fits what exceeds the
-/// threshold of the stage before.
+/// Selects by a threshold from a fit to the magnitudes, or from several fits: each further stage fits the values that
+/// exceed the threshold of the stage before.
 class Sidco final : public Sparsifier {
  public:
   Sidco(const Rules& rules, const StageRules& stage_rules, std::size_t numel, const Device& device)
@@ -65,7 +65,7 @@ class Sidco final : public Sparsifier {
       refine(acc, moments, stages, std::pow(context.density / first_ratio, 1.0 / static_cast<double>(stages - 1)));
     }
     select_final(acc, stages > 1, selected);
-    // Where all go by one stage, the number of stages has no say in the count.
+    // With a single stage the number of stages does not affect the count.
     if (context.density < rules_.first_ratio) {
       search_.observe(static_cast<double>(selected.size()) / static_cast<double>(context.k), context.density);
     }
@@ -83,7 +83,7 @@ class Sidco final : public Sparsifier {
   }
 
  private:
-  /// The pass has reported the NaN; its sums are NaN too.
+  /// Returns the moments without NaN, which the pass has reported: its sums are NaN, too.
   static kernels::Moments moments_without_nan(View<const float> acc) {
     const kernels::Exceedances positive = kernels::exceedances(acc, 0);
     return {
@@ -93,7 +93,7 @@ class Sidco final : public Sparsifier {
   double first_threshold(View<const float> acc, const kernels::Moments& moments, double ratio) const {
     const Statistics all = statistics_of(acc.size(), moments.sum, moments.sum_squares);
     if (rules_.fits.first == SidcoDistribution::kGamma) {
-      // The logarithm of 0 does not exist: a little is added to values scaled to a norm of 1.
+      // The logarithm of 0 does not exist, so a little is added to values scaled to a norm of 1.
       constexpr double kOffset = 2.2e-16;
       const double norm = std::sqrt(moments.sum_squares);
       const double mean_log = kernels::sum_magnitude_logs(acc, 1 / norm, kOffset) / all.count + std::log(norm);
@@ -107,7 +107,7 @@ class Sidco final : public Sparsifier {
                                                       : exponential_threshold(statistics.mean, ratio);
   }
 
-  /// The threshold of the next stage, from what exceeds threshold_.
+  /// Returns the threshold of the next stage, from the values that exceed threshold_.
   float next_threshold(const kernels::Exceedances& above, double ratio) const {
     Statistics excess = statistics_of(above.count, above.sum, above.sum_squares);
     double origin = threshold_;
@@ -118,17 +118,17 @@ class Sidco final : public Sparsifier {
     return static_cast<float>(origin + tail_threshold(rules_.fits.later, excess, ratio));
   }
 
-  /// Stages 2 to `stages`, each of which keeps `ratio` of what the one before kept. Moves threshold_.
+  /// Runs stages 2 to `stages`, each of which keeps `ratio` of the entries of the one before. Moves threshold_.
   ///
-  /// The first looks at all of acc, later ones at a pool of the entries that can still be selected. Which these are is
-  /// known after the first, so it guesses, from where the last step's ended, and fills the pool in the same sweep.
+  /// The first of them reads all of acc, later ones a pool of the entries that can still be selected. The pool is known
+  /// only after the first, so it is guessed from the end of the last step's, and filled in the same sweep.
   void refine(View<const float> acc, const kernels::Moments& moments, std::int64_t stages, double ratio) {
     const double mean = moments.sum / static_cast<double>(acc.size());
     const float first = threshold_;
     pool_from_ = static_cast<float>(first + kGuessedShare * second_step_ * mean);
     kernels::Exceedances above = kernels::exceedances_and_entries(acc, first, pool_from_, pool_);
-    // Where nothing exceeds the first threshold (equal values), stages have nothing to work on, and nothing would ever
-    // be sent.
+    // If nothing exceeds the first threshold (equal values), stages have nothing to work on, and nothing would ever be
+    // sent.
     if (above.count == 0) threshold_ = std::min(first, moments.largest);
     for (std::int64_t stage = 2; above.count >= 2; ++stage) {
       threshold_ = next_threshold(above, ratio);
@@ -149,7 +149,7 @@ class Sidco final : public Sparsifier {
     kernels::select_threshold(acc, threshold_, selected);
   }
 
-  /// Of the last step's distance between the first two thresholds, the part that is taken for sure.
+  /// The share of the last step's distance between the first two thresholds that is taken for sure.
   static constexpr double kGuessedShare = 0.9;
 
   Rules rules_;
@@ -234,8 +234,8 @@ SparsifierEntry sidco_entry(const char* name, const char* summary, const SidcoFi
   entry.source = "arXiv:2101.10761 (SIDCo), algorithm 1, sections 2.3 and B.3";
   entry.settings = settings(fits);
   entry.exact = true;
-  // Up to four windows until the number of stages is found. Among many zeros the values are not the tail of what is
-  // fitted to all, so that nothing holds the count.
+  // Finding the number of stages takes up to four windows. Among many zeros the values are not the tail of the fit to
+  // all, so that nothing controls the count.
   entry.band = kAnyCount;
   entry.band.settling_steps = 40;
   entry.make = [fits](const Settings& values, std::size_t numel, const Device& device) {

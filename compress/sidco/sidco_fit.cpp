@@ -7,22 +7,22 @@
 namespace dragonn::compress {
 namespace {
 
-/// Below this share of the squared mean a variance is what the rounding of sums leaves of equal values.
+/// The share of the squared mean below which a variance is rounding error of the sums of equal values.
 constexpr double kRelativeVarianceOfEquals = 1e-12;
-/// Near 0 the power form of the Pareto quantile loses all digits, and the logarithm is its limit.
+/// The shape below which the power form of the Pareto quantile loses all digits; the logarithm is its limit.
 constexpr double kShapeOfExponential = 1e-6;
-/// Below this shape the fourth moment bends the fit to a density that rises towards its end.
+/// The shape below which the fourth moment bends the fit to a density that rises towards its end.
 constexpr double kSmallestParetoShape = -0.5;
-/// Above it values are equal to 1 %, and the series of the incomplete gamma function grow long.
+/// The shape above which values are equal to 1 %, and the series of the incomplete gamma function grow long.
 constexpr double kLargestGammaShape = 1e4;
 
-/// ln Gamma(x), x > 0. std::lgamma writes a global variable.
+/// Returns ln Gamma(x), x > 0. std::lgamma writes a global variable.
 double log_gamma(double x) {
   int sign = 0;
   return ::lgamma_r(x, &sign);
 }
 
-/// P(a, x) = sum over i of x^(a + i) e^-x / Gamma(a + i + 1), for x < a + 1.
+/// Returns P(a, x) = sum over i of x^(a + i) e^-x / Gamma(a + i + 1), for x < a + 1.
 double lower_gamma_series(double a, double x, double log_x) {
   double term = std::exp(a * log_x - x - log_gamma(a + 1));
   double sum = term;
@@ -33,7 +33,7 @@ double lower_gamma_series(double a, double x, double log_x) {
   return sum;
 }
 
-/// Q(a, x) = 1 - P(a, x) by its continued fraction (modified Lentz), for x >= a + 1.
+/// Returns Q(a, x) = 1 - P(a, x) by its continued fraction (modified Lentz), for x >= a + 1.
 double upper_gamma_fraction(double a, double x, double log_x) {
   constexpr double kTiny = std::numeric_limits<double>::min();
   double b = x + 1 - a, c = 1 / kTiny, d = 1 / b;
@@ -51,7 +51,7 @@ double upper_gamma_fraction(double a, double x, double log_x) {
   return std::exp(a * log_x - x - log_gamma(a)) * fraction;
 }
 
-/// The regularized upper incomplete gamma function Q(a, e^log_x).
+/// Returns the regularized upper incomplete gamma function Q(a, e^log_x).
 double upper_gamma(double a, double log_x) {
   const double x = std::exp(log_x);
   return x < a + 1 ? 1 - lower_gamma_series(a, x, log_x) : upper_gamma_fraction(a, x, log_x);
@@ -93,7 +93,8 @@ double gamma_quantile_closed(const GammaFit& fit, double q) {
 
 double gamma_quantile_exact(const GammaFit& fit, double q) {
   if (q >= 1) return 0;
-  // In ln x: for small shapes x spans hundreds of orders of magnitude. P(a, x) <= x^a / Gamma(a + 1) bounds it below.
+  // The bisection is in ln x: for small shapes x spans hundreds of orders of magnitude. P(a, x) <= x^a / Gamma(a + 1)
+  // bounds it below.
   double low = (std::log1p(-q) + log_gamma(fit.shape + 1)) / fit.shape;
   double high = std::log(fit.shape + 1);
   while (upper_gamma(fit.shape, high) > q) high += 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// StageSearch: how many fits SIDCo makes one upon the other, adapted to the counts that they gave.
+/// StageSearch: adapts the number of SIDCo's successive fits to the counts that they gave.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 namespace dragonn::compress {
 
 enum class StageAdaptation {
-  kFixed,      ///< the initial number for ever
+  kFixed,      ///< always the initial number
   kPaper,      ///< one less above the band, one more below it (SIDCo, algorithm 1)
-  kHillclimb,  ///< turns around where that made things worse
+  kHillclimb,  ///< turns around if that made things worse
 };
 
 struct StageRules {
@@ -23,22 +23,22 @@ struct StageRules {
   double tolerance_low = 0.2;
 };
 
-/// The most stages that a density allows, ceil(ln(density) / ln(1/2)): with more, each would keep over half.
+/// Returns the most stages that a density allows, ceil(ln(density) / ln(1/2)): with more, each would keep over half.
 std::int64_t most_stages(double density);
 
-/// The number of stages M of one bucket on one rank. Local: ranks may differ.
+/// Searches the number of stages M of one bucket on one rank. Local: ranks may differ.
 ///
 /// Adding stages raises the count for light tails and lowers it for heavy ones, so `hillclimb` keeps a direction, the
-/// sign of M's effect. It turns around when a step made the ratio worse, and when it meets a bound. An input that no M
-/// fits would have it turn back and forth: after two turns it holds the best M seen for 20 windows, then searches anew
+/// sign of M's effect. It turns around when a step made the ratio worse, and when M reaches a bound. An input that no M
+/// fits would make it turn back and forth: after two turns it holds the best M seen for 20 windows, then searches anew
 /// with the other direction first. A window in the band ends a search too.
 class StageSearch {
  public:
   explicit StageSearch(const StageRules& rules);
 
-  /// M, which a density bounds unless it is fixed.
+  /// Returns M, which a density bounds unless it is fixed.
   std::int64_t stages(double density) const;
-  /// Counts a selection of `ratio` = selected / k at `density`. Every `window` calls M may change.
+  /// Counts a selection of `ratio` = selected / k at `density`. M may change every `window` calls.
   void observe(double ratio, double density);
 
   void save(Archive& archive, const std::string& prefix) const;
@@ -53,11 +53,11 @@ class StageSearch {
 
   StageRules rules_;
   std::int64_t stages_;
-  double sum_ = 0;          ///< of the ratios of the window
-  std::int64_t count_ = 0;  ///< of them
-  // Of hillclimb.
+  double sum_ = 0;          ///< sum of the ratios of the window
+  std::int64_t count_ = 0;  ///< number of these ratios
+  // The state of hillclimb.
   std::int64_t direction_ = 1;
-  std::int64_t first_direction_ = 1;  ///< of this search
+  std::int64_t first_direction_ = 1;  ///< first direction of this search
   bool moved_ = false;                ///< M changed after the last window out of the band
   double last_error_ = 0;             ///< |mean - 1| of that window
   std::int64_t turns_ = 0;
