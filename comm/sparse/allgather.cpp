@@ -60,7 +60,7 @@ class Allgather final : public SparseCollective {
     copy_indices(selected.indices.view(), out.contributed, numel_);
   }
 
-  /// In rank order, so that every rank computes the same bits.
+  /// Decodes in rank order, so that every rank computes the same bits.
   void decode(const Clock& clock, SparseReduction& out) {
     const ScopedSeconds decoding(clock, out.statistics.decode_seconds);
     ListOperations& lists = operations(numel_, out.sum.device());
@@ -102,7 +102,7 @@ Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
   return {bytes * others, ring_gather_chain(bytes * sizes.ranks, sizes.ranks), counts_chain(sizes.ranks)};
 }
 
-/// The lists of all ranks, unless values alone travel; and the sum.
+/// Returns the bytes of the lists of all ranks, unless only values are sent, and of the sum.
 std::size_t memory(const Settings& settings, const ExchangeSizes& sizes, const Device& device) {
   if (sizes.code_bytes > 0) return code_sum_bytes(sizes);
   const Layout layout = layout_of(settings.text("layout"));

@@ -16,7 +16,7 @@ constexpr std::uint64_t bit_of(std::size_t index) {
   return std::uint64_t{1} << (index % std::numeric_limits<std::uint64_t>::digits);
 }
 
-/// Ascending.
+/// Visits the entries in ascending order.
 template <class Visit>
 void for_each_bit(std::uint64_t bits, Visit visit) {
   for (; bits != 0; bits &= bits - 1) visit(static_cast<std::size_t>(std::countr_zero(bits)));
@@ -59,7 +59,7 @@ void BatchDecoder::start_anew() {
   is_word_used_.fill(0);
 }
 
-/// First element of the window that holds the smallest index left, numel_ if none is left.
+/// Returns the first element of the window that holds the smallest index left, numel_ if none is left.
 std::size_t BatchDecoder::next_window() const {
   std::size_t smallest = numel_;
   for (const Cursor& cursor : cursors_) {
@@ -82,7 +82,7 @@ void BatchDecoder::add_to_window(Cursor& cursor, std::size_t begin) {
   }
 }
 
-/// Appends the window's entries behind the first `count` of the sum. Returns their new number.
+/// Appends the window's entries after the first `count` of the sum. Returns their new number.
 std::size_t BatchDecoder::read_window(std::size_t begin, SparseVector& sum, std::size_t count) {
   std::uint32_t* const indices = sum.indices.data();
   float* const values = sum.values.data();

@@ -13,26 +13,26 @@
 
 namespace dragonn::comm {
 
-/// Batched sparse decoding (DRAGONN section 4.3): the lists are added to one dense vector, which is then read out. Here
-/// the vector is a window of it that fits the innermost cache, and moves along the bucket with all lists at once. The
-/// window is never cleared: a bitmap says which of its elements are valid, and the bitmap's sweep yields the indices in
-/// ascending order (a second bitmap, over its words, skips those without entries). So k' entries cost 2k' accesses that
-/// hit the cache, where a dense vector as large as the bucket misses it at every entry and a merge of the lists guesses
-/// wrong at most of its comparisons. Windows without entries are skipped: no pass over the bucket.
+/// Sums lists by batched sparse decoding (DRAGONN section 4.3): the lists are added to one dense vector, which is then
+/// read out. Here the vector is a window that fits the first-level cache, and moves along the bucket with all lists at
+/// once. The window is never cleared: a bitmap tells which of its elements are valid, and the bitmap's sweep yields the
+/// indices in ascending order (a second bitmap, over its words, skips those without entries). So k' entries cost 2k'
+/// accesses that hit the cache. A dense vector as large as the bucket would miss the cache at every entry, and a merge
+/// of the lists would mispredict most of its comparisons. Windows without entries are skipped: no pass over the bucket.
 ///
-/// Each element is summed in the order of the add() calls: rank order, where lists are added so.
+/// Each element is summed in the order of the add() calls: rank order, if lists are added so.
 class BatchDecoder {
  public:
   explicit BatchDecoder(std::size_t numel) : numel_(numel) {}
 
-  /// Takes note of a list: ascending indices, empty slots only at its end. Its memory must stay as it is until
-  /// finish(). Returns the number of entries that are not empty.
+  /// Adds a list: ascending indices, empty slots only at its end. Its memory must not change until finish(). Returns
+  /// the number of entries that are not empty.
   std::size_t add(const ListView& list);
   /// Writes the sum of the lists (ascending, unique; an index whose values cancel stays) and starts anew.
   /// @throws CommError if a list does not ascend, or has an index that is not below numel.
   void finish(SparseVector& sum);
-  /// The same as a dense vector: `sum`, [numel], is overwritten. Each window is zeroed, then added to while it is in
-  /// the cache: numel + 2k' accesses, of which memory sees numel. @throws as finish; `sum` is then not to be used.
+  /// Writes the sum as a dense vector: `sum`, [numel], is overwritten. Each window is zeroed, then added to while it is
+  /// in the cache: numel + 2k' accesses, of which memory sees numel. @throws as finish; `sum` is then not to be used.
   void finish_dense(std::span<float> sum);
 
  private:
@@ -62,7 +62,7 @@ class BatchDecoder {
   std::array<std::uint64_t, kWindow / kBits / kBits> is_word_used_{};  // one bit per word above
 };
 
-/// sum[i] += value for every entry: the dense form of the same. Returns the number of entries that are not empty.
+/// Adds the list to a dense vector: sum[i] += value for every entry. Returns the number of entries that are not empty.
 /// @throws CommError if an index is not below sum.size().
 std::size_t add_to_dense(const ListView& list, std::span<float> sum);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Collective "cltk": the leader's indices are everybody's.
+// Collective "cltk": all ranks use the leader's indices.
 
 #include "comm/room.h"
 #include "comm/sparse/exchange_cost.h"
@@ -9,7 +9,7 @@
 namespace dragonn::comm {
 namespace {
 
-/// Rank (step mod P) broadcasts what it selected, and all ranks sum acc there: k entries at any number of ranks.
+/// Broadcasts the selection of rank (step mod P), and sums acc of all ranks there: k entries at any number of ranks.
 class CyclicLeader final : public IndexSum {
  public:
   explicit CyclicLeader(std::size_t numel) : IndexSum(numel) {}

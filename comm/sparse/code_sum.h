@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-/// CodeSum: gathers the codes of whole buckets and adds up what they decode to.
+/// CodeSum: gathers the codes of whole buckets and sums the decoded values.
 #pragma once
 
 #include "comm/sparse/sparse_collective.h"
 
 namespace dragonn::comm {
 
-/// Every rank gets every rank's code, and decodes them in rank order where acc lives. (P-1) * code_bytes sent.
+/// Gathers every rank's code on every rank, and decodes them in rank order on acc's device. (P-1) * code_bytes sent.
 class CodeSum final : public RoundsOwner {
  public:
-  /// out.dense_sum <- the sum of what the codes decode to, on the device of the rank's own code.
+  /// Sums: out.dense_sum <- the sum of the decoded values, on the device of the rank's own code.
   Rounds rounds(Communicator& communicator, const codec::Code& code, std::size_t numel, SparseReduction& out);
 
  private:

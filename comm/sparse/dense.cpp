@@ -35,7 +35,7 @@ Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
       return {2 * bytes * share_of_others(sizes.ranks), ring_allreduce_chain(bytes, sizes.ranks)};
     case DenseAlgorithm::kRabenseifner: {
       const auto participants = static_cast<int>(std::bit_floor(static_cast<unsigned>(sizes.ranks)));
-      // Each rank that is folded sends all of its elements, and is sent all of the sums.
+      // Each rank that is folded sends all of its elements, and receives all of the sums.
       const double sent = 2 * bytes * ((participants - 1) + (sizes.ranks - participants));
       return {sent / sizes.ranks, rabenseifner_chain(bytes, sizes.ranks)};
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// List verbs over a DeviceTransport: lists stay on the device, sizes travel with the communicator. What the buckets of
-// a batch send goes in one group of messages.
+// List verbs over a DeviceTransport: lists stay on the device, sizes travel with the communicator. The parts of all
+// buckets of a batch are sent in one group of messages.
 #include <algorithm>
 #include <array>
 
@@ -23,7 +23,7 @@ View<const std::byte> bytes_of(View<const T> elements) {
   return {reinterpret_cast<const std::byte*>(elements.data()), elements.size() * sizeof(T), elements.device()};
 }
 
-/// Each bucket's parts from all ranks, and this rank's: what DeviceTransport::gather takes.
+/// The arguments of DeviceTransport::gather: each bucket's parts from all ranks, and this rank's.
 class Gathers {
  public:
   explicit Gathers(std::size_t ranks) : ranks_(ranks) {}
@@ -32,7 +32,7 @@ class Gathers {
     parts_.clear();
     mine_.clear();
   }
-  /// @param part_from the place of a rank's part.
+  /// @param part_from returns the place of a rank's part.
   template <class PartFrom>
   void add(View<const std::byte> mine, const PartFrom& part_from) {
     mine_.push_back(mine);
@@ -58,7 +58,8 @@ class DeviceLists final : public ListTransport {
   explicit DeviceLists(Communicator& communicator) : ListTransport(communicator), gathers_(ranks()) {}
 
  protected:
-  /// Messages are never filled up: where only a number of slots is known, the sizes of the lists travel first.
+  /// Gathers lists. Messages are never filled up: if only a number of slots is known, the sizes of the lists travel
+  /// first.
   void gather_lists(VerbBatch batch) override {
     tell_sizes(batch);
     while (gathered_.size() < batch.size()) gathered_.emplace_back(device());
@@ -103,7 +104,7 @@ class DeviceLists final : public ListTransport {
     gathers_.run(communicator());
   }
 
-  /// Codes are host memory.
+  /// Gathers codes, which are host memory.
   void gather_codes(VerbBatch batch) override {
     const ScopedPhase phase(communicator().traffic(), Phase::kExchange);
     for (const ListVerb* verb : batch) {
@@ -179,7 +180,7 @@ class DeviceLists final : public ListTransport {
  private:
   Device device() const { return communicator().device_transport()->device(); }
 
-  /// sizes_ <- the lists' sizes, [rank][bucket].
+  /// Gathers the lists' sizes into sizes_, [rank][bucket].
   void tell_sizes(VerbBatch batch) {
     const auto knows_sizes = [](const ListVerb* verb) { return !std::get<GatherListsVerb>(*verb).equal; };
     if (std::ranges::all_of(batch, knows_sizes)) {
@@ -196,7 +197,8 @@ class DeviceLists final : public ListTransport {
     gather_words(words_, sizes_);
   }
 
-  /// words_ <- the sizes of the lists that come, step by step: a message of a word per bucket between two ranks.
+  /// Receives the sizes of the incoming lists in words_, step by step: a message of a word per bucket between two
+  /// ranks.
   void swap_sizes(VerbBatch batch) {
     const auto& first = std::get<SwapVerb>(*batch.front());
     own_words_.clear();
@@ -234,7 +236,7 @@ class DeviceLists final : public ListTransport {
     for (Request& request : requests_) communicator().wait(request);
   }
 
-  /// As a gather to which the root alone brings something.
+  /// Adds a broadcast: a gather to which only the root contributes.
   void add_broadcast(int root, View<const std::byte> mine, View<std::byte> whole) {
     const bool is_root = communicator().rank() == root;
     gathers_.add(is_root ? mine : View<const std::byte>(whole).subview(0, 0), [&](std::size_t from) {

@@ -17,8 +17,8 @@
 namespace dragonn::comm {
 namespace {
 
-/// The result is that of `allgather`, to the order of additions. It fills in with the ranks; where the sum has so many
-/// entries that indices cost more than zeros, it travels as floats alone.
+/// Gives the result of `allgather`, to the order of additions. The sum fills in with the number of ranks; if it has so
+/// many entries that indices cost more than zeros, it is sent as floats alone.
 class DynamicSparseAllreduce final : public SparseCollective {
  public:
   DynamicSparseAllreduce(double dense_share, std::size_t in_flight, std::size_t numel)
@@ -57,14 +57,14 @@ class DynamicSparseAllreduce final : public SparseCollective {
   }
 
  private:
-  /// Where lists live: on the device of the first selection.
+  /// The memory of the lists, on the device of the first selection.
   struct Room {
     explicit Room(const Device& device) : reduced(device), indices(device) {}
     SparseVector reduced;
     kernels::HostMirror<std::uint32_t> indices;
   };
 
-  /// floor(n / P) elements each; the last rank takes the rest too.
+  /// Splits the bucket into regions of floor(n / P) elements; the last rank also takes the rest.
   void split_evenly(std::size_t ranks) {
     regions_.resize(ranks + 1);
     for (std::size_t rank = 0; rank < ranks; ++rank) regions_[rank] = rank * (numel_ / ranks);
@@ -78,7 +78,7 @@ class DynamicSparseAllreduce final : public SparseCollective {
     lists.finish();
   }
 
-  /// This rank's region of the dense sum.
+  /// Scatters this rank's region of the dense sum.
   void scatter_region(int rank, bool payload_only, SparseReduction& out) {
     const auto me = static_cast<std::size_t>(rank);
     out.dense_sum.resize_discard(numel_);
@@ -113,7 +113,7 @@ Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
           2 * counts_chain(sizes.ranks)};
 }
 
-/// Slices as they are sent and as they came, this rank's sums, and the sum of all: a list that was gathered as
+/// Returns the bytes of sent and received slices, this rank's sums, and the sum of all: a list that was gathered as
 /// messages, or n floats.
 std::size_t memory(const Settings& settings, const ExchangeSizes& sizes, const Device& device) {
   const double slices = 2 * sizes.selected;

@@ -47,7 +47,7 @@ std::size_t result_bytes(const ExchangeSizes& sizes) {
 }
 
 std::size_t decoder_bytes(const ExchangeSizes& sizes, const Device& device) {
-  // On a GPU n values and a bit for each (kernels::ListDecoder).
+  // A GPU holds n values and a bit for each (kernels::ListDecoder).
   return device.is_cpu() ? sizeof(BatchDecoder) : word_bytes(static_cast<double>(sizes.numel) * (1 + 1.0 / 32));
 }
 

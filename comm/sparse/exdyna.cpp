@@ -6,8 +6,8 @@
 namespace dragonn::comm {
 namespace {
 
-/// As index_union of selections that never meet: k' indices at any number of ranks. Messages are padded to the largest
-/// count; SparseReduction::owned_counts tells what that costs.
+/// Works like index_union for disjoint selections: k' indices at any number of ranks. Messages are padded to the
+/// largest count; SparseReduction::owned_counts shows the cost of the padding.
 class DisjointUnion final : public IndexSum {
  public:
   explicit DisjointUnion(std::size_t numel) : IndexSum(numel) {}
@@ -34,8 +34,8 @@ Prediction predict(const Settings&, const ExchangeSizes& sizes) {
           allgather_chain(indices, sizes.ranks) + ring_allreduce_chain(values, sizes.ranks), counts_chain(sizes.ranks)};
 }
 
-/// The indices of all ranks, which stand beside zeros while they are united, and the sum at them, which all contribute
-/// to.
+/// Returns the bytes of the indices of all ranks, with zeros beside them while they are united, and of the sum at them,
+/// to which all ranks contribute.
 std::size_t memory(const Settings&, const ExchangeSizes& sizes, const Device& device) {
   return word_bytes(sizes.largest * (sizes.ranks + 1.0)) + decoder_bytes(sizes, device) + list_bytes(sizes.global) +
          word_bytes(sizes.global);

@@ -18,7 +18,7 @@
 namespace dragonn::comm {
 namespace {
 
-/// In the order of PutBack.
+/// The names, in the order of PutBack.
 constexpr std::array kPutBackNames{"merger", "exact", "naive", "paper"};
 
 PutBack put_back(const Settings& settings) {
@@ -34,7 +34,7 @@ class GlobalTopk final : public SparseCollective {
                    const SparseVector& selected, SparseReduction& out) override {
     out.reset(communicator.size());
     if (!room_) room_.emplace(selected.device());
-    // Without counts every list has k entries at most, and counts as k.
+    // Without counts every list has at most k entries, and counts as k.
     if (needs_counts(communicator, context)) {
       co_await CountsVerb{selected.size(), out.statistics.selected_counts};
     } else {
@@ -61,7 +61,7 @@ class GlobalTopk final : public SparseCollective {
       co_await BroadcastListVerb{0, room_->current, context.k, &out.sum};
     }
 
-    // What left this rank, and for some ways to put back, what else is to be sent.
+    // The entries that left this rank, and for some ways to put back, what else must be sent.
     if (!context.payload_only) settle(communicator, selected, out);
     if (communicator.size() == 1) co_return;
     if (put_back_ == PutBack::kExact) co_await AllreduceVerb{.values = out.sum.values.view()};
@@ -71,7 +71,7 @@ class GlobalTopk final : public SparseCollective {
   }
 
  private:
-  /// Where lists live: on the device of the first selection.
+  /// The memory of the lists, on the device of the first selection.
   struct Room {
     explicit Room(const Device& device)
         : current(device),
@@ -90,7 +90,7 @@ class GlobalTopk final : public SparseCollective {
     return !is_tree || context.k == 0 || !context.selection.fits_k_slots();
   }
 
-  /// What was merged has k entries at most, what was not is a selection.
+  /// Plans a merge. A merged list has at most k entries, one that was not merged is a selection.
   void plan_merge(int rank, int distance, bool sends, std::size_t k, const SparseReduction& out) {
     const int partner = sends ? rank - distance : rank + distance;
     const auto most = [&](int sender) {
@@ -142,7 +142,7 @@ class GlobalTopk final : public SparseCollective {
     given_.assign(given.begin(), given.end());
   }
 
-  /// What was selected at the result's indices and is not in its values.
+  /// Returns the mass that was selected at the result's indices and is not in its values.
   double lost_mass(const SparseVector& sum) {
     const std::span<const float> applied = room_->sum_mirror.of(sum.values.view());
     return std::transform_reduce(given_.begin(), given_.end(), applied.begin(), 0.0, std::plus<>(),
@@ -166,7 +166,7 @@ std::string refuses(const SelectionTraits& traits) {
   return traits.leader_only ? "the collective merges the selections of all ranks, but only the leader selects" : "";
 }
 
-/// Entries that a rank sends up the tree: its selection, or what it merged of the ranks below it.
+/// Returns the entries that a rank sends up the tree: its selection, or the merge of the ranks below it.
 double list_of(const ExchangeSizes& sizes, int rank) {
   const int merged = std::min(rank & -rank, sizes.ranks - rank);
   return merged == 1 ? sizes.selected : std::min(static_cast<double>(sizes.k), merged * sizes.selected);
@@ -192,8 +192,8 @@ Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
   return tree;
 }
 
-/// A message, and the lists of a merge: its input, twice as many entries, what it keeps and what it drops. With
-/// put_back = "naive" the lists of all ranks and their sum.
+/// Returns the bytes of a message and of the lists of a merge: its input, twice as many entries, and the kept and
+/// dropped ones. With put_back = "naive" those of the lists of all ranks and their sum.
 std::size_t memory(const Settings& settings, const ExchangeSizes& sizes, const Device& device) {
   const auto k = static_cast<double>(sizes.k);
   const std::size_t result = result_bytes(sizes) + decoder_bytes(sizes, device);

@@ -9,14 +9,14 @@
 
 namespace dragonn::comm {
 
-/// Base of the collectives that agree on indices before any value travels. A rank also gives what it did not select
-/// itself, so that nothing at an agreed index stays behind.
+/// Base of the collectives that agree on indices before any value travels. A rank also contributes values that it did
+/// not select itself, so that nothing at an agreed index stays behind.
 class IndexSum : public SparseCollective {
  protected:
   explicit IndexSum(std::size_t numel) : numel_(numel) {}
 
-  /// The layout says how the messages of indices are cut. kFixed: as many slots on every rank, known without a header.
-  /// kPadded: all as long as the longest, after a header of the counts. kUnpadded: each as it is, after that header.
+  /// The layout of the messages of indices. kFixed: as many slots on every rank, known without a header. kPadded: all
+  /// as long as the longest, after a header of the counts. kUnpadded: each as long as its list, after that header.
   enum class Layout { kFixed, kPadded, kUnpadded };
 
   /// Sums acc at the union of all selections. 4 bytes a slot to each other rank, then a ring allreduce of the union's
@@ -24,7 +24,7 @@ class IndexSum : public SparseCollective {
   Rounds sum_at_union(Communicator& communicator, const ReduceContext& context, Layout layout, View<const float> acc,
                       const SparseVector& selected, SparseReduction& out);
 
-  /// out.sum.values <- acc at out.sum.indices, wherever acc lives.
+  /// Reads out.sum.values <- acc at out.sum.indices, on any device.
   void read(View<const float> acc, SparseReduction& out);
   std::size_t numel() const { return numel_; }
 

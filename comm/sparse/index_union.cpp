@@ -8,7 +8,7 @@
 namespace dragonn::comm {
 namespace {
 
-/// The union grows with the ranks, up to P times k.
+/// Sums acc at the union of the selections, which grows with the ranks, up to P times k.
 class IndexUnion final : public IndexSum {
  public:
   explicit IndexUnion(std::size_t numel) : IndexSum(numel) {}
@@ -43,8 +43,8 @@ Prediction predict(const Settings&, const ExchangeSizes& sizes) {
           gather + ring_allreduce_chain(values, sizes.ranks), fixed ? Chain{} : counts_chain(sizes.ranks)};
 }
 
-/// The indices of all ranks, which stand beside zeros while they are united, and the sum at them, which all contribute
-/// to.
+/// Returns the bytes of the indices of all ranks, with zeros beside them while they are united, and of the sum at them,
+/// to which all ranks contribute.
 std::size_t memory(const Settings&, const ExchangeSizes& sizes, const Device& device) {
   const std::size_t sum = list_bytes(sizes.global) + word_bytes(sizes.global);
   if (sizes.selection.shared_indices) return sum;

@@ -17,7 +17,7 @@
 namespace dragonn::comm {
 namespace {
 
-/// As many equal values as the longest list needs.
+/// An array of equal values, as many as the longest list needs.
 class Constants {
  public:
   Constants(float value, std::size_t numel, const Device& device) : value_(value), numel_(numel), values_(0, device) {}
@@ -36,7 +36,7 @@ class Constants {
   Buffer<float> values_;
 };
 
-/// By windows of the bucket that fit the cache, and with two pointers where there are two lists.
+/// Works on host memory: by windows of the bucket that fit the cache, and with two pointers for two lists.
 class HostOperations final : public ListOperations {
  public:
   explicit HostOperations(std::size_t numel) : numel_(numel), decoder_(numel), zeros_(0, numel, {}) {}
@@ -83,7 +83,8 @@ class HostOperations final : public ListOperations {
   kernels::MagnitudeScratch scratch_;
 };
 
-/// By a dense vector with marks: lists are added up, and what is wanted is told by the value of the sum.
+/// Works on a device: by a dense vector with marks. Lists are added up, and the value of the sum tells the wanted
+/// entries.
 class DeviceOperations final : public ListOperations {
  public:
   DeviceOperations(std::size_t numel, const Device& device)
@@ -126,7 +127,7 @@ class DeviceOperations final : public ListOperations {
   void keep_above(const SparseVector& entries, float threshold, SparseVector& kept) override {
     kernels::filter_threshold(entries, std::max(threshold, std::numeric_limits<float>::denorm_min()), kept);
   }
-  /// All less what is kept: exact, since every value is there with both signs or alone.
+  /// Adds all entries and subtracts the kept ones: exact, since every value occurs with both signs or alone.
   void leave_out(const SparseVector& all, const SparseVector& kept, SparseVector& rest) override {
     resize_with_room(negated_, kept.size());
     kernels::accumulate_scaled({}, kept.values.view(), -1.0f, negated_.view(), pass_);

@@ -10,7 +10,7 @@ namespace dragonn::comm {
 
 namespace {
 
-/// Whether two verbs can be carried out as one.
+/// Returns whether two verbs can be carried out as one.
 bool are_one_kind(const ListVerb& a, const ListVerb& b) {
   if (a.index() != b.index()) return false;
   if (const auto* allreduce = std::get_if<AllreduceVerb>(&a))

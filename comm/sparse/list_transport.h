@@ -12,10 +12,10 @@
 
 namespace dragonn::comm {
 
-/// A batch holds verbs of one kind, one per bucket.
+/// A batch of verbs of one kind, one per bucket.
 using VerbBatch = std::span<ListVerb* const>;
 
-/// One object serves all exchanges of a rank; its buffers are reused from step to step.
+/// Carries out all exchanges of a rank; its buffers are reused from step to step.
 class ListTransport {
  public:
   explicit ListTransport(Communicator& communicator) : communicator_(communicator) {}
@@ -24,7 +24,8 @@ class ListTransport {
   ListTransport& operator=(const ListTransport&) = delete;
 
   Communicator& communicator() const { return communicator_; }
-  /// Collective. @param batch not empty; all ranks bring the same kind of verb for the same buckets.
+  /// Collective. Carries out a batch. @param batch not empty; all ranks bring the same kind of verb for the same
+  /// buckets.
   /// @throws CommError (see Communicator).
   void execute(VerbBatch batch);
 
@@ -40,7 +41,7 @@ class ListTransport {
   virtual void broadcast_lists(VerbBatch batch) = 0;
   virtual void swap(VerbBatch batch) = 0;
 
-  /// all[r * mine.size() + i] <- rank r's word i: a header.
+  /// Gathers a header: all[r * mine.size() + i] <- rank r's word i.
   void gather_words(std::span<const std::uint32_t> mine, std::vector<std::uint32_t>& all);
   std::size_t rank() const { return static_cast<std::size_t>(communicator_.rank()); }
   std::size_t ranks() const { return static_cast<std::size_t>(communicator_.size()); }
@@ -61,12 +62,12 @@ class ListTransport {
   std::vector<ListVerb*> batch_;  // and what they wait for
 };
 
-/// Makes the transport over the communicator's DeviceTransport where it has one, else over its messages. No other place
-/// asks. @param codec the name of the list codec. @throws ConfigError if it is unknown, or is not kRawCodec where lists
-/// travel between GPUs.
+/// Makes the transport over the communicator's DeviceTransport if it has one, else over its messages. This is the only
+/// place that decides it. @param codec the name of the list codec. @throws ConfigError if it is unknown, or is not
+/// kRawCodec while lists travel between GPUs.
 std::unique_ptr<ListTransport> make_list_transport(Communicator& communicator,
                                                    const std::string& codec = codec::kRawCodec);
-/// Makes the transport of lists in host memory, which travel as messages in the codec's code.
+/// Makes the transport of lists in host memory, which are sent as messages in the codec's code.
 std::unique_ptr<ListTransport> make_message_lists(Communicator& communicator, std::unique_ptr<codec::ListCodec> codec);
 /// Makes the transport of lists on the device of the communicator's DeviceTransport; sizes are headers of the
 /// communicator.

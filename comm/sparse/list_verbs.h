@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The list verbs: what a sparse collective can ask of the group.
+/// List verbs: the operations that a sparse collective can request from the group.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@
 
 namespace dragonn::comm {
 
-// Lists, and what is read or written beside them, live where messages do: in host memory, or on the device of a
-// DeviceTransport. Spans are host memory. What a verb names must stay until it is done. Bytes are those that a rank
-// sends for one bucket at P ranks; where several buckets share a message whose parts have sizes that the receiver does
-// not know, each part costs a word more.
+// Lists, and the memory that is read or written with them, are where messages are: in host memory, or on the device of
+// a DeviceTransport. Spans are host memory. Everything that a verb names must stay until it is done. Bytes are those
+// that a rank sends for one bucket at P ranks; if several buckets share a message whose parts have sizes that the
+// receiver does not know, each part costs a word more.
 
 /// Gathers a count: all[r] <- rank r's `mine`, below 2^32 - 1. A header: 4 (P-1) bytes.
 struct CountsVerb {
@@ -34,13 +34,13 @@ struct SumMetricsVerb {
 };
 
 /// Gathers lists: lists[r] <- rank r's `mine`, in memory of the transport, valid until the bucket's next verb. 8 bytes
-/// an entry, 4 where it has no values, to each other rank.
+/// an entry, 4 if it has no values, to each other rank.
 struct GatherListsVerb {
   ListView mine;
   std::span<const std::uint64_t> slots;  ///< by rank: entries of its message, at least those of its list
   std::span<ListView> lists;             ///< by rank; without the empty slots that fill up a message
   bool has_values = true;
-  bool equal = false;  ///< all slots are the same number: an allgather, else one of varying sizes
+  bool equal = false;  ///< whether all slots are the same number: an allgather, else one of varying sizes
 };
 
 /// Gathers a vector: the part [bounds[r], bounds[r + 1]) of `whole` comes from rank r, in place. 4 bytes an element.
@@ -59,7 +59,7 @@ struct GatherCodesVerb {
 /// Sums vectors: values <- sum over ranks, the same bits on all. A ring: 8 n (P-1)/P bytes in 2(P-1) messages.
 struct AllreduceVerb {
   View<float> values;
-  DenseAlgorithm algorithm = DenseAlgorithm::kRing;  ///< of messages in host memory
+  DenseAlgorithm algorithm = DenseAlgorithm::kRing;  ///< for messages in host memory
 };
 
 /// Broadcasts indices: indices <- those of `root`; the number is the same on all ranks. A tree.
@@ -72,13 +72,13 @@ struct BroadcastIndicesVerb {
 struct BroadcastListVerb {
   int root = 0;
   ListView mine;         ///< on the root
-  std::size_t most = 0;  ///< entries at most, the same on all ranks
+  std::size_t most = 0;  ///< at most this many entries, the same on all ranks
   SparseVector* result = nullptr;
 };
 
 /// Swaps lists between pairs of ranks. In step s a rank sends outgoing[s] while it receives incoming[s]. Both ends know
-/// how many entries a list may have at most; what comes is in memory of the transport, valid until the bucket's next
-/// verb.
+/// how many entries a list may have at most. Received lists are in memory of the transport, valid until the bucket's
+/// next verb.
 struct SwapVerb {
   struct Outgoing {
     int destination = 0;
@@ -88,11 +88,11 @@ struct SwapVerb {
   struct Incoming {
     int source = 0;
     std::size_t most = 0;  ///< 0: no message
-    ListView list;         ///< is written
+    ListView list;         ///< the received list
   };
   std::span<const Outgoing> outgoing;
   std::span<Incoming> incoming;  ///< as many as outgoing
-  std::size_t in_flight = 1;     ///< steps on their way at once, where messages are host memory
+  std::size_t in_flight = 1;     ///< pending steps at once, if messages are host memory
 };
 
 using ListVerb = std::variant<CountsVerb, SumCountsVerb, SumMetricsVerb, GatherListsVerb, GatherPartsVerb,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Arithmetic on sparse vectors with ascending indices, with two pointers each: linear in their entries.
+/// Merges: arithmetic on sparse vectors with ascending indices, by two pointers, linear in their entries.
 #pragma once
 
 #include <cstddef>
@@ -11,22 +11,22 @@
 
 namespace dragonn::comm {
 
-/// sum <- a + b without the indices whose values cancel. `sum` is none of the two.
+/// Adds: sum <- a + b without the indices whose values cancel. `sum` is neither of the two.
 void add_entries(const ListView& a, const ListView& b, SparseVector& sum);
 
-/// dropped <- the entries of `all` whose index is not in `kept`, indices that `all` has too.
+/// Finds dropped <- the entries of `all` whose index is not in `kept`, indices that `all` has too.
 void entries_left_out(const SparseVector& all, std::span<const std::uint32_t> kept, SparseVector& dropped);
 
-/// common <- the indices that are in both.
+/// Finds the indices that are in both.
 void common_indices(std::span<const std::uint32_t> a, std::span<const std::uint32_t> b, Buffer<std::uint32_t>& common);
 
-/// out[i] <- the value of `entries` at indices[i], 0 where it has none.
+/// Reads out[i] <- the value of `entries` at indices[i], 0 if it has none.
 void values_at(const SparseVector& entries, std::span<const std::uint32_t> indices, std::span<float> out);
 
-/// As kernels::keep_largest; memory grows with room, since the number of entries varies between steps.
+/// Works like kernels::keep_largest; memory grows with room, since the number of entries varies between steps.
 float keep_largest_with_room(const SparseVector& entries, std::size_t k, kernels::MagnitudeScratch& scratch,
                              SparseVector& kept);
-/// kept <- the entries with |x| >= threshold and x != 0.
+/// Keeps the entries with |x| >= threshold and x != 0.
 void keep_above(const SparseVector& entries, float threshold, SparseVector& kept);
 
 }  // namespace dragonn::comm

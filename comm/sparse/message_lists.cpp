@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kWord = sizeof(std::uint32_t);
 
-/// Codes begin where a word may stand: a message is aligned to that.
+/// Rounds up to words: codes begin where a word may stand, and messages are aligned to that.
 constexpr std::size_t aligned(std::size_t bytes) {
   return (bytes + kWord - 1) / kWord * kWord;
 }
@@ -174,7 +174,7 @@ class MessageLists final : public ListTransport {
     const ScopedPhase phase(communicator().traffic(), Phase::kExchange);
     const std::size_t bytes = communicator().broadcast_variable(root, message_.view(), is_root ? message_.size() : 0);
     if (is_hollow()) {
-      // One list: hollow exchanges have one bucket.
+      // There is one list: size-only exchanges have one bucket.
       return resize_with_room(*std::get<BroadcastListVerb>(*batch.front()).result, bytes / SparseVector::kEntryBytes);
     }
     unpack_lists(message_.host().first(bytes), batch.size(), root);
@@ -186,13 +186,13 @@ class MessageLists final : public ListTransport {
     }
   }
 
-  /// A window of steps is in flight; a message that has come is moved out of the way while the next ones travel.
+  /// Swaps with a window of pending steps; a message that has come is moved out of the way while the next ones travel.
   void swap(VerbBatch batch) override {
     const auto& first = std::get<SwapVerb>(*batch.front());
     const std::size_t steps = first.outgoing.size();
     const std::size_t window = std::min(first.in_flight, steps);
     while (slots_.size() < window) slots_.emplace_back();
-    // Room for all that may come; only pages that messages really fill are ever touched.
+    // There is room for all that may come; only pages that messages really fill are ever touched.
     std::size_t most = 0;
     for (const ListVerb* verb : batch) {
       for (const SwapVerb::Incoming& incoming : std::get<SwapVerb>(*verb).incoming) most += incoming.most;
@@ -209,7 +209,7 @@ class MessageLists final : public ListTransport {
   }
 
  private:
-  /// A step of a swap on its way.
+  /// A pending step of a swap.
   struct Slot {
     Buffer<std::byte> incoming;
     Buffer<std::byte> outgoing;
@@ -220,10 +220,11 @@ class MessageLists final : public ListTransport {
   std::size_t most_bytes(std::size_t entries, bool has_values = true) const {
     return aligned(codec_->most_bytes(entries, has_values));
   }
-  /// Where a message holds several lists whose sizes its receiver does not know, it begins with their sizes.
+  /// Returns the bytes of a message's table. If a message holds several lists whose sizes its receiver does not know,
+  /// it begins with their sizes.
   static std::size_t table_bytes(std::size_t lists) { return lists > 1 ? lists * kWord : 0; }
 
-  /// Places for messages of sizes_[r] bytes, in rank order.
+  /// Lays out places for messages of sizes_[r] bytes, in rank order.
   void lay_out() {
     offsets_.resize(ranks());
     std::exclusive_scan(sizes_.begin(), sizes_.end(), offsets_.begin(), std::size_t{0});
@@ -251,7 +252,8 @@ class MessageLists final : public ListTransport {
     return own_words_;
   }
 
-  /// Writes this rank's codes one behind the other. Their lengths in code_bytes_ are room that becomes what is used.
+  /// Writes this rank's codes one after the other. Their lengths in code_bytes_ are first the room, then the used
+  /// bytes.
   void encode_own(VerbBatch batch, std::span<std::byte> message) {
     std::size_t begin = 0;
     for (std::size_t bucket = 0; bucket < batch.size(); ++bucket) {
@@ -287,7 +289,7 @@ class MessageLists final : public ListTransport {
     }
   }
 
-  /// A message's empty slots are at its end.
+  /// Returns the list without the empty slots at its end.
   static ListView without_padding(const ListView& list) {
     const std::span<const std::uint32_t> indices = list.indices.host();
     if (indices.empty() || indices.back() != kEmptySlot) return list;
@@ -308,7 +310,7 @@ class MessageLists final : public ListTransport {
     return begin;
   }
 
-  /// lists_ <- those of a message of `count` lists. @throws CommError if its length is not theirs.
+  /// Unpacks a message of `count` lists into lists_. @throws CommError if its length does not fit them.
   void unpack_lists(std::span<const std::byte> message, std::size_t count, int source) {
     lists_.clear();
     std::size_t begin = table_bytes(count);
@@ -373,7 +375,7 @@ class MessageLists final : public ListTransport {
     }
   }
 
-  /// Copies a list that has come out of the way of the next messages.
+  /// Copies a received list, so that the next messages may overwrite its place.
   ListView keep(const ListView& list) {
     const std::size_t begin = kept_;
     kept_ += list.size();

@@ -21,8 +21,8 @@
 namespace dragonn::comm {
 namespace {
 
-/// How the threshold of the sums follows their number between two computations: the released code's constants, by
-/// experiment.
+/// The rule by which the threshold of the sums follows their number between two computations: the released code's
+/// constants, by experiment.
 struct DriftRules {
   const char* name;
   double few;   ///< times k: with fewer entries the threshold is divided by `lower`
@@ -44,7 +44,7 @@ struct Rules {
 };
 
 /// An allreduce of O(k) words per rank at any number of ranks. It approximates the k largest sums of all selections:
-/// every `global_period` steps these are found exactly and leave their smallest as the threshold of the steps between.
+/// every `global_period` steps these are found exactly, and their smallest is the threshold of the steps between.
 class OkTopk final : public SparseCollective {
  public:
   OkTopk(const Rules& rules, std::size_t in_flight, std::size_t numel)
@@ -72,7 +72,7 @@ class OkTopk final : public SparseCollective {
     slices_.check_regions(communicator.rank(), regions_);
     sum_region(communicator.clock(), out);
 
-    // All gather the sums that reach the threshold: all sums where it is to be computed.
+    // All ranks gather the sums that reach the threshold: all sums if it must be computed.
     const bool stale = threshold_ <= 0 || context.k != k_ || context.step % rules_.global_period == 0;
     lists.keep_above(room_->reduced, stale ? 0 : threshold_of(context), room_->kept);
     out.statistics.owned_counts.resize(ranks);
@@ -101,7 +101,7 @@ class OkTopk final : public SparseCollective {
         std::accumulate(out.statistics.selected_counts.begin(), out.statistics.selected_counts.end(), std::uint64_t{0});
     if (selected_by_all > 0) correct_drift(context.k, out.sum.size());  // nothing is learnt from zeros
     if (context.payload_only) co_return;
-    // What was selected here and is not in the sum stays, also where its values cancelled.
+    // Entries that were selected here and are not in the sum stay, even if their values cancelled.
     lists.common_indices(selected.indices.view(), out.sum.indices.view(), out.contributed);
   }
 
@@ -117,7 +117,7 @@ class OkTopk final : public SparseCollective {
   }
 
  private:
-  /// Where lists live: on the device of the first selection.
+  /// The memory of the lists, on the device of the first selection.
   struct Room {
     explicit Room(const Device& device)
         : reduced(device), kept(device), balanced(device), all(device), indices(device) {}
@@ -128,9 +128,9 @@ class OkTopk final : public SparseCollective {
     kernels::HostMirror<std::uint32_t> indices;
   };
 
-  /// Regions that hold equal shares of the own selection, to be averaged over the ranks. A rank with fewer entries than
-  /// there are regions proposes equal regions. Shares differ by one entry at most: with floor(k / P) in each, as in the
-  /// paper, the last region would get what is left over, twice its share where k is a few times P.
+  /// Proposes regions that hold equal shares of the own selection; the ranks average the proposals. A rank with fewer
+  /// entries than there are regions proposes equal regions. Shares differ by one entry at most: with floor(k / P) in
+  /// each, as in the paper, the last region would get the remainder, twice its share if k is a few times P.
   void propose_regions(std::span<const std::uint32_t> indices, std::size_t ranks) {
     const std::size_t count = indices.size();
     regions_.resize(ranks + 1);
@@ -151,18 +151,19 @@ class OkTopk final : public SparseCollective {
     lists.finish();
   }
 
-  /// With k = n everything is wanted, and no threshold of an earlier step may hold it back.
+  /// Returns the threshold. With k = n everything is wanted, and no threshold of an earlier step may apply.
   float threshold_of(const ReduceContext& context) const {
     return context.k < numel_ ? static_cast<float>(threshold_) : 0;
   }
 
-  /// On a ring one long list would pass through every rank in turn while the others wait (section 3.1.4).
+  /// Returns whether lists must be balanced: on a ring one long list would pass through every rank in turn while the
+  /// others wait (section 3.1.4).
   bool is_uneven(std::span<const std::uint64_t> counts, std::uint64_t total) const {
     const double mean = static_cast<double>(total) / static_cast<double>(counts.size());
     return static_cast<double>(std::ranges::max(counts)) > rules_.balance_above * mean;
   }
 
-  /// The k largest of all sums are the result, and the smallest of these is the threshold to come.
+  /// Makes the k largest of all sums the result, and the smallest of these the next threshold.
   void keep_largest(Communicator& communicator, const ReduceContext& context, SparseVector& sum) {
     const float smallest = context.payload_only
                                ? rank_hollow_sums(communicator, context.k, sum)
@@ -175,8 +176,8 @@ class OkTopk final : public SparseCollective {
     k_ = context.k;
   }
 
-  /// The k-th magnitude of the owners' sums without gathering them, as a simulator's own work: nothing is counted under
-  /// the exchange, and virtual clocks stand still. The order of floats above zero is that of their bits.
+  /// Finds the k-th magnitude of the owners' sums without gathering them, as a simulator's own work: nothing is counted
+  /// under the exchange, and virtual clocks stand still. The order of positive floats is that of their bits.
   float rank_hollow_sums(Communicator& communicator, std::size_t k, SparseVector& sum) {
     const ClockPause pause(communicator.clock());
     const ScopedPhase phase(communicator.traffic(), Phase::kMetrics);
@@ -261,8 +262,8 @@ std::string refuses(const SelectionTraits& traits) {
   return traits.leader_only ? "the collective sums the selections of all ranks, but only the leader selects" : "";
 }
 
-/// Steps that choose regions or balance pay for that beside it. In steps that compute the threshold all sums are
-/// gathered: as many as there can be.
+/// Predicts the cost. Steps that choose regions or balance pay for that in addition. In steps that compute the
+/// threshold all sums are gathered: as many as there can be.
 Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
   const double slices = SparseVector::kEntryBytes * sizes.selected;
   const double most = std::min(sizes.selected * sizes.ranks, static_cast<double>(sizes.numel));
@@ -278,8 +279,8 @@ Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
   return prediction;
 }
 
-/// Slices as they are sent and as they came, this rank's sums and those that it keeps; all sums, as messages and as a
-/// list, of which there are most in the steps that compute the threshold.
+/// Returns the bytes of sent and received slices, this rank's sums and those that it keeps; and of all sums, as
+/// messages and as a list, of which there are most in the steps that compute the threshold.
 std::size_t memory(const Settings&, const ExchangeSizes& sizes, const Device& device) {
   const double most = std::min(sizes.selected * sizes.ranks, static_cast<double>(sizes.numel));
   const double own = 2 * most / sizes.ranks;

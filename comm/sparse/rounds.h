@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Rounds: the course of one bucket's exchange, as a coroutine that stops wherever it needs the other ranks.
+/// Rounds: one bucket's exchange as a coroutine that suspends wherever it needs the other ranks.
 #pragma once
 
 #include <coroutine>
@@ -15,8 +15,8 @@ namespace dragonn::comm {
 
 class ListTransport;  // comm/sparse/list_transport.h
 
-/// Base of those whose member functions are such coroutines. It keeps the memory of the coroutine from step to step, so
-/// that no step allocates: one coroutine of an object runs at a time.
+/// Base of classes whose member functions are such coroutines. It keeps the memory of the coroutine from step to step,
+/// so that no step allocates. Only one coroutine of an object runs at a time.
 class RoundsOwner {
  public:
   RoundsOwner() = default;
@@ -40,9 +40,9 @@ class RoundsOwner {
   std::size_t capacity_ = 0;
 };
 
-/// A member function of a RoundsOwner that returns Rounds reads from top to bottom as the algorithm of one rank and one
-/// bucket; `co_await` of a list verb is a round. run_rounds() lets the coroutines of several buckets wait for the same
-/// round and makes it one exchange. What the arguments refer to must outlive the run.
+/// The coroutine. A member function of a RoundsOwner that returns Rounds reads from top to bottom as the algorithm of
+/// one rank and one bucket; `co_await` of a list verb is a round. run_rounds() lets the coroutines of several buckets
+/// wait for the same round and makes it one exchange. The objects that arguments refer to must outlive the run.
 class [[nodiscard]] Rounds {
  public:
   class promise_type {
@@ -51,14 +51,14 @@ class [[nodiscard]] Rounds {
     static void* operator new(std::size_t bytes, Owner& owner, Arguments&&...) {
       return static_cast<RoundsOwner&>(owner).frame(bytes);
     }
-    /// The memory is the owner's.
+    /// Does nothing: the memory is the owner's.
     static void operator delete(void*) noexcept {}
 
     Rounds get_return_object() { return Rounds(std::coroutine_handle<promise_type>::from_promise(*this)); }
     std::suspend_always initial_suspend() const noexcept { return {}; }
     std::suspend_always final_suspend() const noexcept { return {}; }
     void return_void() const noexcept {}
-    /// Errors leave through resume(), as from a function.
+    /// Lets errors leave through resume(), as from a function.
     void unhandled_exception() { throw; }
 
     template <class Verb>
@@ -94,12 +94,12 @@ class [[nodiscard]] Rounds {
     if (coroutine_) coroutine_.destroy();
   }
 
-  /// Goes on to the next round, or to the end. @throws what the coroutine throws.
+  /// Continues to the next round, or to the end. @throws what the coroutine throws.
   void resume() { coroutine_.resume(); }
   bool done() const { return coroutine_.done(); }
-  /// What it waits for, unless it is done.
+  /// The verb that the coroutine waits for, unless it is done.
   ListVerb& pending() const { return *coroutine_.promise().pending_; }
-  /// What errors of its verbs call it. @param name a text that lasts.
+  /// Sets the name in errors of its verbs. @param name outlives the coroutine.
   void set_name(const char* name) { name_ = name; }
   const char* name() const { return name_; }
 
@@ -111,12 +111,13 @@ class [[nodiscard]] Rounds {
 };
 
 /// Collective. Runs the coroutines of several buckets side by side to their ends. All that wait for verbs of one kind
-/// share one exchange: one message to each peer and round, with the part of every bucket. So headers and latencies
-/// are paid once, and what a bucket gets is what it would get alone.
+/// share one exchange: one message to each peer and round, with the part of every bucket. So headers and latencies are
+/// paid once, and each bucket gets the result that it would get alone.
 ///
-/// All ranks bring the same buckets in the same order. Which verb a bucket waits for depends on what all ranks know, so
-/// that all ranks make the same rounds; in a verb between some ranks only (Swap) the others may be a verb ahead.
-/// Leaves `rounds` empty, also after an error: what the coroutines refer to is the caller's, and may end.
+/// All ranks bring the same buckets in the same order. Which verb a bucket waits for depends on values that all ranks
+/// know, so that all ranks make the same rounds; in a verb between some ranks only (Swap) the others may be a verb
+/// ahead.
+/// Leaves `rounds` empty, also after an error: the coroutines refer to objects of the caller, which may end.
 void run_rounds(ListTransport& transport, std::vector<Rounds>& rounds);
 
 }  // namespace dragonn::comm

@@ -6,7 +6,7 @@
 
 namespace dragonn::comm {
 
-/// For ReductionStatistics::decode_seconds, by the communicator's clock.
+/// Measures ReductionStatistics::decode_seconds, by the communicator's clock.
 class ScopedSeconds {
  public:
   ScopedSeconds(const Clock& clock, double& seconds) : clock_(clock), seconds_(seconds), start_(clock.now()) {}

@@ -6,10 +6,10 @@
 
 namespace dragonn::comm {
 
-/// No index travels: the values are a short dense vector (SelectionTraits::shared_indices).
+/// Sums values as a short dense vector: no index travels (SelectionTraits::shared_indices).
 class SharedSum final : public RoundsOwner {
  public:
-  /// out.sum <- the entries with the sums of their values; every rank has contributed its own.
+  /// Sums: out.sum <- the entries with the sums of their values; every rank has contributed its own.
   Rounds rounds(const ReduceContext& context, const SparseVector& selected, SparseReduction& out);
 };
 

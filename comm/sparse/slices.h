@@ -12,8 +12,8 @@
 
 namespace dragonn::comm {
 
-/// Destination rotation (Ok-Topk, section 3.1.1): in step s rank w sends to w + s and receives from w - s, so that no
-/// rank is everybody's destination at once.
+/// Rotates destinations (Ok-Topk, section 3.1.1): in step s rank w sends to w + s and receives from w - s, so that no
+/// two ranks send to the same rank at once.
 class Slices {
  public:
   /// Plans that all entries of a region go to the region's owner.
@@ -21,23 +21,23 @@ class Slices {
   /// the same on all ranks.  @param counts entries of each rank's list.
   void plan_regions(int rank, const ListView& mine, std::span<const std::uint32_t> indices,
                     std::span<const std::uint64_t> regions, std::span<const std::uint64_t> counts);
-  /// Plans that the lists of all ranks, one behind the other, are cut anew into P blocks whose sizes differ by at most
+  /// Plans that the lists of all ranks, one after the other, are cut anew into P blocks whose sizes differ by at most
   /// one. balanced[r] <- the entries of block r.  @param counts entries of each rank's list.
   void plan_blocks(int rank, const ListView& mine, std::span<const std::uint64_t> counts,
                    std::vector<std::uint64_t>& balanced);
 
-  /// Returns what was planned; `mine` must stay until it is done.
+  /// Returns the planned swap; `mine` must stay until it is done.
   SwapVerb verb(std::size_t in_flight) { return {outgoing_, incoming_, in_flight}; }
 
-  /// Returns what came, the own slice included, in the order own, w - 1, w - 2, ... of the ranks.
+  /// Returns the received slices, the own one included, in the order own, w - 1, w - 2, ... of the ranks.
   std::span<const ListView> in_rotation();
-  /// Returns the same in rank order.
+  /// Returns them in rank order.
   std::span<const ListView> in_rank_order();
-  /// @throws CommError if an entry came that is not of this rank's region, in host memory.
+  /// Checks the received entries, in host memory. @throws CommError if one is not of this rank's region.
   void check_regions(int rank, std::span<const std::uint64_t> regions) const;
 
  private:
-  /// Plans from bounds_ and from what goes at most to and from each rank.
+  /// Plans from bounds_ and from the largest slices to and from each rank.
   void plan(int rank, const ListView& mine);
 
   std::size_t rank_ = 0;

@@ -22,73 +22,73 @@
 
 namespace dragonn::comm {
 
-/// What all ranks know about this exchange of this bucket.
+/// The data of a bucket's exchange that all ranks have.
 struct ReduceContext {
   std::uint64_t step = 0;  ///< from 0
   std::size_t k = 0;       ///< target entries per rank
   double density = 1.0;    ///< target
-  /// There is no acc, and nobody looks at the outcome: for measuring traffic of clusters that are too large to be held
-  /// in full. What is as large as the bucket, or the lists of all ranks together, travels as a size alone
-  /// (ScopedHollow); the sum has its number of entries where the method knows it, without content, and nothing is
+  /// There is no acc, and nobody reads the outcome: for measuring the traffic of clusters that are too large for real
+  /// messages. Data as large as the bucket, or as the lists of all ranks together, is sent as sizes only
+  /// (ScopedSizeOnly); the sum has its number of entries if the method knows it, without content, and nothing is
   /// contributed.
   bool payload_only = false;
-  /// All of acc, where it travels in a code (SparseCollectiveEntry::sums_codes); else there is none.
+  /// The code of all of acc, if it is sent in one (SparseCollectiveEntry::sums_codes).
   codec::Code code = {};
-  /// Of the sparsifier: collectives send less where the size or the indices of all selections are known.
+  /// The sparsifier's traits: collectives send less if the size or the indices of all selections are known.
   SelectionTraits selection = {};
 };
 
-/// What one exchange says of itself, beside its result.
+/// The statistics of one exchange, besides its result.
 struct ReductionStatistics {
-  /// Entries selected by each rank.
+  /// The number of entries selected by each rank.
   std::vector<std::uint64_t> selected_counts;
-  /// Entries of the sum that each rank brings, where ranks share the bucket among them (owners of regions, partitions);
-  /// empty elsewhere.
+  /// The number of entries of the sum that each rank brings, if the ranks share the bucket (owners of regions,
+  /// partitions); otherwise empty.
   std::vector<std::uint64_t> owned_counts;
-  /// Metric of methods that lose gradient mass by definition: sum over indices of |what left the ranks - what is in the
-  /// sum|. NaN elsewhere.
+  /// The mass that methods lose by definition: sum over indices of |values that left the ranks - values in the sum|.
+  /// Otherwise NaN.
   double lost_mass = std::numeric_limits<double>::quiet_NaN();
-  /// Local time, without messages, that went into adding up what came.
+  /// The local time, without messages, of adding up the received lists.
   double decode_seconds = 0;
 };
 
 /// The result of one exchange on one rank. Buffers are reused from step to step.
 struct SparseReduction {
   SparseReduction() = default;
-  /// With buffers in memory of `place`; else they are host memory, where messages are.
+  /// Makes buffers in memory of `place`; by default they are host memory, where messages are.
   explicit SparseReduction(const MemoryPlace& place)
       : sum(place), dense_sum(0, place), contributed(0, place), applied(0, place), returned(place) {}
 
-  /// Sum over ranks. Ascending unique indices, same bytes on every rank. Unused when `is_dense`.
+  /// The sum over ranks. Ascending unique indices, same bytes on every rank. Unused when `is_dense`.
   SparseVector sum;
-  /// Sum over ranks as n floats, where the collective decodes by itself (dense allreduce, dense decoding).
+  /// The sum over ranks as n floats, if the collective decodes by itself (dense allreduce, dense decoding).
   Buffer<float> dense_sum;
   bool is_dense = false;
-  /// Entries of this rank's acc that left it (C_w of the specification); all of them if `contributed_all`.
+  /// The entries of this rank's acc that left it (C_w of the specification); all of them if `contributed_all`.
   Buffer<std::uint32_t> contributed;
   bool contributed_all = false;
-  /// The contributed entries that are in the sum too, where those are not all (`is_partly_applied`): momentum
-  /// masking stops at them.
+  /// The contributed entries that are also in the sum, if those are not all (`is_partly_applied`): momentum masking
+  /// stops at them.
   Buffer<std::uint32_t> applied;
   bool is_partly_applied = false;
-  /// Mass handed back to this rank's residual (dropped in a merge tree).
+  /// The mass handed back to this rank's residual (dropped in a merge tree).
   SparseVector returned;
   ReductionStatistics statistics;
 
-  /// Where momentum is masked.
+  /// The entries where momentum is masked.
   View<const std::uint32_t> masked() const { return is_partly_applied ? applied.view() : contributed.view(); }
   /// Empties everything and makes room for `ranks` counts.
   void reset(int ranks);
 };
 
-/// One object per bucket: some methods keep state. Knows nothing of sparsifiers. Made by make_collective
+/// A collective for one bucket: some methods keep state. Knows nothing of sparsifiers. Made by make_collective
 /// (comm/sparse/registry.h), run by reduce().
 class SparseCollective : public RoundsOwner {
  public:
   virtual ~SparseCollective() = default;
 
-  /// The rounds of one exchange. `acc` is this rank's accumulated gradient (n elements, on any device), `selected` its
-  /// choice, where lists live (ListTransport), as is what `out` receives.
+  /// The rounds of one exchange. `acc` is this rank's accumulated gradient (n elements, on any device). `selected` is
+  /// its selection; it and the lists of `out` are where the ListTransport's lists are.
   Rounds rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
                 const SparseVector& selected, SparseReduction& out) {
     Rounds rounds = do_rounds(communicator, context, acc, selected, out);
@@ -96,9 +96,9 @@ class SparseCollective : public RoundsOwner {
     return rounds;
   }
 
-  /// The registered name, for errors. A text that lasts.
+  /// Sets the registered name, for errors. @param name outlives the collective.
   void set_name(const char* name) { name_ = name; }
-  /// State that outlives a step, below `prefix`. Most have none.
+  /// Saves state that outlives a step below `prefix`. Most collectives have none.
   virtual void save(Archive&, const std::string& /*prefix*/) const {}
   virtual void load(const Archive&, const std::string& /*prefix*/) {}
 
@@ -106,7 +106,7 @@ class SparseCollective : public RoundsOwner {
   virtual Rounds do_rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
                            const SparseVector& selected, SparseReduction& out) = 0;
 
-  /// For buckets of `numel` elements whose lists live on `device`: made by the first call.
+  /// Returns the operations for buckets of `numel` elements whose lists are on `device`; made by the first call.
   ListOperations& operations(std::size_t numel, const Device& device) {
     if (!operations_) operations_ = make_list_operations(numel, device);
     return *operations_;
@@ -126,17 +126,17 @@ struct ReducePart {
   SparseReduction* out = nullptr;
 };
 
-/// Sums what all ranks selected, of several buckets in one exchange. The buckets' collectives are of one kind, with the
-/// same settings. Keeps its buffers from step to step.
+/// Sums the selections of all ranks, for several buckets in one exchange. The buckets' collectives are of one kind,
+/// with the same settings. Keeps its buffers from step to step.
 class GroupReduce {
  public:
-  /// The communicator must outlive it; lists live where its DeviceTransport says, else in host memory.
-  /// @param codec of lists. @throws ConfigError if it does not go with where they live (make_list_transport).
+  /// Exchanges over a communicator, which must outlive it. Lists are where its DeviceTransport has them, else in host
+  /// memory.
   explicit GroupReduce(Communicator& communicator, const std::string& codec = codec::kRawCodec)
       : transport_(make_list_transport(communicator, codec)) {}
 
-  /// Collective. @param parts the same buckets in the same order on all ranks; none is fine. What each gets is, bit for
-  /// bit, what it would get alone.
+  /// Collective. @param parts the same buckets in the same order on all ranks; may be empty. Each bucket gets, bit for
+  /// bit, the result that it would get alone.
   /// @throws CommError that names the collective (see Communicator).
   void run(std::span<const ReducePart> parts);
   void run(const ReducePart& part) { run(std::span(&part, 1)); }
@@ -147,7 +147,7 @@ class GroupReduce {
   std::vector<Rounds> rounds_;
 };
 
-/// An exchange as it was made, or is expected to be: entries by rank and of the sum.
+/// The sizes of an exchange that was made or is expected: entries by rank and of the sum.
 struct ExchangeSizes {
   std::size_t numel = 0;
   std::size_t k = 0;  ///< target entries per rank
@@ -155,35 +155,35 @@ struct ExchangeSizes {
   double selected = 0;         ///< by a rank, mean
   double largest = 0;          ///< by a rank, maximum
   double global = 0;           ///< of the sum
-  std::size_t code_bytes = 0;  ///< of a rank's code, where all of acc travels in one: entries then do not count
+  std::size_t code_bytes = 0;  ///< of a rank's code, if all of acc is sent in one: entries then do not count
   SelectionTraits selection = {};
   bool computes_threshold = false;  ///< one of the steps in which a reused threshold is computed
 };
 
-/// What the sum holds where every rank selects as many entries as it is asked for (expected_sizes).
+/// The size of the sum if every rank selects its target number of entries (expected_sizes).
 enum class SumSize {
   kUnion,   ///< every index that some rank selected
   kTarget,  ///< k entries at any number of ranks
   kDense,   ///< all elements
 };
 
-/// What an exchange costs is stated here and nowhere else: by `predict` and `memory`.
+/// A registered collective. Its `predict` and `memory` are the only statements of an exchange's cost.
 struct SparseCollectiveEntry : RegistryEntry {
   static constexpr const char* kKind = "collective";
-  /// Empty if the pair is fine, otherwise why not.
+  /// Returns why the pair does not fit; empty if it does.
   std::function<std::string(const SelectionTraits&)> refuses;
   std::function<std::unique_ptr<SparseCollective>(const Settings&, std::size_t numel)> make;
-  /// Bytes, and the messages that follow one after the other, of an exchange of these sizes. Exact where every rank
-  /// selects `selected` entries, and all regions or blocks hold equal shares.
+  /// Returns the bytes, and the messages that follow one after the other, of an exchange of these sizes. Exact if every
+  /// rank selects `selected` entries, and all regions or blocks hold equal shares.
   std::function<Prediction(const Settings&, const ExchangeSizes&)> predict;
-  /// Bytes that a rank holds for one bucket from step to step, messages and results included. @param device where
-  /// messages and results live: the CPU unless the ranks have a DeviceTransport.
+  /// Returns the bytes that a rank holds for one bucket from step to step, messages and results included. @param device
+  /// where messages and results are: the CPU unless the ranks have a DeviceTransport.
   std::function<std::size_t(const Settings&, const ExchangeSizes&, const Device& device)> memory;
   SumSize sum = SumSize::kUnion;
-  /// Words of 4 bytes that a worker sends, mean over workers, when every worker selects k of n entries at P workers:
-  /// `predict` as a formula, for `dragonn-train --list`. Factors stand side by side: "2 k (P-1) / P".
+  /// The words of 4 bytes that a worker sends, mean over workers, when every worker selects k of n entries at P
+  /// workers: `predict` as a formula, for `dragonn-train --list`. Factors stand side by side: "2 k (P-1) / P".
   std::string traffic = {};
-  bool sums_codes = false;  ///< takes ReduceContext::code in place of a selection
+  bool sums_codes = false;  ///< takes ReduceContext::code instead of a selection
 };
 
 }  // namespace dragonn::comm
