@@ -12,7 +12,7 @@ namespace {
 
 /// Another setting is named if it takes at most this share of the time.
 constexpr double kClearly = 0.9;
-/// The bandwidths that break-even is looked for in.
+/// The range of bandwidths in which break-even is searched.
 constexpr double kLowestGbps = 1e-6, kHighestGbps = 1e6;
 
 /// The stages of one step, in different ways of exchanging.
@@ -21,7 +21,7 @@ class Ways {
   Ways(const SelectionQuestion& question, const DensityCosts& costs, const CostCurve& curve)
       : question_(question), costs_(costs), curve_(curve), rules_(exchange_rules(question.config)) {}
 
-  /// As DDP does: neighbours share a bucket of up to 25 MiB.
+  /// Returns the stages of dense exchanges as DDP makes them: neighbours share a bucket of up to 25 MiB.
   std::vector<ExchangeStage> dense() const {
     constexpr std::size_t kMost = kDenseBucketBytes / sizeof(float);
     std::vector<ExchangeStage> stages;
@@ -34,7 +34,7 @@ class Ways {
         merged = 0;
       }
       merged += size;
-      // A bucket of this run that is larger, such as the whole model, would be several of DDP's.
+      // A larger bucket of this run, such as the whole model, would be several of DDP's.
       const double before = ready, pieces = std::ceil(static_cast<double>(merged) / static_cast<double>(kMost));
       ready = ready_of(i);
       for (double piece = 1; merged > kMost; ++piece, merged -= kMost) {
@@ -45,7 +45,7 @@ class Ways {
     return agreed(std::move(stages));
   }
 
-  /// As the run does, or would. @param overlaps groups are cut for it.
+  /// Returns the stages of the run's exchanges. @param overlaps groups are cut for overlap.
   std::vector<ExchangeStage> sparse(bool overlaps) const {
     ExchangeRules rules = rules_;
     rules.fusion.overlaps = overlaps;
@@ -71,7 +71,7 @@ class Ways {
     return agreed(std::move(stages));
   }
 
-  /// With everything that is sparsified in one bucket.
+  /// Returns the stages with everything that is sparsified in one bucket.
   std::vector<ExchangeStage> one_bucket() const {
     std::size_t sparse = 0, dense = 0;
     for (const Bucket& bucket : question_.buckets) (bucket.sparse ? sparse : dense) += bucket.size;
@@ -103,7 +103,7 @@ class Ways {
   ExchangeRules rules_;
 };
 
-/// Where the sign of `difference` changes next to the network's bandwidth, upwards or downwards.
+/// Returns the bandwidth next to the network's at which the sign of `difference` changes, upwards or downwards.
 template <class Difference>
 std::optional<double> break_even_gbps(double gbps, bool upwards, const Difference& difference) {
   constexpr double kFactor = 1.25;
@@ -127,7 +127,7 @@ StepAdvice advise(const SelectionQuestion& question, const comm::NetworkModel& n
                   const CostCurve& curve, std::optional<double> backward_seconds) {
   const Ways ways(question, costs, curve);
   const auto dense = ways.dense(), sparse = ways.sparse(question.overlaps);
-  // Where everything is left dense, break-even is that of sparsifying everything.
+  // If everything is left dense, break-even is that of sparsifying everything.
   DensityCosts all_sparse = costs;
   for (TensorCost& tensor : all_sparse.tensors) tensor.is_sparse = true;
   const bool is_dense = std::ranges::count(costs.tensors, true, &TensorCost::is_sparse) == 0;
@@ -141,7 +141,7 @@ StepAdvice advise(const SelectionQuestion& question, const comm::NetworkModel& n
                     .sparse_seconds = exposed_seconds(sparse, network, beside),
                     .dense_overlaps = backward_seconds.has_value(),
                     .sparse_overlaps = beside.has_value()};
-  // Sparse exchanges send less, so that they win on slow networks, if anywhere.
+  // Sparse exchanges send less, so if they are faster anywhere, it is on slow networks.
   advice.break_even_gbps = break_even_gbps(network.gbps(), difference(network.gbps()) < 0, difference);
   advice.remedy_seconds = kClearly * advice.sparse_seconds;
   const auto consider = [&](const char* setting, double seconds) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Advice: whether sparsifying pays on a network, against dense exchanges as PyTorch DDP makes them.
+/// Advice: compares sparsified exchanges on a network with dense exchanges as PyTorch DDP makes them.
 #pragma once
 
 #include "trainer/cost_model/cost_model.h"
@@ -9,7 +9,7 @@
 namespace dragonn::trainer {
 
 /// Compares a step of the run, with its buckets, groups and decisions, with dense exchanges of merged buckets of 25 MiB
-/// beside backward. Both agree on one word per step. Where no backward time is known nothing overlaps.
+/// beside backward. Both agree on one word per step. If no backward time is known nothing overlaps.
 /// @param costs decided (choose_sparse).  @param curve of their density.
 StepAdvice advise(const SelectionQuestion& question, const comm::NetworkModel& network, const DensityCosts& costs,
                   const CostCurve& curve, std::optional<double> backward_seconds);

@@ -16,7 +16,7 @@ bool is_sparse(const TensorCost& tensor, Choice choice) {
   return choice == Choice::kEachItsOwn ? is_cheaper_sparse(tensor) : choice == Choice::kSparse;
 }
 
-/// Of a group whose tensors are treated so.
+/// Returns the time of a group whose tensors take the form of `choice`.
 double seconds(std::span<const TensorCost> tensors, std::size_t group, const GroupCost& latencies, Choice choice) {
   double sum = 0;
   bool any_sparse = false, any_dense = latencies.always_dense;
@@ -61,7 +61,7 @@ void CostModel::add_to(GroupCost& group, std::size_t numel, ExchangeForm form, d
 
 void choose_sparse(std::span<TensorCost> tensors, std::span<const GroupCost> groups) {
   for (std::size_t group = 0; group < groups.size(); ++group) {
-    // In this order, so that a tie is dense.
+    // The order makes a tie dense.
     const auto of = [&](Choice choice) { return seconds(tensors, group, groups[group], choice); };
     const Choice best = std::ranges::min({Choice::kDense, Choice::kEachItsOwn, Choice::kSparse}, {}, of);
     for (TensorCost& tensor : tensors) {

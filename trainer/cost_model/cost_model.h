@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// CostModel: whether sparsifying a tensor saves time on a network (DRAGONN section 4.1, docs/algorithms.md 4.1).
+/// CostModel: decides whether sparsifying a tensor saves time on a network (DRAGONN section 4.1, docs/algorithms.md
+/// 4.1).
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,7 @@
 
 namespace dragonn::trainer {
 
-/// Expected seconds of a tensor in one exchange, both ways. Latencies are its group's.
+/// The expected seconds of a tensor in one exchange, in both forms. Latencies are its group's.
 struct TensorCost {
   std::size_t numel = 0;
   double full_seconds = 0;    ///< T_full: its bytes in a dense allreduce, and adding them up
@@ -25,20 +26,20 @@ struct TensorCost {
   double sparsified_seconds() const { return encode_seconds + decode_seconds + sparse_seconds; }
 };
 
-/// Latencies that the tensors of a group pay together, as they travel in the same messages.
+/// The latencies that the tensors of a group pay together, because they are sent in the same messages.
 struct GroupCost {
   double full_seconds = 0;    ///< of its dense exchange
   double sparse_seconds = 0;  ///< of its sparse exchange, headers included
-  bool always_dense = false;  ///< it also holds what is never sparsified, so that its dense exchange is made anyway
+  bool always_dense = false;  ///< it also holds buckets that are never sparsified: its dense exchange is made anyway
 };
 
-/// Prices exchanges. All times are of one rank.
+/// Predicts the times of exchanges. All times are of one rank.
 class CostModel {
  public:
   CostModel(const comm::NetworkModel& network, const ExchangeRules& rules, int world_size)
       : network_(network), rules_(rules), world_size_(world_size) {}
 
-  /// @param curve times of the sparsifier at this density.
+  /// Returns the cost of a tensor. @param curve times of the sparsifier at this density.
   TensorCost cost(const CostCurve& curve, std::size_t numel, double density) const;
   /// Adds a bucket of the group. @param density of a bucket that may be sparsified; else 1.
   void add_to(GroupCost& group, std::size_t numel, ExchangeForm form, double density) const;
@@ -51,8 +52,8 @@ class CostModel {
   int world_size_;
 };
 
-/// Decides for every tensor so that its group takes the least time: those are sparse whose bytes and computing cost
-/// less, unless one of the group's two exchanges is saved by treating all alike.
+/// Decides for every tensor so that its group takes the least time: every tensor takes its cheaper form, unless all in
+/// one form take less time because that saves one of the group's two exchanges.
 void choose_sparse(std::span<TensorCost> tensors, std::span<const GroupCost> groups);
 
 }  // namespace dragonn::trainer

@@ -36,7 +36,7 @@ double median_seconds(const Work& work) {
   return (seconds[(kRuns - 1) / 2] + seconds[kRuns / 2]) / 2;
 }
 
-/// The local part of a step of one rank, up to what it would send.
+/// Runs the local part of a step of one rank, up to the values that it would send.
 class Encoder {
  public:
   Encoder(const ProfiledExchange& exchange, std::size_t numel)
@@ -59,7 +59,7 @@ class Encoder {
     if (const auto proposal = sparsifier_->propose(context_, memory_->accumulated())) sparsifier_->agree(*proposal);
     sparsifier_->select(context_, pass, memory_->accumulated(), selected_);
     memory_->settle({.contributed = selected_.indices.view()});
-    // As if the ranks had selected alike, for methods that adapt to the counts.
+    // The counts are as if the ranks had selected alike, for methods that adapt to them.
     std::ranges::fill(counts_, selected_.size());
     sparsifier_->observe({.step = context_.step,
                           .numel = numel_,
@@ -78,7 +78,7 @@ class Encoder {
   SparseVector selected_;
 };
 
-/// k entries, one at a random place in each of k equal parts of the vector.
+/// Returns k entries, one at a random place in each of k equal parts of the vector.
 SparseVector spread_entries(std::size_t numel, std::size_t k, int rank) {
   Rng rng(1, "profile entries", {static_cast<std::uint64_t>(rank)});
   SparseVector entries;
@@ -108,8 +108,8 @@ double decode_seconds(const ProfiledExchange& exchange, std::size_t numel) {
   });
 }
 
-/// A rank's part in a ring: its values are copied once, and of all but its own chunk each is added to once and copied
-/// into and out of two messages.
+/// Returns the local time of a rank's part in a ring: its values are copied once, and all but its own chunk are added
+/// to once, and copied into and out of two messages.
 double dense_seconds(const ProfiledExchange& exchange, View<const float> gradient) {
   if (!exchange.device.is_cpu()) return 0;  // what a GPU's library does on the way is the network's
   const std::size_t numel = gradient.size();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Measures the times of a profile: selections and decodings as a training step does them.
+/// Profile measurement: takes the times of selections and decodings as a training step makes them.
 #pragma once
 
 #include <cstddef>
@@ -12,31 +12,31 @@
 
 namespace dragonn::trainer {
 
-/// The parts whose times are taken.
+/// The exchange whose parts are timed.
 struct ProfiledExchange {
   Component sparsifier = {};
   Component memory = {};
   bool decode_dense = false;  ///< form of the sum: n floats, or one sparse list
   double density = 1;
   int ranks = 1;
-  float momentum = 0;  ///< for memories that own it
+  float momentum = 0;  ///< coefficient for memories that own the momentum
   bool nesterov = false;
-  Device device = {};  ///< where gradients live
+  Device device = {};  ///< device of the gradients
 
   ProfileKey key(int threads) const;
 };
 
-/// Local, on the calling thread and its OpenMP threads: 3 runs that do not count, then 10.
+/// Local. Measures on the calling thread and its OpenMP threads: 3 runs that do not count, then 10.
 /// Needs 4 to 12 bytes per element for the memory, and 8 bytes per entry of each of the ranks' lists. Work on a GPU is
 /// waited for; lists are decoded on the host, where messages are.
 /// @param gradient of the size to measure, 1 element or more, on the exchange's device.
 ProfileRow measure_profile(const ProfiledExchange& exchange, View<const float> gradient);
 
-/// Values as heavy-tailed as gradients are (Laplace), the same at every call.
+/// Returns values as heavy-tailed as gradients are (Laplace), the same at every call.
 Buffer<float> profile_gradient(std::size_t numel, const Device& device = {});
 
-/// The powers of `factor` times 1024 elements that bracket the sizes from `smallest` to `largest`, not above `limit`;
-/// two of them at least.
+/// Returns the powers of `factor` times 1024 elements that bracket the sizes from `smallest` to `largest`, not above
+/// `limit`; at least two.
 std::vector<std::size_t> profile_sizes(std::size_t smallest, std::size_t largest, std::size_t factor,
                                        std::size_t limit);
 

@@ -11,7 +11,7 @@
 namespace dragonn::trainer {
 namespace {
 
-/// Densities that were printed and read, or computed in another order.
+/// Returns whether two densities are the same up to printing and the order of computing.
 bool same_density(double a, double b) {
   constexpr double kTolerance = 1e-9;
   return std::abs(a - b) <= kTolerance * std::max(a, b);
@@ -51,7 +51,7 @@ CostCurve::CostCurve(std::vector<ProfileRow> rows) : rows_(std::move(rows)) {
 double CostCurve::at(std::size_t numel, double ProfileRow::*seconds) const {
   const double size = static_cast<double>(numel);
   if (rows_.size() == 1) return rows_[0].*seconds * size / static_cast<double>(rows_[0].numel);
-  // The pair of rows around the size, or at the end that it lies beyond.
+  // Takes the pair of rows around the size, or at the end that it lies beyond.
   const auto above = std::ranges::lower_bound(rows_.begin() + 1, rows_.end() - 1, numel, {}, &ProfileRow::numel);
   const ProfileRow &low = *(above - 1), &high = *above;
   const double low_size = static_cast<double>(low.numel), high_size = static_cast<double>(high.numel);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Profile: how long selecting and decoding take on a machine, by tensor size.
+/// Profile: the times of selecting and decoding on a machine, by tensor size.
 #pragma once
 
 #include <cstddef>
@@ -12,47 +12,48 @@
 
 namespace dragonn::trainer {
 
-/// What a time depends on beside the size.
+/// The properties besides the size that times depend on.
 struct ProfileKey {
   std::string sparsifier;
-  std::string memory;  ///< whose pass selects
+  std::string memory;  ///< the memory whose pass selects
   std::string decode;  ///< "sparse" or "dense"
   double density = 1;  ///< in (0, 1]
-  int ranks = 1;       ///< lists that are decoded
+  int ranks = 1;       ///< number of lists that are decoded
   int threads = 1;
   std::string device = "cpu";  ///< type of device that selects: "cpu", "cuda"
 };
 
-/// Times of one size: medians over `runs`.
+/// The times of one size: medians over `runs`.
 struct ProfileRow {
   ProfileKey key;
   std::size_t numel = 0;
   int runs = 0;
   double encode_seconds = 0;  ///< compensate, select and settle on one rank
   double decode_seconds = 0;  ///< the lists of all ranks into one sum
-  double dense_seconds = 0;   ///< a dense exchange of the same size, without the network; 0 where it was not measured
+  double dense_seconds = 0;   ///< a dense exchange of the same size, without the network; 0 if it was not measured
 };
 
-/// A file of such times.
+/// The rows of a file.
 struct Profile {
   std::vector<ProfileRow> rows;
-  /// In the profile.json of a run: the network that its decisions were made for.
+  /// The network of a run's profile.json, for which its decisions were made.
   std::optional<comm::NetworkModel> network;
-  /// There too: of a worker's backward pass, mean over the steps of that run.
+  /// The time of a worker's backward pass in a run's profile.json, mean over the steps of that run.
   std::optional<double> backward_seconds = {};
 };
 
-/// One JSON object on one line, as in the files (docs/formats.md).
+/// Returns one JSON object on one line, as in the files (docs/formats.md).
 std::string to_json(const ProfileRow& row);
-/// Reads what dragonn-bench profile or a run wrote. @throws DataError naming `name`, row and key.
+/// Parses the output of dragonn-bench profile or of a run. @throws DataError naming `name`, row and key.
 Profile parse_profile(const std::string& text, const std::string& name);
 
-/// The rows of the key's device, sparsifier, density and ranks. Of those only the ones with its memory, decode and
-/// threads, where there are any: these weigh less, and a machine is rarely profiled for all. Empty if there are none.
+/// Returns the rows of the key's device, sparsifier, density and ranks. If some of them also have its memory, decode
+/// and threads, it returns only those: these properties matter less, and a machine is rarely profiled for all. Empty if
+/// there are none.
 std::vector<ProfileRow> rows_of(const Profile& profile, const ProfileKey& key);
 
-/// Times of any size from the rows of one key: linear in the logarithm of the size between two of them, linear in the
-/// size beyond the ends and never negative; proportional to the size where there is only one.
+/// The times of any size from the rows of one key: linear in the logarithm of the size between two of them, linear in
+/// the size beyond the ends and never negative; proportional to the size if there is only one.
 class CostCurve {
  public:
   /// @param rows in any order. @throws ConfigError if there are none, or two of one size.

@@ -37,7 +37,7 @@ ExchangeForm form_of(const ExchangeRules& rules, const Bucket& bucket, double de
   return is_bypassed ? ExchangeForm::kDense : ExchangeForm::kSparse;
 }
 
-/// A result that is copied to where gradients live.
+/// Returns the bytes of a result that is copied to the gradients' device.
 std::size_t staged_bytes(const comm::ExchangeSizes& sizes, ExchangeForm form) {
   return form == ExchangeForm::kSparse ? comm::result_bytes(sizes) : sizes.numel * sizeof(float);
 }

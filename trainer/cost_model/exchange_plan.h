@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// ExchangePlan: what an exchange of gradients will send and hold, computed before it is made.
+/// ExchangePlan: the traffic and memory of an exchange of gradients, computed before it is made.
 #pragma once
 
 #include <cstddef>
@@ -15,36 +15,36 @@ namespace dragonn::trainer {
 
 enum class ExchangeForm { kDense, kSparse, kQuantized };
 
-/// One bucket at one density.
+/// The plan of one bucket at one density.
 struct BucketPlan {
   Bucket bucket;
   ExchangeForm form = ExchangeForm::kDense;
   std::size_t k = 0;           ///< entries that a rank sends: the target of a sparse bucket, else the bucket's size
   comm::Prediction cost = {};  ///< of an exchange of its own
-  std::size_t group = 0;       ///< buckets of one group and one form travel in the same messages; ascending
+  std::size_t group = 0;       ///< buckets of one group and one form are sent in the same messages; ascending
 };
 
 struct ExchangePlan {
   std::vector<BucketPlan> buckets;
   std::size_t state_bytes = 0;    ///< memories
-  std::size_t buffer_bytes = 0;   ///< selections or codes, messages and sums, where messages live
-  std::size_t staging_bytes = 0;  ///< of those, what is held once more where gradients live elsewhere
+  std::size_t buffer_bytes = 0;   ///< selections or codes, messages and sums, in the memory of messages
+  std::size_t staging_bytes = 0;  ///< the part of those that is held once more on the gradients' device
 
-  /// Of a step: the exchanges of all groups, one after the other.
+  /// Returns the cost of a step: the exchanges of all groups, one after the other.
   comm::Prediction cost() const;
 };
 
-/// @param messages where these live: host memory, unless NCCL sends them.
+/// Plans the exchange. @param messages the place of lists and sums: host memory, unless NCCL sends them.
 ExchangePlan plan_exchange(const ExchangeRules& rules, const ParameterArena& arena, double density, int world_size,
                            const Device& messages = {});
 
-/// By bucket: the number of the group that it travels with, ascending.
+/// Returns, by bucket, the number of its group, ascending.
 std::vector<std::size_t> exchange_groups(const ExchangeRules& rules, std::span<const Bucket> buckets);
 
-/// A step of the same model without compression.
+/// Predicts a step of the same model without compression.
 comm::Prediction predict_dense_step(ExchangeRules rules, const ParameterArena& arena, int world_size);
 
-/// The expected cost of one bucket in this form.
+/// Predicts the cost of one bucket in this form.
 comm::Prediction predict_bucket(const ExchangeRules& rules, std::size_t numel, ExchangeForm form, double density,
                                 int world_size);
 

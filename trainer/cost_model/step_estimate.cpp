@@ -6,13 +6,13 @@
 namespace dragonn::trainer {
 namespace {
 
-/// The last tensor of "fc.weight..conv1.weight".
+/// Returns the last tensor of "fc.weight..conv1.weight".
 std::string last_tensor(const std::string& bucket) {
   const std::size_t dots = bucket.rfind("..");
   return dots == std::string::npos ? bucket : bucket.substr(dots + 2);
 }
 
-/// The share of all operations that backward has done when it has passed the layer of this tensor.
+/// Returns the share of all operations that backward has done when it has passed the layer of this tensor.
 double share_behind(std::span<const layers::LayerSummary> layers, const std::string& tensor) {
   double all = 0, behind = 0;
   bool found = false;

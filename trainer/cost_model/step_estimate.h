@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// StepEstimate: how long the exchanges of a step are expected to keep training waiting.
+/// StepEstimate: the expected time for which the exchanges of a step delay training.
 #pragma once
 
 #include <optional>
@@ -14,31 +14,31 @@
 
 namespace dragonn::trainer {
 
-/// Buckets that travel together, and what is computed for them.
+/// Buckets that are sent together, and their computing.
 struct ExchangeStage {
   double ready = 1;  ///< share of backward after which their gradients are final
   double local_seconds = 0;
   comm::Prediction messages = {};
 };
 
-/// What the stages, one after the other, add to a step. With a backward time each begins as soon as its gradients are
-/// final, beside backward; without one all begin after it.
+/// Returns the time that the stages, one after the other, add to a step. With a backward time each begins as soon as
+/// its gradients are final, during backward; without one all begin after it.
 double exposed_seconds(std::span<const ExchangeStage> stages, const comm::NetworkModel& network,
                        std::optional<double> backward_seconds = {});
 
-/// By bucket: the share of backward after which its gradient is final, as far as the layers' operations tell.
+/// Returns, by bucket, the share of backward after which its gradient is final, as far as the layers' operations tell.
 std::vector<double> ready_shares(std::span<const layers::LayerSummary> layers, std::span<const Bucket> buckets);
 
-/// What a run is told before it starts: which way of exchanging takes less time, and what would be better.
+/// The advice to a run before it starts: the faster form of exchange, and a better setting.
 struct StepAdvice {
   double dense_seconds = 0;   ///< added to a step by dense exchanges as PyTorch DDP makes them; a lower bound
   double sparse_seconds = 0;  ///< by the exchanges that the run makes
   bool dense_overlaps = false;
   bool sparse_overlaps = false;
-  /// Where the other one takes over, at the network's latency; empty: nowhere.
+  /// The bandwidth at which the other form becomes faster, at the network's latency; empty if there is none.
   std::optional<double> break_even_gbps = {};
-  std::string remedy = {};    ///< a setting that is clearly faster than what the run does, or empty
-  double remedy_seconds = 0;  ///< added to a step with it
+  std::string remedy = {};    ///< a setting that is clearly faster than the run's, or empty
+  double remedy_seconds = 0;  ///< added to a step with that setting
 
   bool sparse_is_faster() const { return sparse_seconds < dense_seconds; }
 };

@@ -39,7 +39,7 @@ ProfileKey profile_key(const SelectionQuestion& question, double density) {
   return profiled_exchange(question, density).key(static_cast<int>(question.config.comm.threads_per_worker));
 }
 
-/// "topk at density 0.01 for 4 ranks", each once.
+/// Returns texts like "topk at density 0.01 for 4 ranks", each once.
 std::vector<std::string> contents(const Profile& profile) {
   std::vector<std::string> texts;
   for (const ProfileRow& row : profile.rows) {
@@ -62,7 +62,7 @@ std::vector<std::string> contents(const Profile& profile) {
       profile.rows.empty() ? "none" : fmt::format("{}", fmt::join(contents(profile), ", ")), key.memory, key.device));
 }
 
-/// Of the buckets that may be sparsified.
+/// Returns the smallest and the largest of the buckets that may be sparsified.
 std::pair<std::size_t, std::size_t> smallest_and_largest(std::span<const Bucket> buckets) {
   std::size_t smallest = kLargestMeasured, largest = 1;
   for (const Bucket& bucket : buckets) {
@@ -73,7 +73,7 @@ std::pair<std::size_t, std::size_t> smallest_and_largest(std::span<const Bucket>
   return {smallest, largest};
 }
 
-/// Collective. The rows are rank 0's; the other ranks wait for it after every size.
+/// Collective. Measures on rank 0; the other ranks wait for it after every size.
 Profile measure_rows(comm::Communicator& communicator, const SelectionQuestion& question) {
   Profile profile;
   const auto [smallest, largest] = smallest_and_largest(question.buckets);
@@ -99,7 +99,7 @@ struct SourcedNetwork {
   std::string source;
 };
 
-/// Collective. @param given rank 0's profile; empty on the others.
+/// Collective. Returns the network. @param given rank 0's profile; empty on the others.
 SourcedNetwork network_of(comm::Communicator& communicator, const Config& config, const std::optional<Profile>& given) {
   if (const auto modelled = config.network.modelled()) {
     const std::string& preset = config.network.preset;
@@ -111,7 +111,7 @@ SourcedNetwork network_of(comm::Communicator& communicator, const Config& config
   return {given ? *given->network : comm::NetworkModel{}, fmt::format("of {}", config.compression.profile)};
 }
 
-/// A profile that was taken of other parts is used all the same, and said so.
+/// Warns if the profile, which is used all the same, was measured with other parts.
 void warn_of_other_parts(const SelectionQuestion& question, const TensorSelection& selection) {
   for (const ProfileRow& row : selection.rows) {
     const ProfileKey run = profile_key(question, row.key.density);
@@ -125,7 +125,7 @@ void warn_of_other_parts(const SelectionQuestion& question, const TensorSelectio
   }
 }
 
-/// Undecided.
+/// Returns the costs, undecided.
 DensityCosts costs_at(const SelectionQuestion& question, const ExchangeRules& rules, const CostModel& model,
                       const CostCurve& curve, double density) {
   DensityCosts costs{.density = density};

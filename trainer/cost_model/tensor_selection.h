@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Tensor selection: which tensors are worth sparsifying on this machine and network, decided once per run.
+/// Tensor choice: decides once per run which tensors are worth sparsifying on this machine and network.
 ///
 /// Rank 0 takes the times of the profile (given or measured) and the network (modelled, of the profile, or measured),
 /// decides for every tensor and every density of the schedule, and sends the outcome to all ranks as the text that also
@@ -27,8 +27,8 @@ struct DensityCosts {
   std::vector<GroupCost> groups = {};
 };
 
-/// What was decided, and on what grounds. A "tensor" is a bucket that may be sparsified: with compression.bucket =
-/// "tensor" one tensor.
+/// The decisions and their grounds. A "tensor" is a bucket that may be sparsified: with compression.bucket = "tensor"
+/// one tensor.
 struct TensorSelection {
   int ranks = 1;
   comm::NetworkModel network;
@@ -37,55 +37,57 @@ struct TensorSelection {
   std::string profile_source = {};
   std::vector<std::string> tensors = {};
   std::vector<DensityCosts> densities = {};     ///< in the order of the schedule
-  std::optional<double> backward_seconds = {};  ///< of a worker, where the profile or this run has measured it
-  /// Of the last density, with the decisions that the run follows: all tensors are sparse unless it asks for costs.
+  std::optional<double> backward_seconds = {};  ///< of a worker, if the profile or this run has measured it
+  /// The advice for the last density, with the decisions that the run follows: all tensors are sparse unless it asks
+  /// for costs.
   std::optional<StepAdvice> advice = {};
 
-  /// @throws Error if the schedule never has this density.
+  /// Returns the costs at a density. @throws Error if the schedule never has this density.
   const DensityCosts& at(double density) const;
 };
 
-/// Whether a run asks for costs: to choose tensors by them, or to be warned because its network or profile is given.
-/// With one worker there is nothing to exchange, and without compression nothing to choose.
+/// Returns whether a run asks for costs: to choose tensors by them, or to be warned because its network or profile is
+/// given. With one worker there is nothing to exchange, and without compression nothing to choose.
 bool wants_costs(const Config& config, int world_size);
 
-/// What is to be decided.
+/// The input of a decision.
 struct SelectionQuestion {
   const Config& config;
-  std::span<const Bucket> buckets;  ///< all; those that are not sparse stay out
+  std::span<const Bucket> buckets;  ///< all buckets; those that are not sparse stay out
   std::vector<double> densities;    ///< below 1
   int world_size = 1;
-  Device device = {};              ///< where gradients live
+  Device device = {};              ///< device of the gradients
   std::vector<double> ready = {};  ///< by bucket (ready_shares); empty: nothing is final before backward ends
-  bool overlaps = false;           ///< the run exchanges beside backward
+  bool overlaps = false;           ///< the run exchanges during backward
 };
 
-/// The profile that the config names; empty where it names none. Local.
+/// Local. Returns the profile that the config names; nothing if it names none.
 /// @throws ConfigError if the file is missing or lacks rows for some density (says how to measure them), DataError.
 std::optional<Profile> given_profile(const SelectionQuestion& question);
 
-/// Decides from what is given alone. Local. @param profile has the rows of all densities.
+/// Local. Decides from given data alone. @param profile has the rows of all densities.
 TensorSelection decide(const SelectionQuestion& question, const Profile& profile, const comm::NetworkModel& network);
 
-/// Collective: measures what is not given, decides on rank 0; the same on every rank. No wait for a rank is longer than
-/// the measurement of one size. @throws comm::AgreedError as given_profile does, CommError.
+/// Collective. Measures the data that is not given, and decides on rank 0; the same on every rank. No wait for a rank
+/// is longer than the measurement of one size. @throws comm::AgreedError as given_profile does, CommError.
 TensorSelection choose_tensors(comm::Communicator& communicator, const SelectionQuestion& question);
 
-/// By bucket of the run, for GradientExchange. @throws DataError if the selection was made for other buckets.
+/// Returns the decisions by bucket, for GradientExchange. @throws DataError if they were made for other buckets.
 std::vector<BucketChoice> bucket_choices(const TensorSelection& selection, std::span<const Bucket> buckets);
 
-/// profile.json (docs/formats.md), and back to the same numbers. @throws DataError naming `name` and the key.
+/// Returns the content of profile.json (docs/formats.md), and below parses it to the same numbers. @throws DataError
+/// naming `name` and the key.
 std::string to_json(const TensorSelection& selection);
 TensorSelection parse_selection(const std::string& text, const std::string& name);
 
-/// Whether the run leaves tensors dense that gain nothing.
+/// Returns whether the run leaves tensors dense that gain nothing.
 bool selects_by_cost(const Config& config);
 
-/// The grounds as aligned lines: the network, the profile, one line per tensor with its times and the decision.
+/// Returns the grounds as aligned lines: the network, the profile, one line per tensor with its times and the decision.
 std::vector<std::string> describe(const TensorSelection& selection, double density);
 
-/// Whether sparsifying pays, in one line: what exchanges add to a step, dense and sparse, where the other way takes
-/// over, and what would be better. The selection has an advice.
+/// Returns the advice in one line: the time that exchanges add to a step, dense and sparse, the bandwidth at which the
+/// faster form changes, and a better setting. The selection has an advice.
 std::string describe_advice(const TensorSelection& selection);
 
 }  // namespace dragonn::trainer

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The JSON of profiles and tensor selections (docs/formats.md): written, read and checked in one place.
+/// The JSON of profiles and tensor choices (docs/formats.md): written, read and checked in one place.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ Json parse(const std::string& text, const std::string& name) {
   }
 }
 
-/// An object of a file. Errors name the file, the object and the key.
+/// Reads an object of a file. Errors name the file, the object and the key.
 class Reader {
  public:
   Reader(const Json& object, std::string where) : object_(object), where_(std::move(where)) {
@@ -61,7 +61,7 @@ class Reader {
     if (value.is_string() && std::ranges::count(valid, value.get<std::string>())) return value.get<std::string>();
     fail(key, fmt::format("{}", fmt::join(valid, " | ")));
   }
-  /// A text that must be this one; or a number, for the version.
+  /// Expects a text that must be this one; or a number, for the version.
   void expect(const char* key, const Json& valid) const {
     if (find(key) != valid) fail(key, valid.dump());
   }
@@ -143,7 +143,7 @@ Json cost_json(const std::string& tensor, const TensorCost& cost) {
           {"decision", cost.is_sparse ? "sparse" : "dense"}};
 }
 
-/// Earlier versions had no groups: each tensor's times included its latencies.
+/// Reads a cost. Earlier versions had no groups: each tensor's times included its latencies.
 TensorCost read_cost(const Reader& cost) {
   return {.numel = cost.count("numel", 1, std::numeric_limits<std::uint32_t>::max()),
           .full_seconds = cost.seconds("full_seconds"),

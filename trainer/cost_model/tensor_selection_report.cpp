@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What a run says of its tensor selection: the table, and whether sparsifying pays.
+/// The report on the choice of tensors: the table, and the advice.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ std::string grounds_text(const TensorSelection& selection) {
                      selection.network_source, selection.profile_source);
 }
 
-/// "4.1 ms, overlapped".
+/// Returns "4.1 ms, overlapped".
 std::string added_text(double seconds, bool overlaps) {
   return fmt::format("{} ms{}", three_digits(seconds * 1e3), overlaps ? " beside backward" : "");
 }

@@ -20,7 +20,7 @@ std::unique_ptr<codec::ValueCodec> make_codec(const Component& quantizer, std::s
   return Registry<codec::ValueCodecEntry>::instance().at(quantizer.name).make(quantizer.settings, numel, device);
 }
 
-/// What left the rank and what came back, entry by entry.
+/// Returns the entries that left the rank, and those that came back.
 compress::Settlement settlement_of(const comm::SparseReduction& outcome) {
   return {.contributed = outcome.contributed.view(),
           .contributed_all = outcome.contributed_all,

@@ -17,7 +17,7 @@ bool is_sparse(const Parameter& parameter, const BucketRules& rules) {
   return rules.grouping == BucketRules::Grouping::kModel || parameter.size >= rules.minimum_size;
 }
 
-/// Whether a tensor may join the bucket that its neighbour is in.
+/// Returns whether a tensor may join its neighbour's bucket.
 bool joins(const Bucket& bucket, const Parameter& parameter, bool sparse, const BucketRules& rules) {
   if (bucket.sparse != sparse) return false;
   const std::size_t bytes = (bucket.size + parameter.size) * sizeof(float);

@@ -13,14 +13,14 @@ namespace dragonn::trainer {
 
 /// A slice of the arena with one memory, one sparsifier and one collective.
 struct Bucket {
-  std::string name;  ///< of its only tensor, or "stage1.conv1.weight..fc.weight"
+  std::string name;  ///< name of its only tensor, or "stage1.conv1.weight..fc.weight"
   std::size_t offset = 0;
   std::size_t size = 0;
   std::size_t tensors = 1;
   bool sparse = false;  ///< may be sparsified; otherwise always exchanged dense
 };
 
-/// Which buckets are sparsified at one density, of those that may be.
+/// The buckets that are sparsified at one density, of those that may be.
 struct BucketChoice {
   double density = 1;           ///< as the density schedule gives it
   std::vector<bool> is_sparse;  ///< by bucket
@@ -29,19 +29,19 @@ struct BucketChoice {
 struct BucketRules {
   enum class Grouping { kTensor, kModel, kBytes };
   Grouping grouping = Grouping::kTensor;
-  std::size_t bytes = 0;         ///< of kBytes: a bucket closes before it would grow beyond this
+  std::size_t bytes = 0;         ///< with kBytes: a bucket closes before it would grow beyond this
   bool compress = true;          ///< false: everything is exchanged dense
   bool include_vectors = false;  ///< biases and normalization are sparsified too
   std::size_t minimum_size = 0;  ///< tensors of fewer elements are exchanged dense (never with kModel)
 };
 
-/// A group is a run of buckets whose exchanges are one: [begin, end).
+/// A run of buckets whose exchanges are one: [begin, end).
 struct BucketGroup {
   std::size_t begin = 0;
   std::size_t end = 0;
 };
 
-/// The rules say which buckets travel together.
+/// The rules by which buckets are grouped.
 struct FusionRules {
   std::size_t bytes = 0;  ///< a group closes before it would grow beyond this; 0: each bucket by itself
   /// Groups are exchanged while backward computes the gradients of the next ones: none is larger than this share of the
@@ -50,10 +50,10 @@ struct FusionRules {
   static constexpr double kOverlappedShare = 0.25;
 };
 
-/// Dense neighbours share a bucket of up to this many bytes: one message for many small tensors.
+/// The largest bucket of dense neighbours, in bytes: one message for many small tensors.
 inline constexpr std::size_t kDenseBucketBytes = std::size_t{25} << 20;
 
-/// Covers the arena without gaps, in layout order (the order in which backward finishes the gradients).
+/// Cuts the arena into buckets without gaps, in layout order (the order in which backward finishes the gradients).
 /// @throws ConfigError if a bucket would have 2^32 - 1 elements or more (indices are 32 bits).
 std::vector<Bucket> make_buckets(const ParameterArena& arena, const BucketRules& rules);
 

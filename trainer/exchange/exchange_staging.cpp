@@ -7,7 +7,7 @@
 namespace dragonn::trainer {
 namespace {
 
-/// Until the GPU is waited for, the source must stay and the target is not read.
+/// Starts a copy. Until the GPU has been waited for, the source must stay and the target must not be read.
 template <class T>
 void start_copy(const Buffer<T>& source, Buffer<T>& target) {
   comm::resize_with_room(target, source.size());

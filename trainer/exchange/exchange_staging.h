@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// SelectionStaging and OutcomeStaging: between gradients on a GPU and messages in host memory.
+/// SelectionStaging and OutcomeStaging: copies between gradients on a GPU and messages in host memory.
 #pragma once
 
 #include "comm/sparse/sparse_collective.h"
@@ -7,28 +7,29 @@
 
 namespace dragonn::trainer {
 
-// One object per bucket. What is where its reader needs it already is handed through: on the CPU nothing is copied. The
+// One object per bucket. Data that is already where its reader needs it is passed on: on the CPU nothing is copied. The
 // copies of one call run back to back, and it waits for the GPU once, at its end.
 
-/// Selections on their way out. A copy costs 8 bytes of each memory per entry.
+/// Copies selections to the memory of messages. A copy costs 8 bytes of each memory per entry.
 class SelectionStaging {
  public:
-  /// @param messages where messages are: host memory, or the gradient's device.
+  /// @param messages the place of messages: host memory, or the gradient's device.
   explicit SelectionStaging(const MemoryPlace& messages) : outgoing_(messages) {}
-  /// The selection where messages are; valid until the next call.
+  /// Returns the selection in the memory of messages; valid until the next call.
   const SparseVector& outgoing(const SparseVector& selected);
 
  private:
   SparseVector outgoing_;
 };
 
-/// Results on their way back. A copy costs 8 bytes of each memory per entry, 4 per element of a dense sum.
+/// Copies results to the gradients' device. A copy costs 8 bytes of each memory per entry, 4 per element of a dense
+/// sum.
 class OutcomeStaging {
  public:
-  /// @param gradients where the bucket's gradient lives.
+  /// @param gradients the device of the bucket's gradient.
   explicit OutcomeStaging(const Device& gradients) : on_device_(gradients) {}
-  /// What settle and the optimizer need of an outcome, where the gradients live; valid until the next call. Counts and
-  /// metrics stay with the argument.
+  /// Returns the parts of an outcome that settle and the optimizer use, on the gradients' device; valid until the next
+  /// call. Counts and metrics stay with the argument.
   const comm::SparseReduction& to_device(const comm::SparseReduction& reduction);
 
  private:

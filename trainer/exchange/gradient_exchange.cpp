@@ -22,7 +22,7 @@
 namespace dragonn::trainer {
 namespace {
 
-/// Of memory that the exchange holds beside its state, for the error when it runs out.
+/// The label of memory that the exchange holds besides its state, for the error when it runs out.
 constexpr const char* kBufferLabel = "exchange buffers";
 
 using comm::SparseCollectiveEntry;
@@ -37,14 +37,14 @@ Component with_defaults(const std::string& name) {
   return {name, Settings(Registry<Entry>::instance().at(name).settings)};
 }
 
-/// Entries of the exchanged sum. A collective that decodes into n floats leaves its non-zeros to be counted.
+/// Returns the entries of the exchanged sum. If a collective decodes into n floats, its non-zeros are counted.
 std::size_t global_count(const comm::SparseReduction& reduction, std::size_t numel) {
   if (!reduction.is_dense) return reduction.sum.size();
   if (reduction.contributed_all) return numel;
   return kernels::exceedances(reduction.dense_sum.view(), 0.0f).count;
 }
 
-/// The names of the registered entries that fit.
+/// Returns the names of the registered entries that fit.
 template <class Entry, class Fits>
 std::vector<std::string> fitting(const Fits& fits) {
   const auto& registry = Registry<Entry>::instance();
@@ -53,7 +53,7 @@ std::vector<std::string> fitting(const Fits& fits) {
   return names;
 }
 
-/// Every rank gets every code; what a quantizer rounds away is a memory's, unless the code is unbiased.
+/// Checks the parts beside a quantizer: a collective that sums codes, and no error feedback if the code is unbiased.
 void check_quantizer(const ExchangeRules& rules) {
   const auto& entry = Registry<codec::ValueCodecEntry>::instance().at(rules.quantizer.name);
   const auto& collectives = Registry<SparseCollectiveEntry>::instance();
@@ -70,7 +70,7 @@ void check_quantizer(const ExchangeRules& rules) {
                   entry.name, rules.memory.name, fmt::join(names, ", ")));
 }
 
-/// What errors say of the exchange: "step 12, bucket 3". Steps count from 1, as in logs and metrics.
+/// Sets the label of the exchange for errors: "step 12, bucket 3". Steps count from 1, as in logs and metrics.
 void set_label(comm::Communicator& communicator, std::uint64_t step, const BucketGroup& group = {}) {
   std::array<char, comm::Activity::kLongestLabel> text;
   char* end = fmt::format_to_n(text.begin(), text.size(), "step {}", step + 1).out;
@@ -122,7 +122,7 @@ GradientExchange::GradientExchange(const ExchangeRules& rules, const ParameterAr
 
 void GradientExchange::make_state(const Bucket& bucket, const MemoryPlace& messages) {
   const bool quantizes = bucket.sparse && rules_.quantizes();
-  // Codes are decoded where the gradient is.
+  // Codes are decoded on the gradient's device.
   BucketState& state = states_.emplace_back(device_, quantizes ? MemoryPlace(device_) : messages);
   // Dense buckets keep no residual: nothing stays behind.
   const Component memory = bucket.sparse ? rules_.memory : with_defaults<MemoryEntry>("none");
@@ -229,7 +229,7 @@ void GradientExchange::compensate(std::size_t index, const ExchangeStep& step, V
   BucketState& state = states_[index];
   const float scale = step.gradient_scale * static_cast<float>(state.select.learning_rate);
   const kernels::PassRequest request = state.form->plan(state.select);
-  // Where the pass selects too, the two verbs are one.
+  // If the pass selects, too, the two verbs are one.
   state.selects_in_pass = request.kind != kernels::PassRequest::Kind::kNone;
   run_verb(device_, timers, state.selects_in_pass ? Verb::kCompensateSelect : Verb::kCompensate, [&] {
     state.pass = &state.memory->compensate(request, gradient.subview(bucket.offset, bucket.size), scale);

@@ -16,7 +16,8 @@
 
 namespace dragonn::trainer {
 
-/// How gradients travel. Names are resolved in the registries; the parts must fit (check_rules below).
+/// The rules by which gradients are exchanged. Names are resolved in the registries; the parts must fit (check_rules
+/// below).
 struct ExchangeRules {
   BucketRules buckets;
   FusionRules fusion = {};
@@ -26,16 +27,16 @@ struct ExchangeRules {
   Component collective;
   Component memory;
   Component dense;     ///< the collective of dense buckets and of dense phases
-  float momentum = 0;  ///< the optimizer's, for memories that own it
+  float momentum = 0;  ///< coefficient of the optimizer, for memories that own it
   bool nesterov = false;
   bool folded = false;             ///< lr-folded accumulator: acc = residual + learning_rate * gradient
-  bool bypass_density_one = true;  ///< exchange dense where k reaches n, instead of running the sparsifier
+  bool bypass_density_one = true;  ///< exchange dense if k reaches n, instead of running the sparsifier
   std::uint64_t seed = 1;
 
   bool quantizes() const { return buckets.compress && quantizer.name != kNoQuantizer; }
 };
 
-/// What the schedules say of one step.
+/// The schedules' values for one step.
 struct ExchangeStep {
   std::uint64_t step = 0;
   double density = 1.0;          ///< target, in (0, 1]
@@ -45,28 +46,28 @@ struct ExchangeStep {
   bool aligned = false;          ///< all ranks begin to exchange at the same time, so that none times another's work
 };
 
-/// Where the gradient becomes final while it is exchanged: asked before each group of buckets, in ascending order, and
-/// told after.
+/// A gate between backward and exchange. It is asked before each group of buckets, in ascending order, and told after.
 class GroupGate {
  public:
   virtual ~GroupGate() = default;
-  /// Returns when the group's gradient is final. @throws what kept it from becoming so.
+  /// Waits until the group's gradient is final. @throws the error that kept it from becoming so.
   virtual void open(std::size_t group) = 0;
-  /// The group is settled.
+  /// Learns that the group is settled.
   virtual void close(std::size_t group) = 0;
 };
 
 /// Counts of one step over the sparsified buckets of this rank; the counts per rank are known on every rank.
 struct ExchangeCounts {
   std::size_t numel = 0;                ///< elements of the buckets that were to be sparsified in this step
-  double target = 0;                    ///< entries that a rank is asked for, mean over ranks (see count)
+  double target = 0;                    ///< requested entries of a rank, mean over ranks (see count)
   std::vector<std::uint64_t> selected;  ///< by rank
   std::uint64_t global = 0;             ///< entries of the exchanged sums
   float threshold = 0;                  ///< mean over the buckets whose sparsifier has one, else NaN
   double lost_mass = 0;                 ///< sum over the buckets whose collective loses some by definition, else NaN
-  /// Of all ranks, if every bucket's lists were as long as its longest.
+  /// The number of entries of all ranks, if every bucket's lists were as long as its longest.
   std::uint64_t padded = 0;
-  /// Entries that the ranks bring to the sums where they share a bucket among them; and as `padded`.
+  /// The number of entries that the ranks bring to the sums if they share a bucket among them; and the same as
+  /// `padded`.
   std::uint64_t owned = 0, owned_padded = 0;
 };
 
@@ -74,15 +75,15 @@ struct ExchangeCounts {
 /// what fits.
 void check_rules(const ExchangeRules& rules);
 
-/// Owns memory and form of every bucket of one rank. Selection and state are each bucket's own; what the buckets of a
-/// group selected travels in one exchange.
+/// Owns memory and form of every bucket of one rank. Every bucket has its own selection and state; the selections of a
+/// group's buckets are sent in one exchange.
 class GradientExchange {
  public:
-  /// The arena must outlive the exchange. @throws ConfigError (see check_rules).
+  /// Takes an arena that must outlive the exchange. @throws ConfigError (see check_rules).
   GradientExchange(const ExchangeRules& rules, const ParameterArena& arena, comm::Communicator& communicator);
 
-  /// From now on buckets are sparsified only as `choices` say, the others exchanged dense with the same memory. One
-  /// choice for each density below 1 that will come, the same on every rank.
+  /// Restricts sparsification from now on to the buckets of `choices`; the others are exchanged dense with the same
+  /// memory. One choice for each density below 1 that will come, the same on every rank.
   void restrict_to(std::vector<BucketChoice> choices) { choices_ = std::move(choices); }
 
   /// Collective. Sends this rank's gradient ([arena.size()]) through all buckets; afterwards the sums are held for
@@ -91,27 +92,28 @@ class GradientExchange {
   /// @throws what the gate throws.
   void run(const ExchangeStep& step, View<const float> gradient, StepTimers& timers, GroupGate* gate = nullptr);
 
-  /// Euclidean norm of the mean gradient, over all buckets, in double: for clipping the aggregated gradient.
+  /// Returns the Euclidean norm of the mean gradient, over all buckets, in double: for clipping the aggregated
+  /// gradient.
   double mean_gradient_norm() const;
   /// Feeds the sums to the optimizer, as means over the ranks times `scale`.
   void apply(optim::Optimizer& optimizer, float scale, StepTimers& timers);
 
-  /// The first bucket whose acc held NaN or infinity on this rank in the last run. The ranks are to agree on it before
+  /// The first bucket whose acc held NaN or infinity on this rank in the last run. The ranks must agree on it before
   /// they use the sums, which may have no meaning then.
   std::optional<std::size_t> non_finite_bucket() const { return non_finite_bucket_; }
 
   const ExchangeCounts& counts() const { return counts_; }
-  /// Elements that ExchangeStep::accumulated receives: the sparsified buckets one behind the other, or all buckets
-  /// where nothing is sparsified.
+  /// Returns the elements that ExchangeStep::accumulated receives: the sparsified buckets one after the other, or all
+  /// buckets if nothing is sparsified.
   std::size_t dump_size() const;
-  /// Of all residuals of this rank. O(n).
+  /// Returns the norm of all residuals of this rank. O(n).
   double residual_norm() const;
   const std::vector<Bucket>& buckets() const { return buckets_; }
   const std::vector<BucketGroup>& groups() const { return groups_; }
-  /// Tensors in buckets that are sparsified at this density.
+  /// Returns the tensors in buckets that are sparsified at this density.
   std::size_t sparse_tensors(double density) const;
-  /// For tests: the residual of a bucket ([size], or empty) and its last exchanged sum, where messages
-  /// live, or where a quantizer decoded it.
+  /// Returns, for tests, the residual of a bucket ([size], or empty), and below its last exchanged sum, in the memory
+  /// of messages, or where a quantizer decoded it.
   const compress::Memory& memory(std::size_t bucket) const { return *states_[bucket].memory; }
   const comm::SparseReduction& reduction(std::size_t bucket) const { return states_[bucket].reduction; }
 
@@ -119,9 +121,9 @@ class GradientExchange {
   void load(const Archive& archive);
 
  private:
-  /// What belongs to one bucket.
+  /// The state of one bucket.
   struct BucketState {
-    /// @param sums where the sums of exchanges are.
+    /// @param sums the place of the exchange's sums.
     BucketState(const Device& gradients, const MemoryPlace& sums) : reduction(sums), staging(gradients) {}
 
     std::unique_ptr<compress::Memory> memory;
@@ -132,7 +134,7 @@ class GradientExchange {
     optim::Slice slice;
     std::size_t dump_offset = 0;  // of this bucket in ExchangeStep::accumulated
 
-    // Of this step.
+    // The fields below are of the current step.
     BucketForm* form = nullptr;
     compress::SelectContext select;
     comm::ReduceContext reduce;
@@ -145,14 +147,15 @@ class GradientExchange {
   void run_group(const BucketGroup& group, const ExchangeStep& step, View<const float> gradient, StepTimers& timers);
   void begin(std::size_t index, const ExchangeStep& step);
   void compensate(std::size_t index, const ExchangeStep& step, View<const float> gradient, StepTimers& timers);
-  /// Collective: rank 0's proposals to all, where sparsifiers have some.
+  /// Collective. Sends rank 0's proposals to all ranks, if sparsifiers have some.
   void agree(const BucketGroup& group);
   void select(BucketState& state, StepTimers& timers);
   void exchange(const BucketGroup& group, StepTimers& timers);
   void settle(std::size_t index, const ExchangeStep& step, StepTimers& timers);
   bool is_dumped(const Bucket& bucket) const { return bucket.sparse || !any_sparse_; }
   bool is_sparse(std::size_t index, double density) const;
-  /// Every rank is asked for k entries, or all together are, where they share the bucket (partitions, a leader).
+  /// Counts a bucket. Every rank is asked for k entries, or all together are if they share the bucket (partitions, a
+  /// leader).
   void count(const BucketState& state, const Bucket& bucket, std::size_t k);
 
   ExchangeRules rules_;

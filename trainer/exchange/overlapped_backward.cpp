@@ -13,7 +13,7 @@
 namespace dragonn::trainer {
 namespace {
 
-/// The bucket that holds each parameter.
+/// Returns the bucket that holds each parameter.
 std::vector<std::size_t> buckets_of(const ParameterArena& arena, const std::vector<Bucket>& buckets) {
   std::vector<std::size_t> result;
   for (const Parameter& parameter : arena.parameters()) {
@@ -113,7 +113,7 @@ void OverlappedBackward::finish(StepTimers& timers) {
 }
 
 void OverlappedBackward::work() {
-  // Plans are made for the number of threads that they will run on, and every thread has a number of its own.
+  // Plans are made for the number of threads that they will run on, and every thread has its own number.
   omp_set_num_threads(threads_);
   for (;;) {
     {

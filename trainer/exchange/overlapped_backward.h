@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// OverlappedBackward: backward in a thread of its own, beside the exchange of the buckets that it has finished.
+/// OverlappedBackward: runs backward in a second thread, beside the exchange of the buckets that it has finished.
 #pragma once
 
 #include <condition_variable>
@@ -22,39 +22,39 @@
 namespace dragonn::trainer {
 
 /// Runs one backward pass per step: start(), then GradientExchange::run with this as its gate, then finish(). The
-/// calling thread stays the one that communicates, as all MPI calls of a process come from one thread; it is backward
-/// that moves to another.
+/// calling thread stays the one that communicates, because all MPI calls of a process come from one thread; backward
+/// moves to another.
 ///
 /// Threads: the pass has as many OpenMP threads as the caller had at construction, so that its bits are those of a pass
-/// in the caller. While it runs, the caller's own passes over buckets have one, so that cores are not asked for twice;
-/// their results do not depend on it.
+/// in the caller. While it runs, the caller's own passes over buckets have one, so that cores are not used twice; their
+/// results do not depend on it.
 ///
-/// Times are by the communicator's clock, and for the pass by a line beside it: where they are virtual, a bucket begins
-/// when its gradient is final on the one and the bucket before is settled on the other.
+/// Times are by the communicator's clock, and for the pass by a second clock. If they are virtual, a bucket begins when
+/// its gradient is final on the one and the bucket before is settled on the other.
 ///
-/// Waits have no deadline of their own: they are for a pass that computes and waits for nobody, as if the caller
-/// computed it itself. Errors of the pass are thrown in the caller, where it would need what is missing. After start()
-/// nothing here allocates.
+/// Waits have no deadline: they are for a pass that computes and waits for nobody, as if the caller computed it itself.
+/// Errors of the pass are thrown in the caller, where it would need the missing result. After start() nothing here
+/// allocates.
 class OverlappedBackward final : public GroupGate {
  public:
-  /// Runs backward; calls what it is given as soon as a parameter's gradient is final.
+  /// Runs backward; calls its argument as soon as a parameter's gradient is final.
   using Pass = std::function<void(const layers::GradientReady&)>;
 
   /// Starts the thread, which sleeps until start(). @throws SystemError if it cannot be started.
   OverlappedBackward(comm::Communicator& communicator, const ParameterArena& arena, const std::vector<Bucket>& buckets,
                      Pass pass);
-  /// Waits for the end of a pass that is running: what it uses must live until then.
+  /// Waits for the end of a running pass: the objects that it uses must live until then.
   ~OverlappedBackward() override;
   OverlappedBackward(const OverlappedBackward&) = delete;
   OverlappedBackward& operator=(const OverlappedBackward&) = delete;
 
-  /// The pass begins.
+  /// Starts the pass.
   void start();
-  /// Waits for the bucket's last gradient. @throws what the pass threw.
+  /// Waits for the bucket's last gradient. @throws the pass's error.
   void open(std::size_t bucket) override;
   void close(std::size_t bucket) override;
-  /// Waits for the end of the pass. Adds the time of backward, and how much of the time between open() and close() was
-  /// hidden behind it and how long after it the last bucket was closed. @throws what the pass threw.
+  /// Waits for the end of the pass. Adds the time of backward, how much of the time between open() and close() was
+  /// hidden behind it, and how long after it the last bucket was closed. @throws the pass's error.
   void finish(StepTimers& timers);
 
  private:
@@ -65,10 +65,10 @@ class OverlappedBackward final : public GroupGate {
   struct PassTime {
     Moment begin, end;
   };
-  /// What the pass knows of a bucket.
+  /// The pass's progress in a bucket.
   struct Progress {
     std::size_t missing = 0;  ///< parameters whose gradients are not final
-    Moment final_at = {};     ///< when the last one was
+    Moment final_at = {};     ///< time of the last one
   };
 
   void work();

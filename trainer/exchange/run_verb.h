@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// One part of a training step: timed, and named for profilers.
+/// Verbs: parts of a training step, timed, and named for profilers.
 #pragma once
 
 #include "core/timer.h"
@@ -8,8 +8,8 @@
 
 namespace dragonn::trainer {
 
-/// Runs `work`, whose time goes to `verb`. Work on a GPU is only started by the calls that ask for it, so that the part
-/// ends by waiting for it: else its time would be counted where somebody waits next.
+/// Runs `work`, whose time goes to `verb`. The calls only start work on a GPU, so the part ends by waiting for it:
+/// otherwise its time would count at the next wait.
 template <class Work>
 void run_verb(const Device& device, StepTimers& timers, Verb verb, Work&& work) {
   const kernels::TraceRange range(device, kVerbNames[static_cast<std::size_t>(verb)]);

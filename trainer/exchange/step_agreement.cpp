@@ -12,8 +12,8 @@
 namespace dragonn::trainer {
 namespace {
 
-// How bad a step is, as a number whose maximum over the ranks is what they agree on: it may be left out, and above that
-// the buckets, the first one last.
+// The ranks agree on the maximum of a number that orders faults: a step to be skipped, and above that the buckets, the
+// first one last.
 constexpr std::uint64_t kFine = 0;
 constexpr std::uint64_t kSkip = 1;
 constexpr std::uint64_t kFirstBucket = std::numeric_limits<std::uint64_t>::max();
