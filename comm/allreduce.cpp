@@ -74,7 +74,7 @@ class Parts {
   std::span<const float> packed(const Window& window) {
     if (parts_.size() == 1) return slice(parts_.front(), window);
     const std::span<float> message = floats(scratch_.outgoing, size(window));
-    if (communicator_.is_hollow()) return message;
+    if (communicator_.is_size_only()) return message;
     float* to = message.data();
     for (const std::span<float> part : parts_) to = std::ranges::copy(slice(part, window), to).out;
     return message;
@@ -85,7 +85,7 @@ class Parts {
     return received;
   }
   void add(const Window& window, std::span<const float> values) {
-    if (communicator_.is_hollow()) return;
+    if (communicator_.is_size_only()) return;
     const float* from = values.data();
     for (const std::span<float> part : parts_) {
       const std::span<float> sum = slice(part, window);
@@ -94,7 +94,7 @@ class Parts {
     }
   }
   void replace(const Window& window, std::span<const float> values) {
-    if (communicator_.is_hollow()) return;
+    if (communicator_.is_size_only()) return;
     const float* from = values.data();
     for (const std::span<float> part : parts_) {
       const std::span<float> target = slice(part, window);

@@ -109,7 +109,7 @@ void Communicator::native_allreduce_sum(std::span<float> values) {
     scratch_.resize_discard(values.size_bytes());
     recv_exactly(rank() + distance, kTagReduce, scratch_.view());
     const float* received = reinterpret_cast<const float*>(scratch_.data());
-    if (is_hollow()) continue;
+    if (is_size_only()) continue;
     for (std::size_t i = 0; i < values.size(); ++i) values[i] += received[i];
   }
   broadcast_exactly(0, std::as_writable_bytes(values));

@@ -13,7 +13,7 @@ namespace {
 
 /// Returns a span with the size of `bytes` and no address.
 template <class T>
-std::span<T> hollow(std::span<T> bytes) {
+std::span<T> without_address(std::span<T> bytes) {
   return {static_cast<T*>(nullptr), bytes.size()};
 }
 
@@ -40,14 +40,14 @@ std::size_t Communicator::recv(int source, int tag, View<std::byte> buffer) {
 
 Request Communicator::isend(int destination, int tag, View<const std::byte> message) {
   check_peer("send to", destination);
-  const Request request = start_send(destination, tag, hollow_ ? hollow(message.host()) : message.host());
+  const Request request = start_send(destination, tag, size_only_ ? without_address(message.host()) : message.host());
   traffic_.count_sent(message.size());
   return request;
 }
 
 Request Communicator::irecv(int source, int tag, View<std::byte> buffer) {
   check_peer("receive from", source);
-  return start_receive(source, tag, hollow_ ? hollow(buffer.host()) : buffer.host());
+  return start_receive(source, tag, size_only_ ? without_address(buffer.host()) : buffer.host());
 }
 
 std::size_t Communicator::wait(Request& request) {
@@ -83,11 +83,11 @@ CommError Communicator::error(std::string_view doing, int peer, std::string_view
       fmt::format("rank {}{}{}, {} {}: {}", rank(), activity.empty() ? "" : ", ", activity, doing, other, reason));
 }
 
-ScopedHollow::ScopedHollow(Communicator& communicator, bool hollow)
-    : communicator_(communicator), previous_(communicator.hollow_) {
-  DRAGONN_CHECK(!hollow || communicator.may_be_hollow(), "the backend {} has no messages of a size alone",
+ScopedSizeOnly::ScopedSizeOnly(Communicator& communicator, bool size_only)
+    : communicator_(communicator), previous_(communicator.size_only_) {
+  DRAGONN_CHECK(!size_only || communicator.supports_size_only(), "the backend {} has no messages of a size alone",
                 communicator.backend());
-  communicator.hollow_ = previous_ || hollow;
+  communicator.size_only_ = previous_ || size_only;
 }
 
 }  // namespace dragonn::comm

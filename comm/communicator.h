@@ -138,8 +138,8 @@ class Communicator {
   DeviceTransport* device_transport() const { return device_transport_; }
   /// Sets that transport, on all ranks alike. @param transport outlives the communicator, or is replaced by null.
   void set_device_transport(DeviceTransport* transport) { device_transport_ = transport; }
-  /// Returns whether messages are size-only now (see ScopedHollow).
-  bool is_hollow() const { return hollow_; }
+  /// Returns whether messages are size-only now (see ScopedSizeOnly).
+  bool is_size_only() const { return size_only_; }
 
   /// Tells the peers that this rank failed: their pending and later operations throw CommError with `reason`. Never
   /// throws. May be called from any thread.
@@ -164,7 +164,7 @@ class Communicator {
   virtual void native_allreduce_sum(std::span<float> values);
   /// Returns whether size-only messages may be sent: start_send and start_receive then get spans of a size and no
   /// address.
-  virtual bool may_be_hollow() const { return false; }
+  virtual bool supports_size_only() const { return false; }
 
   static constexpr int kAllRanks = -1;
   /// Makes the error of this rank while `doing` ("receiving from") `peer`: one line with ranks, operation and label.
@@ -172,7 +172,7 @@ class Communicator {
   CommError error(std::string_view doing, int peer, std::string_view reason) const;
 
  private:
-  friend class ScopedHollow;
+  friend class ScopedSizeOnly;
   void check_peer(const char* operation, int peer) const;
   std::size_t broadcast_tree(int root, std::span<std::byte> room, std::size_t size);
   void broadcast_exactly(int root, std::span<std::byte> bytes);
@@ -181,7 +181,7 @@ class Communicator {
 
   TrafficCounters traffic_;
   DeviceTransport* device_transport_ = nullptr;
-  bool hollow_ = false;
+  bool size_only_ = false;
   Activity activity_;
   Buffer<std::byte> scratch_;  // what a reduction receives
   AllreduceScratch allreduce_scratch_;
@@ -191,14 +191,14 @@ class Communicator {
 /// read, copied or added up. Buffers keep their sizes, their content has no meaning, and memory that is never touched
 /// takes no room. All ranks enter and leave together. It serves simulated clusters that are too large for real
 /// messages.
-class ScopedHollow {
+class ScopedSizeOnly {
  public:
-  /// @param hollow false: the scope changes nothing. @throws Error if it is true and the backend lacks size-only
+  /// @param size_only false: the scope changes nothing. @throws Error if it is true and the backend lacks size-only
   /// messages; only `local` has them.
-  ScopedHollow(Communicator& communicator, bool hollow);
-  ~ScopedHollow() { communicator_.hollow_ = previous_; }
-  ScopedHollow(const ScopedHollow&) = delete;
-  ScopedHollow& operator=(const ScopedHollow&) = delete;
+  ScopedSizeOnly(Communicator& communicator, bool size_only);
+  ~ScopedSizeOnly() { communicator_.size_only_ = previous_; }
+  ScopedSizeOnly(const ScopedSizeOnly&) = delete;
+  ScopedSizeOnly& operator=(const ScopedSizeOnly&) = delete;
 
  private:
   Communicator& communicator_;

@@ -152,7 +152,7 @@ class LocalCommunicator final : public Communicator {
   }
 
  protected:
-  bool may_be_hollow() const override { return true; }
+  bool supports_size_only() const override { return true; }
 
   /// Copies the message. Afterwards only virtual time is left to wait for; it is the request's id.
   Request start_send(int destination, int tag, std::span<const std::byte> message) override {

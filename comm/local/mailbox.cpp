@@ -45,8 +45,8 @@ Mailbox::Result Mailbox::put(int tag, std::span<const std::byte> message, Moment
   }
   // A free slot is the sender's alone: the copy needs no lock.
   slot->size = message.size();
-  slot->hollow = message.data() == nullptr;
-  if (!slot->hollow) {
+  slot->size_only = message.data() == nullptr;
+  if (!slot->size_only) {
     largest_ = std::max(largest_, message.size());
     resize_with_room(slot->bytes, largest_);
     copy(message, slot->bytes.data());
@@ -76,7 +76,7 @@ Mailbox::Result Mailbox::take(int tag, std::span<std::byte> buffer, Deadline dea
   const std::size_t bytes = slot->size;
   const Moment stamp = slot->stamp;
   if (bytes > buffer.size()) return {.status = Status::kTooLarge, .bytes = bytes};
-  if (!slot->hollow && buffer.data() != nullptr) copy(slot->bytes.host().first(bytes), buffer.data());
+  if (!slot->size_only && buffer.data() != nullptr) copy(slot->bytes.host().first(bytes), buffer.data());
   {
     const std::scoped_lock lock(mutex_);
     slot->full = false;

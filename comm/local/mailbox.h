@@ -44,7 +44,7 @@ class Mailbox {
   struct Slot {
     Buffer<std::byte> bytes;
     std::size_t size = 0;      ///< size of the message
-    bool hollow = false;       ///< the message is size-only
+    bool size_only = false;    ///< the message is size-only
     std::uint64_t number = 0;  ///< sequence number of the message
     Moment stamp = {};
     int tag = 0;

@@ -29,8 +29,8 @@ class ListTransport {
   /// @throws CommError (see Communicator).
   void execute(VerbBatch batch);
 
-  /// Gathers of entries, sums and broadcasts travel as sizes alone from now on (see ScopedHollow), or no longer.
-  void set_hollow(bool hollow) { hollow_ = hollow; }
+  /// Sets whether gathers of entries, sums and broadcasts are size-only from now on (see ScopedSizeOnly).
+  void set_size_only(bool size_only) { size_only_ = size_only; }
 
  protected:
   virtual void gather_lists(VerbBatch batch) = 0;
@@ -45,7 +45,7 @@ class ListTransport {
   void gather_words(std::span<const std::uint32_t> mine, std::vector<std::uint32_t>& all);
   std::size_t rank() const { return static_cast<std::size_t>(communicator_.rank()); }
   std::size_t ranks() const { return static_cast<std::size_t>(communicator_.size()); }
-  bool is_hollow() const { return hollow_; }
+  bool is_size_only() const { return size_only_; }
 
  private:
   friend void run_rounds(ListTransport& transport, std::vector<Rounds>& rounds);
@@ -54,7 +54,7 @@ class ListTransport {
   void sum_metrics(VerbBatch batch);
 
   Communicator& communicator_;
-  bool hollow_ = false;
+  bool size_only_ = false;
   std::vector<std::uint32_t> mine_, words_;
   std::vector<std::uint64_t> integers_;
   std::vector<double> doubles_;

@@ -40,7 +40,7 @@ class MessageLists final : public ListTransport {
   void gather_lists(VerbBatch batch) override {
     const bool equal =
         std::ranges::all_of(batch, [](const ListVerb* v) { return std::get<GatherListsVerb>(*v).equal; });
-    const bool hollow = is_hollow() && std::get<GatherListsVerb>(*batch.front()).has_values;
+    const bool size_only = is_size_only() && std::get<GatherListsVerb>(*batch.front()).has_values;
     code_bytes_.assign(ranks() * batch.size(), 0);
     for (std::size_t bucket = 0; bucket < batch.size(); ++bucket) {
       const auto& gather = std::get<GatherListsVerb>(*batch[bucket]);
@@ -59,9 +59,9 @@ class MessageLists final : public ListTransport {
     lay_out();
     const std::span<std::byte> own = gathered_.host().subspan(offsets_[rank()], sizes_[rank()]);
     if (!fixed) copy_bytes(std::as_const(message_).host().first(own.size()), own);
-    if (fixed && !hollow) encode_own(batch, own);
-    gather_messages(equal && fixed, hollow);
-    decode_gathered(batch, hollow);
+    if (fixed && !size_only) encode_own(batch, own);
+    gather_messages(equal && fixed, size_only);
+    decode_gathered(batch, size_only);
   }
 
   void gather_parts(VerbBatch batch) override {
@@ -75,7 +75,7 @@ class MessageLists final : public ListTransport {
     }
     if (batch.size() == 1) {
       const std::span<float> whole = std::get<GatherPartsVerb>(*batch.front()).whole.host();
-      const ScopedHollow scope(communicator(), is_hollow());
+      const ScopedSizeOnly scope(communicator(), is_size_only());
       const ScopedPhase phase(communicator().traffic(), Phase::kExchange);
       return communicator().allgather_variable(bytes_of(std::span<const float>(part(batch.front(), rank()))), sizes_,
                                                Communicator::as_writable_bytes(whole));
@@ -87,7 +87,7 @@ class MessageLists final : public ListTransport {
       copy_bytes(bytes_of(own), {to, own.size_bytes()});
       to += own.size_bytes();
     }
-    gather_messages(/*equal=*/false, is_hollow());
+    gather_messages(/*equal=*/false, is_size_only());
     for (std::size_t from = 0; from < ranks(); ++from) {
       const std::byte* message = gathered_.data() + offsets_[from];
       for (const ListVerb* verb : batch) {
@@ -114,7 +114,7 @@ class MessageLists final : public ListTransport {
       copy_bytes(own, {to, own.size()});
       to += own.size();
     }
-    gather_messages(/*equal=*/true, is_hollow());
+    gather_messages(/*equal=*/true, is_size_only());
     for (std::size_t from = 0; from < ranks(); ++from) {
       const std::byte* message = gathered_.data() + offsets_[from];
       for (const ListVerb* verb : batch) {
@@ -129,14 +129,14 @@ class MessageLists final : public ListTransport {
   void allreduce(VerbBatch batch) override {
     parts_.clear();
     for (const ListVerb* verb : batch) parts_.push_back(std::get<AllreduceVerb>(*verb).values.host());
-    const ScopedHollow scope(communicator(), is_hollow());
+    const ScopedSizeOnly scope(communicator(), is_size_only());
     const ScopedPhase phase(communicator().traffic(), Phase::kExchange);
     communicator().allreduce_sum(parts_, std::get<AllreduceVerb>(*batch.front()).algorithm);
   }
 
   void broadcast_indices(VerbBatch batch) override {
     const int root = std::get<BroadcastIndicesVerb>(*batch.front()).root;
-    const ScopedHollow scope(communicator(), is_hollow());
+    const ScopedSizeOnly scope(communicator(), is_size_only());
     const ScopedPhase phase(communicator().traffic(), Phase::kExchange);
     if (batch.size() == 1) {
       const auto& only = std::get<BroadcastIndicesVerb>(*batch.front());
@@ -170,10 +170,10 @@ class MessageLists final : public ListTransport {
     }
     resize_with_room(message_, table_bytes(batch.size()) + room);
     if (is_root) message_.truncate(pack_lists(message_.host()));
-    const ScopedHollow scope(communicator(), is_hollow());
+    const ScopedSizeOnly scope(communicator(), is_size_only());
     const ScopedPhase phase(communicator().traffic(), Phase::kExchange);
     const std::size_t bytes = communicator().broadcast_variable(root, message_.view(), is_root ? message_.size() : 0);
-    if (is_hollow()) {
+    if (is_size_only()) {
       // There is one list: size-only exchanges have one bucket.
       return resize_with_room(*std::get<BroadcastListVerb>(*batch.front()).result, bytes / SparseVector::kEntryBytes);
     }
@@ -230,9 +230,9 @@ class MessageLists final : public ListTransport {
     std::exclusive_scan(sizes_.begin(), sizes_.end(), offsets_.begin(), std::size_t{0});
     resize_with_room(gathered_, offsets_.back() + sizes_.back());
   }
-  void gather_messages(bool equal, bool hollow) {
+  void gather_messages(bool equal, bool size_only) {
     const View<const std::byte> mine = std::as_const(gathered_).view().subview(offsets_[rank()], sizes_[rank()]);
-    const ScopedHollow scope(communicator(), hollow);
+    const ScopedSizeOnly scope(communicator(), size_only);
     const ScopedPhase phase(communicator().traffic(), Phase::kExchange);
     if (equal) return communicator().allgather(mine, gathered_.view());
     communicator().allgather_variable(mine, sizes_, gathered_.view());
@@ -264,7 +264,7 @@ class MessageLists final : public ListTransport {
     }
   }
 
-  void decode_gathered(VerbBatch batch, bool hollow) {
+  void decode_gathered(VerbBatch batch, bool size_only) {
     for (std::size_t from = 0; from < ranks(); ++from) {
       std::size_t begin = offsets_[from];
       for (std::size_t bucket = 0; bucket < batch.size(); ++bucket) {
@@ -273,7 +273,7 @@ class MessageLists final : public ListTransport {
         const auto code = std::as_const(gathered_).host().subspan(begin, code_bytes_[index]);
         begin += aligned(code.size());
         const ListView list = decode(code, gather.has_values, index, static_cast<int>(from));
-        gather.lists[from] = hollow ? list : without_padding(list);
+        gather.lists[from] = size_only ? list : without_padding(list);
       }
     }
   }

@@ -166,7 +166,7 @@ class OkTopk final : public SparseCollective {
   /// Makes the k largest of all sums the result, and the smallest of these the next threshold.
   void keep_largest(Communicator& communicator, const ReduceContext& context, SparseVector& sum) {
     const float smallest = context.payload_only
-                               ? rank_hollow_sums(communicator, context.k, sum)
+                               ? rank_size_only_sums(communicator, context.k, sum)
                                : operations(numel_, sum.device()).keep_largest(room_->all, context.k, sum);
     if (sum.empty()) {
       k_ = 0;  // nothing to compute from: the threshold stays, and the next step computes it
@@ -178,7 +178,7 @@ class OkTopk final : public SparseCollective {
 
   /// Finds the k-th magnitude of the owners' sums without gathering them, as a simulator's own work: nothing is counted
   /// under the exchange, and virtual clocks stand still. The order of positive floats is that of their bits.
-  float rank_hollow_sums(Communicator& communicator, std::size_t k, SparseVector& sum) {
+  float rank_size_only_sums(Communicator& communicator, std::size_t k, SparseVector& sum) {
     const ClockPause pause(communicator.clock());
     const ScopedPhase phase(communicator.traffic(), Phase::kMetrics);
     std::uint32_t bits = 0;

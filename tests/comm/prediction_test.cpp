@@ -237,7 +237,7 @@ TEST_SUITE("comm") {
     }
   }
 
-  TEST_CASE("a hollow exchange moves the same bytes in the same time as one in full") {
+  TEST_CASE("a size-only exchange moves the same bytes in the same time as one in full") {
     const SelectionTraits bounded{.at_most_k = true};
     const std::vector<Subject> subjects{{"dense", {{"algorithm", "ring"}}},
                                         {"dense", {{"algorithm", "rabenseifner"}}},
@@ -259,21 +259,21 @@ TEST_SUITE("comm") {
           CAPTURE(subject.collective);
           CAPTURE(steps);
           const Observed full = observe(world, subject, /*payload_only=*/false, steps);
-          const Observed hollow = observe(world, subject, /*payload_only=*/true, steps);
-          CHECK(full.payload == hollow.payload);
-          CHECK(full.header == hollow.header);
-          CHECK(full.seconds == hollow.seconds);
-          if (subject.collective == "oktopk") CHECK(full.sizes.global == hollow.sizes.global);
+          const Observed size_only = observe(world, subject, /*payload_only=*/true, steps);
+          CHECK(full.payload == size_only.payload);
+          CHECK(full.header == size_only.header);
+          CHECK(full.seconds == size_only.seconds);
+          if (subject.collective == "oktopk") CHECK(full.sizes.global == size_only.sizes.global);
         }
       }
     }
   }
 
-  TEST_CASE("a hollow message has a size and no content, and only the local backend has them") {
+  TEST_CASE("a size-only message has a size and no content, and only the local backend has them") {
     run_local(2, {.timeout_s = 60}, [](Communicator& communicator) {
       std::vector<float> values(5, 1.0f + static_cast<float>(communicator.rank()));
       {
-        const ScopedHollow scope(communicator, true);
+        const ScopedSizeOnly scope(communicator, true);
         communicator.allreduce_sum(View<float>(std::span(values)));
       }
       expect(values == std::vector<float>(5, 1.0f + static_cast<float>(communicator.rank())), "nothing is added up");
