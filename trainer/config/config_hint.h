@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Hints: which name a user most likely meant, for errors about unknown keys, values and options.
+/// Hints: the name that a user most likely meant, for errors about unknown keys, values and options.
 #pragma once
 
 #include <optional>
@@ -8,11 +8,11 @@
 
 namespace dragonn::trainer {
 
-/// The candidate that `name` most likely means: another word for it (lr: learning_rate, gpu: cuda), one of a similar
-/// spelling, or one that contains it. Empty: none of them.
+/// Returns the candidate that `name` most likely means: another word for it (lr: learning_rate, gpu: cuda), one of a
+/// similar spelling, or one that contains it. Returns nothing if there is none.
 std::optional<std::string> likely_name(const std::string& name, const std::vector<std::string>& candidates);
 
-/// The fixed key, "table.name", that `name` most likely means in whichever table; empty: none.
+/// Returns the fixed key, "table.name", that `name` most likely means in any table; nothing if there is none.
 std::optional<std::string> likely_key(const std::string& name);
 
 }  // namespace dragonn::trainer

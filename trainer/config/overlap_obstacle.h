@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What keeps a run from exchanging gradients while backward goes on.
+/// Overlap obstacle: the reason why a run cannot exchange gradients during backward.
 #pragma once
 
 #include <string>
@@ -11,7 +11,8 @@
 
 namespace dragonn::trainer {
 
-/// Why no bucket of this run can be exchanged before backward has ended, in words for the user; empty if one can.
+/// Returns why no bucket of this run can be exchanged before backward has ended, in words for the user; empty if one
+/// can.
 std::string overlap_obstacle(const Config& config, const ParameterArena& arena, const std::vector<Bucket>& buckets);
 
 }  // namespace dragonn::trainer

@@ -19,7 +19,7 @@ std::string position(const std::string& name, const toml::source_region& source)
   return fmt::format("{}:{}:{}", name, source.begin.line, source.begin.column);
 }
 
-/// A list of integers, or of numbers where at least one has a fraction.
+/// Returns a list of integers, or of numbers if at least one has a fraction.
 std::optional<SettingValue> list_value(const toml::array& array) {
   const auto is_number = [](const toml::node& node) { return node.is_number(); };
   if (!std::all_of(array.begin(), array.end(), is_number)) return std::nullopt;
@@ -33,7 +33,7 @@ std::optional<SettingValue> list_value(const toml::array& array) {
   return list;
 }
 
-/// Nothing for what no key can hold: a date, a time, a table, a list of anything but numbers.
+/// Returns a value; nothing for types that no key has: a date, a time, a table, a list of anything but numbers.
 std::optional<SettingValue> setting_value(const toml::node& node) {
   if (const auto* flag = node.as_boolean()) return SettingValue(flag->get());
   if (const auto* integer = node.as_integer()) return SettingValue(integer->get());
@@ -43,7 +43,7 @@ std::optional<SettingValue> setting_value(const toml::node& node) {
   return std::nullopt;
 }
 
-/// The value on one line, for error messages.
+/// Returns the value on one line, for error messages.
 std::string one_line(const toml::node& node) {
   std::ostringstream stream;
   node.visit([&](const auto& concrete) { stream << concrete; });
@@ -73,7 +73,7 @@ void flatten(const toml::table& table, const std::string& prefix, const std::str
   }
 }
 
-/// The value of an override: TOML if it is that, or else the text itself.
+/// Returns the value of an override: TOML if it is that, or else the text itself.
 SettingValue override_value(const std::string& text) {
   try {
     const toml::table parsed = toml::parse("value = " + text);
