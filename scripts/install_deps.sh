@@ -20,6 +20,7 @@ git                   command:git
 ccache                command:ccache
 clang-format          command:clang-format
 clang-tidy-16         command:clang-tidy-16
+libomp-16-dev         file:/usr/lib/llvm-16/lib/clang/16/include/omp.h
 curl                  command:curl
 ca-certificates       file:/etc/ssl/certs/ca-certificates.crt
 xz-utils              command:xz

@@ -150,7 +150,7 @@ class DeviceLists final : public ListTransport {
     gathers_.run(communicator());
   }
 
-  void swap(VerbBatch batch) override {
+  void swap_lists(VerbBatch batch) override {
     swap_sizes(batch);
     outgoing_.clear();
     incoming_.clear();

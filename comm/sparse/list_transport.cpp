@@ -61,7 +61,7 @@ void ListTransport::execute(VerbBatch batch) {
     void operator()(const AllreduceVerb&) const { transport.allreduce(batch); }
     void operator()(const BroadcastIndicesVerb&) const { transport.broadcast_indices(batch); }
     void operator()(const BroadcastListVerb&) const { transport.broadcast_lists(batch); }
-    void operator()(const SwapVerb&) const { transport.swap(batch); }
+    void operator()(const SwapVerb&) const { transport.swap_lists(batch); }
   };
   std::visit(Dispatch{*this, batch}, *batch.front());
 }

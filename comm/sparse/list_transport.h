@@ -39,7 +39,7 @@ class ListTransport {
   virtual void allreduce(VerbBatch batch) = 0;
   virtual void broadcast_indices(VerbBatch batch) = 0;
   virtual void broadcast_lists(VerbBatch batch) = 0;
-  virtual void swap(VerbBatch batch) = 0;
+  virtual void swap_lists(VerbBatch batch) = 0;
 
   /// Gathers a header: all[r * mine.size() + i] <- rank r's word i.
   void gather_words(std::span<const std::uint32_t> mine, std::vector<std::uint32_t>& all);

@@ -187,7 +187,7 @@ class MessageLists final : public ListTransport {
   }
 
   /// Swaps with a window of pending steps; a message that has come is moved out of the way while the next ones travel.
-  void swap(VerbBatch batch) override {
+  void swap_lists(VerbBatch batch) override {
     const auto& first = std::get<SwapVerb>(*batch.front());
     const std::size_t steps = first.outgoing.size();
     const std::size_t window = std::min(first.in_flight, steps);
