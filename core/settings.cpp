@@ -99,8 +99,9 @@ SettingValue SettingSpec::convert(const std::string& key, SettingValue value) co
       throw fail();
     }
   }
+  // Without a limit a number is still finite: what stands for "never" or "all" is a word or 0.
   const auto in_range = [&](double number) {
-    return (exclusive_minimum ? number > minimum : number >= minimum) && number <= maximum;
+    return std::isfinite(number) && (exclusive_minimum ? number > minimum : number >= minimum) && number <= maximum;
   };
   bool valid = true;
   if (const auto* integer = std::get_if<std::int64_t>(&value)) valid = in_range(static_cast<double>(*integer));

@@ -58,6 +58,9 @@ TEST_SUITE("core") {
   TEST_CASE("a value outside of the declaration is refused with the key, the value and what is valid") {
     Settings settings(example());
     CHECK_THROWS_WITH_AS(settings.set("density", 0.0), "density = 0.0: expected number in (0, 1]", ConfigError);
+    // Factors have no minimum, and are still finite.
+    CHECK_THROWS_AS(settings.set("factors", std::vector<double>{-std::numeric_limits<double>::infinity()}),
+                    ConfigError);
     CHECK_THROWS_AS(settings.set("density", 1.5), ConfigError);
     CHECK_THROWS_AS(settings.set("density", std::nan("")), ConfigError);
     CHECK_THROWS_WITH_AS(settings.set("workers", std::int64_t{0}), "workers = 0: expected integer in [1, 64]",
