@@ -21,7 +21,7 @@
 #include "compress/sparsifier.h"
 #include "core/choice.h"
 #include "core/file.h"
-#include "trainer/config/assemble.h"
+#include "trainer/config/config.h"
 
 namespace dragonn::bench {
 namespace {
@@ -296,8 +296,8 @@ class CollectiveBenchmark final : public Benchmark {
     overrides.push_back("compression.exdyna.first_delta=topk");
     for (const std::string& assignment : assignments_) overrides.push_back("compression." + assignment);
     const std::string base = "[model]\nname = \"mlp\"\n[data]\nname = \"synthetic_images\"\n";
-    const trainer::Config config = trainer::parse_config(base, "dragonn-bench collective", overrides);
-    ExchangeCase exchange_case{.rules = trainer::exchange_rules(config),
+    const trainer::RunSpec config = trainer::parse_config(base, "dragonn-bench collective", overrides);
+    ExchangeCase exchange_case{.rules = config.rules,
                                .collective = collective,
                                .numel = numel_,
                                .density = density,

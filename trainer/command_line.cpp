@@ -77,7 +77,8 @@ void declare_run(CLI::App& app, CommandLine& line) {
       ->group(kResume);
 }
 
-void declare_inspect(CLI::App& app, CommandLine& line, std::vector<std::string>& list) {
+/// @param list, print receive the words of --list and --print-config.
+void declare_inspect(CLI::App& app, CommandLine& line, std::vector<std::string>& list, std::string& print) {
   app.add_option(
          "--list", list,
          "List all components, or those of a KIND (models,\nmethods, collectives, networks, ...); with NAME the\n"
@@ -85,7 +86,7 @@ void declare_inspect(CLI::App& app, CommandLine& line, std::vector<std::string>&
       ->type_name("[KIND [NAME]]")
       ->expected(0, 2)
       ->group(kInspect);
-  app.add_flag("--print-config", line.print_config,
+  app.add_flag("--print-config", print,
                "Print every key with meaning, type, range, default and\nvalue, without CONFIG the defaults;\n"
                "--print-config=all adds the settings of components\nthat CONFIG does not name")
       ->check([](const std::string& text) {
@@ -162,8 +163,9 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Command
   CLI::App app("Trains a neural network on workers that exchange dense or compressed gradients.", "dragonn-train");
   app.get_formatter()->column_width(kOptionColumns);
   std::vector<std::string> list;
+  std::string print;
   declare_run(app, line);
-  declare_inspect(app, line, list);
+  declare_inspect(app, line, list, print);
   app.footer(kFooter);
   app.allow_extras();
   try {
@@ -174,6 +176,7 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Command
   if (const std::vector<std::string> rest = app.remaining(); !rest.empty()) {
     refuse(app, {argv, static_cast<std::size_t>(argc)}, rest, line);
   }
+  if (!print.empty()) line.print_config = print == kAllSettings ? PrintConfig::kAll : PrintConfig::kYes;
   if (app.count("--list") > 0) {
     std::erase(list, "");  // CLI11 gives an option without values an empty one
     line.list = list;

@@ -8,6 +8,9 @@
 
 namespace dragonn::trainer {
 
+/// Says what --print-config prints; kAll: also the settings of components that the config does not name.
+enum class PrintConfig { kNo, kYes, kAll };
+
 /// The request of a user.
 struct CommandLine {
   std::string config;  ///< path of the file; empty if none is given
@@ -16,7 +19,7 @@ struct CommandLine {
   std::string output;
   std::string resume;
   std::string evaluate;
-  std::string print_config;  ///< "", "true" or "all"
+  PrintConfig print_config = PrintConfig::kNo;
   bool dry_run = false;
   std::optional<std::vector<std::string>> list;  ///< --list with none, one or two words: KIND, NAME
 

@@ -182,7 +182,7 @@ std::string paragraph(const std::string& name, const std::string& body) {
 }
 
 std::string list_setting(const SettingSpec& spec) {
-  std::string text = fmt::format("  {} = {}\n", spec.name, to_toml(spec.default_value));
+  std::string text = fmt::format("  {} = {}\n", spec.name, dragonn::to_toml(spec.default_value));
   for (const std::string& line : wrapped(fmt::format("{}; {}", spec.describe_type(), spec.help), kColumns - 6)) {
     text += fmt::format("      {}\n", line);
   }

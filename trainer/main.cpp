@@ -34,16 +34,17 @@ using dragonn::ConfigError;
 using dragonn::comm::AgreedError;
 using dragonn::trainer::Backend;
 using dragonn::trainer::CommandLine;
-using dragonn::trainer::Config;
 using dragonn::trainer::Job;
+using dragonn::trainer::PrintConfig;
+using dragonn::trainer::RunSpec;
 
-Config load(const CommandLine& line) {
+RunSpec load(const CommandLine& line) {
   const bool shows_defaults =
-      line.config.empty() && !line.print_config.empty() && !line.dry_run && line.named_run().empty();
+      line.config.empty() && line.print_config != PrintConfig::kNo && !line.dry_run && line.named_run().empty();
   std::vector<std::string> overrides = line.overrides;
   if (line.workers > 0) overrides.push_back(fmt::format("comm.workers={}", line.workers));
-  Config config = shows_defaults ? dragonn::trainer::default_config(overrides)
-                                 : dragonn::trainer::load_config(line.config_file(), overrides);
+  RunSpec config = shows_defaults ? dragonn::trainer::default_config(overrides)
+                                  : dragonn::trainer::load_config(line.config_file(), overrides);
   if (const auto quick = dragonn::quick_limit()) {
     const std::int64_t steps = config.train.max_steps;
     config.train.max_steps = steps > 0 ? std::min(steps, *quick) : *quick;
@@ -51,7 +52,7 @@ Config load(const CommandLine& line) {
   return config;
 }
 
-fs::path output_folder(const CommandLine& line, const Config& config) {
+fs::path output_folder(const CommandLine& line, const RunSpec& config) {
   if (!line.output.empty()) return line.output;
   // A run that is resumed by its folder, or by a checkpoint in it, continues there.
   if (!line.resume.empty() && line.resume != "auto") {
@@ -61,7 +62,7 @@ fs::path output_folder(const CommandLine& line, const Config& config) {
   return fs::path("runs") / fmt::format("{}-{}", fs::path(line.config).stem().string(), config.compression.method);
 }
 
-Job make_job(const CommandLine& line, Config config) {
+Job make_job(const CommandLine& line, RunSpec config) {
   dragonn::trainer::choose_device(config);  // an error comes before a long read of data
   Job job;
   job.folder = {output_folder(line, config)};
@@ -71,9 +72,9 @@ Job make_job(const CommandLine& line, Config config) {
   return job;
 }
 
-void print_plan(const Config& config, int world_size) {
+void print_plan(const RunSpec& config, int world_size) {
   const dragonn::trainer::DeviceChoice choice = dragonn::trainer::choose_device(config);
-  const auto& entry = dragonn::Registry<dragonn::data::DatasetEntry>::instance().at(config.data.name);
+  const auto& entry = config.data.entry();
   dragonn::Shape sample_shape = entry.sample_shape;
   int classes = entry.classes;
   if (sample_shape.rank() == 0 || classes == 0) {
@@ -81,7 +82,8 @@ void print_plan(const Config& config, int world_size) {
     sample_shape = data.train->sample_shape();
     classes = data.train->classes();
   }
-  auto plan = dragonn::trainer::plan_run(config, sample_shape, classes, world_size, choice.device);
+  const auto network = dragonn::trainer::make_network(config, sample_shape, classes, choice.device);
+  auto plan = dragonn::trainer::plan_run(config, network, world_size, choice.device);
   dragonn::trainer::add_selection(plan, config, world_size, choice.device);
   fmt::print("device: {}\n{}", choice.describe(), dragonn::trainer::describe(plan, config, world_size));
 }
@@ -94,21 +96,21 @@ int run_rank(const CommandLine& line, const Job& job, dragonn::comm::Communicato
 }
 
 bool is_print_only(const CommandLine& line) {
-  return !line.print_config.empty() || line.dry_run;
+  return line.print_config != PrintConfig::kNo || line.dry_run;
 }
 
 /// Runs the options that only print; true if there was one.
-bool print_only(const CommandLine& line, const Config& config, int world_size) {
+bool print_only(const CommandLine& line, const RunSpec& config, int world_size) {
   if (is_print_only(line)) {
     for (const std::string& note : config.notes) dragonn::log::info(0, "{}", note);
   }
-  if (!line.print_config.empty()) fmt::print("{}", dragonn::trainer::to_toml(config));
-  if (line.print_config == "all") fmt::print("{}", dragonn::trainer::other_settings(config));
+  if (line.print_config != PrintConfig::kNo) fmt::print("{}", dragonn::trainer::to_toml(config));
+  if (line.print_config == PrintConfig::kAll) fmt::print("{}", dragonn::trainer::other_settings(config));
   if (line.dry_run) print_plan(config, world_size);
   return is_print_only(line);
 }
 
-int run_locally(const CommandLine& line, Config config) {
+int run_locally(const CommandLine& line, RunSpec config) {
   dragonn::log::set_level(config.logging.level);
   const int workers = static_cast<int>(config.comm.workers);
   if (print_only(line, config, workers)) return 0;
@@ -130,7 +132,7 @@ int run_locally(const CommandLine& line, Config config) {
 using RankFunction = std::function<void(dragonn::comm::Communicator&)>;
 
 /// Runs as one process of several, which `run_ranks` connects. If this one cannot read its config, all learn it.
-int run_as_process(const CommandLine& line, const Config& config, const std::exception_ptr& unreadable,
+int run_as_process(const CommandLine& line, const RunSpec& config, const std::exception_ptr& unreadable,
                    const std::function<void(const RankFunction&)>& run_ranks) {
   dragonn::log::set_level(config.logging.level);
   int exit_code = 0;
@@ -144,7 +146,7 @@ int run_as_process(const CommandLine& line, const Config& config, const std::exc
       Job job;
       dragonn::comm::all_ranks_or_none(communicator, [&] { job = make_job(line, config); });
       exit_code = run_rank(line, job, communicator);
-    } catch (const dragonn::comm::AgreedError& error) {
+    } catch (const AgreedError& error) {
       // Every rank is here, so one prints for all. The others wait until it has, since a launcher ends all processes as
       // soon as one of them fails.
       if (communicator.rank() == 0) dragonn::log::error(0, "{}", error.what());
@@ -157,7 +159,7 @@ int run_as_process(const CommandLine& line, const Config& config, const std::exc
 
 /// Runs under MPI. The config is read before MPI starts, since it holds the deadline of MPI's waits; a rank that cannot
 /// read it tells the others through MPI.
-int run_by_mpi(const CommandLine& line, const Config& config, std::exception_ptr unreadable) {
+int run_by_mpi(const CommandLine& line, const RunSpec& config, std::exception_ptr unreadable) {
   if (!unreadable && config.comm.backend == Backend::kLocal) {
     unreadable = std::make_exception_ptr(ConfigError(
         "comm.backend = \"local\" does not go with a launcher: start dragonn-train without one, or set \"mpi\""));
@@ -173,7 +175,7 @@ int run_by_mpi(const CommandLine& line, const Config& config, std::exception_ptr
   }
 }
 
-int run_by_tcp(const CommandLine& line, const Config& config) {
+int run_by_tcp(const CommandLine& line, const RunSpec& config) {
   const auto tcp = dragonn::comm::tcp_options(config.comm.rendezvous, config.comm.timeout_s);
   return run_as_process(line, config, nullptr, [&](const RankFunction& fn) { dragonn::comm::run_tcp(tcp, fn); });
 }
@@ -184,7 +186,7 @@ int run(const CommandLine& line) {
     return 0;
   }
   const dragonn::trainer::StopSignals signals;
-  Config config;
+  RunSpec config;
   std::exception_ptr unreadable;
   try {
     config = load(line);
@@ -207,7 +209,7 @@ int main(int argc, char** argv) {
     CommandLine line;
     if (const auto code = dragonn::trainer::parse_command_line(argc, argv, line)) return *code;
     return run(line);
-  } catch (const dragonn::comm::AgreedError& error) {
+  } catch (const AgreedError& error) {
     dragonn::log::error(0, "{}", error.what());
     return error.exit_code();
   } catch (const std::exception& error) {

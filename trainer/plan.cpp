@@ -14,8 +14,6 @@
 #include "compress/memory.h"
 #include "kernels/devices.h"
 #include "optim/optimizer.h"
-#include "trainer/config/assemble.h"
-#include "trainer/config/overlap_obstacle.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -27,18 +25,6 @@ std::string size_text(double bytes) {
   int unit = 0;
   for (; bytes >= 1024 && unit < 4; ++unit) bytes /= 1024;
   return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 1, kUnits[unit]);
-}
-
-const char* form_name(ExchangeForm form) {
-  switch (form) {
-    case ExchangeForm::kDense:
-      return "dense";
-    case ExchangeForm::kSparse:
-      return "sparse";
-    case ExchangeForm::kQuantized:
-      return "quantized";
-  }
-  return "";
 }
 
 /// Returns "topk (sparsifier topk, collective allgather, memory residual), density 0.01".
@@ -90,6 +76,25 @@ std::string describe_cost(const RunPlan& plan) {
                             plan.dense_cost.chain().messages);
 }
 
+/// Returns why no bucket of the run can be exchanged before backward has ended, in words for the user; empty if one
+/// can.
+std::string overlap_obstacle(const Config& config, const ParameterArena& arena, const std::vector<Bucket>& buckets) {
+  const TrainConfig& train = config.train;
+  // Global clipping is of the exchanged sums: it comes after all buckets in any case.
+  if (train.clip == Clip::kLocal || train.clip == Clip::kLocalSqrtWorkers) {
+    return fmt::format("train.clip = \"{}\" scales every bucket by the norm of the whole gradient",
+                       name_of(train.clip));
+  }
+  if (train.non_finite == NonFinite::kSkip)
+    return "train.non_finite = \"skip\" checks the whole gradient before any of it is sent";
+  // Matrices lie first in the arena, last layer first, and buckets are exchanged in its order.
+  if (!buckets.empty() && buckets.front().size < arena.matrix_size()) return {};
+  return fmt::format(
+      "the first bucket ({}) reaches to the first layer, which backward finishes last: smaller buckets "
+      "(compression.bucket) can overlap",
+      buckets.empty() ? "none" : buckets.front().name);
+}
+
 /// Describes the overlap; empty unless the run asks for it.
 std::string describe_overlap(const RunPlan& plan, const Config& config) {
   if (!config.compression.overlap) return "";
@@ -133,28 +138,24 @@ std::size_t RunPlan::memory_total() const {
                          [](std::size_t sum, const auto& kind) { return sum + kind.second; });
 }
 
-RunPlan plan_run(const Config& config, const Shape& sample_shape, int classes, int world_size, Device device) {
-  const ExchangeRules rules = exchange_rules(config);
-  check_rules(rules);
-  layers::Network network = make_network(config, sample_shape, classes, device);
+RunPlan plan_run(const RunSpec& config, const layers::Network& network, int world_size, const Device& device) {
   RunPlan plan;
   plan.layers = network.summary();
   plan.parameters = network.arena().size();
   const bool has_device_messages = config.comm.backend == Backend::kNccl;
-  plan.exchange = plan_exchange(rules, network.arena(), config.compression.density, world_size,
+  plan.exchange = plan_exchange(config.rules, network.arena(), config.compression.density, world_size,
                                 has_device_messages ? device : Device{});
-  plan.dense_cost = predict_dense_step(rules, network.arena(), world_size);
-  const std::vector<Bucket> buckets = make_buckets(network.arena(), rules.buckets);
+  plan.dense_cost = predict_dense_step(config.rules, network.arena(), world_size);
+  const std::vector<Bucket> buckets = make_buckets(network.arena(), config.rules.buckets);
   plan.overlap_obstacle =
-      overlap_obstacle(config, network.arena(), group_slices(buckets, make_groups(buckets, rules.fusion)));
+      overlap_obstacle(config, network.arena(), group_slices(buckets, make_groups(buckets, config.rules.fusion)));
 
   const layers::MemoryEstimate training = network.memory(static_cast<std::size_t>(config.train.batch_size));
   const layers::MemoryEstimate evaluation = network.memory(static_cast<std::size_t>(config.train.eval_batch_size));
   const std::size_t model_bytes = plan.parameters * sizeof(float);
-  const std::size_t optimizer_bytes =
-      Registry<optim::OptimizerEntry>::instance().at(config.optimizer.name).floats_per_parameter * model_bytes;
+  const std::size_t optimizer_bytes = config.optimizer.entry().floats_per_parameter * model_bytes;
   const std::size_t batch_bytes =
-      sample_shape.size() * sizeof(float) *
+      network.sample_shape().size() * sizeof(float) *
       static_cast<std::size_t>(config.train.batch_size * config.train.gradient_accumulation * 3);
   const std::size_t staging_bytes = has_device_messages ? 0 : plan.exchange.staging_bytes;
   plan.memory = {{"parameters", training.parameters},
@@ -172,7 +173,7 @@ RunPlan plan_run(const Config& config, const Shape& sample_shape, int classes, i
   return plan;
 }
 
-void add_selection(RunPlan& plan, const Config& config, int world_size, const Device& device) {
+void add_selection(RunPlan& plan, const RunSpec& config, int world_size, const Device& device) {
   const double density = config.compression.density;
   if (!wants_costs(config, world_size) || density >= 1) return;
   std::vector<Bucket> buckets;
@@ -189,13 +190,12 @@ void add_selection(RunPlan& plan, const Config& config, int world_size, const De
   plan.selection->profile_source = config.compression.profile;
   if (!selects_by_cost(config)) return;
   const BucketChoice choice = bucket_choices(*plan.selection, buckets).front();
-  const ExchangeRules rules = exchange_rules(config);
   for (std::size_t i = 0; i < buckets.size(); ++i) {
     BucketPlan& planned = plan.exchange.buckets[i];
     if (choice.is_sparse[i] || planned.form == ExchangeForm::kDense) continue;
     planned.form = ExchangeForm::kDense;
     planned.k = buckets[i].size;
-    planned.cost = predict_bucket(rules, buckets[i].size, ExchangeForm::kDense, 1, world_size);
+    planned.cost = predict_bucket(config.rules, buckets[i].size, ExchangeForm::kDense, 1, world_size);
   }
 }
 
@@ -217,7 +217,7 @@ std::string describe(const RunPlan& plan, const Config& config, int world_size) 
   text += fmt::format("  {:<48} {:>12} {:>12} {:>10}\n", "bucket", "elements", "k", "");
   for (const BucketPlan& planned : plan.exchange.buckets) {
     text += fmt::format("  {:<48} {:>12} {:>12} {:>10}\n", planned.bucket.name, planned.bucket.size, planned.k,
-                        form_name(planned.form));
+                        name_of(planned.form));
   }
   text += describe_cost(plan);
   text += describe_overlap(plan, config);

@@ -33,13 +33,12 @@ struct RunPlan {
   std::size_t memory_total() const;
 };
 
-/// Local. Plans a run; makes the network's plans on `device`. @throws ConfigError if the model does not fit the data or
-/// the exchange's parts do not fit together.
-RunPlan plan_run(const Config& config, const Shape& sample_shape, int classes, int world_size, Device device = {});
+/// Local. Plans a run. @param network made for `device`; it needs no memory yet.
+RunPlan plan_run(const RunSpec& config, const layers::Network& network, int world_size, const Device& device = {});
 
 /// Local. Adds the cost model's decisions for the plan's buckets at the target density. Does nothing if the network or
 /// the profile is not given, and would have to be measured. @throws ConfigError, DataError (see given_profile).
-void add_selection(RunPlan& plan, const Config& config, int world_size, const Device& device = {});
+void add_selection(RunPlan& plan, const RunSpec& config, int world_size, const Device& device = {});
 
 /// Returns the plan as text, for --dry-run.
 std::string describe(const RunPlan& plan, const Config& config, int world_size);

@@ -142,17 +142,18 @@ int run_training(const Job& job, comm::Communicator& communicator) {
   const DeviceChoice choice = choose_device(job.config, communicator);
   set_arithmetic(job.config, choice.device);
   GpuLink link(job.config, communicator, choice);
+  std::optional<layers::Network> network;
   RunPlan plan;
   std::string checkpoint;
   FolderLock lock;
   comm::all_ranks_or_none(communicator, [&] {
-    plan = plan_run(job.config, job.data.train->sample_shape(), job.data.train->classes(), communicator.size(),
-                    choice.device);
+    network = make_network(job.config, *job.data.train, choice.device);
+    plan = plan_run(job.config, *network, communicator.size(), choice.device);
   });
   check_resources(communicator, plan, job.config, job.folder.path, choice);
   std::unique_ptr<Worker> worker;
   comm::all_ranks_or_none(communicator, [&] {
-    worker = std::make_unique<Worker>(job.config, communicator, job.data, job.folder, choice.device);
+    worker = std::make_unique<Worker>(job, plan, std::move(*network), communicator, choice.device);
   });
   comm::rank_zero_or_none(communicator, [&] { checkpoint = prepare_folder(job, *worker, lock).string(); });
   communicator.broadcast_text(0, checkpoint);

@@ -3,23 +3,12 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
 
 #include "comm/communicator.h"
 #include "comm/local/local.h"
-#include "data/dataset.h"
-#include "trainer/config/config.h"
 #include "trainer/worker.h"
 
 namespace dragonn::trainer {
-
-/// The data that all ranks of a run have before they are connected.
-struct Job {
-  Config config;
-  data::DatasetSplits data;
-  RunFolder folder;
-  std::string resume;  ///< "", "auto", a checkpoint folder or a run folder
-};
 
 /// Returns the options of the local backend: a virtual cluster if [network] models one.
 /// @throws ConfigError if the workers' compute time is to be measured and uses several threads, which a worker's clock

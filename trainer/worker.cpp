@@ -15,9 +15,6 @@
 #include "core/memory_ledger.h"
 #include "kernels/nn/elementwise.h"
 #include "optim/clip.h"
-#include "trainer/config/assemble.h"
-#include "trainer/config/config_check.h"
-#include "trainer/config/overlap_obstacle.h"
 #include "trainer/density_plan.h"
 #include "trainer/exchange/run_verb.h"
 #include "trainer/metrics/final_report.h"
@@ -65,42 +62,42 @@ void check_accumulation(const Config& config, const data::Dataset& data) {
 
 }  // namespace
 
-Worker::Worker(const Config& config, comm::Communicator& communicator, const data::DatasetSplits& data,
-               RunFolder folder, Device device)
-    : config_(config),
+Worker::Worker(const Job& job, const RunPlan& plan, layers::Network network, comm::Communicator& communicator,
+               Device device)
+    : config_(job.config),
+      plan_(plan),
       communicator_(communicator),
-      folder_(std::move(folder)),
-      network_(make_network(config, *data.train, device)),
-      loader_(data.train, batch_rules(config, communicator), device),
-      test_(data.test, static_cast<std::size_t>(config.train.eval_batch_size), communicator.rank(), communicator.size(),
-            device),
+      folder_(job.folder),
+      network_(std::move(network)),
+      loader_(job.data.train, batch_rules(config_, communicator), device),
+      test_(job.data.test, static_cast<std::size_t>(config_.train.eval_batch_size), communicator.rank(),
+            communicator.size(), device),
       checkpoints_(folder_.checkpoints()),
       steps_per_epoch_(loader_.steps_per_epoch()) {
-  check_accumulation(config, *data.train);
+  const RunSpec& config = config_;
+  check_accumulation(config, *job.data.train);
   const MemoryLabel label("parameters, gradients and optimizer");
   network_.initialize(static_cast<std::uint64_t>(config.seed));
   scheduled_steps_ = static_cast<std::uint64_t>(config.train.epochs) * steps_per_epoch_;
   const std::uint64_t limit = static_cast<std::uint64_t>(config.train.max_steps);
   total_steps_ = limit > 0 ? std::min(scheduled_steps_, limit) : scheduled_steps_;
-  optimizer_ = make_optimizer(config, network_.arena());
-  schedule_ = make_schedule(config, {config.optimizer.learning_rate, steps_per_epoch_, scheduled_steps_});
-  const ExchangeRules rules = exchange_rules(config);
-  exchange_ = std::make_unique<GradientExchange>(rules, network_.arena(), communicator_);
-  dense_cost_ = predict_dense_step(rules, network_.arena(), communicator_.size());
+  optimizer_ = config.optimizer.entry().make(config.optimizer.settings, network_.arena());
+  schedule_ = config.schedule.entry().make(config.schedule.settings,
+                                           {config.optimizer.learning_rate, steps_per_epoch_, scheduled_steps_});
+  exchange_ = std::make_unique<GradientExchange>(config.rules, network_.arena(), communicator_);
   dump_ = std::make_unique<GradientDump>(folder_.gradients(), config.logging.dump_gradients, exchange_->dump_size());
   if (config.train.gradient_accumulation > 1) accumulated_ = Buffer<float>(network_.arena().size(), device);
   sample_.timers = StepTimers(communicator_.clock());
   begin_clock_at({});
-  if (!config.compression.overlap) return;
-  const std::vector<Bucket> slices = group_slices(exchange_->buckets(), exchange_->groups());
-  overlap_obstacle_ = overlap_obstacle(config, network_.arena(), slices);
-  if (!overlap_obstacle_.empty()) return;
-  overlapped_ = std::make_unique<OverlappedBackward>(communicator_, network_.arena(), slices,
+  if (!config.compression.overlap || !plan.overlap_obstacle.empty()) return;
+  overlapped_ = std::make_unique<OverlappedBackward>(communicator_, network_.arena(),
+                                                     group_slices(exchange_->buckets(), exchange_->groups()),
                                                      [this](const layers::GradientReady& ready) { backward(ready); });
 }
 
 int Worker::train() {
-  if (!overlap_obstacle_.empty()) warn("compression.overlap = true has no effect: " + overlap_obstacle_);
+  if (config_.compression.overlap && !overlapped_)
+    warn("compression.overlap = true has no effect: " + plan_.overlap_obstacle);
   for (std::string& warning : config_warnings(config_)) warn(std::move(warning));
   if (communicator_.rank() == 0) {
     metrics_ = std::make_unique<MetricsWriter>(folder_.metrics(), progress_.step, time_kind());
@@ -325,7 +322,7 @@ Moment Worker::run_time() {
 void Worker::warn_if_traffic_exceeds_dense(const StepRecord& record) {
   if (config_.compression.is_dense() || communicator_.size() == 1) return;
   if (progress_.dense_is_faster) return;
-  const double dense = dense_cost_.bytes_sent;
+  const double dense = plan_.dense_cost.bytes_sent;
   // The first epochs of a density warm-up send more on purpose.
   const bool selects = config_.compression.selects();
   const bool warming_up = selects && record.density_target > config_.compression.density;
@@ -414,7 +411,7 @@ void Worker::finish() {
                                .times = report_->times(),
                                .first_step = report_->first_step(),
                                .wall_seconds = report_->wall_seconds(),
-                               .dense_bytes = dense_cost_.bytes_sent,
+                               .dense_bytes = plan_.dense_cost.bytes_sent,
                                .is_dense = config_.compression.is_dense()});
   });
 }

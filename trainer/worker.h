@@ -28,6 +28,7 @@
 #include "trainer/metrics/metrics.h"
 #include "trainer/metrics/progress_report.h"
 #include "trainer/metrics/summary.h"
+#include "trainer/plan.h"
 
 namespace dragonn::trainer {
 
@@ -41,6 +42,14 @@ struct RunFolder {
   std::filesystem::path profile() const { return path / "profile.json"; }
   std::filesystem::path checkpoints() const { return path / "checkpoints"; }
   std::filesystem::path gradients() const { return path / "gradients"; }
+};
+
+/// The data that all ranks of a run have before they are connected.
+struct Job {
+  RunSpec config;
+  data::DatasetSplits data;
+  RunFolder folder;
+  std::string resume;  ///< "", "auto", a checkpoint folder or a run folder
 };
 
 /// The run's progress besides its parameters; saved in checkpoints.
@@ -59,8 +68,9 @@ struct Progress {
 /// The training state of one rank, built alike on every rank. All methods are collective unless said otherwise.
 class Worker {
  public:
-  /// Builds the state. @throws ConfigError, on every rank that can see the reason.
-  Worker(const Config& config, comm::Communicator& communicator, const data::DatasetSplits& data, RunFolder folder,
+  /// Builds the state. The job and the plan must outlive it. @param network made for `device`, and without memory.
+  /// @throws ConfigError, on every rank that can see the reason.
+  Worker(const Job& job, const RunPlan& plan, layers::Network network, comm::Communicator& communicator,
          Device device = {});
 
   /// Local. Checks, before anything is written, that the given profile has what choose_tensors() needs. @throws
@@ -124,7 +134,8 @@ class Worker {
   Device device() const { return network_.arena().values().device(); }
   std::span<const float> parameters() { return parameters_.of(network_.arena().values()); }
 
-  const Config& config_;
+  const RunSpec& config_;
+  const RunPlan& plan_;
   comm::Communicator& communicator_;
   RunFolder folder_;
   layers::Network network_;
@@ -148,8 +159,6 @@ class Worker {
   StepSample sample_;
   bool stop_requested_ = false;                     // a signal has reached some rank
   bool skipped_ = false;                            // the last step, whose gradient was not finite
-  comm::Prediction dense_cost_;                     // of a step without compression
-  std::string overlap_obstacle_;                    // why compression.overlap has no effect, where it is set
   std::unique_ptr<OverlappedBackward> overlapped_;  // null without overlap. Last: its thread uses the members above
 };
 

@@ -16,7 +16,7 @@ TEST_SUITE("house") {
     CHECK_FALSE(configs.empty());
     for (const std::string& file : configs) {
       INFO(file);
-      trainer::Config config;
+      trainer::RunSpec config;
       REQUIRE_NOTHROW(config = trainer::load_config(source_root() / file));
       const std::string resolved = trainer::to_toml(config);
       CHECK(trainer::to_toml(trainer::parse_config(resolved, "resolved")) == resolved);

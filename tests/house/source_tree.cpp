@@ -40,7 +40,7 @@ std::vector<std::string> files_in(const std::string& folder, const std::vector<s
 std::vector<std::string> code_files() {
   std::vector<std::string> files;
   for (const std::string& folder : code_folders())
-    std::ranges::move(files_in(folder, {".h", ".cpp", ".cu"}), std::back_inserter(files));
+    std::ranges::move(files_in(folder, {".h", ".def", ".cpp", ".cu"}), std::back_inserter(files));
   return files;
 }
 

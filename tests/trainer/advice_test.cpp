@@ -48,7 +48,7 @@ struct Asked {
 StepAdvice ask(const Asked& asked) {
   std::vector<std::string> settings{"compression.method=topk", "compression.memory=residual"};
   settings.insert(settings.end(), asked.settings.begin(), asked.settings.end());
-  const Config config = quick_config(settings);
+  const RunSpec config = quick_config(settings);
   std::vector<double> ready;
   for (std::size_t i = 0; i < asked.buckets.size(); ++i) {
     ready.push_back(static_cast<double>(i + 1) / static_cast<double>(asked.buckets.size()));
@@ -144,7 +144,7 @@ TEST_SUITE("trainer") {
   }
 
   TEST_CASE("an advice reads back from JSON to the same bits, and earlier files have none") {
-    const Config config = quick_config({"compression.method=topk", "compression.memory=residual"});
+    const RunSpec config = quick_config({"compression.method=topk", "compression.memory=residual"});
     const std::vector<Bucket> buckets = buckets_of(20, 1000);
     const TensorSelection selection =
         decide({config, buckets, {0.1}, 4}, {.rows = {row(1e-5)}, .network = {}, .backward_seconds = 0.25},

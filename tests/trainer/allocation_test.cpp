@@ -20,7 +20,7 @@ using dragonn::testing::AllocationCounter;
 std::size_t allocations_of_run(std::vector<std::string> overrides, int steps) {
   overrides.insert(overrides.end(),
                    {"logging.every_steps=1000", "train.epochs=20", fmt::format("train.max_steps={}", steps)});
-  const Config config = quick_config(overrides);
+  const RunSpec config = quick_config(overrides);
   const TemporaryFolder folder;
   const std::size_t before = AllocationCounter::count();
   quick_run(config, 2, folder.path());

@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
-#include "trainer/config/config_check.h"
 #include "trainer/config/config_hint.h"
 #include "trainer/config/config_keys.h"
 #include "trainer/config/methods.h"
@@ -29,7 +28,7 @@ name = "synthetic_images"
 momentum = 0.9
 )";
 
-Config parse(const std::string& more = "", const std::vector<std::string>& overrides = {}) {
+RunSpec parse(const std::string& more = "", const std::vector<std::string>& overrides = {}) {
   return parse_config(kBase + more, "test.toml", overrides);
 }
 
@@ -51,7 +50,7 @@ bool contains(const std::string& text, const std::string& part) {
 
 TEST_SUITE("trainer") {
   TEST_CASE("keys that are absent have their defaults, integers are numbers") {
-    const Config config = parse("learning_rate = 1\n");
+    const RunSpec config = parse("learning_rate = 1\n");
     CHECK(config.seed == 7);
     CHECK(config.optimizer.name == "sgd");
     CHECK(config.optimizer.learning_rate == 1.0);
@@ -61,7 +60,7 @@ TEST_SUITE("trainer") {
     CHECK(config.compression.sparsifier.name == "none");
     CHECK(config.compression.collective.name == "dense");
     CHECK(config.compression.memory.name == "none");
-    CHECK_FALSE(config.compression.bucket_rules().compress);
+    CHECK_FALSE(config.rules.buckets.compress);
   }
 
   TEST_CASE("an error says file, line, column, key, value and what would be valid") {
@@ -75,6 +74,17 @@ TEST_SUITE("trainer") {
     CHECK(contains(error_of(std::string(kBase) + "weight_decay = -1.0\n"), "test.toml:8:1: optimizer.weight_decay"));
     CHECK(contains(error_of("[model\nname = 1\n"), "test.toml:1:"));
     CHECK(contains(error_of(std::string(kBase) + "[train]\nepochs = 1979-05-27\n"), "expected a boolean, integer"));
+  }
+
+  TEST_CASE("a number is finite, whatever its range") {
+    for (const char* number : {"inf", "-inf", "nan"}) {
+      CAPTURE(number);
+      CHECK(contains(error_of(kBase, {fmt::format("optimizer.learning_rate={}", number)}), "expected number of at"));
+      CHECK(contains(error_of(kBase, {fmt::format("optimizer.momentum={}", number)}), "expected number"));
+      CHECK(contains(error_of(kBase, {fmt::format("compression.bucket={}", number)}), "or number above 0"));
+      CHECK(contains(error_of(kBase, {"schedule.name=milestones", fmt::format("schedule.gamma={}", number)}),
+                     "expected number"));
+    }
   }
 
   TEST_CASE("an unknown key or table is refused, and the nearest valid name is proposed") {
@@ -128,15 +138,15 @@ TEST_SUITE("trainer") {
   }
 
   TEST_CASE("overrides take a TOML value or else a string, and the last one wins") {
-    const Config config =
+    const RunSpec config =
         parse("", {"train.epochs=5", "optimizer.learning_rate=1e-2", "schedule.name=milestones",
                    "schedule.milestones=[2, 4]", "data.path=a b", "train.epochs=6", "compression.bucket=4"});
     CHECK(config.train.epochs == 6);
     CHECK(config.optimizer.learning_rate == 0.01);
     CHECK(config.schedule.settings.integers("milestones") == std::vector<std::int64_t>{2, 4});
     CHECK(config.data.path == "a b");
-    CHECK(config.compression.bucket == BucketRules::Grouping::kBytes);
-    CHECK(config.compression.bucket_rules().bytes == std::size_t{4} << 20);
+    CHECK(config.rules.buckets.grouping == BucketRules::Grouping::kBytes);
+    CHECK(config.rules.buckets.bytes == std::size_t{4} << 20);
     CHECK(parse("", {"data.path=2024"}).data.path == "2024");
     CHECK(parse("", {"data.path=$HOME/~x"}).data.path == "$HOME/~x");
   }
@@ -167,7 +177,7 @@ TEST_SUITE("trainer") {
   TEST_CASE("a method that is defined on the whole model gets it as one bucket, unless the config says otherwise") {
     using Grouping = BucketRules::Grouping;
     const auto bucket = [](const std::string& lines, const std::vector<std::string>& overrides = {}) {
-      return parse(lines, overrides).compression.bucket_rules();
+      return parse(lines, overrides).rules.buckets;
     };
     for (const char* method : {"gtopk", "oktopk", "exdyna"}) {
       CAPTURE(method);
@@ -190,14 +200,13 @@ TEST_SUITE("trainer") {
   }
 
   TEST_CASE("select_tensors is all, cost_model or a number of elements") {
-    using SelectTensors = CompressionConfig::SelectTensors;
-    CHECK(parse().compression.select_tensors == SelectTensors::kAll);
-    CHECK(parse("[compression]\nselect_tensors = \"cost_model\"\n").compression.select_tensors ==
-          SelectTensors::kCostModel);
-    const Config sized = parse("", {"compression.method=topk", "compression.select_tensors=1000"});
-    CHECK(sized.compression.select_tensors == SelectTensors::kMinimumSize);
-    CHECK(sized.compression.bucket_rules().minimum_size == 1000);
-    CHECK(parse_config(to_toml(sized), "printed").compression.bucket_rules().minimum_size == 1000);
+    CHECK(parse().compression.select_tensors.is(SelectTensors::kAll));
+    CHECK(parse("[compression]\nselect_tensors = \"cost_model\"\n")
+              .compression.select_tensors.is(SelectTensors::kCostModel));
+    const RunSpec sized = parse("", {"compression.method=topk", "compression.select_tensors=1000"});
+    CHECK_FALSE(sized.compression.select_tensors.is(SelectTensors::kAll));
+    CHECK(sized.rules.buckets.minimum_size == 1000);
+    CHECK(parse_config(to_toml(sized), "printed").rules.buckets.minimum_size == 1000);
     for (const char* bad : {"some", "-1", "1.5", "true"}) {
       CAPTURE(bad);
       CHECK(contains(error_of(kBase, {fmt::format("compression.select_tensors={}", bad)}),
@@ -323,24 +332,21 @@ TEST_SUITE("trainer") {
       const Config again = parse_config(text, "printed");
       CHECK(to_toml(again) == text);
       CHECK(config_hash(again) == config_hash(config));
-      for (const ConfigKey& key : config_keys()) CHECK(contains(text, "\n" + key.spec.name + " = "));
+      for (const ConfigKey& key : config_schema().keys) CHECK(contains(text, "\n" + key.spec.name + " = "));
     }
   }
 
   TEST_CASE("without a file there are the defaults, with every component's settings in comments") {
     const Config config = default_config();
     const std::string text = to_toml(config);
-    for (const ConfigKey& key : config_keys()) CHECK(contains(text, key.spec.name + " = "));
+    for (const ConfigKey& key : config_schema().keys) CHECK(contains(text, key.spec.name + " = "));
     CHECK(contains(text, "\n# name = \"\"\n"));   // of the model: it has no default
     CHECK(contains(text, "\nmomentum = 0.9\n"));  // of the default optimizer
     const std::string others = other_settings(config);
-    std::vector<ComponentTable> tables = component_tables();
-    for (ComponentTable& part : compression_parts()) tables.push_back(std::move(part));
-    Config copy = config;
-    for (const ComponentTable& table : tables) {
-      for (const std::string& name : table.names()) {
-        if (name == table.component(copy).name) continue;
-        for (const SettingSpec& spec : *table.find(name)) {
+    for (const ComponentSlot& slot : config_schema().components) {
+      for (const auto& [name, specs] : slot.registered) {
+        if (name == slot.in(config).name) continue;
+        for (const SettingSpec& spec : *specs) {
           CAPTURE(fmt::format("{}.{}", name, spec.name));
           CHECK(contains(others, fmt::format("#   {} = {}\n", spec.name, dragonn::to_toml(spec.default_value))));
         }
@@ -379,13 +385,15 @@ TEST_SUITE("trainer") {
   }
 
   TEST_CASE("no component declares a key that its table has already") {
-    const std::vector<ConfigKey> keys = config_keys();
-    for (const ComponentTable& table : component_tables()) {
-      for (const std::string& name : table.names()) {
-        for (const SettingSpec& spec : *table.find(name)) {
-          CAPTURE(fmt::format("{}.{}", table.table, spec.name));
-          CHECK(std::ranges::none_of(
-              keys, [&](const ConfigKey& key) { return key.table == table.table && key.spec.name == spec.name; }));
+    const ConfigSchema schema = config_schema();
+    for (const ComponentSlot& slot : schema.components) {
+      if (slot.is_part()) continue;
+      for (const auto& [name, specs] : slot.registered) {
+        for (const SettingSpec& spec : *specs) {
+          CAPTURE(fmt::format("{}.{}", slot.table, spec.name));
+          CHECK(std::ranges::none_of(schema.keys, [&](const ConfigKey& key) {
+            return key.table == slot.table && key.spec.name == spec.name;
+          }));
         }
       }
     }
@@ -393,7 +401,7 @@ TEST_SUITE("trainer") {
 
   TEST_CASE("every default passes its own check") {
     const Config config = parse();
-    for (const ConfigKey& key : config_keys()) {
+    for (const ConfigKey& key : config_schema().keys) {
       CAPTURE(key.path());
       CHECK_FALSE(key.spec.help.empty());
       if (!key.required) CHECK_NOTHROW(key.convert(key.spec.default_value));

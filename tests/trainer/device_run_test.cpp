@@ -35,7 +35,7 @@ constexpr double kRounding = 1e-5;
 constexpr double kOtherSelection = 1e-3;
 
 /// Returns the final parameters of a run of any config, in a folder of its own.
-std::vector<float> parameters_of(const Config& config, int world_size) {
+std::vector<float> parameters_of(const RunSpec& config, int world_size) {
   const TemporaryFolder folder;
   return quick_run(config, world_size, folder.path()).parameters;
 }
@@ -47,7 +47,7 @@ double distance_from_cpu(const Device& device, const Overrides& overrides, int w
 }
 
 /// Small networks of every family, with data of their kind.
-Config task(const std::string& model_and_data, const std::filesystem::path& data, const Overrides& overrides) {
+RunSpec task(const std::string& model_and_data, const std::filesystem::path& data, const Overrides& overrides) {
   const std::string common = R"(
 [train]
 epochs = 9
@@ -233,7 +233,7 @@ DRAGONN_DEVICE_TEST("a gradient that is not finite ends the run on all ranks, or
 
 DRAGONN_DEVICE_TEST("costs measured on a device decide for all ranks alike which tensors are sparsified") {
   const TemporaryFolder folder;
-  const Config config =
+  const RunSpec config =
       quick_config(on_device(device, {"compression.method=topk", "compression.select_tensors=cost_model"}));
   CHECK(quick_run(config, 3, folder.path()).exit_code == 0);  // replicas are compared at its end
   CHECK(std::filesystem::exists(folder.path() / "profile.json"));

@@ -114,7 +114,9 @@ TEST_SUITE("trainer") {
   TEST_CASE("the final report says what is virtual, overlapped, dense, or not exchanged at all") {
     Summary other = summary();
     RunOutcome details = outcome();
-    other.network = NetworkConfig{.model = NetworkKind::kAlphaBeta, .preset = "10gbe"};
+    other.network.emplace();
+    other.network->model = NetworkKind::kAlphaBeta;
+    other.network->preset = "10gbe";
     CHECK(final_report(other, details).front().starts_with("Finished in 9.0 s of virtual time: accuracy"));
     CHECK(contains(joined(final_report(other, details)),
                    "network    10 Gbit/s, 50 us latency (10gbe); 42 s of wall time"));

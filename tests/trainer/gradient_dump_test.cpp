@@ -73,7 +73,7 @@ TEST_SUITE("trainer") {
 
   TEST_CASE("dumping changes neither the parameters nor the traffic nor the hash of the config") {
     const TemporaryFolder plain, dumped;
-    const Config with = quick_config(topk("residual")), without = quick_config({"compression.method=topk"});
+    const RunSpec with = quick_config(topk("residual")), without = quick_config({"compression.method=topk"});
     CHECK(config_hash(with) == config_hash(without));
     CHECK(quick_run(with, 2, dumped.path()).parameters == quick_run(without, 2, plain.path()).parameters);
     const auto bytes = [](const TemporaryFolder& folder) {

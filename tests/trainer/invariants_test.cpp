@@ -37,7 +37,7 @@ TEST_CASE("replicas stay equal and the same seed gives the same bits, for every 
     for (int world_size : kWorlds) {
       CAPTURE(combination.name());
       CAPTURE(world_size);
-      const Config config = quick_config(overrides_of(combination));
+      const RunSpec config = quick_config(overrides_of(combination));
       const TemporaryFolder first, second;
       const QuickResult a = quick_run(config, world_size, first.path());  // compares all replicas at every step
       const QuickResult b = quick_run(config, world_size, second.path());
@@ -61,7 +61,7 @@ TEST_CASE("resume is invisible after any step, for every pair of parts") {
       CAPTURE(world_size);
       std::vector<std::string> overrides = overrides_of(combination);
       overrides.insert(overrides.end(), {"checkpoint.every_steps=1", "checkpoint.keep=100"});
-      const Config config = quick_config(overrides);
+      const RunSpec config = quick_config(overrides);
       const TemporaryFolder whole;
       const QuickResult uninterrupted = quick_run(config, world_size, whole.path());
       for (std::uint64_t step = 1; step < 6; step += kResumeStride) {
@@ -78,7 +78,7 @@ TEST_CASE("resume is invisible after any step, for every pair of parts") {
 TEST_CASE("resume is invisible for every optimizer") {
   for (const std::string& optimizer : Registry<optim::OptimizerEntry>::instance().names()) {
     CAPTURE(optimizer);
-    const Config config =
+    const RunSpec config =
         quick_config({"optimizer.name=" + optimizer, "checkpoint.every_steps=1", "checkpoint.keep=100"});
     const TemporaryFolder whole, rest;
     const QuickResult uninterrupted = quick_run(config, 2, whole.path());
@@ -88,7 +88,7 @@ TEST_CASE("resume is invisible for every optimizer") {
 }
 
 TEST_CASE("a resumed run drops the metrics behind its checkpoint and goes on") {
-  const Config config = quick_config({"checkpoint.every_steps=2", "checkpoint.keep=100"});
+  const RunSpec config = quick_config({"checkpoint.every_steps=2", "checkpoint.keep=100"});
   const TemporaryFolder folder;
   quick_run(config, 2, folder.path());
   std::filesystem::remove_all(folder.path() / "checkpoints" / CheckpointStore::folder_name(6));
@@ -104,8 +104,8 @@ TEST_CASE("a resumed run drops the metrics behind its checkpoint and goes on") {
 
 TEST_CASE("the last checkpoints are kept, and that of the best evaluation") {
   // 16 steps per epoch; evaluations at steps 16, 32, 48 of which the best need not be one of the last two checkpoints.
-  const Config config = quick_config({"train.epochs=3", "train.max_steps=0", "train.eval_every_epochs=1",
-                                      "checkpoint.every_steps=5", "checkpoint.keep=2", "optimizer.learning_rate=0.3"});
+  const RunSpec config = quick_config({"train.epochs=3", "train.max_steps=0", "train.eval_every_epochs=1",
+                                       "checkpoint.every_steps=5", "checkpoint.keep=2", "optimizer.learning_rate=0.3"});
   const TemporaryFolder folder;
   quick_run(config, 2, folder.path());
   const auto all = CheckpointStore(folder.path() / "checkpoints").list();

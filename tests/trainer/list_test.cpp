@@ -144,8 +144,8 @@ TEST_SUITE("trainer") {
   TEST_CASE("without words every component has its line") {
     const std::string all = list_components();
     for (const std::string& name : method_names()) CHECK(contains(all, "\nmethod " + name + ": "));
-    for (const ComponentTable& part : compression_parts()) {
-      for (const std::string& name : part.names()) CHECK(contains(all, " " + name + ": "));
+    for (const ComponentSlot& slot : config_schema().components) {
+      for (const auto& [name, specs] : slot.registered) CHECK(contains(all, " " + name + ": "));
     }
     CHECK(contains(all, "\nnetwork 10gbe: "));
   }
@@ -160,12 +160,13 @@ TEST_SUITE("trainer") {
                                                    {"collective", "collectives"},
                                                    {"memory", "memories"},
                                                    {"density_schedule", "density_schedules"}};
-    for (const ComponentTable& part : compression_parts()) {
-      for (const std::string& name : part.names()) {
+    for (const ComponentSlot& slot : config_schema().components) {
+      if (!slot.is_part()) continue;
+      for (const auto& [name, specs] : slot.registered) {
         CAPTURE(name);
-        const std::string text = list_components({kinds.at(part.table), name});
-        CHECK(text == list_components({part.table, name}));
-        for (const SettingSpec& spec : *part.find(name)) {
+        const std::string text = list_components({kinds.at(slot.key), name});
+        CHECK(text == list_components({slot.key, name}));
+        for (const SettingSpec& spec : *specs) {
           CHECK(contains(text, "  " + spec.name + " = " + to_toml(spec.default_value) + "\n"));
           CHECK(contains(text, type_name(spec.default_value)));
           CHECK(contains(text, spec.help.substr(0, spec.help.find(' '))));

@@ -21,7 +21,6 @@
 #include "tests/support/thread_counts.h"
 #include "tests/trainer/combinations.h"
 #include "tests/trainer/quick_run.h"
-#include "trainer/config/overlap_obstacle.h"
 #include "trainer/exchange/overlapped_backward.h"
 #include "trainer/exchange/step_agreement.h"
 #include "trainer/plan.h"
@@ -156,10 +155,10 @@ void overlapped_step(comm::Communicator& communicator, ParameterArena& arena, Ov
   check_finite(agree(communicator, {.non_finite_bucket = exchange.non_finite_bucket()}), 4, exchange.buckets());
 }
 
-std::string obstacle_of(const std::vector<std::string>& overrides) {
-  const Config config = quick_config(overrides);
-  layers::Network network = make_network(config, *load_data(config).train);
-  return overlap_obstacle(config, network.arena(), make_buckets(network.arena(), config.compression.bucket_rules()));
+std::string obstacle_of(std::vector<std::string> overrides) {
+  overrides.push_back("compression.overlap=true");
+  const RunSpec config = quick_config(overrides);
+  return plan_run(config, make_network(config, *load_data(config).train), 2).overlap_obstacle;
 }
 
 }  // namespace
@@ -345,8 +344,8 @@ TEST_CASE("what leaves nothing to overlap is named") {
 
 TEST_CASE("the dry run tells of overlap where it is asked for, and what is in its way") {
   const auto shown = [](const std::vector<std::string>& overrides) {
-    const Config config = quick_config(overrides);
-    return describe(plan_run(config, {6, 6, 1}, 4, 2), config, 2);
+    const RunSpec config = quick_config(overrides);
+    return describe(plan_run(config, make_network(config, {6, 6, 1}, 4), 2), config, 2);
   };
   CHECK(shown({"compression.method=topk"}).find("overlap") == std::string::npos);
   CHECK(shown({"compression.method=topk", "compression.overlap=true"}).find("overlap: a bucket is exchanged as soon") !=
@@ -358,13 +357,13 @@ TEST_CASE("the dry run tells of overlap where it is asked for, and what is in it
 TEST_CASE("a run whose overlap has no effect says why, and gives the same bits") {
   const TemporaryFolder plain, overlapped;
   const QuickResult expected = quick_run(quick_config({"compression.method=gtopk"}), 2, plain.path());
-  const Config config = quick_config({"compression.method=gtopk", "compression.bucket=model",
-                                      "compression.include_vectors=no", "compression.overlap=true"});
+  const RunSpec config = quick_config({"compression.method=gtopk", "compression.bucket=model",
+                                       "compression.include_vectors=no", "compression.overlap=true"});
   const TemporaryFolder whole;
   quick_run(config, 2, whole.path());
   CHECK(read_text_file(whole.path() / "summary.json")
             .find("compression.overlap = true has no effect: the first bucket") != std::string::npos);
-  const Config skipping =
+  const RunSpec skipping =
       quick_config({"compression.method=gtopk", "train.non_finite=skip", "compression.overlap=true"});
   CHECK(quick_run(skipping, 2, overlapped.path()).parameters == expected.parameters);
 }

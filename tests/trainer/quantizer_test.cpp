@@ -192,7 +192,7 @@ TEST_CASE("a quantizer is refused with parts that it does not go with, and what 
 }
 
 TEST_CASE("a quantizer's name is a method, and --set swaps it with any other") {
-  const Config signsgd = quick_config({"compression.method=signsgd"});
+  const RunSpec signsgd = quick_config({"compression.method=signsgd"});
   CHECK(signsgd.compression.sparsifier.name == "none");
   CHECK(signsgd.compression.quantizer.name == "signsgd");
   CHECK(signsgd.compression.collective.name == kCodeCollective);
@@ -213,8 +213,8 @@ TEST_CASE("a quantizer's name is a method, and --set swaps it with any other") {
 }
 
 TEST_CASE("the dry run shows quantized buckets and their bytes") {
-  const Config config = quick_config({"compression.method=signsgd"});
-  const RunPlan plan = plan_run(config, Shape{6, 6, 1}, 4, 3);
+  const RunSpec config = quick_config({"compression.method=signsgd"});
+  const RunPlan plan = plan_run(config, make_network(config, Shape{6, 6, 1}, 4), 3);
   double expected = 0;
   for (const BucketPlan& planned : plan.exchange.buckets) {
     const bool quantized = planned.form == ExchangeForm::kQuantized;

@@ -70,7 +70,7 @@ inline std::vector<std::string> on_device(const Device& device, std::vector<std:
   return overrides;
 }
 
-inline Config quick_config(const std::vector<std::string>& overrides = {}) {
+inline RunSpec quick_config(const std::vector<std::string>& overrides = {}) {
   return parse_config(kQuickConfig, "quick.toml", overrides);
 }
 
@@ -80,7 +80,7 @@ struct QuickResult {
   std::vector<float> parameters;
 };
 
-inline QuickResult quick_run(const Config& config, int world_size, const std::filesystem::path& folder,
+inline QuickResult quick_run(const RunSpec& config, int world_size, const std::filesystem::path& folder,
                              const std::string& resume = "") {
   log::set_level(log::Level::kError);
   Job job{config, load_data(config), {folder}, resume};

@@ -87,7 +87,7 @@ void write_data(const std::filesystem::path& folder) {
   write_text(folder / "test.tsv", manifest);
 }
 
-Config config_of(const Task& task, const std::filesystem::path& folder, std::vector<std::string> overrides) {
+RunSpec config_of(const Task& task, const std::filesystem::path& folder, std::vector<std::string> overrides) {
   const std::string toml = "seed = 3\n" + task.model_and_data + fmt::format("path = \"{}\"\n", folder.string()) + R"(
 [train]
 epochs = 9

@@ -139,15 +139,17 @@ struct End {
   std::uint64_t steps = 0;
 };
 
-std::vector<End> ends_of(const Config& config, int world_size) {
+std::vector<End> ends_of(const RunSpec& config, int world_size) {
   log::set_level(log::Level::kError);
   const TemporaryFolder folder;
   std::vector<End> ends(static_cast<std::size_t>(world_size));
-  const data::DatasetSplits data = load_data(config);
+  const Job job{config, load_data(config), {folder.path()}, ""};
   std::filesystem::create_directories(folder.path());
   comm::run_local(world_size, local_options(config), [&](comm::Communicator& communicator) {
     End& end = ends[static_cast<std::size_t>(communicator.rank())];
-    Worker worker(config, communicator, data, {folder.path()});
+    layers::Network network = make_network(config, *job.data.train);
+    const RunPlan plan = plan_run(config, network, world_size);
+    Worker worker(job, plan, std::move(network), communicator);
     try {
       worker.train();
     } catch (const comm::AgreedError& error) {
@@ -269,7 +271,7 @@ TEST_CASE("a signal stops all ranks after the step that they agree on it in, wit
       const StopSignals signals;
       std::raise(SIGUSR1);
       const TemporaryFolder folder;
-      const Config config = quick_config({std::string("train.non_finite=") + policy});
+      const RunSpec config = quick_config({std::string("train.non_finite=") + policy});
       CHECK(quick_run(config, world_size, folder.path()).exit_code == kExitRequeue);
       CHECK(step_lines(folder.path()).size() == 1);
     }

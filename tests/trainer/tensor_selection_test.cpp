@@ -44,7 +44,7 @@ std::vector<Bucket> two_tensors_and_a_vector() {
           {.name = "bias", .offset = 3000, .size = 30}};
 }
 
-Config topk_config(const std::vector<std::string>& more = {}) {
+RunSpec topk_config(const std::vector<std::string>& more = {}) {
   std::vector<std::string> overrides{"compression.method=topk", "compression.memory=residual",
                                      "compression.select_tensors=cost_model", "compression.fusion_mib=0"};
   overrides.insert(overrides.end(), more.begin(), more.end());
@@ -56,7 +56,7 @@ Config topk_config(const std::vector<std::string>& more = {}) {
 TEST_SUITE_BEGIN("trainer");
 
 TEST_CASE("a slow and a fast network make opposite decisions") {
-  const Config config = topk_config();
+  const RunSpec config = topk_config();
   const std::vector<Bucket> buckets = two_tensors_and_a_vector();
   const SelectionQuestion question{config, buckets, {0.1}, 4, {}};
   const Profile profile = flat_profile({0.1}, 4);
@@ -73,13 +73,13 @@ TEST_CASE("a slow and a fast network make opposite decisions") {
   CHECK_FALSE(fast.advice->sparse_is_faster());
   CHECK(describe_advice(fast).starts_with("dense is faster for everything"));
   CHECK(describe_advice(fast).find("sparse wins below") != std::string::npos);
-  const Config all = topk_config({"compression.select_tensors=all"});
+  const RunSpec all = topk_config({"compression.select_tensors=all"});
   const TensorSelection kept = decide({all, buckets, {0.1}, 4, {}}, profile, kFast);
   CHECK(kept.advice->sparse_seconds > fast.advice->sparse_seconds);
 }
 
 TEST_CASE("the table has a line per tensor with its times and decision, in columns") {
-  const Config config = topk_config();
+  const RunSpec config = topk_config();
   const std::vector<Bucket> buckets = two_tensors_and_a_vector();
   const TensorSelection selection = decide({config, buckets, {0.1}, 4}, flat_profile({0.1}, 4), kSlow);
   const std::vector<std::string> lines = describe(selection, 0.1);
@@ -93,7 +93,7 @@ TEST_CASE("the table has a line per tensor with its times and decision, in colum
 }
 
 TEST_CASE("a selection reads back from its JSON to the same bits") {
-  const Config config = topk_config();
+  const RunSpec config = topk_config();
   const std::vector<Bucket> buckets = two_tensors_and_a_vector();
   TensorSelection selection =
       decide({config, buckets, {0.1, 0.025}, 4}, flat_profile({0.1, 0.025}, 4), {1.0 / 3e4, 1e9 / 7});
@@ -107,7 +107,7 @@ TEST_CASE("a selection reads back from its JSON to the same bits") {
 }
 
 TEST_CASE("a selection for other buckets is refused") {
-  const Config config = topk_config();
+  const RunSpec config = topk_config();
   std::vector<Bucket> buckets = two_tensors_and_a_vector();
   const TensorSelection selection = decide({config, buckets, {0.1}, 4}, flat_profile({0.1}, 4), kSlow);
   buckets[0].name = "c";
@@ -118,7 +118,7 @@ TEST_CASE("a profile that lacks a density of the schedule is refused with the co
   const TemporaryFolder folder;
   const std::string path = (folder.path() / "p.json").string();
   write_file_atomically(path, json_of(flat_profile({0.1}, 4)));
-  const Config config = topk_config({"compression.profile=" + path});
+  const RunSpec config = topk_config({"compression.profile=" + path});
   const std::vector<Bucket> buckets = two_tensors_and_a_vector();
   CHECK(given_profile({config, buckets, {0.1}, 4})->rows.size() == 2);
   CHECK_THROWS_WITH_AS(
@@ -144,7 +144,7 @@ TEST_CASE("costs are wanted where they decide, or where a network or a profile i
 }
 
 TEST_CASE("the densities of a schedule are found once each, without the dense ones") {
-  const Config config =
+  const RunSpec config =
       topk_config({"compression.density_schedule=list", "compression.list.densities=[1.0, 0.5, 0.25, 0.5]"});
   CHECK(sparse_densities(config.compression, 60, 10) == std::vector<double>{0.5, 0.25, 0.1});
   CHECK(sparse_densities(config.compression, 15, 10) == std::vector<double>{0.5});
@@ -152,7 +152,7 @@ TEST_CASE("the densities of a schedule are found once each, without the dense on
 }
 
 TEST_CASE("all ranks choose alike, whatever is measured") {
-  const Config config = topk_config();
+  const RunSpec config = topk_config();
   const std::vector<Bucket> buckets = two_tensors_and_a_vector();
   for (const int ranks : {2, 3, 5}) {
     std::vector<std::string> chosen(static_cast<std::size_t>(ranks));

@@ -236,7 +236,7 @@ TEST_SUITE("trainer") {
       const Overrides overrides = zero_compute(1, {std::string("compression.method=") + method});
       const VirtualRun whole = run_of(3, overrides);
       const TemporaryFolder folder;
-      Config config = quick_config(overrides);
+      RunSpec config = quick_config(overrides);
       config.train.max_steps = 2;
       quick_run(config, 3, folder.path());
       config.train.max_steps = 6;

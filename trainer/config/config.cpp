@@ -13,8 +13,6 @@
 
 #include "core/error.h"
 #include "core/file.h"
-#include "core/units_text.h"
-#include "trainer/config/config_check.h"
 #include "trainer/config/config_hint.h"
 #include "trainer/config/config_keys.h"
 #include "trainer/config/methods.h"
@@ -23,17 +21,11 @@
 namespace dragonn::trainer {
 namespace {
 
-constexpr const char* kCompression = "compression";
 constexpr const char* kAuto = "auto";
 
-const SettingSpec* find_spec(const SettingSpecs& specs, const std::string& name) {
-  const auto found = std::ranges::find(specs, name, &SettingSpec::name);
-  return found == specs.end() ? nullptr : &*found;
-}
-
-/// "; did you mean 'resnet20'?", or nothing.
-std::string hint(const std::optional<std::string>& nearest) {
-  return nearest ? fmt::format("; did you mean '{}'?", *nearest) : "";
+/// "; did you mean 'resnet20'?", or `otherwise`.
+std::string hint(const std::optional<std::string>& nearest, const char* otherwise = "") {
+  return nearest ? fmt::format("; did you mean '{}'?", *nearest) : otherwise;
 }
 
 std::string text_or_empty(const SettingValue& value) {
@@ -47,23 +39,41 @@ std::string place(const RawKey& raw) {
   return fmt::format("{}: {} = {}: ", raw.origin, raw.path(), dragonn::to_toml(raw.value));
 }
 
-/// A hint ends its sentence; without one a semicolon does.
-std::string closed(const std::string& hint_text) {
-  return hint_text.empty() ? ";" : hint_text;
+/// The value in the key's type. An error gets the place, what would be valid, and the nearest valid word.
+SettingValue convert(const RawKey& raw, const ConfigKey& key) {
+  SettingValue value = raw.value;
+  // A path or name typed on the command line may look like a number.
+  const bool is_any_text = std::holds_alternative<std::string>(key.spec.default_value) && key.spec.choices.empty();
+  if (raw.is_override && is_any_text && !std::holds_alternative<std::string>(value)) value = raw.text;
+  try {
+    return key.convert(value);
+  } catch (const ConfigError&) {
+    throw ConfigError(fmt::format("{}expected {}{}", place(raw), key.describe_type(),
+                                  hint(likely_name(text_or_empty(value), key.spec.choices))));
+  }
 }
 
-/// Consumes raw keys into a Config: fixed keys first, since they name the components whose keys come next.
+/// A name instead of which --set gave another, and what the file says because of it.
+struct Replaced {
+  std::string by;                         ///< "--set compression.method=topk"
+  std::string old_name;                   ///< the file's, or the default
+  std::vector<std::string> dropped = {};  ///< "optimizer.momentum = 0.9", ...
+};
+
+/// Takes raw keys into a Config: fixed keys first, since they name the components whose keys come next.
 class Resolver {
  public:
   /// @param complete required keys must be there; else a component without a name stays without settings.
-  explicit Resolver(RawConfig raw, bool complete = true) : raw_(std::move(raw)), complete_(complete) {}
+  Resolver(RawConfig raw, bool complete) : raw_(std::move(raw)), complete_(complete) {}
 
   Config resolve() {
     forget_replaced_method();
-    for (const ConfigKey& key : keys_) read_fixed(key);
-    for (const ComponentTable& table : component_tables()) read_component(table);
+    for (const ConfigKey& key : schema_.keys) read(key);
+    read_components(/*parts=*/false);
     resolve_method();
-    read_compression_tables();
+    read_components(/*parts=*/true);
+    // Without a selection the collective has nothing to be set; for dense ones comm.dense_algorithm says it all.
+    if (!config_.compression.selects()) config_.compression.collective.settings = Settings();
     refuse_the_rest();
     return std::move(config_);
   }
@@ -73,54 +83,31 @@ class Resolver {
     const auto found = std::ranges::find(raw_.keys, path, &RawKey::path);
     return found == raw_.keys.end() ? nullptr : &*found;
   }
-  void erase(const std::string& path) {
-    std::erase_if(raw_.keys, [&](const RawKey& key) { return key.path() == path; });
-  }
 
   /// When --set chooses another method, what the file says because of its own method goes with that method: written-out
   /// parts that are the old method's, and all of them if one sparsifies and the other quantizes or is dense.
   void forget_replaced_method() {
     const RawKey* method = find("compression.method");
-    if (method == nullptr || !method->replaced) return;
-    const std::string new_name = text_or_empty(method->value), old_name = text_or_empty(*method->replaced);
-    if (old_name == new_name) return;
-    for (const std::string& name : {old_name, new_name}) {
-      if (!std::ranges::count(method_names(), name)) return;  // read_fixed says so
+    if (method == nullptr || !method->replaced || method->value == *method->replaced) return;
+    Replaced replaced{method->origin, text_or_empty(*method->replaced)};
+    const std::vector<std::string> names = method_names();
+    for (const std::string& name : {replaced.old_name, text_or_empty(method->value)}) {
+      if (!std::ranges::count(names, name)) return;  // read says so
     }
-    const Method old_method = find_method(old_name);
-    const Method new_method = find_method(new_name);
-    const bool dense = new_method.is_dense() || old_method.is_dense();
-    const bool quantizer = new_method.quantizer != "none" || old_method.quantizer != "none";
-    Replaced replaced{method->origin, old_name};
-    forget(replaced, dense || quantizer, "sparsifier", old_method.sparsifier);
-    forget(replaced, dense || quantizer, "quantizer", old_method.quantizer);
-    forget(replaced, dense || quantizer, "collective", old_method.collective);
+    const Method before = find_method(replaced.old_name), after = find_method(text_or_empty(method->value));
+    const bool quantizes = before.quantizer != "none" || after.quantizer != "none";
+    const bool other_kind = quantizes || before.is_dense() || after.is_dense();
+    const auto forget = [&](bool always, const char* name, const std::string& old_value) {
+      const RawKey* const key = find(fmt::format("compression.{}", name));
+      if (key == nullptr || key->is_override) return;
+      if (always || key->value == SettingValue(old_value)) drop(*key, replaced);
+    };
+    forget(other_kind, "sparsifier", before.sparsifier);
+    forget(other_kind, "quantizer", before.quantizer);
+    forget(other_kind, "collective", before.collective);
     // A memory goes with any sparsifier.
-    forget(replaced, new_method.is_dense() || quantizer, "memory", old_method.is_dense() ? old_method.memory : "");
+    forget(quantizes || after.is_dense(), "memory", before.is_dense() ? before.memory : "");
     tell(replaced);
-  }
-
-  /// A name instead of which --set gave another.
-  struct Replaced {
-    std::string by;                         ///< "--set compression.method=topk"
-    std::string old_name;                   ///< the file's, or the default
-    std::vector<std::string> dropped = {};  ///< "optimizer.momentum = 0.9", ...: what the file says because of it
-  };
-
-  void forget(Replaced& replaced, bool always, const char* name, const std::string& old_value) {
-    const std::string path = fmt::format("{}.{}", kCompression, name);
-    const RawKey* key = find(path);
-    if (key == nullptr || key->is_override) return;
-    if (!always && key->value != SettingValue(old_value)) return;
-    drop(replaced, *key);
-    erase(path);
-  }
-
-  /// Words that choose nothing are no loss.
-  static void drop(Replaced& replaced, const RawKey& key) {
-    const std::string word = text_or_empty(key.value);
-    if (word == kAuto || word == "none") return;
-    replaced.dropped.push_back(fmt::format("{} = {}", key.path(), dragonn::to_toml(key.value)));
   }
 
   void tell(const Replaced& replaced) {
@@ -129,65 +116,49 @@ class Resolver {
                                         fmt::join(replaced.dropped, ", ")));
   }
 
-  void read_fixed(const ConfigKey& key) {
-    const RawKey* raw = find(key.path());
-    if (raw == nullptr) {
-      if (!key.required || !complete_) return;
+  void drop(const RawKey& key, Replaced& replaced) {
+    const std::string word = text_or_empty(key.value);
+    if (word != kAuto && word != "none")  // words that choose nothing are no loss
+      replaced.dropped.push_back(fmt::format("{} = {}", key.path(), dragonn::to_toml(key.value)));
+    raw_.keys.erase(raw_.keys.begin() + (&key - raw_.keys.data()));
+  }
+
+  void read(const ConfigKey& key) {
+    std::vector<std::string>& known = known_[key.table];
+    if (!std::ranges::count(known, key.spec.name)) known.push_back(key.spec.name);
+    if (RawKey* const raw = find(key.path())) {
+      key.set(config_, convert(*raw, key));
+      raw->is_taken = true;
+    } else if (key.required && complete_) {
       throw ConfigError(fmt::format("{} is missing: expected {}", key.path(), key.describe_type()));
     }
-    if (key.spec.name == "name" && raw->is_override) {
-      replaced_components_[key.table] = {raw->origin, text_or_empty(raw->replaced.value_or(key.get(config_)))};
-    }
-    key.set(config_, convert(*raw, key.spec, key.describe_type(),
-                             [&](SettingValue value) { return key.convert(std::move(value)); }));
-    erase(key.path());
   }
 
-  /// Runs a conversion; its error gets the place, what would be valid, and the nearest valid word.
-  template <class Conversion>
-  SettingValue convert(const RawKey& raw, const SettingSpec& spec, const std::string& valid, Conversion conversion) {
-    SettingValue value = raw.value;
-    // A path or name typed on the command line may look like a number.
-    if (raw.is_override && std::holds_alternative<std::string>(spec.default_value) && spec.choices.empty()) {
-      if (!std::holds_alternative<std::string>(value)) value = raw.text;
+  void read_components(bool parts) {
+    for (const ComponentSlot& slot : schema_.components) {
+      if (slot.is_part() != parts) continue;
+      Component& component = slot.component(config_);
+      for (const auto& [name, specs] : slot.registered) {
+        const bool is_used = name == component.name;
+        if (is_used) component.settings = Settings(*specs);
+        // Parts that are not in use are checked all the same, so that a file can hold the settings of several methods.
+        if (!is_used && !parts) continue;
+        for (const ConfigKey& key : slot.settings(name)) read(key);
+      }
+      if (!parts) forget_replaced_component(slot);
     }
-    try {
-      return conversion(value);
-    } catch (const ConfigError&) {
-      throw ConfigError(
-          fmt::format("{}expected {}{}", place(raw), valid, hint(likely_name(text_or_empty(value), spec.choices))));
-    }
-  }
-
-  void read_setting(const RawKey& raw, const SettingSpec& spec, Settings& settings) {
-    settings.set(spec.name, convert(raw, spec, spec.describe_type(),
-                                    [&](SettingValue value) { return spec.convert(raw.path(), std::move(value)); }));
-  }
-
-  void read_component(const ComponentTable& table) {
-    Component& component = table.component(config_);
-    if (component.name.empty() && !complete_) return;
-    const SettingSpecs* specs = table.find(component.name);
-    DRAGONN_CHECK(specs != nullptr, "[{}] name = {} is not registered", table.table, component.name);
-    component.settings = Settings(*specs);
-    std::erase_if(raw_.keys, [&](const RawKey& raw) {
-      if (raw.table != table.table) return false;
-      const SettingSpec* spec = find_spec(*specs, raw.name);
-      if (spec != nullptr) read_setting(raw, *spec, component.settings);
-      if (spec != nullptr) return true;
-      if (!belongs_to_replaced(table, raw)) return false;
-      drop(replaced_components_.at(table.table), raw);
-      return true;
-    });
-    if (replaced_components_.contains(table.table)) tell(replaced_components_.at(table.table));
   }
 
   /// With `--set optimizer.name=adam`, keys that the file gives for its own optimizer are not meant.
-  bool belongs_to_replaced(const ComponentTable& table, const RawKey& raw) const {
-    const auto old = replaced_components_.find(table.table);
-    if (raw.is_override || old == replaced_components_.end()) return false;
-    const SettingSpecs* specs = table.find(old->second.old_name);
-    return specs != nullptr && find_spec(*specs, raw.name) != nullptr;
+  void forget_replaced_component(const ComponentSlot& slot) {
+    const RawKey* const chosen = find(slot.table + ".name");
+    if (chosen == nullptr || !chosen->is_override) return;
+    Replaced replaced{chosen->origin, text_or_empty(chosen->replaced.value_or(slot.in(Config{}).name))};
+    for (const ConfigKey& key : slot.settings(replaced.old_name)) {
+      const RawKey* const raw = find(key.path());
+      if (raw != nullptr && !raw->is_override && !raw->is_taken) drop(*raw, replaced);
+    }
+    tell(replaced);
   }
 
   void resolve_method() {
@@ -199,171 +170,91 @@ class Resolver {
     fill(compression.sparsifier, method.sparsifier);
     fill(compression.quantizer, method.quantizer);
     fill(compression.collective, method.collective);
-    fill(compression.memory, has_momentum(config_) ? method.memory_with_momentum : method.memory);
+    fill(compression.memory, config_.has_momentum() ? method.memory_with_momentum : method.memory);
     if (compression.is_dense()) compression.memory.name = method.memory;
-    if (!compression.bucket) compression.bucket = method.bucket;
+    if (compression.bucket.is(BucketScope::kAuto)) compression.bucket = method.bucket;
     if (compression.include_vectors == IncludeVectors::kAuto) {
-      const bool is_model = compression.bucket == BucketRules::Grouping::kModel;
+      const bool is_model = compression.bucket.is(BucketScope::kModel);
       compression.include_vectors = is_model ? IncludeVectors::kYes : IncludeVectors::kNo;
     }
-  }
-
-  /// [compression.<name>] goes to every part of that name that declares the key. Tables of parts that are not in use
-  /// are checked all the same, so that a file can hold the settings of several methods.
-  void read_compression_tables() {
-    const std::vector<ComponentTable> parts = compression_parts();
-    for (const ComponentTable& part : parts) {
-      Component& component = part.component(config_);
-      if (const SettingSpecs* specs = part.find(component.name)) component.settings = Settings(*specs);
-    }
-    const std::string prefix = std::string(kCompression) + ".";
-    std::erase_if(raw_.keys, [&](const RawKey& raw) {
-      if (!raw.table.starts_with(prefix)) return false;
-      const std::string name = raw.table.substr(prefix.size());
-      bool declared = false;
-      for (const ComponentTable& part : parts) {
-        const SettingSpecs* specs = part.find(name);
-        const SettingSpec* spec = specs != nullptr ? find_spec(*specs, raw.name) : nullptr;
-        if (spec == nullptr) continue;
-        declared = true;
-        Component& component = part.component(config_);
-        Settings unused(*specs);
-        read_setting(raw, *spec, component.name == name ? component.settings : unused);
-      }
-      return declared;
-    });
-    // Without a selection the collective has nothing to be set; for dense ones comm.dense_algorithm says it all.
-    if (!config_.compression.selects()) config_.compression.collective.settings = Settings();
   }
 
   /// Names of all tables that the config may have.
   std::vector<std::string> valid_tables() const {
     std::vector<std::string> names;
-    for (const ConfigKey& key : keys_) {
+    for (const ConfigKey& key : schema_.keys) {
       if (!key.table.empty() && (names.empty() || names.back() != key.table)) names.push_back(key.table);
     }
     std::set<std::string> parts;
-    for (const ComponentTable& part : compression_parts()) {
-      for (const std::string& name : part.names()) parts.insert(fmt::format("{}.{}", kCompression, name));
+    for (const ComponentSlot& slot : schema_.components) {
+      for (const auto& [name, specs] : slot.registered) {
+        if (slot.is_part()) parts.insert(slot.table_of(name));
+      }
     }
     names.insert(names.end(), parts.begin(), parts.end());
     return names;
   }
 
-  /// Keys that a table may have now that its component is known.
-  std::vector<std::string> valid_keys(const std::string& table) {
-    std::vector<std::string> names;
-    const auto add = [&](const SettingSpecs* specs) {
-      if (specs == nullptr) return;
-      for (const SettingSpec& spec : *specs) {
-        if (!std::ranges::count(names, spec.name)) names.push_back(spec.name);
-      }
-    };
-    for (const ConfigKey& key : keys_) {
-      if (key.table == table) names.push_back(key.spec.name);
-    }
-    for (const ComponentTable& component : component_tables()) {
-      if (component.table == table) add(component.find(component.component(config_).name));
-    }
-    for (const ComponentTable& part : compression_parts()) {
-      if (table.starts_with("compression.")) add(part.find(table.substr(table.find('.') + 1)));
-    }
-    return names;
-  }
-
   void refuse_the_rest() {
     const std::vector<std::string> tables = valid_tables();
-    for (const RawTable& table : raw_.tables) {
-      if (!std::ranges::count(tables, table.name)) refuse_table(table.name, table.origin);
-    }
-    if (!raw_.keys.empty()) refuse_key(raw_.keys.front());
+    for (const RawTable& table : raw_.tables) refuse_unknown_table(table.name, table.origin, tables);
+    const auto left = std::ranges::find(raw_.keys, false, &RawKey::is_taken);
+    if (left != raw_.keys.end()) refuse_key(*left, tables);
   }
 
-  [[noreturn]] void refuse_table(const std::string& name, const std::string& origin) {
-    const std::vector<std::string> tables = valid_tables();
+  static void refuse_unknown_table(const std::string& name, const std::string& origin,
+                                   const std::vector<std::string>& tables) {
+    if (std::ranges::count(tables, name)) return;
     throw ConfigError(fmt::format("{}: unknown table [{}]{} valid: {}", origin, name,
-                                  closed(hint(nearest_name(name, tables))), fmt::join(tables, ", ")));
+                                  hint(nearest_name(name, tables), ";"), fmt::join(tables, ", ")));
   }
 
-  [[noreturn]] void refuse_key(const RawKey& raw) {
-    const std::vector<std::string> tables = valid_tables();
-    if (!raw.table.empty() && !std::ranges::count(tables, raw.table)) refuse_table(raw.table, raw.origin);
+  [[noreturn]] void refuse_key(const RawKey& raw, const std::vector<std::string>& tables) {
+    if (!raw.table.empty()) refuse_unknown_table(raw.table, raw.origin, tables);
     if (std::ranges::count(tables, raw.path())) {
-      throw ConfigError(fmt::format("{}: {} is a table of keys: {}", raw.origin, raw.path(),
-                                    fmt::join(valid_keys(raw.path()), ", ")));
+      throw ConfigError(
+          fmt::format("{}: {} is a table of keys: {}", raw.origin, raw.path(), fmt::join(known_[raw.path()], ", ")));
     }
-    const std::vector<std::string> valid = valid_keys(raw.table);
+    const std::vector<std::string>& valid = known_[raw.table];
     std::optional<std::string> nearest = likely_name(raw.name, valid);
     if (nearest && !raw.table.empty()) nearest = raw.table + "." + *nearest;
     if (!nearest) nearest = likely_key(raw.name);
     const std::string where = raw.table.empty() ? "at the top" : fmt::format("in [{}]", raw.table);
     throw ConfigError(
-        fmt::format("{}unknown key{} valid {}: {}", place(raw), closed(hint(nearest)), where, fmt::join(valid, ", ")));
+        fmt::format("{}unknown key{} valid {}: {}", place(raw), hint(nearest, ";"), where, fmt::join(valid, ", ")));
   }
 
   RawConfig raw_;
   bool complete_;
   Config config_;
-  std::map<std::string, Replaced> replaced_components_;  // by table
-  const std::vector<ConfigKey> keys_ = config_keys();
+  std::map<std::string, std::vector<std::string>> known_;  // keys that were looked for, by table
+  const ConfigSchema schema_ = config_schema();
 };
+
+Config resolve(RawConfig raw, std::span<const std::string> overrides, bool complete) {
+  for (const std::string& assignment : overrides) apply_override(raw, assignment);
+  return Resolver(std::move(raw), complete).resolve();
+}
 
 }  // namespace
 
-FusionRules CompressionConfig::fusion_rules() const {
-  return {.bytes = static_cast<std::size_t>(fusion_mib * (1 << 20)), .overlaps = overlap};
-}
-
-BucketRules CompressionConfig::bucket_rules() const {
-  BucketRules rules;
-  rules.grouping = bucket.value();
-  rules.bytes = static_cast<std::size_t>(bucket_mib * (1 << 20));
-  rules.compress = !is_dense();
-  rules.include_vectors = include_vectors == IncludeVectors::kYes;
-  rules.minimum_size = static_cast<std::size_t>(minimum_size);
-  return rules;
-}
-
-Backend CommConfig::meets_by() const {
-  if (backend != Backend::kNccl) return backend;
-  return bootstrap == Bootstrap::kMpi ? Backend::kMpi : Backend::kTcp;
-}
-
-std::optional<comm::NetworkModel> NetworkConfig::modelled() const {
-  if (model == NetworkKind::kNone) return std::nullopt;
-  comm::NetworkModel network = preset == "none" ? comm::NetworkModel{} : comm::network_preset(preset);
-  if (latency_us) network.latency_seconds = *latency_us / 1e6;
-  if (gbps) network.bytes_per_second = *gbps * 1e9 / 8;
-  return network;
-}
-
-std::string NetworkConfig::describe() const {
-  const auto network = modelled();
-  if (!network) return "";
-  const bool is_preset = preset != "none" && !latency_us && !gbps;
-  return network_text(network->gbps(), network->latency_us(), is_preset ? preset : "");
-}
-
-Config parse_config(const std::string& text, const std::string& name, std::span<const std::string> overrides) {
-  RawConfig raw = read_toml(text, name);
-  for (const std::string& assignment : overrides) apply_override(raw, assignment);
-  Config config = Resolver(std::move(raw)).resolve();
+RunSpec parse_config(const std::string& text, const std::string& name, std::span<const std::string> overrides) {
+  Config config = resolve(read_toml(text, name), overrides, /*complete=*/true);
   try {
-    check_config(config);
+    return RunSpec(std::move(config));
   } catch (const ConfigError& error) {
     throw ConfigError(fmt::format("{}: {}", name, error.what()));
   }
-  return config;
 }
 
-Config default_config(std::span<const std::string> overrides) {
-  RawConfig raw;
-  for (const std::string& assignment : overrides) apply_override(raw, assignment);
-  return Resolver(std::move(raw), /*complete=*/false).resolve();
-}
-
-Config load_config(const std::filesystem::path& path, std::span<const std::string> overrides) {
+RunSpec load_config(const std::filesystem::path& path, std::span<const std::string> overrides) {
   return parse_config(read_text_file(path), path.string(), overrides);
+}
+
+RunSpec default_config(std::span<const std::string> overrides) {
+  RunSpec spec;
+  static_cast<Config&>(spec) = resolve({}, overrides, /*complete=*/false);
+  return spec;
 }
 
 }  // namespace dragonn::trainer

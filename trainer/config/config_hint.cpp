@@ -60,13 +60,12 @@ std::optional<std::string> likely_name(const std::string& name, const std::vecto
 }
 
 std::optional<std::string> likely_key(const std::string& name) {
-  const std::vector<ConfigKey> keys = config_keys();
+  const std::vector<ConfigKey> keys = config_schema().keys;
   std::vector<std::string> names;
   for (const ConfigKey& key : keys) names.push_back(key.spec.name);
-  const bool is_known = std::ranges::count(names, name) > 0;
-  const std::optional<std::string> meant = is_known ? std::optional(name) : likely_name(name, names);
+  const std::optional<std::string> meant = std::ranges::count(names, name) > 0 ? name : likely_name(name, names);
   if (!meant) return std::nullopt;
-  return std::ranges::find(keys, *meant, [](const ConfigKey& key) { return key.spec.name; })->path();
+  return keys[static_cast<std::size_t>(std::ranges::find(names, *meant) - names.begin())].path();
 }
 
 }  // namespace dragonn::trainer

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/// The fixed keys of a config: each declared once, and bound to its place in Config.
+/// The keys of config_keys.def and the settings of components, each bound to its place in Config.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,10 +13,10 @@
 
 namespace dragonn::trainer {
 
-/// Whether a key can change the numbers that a run computes; the others stay out of config_hash.
+/// Says whether a key can change the numbers that a run computes; the others stay out of config_hash.
 enum class KeyRole { kResult, kRuntime };
 
-/// A key of a table whose keys do not depend on what is registered.
+/// Describes a key of config_keys.def, or a component's setting.
 struct ConfigKey {
   std::string table;  ///< empty at the top
   SettingSpec spec;
@@ -32,22 +33,28 @@ struct ConfigKey {
   std::string describe_type() const;
 };
 
-/// In the order in which they are printed: table after table. Choices of component names are those registered.
-std::vector<ConfigKey> config_keys();
+/// Describes a component that a config names, and what it could name instead.
+struct ComponentSlot {
+  std::string table, key;                                 ///< [model] name, [compression] sparsifier
+  std::function<Component&(Config&)> component;           ///< its place in a Config
+  std::map<std::string, const SettingSpecs*> registered;  ///< by name: the settings that it declares
 
-/// A table whose further keys are the settings of the component that it names: [model], [data], ...
-struct ComponentTable {
-  std::string table;
-  std::function<Component&(Config&)> component;
-  /// Null if nothing is registered under that name.
-  std::function<const SettingSpecs*(const std::string& name)> find;
-  /// All registered names, ascending.
-  std::function<std::vector<std::string>()> names;
+  /// Returns whether it is a part of [compression]: its settings stand in [compression.<name>], which parts of one name
+  /// share.
+  bool is_part() const { return key != "name"; }
+  std::string table_of(const std::string& name) const { return is_part() ? table + "." + name : table; }
+  const Component& in(const Config& config) const { return component(const_cast<Config&>(config)); }
+  /// Returns the settings of the component of that name; they can be set and read in a Config that names it. Empty if
+  /// nothing is registered under the name.
+  std::vector<ConfigKey> settings(const std::string& name) const;
 };
 
-/// [model], [data], [optimizer], [schedule].
-std::vector<ComponentTable> component_tables();
-/// The parts of [compression]; their settings stand in [compression.<name>], which parts of one name share.
-std::vector<ComponentTable> compression_parts();
+struct ConfigSchema {
+  std::vector<ConfigKey> keys;  ///< of config_keys.def, in its order
+  std::vector<ComponentSlot> components;
+};
+
+/// Returns all keys, and the components that are registered now.
+ConfigSchema config_schema();
 
 }  // namespace dragonn::trainer

@@ -25,150 +25,88 @@ std::string comment(const std::string& text) {
   return lines;
 }
 
-/// A key as it is printed.
-struct Line {
-  std::string help;
-  std::string type;
-  std::string name;
-  SettingValue value;
-  std::optional<SettingValue> default_value;
-};
-
 /// A required key without a value is a comment as a whole.
-std::string commented(const Line& line) {
+std::string to_toml(const ConfigKey& key, const Config& config) {
+  const SettingValue value = key.get(config);
   const std::string fallback =
-      line.default_value ? fmt::format("default {}", dragonn::to_toml(*line.default_value)) : std::string("required");
-  const bool is_missing = !line.default_value && line.value == SettingValue(std::string());
-  return comment(fmt::format("{}; {}; {}", line.help, line.type, fallback)) +
-         fmt::format("{}{} = {}\n", is_missing ? "# " : "", line.name, dragonn::to_toml(line.value));
+      key.required ? "required" : fmt::format("default {}", dragonn::to_toml(key.spec.default_value));
+  const bool is_missing = key.required && value == SettingValue(std::string());
+  return comment(fmt::format("{}; {}; {}", key.spec.help, key.describe_type(), fallback)) +
+         fmt::format("{}{} = {}\n", is_missing ? "# " : "", key.spec.name, dragonn::to_toml(value));
 }
 
-Line setting_line(const SettingSpec& spec, const Settings& settings) {
-  return {spec.help, spec.describe_type(), spec.name, settings.value(spec.name), spec.default_value};
-}
-
-/// The settings of the compression's parts, by part name and key: parts of one name share a table.
-std::map<std::string, std::map<std::string, Line>> compression_settings(Config& config) {
-  std::map<std::string, std::map<std::string, Line>> tables;
-  for (const ComponentTable& part : compression_parts()) {
-    const Component& component = part.component(config);
-    for (const SettingSpec& spec : component.settings.specs()) {
-      tables[component.name].emplace(spec.name, setting_line(spec, component.settings));
+/// All keys and settings that the config has, in the order of config_hash: fixed keys, components, parts by their name.
+std::vector<ConfigKey> keys_of(const Config& config) {
+  ConfigSchema schema = config_schema();
+  std::map<std::string, ConfigKey> of_parts;  // by path, since parts of one name share a table
+  for (const ComponentSlot& slot : schema.components) {
+    const Component& component = slot.in(config);
+    for (const ConfigKey& key : slot.settings(component.name)) {
+      if (!component.settings.contains(key.spec.name)) continue;
+      if (slot.is_part()) of_parts.emplace(key.path(), key);
+      if (!slot.is_part()) schema.keys.push_back(key);
     }
   }
-  return tables;
+  for (const auto& [path, key] : of_parts) schema.keys.push_back(key);
+  return std::move(schema.keys);
 }
 
-const Component* component_of(const std::string& table, Config& config) {
-  for (const ComponentTable& candidate : component_tables()) {
-    if (candidate.table == table) return &candidate.component(config);
-  }
-  return nullptr;
-}
-
-}  // namespace
-
-std::string to_toml(const Config& given) {
-  Config config = given;  // component access is by mutable reference
-  std::string text = "# Every key of this run, resolved. dragonn-train takes this file as it is.\n";
-  std::string table;
-  const auto close_table = [&] {
-    const Component* component = component_of(table, config);
-    if (component == nullptr) return;
-    for (const SettingSpec& spec : component->settings.specs()) {
-      text += commented(setting_line(spec, component->settings));
-    }
-  };
-  for (const ConfigKey& key : config_keys()) {
-    if (key.table != table) {
-      close_table();
-      table = key.table;
-      text += fmt::format("\n[{}]\n", table);
-    }
-    const std::optional<SettingValue> fallback = key.required ? std::nullopt : std::optional(key.spec.default_value);
-    text += commented({key.spec.help, key.describe_type(), key.spec.name, key.get(config), fallback});
-  }
-  close_table();
-  for (const auto& [name, lines] : compression_settings(config)) {
-    text += fmt::format("\n[compression.{}]\n", name);
-    for (const auto& [key, line] : lines) text += commented(line);
-  }
-  return text;
-}
-
-namespace {
-
-/// Every key that can change the numbers of a run, "table.name", with its value, in the order of printing.
-using ResultKeys = std::vector<std::pair<std::string, std::string>>;
-
-ResultKeys result_keys(const Config& given) {
-  Config config = given;
-  ResultKeys keys;
-  const auto add = [&](const std::string& table, const std::string& name, const SettingValue& value) {
-    keys.emplace_back(fmt::format("{}.{}", table, name), dragonn::to_toml(value));
-  };
-  for (const ConfigKey& key : config_keys()) {
-    if (key.role == KeyRole::kResult) add(key.table, key.spec.name, key.get(config));
-  }
-  for (const ComponentTable& table : component_tables()) {
-    const Settings& settings = table.component(config).settings;
-    for (const SettingSpec& spec : settings.specs()) add(table.table, spec.name, settings.value(spec.name));
-  }
-  for (const auto& [name, lines] : compression_settings(config)) {
-    for (const auto& [key, line] : lines) add("compression." + name, key, line.value);
+/// Every key that can change the numbers of a run, with its value.
+std::vector<std::pair<std::string, std::string>> result_keys(const Config& config) {
+  std::vector<std::pair<std::string, std::string>> keys;
+  for (const ConfigKey& key : keys_of(config)) {
+    if (key.role != KeyRole::kResult) continue;
+    keys.emplace_back(key.table + "." + key.spec.name, dragonn::to_toml(key.get(config)));
   }
   return keys;
 }
 
-/// The settings of one component that is not in use, in comments; empty if it has none.
-std::string other_component(const std::string& table, const SettingSpecs& specs) {
-  if (specs.empty()) return "";
-  std::string text = fmt::format("\n# {}\n", table);
-  const Settings defaults(specs);
-  for (const SettingSpec& spec : specs) {
-    const Line line = setting_line(spec, defaults);
-    text += comment(fmt::format("{}; {}", line.help, line.type));
-    text += fmt::format("#   {} = {}\n", line.name, dragonn::to_toml(line.value));
+}  // namespace
+
+std::string to_toml(const Config& config) {
+  std::string text = "# Every key of this run, resolved. dragonn-train takes this file as it is.\n";
+  const std::vector<ConfigKey> keys = keys_of(config);
+  std::vector<std::string> tables;
+  for (const ConfigKey& key : keys) {
+    if (!std::ranges::count(tables, key.table)) tables.push_back(key.table);
+  }
+  for (const std::string& table : tables) {
+    if (!table.empty()) text += fmt::format("\n[{}]\n", table);
+    for (const ConfigKey& key : keys) {
+      if (key.table == table) text += to_toml(key, config);
+    }
   }
   return text;
 }
 
-}  // namespace
-
-std::string other_settings(const Config& given) {
-  Config config = given;
+std::string other_settings(const Config& config) {
   std::string text = "\n# Settings of the components that this config does not name, at their defaults.\n";
-  for (const ComponentTable& table : component_tables()) {
-    for (const std::string& name : table.names()) {
-      if (name == table.component(config).name) continue;
-      text += other_component(fmt::format("[{}] with name = \"{}\":", table.table, name), *table.find(name));
-    }
-  }
-  for (const ComponentTable& part : compression_parts()) {
-    for (const std::string& name : part.names()) {
-      if (name == part.component(config).name) continue;
-      text +=
-          other_component(fmt::format("[compression.{}] with {} = \"{}\":", name, part.table, name), *part.find(name));
+  for (const ComponentSlot& slot : config_schema().components) {
+    for (const auto& [name, specs] : slot.registered) {
+      if (specs->empty() || name == slot.in(config).name) continue;
+      text += fmt::format("\n# [{}] with {} = \"{}\":\n", slot.table_of(name), slot.key, name);
+      for (const SettingSpec& spec : *specs) {
+        text += comment(fmt::format("{}; {}", spec.help, spec.describe_type()));
+        text += fmt::format("#   {} = {}\n", spec.name, dragonn::to_toml(spec.default_value));
+      }
     }
   }
   return text;
 }
 
 std::vector<std::string> config_changes(const Config& before, const Config& after) {
-  const ResultKeys old_keys = result_keys(before), new_keys = result_keys(after);
-  const auto value_in = [](const ResultKeys& keys, const std::string& path) {
-    const auto found = std::ranges::find(keys, path, &ResultKeys::value_type::first);
-    return found == keys.end() ? std::string("absent") : found->second;
-  };
+  const auto old_keys = result_keys(before), new_keys = result_keys(after);
+  const std::map<std::string, std::string> was(old_keys.begin(), old_keys.end()), is(new_keys.begin(), new_keys.end());
   std::vector<std::string> changes;
   const auto compare = [&](const std::string& path) {
-    const std::string was = value_in(old_keys, path), is = value_in(new_keys, path);
+    const std::string old_value = was.contains(path) ? was.at(path) : "absent";
+    const std::string new_value = is.contains(path) ? is.at(path) : "absent";
     const std::string name = path.starts_with('.') ? path.substr(1) : path;  // keys at the top
-    if (was != is) changes.push_back(fmt::format("{} {} -> {}", name, was, is));
+    if (old_value != new_value) changes.push_back(fmt::format("{} {} -> {}", name, old_value, new_value));
   };
   for (const auto& [path, value] : new_keys) compare(path);
   for (const auto& [path, value] : old_keys) {
-    if (value_in(new_keys, path) == "absent") compare(path);
+    if (!is.contains(path)) compare(path);
   }
   return changes;
 }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/exchange/buckets.h"
+#include "trainer/config/config.h"
 
 namespace dragonn::trainer {
 
@@ -20,7 +20,7 @@ struct Method {
   /// Instead of `memory`, where the optimizer has momentum: memories that take the momentum over.
   std::string memory_with_momentum = "residual";
   std::string quantizer = "none";
-  BucketRules::Grouping bucket = BucketRules::Grouping::kTensor;
+  BucketScope bucket = BucketScope::kTensor;
 
   bool is_dense() const { return sparsifier == "none" && quantizer == "none"; }
 };

@@ -19,6 +19,7 @@ struct RawKey {
   bool is_override = false;                   ///< from the command line
   std::string text = {};                      ///< of an override: the value as typed
   std::optional<SettingValue> replaced = {};  ///< of an override: what the file said
+  bool is_taken = false;                      ///< by the reader of the config: what is left at the end is unknown
 
   std::string path() const { return table.empty() ? name : table + "." + name; }
 };

@@ -5,8 +5,6 @@
 #include <array>
 #include <cmath>
 
-#include "trainer/config/assemble.h"
-
 namespace dragonn::trainer {
 namespace {
 
@@ -19,7 +17,7 @@ constexpr double kLowestGbps = 1e-6, kHighestGbps = 1e6;
 class Ways {
  public:
   Ways(const SelectionQuestion& question, const DensityCosts& costs, const CostCurve& curve)
-      : question_(question), costs_(costs), curve_(curve), rules_(exchange_rules(question.config)) {}
+      : question_(question), costs_(costs), curve_(curve), rules_(question.config.rules) {}
 
   /// Returns the stages of dense exchanges as DDP makes them: neighbours share a bucket of up to 25 MiB.
   std::vector<ExchangeStage> dense() const {
@@ -100,7 +98,7 @@ class Ways {
   const SelectionQuestion& question_;
   const DensityCosts& costs_;
   const CostCurve& curve_;
-  ExchangeRules rules_;
+  const ExchangeRules& rules_;
 };
 
 /// Returns the bandwidth next to the network's at which the sign of `difference` changes, upwards or downwards.

@@ -2,6 +2,7 @@
 /// ExchangePlan: the traffic and memory of an exchange of gradients, computed before it is made.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -14,6 +15,9 @@
 namespace dragonn::trainer {
 
 enum class ExchangeForm { kDense, kSparse, kQuantized };
+constexpr auto choices(ExchangeForm) {
+  return std::array{"dense", "sparse", "quantized"};
+}
 
 /// The plan of one bucket at one density.
 struct BucketPlan {

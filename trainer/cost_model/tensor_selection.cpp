@@ -11,7 +11,6 @@
 #include "comm/network_probe.h"
 #include "core/file.h"
 #include "core/log.h"
-#include "trainer/config/assemble.h"
 #include "trainer/cost_model/advice.h"
 #include "trainer/cost_model/cost_model_measure.h"
 
@@ -23,7 +22,7 @@ constexpr std::size_t kLargestMeasuredLists = std::size_t{1} << 28;  // bytes, o
 constexpr std::size_t kSizeFactor = 4;
 
 ProfiledExchange profiled_exchange(const SelectionQuestion& question, double density) {
-  const ExchangeRules rules = exchange_rules(question.config);
+  const ExchangeRules& rules = question.config.rules;
   const Settings& collective = rules.collective.settings;
   return {.sparsifier = rules.sparsifier,
           .memory = rules.memory,
@@ -126,10 +125,10 @@ void warn_of_other_parts(const SelectionQuestion& question, const TensorSelectio
 }
 
 /// Returns the costs, undecided.
-DensityCosts costs_at(const SelectionQuestion& question, const ExchangeRules& rules, const CostModel& model,
-                      const CostCurve& curve, double density) {
+DensityCosts costs_at(const SelectionQuestion& question, const CostModel& model, const CostCurve& curve,
+                      double density) {
   DensityCosts costs{.density = density};
-  const std::vector<std::size_t> groups = exchange_groups(rules, question.buckets);
+  const std::vector<std::size_t> groups = exchange_groups(question.config.rules, question.buckets);
   for (std::size_t i = 0; i < question.buckets.size(); ++i) {
     const Bucket& bucket = question.buckets[i];
     if (i == 0 || groups[i] != groups[i - 1]) costs.groups.emplace_back();
@@ -151,8 +150,7 @@ const DensityCosts& TensorSelection::at(double density) const {
 }
 
 bool selects_by_cost(const Config& config) {
-  return config.compression.select_tensors == CompressionConfig::SelectTensors::kCostModel &&
-         config.compression.selects();
+  return config.compression.select_tensors.is(SelectTensors::kCostModel) && config.compression.selects();
 }
 
 bool wants_costs(const Config& config, int world_size) {
@@ -183,8 +181,7 @@ std::optional<Profile> given_profile(const SelectionQuestion& question) {
 }
 
 TensorSelection decide(const SelectionQuestion& question, const Profile& profile, const comm::NetworkModel& network) {
-  const ExchangeRules rules = exchange_rules(question.config);
-  const CostModel model(network, rules, question.world_size);
+  const CostModel model(network, question.config.rules, question.world_size);
   TensorSelection selection{
       .ranks = question.world_size, .network = network, .backward_seconds = profile.backward_seconds};
   for (const Bucket& bucket : question.buckets) {
@@ -194,7 +191,7 @@ TensorSelection decide(const SelectionQuestion& question, const Profile& profile
     std::vector<ProfileRow> rows = rows_of(profile, profile_key(question, density));
     selection.rows.insert(selection.rows.end(), rows.begin(), rows.end());
     const CostCurve curve(std::move(rows));
-    DensityCosts costs = costs_at(question, rules, model, curve, density);
+    DensityCosts costs = costs_at(question, model, curve, density);
     choose_sparse(costs.tensors, costs.groups);
     DensityCosts followed = costs;
     if (!selects_by_cost(question.config)) {

@@ -52,7 +52,7 @@ bool wants_costs(const Config& config, int world_size);
 
 /// The input of a decision.
 struct SelectionQuestion {
-  const Config& config;
+  const RunSpec& config;
   std::span<const Bucket> buckets;  ///< all buckets; those that are not sparse stay out
   std::vector<double> densities;    ///< below 1
   int world_size = 1;
