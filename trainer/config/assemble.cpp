@@ -66,7 +66,7 @@ void check_parts(const CompressionConfig& compression) {
       quantizer);
 }
 
-/// Memories that own the momentum take it from the optimizer.
+/// Checks the memory: one that owns the momentum takes it from the optimizer.
 void check_memory(const Config& config) {
   std::vector<std::string> fitting;
   const auto& memories = Registry<compress::MemoryEntry>::instance();
@@ -79,7 +79,7 @@ void check_memory(const Config& config) {
       config.compression.memory.name, config.optimizer.name, fmt::join(fitting, " | "));
 }
 
-/// The learning rate is inside a folded accumulator already: only updates that add the sum as it is can follow.
+/// Checks a folded accumulator: the learning rate is inside, so only updates that add the sum as it is can follow.
 void check_accumulator(const Config& config) {
   if (config.compression.acc_form != AccForm::kFolded || config.compression.is_dense()) return;
   require(config.optimizer.entry().allows_folded,
@@ -96,7 +96,7 @@ void check_accumulator(const Config& config) {
           "expected none | local | local_sqrt_workers");
 }
 
-/// What moves between GPUs without the host, and how workers meet.
+/// Checks what moves between GPUs without the host, and how workers connect.
 void check_comm(const Config& config) {
   const CommConfig& comm = config.comm;
   const bool is_nccl = comm.backend == Backend::kNccl;
@@ -122,13 +122,13 @@ void check_data(const Config& config) {
           "data.path is missing: the data set {} is read from a folder", config.data.name);
 }
 
-/// Data sets that read files tell their shape only then, unless their format fixes it.
+/// Checks the model. Data sets that read files tell their shape only then, unless their format fixes it.
 void check_model(const Config& config) {
   const data::DatasetEntry& data = config.data.entry();
   if (data.sample_shape.rank() > 0) make_network(config, data.sample_shape, data.classes);
 }
 
-/// A warning where what a worker does not send is lost.
+/// Returns a warning where what a worker does not send is lost.
 std::vector<std::string> lost_entries(const CompressionConfig& compression) {
   const bool drops = compression.selects() && compression.density < 1 && compression.collective.name != "dense";
   if (!drops || compression.memory.name != "none") return {};
@@ -174,7 +174,7 @@ ExchangeRules exchange_rules(const Config& config) {
   return rules;
 }
 
-/// By TargetKind.
+/// Describes targets, by TargetKind.
 constexpr const char* kTargets[] = {"one class per sample", "one class per time step", "a set of classes per sample",
                                     "a sequence of classes per sample"};
 

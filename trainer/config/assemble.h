@@ -10,7 +10,7 @@ namespace dragonn::trainer {
 
 /// Reads both splits. @throws ConfigError (missing path), DataError.
 data::DatasetSplits load_data(const Config& config);
-/// A network without memory yet. @throws ConfigError if the model does not fit the data.
+/// Returns a network without memory yet. @throws ConfigError if the model does not fit the data.
 layers::Network make_network(const Config& config, const data::Dataset& data, Device device = {});
 layers::Network make_network(const Config& config, const Shape& sample_shape, int classes, Device device = {});
 

@@ -23,7 +23,7 @@ namespace {
 
 constexpr const char* kAuto = "auto";
 
-/// "; did you mean 'resnet20'?", or `otherwise`.
+/// Returns "; did you mean 'resnet20'?", or `otherwise`.
 std::string hint(const std::optional<std::string>& nearest, const char* otherwise = "") {
   return nearest ? fmt::format("; did you mean '{}'?", *nearest) : otherwise;
 }
@@ -33,13 +33,13 @@ std::string text_or_empty(const SettingValue& value) {
   return text == nullptr ? "" : *text;
 }
 
-/// "file:line:column: key = value: ", or the override, which says the rest itself.
+/// Returns "file:line:column: key = value: ", or the override, which says the rest itself.
 std::string place(const RawKey& raw) {
   if (raw.is_override) return raw.origin + ": ";
   return fmt::format("{}: {} = {}: ", raw.origin, raw.path(), dragonn::to_toml(raw.value));
 }
 
-/// The value in the key's type. An error gets the place, what would be valid, and the nearest valid word.
+/// Returns the value in the key's type. An error gets the place, what would be valid, and the nearest valid word.
 SettingValue convert(const RawKey& raw, const ConfigKey& key) {
   SettingValue value = raw.value;
   // A path or name typed on the command line may look like a number.
@@ -53,7 +53,7 @@ SettingValue convert(const RawKey& raw, const ConfigKey& key) {
   }
 }
 
-/// A name instead of which --set gave another, and what the file says because of it.
+/// Holds a name that --set replaced, and what the file says because of it.
 struct Replaced {
   std::string by;                         ///< "--set compression.method=topk"
   std::string old_name;                   ///< the file's, or the default
@@ -84,8 +84,8 @@ class Resolver {
     return found == raw_.keys.end() ? nullptr : &*found;
   }
 
-  /// When --set chooses another method, what the file says because of its own method goes with that method: written-out
-  /// parts that are the old method's, and all of them if one sparsifies and the other quantizes or is dense.
+  /// Forgets what the file says because of its own method where --set chooses another: written-out parts that are the
+  /// old method's, and all of them if one sparsifies and the other quantizes or is dense.
   void forget_replaced_method() {
     const RawKey* method = find("compression.method");
     if (method == nullptr || !method->replaced || method->value == *method->replaced) return;
@@ -149,7 +149,7 @@ class Resolver {
     }
   }
 
-  /// With `--set optimizer.name=adam`, keys that the file gives for its own optimizer are not meant.
+  /// Forgets the keys that the file gives for its own optimizer, with `--set optimizer.name=adam`.
   void forget_replaced_component(const ComponentSlot& slot) {
     const RawKey* const chosen = find(slot.table + ".name");
     if (chosen == nullptr || !chosen->is_override) return;
@@ -179,7 +179,7 @@ class Resolver {
     }
   }
 
-  /// Names of all tables that the config may have.
+  /// Returns the names of all tables that the config may have.
   std::vector<std::string> valid_tables() const {
     std::vector<std::string> names;
     for (const ConfigKey& key : schema_.keys) {

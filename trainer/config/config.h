@@ -133,15 +133,15 @@ struct CompressionConfig : CompressionKeys {
 
 /// [comm]
 struct CommConfig : CommKeys {
-  /// What brings the workers together: any backend but kNccl.
+  /// Returns the backend that connects the workers: any but kNccl.
   Backend meets_by() const;
 };
 
 /// [network]
 struct NetworkConfig : NetworkKeys {
-  /// The modelled network; empty with model none.
+  /// Returns the modelled network; empty with model none.
   std::optional<comm::NetworkModel> modelled() const;
-  /// Its numbers, and the preset whose they are: "10 Gbit/s, 50 us latency (10gbe)"; empty with model none.
+  /// Returns its numbers, and the preset that has them: "10 Gbit/s, 50 us latency (10gbe)"; empty with model none.
   std::string describe() const;
 };
 
@@ -180,22 +180,24 @@ struct RunSpec : Config {
 RunSpec load_config(const std::filesystem::path& path, std::span<const std::string> overrides = {});
 /// As load_config, from the text itself. `name` stands for the file in errors.
 RunSpec parse_config(const std::string& text, const std::string& name, std::span<const std::string> overrides = {});
-/// The defaults and `overrides`, without a file: the model and the data set have no name unless an override gives one.
-/// For looking at: whether the parts fit together is not checked, and no rules follow. @throws ConfigError, as
-/// load_config.
+/// Returns the defaults and `overrides`, without a file: the model and the data set have no name unless an override
+/// gives one. For looking at: whether the parts fit together is not checked, and no rules follow. @throws ConfigError,
+/// as load_config.
 RunSpec default_config(std::span<const std::string> overrides = {});
 
 /// Returns what is valid in the config but most likely not meant, one sentence each.
 std::vector<std::string> config_warnings(const Config& config);
 
-/// The resolved config with every key, its help, type, range and default as comments. Loading it gives this config.
+/// Returns the resolved config with every key, its help, type, range and default as comments. Loading it gives this
+/// config.
 std::string to_toml(const Config& config);
-/// The settings of all components that to_toml() does not show because the config names others, all in comments.
+/// Returns the settings of all components that to_toml() does not show because the config names others, all in
+/// comments.
 std::string other_settings(const Config& config);
-/// "train.epochs 2 -> 3" for every key whose values differ and that can change the numbers of a run.
+/// Returns "train.epochs 2 -> 3" for every key whose values differ and that can change the numbers of a run.
 std::vector<std::string> config_changes(const Config& before, const Config& after);
-/// 16 hexadecimal digits over every key that can change the numbers of a run. Where data lies, how often is logged and
-/// saved, how many workers on which backend (a run reports those apart) and max_steps are left out.
+/// Returns 16 hexadecimal digits over every key that can change the numbers of a run. Where data lies, how often is
+/// logged and saved, how many workers on which backend (a run reports those apart) and max_steps are left out.
 std::string config_hash(const Config& config);
 
 }  // namespace dragonn::trainer

@@ -18,14 +18,14 @@ namespace {
 
 constexpr std::size_t kCommentWidth = 118;
 
-/// A comment of as many lines as it takes, broken between words.
+/// Returns a comment of as many lines as it takes, broken between words.
 std::string comment(const std::string& text) {
   std::string lines;
   for (const std::string& line : wrapped(text, kCommentWidth)) lines += "# " + line + "\n";
   return lines;
 }
 
-/// A required key without a value is a comment as a whole.
+/// Returns the lines of a key. A required one without a value is a comment as a whole.
 std::string to_toml(const ConfigKey& key, const Config& config) {
   const SettingValue value = key.get(config);
   const std::string fallback =
@@ -35,7 +35,8 @@ std::string to_toml(const ConfigKey& key, const Config& config) {
          fmt::format("{}{} = {}\n", is_missing ? "# " : "", key.spec.name, dragonn::to_toml(value));
 }
 
-/// All keys and settings that the config has, in the order of config_hash: fixed keys, components, parts by their name.
+/// Returns all keys and settings that the config has, in the order of config_hash: fixed keys, components, parts by
+/// their name.
 std::vector<ConfigKey> keys_of(const Config& config) {
   ConfigSchema schema = config_schema();
   std::map<std::string, ConfigKey> of_parts;  // by path, since parts of one name share a table
@@ -51,7 +52,7 @@ std::vector<ConfigKey> keys_of(const Config& config) {
   return std::move(schema.keys);
 }
 
-/// Every key that can change the numbers of a run, with its value.
+/// Returns every key that can change the numbers of a run, with its value.
 std::vector<std::pair<std::string, std::string>> result_keys(const Config& config) {
   std::vector<std::pair<std::string, std::string>> keys;
   for (const ConfigKey& key : keys_of(config)) {
