@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Collective "oktopk": regions that hold equal shares are summed by their owners, who give what reaches a threshold.
+// Collective "oktopk": owners sum regions that hold equal shares, and all ranks gather the sums that reach a threshold.
 #include <algorithm>
 #include <array>
 #include <bit>

@@ -163,7 +163,7 @@ CountBand band_of(const std::string& sparsifier, Input input) {
   if (sparsifier == "gaussiank" && is_light) band.high = 1.25;
   if (fits_tail(sparsifier) && input != Input::kSparse) {
     band.low = 0.75;
-    // Where no search meets a number of stages within a fifth of k it holds the best for a hundred steps: normal
+    // If no search finds a number of stages within a fifth of k it holds the best for a hundred steps: normal
     // values.
     band.high = sparsifier == "sidco_gp" ? 1.5 : 1.25;
   }
@@ -218,7 +218,7 @@ TEST_SUITE("compress") {
     for_each_pair([&device](const std::string& sparsifier, const std::string& memory) {
       Bucket bucket(sparsifier, memory, 3000, device);
       for (int step = 0; step < 3; ++step) {
-        // Who does not look at the values selects as many as of any others.
+        // A method that ignores the values selects as many as of any others.
         const std::size_t of_zeros = bucket.step(Vector(3000, 0.0f), 0.01).size();
         CHECK(of_zeros == (is_blind(sparsifier) ? bucket.step(normals(3000, 1), 0.01).size() : 0));
       }

@@ -92,7 +92,7 @@ TEST_SUITE("compress") {
   }
 
   TEST_CASE("sidco_gp fits a gamma distribution to .01, .1, .2, 5, whatever their scale") {
-    // What is added before the logarithm changes it by 2.2e-16 / 0.002.
+    // The summand before the logarithm changes it by 2.2e-16 / 0.002.
     for (const float scale : {1.0f, 1024.0f, 0x1p-40f}) {
       const std::vector<float> acc{0.01f * scale, -0.1f * scale, 0.2f * scale, 5 * scale};
       CHECK(threshold_once("sidco_gp", acc, 0.25, fixed(1)) / scale == Approx(1.585205).epsilon(1e-6));

@@ -36,7 +36,7 @@ struct Problem {
   double factor, keep;
 
   void solve() const {
-    static std::vector<double> left_columns, sums;  // of whoever holds the device
+    static std::vector<double> left_columns, sums;  // used by the holder of the device
     left.check(rows, inner);
     right.check(inner, columns);
     Matrix{result, stride, false}.check(rows, columns);

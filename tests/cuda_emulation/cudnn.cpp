@@ -128,7 +128,7 @@ template <class Term>
 cudnnStatus_t enqueue(cudnnHandle_t handle, const Convolution& of, const Operand& left, const Operand& right,
                       const Operand& target, const Workspace& workspace, const Term& term) {
   dragonn::emulation::enqueue(handle->stream, [=] {
-    static std::vector<double> sums;  // of whoever holds the device
+    static std::vector<double> sums;  // used by the holder of the device
     static std::vector<float> left_room, right_room;
     sums.assign(target.description.count(), 0.0);
     workspace.spoil();

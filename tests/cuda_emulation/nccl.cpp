@@ -182,7 +182,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   return ncclSuccess;
 }
 
-// As with a communicator that does not block: the others may join later.
+// The communicator does not block: the others may join later.
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank, ncclConfig_t*) {
   int device = 0;
   cudaGetDevice(&device);
@@ -211,7 +211,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   communicators().erase(comm);
   return ncclSuccess;
 }
-// What this rank waits for ends; the others wait on.
+// This rank's waits end; the others wait on.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   const std::scoped_lock lock(device_mutex());
   communicators().at(comm)->aborted = true;

@@ -79,7 +79,7 @@ TEST_SUITE("data") {
     CHECK(points.features(1)[0].index == 4);
     CHECK(skipped.count() == 2);
     CHECK(contains(skipped.first(), "xc.txt:3: label 4: should be 0 to 3"));
-    // What is wrong with the file as a whole remains an error.
+    // A fault of the file as a whole remains an error.
     CHECK(contains(error_of<DataError>([&] { read("2 10 4\n9 1:1\n", skipped); }), "the file ends after 1 points"));
     CHECK(contains(error_of<DataError>([&] { read("1 10 4\n9 1:1\n", skipped); }), "no point is left"));
   }

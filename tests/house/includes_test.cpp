@@ -178,7 +178,7 @@ TEST_SUITE("house") {
   }
 
   TEST_CASE("no public header includes MPI, CUDA, JSON or oneDNN") {
-    // What a device's plans share is a header, but no public one: only sources and its own kind may include it.
+    // Headers that a device's plans share are not public: only sources and headers of their kind may include them.
     const auto is_private = [](const std::string& name) {
       return name.starts_with("kernels/nn/onednn") || name.find("/cuda/") != std::string::npos;
     };

@@ -238,7 +238,7 @@ TEST_SUITE("layers") {
       for (std::uint64_t step = 0; step < 4; ++step) {
         const double loss = first.forward(step).loss_sum;
         CHECK(second.forward(step).loss_sum == loss);  // to the bit
-        // What rounding does to a step is in the steps behind it.
+        // The rounding of a step affects the steps after it.
         CHECK(loss == doctest::Approx(host.forward(step).loss_sum).epsilon(kLossTolerance));
         for (TrainingStep* own : {&first, &second, &host}) {
           own->network.backward();

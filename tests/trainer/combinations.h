@@ -16,7 +16,7 @@
 namespace dragonn::trainer::testing {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-// What sanitizers look for is there with these or not at all: one worker, a power of two, another number.
+// Faults that sanitizers find show with these numbers or not at all: one worker, a power of two, another number.
 inline const std::vector<int> kWorlds{1, 2, 5};
 inline const std::vector<int>& kManyWorlds = kWorlds;
 inline const std::vector<int> kOverlapWorlds{1, 3};

@@ -134,7 +134,7 @@ TEST_SUITE("trainer") {
       CHECK(line.at("padding_overhead") == 1.0);
       CHECK_FALSE(line.contains("imbalance"));
     }
-    // What paper mode loses is measured with messages that are not the method's own.
+    // The loss of paper mode is measured with messages that are not the method's own.
     for (const nlohmann::json& line :
          steps_of_run({"compression.method=gtopk", "compression.gtopk.put_back=paper"}, 4)) {
       CHECK(line.at("lost_mass") >= 0.0);
