@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "codec/list_codec.h"
 #include "codec/value_codec.h"
 #include "comm/network_model.h"
 #include "comm/sparse/sparse_collective.h"
@@ -143,6 +144,7 @@ const std::vector<Kind>& kinds() {
       {"method", "methods", method_names, describe_method},
       registered<compress::SparsifierEntry>("sparsifiers", "compression.sparsifier", "compression.*"),
       registered<codec::ValueCodecEntry>("quantizers", "compression.quantizer", "compression.*"),
+      registered<codec::ListCodecEntry>("codecs", "compression.codec", "compression.*"),
       registered<compress::MemoryEntry>("memories", "compression.memory", "compression.*"),
       registered<compress::DensityScheduleEntry>("density_schedules", "compression.density_schedule", "compression.*"),
       registered<comm::SparseCollectiveEntry>("collectives", "compression.collective", "compression.*"),

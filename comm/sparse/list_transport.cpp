@@ -118,16 +118,16 @@ void ListTransport::sum_metrics(VerbBatch batch) {
   sum_together<SumMetricsVerb>(communicator_, batch, doubles_);
 }
 
-std::unique_ptr<ListTransport> make_list_transport(Communicator& communicator, const std::string& codec) {
-  const auto& entry = Registry<codec::ListCodecEntry>::instance().at(codec);
+std::unique_ptr<ListTransport> make_list_transport(Communicator& communicator, const Component& codec) {
+  const auto& entry = Registry<codec::ListCodecEntry>::instance().at(codec.name);
   if (communicator.device_transport() == nullptr) {
-    return make_message_lists(communicator, entry.make(Settings(entry.settings)));
+    return make_message_lists(communicator, entry.make(codec.settings));
   }
-  if (codec != codec::kRawCodec) {
+  if (codec.name != codec::kRawCodec) {
     throw ConfigError(
         fmt::format("codec '{}' needs messages in host memory: between GPUs lists travel as they are; "
                     "valid: {}",
-                    codec, codec::kRawCodec));
+                    codec.name, codec::kRawCodec));
   }
   return make_device_lists(communicator);
 }

@@ -4,11 +4,11 @@
 
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "codec/list_codec.h"
 #include "comm/sparse/rounds.h"
+#include "core/component.h"
 
 namespace dragonn::comm {
 
@@ -66,7 +66,7 @@ class ListTransport {
 /// place that decides it. @param codec the name of the list codec. @throws ConfigError if it is unknown, or is not
 /// kRawCodec while lists travel between GPUs.
 std::unique_ptr<ListTransport> make_list_transport(Communicator& communicator,
-                                                   const std::string& codec = codec::kRawCodec);
+                                                   const Component& codec = {codec::kRawCodec, {}});
 /// Makes the transport of lists in host memory, which are sent as messages in the codec's code.
 std::unique_ptr<ListTransport> make_message_lists(Communicator& communicator, std::unique_ptr<codec::ListCodec> codec);
 /// Makes the transport of lists on the device of the communicator's DeviceTransport; sizes are headers of the

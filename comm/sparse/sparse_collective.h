@@ -132,7 +132,7 @@ class GroupReduce {
  public:
   /// Exchanges over a communicator, which must outlive it. Lists are where its DeviceTransport has them, else in host
   /// memory.
-  explicit GroupReduce(Communicator& communicator, const std::string& codec = codec::kRawCodec)
+  explicit GroupReduce(Communicator& communicator, const Component& codec = {codec::kRawCodec, {}})
       : transport_(make_list_transport(communicator, codec)) {}
 
   /// Collective. @param parts the same buckets in the same order on all ranks; may be empty. Each bucket gets, bit for

@@ -208,7 +208,7 @@ class Fused {
         selection_(selection),
         is_raw_(codec == codec::kRawCodec),
         alone_(communicator),
-        together_(communicator, codec) {
+        together_(communicator, {codec, {}}) {
     for (std::size_t bucket = 0; bucket < kSizes.size(); ++bucket) {
       for (auto* collectives : {&collectives_alone_, &collectives_together_})
         collectives->push_back(make_collective(variant.collective, kSizes[bucket], variant.settings));

@@ -157,6 +157,7 @@ TEST_SUITE("trainer") {
     }
     const std::map<std::string, std::string> kinds{{"sparsifier", "sparsifiers"},
                                                    {"quantizer", "quantizers"},
+                                                   {"codec", "codecs"},
                                                    {"collective", "collectives"},
                                                    {"memory", "memories"},
                                                    {"density_schedule", "density_schedules"}};

@@ -55,7 +55,7 @@ void check_parts(const CompressionConfig& compression) {
   } else {
     require(selects != quantizes,
             "compression.method = \"{}\" does not go with {}: expected a sparsifier and quantizer = \"none\", or a "
-            "quantizer and sparsifier = \"none\", or method = \"dense\"",
+            "quantizer and sparsifier = \"none\" or \"all\", or method = \"dense\"",
             compression.method, given);
   }
   // A cost model knows the times of selections.
@@ -105,6 +105,10 @@ void check_comm(const Config& config) {
           "comm.backend = \"nccl\" does not go with quantizer = \"{}\", whose codes are messages of the host: expected "
           "\"mpi\" or \"tcp\", or a sparsifier",
           config.compression.quantizer.name);
+  require(!is_nccl || config.compression.codec.name == codec::kRawCodec,
+          "comm.backend = \"nccl\" does not go with compression.codec = \"{}\": between GPUs lists travel as they are: "
+          "expected \"{}\"",
+          config.compression.codec.name, codec::kRawCodec);
   require(
       is_nccl || comm.bootstrap == Bootstrap::kMpi,
       "comm.bootstrap = \"{}\" is of no use with comm.backend = \"{}\": expected comm.backend = \"nccl\" or \"tcp\"",
@@ -162,6 +166,7 @@ ExchangeRules exchange_rules(const Config& config) {
   rules.fusion = {.bytes = bytes_of(compression.fusion_mib), .overlaps = compression.overlap};
   rules.sparsifier = compression.sparsifier;
   rules.quantizer = compression.quantizer;
+  rules.codec = compression.codec;
   rules.collective = compression.collective;
   rules.memory = compression.memory;
   rules.dense = {"dense", Settings(Registry<comm::SparseCollectiveEntry>::instance().at("dense").settings)};

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "codec/list_codec.h"
 #include "codec/value_codec.h"
 #include "comm/communicator.h"
 #include "comm/network_model.h"
@@ -128,7 +129,7 @@ struct CompressionConfig : CompressionKeys {
   /// Returns whether buckets are quantized.
   bool quantizes() const { return quantizer.name != "none"; }
   /// Returns whether entries are selected: only then has a density a meaning.
-  bool selects() const { return sparsifier.name != "none"; }
+  bool selects() const { return sparsifier.name != "none" && !(quantizes() && sparsifier.name == "all"); }
 };
 
 /// [comm]
