@@ -23,7 +23,7 @@ constexpr const char* kAuto = "device = \"auto\"";
 std::string obstacle_of(const Config& config) {
   const std::string missing = kernels::device_obstacle(DeviceType::kCuda);
   const bool is_virtual =
-      config.network.modelled() && config.comm.meets_by() != Backend::kTcp && !comm::launched_by_mpi();
+      config.network.modelled() && config.comm.process_backend() != Backend::kTcp && !comm::launched_by_mpi();
   if (!missing.empty() || !is_virtual || config.network.compute != comm::Compute::kMeasured) return missing;
   return "network.compute = \"measured\" counts CPU time, and work on a GPU takes none";
 }

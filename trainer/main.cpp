@@ -193,7 +193,7 @@ int run(const CommandLine& line) {
   } catch (const std::exception&) {
     unreadable = std::current_exception();
   }
-  const bool by_tcp = !unreadable && config.comm.meets_by() == Backend::kTcp;
+  const bool by_tcp = !unreadable && config.comm.process_backend() == Backend::kTcp;
   // Options that only print need no other process.
   const bool alone = is_print_only(line) && !dragonn::comm::detect_process();
   if (by_tcp && !alone) return run_by_tcp(line, config);

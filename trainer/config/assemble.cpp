@@ -38,7 +38,7 @@ void check_network(const NetworkConfig& network) {
       name_of(network.model), has_latency ? "gbps" : "latency_us", fmt::join(comm::network_preset_names(), " | "));
 }
 
-/// Checks what picks the entries or shortens them: a sparsifier, a quantizer, or with the method dense neither.
+/// Checks the parts: a sparsifier, a quantizer, or with the method dense neither.
 void check_parts(const CompressionConfig& compression) {
   const std::string& sparsifier = compression.sparsifier.name;
   const std::string& quantizer = compression.quantizer.name;
@@ -114,7 +114,7 @@ void check_comm(const Config& config) {
       "comm.bootstrap = \"{}\" is of no use with comm.backend = \"{}\": expected comm.backend = \"nccl\" or \"tcp\"",
       name_of(comm.bootstrap), backend);
   if (comm.rendezvous.empty()) return;
-  require(comm.meets_by() == Backend::kTcp,
+  require(comm.process_backend() == Backend::kTcp,
           "comm.rendezvous is of no use with comm.backend = \"{}\": expected comm.backend = \"tcp\", or \"nccl\" with "
           "comm.bootstrap = \"tcp\"",
           backend);
@@ -185,7 +185,7 @@ constexpr const char* kTargets[] = {"one class per sample", "one class per time 
 
 }  // namespace
 
-Backend CommConfig::meets_by() const {
+Backend CommConfig::process_backend() const {
   if (backend != Backend::kNccl) return backend;
   return bootstrap == Bootstrap::kMpi ? Backend::kMpi : Backend::kTcp;
 }

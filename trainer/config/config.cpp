@@ -60,10 +60,10 @@ struct Replaced {
   std::vector<std::string> dropped = {};  ///< "optimizer.momentum = 0.9", ...
 };
 
-/// Takes raw keys into a Config: fixed keys first, since they name the components whose keys come next.
+/// Moves raw keys into a Config: fixed keys first, since they name the components whose keys come next.
 class Resolver {
  public:
-  /// @param complete required keys must be there; else a component without a name stays without settings.
+  /// @param complete required keys must be there; otherwise a component without a name stays without settings.
   Resolver(RawConfig raw, bool complete) : raw_(std::move(raw)), complete_(complete) {}
 
   Config resolve() {
@@ -72,7 +72,7 @@ class Resolver {
     read_components(/*parts=*/false);
     resolve_method();
     read_components(/*parts=*/true);
-    // Without a selection the collective has nothing to be set; for dense ones comm.dense_algorithm says it all.
+    // Without a selection the collective has no settings that apply; comm.dense_algorithm decides for dense ones.
     if (!config_.compression.selects()) config_.compression.collective.settings = Settings();
     refuse_the_rest();
     return std::move(config_);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Config: everything that a run is asked to do, typed, checked and resolved.
+/// Config: the request for a run, typed, checked and resolved.
 #pragma once
 
 #include <array>
@@ -92,7 +92,7 @@ struct WordOr {
   using Number = T;
   WordOr(Word chosen) : word(chosen) {}
 
-  Word word;  ///< of no meaning with a number
+  Word word;  ///< unused if there is a number
   std::optional<Number> number = {};
 
   bool is(Word other) const { return !number && word == other; }
@@ -107,7 +107,7 @@ struct ComponentOf : Component {
   using Entry = RegisteredEntry;
   ComponentOf(const char* chosen) : Component{chosen, {}} {}
 
-  /// @throws ConfigError that lists the valid names.
+  /// Returns the registered entry. @throws ConfigError that lists the valid names.
   const Entry& entry() const { return Registry<Entry>::instance().at(name); }
 };
 
@@ -122,7 +122,7 @@ struct ComponentOf : Component {
 #define END_TABLE }
 #include "trainer/config/config_keys.def"
 
-/// [compression]. After load_config nothing here says "auto": the method's choices are filled in. The sparsifier is
+/// The table [compression]. After load_config no value is "auto": the method's choices are filled in. The sparsifier is
 /// "none" with the method dense and with a quantizer, the quantizer "none" unless the method is one.
 struct CompressionConfig : CompressionKeys {
   bool is_dense() const { return method == "dense"; }
@@ -132,13 +132,13 @@ struct CompressionConfig : CompressionKeys {
   bool selects() const { return sparsifier.name != "none" && !(quantizes() && sparsifier.name == "all"); }
 };
 
-/// [comm]
+/// The table [comm].
 struct CommConfig : CommKeys {
   /// Returns the backend that connects the workers: any but kNccl.
-  Backend meets_by() const;
+  Backend process_backend() const;
 };
 
-/// [network]
+/// The table [network].
 struct NetworkConfig : NetworkKeys {
   /// Returns the modelled network; empty with model none.
   std::optional<comm::NetworkModel> modelled() const;
@@ -158,20 +158,20 @@ struct Config : TopConfig {
   CheckpointConfig checkpoint;
   LoggingConfig logging;
 
-  /// What the reading of the config left out, for whoever started the run. No key.
+  /// The keys that were dropped when the config was read, as notes for the user. This is no key.
   std::vector<std::string> notes;
 
   /// Returns whether the optimizer has momentum that is not 0.
   bool has_momentum() const;
 };
 
-/// Holds a config whose parts fit together, and the rules that follow from it. parse_config derives them once.
+/// A config whose parts fit together, and the rules that follow from it. parse_config derives them once.
 struct RunSpec : Config {
   RunSpec() = default;
-  /// @throws ConfigError naming the keys that do not fit together, and what would.
+  /// Derives the rules. @throws ConfigError naming the keys that do not fit together, and what would.
   explicit RunSpec(Config config);
 
-  ExchangeRules rules;  ///< how gradients travel
+  ExchangeRules rules;  ///< how gradients are exchanged
 };
 
 /// Reads a TOML file, applies `overrides` ("a.b=value": a TOML value, or else a string; the last one of a key wins),
@@ -179,14 +179,14 @@ struct RunSpec : Config {
 /// @throws ConfigError "file:line:column: key = value: expected ..." or "--set a.b=value: ..." for an unknown table or
 /// key, a wrong type, a value out of range, or parts that do not fit together.
 RunSpec load_config(const std::filesystem::path& path, std::span<const std::string> overrides = {});
-/// As load_config, from the text itself. `name` stands for the file in errors.
+/// Parses a config from the text itself, as load_config. `name` stands for the file in errors.
 RunSpec parse_config(const std::string& text, const std::string& name, std::span<const std::string> overrides = {});
 /// Returns the defaults and `overrides`, without a file: the model and the data set have no name unless an override
 /// gives one. For looking at: whether the parts fit together is not checked, and no rules follow. @throws ConfigError,
 /// as load_config.
 RunSpec default_config(std::span<const std::string> overrides = {});
 
-/// Returns what is valid in the config but most likely not meant, one sentence each.
+/// Returns warnings about values that are valid but most likely not intended, one sentence each.
 std::vector<std::string> config_warnings(const Config& config);
 
 /// Returns the resolved config with every key, its help, type, range and default as comments. Loading it gives this

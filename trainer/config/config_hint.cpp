@@ -10,7 +10,7 @@
 namespace dragonn::trainer {
 namespace {
 
-/// Words of other programs, and what they are called here.
+/// Words of other programs, and their names here.
 constexpr std::pair<const char*, const char*> kOtherWords[] = {
     {"lr", "learning_rate"},
     {"eta", "learning_rate"},
@@ -39,7 +39,7 @@ constexpr std::pair<const char*, const char*> kOtherWords[] = {
     {"nvidia", "cuda"},
 };
 
-/// A name of fewer letters is in too many others.
+/// The shortest name that is searched in others: shorter ones occur in too many.
 constexpr std::size_t kShortestPart = 3;
 
 std::optional<std::string> containing(const std::string& name, const std::vector<std::string>& candidates) {

@@ -13,12 +13,12 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Says what is valid, as far as the type of the key does not say it.
+/// The valid values of a key, as far as its type does not tell.
 struct KeyLimits {
-  double minimum = -kInfinity;  ///< of a number, also of one in place of a word
+  double minimum = -kInfinity;  ///< of a number, also one in place of a word
   double maximum = kInfinity;
   bool exclusive_minimum = false;
-  std::vector<std::string> words = {};  ///< of a string: all; of a component: those beside the registered names
+  std::vector<std::string> words = {};  ///< all words of a string; for a component those beside the registered names
 };
 
 template <class T>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The keys of config_keys.def and the settings of components, each bound to its place in Config.
+/// Config keys: those of config_keys.def and the settings of components, each bound to its place in Config.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace dragonn::trainer {
 
-/// Says whether a key can change the numbers that a run computes; the others stay out of config_hash.
+/// The effect of a key: whether it can change the numbers that a run computes. The others stay out of config_hash.
 enum class KeyRole { kResult, kRuntime };
 
 /// Describes a key of config_keys.def, or a component's setting.
@@ -21,19 +21,19 @@ struct ConfigKey {
   std::string table;  ///< empty at the top
   SettingSpec spec;
   KeyRole role = KeyRole::kResult;
-  bool required = false;                        ///< no default: the file must say it
-  std::optional<SettingSpec> alternative = {};  ///< a second type that is valid too
+  bool required = false;                        ///< there is no default: the file must set it
+  std::optional<SettingSpec> alternative = {};  ///< a second valid type
   std::function<SettingValue(const Config&)> get = {};
   std::function<void(Config&, const SettingValue&)> set = {};
 
   std::string path() const { return table.empty() ? spec.name : table + "." + spec.name; }
-  /// Checks type and range. @throws ConfigError.
+  /// Checks type and range, and returns the value. @throws ConfigError.
   SettingValue convert(SettingValue value) const;
-  /// "string, one of tensor | model; or number above 0".
+  /// Returns the type and range as text: "string, one of tensor | model; or number above 0".
   std::string describe_type() const;
 };
 
-/// Describes a component that a config names, and what it could name instead.
+/// A component that a config names, and the registered alternatives.
 struct ComponentSlot {
   std::string table, key;                                 ///< [model] name, [compression] sparsifier
   std::function<Component&(Config&)> component;           ///< its place in a Config

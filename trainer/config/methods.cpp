@@ -12,7 +12,7 @@
 namespace dragonn::trainer {
 namespace {
 
-/// The papers' parts and defaults, where they differ from what any sparsifier gets.
+/// Returns the papers' parts and defaults that differ from those that any sparsifier gets.
 const std::vector<Method>& presets() {
   static const std::vector<Method> table{
       {"dense", "no sparsification: a dense allreduce of every gradient", "none", "dense", "none", "none"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Methods: what `compression.method` stands for, the sparsifier or quantizer, collective, memory and bucket of a
-/// paper.
+/// Methods: the presets of `compression.method`, each with the sparsifier or quantizer, collective, memory and bucket
+/// of a paper.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 
 namespace dragonn::trainer {
 
-/// A preset. What the config sets apart wins over it.
+/// A preset. Keys that the config sets override it.
 struct Method {
   std::string name;
   std::string summary;
   std::string sparsifier;
   std::string collective = "allgather";
   std::string memory = "residual";
-  /// Instead of `memory`, where the optimizer has momentum: memories that take the momentum over.
+  /// The memory if the optimizer has momentum, instead of `memory`: one that takes the momentum over.
   std::string memory_with_momentum = "residual";
   std::string quantizer = "none";
   BucketScope bucket = BucketScope::kTensor;
@@ -25,12 +25,12 @@ struct Method {
   bool is_dense() const { return sparsifier == "none" && quantizer == "none"; }
 };
 
-/// The preset of that name. A registered sparsifier or quantizer without a preset of its own is a method too: with the
-/// collective allgather and the memory residual (none for an unbiased quantizer). @throws ConfigError listing the valid
-/// names.
+/// Returns the preset of that name. A registered sparsifier or quantizer without a preset of its own is a method too:
+/// with the collective allgather and the memory residual (none for an unbiased quantizer). @throws ConfigError listing
+/// the valid names.
 Method find_method(const std::string& name);
 
-/// Ascending.
+/// Returns the names of all methods, ascending.
 std::vector<std::string> method_names();
 
 }  // namespace dragonn::trainer

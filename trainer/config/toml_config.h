@@ -10,16 +10,16 @@
 
 namespace dragonn::trainer {
 
-/// One `key = value` as written.
+/// A `key = value` as written.
 struct RawKey {
   std::string table;  ///< "compression.dgc"; empty at the top
   std::string name;
   SettingValue value;
   std::string origin;                         ///< "file:line:column", or "--set a.b=value"
   bool is_override = false;                   ///< from the command line
-  std::string text = {};                      ///< of an override: the value as typed
-  std::optional<SettingValue> replaced = {};  ///< of an override: what the file said
-  bool is_taken = false;                      ///< by the reader of the config: what is left at the end is unknown
+  std::string text = {};                      ///< the value of an override as typed
+  std::optional<SettingValue> replaced = {};  ///< the file's value, for an override
+  bool is_taken = false;  ///< taken by the config's reader; keys that are left at the end are unknown
 
   std::string path() const { return table.empty() ? name : table + "." + name; }
 };
@@ -35,8 +35,8 @@ struct RawConfig {
   std::vector<RawTable> tables;
 };
 
-/// @throws ConfigError "name:line:column: ..." for bad syntax, or a value that no key can have (a date, a list of
-/// tables).
+/// Parses TOML. @throws ConfigError "name:line:column: ..." for bad syntax, or a value that no key can have (a date, a
+/// list of tables).
 RawConfig read_toml(const std::string& text, const std::string& name);
 
 /// Adds "a.b=value", replacing what the file or an earlier override said. The value is TOML, or else a string.
