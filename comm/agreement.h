@@ -14,9 +14,7 @@ namespace dragonn::comm {
 /// and one rank prints it for all.
 class AgreedError : public Error {
  public:
-  explicit AgreedError(const std::string& message, int exit_code = 1,
-                       std::source_location where = std::source_location::current())
-      : Error(message, where), exit_code_(exit_code) {}
+  explicit AgreedError(const std::string& message, int exit_code = 1) : Error(message), exit_code_(exit_code) {}
 
   /// The program's exit code: 2 when the first failing rank had a ConfigError.
   int exit_code() const { return exit_code_; }

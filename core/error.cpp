@@ -12,7 +12,7 @@ int exit_code(const std::exception& error) {
 namespace detail {
 
 void check_failed(const char* condition, const std::string& message, std::source_location where) {
-  throw Error(fmt::format("{} ({} failed at {}:{})", message, condition, where.file_name(), where.line()), where);
+  throw Error(fmt::format("{} ({} failed at {}:{})", message, condition, where.file_name(), where.line()));
 }
 
 }  // namespace detail

@@ -13,55 +13,37 @@ namespace dragonn {
 /// Base of every error of this project. `what()` is one line that names the thing, the value seen and the valid values.
 class Error : public std::runtime_error {
  public:
-  explicit Error(const std::string& message, std::source_location where = std::source_location::current())
-      : std::runtime_error(message), where_(where) {}
-
-  const std::source_location& where() const { return where_; }
-
- private:
-  std::source_location where_;
+  explicit Error(const std::string& message) : std::runtime_error(message) {}
 };
 
 /// The user asked for something impossible: a config key, a command line, a missing path. Programs exit with 2.
 class ConfigError : public Error {
- public:
-  explicit ConfigError(const std::string& message, std::source_location where = std::source_location::current())
-      : Error(message, where) {}
+  using Error::Error;
 };
 
 /// Shapes or sizes do not fit together.
 class ShapeError : public Error {
- public:
-  explicit ShapeError(const std::string& message, std::source_location where = std::source_location::current())
-      : Error(message, where) {}
+  using Error::Error;
 };
 
 /// A file is damaged or not of the expected format. The message names the file and the offset or line.
 class DataError : public Error {
- public:
-  explicit DataError(const std::string& message, std::source_location where = std::source_location::current())
-      : Error(message, where) {}
+  using Error::Error;
 };
 
 /// The operating system refused a read, a write or memory (full disk, permission).
 class SystemError : public Error {
- public:
-  explicit SystemError(const std::string& message, std::source_location where = std::source_location::current())
-      : Error(message, where) {}
+  using Error::Error;
 };
 
 /// A rank died, timed out or disagreed. The group of ranks is dead afterwards.
 class CommError : public Error {
- public:
-  explicit CommError(const std::string& message, std::source_location where = std::source_location::current())
-      : Error(message, where) {}
+  using Error::Error;
 };
 
 /// A device cannot do an operation, or memory of one device was given to another.
 class DeviceError : public Error {
- public:
-  explicit DeviceError(const std::string& message, std::source_location where = std::source_location::current())
-      : Error(message, where) {}
+  using Error::Error;
 };
 
 /// Returns the exit code of a program that ends with this error: 2 for a ConfigError, otherwise 1.

@@ -39,17 +39,9 @@ State& state() {
 }
 
 spdlog::level::level_enum spdlog_level(Level level) {
-  switch (level) {
-    case Level::kDebug:
-      return spdlog::level::debug;
-    case Level::kInfo:
-      return spdlog::level::info;
-    case Level::kWarning:
-      return spdlog::level::warn;
-    case Level::kError:
-      return spdlog::level::err;
-  }
-  return spdlog::level::info;
+  constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info, spdlog::level::warn,
+                                                   spdlog::level::err};
+  return kLevels[static_cast<std::size_t>(level)];
 }
 
 /// Returns whether stderr is a terminal on which a line can be overwritten.

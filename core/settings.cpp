@@ -36,11 +36,6 @@ std::string number_to_toml(double number) {
   return text;
 }
 
-/// Returns a bound as text: whole numbers without a fraction.
-std::string bound_text(double bound) {
-  return fmt::format("{}", bound);
-}
-
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -79,6 +74,27 @@ std::string to_toml(const SettingValue& value) {
     }
   };
   return std::visit(Writer{}, value);
+}
+
+SettingSpec SettingSpec::flag(std::string name, bool value, std::string help) {
+  return {.name = std::move(name), .default_value = value, .help = std::move(help)};
+}
+SettingSpec SettingSpec::integer(std::string name, std::int64_t value, std::string help, double minimum,
+                                 double maximum) {
+  return {std::move(name), value, std::move(help), minimum, maximum};
+}
+SettingSpec SettingSpec::number(std::string name, double value, std::string help, double minimum, double maximum) {
+  return {std::move(name), value, std::move(help), minimum, maximum};
+}
+SettingSpec SettingSpec::text(std::string name, std::string value, std::string help, std::vector<std::string> choices) {
+  return {.name = std::move(name),
+          .default_value = std::move(value),
+          .help = std::move(help),
+          .choices = std::move(choices)};
+}
+SettingSpec SettingSpec::above_minimum() && {
+  exclusive_minimum = true;
+  return std::move(*this);
 }
 
 SettingValue SettingSpec::convert(const std::string& key, SettingValue value) const {
@@ -122,12 +138,10 @@ std::string SettingSpec::describe_type() const {
   if (!choices.empty()) return fmt::format("{}, one of {}", text, fmt::join(choices, " | "));
   const bool bounded_below = std::isfinite(minimum), bounded_above = std::isfinite(maximum);
   if (bounded_below && bounded_above) {
-    return fmt::format("{} in {}{}, {}]", text, exclusive_minimum ? '(' : '[', bound_text(minimum),
-                       bound_text(maximum));
+    return fmt::format("{} in {}{}, {}]", text, exclusive_minimum ? '(' : '[', minimum, maximum);
   }
-  if (bounded_below)
-    return fmt::format("{} {} {}", text, exclusive_minimum ? "above" : "of at least", bound_text(minimum));
-  if (bounded_above) return fmt::format("{} of at most {}", text, bound_text(maximum));
+  if (bounded_below) return fmt::format("{} {} {}", text, exclusive_minimum ? "above" : "of at least", minimum);
+  if (bounded_above) return fmt::format("{} of at most {}", text, maximum);
   return text;
 }
 

@@ -24,11 +24,23 @@ std::string to_toml(const SettingValue& value);
 
 /// Declares one key.
 struct SettingSpec {
+  static constexpr double kUnbounded = std::numeric_limits<double>::infinity();
+
+  /// A key of each of the usual types.
+  static SettingSpec flag(std::string name, bool value, std::string help);
+  static SettingSpec integer(std::string name, std::int64_t value, std::string help, double minimum = -kUnbounded,
+                             double maximum = kUnbounded);
+  static SettingSpec number(std::string name, double value, std::string help, double minimum = -kUnbounded,
+                            double maximum = kUnbounded);
+  static SettingSpec text(std::string name, std::string value, std::string help, std::vector<std::string> choices = {});
+  /// The same key, but the minimum itself is not allowed.
+  SettingSpec above_minimum() &&;
+
   std::string name;
-  SettingValue default_value;                                 ///< its alternative is the key's type
-  std::string help;                                           ///< one line, with the unit if there is one
-  double minimum = -std::numeric_limits<double>::infinity();  ///< for numbers, and for each number of a list
-  double maximum = std::numeric_limits<double>::infinity();
+  SettingValue default_value;    ///< its alternative is the key's type
+  std::string help;              ///< one line; the unit in it where there is one
+  double minimum = -kUnbounded;  ///< of numbers, and of each number of a list
+  double maximum = kUnbounded;
   bool exclusive_minimum = false;      ///< the minimum itself is not allowed: density in (0, 1]
   std::vector<std::string> choices{};  ///< valid strings; empty if any is
 

@@ -15,4 +15,9 @@ void check_offsets(const Targets& targets, std::size_t batch) {
                     targets.labels.size(), offsets.size(), batch));
 }
 
+std::span<const std::int32_t> labels_of(const Targets& targets, std::size_t sample) {
+  const auto begin = static_cast<std::size_t>(targets.offsets.host()[sample]);
+  return targets.labels.host().subspan(begin, static_cast<std::size_t>(targets.offsets.host()[sample + 1]) - begin);
+}
+
 }  // namespace dragonn

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "core/view.h"
 
@@ -28,5 +29,7 @@ struct Targets {
 
 /// Checks the offsets. @throws ShapeError unless they cut the labels into `batch` lists.
 void check_offsets(const Targets& targets, std::size_t batch);
+/// Those of one sample, of a batch in host memory whose samples have lists.
+std::span<const std::int32_t> labels_of(const Targets& targets, std::size_t sample);
 
 }  // namespace dragonn

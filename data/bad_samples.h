@@ -12,7 +12,11 @@
 namespace dragonn::data {
 
 /// Declares the setting `bad_samples` of a data set. @param what the possible faults of a sample, for the help.
-SettingSpec bad_samples_setting(const std::string& what);
+inline SettingSpec bad_samples_setting(const std::string& what) {
+  return SettingSpec::text("bad_samples", "error",
+                           "treatment of " + what + "; error: the run stops; skip: they are left out and counted",
+                           {"error", "skip"});
+}
 
 /// Applies the setting: the first bad sample is an error, or all bad samples are left out and counted.
 class BadSamples {
@@ -39,7 +43,10 @@ class BadSamples {
   /// Returns the fault of the first sample that was left out.
   const std::string& first() const { return first_; }
   /// Returns a note for the log, if samples were left out. @param samples the word for them: "utterances".
-  std::vector<std::string> notes(const std::string& samples) const;
+  std::vector<std::string> notes(const std::string& samples) const {
+    if (count_ == 0) return {};
+    return {fmt::format("{} {} left out (data.bad_samples); the first: {}", count_, samples, first_)};
+  }
 
  private:
   bool skips_ = false;

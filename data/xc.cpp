@@ -132,11 +132,8 @@ class SyntheticXcDataset final : public MultiLabelDataset {
 };
 
 SettingSpec inputs_spec() {
-  return {.name = "inputs",
-          .default_value = std::int64_t{4096},
-          .help = "number of network inputs that the features are projected to",
-          .minimum = 1,
-          .maximum = 1 << 24};
+  return SettingSpec::integer("inputs", 4096, "number of network inputs that the features are projected to", 1,
+                              1 << 24);
 }
 
 /// The projection is part of the data set: it does not change with the run's seed.
@@ -171,61 +168,36 @@ DatasetSplits load_synthetic(const Settings& settings, const std::string& /*path
   return {make(0, "train_samples"), make(1, "test_samples")};
 }
 
-DatasetEntry files_entry() {
-  DatasetEntry entry;
-  entry.name = "xc";
-  entry.summary = "points with sparse features and many labels each, in the Extreme Classification Repository's format";
-  entry.source = "Bhatia et al., The extreme classification repository, 2016";
-  entry.settings = {
-      inputs_spec(),
-      {.name = "train_file", .default_value = std::string("train.txt"), .help = "file in data.path to train on"},
-      {.name = "test_file", .default_value = std::string("test.txt"), .help = "file in data.path to evaluate on"},
-      {.name = "train_limit",
-       .default_value = std::int64_t{0},
-       .help = "use only the first N training points; 0: all",
-       .minimum = 0},
-      {.name = "test_limit",
-       .default_value = std::int64_t{0},
-       .help = "use only the first N test points; 0: all",
-       .minimum = 0},
-      bad_samples_setting("points whose line is damaged, or has a label or feature out of range"),
-  };
-  entry.load = load_files;
-  return entry;
-}
-
-DatasetEntry synthetic_entry() {
-  DatasetEntry entry;
-  entry.name = "synthetic_xc";
-  entry.summary = "generated points with many labels each, by default with the shape of Wiki10-31K; needs no files";
-  entry.settings = {
-      inputs_spec(),
-      {.name = "train_samples", .default_value = std::int64_t{14146}, .help = "training points", .minimum = 1},
-      {.name = "test_samples", .default_value = std::int64_t{6616}, .help = "test points", .minimum = 1},
-      {.name = "labels", .default_value = std::int64_t{30938}, .help = "labels", .minimum = 1, .maximum = 1 << 24},
-      {.name = "labels_per_point",
-       .default_value = std::int64_t{19},
-       .help = "labels drawn for each point; repeated labels count once",
-       .minimum = 1,
-       .maximum = 10000},
-      {.name = "exponent",
-       .default_value = 1.0,
-       .help = "exponent of the power law: the r-th label is drawn in proportion to r^-exponent",
-       .minimum = 0,
-       .maximum = 10},
-      {.name = "noise",
-       .default_value = 0.5,
-       .help = "standard deviation of the noise on each input; that of a label's pattern is 1",
-       .minimum = 0,
-       .maximum = 100},
-  };
-  entry.needs_path = false;
-  entry.load = load_synthetic;
-  return entry;
-}
-
-const Registration<DatasetEntry> files{files_entry()};
-const Registration<DatasetEntry> synthetic{synthetic_entry()};
+const Registration<DatasetEntry> files{
+    {{"xc",
+      "points with sparse features and many labels each, in the Extreme Classification Repository's format",
+      "Bhatia et al., The extreme classification repository, 2016",
+      {inputs_spec(), SettingSpec::text("train_file", "train.txt", "file in data.path to train on"),
+       SettingSpec::text("test_file", "test.txt", "file in data.path to evaluate on"),
+       SettingSpec::integer("train_limit", 0, "use only the first N training points; 0: all", 0),
+       SettingSpec::integer("test_limit", 0, "use only the first N test points; 0: all", 0),
+       bad_samples_setting("points whose line is damaged, or has a label or feature out of range")}},
+     /*needs_path=*/true,
+     {},
+     0,
+     load_files}};
+const Registration<DatasetEntry> synthetic{
+    {{"synthetic_xc",
+      "generated points with many labels each, by default with the shape of Wiki10-31K; needs no files",
+      "",
+      {inputs_spec(), SettingSpec::integer("train_samples", 14146, "training points", 1),
+       SettingSpec::integer("test_samples", 6616, "test points", 1),
+       SettingSpec::integer("labels", 30938, "labels", 1, 1 << 24),
+       SettingSpec::integer("labels_per_point", 19, "labels drawn for each point; repeated labels count once", 1,
+                            10000),
+       SettingSpec::number("exponent", 1.0,
+                           "exponent of the power law: the r-th label is drawn in proportion to r^-exponent", 0, 10),
+       SettingSpec::number("noise", 0.5,
+                           "standard deviation of the noise on each input; that of a label's pattern is 1", 0, 100)}},
+     /*needs_path=*/false,
+     {},
+     0,
+     load_synthetic}};
 
 }  // namespace
 }  // namespace dragonn::data

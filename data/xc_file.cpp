@@ -12,7 +12,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
-#include "data/lines.h"
+#include "data/folder.h"
 
 namespace dragonn::data {
 namespace {

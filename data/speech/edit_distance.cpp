@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-#include "data/lines.h"
+#include "data/folder.h"
 
 namespace dragonn::data {
 namespace {

@@ -110,65 +110,35 @@ DatasetSplits load(const std::string& name, const ListUtterances& list, const Se
 
 SettingSpecs specs() {
   return {
-      {.name = "alphabet",
-       .default_value = std::string(" 'ABCDEFGHIJKLMNOPQRSTUVWXYZ"),
-       .help = "characters of the transcripts; the CTC blank is added"},
+      SettingSpec::text("alphabet", " 'ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+                        "characters of the transcripts; the CTC blank is added"),
       bad_samples_setting("files and transcripts that are damaged, too long, too short or not in the alphabet"),
-      {.name = "sample_rate",
-       .default_value = std::int64_t{16000},
-       .help = "sample rate that every file must have, in Hz",
-       .minimum = 1000,
-       .maximum = 192000},
-      {.name = "longest_seconds",
-       .default_value = 30.0,
-       .help = "longest utterance, in seconds",
-       .minimum = 0,
-       .maximum = 3600,
-       .exclusive_minimum = true},
-      {.name = "window_ms",
-       .default_value = 20.0,
-       .help = "length of a spectrogram frame, in ms",
-       .minimum = 1,
-       .maximum = 1000},
-      {.name = "stride_ms",
-       .default_value = 10.0,
-       .help = "time between the starts of frames, in ms",
-       .minimum = 1,
-       .maximum = 1000},
-      {.name = "frame_multiple",
-       .default_value = std::int64_t{64},
-       .help =
-           "batches are padded to a multiple of this number of frames; the network makes a plan for each padded length",
-       .minimum = 1,
-       .maximum = 100'000},
-      {.name = "frames_per_step",
-       .default_value = std::int64_t{2},
-       .help =
-           "frames per time step of the model; an utterance with fewer steps than its transcript needs is a bad sample",
-       .minimum = 1,
-       .maximum = 1000},
-      {.name = "train_limit",
-       .default_value = std::int64_t{0},
-       .help = "use only the first N training utterances; 0: all",
-       .minimum = 0},
-      {.name = "test_limit",
-       .default_value = std::int64_t{0},
-       .help = "use only the first N test utterances; 0: all",
-       .minimum = 0},
+      SettingSpec::integer("sample_rate", 16000, "sample rate that every file must have, in Hz", 1000, 192000),
+      SettingSpec::number("longest_seconds", 30.0, "longest utterance, in seconds", 0, 3600).above_minimum(),
+      SettingSpec::number("window_ms", 20.0, "length of a spectrogram frame, in ms", 1, 1000),
+      SettingSpec::number("stride_ms", 10.0, "time between the starts of frames, in ms", 1, 1000),
+      SettingSpec::integer(
+          "frame_multiple", 64,
+          "batches are padded to a multiple of this number of frames; the network makes a plan for each padded length",
+          1, 100'000),
+      SettingSpec::integer(
+          "frames_per_step", 2,
+          "frames per time step of the model; an utterance with fewer steps than its transcript needs is a bad sample",
+          1, 1000),
+      SettingSpec::integer("train_limit", 0, "use only the first N training utterances; 0: all", 0),
+      SettingSpec::integer("test_limit", 0, "use only the first N test utterances; 0: all", 0),
   };
 }
 
 DatasetEntry entry(const std::string& name, const std::string& summary, const std::string& source,
                    const ListUtterances& list) {
-  DatasetEntry entry;
-  entry.name = name;
-  entry.summary = summary;
-  entry.source = source;
-  entry.settings = specs();
-  entry.load = [name, list](const Settings& settings, const std::string& folder, std::uint64_t /*seed*/) {
-    return load(name, list, settings, folder);
-  };
-  return entry;
+  return {{name, summary, source, specs()},
+          /*needs_path=*/true,
+          {},
+          0,
+          [name, list](const Settings& settings, const std::string& folder, std::uint64_t /*seed*/) {
+            return load(name, list, settings, folder);
+          }};
 }
 
 const Registration<DatasetEntry> an4{

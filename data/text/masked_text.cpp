@@ -92,12 +92,8 @@ const Registration<DatasetEntry> registration{[] {
   entry.summary = kDefaults.summary;
   entry.source = kDefaults.source;
   entry.settings = text_settings(kDefaults);
-  entry.settings.push_back({.name = "hidden",
-                            .default_value = 0.15,
-                            .help = "share of the tokens that are hidden and predicted",
-                            .minimum = 0,
-                            .maximum = 1,
-                            .exclusive_minimum = true});
+  entry.settings.push_back(
+      SettingSpec::number("hidden", 0.15, "share of the tokens that are hidden and predicted", 0, 1).above_minimum());
   entry.load = load;
   return entry;
 }()};

@@ -20,15 +20,13 @@ DatasetSplits load(const std::string& name, const Settings& settings, const std:
 }
 
 DatasetEntry entry(const TextDefaults& defaults) {
-  DatasetEntry entry;
-  entry.name = defaults.name;
-  entry.summary = defaults.summary;
-  entry.source = defaults.source;
-  entry.settings = text_settings(defaults);
-  entry.load = [name = defaults.name](const Settings& settings, const std::string& folder, std::uint64_t /*seed*/) {
-    return load(name, settings, folder);
-  };
-  return entry;
+  return {{defaults.name, defaults.summary, defaults.source, text_settings(defaults)},
+          /*needs_path=*/true,
+          {},
+          0,
+          [name = defaults.name](const Settings& settings, const std::string& folder, std::uint64_t /*seed*/) {
+            return load(name, settings, folder);
+          }};
 }
 
 const Registration<DatasetEntry> text{entry({.name = "text",

@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "core/settings.h"
-#include "data/lines.h"
+#include "data/folder.h"
 #include "data/text/utf8.h"
 
 namespace dragonn::data {

@@ -21,8 +21,7 @@ namespace {
   cudaGetDevice(&index);
   throw DeviceError(fmt::format("{}: {} on {}device cuda:{} ({}:{})", operation, status, this_rank_prefix(), index,
                                 where.file_name(), where.line()) +
-                        (library == nullptr ? "" : fmt::format(", from {}", library)),
-                    where);
+                    (library == nullptr ? "" : fmt::format(", from {}", library)));
 }
 
 int count_devices() noexcept {
@@ -125,8 +124,8 @@ const bool registered = [] {
   register_devices(
       DeviceType::kCuda,
       {count_devices, obstacle, [](const Device& device) { context(device).synchronize(); }, summary, free_memory});
-  set_math_table().add(DeviceType::kCuda,
-                       [](const Device& device, DeviceMath math) { context(device).set_math(math); });
+  kernels::set_math.add(DeviceType::kCuda,
+                        [](const Device& device, DeviceMath math) { context(device).set_math(math); });
   return true;
 }();
 
@@ -203,8 +202,8 @@ void Context::refuse_capture(const char* what) const {
 }
 
 Context& context(const Device& device) {
-  // A context is its thread's, and no parameter: its stream, its libraries' handles and what it records have one user, and
-  // the interfaces of kernels are the same for all devices.
+  // A context is its thread's, and no parameter: its stream, its libraries' handles and what it records have one user,
+  // and the interfaces of kernels are the same for all devices.
   thread_local std::map<int, std::unique_ptr<Context>> contexts;
   std::unique_ptr<Context>& own = contexts[device.index];
   if (own == nullptr) {

@@ -43,25 +43,15 @@ std::unique_ptr<LayerGraph> make_bert(const Settings& settings, const ModelConte
 }
 
 SettingSpecs settings() {
-  return {{.name = "layers", .default_value = std::int64_t{4}, .help = "encoder blocks", .minimum = 1},
-          {.name = "hidden",
-           .default_value = std::int64_t{256},
-           .help = "width of a token's vector; the feed-forward part of a block has 4 times as many units",
-           .minimum = 1},
-          {.name = "heads",
-           .default_value = std::int64_t{4},
-           .help = "attention heads of a block; must divide hidden",
-           .minimum = 1},
-          {.name = "max_steps",
-           .default_value = std::int64_t{512},
-           .help = "length of the longest sequence in tokens",
-           .minimum = 1},
-          {.name = "dropout",
-           .default_value = 0.1,
-           .help = "dropout rate of the embedding and of the output of each part of a block",
-           .minimum = 0,
-           .maximum = 0.99},
-          {.name = "tied", .default_value = true, .help = "true: the output layer uses the embedding's weights"}};
+  return {
+      SettingSpec::integer("layers", 4, "encoder blocks", 1),
+      SettingSpec::integer("hidden", 256,
+                           "width of a token's vector; the feed-forward part of a block has 4 times as many units", 1),
+      SettingSpec::integer("heads", 4, "attention heads of a block; must divide hidden", 1),
+      SettingSpec::integer("max_steps", 512, "length of the longest sequence in tokens", 1),
+      SettingSpec::number("dropout", 0.1, "dropout rate of the embedding and of the output of each part of a block", 0,
+                          0.99),
+      SettingSpec::flag("tied", true, "true: the output layer uses the embedding's weights")};
 }
 
 const Registration<ModelEntry> registration{

@@ -43,29 +43,14 @@ std::unique_ptr<LayerGraph> make_lstm_lm(const Settings& settings, const ModelCo
 }
 
 SettingSpecs settings() {
-  return {{.name = "layers", .default_value = std::int64_t{2}, .help = "recurrent layers", .minimum = 1},
-          {.name = "hidden", .default_value = std::int64_t{200}, .help = "units of each layer", .minimum = 1},
-          {.name = "embedding",
-           .default_value = std::int64_t{0},
-           .help = "width of a token's vector; 0: the same as hidden",
-           .minimum = 0},
-          {.name = "cell",
-           .default_value = std::string("lstm"),
-           .help = "cell type of the recurrent layers",
-           .choices = {"lstm", "gru"}},
-          {.name = "dropout",
-           .default_value = 0.0,
-           .help = "dropout rate of the embedding and of the output of each layer",
-           .minimum = 0,
-           .maximum = 0.99},
-          {.name = "tied",
-           .default_value = false,
-           .help = "true: the output layer uses the embedding's weights (arXiv:1608.05859)"},
-          {.name = "initial_bound",
-           .default_value = 0.1,
-           .help = "initial weights are uniform in [-initial_bound, initial_bound]",
-           .minimum = 0,
-           .exclusive_minimum = true}};
+  return {SettingSpec::integer("layers", 2, "recurrent layers", 1),
+          SettingSpec::integer("hidden", 200, "units of each layer", 1),
+          SettingSpec::integer("embedding", 0, "width of a token's vector; 0: the same as hidden", 0),
+          SettingSpec::text("cell", "lstm", "cell type of the recurrent layers", {"lstm", "gru"}),
+          SettingSpec::number("dropout", 0.0, "dropout rate of the embedding and of the output of each layer", 0, 0.99),
+          SettingSpec::flag("tied", false, "true: the output layer uses the embedding's weights (arXiv:1608.05859)"),
+          SettingSpec::number("initial_bound", 0.1, "initial weights are uniform in [-initial_bound, initial_bound]", 0)
+              .above_minimum()};
 }
 
 const Registration<ModelEntry> registration{{{"lstm_lm", "recurrent language model over words or characters",

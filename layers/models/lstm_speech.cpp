@@ -60,21 +60,16 @@ std::unique_ptr<LayerGraph> make_lstm_speech(const Settings& settings, const Mod
 }
 
 SettingSpecs settings() {
-  return {
-      {.name = "layers", .default_value = std::int64_t{5}, .help = "recurrent layers", .minimum = 1},
-      {.name = "hidden", .default_value = std::int64_t{800}, .help = "units of each layer", .minimum = 1},
-      {.name = "channels", .default_value = std::int64_t{32}, .help = "channels of both convolutions", .minimum = 1},
-      {.name = "cell",
-       .default_value = std::string("lstm"),
-       .help = "cell type of the recurrent layers",
-       .choices = {"lstm", "gru"}},
-      {.name = "bidirectional",
-       .default_value = false,
-       .help = "true: each recurrent layer runs in both directions and adds their outputs; lookahead must be 0"},
-      {.name = "lookahead",
-       .default_value = std::int64_t{20},
-       .help = "future steps that a convolution after the recurrent layers reads; 0: no such convolution",
-       .minimum = 0}};
+  return {SettingSpec::integer("layers", 5, "recurrent layers", 1),
+          SettingSpec::integer("hidden", 800, "units of each layer", 1),
+          SettingSpec::integer("channels", 32, "channels of both convolutions", 1),
+          SettingSpec::text("cell", "lstm", "cell type of the recurrent layers", {"lstm", "gru"}),
+          SettingSpec::flag(
+              "bidirectional", false,
+              "true: each recurrent layer runs in both directions and adds their outputs; lookahead must be 0"),
+          SettingSpec::integer(
+              "lookahead", 20,
+              "future steps that a convolution after the recurrent layers reads; 0: no such convolution", 0)};
 }
 
 const Registration<ModelEntry> registration{

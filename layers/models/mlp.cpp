@@ -47,15 +47,9 @@ SettingSpecs settings() {
            .default_value = std::vector<std::int64_t>{128},
            .help = "units of each hidden layer; an empty list gives a linear model",
            .minimum = 1},
-          {.name = "activation",
-           .default_value = std::string("relu"),
-           .help = "activation function after each hidden layer",
-           .choices = {"relu", "tanh", "sigmoid", "gelu"}},
-          {.name = "dropout",
-           .default_value = 0.0,
-           .help = "dropout rate of the hidden units",
-           .minimum = 0,
-           .maximum = 0.99}};
+          SettingSpec::text("activation", "relu", "activation function after each hidden layer",
+                            {"relu", "tanh", "sigmoid", "gelu"}),
+          SettingSpec::number("dropout", 0.0, "dropout rate of the hidden units", 0, 0.99)};
 }
 
 const Registration<ModelEntry> registration{

@@ -30,17 +30,11 @@ std::unique_ptr<LayerGraph> make_mlp_mixer(const Settings& settings, const Model
 }
 
 SettingSpecs settings() {
-  return {{.name = "patch", .default_value = std::int64_t{4}, .help = "side of a patch in pixels", .minimum = 1},
-          {.name = "layers", .default_value = std::int64_t{6}, .help = "mixer blocks", .minimum = 1},
-          {.name = "hidden", .default_value = std::int64_t{128}, .help = "channels of a patch", .minimum = 1},
-          {.name = "token_units",
-           .default_value = std::int64_t{64},
-           .help = "hidden units of the perceptrons over the patches",
-           .minimum = 1},
-          {.name = "channel_units",
-           .default_value = std::int64_t{512},
-           .help = "hidden units of the perceptrons over the channels",
-           .minimum = 1}};
+  return {SettingSpec::integer("patch", 4, "side of a patch in pixels", 1),
+          SettingSpec::integer("layers", 6, "mixer blocks", 1),
+          SettingSpec::integer("hidden", 128, "channels of a patch", 1),
+          SettingSpec::integer("token_units", 64, "hidden units of the perceptrons over the patches", 1),
+          SettingSpec::integer("channel_units", 512, "hidden units of the perceptrons over the channels", 1)};
 }
 
 const Registration<ModelEntry> registration{

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 /// Residual networks for CIFAR-10: 6n + 2 layers in three stages of 16, 32 and 64 channels.
-
 #include "layers/models/model_shapes.h"
 #include "layers/models/residual_block.h"
 
@@ -27,26 +26,23 @@ std::unique_ptr<LayerGraph> make_resnet(const std::string& name, int blocks, con
   return graph;
 }
 
-ModelEntry entry(int depth) {
+Registration<ModelEntry> registered(int depth) {
   const int blocks = (depth - 2) / (2 * kStages);
   const std::string name = "resnet" + std::to_string(depth);
-  ModelEntry result;
-  result.name = name;
-  result.summary = "residual network for small images, three stages of " + std::to_string(blocks) + " basic blocks";
-  result.source = "arXiv:1512.03385, section 4.2";
-  result.settings = {{.name = "shortcut",
-                      .default_value = std::string("pad"),
-                      .help = "shortcut where the shape changes; pad: option A, no parameters; projection: option B",
-                      .choices = {"pad", "projection"}}};
-  result.make = [name, blocks](const Settings& settings, const ModelContext& context) {
-    return make_resnet(name, blocks, settings, context);
-  };
-  return result;
+  return Registration<ModelEntry>(
+      {{name,
+        "residual network for small images, three stages of " + std::to_string(blocks) + " basic blocks",
+        "arXiv:1512.03385, section 4.2",
+        {SettingSpec::text("shortcut", "pad",
+                           "shortcut where the shape changes; pad: option A, no parameters; projection: option B",
+                           {"pad", "projection"})}},
+       [name, blocks](const Settings& settings, const ModelContext& context) {
+         return make_resnet(name, blocks, settings, context);
+       }});
 }
 
-const Registration<ModelEntry> registrations[] = {
-    Registration<ModelEntry>(entry(20)), Registration<ModelEntry>(entry(32)), Registration<ModelEntry>(entry(44)),
-    Registration<ModelEntry>(entry(56)), Registration<ModelEntry>(entry(110))};
+const Registration<ModelEntry> registrations[] = {registered(20), registered(32), registered(44), registered(56),
+                                                  registered(110)};
 
 }  // namespace
 }  // namespace dragonn::layers

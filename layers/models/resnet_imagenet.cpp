@@ -40,24 +40,21 @@ std::unique_ptr<LayerGraph> make_resnet(const Configuration& configuration, cons
   return graph;
 }
 
-ModelEntry entry(const Configuration& configuration) {
-  ModelEntry result;
-  result.name = configuration.name;
-  result.summary = configuration.summary;
-  result.source = "arXiv:1512.03385, table 1";
-  result.settings = {
-      {.name = "stem",
-       .default_value = std::string("cifar"),
-       .help = "first layers; cifar: 3x3 convolution, for small images; imagenet: 7x7/2 convolution and pooling",
-       .choices = {"cifar", "imagenet"}}};
-  result.make = [configuration](const Settings& settings, const ModelContext& context) {
-    return make_resnet(configuration, settings, context);
-  };
-  return result;
+Registration<ModelEntry> registered(const Configuration& configuration) {
+  return Registration<ModelEntry>(
+      {{configuration.name,
+        configuration.summary,
+        "arXiv:1512.03385, table 1",
+        {SettingSpec::text("stem", "cifar",
+                           "first layers; cifar: 3x3 convolution, for small images; imagenet: 7x7/2 convolution and "
+                           "pooling",
+                           {"cifar", "imagenet"})}},
+       [configuration](const Settings& settings, const ModelContext& context) {
+         return make_resnet(configuration, settings, context);
+       }});
 }
 
-const Registration<ModelEntry> registrations[] = {Registration<ModelEntry>(entry(kConfigurations[0])),
-                                                  Registration<ModelEntry>(entry(kConfigurations[1]))};
+const Registration<ModelEntry> registrations[] = {registered(kConfigurations[0]), registered(kConfigurations[1])};
 
 }  // namespace
 }  // namespace dragonn::layers

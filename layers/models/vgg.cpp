@@ -47,20 +47,15 @@ std::unique_ptr<LayerGraph> make_vgg(const Configuration& configuration, const M
   return graph;
 }
 
-ModelEntry entry(const Configuration& configuration) {
-  ModelEntry result;
-  result.name = configuration.name;
-  result.summary = "VGG with batch norm and one linear layer, for images of at least 17 pixels";
-  result.source = "arXiv:1409.1556, table 1";
-  result.make = [configuration](const Settings&, const ModelContext& context) {
-    return make_vgg(configuration, context);
-  };
-  return result;
+Registration<ModelEntry> registered(const Configuration& configuration) {
+  return Registration<ModelEntry>(
+      {{configuration.name, "VGG with batch norm and one linear layer, for images of at least 17 pixels",
+        "arXiv:1409.1556, table 1"},
+       [configuration](const Settings&, const ModelContext& context) { return make_vgg(configuration, context); }});
 }
 
-const Registration<ModelEntry> registrations[] = {
-    Registration<ModelEntry>(entry(kConfigurations[0])), Registration<ModelEntry>(entry(kConfigurations[1])),
-    Registration<ModelEntry>(entry(kConfigurations[2])), Registration<ModelEntry>(entry(kConfigurations[3]))};
+const Registration<ModelEntry> registrations[] = {registered(kConfigurations[0]), registered(kConfigurations[1]),
+                                                  registered(kConfigurations[2]), registered(kConfigurations[3])};
 
 }  // namespace
 }  // namespace dragonn::layers

@@ -24,21 +24,14 @@ std::unique_ptr<LayerGraph> make_vit(const Settings& settings, const ModelContex
 }
 
 SettingSpecs settings() {
-  return {{.name = "patch", .default_value = std::int64_t{4}, .help = "side of a patch in pixels", .minimum = 1},
-          {.name = "layers", .default_value = std::int64_t{6}, .help = "encoder blocks", .minimum = 1},
-          {.name = "hidden",
-           .default_value = std::int64_t{128},
-           .help = "width of a patch's vector; the feed-forward part of a block has 4 times as many units",
-           .minimum = 1},
-          {.name = "heads",
-           .default_value = std::int64_t{4},
-           .help = "attention heads of a block; must divide hidden",
-           .minimum = 1},
-          {.name = "dropout",
-           .default_value = 0.0,
-           .help = "dropout rate of the patches and of the output of each part of a block",
-           .minimum = 0,
-           .maximum = 0.99}};
+  return {
+      SettingSpec::integer("patch", 4, "side of a patch in pixels", 1),
+      SettingSpec::integer("layers", 6, "encoder blocks", 1),
+      SettingSpec::integer("hidden", 128,
+                           "width of a patch's vector; the feed-forward part of a block has 4 times as many units", 1),
+      SettingSpec::integer("heads", 4, "attention heads of a block; must divide hidden", 1),
+      SettingSpec::number("dropout", 0.0, "dropout rate of the patches and of the output of each part of a block", 0,
+                          0.99)};
 }
 
 const Registration<ModelEntry> registration{
