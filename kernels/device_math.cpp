@@ -10,13 +10,6 @@ void on_cpu(const Device&, DeviceMath math) {
 
 }  // namespace
 
-SetMathTable& set_math_table() {
-  static SetMathTable table("set_math", on_cpu);
-  return table;
-}
-
-void set_math(const Device& device, DeviceMath math) {
-  set_math_table().at(device)(device, math);
-}
+constinit decltype(set_math) set_math("set_math", on_cpu);
 
 }  // namespace dragonn::kernels

@@ -6,12 +6,12 @@
 #include <array>
 
 #include "core/device.h"
-#include "kernels/device_table.h"
+#include "kernels/operation.h"
 
 namespace dragonn::kernels {
 
 /// The precision of the factors of matrix products and convolutions; sums are float32. Convolutions round their
-/// results, too, if the library wants all tensors in one type (kernels/nn/cuda/bf16_convolution.h).
+/// results, too, if the library wants all tensors in one type (kernels/nn/cuda/other_convolutions.h).
 enum class DeviceMath {
   kFloat32,  ///< 24 bits
   kTf32,     ///< 11 bits, with the exponent of float32
@@ -24,9 +24,6 @@ constexpr auto choices(DeviceMath) {
 
 /// Sets the precision of plans that this thread makes on `device` from now on; a plan keeps its own. The default is
 /// float32. @throws ConfigError if the device has no such mode.
-void set_math(const Device& device, DeviceMath math);
-
-using SetMathTable = DeviceTable<void (*)(const Device&, DeviceMath)>;
-SetMathTable& set_math_table();
+extern Operation<void(const Device& device, DeviceMath math)> set_math;
 
 }  // namespace dragonn::kernels

@@ -70,16 +70,12 @@ std::size_t free_memory(const Device& device) {
   return free(device);
 }
 
-TransferTable& transfer_table() {
-  static TransferTable table("transfer", transfer_cpu);
-  return table;
-}
-
+constinit decltype(transfer_rows) transfer_rows("transfer", transfer_cpu);
 void start_transfer_bytes(View<const std::byte> source, View<std::byte> target) {
   if (source.size() != target.size())
     throw ShapeError(fmt::format("transfer of {} bytes to {}", source.size(), target.size()));
   if (source.empty()) return;
-  transfer_table().at(mover(source, target))(source, target);
+  transfer_rows.at(mover(source, target))(source, target);
 }
 
 void transfer_bytes(View<const std::byte> source, View<std::byte> target) {

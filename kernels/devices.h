@@ -10,7 +10,7 @@
 #include "core/buffer.h"
 #include "core/device.h"
 #include "core/view.h"
-#include "kernels/device_table.h"
+#include "kernels/operation.h"
 
 namespace dragonn::kernels {
 
@@ -53,8 +53,7 @@ void transfer_bytes(View<const std::byte> source, View<std::byte> target);
 /// and errors, are as in transfer_bytes.
 void start_transfer_bytes(View<const std::byte> source, View<std::byte> target);
 /// The rows start copies.
-using TransferTable = DeviceTable<void (*)(View<const std::byte>, View<std::byte>)>;
-TransferTable& transfer_table();
+extern Operation<void(View<const std::byte>, View<std::byte>)> transfer_rows;
 
 namespace detail {
 template <class T>

@@ -4,9 +4,14 @@
 
 #include <cstddef>
 
+#include "core/error.h"
+
 namespace dragonn::kernels {
 
 /// Refuses a token. @throws DataError that names the token and its position in the batch.
-[[noreturn]] void refuse_token(float token, std::size_t position, std::size_t rows);
+[[noreturn]] inline void refuse_token(float token, std::size_t position, std::size_t rows) {
+  throw DataError(fmt::format("token {} at position {} of the batch: valid are whole numbers from 0 to {}", token,
+                              position, rows - 1));
+}
 
 }  // namespace dragonn::kernels

@@ -3,18 +3,10 @@
 
 namespace dragonn::kernels {
 
-WorkRecorderTable& work_recorder_table() {
-  static WorkRecorderTable table("record work", [](const Device&) -> std::unique_ptr<WorkRecorder> { return nullptr; });
-  return table;
-}
-
-SetRecordingTable& set_recording_table() {
-  static SetRecordingTable table("set_recording", [](const Device&, bool) {});
-  return table;
-}
-
-void set_recording(const Device& device, bool recording) {
-  set_recording_table().at(device)(device, recording);
-}
+constinit decltype(make_work_recorder) make_work_recorder("record work",
+                                                          [](const Device&) -> std::unique_ptr<WorkRecorder> {
+                                                            return nullptr;
+                                                          });
+constinit decltype(set_recording) set_recording("set_recording", [](const Device&, bool) {});
 
 }  // namespace dragonn::kernels

@@ -7,7 +7,7 @@
 
 #include "core/device.h"
 #include "core/error.h"
-#include "kernels/device_table.h"
+#include "kernels/operation.h"
 
 namespace dragonn::kernels {
 
@@ -31,13 +31,10 @@ class WorkRecorder {
 };
 
 /// The recorders; null if work is not recorded: on the CPU, and after set_recording(device, false).
-using WorkRecorderTable = DeviceTable<std::unique_ptr<WorkRecorder> (*)(const Device&)>;
-WorkRecorderTable& work_recorder_table();
+extern Operation<std::unique_ptr<WorkRecorder>(const Device&)> make_work_recorder;
 
 /// Sets whether RepeatedWork objects that this thread makes on `device` from now on record. By default they do.
-void set_recording(const Device& device, bool recording);
-using SetRecordingTable = DeviceTable<void (*)(const Device&, bool)>;
-SetRecordingTable& set_recording_table();
+extern Operation<void(const Device& device, bool recording)> set_recording;
 
 /// Runs work that is the same every time. The first run is done directly: libraries choose algorithms then, and memory
 /// grows. The second is recorded and replayed, as are all after it. Work that has no recorder, or cannot be recorded,
@@ -45,7 +42,7 @@ SetRecordingTable& set_recording_table();
 /// A replay costs the host one call, instead of one per kernel.
 class RepeatedWork {
  public:
-  explicit RepeatedWork(const Device& device) : recorder_(work_recorder_table().at(device)(device)) {}
+  explicit RepeatedWork(const Device& device) : recorder_(make_work_recorder(device)) {}
 
   /// Runs the work. @param work gives the device the same, with the same addresses and values, since the last call of
   /// forget().

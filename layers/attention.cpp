@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/nn/attention.h"
 
-#include <utility>
-
 #include <fmt/format.h>
 
 #include "layers/layers.h"
@@ -10,23 +8,6 @@
 
 namespace dragonn::layers {
 namespace {
-
-class AttentionLayerPlan final : public LayerPlan {
- public:
-  explicit AttentionLayerPlan(std::unique_ptr<kernels::AttentionPlan> plan) : plan_(std::move(plan)) {}
-
-  kernels::PlanMemory memory() const override { return plan_->memory(); }
-  void forward(const ForwardPass& pass) override {
-    plan_->forward({pass.inputs[0], pass.lengths, pass.output, pass.saved, pass.scratch});
-  }
-  void backward(const BackwardPass& pass) override {
-    plan_->backward(
-        {pass.inputs[0], pass.lengths, pass.output_gradients[0], pass.input_gradients[0], pass.saved, pass.scratch});
-  }
-
- private:
-  std::unique_ptr<kernels::AttentionPlan> plan_;
-};
 
 class Attention final : public Layer {
  public:
@@ -47,8 +28,17 @@ class Attention final : public Layer {
   }
   std::unique_ptr<LayerPlan> plan(const PlanContext& context) const override {
     const Shape& output = context.output;
-    return std::make_unique<AttentionLayerPlan>(kernels::make_attention_plan(
-        context.device, {output[0], output[1], output[2], heads_, causal_, context.mode == Mode::kTrain}));
+    const std::shared_ptr kernel = kernels::make_attention_plan(
+        context.device, {output[0], output[1], output[2], heads_, causal_, context.mode == Mode::kTrain});
+    return layer_plan(
+        [=](const ForwardPass& pass) {
+          kernel->forward({pass.inputs[0], pass.lengths, pass.output, pass.saved, pass.scratch});
+        },
+        [=](const BackwardPass& pass) {
+          kernel->backward({pass.inputs[0], pass.lengths, pass.output_gradients[0], pass.input_gradients[0], pass.saved,
+                            pass.scratch});
+        },
+        kernel->memory());
   }
 
  private:

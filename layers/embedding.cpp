@@ -1,28 +1,15 @@
 // SPDX-License-Identifier: MIT
+/// Embeddings of tokens and of positions.
 #include "kernels/nn/embedding.h"
 
 #include <fmt/format.h>
 
+#include "kernels/nn/elementwise.h"
 #include "layers/layers.h"
 #include "layers/shape_checks.h"
 
 namespace dragonn::layers {
 namespace {
-
-class EmbeddingPlan final : public LayerPlan {
- public:
-  explicit EmbeddingPlan(std::int64_t width) : width_(static_cast<std::size_t>(width)) {}
-
-  void forward(const ForwardPass& pass) override {
-    kernels::embed(pass.inputs[0], pass.parameters[0], width_, pass.output);
-  }
-  void backward(const BackwardPass& pass) override {
-    kernels::embed_backward(pass.inputs[0], pass.output_gradients[0], width_, pass.parameter_gradients[0]);
-  }
-
- private:
-  std::size_t width_;
-};
 
 class Embedding final : public Layer {
  public:
@@ -41,17 +28,59 @@ class Embedding final : public Layer {
   }
   std::unique_ptr<LayerPlan> plan(const PlanContext& context) const override {
     DRAGONN_CHECK(!context.input_gradients[0], "tokens have no gradient");
-    return std::make_unique<EmbeddingPlan>(settings_.width);
+    const auto width = static_cast<std::size_t>(settings_.width);
+    return layer_plan(
+        [=](const ForwardPass& pass) { kernels::embed(pass.inputs[0], pass.parameters[0], width, pass.output); },
+        [=](const BackwardPass& pass) {
+          kernels::embed_backward(pass.inputs[0], pass.output_gradients[0], width, pass.parameter_gradients[0]);
+        });
   }
 
  private:
   EmbeddingSettings settings_;
 };
 
+class PositionEmbedding final : public Layer {
+ public:
+  explicit PositionEmbedding(std::int64_t most_steps) : most_steps_(most_steps) {}
+
+  std::string kind() const override { return "position embedding"; }
+  LayerTraits traits() const override { return {.forward_in_place = true, .backward_in_place = true}; }
+  Shape output_shape(std::span<const Shape> inputs) const override {
+    const Shape& input = single_input(kind(), inputs, 3);
+    if (input[1] > most_steps_)
+      throw ShapeError(fmt::format("{} of {} steps takes no sequence of {}", kind(), most_steps_, input[1]));
+    return input;
+  }
+  std::vector<ParameterSpec> parameters(std::span<const Shape> inputs) const override {
+    return {{"weight", {most_steps_, inputs[0][2]}, ParameterRole::kWeight, Initializer::normal(kDeviation)}};
+  }
+  std::unique_ptr<LayerPlan> plan(const PlanContext& context) const override {
+    const auto steps = static_cast<std::size_t>(context.output[1]), width = static_cast<std::size_t>(context.output[2]);
+    return layer_plan(
+        [=](const ForwardPass& pass) {
+          kernels::add_positions(pass.inputs[0], pass.parameters[0], steps, width, pass.output);
+        },
+        [=](const BackwardPass& pass) {
+          kernels::add_positions_backward(pass.output_gradients[0], steps, width, pass.parameter_gradients[0]);
+          if (!pass.input_gradients[0].empty()) kernels::copy(pass.output_gradients[0], pass.input_gradients[0]);
+        });
+  }
+
+ private:
+  static constexpr double kDeviation = 0.02;  // as BERT's and ViT's
+
+  std::int64_t most_steps_;
+};
+
 }  // namespace
 
 std::unique_ptr<Layer> embedding(const EmbeddingSettings& settings) {
   return std::make_unique<Embedding>(settings);
+}
+
+std::unique_ptr<Layer> position_embedding(std::int64_t most_steps) {
+  return std::make_unique<PositionEmbedding>(most_steps);
 }
 
 }  // namespace dragonn::layers

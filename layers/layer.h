@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/parameter.h"
@@ -74,6 +75,26 @@ class LayerPlan {
   /// Runs backward after a forward pass of a plan made for Mode::kTrain.
   virtual void backward(const BackwardPass& pass) = 0;
 };
+
+/// A plan of two functions of a pass. What both need lives as long as they do: they hold it by value, or share it.
+template <class Forward, class Backward>
+std::unique_ptr<LayerPlan> layer_plan(Forward forward, Backward backward, const kernels::PlanMemory& memory = {}) {
+  class Plan final : public LayerPlan {
+   public:
+    Plan(Forward forward, Backward backward, const kernels::PlanMemory& memory)
+        : forward_(std::move(forward)), backward_(std::move(backward)), memory_(memory) {}
+
+    kernels::PlanMemory memory() const override { return memory_; }
+    void forward(const ForwardPass& pass) override { forward_(pass); }
+    void backward(const BackwardPass& pass) override { backward_(pass); }
+
+   private:
+    Forward forward_;
+    Backward backward_;
+    kernels::PlanMemory memory_;
+  };
+  return std::make_unique<Plan>(std::move(forward), std::move(backward), memory);
+}
 
 /// The properties of a layer that the memory planner uses.
 struct LayerTraits {

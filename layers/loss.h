@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -31,13 +32,9 @@ struct LossPass {
 };
 
 /// A loss for one shape of the output. Its memory grows with the first batches.
-class LossPlan {
- public:
-  virtual ~LossPlan() = default;
-  /// Evaluates the loss. @throws DataError for a label out of range, naming sample and label; ShapeError if sizes do
-  /// not fit.
-  virtual LossResult run(const LossPass& pass) = 0;
-};
+/// Evaluates the loss. @throws DataError for a label out of range, naming sample and label; ShapeError if sizes do
+/// not fit.
+using LossPlan = std::function<LossResult(const LossPass&)>;
 
 /// The description of a loss; immutable.
 class Loss {
@@ -47,7 +44,7 @@ class Loss {
   virtual TargetKind targets() const = 0;
   /// Checks a shape. @param output with the batch. @throws ShapeError if the loss takes no such output.
   virtual void check(const Shape& output) const = 0;
-  virtual std::unique_ptr<LossPlan> plan(const Device& device, const Shape& output) const = 0;
+  virtual LossPlan plan(const Device& device, const Shape& output) const = 0;
 };
 
 /// Loss of [batch, classes] with one class per sample. Has label smoothing.

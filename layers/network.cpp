@@ -21,7 +21,7 @@ struct PreparedPlan {
         loss(graph.loss().plan(device, graph.nodes().back().output.with_batch(static_cast<std::int64_t>(batch)))) {}
 
   GraphPlan layers;
-  std::unique_ptr<LossPlan> loss;
+  LossPlan loss;
 };
 
 /// The state that is carried to the next batch of one mode.
@@ -224,9 +224,8 @@ LossResult Network::forward(const NetworkBatch& batch, Mode mode, std::uint64_t 
   kernels::start_transfer(batch.inputs, plan.layers.input());  // the loss waits for all that was started
   plan.layers.forward({impl.seed, step, rank}, batch.lengths.host());
   const bool training = mode == Mode::kTrain;
-  return plan.loss->run({plan.layers.output(), batch.targets, plan.layers.output_lengths(),
-                         training ? impl.label_smoothing : 0.0,
-                         training ? plan.layers.output_gradient() : View<float>()});
+  return plan.loss({plan.layers.output(), batch.targets, plan.layers.output_lengths(),
+                    training ? impl.label_smoothing : 0.0, training ? plan.layers.output_gradient() : View<float>()});
 }
 
 void Network::backward(const GradientReady& ready) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+/// Pooling, and the parameter-free shortcut that takes every stride-th pixel.
 #include "kernels/nn/pooling.h"
 
 #include <optional>
@@ -6,27 +7,12 @@
 
 #include <fmt/format.h>
 
+#include "kernels/nn/padded_shortcut.h"
 #include "layers/layers.h"
 #include "layers/shape_checks.h"
 
 namespace dragonn::layers {
 namespace {
-
-class PoolingLayerPlan final : public LayerPlan {
- public:
-  explicit PoolingLayerPlan(std::unique_ptr<kernels::PoolingPlan> plan) : plan_(std::move(plan)) {}
-
-  kernels::PlanMemory memory() const override { return plan_->memory(); }
-  void forward(const ForwardPass& pass) override {
-    plan_->forward(pass.inputs[0], pass.output, pass.saved, pass.scratch);
-  }
-  void backward(const BackwardPass& pass) override {
-    plan_->backward(pass.output_gradients[0], pass.input_gradients[0], pass.saved, pass.scratch);
-  }
-
- private:
-  std::unique_ptr<kernels::PoolingPlan> plan_;
-};
 
 class Pooling final : public Layer {
  public:
@@ -53,9 +39,15 @@ class Pooling final : public Layer {
   std::unique_ptr<LayerPlan> plan(const PlanContext& context) const override {
     const Shape& input = context.inputs[0];
     const auto [vertical, horizontal] = windows(input);
-    return std::make_unique<PoolingLayerPlan>(kernels::make_pooling_plan(
+    const std::shared_ptr kernel = kernels::make_pooling_plan(
         context.device,
-        {pooling_, input[0], input[1], input[2], input[3], vertical, horizontal, context.mode == Mode::kTrain}));
+        {pooling_, input[0], input[1], input[2], input[3], vertical, horizontal, context.mode == Mode::kTrain});
+    return layer_plan(
+        [=](const ForwardPass& pass) { kernel->forward(pass.inputs[0], pass.output, pass.saved, pass.scratch); },
+        [=](const BackwardPass& pass) {
+          kernel->backward(pass.output_gradients[0], pass.input_gradients[0], pass.saved, pass.scratch);
+        },
+        kernel->memory());
   }
 
  private:
@@ -66,6 +58,40 @@ class Pooling final : public Layer {
 
   kernels::PoolingKind pooling_;
   std::optional<kernels::Window> window_;
+};
+
+class PaddedShortcut final : public Layer {
+ public:
+  PaddedShortcut(std::int64_t output_channels, std::int64_t stride)
+      : output_channels_(output_channels), stride_(stride) {}
+
+  std::string kind() const override { return "padded shortcut"; }
+  LayerTraits traits() const override { return {}; }
+  Shape output_shape(std::span<const Shape> inputs) const override {
+    const Shape& input = single_input(kind(), inputs, 4);
+    if (output_channels_ < input[3])
+      throw ShapeError(
+          fmt::format("{} of {} to {} channels: cannot drop any", kind(), input.to_string(), output_channels_));
+    return {input[0], (input[1] + stride_ - 1) / stride_, (input[2] + stride_ - 1) / stride_, output_channels_};
+  }
+  std::unique_ptr<LayerPlan> plan(const PlanContext& context) const override {
+    const auto extent = [&](std::size_t axis) { return static_cast<std::size_t>(context.inputs[0][axis]); };
+    const kernels::PaddedShortcutSpec spec{extent(0),
+                                           extent(1),
+                                           extent(2),
+                                           extent(3),
+                                           static_cast<std::size_t>(output_channels_),
+                                           static_cast<std::size_t>(stride_)};
+    return layer_plan(
+        [=](const ForwardPass& pass) { kernels::padded_shortcut_forward(spec, pass.inputs[0], pass.output); },
+        [=](const BackwardPass& pass) {
+          kernels::padded_shortcut_backward(spec, pass.output_gradients[0], pass.input_gradients[0]);
+        });
+  }
+
+ private:
+  std::int64_t output_channels_;
+  std::int64_t stride_;
 };
 
 }  // namespace
@@ -80,6 +106,10 @@ std::unique_ptr<Layer> average_pooling(const kernels::Window& window) {
 
 std::unique_ptr<Layer> global_average_pooling() {
   return std::make_unique<Pooling>(kernels::PoolingKind::kAverage, std::nullopt);
+}
+
+std::unique_ptr<Layer> padded_shortcut(std::int64_t output_channels, std::int64_t stride) {
+  return std::make_unique<PaddedShortcut>(output_channels, stride);
 }
 
 }  // namespace dragonn::layers

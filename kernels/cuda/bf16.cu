@@ -42,8 +42,7 @@ void convert(Context& here, const typename Conversion::From* source, std::size_t
   };
   const bool aligned = is_aligned(source) && is_aligned(target);
   const std::size_t threads = aligned ? (size + 3) / 4 : size;
-  launch(here, "conversion of bf16", here.blocks(threads, kThreads), kThreads, convert_kernel<Conversion>, source,
-         aligned, size, target);
+  launch_over(here, "conversion of bf16", threads, convert_kernel<Conversion>, source, aligned, size, target);
 }
 
 }  // namespace

@@ -36,8 +36,8 @@ void map(const char* name, Operation operation, View<float> result, Inputs... in
   };
   const bool aligned = is_aligned(result.data()) && (is_aligned(inputs) && ...);
   const std::size_t threads = aligned ? (result.size() + 3) / 4 : result.size();
-  launch(here, name, here.blocks(threads, kThreads), kThreads, map_kernel<Operation, Inputs...>, operation, aligned,
-         result.size(), result.data(), inputs...);
+  launch_over(here, name, threads, map_kernel<Operation, Inputs...>, operation, aligned, result.size(), result.data(),
+              inputs...);
 }
 
 }  // namespace dragonn::kernels::cuda

@@ -15,7 +15,6 @@
 #include "core/device.h"
 #include "core/host_device.h"
 #include "core/view.h"
-#include "kernels/cuda/faults.h"
 #include "kernels/cuda/staging.h"
 #include "kernels/device_math.h"
 
@@ -124,6 +123,13 @@ void launch(const Context& here, const char* name, dim3 blocks, dim3 threads, vo
   emulation::enqueue(here.stream(), [=] { emulation::run(blocks, threads, [&] { kernel(arguments...); }); });
 #endif
   check(cudaGetLastError(), name);
+}
+
+/// Launches a kernel with about one thread for each of `elements`.
+template <class... Parameters>
+void launch_over(const Context& here, const char* name, std::size_t elements, void (*kernel)(Parameters...),
+                 const std::type_identity_t<Parameters>&... arguments) {
+  launch(here, name, here.blocks(elements, kThreads), kThreads, kernel, arguments...);
 }
 
 /// Returns the element that a thread begins with, and below the step to its next, in a loop over an array.

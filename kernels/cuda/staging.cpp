@@ -2,15 +2,20 @@
 #include "kernels/cuda/staging.h"
 
 #include <algorithm>
+#include <bit>
+#include <new>
 #include <numeric>
+#include <utility>
 
 #include "kernels/cuda/runtime.h"
+#include "kernels/refuse_token.h"
 
 namespace dragonn::kernels::cuda {
-
 namespace {
+
 constexpr std::size_t kFirstCapacity = std::size_t{1} << 18;  // 1 MiB: lengths and labels of many steps
 constexpr std::size_t kAlignment = 4;                         // values: 16 bytes
+
 }  // namespace
 
 Staging::~Staging() {
@@ -50,6 +55,23 @@ const std::int32_t* Staging::place(std::initializer_list<std::span<const std::in
         "cudaMemcpyAsync");
   used_ = std::min(capacity_, (used_ + kAlignment - 1) / kAlignment * kAlignment);
   return device_ + begin;
+}
+
+Faults::Faults() {
+  void* memory = nullptr;
+  check(cudaMallocHost(&memory, sizeof(TokenFault)), "cudaMallocHost");
+  token_ = new (memory) TokenFault;
+}
+
+Faults::~Faults() {
+  cudaFreeHost(token_);
+}
+
+void Faults::report() {
+  if (token_->first == TokenFault::kNone) return;
+  const TokenFault found = std::exchange(*token_, {});
+  refuse_token(std::bit_cast<float>(static_cast<std::uint32_t>(found.first)),
+               static_cast<std::size_t>(found.first >> 32), found.rows);
 }
 
 }  // namespace dragonn::kernels::cuda

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Staging: copies small host arrays to the GPU without waiting for it.
+/// Transfers between the host and a GPU for which nobody waits: small arrays, and the faults that kernels find.
 #pragma once
 
 #include <cstddef>
@@ -31,6 +31,30 @@ class Staging {
   std::int32_t* device_ = nullptr;
   std::size_t capacity_ = 0;
   std::size_t used_ = 0;
+};
+
+/// A token that is no row of its table.
+struct TokenFault {
+  static constexpr unsigned long long kNone = ~0ull;
+  unsigned long long first = kNone;  ///< position << 32 | bits of the token: of several the minimum is the first
+  std::uint32_t rows = 0;            ///< of that table
+};
+
+/// The faults of one thread on one GPU, in page-locked host memory, which a GPU reaches by the same address.
+class Faults {
+ public:
+  Faults();
+  ~Faults();
+  Faults(const Faults&) = delete;
+  Faults& operator=(const Faults&) = delete;
+
+  /// The fault that kernels write to.
+  TokenFault* token() { return token_; }
+  /// Reports faults since the last call; called after a wait. @throws DataError as the CPU's kernels do.
+  void report();
+
+ private:
+  TokenFault* token_ = nullptr;
 };
 
 }  // namespace dragonn::kernels::cuda

@@ -16,7 +16,7 @@ void start_transfer(View<const std::byte> source, View<std::byte> target) {
         "cudaMemcpyAsync");
 }
 
-[[maybe_unused]] const bool registered = transfer_table().add(DeviceType::kCuda, start_transfer);
+[[maybe_unused]] const bool registered = kernels::transfer_rows.add(DeviceType::kCuda, start_transfer);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

@@ -60,9 +60,9 @@ std::unique_ptr<WorkRecorder> make(const Device& device) {
 }
 
 [[maybe_unused]] const bool registered =
-    work_recorder_table().add(DeviceType::kCuda, make) &&
-    set_recording_table().add(DeviceType::kCuda,
-                              [](const Device& device, bool recording) { context(device).set_records(recording); });
+    kernels::make_work_recorder.add(DeviceType::kCuda, make) &&
+    kernels::set_recording.add(DeviceType::kCuda,
+                               [](const Device& device, bool recording) { context(device).set_records(recording); });
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

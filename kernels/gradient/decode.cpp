@@ -5,7 +5,7 @@
 #include <bit>
 
 #include "kernels/devices.h"
-#include "kernels/same_device.h"
+#include "kernels/operation.h"
 
 namespace dragonn::kernels {
 namespace {
@@ -40,19 +40,12 @@ void collect_cpu(const MarkedValues& marked, SparseVector& sum) {
 
 }  // namespace
 
-DecodeAddTable& decode_add_table() {
-  static DecodeAddTable table("decode", add_cpu);
-  return table;
-}
-DecodeCollectTable& decode_collect_table() {
-  static DecodeCollectTable table("decode", collect_cpu);
-  return table;
-}
-
+constinit decltype(decode_add) decode_add("decode", add_cpu);
+constinit decltype(decode_collect) decode_collect("decode", collect_cpu);
 ListDecoder::ListDecoder(std::size_t numel, const Device& device)
     : numel_(numel), values_(numel, device), marks_((numel + kBits - 1) / kBits, device) {
-  decode_add_table().at(device);
-  decode_collect_table().at(device);
+  decode_add.at(device);
+  decode_collect.at(device);
   const Buffer<std::uint32_t> zeros = [&] {
     Buffer<std::uint32_t> buffer(marks_.size());
     std::ranges::fill(buffer.host(), 0u);
@@ -64,17 +57,14 @@ ListDecoder::ListDecoder(std::size_t numel, const Device& device)
 void ListDecoder::add(View<const std::uint32_t> indices, View<const float> values) {
   DRAGONN_CHECK(indices.size() == values.size(), "a list of {} indices and {} values", indices.size(), values.size());
   if (indices.empty()) return;
-  check_same_device("decode", indices.device(), values_.device());
-  check_same_device("decode", values.device(), values_.device());
   entries_ += indices.size();
-  decode_add_table().at(indices.device())(indices, values, {values_.view(), marks_.view()});
+  decode_add(indices, values, {values_.view(), marks_.view()});
 }
 
 void ListDecoder::finish(SparseVector& sum) {
-  check_same_device("decode", sum.device(), values_.device());
   sum.resize_discard(std::min(entries_, numel_));
   entries_ = 0;
-  if (!sum.empty()) decode_collect_table().at(sum.device())({values_.view(), marks_.view()}, sum);
+  if (!sum.empty()) decode_collect({values_.view(), marks_.view()}, sum);
 }
 
 }  // namespace dragonn::kernels

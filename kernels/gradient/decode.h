@@ -7,7 +7,7 @@
 
 #include "core/sparse_vector.h"
 #include "core/view.h"
-#include "kernels/device_table.h"
+#include "kernels/operation.h"
 
 namespace dragonn::kernels {
 
@@ -18,7 +18,7 @@ namespace dragonn::kernels {
 /// memory is 4n + n / 8 bytes.
 class ListDecoder {
  public:
-  /// Allocates for `numel` elements. @throws DeviceError for a device without a row in the tables below.
+  /// @throws DeviceError for a device without a row.
   ListDecoder(std::size_t numel, const Device& device);
 
   /// Adds a list: unique indices below numel in any order; entries marked kEmptySlot are skipped. Not checked further.
@@ -38,12 +38,11 @@ class ListDecoder {
 struct MarkedValues {
   View<float> values;
   View<std::uint32_t> marks;
+
+  const Device& device() const { return values.device(); }
 };
-using DecodeAddTable =
-    DeviceTable<void (*)(View<const std::uint32_t> indices, View<const float> values, const MarkedValues&)>;
-DecodeAddTable& decode_add_table();
+extern Operation<void(View<const std::uint32_t> indices, View<const float> values, const MarkedValues&)> decode_add;
 /// Writes the marked values to `sum`, which has room for them, and clears the marks. Sets the size of `sum`.
-using DecodeCollectTable = DeviceTable<void (*)(const MarkedValues&, SparseVector& sum)>;
-DecodeCollectTable& decode_collect_table();
+extern Operation<void(const MarkedValues&, SparseVector& sum)> decode_collect;
 
 }  // namespace dragonn::kernels

@@ -7,7 +7,7 @@
 
 #include "core/sparse_vector.h"
 #include "core/view.h"
-#include "kernels/device_table.h"
+#include "kernels/operation.h"
 
 namespace dragonn::kernels {
 
@@ -21,25 +21,18 @@ struct Exceedances {
 
 // [n] float32 values. Partial sums have fixed places: the bits depend neither on the number of threads nor on the
 // vector width; on another type of device they agree to rounding. NaN exceeds nothing.
-// @throws DeviceError for a device without a row in the tables below.
+// @throws DeviceError for a device without a row.
 
 /// Returns the statistics. Reads 4n bytes.
-Exceedances exceedances(View<const float> values, float threshold);
+extern Operation<Exceedances(View<const float> values, float threshold)> exceedances;
 
 /// Returns the same statistics, bit for bit, and in the same sweep selects the entries with |x| >= least and x != 0,
 /// ascending. `selected` is overwritten and reserves n entries. Reads 4n bytes, on a GPU twice.
-Exceedances exceedances_and_entries(View<const float> values, float threshold, float least, SparseVector& selected);
+extern Operation<Exceedances(View<const float> values, float threshold, float least, SparseVector& selected)>
+    exceedances_and_entries;
 
 /// Returns the sum of ln(scale * |x| + offset), where each of these is in [1e-18, 2]. Reads 4n bytes: logarithms are
 /// taken of products, not of each element.
-double sum_magnitude_logs(View<const float> values, double scale, double offset);
-
-using ExceedancesTable = DeviceTable<Exceedances (*)(View<const float>, float threshold)>;
-ExceedancesTable& exceedances_table();
-using ExceedancesAndEntriesTable =
-    DeviceTable<Exceedances (*)(View<const float>, float threshold, float least, SparseVector& selected)>;
-ExceedancesAndEntriesTable& exceedances_and_entries_table();
-using MagnitudeLogsTable = DeviceTable<double (*)(View<const float>, double scale, double offset)>;
-MagnitudeLogsTable& sum_magnitude_logs_table();
+extern Operation<double(View<const float> values, double scale, double offset)> sum_magnitude_logs;
 
 }  // namespace dragonn::kernels

@@ -11,7 +11,8 @@
 
 #include "kernels/chunks.h"
 #include "kernels/gradient/select.h"
-#include "kernels/same_device.h"
+#include "kernels/operation.h"
+#include "kernels/sum_terms-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace dragonn::kernels::detail {
@@ -70,23 +71,13 @@ void FilterChunk(const SparseVector& entries, std::size_t begin, std::size_t end
   filter_vectors(hn::CappedTag<float, 1>(), entries, &position, end, threshold, &target);
 }
 
-template <class D>
-HWY_INLINE std::size_t count_vectors(D d, const float* values, std::size_t* position, std::size_t end,
-                                     float threshold) {
-  const auto bound = hn::Set(d, threshold);
-  const std::size_t lanes = hn::Lanes(d);
-  std::size_t count = 0;
-  std::size_t i = *position;
-  for (; i + lanes <= end; i += lanes) count += hn::CountTrue(d, hn::Ge(hn::Abs(hn::LoadU(d, values + i)), bound));
-  *position = i;
-  return count;
-}
-
 /// Returns how many of the values [begin, end) reach the threshold.
 std::size_t CountChunk(const float* values, std::size_t begin, std::size_t end, float threshold) {
-  std::size_t position = begin;
-  const std::size_t count = count_vectors(hn::ScalableTag<float>(), values, &position, end, threshold);
-  return count + count_vectors(hn::CappedTag<float, 1>(), values, &position, end, threshold);
+  std::size_t count = 0;
+  for_each_element(end - begin, [&](auto d, std::size_t i) HWY_ATTR {
+    count += hn::CountTrue(d, hn::Ge(hn::Abs(hn::LoadU(d, values + begin + i)), hn::Set(d, threshold)));
+  });
+  return count;
 }
 
 }  // namespace HWY_NAMESPACE
@@ -116,8 +107,8 @@ Counts count_pieces(const detail::Chunks& pieces, View<const float> values, floa
   return counts;
 }
 
-std::size_t count_cpu(View<const float> values, float threshold) {
-  const Counts counts = count_pieces({values.size(), kPieceEntries}, values, threshold);
+std::size_t count_cpu(const SparseVector& entries, float threshold) {
+  const Counts counts = count_pieces({entries.size(), kPieceEntries}, entries.values.view(), threshold);
   return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
 }
 
@@ -135,27 +126,15 @@ void filter_cpu(const SparseVector& entries, float threshold, SparseVector& sele
   selected.truncate(places.back() + counts.back());
 }
 
+bool make_room(const SparseVector& entries, float, SparseVector& selected) {
+  selected.resize_discard(entries.size());
+  return true;
+}
+
 }  // namespace
 
-FilterTable& filter_threshold_table() {
-  static FilterTable table("filter_threshold", filter_cpu);
-  return table;
-}
-
-CountTable& count_threshold_table() {
-  static CountTable table("count_threshold", count_cpu);
-  return table;
-}
-
-void filter_threshold(const SparseVector& entries, float threshold, SparseVector& selected) {
-  check_same_device("filter_threshold", entries.device(), selected.device());
-  selected.resize_discard(entries.size());
-  filter_threshold_table().at(entries.device())(entries, threshold, selected);
-}
-
-std::size_t count_threshold(const SparseVector& entries, float threshold) {
-  return count_threshold_table().at(entries.device())(entries.values.view(), threshold);
-}
+constinit decltype(filter_threshold) filter_threshold("filter_threshold", filter_cpu, make_room);
+constinit decltype(count_threshold) count_threshold("count_threshold", count_cpu);
 
 }  // namespace dragonn::kernels
 #endif  // HWY_ONCE

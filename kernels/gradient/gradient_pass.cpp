@@ -4,10 +4,9 @@
 #include <fmt/format.h>
 
 #include "kernels/gradient/gradient_pass_sweep.h"
-#include "kernels/gradient/gradient_pass_table.h"
 #include "kernels/gradient/hash_select.h"
 #include "kernels/gradient/select.h"
-#include "kernels/same_device.h"
+#include "kernels/operation.h"
 
 namespace dragonn::kernels {
 namespace {
@@ -15,15 +14,20 @@ namespace {
 using detail::AccumulateJob;
 using detail::AccumulateKind;
 
-void check_length(const char* what, std::size_t seen, std::size_t expected) {
-  if (seen != expected) {
-    throw ShapeError(
-        fmt::format("gradient pass: {} has {} elements, expected the gradient's {}", what, seen, expected));
-  }
-}
+struct Operand {
+  const char* name;
+  View<float> view;
+};
 
-void check_device(const View<const float>& gradient, const Device& other) {
-  check_same_device("gradient pass", gradient.device(), other);
+/// Checks that all are as long as the gradient, and on its device, as the result's selection is.
+void check(View<const float> gradient, std::initializer_list<Operand> operands, const PassResult& result) {
+  for (const Operand& operand : operands) {
+    if (operand.view.size() != gradient.size())
+      throw ShapeError(fmt::format("gradient pass: {} has {} elements, expected the gradient's {}", operand.name,
+                                   operand.view.size(), gradient.size()));
+    check_same_device("gradient pass", gradient.device(), operand.view.device());
+  }
+  check_same_device("gradient pass", gradient.device(), result.device());
 }
 
 void pass_cpu(const AccumulateJob& job, const PassRequest& request, std::size_t numel, PassResult& result) {
@@ -46,18 +50,14 @@ void run_pass(const AccumulateJob& job, const PassRequest& request, std::size_t 
   DRAGONN_CHECK(!selects(request) || (request.begin <= request.end && request.end <= numel),
                 "a selection in [{}, {}) of {} elements", request.begin, request.end, numel);
   if (request.hash.scratch != nullptr)
-    check_same_device("gradient pass", result.selected.device(), request.hash.scratch->table.memory().device());
+    check_same_device("gradient pass", result.device(), request.hash.scratch->table.memory().device());
   result.request = request;
-  detail::gradient_pass_table().at(result.selected.device())(job, request, numel, result);
+  detail::gradient_pass_rows(job, request, numel, result);
 }
 
 }  // namespace
 
-detail::GradientPassTable& detail::gradient_pass_table() {
-  static GradientPassTable table("gradient pass", pass_cpu);
-  return table;
-}
-
+constinit decltype(detail::gradient_pass_rows) detail::gradient_pass_rows("gradient pass", pass_cpu);
 void PassResult::reserve(std::size_t numel) {
   reserve_selection(selected, numel);
   sample.reserve(numel);
@@ -65,9 +65,7 @@ void PassResult::reserve(std::size_t numel) {
 
 void accumulate_residual(const PassRequest& request, View<const float> gradient, const ResidualRule& rule,
                          View<float> residual, PassResult& result) {
-  check_length("the residual", residual.size(), gradient.size());
-  check_device(gradient, residual.device());
-  check_device(gradient, result.selected.device());
+  check(gradient, {{"the residual", residual}}, result);
   const AccumulateJob job{.kind = AccumulateKind::kResidual,
                           .gradient = gradient.data(),
                           .acc = residual.data(),
@@ -78,11 +76,7 @@ void accumulate_residual(const PassRequest& request, View<const float> gradient,
 
 void accumulate_momentum(const PassRequest& request, View<const float> gradient, const MomentumRule& rule,
                          View<float> u, View<float> v, PassResult& result) {
-  check_length("the momentum", u.size(), gradient.size());
-  check_length("the velocity", v.size(), gradient.size());
-  check_device(gradient, u.device());
-  check_device(gradient, v.device());
-  check_device(gradient, result.selected.device());
+  check(gradient, {{"the momentum", u}, {"the velocity", v}}, result);
   const AccumulateJob job{.kind = rule.nesterov ? AccumulateKind::kNesterov : AccumulateKind::kHeavyBall,
                           .gradient = gradient.data(),
                           .acc = v.data(),
@@ -94,16 +88,14 @@ void accumulate_momentum(const PassRequest& request, View<const float> gradient,
 
 void accumulate_scaled(const PassRequest& request, View<const float> gradient, float scale, View<float> acc,
                        PassResult& result) {
-  check_length("the accumulator", acc.size(), gradient.size());
-  check_device(gradient, acc.device());
-  check_device(gradient, result.selected.device());
+  check(gradient, {{"the accumulator", acc}}, result);
   const AccumulateJob job{
       .kind = AccumulateKind::kScale, .gradient = gradient.data(), .acc = acc.data(), .scale = scale};
   run_pass(job, request, gradient.size(), result);
 }
 
 void examine(const PassRequest& request, View<const float> acc, PassResult& result) {
-  check_device(acc, result.selected.device());
+  check(acc, {}, result);
   const AccumulateJob job{.gradient = acc.data()};
   run_pass(job, request, acc.size(), result);
 }

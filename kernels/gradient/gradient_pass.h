@@ -40,6 +40,8 @@ struct PassResult {
   /// Makes results on `device`.
   explicit PassResult(const Device& device) : selected(device), sample(device) {}
 
+  const Device& device() const { return selected.device(); }
+
   PassRequest request;
   bool non_finite = false;  ///< acc holds a NaN or an infinity: the gradient did, or the sum overflowed
   float threshold = 0;      ///< the threshold that was compared with, given or sampled
@@ -65,11 +67,11 @@ struct MomentumRule {
   bool nesterov = false;
 };
 
-// All passes take [n] float32 views of equal length on one device, which do not overlap. A pass is one sweep over
-// memory. On the CPU it uses OpenMP threads as omp_get_max_threads() says; the result depends neither on their number
-// nor on the vector width. acc and the selection have the same bits on every device; moments agree to rounding. @throws
-// ShapeError if the lengths differ, DeviceError for memory of several devices, or of one without a row in the table
-// (kernels/gradient/gradient_pass_table.h).
+// All passes: [n] float32 views of equal length on one device, which do not overlap. One sweep over memory; on the CPU
+// OpenMP threads as omp_get_max_threads() says, and the result does not depend on their number, nor on the vector
+// width. acc and what is selected have the same bits on every device; moments agree to rounding.
+// @throws ShapeError if the lengths differ, DeviceError for memory of several devices, or of one without a row
+// (kernels/gradient/gradient_pass_sweep.h).
 
 /// Accumulates residual <- acc, in place. 12 bytes per element.
 void accumulate_residual(const PassRequest& request, View<const float> gradient, const ResidualRule& rule,

@@ -4,12 +4,15 @@
 #include <hwy/foreach_target.h>
 // foreach_target.h must come first.
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include <hwy/highway.h>
 
 #include "kernels/gradient/gradient_pass-inl.h"
 #include "kernels/gradient/gradient_pass_simd.h"
+#include "kernels/partial_sums-inl.h"
+#include "kernels/sum_terms-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace dragonn::kernels::detail {
@@ -133,23 +136,53 @@ ChunkOutcome accumulate_select_kind(const AccumulateJob job, std::size_t begin, 
   return {whole.non_finite || rest.non_finite, whole.selected + rest.selected};
 }
 
-template <AccumulateKind kKind, class D>
-HWY_INLINE void sample_lanes(D d, const AccumulateJob& job, std::size_t* position, std::size_t begin, std::size_t end,
-                             float* magnitudes) {
-  const std::size_t lanes = hn::Lanes(d);
-  std::size_t i = *position;
-  for (; i + lanes <= end; i += lanes) {
-    const auto acc = accumulate<kKind, false>(d, job, i);
-    hn::StoreU(hn::IfThenElseZero(hn::Eq(acc, acc), hn::Abs(acc)), d, magnitudes + (i - begin));
-  }
-  *position = i;
+template <AccumulateKind kKind>
+void sample_kind(const AccumulateJob job, std::size_t begin, std::size_t end, float* magnitudes) {
+  for_each_element(end - begin, [&](auto d, std::size_t i) HWY_ATTR {
+    const auto acc = accumulate<kKind, false>(d, job, begin + i);
+    hn::StoreU(hn::IfThenElseZero(hn::Eq(acc, acc), hn::Abs(acc)), d, magnitudes + i);
+  });
 }
 
 template <AccumulateKind kKind>
-void sample_kind(const AccumulateJob job, std::size_t begin, std::size_t end, float* magnitudes) {
-  std::size_t position = begin;
-  sample_lanes<kKind>(hn::ScalableTag<float>(), job, &position, begin, end, magnitudes);
-  sample_lanes<kKind>(hn::CappedTag<float, 1>(), job, &position, begin, end, magnitudes);
+Moments moments_kind(const AccumulateJob job, std::size_t begin, std::size_t end) {
+  const PartialSums::Tag d;
+  const hn::Rebind<float, PartialSums::Tag> df;
+  PartialSums magnitudes, squares, values;
+  LargestMagnitude<decltype(df)> largest(df);
+  std::size_t i = begin;
+  for (; i + kSums <= end; i += kSums) {
+    prefetch<kKind>(job, i, kSums);
+    for (std::size_t vector = 0; vector < PartialSums::kVectors; ++vector) {
+      const auto acc = accumulate<kKind, true>(df, job, i + vector * PartialSums::kLanes);
+      largest.see(acc);
+      const auto wide = hn::PromoteTo(d, acc);
+      magnitudes.add(vector, hn::Abs(wide));
+      squares.add_squares_of_floats(vector, wide);
+      values.add(vector, wide);
+    }
+  }
+  double sums[3][kSums];
+  magnitudes.store(sums[0]);
+  squares.store(sums[1]);
+  values.store(sums[2]);
+  const hn::CappedTag<float, 1> one;
+  LargestMagnitude<decltype(one)> largest_of_rest(one);
+  for (std::size_t place = 0; i < end; ++i, ++place) {
+    const auto acc = accumulate<kKind, true>(one, job, i);
+    largest_of_rest.see(acc);
+    const double wide = hn::GetLane(acc);
+    sums[0][place] += wide < 0 ? -wide : wide;
+    sums[1][place] += wide * wide;
+    sums[2][place] += wide;
+  }
+  Moments moments{.largest = std::bit_cast<float>(HWY_MAX(largest.bits(), largest_of_rest.bits()))};
+  for (std::size_t place = 0; place < kSums; ++place) {
+    moments.sum += sums[0][place];
+    moments.sum_squares += sums[1][place];
+    moments.signed_sum += sums[2][place];
+  }
+  return moments;
 }
 
 ChunkOutcome AccumulateChunk(const AccumulateJob& job, std::size_t begin, std::size_t end) {
@@ -169,6 +202,11 @@ void SampleChunk(const AccumulateJob& job, std::size_t begin, std::size_t end, f
   kTable[static_cast<std::size_t>(job.kind)](job, begin, end, magnitudes);
 }
 
+Moments MomentsChunk(const AccumulateJob& job, std::size_t begin, std::size_t end) {
+  constexpr decltype(&moments_kind<AccumulateKind::kExamine>) kTable[] = DRAGONN_KIND_TABLE(moments_kind);
+  return kTable[static_cast<std::size_t>(job.kind)](job, begin, end);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace dragonn::kernels::detail
 HWY_AFTER_NAMESPACE();
@@ -179,6 +217,7 @@ namespace dragonn::kernels::detail {
 HWY_EXPORT(AccumulateChunk);
 HWY_EXPORT(AccumulateSelectChunk);
 HWY_EXPORT(SampleChunk);
+HWY_EXPORT(MomentsChunk);
 
 ChunkOutcome accumulate_chunk(const AccumulateJob& job, std::size_t begin, std::size_t end) {
   return HWY_DYNAMIC_DISPATCH(AccumulateChunk)(job, begin, end);
@@ -191,6 +230,10 @@ ChunkOutcome accumulate_select_chunk(const AccumulateJob& job, std::size_t begin
 
 void sample_chunk(const AccumulateJob& job, std::size_t begin, std::size_t end, float* magnitudes) {
   HWY_DYNAMIC_DISPATCH(SampleChunk)(job, begin, end, magnitudes);
+}
+
+Moments accumulate_moments_chunk(const AccumulateJob& job, std::size_t begin, std::size_t end) {
+  return HWY_DYNAMIC_DISPATCH(MomentsChunk)(job, begin, end);
 }
 
 }  // namespace dragonn::kernels::detail

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
-/// Sweeps: the vector loops of gradient_pass_simd.h over a whole vector, piece by piece, on threads.
+/// Sweeps: the vector loops of gradient_pass_simd.h run over a whole vector, piece by piece, on threads; and the passes
+/// of all devices.
 #pragma once
 
 #include <cstddef>
 #include <span>
 
 #include "core/sparse_vector.h"
+#include "kernels/gradient/gradient_pass.h"
 #include "kernels/gradient/gradient_pass_simd.h"
 #include "kernels/gradient/magnitude_sample.h"
+#include "kernels/operation.h"
 
 namespace dragonn::kernels::detail {
 
@@ -38,5 +41,10 @@ void join_runs(std::span<const HitRun> runs, SparseVector& selected);
 
 /// Returns the threshold that a sample of acc gives, before acc is stored.
 float sample_job(const AccumulateJob& job, const SamplePlan& plan, std::size_t numel, SampleScratch& scratch);
+
+/// A pass over `numel` elements whose pointers belong to the device of `result`; all arguments are checked already. It
+/// sets `non_finite`, `selected`, and what the request asks for.
+extern Operation<void(const AccumulateJob& job, const PassRequest& request, std::size_t numel, PassResult& result)>
+    gradient_pass_rows;
 
 }  // namespace dragonn::kernels::detail

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/gradient/hash_select.h"
 
-#include "kernels/same_device.h"
+#include "kernels/operation.h"
 
 namespace dragonn::kernels {
 namespace {
@@ -19,21 +19,15 @@ void on_cpu(const SparseVector& hits, const HashChoice& choice, SparseVector& ke
 
 }  // namespace
 
-HashSelectTable& hash_select_table() {
-  static HashSelectTable table("hash_select", on_cpu);
-  return table;
-}
-
+constinit decltype(hash_select) hash_select(
+    "hash_select", on_cpu, [](const SparseVector& hits, const HashChoice& choice, SparseVector&) {
+      DRAGONN_CHECK(choice.scratch != nullptr, "hash_select without memory to work in");
+      check_same_device("hash_select", hits.device(), choice.scratch->table.memory().device());
+      return true;
+    });
 void HashScratch::reserve(std::size_t hits, std::size_t slots) {
   table.reserve(slots);
   if (table.memory().device().is_cpu()) claims.reserve(hits, slots);
-}
-
-void hash_select(const SparseVector& hits, const HashChoice& choice, SparseVector& kept) {
-  DRAGONN_CHECK(choice.scratch != nullptr, "hash_select without memory to work in");
-  check_same_device("hash_select", hits.device(), kept.device());
-  check_same_device("hash_select", hits.device(), choice.scratch->table.memory().device());
-  hash_select_table().at(hits.device())(hits, choice, kept);
 }
 
 }  // namespace dragonn::kernels

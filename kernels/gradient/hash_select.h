@@ -6,10 +6,9 @@
 #include <cstdint>
 
 #include "core/sparse_vector.h"
-#include "kernels/device_table.h"
 #include "kernels/gradient/hash_rule.h"
-#include "kernels/gradient/slot_claims.h"
 #include "kernels/gradient/slot_table.h"
+#include "kernels/operation.h"
 
 namespace dragonn::kernels {
 
@@ -34,10 +33,7 @@ struct HashScratch {
 /// writes 4 bytes per slot, without an eighth. On a GPU the hits are those of the last pass with this choice
 /// (PassRequest::hash), which emptied the table and put each hit there as it found it: 4 bytes per slot and per hit, by
 /// priority 8. Then 8 bytes per hit, and its slot, are read here.
-/// @throws DeviceError for memory of several devices, or of one without a row in the table below.
-void hash_select(const SparseVector& hits, const HashChoice& choice, SparseVector& kept);
-
-using HashSelectTable = DeviceTable<void (*)(const SparseVector& hits, const HashChoice&, SparseVector& kept)>;
-HashSelectTable& hash_select_table();
+/// @throws DeviceError for memory of several devices, or of one without a row.
+extern Operation<void(const SparseVector& hits, const HashChoice& choice, SparseVector& kept)> hash_select;
 
 }  // namespace dragonn::kernels

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/gradient/key_rank.h"
-
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/gradient/key_rank.cpp"  // this file is compiled once per instruction set
+#include <hwy/foreach_target.h>
+// foreach_target.h must come first.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -10,12 +12,94 @@
 #include <limits>
 #include <numeric>
 
-#include "kernels/chunks.h"
-#include "kernels/gradient/key_band.h"
-#include "kernels/gradient/key_histogram.h"
+#include <hwy/highway.h>
 
+#include "kernels/chunks.h"
+#include "kernels/gradient/key_rank.h"
+
+HWY_BEFORE_NAMESPACE();
 namespace dragonn::kernels::detail {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Splits whole vectors of values from *position on. Keys have 31 bits, so they are compared as signed numbers.
+template <class D>
+HWY_INLINE void split_vectors(D d, const float* values, std::size_t* position, std::size_t end, const KeyRange& range,
+                              std::uint32_t* keys, BandCounts* counts) {
+  const hn::RebindToSigned<D> di;
+  const auto infinity = hn::Set(di, 0x7f800000);
+  const auto low = hn::Set(di, static_cast<std::int32_t>(range.low));
+  const auto high = hn::Set(di, static_cast<std::int32_t>(range.high));
+  const std::size_t lanes = hn::Lanes(d);
+  BandCounts found = *counts;
+  std::size_t i = *position;
+  for (; i + lanes <= end; i += lanes) {
+    const auto bits = hn::BitCast(di, hn::Abs(hn::LoadU(d, values + i)));
+    const auto key = hn::IfThenZeroElse(hn::Gt(bits, infinity), bits);
+    const auto above = hn::Gt(key, high);
+    const auto inside = hn::Not(hn::Or(above, hn::Lt(key, low)));
+    found.above += hn::CountTrue(di, above);
+    // Writes all lanes behind the hits too: later ones overwrite them, and there is room for as many as were seen.
+    hn::StoreU(hn::Compress(key, inside), di, reinterpret_cast<std::int32_t*>(keys + found.inside));
+    found.inside += hn::CountTrue(di, inside);
+  }
+  *position = i;
+  *counts = found;
+}
+
+/// Writes the keys of values[begin, end) that are in the range to `keys`, which has room for end - begin, in their
+/// order. Counts these and the larger ones.
+BandCounts SplitBandChunk(const float* values, std::size_t begin, std::size_t end, const KeyRange& range,
+                          std::uint32_t* keys) {
+  std::size_t position = begin;
+  BandCounts counts;
+  split_vectors(hn::ScalableTag<float>(), values, &position, end, range, keys, &counts);
+  split_vectors(hn::CappedTag<float, 1>(), values, &position, end, range, keys, &counts);
+  return counts;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace dragonn::kernels::detail
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace dragonn::kernels::detail {
+
+HWY_EXPORT(SplitBandChunk);
+
 namespace {
+
+constexpr std::size_t kMostHistogramPieces = 16;
+
+/// Returns the pieces. Each has two histograms, so they are few: every histogram is as much work as it is long.
+Chunks histogram_pieces(std::size_t size) {
+  return {size, std::max<std::size_t>(1u << 16, (size + kMostHistogramPieces - 1) / kMostHistogramPieces)};
+}
+
+template <class Ranked>
+std::span<const std::uint32_t> count_ranked(std::span<const Ranked> ranked, const Bins& bins,
+                                            Buffer<std::uint32_t>& room) {
+  const Chunks pieces = histogram_pieces(ranked.size());
+  room.resize_discard(2 * pieces.count() * bins.count);
+  for_each_chunk(pieces, [&](std::size_t piece) {
+    // The histograms take turns: increments of one counter wait for each other, and neighbours are often alike.
+    std::uint32_t* const even = room.data() + 2 * piece * bins.count;
+    std::uint32_t* const odd = even + bins.count;
+    std::fill_n(even, 2 * bins.count, 0);
+    std::size_t i = pieces.begin(piece);
+    for (; i + 1 < pieces.end(piece); i += 2) {
+      ++even[bins.of(key_of(ranked[i]))];
+      ++odd[bins.of(key_of(ranked[i + 1]))];
+    }
+    if (i < pieces.end(piece)) ++even[bins.of(key_of(ranked[i]))];
+  });
+  const std::span<std::uint32_t> total = room.host().first(bins.count);
+  for (std::size_t other = 1; other < 2 * pieces.count(); ++other) {
+    const std::uint32_t* const histogram = room.data() + other * bins.count;
+    for (std::size_t bin = 0; bin < bins.count; ++bin) total[bin] += histogram[bin];
+  }
+  return total;
+}
 
 constexpr int kBinBits = 11;
 constexpr std::size_t kSampleSize = 4096;
@@ -113,8 +197,8 @@ std::uint32_t kth_largest_key(std::span<const float> values, std::size_t k, Magn
     const Chunks pieces(values.size(), kPiece);
     std::array<std::size_t, kMaxChunks> above{}, inside{};
     for_each_chunk(pieces, [&](std::size_t piece) {
-      const BandCounts counts = split_band_chunk(values.data(), pieces.begin(piece), pieces.end(piece), range,
-                                                 scratch.keys.data() + pieces.begin(piece));
+      const BandCounts counts = HWY_DYNAMIC_DISPATCH(SplitBandChunk)(
+          values.data(), pieces.begin(piece), pieces.end(piece), range, scratch.keys.data() + pieces.begin(piece));
       above[piece] = counts.above;
       inside[piece] = counts.inside;
     });
@@ -125,4 +209,29 @@ std::uint32_t kth_largest_key(std::span<const float> values, std::size_t k, Magn
   return rank_in_range(values, range_of(values), k, scratch);
 }
 
+std::span<const std::uint32_t> count_bins(std::span<const float> ranked, const Bins& bins,
+                                          Buffer<std::uint32_t>& room) {
+  return count_ranked(ranked, bins, room);
+}
+
+std::span<const std::uint32_t> count_bins(std::span<const std::uint32_t> ranked, const Bins& bins,
+                                          Buffer<std::uint32_t>& room) {
+  return count_ranked(ranked, bins, room);
+}
+
+std::size_t histogram_room(std::size_t size, std::size_t bins) {
+  return 2 * std::min(kMostHistogramPieces, size / (1u << 16) + 1) * bins;
+}
+
+std::uint32_t find_bin(std::span<const std::uint32_t> counts, std::size_t* k) {
+  std::size_t bin = counts.size();
+  do {
+    --bin;
+    if (counts[bin] >= *k) break;
+    *k -= counts[bin];
+  } while (bin > 0);
+  return static_cast<std::uint32_t>(bin);
+}
+
 }  // namespace dragonn::kernels::detail
+#endif  // HWY_ONCE

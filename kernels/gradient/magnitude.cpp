@@ -5,11 +5,10 @@
 #include <bit>
 
 #include "kernels/gradient/gradient_pass_sweep.h"
-#include "kernels/gradient/key_histogram.h"
 #include "kernels/gradient/key_rank.h"
 #include "kernels/gradient/select.h"
 #include "kernels/gradient/sweep_count.h"
-#include "kernels/same_device.h"
+#include "kernels/operation.h"
 
 namespace dragonn::kernels {
 namespace {
@@ -64,45 +63,25 @@ void MagnitudeScratch::reserve(std::size_t numel) {
   candidates.clear();
 }
 
-KthLargestTable& kth_largest_table() {
-  static KthLargestTable table("kth_largest_magnitude", kth_largest_cpu);
-  return table;
-}
-KeepLargestTable& keep_largest_table() {
-  static KeepLargestTable table("keep_largest", keep_largest_cpu);
-  return table;
-}
-LowerBoundTable& magnitude_lower_bound_table() {
-  static LowerBoundTable table("magnitude_lower_bound", lower_bound_cpu);
-  return table;
-}
-MomentsTable& magnitude_moments_table() {
-  static MomentsTable table("magnitude_moments", moments_cpu);
-  return table;
-}
-
-float kth_largest_magnitude(View<const float> values, std::size_t k, MagnitudeScratch& scratch) {
-  DRAGONN_CHECK(k > 0, "the {}-th largest magnitude; ranks start at 1", k);
-  if (k > values.size()) return 0;
-  check_same_device("kth_largest_magnitude", values.device(), scratch.keys.device());
-  return kth_largest_table().at(values.device())(values, k, scratch);
-}
-
+constinit decltype(kth_largest_magnitude) kth_largest_magnitude(
+    "kth_largest_magnitude", kth_largest_cpu, [](auto values, std::size_t k, MagnitudeScratch&) {
+      DRAGONN_CHECK(k > 0, "the {}-th largest magnitude; ranks start at 1", k);
+      return k <= values.size();
+    });
+constinit decltype(keep_largest_rows) keep_largest_rows("keep_largest", keep_largest_cpu);
+constinit decltype(magnitude_lower_bound) magnitude_lower_bound("magnitude_lower_bound", lower_bound_cpu,
+                                                                [](auto values, std::size_t k, MagnitudeScratch&) {
+                                                                  if (k == 0 || k >= values.size()) return false;
+                                                                  count_swept(values.size());
+                                                                  return true;
+                                                                });
+constinit decltype(magnitude_moments) magnitude_moments("magnitude_moments", moments_cpu);
 float keep_largest(const SparseVector& entries, std::size_t k, MagnitudeScratch& scratch, SparseVector& kept) {
   if (k == 0 || entries.empty()) {
     kept.clear();
     return 0;
   }
-  check_same_device("keep_largest", entries.device(), kept.device());
-  check_same_device("keep_largest", entries.device(), scratch.keys.device());
-  return keep_largest_table().at(entries.device())(entries, std::min(k, entries.size()), scratch, kept);
-}
-
-float magnitude_lower_bound(View<const float> values, std::size_t k, MagnitudeScratch& scratch) {
-  if (k == 0 || k >= values.size()) return 0;
-  check_same_device("magnitude_lower_bound", values.device(), scratch.keys.device());
-  count_swept(values.size());
-  return magnitude_lower_bound_table().at(values.device())(values, k, scratch);
+  return keep_largest_rows(entries, std::min(k, entries.size()), scratch, kept);
 }
 
 float select_largest(View<const float> values, std::size_t k, const SparseVector& candidates, float bound,
@@ -111,10 +90,6 @@ float select_largest(View<const float> values, std::size_t k, const SparseVector
   if (candidates.size() >= k || bound <= 0) return keep_largest(candidates, k, scratch, selected);
   select_threshold(values, magnitude_lower_bound(values, k, scratch), scratch.candidates);
   return keep_largest(scratch.candidates, k, scratch, selected);
-}
-
-Moments magnitude_moments(View<const float> values) {
-  return magnitude_moments_table().at(values.device())(values);
 }
 
 }  // namespace dragonn::kernels

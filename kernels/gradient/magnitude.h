@@ -2,21 +2,43 @@
 /// Order statistics and moments of magnitudes |x|.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
 #include "core/buffer.h"
 #include "core/sparse_vector.h"
 #include "core/view.h"
-#include "kernels/device_table.h"
+#include "kernels/operation.h"
 
 namespace dragonn::kernels {
+
+/// Returns a key that orders as |value| does: non-negative floats order as their bits do. A NaN counts as 0.
+constexpr std::uint32_t magnitude_key(float value) {
+  constexpr std::uint32_t kInfinityKey = 0x7f800000;
+  const std::uint32_t key = std::bit_cast<std::uint32_t>(value) & 0x7fffffff;
+  return key > kInfinityKey ? 0 : key;
+}
+
+/// A digit of the radix selection.
+struct Digit {
+  int shift;
+  std::uint32_t values;
+  constexpr std::uint32_t of(std::uint32_t key) const { return key >> shift & (values - 1); }
+};
+/// The three digits of 31 bits: the first holds the exponent and three bits more.
+inline constexpr std::array kDigits{Digit{20, 2048}, Digit{9, 2048}, Digit{0, 512}};
+/// The leading bits of a magnitude that the lower bound uses: exponent and four bits of the fraction.
+inline constexpr Digit kBoundDigit{19, 4096};
 
 /// Buffers of the ranking functions below, reused from call to call.
 struct MagnitudeScratch {
   MagnitudeScratch() = default;
   /// Makes buffers for vectors on `device`.
   explicit MagnitudeScratch(const Device& device) : keys(0, device), histogram(0, device), candidates(device) {}
+
+  const Device& device() const { return keys.device(); }
 
   Buffer<std::uint32_t> keys;
   Buffer<std::uint32_t> histogram;
@@ -27,12 +49,12 @@ struct MagnitudeScratch {
   void reserve(std::size_t numel);
 };
 
-// All arguments of a function are on one device. Selections are the same on every device. @throws DeviceError for
-// memory of several devices, or of one without a row in the tables below.
+// All arguments of a function on one device. Selections are the same on every device.
+// @throws DeviceError for memory of several devices, or of one without a row.
 
 /// Returns the k-th largest |x| of [n] float32 values, exactly (radix selection on the bits); a NaN counts as 0; 0 when
 /// there are fewer than k values. k > 0. O(n) time, on the CPU 4n bytes of scratch.
-float kth_largest_magnitude(View<const float> values, std::size_t k, MagnitudeScratch& scratch);
+extern Operation<float(View<const float> values, std::size_t k, MagnitudeScratch& scratch)> kth_largest_magnitude;
 
 /// Keeps the k entries of largest magnitude of `entries`, or all when there are fewer; ties go to the lower index. The
 /// order of `entries` (ascending indices, no NaN) is kept. `kept` is another vector, overwritten.
@@ -41,7 +63,7 @@ float keep_largest(const SparseVector& entries, std::size_t k, MagnitudeScratch&
 
 /// Returns a magnitude that at least min(k, n) of the values reach, within 1/16 of the k-th largest: one histogram of
 /// the floats' leading bits. Reads 4n bytes.
-float magnitude_lower_bound(View<const float> values, std::size_t k, MagnitudeScratch& scratch);
+extern Operation<float(View<const float> values, std::size_t k, MagnitudeScratch& scratch)> magnitude_lower_bound;
 
 /// Selects the exact top-k: the k non-zero values of largest magnitude, or all when there are fewer; ties go to the
 /// lower index; a NaN is never selected. Ascending indices.
@@ -62,16 +84,9 @@ struct Moments {
 /// Returns the moments of [n] float32 values: those that a pass of PassRequest::Kind::kMoments finds on the same acc on
 /// the same device, bit for bit. Partial sums have fixed places: the bits depend neither on the number of threads nor
 /// on the vector width. Reads 4n bytes.
-Moments magnitude_moments(View<const float> values);
+extern Operation<Moments(View<const float> values)> magnitude_moments;
 
-using KthLargestTable = DeviceTable<float (*)(View<const float>, std::size_t k, MagnitudeScratch&)>;
-KthLargestTable& kth_largest_table();
-using KeepLargestTable =
-    DeviceTable<float (*)(const SparseVector& entries, std::size_t k, MagnitudeScratch&, SparseVector& kept)>;
-KeepLargestTable& keep_largest_table();
-using LowerBoundTable = DeviceTable<float (*)(View<const float>, std::size_t k, MagnitudeScratch&)>;
-LowerBoundTable& magnitude_lower_bound_table();
-using MomentsTable = DeviceTable<Moments (*)(View<const float>)>;
-MomentsTable& magnitude_moments_table();
+extern Operation<float(const SparseVector& entries, std::size_t k, MagnitudeScratch&, SparseVector& kept)>
+    keep_largest_rows;
 
 }  // namespace dragonn::kernels

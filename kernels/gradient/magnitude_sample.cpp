@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "kernels/gradient/gradient_pass_sweep.h"
-#include "kernels/same_device.h"
+#include "kernels/operation.h"
 
 namespace dragonn::kernels {
 namespace {
@@ -36,14 +36,6 @@ std::size_t sample_size(std::size_t numel, const SamplePlan& plan) {
   return (strata - 1) * kLineElements + std::min(kLineElements, numel - last_line);
 }
 
-SampleTable& sample_threshold_table() {
-  static SampleTable table("sample_threshold", sample_cpu);
-  return table;
-}
-
-float sample_threshold(View<const float> values, const SamplePlan& plan, SampleScratch& scratch) {
-  check_same_device("sample_threshold", values.device(), scratch.magnitudes.device());
-  return sample_threshold_table().at(values.device())(values, plan, scratch);
-}
+constinit decltype(sample_threshold) sample_threshold("sample_threshold", sample_cpu);
 
 }  // namespace dragonn::kernels

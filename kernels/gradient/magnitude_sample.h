@@ -44,6 +44,8 @@ struct SampleScratch {
   /// Makes buffers for vectors on `device`.
   explicit SampleScratch(const Device& device) : magnitudes(0, device), ranking(device) {}
 
+  const Device& device() const { return magnitudes.device(); }
+
   Buffer<float> magnitudes;  ///< the sample; a NaN counts as 0
   MagnitudeScratch ranking;
 
@@ -53,8 +55,6 @@ struct SampleScratch {
 
 /// Returns the threshold that `plan` gives on `values` ([n] float32, on the scratch's device; the same on every
 /// device). Reads one line of every `stride`. @throws DeviceError as kernels/gradient/magnitude.h.
-float sample_threshold(View<const float> values, const SamplePlan& plan, SampleScratch& scratch);
-using SampleTable = DeviceTable<float (*)(View<const float>, const SamplePlan&, SampleScratch&)>;
-SampleTable& sample_threshold_table();
+extern Operation<float(View<const float> values, const SamplePlan& plan, SampleScratch& scratch)> sample_threshold;
 
 }  // namespace dragonn::kernels

@@ -4,32 +4,24 @@
 #include <algorithm>
 
 #include "kernels/devices.h"
-#include "kernels/same_device.h"
+#include "kernels/operation.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/gradient/optimizer_update.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/sum_terms-inl.h"
+
 // This file is compiled once for every instruction set. The part up to HWY_ONCE is the arithmetic of one block.
 HWY_BEFORE_NAMESPACE();
 namespace dragonn::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Calls body(d, i) for all i in [0, count) that start a vector of d, and for the remaining elements one by one.
-template <class Body>
-void for_vectors(std::size_t count, const Body& body) {
-  const hn::ScalableTag<float> d;
-  const std::size_t lanes = hn::Lanes(d);
-  std::size_t i = 0;
-  for (; i + lanes <= count; i += lanes) body(d, i);
-  for (; i < count; ++i) body(hn::CappedTag<float, 1>(), i);
-}
-
 /// Returns the two parts of the step: the one that the learning rate multiplies, and the one that it does not.
 template <bool kHasMomentum, bool kNesterov>
 void sgd_sweep(const SgdRule& rule, const float* gradient, float* momentum, float* values, std::size_t count) {
-  for_vectors(count, [&](auto d, std::size_t i) HWY_ATTR {
+  detail::HWY_NAMESPACE::for_each_element(count, [&](auto d, std::size_t i) HWY_ATTR {
     const auto rate = hn::Set(d, rule.learning_rate);
     const auto x = hn::LoadU(d, values + i);
     const auto g = hn::Mul(hn::Set(d, rule.scale), hn::LoadU(d, gradient + i));
@@ -62,7 +54,7 @@ void SgdBlock(const SgdRule& rule, const float* gradient, float* momentum, float
 
 void AdamBlock(const AdamRule& rule, const float* gradient, float* first, float* second, float* values,
                std::size_t count) {
-  for_vectors(count, [&](auto d, std::size_t i) HWY_ATTR {
+  detail::HWY_NAMESPACE::for_each_element(count, [&](auto d, std::size_t i) HWY_ATTR {
     const auto x = hn::LoadU(d, values + i);
     const auto decay = hn::Mul(hn::Set(d, rule.weight_decay), x);
     auto g = hn::Mul(hn::Set(d, rule.scale), hn::LoadU(d, gradient + i));
@@ -111,7 +103,6 @@ void for_blocks(const GradientView& gradient, const Body& body) {
 void check_view(const char* what, const View<float>& view, const GradientView& gradient) {
   if (view.size() != gradient.size())
     throw ShapeError(fmt::format("{} of {} elements for a gradient of {}", what, view.size(), gradient.size()));
-  if (!view.empty()) check_same_device(what, view.device(), gradient.device());
 }
 
 void sgd_cpu(const SgdRule& rule, const GradientView& gradient, View<float> momentum, View<float> values) {
@@ -139,6 +130,27 @@ void adam_cpu(const AdamRule& rule, const GradientView& gradient, View<float> fi
   for_blocks(gradient, [&](std::size_t begin, std::size_t count, const float* g) {
     HWY_DYNAMIC_DISPATCH(AdamBlock)(rule, g, m + begin, v + begin, x + begin, count);
   });
+}
+
+bool sgd_fits(const SgdRule&, const GradientView& gradient, View<float> momentum, View<float> values) {
+  check_view("parameters", values, gradient);
+  if (!momentum.empty()) check_view("momentum", momentum, gradient);
+  return true;
+}
+
+bool sgd_entries_fits(const SgdRule& rule, const GradientView& gradient, View<float> values) {
+  check_view("parameters", values, gradient);
+  DRAGONN_CHECK(gradient.is_sparse() && rule.weight_decay == 0 && (rule.momentum == 0 || rule.momentum_applied),
+                "a sparse update with weight decay {} and momentum {}", rule.weight_decay, rule.momentum);
+  return true;
+}
+
+bool adam_fits(const AdamRule&, const GradientView& gradient, View<float> first, View<float> second,
+               View<float> values) {
+  check_view("parameters", values, gradient);
+  check_view("first moments", first, gradient);
+  check_view("second moments", second, gradient);
+  return true;
 }
 
 }  // namespace
@@ -180,39 +192,9 @@ const float* GradientView::block(std::size_t begin, std::size_t count, float* sc
   return scratch;
 }
 
-SgdTable& sgd_update_table() {
-  static SgdTable table("sgd_update", sgd_cpu);
-  return table;
-}
-SgdEntriesTable& sgd_update_entries_table() {
-  static SgdEntriesTable table("sgd_update_entries", sgd_entries_cpu);
-  return table;
-}
-AdamTable& adam_update_table() {
-  static AdamTable table("adam_update", adam_cpu);
-  return table;
-}
-
-void sgd_update(const SgdRule& rule, const GradientView& gradient, View<float> momentum, View<float> values) {
-  check_view("parameters", values, gradient);
-  if (!momentum.empty()) check_view("momentum", momentum, gradient);
-  sgd_update_table().at(values.device())(rule, gradient, momentum, values);
-}
-
-void sgd_update_entries(const SgdRule& rule, const GradientView& gradient, View<float> values) {
-  check_view("parameters", values, gradient);
-  DRAGONN_CHECK(gradient.is_sparse() && rule.weight_decay == 0 && (rule.momentum == 0 || rule.momentum_applied),
-                "a sparse update with weight decay {} and momentum {}", rule.weight_decay, rule.momentum);
-  sgd_update_entries_table().at(values.device())(rule, gradient, values);
-}
-
-void adam_update(const AdamRule& rule, const GradientView& gradient, View<float> first, View<float> second,
-                 View<float> values) {
-  check_view("parameters", values, gradient);
-  check_view("first moments", first, gradient);
-  check_view("second moments", second, gradient);
-  adam_update_table().at(values.device())(rule, gradient, first, second, values);
-}
+constinit decltype(sgd_update) sgd_update("sgd_update", sgd_cpu, sgd_fits);
+constinit decltype(sgd_update_entries) sgd_update_entries("sgd_update_entries", sgd_entries_cpu, sgd_entries_fits);
+constinit decltype(adam_update) adam_update("adam_update", adam_cpu, adam_fits);
 
 }  // namespace dragonn::kernels
 #endif  // HWY_ONCE

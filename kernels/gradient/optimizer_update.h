@@ -10,7 +10,7 @@
 
 #include "core/sparse_vector.h"
 #include "core/view.h"
-#include "kernels/device_table.h"
+#include "kernels/operation.h"
 
 namespace dragonn::kernels {
 
@@ -68,10 +68,11 @@ struct SgdRule {
   bool learning_rate_applied = false;
 };
 /// Updates parameters by SGD. @param momentum [n], or empty without momentum.  @param values [n].
-void sgd_update(const SgdRule& rule, const GradientView& gradient, View<float> momentum, View<float> values);
+extern Operation<void(const SgdRule& rule, const GradientView& gradient, View<float> momentum, View<float> values)>
+    sgd_update;
 /// Updates parameters by SGD if coordinates without gradient stay as they are: no decay, and momentum 0 or applied
 /// already. Touches only the entries of a sparse gradient, O(entries). No state.
-void sgd_update_entries(const SgdRule& rule, const GradientView& gradient, View<float> values);
+extern Operation<void(const SgdRule& rule, const GradientView& gradient, View<float> values)> sgd_update_entries;
 
 /// Adam (Kingma and Ba, arXiv:1412.6980) and AdamW (Loshchilov and Hutter, arXiv:1711.05101), on g' = scale * g:
 ///
@@ -94,15 +95,8 @@ struct AdamRule {
   float root_correction = 1;
 };
 /// Updates parameters by Adam. @param first m, [n].  @param second v, [n].  @param values [n].
-void adam_update(const AdamRule& rule, const GradientView& gradient, View<float> first, View<float> second,
-                 View<float> values);
-
-using SgdTable = DeviceTable<void (*)(const SgdRule&, const GradientView&, View<float> momentum, View<float> values)>;
-SgdTable& sgd_update_table();
-using SgdEntriesTable = DeviceTable<void (*)(const SgdRule&, const GradientView&, View<float> values)>;
-SgdEntriesTable& sgd_update_entries_table();
-using AdamTable = DeviceTable<void (*)(const AdamRule&, const GradientView&, View<float> first, View<float> second,
-                                       View<float> values)>;
-AdamTable& adam_update_table();
+extern Operation<void(const AdamRule& rule, const GradientView& gradient, View<float> first, View<float> second,
+                      View<float> values)>
+    adam_update;
 
 }  // namespace dragonn::kernels

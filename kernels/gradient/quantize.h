@@ -6,14 +6,14 @@
 #include <cstdint>
 
 #include "core/view.h"
-#include "kernels/device_table.h"
+#include "kernels/operation.h"
 
 namespace dragonn::kernels {
 
-// All functions take float32 views and codes on one device. On the CPU they use OpenMP threads as omp_get_max_threads()
-// says; the result depends neither on their number, nor on the vector width, nor on the device. Codes need no
-// alignment. @throws ShapeError if a code has another length than its format says, DeviceError for memory of several
-// devices, or of one without a row in the tables below.
+// All functions: float32 views and codes on one device. On the CPU OpenMP threads as omp_get_max_threads() says; the
+// result depends neither on their number, nor on the vector width, nor on the device. Codes need no alignment.
+// @throws ShapeError if a code has another length than its format says, DeviceError for memory of several devices, or
+// of one without a row.
 
 /// The start of a decoded sum, to which the codes are added one after the other, each times `factor`.
 struct DecodeRule {
@@ -25,11 +25,11 @@ struct DecodeRule {
 /// the bits behind the last element are 0. Every element decodes to scale or -scale.
 std::size_t sign_code_bytes(std::size_t numel);
 /// Encodes signs. Reads 4 bytes per element, writes 1/8. A NaN counts as negative.
-void encode_signs(View<const float> values, float scale, View<std::byte> code);
+extern Operation<void(View<const float> values, float scale, View<std::byte> code)> encode_signs;
 /// Decodes and adds up sign codes. @param codes any number of codes of target.size() elements, back to back.  @param
 /// target [n].
 /// One sweep: 1/8 byte per code and element read, 4 bytes per element written (and read, to keep it).
-void decode_signs(View<const std::byte> codes, const DecodeRule& rule, View<float> target);
+extern Operation<void(View<const std::byte> codes, const DecodeRule& rule, View<float> target)> decode_signs;
 
 /// The format of a level code: the Euclidean norms of the groups as float32, ceil(n / group) of them, then one int8 per
 /// element. An element decodes to norm * level / levels.
@@ -42,19 +42,11 @@ std::size_t level_code_bytes(std::size_t numel, const LevelFormat& format);
 /// element i, which is uniform number i of Rng(key), is below it (QSGD, section 3.1). A group of zeros has norm 0 and
 /// levels 0. A group with NaN or infinity, or whose norm overflows, has a norm that is not finite. Reads 4 bytes per
 /// element, writes 1.
-void encode_levels(View<const float> values, const LevelFormat& format, std::uint64_t key, View<std::byte> code);
+extern Operation<void(View<const float> values, const LevelFormat& format, std::uint64_t key, View<std::byte> code)>
+    encode_levels;
 /// Decodes and adds up level codes, as decode_signs: 1 byte per code and element read.
-void decode_levels(View<const std::byte> codes, const LevelFormat& format, const DecodeRule& rule, View<float> target);
-
-using EncodeSignsTable = DeviceTable<void (*)(View<const float>, float scale, View<std::byte> code)>;
-EncodeSignsTable& encode_signs_table();
-using DecodeSignsTable = DeviceTable<void (*)(View<const std::byte> codes, const DecodeRule&, View<float>)>;
-DecodeSignsTable& decode_signs_table();
-using EncodeLevelsTable =
-    DeviceTable<void (*)(View<const float>, const LevelFormat&, std::uint64_t key, View<std::byte> code)>;
-EncodeLevelsTable& encode_levels_table();
-using DecodeLevelsTable =
-    DeviceTable<void (*)(View<const std::byte> codes, const LevelFormat&, const DecodeRule&, View<float>)>;
-DecodeLevelsTable& decode_levels_table();
+extern Operation<void(View<const std::byte> codes, const LevelFormat& format, const DecodeRule& rule,
+                      View<float> target)>
+    decode_levels;
 
 }  // namespace dragonn::kernels

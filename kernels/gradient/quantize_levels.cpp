@@ -12,7 +12,7 @@
 #include "kernels/devices.h"
 #include "kernels/gradient/quantize.h"
 #include "kernels/gradient/quantize_layout.h"
-#include "kernels/same_device.h"
+#include "kernels/operation.h"
 #include "kernels/uniform_draws.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -174,28 +174,20 @@ void decode_cpu(View<const std::byte> codes, const LevelFormat& format, const De
   });
 }
 
+bool code_fits(View<const float> values, const LevelFormat& format, std::uint64_t, View<std::byte> code) {
+  detail::check_code("level code", code.size(), level_code_bytes(values.size(), format));
+  return true;
+}
+
+bool codes_fit(View<const std::byte> codes, const LevelFormat& format, const DecodeRule&, View<float> target) {
+  detail::codes_of("level codes", codes, level_code_bytes(target.size(), format));
+  return true;
+}
+
 }  // namespace
 
-EncodeLevelsTable& encode_levels_table() {
-  static EncodeLevelsTable table("encode_levels", encode_cpu);
-  return table;
-}
-DecodeLevelsTable& decode_levels_table() {
-  static DecodeLevelsTable table("decode_levels", decode_cpu);
-  return table;
-}
-
-void encode_levels(View<const float> values, const LevelFormat& format, std::uint64_t key, View<std::byte> code) {
-  detail::check_code("level code", code.size(), level_code_bytes(values.size(), format));
-  check_same_device("encode_levels", values.device(), code.device());
-  encode_levels_table().at(values.device())(values, format, key, code);
-}
-
-void decode_levels(View<const std::byte> codes, const LevelFormat& format, const DecodeRule& rule, View<float> target) {
-  detail::codes_of("level codes", codes, level_code_bytes(target.size(), format));
-  check_same_device("decode_levels", target.device(), codes.device());
-  decode_levels_table().at(target.device())(codes, format, rule, target);
-}
+constinit decltype(encode_levels) encode_levels("encode_levels", encode_cpu, code_fits);
+constinit decltype(decode_levels) decode_levels("decode_levels", decode_cpu, codes_fit);
 
 }  // namespace dragonn::kernels
 #endif  // HWY_ONCE

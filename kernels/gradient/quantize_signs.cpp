@@ -12,7 +12,7 @@
 #include "kernels/devices.h"
 #include "kernels/gradient/quantize.h"
 #include "kernels/gradient/quantize_layout.h"
-#include "kernels/same_device.h"
+#include "kernels/operation.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace dragonn::kernels::detail {
@@ -122,28 +122,20 @@ void decode_cpu(View<const std::byte> codes, const DecodeRule& rule, View<float>
   });
 }
 
+bool code_fits(View<const float> values, float, View<std::byte> code) {
+  detail::check_code("sign code", code.size(), sign_code_bytes(values.size()));
+  return true;
+}
+
+bool codes_fit(View<const std::byte> codes, const DecodeRule&, View<float> target) {
+  detail::codes_of("sign codes", codes, sign_code_bytes(target.size()));
+  return true;
+}
+
 }  // namespace
 
-EncodeSignsTable& encode_signs_table() {
-  static EncodeSignsTable table("encode_signs", encode_cpu);
-  return table;
-}
-DecodeSignsTable& decode_signs_table() {
-  static DecodeSignsTable table("decode_signs", decode_cpu);
-  return table;
-}
-
-void encode_signs(View<const float> values, float scale, View<std::byte> code) {
-  detail::check_code("sign code", code.size(), sign_code_bytes(values.size()));
-  check_same_device("encode_signs", values.device(), code.device());
-  encode_signs_table().at(values.device())(values, scale, code);
-}
-
-void decode_signs(View<const std::byte> codes, const DecodeRule& rule, View<float> target) {
-  detail::codes_of("sign codes", codes, sign_code_bytes(target.size()));
-  check_same_device("decode_signs", target.device(), codes.device());
-  decode_signs_table().at(target.device())(codes, rule, target);
-}
+constinit decltype(encode_signs) encode_signs("encode_signs", encode_cpu, code_fits);
+constinit decltype(decode_signs) decode_signs("decode_signs", decode_cpu, codes_fit);
 
 }  // namespace dragonn::kernels
 #endif  // HWY_ONCE

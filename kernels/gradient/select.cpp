@@ -3,7 +3,6 @@
 
 #include "kernels/devices.h"
 #include "kernels/gradient/gradient_pass_sweep.h"
-#include "kernels/same_device.h"
 
 namespace dragonn::kernels {
 namespace {
@@ -38,23 +37,15 @@ void scatter_zero_cpu(View<const std::uint32_t> indices, View<float> values) {
 
 }  // namespace
 
-SelectTable& select_threshold_table() {
-  static SelectTable table("select_threshold", select_cpu);
-  return table;
-}
-GatherTable& gather_table() {
-  static GatherTable table("gather", gather_cpu);
-  return table;
-}
-ScatterAddTable& scatter_add_table() {
-  static ScatterAddTable table("scatter_add", scatter_add_cpu);
-  return table;
-}
-ScatterZeroTable& scatter_zero_table() {
-  static ScatterZeroTable table("scatter_zero", scatter_zero_cpu);
-  return table;
-}
-
+constinit decltype(select_threshold_rows) select_threshold_rows("select_threshold", select_cpu);
+constinit decltype(gather) gather("gather", gather_cpu, [](auto, auto indices, auto out) {
+  DRAGONN_CHECK(out.size() == indices.size(), "gather of {} indices into {} values", indices.size(), out.size());
+  return !indices.empty();
+});
+constinit decltype(scatter_add) scatter_add("scatter_add", scatter_add_cpu,
+                                            [](const SparseVector& entries, auto) { return !entries.empty(); });
+constinit decltype(scatter_zero) scatter_zero("scatter_zero", scatter_zero_cpu,
+                                              [](auto indices, auto) { return !indices.empty(); });
 void reserve_selection(SparseVector& selected, std::size_t numel) {
   selected.resize_discard(selected.device().is_cpu() ? numel : numel / kReservedShare + 1);
   selected.clear();
@@ -64,32 +55,11 @@ void select_threshold(View<const float> values, float threshold, std::size_t beg
                       SparseVector& selected) {
   DRAGONN_CHECK(begin <= end && end <= values.size(), "a selection in [{}, {}) of {} elements", begin, end,
                 values.size());
-  check_same_device("select_threshold", values.device(), selected.device());
-  select_threshold_table().at(values.device())(values, threshold, begin, end, selected);
+  select_threshold_rows(values, threshold, begin, end, selected);
 }
 
 void select_threshold(View<const float> values, float threshold, SparseVector& selected) {
   select_threshold(values, threshold, 0, values.size(), selected);
-}
-
-void gather(View<const float> values, View<const std::uint32_t> indices, View<float> out) {
-  DRAGONN_CHECK(out.size() == indices.size(), "gather of {} indices into {} values", indices.size(), out.size());
-  if (indices.empty()) return;
-  check_same_device("gather", values.device(), indices.device());
-  check_same_device("gather", values.device(), out.device());
-  gather_table().at(values.device())(values, indices, out);
-}
-
-void scatter_add(const SparseVector& entries, View<float> values) {
-  if (entries.empty()) return;
-  check_same_device("scatter_add", values.device(), entries.device());
-  scatter_add_table().at(values.device())(entries, values);
-}
-
-void scatter_zero(View<const std::uint32_t> indices, View<float> values) {
-  if (indices.empty()) return;
-  check_same_device("scatter_zero", values.device(), indices.device());
-  scatter_zero_table().at(values.device())(indices, values);
 }
 
 void copy_entries(const SparseVector& source, SparseVector& target) {

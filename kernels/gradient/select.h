@@ -7,12 +7,12 @@
 
 #include "core/sparse_vector.h"
 #include "core/view.h"
-#include "kernels/device_table.h"
+#include "kernels/operation.h"
 
 namespace dragonn::kernels {
 
-// All arguments of a function are on one device; selections are the same on every device. @throws DeviceError for
-// memory of several devices, or of one without a row in the tables below.
+// All arguments of a function on one device; what is selected is the same on every device.
+// @throws DeviceError for memory of several devices, or of one without a row.
 
 /// Makes room for selections from `numel` elements and empties `selected`. On the CPU there is room for any selection,
 /// so that no later step allocates: pages that are never touched cost address space only. On a device there is room for
@@ -30,32 +30,21 @@ void select_threshold(View<const float> values, float threshold, SparseVector& s
 
 /// Selects the entries of `entries` with |x| >= threshold, in their order. `selected` is another vector, overwritten,
 /// and reserves entries.size() entries.
-void filter_threshold(const SparseVector& entries, float threshold, SparseVector& selected);
+extern Operation<void(const SparseVector& entries, float threshold, SparseVector& selected)> filter_threshold;
 /// Returns the number of entries with |x| >= threshold.
-std::size_t count_threshold(const SparseVector& entries, float threshold);
+extern Operation<std::size_t(const SparseVector& entries, float threshold)> count_threshold;
 
 /// Gathers: out[j] = values[indices[j]], for indices below values.size().
-void gather(View<const float> values, View<const std::uint32_t> indices, View<float> out);
+extern Operation<void(View<const float> values, View<const std::uint32_t> indices, View<float> out)> gather;
 /// Adds: values[index] += value for each entry; entries marked kEmptySlot are skipped. Other indices are unique, except
 /// on the CPU, which adds in order.
-void scatter_add(const SparseVector& entries, View<float> values);
+extern Operation<void(const SparseVector& entries, View<float> values)> scatter_add;
 /// Clears: values[index] = 0 for each index that is not kEmptySlot.
-void scatter_zero(View<const std::uint32_t> indices, View<float> values);
+extern Operation<void(View<const std::uint32_t> indices, View<float> values)> scatter_zero;
 /// Copies all entries, between any devices; `target` is overwritten.
 void copy_entries(const SparseVector& source, SparseVector& target);
 
-using SelectTable = DeviceTable<void (*)(View<const float>, float threshold, std::size_t begin, std::size_t end,
-                                         SparseVector& selected)>;
-SelectTable& select_threshold_table();
-using FilterTable = DeviceTable<void (*)(const SparseVector&, float threshold, SparseVector& selected)>;
-FilterTable& filter_threshold_table();
-using CountTable = DeviceTable<std::size_t (*)(View<const float>, float threshold)>;
-CountTable& count_threshold_table();
-using GatherTable = DeviceTable<void (*)(View<const float>, View<const std::uint32_t>, View<float>)>;
-GatherTable& gather_table();
-using ScatterAddTable = DeviceTable<void (*)(const SparseVector&, View<float>)>;
-ScatterAddTable& scatter_add_table();
-using ScatterZeroTable = DeviceTable<void (*)(View<const std::uint32_t>, View<float>)>;
-ScatterZeroTable& scatter_zero_table();
+extern Operation<void(View<const float>, float threshold, std::size_t begin, std::size_t end, SparseVector& selected)>
+    select_threshold_rows;
 
 }  // namespace dragonn::kernels

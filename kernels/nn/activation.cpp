@@ -8,54 +8,32 @@ namespace {
 
 using namespace dnnl;
 
-algorithm forward_algorithm(Activation activation) {
-  switch (activation) {
-    case Activation::kRelu:
-      return algorithm::eltwise_relu;
-    case Activation::kClippedRelu:
-      return algorithm::eltwise_clip_v2;
-    case Activation::kTanh:
-      return algorithm::eltwise_tanh;
-    case Activation::kSigmoid:
-      return algorithm::eltwise_logistic;
-    case Activation::kGelu:
-      return algorithm::eltwise_gelu_erf;
-  }
-  throw Error("unknown activation");
-}
-
-algorithm backward_algorithm(Activation activation) {
-  switch (activation) {
-    case Activation::kRelu:
-      return algorithm::eltwise_relu_use_dst_for_bwd;
-    case Activation::kClippedRelu:
-      return algorithm::eltwise_clip_v2_use_dst_for_bwd;
-    case Activation::kTanh:
-      return algorithm::eltwise_tanh_use_dst_for_bwd;
-    case Activation::kSigmoid:
-      return algorithm::eltwise_logistic_use_dst_for_bwd;
-    case Activation::kGelu:
-      return algorithm::eltwise_gelu_erf;
-  }
-  throw Error("unknown activation");
-}
+struct Algorithms {
+  algorithm forward, backward;
+};
+/// The algorithms in the order of Activation.
+constexpr Algorithms kAlgorithms[] = {{algorithm::eltwise_relu, algorithm::eltwise_relu_use_dst_for_bwd},
+                                      {algorithm::eltwise_clip_v2, algorithm::eltwise_clip_v2_use_dst_for_bwd},
+                                      {algorithm::eltwise_tanh, algorithm::eltwise_tanh_use_dst_for_bwd},
+                                      {algorithm::eltwise_logistic, algorithm::eltwise_logistic_use_dst_for_bwd},
+                                      {algorithm::eltwise_gelu_erf, algorithm::eltwise_gelu_erf}};
 
 class OneDnnActivation final : public ActivationPlan {
  public:
   OneDnnActivation(Activation activation, std::size_t size) {
     const memory::desc data({static_cast<memory::dim>(size)}, memory::data_type::f32, memory::format_tag::x);
+    const Algorithms algorithms = kAlgorithms[static_cast<std::size_t>(activation)];
     const float lower = 0, upper = activation == Activation::kClippedRelu ? kReluClip : 0;  // of clipping only
-    const eltwise_forward::primitive_desc forward(
-        {prop_kind::forward_training, forward_algorithm(activation), data, lower, upper}, onednn::engine());
+    const eltwise_forward::primitive_desc forward({prop_kind::forward_training, algorithms.forward, data, lower, upper},
+                                                  onednn::engine());
     // A backward algorithm that reads the output wants a forward description of the same algorithm as its hint.
-    const eltwise_forward::primitive_desc hint(
-        {prop_kind::forward_training, backward_algorithm(activation), data, lower, upper}, onednn::engine());
-    const eltwise_backward::primitive_desc backward({backward_algorithm(activation), data, data, lower, upper},
-                                                    onednn::engine(), hint);
+    const eltwise_forward::primitive_desc hint({prop_kind::forward_training, algorithms.backward, data, lower, upper},
+                                               onednn::engine());
+    const eltwise_backward::primitive_desc backward({algorithms.backward, data, data, lower, upper}, onednn::engine(),
+                                                    hint);
     const int value = activation_backward_reads_input(activation) ? DNNL_ARG_SRC : DNNL_ARG_DST;
-    forward_ = onednn::Execution(eltwise_forward(forward), {{DNNL_ARG_SRC, data}, {DNNL_ARG_DST, data}});
-    backward_ = onednn::Execution(eltwise_backward(backward),
-                                  {{value, data}, {DNNL_ARG_DIFF_DST, data}, {DNNL_ARG_DIFF_SRC, data}});
+    forward_ = {forward, {DNNL_ARG_SRC, DNNL_ARG_DST}};
+    backward_ = {backward, {value, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC}};
   }
 
   void forward(View<const float> input, View<float> output) override { forward_.run({input.data(), output.data()}); }
@@ -69,20 +47,11 @@ class OneDnnActivation final : public ActivationPlan {
 };
 
 std::unique_ptr<ActivationPlan> make_cpu(const Device&, Activation activation, std::size_t size) {
-  return onednn::translate_errors(
-      fmt::format("activation of {} elements", size),
-      [&]() -> std::unique_ptr<ActivationPlan> { return std::make_unique<OneDnnActivation>(activation, size); });
+  return onednn::make_plan<OneDnnActivation>(fmt::format("activation of {} elements", size), activation, size);
 }
 
 }  // namespace
 
-ActivationTable& activation_table() {
-  static ActivationTable table("activation", make_cpu);
-  return table;
-}
-
-std::unique_ptr<ActivationPlan> make_activation_plan(const Device& device, Activation activation, std::size_t size) {
-  return activation_table().at(device)(device, activation, size);
-}
+constinit decltype(make_activation_plan) make_activation_plan("activation", make_cpu);
 
 }  // namespace dragonn::kernels

@@ -7,7 +7,7 @@
 
 #include "core/device.h"
 #include "core/view.h"
-#include "kernels/device_table.h"
+#include "kernels/operation.h"
 
 namespace dragonn::kernels {
 
@@ -32,9 +32,7 @@ class ActivationPlan {
 };
 
 /// Makes a plan for `size` elements. @throws DeviceError if there is no row for the device.
-std::unique_ptr<ActivationPlan> make_activation_plan(const Device& device, Activation activation, std::size_t size);
-
-using ActivationTable = DeviceTable<std::unique_ptr<ActivationPlan> (*)(const Device&, Activation, std::size_t)>;
-ActivationTable& activation_table();
+extern Operation<std::unique_ptr<ActivationPlan>(const Device& device, Activation activation, std::size_t size)>
+    make_activation_plan;
 
 }  // namespace dragonn::kernels

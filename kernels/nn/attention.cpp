@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/nn/loss_rows.h"
 #include "kernels/nn/onednn.h"
-#include "kernels/nn/softmax_rows.h"
 
 namespace dragonn::kernels {
 namespace {
@@ -19,17 +19,12 @@ class HeadProducts {
   HeadProducts() = default;
   HeadProducts(const memory::desc& a, const memory::desc& b, const memory::desc& result) {
     const matmul::primitive_desc product({a, b, result}, onednn::user_scratchpad(), onednn::engine());
-    scratch_ = onednn::floats(product.scratchpad_desc());
-    execution_ = onednn::Execution(matmul(product), {{DNNL_ARG_SRC, a},
-                                                     {DNNL_ARG_WEIGHTS, b},
-                                                     {DNNL_ARG_DST, result},
-                                                     {DNNL_ARG_SCRATCHPAD, product.scratchpad_desc()}});
+    execution_ = {product, {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD}};
   }
-  std::size_t scratch() const { return scratch_; }
+  std::size_t scratch() const { return execution_.scratch(); }
   void run(const float* a, const float* b, float* result, float* scratch) { execution_.run({a, b, result, scratch}); }
 
  private:
-  std::size_t scratch_ = 0;
   onednn::Execution execution_;
 };
 
@@ -138,20 +133,12 @@ class CpuAttention final : public AttentionPlan {
 };
 
 std::unique_ptr<AttentionPlan> make_cpu(const Device&, const AttentionSpec& spec) {
-  return onednn::translate_errors(
-      fmt::format("attention of [{}, {}, {}] with {} heads", spec.batch, spec.steps, spec.width, spec.heads),
-      [&]() -> std::unique_ptr<AttentionPlan> { return std::make_unique<CpuAttention>(spec); });
+  return onednn::make_plan<CpuAttention>(
+      fmt::format("attention of [{}, {}, {}] with {} heads", spec.batch, spec.steps, spec.width, spec.heads), spec);
 }
 
 }  // namespace
 
-AttentionTable& attention_table() {
-  static AttentionTable table("attention", make_cpu);
-  return table;
-}
-
-std::unique_ptr<AttentionPlan> make_attention_plan(const Device& device, const AttentionSpec& spec) {
-  return attention_table().at(device)(device, spec);
-}
+constinit decltype(make_attention_plan) make_attention_plan("attention", make_cpu);
 
 }  // namespace dragonn::kernels

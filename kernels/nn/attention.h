@@ -8,7 +8,6 @@
 
 #include "core/device.h"
 #include "core/view.h"
-#include "kernels/device_table.h"
 #include "kernels/nn/plan.h"
 
 namespace dragonn::kernels {
@@ -41,19 +40,9 @@ struct AttentionBackward {
 
 /// Attention for one shape. Steps behind a sample's length are not seen, and give zeros. Keeps the attention weights,
 /// [batch, heads, steps, steps], for backward. Source: Vaswani et al., arXiv:1706.03762, section 3.2.
-class AttentionPlan {
- public:
-  virtual ~AttentionPlan() = default;
-  virtual PlanMemory memory() const = 0;
-  virtual void forward(const AttentionForward& arguments) = 0;
-  /// Runs backward of a plan made for training, after forward with the same input and lengths.
-  virtual void backward(const AttentionBackward& arguments) = 0;
-};
+using AttentionPlan = Plan<AttentionForward, AttentionBackward>;
 
 /// Makes a plan. @throws Error if the device's library refuses, DeviceError if there is no row for the device.
-std::unique_ptr<AttentionPlan> make_attention_plan(const Device& device, const AttentionSpec& spec);
-
-using AttentionTable = DeviceTable<std::unique_ptr<AttentionPlan> (*)(const Device&, const AttentionSpec&)>;
-AttentionTable& attention_table();
+extern PlanFactory<AttentionPlan, AttentionSpec> make_attention_plan;
 
 }  // namespace dragonn::kernels

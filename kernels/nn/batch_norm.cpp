@@ -190,13 +190,6 @@ std::unique_ptr<BatchNormPlan> make_cpu(const Device&, const BatchNormSpec& spec
 
 }  // namespace
 
-BatchNormTable& batch_norm_table() {
-  static BatchNormTable table("batch_norm", make_cpu);
-  return table;
-}
-
-std::unique_ptr<BatchNormPlan> make_batch_norm_plan(const Device& device, const BatchNormSpec& spec) {
-  return batch_norm_table().at(device)(device, spec);
-}
+constinit decltype(make_batch_norm_plan) make_batch_norm_plan("batch_norm", make_cpu);
 
 }  // namespace dragonn::kernels

@@ -7,7 +7,6 @@
 #include <span>
 
 #include "core/device.h"
-#include "kernels/device_table.h"
 #include "kernels/nn/plan.h"
 
 namespace dragonn::kernels {
@@ -62,9 +61,6 @@ class BatchNormPlan {
 };
 
 /// Makes a plan. @throws DeviceError if there is no row for the device.
-std::unique_ptr<BatchNormPlan> make_batch_norm_plan(const Device& device, const BatchNormSpec& spec);
-
-using BatchNormTable = DeviceTable<std::unique_ptr<BatchNormPlan> (*)(const Device&, const BatchNormSpec&)>;
-BatchNormTable& batch_norm_table();
+extern PlanFactory<BatchNormPlan, BatchNormSpec> make_batch_norm_plan;
 
 }  // namespace dragonn::kernels

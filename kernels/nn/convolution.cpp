@@ -140,13 +140,6 @@ std::unique_ptr<WeightedPlan> make_cpu(const Device&, const ConvolutionSpec& spe
 
 }  // namespace
 
-ConvolutionTable& convolution_table() {
-  static ConvolutionTable table("convolution", make_cpu);
-  return table;
-}
-
-std::unique_ptr<WeightedPlan> make_convolution_plan(const Device& device, const ConvolutionSpec& spec) {
-  return convolution_table().at(device)(device, spec);
-}
+constinit decltype(make_convolution_plan) make_convolution_plan("convolution", make_cpu);
 
 }  // namespace dragonn::kernels

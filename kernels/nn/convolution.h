@@ -6,8 +6,7 @@
 #include <memory>
 
 #include "core/device.h"
-#include "kernels/device_table.h"
-#include "kernels/nn/weighted_plan.h"
+#include "kernels/nn/plan.h"
 
 namespace dragonn::kernels {
 
@@ -27,9 +26,6 @@ struct ConvolutionSpec {
 
 /// Makes a plan. That takes tens of milliseconds if code is generated, and little if the same shape was planned before.
 /// @throws Error if the device's library cannot do this convolution, DeviceError if there is no row for the device.
-std::unique_ptr<WeightedPlan> make_convolution_plan(const Device& device, const ConvolutionSpec& spec);
-
-using ConvolutionTable = DeviceTable<std::unique_ptr<WeightedPlan> (*)(const Device&, const ConvolutionSpec&)>;
-ConvolutionTable& convolution_table();
+extern PlanFactory<WeightedPlan, ConvolutionSpec> make_convolution_plan;
 
 }  // namespace dragonn::kernels

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/nn/softmax_rows.h"
+#include "kernels/nn/loss_rows.h"
 
 namespace dragonn::kernels {
 namespace {
@@ -15,11 +15,6 @@ constexpr double kImpossible = -std::numeric_limits<double>::infinity();
 double log_add(double a, double b) {
   const double larger = std::max(a, b);
   return larger == kImpossible ? kImpossible : larger + std::log1p(std::exp(std::min(a, b) - larger));
-}
-
-std::span<const std::int32_t> labels_of(const Targets& targets, std::size_t sample) {
-  const auto begin = static_cast<std::size_t>(targets.offsets.host()[sample]);
-  return targets.labels.host().subspan(begin, static_cast<std::size_t>(targets.offsets.host()[sample + 1]) - begin);
 }
 
 std::size_t steps_of(const CtcArguments& arguments, std::size_t sample) {
@@ -144,11 +139,19 @@ double ctc_cpu(const CtcArguments& arguments) {
 
 }  // namespace
 
-CtcTable& ctc_table() {
-  static CtcTable table("ctc", ctc_cpu);
-  return table;
-}
-
+constinit decltype(ctc) ctc("ctc", ctc_cpu, [](const CtcArguments& arguments) {
+  const std::size_t values = arguments.batch * arguments.steps * arguments.classes;
+  if (arguments.logits.size() != values || (!arguments.gradient.empty() && arguments.gradient.size() != values) ||
+      (!arguments.lengths.empty() && arguments.lengths.size() != arguments.batch) ||
+      arguments.scratch.size() < ctc_scratch(arguments.device(), arguments.steps, arguments.targets))
+    throw ShapeError(fmt::format("CTC of {} samples, {} steps and {} classes with {} logits and {} lengths",
+                                 arguments.batch, arguments.steps, arguments.classes, arguments.logits.size(),
+                                 arguments.lengths.size()));
+  check_offsets(arguments.targets, arguments.batch);
+  for (std::size_t sample = 0; sample < arguments.batch; ++sample)
+    check_labels(labels_of(arguments.targets, sample), sample, steps_of(arguments, sample), arguments.classes);
+  return true;
+});
 std::size_t detail::longest_sequence(const Targets& targets) {
   std::size_t most = 0;
   for (std::size_t i = 0; i + 1 < targets.offsets.size(); ++i)
@@ -160,20 +163,6 @@ std::size_t ctc_scratch(const Device& device, std::size_t steps, const Targets& 
   if (targets.offsets.empty()) return 0;
   const std::size_t places = 2 * detail::longest_sequence(targets) + 1;
   return (steps + (steps + 2) * places) * (device.is_cpu() ? 1 : targets.offsets.size() - 1);
-}
-
-double ctc(const CtcArguments& arguments) {
-  const std::size_t values = arguments.batch * arguments.steps * arguments.classes;
-  if (arguments.logits.size() != values || (!arguments.gradient.empty() && arguments.gradient.size() != values) ||
-      (!arguments.lengths.empty() && arguments.lengths.size() != arguments.batch) ||
-      arguments.scratch.size() < ctc_scratch(arguments.logits.device(), arguments.steps, arguments.targets))
-    throw ShapeError(fmt::format("CTC of {} samples, {} steps and {} classes with {} logits and {} lengths",
-                                 arguments.batch, arguments.steps, arguments.classes, arguments.logits.size(),
-                                 arguments.lengths.size()));
-  check_offsets(arguments.targets, arguments.batch);
-  for (std::size_t sample = 0; sample < arguments.batch; ++sample)
-    check_labels(labels_of(arguments.targets, sample), sample, steps_of(arguments, sample), arguments.classes);
-  return ctc_table().at(arguments.logits.device())(arguments);
 }
 
 }  // namespace dragonn::kernels

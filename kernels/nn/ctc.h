@@ -8,7 +8,7 @@
 
 #include "core/targets.h"
 #include "core/view.h"
-#include "kernels/device_table.h"
+#include "kernels/operation.h"
 
 namespace dragonn::kernels {
 
@@ -20,8 +20,10 @@ struct CtcArguments {
   View<const float> logits;               ///< [batch, steps, classes]
   Targets targets;                        ///< a sequence per sample, of labels in [1, classes), in host memory
   std::span<const std::int32_t> lengths;  ///< [batch], valid steps; empty: all are
-  View<float> gradient;  ///< gradient of the mean over the batch, [batch, steps, classes]; empty if not wanted
-  View<double> scratch;  ///< ctc_scratch() values, on the device of the logits
+  View<float> gradient;                   ///< [batch, steps, classes], of the mean over the batch; empty if not wanted
+  View<double> scratch;                   ///< ctc_scratch() values, on the device of the logits
+
+  const Device& device() const { return logits.device(); }
 };
 
 /// Returns the doubles of scratch memory that a batch needs: those of one sample on the CPU, which takes them one by
@@ -33,10 +35,7 @@ std::size_t ctc_scratch(const Device& device, std::size_t steps, const Targets& 
 /// @throws DataError naming the sample for a label out of range, or for more labels (and blanks between equal
 /// neighbours) than steps: no alignment exists. DeviceError if there is no row for the device.
 /// Source: Graves et al., ICML 2006, equations 6 to 16.
-double ctc(const CtcArguments& arguments);
-
-using CtcTable = DeviceTable<double (*)(const CtcArguments&)>;
-CtcTable& ctc_table();
+extern Operation<double(const CtcArguments& arguments)> ctc;
 
 namespace detail {
 /// Returns the number of labels in the longest sequence.

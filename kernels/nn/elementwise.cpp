@@ -4,12 +4,16 @@
 #include <hwy/foreach_target.h>
 // foreach_target.h must come first.
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include <hwy/highway.h>
 
 #include "kernels/chunks.h"
 #include "kernels/devices.h"
 #include "kernels/nn/elementwise.h"
+#include "kernels/sum_terms-inl.h"
+#include "kernels/uniform_draws.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace dragonn::kernels {
@@ -37,14 +41,9 @@ struct ReluBackward {
 
 template <class Operation>
 HWY_INLINE void map(const float* a, const float* b, float* result, std::size_t size) {
-  const Operation operation;
-  const hn::ScalableTag<float> whole;
-  const hn::CappedTag<float, 1> single;
-  std::size_t i = 0;
-  for (; i + hn::Lanes(whole) <= size; i += hn::Lanes(whole))
-    hn::StoreU(operation(whole, hn::LoadU(whole, a + i), hn::LoadU(whole, b + i)), whole, result + i);
-  for (; i < size; ++i)
-    hn::StoreU(operation(single, hn::LoadU(single, a + i), hn::LoadU(single, b + i)), single, result + i);
+  detail::HWY_NAMESPACE::for_each_element(size, [&](auto d, std::size_t i) HWY_ATTR {
+    hn::StoreU(Operation()(d, hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, result + i);
+  });
 }
 
 void add_piece(const float* a, const float* b, float* sum, std::size_t size) {
@@ -94,49 +93,44 @@ void fill_cpu(float value, View<float> target) {
   std::fill_n(target.data(), target.size(), value);
 }
 
-void dispatch(const BinaryTable& table, View<const float> a, View<const float> b, View<float> result) {
+bool check_sizes(View<const float> a, View<const float> b, View<float> result) {
   if (a.size() != b.size() || a.size() != result.size())
     throw ShapeError(fmt::format("elementwise operation on {}, {} and {} elements: sizes must be equal", a.size(),
                                  b.size(), result.size()));
-  table.at(a.device())(a, b, result);
+  return true;
+}
+
+void dropout_cpu(View<const float> input, float rate, View<const std::uint64_t> key, View<float> output) {
+  std::array<float, 1024> draws;
+  const float factor = 1.0f / (1.0f - rate);
+  for (std::size_t begin = 0; begin < input.size(); begin += draws.size()) {
+    const std::size_t count = std::min(draws.size(), input.size() - begin);
+    uniform_draws(key.host()[0], begin, std::span(draws).first(count));
+    const float* from = input.data() + begin;
+    float* to = output.data() + begin;
+    for (std::size_t i = 0; i < count; ++i) to[i] = draws[i] >= rate ? from[i] * factor : 0.0f;
+  }
 }
 
 }  // namespace
 
-BinaryTable& add_table() {
-  static BinaryTable table("add", add_cpu);
-  return table;
-}
-BinaryTable& add_relu_table() {
-  static BinaryTable table("add_relu", add_relu_cpu);
-  return table;
-}
-BinaryTable& relu_backward_table() {
-  static BinaryTable table("relu_backward", relu_backward_cpu);
-  return table;
-}
-FillTable& fill_table() {
-  static FillTable table("fill", fill_cpu);
-  return table;
-}
+constinit decltype(add) add("add", add_cpu, check_sizes);
+constinit decltype(add_relu) add_relu("add_relu", add_relu_cpu, check_sizes);
+constinit decltype(relu_backward) relu_backward("relu_backward", relu_backward_cpu, check_sizes);
+constinit decltype(fill) fill("fill", fill_cpu);
 
-void add(View<const float> a, View<const float> b, View<float> sum) {
-  dispatch(add_table(), a, b, sum);
-}
-void add_relu(View<const float> a, View<const float> b, View<float> sum) {
-  dispatch(add_relu_table(), a, b, sum);
-}
-void relu_backward(View<const float> output, View<const float> output_gradient, View<float> input_gradient) {
-  dispatch(relu_backward_table(), output, output_gradient, input_gradient);
-}
 void copy(View<const float> source, View<float> target) {
   if (source.size() != target.size())
     throw ShapeError(fmt::format("copy of {} elements to {}", source.size(), target.size()));
   transfer(source, target);
 }
-void fill(float value, View<float> target) {
-  fill_table().at(target.device())(value, target);
-}
+
+constinit decltype(dropout) dropout("dropout", dropout_cpu, [](auto input, float, auto key, auto output) {
+  if (input.size() != output.size() || key.size() != 1)
+    throw ShapeError(
+        fmt::format("dropout of {} elements into {} with {} keys", input.size(), output.size(), key.size()));
+  return true;
+});
 
 }  // namespace dragonn::kernels
 #endif

@@ -33,31 +33,57 @@ void embed_backward_cpu(View<const float> tokens, View<const float> output_gradi
   }
 }
 
-void check_sizes(std::size_t tokens, std::size_t values, std::size_t table, std::size_t width) {
+bool check_sizes(std::size_t tokens, std::size_t values, std::size_t table, std::size_t width) {
   if (values != tokens * width || table % width != 0)
     throw ShapeError(fmt::format("embedding of {} tokens of width {} into {} values, from a table of {}", tokens, width,
                                  values, table));
+  return true;
+}
+
+void add_positions_cpu(View<const float> input, View<const float> table, std::size_t steps, std::size_t width,
+                       View<float> output) {
+  const std::size_t sample = steps * width;
+  for (std::size_t begin = 0; begin < input.size(); begin += sample)
+    for (std::size_t i = 0; i < sample; ++i) output.data()[begin + i] = input.data()[begin + i] + table.data()[i];
+}
+
+void add_positions_backward_cpu(View<const float> output_gradient, std::size_t steps, std::size_t width,
+                                View<float> table_gradient) {
+  std::ranges::fill(table_gradient.host(), 0.0f);
+  const std::size_t sample = steps * width;
+  for (std::size_t begin = 0; begin < output_gradient.size(); begin += sample)
+    for (std::size_t i = 0; i < sample; ++i) table_gradient.data()[i] += output_gradient.data()[begin + i];
+}
+
+bool check_positions(std::size_t values, std::size_t table, std::size_t steps, std::size_t width) {
+  if (values % (steps * width) != 0 || table < steps * width || table % width != 0)
+    throw ShapeError(fmt::format("positions of {} steps of width {} for {} values, from a table of {}", steps, width,
+                                 values, table));
+  return true;
 }
 
 }  // namespace
 
-EmbedTable& embed_table() {
-  static EmbedTable table("embed", embed_cpu);
-  return table;
-}
-EmbedTable& embed_backward_table() {
-  static EmbedTable table("embed_backward", embed_backward_cpu);
-  return table;
-}
+constinit decltype(embed) embed("embed", embed_cpu, [](auto tokens, auto table, std::size_t width, auto output) {
+  return check_sizes(tokens.size(), output.size(), table.size(), width);
+});
+constinit decltype(embed_backward) embed_backward("embed_backward", embed_backward_cpu,
+                                                  [](auto tokens, auto output_gradient, std::size_t width,
+                                                     auto table_gradient) {
+                                                    return check_sizes(tokens.size(), output_gradient.size(),
+                                                                       table_gradient.size(), width);
+                                                  });
 
-void embed(View<const float> tokens, View<const float> table, std::size_t width, View<float> output) {
-  check_sizes(tokens.size(), output.size(), table.size(), width);
-  embed_table().at(tokens.device())(tokens, table, width, output);
-}
-void embed_backward(View<const float> tokens, View<const float> output_gradient, std::size_t width,
-                    View<float> table_gradient) {
-  check_sizes(tokens.size(), output_gradient.size(), table_gradient.size(), width);
-  embed_backward_table().at(tokens.device())(tokens, output_gradient, width, table_gradient);
-}
+constinit decltype(add_positions) add_positions("add_positions", add_positions_cpu,
+                                                [](auto input, auto table, std::size_t steps, std::size_t width,
+                                                   auto output) {
+                                                  return check_positions(input.size(), table.size(), steps, width) &&
+                                                         check_positions(output.size(), table.size(), steps, width);
+                                                });
+constinit decltype(add_positions_backward) add_positions_backward(
+    "add_positions_backward", add_positions_backward_cpu,
+    [](auto output_gradient, std::size_t steps, std::size_t width, auto table_gradient) {
+      return check_positions(output_gradient.size(), table_gradient.size(), steps, width);
+    });
 
 }  // namespace dragonn::kernels

@@ -7,7 +7,6 @@
 
 #include "core/device.h"
 #include "core/view.h"
-#include "kernels/device_table.h"
 #include "kernels/nn/plan.h"
 
 namespace dragonn::kernels {
@@ -37,19 +36,9 @@ struct LayerNormBackward {
 
 /// Layer normalization for one shape. The variance is the biased one. Source: Ba et al., arXiv:1607.06450, equations 3
 /// and 4.
-class LayerNormPlan {
- public:
-  virtual ~LayerNormPlan() = default;
-  virtual PlanMemory memory() const = 0;
-  virtual void forward(const LayerNormForward& arguments) = 0;
-  /// Runs backward of a plan made for training, after forward with the same input.
-  virtual void backward(const LayerNormBackward& arguments) = 0;
-};
+using LayerNormPlan = Plan<LayerNormForward, LayerNormBackward>;
 
 /// Makes a plan. @throws Error if the device's library refuses, DeviceError if there is no row for the device.
-std::unique_ptr<LayerNormPlan> make_layer_norm_plan(const Device& device, const LayerNormSpec& spec);
-
-using LayerNormTable = DeviceTable<std::unique_ptr<LayerNormPlan> (*)(const Device&, const LayerNormSpec&)>;
-LayerNormTable& layer_norm_table();
+extern PlanFactory<LayerNormPlan, LayerNormSpec> make_layer_norm_plan;
 
 }  // namespace dragonn::kernels

@@ -37,13 +37,6 @@ std::unique_ptr<WeightedPlan> make_cpu(const Device&, const LinearSpec& spec) {
 
 }  // namespace
 
-LinearTable& linear_table() {
-  static LinearTable table("linear", make_cpu);
-  return table;
-}
-
-std::unique_ptr<WeightedPlan> make_linear_plan(const Device& device, const LinearSpec& spec) {
-  return linear_table().at(device)(device, spec);
-}
+constinit decltype(make_linear_plan) make_linear_plan("linear", make_cpu);
 
 }  // namespace dragonn::kernels

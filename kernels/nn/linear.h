@@ -6,8 +6,7 @@
 #include <memory>
 
 #include "core/device.h"
-#include "kernels/device_table.h"
-#include "kernels/nn/weighted_plan.h"
+#include "kernels/nn/plan.h"
 
 namespace dragonn::kernels {
 
@@ -20,9 +19,6 @@ struct LinearSpec {
 };
 
 /// Makes a plan. @throws Error if the device's library refuses, DeviceError if there is no row for the device.
-std::unique_ptr<WeightedPlan> make_linear_plan(const Device& device, const LinearSpec& spec);
-
-using LinearTable = DeviceTable<std::unique_ptr<WeightedPlan> (*)(const Device&, const LinearSpec&)>;
-LinearTable& linear_table();
+extern PlanFactory<WeightedPlan, LinearSpec> make_linear_plan;
 
 }  // namespace dragonn::kernels

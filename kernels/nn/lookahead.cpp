@@ -41,36 +41,26 @@ void backward_cpu(const LookaheadSpec& spec, View<const float> input, View<const
   });
 }
 
-void check_sizes(const LookaheadSpec& spec, std::size_t input, std::size_t weights, std::size_t output) {
+bool check_sizes(const LookaheadSpec& spec, std::size_t input, std::size_t weights, std::size_t output) {
   const std::size_t values = spec.batch * spec.steps * spec.features;
   if (input != values || output != values || weights != (spec.context + 1) * spec.features)
     throw ShapeError(
         fmt::format("lookahead of {} samples, {} steps and {} features by {} steps: got {} inputs, {} "
                     "weights and {} outputs",
                     spec.batch, spec.steps, spec.features, spec.context, input, weights, output));
+  return true;
 }
 
 }  // namespace
 
-LookaheadForwardTable& lookahead_forward_table() {
-  static LookaheadForwardTable table("lookahead_forward", forward_cpu);
-  return table;
-}
-LookaheadBackwardTable& lookahead_backward_table() {
-  static LookaheadBackwardTable table("lookahead_backward", backward_cpu);
-  return table;
-}
-
-void lookahead_forward(const LookaheadSpec& spec, View<const float> input, View<const float> weights,
-                       View<float> output) {
-  check_sizes(spec, input.size(), weights.size(), output.size());
-  lookahead_forward_table().at(input.device())(spec, input, weights, output);
-}
-void lookahead_backward(const LookaheadSpec& spec, View<const float> input, View<const float> weights,
-                        View<const float> output_gradient, View<float> input_gradient, View<float> weights_gradient) {
-  check_sizes(spec, input.size(), weights_gradient.size(), output_gradient.size());
-  lookahead_backward_table().at(input.device())(spec, input, weights, output_gradient, input_gradient,
-                                                weights_gradient);
-}
+constinit decltype(lookahead_forward) lookahead_forward(
+    "lookahead_forward", forward_cpu, [](const LookaheadSpec& spec, auto input, auto weights, auto output) {
+      return check_sizes(spec, input.size(), weights.size(), output.size());
+    });
+constinit decltype(lookahead_backward) lookahead_backward(
+    "lookahead_backward", backward_cpu,
+    [](const LookaheadSpec& spec, auto input, auto, auto output_gradient, auto, auto weights_gradient) {
+      return check_sizes(spec, input.size(), weights_gradient.size(), output_gradient.size());
+    });
 
 }  // namespace dragonn::kernels

@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "core/view.h"
-#include "kernels/device_table.h"
+#include "kernels/operation.h"
 
 namespace dragonn::kernels {
 
@@ -17,17 +17,12 @@ struct LookaheadSpec {
 
 /// Computes the output. @param input [batch, steps, features].  @param weights [context + 1, features].
 /// @throws DeviceError if there is no row for the device.
-void lookahead_forward(const LookaheadSpec& spec, View<const float> input, View<const float> weights,
-                       View<float> output);
+extern Operation<void(const LookaheadSpec& spec, View<const float> input, View<const float> weights,
+                      View<float> output)>
+    lookahead_forward;
 /// Computes both gradients, which are overwritten; `input_gradient` may be empty.
-void lookahead_backward(const LookaheadSpec& spec, View<const float> input, View<const float> weights,
-                        View<const float> output_gradient, View<float> input_gradient, View<float> weights_gradient);
-
-using LookaheadForwardTable =
-    DeviceTable<void (*)(const LookaheadSpec&, View<const float>, View<const float>, View<float>)>;
-LookaheadForwardTable& lookahead_forward_table();
-using LookaheadBackwardTable = DeviceTable<void (*)(const LookaheadSpec&, View<const float>, View<const float>,
-                                                    View<const float>, View<float>, View<float>)>;
-LookaheadBackwardTable& lookahead_backward_table();
+extern Operation<void(const LookaheadSpec& spec, View<const float> input, View<const float> weights,
+                      View<const float> output_gradient, View<float> input_gradient, View<float> weights_gradient)>
+    lookahead_backward;
 
 }  // namespace dragonn::kernels

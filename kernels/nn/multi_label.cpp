@@ -6,13 +6,10 @@
 #include <limits>
 #include <span>
 
+#include "kernels/nn/loss_rows.h"
+
 namespace dragonn::kernels {
 namespace {
-
-std::span<const std::int32_t> labels_of(const Targets& targets, std::size_t sample) {
-  const auto begin = static_cast<std::size_t>(targets.offsets.host()[sample]);
-  return targets.labels.host().subspan(begin, static_cast<std::size_t>(targets.offsets.host()[sample + 1]) - begin);
-}
 
 void check_labels(std::span<const std::int32_t> labels, std::size_t sample, std::size_t classes) {
   for (std::size_t i = 0; i < labels.size(); ++i) {
@@ -48,20 +45,15 @@ MultiLabelResult on_cpu(View<const float> logits, const Targets& targets, std::s
 
 }  // namespace
 
-MultiLabelTable& multi_label_table() {
-  static MultiLabelTable table("multi_label", on_cpu);
-  return table;
-}
-
-MultiLabelResult multi_label(View<const float> logits, const Targets& targets, std::size_t classes,
-                             View<float> gradient) {
-  const std::size_t batch = logits.size() / classes;
-  if (logits.size() != batch * classes || (!gradient.empty() && gradient.size() != logits.size()))
-    throw ShapeError(fmt::format("multi-label loss of {} logits, {} classes and a gradient of {}", logits.size(),
-                                 classes, gradient.size()));
-  check_offsets(targets, batch);
-  for (std::size_t sample = 0; sample < batch; ++sample) check_labels(labels_of(targets, sample), sample, classes);
-  return multi_label_table().at(logits.device())(logits, targets, classes, gradient);
-}
+constinit decltype(multi_label) multi_label(
+    "multi_label", on_cpu, [](auto logits, const Targets& targets, std::size_t classes, auto gradient) {
+      const std::size_t batch = logits.size() / classes;
+      if (logits.size() != batch * classes || (!gradient.empty() && gradient.size() != logits.size()))
+        throw ShapeError(fmt::format("multi-label loss of {} logits, {} classes and a gradient of {}", logits.size(),
+                                     classes, gradient.size()));
+      check_offsets(targets, batch);
+      for (std::size_t sample = 0; sample < batch; ++sample) check_labels(labels_of(targets, sample), sample, classes);
+      return true;
+    });
 
 }  // namespace dragonn::kernels

@@ -6,7 +6,7 @@
 
 #include "core/targets.h"
 #include "core/view.h"
-#include "kernels/device_table.h"
+#include "kernels/operation.h"
 
 namespace dragonn::kernels {
 
@@ -22,15 +22,8 @@ struct MultiLabelResult {
 /// @param gradient [batch, classes], of the mean over the batch; empty if not wanted, may be `logits`.
 /// @throws DataError for a label out of range or order, naming the sample; DeviceError if there is no row for the
 /// device.
-MultiLabelResult multi_label(View<const float> logits, const Targets& targets, std::size_t classes,
-                             View<float> gradient);
-
-using MultiLabelTable = DeviceTable<MultiLabelResult (*)(View<const float>, const Targets&, std::size_t, View<float>)>;
-MultiLabelTable& multi_label_table();
-
-namespace detail {
-/// Returns the sum of log(1 + exp(x)) over a row, in double; sets result_i = sigmoid(x_i) * share if there is a result.
-double logistic_row(const float* row, std::size_t size, float share, float* result);
-}  // namespace detail
+extern Operation<MultiLabelResult(View<const float> logits, const Targets& targets, std::size_t classes,
+                                  View<float> gradient)>
+    multi_label;
 
 }  // namespace dragonn::kernels

@@ -18,13 +18,18 @@ std::size_t floats(const dnnl::memory::desc& description) {
   return floats_for_bytes(description.get_size());
 }
 
-Execution::Execution(const dnnl::primitive& primitive, std::initializer_list<Argument> arguments)
-    : primitive_(primitive), stream_(engine()), memories_(arguments.size()), bound_(arguments.size(), nullptr) {
+Execution::Execution(const dnnl::primitive_desc_base& description, std::initializer_list<int> arguments)
+    : primitive_(description.get()),
+      stream_(engine()),
+      memories_(arguments.size()),
+      bound_(arguments.size(), nullptr),
+      scratch_(floats(description.query_md(dnnl::query::scratchpad_md))) {
   std::size_t position = 0;
-  for (const Argument& argument : arguments) {
-    if (argument.description.get_size() > 0) {
-      memories_[position] = dnnl::memory(argument.description, engine(), DNNL_MEMORY_NONE);
-      arguments_.push_back({argument.index, memories_[position].get()});
+  for (const int argument : arguments) {
+    const dnnl::memory::desc memory = description.query_md(dnnl::query::exec_arg_md, argument);
+    if (memory.get_size() > 0) {
+      memories_[position] = dnnl::memory(memory, engine(), DNNL_MEMORY_NONE);
+      arguments_.push_back({argument, memories_[position].get()});
     }
     ++position;
   }
@@ -45,6 +50,11 @@ void Execution::run(std::initializer_list<const void*> pointers) {
   const dnnl_status_t status =
       dnnl_primitive_execute(primitive_.get(), stream_.get(), static_cast<int>(arguments_.size()), arguments_.data());
   DRAGONN_CHECK(status == dnnl_success, "oneDNN primitive failed with status {}", static_cast<int>(status));
+}
+
+Execution reordering(const dnnl::memory::desc& from, const dnnl::memory::desc& to) {
+  const dnnl::reorder::primitive_desc description(engine(), from, engine(), to, user_scratchpad());
+  return {description, {DNNL_ARG_FROM, DNNL_ARG_TO, DNNL_ARG_SCRATCHPAD}};
 }
 
 }  // namespace dragonn::kernels::onednn

@@ -26,16 +26,13 @@ std::size_t floats(const dnnl::memory::desc& description);
 /// A primitive with its arguments prepared, so that running it allocates nothing here.
 class Execution {
  public:
-  struct Argument {
-    int index;  ///< DNNL_ARG_...
-    dnnl::memory::desc description;
-  };
-
   Execution() = default;
-  /// Arguments with an empty description are left out.
-  Execution(const dnnl::primitive& primitive, std::initializer_list<Argument> arguments);
+  /// @param arguments DNNL_ARG_...; those that the primitive does not have, as a bias, are left out.
+  Execution(const dnnl::primitive_desc_base& description, std::initializer_list<int> arguments);
 
   explicit operator bool() const { return primitive_.get(true) != nullptr; }
+  /// Floats of the scratchpad.
+  std::size_t scratch() const { return scratch_; }
   /// Runs on memory given in the order of the constructor's arguments; pointers of those left out are ignored.
   void run(std::initializer_list<const void*> pointers);
 
@@ -45,7 +42,11 @@ class Execution {
   std::vector<dnnl::memory> memories_;  // an empty handle: left out
   std::vector<const void*> bound_;
   std::vector<dnnl_exec_arg_t> arguments_;
+  std::size_t scratch_ = 0;
 };
+
+/// Copies from one layout to another: run({from, to, scratch}).
+Execution reordering(const dnnl::memory::desc& from, const dnnl::memory::desc& to);
 
 /// Runs `make` and turns an exception of oneDNN into an Error that names what was being made.
 template <class Make>
@@ -55,6 +56,12 @@ auto translate_errors(std::string_view what, Make make) {
   } catch (const dnnl::error& error) {
     throw Error(fmt::format("{}: oneDNN: {}", what, error.what()));
   }
+}
+
+/// The same for a plan whose constructor makes everything.
+template <class Plan, class... Arguments>
+std::unique_ptr<Plan> make_plan(std::string_view what, const Arguments&... arguments) {
+  return translate_errors(what, [&] { return std::make_unique<Plan>(arguments...); });
 }
 
 }  // namespace dragonn::kernels::onednn

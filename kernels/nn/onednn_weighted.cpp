@@ -8,37 +8,15 @@ namespace {
 
 using Description = dnnl::memory::desc;
 
-/// Copies weights between the caller's layout and a primitive's. Does nothing if both are the same.
-class Reorder {
- public:
-  Reorder() = default;
-  Reorder(const Description& from, const Description& to) : needed_(from != to) {
-    if (!needed_) return;
-    const dnnl::reorder::primitive_desc description(engine(), from, engine(), to, user_scratchpad());
-    scratch_ = floats(description.scratchpad_desc());
-    execution_ =
-        Execution(dnnl::reorder(description),
-                  {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}, {DNNL_ARG_SCRATCHPAD, description.scratchpad_desc()}});
-  }
-  bool needed() const { return needed_; }
-  std::size_t scratch() const { return scratch_; }
-  void run(const float* from, float* to, float* scratch) { execution_.run({from, to, scratch}); }
-
- private:
-  bool needed_ = false;
-  std::size_t scratch_ = 0;
-  Execution execution_;
-};
-
-/// A primitive and the reorder of its weights. `copy` floats hold the weights in its layout, `scratch` its scratchpad
-/// or the reorder's.
+/// A primitive, and the reorder between the caller's layout of its weights and its own, if they differ. `copy` floats
+/// hold the weights in its layout.
 struct Stage {
   Execution execution;
-  Reorder reorder;
+  Execution reorder;
   std::size_t copy = 0;
-  std::size_t scratch = 0;
 
-  std::size_t total() const { return copy + scratch; }
+  std::size_t scratch() const { return std::max(execution.scratch(), reorder.scratch()); }
+  std::size_t total() const { return copy + scratch(); }
 };
 
 class Weighted final : public WeightedPlan {
@@ -53,19 +31,19 @@ class Weighted final : public WeightedPlan {
     const std::size_t shared = share_copy_ ? forward_.copy : 0;
     return {shared, forward_.total() - shared,
             std::max(patch_floats() + backward_weights_.total(),
-                     backward_data_.scratch + (share_copy_ ? 0 : backward_data_.copy))};
+                     backward_data_.scratch() + (share_copy_ ? 0 : backward_data_.copy))};
   }
 
   void forward(const WeightedForward& arguments) override {
     const float* weights = arguments.weights.data();
     float* scratch = arguments.scratch.data();
-    if (forward_.reorder.needed()) {
+    if (forward_.reorder) {
       float* copy = arguments.saved.data();
       if (!share_copy_) {
         copy = scratch;
         scratch += forward_.copy;
       }
-      forward_.reorder.run(weights, copy, scratch);
+      forward_.reorder.run({weights, copy, scratch});
       weights = copy;
     }
     forward_.execution.run({arguments.input.data(), weights, arguments.bias.data(), arguments.output.data(), scratch});
@@ -79,50 +57,33 @@ class Weighted final : public WeightedPlan {
 
  private:
   void make_forward(const WeightedDescriptions& descriptions) {
-    const dnnl::primitive_desc_base& forward = descriptions.forward;
-    const Description weights = forward.query_md(dnnl::query::weights_md);
-    const Description scratchpad = forward.query_md(dnnl::query::scratchpad_md);
-    forward_.execution =
-        Execution(dnnl::primitive(forward.get()), {{DNNL_ARG_SRC, forward.query_md(dnnl::query::src_md)},
-                                                   {DNNL_ARG_WEIGHTS, weights},
-                                                   {DNNL_ARG_BIAS, forward.query_md(dnnl::query::weights_md, 1)},
-                                                   {DNNL_ARG_DST, forward.query_md(dnnl::query::dst_md)},
-                                                   {DNNL_ARG_SCRATCHPAD, scratchpad}});
-    forward_.reorder = Reorder(descriptions.plain_weights, weights);
-    finish(forward_, weights, scratchpad);
+    const Description weights = descriptions.forward.query_md(dnnl::query::weights_md);
+    forward_.execution = {descriptions.forward,
+                          {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD}};
+    reorder(forward_, descriptions.plain_weights, weights, weights);
   }
 
   void make_backward_data(const WeightedDescriptions& descriptions) {
-    const dnnl::primitive_desc_base& backward = descriptions.backward_data;
-    const Description weights = backward.query_md(dnnl::query::weights_md);
-    const Description scratchpad = backward.query_md(dnnl::query::scratchpad_md);
-    backward_data_.execution =
-        Execution(dnnl::primitive(backward.get()), {{DNNL_ARG_DIFF_DST, backward.query_md(dnnl::query::diff_dst_md)},
-                                                    {DNNL_ARG_WEIGHTS, weights},
-                                                    {DNNL_ARG_DIFF_SRC, backward.query_md(dnnl::query::diff_src_md)},
-                                                    {DNNL_ARG_SCRATCHPAD, scratchpad}});
-    backward_data_.reorder = Reorder(descriptions.plain_weights, weights);
-    finish(backward_data_, weights, scratchpad);
-    share_copy_ = backward_data_.reorder.needed() && weights == descriptions.forward.query_md(dnnl::query::weights_md);
+    const Description weights = descriptions.backward_data.query_md(dnnl::query::weights_md);
+    backward_data_.execution = {descriptions.backward_data,
+                                {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC, DNNL_ARG_SCRATCHPAD}};
+    reorder(backward_data_, descriptions.plain_weights, weights, weights);
+    share_copy_ = backward_data_.reorder && weights == descriptions.forward.query_md(dnnl::query::weights_md);
   }
 
   void make_backward_weights(const WeightedDescriptions& descriptions) {
-    const dnnl::primitive_desc_base& backward = descriptions.backward_weights;
-    const Description gradient = backward.query_md(dnnl::query::diff_weights_md);
-    const Description scratchpad = backward.query_md(dnnl::query::scratchpad_md);
-    backward_weights_.execution = Execution(dnnl::primitive(backward.get()),
-                                            {{DNNL_ARG_SRC, backward.query_md(dnnl::query::src_md)},
-                                             {DNNL_ARG_DIFF_DST, backward.query_md(dnnl::query::diff_dst_md)},
-                                             {DNNL_ARG_DIFF_WEIGHTS, gradient},
-                                             {DNNL_ARG_DIFF_BIAS, backward.query_md(dnnl::query::diff_weights_md, 1)},
-                                             {DNNL_ARG_SCRATCHPAD, scratchpad}});
-    if (!patches_) backward_weights_.reorder = Reorder(gradient, descriptions.plain_weights);
-    finish(backward_weights_, gradient, scratchpad);
+    const Description gradient = descriptions.backward_weights.query_md(dnnl::query::diff_weights_md);
+    backward_weights_.execution = {
+        descriptions.backward_weights,
+        {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS, DNNL_ARG_SCRATCHPAD}};
+    if (!patches_) reorder(backward_weights_, gradient, descriptions.plain_weights, gradient);
   }
 
-  static void finish(Stage& stage, const Description& weights, const Description& scratchpad) {
-    if (stage.reorder.needed()) stage.copy = floats(weights);
-    stage.scratch = std::max(floats(scratchpad), stage.reorder.scratch());
+  /// @param own the primitive's layout, which is one of both.
+  static void reorder(Stage& stage, const Description& from, const Description& to, const Description& own) {
+    if (from == to) return;
+    stage.reorder = reordering(from, to);
+    stage.copy = floats(own);
   }
 
   std::size_t patch_floats() const {
@@ -137,12 +98,12 @@ class Weighted final : public WeightedPlan {
       input = scratch;
       scratch += patch_floats();
     }
-    const bool reorder = backward_weights_.reorder.needed();
+    const bool reorder = static_cast<bool>(backward_weights_.reorder);
     float* gradient = reorder ? scratch : arguments.weights_gradient.data();
     scratch += backward_weights_.copy;
     backward_weights_.execution.run(
         {input, arguments.output_gradient.data(), gradient, arguments.bias_gradient.data(), scratch});
-    if (reorder) backward_weights_.reorder.run(gradient, arguments.weights_gradient.data(), scratch);
+    if (reorder) backward_weights_.reorder.run({gradient, arguments.weights_gradient.data(), scratch});
   }
 
   void run_backward_data(const WeightedBackward& arguments) {
@@ -150,9 +111,9 @@ class Weighted final : public WeightedPlan {
     float* scratch = arguments.scratch.data();
     if (share_copy_) {
       weights = arguments.saved.data();
-    } else if (backward_data_.reorder.needed()) {
+    } else if (backward_data_.reorder) {
       scratch += backward_data_.copy;
-      backward_data_.reorder.run(weights, arguments.scratch.data(), scratch);
+      backward_data_.reorder.run({weights, arguments.scratch.data(), scratch});
       weights = arguments.scratch.data();
     }
     backward_data_.execution.run({arguments.output_gradient.data(), weights, arguments.input_gradient.data(), scratch});

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "kernels/nn/onednn.h"
-#include "kernels/nn/patches.h"
-#include "kernels/nn/weighted_plan.h"
+#include "kernels/nn/plan.h"
+#include "kernels/nn/strips.h"
 
 namespace dragonn::kernels::onednn {
 

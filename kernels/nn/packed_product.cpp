@@ -22,23 +22,14 @@ class OneDnnProduct final : public PackedProduct {
     const inner_product_forward::primitive_desc product({prop_kind::forward_inference, input, any_weights, output},
                                                         onednn::user_scratchpad(), onednn::engine());
     const memory::desc weights = product.weights_desc();
-    product_ = onednn::Execution(inner_product_forward(product), {{DNNL_ARG_SRC, input},
-                                                                  {DNNL_ARG_WEIGHTS, weights},
-                                                                  {DNNL_ARG_DST, output},
-                                                                  {DNNL_ARG_SCRATCHPAD, product.scratchpad_desc()}});
-    scratch_ = onednn::floats(product.scratchpad_desc());
+    product_ = {product, {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD}};
     if (weights == plain) return;
-    const reorder::primitive_desc packing(onednn::engine(), plain, onednn::engine(), weights,
-                                          onednn::user_scratchpad());
-    packing_ = onednn::Execution(
-        reorder(packing),
-        {{DNNL_ARG_FROM, plain}, {DNNL_ARG_TO, weights}, {DNNL_ARG_SCRATCHPAD, packing.scratchpad_desc()}});
+    packing_ = onednn::reordering(plain, weights);
     packed_ = onednn::floats(weights);
-    scratch_ = std::max(scratch_, onednn::floats(packing.scratchpad_desc()));
   }
 
   std::size_t packed_floats() const override { return packed_; }
-  std::size_t scratch_floats() const override { return scratch_; }
+  std::size_t scratch_floats() const override { return std::max(product_.scratch(), packing_.scratch()); }
   View<const float> pack(View<const float> weights, View<float> packed, View<float> scratch) override {
     if (!packing_) return weights;
     packing_.run({weights.data(), packed.data(), scratch.data()});
@@ -52,24 +43,15 @@ class OneDnnProduct final : public PackedProduct {
   onednn::Execution product_;
   onednn::Execution packing_;
   std::size_t packed_ = 0;
-  std::size_t scratch_ = 0;
 };
 
 std::unique_ptr<PackedProduct> make_cpu(const Device&, const PackedProductSpec& spec) {
-  return onednn::translate_errors(
-      fmt::format("product of [{}, {}] with {} outputs", spec.rows, spec.inner, spec.outputs),
-      [&]() -> std::unique_ptr<PackedProduct> { return std::make_unique<OneDnnProduct>(spec); });
+  return onednn::make_plan<OneDnnProduct>(
+      fmt::format("product of [{}, {}] with {} outputs", spec.rows, spec.inner, spec.outputs), spec);
 }
 
 }  // namespace
 
-PackedProductTable& packed_product_table() {
-  static PackedProductTable table("packed_product", make_cpu);
-  return table;
-}
-
-std::unique_ptr<PackedProduct> make_packed_product(const Device& device, const PackedProductSpec& spec) {
-  return packed_product_table().at(device)(device, spec);
-}
+constinit decltype(make_packed_product) make_packed_product("packed_product", make_cpu);
 
 }  // namespace dragonn::kernels

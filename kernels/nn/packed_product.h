@@ -7,7 +7,7 @@
 
 #include "core/device.h"
 #include "core/view.h"
-#include "kernels/device_table.h"
+#include "kernels/nn/plan.h"
 
 namespace dragonn::kernels {
 
@@ -33,9 +33,6 @@ class PackedProduct {
 };
 
 /// Makes a product. @throws Error if the device's library refuses, DeviceError if there is no row for the device.
-std::unique_ptr<PackedProduct> make_packed_product(const Device& device, const PackedProductSpec& spec);
-
-using PackedProductTable = DeviceTable<std::unique_ptr<PackedProduct> (*)(const Device&, const PackedProductSpec&)>;
-PackedProductTable& packed_product_table();
+extern PlanFactory<PackedProduct, PackedProductSpec> make_packed_product;
 
 }  // namespace dragonn::kernels

@@ -40,21 +40,7 @@ void backward_cpu(const PaddedShortcutSpec& spec, View<const float> output_gradi
 
 }  // namespace
 
-PaddedShortcutTable& padded_shortcut_forward_table() {
-  static PaddedShortcutTable table("padded_shortcut_forward", forward_cpu);
-  return table;
-}
-PaddedShortcutTable& padded_shortcut_backward_table() {
-  static PaddedShortcutTable table("padded_shortcut_backward", backward_cpu);
-  return table;
-}
-
-void padded_shortcut_forward(const PaddedShortcutSpec& spec, View<const float> input, View<float> output) {
-  padded_shortcut_forward_table().at(input.device())(spec, input, output);
-}
-void padded_shortcut_backward(const PaddedShortcutSpec& spec, View<const float> output_gradient,
-                              View<float> input_gradient) {
-  padded_shortcut_backward_table().at(output_gradient.device())(spec, output_gradient, input_gradient);
-}
+constinit decltype(padded_shortcut_forward) padded_shortcut_forward("padded_shortcut_forward", forward_cpu);
+constinit decltype(padded_shortcut_backward) padded_shortcut_backward("padded_shortcut_backward", backward_cpu);
 
 }  // namespace dragonn::kernels

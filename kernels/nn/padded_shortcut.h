@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "core/view.h"
-#include "kernels/device_table.h"
+#include "kernels/operation.h"
 
 namespace dragonn::kernels {
 
@@ -20,13 +20,10 @@ struct PaddedShortcutSpec {
 };
 
 /// Computes the output. @throws DeviceError if there is no row for the device.
-void padded_shortcut_forward(const PaddedShortcutSpec& spec, View<const float> input, View<float> output);
+extern Operation<void(const PaddedShortcutSpec& spec, View<const float> input, View<float> output)>
+    padded_shortcut_forward;
 /// Computes the gradient. Overwrites `input_gradient`.
-void padded_shortcut_backward(const PaddedShortcutSpec& spec, View<const float> output_gradient,
-                              View<float> input_gradient);
-
-using PaddedShortcutTable = DeviceTable<void (*)(const PaddedShortcutSpec&, View<const float>, View<float>)>;
-PaddedShortcutTable& padded_shortcut_forward_table();
-PaddedShortcutTable& padded_shortcut_backward_table();
+extern Operation<void(const PaddedShortcutSpec& spec, View<const float> output_gradient, View<float> input_gradient)>
+    padded_shortcut_backward;
 
 }  // namespace dragonn::kernels

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "core/view.h"
+#include "kernels/operation.h"
 
 namespace dragonn::kernels {
 
@@ -17,6 +19,53 @@ struct PlanMemory {
   std::size_t forward_scratch = 0;   ///< used during forward only
   std::size_t backward_scratch = 0;  ///< used during backward only
 };
+
+/// The plan of an operation for one shape. Views are of one device; saved and scratch memory has at least
+/// the sizes that memory() says.
+template <class Forward, class Backward>
+class Plan {
+ public:
+  virtual ~Plan() = default;
+  virtual PlanMemory memory() const = 0;
+  virtual void forward(const Forward& arguments) = 0;
+  /// Runs backward of a plan made for training, after forward with the same inputs and weights.
+  virtual void backward(const Backward& arguments) = 0;
+};
+
+/// The plan of an operation with weights and perhaps a bias: convolutions, linear maps.
+struct WeightedForward {
+  View<const float> input;
+  View<const float> weights;
+  View<const float> bias;  ///< empty without a bias
+  View<float> output;
+  View<float> saved;
+  View<float> scratch;
+};
+
+struct WeightedBackward {
+  View<const float> input;
+  View<const float> weights;
+  View<const float> output_gradient;
+  View<float> input_gradient;    ///< empty if the plan was made without
+  View<float> weights_gradient;  ///< overwritten
+  View<float> bias_gradient;     ///< overwritten; empty without a bias
+  View<const float> saved;
+  View<float> scratch;
+};
+
+/// An operation with weights, for one shape. Weights are plain in the caller's memory. If the device prefers another
+/// layout, forward and backward each make their own copy once per call.
+using WeightedPlan = Plan<WeightedForward, WeightedBackward>;
+
+/// Makes the plan of an operation with a shape.
+template <class Plan, class Spec>
+using PlanFactory = Operation<std::unique_ptr<Plan>(const Device& device, const Spec& spec)>;
+
+/// A factory's row where the constructor of `Implementation` does all.
+template <class Implementation, class Plan, class Spec>
+std::unique_ptr<Plan> construct_plan(const Device& device, const Spec& spec) {
+  return std::make_unique<Implementation>(device, spec);
+}
 
 /// Rounds a count of floats up to whole cache lines, so that neighbours in one block stay aligned.
 constexpr std::size_t aligned_floats(std::size_t floats) {

@@ -28,22 +28,15 @@ class OneDnnPooling final : public PoolingPlan {
         {spec.training ? prop_kind::forward_training : prop_kind::forward_inference, kind, input, output, strides,
          kernel, before, after},
         attributes, onednn::engine());
-    memory_ = {onednn::floats(forward.workspace_desc()), onednn::floats(forward.scratchpad_desc()), 0};
-    forward_ = onednn::Execution(pooling_forward(forward), {{DNNL_ARG_SRC, input},
-                                                            {DNNL_ARG_DST, output},
-                                                            {DNNL_ARG_WORKSPACE, forward.workspace_desc()},
-                                                            {DNNL_ARG_SCRATCHPAD, forward.scratchpad_desc()}});
+    workspace_ = onednn::floats(forward.workspace_desc());
+    forward_ = {forward, {DNNL_ARG_SRC, DNNL_ARG_DST, DNNL_ARG_WORKSPACE, DNNL_ARG_SCRATCHPAD}};
     if (!spec.training) return;
     const pooling_backward::primitive_desc backward({kind, input, output, strides, kernel, before, after}, attributes,
                                                     onednn::engine(), forward);
-    memory_.backward_scratch = onednn::floats(backward.scratchpad_desc());
-    backward_ = onednn::Execution(pooling_backward(backward), {{DNNL_ARG_DIFF_DST, output},
-                                                               {DNNL_ARG_DIFF_SRC, input},
-                                                               {DNNL_ARG_WORKSPACE, forward.workspace_desc()},
-                                                               {DNNL_ARG_SCRATCHPAD, backward.scratchpad_desc()}});
+    backward_ = {backward, {DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC, DNNL_ARG_WORKSPACE, DNNL_ARG_SCRATCHPAD}};
   }
 
-  PlanMemory memory() const override { return memory_; }
+  PlanMemory memory() const override { return {workspace_, forward_.scratch(), backward_.scratch()}; }
 
   void forward(View<const float> input, View<float> output, View<float> saved, View<float> scratch) override {
     forward_.run({input.data(), output.data(), saved.data(), scratch.data()});
@@ -56,27 +49,20 @@ class OneDnnPooling final : public PoolingPlan {
   }
 
  private:
-  PlanMemory memory_;
+  std::size_t workspace_ = 0;
   onednn::Execution forward_;
   onednn::Execution backward_;
 };
 
 std::unique_ptr<PoolingPlan> make_cpu(const Device&, const PoolingSpec& spec) {
-  return onednn::translate_errors(
+  return onednn::make_plan<OneDnnPooling>(
       fmt::format("pooling {}x{} of [{}, {}, {}, {}]", spec.vertical.kernel, spec.horizontal.kernel, spec.batch,
                   spec.height, spec.width, spec.channels),
-      [&]() -> std::unique_ptr<PoolingPlan> { return std::make_unique<OneDnnPooling>(spec); });
+      spec);
 }
 
 }  // namespace
 
-PoolingTable& pooling_table() {
-  static PoolingTable table("pooling", make_cpu);
-  return table;
-}
-
-std::unique_ptr<PoolingPlan> make_pooling_plan(const Device& device, const PoolingSpec& spec) {
-  return pooling_table().at(device)(device, spec);
-}
+constinit decltype(make_pooling_plan) make_pooling_plan("pooling", make_cpu);
 
 }  // namespace dragonn::kernels

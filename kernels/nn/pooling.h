@@ -6,7 +6,6 @@
 #include <memory>
 
 #include "core/device.h"
-#include "kernels/device_table.h"
 #include "kernels/nn/plan.h"
 
 namespace dragonn::kernels {
@@ -36,9 +35,6 @@ class PoolingPlan {
 };
 
 /// Makes a plan. @throws Error if the device's library refuses, DeviceError if there is no row for the device.
-std::unique_ptr<PoolingPlan> make_pooling_plan(const Device& device, const PoolingSpec& spec);
-
-using PoolingTable = DeviceTable<std::unique_ptr<PoolingPlan> (*)(const Device&, const PoolingSpec&)>;
-PoolingTable& pooling_table();
+extern PlanFactory<PoolingPlan, PoolingSpec> make_pooling_plan;
 
 }  // namespace dragonn::kernels

@@ -6,7 +6,6 @@
 #include "kernels/nn/elementwise.h"
 #include "kernels/nn/linear.h"
 #include "kernels/nn/packed_product.h"
-#include "kernels/nn/recurrent_cells.h"
 #include "kernels/nn/recurrent_steps.h"
 
 namespace dragonn::kernels {
@@ -225,15 +224,13 @@ void forward_cpu(const Device&, Cell cell, const detail::StepForward& step) {
       if (lstm) std::copy_n(step.cell + at, hidden, step.next_cell + at);
       continue;
     }
-    const detail::CellForward row{hidden,
-                                  step.gates + sample * gates,
-                                  step.recurrent + sample * gates,
-                                  step.bias,
-                                  step.previous + at,
-                                  lstm ? step.cell + at : nullptr,
-                                  step.hidden + at,
-                                  lstm ? step.next_cell + at : nullptr,
-                                  step.kept + at};
+    detail::StepForward row = step;
+    row.gates += sample * gates;
+    row.recurrent += sample * gates;
+    for (const float** state : {&row.previous, &row.cell})
+      if (*state != nullptr) *state += at;
+    for (float** state : {&row.hidden, &row.next_cell, &row.kept})
+      if (*state != nullptr) *state += at;
     lstm ? detail::lstm_forward(row) : detail::gru_forward(row);
   }
 }
@@ -249,17 +246,12 @@ void backward_cpu(const Device&, Cell cell, const detail::StepBackward& step) {
       for (std::size_t unit = at; unit < at + hidden; ++unit) step.direct[unit] += step.through_product[unit];
       continue;
     }
-    const detail::CellBackward row{hidden,
-                                   step.gates + gate,
-                                   step.kept + at,
-                                   step.previous + at,
-                                   lstm ? step.cell + at : nullptr,
-                                   step.output_gradient + at,
-                                   step.through_product + at,
-                                   step.direct + at,
-                                   step.cell_gradient + at,
-                                   step.gate_gradients + gate,
-                                   step.recurrent_gradients + gate};
+    detail::StepBackward row = step;
+    for (float** gradient : {&row.gate_gradients, &row.recurrent_gradients}) *gradient += gate;
+    row.gates += gate;
+    for (const float** state : {&row.kept, &row.previous, &row.cell, &row.output_gradient, &row.through_product})
+      if (*state != nullptr) *state += at;
+    for (float** state : {&row.direct, &row.cell_gradient}) *state += at;
     lstm ? detail::lstm_backward(row) : detail::gru_backward(row);
   }
 }
@@ -275,13 +267,6 @@ std::unique_ptr<RecurrentPlan> detail::make_stepped_recurrent(const Device& devi
   return std::make_unique<SteppedRecurrent>(device, spec, functions);
 }
 
-RecurrentTable& recurrent_table() {
-  static RecurrentTable table("recurrent", make_cpu);
-  return table;
-}
-
-std::unique_ptr<RecurrentPlan> make_recurrent_plan(const Device& device, const RecurrentSpec& spec) {
-  return recurrent_table().at(device)(device, spec);
-}
+constinit decltype(make_recurrent_plan) make_recurrent_plan("recurrent", make_cpu);
 
 }  // namespace dragonn::kernels

@@ -8,7 +8,6 @@
 
 #include "core/device.h"
 #include "core/view.h"
-#include "kernels/device_table.h"
 #include "kernels/nn/plan.h"
 
 namespace dragonn::kernels {
@@ -61,22 +60,13 @@ struct RecurrentBackward {
 /// steps, as are the gradients of all weights. A step multiplies the hidden state by recurrent weights that were packed
 /// once. Steps behind a sample's length leave its state as it is. No gradient flows into the state that a pass starts
 /// from.
-class RecurrentPlan {
+class RecurrentPlan : public Plan<RecurrentForward, RecurrentBackward> {
  public:
-  virtual ~RecurrentPlan() = default;
-  virtual PlanMemory memory() const = 0;
-  /// Runs forward. The hidden states are in `saved` afterwards: see hidden().
-  virtual void forward(const RecurrentForward& arguments) = 0;
-  /// Returns the hidden states, [steps, batch, hidden]; at steps that are not valid, the state that was held.
+  /// Returns [steps, batch, hidden] of what forward saved. At steps that are not valid: the state that was held.
   virtual View<const float> hidden(View<const float> saved) const = 0;
-  /// Runs backward of a plan made for training, after forward with the same inputs, weights and lengths.
-  virtual void backward(const RecurrentBackward& arguments) = 0;
 };
 
 /// Makes a plan. @throws Error if the device's library refuses, DeviceError if there is no row for the device.
-std::unique_ptr<RecurrentPlan> make_recurrent_plan(const Device& device, const RecurrentSpec& spec);
-
-using RecurrentTable = DeviceTable<std::unique_ptr<RecurrentPlan> (*)(const Device&, const RecurrentSpec&)>;
-RecurrentTable& recurrent_table();
+extern PlanFactory<RecurrentPlan, RecurrentSpec> make_recurrent_plan;
 
 }  // namespace dragonn::kernels

@@ -6,7 +6,7 @@
 #include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
-#include "kernels/nn/recurrent_cells.h"
+#include "kernels/nn/recurrent_steps.h"
 #include "kernels/sum_terms-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -29,8 +29,8 @@ HWY_INLINE V tanh_slope(D d, V y) {
   return hn::Sub(hn::Set(d, 1.0f), hn::Mul(y, y));
 }
 
-void lstm_forward_row(const CellForward& row) {
-  const std::size_t size = row.size;
+void lstm_forward_row(const StepForward& row) {
+  const std::size_t size = row.rows.hidden;
   for_each_element(size, [&](auto d, std::size_t i) HWY_ATTR {
     const auto sum = [&](std::size_t gate) HWY_ATTR {
       const std::size_t at = gate * size + i;
@@ -51,8 +51,8 @@ void lstm_forward_row(const CellForward& row) {
   });
 }
 
-void lstm_backward_row(const CellBackward& row) {
-  const std::size_t size = row.size;
+void lstm_backward_row(const StepBackward& row) {
+  const std::size_t size = row.rows.hidden;
   for_each_element(size, [&](auto d, std::size_t i) HWY_ATTR {
     const auto gate = [&](std::size_t which) HWY_ATTR { return hn::LoadU(d, row.gates + which * size + i); };
     const auto input = gate(0), forget = gate(1), candidate = gate(2), output = gate(3);
@@ -71,8 +71,8 @@ void lstm_backward_row(const CellBackward& row) {
   });
 }
 
-void gru_forward_row(const CellForward& row) {
-  const std::size_t size = row.size;
+void gru_forward_row(const StepForward& row) {
+  const std::size_t size = row.rows.hidden;
   for_each_element(size, [&](auto d, std::size_t i) HWY_ATTR {
     const auto input = [&](std::size_t gate) HWY_ATTR { return hn::LoadU(d, row.gates + gate * size + i); };
     const auto recurrent = [&](std::size_t gate) HWY_ATTR {
@@ -91,8 +91,8 @@ void gru_forward_row(const CellForward& row) {
   });
 }
 
-void gru_backward_row(const CellBackward& row) {
-  const std::size_t size = row.size;
+void gru_backward_row(const StepBackward& row) {
+  const std::size_t size = row.rows.hidden;
   for_each_element(size, [&](auto d, std::size_t i) HWY_ATTR {
     const auto gate = [&](std::size_t which) HWY_ATTR { return hn::LoadU(d, row.gates + which * size + i); };
     const auto reset = gate(0), update = gate(1), candidate = gate(2);
@@ -124,16 +124,16 @@ HWY_EXPORT(lstm_backward_row);
 HWY_EXPORT(gru_forward_row);
 HWY_EXPORT(gru_backward_row);
 
-void lstm_forward(const CellForward& row) {
+void lstm_forward(const StepForward& row) {
   HWY_DYNAMIC_DISPATCH(lstm_forward_row)(row);
 }
-void lstm_backward(const CellBackward& row) {
+void lstm_backward(const StepBackward& row) {
   HWY_DYNAMIC_DISPATCH(lstm_backward_row)(row);
 }
-void gru_forward(const CellForward& row) {
+void gru_forward(const StepForward& row) {
   HWY_DYNAMIC_DISPATCH(gru_forward_row)(row);
 }
-void gru_backward(const CellBackward& row) {
+void gru_backward(const StepBackward& row) {
   HWY_DYNAMIC_DISPATCH(gru_backward_row)(row);
 }
 

@@ -20,33 +20,33 @@ struct StepRows {
   const std::int32_t* lengths = nullptr;  ///< on the device; null if no sample has ended
 };
 
-/// The arguments of forward, as CellForward of kernels/nn/recurrent_cells.h. Samples that have ended keep their states.
+/// Gates are [gates, hidden] in a row. Samples that have ended keep their states.
 struct StepForward {
   StepRows rows;
-  float* gates;
-  const float* recurrent;
-  const float* bias;
-  const float* previous;
-  const float* cell;
-  float* hidden;
-  float* next_cell;
-  float* kept;
+  float* gates;            ///< in: the input's part with its bias; out: the gates behind their nonlinearities
+  const float* recurrent;  ///< the previous hidden state's part
+  const float* bias;       ///< added to it
+  const float* previous;   ///< hidden state
+  const float* cell;       ///< previous cell state; LSTM only
+  float* hidden;           ///< out
+  float* next_cell;        ///< out; LSTM only
+  float* kept;             ///< out, for backward: tanh of the cell state (LSTM), the candidate's recurrent part (GRU)
 };
 
-/// The arguments of backward, as CellBackward. For samples that have ended the gradients are zeros, and the gradient
-/// through the product is added to `direct`.
+/// A step of backward. Samples that have ended have gradients of zeros; the gradient through the product joins
+/// `direct`.
 struct StepBackward {
   StepRows rows;
   const float* gates;
   const float* kept;
-  const float* previous;
-  const float* cell;
-  const float* output_gradient;
-  const float* through_product;
-  float* direct;
-  float* cell_gradient;
-  float* gate_gradients;
-  float* recurrent_gradients;
+  const float* previous;         ///< hidden state
+  const float* cell;             ///< previous cell state; LSTM only
+  const float* output_gradient;  ///< what the layers behind want of this step
+  const float* through_product;  ///< what the step behind wants, through the recurrent weights
+  float* direct;                 ///< in and out: what steps want of the hidden state past the weights
+  float* cell_gradient;          ///< in and out; LSTM only
+  float* gate_gradients;         ///< out: of the input's part
+  float* recurrent_gradients;    ///< out: of the recurrent part; GRU only, an LSTM's are gate_gradients
 };
 
 /// A device's functions. `place` makes lengths readable for the steps of one pass; null for none.
@@ -59,5 +59,16 @@ struct StepFunctions {
 /// Makes the plan of a device that has these functions and the products.
 std::unique_ptr<RecurrentPlan> make_stepped_recurrent(const Device& device, const RecurrentSpec& spec,
                                                       const StepFunctions& functions);
+
+// The elementwise work of one sample on the CPU, whose row the pointers are at.
+
+/// Computes an LSTM cell with gates i, f, g, o: c' = f c + i g, h' = o tanh(c').
+/// Source: Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000; layout as PyTorch's.
+void lstm_forward(const StepForward& row);
+void lstm_backward(const StepBackward& row);
+/// Computes a GRU cell with gates r, z, n: n = tanh(x_n + r h_n), h' = (1 - z) n + z h. Source: arXiv:1406.1078, in the
+/// form of cuDNN and PyTorch, where r multiplies after the product.
+void gru_forward(const StepForward& row);
+void gru_backward(const StepBackward& row);
 
 }  // namespace dragonn::kernels::detail

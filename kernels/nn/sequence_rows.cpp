@@ -45,7 +45,7 @@ void mask_steps_cpu(const SequenceRows& rows, View<const float> input, std::span
   });
 }
 
-void check_sizes(const SequenceRows& rows, std::size_t batch_major, std::size_t time_major, std::size_t lengths) {
+bool check_sizes(const SequenceRows& rows, std::size_t batch_major, std::size_t time_major, std::size_t lengths) {
   const std::size_t count = rows.batch * rows.steps;
   if (rows.offset + rows.size > rows.width || batch_major != count * rows.width || time_major != count * rows.size ||
       (lengths != 0 && lengths != rows.batch))
@@ -53,37 +53,48 @@ void check_sizes(const SequenceRows& rows, std::size_t batch_major, std::size_t 
         fmt::format("sequences of {} samples and {} steps, {} of {} values from {} on: got {} and {} "
                     "values and {} lengths",
                     rows.batch, rows.steps, rows.size, rows.width, rows.offset, batch_major, time_major, lengths));
+  return true;
+}
+
+/// Transposes in tiles that the first-level cache holds: otherwise every element of one side would touch a new cache
+/// line.
+void transpose(const float* input, std::size_t rows, std::size_t columns, float* output) {
+  constexpr std::size_t kTile = 16;
+  for (std::size_t top = 0; top < rows; top += kTile)
+    for (std::size_t left = 0; left < columns; left += kTile)
+      for (std::size_t row = top; row < std::min(rows, top + kTile); ++row)
+        for (std::size_t column = left; column < std::min(columns, left + kTile); ++column)
+          output[column * rows + row] = input[row * columns + column];
+}
+
+void swap_axes_cpu(View<const float> input, std::size_t rows, std::size_t columns, View<float> output) {
+  for (std::size_t begin = 0; begin < input.size(); begin += rows * columns)
+    transpose(input.data() + begin, rows, columns, output.data() + begin);
 }
 
 }  // namespace
 
-ToTimeMajorTable& to_time_major_table() {
-  static ToTimeMajorTable table("to_time_major", to_time_major_cpu);
-  return table;
-}
-ToTimeMajorTable& mask_steps_table() {
-  static ToTimeMajorTable table("mask_steps", mask_steps_cpu);
-  return table;
-}
-ToBatchMajorTable& to_batch_major_table() {
-  static ToBatchMajorTable table("to_batch_major", to_batch_major_cpu);
-  return table;
-}
+constinit decltype(to_time_major) to_time_major(
+    "to_time_major", to_time_major_cpu, [](const SequenceRows& rows, auto batch_major, auto lengths, auto time_major) {
+      return check_sizes(rows, batch_major.size(), time_major.size(), lengths.size());
+    });
+constinit decltype(mask_steps) mask_steps("mask_steps", mask_steps_cpu,
+                                          [](const SequenceRows& rows, auto input, auto lengths, auto output) {
+                                            return check_sizes(rows, input.size(), output.size(), lengths.size());
+                                          });
+constinit decltype(to_batch_major) to_batch_major("to_batch_major", to_batch_major_cpu,
+                                                  [](const SequenceRows& rows, auto time_major, auto lengths, bool,
+                                                     auto batch_major) {
+                                                    return check_sizes(rows, batch_major.size(), time_major.size(),
+                                                                       lengths.size());
+                                                  });
 
-void to_time_major(const SequenceRows& rows, View<const float> batch_major, std::span<const std::int32_t> lengths,
-                   View<float> time_major) {
-  check_sizes(rows, batch_major.size(), time_major.size(), lengths.size());
-  to_time_major_table().at(batch_major.device())(rows, batch_major, lengths, time_major);
-}
-void mask_steps(const SequenceRows& rows, View<const float> input, std::span<const std::int32_t> lengths,
-                View<float> output) {
-  check_sizes(rows, input.size(), output.size(), lengths.size());
-  mask_steps_table().at(input.device())(rows, input, lengths, output);
-}
-void to_batch_major(const SequenceRows& rows, View<const float> time_major, std::span<const std::int32_t> lengths,
-                    bool add, View<float> batch_major) {
-  check_sizes(rows, batch_major.size(), time_major.size(), lengths.size());
-  to_batch_major_table().at(time_major.device())(rows, time_major, lengths, add, batch_major);
-}
+constinit decltype(swap_axes) swap_axes("swap_axes", swap_axes_cpu,
+                                        [](auto input, std::size_t rows, std::size_t columns, auto output) {
+                                          if (input.size() != output.size() || input.size() % (rows * columns) != 0)
+                                            throw ShapeError(fmt::format("matrices of [{}, {}]: {} elements into {}",
+                                                                         rows, columns, input.size(), output.size()));
+                                          return true;
+                                        });
 
 }  // namespace dragonn::kernels

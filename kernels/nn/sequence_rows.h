@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Sequence copies between batch-major order, which layers use between them, and time-major order, with zeros for
-/// padding.
+/// Copies in another order: sequences between batch-major and time-major, with zeros for padding; and transposes.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +7,7 @@
 #include <span>
 
 #include "core/view.h"
-#include "kernels/device_table.h"
+#include "kernels/operation.h"
 
 namespace dragonn::kernels {
 
@@ -22,22 +21,21 @@ struct SequenceRows {
 /// Copies to time-major order. Steps behind a sample's length become zeros. @param lengths [batch]; empty: all steps
 /// are valid.
 /// @throws ShapeError if sizes do not fit; DeviceError if there is no row for the device.
-void to_time_major(const SequenceRows& rows, View<const float> batch_major, std::span<const std::int32_t> lengths,
-                   View<float> time_major);
+extern Operation<void(const SequenceRows& rows, View<const float> batch_major, std::span<const std::int32_t> lengths,
+                      View<float> time_major)>
+    to_time_major;
 /// Copies to batch-major order likewise; `add` adds to the target instead.
-void to_batch_major(const SequenceRows& rows, View<const float> time_major, std::span<const std::int32_t> lengths,
-                    bool add, View<float> batch_major);
+extern Operation<void(const SequenceRows& rows, View<const float> time_major, std::span<const std::int32_t> lengths,
+                      bool add, View<float> batch_major)>
+    to_batch_major;
 
 /// Computes output = input [batch, steps, size], with zeros behind the samples' lengths. `output` may be `input`.
-void mask_steps(const SequenceRows& rows, View<const float> input, std::span<const std::int32_t> lengths,
-                View<float> output);
+extern Operation<void(const SequenceRows& rows, View<const float> input, std::span<const std::int32_t> lengths,
+                      View<float> output)>
+    mask_steps;
 
-using ToTimeMajorTable =
-    DeviceTable<void (*)(const SequenceRows&, View<const float>, std::span<const std::int32_t>, View<float>)>;
-ToTimeMajorTable& to_time_major_table();
-ToTimeMajorTable& mask_steps_table();
-using ToBatchMajorTable =
-    DeviceTable<void (*)(const SequenceRows&, View<const float>, std::span<const std::int32_t>, bool, View<float>)>;
-ToBatchMajorTable& to_batch_major_table();
+/// Transposes: output [batch, columns, rows] = input [batch, rows, columns]. The arrays must not overlap.
+/// @throws ShapeError if the sizes do not fit; DeviceError if there is no row for the device.
+extern Operation<void(View<const float> input, std::size_t rows, std::size_t columns, View<float> output)> swap_axes;
 
 }  // namespace dragonn::kernels

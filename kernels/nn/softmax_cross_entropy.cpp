@@ -7,7 +7,7 @@
 #include <span>
 
 #include "core/targets.h"
-#include "kernels/nn/softmax_rows.h"
+#include "kernels/nn/loss_rows.h"
 
 namespace dragonn::kernels {
 namespace {
@@ -70,17 +70,13 @@ void detail::refuse_label(std::int32_t label, std::size_t row, std::size_t class
   throw DataError(fmt::format("label {} of row {} of the batch: valid are 0 to {}", label, row, classes - 1));
 }
 
-CrossEntropyTable& cross_entropy_table() {
-  static CrossEntropyTable table("softmax_cross_entropy", on_cpu);
-  return table;
-}
-
+constinit decltype(softmax_cross_entropy_rows) softmax_cross_entropy_rows("softmax_cross_entropy", on_cpu);
 CrossEntropy softmax_cross_entropy(View<const float> logits, View<const std::int32_t> labels, std::size_t classes,
                                    double smoothing, View<float> gradient) {
   if (logits.size() != labels.size() * classes || (!gradient.empty() && gradient.size() != logits.size()))
     throw ShapeError(fmt::format("cross-entropy of {} logits, {} labels, {} classes and a gradient of {}",
                                  logits.size(), labels.size(), classes, gradient.size()));
-  return cross_entropy_table().at(logits.device())(logits, labels, classes, smoothing, gradient);
+  return softmax_cross_entropy_rows.at(logits.device())(logits, labels, classes, smoothing, gradient);
 }
 
 }  // namespace dragonn::kernels

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "core/view.h"
-#include "kernels/device_table.h"
+#include "kernels/operation.h"
 
 namespace dragonn::kernels {
 
@@ -26,9 +26,8 @@ struct CrossEntropy {
 CrossEntropy softmax_cross_entropy(View<const float> logits, View<const std::int32_t> labels, std::size_t classes,
                                    double smoothing, View<float> gradient);
 
-using CrossEntropyTable =
-    DeviceTable<CrossEntropy (*)(View<const float>, View<const std::int32_t>, std::size_t, double, View<float>)>;
-CrossEntropyTable& cross_entropy_table();
+extern Operation<CrossEntropy(View<const float>, View<const std::int32_t>, std::size_t, double, View<float>)>
+    softmax_cross_entropy_rows;
 
 namespace detail {
 /// Refuses a label that is no class. @throws DataError that names it.

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "kernels/nn/convolution.h"
-#include "kernels/nn/weighted_plan.h"
+#include "kernels/nn/plan.h"
 
 namespace dragonn::kernels {
 

@@ -23,6 +23,36 @@ void add(const float* from, std::int64_t count, float* to) {
 
 }  // namespace
 
+Patches::Patches(const ConvolutionSpec& spec)
+    : spec_(spec),
+      output_height_(spec.vertical.outputs(spec.height)),
+      output_width_(spec.horizontal.outputs(spec.width)) {}
+
+void Patches::gather(const float* input, float* patches) const {
+  const detail::Chunks images(static_cast<std::size_t>(spec_.batch), 1);
+  detail::for_each_chunk(images, [&](std::size_t chunk) {
+    for (std::size_t image = images.begin(chunk); image < images.end(chunk); ++image) {
+      const float* pixels = input + static_cast<std::int64_t>(image) * spec_.height * spec_.width * spec_.channels;
+      float* patch = patches + static_cast<std::int64_t>(image) * output_height_ * output_width_ * columns();
+      for (std::int64_t y = 0; y < output_height_; ++y)
+        for (std::int64_t x = 0; x < output_width_; ++x, patch += columns()) gather_row(pixels, y, x, patch);
+    }
+  });
+}
+
+void Patches::gather_row(const float* image, std::int64_t output_y, std::int64_t output_x, float* patch) const {
+  for (std::int64_t kernel_y = 0; kernel_y < spec_.vertical.kernel; ++kernel_y) {
+    const std::int64_t y = output_y * spec_.vertical.stride - spec_.vertical.padding + kernel_y;
+    for (std::int64_t kernel_x = 0; kernel_x < spec_.horizontal.kernel; ++kernel_x, patch += spec_.channels) {
+      const std::int64_t x = output_x * spec_.horizontal.stride - spec_.horizontal.padding + kernel_x;
+      if (y < 0 || y >= spec_.height || x < 0 || x >= spec_.width)
+        std::fill_n(patch, spec_.channels, 0.0f);
+      else
+        std::copy_n(image + (y * spec_.width + x) * spec_.channels, spec_.channels, patch);
+    }
+  }
+}
+
 Strips::Strips(const ConvolutionSpec& spec)
     : spec_(spec),
       output_height_(spec.vertical.outputs(spec.height)),
@@ -87,47 +117,43 @@ void Strips::for_each_weight_run(const Part& part, const Body& body) const {
     }
 }
 
-void Strips::gather_windows(const Part& part, const Rows& rows, const float* input, float* windows) const {
+/// Calls body(place, x, memory of the pixel) for every pixel of the rows, whose memory lies one behind the other.
+template <class T, class Body>
+void Strips::for_each_pixel(const Part& part, const Rows& rows, std::int64_t floats, T* pixels,
+                            const Body& body) const {
   for_each_piece(rows.count(), 1, [&](std::int64_t begin, std::int64_t end) {
-    float* window = windows + begin * pixels_per_row() * window_floats();
+    T* pixel = pixels + begin * pixels_per_row() * floats;
     for (std::int64_t row = begin; row < end; ++row) {
       const Place here = place(part, rows.begin + row);
-      for (std::int64_t x = 0; x < pixels_per_row(); ++x, window += window_floats()) {
-        std::fill_n(window, window_floats(), 0.0f);
-        for_each_window_run(part, here, x, [&](std::int64_t from, std::int64_t to, std::int64_t count) {
-          std::copy_n(input + from, count, window + to);
-        });
-      }
+      for (std::int64_t x = 0; x < pixels_per_row(); ++x, pixel += floats) body(here, x, pixel);
     }
   });
 }
 
+void Strips::gather_windows(const Part& part, const Rows& rows, const float* input, float* windows) const {
+  for_each_pixel(part, rows, window_floats(), windows, [&](const Place& here, std::int64_t x, float* window) {
+    std::fill_n(window, window_floats(), 0.0f);
+    for_each_window_run(part, here, x, [&](std::int64_t from, std::int64_t to, std::int64_t count) {
+      std::copy_n(input + from, count, window + to);
+    });
+  });
+}
+
 void Strips::add_windows(const Part& part, const Rows& rows, const float* windows, float* input) const {
-  for_each_piece(rows.count(), 1, [&](std::int64_t begin, std::int64_t end) {
-    const float* window = windows + begin * pixels_per_row() * window_floats();
-    for (std::int64_t row = begin; row < end; ++row) {
-      const Place here = place(part, rows.begin + row);
-      for (std::int64_t x = 0; x < pixels_per_row(); ++x, window += window_floats())
-        for_each_window_run(part, here, x, [&](std::int64_t to, std::int64_t from, std::int64_t count) {
-          add(window + from, count, input + to);
-        });
-    }
+  for_each_pixel(part, rows, window_floats(), windows, [&](const Place& here, std::int64_t x, const float* window) {
+    for_each_window_run(part, here, x, [&](std::int64_t to, std::int64_t from, std::int64_t count) {
+      add(window + from, count, input + to);
+    });
   });
 }
 
 void Strips::gather_columns(const Part& part, const Rows& rows, const float* output, float* columns) const {
   const std::int64_t floats = column_floats(part.phase);
-  for_each_piece(rows.count(), 1, [&](std::int64_t begin, std::int64_t end) {
-    float* column = columns + begin * pixels_per_row() * floats;
-    for (std::int64_t row = begin; row < end; ++row) {
-      const Place here = place(part, rows.begin + row);
-      for (std::int64_t x = 0; x < pixels_per_row(); ++x, column += floats) {
-        std::fill_n(column, floats, 0.0f);
-        for_each_column_run(part, here, x, [&](std::int64_t from, std::int64_t to, std::int64_t count) {
-          std::copy_n(output + from, count, column + to);
-        });
-      }
-    }
+  for_each_pixel(part, rows, floats, columns, [&](const Place& here, std::int64_t x, float* column) {
+    std::fill_n(column, floats, 0.0f);
+    for_each_column_run(part, here, x, [&](std::int64_t from, std::int64_t to, std::int64_t count) {
+      std::copy_n(output + from, count, column + to);
+    });
   });
 }
 

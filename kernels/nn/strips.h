@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Strips: a convolution's input and output as the two factors of matrix products. For .cpp files of this folder only.
+/// Strips and patches: a convolution's tensors as factors of matrix products. For .cpp files of this folder only.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,27 @@
 
 namespace dragonn::kernels {
 
-/// A patch per output pixel (kernels/nn/patches.h) holds every input as often as the kernel has rows. Strips hold it
+/// The patch matrix of an ungrouped convolution: a row per output pixel with the inputs of its window in the order of
+/// HWIO weights, and zeros for padding. Host memory.
+class Patches {
+ public:
+  explicit Patches(const ConvolutionSpec& spec);
+
+  std::int64_t rows() const { return spec_.batch * output_height_ * output_width_; }
+  std::int64_t columns() const { return spec_.vertical.kernel * spec_.horizontal.kernel * spec_.channels; }
+  /// Gathers the patches. @param input [batch, height, width, channels].  @param patches [rows(), columns()],
+  /// overwritten.
+  void gather(const float* input, float* patches) const;
+
+ private:
+  void gather_row(const float* image, std::int64_t output_y, std::int64_t output_x, float* patch) const;
+
+  ConvolutionSpec spec_;
+  std::int64_t output_height_;
+  std::int64_t output_width_;
+};
+
+/// A patch per output pixel holds every input as often as the kernel has rows. Strips hold it
 /// once per output column only, and leave the sum over the kernel's rows to the product. With "pixel" for an input row
 /// and an output column x:
 ///
@@ -60,6 +80,8 @@ class Strips {
   std::int64_t rows_per_image(std::int64_t phase) const;
   Place place(const Part& part, std::int64_t row) const;
 
+  template <class T, class Body>
+  void for_each_pixel(const Part& part, const Rows& rows, std::int64_t floats, T* pixels, const Body& body) const;
   template <class Body>
   void for_each_window_run(const Part& part, const Place& place, std::int64_t x, const Body& body) const;
   template <class Body>

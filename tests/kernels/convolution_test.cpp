@@ -280,9 +280,8 @@ TEST_SUITE("kernels") {
   }
 
   TEST_CASE("a device without a row is refused by name") {
-    const DeviceTable<int (*)()> table(
-        "of nothing", +[] { return 0; });
-    CHECK_THROWS_WITH_AS(table.at({DeviceType::kCuda, 1}),
+    const Operation<int()> operation("of nothing", [] { return 0; });
+    CHECK_THROWS_WITH_AS(operation.at({DeviceType::kCuda, 1}),
                          doctest::Contains("operation of nothing has no kernel for device cuda:1"), DeviceError);
     CHECK_THROWS_AS(make_linear_plan({DeviceType::kCuda, 99}, {}), DeviceError);
   }

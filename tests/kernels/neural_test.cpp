@@ -13,11 +13,10 @@
 #include "core/rng.h"
 #include "core/targets.h"
 #include "kernels/nn/batch_norm.h"
-#include "kernels/nn/dropout.h"
 #include "kernels/nn/elementwise.h"
 #include "kernels/nn/embedding.h"
+#include "kernels/nn/sequence_rows.h"
 #include "kernels/nn/softmax_cross_entropy.h"
-#include "kernels/nn/swap_axes.h"
 #include "tests/kernels/host_views.h"
 #include "tests/support/devices.h"
 

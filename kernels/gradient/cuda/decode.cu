@@ -75,8 +75,8 @@ __global__ void __launch_bounds__(kThreads)
 
 void add(View<const std::uint32_t> indices, View<const float> values, const MarkedValues& sum) {
   const Context& here = context(indices.device());
-  launch(here, "decode", here.blocks(indices.size(), kThreads), kThreads, add_kernel, indices.data(), values.data(),
-         indices.size(), sum.values.data(), sum.marks.data());
+  launch_over(here, "decode", indices.size(), add_kernel, indices.data(), values.data(), indices.size(),
+              sum.values.data(), sum.marks.data());
 }
 
 void collect(const MarkedValues& marked, SparseVector& sum) {
@@ -89,7 +89,7 @@ void collect(const MarkedValues& marked, SparseVector& sum) {
 }
 
 [[maybe_unused]] const bool registered =
-    decode_add_table().add(DeviceType::kCuda, add) && decode_collect_table().add(DeviceType::kCuda, collect);
+    kernels::decode_add.add(DeviceType::kCuda, add) && kernels::decode_collect.add(DeviceType::kCuda, collect);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

@@ -101,9 +101,9 @@ double logs_on_gpu(View<const float> values, double scale, double offset) {
 }
 
 [[maybe_unused]] const bool registered =
-    exceedances_table().add(DeviceType::kCuda, exceedances_on_gpu) &&
-    exceedances_and_entries_table().add(DeviceType::kCuda, exceedances_and_entries_on_gpu) &&
-    sum_magnitude_logs_table().add(DeviceType::kCuda, logs_on_gpu);
+    kernels::exceedances.add(DeviceType::kCuda, exceedances_on_gpu) &&
+    kernels::exceedances_and_entries.add(DeviceType::kCuda, exceedances_and_entries_on_gpu) &&
+    kernels::sum_magnitude_logs.add(DeviceType::kCuda, logs_on_gpu);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

@@ -33,7 +33,8 @@ __global__ void count_kernel(const float* values, std::size_t size, float thresh
   finish_sum(mine, total);
 }
 
-std::size_t count(View<const float> values, float threshold) {
+std::size_t count(const SparseVector& entries, float threshold) {
+  const View<const float> values = entries.values.view();
   if (values.empty()) return 0;
   Context& here = context(values.device());
   return ordered_sum<Count>(here,
@@ -45,7 +46,7 @@ std::size_t count(View<const float> values, float threshold) {
 }
 
 [[maybe_unused]] const bool registered =
-    filter_threshold_table().add(DeviceType::kCuda, filter) && count_threshold_table().add(DeviceType::kCuda, count);
+    kernels::filter_threshold.add(DeviceType::kCuda, filter) && kernels::count_threshold.add(DeviceType::kCuda, count);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

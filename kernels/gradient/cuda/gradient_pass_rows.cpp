@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "kernels/gradient/cuda/gradient_sweep.h"
-#include "kernels/gradient/gradient_pass_table.h"
+#include "kernels/gradient/gradient_pass_sweep.h"
 #include "kernels/gradient/select.h"
 #include "kernels/gradient/sweep_count.h"
 
@@ -49,10 +49,10 @@ float sample(View<const float> values, const SamplePlan& plan, SampleScratch& sc
   return here.read_result<float>();
 }
 
-[[maybe_unused]] const bool registered = detail::gradient_pass_table().add(DeviceType::kCuda, pass) &&
-                                         select_threshold_table().add(DeviceType::kCuda, select) &&
-                                         magnitude_moments_table().add(DeviceType::kCuda, moments) &&
-                                         sample_threshold_table().add(DeviceType::kCuda, sample);
+[[maybe_unused]] const bool registered = kernels::detail::gradient_pass_rows.add(DeviceType::kCuda, pass) &&
+                                         kernels::select_threshold_rows.add(DeviceType::kCuda, select) &&
+                                         kernels::magnitude_moments.add(DeviceType::kCuda, moments) &&
+                                         kernels::sample_threshold.add(DeviceType::kCuda, sample);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

@@ -19,7 +19,7 @@ void hash_select_on_gpu(const SparseVector& hits, const HashChoice& choice, Spar
   compact_entries(context(hits.device()), hits, HoldsSlot{slots_of(choice)}, kept);
 }
 
-[[maybe_unused]] const bool registered = hash_select_table().add(DeviceType::kCuda, hash_select_on_gpu);
+[[maybe_unused]] const bool registered = kernels::hash_select.add(DeviceType::kCuda, hash_select_on_gpu);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

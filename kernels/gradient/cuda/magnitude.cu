@@ -44,9 +44,9 @@ float keep_largest_on_gpu(const SparseVector& entries, std::size_t k, MagnitudeS
   return here.read_result<RadixSelection>().magnitude;
 }
 
-[[maybe_unused]] const bool registered = kth_largest_table().add(DeviceType::kCuda, kth_largest) &&
-                                         magnitude_lower_bound_table().add(DeviceType::kCuda, lower_bound) &&
-                                         keep_largest_table().add(DeviceType::kCuda, keep_largest_on_gpu);
+[[maybe_unused]] const bool registered = kernels::kth_largest_magnitude.add(DeviceType::kCuda, kth_largest) &&
+                                         kernels::magnitude_lower_bound.add(DeviceType::kCuda, lower_bound) &&
+                                         kernels::keep_largest_rows.add(DeviceType::kCuda, keep_largest_on_gpu);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

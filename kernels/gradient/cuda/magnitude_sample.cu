@@ -31,8 +31,7 @@ const float* sample_on_device(Context& here, const AccumulateJob& job, const Sam
   if (plan.rank > size) return nullptr;
   float* const magnitudes = scratch.magnitudes.data();
   with_kind(job, [&]<AccumulateKind kKind, bool kAligned>() {
-    launch(here, "sample of magnitudes", here.blocks(size, kThreads), kThreads, sample_kernel<kKind>, job, numel, plan,
-           magnitudes, size);
+    launch_over(here, "sample of magnitudes", size, sample_kernel<kKind>, job, numel, plan, magnitudes, size);
   });
   return &select_kth_largest(here, magnitudes, size, plan.rank)->magnitude;
 }

@@ -74,8 +74,7 @@ void run(const char* operation, const GradientView& gradient, const Device& devi
     const auto blocks = static_cast<unsigned>((size + kBlockElements - 1) / kBlockElements);
     launch(here, operation, blocks, kThreads, sparse_kernel<Update>, gradient_of(gradient), size, update);
   } else {
-    launch(here, operation, here.blocks(size, kThreads), kThreads, dense_kernel<Update>, gradient_of(gradient), size,
-           update);
+    launch_over(here, operation, size, dense_kernel<Update>, gradient_of(gradient), size, update);
   }
 }
 
@@ -145,13 +144,13 @@ void sgd_entries(const SgdRule& rule, const GradientView& gradient, View<float> 
   if (entries.entries == 0) return;
   const Context& here = context(values.device());
   const float rate = rule.learning_rate_applied ? 1.0f : rule.learning_rate;
-  launch(here, "sgd_update_entries", here.blocks(entries.entries, kThreads), kThreads, entries_kernel, entries,
-         values.size(), rate, rule.scale, values.data());
+  launch_over(here, "sgd_update_entries", entries.entries, entries_kernel, entries, values.size(), rate, rule.scale,
+              values.data());
 }
 
-[[maybe_unused]] const bool registered = sgd_update_table().add(DeviceType::kCuda, sgd) &&
-                                         sgd_update_entries_table().add(DeviceType::kCuda, sgd_entries) &&
-                                         adam_update_table().add(DeviceType::kCuda, adam);
+[[maybe_unused]] const bool registered = kernels::sgd_update.add(DeviceType::kCuda, sgd) &&
+                                         kernels::sgd_update_entries.add(DeviceType::kCuda, sgd_entries) &&
+                                         kernels::adam_update.add(DeviceType::kCuda, adam);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

@@ -72,10 +72,10 @@ void encode(View<const float> values, const LevelFormat& format, std::uint64_t k
   if (values.empty()) return;
   const Context& here = context(values.device());
   const LevelJob job = detail::level_job(values.size(), format, key);
-  launch(here, "norms of levels", here.blocks(job.groups * kSums, kThreads), kThreads, norms_kernel, job, values.data(),
-         values.size(), code.data());
-  launch(here, "encode_levels", here.blocks(values.size() / kNumbersPerBlock + 1, kThreads), kThreads, levels_kernel,
-         job, values.data(), values.size(), code.data());
+  launch_over(here, "norms of levels", job.groups * kSums, norms_kernel, job, values.data(), values.size(),
+              code.data());
+  launch_over(here, "encode_levels", values.size() / kNumbersPerBlock + 1, levels_kernel, job, values.data(),
+              values.size(), code.data());
 }
 
 void decode(View<const std::byte> codes, const LevelFormat& format, const DecodeRule& rule, View<float> target) {
@@ -83,12 +83,11 @@ void decode(View<const std::byte> codes, const LevelFormat& format, const Decode
   const Context& here = context(target.device());
   const Codes list = detail::codes_of("level codes", codes, level_code_bytes(target.size(), format));
   const LevelJob job = detail::level_job(target.size(), format, 0);
-  launch(here, "decode_levels", here.blocks(target.size(), kThreads), kThreads, decode_kernel, job, list, rule,
-         target.data(), target.size());
+  launch_over(here, "decode_levels", target.size(), decode_kernel, job, list, rule, target.data(), target.size());
 }
 
 [[maybe_unused]] const bool registered =
-    encode_levels_table().add(DeviceType::kCuda, encode) && decode_levels_table().add(DeviceType::kCuda, decode);
+    kernels::encode_levels.add(DeviceType::kCuda, encode) && kernels::decode_levels.add(DeviceType::kCuda, decode);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

@@ -36,20 +36,18 @@ __global__ void decode_kernel(Codes codes, DecodeRule rule, float* target, std::
 
 void encode(View<const float> values, float scale, View<std::byte> code) {
   const Context& here = context(values.device());
-  launch(here, "encode_signs", here.blocks(values.size(), kThreads), kThreads, encode_kernel, values.data(),
-         values.size(), scale, code.data());
+  launch_over(here, "encode_signs", values.size(), encode_kernel, values.data(), values.size(), scale, code.data());
 }
 
 void decode(View<const std::byte> codes, const DecodeRule& rule, View<float> target) {
   if (target.empty()) return;
   const Context& here = context(target.device());
   const Codes list = detail::codes_of("sign codes", codes, sign_code_bytes(target.size()));
-  launch(here, "decode_signs", here.blocks(target.size(), kThreads), kThreads, decode_kernel, list, rule, target.data(),
-         target.size());
+  launch_over(here, "decode_signs", target.size(), decode_kernel, list, rule, target.data(), target.size());
 }
 
 [[maybe_unused]] const bool registered =
-    encode_signs_table().add(DeviceType::kCuda, encode) && decode_signs_table().add(DeviceType::kCuda, decode);
+    kernels::encode_signs.add(DeviceType::kCuda, encode) && kernels::decode_signs.add(DeviceType::kCuda, decode);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

@@ -7,7 +7,7 @@
 #include <climits>
 
 #include "kernels/gradient/cuda/radix_select.h"
-#include "kernels/gradient/magnitude_digits.h"
+#include "kernels/gradient/magnitude.h"
 
 namespace dragonn::kernels::cuda {
 namespace {

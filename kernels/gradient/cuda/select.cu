@@ -27,25 +27,23 @@ __global__ void scatter_zero_kernel(const std::uint32_t* indices, std::size_t si
 
 void gather_on_gpu(View<const float> values, View<const std::uint32_t> indices, View<float> out) {
   const Context& here = context(values.device());
-  launch(here, "gather", here.blocks(out.size(), kThreads), kThreads, gather_kernel, values.data(), indices.data(),
-         out.size(), out.data());
+  launch_over(here, "gather", out.size(), gather_kernel, values.data(), indices.data(), out.size(), out.data());
 }
 
 void scatter_add_on_gpu(const SparseVector& entries, View<float> values) {
   const Context& here = context(values.device());
-  launch(here, "scatter_add", here.blocks(entries.size(), kThreads), kThreads, scatter_add_kernel,
-         entries.indices.data(), entries.values.data(), entries.size(), values.data());
+  launch_over(here, "scatter_add", entries.size(), scatter_add_kernel, entries.indices.data(), entries.values.data(),
+              entries.size(), values.data());
 }
 
 void scatter_zero_on_gpu(View<const std::uint32_t> indices, View<float> values) {
   const Context& here = context(values.device());
-  launch(here, "scatter_zero", here.blocks(indices.size(), kThreads), kThreads, scatter_zero_kernel, indices.data(),
-         indices.size(), values.data());
+  launch_over(here, "scatter_zero", indices.size(), scatter_zero_kernel, indices.data(), indices.size(), values.data());
 }
 
-[[maybe_unused]] const bool registered = gather_table().add(DeviceType::kCuda, gather_on_gpu) &&
-                                         scatter_add_table().add(DeviceType::kCuda, scatter_add_on_gpu) &&
-                                         scatter_zero_table().add(DeviceType::kCuda, scatter_zero_on_gpu);
+[[maybe_unused]] const bool registered = kernels::gather.add(DeviceType::kCuda, gather_on_gpu) &&
+                                         kernels::scatter_add.add(DeviceType::kCuda, scatter_add_on_gpu) &&
+                                         kernels::scatter_zero.add(DeviceType::kCuda, scatter_zero_on_gpu);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

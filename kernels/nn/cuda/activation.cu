@@ -57,23 +57,19 @@ class CudaActivation final : public ActivationPlan {
   }
 };
 
-std::unique_ptr<ActivationPlan> make(const Device&, Activation activation, std::size_t) {
-  switch (activation) {
-    case Activation::kRelu:
-      return std::make_unique<CudaActivation<Activation::kRelu>>();
-    case Activation::kClippedRelu:
-      return std::make_unique<CudaActivation<Activation::kClippedRelu>>();
-    case Activation::kTanh:
-      return std::make_unique<CudaActivation<Activation::kTanh>>();
-    case Activation::kSigmoid:
-      return std::make_unique<CudaActivation<Activation::kSigmoid>>();
-    case Activation::kGelu:
-      return std::make_unique<CudaActivation<Activation::kGelu>>();
-  }
-  throw Error("unknown activation");
+template <Activation kKind>
+std::unique_ptr<ActivationPlan> make_as() {
+  return std::make_unique<CudaActivation<kKind>>();
 }
 
-[[maybe_unused]] const bool registered = activation_table().add(DeviceType::kCuda, make);
+std::unique_ptr<ActivationPlan> make(const Device&, Activation activation, std::size_t) {
+  constexpr decltype(&make_as<Activation::kRelu>) kFactories[] = {
+      make_as<Activation::kRelu>, make_as<Activation::kClippedRelu>, make_as<Activation::kTanh>,
+      make_as<Activation::kSigmoid>, make_as<Activation::kGelu>};  // in the order of Activation
+  return kFactories[static_cast<std::size_t>(activation)]();
+}
+
+[[maybe_unused]] const bool registered = kernels::make_activation_plan.add(DeviceType::kCuda, make);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

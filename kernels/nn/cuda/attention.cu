@@ -156,11 +156,8 @@ class CudaAttention final : public AttentionPlan {
   std::size_t rows_, weights_;
 };
 
-std::unique_ptr<AttentionPlan> make(const Device& device, const AttentionSpec& spec) {
-  return std::make_unique<CudaAttention>(device, spec);
-}
-
-[[maybe_unused]] const bool registered = attention_table().add(DeviceType::kCuda, make);
+[[maybe_unused]] const bool registered =
+    kernels::make_attention_plan.add(DeviceType::kCuda, construct_plan<CudaAttention>);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

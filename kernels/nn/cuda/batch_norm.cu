@@ -235,8 +235,8 @@ class CudaBatchNorm final : public BatchNormPlan {
   void forward_evaluate(const BatchNormForward& arguments) override {
     const Context& here = context(device_);
     float* factor = arguments.scratch.data();
-    launch(here, "batch_norm_running_factor", here.blocks(spec_.channels, kThreads), kThreads, running_factor_kernel,
-           arguments.scale.data(), arguments.running_variance.data(), spec_.epsilon, factor, spec_.channels);
+    launch_over(here, "batch_norm_running_factor", spec_.channels, running_factor_kernel, arguments.scale.data(),
+                arguments.running_variance.data(), spec_.epsilon, factor, spec_.channels);
     normalize(here, arguments, arguments.running_mean.data(), factor);
   }
 
@@ -245,8 +245,8 @@ class CudaBatchNorm final : public BatchNormPlan {
     const float *mean = arguments.saved.data(), *inverse_deviation = mean + channels_;
     float *sums = arguments.scratch.data(), *moments = sums + partials_;
     float *factor = moments + partials_, *slope = factor + channels_, *offset = slope + channels_;
-    launch(here, "batch_norm_factor", here.blocks(spec_.channels, kThreads), kThreads, factor_kernel,
-           arguments.scale.data(), inverse_deviation, factor, spec_.channels);
+    launch_over(here, "batch_norm_factor", spec_.channels, factor_kernel, arguments.scale.data(), inverse_deviation,
+                factor, spec_.channels);
     Gradients gradients = describe(arguments, mean, factor);
     launch(here, "batch_norm_reduce", blocks_of(cut_), kThreads, column_pair_kernel<Gradients>, gradients, cut_, sums,
            moments);
@@ -290,11 +290,8 @@ class CudaBatchNorm final : public BatchNormPlan {
   std::size_t channels_, partials_;
 };
 
-std::unique_ptr<BatchNormPlan> make(const Device& device, const BatchNormSpec& spec) {
-  return std::make_unique<CudaBatchNorm>(device, spec);
-}
-
-[[maybe_unused]] const bool registered = batch_norm_table().add(DeviceType::kCuda, make);
+[[maybe_unused]] const bool registered =
+    kernels::make_batch_norm_plan.add(DeviceType::kCuda, construct_plan<CudaBatchNorm>);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

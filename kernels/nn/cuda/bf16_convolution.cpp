@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/nn/cuda/bf16_convolution.h"
-
 #include <algorithm>
 
 #include "kernels/cuda/bf16.h"
 #include "kernels/nn/cuda/columns.h"
-#include "kernels/nn/cuda/convolution_passes.h"
-#include "kernels/nn/swap_axes.h"
+#include "kernels/nn/cuda/convolution_choice.h"
+#include "kernels/nn/cuda/other_convolutions.h"
+#include "kernels/nn/sequence_rows.h"
 
 namespace dragonn::kernels::cuda {
 namespace {

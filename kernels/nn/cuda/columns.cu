@@ -44,7 +44,7 @@ void combine_columns(Context& here, const ColumnCut& cut, const float* partials,
 
 void add_to_rows(Context& here, const float* bias, std::size_t columns, float* values, std::size_t size) {
   if (size == 0) return;
-  launch(here, "add_to_rows", here.blocks(size, kThreads), kThreads, add_to_rows_kernel, bias, columns, values, size);
+  launch_over(here, "add_to_rows", size, add_to_rows_kernel, bias, columns, values, size);
 }
 
 }  // namespace dragonn::kernels::cuda

@@ -3,11 +3,10 @@
 
 #include <algorithm>
 
-#include "kernels/nn/cuda/bf16_convolution.h"
 #include "kernels/nn/cuda/columns.h"
-#include "kernels/nn/cuda/convolution_passes.h"
-#include "kernels/nn/cuda/patch_convolution.h"
-#include "kernels/nn/swap_axes.h"
+#include "kernels/nn/cuda/convolution_choice.h"
+#include "kernels/nn/cuda/other_convolutions.h"
+#include "kernels/nn/sequence_rows.h"
 
 namespace dragonn::kernels::cuda {
 namespace {
@@ -87,7 +86,7 @@ std::unique_ptr<WeightedPlan> make(const Device& device, const ConvolutionSpec& 
   return std::make_unique<CudnnConvolution>(device, spec, math, *choices);
 }
 
-[[maybe_unused]] const bool registered = convolution_table().add(DeviceType::kCuda, make);
+[[maybe_unused]] const bool registered = kernels::make_convolution_plan.add(DeviceType::kCuda, make);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

@@ -121,16 +121,11 @@ Key key_of(const Context& here, const ConvolutionSpec& spec, DeviceMath math) {
 
 /// Returns cuDNN's math type. Its default may round factors of float32 to TF32.
 cudnnMathType_t math_type(DeviceMath math) {
-  switch (math) {
-    case DeviceMath::kFloat32:
-      return CUDNN_FMA_MATH;
-    case DeviceMath::kTf32:
-      return CUDNN_DEFAULT_MATH;
-    case DeviceMath::kBf16:
-      return CUDNN_TENSOR_OP_MATH;
-  }
-  throw DeviceError("unknown math mode");
+  constexpr cudnnMathType_t kTypes[] = {CUDNN_FMA_MATH, CUDNN_DEFAULT_MATH, CUDNN_TENSOR_OP_MATH};
+  return kTypes[static_cast<std::size_t>(math)];  // in the order of DeviceMath
 }
+
+constexpr float kOne = 1, kZero = 0;  // of any type of tensor cuDNN takes these as floats
 
 }  // namespace
 
@@ -171,6 +166,31 @@ std::optional<ConvolutionChoices> choose_algorithms(Context& here, const Convolu
     }
   }
   return place->second;
+}
+
+void ConvolutionPasses::forward(const void* input, const void* weights, void* output, void* workspace) const {
+  check(cudnnConvolutionForward(context(device_).dnn(), &kOne, described_.input.get(), input, described_.filter.get(),
+                                weights, described_.convolution.get(), choices_.forward.algorithm, workspace,
+                                choices_.forward.bytes, &kZero, described_.output.get(), output),
+        "cudnnConvolutionForward");
+}
+
+void ConvolutionPasses::backward_weights(const void* input, const void* output_gradient, void* weights_gradient,
+                                         void* workspace) const {
+  check(cudnnConvolutionBackwardFilter(context(device_).dnn(), &kOne, described_.input.get(), input,
+                                       described_.output.get(), output_gradient, described_.convolution.get(),
+                                       choices_.backward_weights.algorithm, workspace, choices_.backward_weights.bytes,
+                                       &kZero, described_.filter.get(), weights_gradient),
+        "cudnnConvolutionBackwardFilter");
+}
+
+void ConvolutionPasses::backward_data(const void* weights, const void* output_gradient, void* input_gradient,
+                                      void* workspace) const {
+  check(cudnnConvolutionBackwardData(context(device_).dnn(), &kOne, described_.filter.get(), weights,
+                                     described_.output.get(), output_gradient, described_.convolution.get(),
+                                     choices_.backward_data.algorithm, workspace, choices_.backward_data.bytes, &kZero,
+                                     described_.input.get(), input_gradient),
+        "cudnnConvolutionBackwardData");
 }
 
 }  // namespace dragonn::kernels::cuda

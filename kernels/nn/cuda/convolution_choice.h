@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Convolution choice: the description of a convolution for cuDNN, and the algorithms of its three passes.
+/// The passes of a convolution by cuDNN, and the choice of their algorithms.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/runtime.h"
 #include "kernels/nn/convolution.h"
+#include "kernels/nn/cuda/convolution_choice.h"
 
 namespace dragonn::kernels::cuda {
 
@@ -56,5 +57,27 @@ struct ConvolutionChoices {
 /// has no such candidate. Candidates are not timed: a run's bits would then depend on timing. A shape is looked up once
 /// per thread.
 std::optional<ConvolutionChoices> choose_algorithms(Context& here, const ConvolutionSpec& spec, DeviceMath math);
+
+/// Runs the passes on the stream of the calling thread. Tensors are NHWC and filters KRSC, in the type of
+/// ConvolutionDescriptors.
+/// @throws DeviceError if cuDNN refuses.
+class ConvolutionPasses {
+ public:
+  ConvolutionPasses(const Device& device, const ConvolutionSpec& spec, DeviceMath math,
+                    const ConvolutionChoices& choices)
+      : device_(device), described_(spec, math), choices_(choices) {}
+
+  /// The algorithms, which give the size of each pass's workspace.
+  const ConvolutionChoices& choices() const { return choices_; }
+
+  void forward(const void* input, const void* weights, void* output, void* workspace) const;
+  void backward_weights(const void* input, const void* output_gradient, void* weights_gradient, void* workspace) const;
+  void backward_data(const void* weights, const void* output_gradient, void* input_gradient, void* workspace) const;
+
+ private:
+  Device device_;
+  ConvolutionDescriptors described_;
+  ConvolutionChoices choices_;
+};
 
 }  // namespace dragonn::kernels::cuda

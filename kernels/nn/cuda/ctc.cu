@@ -167,7 +167,7 @@ double ctc(const CtcArguments& arguments) {
   return here.read_result<double>();
 }
 
-[[maybe_unused]] const bool registered = ctc_table().add(DeviceType::kCuda, ctc);
+[[maybe_unused]] const bool registered = kernels::ctc.add(DeviceType::kCuda, ctc);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

@@ -66,8 +66,8 @@ void embed(View<const float> tokens, View<const float> table, std::size_t width,
   if (tokens.empty()) return;
   Context& here = context(output.device());
   const std::size_t rows = table.size() / width;
-  launch(here, "embed", here.blocks(output.size(), kThreads), kThreads, embed_kernel, tokens.data(), table.data(), rows,
-         width, output.data(), output.size(), here.faults().token());
+  launch_over(here, "embed", output.size(), embed_kernel, tokens.data(), table.data(), rows, width, output.data(),
+              output.size(), here.faults().token());
 }
 
 void embed_backward(View<const float> tokens, View<const float> output_gradient, std::size_t width,
@@ -81,8 +81,44 @@ void embed_backward(View<const float> tokens, View<const float> output_gradient,
          output_gradient.data(), table_gradient.size() / width, width, table_gradient.data());
 }
 
+__global__ void add_positions_kernel(const float* input, const float* table, std::size_t sample, float* output,
+                                     std::size_t size) {
+  for (std::size_t i = first_element(); i < size; i += element_stride())
+    output[i] = input[i] + table[split(i, sample).remainder];
+}
+
+/// Computes the table's gradient: every element sums over the batch in its order.
+__global__ void add_positions_backward_kernel(const float* output_gradient, std::size_t sample, std::size_t batch,
+                                              float* table_gradient, std::size_t size) {
+  for (std::size_t i = first_element(); i < size; i += element_stride()) {
+    float sum = 0;
+    if (i < sample)
+      for (std::size_t b = 0; b < batch; ++b) sum += output_gradient[b * sample + i];
+    table_gradient[i] = sum;
+  }
+}
+
+void add_positions_on_gpu(View<const float> input, View<const float> table, std::size_t steps, std::size_t width,
+                          View<float> output) {
+  if (input.empty()) return;
+  const Context& here = context(output.device());
+  launch_over(here, "add_positions", input.size(), add_positions_kernel, input.data(), table.data(), steps * width,
+              output.data(), input.size());
+}
+
+void add_positions_backward_on_gpu(View<const float> output_gradient, std::size_t steps, std::size_t width,
+                                   View<float> table_gradient) {
+  const Context& here = context(table_gradient.device());
+  const std::size_t sample = steps * width;
+  launch_over(here, "add_positions_backward", table_gradient.size(), add_positions_backward_kernel,
+              output_gradient.data(), sample, output_gradient.size() / sample, table_gradient.data(),
+              table_gradient.size());
+}
+
 [[maybe_unused]] const bool registered =
-    embed_table().add(DeviceType::kCuda, embed) && embed_backward_table().add(DeviceType::kCuda, embed_backward);
+    kernels::embed.add(DeviceType::kCuda, embed) && kernels::embed_backward.add(DeviceType::kCuda, embed_backward) &&
+    kernels::add_positions.add(DeviceType::kCuda, add_positions_on_gpu) &&
+    kernels::add_positions_backward.add(DeviceType::kCuda, add_positions_backward_on_gpu);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

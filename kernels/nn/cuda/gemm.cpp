@@ -5,15 +5,9 @@ namespace dragonn::kernels::cuda {
 namespace {
 
 cublasComputeType_t compute_type(DeviceMath math) {
-  switch (math) {
-    case DeviceMath::kFloat32:
-      return CUBLAS_COMPUTE_32F;
-    case DeviceMath::kTf32:
-      return CUBLAS_COMPUTE_32F_FAST_TF32;
-    case DeviceMath::kBf16:
-      return CUBLAS_COMPUTE_32F_FAST_16BF;
-  }
-  throw DeviceError("unknown math mode");
+  constexpr cublasComputeType_t kTypes[] = {CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F_FAST_TF32,
+                                            CUBLAS_COMPUTE_32F_FAST_16BF};  // in the order of DeviceMath
+  return kTypes[static_cast<std::size_t>(math)];
 }
 
 }  // namespace

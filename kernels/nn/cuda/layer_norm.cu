@@ -102,11 +102,8 @@ class CudaLayerNorm final : public LayerNormPlan {
   std::size_t rows_, partials_;
 };
 
-std::unique_ptr<LayerNormPlan> make(const Device& device, const LayerNormSpec& spec) {
-  return std::make_unique<CudaLayerNorm>(device, spec);
-}
-
-[[maybe_unused]] const bool registered = layer_norm_table().add(DeviceType::kCuda, make);
+[[maybe_unused]] const bool registered =
+    kernels::make_layer_norm_plan.add(DeviceType::kCuda, construct_plan<CudaLayerNorm>);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

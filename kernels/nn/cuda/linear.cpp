@@ -65,11 +65,7 @@ class CudaLinear final : public WeightedPlan {
   ColumnCut bias_cut_;
 };
 
-std::unique_ptr<WeightedPlan> make(const Device& device, const LinearSpec& spec) {
-  return std::make_unique<CudaLinear>(device, spec);
-}
-
-[[maybe_unused]] const bool registered = linear_table().add(DeviceType::kCuda, make);
+[[maybe_unused]] const bool registered = kernels::make_linear_plan.add(DeviceType::kCuda, construct_plan<CudaLinear>);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

@@ -48,8 +48,8 @@ __global__ void weights_gradient_kernel(LookaheadSpec spec, ColumnCut cut, const
 
 void forward(const LookaheadSpec& spec, View<const float> input, View<const float> weights, View<float> output) {
   const Context& here = context(output.device());
-  launch(here, "lookahead", here.blocks(output.size(), kThreads), kThreads, forward_kernel, spec, input.data(),
-         weights.data(), output.data(), output.size());
+  launch_over(here, "lookahead", output.size(), forward_kernel, spec, input.data(), weights.data(), output.data(),
+              output.size());
 }
 
 void backward(const LookaheadSpec& spec, View<const float> input, View<const float> weights,
@@ -60,13 +60,12 @@ void backward(const LookaheadSpec& spec, View<const float> input, View<const flo
   launch(here, "lookahead_weights_gradient", blocks, kThreads, weights_gradient_kernel, spec, cut, input.data(),
          output_gradient.data(), weights_gradient.data());
   if (input_gradient.empty()) return;
-  launch(here, "lookahead_input_gradient", here.blocks(input_gradient.size(), kThreads), kThreads,
-         input_gradient_kernel, spec, weights.data(), output_gradient.data(), input_gradient.data(),
-         input_gradient.size());
+  launch_over(here, "lookahead_input_gradient", input_gradient.size(), input_gradient_kernel, spec, weights.data(),
+              output_gradient.data(), input_gradient.data(), input_gradient.size());
 }
 
-[[maybe_unused]] const bool registered = lookahead_forward_table().add(DeviceType::kCuda, forward) &&
-                                         lookahead_backward_table().add(DeviceType::kCuda, backward);
+[[maybe_unused]] const bool registered = kernels::lookahead_forward.add(DeviceType::kCuda, forward) &&
+                                         kernels::lookahead_backward.add(DeviceType::kCuda, backward);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

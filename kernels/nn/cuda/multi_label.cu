@@ -70,7 +70,7 @@ MultiLabelResult multi_label(View<const float> logits, const Targets& targets, s
   return here.read_result<MultiLabelResult>();
 }
 
-[[maybe_unused]] const bool registered = multi_label_table().add(DeviceType::kCuda, multi_label);
+[[maybe_unused]] const bool registered = kernels::multi_label.add(DeviceType::kCuda, multi_label);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

@@ -32,11 +32,8 @@ class CudaProduct final : public PackedProduct {
   PackedProductSpec spec_;
 };
 
-std::unique_ptr<PackedProduct> make(const Device& device, const PackedProductSpec& spec) {
-  return std::make_unique<CudaProduct>(device, spec);
-}
-
-[[maybe_unused]] const bool registered = packed_product_table().add(DeviceType::kCuda, make);
+[[maybe_unused]] const bool registered =
+    kernels::make_packed_product.add(DeviceType::kCuda, construct_plan<CudaProduct>);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

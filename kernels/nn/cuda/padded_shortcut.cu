@@ -45,18 +45,18 @@ __global__ void backward_kernel(Geometry geometry, const float* output_gradient,
 
 void forward(const PaddedShortcutSpec& spec, View<const float> input, View<float> output) {
   const Context& here = context(output.device());
-  launch(here, "padded_shortcut", here.blocks(output.size(), kThreads), kThreads, forward_kernel, Geometry(spec),
-         input.data(), output.data(), output.size());
+  launch_over(here, "padded_shortcut", output.size(), forward_kernel, Geometry(spec), input.data(), output.data(),
+              output.size());
 }
 
 void backward(const PaddedShortcutSpec& spec, View<const float> output_gradient, View<float> input_gradient) {
   const Context& here = context(input_gradient.device());
-  launch(here, "padded_shortcut_backward", here.blocks(input_gradient.size(), kThreads), kThreads, backward_kernel,
-         Geometry(spec), output_gradient.data(), input_gradient.data(), input_gradient.size());
+  launch_over(here, "padded_shortcut_backward", input_gradient.size(), backward_kernel, Geometry(spec),
+              output_gradient.data(), input_gradient.data(), input_gradient.size());
 }
 
-[[maybe_unused]] const bool registered = padded_shortcut_forward_table().add(DeviceType::kCuda, forward) &&
-                                         padded_shortcut_backward_table().add(DeviceType::kCuda, backward);
+[[maybe_unused]] const bool registered = kernels::padded_shortcut_forward.add(DeviceType::kCuda, forward) &&
+                                         kernels::padded_shortcut_backward.add(DeviceType::kCuda, backward);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

@@ -3,7 +3,7 @@
 
 #include "kernels/nn/cuda/columns.h"
 #include "kernels/nn/cuda/gemm.h"
-#include "kernels/nn/cuda/patch_convolution.h"
+#include "kernels/nn/cuda/other_convolutions.h"
 #include "kernels/nn/cuda/windows.h"
 
 namespace dragonn::kernels::cuda {
@@ -142,8 +142,7 @@ class PatchConvolution final : public WeightedPlan {
                           float* scratch) const {
     if (plain_) return input + inputs(first);
     const auto size = static_cast<std::size_t>(pixels(images) * row());
-    launch(here, "gather_patches", here.blocks(size, kThreads), kThreads, gather_kernel, geometry_,
-           input + inputs(first), scratch, size);
+    launch_over(here, "gather_patches", size, gather_kernel, geometry_, input + inputs(first), scratch, size);
     return scratch;
   }
 
@@ -177,8 +176,7 @@ class PatchConvolution final : public WeightedPlan {
               .batch = spec_.groups});
     if (plain_) return;
     const auto size = static_cast<std::size_t>(inputs(images));
-    launch(here, "scatter_patches", here.blocks(size, kThreads), kThreads, scatter_kernel, geometry_,
-           arguments.scratch.data(), target, size);
+    launch_over(here, "scatter_patches", size, scatter_kernel, geometry_, arguments.scratch.data(), target, size);
   }
 
   Device device_;

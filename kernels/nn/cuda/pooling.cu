@@ -99,8 +99,8 @@ class CudaPooling final : public PoolingPlan {
     DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
     const Context& here = context(device_);
     const auto* places = maximum() ? reinterpret_cast<const std::int32_t*>(saved.data()) : nullptr;
-    launch(here, "pooling_backward", here.blocks(geometry_.inputs, kThreads), kThreads, backward_kernel, geometry_,
-           output_gradient.data(), places, input_gradient.data());
+    launch_over(here, "pooling_backward", geometry_.inputs, backward_kernel, geometry_, output_gradient.data(), places,
+                input_gradient.data());
   }
 
  private:
@@ -111,11 +111,7 @@ class CudaPooling final : public PoolingPlan {
   Geometry geometry_;
 };
 
-std::unique_ptr<PoolingPlan> make(const Device& device, const PoolingSpec& spec) {
-  return std::make_unique<CudaPooling>(device, spec);
-}
-
-[[maybe_unused]] const bool registered = pooling_table().add(DeviceType::kCuda, make);
+[[maybe_unused]] const bool registered = kernels::make_pooling_plan.add(DeviceType::kCuda, construct_plan<CudaPooling>);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

@@ -137,20 +137,20 @@ const std::int32_t* place(const Device& device, std::span<const std::int32_t> le
 void forward(const Device& device, Cell cell, const StepForward& step) {
   const Context& here = context(device);
   const std::size_t size = step.rows.batch * step.rows.hidden;
-  launch(here, "recurrent_step", here.blocks(size, kThreads), kThreads, forward_kernel, cell, step, size);
+  launch_over(here, "recurrent_step", size, forward_kernel, cell, step, size);
 }
 
 void backward(const Device& device, Cell cell, const StepBackward& step) {
   const Context& here = context(device);
   const std::size_t size = step.rows.batch * step.rows.hidden;
-  launch(here, "recurrent_step_backward", here.blocks(size, kThreads), kThreads, backward_kernel, cell, step, size);
+  launch_over(here, "recurrent_step_backward", size, backward_kernel, cell, step, size);
 }
 
 std::unique_ptr<RecurrentPlan> make(const Device& device, const RecurrentSpec& spec) {
   return kernels::detail::make_stepped_recurrent(device, spec, {place, forward, backward});
 }
 
-[[maybe_unused]] const bool registered = recurrent_table().add(DeviceType::kCuda, make);
+[[maybe_unused]] const bool registered = kernels::make_recurrent_plan.add(DeviceType::kCuda, make);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

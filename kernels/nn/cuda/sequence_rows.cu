@@ -51,29 +51,59 @@ __global__ void mask_kernel(SequenceRows rows, const float* input, const std::in
 void to_time_major(const SequenceRows& rows, View<const float> batch_major, Lengths lengths, View<float> time_major) {
   if (time_major.empty()) return;
   Context& here = context(time_major.device());
-  launch(here, "to_time_major", here.blocks(time_major.size(), kThreads), kThreads, to_time_major_kernel, rows,
-         batch_major.data(), staged(here, lengths), time_major.data(), time_major.size());
+  launch_over(here, "to_time_major", time_major.size(), to_time_major_kernel, rows, batch_major.data(),
+              staged(here, lengths), time_major.data(), time_major.size());
 }
 
 void to_batch_major(const SequenceRows& rows, View<const float> time_major, Lengths lengths, bool add,
                     View<float> batch_major) {
   if (time_major.empty()) return;
   Context& here = context(batch_major.device());
-  launch(here, "to_batch_major", here.blocks(time_major.size(), kThreads), kThreads, to_batch_major_kernel, rows,
-         time_major.data(), staged(here, lengths), add, batch_major.data(), time_major.size());
+  launch_over(here, "to_batch_major", time_major.size(), to_batch_major_kernel, rows, time_major.data(),
+              staged(here, lengths), add, batch_major.data(), time_major.size());
 }
 
 /// Masks whole rows: `size` is `width`.
 void mask_steps(const SequenceRows& rows, View<const float> input, Lengths lengths, View<float> output) {
   if (input.empty()) return;
   Context& here = context(output.device());
-  launch(here, "mask_steps", here.blocks(input.size(), kThreads), kThreads, mask_kernel, rows, input.data(),
-         staged(here, lengths), output.data(), input.size());
+  launch_over(here, "mask_steps", input.size(), mask_kernel, rows, input.data(), staged(here, lengths), output.data(),
+              input.size());
 }
 
-[[maybe_unused]] const bool registered = to_time_major_table().add(DeviceType::kCuda, to_time_major) &&
-                                         to_batch_major_table().add(DeviceType::kCuda, to_batch_major) &&
-                                         mask_steps_table().add(DeviceType::kCuda, mask_steps);
+constexpr unsigned kTile = 32;
+constexpr unsigned kTileRows = 8;  // rows of a tile that a block moves at a time
+
+/// Transposes by tiles in shared memory, so that both sides are read and written along rows. A tile has a column more
+/// than it needs, which puts a column's elements into different banks. Tiles are numbered along blockIdx.x, then
+/// matrices.
+__global__ void transpose_kernel(const float* input, std::size_t rows, std::size_t columns, float* output) {
+  __shared__ float tile[kTile][kTile + 1];
+  const std::size_t across = (columns + kTile - 1) / kTile, down = (rows + kTile - 1) / kTile;
+  const std::size_t matrix = blockIdx.x / (across * down), place = blockIdx.x % (across * down);
+  const std::size_t left = place % across * kTile, top = place / across * kTile, begin = matrix * rows * columns;
+  for (unsigned r = threadIdx.y; r < kTile; r += kTileRows)
+    if (top + r < rows && left + threadIdx.x < columns)
+      tile[r][threadIdx.x] = input[begin + (top + r) * columns + left + threadIdx.x];
+  __syncthreads();
+  for (unsigned c = threadIdx.y; c < kTile; c += kTileRows)
+    if (left + c < columns && top + threadIdx.x < rows)
+      output[begin + (left + c) * rows + top + threadIdx.x] = tile[threadIdx.x][c];
+}
+
+void swap(View<const float> input, std::size_t rows, std::size_t columns, View<float> output) {
+  if (input.empty()) return;
+  const Context& here = context(output.device());
+  const std::size_t across = (columns + kTile - 1) / kTile, down = (rows + kTile - 1) / kTile;
+  const auto blocks = static_cast<unsigned>(across * down * (input.size() / (rows * columns)));
+  launch(here, "swap_axes", blocks, dim3(kTile, kTileRows), transpose_kernel, input.data(), rows, columns,
+         output.data());
+}
+
+[[maybe_unused]] const bool registered = kernels::to_time_major.add(DeviceType::kCuda, to_time_major) &&
+                                         kernels::to_batch_major.add(DeviceType::kCuda, to_batch_major) &&
+                                         kernels::mask_steps.add(DeviceType::kCuda, mask_steps) &&
+                                         kernels::swap_axes.add(DeviceType::kCuda, swap);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

@@ -93,7 +93,7 @@ CrossEntropy cross_entropy(View<const float> logits, View<const std::int32_t> la
   return found.sums;
 }
 
-[[maybe_unused]] const bool registered = cross_entropy_table().add(DeviceType::kCuda, cross_entropy);
+[[maybe_unused]] const bool registered = kernels::softmax_cross_entropy_rows.add(DeviceType::kCuda, cross_entropy);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

@@ -6,7 +6,7 @@
 
 namespace dragonn::kernels::cuda {
 
-/// The moments of a row, as detail::RowSums of kernels/nn/softmax_rows.h: `distances` is not finite if a value of the
+/// The moments of a row, as detail::RowSums of kernels/nn/loss_rows.h: `distances` is not finite if a value of the
 /// row is not.
 struct SoftmaxSums {
   float largest;

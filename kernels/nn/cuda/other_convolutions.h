@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-/// Convolution by cuDNN on bf16 tensors.
+/// Plans of convolutions that are not cuDNN's with float32 tensors.
 #pragma once
 
 #include <memory>
 
+#include "kernels/device_math.h"
+#include "kernels/nn/convolution.h"
 #include "kernels/nn/cuda/convolution_choice.h"
 
 namespace dragonn::kernels::cuda {
@@ -14,5 +16,10 @@ namespace dragonn::kernels::cuda {
 /// moved per element that is converted.
 std::unique_ptr<WeightedPlan> make_bf16_convolution(const Device& device, const ConvolutionSpec& spec,
                                                     const ConvolutionChoices& choices);
+
+/// Makes a plan for any window, any number of groups and any math mode, with HWIO weights as they are. It copies every
+/// pixel for every window that sees it, in pieces of images of at most 1 GiB.
+std::unique_ptr<WeightedPlan> make_patch_convolution(const Device& device, const ConvolutionSpec& spec,
+                                                     DeviceMath math);
 
 }  // namespace dragonn::kernels::cuda

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Softmax rows: the vector loops of softmax over rows. For .cpp files of this folder only.
+/// The vector loops of losses over rows. For .cpp files of this folder only.
 #pragma once
 
 #include <cstddef>
@@ -17,5 +17,8 @@ struct RowSums {
 RowSums softmax_row_sums(const float* row, std::size_t size);
 /// Computes result_i = exp(row_i - shift) * scale + offset. `result` may be `row`.
 void softmax_row(const float* row, std::size_t size, float shift, float scale, float offset, float* result);
+
+/// Returns the sum of log(1 + exp(x)) over a row, in double; sets result_i = sigmoid(x_i) * share if there is a result.
+double logistic_row(const float* row, std::size_t size, float share, float* result);
 
 }  // namespace dragonn::kernels::detail

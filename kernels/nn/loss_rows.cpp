@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/nn/softmax_rows.cpp"  // this file is compiled once per instruction set
+#define HWY_TARGET_INCLUDE "kernels/nn/loss_rows.cpp"  // this file is compiled once per instruction set
 #include <hwy/foreach_target.h>
 // foreach_target.h must come first.
 #include <algorithm>
@@ -8,7 +8,7 @@
 #include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
-#include "kernels/nn/softmax_rows.h"
+#include "kernels/nn/loss_rows.h"
 #include "kernels/sum_terms-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -40,6 +40,21 @@ void exponential_row(const float* row, std::size_t size, float shift, float scal
   });
 }
 
+double logistic(const float* row, std::size_t size, float share, float* result) {
+  // The form log(1 + exp(x)) = max(0, x) + log(1 + exp(-|x|)) overflows nowhere. In this order x86's maximum keeps a
+  // NaN.
+  const double sum = sum_terms(size, [&](auto d, std::size_t i) HWY_ATTR {
+    const auto x = hn::LoadU(d, row + i);
+    return hn::Add(hn::Max(hn::Zero(d), x), hn::Log1p(d, hn::Exp(d, hn::Neg(hn::Abs(x)))));
+  });
+  if (result == nullptr) return sum;
+  for_each_element(size, [&](auto d, std::size_t i) HWY_ATTR {
+    const auto exponential = hn::Exp(d, hn::Neg(hn::LoadU(d, row + i)));
+    hn::StoreU(hn::Div(hn::Set(d, share), hn::Add(hn::Set(d, 1.0f), exponential)), d, result + i);
+  });
+  return sum;
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace dragonn::kernels::detail
 HWY_AFTER_NAMESPACE();
@@ -49,12 +64,17 @@ namespace dragonn::kernels::detail {
 
 HWY_EXPORT(row_sums);
 HWY_EXPORT(exponential_row);
+HWY_EXPORT(logistic);
 
 RowSums softmax_row_sums(const float* row, std::size_t size) {
   return HWY_DYNAMIC_DISPATCH(row_sums)(row, size);
 }
 void softmax_row(const float* row, std::size_t size, float shift, float scale, float offset, float* result) {
   HWY_DYNAMIC_DISPATCH(exponential_row)(row, size, shift, scale, offset, result);
+}
+
+double logistic_row(const float* row, std::size_t size, float share, float* result) {
+  return HWY_DYNAMIC_DISPATCH(logistic)(row, size, share, result);
 }
 
 }  // namespace dragonn::kernels::detail
