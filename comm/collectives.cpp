@@ -214,10 +214,7 @@ std::size_t Communicator::broadcast_tree(int root, std::span<std::byte> room, st
 }
 
 void Communicator::broadcast_exactly(int root, std::span<std::byte> bytes) {
-  const std::size_t came = broadcast_tree(root, bytes, bytes.size());
-  if (came == bytes.size()) return;
-  throw error("broadcasting from", root,
-              fmt::format("received {} bytes instead of {}: the ranks disagree on a size", came, bytes.size()));
+  check_size("broadcasting from", root, broadcast_tree(root, bytes, bytes.size()), bytes.size());
 }
 
 void Communicator::broadcast(int root, View<std::byte> bytes) {

@@ -28,6 +28,12 @@ void Communicator::check_peer(const char* operation, int peer) const {
                 rank(), size(), operation, peer);
 }
 
+void Communicator::check_size(const char* doing, int peer, std::size_t came, std::size_t expected) const {
+  if (came == expected) return;
+  throw error(doing, peer,
+              fmt::format("received {} bytes instead of {}: the ranks disagree on a size", came, expected));
+}
+
 void Communicator::send(int destination, int tag, View<const std::byte> message) {
   Request request = isend(destination, tag, message);
   wait(request);
@@ -57,11 +63,7 @@ std::size_t Communicator::wait(Request& request) {
 }
 
 void Communicator::recv_exactly(int source, int tag, View<std::byte> buffer) {
-  const std::size_t bytes = recv(source, tag, buffer);
-  if (bytes != buffer.size()) {
-    throw error("receiving from", source,
-                fmt::format("received {} bytes instead of {}: the ranks disagree on a size", bytes, buffer.size()));
-  }
+  check_size("receiving from", source, recv(source, tag, buffer), buffer.size());
 }
 
 void Communicator::send_recv(int destination, View<const std::byte> outgoing, int source, View<std::byte> incoming,
@@ -70,10 +72,7 @@ void Communicator::send_recv(int destination, View<const std::byte> outgoing, in
   Request sending = isend(destination, tag, outgoing);
   const std::size_t bytes = wait(receive);
   wait(sending);
-  if (bytes != incoming.size()) {
-    throw error("receiving from", source,
-                fmt::format("received {} bytes instead of {}: the ranks disagree on a size", bytes, incoming.size()));
-  }
+  check_size("receiving from", source, bytes, incoming.size());
 }
 
 CommError Communicator::error(std::string_view doing, int peer, std::string_view reason) const {

@@ -174,6 +174,7 @@ class Communicator {
  private:
   friend class ScopedSizeOnly;
   void check_peer(const char* operation, int peer) const;
+  void check_size(const char* doing, int peer, std::size_t came, std::size_t expected) const;
   std::size_t broadcast_tree(int root, std::span<std::byte> room, std::size_t size);
   void broadcast_exactly(int root, std::span<std::byte> bytes);
   template <class T, class Combine>

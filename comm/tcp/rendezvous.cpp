@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "comm/launcher.h"
-#include "comm/tcp/node_list.h"
 #include "core/error.h"
 #include "core/hash.h"
 
@@ -99,6 +98,26 @@ Rendezvous find_rendezvous(const std::string& text) {
 std::uint16_t slurm_port(const std::string& job, const std::string& step) {
   constexpr std::uint64_t kFirst = 20000, kPorts = 10000;
   return static_cast<std::uint16_t>(kFirst + hash_of(job + "." + step) % kPorts);
+}
+
+std::string first_host(std::string_view list) {
+  std::string host;
+  while (!list.empty() && list.front() != ',') {
+    if (list.front() == ']') return "";
+    if (list.front() != '[') {
+      host += list.front();
+      list.remove_prefix(1);
+      continue;
+    }
+    const std::size_t end = list.find(']');
+    if (end == std::string_view::npos) return "";
+    const std::string_view ranges = list.substr(1, end - 1);
+    const std::string_view first = ranges.substr(0, ranges.find_first_of(",-"));
+    if (first.empty() || first.find_first_not_of("0123456789") != std::string_view::npos) return "";
+    host += first;
+    list.remove_prefix(end + 1);
+  }
+  return host;
 }
 
 }  // namespace dragonn::comm

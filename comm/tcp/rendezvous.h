@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "comm/tcp/address.h"
 
@@ -35,5 +36,9 @@ Rendezvous find_rendezvous(const std::string& text);
 /// Returns the port of a Slurm step: 20000 to 29999, below the ports that the system assigns. Two steps on one host
 /// seldom have the same port.
 std::uint16_t slurm_port(const std::string& job, const std::string& step);
+
+/// Returns the first host of a list in Slurm's compressed form: "n01" for "n[01-03,07],gpu2", "r1n08" for
+/// "r[1-2]n[08-09]". Empty if the list is malformed.
+std::string first_host(std::string_view list);
 
 }  // namespace dragonn::comm

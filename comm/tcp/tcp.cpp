@@ -19,7 +19,8 @@
 #include "comm/launcher.h"
 #include "comm/peer_processes.h"
 #include "comm/tcp/handshake.h"
-#include "comm/tcp/link.h"
+#include "comm/tcp/incoming.h"
+#include "comm/tcp/outgoing.h"
 #include "core/this_rank.h"
 
 namespace dragonn::comm {
@@ -31,6 +32,25 @@ constexpr double kShutdownSeconds = 3;
 constexpr double kAnswerSeconds = 0.5;
 /// A waiting rank checks this often whether another of its threads has aborted the group.
 constexpr double kLookSeconds = 0.1;
+
+/// Both directions of a connection to another rank.
+struct Link {
+  explicit Link(Descriptor connection) : socket(std::move(connection)), out(socket.get()), in(socket.get()) {}
+
+  /// Writes and reads as much as is possible without waiting.
+  void move() {
+    out.write();
+    in.read();
+    // A rank that takes nothing more, and has sent nothing that is still unread, is gone.
+    if (out.is_broken() && !in.can_read() && !in.is_closed()) in.lose("its connection was closed");
+  }
+  /// Returns the events that poll should wait for; 0 if there are none.
+  short events() const { return static_cast<short>((in.can_read() ? POLLIN : 0) | (out.is_pending() ? POLLOUT : 0)); }
+
+  Descriptor socket;
+  Outgoing out;
+  Incoming in;
+};
 
 class TcpCommunicator final : public Communicator {
  public:
@@ -64,6 +84,11 @@ class TcpCommunicator final : public Communicator {
   using Lock = std::unique_lock<std::mutex>;
 
   Link& link(int rank) { return *links_[static_cast<std::size_t>(rank)]; }
+  template <class Body>
+  void for_each_link(const Body& body) {
+    for (const auto& link : links_)
+      if (link != nullptr) body(*link);
+  }
   std::size_t finish_send(Lock& lock, int peer, std::size_t number);
   std::size_t finish_receive(Lock& lock, int peer, std::size_t number);
 
@@ -230,20 +255,18 @@ void TcpCommunicator::check_group(const char* doing, int peer) {
 
 CommError TcpCommunicator::fatal(CommError error) {
   if (failure_.empty()) failure_ = error.what();
-  for (const auto& link : links_) {
-    if (link == nullptr) continue;
-    link->in.drop();
-    link->out.detach();
-  }
+  for_each_link([](Link& link) {
+    link.in.drop();
+    link.out.detach();
+  });
   return error;
 }
 
 void TcpCommunicator::forget_messages() {
-  for (const auto& link : links_) {
-    if (link == nullptr) continue;
-    link->in.drop();
-    link->out.forget();
-  }
+  for_each_link([](Link& link) {
+    link.in.drop();
+    link.out.forget();
+  });
 }
 
 void TcpCommunicator::fail_late(Lock& lock, const char* doing, int peer) {
@@ -285,11 +308,10 @@ std::string TcpCommunicator::failure_of_this_rank(const std::string& reason) con
 }
 
 void TcpCommunicator::send_shutdown(FrameKind kind, const std::string& reason) {
-  for (const auto& link : links_) {
-    if (link == nullptr) continue;
-    link->out.tell(kind, reason);
-    move(*link);
-  }
+  for_each_link([&](Link& link) {
+    link.out.tell(kind, reason);
+    move(link);
+  });
 }
 
 /// Reports that the failure notice could not be sent (out of memory). The others then see the connection end.
@@ -333,11 +355,10 @@ void TcpCommunicator::fail(FrameKind kind, const std::string& reason) noexcept {
     forget_messages();
     if (group_failure().empty()) failure_ = failure_of_this_rank(reason);
     if (!std::exchange(aborted_, true)) send_shutdown(kind, failure_);
-    for (const auto& link : links_) {
-      if (link == nullptr) continue;
-      link->out.close();
-      move(*link);
-    }
+    for_each_link([&](Link& link) {
+      link.out.close();
+      move(link);
+    });
     const auto is_closed = [](const auto& link) { return link == nullptr || link->in.is_closed(); };
     move_for(lock, kShutdownSeconds, [&] { return std::ranges::all_of(links_, is_closed); });
   } catch (const std::exception& failure) {

@@ -107,7 +107,7 @@ constexpr std::array kCases{
 }  // namespace
 
 void expect(bool condition, std::string_view claim, std::source_location where) {
-  if (!condition) throw Error(fmt::format("{}:{}: not true: {}", where.file_name(), where.line(), claim), where);
+  if (!condition) throw Error(fmt::format("{}:{}: not true: {}", where.file_name(), where.line(), claim));
 }
 
 std::span<const Case> message_cases() {

@@ -4,7 +4,6 @@
 #include <doctest/doctest.h>
 
 #include "comm/launcher.h"
-#include "comm/tcp/node_list.h"
 #include "comm/tcp/tcp.h"
 #include "tests/comm/scoped_environment.h"
 #include "tests/comm/tcp_support.h"

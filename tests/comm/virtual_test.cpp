@@ -13,7 +13,7 @@
 
 #include "comm/local/local.h"
 #include "comm/network_probe.h"
-#include "comm/virtual/port.h"
+#include "comm/virtual/virtual_worker.h"
 #include "core/error.h"
 #include "tests/comm/cases.h"
 #include "tests/comm/support.h"
