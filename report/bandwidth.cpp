@@ -4,21 +4,11 @@
 #include <algorithm>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "report/text.h"
 
 namespace dragonn::report {
-
-namespace {
-
-/// Returns the messages that a worker sends in a step, mean over step lines; 0 if the run does not log them.
-double messages_per_step(const Run& run) {
-  std::vector<std::optional<double>> values;
-  for (const StepPoint& point : run.steps) values.push_back(point.messages);
-  const auto messages = spread(values);
-  return messages ? messages->mean : 0.0;
-}
-
-}  // namespace
 
 std::optional<TimeModel> time_model(const Run& run, const RunResult& result) {
   const auto network = run.network();
@@ -27,7 +17,8 @@ std::optional<TimeModel> time_model(const Run& run, const RunResult& result) {
   }
   const Reached& reached = *result.to_target;
   const double on_network = std::max(0.0, reached.time - *reached.time_ideal);
-  const double travel = messages_per_step(run) * reached.step * network->latency_us.value_or(0) / 1e6;
+  const double messages = mean_of_steps(run, &StepPoint::messages).value_or(0);  // 0 where the run does not say
+  const double travel = messages * reached.step * network->latency_us.value_or(0) / 1e6;
   const double latency = std::min(travel, on_network);
   return TimeModel{*reached.time_ideal, latency, (on_network - latency) * *network->gbps};
 }
@@ -46,17 +37,9 @@ std::optional<TimeModel> time_model(const Group& group) {
 }
 
 std::string BreakEven::text() const {
-  switch (pays) {
-    case Pays::kBelow:
-      return "below " + bandwidth_text(gbps);
-    case Pays::kAbove:
-      return "above " + bandwidth_text(gbps);
-    case Pays::kAlways:
-      return "at every bandwidth";
-    case Pays::kNever:
-      break;
-  }
-  return "at no bandwidth";
+  if (pays == Pays::kAlways) return "at every bandwidth";
+  if (pays == Pays::kNever) return "at no bandwidth";
+  return fmt::format("{} {}", kPaysNames[static_cast<std::size_t>(pays)], bandwidth_text(gbps));
 }
 
 BreakEven break_even(const TimeModel& run, const TimeModel& dense) {
@@ -67,10 +50,10 @@ BreakEven break_even(const TimeModel& run, const TimeModel& dense) {
   return {saved > 0 ? BreakEven::Pays::kBelow : BreakEven::Pays::kAbove, saved / lost};
 }
 
-std::optional<BreakEven> break_even(const Comparison& comparison, const Group& group) {
+std::optional<BreakEven> break_even(const Comparison& comparison, const Group& group,
+                                    const std::optional<TimeModel>& model) {
   if (!comparison.dense || &group == &comparison.groups[*comparison.dense]) return std::nullopt;
   const auto dense = time_model(comparison.groups[*comparison.dense]);
-  const auto model = time_model(group);
   return dense && model ? std::optional(break_even(*model, *dense)) : std::nullopt;
 }
 

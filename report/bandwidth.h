@@ -36,10 +36,18 @@ struct BreakEven {
 
   std::string text() const;  ///< "below 420 Mbit/s", "at every bandwidth"
 };
+/// The names of BreakEven::Pays, in its order.
+inline constexpr const char* kPaysNames[] = {"below", "above", "always", "never"};
+
 BreakEven break_even(const TimeModel& run, const TimeModel& dense);
 
-/// Compares a group with the dense one. Absent for the dense group, or if one of the two has no model.
-std::optional<BreakEven> break_even(const Comparison& comparison, const Group& group);
+/// Compares a group, or one run of it, with the dense group. Absent for the dense group, or if one of the two has no
+/// model.
+std::optional<BreakEven> break_even(const Comparison& comparison, const Group& group,
+                                    const std::optional<TimeModel>& model);
+inline std::optional<BreakEven> break_even(const Comparison& comparison, const Group& group) {
+  return break_even(comparison, group, time_model(group));
+}
 
 /// The bandwidths of the chart: 1 Mbit/s to 100 Gbit/s.
 inline constexpr double kLowestGbps = 1e-3, kHighestGbps = 100;

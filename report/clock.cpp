@@ -9,15 +9,6 @@
 #include "report/text.h"
 
 namespace dragonn::report {
-namespace {
-
-template <class Use>
-void for_each_run(const Comparison& comparison, Use use) {
-  for (const Group& group : comparison.groups) std::ranges::for_each(group.runs, use);
-}
-
-}  // namespace
-
 std::string clock_text(const Run& run) {
   const auto network = run.network();
   if (!network) return "wall time";

@@ -13,7 +13,6 @@
 #include "core/error.h"
 #include "report/clock.h"
 #include "report/label.h"
-#include "report/task.h"
 
 namespace dragonn::report {
 namespace {
@@ -145,11 +144,9 @@ void choose_target(Comparison& comparison, const CompareOptions& options) {
 }
 
 void collect_warnings(Comparison& comparison) {
-  for (const Group& group : comparison.groups) {
-    for (const Run& run : group.runs) {
-      for (const std::string& warning : run.warnings) comparison.warnings.push_back(run.name + ": " + warning);
-    }
-  }
+  for_each_run(comparison, [&](const Run& run) {
+    for (const std::string& warning : run.warnings) comparison.warnings.push_back(run.name + ": " + warning);
+  });
 }
 
 /// Warns if some times are virtual, those of training steps on a modelled network, and others are wall times.
@@ -198,6 +195,13 @@ std::optional<Reached> time_to_target(const Run& run, const Metric& metric, doub
   return std::nullopt;
 }
 
+std::optional<double> mean_of_steps(const Run& run, std::optional<double> StepPoint::*number) {
+  std::vector<std::optional<double>> values;
+  for (const StepPoint& point : run.steps) values.push_back(point.*number);
+  const auto result = spread(values);
+  return result ? std::optional(result->mean) : std::nullopt;
+}
+
 RunResult evaluate_run(const Run& run, const Metric& metric, std::optional<double> target) {
   RunResult result;
   for (const EvalPoint& point : run.evals) {
@@ -233,23 +237,17 @@ std::optional<Spread> Group::spread_of(std::optional<double> RunResult::*number)
   return spread(values);
 }
 
-std::optional<Spread> Group::spread_to_target(double Reached::*number) const {
+template <class Number>
+std::optional<Spread> Group::spread_to_target(Number Reached::*number) const {
   std::vector<std::optional<double>> values;
   for (const RunResult& result : results) {
-    if (!result.to_target) return std::nullopt;
-    values.emplace_back((*result.to_target).*number);
+    values.push_back(result.to_target ? std::optional<double>((*result.to_target).*number) : std::nullopt);
+    if (!values.back()) return std::nullopt;
   }
   return spread(values);
 }
-
-std::optional<Spread> Group::spread_to_target(std::optional<double> Reached::*number) const {
-  std::vector<std::optional<double>> values;
-  for (const RunResult& result : results) {
-    if (!result.to_target || !((*result.to_target).*number)) return std::nullopt;
-    values.push_back((*result.to_target).*number);
-  }
-  return spread(values);
-}
+template std::optional<Spread> Group::spread_to_target(double Reached::*) const;
+template std::optional<Spread> Group::spread_to_target(std::optional<double> Reached::*) const;
 
 Comparison compare(std::vector<Run> runs, const CompareOptions& options) {
   if (runs.empty()) throw ConfigError("no runs to compare: expected at least one run folder");

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "report/run.h"
-#include "report/spread.h"
+#include "report/statistics.h"
 
 namespace dragonn::report {
 
@@ -53,6 +53,9 @@ RunResult evaluate_run(const Run& run, const Metric& metric, std::optional<doubl
 /// Returns the first evaluation at `target` or better.
 std::optional<Reached> time_to_target(const Run& run, const Metric& metric, double target);
 
+/// The mean over the step lines that have the number.
+std::optional<double> mean_of_steps(const Run& run, std::optional<double> StepPoint::*number);
+
 /// Runs that share everything but the seed (and incidental keys: data paths, intervals of logs and checkpoints).
 struct Group {
   std::string label;
@@ -62,9 +65,10 @@ struct Group {
 
   /// Returns the spread of one number of the results.
   std::optional<Spread> spread_of(std::optional<double> RunResult::*number) const;
-  /// Returns the spread of one number of the runs' arrivals at the target; absent unless all runs reached it.
-  std::optional<Spread> spread_to_target(double Reached::*number) const;
-  std::optional<Spread> spread_to_target(std::optional<double> Reached::*number) const;
+  /// Returns the spread of one number of the runs' arrivals at the target; absent unless all runs reached it and have
+  /// the number.
+  template <class Number>
+  std::optional<Spread> spread_to_target(Number Reached::*number) const;
 };
 
 /// A config key on which the groups differ, with each group's value ("" if a group does not have it).
@@ -82,6 +86,13 @@ struct Comparison {
   std::vector<Difference> differences;
   std::vector<std::string> warnings;  ///< each names its run
 };
+
+/// Calls use(run) for every run of every group.
+template <class Use>
+void for_each_run(const Comparison& comparison, Use use) {
+  for (const Group& group : comparison.groups)
+    for (const Run& run : group.runs) use(run);
+}
 
 /// The default share of the reference run's final metric that a run has to reach.
 inline constexpr double kTargetShare = 0.95;

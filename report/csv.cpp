@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "report/csv.h"
-
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -10,7 +8,8 @@
 
 #include "report/bandwidth.h"
 #include "report/curves.h"
-#include "report/estimation.h"
+#include "report/outputs.h"
+#include "report/statistics.h"
 
 namespace dragonn::report {
 namespace {
@@ -29,8 +28,15 @@ std::string cell(std::optional<double> number) {
   return number ? fmt::format("{}", *number) : "";
 }
 
-std::string row(const std::vector<std::string>& cells) {
-  return fmt::format("{}\n", fmt::join(cells, ","));
+struct Cell {
+  std::string column, text;
+};
+
+/// One of both of all cells.
+std::string row(const std::vector<Cell>& cells, std::string Cell::*part) {
+  std::vector<std::string> texts;
+  for (const Cell& cell : cells) texts.push_back(cell.*part);
+  return fmt::format("{}\n", fmt::join(texts, ","));
 }
 
 std::optional<double> ratio(std::optional<double> a, std::optional<double> b) {
@@ -47,80 +53,11 @@ std::optional<double> of(const std::optional<Struct>& numbers, double Struct::*f
   return numbers ? std::optional((*numbers).*field) : std::nullopt;
 }
 
-/// Returns the mean over the step lines that have the number.
-std::optional<double> mean_of(const Run& run, std::optional<double> StepPoint::*number) {
-  std::vector<std::optional<double>> values;
-  for (const StepPoint& point : run.steps) values.push_back(point.*number);
-  return of(spread(values), &Spread::mean);
-}
-
-std::string pays_text(BreakEven::Pays pays) {
-  switch (pays) {
-    case BreakEven::Pays::kBelow:
-      return "below";
-    case BreakEven::Pays::kAbove:
-      return "above";
-    case BreakEven::Pays::kAlways:
-      return "always";
-    case BreakEven::Pays::kNever:
-      break;
-  }
-  return "never";
-}
-
-/// Compares one run with the mean of the dense ones.
-std::optional<BreakEven> run_break_even(const Comparison& comparison, const Group& group, std::size_t run) {
-  if (!comparison.dense || &group == &comparison.groups[*comparison.dense]) return std::nullopt;
-  const auto dense = time_model(comparison.groups[*comparison.dense]);
-  const auto model = time_model(group.runs[run], group.results[run]);
-  return dense && model ? std::optional(break_even(*model, *dense)) : std::nullopt;
-}
-
 }  // namespace
 
 std::string runs_csv(const Comparison& comparison) {
   const std::string& metric = comparison.metric.key;
-  std::string text = row({"run",
-                          "group",
-                          "method",
-                          "seed",
-                          "workers",
-                          "backend",
-                          "final_" + metric,
-                          "best_" + metric,
-                          "best_epoch",
-                          "final_train_loss",
-                          "target_" + metric,
-                          "steps_to_target",
-                          "seconds_to_target",
-                          "bytes_to_target",
-                          "steps",
-                          "seconds",
-                          "samples_per_second",
-                          "bytes_per_step",
-                          "bytes_total",
-                          "messages_per_step",
-                          "density_mean",
-                          "selected_over_k",
-                          "selected_over_k_ci90_low",
-                          "selected_over_k_ci90_high",
-                          "selected_over_k_p5",
-                          "selected_over_k_p95",
-                          "padding_overhead",
-                          "imbalance",
-                          "select_seconds",
-                          "select_share",
-                          "throughput_over_dense",
-                          "time_to_target_speedup_over_dense",
-                          "clock",
-                          "network_gbps",
-                          "network_latency_us",
-                          "network_compute",
-                          "ideal_seconds",
-                          "ideal_seconds_to_target",
-                          "ideal_time_to_target_speedup_over_dense",
-                          "pays",
-                          "break_even_gbps"});
+  std::string text;
   std::optional<double> dense_throughput, dense_time, dense_ideal;
   if (comparison.dense) {
     const Group& dense = comparison.groups[*comparison.dense];
@@ -137,74 +74,73 @@ std::string runs_csv(const Comparison& comparison) {
       const auto cost = select_cost(std::span(&run, 1));
       const auto network = run.network().value_or(Network{});
       const auto ideal = result.to_target ? result.to_target->time_ideal : std::nullopt;
-      const auto crossing = run_break_even(comparison, group, i);
-      text += row({cell(run.name),
-                   cell(group.label),
-                   cell(run.setting("compression.method")),
-                   cell(run.setting("seed")),
-                   cell(run.summary ? run.summary->world_size : std::nullopt),
-                   cell(run.summary ? run.summary->backend : std::string()),
-                   cell(result.final_metric),
-                   cell(result.best_metric),
-                   cell(result.best_epoch),
-                   cell(result.final_loss),
-                   cell(comparison.target),
-                   cell(reached(&Reached::step)),
-                   cell(reached(&Reached::time)),
-                   cell(reached(&Reached::bytes)),
-                   cell(result.steps),
-                   cell(result.seconds),
-                   cell(result.throughput),
-                   cell(result.bytes_per_step),
-                   cell(result.bytes_total),
-                   cell(mean_of(run, &StepPoint::messages)),
-                   cell(result.density),
-                   cell(of(quality, &Estimation::mean)),
-                   cell(of(quality, &Estimation::ci_low)),
-                   cell(of(quality, &Estimation::ci_high)),
-                   cell(of(quality, &Estimation::p5)),
-                   cell(of(quality, &Estimation::p95)),
-                   cell(mean_of(run, &StepPoint::padding_overhead)),
-                   cell(mean_of(run, &StepPoint::imbalance)),
-                   cell(product(of(cost, &SelectCost::seconds), result.steps)),
-                   cell(of(cost, &SelectCost::share)),
-                   cell(ratio(result.throughput, dense_throughput)),
-                   cell(ratio(dense_time, reached(&Reached::time))),
-                   run.is_virtual() ? "virtual" : "wall",
-                   cell(network.gbps),
-                   cell(network.latency_us),
-                   cell(network.compute),
-                   cell(result.seconds_ideal),
-                   cell(ideal),
-                   cell(ratio(dense_ideal, ideal)),
-                   crossing ? pays_text(crossing->pays) : "",
-                   crossing && crossing->gbps > 0 ? cell(crossing->gbps) : ""});
+      const auto crossing = break_even(comparison, group, time_model(run, result));
+      const std::vector<Cell> cells{
+          {"run", cell(run.name)},
+          {"group", cell(group.label)},
+          {"method", cell(run.setting("compression.method"))},
+          {"seed", cell(run.setting("seed"))},
+          {"workers", cell(run.summary ? run.summary->world_size : std::nullopt)},
+          {"backend", cell(run.summary ? run.summary->backend : std::string())},
+          {"final_" + metric, cell(result.final_metric)},
+          {"best_" + metric, cell(result.best_metric)},
+          {"best_epoch", cell(result.best_epoch)},
+          {"final_train_loss", cell(result.final_loss)},
+          {"target_" + metric, cell(comparison.target)},
+          {"steps_to_target", cell(reached(&Reached::step))},
+          {"seconds_to_target", cell(reached(&Reached::time))},
+          {"bytes_to_target", cell(reached(&Reached::bytes))},
+          {"steps", cell(result.steps)},
+          {"seconds", cell(result.seconds)},
+          {"samples_per_second", cell(result.throughput)},
+          {"bytes_per_step", cell(result.bytes_per_step)},
+          {"bytes_total", cell(result.bytes_total)},
+          {"messages_per_step", cell(mean_of_steps(run, &StepPoint::messages))},
+          {"density_mean", cell(result.density)},
+          {"selected_over_k", cell(of(quality, &Estimation::mean))},
+          {"selected_over_k_ci90_low", cell(of(quality, &Estimation::ci_low))},
+          {"selected_over_k_ci90_high", cell(of(quality, &Estimation::ci_high))},
+          {"selected_over_k_p5", cell(of(quality, &Estimation::p5))},
+          {"selected_over_k_p95", cell(of(quality, &Estimation::p95))},
+          {"padding_overhead", cell(mean_of_steps(run, &StepPoint::padding_overhead))},
+          {"imbalance", cell(mean_of_steps(run, &StepPoint::imbalance))},
+          {"select_seconds", cell(product(of(cost, &SelectCost::seconds), result.steps))},
+          {"select_share", cell(of(cost, &SelectCost::share))},
+          {"throughput_over_dense", cell(ratio(result.throughput, dense_throughput))},
+          {"time_to_target_speedup_over_dense", cell(ratio(dense_time, reached(&Reached::time)))},
+          {"clock", run.is_virtual() ? "virtual" : "wall"},
+          {"network_gbps", cell(network.gbps)},
+          {"network_latency_us", cell(network.latency_us)},
+          {"network_compute", cell(network.compute)},
+          {"ideal_seconds", cell(result.seconds_ideal)},
+          {"ideal_seconds_to_target", cell(ideal)},
+          {"ideal_time_to_target_speedup_over_dense", cell(ratio(dense_ideal, ideal))},
+          {"pays", crossing ? kPaysNames[static_cast<std::size_t>(crossing->pays)] : ""},
+          {"break_even_gbps", crossing && crossing->gbps > 0 ? cell(crossing->gbps) : ""}};
+      if (text.empty()) text = row(cells, &Cell::column);
+      text += row(cells, &Cell::text);
     }
   }
   return text;
 }
 
 std::string curves_csv(const Comparison& comparison) {
-  std::string text = row({"run", "kind", "step", "epoch", "seconds", "bytes", "loss", comparison.metric.key,
-                          "density_target", "density_local", "density_global", "selected_over_k", "threshold",
-                          "residual_norm", "messages", "padding_overhead", "imbalance", "lost_mass", "ideal_seconds"});
-  for (const Group& group : comparison.groups) {
-    for (const Run& run : group.runs) {
-      const std::string name = cell(run.name);
-      for (const StepPoint& point : run.steps) {
-        text += row({name, "step", cell(point.step), cell(point.epoch), cell(point.time), cell(point.bytes),
-                     cell(point.loss), "", cell(point.density_target), cell(point.density_local),
-                     cell(point.density_global), cell(point.selected_over_k), cell(point.threshold),
-                     cell(point.residual_norm), cell(point.messages), cell(point.padding_overhead),
-                     cell(point.imbalance), cell(point.lost_mass), cell(point.time_ideal)});
-      }
-      for (const EvalPoint& point : run.evals) {
-        text += row({name, "eval", cell(point.step), cell(point.epoch), cell(point.time), cell(point.bytes),
-                     cell(point.loss), cell(value_of(point, comparison.metric)), "", "", "", "", "", "", "", "", "", "",
-                     cell(point.time_ideal)});
-      }
-    }
-  }
+  const auto cells_of = [&](const Run& run, const char* kind, const auto& point, std::optional<double> metric,
+                            const StepPoint& details) {
+    std::vector<Cell> cells{{"run", cell(run.name)},       {"kind", kind},
+                            {"step", cell(point.step)},    {"epoch", cell(point.epoch)},
+                            {"seconds", cell(point.time)}, {"bytes", cell(point.bytes)},
+                            {"loss", cell(point.loss)},    {comparison.metric.key, cell(metric)}};
+    for (const auto& [column, number] : kStepDetails) cells.push_back({column, cell(details.*number)});
+    cells.push_back({"ideal_seconds", cell(point.time_ideal)});
+    return cells;
+  };
+  std::string text = row(cells_of({}, "", StepPoint{}, {}, {}), &Cell::column);
+  for_each_run(comparison, [&](const Run& run) {
+    for (const StepPoint& point : run.steps) text += row(cells_of(run, "step", point, {}, point), &Cell::text);
+    for (const EvalPoint& point : run.evals)
+      text += row(cells_of(run, "eval", point, value_of(point, comparison.metric), {}), &Cell::text);
+  });
   return text;
 }
 

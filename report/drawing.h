@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/// Drawing: lines and text of an SVG file, in the colours of the page.
+/// Drawing: SVG elements, and panels of curves made of them.
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -49,5 +50,26 @@ class Drawing {
  private:
   std::string svg_;
 };
+
+/// One line of a panel. `low` and `high` are a band around `ys`, or empty.
+struct PanelLine {
+  std::vector<double> xs, ys, low, high;
+  bool has_markers = false;
+};
+
+struct Panel {
+  std::string title, x_label;
+  bool percent = false;            ///< values have a % sign
+  std::vector<PanelLine> lines;    ///< in the order of the styles
+  std::optional<double> target{};  ///< a line across
+  std::string target_label{};
+};
+
+/// The area inside the axes, in pixels. Labels stand left of and below it, the title above.
+struct Frame {
+  double left, top, width, height;
+};
+
+void draw_panel(Drawing& drawing, const Panel& panel, const std::vector<Style>& styles, const Frame& frame);
 
 }  // namespace dragonn::report

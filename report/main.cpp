@@ -16,11 +16,8 @@
 #include "core/file.h"
 #include "core/version.h"
 #include "report/compare.h"
-#include "report/csv.h"
-#include "report/figure.h"
 #include "report/fit.h"
-#include "report/page.h"
-#include "report/terminal.h"
+#include "report/outputs.h"
 
 namespace {
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "report/page.h"
-
 #include <algorithm>
 #include <cstdlib>
 #include <map>
@@ -17,8 +15,8 @@
 #include "report/bandwidth.h"
 #include "report/clock.h"
 #include "report/curves.h"
-#include "report/estimation.h"
-#include "report/figure.h"
+#include "report/outputs.h"
+#include "report/statistics.h"
 #include "report/text.h"
 
 namespace dragonn::report {

@@ -107,16 +107,8 @@ void read_step(const Json& line, Run& run) {
   point.time = number(line, "time").value_or(0);
   point.time_ideal = number(line, "time_ideal");
   point.loss = number(line, "loss");
-  point.density_target = number(line, "density_target");
-  point.density_local = number(line, "density_local");
-  point.density_global = number(line, "density_global");
+  for (const auto& [key, number_of_step] : kStepDetails) point.*number_of_step = mean_over_ranks(line, key);
   point.selected_over_k = selected_over_k(line);
-  point.threshold = number(line, "threshold");
-  point.residual_norm = number(line, "residual_norm");
-  point.messages = mean_over_ranks(line, "messages");
-  point.padding_overhead = number(line, "padding_overhead");
-  point.imbalance = number(line, "imbalance");
-  point.lost_mass = number(line, "lost_mass");
   point.bytes_of_step = mean_over_ranks(line, "bytes_sent").value_or(0);
   drop_from(run.steps, point.step);
   const StepPoint before = run.steps.empty() ? StepPoint{} : run.steps.back();

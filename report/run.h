@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace dragonn::report {
@@ -28,6 +29,19 @@ struct StepPoint {
   std::optional<double> lost_mass;
   std::map<std::string, double> seconds;  ///< of this step, by verb
 };
+
+/// The numbers that step lines have and evaluations do not, with the keys of metrics.jsonl and the columns of tables.
+inline constexpr std::pair<const char*, std::optional<double> StepPoint::*> kStepDetails[] = {
+    {"density_target", &StepPoint::density_target},
+    {"density_local", &StepPoint::density_local},
+    {"density_global", &StepPoint::density_global},
+    {"selected_over_k", &StepPoint::selected_over_k},
+    {"threshold", &StepPoint::threshold},
+    {"residual_norm", &StepPoint::residual_norm},
+    {"messages", &StepPoint::messages},
+    {"padding_overhead", &StepPoint::padding_overhead},
+    {"imbalance", &StepPoint::imbalance},
+    {"lost_mass", &StepPoint::lost_mass}};
 
 /// An evaluation line.
 struct EvalPoint {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "report/terminal.h"
-
 #include <algorithm>
 #include <set>
 #include <vector>
@@ -9,6 +7,7 @@
 
 #include "report/bandwidth.h"
 #include "report/clock.h"
+#include "report/outputs.h"
 #include "report/text.h"
 
 namespace dragonn::report {
@@ -108,11 +107,9 @@ Table table_of(const Comparison& comparison) {
 /// Returns "4 workers", or the numbers that the runs have.
 std::string workers_text(const Comparison& comparison) {
   std::set<double> numbers;
-  for (const Group& group : comparison.groups) {
-    for (const Run& run : group.runs) {
-      if (run.summary && run.summary->world_size) numbers.insert(*run.summary->world_size);
-    }
-  }
+  for_each_run(comparison, [&](const Run& run) {
+    if (run.summary && run.summary->world_size) numbers.insert(*run.summary->world_size);
+  });
   if (numbers.empty()) return "";
   std::string text;
   for (double number : numbers) text += fmt::format("{}{}", text.empty() ? "" : ", ", number);

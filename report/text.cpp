@@ -45,11 +45,6 @@ std::string wrapped(std::string_view text, std::size_t columns) {
   return result + line + '\n';
 }
 
-std::string bytes_text(double bytes) {
-  static constexpr std::string_view kUnits[] = {"B", "kB", "MB", "GB", "TB"};
-  return in_units(bytes, kUnits);
-}
-
 std::string seconds_text(double seconds) {
   if (seconds == 0) return "0 s";
   if (seconds < 1e-3) return three_digits(seconds * 1e6) + " us";

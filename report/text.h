@@ -19,8 +19,6 @@ std::size_t width(std::string_view text);
 /// Breaks lines between words; every line ends with a line end.
 std::string wrapped(std::string_view text, std::size_t columns);
 
-/// Returns "1.07 MB", of three digits; 1 MB is 10^6 bytes.
-std::string bytes_text(double bytes);
 /// Returns "31.2 s", of three digits.
 std::string seconds_text(double seconds);
 /// Returns a ratio as "12.3x".

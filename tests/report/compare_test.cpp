@@ -11,8 +11,8 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
-#include "report/csv.h"
 #include "report/curves.h"
+#include "report/outputs.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/report/fake_run.h"
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "report/estimation.h"
-
 #include <cmath>
 #include <string>
 #include <vector>
@@ -8,8 +6,9 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "report/csv.h"
 #include "report/curves.h"
+#include "report/outputs.h"
+#include "report/statistics.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/report/fake_run.h"
 

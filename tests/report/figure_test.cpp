@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "report/figure.h"
-
 #include <set>
 #include <string>
 #include <string_view>
@@ -10,6 +8,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "report/outputs.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/report/fake_run.h"
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "report/page.h"
-
 #include <string>
 #include <string_view>
 
@@ -8,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report/assets.h"
+#include "report/outputs.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/report/fake_run.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Estimation: the ratio of the number of selected entries to the requested k.
+/// Statistics: of a number over repeated runs, and of how close sparsifiers came to the number of entries that they
+/// were asked for.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +8,25 @@
 #include <span>
 #include <vector>
 
-#include "report/compare.h"
+#include "report/run.h"
 
 namespace dragonn::report {
+
+/// Mean and extremes over the runs of a group that have the number.
+struct Spread {
+  double mean = 0, low = 0, high = 0;
+  std::size_t count = 0;
+  std::optional<double> ci95;  ///< half the width of the mean's 95 % confidence interval; from kMinimumForInterval on
+};
+
+/// The smallest number of runs for an interval: with two it would be 12.7 standard errors wide.
+inline constexpr std::size_t kMinimumForInterval = 3;
+
+std::optional<Spread> spread(std::span<const std::optional<double>> values);
+
+/// Returns the 97.5th percentile of Student's t distribution: 95 % lie within this many standard errors.
+/// @param freedom degrees of freedom, at least 1.
+double student_t_975(std::size_t freedom);
 
 /// Statistics of selected / k over steps. Source: SIDCo (MLSys 2021), section 4, "estimation quality". The paper does
 /// not say whether its bars are the mean's confidence interval or percentiles, so both are here.
