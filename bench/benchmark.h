@@ -9,7 +9,6 @@
 
 #include "bench/progress.h"
 #include "bench/rows.h"
-#include "bench/table.h"
 #include "core/registry.h"
 
 namespace CLI {

@@ -15,10 +15,9 @@
 #include "bench/bandwidth.h"
 #include "bench/benchmark.h"
 #include "bench/compress_rows.h"
-#include "bench/device_option.h"
 #include "bench/device_timer.h"
 #include "bench/gradients.h"
-#include "bench/method_settings.h"
+#include "bench/options.h"
 #include "bench/selection.h"
 #include "core/file.h"
 #include "kernels/devices.h"
@@ -75,10 +74,6 @@ Thresholds thresholds_of(const std::string& name) {
   return name == "settled" ? Thresholds::kSettled : Thresholds::kExact;
 }
 
-nlohmann::ordered_json or_null(double value) {
-  return std::isnan(value) ? nlohmann::ordered_json() : nlohmann::ordered_json(value);
-}
-
 class CompressBenchmark final : public Benchmark {
  public:
   void declare_options(CLI::App& command) override {
@@ -86,53 +81,48 @@ class CompressBenchmark final : public Benchmark {
     sparsifier_option_ = command
                              .add_option("--sparsifier", sparsifiers_,
                                          "Sparsifiers to measure, or all (dragonn-train --list names them)")
-                             ->delimiter(',')
-                             ->capture_default_str();
+                             ->delimiter(',');
     command
         .add_option("--kernel", kernels_,
                     "Kernels to measure, or all; without --sparsifier only the kernels are measured")
         ->delimiter(',')
+        ->default_str("")
         ->check(CLI::IsMember(kernel_choices()));
     command
         .add_option("--set", assignments_,
                     "Override a setting of a sparsifier, such as dgc.strategy=grace (repeatable)")
-        ->type_name("METHOD.KEY=VALUE");
+        ->type_name("METHOD.KEY=VALUE")
+        ->default_str("");
     command
         .add_option(
             "--threshold", threshold_,
             "Thresholds to select with. method: the method's own; settled: a threshold that is known before the pass "
             "(fixed or fed back) is replaced by the exact k-th magnitude; exact: a sampled one is replaced, too")
-        ->check(CLI::IsMember({"settled", "method", "exact"}))
-        ->capture_default_str();
+        ->check(CLI::IsMember({"settled", "method", "exact"}));
     CLI::Option* const numel = command.add_option("--numel", sizes_, "Elements of the gradient")
                                    ->delimiter(',')
-                                   ->check(CLI::Range(std::size_t{1}, std::size_t{kEmptySlot} - 1))
-                                   ->capture_default_str();
-    command.add_option("--density", densities_, "Share of the elements to select, in (0, 1]")
-        ->delimiter(',')
-        ->capture_default_str();
+                                   ->check(CLI::Range(std::size_t{1}, std::size_t{kEmptySlot} - 1));
+    command.add_option("--density", densities_, "Share of the elements to select, in (0, 1]")->delimiter(',');
     std::vector<std::string> known = distributions();
     known.push_back(kFromFile);
     distribution_option_ =
         command.add_option("--distribution", distribution_, "Distribution that the gradient is drawn from")
-            ->check(CLI::IsMember(known))
-            ->capture_default_str();
+            ->check(CLI::IsMember(known));
     command
         .add_option("--input", inputs_,
                     "Select from your own gradient, a float32 .npy file (repeatable: one file per step)")
         ->type_name("FILE")
+        ->default_str("")
         ->excludes(numel);
     command
         .add_option("--dump", dump_,
                     "Also write the selections of each method, with its own thresholds, to a JSON file")
         ->type_name("FILE");
-    command.add_option("--threads", threads_, "OpenMP threads")->check(CLI::Range(1, 1024))->capture_default_str();
+    command.add_option("--threads", threads_, "OpenMP threads")->check(CLI::Range(1, 1024));
     command.add_option("--warmup", warmup_, "Steps before the first measurement: thresholds settle in them")
-        ->check(CLI::Range(1, 100000))
-        ->capture_default_str();
+        ->check(CLI::Range(1, 100000));
     command.add_option("--rounds", rounds_, "Measurements of each row; the table shows medians")
-        ->check(CLI::Range(1, 100000))
-        ->capture_default_str();
+        ->check(CLI::Range(1, 100000));
   }
 
   Rows run(Progress& progress) override {
@@ -245,22 +235,17 @@ class CompressBenchmark final : public Benchmark {
     }
     Rows found;
     for (const Candidate& candidate : candidates) {
-      found.push_back(compress_row(subject_of(candidate, workload), measure(candidate, workload, outcome.progress)));
+      found.push_back(compress_row(conditions_of(candidate, workload), candidate.is_fused, workload.k(),
+                                   measure(candidate, workload, outcome.progress)));
       if (!dump_.empty() && !candidate.is_kernel && !candidate.is_fused) append_dump(candidate, workload, outcome.dump);
     }
     append_savings(found);
     outcome.rows.insert(outcome.rows.end(), found.begin(), found.end());
   }
 
-  CompressSubject subject_of(const Candidate& candidate, const Workload& workload) const {
-    return {.name = candidate.name,
-            .is_fused = candidate.is_fused,
-            .device = device_name_,
-            .numel = workload.numel(),
-            .density = workload.density,
-            .k = workload.k(),
-            .distribution = distribution_,
-            .threads = threads_};
+  nlohmann::ordered_json conditions_of(const Candidate& candidate, const Workload& workload) const {
+    return {{"sparsifier", candidate.name}, {"device", device_name_},        {"numel", workload.numel()},
+            {"density", workload.density},  {"distribution", distribution_}, {"threads", threads_}};
   }
 
   CompressMeasurement measure(const Candidate& candidate, Workload& workload, Progress& progress) const {

@@ -14,10 +14,6 @@ double percentile_or_nan(const std::vector<double>& values, double share) {
   return values.empty() ? std::numeric_limits<double>::quiet_NaN() : percentile(values, share);
 }
 
-nlohmann::ordered_json or_null(double value) {
-  return std::isnan(value) ? nlohmann::ordered_json() : nlohmann::ordered_json(value);
-}
-
 nlohmann::ordered_json or_null(std::optional<std::size_t> count) {
   return count ? nlohmann::ordered_json(*count) : nlohmann::ordered_json();
 }
@@ -37,34 +33,31 @@ nlohmann::ordered_json saving(const Rows& rows, const nlohmann::ordered_json& ro
 
 }  // namespace
 
-nlohmann::ordered_json compress_row(const CompressSubject& subject, const CompressMeasurement& measured) {
-  const auto numel = static_cast<double>(subject.numel);
-  const double bytes = numel * (subject.is_fused ? kAddBytes : kReadBytes);
+nlohmann::ordered_json compress_row(nlohmann::ordered_json conditions, bool is_fused, std::size_t k,
+                                    const CompressMeasurement& measured) {
+  const auto elements = conditions["numel"].get<std::size_t>();
+  const auto numel = static_cast<double>(elements);
+  const double bytes = numel * (is_fused ? kAddBytes : kReadBytes);
   const double median = percentile_or_nan(measured.seconds, 0.5);
   const double read = percentile_or_nan(measured.read_seconds, 0.5);
   const double add = percentile_or_nan(measured.add_seconds, 0.5);
   const double copy_rate = numel * kCopyBytes / percentile_or_nan(measured.copy_seconds, 0.5);
-  return {{"sparsifier", subject.name},
-          {"device", subject.device},
-          {"numel", subject.numel},
-          {"density", subject.density},
-          {"distribution", subject.distribution},
-          {"threads", subject.threads},
-          {"mode", subject.is_fused ? "fused" : "select"},
-          {"seconds_median", or_null(median)},
-          {"seconds_p10", or_null(percentile_or_nan(measured.seconds, 0.1))},
-          {"seconds_p90", or_null(percentile_or_nan(measured.seconds, 0.9))},
-          {"gigabytes_per_second", or_null(numel * kReadBytes / median * 1e-9)},
-          {"selected", or_null(measured.selected)},
-          {"selected_over_k", or_null(over(measured.selected, subject.k))},
-          {"passes", or_null(over(measured.elements_read, subject.numel))},
-          {"read_gigabytes_per_second", or_null(numel * kReadBytes / read * 1e-9)},
-          {"accumulate_gigabytes_per_second", or_null(numel * kAddBytes / add * 1e-9)},
-          {"of_read", or_null(read / median)},
-          {"of_accumulate", or_null(add / median)},
-          {"bytes", bytes},
-          {"copy_gigabytes_per_second", or_null(copy_rate * 1e-9)},
-          {"of_copy", or_null(bytes / median / copy_rate)}};
+  conditions.update({{"mode", is_fused ? "fused" : "select"},
+                     {"seconds_median", or_null(median)},
+                     {"seconds_p10", or_null(percentile_or_nan(measured.seconds, 0.1))},
+                     {"seconds_p90", or_null(percentile_or_nan(measured.seconds, 0.9))},
+                     {"gigabytes_per_second", or_null(numel * kReadBytes / median * 1e-9)},
+                     {"selected", or_null(measured.selected)},
+                     {"selected_over_k", or_null(over(measured.selected, k))},
+                     {"passes", or_null(over(measured.elements_read, elements))},
+                     {"read_gigabytes_per_second", or_null(numel * kReadBytes / read * 1e-9)},
+                     {"accumulate_gigabytes_per_second", or_null(numel * kAddBytes / add * 1e-9)},
+                     {"of_read", or_null(read / median)},
+                     {"of_accumulate", or_null(add / median)},
+                     {"bytes", bytes},
+                     {"copy_gigabytes_per_second", or_null(copy_rate * 1e-9)},
+                     {"of_copy", or_null(bytes / median / copy_rate)}});
+  return conditions;
 }
 
 void append_savings(Rows& rows) {

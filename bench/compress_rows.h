@@ -10,18 +10,6 @@
 
 namespace dragonn::bench {
 
-/// The selection that was measured, and its input.
-struct CompressSubject {
-  std::string name;
-  bool is_fused = false;
-  std::string device;
-  std::size_t numel = 0;
-  double density = 0;
-  std::size_t k = 0;
-  std::string distribution;
-  int threads = 1;
-};
-
 /// The seconds of all rounds. An empty list was not measured.
 struct CompressMeasurement {
   std::vector<double> seconds;
@@ -30,8 +18,11 @@ struct CompressMeasurement {
   std::optional<std::size_t> selected, elements_read;
 };
 
-/// Makes the row. Numbers that were not measured are null.
-nlohmann::ordered_json compress_row(const CompressSubject& subject, const CompressMeasurement& measured);
+/// Returns a row, with null for all that was not measured. @param conditions of the measurement, with numel; the row's
+/// first keys.
+/// @param k entries asked for.
+nlohmann::ordered_json compress_row(nlohmann::ordered_json conditions, bool is_fused, std::size_t k,
+                                    const CompressMeasurement& measured);
 
 /// Adds to each row of one gradient and density the share of another's time that it saves: `below_dgc` of the method
 /// `dgc` in the same mode, `below_prefix_sums` of that baseline. Null without the other.

@@ -15,8 +15,8 @@
 
 #include "bench/bandwidth.h"
 #include "bench/benchmark.h"
-#include "bench/device_option.h"
 #include "bench/device_timer.h"
+#include "bench/options.h"
 #include "comm/sparse/batch_decoder.h"
 #include "compress/sparsifier.h"
 #include "kernels/gradient/select.h"
@@ -141,12 +141,10 @@ class DecodeBenchmark final : public Benchmark {
     add_device_option(command, device_name_);
     command.add_option("--ranks", ranks_, "Numbers of ranks; each has one list")
         ->delimiter(',')
-        ->check(CLI::Range(1, 4096))
-        ->capture_default_str();
+        ->check(CLI::Range(1, 4096));
     command.add_option("--numel", numel_, "Elements of the bucket")
-        ->check(CLI::Range(std::size_t{1}, std::size_t{kEmptySlot} - 1))
-        ->capture_default_str();
-    command.add_option("--density", density_, "Share of the elements in each list, in (0, 1]")->capture_default_str();
+        ->check(CLI::Range(std::size_t{1}, std::size_t{kEmptySlot} - 1));
+    command.add_option("--density", density_, "Share of the elements in each list, in (0, 1]");
     std::vector<std::string> names;
     for (const Decoding& decoding : decodings()) names.push_back(decoding.name);
     command
@@ -155,11 +153,9 @@ class DecodeBenchmark final : public Benchmark {
             "Ways to sum. sparse: add all lists into one dense vector, window by window; coo: add all lists into one "
             "sparse list; dense: make a dense vector of each list and add these up")
         ->delimiter(',')
-        ->check(CLI::IsMember(names))
-        ->capture_default_str();
+        ->check(CLI::IsMember(names));
     command.add_option("--rounds", rounds_, "Measurements of each row; the table shows medians")
-        ->check(CLI::Range(1, 100000))
-        ->capture_default_str();
+        ->check(CLI::Range(1, 100000));
   }
 
   Rows run(Progress& progress) override {

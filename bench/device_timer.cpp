@@ -10,9 +10,6 @@ double time_on_cpu(const Device& /*device*/, const Work& work) {
 
 }  // namespace
 
-TimerTable& timer_table() {
-  static TimerTable table("timer", time_on_cpu);
-  return table;
-}
+constinit decltype(time_work) time_work("timer", time_on_cpu);
 
 }  // namespace dragonn::bench

@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: MIT
-/// Device timer: seconds of a piece of work on a device.
+/// Seconds of a piece of work, on this thread or on a device.
 #pragma once
 
-#include "bench/timing.h"
+#include <chrono>
+
 #include "core/device.h"
-#include "kernels/device_table.h"
+#include "kernels/operation.h"
 
 namespace dragonn::bench {
+
+template <class Work>
+double seconds_of(const Work& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
 
 /// A call that owns nothing.
 struct Work {
@@ -15,13 +23,12 @@ struct Work {
 };
 
 /// Runs the work and returns the seconds that passed on the device's own clock, from an idle device to an idle device.
-using TimerTable = kernels::DeviceTable<double (*)(const Device& device, const Work& work)>;
-TimerTable& timer_table();
+extern kernels::Operation<double(const Device& device, const Work& work)> time_work;
 
 template <class Body>
 double seconds_on(const Device& device, const Body& body) {
   const auto call = [](const void* erased) { (*static_cast<const Body*>(erased))(); };
-  return timer_table().at(device)(device, {call, &body});
+  return time_work(device, {call, &body});
 }
 
 }  // namespace dragonn::bench

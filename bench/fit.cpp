@@ -59,6 +59,7 @@ class FitBenchmark final : public Benchmark {
   void declare_options(CLI::App& command) override {
     command.add_option("--input", inputs_, "Gradient to fit, a float32 .npy file (repeatable)")
         ->type_name("FILE")
+        ->default_str("")
         ->required();
   }
 
@@ -94,18 +95,12 @@ class FitBenchmark final : public Benchmark {
   std::vector<std::string> inputs_;
 };
 
-BenchmarkEntry entry() {
-  BenchmarkEntry entry;
-  entry.name = "fit";
-  entry.summary = "Compares SIDCo's fits with the magnitudes of your gradients";
-  entry.make = [] { return std::make_unique<FitBenchmark>(); };
-  entry.table = {.conditions = {"input"}, .results = {"share", "magnitude", "exponential", "gamma", "pareto"}};
-  entry.examples = {"fit --input RUN/gradients/step-00000100-rank-0000.npy --json fit.json",
-                    "fit --input first.npy --input second.npy"};
-  return entry;
-}
-
-const Registration<BenchmarkEntry> registration{entry()};
+const Registration<BenchmarkEntry> registration{
+    {{"fit", "Compares SIDCo's fits with the magnitudes of your gradients"},
+     [] { return std::make_unique<FitBenchmark>(); },
+     {.conditions = {"input"}, .results = {"share", "magnitude", "exponential", "gamma", "pareto"}},
+     {"fit --input RUN/gradients/step-00000100-rank-0000.npy --json fit.json",
+      "fit --input first.npy --input second.npy"}}};
 
 }  // namespace
 }  // namespace dragonn::bench

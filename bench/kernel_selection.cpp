@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "bench/baseline.h"
 #include "bench/device_timer.h"
 #include "bench/selection.h"
 #include "kernels/gradient/gradient_pass.h"

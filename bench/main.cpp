@@ -13,9 +13,8 @@
 #include <fmt/format.h>
 
 #include "bench/benchmark.h"
-#include "bench/quick.h"
+#include "bench/command_line.h"
 #include "bench/ranks.h"
-#include "bench/usage.h"
 #include "comm/agreement.h"
 #include "core/error.h"
 #include "core/version.h"
@@ -44,11 +43,11 @@ void declare_common(CLI::App& command, Options& options) {
       .add_option("--progress-every", options.progress_seconds,
                   "Seconds between two progress lines on the standard error (a terminal's line is rewritten sooner)")
       ->type_name("SECONDS")
-      ->check(CLI::Range(0.0, 1e9))
-      ->capture_default_str();
+      ->check(CLI::Range(0.0, 1e9));
 }
 
 Benchmarks declare(CLI::App& program, Options& options) {
+  program.option_defaults()->always_capture_default();  // the help shows them, of subcommands too
   program.require_subcommand(1);
   program.set_version_flag("--version", "dragonn-bench " + std::string(version()), "Print the version and exit");
   program.set_help_flag("--help,-h", "Print this help and exit");

@@ -11,7 +11,7 @@
 #include <omp.h>
 
 #include "bench/benchmark.h"
-#include "bench/device_option.h"
+#include "bench/options.h"
 #include "compress/memory.h"
 #include "compress/sparsifier.h"
 #include "trainer/cost_model/cost_model_measure.h"
@@ -29,34 +29,23 @@ class ProfileBenchmark final : public Benchmark {
   void declare_options(CLI::App& command) override {
     command
         .add_option("--sparsifier", sparsifiers_, "Sparsifiers to measure, or all (dragonn-train --list names them)")
-        ->delimiter(',')
-        ->capture_default_str();
-    command.add_option("--memory", memory_, "Memory (error feedback) that accumulates in the same pass")
-        ->capture_default_str();
-    command.add_option("--density", densities_, "Share of the elements to select, in (0, 1]")
-        ->delimiter(',')
-        ->capture_default_str();
+        ->delimiter(',');
+    command.add_option("--memory", memory_, "Memory (error feedback) that accumulates in the same pass");
+    command.add_option("--density", densities_, "Share of the elements to select, in (0, 1]")->delimiter(',');
     command
         .add_option("--ranks", ranks_, "Workers of the runs that will read the profile: that many lists are decoded")
         ->delimiter(',')
-        ->check(CLI::Range(2, 4096))
-        ->capture_default_str();
+        ->check(CLI::Range(2, 4096));
     command
         .add_option("--min-numel", smallest_,
                     "Elements of the smallest tensor; sizes are the powers of two around both bounds")
-        ->check(CLI::Range(std::size_t{1}, kLargest))
-        ->capture_default_str();
+        ->check(CLI::Range(std::size_t{1}, kLargest));
     command.add_option("--max-numel", largest_, "Elements of the largest tensor")
-        ->check(CLI::Range(std::size_t{1}, kLargest))
-        ->capture_default_str();
-    command.add_option("--decode", decode_, "Form of the decoded sum")
-        ->check(CLI::IsMember({"sparse", "dense"}))
-        ->capture_default_str();
-    command.add_option("--momentum", momentum_, "Momentum, for memories that apply it")
-        ->check(CLI::Range(0.0, 1.0))
-        ->capture_default_str();
+        ->check(CLI::Range(std::size_t{1}, kLargest));
+    command.add_option("--decode", decode_, "Form of the decoded sum")->check(CLI::IsMember({"sparse", "dense"}));
+    command.add_option("--momentum", momentum_, "Momentum, for memories that apply it")->check(CLI::Range(0.0, 1.0));
     add_device_option(command, device_);
-    command.add_option("--threads", threads_, "OpenMP threads")->check(CLI::Range(1, 1024))->capture_default_str();
+    command.add_option("--threads", threads_, "OpenMP threads")->check(CLI::Range(1, 1024));
   }
 
   Rows run(Progress& progress) override {

@@ -12,11 +12,9 @@
 
 #include "bench/bandwidth.h"
 #include "bench/benchmark.h"
-#include "bench/device_option.h"
 #include "bench/device_timer.h"
 #include "bench/gradients.h"
-#include "bench/method_settings.h"
-#include "codec/value_codec.h"
+#include "bench/options.h"
 #include "compress/memory.h"
 #include "kernels/devices.h"
 
@@ -36,24 +34,19 @@ class QuantizeBenchmark final : public Benchmark {
   void declare_options(CLI::App& command) override {
     add_device_option(command, device_name_);
     command.add_option("--quantizer", quantizers_, "Quantizers to measure, or all (dragonn-train --list names them)")
-        ->delimiter(',')
-        ->capture_default_str();
+        ->delimiter(',');
     command.add_option("--set", assignments_, "Override a setting of a quantizer, such as qsgd.levels=7 (repeatable)")
-        ->type_name("METHOD.KEY=VALUE");
+        ->type_name("METHOD.KEY=VALUE")
+        ->default_str("");
     command.add_option("--numel", sizes_, "Elements of the gradient")
         ->delimiter(',')
-        ->check(CLI::Range(std::size_t{1}, std::size_t{kEmptySlot} - 1))
-        ->capture_default_str();
-    command.add_option("--ranks", ranks_, "Ranks whose codes are added up")
-        ->check(CLI::Range(1, 4096))
-        ->capture_default_str();
+        ->check(CLI::Range(std::size_t{1}, std::size_t{kEmptySlot} - 1));
+    command.add_option("--ranks", ranks_, "Ranks whose codes are added up")->check(CLI::Range(1, 4096));
     command.add_option("--distribution", distribution_, "Distribution that the gradient is drawn from")
-        ->check(CLI::IsMember(distributions()))
-        ->capture_default_str();
-    command.add_option("--threads", threads_, "OpenMP threads")->check(CLI::Range(1, 1024))->capture_default_str();
+        ->check(CLI::IsMember(distributions()));
+    command.add_option("--threads", threads_, "OpenMP threads")->check(CLI::Range(1, 1024));
     command.add_option("--rounds", rounds_, "Measurements of each row; the table shows medians")
-        ->check(CLI::Range(1, 100000))
-        ->capture_default_str();
+        ->check(CLI::Range(1, 100000));
   }
 
   Rows run(Progress& progress) override {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/// Rows: the measurements of a benchmark, written as JSON (or as a table: bench/table.h).
+/// Rows: what a benchmark measured, and how they are written: as JSON and as a table.
 #pragma once
 
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,28 @@ using Rows = std::vector<nlohmann::ordered_json>;
 /// be written.
 void write_json(const Rows& rows, const std::string& target);
 
+/// Null where a number is not known.
+nlohmann::ordered_json or_null(double value);
+
 /// Returns the value at `share` in [0, 1] of the sorted values (0.5: the median); between two of them, the nearest.
 double percentile(std::vector<double> values, double share);
+
+/// The keys that a narrow table shows.
+struct TableColumns {
+  /// The conditions of the measurement. A key is a column if its values differ; otherwise it stands once in the lines
+  /// above the table.
+  std::vector<std::string> conditions;
+  /// The columns of results, the most important first.
+  std::vector<std::string> results;
+};
+
+/// The longest line of a narrow table, in characters.
+inline constexpr std::size_t kTableWidth = 100;
+
+/// Prints the columns that answer the benchmark's question, in lines of at most kTableWidth characters. Columns that do
+/// not fit are left out from the right; columns without any value are left out, too.
+void print_table(const Rows& rows, const TableColumns& columns, std::FILE* stream);
+/// Prints all columns, whatever their width.
+void print_wide_table(const Rows& rows, std::FILE* stream);
 
 }  // namespace dragonn::bench

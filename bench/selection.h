@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -56,7 +57,7 @@ struct SelectionSpec {
 /// that all measure the same. `observe` is called after each, as by an exchange of one worker.
 std::unique_ptr<Selection> make_method_selection(const SelectionSpec& spec);
 
-/// A pass of kernels/ without a method, or a baseline (bench/baseline.h).
+/// A pass of kernels/ without a method, or a baseline (bench/selection.h).
 struct KernelName {
   std::string name;
   bool is_fused;
@@ -67,5 +68,16 @@ const std::vector<KernelName>& kernel_names();
 /// Makes the selection of a kernel. @param spec one of kernel_names(), with its is_fused; settings and thresholds do
 /// not matter.
 std::unique_ptr<Selection> make_kernel_selection(const SelectionSpec& spec);
+
+/// Baseline: another library's selection, for comparison in `dragonn-bench compress`. Each registers itself from its
+/// own file.
+/// Selects the entries above the threshold, or the k largest, from memory of one type of device.
+struct BaselineEntry : RegistryEntry {
+  static constexpr const char* kKind = "baseline";
+  DeviceType device = DeviceType::kCpu;
+  std::string obstacle;  ///< why this build does not have it, as "CUB 3.0 has none"; empty if it does
+  /// @param selected on the gradient's device, with room for a selection (kernels::reserve_selection); overwritten.
+  std::function<void(const Subject& subject, SparseVector& selected)> select;
+};
 
 }  // namespace dragonn::bench

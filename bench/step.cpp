@@ -15,16 +15,18 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <omp.h>
+#include <oneapi/dnnl/dnnl.hpp>
 
 #include "bench/benchmark.h"
-#include "bench/device_option.h"
-#include "bench/large_product.h"
-#include "bench/timing.h"
+#include "bench/device_timer.h"
+#include "bench/options.h"
 #include "bench/training_step.h"
 #include "core/choice.h"
 #include "core/error.h"
 #include "kernels/device_math.h"
 #include "kernels/devices.h"
+#include "kernels/nn/elementwise.h"
+#include "kernels/nn/linear.h"
 #include "kernels/repeated_work.h"
 
 namespace dragonn::bench {
@@ -50,22 +52,64 @@ Shape parse_sample(const std::string& text) {
   return Shape(extents);
 }
 
+/// A product of square matrices, large enough to reach a device's best rate: on the CPU oneDNN's sgemm, on a GPU the
+/// plan of a linear layer. Holds three square matrices of float32.
+class LargeProduct {
+ public:
+  explicit LargeProduct(const Device& device);
+
+  double flops() const {
+    return 2.0 * static_cast<double>(side_) * static_cast<double>(side_) * static_cast<double>(side_);
+  }
+  /// Multiplies; returns when the product is complete.
+  void run();
+
+ private:
+  std::int64_t side_;
+  Buffer<float> a_, b_, c_, saved_, scratch_;
+  std::unique_ptr<kernels::WeightedPlan> plan_;  // null on the CPU
+};
+
+LargeProduct::LargeProduct(const Device& device)
+    : side_(device.is_cpu() ? 2048 : 8192),
+      a_(static_cast<std::size_t>(side_ * side_), device),
+      b_(a_.size(), device),
+      c_(a_.size(), device),
+      saved_(0, device),
+      scratch_(0, device) {
+  kernels::fill(0.5f, a_.view());
+  kernels::fill(0.25f, b_.view());
+  if (device.is_cpu()) return;
+  plan_ = kernels::make_linear_plan(
+      device, {.batch = side_, .inputs = side_, .outputs = side_, .bias = false, .training = false});
+  saved_.resize_discard(plan_->memory().saved);
+  scratch_.resize_discard(plan_->memory().forward_scratch);
+}
+
+void LargeProduct::run() {
+  if (plan_ != nullptr) {
+    plan_->forward({a_.view(), b_.view(), {}, c_.view(), saved_.view(), scratch_.view()});
+    return kernels::synchronize(c_.device());
+  }
+  const dnnl_status_t status =
+      dnnl_sgemm('N', 'N', side_, side_, side_, 1.0f, a_.data(), side_, b_.data(), side_, 0.0f, c_.data(), side_);
+  DRAGONN_CHECK(status == dnnl_success, "oneDNN's sgemm failed with status {}", static_cast<int>(status));
+}
+
 class StepBenchmark final : public Benchmark {
  public:
   void declare_options(CLI::App& command) override {
-    command.add_option("--model", models_, "Model to measure (repeatable; dragonn-train --list names them)")
-        ->capture_default_str();
+    command.add_option("--model", models_, "Model to measure (repeatable; dragonn-train --list names them)");
     command.add_option("--set", model_settings_, "Override a setting of the model, such as hidden=1500 (repeatable)")
-        ->type_name("KEY=VALUE");
-    command.add_option("--batch", batch_, "Samples per step")->check(CLI::Range(1, 65536))->capture_default_str();
+        ->type_name("KEY=VALUE")
+        ->default_str("");
+    command.add_option("--batch", batch_, "Samples per step")->check(CLI::Range(1, 65536));
     add_device_option(command, device_);
     command.add_option("--device-math", math_, "Precision of the factors of matrix products on a GPU")
-        ->check(CLI::IsMember(choice_names<kernels::DeviceMath>()))
-        ->capture_default_str();
+        ->check(CLI::IsMember(choice_names<kernels::DeviceMath>()));
     command.add_option("--graphs", graphs_, "Whether a GPU repeats forward and backward as CUDA graphs")
-        ->check(CLI::IsMember({"on", "off", "both"}))
-        ->capture_default_str();
-    command.add_option("--threads", threads_, "OpenMP threads")->check(CLI::Range(1, 1024))->capture_default_str();
+        ->check(CLI::IsMember({"on", "off", "both"}));
+    command.add_option("--threads", threads_, "OpenMP threads")->check(CLI::Range(1, 1024));
     command
         .add_option("--classes", classes_,
                     "Classes or size of the vocabulary (default: images 10, tokens 10000, speech 29, features 30938)")
@@ -77,8 +121,7 @@ class StepBenchmark final : public Benchmark {
             "tokens 35, speech 200x161, features 4096)")
         ->type_name("SHAPE");
     command.add_option("--rounds", rounds_, "Measurements of each row; the table shows medians")
-        ->check(CLI::Range(1, 100000))
-        ->capture_default_str();
+        ->check(CLI::Range(1, 100000));
     command
         .add_option("--dump", dump_,
                     "Also write the arrays of one step to DIR (scripts/check_against_pytorch.py reads them)")

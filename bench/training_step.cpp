@@ -56,23 +56,15 @@ nlohmann::ordered_json describe_layers(const StepSettings& settings, const layer
 }  // namespace
 
 StepSettings default_step(const std::string& model) {
+  struct Samples {
+    Shape shape;
+    int classes;
+  };
+  static const Samples kSamples[] = {{{32, 32, 3}, 10}, {{4096}, 30938}, {{35}, 10000}, {{200, 161}, 29}};  // by kind
   StepSettings settings{.model = model};
-  switch (entry_of(settings).inputs) {
-    case layers::InputKind::kImages:
-      break;
-    case layers::InputKind::kFeatures:
-      settings.sample = {4096};
-      settings.classes = 30938;
-      break;
-    case layers::InputKind::kTokens:
-      settings.sample = {35};
-      settings.classes = 10000;
-      break;
-    case layers::InputKind::kFrames:
-      settings.sample = {200, 161};
-      settings.classes = 29;
-      break;
-  }
+  const Samples& samples = kSamples[static_cast<std::size_t>(entry_of(settings).inputs)];
+  settings.sample = samples.shape;
+  settings.classes = samples.classes;
   return settings;
 }
 

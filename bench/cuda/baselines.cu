@@ -5,8 +5,8 @@
 #include <cub/device/device_select.cuh>
 #include <thrust/iterator/counting_iterator.h>
 
-#include "bench/baseline.h"
 #include "bench/cuda/room.h"
+#include "bench/selection.h"
 #include "kernels/devices.h"
 #include "kernels/gradient/select.h"
 
@@ -64,13 +64,13 @@ void select_with_prefix_sums(const Subject& subject, SparseVector& selected) {
   room.words.resize_discard(size);
   std::uint32_t* const mask = room.words.data();
   const Reaches reaches{subject.gradient.data(), subject.exact_threshold};
-  launch(here, "mask", here.blocks(size, kThreads), kThreads, mask_kernel, reaches, size, mask);
+  launch_over(here, "mask", size, mask_kernel, reaches, size, mask);
   with_storage(room, "cub::DeviceScan::InclusiveSum", [&](void* memory, std::size_t& bytes) {
     return cub::DeviceScan::InclusiveSum(memory, bytes, mask, mask, static_cast<std::int64_t>(size), here.stream());
   });
   selected.resize_discard(read(here, mask + size - 1));
-  launch(here, "scatter by prefix sums", here.blocks(size, kThreads), kThreads, scatter_kernel, reaches, size, mask,
-         selected.indices.data(), selected.values.data());
+  launch_over(here, "scatter by prefix sums", size, scatter_kernel, reaches, size, mask, selected.indices.data(),
+              selected.values.data());
 }
 
 const Registration<BaselineEntry> cub_select{

@@ -2,7 +2,7 @@
 /// Room: the temporary memory of baselines on a GPU.
 #pragma once
 
-#include "bench/baseline.h"
+#include "bench/selection.h"
 #include "kernels/cuda/runtime.h"
 
 namespace dragonn::bench {

@@ -45,7 +45,7 @@ double time_on_gpu(const Device& device, const Work& work) {
   return events.seconds();
 }
 
-[[maybe_unused]] const bool registered = timer_table().add(DeviceType::kCuda, time_on_gpu);
+[[maybe_unused]] const bool registered = time_work.add(DeviceType::kCuda, time_on_gpu);
 
 }  // namespace
 }  // namespace dragonn::bench

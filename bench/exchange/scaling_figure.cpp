@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "bench/scaling_figure.h"
-
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -9,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "bench/exchange/collective_rows.h"
 #include "report/drawing.h"
 
 namespace dragonn::bench {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "bench/worker_gradient.h"
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "bench/exchange/exchange_measure.h"
 #include "bench/gradients.h"
 #include "core/error.h"
 #include "core/rng.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// CollectiveRows: the measurements of exchanges as rows, beside the formulas.
+/// CollectiveRows: what was measured of exchanges, as rows beside the formulas; and as a figure.
 #pragma once
 
 #include <limits>
@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "bench/exchange_measure.h"
+#include "bench/exchange/exchange_measure.h"
 #include "bench/rows.h"
 #include "comm/network_model.h"
 
@@ -48,5 +48,9 @@ class CollectiveRows {
 
 /// Returns each quantity's median over the steps, of its mean and of its maximum.
 ExchangeRecord median(std::span<const ExchangeRecord> records);
+
+/// Returns an SVG file with two logarithmic axes and a line for each collective, algorithm and density. If there are
+/// phases, it is the mean over a period. Thin lines are the formulas.
+std::string scaling_figure(const Rows& rows, const std::string& title);
 
 }  // namespace dragonn::bench

@@ -1,15 +1,24 @@
 // SPDX-License-Identifier: MIT
-/// Method settings: the settings of the methods that a benchmark measures.
+/// Options that several benchmarks have: where they run, and the settings of the methods that they measure.
 #pragma once
 
 #include <map>
 #include <string>
 #include <vector>
 
+#include <CLI/CLI.hpp>
+
+#include "core/device.h"
 #include "core/registry.h"
 #include "core/settings.h"
 
 namespace dragonn::bench {
+
+/// Adds `--device cpu|cuda` to a subcommand; `name` holds the default.
+void add_device_option(CLI::App& command, std::string& name);
+/// Returns the device with that name, the first one of several GPUs. @throws ConfigError with the reason if there is
+/// none.
+Device device_of(const std::string& name);
 
 using MethodSettings = std::map<std::string, Settings>;
 

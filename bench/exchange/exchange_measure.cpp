@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-#include "bench/exchange_measure.h"
+#include "bench/exchange/exchange_measure.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
-#include "bench/payload_lists.h"
+#include "comm/blocks.h"
 #include "comm/sparse/registry.h"
 #include "core/parameter.h"
+#include "core/rng.h"
 #include "trainer/exchange/step_agreement.h"
 
 namespace dragonn::bench {
@@ -81,6 +83,56 @@ class GradientRun {
   WorkerGradient source_;
   Buffer<float> gradient_;
 };
+
+struct PayloadRules {
+  std::uint64_t seed = 1;
+  std::size_t numel = 0;
+  std::size_t k = 0;  ///< entries of a rank, at most numel; of all ranks together where they share the bucket
+  SelectionTraits traits = {};
+};
+
+/// Draws selections like the k largest of independent values. Places are uniform, one in each of k equal parts of the
+/// bucket; magnitudes are 1 plus an exponential draw; signs are even. If a selection is partitioned, each rank draws in
+/// its part of the bucket; if it is the leader's, the other ranks have none; shared indices are the same on all ranks.
+class PayloadLists {
+ public:
+  explicit PayloadLists(const PayloadRules& rules) : rules_(rules) {}
+
+  /// Draws a selection in O(k). It is the same for the same seed, step and rank.
+  void draw(std::uint64_t step, int rank, int world_size, SparseVector& selected) const;
+
+ private:
+  PayloadRules rules_;
+};
+
+/// Draws one index in each of `count` parts of the range.
+void draw_indices(Rng rng, const comm::Block& range, std::size_t count, std::uint32_t* indices) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const comm::Block part = comm::block(range.size(), count, i);
+    indices[i] = static_cast<std::uint32_t>(range.begin + part.begin + rng.below(part.size()));
+  }
+}
+
+void draw_values(Rng rng, std::size_t count, float* values) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const float sign = rng() % 2 == 0 ? 1.0f : -1.0f;
+    values[i] = sign * (1.0f - std::log(1.0f - rng.uniform()));
+  }
+}
+
+void PayloadLists::draw(std::uint64_t step, int rank, int world_size, SparseVector& selected) const {
+  const auto ranks = static_cast<std::size_t>(world_size);
+  const auto me = static_cast<std::size_t>(rank);
+  const bool is_apart = rules_.traits.partitioned;
+  const bool is_idle = rules_.traits.leader_only && step % ranks != me;
+  const comm::Block range = is_apart ? comm::block(rules_.numel, ranks, me) : comm::Block{0, rules_.numel};
+  const std::size_t wanted = is_apart ? comm::block(rules_.k, ranks, me).size() : rules_.k;
+  const std::size_t count = is_idle ? 0 : std::min(wanted, range.size());
+  selected.resize_discard(count);
+  const std::uint64_t place = rules_.traits.shared_indices ? 0 : me;
+  draw_indices(Rng(rules_.seed, "payload places", {step, place}), range, count, selected.indices.data());
+  draw_values(Rng(rules_.seed, "payload values", {step, me}), count, selected.values.data());
+}
 
 /// One rank's part in the steps of a case without gradients.
 class PayloadRun {

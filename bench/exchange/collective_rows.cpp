@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "bench/collective_rows.h"
+#include "bench/exchange/collective_rows.h"
 
 #include <algorithm>
 #include <cmath>
@@ -21,11 +21,6 @@ ExchangeRecord mix(double share, const ExchangeRecord& a, const ExchangeRecord& 
     mixed.values[i].max = share * a.values[i].max + (1 - share) * b.values[i].max;
   }
   return mixed;
-}
-
-/// Returns null if a number is unknown, or a ratio has nothing to divide by.
-nlohmann::ordered_json or_null(double value) {
-  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
 }
 
 /// Adds the columns of --everything.

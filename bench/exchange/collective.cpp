@@ -12,10 +12,9 @@
 #include <omp.h>
 
 #include "bench/benchmark.h"
-#include "bench/collective_rows.h"
-#include "bench/exchange_measure.h"
+#include "bench/exchange/collective_rows.h"
+#include "bench/exchange/exchange_measure.h"
 #include "bench/ranks.h"
-#include "bench/scaling_figure.h"
 #include "comm/agreement.h"
 #include "comm/local/local.h"
 #include "compress/sparsifier.h"
@@ -54,30 +53,25 @@ class CollectiveBenchmark final : public Benchmark {
   void declare_what(CLI::App& command) {
     command
         .add_option("--collective", collectives_, "Collectives to measure, or all (dragonn-train --list names them)")
-        ->delimiter(',')
-        ->capture_default_str();
+        ->delimiter(',');
     command.add_option("--sparsifier", sparsifier_,
                        "Sparsifier to select with (default: that of the collective's paper, else topk)");
     command
         .add_option("--dense-algorithm", dense_algorithms_,
                     "Algorithms of the collective dense: ring, rabenseifner, native")
-        ->delimiter(',')
-        ->capture_default_str();
+        ->delimiter(',');
     command
         .add_option("--set", assignments_,
                     "Override a setting of a sparsifier, collective or memory, such as oktopk.drift=off (repeatable)")
-        ->type_name("NAME.KEY=VALUE");
+        ->type_name("NAME.KEY=VALUE")
+        ->default_str("");
     CLI::Option* const numel = command.add_option("--numel", numel_, "Elements of the gradient")
-                                   ->check(CLI::Range(std::size_t{1}, std::size_t{kEmptySlot} - 1))
-                                   ->capture_default_str();
-    command.add_option("--density", densities_, "Share of the elements that a rank selects, in (0, 1]")
-        ->delimiter(',')
-        ->capture_default_str();
-    command.add_option("--seed", gradients_.seed, "Seed of the gradients")->capture_default_str();
+                                   ->check(CLI::Range(std::size_t{1}, std::size_t{kEmptySlot} - 1));
+    command.add_option("--density", densities_, "Share of the elements that a rank selects, in (0, 1]")->delimiter(',');
+    command.add_option("--seed", gradients_.seed, "Seed of the gradients");
     command
         .add_option("--correlation", gradients_.correlation, "Correlation of an element between two ranks, in [0, 1]")
-        ->check(CLI::Range(0.0, 1.0))
-        ->capture_default_str();
+        ->check(CLI::Range(0.0, 1.0));
     command
         .add_option(
             "--input", files_.input,
@@ -97,13 +91,12 @@ class CollectiveBenchmark final : public Benchmark {
             "--ranks", ranks_,
             "Numbers of ranks (default: 4): threads of this process; under a launcher its processes are the ranks")
         ->delimiter(',')
+        ->default_str("")
         ->check(CLI::Range(1, 4096));
-    command
-        .add_option(
-            "--network", network_,
-            "Network by name, or none. Local ranks become a virtual cluster on it, with virtual seconds; under a "
-            "launcher only the formulas take it")
-        ->capture_default_str();
+    command.add_option(
+        "--network", network_,
+        "Network by name, or none. Local ranks become a virtual cluster on it, with virtual seconds; under a "
+        "launcher only the formulas take it");
     command
         .add_option("--latency-us", latency_us_, "Latency of a message in microseconds (default: the named network's)")
         ->check(CLI::NonNegativeNumber);
@@ -112,24 +105,23 @@ class CollectiveBenchmark final : public Benchmark {
     command
         .add_option("--compute", compute_,
                     "What a rank's own work costs on a virtual cluster. measured: its CPU time; zero: nothing")
-        ->check(CLI::IsMember(choice_names<comm::Compute>()))
-        ->capture_default_str();
-    command.add_option("--timeout", timeout_s_, "Longest wait for a message, in seconds")
-        ->check(CLI::PositiveNumber)
-        ->capture_default_str();
+        ->check(CLI::IsMember(choice_names<comm::Compute>()));
+    command.add_option("--timeout", timeout_s_, "Longest wait for a message, in seconds")->check(CLI::PositiveNumber);
   }
 
   void declare_how(CLI::App& command) {
     steps_option_ =
         command.add_option("--steps", steps_, "Measured steps (default: 3, or a period where the collective has one)")
+            ->default_str("")
             ->check(CLI::Range(1, 1000000));
     warm_up_option_ = command
                           .add_option("--warmup", warm_up_,
                                       "Steps before the first measurement: thresholds settle in them (default: 2, or "
                                       "a period where the collective has one)")
+                          ->default_str("")
                           ->check(CLI::Range(0, 1000000));
     command.add_option("--svg", svg_, "Also draw a figure of seconds against ranks to FILE")->type_name("FILE");
-    command.add_option("--title", title_, "Title of the figure")->capture_default_str();
+    command.add_option("--title", title_, "Title of the figure");
     payload_option_ = command.add_flag(
         "--payload-only", payload_only_,
         "Simulate clusters that memory would not hold: draw selections as lists without gradients, and send large "

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Usage: dragonn-bench's errors for bad command lines, and the examples in its help.
+/// The help of dragonn-bench for its command line, and how it shortens one to be tried.
 #pragma once
 
 #include <string>
@@ -14,5 +14,10 @@ std::string usage_error(const CLI::App& program, const CLI::ParseError& error);
 
 /// Returns the foot of a help text: command lines that a user may type.
 std::string examples_text(const std::vector<std::string>& examples);
+
+/// Returns the arguments of dragonn-bench, the subcommand first, with small sizes and few rounds if DRAGONN_QUICK is
+/// set; otherwise unchanged. Reports that on the standard error. @throws ConfigError for a value of DRAGONN_QUICK that
+/// is no number.
+std::vector<std::string> shortened(std::vector<std::string> arguments, const CLI::App& program);
 
 }  // namespace dragonn::bench
