@@ -199,8 +199,10 @@ std::pair<std::string, std::string_view> time_text(const std::optional<Spread>& 
   const std::string text = seconds_text(time->mean) + " to target";
   if (is_dense || !dense || dense->mean <= 0 || time->mean <= 0) return {text, kPlain};
   const double factor = dense->mean / time->mean;
-  if (factor >= 1) return {fmt::format("{}, {} sooner", text, ratio_text(factor)), kSooner};
-  return {fmt::format("{}, {} later", text, ratio_text(1 / factor)), kLater};
+  const std::string ratio = ratio_text(factor >= 1 ? factor : 1 / factor);
+  if (ratio == ratio_text(1)) return {text + ", as dense", kPlain};
+  if (factor >= 1) return {fmt::format("{}, {} sooner", text, ratio), kSooner};
+  return {fmt::format("{}, {} later", text, ratio), kLater};
 }
 
 /// Draws a row per group below the panels: its name, and below each panel the time to target by that clock; then the

@@ -7,7 +7,6 @@
 
 #include "comm/room.h"
 #include "comm/sparse/exchange_cost.h"
-#include "comm/sparse/scoped_seconds.h"
 #include "comm/sparse/slices.h"
 #include "comm/sparse/sparse_collective.h"
 #include "kernels/devices.h"
@@ -35,7 +34,7 @@ class DynamicSparseAllreduce final : public SparseCollective {
                          out.statistics.selected_counts);
     co_await slices_.verb(in_flight_);
     slices_.check_regions(communicator.rank(), regions_);
-    sum_region(communicator.clock(), out);
+    sum_lists(communicator.clock(), slices_.in_rotation(), numel_, room_->reduced, out.statistics);
 
     out.statistics.owned_counts.resize(out.statistics.selected_counts.size());
     co_await CountsVerb{room_->reduced.size(), out.statistics.owned_counts};
@@ -69,13 +68,6 @@ class DynamicSparseAllreduce final : public SparseCollective {
     regions_.resize(ranks + 1);
     for (std::size_t rank = 0; rank < ranks; ++rank) regions_[rank] = rank * (numel_ / ranks);
     regions_[ranks] = numel_;
-  }
-
-  void sum_region(const Clock& clock, SparseReduction& out) {
-    const ScopedSeconds decoding(clock, out.statistics.decode_seconds);
-    ListOperations& lists = operations(numel_, out.sum.device());
-    lists.sum(slices_.in_rotation(), room_->reduced);
-    lists.finish();
   }
 
   /// Scatters this rank's region of the dense sum.

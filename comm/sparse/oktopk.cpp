@@ -12,7 +12,6 @@
 #include "comm/blocks.h"
 #include "comm/room.h"
 #include "comm/sparse/exchange_cost.h"
-#include "comm/sparse/scoped_seconds.h"
 #include "comm/sparse/slices.h"
 #include "comm/sparse/sparse_collective.h"
 #include "core/sparse_vector.h"
@@ -70,7 +69,7 @@ class OkTopk final : public SparseCollective {
     slices_.plan_regions(communicator.rank(), selected, indices, regions_, out.statistics.selected_counts);
     co_await slices_.verb(in_flight_);
     slices_.check_regions(communicator.rank(), regions_);
-    sum_region(communicator.clock(), out);
+    sum_lists(communicator.clock(), slices_.in_rotation(), numel_, room_->reduced, out.statistics);
 
     // All ranks gather the sums that reach the threshold: all sums if it must be computed.
     const bool stale = threshold_ <= 0 || context.k != k_ || context.step % rules_.global_period == 0;
@@ -142,13 +141,6 @@ class OkTopk final : public SparseCollective {
     for (std::size_t region = 1; region < ranks; ++region) regions_[region] /= ranks;
     regions_.front() = 0;
     regions_.back() = numel_;
-  }
-
-  void sum_region(const Clock& clock, SparseReduction& out) {
-    const ScopedSeconds decoding(clock, out.statistics.decode_seconds);
-    ListOperations& lists = operations(numel_, out.sum.device());
-    lists.sum(slices_.in_rotation(), room_->reduced);
-    lists.finish();
   }
 
   /// Returns the threshold. With k = n everything is wanted, and no threshold of an earlier step may apply.

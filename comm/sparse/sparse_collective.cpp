@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "comm/sparse/sparse_collective.h"
 
+#include "comm/sparse/scoped_seconds.h"
+
 namespace dragonn::comm {
 
 void SparseReduction::reset(int ranks) {
@@ -16,6 +18,13 @@ void SparseReduction::reset(int ranks) {
   statistics.owned_counts.clear();
   statistics.lost_mass = std::numeric_limits<double>::quiet_NaN();
   statistics.decode_seconds = 0;
+}
+
+void SparseCollective::sum_lists(const Clock& clock, std::span<const ListView> lists, std::size_t numel,
+                                 SparseVector& sum, ReductionStatistics& statistics) {
+  const ScopedSeconds decoding(clock, statistics.decode_seconds);
+  operations(numel, sum.device()).sum(lists, sum);
+  operations(numel, sum.device()).finish();
 }
 
 void GroupReduce::run(std::span<const ReducePart> parts) {

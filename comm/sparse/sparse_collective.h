@@ -106,6 +106,10 @@ class SparseCollective : public RoundsOwner {
   virtual Rounds do_rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
                            const SparseVector& selected, SparseReduction& out) = 0;
 
+  /// sum <- the lists of a bucket of `numel` elements, added up in their order. The time counts as decoding.
+  void sum_lists(const Clock& clock, std::span<const ListView> lists, std::size_t numel, SparseVector& sum,
+                 ReductionStatistics& statistics);
+
   /// Returns the operations for buckets of `numel` elements whose lists are on `device`; made by the first call.
   ListOperations& operations(std::size_t numel, const Device& device) {
     if (!operations_) operations_ = make_list_operations(numel, device);

@@ -68,8 +68,8 @@ TEST_SUITE("report") {
   TEST_CASE("with both clocks the figure shows quality against time on the described and on the ideal network") {
     TemporaryFolder temporary;
     std::vector<Run> runs;
-    for (const char* name : {"dense", "topk"}) {
-      const bool dense = std::string(name) == "dense";
+    for (const char* name : {"dense", "topk", "gtopk"}) {
+      const bool dense = std::string(name) != "topk";  // gtopk is as late
       FakeRun fake(temporary / name);
       fake.config(name, 1).virtual_summary(0.1);
       fake.both(10, 0.25, dense ? 40 : 20, 10).both(20, 0.5, dense ? 80 : 20, dense ? 10 : 15);
@@ -82,6 +82,7 @@ TEST_SUITE("report") {
     CHECK(svg.find(">80 s to target</text>") != std::string::npos);
     CHECK(svg.find(">20 s to target, 4x sooner</text>") != std::string::npos);
     CHECK(svg.find(">15 s to target, 1.5x later</text>") != std::string::npos);
+    CHECK(svg.find(">80 s to target, as dense</text>") != std::string::npos);
     CHECK(svg.find("modelled network 100 Mbit/s") != std::string::npos);
     CHECK(svg.find(">epochs</text>") == std::string::npos);
   }
