@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <limits>
 #include <numeric>
 
 #include "compress/sparsifier.h"
@@ -37,7 +38,7 @@ const Registration<SparsifierEntry> registration{[] {
   entry.name = "all";
   entry.summary = "every entry, at any density: what quantizers send";
   entry.source = "EF-SignSGD (arXiv:1901.09847) and QSGD (arXiv:1610.02132) send all entries";
-  entry.band = kAnyCount;
+  entry.band.high = std::numeric_limits<double>::infinity();
   entry.traits = [](const Settings&) { return SelectionTraits{.shared_indices = true, .blind = true}; };
   entry.make = [](const Settings&, std::size_t numel, const Device& device) {
     return std::make_unique<All>(numel, device);

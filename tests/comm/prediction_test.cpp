@@ -37,6 +37,18 @@ struct Subject {
   SelectionTraits traits = {};
 };
 
+/// Adds the registered collectives that no subject names, with their defaults and selections that they take.
+std::vector<Subject> with_all_others(std::vector<Subject> subjects) {
+  const std::vector<SelectionTraits> kinds{{.at_most_k = true}, {.partitioned = true}};
+  for (const std::string& name : Registry<SparseCollectiveEntry>::instance().names()) {
+    if (std::ranges::find(subjects, name, &Subject::collective) != subjects.end()) continue;
+    const auto& refuses = Registry<SparseCollectiveEntry>::instance().at(name).refuses;
+    const auto taken = std::ranges::find_if(kinds, [&](const SelectionTraits& kind) { return refuses(kind).empty(); });
+    if (taken != kinds.end()) subjects.push_back({name, {}, *taken});
+  }
+  return subjects;
+}
+
 /// Selects equally many entries in the region of every rank; disjoint if the ranks share the bucket. Magnitudes differ.
 SparseVector even_selection(std::size_t ranks, std::size_t me, const SelectionTraits& traits, std::span<float> acc) {
   Rng rng(3, "acc", {me});
@@ -177,7 +189,8 @@ TEST_SUITE("comm") {
                                                 {"cltk"},
                                                 {"exdyna", {}, {.partitioned = true}}};
     for (const int world : {1, 2, 4, 8, 32}) {
-      for (const Subject& subject : at_powers_of_two) {
+      for (const Subject& subject : with_all_others(at_powers_of_two)) {
+        if (subject.collective == "oktopk") continue;  // what it sends depends on the values
         if (world > 1 || subject.collective != "cltk") check_prediction(world, subject);
       }
     }
@@ -224,7 +237,7 @@ TEST_SUITE("comm") {
                                         {"cltk"},
                                         {"exdyna", {}, {.partitioned = true}}};
     for (const int world : {2, 4, 7}) {
-      for (const Subject& subject : subjects) {
+      for (const Subject& subject : with_all_others(subjects)) {
         CAPTURE(world);
         CAPTURE(subject.collective);
         const double stated = static_cast<double>(stated_memory(world, subject)), held = held_bytes(world, subject);
@@ -253,7 +266,7 @@ TEST_SUITE("comm") {
                                         {"cltk"},
                                         {"exdyna", {}, {.partitioned = true}}};
     for (const int world : {1, 2, 3, 4, 8}) {
-      for (const Subject& subject : subjects) {
+      for (const Subject& subject : with_all_others(subjects)) {
         for (const std::uint64_t steps : {1, 2}) {
           CAPTURE(world);
           CAPTURE(subject.collective);

