@@ -14,11 +14,14 @@ using namespace dragonn;
 
 class EveryNth final : public compress::Sparsifier {
  public:
+  explicit EveryNth(std::size_t numel) : indices_(numel) {}
+
   kernels::PassRequest plan(const compress::SelectContext&) override { return {}; }
 
   void select(const compress::SelectContext& context, const kernels::PassResult&, View<const float> acc,
               SparseVector& selected) override {
     const std::size_t k = std::min(context.k, acc.size());
+    kernels::reserve_selection(selected, acc.size());
     indices_.resize_discard(k);
     selected.resize_discard(k);
     if (k == 0) return;
@@ -40,7 +43,7 @@ compress::SparsifierEntry entry() {
   entry.traits = [](const Settings&) {
     return SelectionTraits{.fixed_size = true, .shared_indices = true, .blind = true};
   };
-  entry.make = [](const Settings&, std::size_t, const Device&) { return std::make_unique<EveryNth>(); };
+  entry.make = [](const Settings&, std::size_t numel, const Device&) { return std::make_unique<EveryNth>(numel); };
   return entry;
 }
 
