@@ -35,8 +35,12 @@ std::string describe_exchange(const CompressionConfig& compression) {
   if (compression.quantizes()) {
     return fmt::format("{} (quantizer {}, {})", compression.method, compression.quantizer.name, rest);
   }
-  return fmt::format("{} (sparsifier {}, {}), density {}", compression.method, compression.sparsifier.name, rest,
-                     compression.density);
+  // What codes of other lengths will take is not known before the run.
+  const std::string& codec = compression.codec.name;
+  const std::string code =
+      codec == codec::kRawCodec ? "" : fmt::format(", codec {} (bytes as of {})", codec, codec::kRawCodec);
+  return fmt::format("{} (sparsifier {}, {}{}), density {}", compression.method, compression.sparsifier.name, rest,
+                     code, compression.density);
 }
 
 /// Returns the first number after `key` in a file of "key: number unit" lines, in bytes if the unit is kB.

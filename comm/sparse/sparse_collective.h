@@ -106,7 +106,7 @@ class SparseCollective : public RoundsOwner {
   virtual Rounds do_rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
                            const SparseVector& selected, SparseReduction& out) = 0;
 
-  /// sum <- the lists of a bucket of `numel` elements, added up in their order. The time counts as decoding.
+  /// Computes sum <- the lists of a bucket of `numel` elements, added up in their order. The time counts as decoding.
   void sum_lists(const Clock& clock, std::span<const ListView> lists, std::size_t numel, SparseVector& sum,
                  ReductionStatistics& statistics);
 

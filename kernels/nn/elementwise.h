@@ -25,8 +25,6 @@ void copy(View<const float> source, View<float> target);
 /// Fills: target_i = value.
 extern Operation<void(float value, View<float> target)> fill;
 
-/// The form of the first three operations: two arrays in, one out.
-
 /// Computes output_i = input_i / (1 - rate) if draw i of the stream key[0] is at least `rate`, else 0. Applied to the
 /// output's gradient with the same key it gives the input's: nothing is stored in between. `output` may be `input`.
 /// @param rate in [0, 1).  @param key one, on the device, so that recorded work draws anew.  @throws DeviceError if
