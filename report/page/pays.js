@@ -12,10 +12,13 @@ function gainText() {
   const reached = DATA.groups.filter(group => !group.dense && group.table.target_time && group.table.target_ideal);
   if (!reached.length || !dense.target_time || !dense.target_ideal) return '';
   const best = reached.reduce((a, b) => b.table.target_time.mean < a.table.target_time.mean ? b : a);
-  const words = ['sooner', 'later'];
+  const versusDense = (versus, own) => {
+    const text = factorText(versus, own, ['sooner than', 'later than']);
+    return text.startsWith('1× ') ? 'as fast as dense' : `${text} dense`;
+  };
   return `Of the compressed runs ${best.label} is the first at the target ${DATA.clock.described}: ` +
-    `${factorText(dense.target_time, best.table.target_time, words)} than dense. On an ideal network, which takes no time, it is ` +
-    `${factorText(dense.target_ideal, best.table.target_ideal, words)} than dense.`;
+    `${versusDense(dense.target_time, best.table.target_time)}. On an ideal network, which takes no time, it is ` +
+    `${versusDense(dense.target_ideal, best.table.target_ideal)}.`;
 }
 
 function drawPaysTable() {
