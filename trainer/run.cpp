@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/run.h"
 
+#include <cmath>
 #include <cstdio>
 #include <optional>
 #include <system_error>
@@ -89,6 +90,15 @@ fs::path prepare_folder(const Job& job, const Worker& worker, FolderLock& lock) 
   }
 }
 
+/// Returns "topk: each worker sends about 1 % of its gradient", or the method alone if it selects nothing.
+std::string describe_method(const CompressionConfig& compression) {
+  if (!compression.selects()) return compression.method;
+  if (std::isinf(compression.sparsifier.entry().band.high))
+    return fmt::format("{}: each worker sends what it selects, whatever the density", compression.method);
+  return fmt::format("{}: each worker sends about {:.4g} % of its gradient", compression.method,
+                     100 * compression.density);
+}
+
 /// Logs the kind of the run's times, if a network is modelled.
 void log_network(const Config& config, const comm::Communicator& communicator) {
   const auto network = config.network.modelled();
@@ -160,11 +170,7 @@ int run_training(const Job& job, comm::Communicator& communicator) {
 
   log::info(rank, "dragonn {}: {} ({} parameters) on {} ({} samples), {} workers ({}), {}", version(),
             job.config.model.name, plan.parameters, job.config.data.name, job.data.train->size(), communicator.size(),
-            comm::backend_name(communicator),
-            job.config.compression.selects()
-                ? fmt::format("{}: each worker sends about {:.4g} % of its gradient", job.config.compression.method,
-                              100 * job.config.compression.density)
-                : job.config.compression.method);
+            comm::backend_name(communicator), describe_method(job.config.compression));
   log::info(rank, "device: {}", choice.describe());
   log_network(job.config, communicator);
   for (const std::string& note : job.config.notes) log::info(rank, "{}", note);
