@@ -21,9 +21,9 @@ inline void check_same_device(std::string_view operation, const Device& first, c
 }
 
 namespace detail {
-/// Returns where an argument lives: a device is itself, memory knows. An empty view lives nowhere, as all else.
+/// Returns the device that an argument names: a device itself, memory its own; all else none.
 template <class T>
-std::optional<Device> place_of(const T& argument) {
+std::optional<Device> device_of(const T& argument) {
   if constexpr (std::is_same_v<T, Device>)
     return argument;
   else if constexpr (requires { argument.device(); })
@@ -31,9 +31,14 @@ std::optional<Device> place_of(const T& argument) {
   else
     return std::nullopt;
 }
+/// Returns where an argument lives: as device_of, but an empty view lives nowhere.
+template <class T>
+std::optional<Device> place_of(const T& argument) {
+  return device_of(argument);
+}
 template <class T>
 std::optional<Device> place_of(const View<T>& view) {
-  return view.empty() ? std::nullopt : std::optional(view.device());
+  return view.empty() ? std::nullopt : device_of(view);
 }
 }  // namespace detail
 
@@ -81,7 +86,14 @@ class Operation<Result(Arguments...)> {
       if (!place) place = other;
     };
     (join(detail::place_of(arguments)), ...);
-    return place.value_or(Device{});
+    if (place) return *place;
+    // If all is empty, the row of a device that some argument names does nothing.
+    Device named;
+    const auto note = [&](const std::optional<Device>& other) {
+      if (other && named.is_cpu()) named = *other;
+    };
+    (note(detail::device_of(arguments)), ...);
+    return named;
   }
 
   std::string_view name_;
