@@ -12,8 +12,8 @@ namespace dragonn {
 
 namespace {
 
-// The label is the thread's, and no parameter: who knows what memory is for is far above the buffers that ask for it, and
-// the constructors of all that hold buffers would pass it on.
+// The label is the thread's, and no parameter: who knows what memory is for is far above the buffers that ask for it,
+// and the constructors of all that hold buffers would pass it on.
 thread_local const char* current_label = "other things";
 
 }  // namespace

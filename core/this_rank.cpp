@@ -8,10 +8,10 @@
 namespace dragonn {
 
 namespace {
-// The rank is the thread's, and no parameter: kernels and readers of files know no communicator, but their errors are to
-// name the rank.
+// The rank is the thread's, and no parameter: kernels and readers of files know no communicator, but their errors are
+// to name the rank.
 thread_local int current = kNoRank;
-}
+}  // namespace
 
 ScopedRank::ScopedRank(int rank) : previous_(std::exchange(current, rank)) {}
 ScopedRank::~ScopedRank() {

@@ -15,8 +15,8 @@ struct SpectrogramRules {
   double stride_seconds = 0.01;  ///< distance between the beginnings of frames
 };
 
-/// Computes log(1 + |FFT of a Hamming window|), then shifts and scales it so that one utterance's values have mean 0 and
-/// deviation 1. Source: Amodei et al., "Deep Speech 2", arXiv:1512.02595. Equal samples give equal bits.
+/// Computes log(1 + |FFT of a Hamming window|), then shifts and scales it so that one utterance's values have mean 0
+/// and deviation 1. Source: Amodei et al., "Deep Speech 2", arXiv:1512.02595. Equal samples give equal bits.
 class Spectrogram {
  public:
   /// @throws ConfigError unless a window holds at least 2 samples and a stride at least 1.

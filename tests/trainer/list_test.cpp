@@ -155,12 +155,9 @@ TEST_SUITE("trainer") {
       CAPTURE(kind);
       CHECK_FALSE(list_components({kind}).empty());
     }
-    const std::map<std::string, std::string> kinds{{"sparsifier", "sparsifiers"},
-                                                   {"quantizer", "quantizers"},
-                                                   {"codec", "codecs"},
-                                                   {"collective", "collectives"},
-                                                   {"memory", "memories"},
-                                                   {"density_schedule", "density_schedules"}};
+    const std::map<std::string, std::string> kinds{
+        {"sparsifier", "sparsifiers"}, {"quantizer", "quantizers"}, {"codec", "codecs"},
+        {"collective", "collectives"}, {"memory", "memories"},      {"density_schedule", "density_schedules"}};
     for (const ComponentSlot& slot : config_schema().components) {
       if (!slot.is_part()) continue;
       for (const auto& [name, specs] : slot.registered) {
