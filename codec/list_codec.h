@@ -3,41 +3,54 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <span>
+#include <string>
 
-#include "core/registry.h"
+#include "codec/indices/index_codec.h"
+#include "codec/values/list_value_codec.h"
+#include "core/component.h"
 #include "core/sparse_vector.h"
 
 namespace dragonn::codec {
 
-/// A codec for lists of entries. It has no state: one object serves all buckets of a rank. Lists and codes are host
-/// memory. Indices are exact; a codec that changes values needs a memory that keeps the difference.
+/// The codec of lists that a config chose: one for their indices, and one for their values.
+struct ListCoding {
+  Component indices{kRawIndices, {}};
+  Component values{kRawValues, {}};
+
+  /// Returns whether lists are sent as in the papers: uint32 indices and float32 values, which need no code.
+  bool is_raw() const { return indices.name == kRawIndices && values.name == kRawValues; }
+  /// Returns whether decoded values differ from the encoded ones. @throws ConfigError if the codec is unknown.
+  bool is_lossy() const;
+  /// Returns "rice x float32".
+  std::string name() const { return indices.name + " x " + values.name; }
+};
+
+/// A codec for lists of entries. It has no state besides memory: one object serves all buckets of a rank. Lists and
+/// codes are host memory. Indices are exact.
 class ListCodec {
  public:
   virtual ~ListCodec() = default;
 
-  /// Returns the length of the longest code of that many entries, in bytes.
+  /// Returns the room that the code of a list of that many entries needs, in bytes.
   /// @param has_values false if indices travel alone.
   virtual std::size_t most_bytes(std::size_t entries, bool has_values) const = 0;
   /// Returns whether every code of a number of entries is that long. Otherwise ranks send each other the lengths.
   virtual bool is_fixed_size() const = 0;
+  /// Returns whether decoded values differ from the encoded ones.
+  virtual bool is_lossy() const = 0;
   /// Writes the code of a list at the beginning of `code`. Returns its length: all of `code` for a codec of a fixed
   /// size, which marks places without an entry as empty.
   /// @param code at least most_bytes() of the list long, aligned to 4 bytes.
   virtual std::size_t encode(const ListView& list, bool has_values, std::span<std::byte> code) const = 0;
   /// Reads a code of exactly this length, which may come from another rank. The list lies in `code` itself or in
-  /// `room`, and may end with empty slots. @throws DataError for bytes that are no code.
+  /// `room`. With a fixed size it may end with empty slots, and indices may not ascend; otherwise they do.
+  /// @param code aligned to 4 bytes.  @throws DataError that says what is wrong, for bytes that are no code.
   virtual ListView decode(std::span<const std::byte> code, bool has_values, SparseVector& room) const = 0;
 };
 
-struct ListCodecEntry : RegistryEntry {
-  static constexpr const char* kKind = "codec";
-  std::function<std::unique_ptr<ListCodec>(const Settings&)> make;
-};
-
-/// The name of the codec that papers use: indices and values as they are.
-inline constexpr const char* kRawCodec = "raw32";
+/// Makes the codec of lists. @throws ConfigError if one of the names is unknown.
+std::unique_ptr<ListCodec> make_list_codec(const ListCoding& coding);
 
 }  // namespace dragonn::codec

@@ -8,8 +8,9 @@
 
 #include <fmt/format.h>
 
-#include "codec/list_codec.h"
+#include "codec/indices/index_codec.h"
 #include "codec/value_codec.h"
+#include "codec/values/list_value_codec.h"
 #include "comm/network_model.h"
 #include "comm/sparse/sparse_collective.h"
 #include "compress/density_schedule.h"
@@ -144,7 +145,8 @@ const std::vector<Kind>& kinds() {
       {"method", "methods", method_names, describe_method},
       registered<compress::SparsifierEntry>("sparsifiers", "compression.sparsifier", "compression.*"),
       registered<codec::ValueCodecEntry>("quantizers", "compression.quantizer", "compression.*"),
-      registered<codec::ListCodecEntry>("codecs", "compression.codec", "compression.*"),
+      registered<codec::IndexCodecEntry>("index_codecs", "compression.codec.indices", "compression.codec.*"),
+      registered<codec::ListValueCodecEntry>("value_codecs", "compression.codec.values", "compression.codec.*"),
       registered<compress::MemoryEntry>("memories", "compression.memory", "compression.*"),
       registered<compress::DensityScheduleEntry>("density_schedules", "compression.density_schedule", "compression.*"),
       registered<comm::SparseCollectiveEntry>("collectives", "compression.collective", "compression.*"),
@@ -177,8 +179,9 @@ std::string list_kind(const Kind& kind) {
 std::string paragraph(const std::string& name, const std::string& body) {
   constexpr std::size_t kIndent = 11;
   std::string text;
+  const std::string label = name.size() < kIndent ? name : name + " ";
   for (const std::string& line : wrapped(body, kColumns - kIndent)) {
-    text += fmt::format("{:<{}}{}\n", text.empty() ? name : "", kIndent, line);
+    text += fmt::format("{:<{}}{}\n", text.empty() ? label : "", kIndent, line);
   }
   return text;
 }

@@ -36,9 +36,9 @@ std::string describe_exchange(const CompressionConfig& compression) {
     return fmt::format("{} (quantizer {}, {})", compression.method, compression.quantizer.name, rest);
   }
   // What codes of other lengths will take is not known before the run.
-  const std::string& codec = compression.codec.name;
+  const codec::ListCoding coding = compression.coding();
   const std::string code =
-      codec == codec::kRawCodec ? "" : fmt::format(", codec {} (bytes as of {})", codec, codec::kRawCodec);
+      coding.is_raw() ? "" : fmt::format(", codec {} (bytes as of {})", coding.name(), codec::ListCoding{}.name());
   return fmt::format("{} (sparsifier {}, {}{}), density {}", compression.method, compression.sparsifier.name, rest,
                      code, compression.density);
 }

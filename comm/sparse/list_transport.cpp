@@ -118,16 +118,14 @@ void ListTransport::sum_metrics(VerbBatch batch) {
   sum_together<SumMetricsVerb>(communicator_, batch, doubles_);
 }
 
-std::unique_ptr<ListTransport> make_list_transport(Communicator& communicator, const Component& codec) {
-  const auto& entry = Registry<codec::ListCodecEntry>::instance().at(codec.name);
+std::unique_ptr<ListTransport> make_list_transport(Communicator& communicator, const codec::ListCoding& coding) {
   if (communicator.device_transport() == nullptr) {
-    return make_message_lists(communicator, entry.make(codec.settings));
+    return make_message_lists(communicator, codec::make_list_codec(coding));
   }
-  if (codec.name != codec::kRawCodec) {
+  if (!coding.is_raw()) {
     throw ConfigError(
-        fmt::format("codec '{}' needs messages in host memory: between GPUs lists travel as they are; "
-                    "valid: {}",
-                    codec.name, codec::kRawCodec));
+        fmt::format("codec {} needs messages in host memory: between GPUs lists travel as they are; valid: {}",
+                    coding.name(), codec::ListCoding{}.name()));
   }
   return make_device_lists(communicator);
 }

@@ -8,7 +8,6 @@
 
 #include "codec/list_codec.h"
 #include "comm/sparse/rounds.h"
-#include "core/component.h"
 
 namespace dragonn::comm {
 
@@ -63,10 +62,8 @@ class ListTransport {
 };
 
 /// Makes the transport over the communicator's DeviceTransport if it has one, else over its messages. This is the only
-/// place that decides it. @param codec the name of the list codec. @throws ConfigError if it is unknown, or is not
-/// kRawCodec while lists travel between GPUs.
-std::unique_ptr<ListTransport> make_list_transport(Communicator& communicator,
-                                                   const Component& codec = {codec::kRawCodec, {}});
+/// place that decides it. @throws ConfigError if a codec is unknown, or if lists travel between GPUs and are not raw.
+std::unique_ptr<ListTransport> make_list_transport(Communicator& communicator, const codec::ListCoding& coding = {});
 /// Makes the transport of lists in host memory, which are sent as messages in the codec's code.
 std::unique_ptr<ListTransport> make_message_lists(Communicator& communicator, std::unique_ptr<codec::ListCodec> codec);
 /// Makes the transport of lists on the device of the communicator's DeviceTransport; sizes are headers of the

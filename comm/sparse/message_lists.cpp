@@ -52,7 +52,7 @@ class MessageLists final : public ListTransport {
       resize_with_room(message_, own_bytes(batch.size()));
       encode_own(batch, message_.host());
       gather_words(own_code_bytes(batch.size()), words_);
-      code_bytes_.assign(words_.begin(), words_.end());
+      take_code_bytes();
     }
     sizes_.assign(ranks(), 0);
     for (std::size_t i = 0; i < code_bytes_.size(); ++i) sizes_[i / batch.size()] += aligned(code_bytes_[i]);
@@ -163,9 +163,11 @@ class MessageLists final : public ListTransport {
     const bool is_root = communicator().rank() == root;
     std::size_t room = 0;
     lists_.clear();
+    most_entries_.clear();
     for (const ListVerb* verb : batch) {
       const auto& broadcast = std::get<BroadcastListVerb>(*verb);
       lists_.push_back(broadcast.mine);
+      most_entries_.push_back(is_root ? broadcast.mine.size() : broadcast.most);
       room += most_bytes(is_root ? broadcast.mine.size() : broadcast.most);
     }
     resize_with_room(message_, table_bytes(batch.size()) + room);
@@ -177,7 +179,7 @@ class MessageLists final : public ListTransport {
       // There is one list: size-only exchanges have one bucket.
       return resize_with_room(*std::get<BroadcastListVerb>(*batch.front()).result, bytes / SparseVector::kEntryBytes);
     }
-    unpack_lists(message_.host().first(bytes), batch.size(), root);
+    unpack_lists(message_.host().first(bytes), root);
     for (std::size_t bucket = 0; bucket < batch.size(); ++bucket) {
       SparseVector& result = *std::get<BroadcastListVerb>(*batch[bucket]).result;
       resize_with_room(result, lists_[bucket].size());
@@ -272,20 +274,44 @@ class MessageLists final : public ListTransport {
         const std::size_t index = from * batch.size() + bucket;
         const auto code = std::as_const(gathered_).host().subspan(begin, code_bytes_[index]);
         begin += aligned(code.size());
-        const ListView list = decode(code, gather.has_values, index, static_cast<int>(from));
+        const ListView list =
+            decode(code, gather.has_values, gather.slots[from], index, {static_cast<int>(from), bucket, batch.size()});
         gather.lists[from] = size_only ? list : without_padding(list);
       }
     }
   }
 
-  /// @param index of the code among those of this verb, whose lists are all in use at once.
-  ListView decode(std::span<const std::byte> code, bool has_values, std::size_t index, int source) {
+  /// The origin of a list, for errors.
+  struct Origin {
+    int rank;
+    std::size_t list;
+    std::size_t lists;  ///< of the message
+  };
+
+  /// @param most entries that the list may have.  @param index of the code among those of this verb, whose lists are
+  /// all in use at once.
+  ListView decode(std::span<const std::byte> code, bool has_values, std::size_t most, std::size_t index,
+                  const Origin& origin) {
     while (rooms_.size() <= index) rooms_.emplace_back();
     try {
-      return codec_->decode(code, has_values, rooms_[index]);
+      const ListView list = codec_->decode(code, has_values, rooms_[index]);
+      if (list.size() > most) throw DataError(fmt::format("{} entries, and there are at most {}", list.size(), most));
+      return list;
     } catch (const DataError& error) {
-      throw CommError(
-          fmt::format("rank {} cannot read what rank {} sent: {}", communicator().rank(), source, error.what()));
+      throw CommError(fmt::format("rank {} cannot read list {} of {} that rank {} sent: {}", communicator().rank(),
+                                  origin.list + 1, origin.lists, origin.rank, error.what()));
+    }
+  }
+
+  /// Takes the lengths of all codes from words_. @throws CommError for one that no code may have.
+  void take_code_bytes() {
+    for (std::size_t i = 0; i < code_bytes_.size(); ++i) {
+      const std::size_t lists = code_bytes_.size() / ranks();
+      if (i / lists != rank() && words_[i] > code_bytes_[i]) {
+        throw CommError(fmt::format("rank {} announces {} bytes for list {} of {}, which has at most {}", i / lists,
+                                    words_[i], i % lists + 1, lists, code_bytes_[i]));
+      }
+      code_bytes_[i] = words_[i];
     }
   }
 
@@ -310,15 +336,17 @@ class MessageLists final : public ListTransport {
     return begin;
   }
 
-  /// Unpacks a message of `count` lists into lists_. @throws CommError if its length does not fit them.
-  void unpack_lists(std::span<const std::byte> message, std::size_t count, int source) {
+  /// Unpacks a message into lists_, which have most_entries_ at most. @throws CommError if its length does not fit.
+  void unpack_lists(std::span<const std::byte> message, int source) {
     lists_.clear();
+    const std::size_t count = most_entries_.size();
     std::size_t begin = table_bytes(count);
     for (std::size_t i = 0; i < count && begin <= message.size(); ++i) {
       auto bytes = static_cast<std::uint32_t>(message.size());
       if (count > 1) std::memcpy(&bytes, message.data() + i * kWord, kWord);
       if (bytes > message.size() - begin) break;
-      lists_.push_back(decode(message.subspan(begin, bytes), /*has_values=*/true, i, source));
+      lists_.push_back(
+          decode(message.subspan(begin, bytes), /*has_values=*/true, most_entries_[i], i, {source, i, count}));
       begin += count > 1 ? aligned(bytes) : bytes;
     }
     if (lists_.size() == count && begin == message.size()) return;
@@ -360,13 +388,18 @@ class MessageLists final : public ListTransport {
       lists += std::get<SwapVerb>(*verb).incoming[step].most > 0 ? 1 : 0;
       sends = sends || std::get<SwapVerb>(*verb).outgoing[step].most > 0;
     }
-    if (lists > 0) receive_step(batch, step, slot, lists);
+    if (lists > 0) receive_step(batch, step, slot);
     if (sends) communicator().wait(slot.send);
   }
 
-  void receive_step(VerbBatch batch, std::size_t step, Slot& slot, std::size_t lists) {
+  void receive_step(VerbBatch batch, std::size_t step, Slot& slot) {
     const std::size_t bytes = communicator().wait(slot.receive);
-    unpack_lists(slot.incoming.host().first(bytes), lists, std::get<SwapVerb>(*batch.front()).incoming[step].source);
+    most_entries_.clear();
+    for (const ListVerb* verb : batch) {
+      const SwapVerb::Incoming& incoming = std::get<SwapVerb>(*verb).incoming[step];
+      if (incoming.most > 0) most_entries_.push_back(incoming.most);
+    }
+    unpack_lists(slot.incoming.host().first(bytes), std::get<SwapVerb>(*batch.front()).incoming[step].source);
     auto list = lists_.begin();
     for (ListVerb* verb : batch) {
       SwapVerb::Incoming& incoming = std::get<SwapVerb>(*verb).incoming[step];
@@ -392,7 +425,8 @@ class MessageLists final : public ListTransport {
   Buffer<std::byte> gathered_;                // the messages of all ranks
   Buffer<std::byte> message_;                 // of a broadcast
   std::vector<std::span<float>> parts_;
-  std::vector<ListView> lists_;  // of the message that is packed or unpacked
+  std::vector<ListView> lists_;            // of the message that is packed or unpacked
+  std::vector<std::size_t> most_entries_;  // of the lists of a message that is unpacked
   std::vector<Slot> slots_;
   SparseVector incoming_;  // what has come in a swap
   std::size_t kept_ = 0;   // entries of it

@@ -136,8 +136,8 @@ class GroupReduce {
  public:
   /// Exchanges over a communicator, which must outlive it. Lists are where its DeviceTransport has them, else in host
   /// memory.
-  explicit GroupReduce(Communicator& communicator, const Component& codec = {codec::kRawCodec, {}})
-      : transport_(make_list_transport(communicator, codec)) {}
+  explicit GroupReduce(Communicator& communicator, const codec::ListCoding& coding = {})
+      : transport_(make_list_transport(communicator, coding)) {}
 
   /// Collective. @param parts the same buckets in the same order on all ranks; may be empty. Each bucket gets, bit for
   /// bit, the result that it would get alone.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Cases of conservation: the promises of every sparse collective, in each of its modes.
 #include <array>
-#include <cstring>
 
 #include "core/hash.h"
 #include "core/rng.h"
@@ -138,43 +137,35 @@ constexpr std::uint64_t kFusedSteps = 2;  // one that computes what later ones r
 constexpr std::uint64_t kFusedSteps = 5;
 #endif
 
-/// A list codec whose codes have lengths that depend on what they say: the number of entries and the gaps between
-/// indices in groups of 7 bits, then the values.
-class GapCodec final : public codec::ListCodec {
+/// An index codec as another project may register one: gaps of indices in groups of 7 bits.
+class GapCodec final : public codec::IndexCodec {
  public:
-  std::size_t most_bytes(std::size_t entries, bool has_values) const override {
-    return kLongest * (entries + 1) + (has_values ? sizeof(float) * entries : 0);
-  }
-  bool is_fixed_size() const override { return false; }
+  std::size_t most_bytes(std::size_t indices) const override { return kLongest * (indices + 1); }
 
-  std::size_t encode(const ListView& list, bool has_values, std::span<std::byte> code) const override {
-    std::size_t end = put(static_cast<std::uint32_t>(list.size()), code, 0);
+  std::size_t encode(std::span<const std::uint32_t> indices, std::span<std::byte> code) const override {
+    std::size_t end = put(static_cast<std::uint32_t>(indices.size()), code, 0);
     std::uint32_t next = 0;
-    for (const std::uint32_t index : list.indices.host()) {
+    for (const std::uint32_t index : indices) {
       end = put(index - next, code, end);
       next = index + 1;
     }
-    if (!has_values || list.size() == 0) return end;
-    std::memcpy(code.data() + end, list.values.data(), list.size() * sizeof(float));
-    return end + list.size() * sizeof(float);
+    return end;
   }
 
-  ListView decode(std::span<const std::byte> code, bool has_values, SparseVector& room) const override {
+  std::span<const std::byte> decode(std::span<const std::byte> code, Buffer<std::uint32_t>& indices) const override {
     std::size_t position = 0;
-    const std::size_t entries = get(code, position);
-    if (entries > code.size()) throw DataError("more entries than bytes");
-    room.resize_discard(entries);
+    const std::size_t count = get(code, position);
+    if (count > code.size()) throw DataError("more indices than bytes");
+    indices.resize_discard(count);
     std::uint32_t next = 0;
-    for (std::uint32_t& index : room.indices.host()) {
+    for (std::uint32_t& index : indices.host()) {
       index = next + get(code, position);
       next = index + 1;
     }
-    if (code.size() - position != (has_values ? entries * sizeof(float) : 0))
-      throw DataError("values of another length");
-    if (!has_values) return {std::as_const(room).indices.view(), {}};
-    if (entries > 0) std::memcpy(room.values.data(), code.data() + position, entries * sizeof(float));
-    return room;
+    return code.subspan(position);
   }
+
+  double expected_bits(double, double) const override { return 16; }
 
  private:
   static constexpr std::size_t kLongest = 5;  // bytes of 32 bits
@@ -195,20 +186,26 @@ class GapCodec final : public codec::ListCodec {
   }
 };
 
-const Registration<codec::ListCodecEntry> registration{
-    {{.name = "test_gaps", .summary = "gaps of indices in groups of 7 bits, and values as they are"},
-     /*make=*/[](const Settings&) -> std::unique_ptr<codec::ListCodec> { return std::make_unique<GapCodec>(); }}};
+const Registration<codec::IndexCodecEntry> registration{
+    {{.name = "test_gaps", .summary = "gaps of indices in groups of 7 bits"},
+     /*is_exact=*/false,
+     /*make=*/[](const Settings&) -> std::unique_ptr<codec::IndexCodec> { return std::make_unique<GapCodec>(); }}};
+
+codec::ListCoding coding_of(const std::string& indices, const std::string& values = codec::kRawValues) {
+  using codec::IndexCodecEntry, codec::ListValueCodecEntry;
+  return {{indices, Settings(Registry<IndexCodecEntry>::instance().at(indices).settings)},
+          {values, Settings(Registry<ListValueCodecEntry>::instance().at(values).settings)}};
+}
 
 /// Buckets of one rank, exchanged alone and together.
 class Fused {
  public:
-  Fused(Communicator& communicator, const Variant& variant, const Selection& selection,
-        const std::string& codec = codec::kRawCodec)
+  Fused(Communicator& communicator, const Variant& variant, const Selection& selection, const codec::ListCoding& coding)
       : communicator_(communicator),
         selection_(selection),
-        is_raw_(codec == codec::kRawCodec),
+        is_raw_(coding.is_raw()),
         alone_(communicator),
-        together_(communicator, {codec, {}}) {
+        together_(communicator, coding) {
     for (std::size_t bucket = 0; bucket < kSizes.size(); ++bucket) {
       for (auto* collectives : {&collectives_alone_, &collectives_together_})
         collectives->push_back(make_collective(variant.collective, kSizes[bucket], variant.settings));
@@ -270,7 +267,7 @@ class Fused {
   std::vector<std::unique_ptr<SparseCollective>> collectives_alone_, collectives_together_;
 };
 
-void together_is_alone(Communicator& communicator, const std::string& codec) {
+void together_is_alone(Communicator& communicator, const codec::ListCoding& coding) {
   std::vector<Variant> all = variants();
   all.push_back({"dense", {{"algorithm", "rabenseifner"}}});
   all.push_back({"gtopk", {{"put_back", "paper"}}});
@@ -281,19 +278,19 @@ void together_is_alone(Communicator& communicator, const std::string& codec) {
       const bool is_fixed =
           variant.settings.contains("layout") && variant.settings.at("layout") == SettingValue("fixed");
       if (is_fixed && !selection.traits.fits_k_slots()) continue;
-      Fused fused(communicator, variant, selection, codec);
+      Fused fused(communicator, variant, selection, coding);
       for (std::uint64_t step = 0; step < kFusedSteps; ++step) fused.step(step);
     }
   }
 }
 
 void buckets_together_are_buckets_alone(Communicator& communicator) {
-  together_is_alone(communicator, codec::kRawCodec);
+  together_is_alone(communicator, {});
 }
 
 void codecs_change_bytes_alone(Communicator& communicator) {
-  for (const std::string& codec : Registry<codec::ListCodecEntry>::instance().names()) {
-    if (codec != codec::kRawCodec) together_is_alone(communicator, codec);
+  for (const std::string& indices : Registry<codec::IndexCodecEntry>::instance().names()) {
+    if (indices != codec::kRawIndices) together_is_alone(communicator, coding_of(indices));
   }
 }
 

@@ -8,8 +8,9 @@
 
 #include <doctest/doctest.h>
 
-#include "codec/list_codec.h"
+#include "codec/indices/index_codec.h"
 #include "codec/value_codec.h"
+#include "codec/values/list_value_codec.h"
 #include "comm/sparse/sparse_collective.h"
 #include "compress/density_schedule.h"
 #include "compress/memory.h"
@@ -49,7 +50,8 @@ std::vector<Registered> everything() {
   std::vector<Registered> all;
   append<compress::SparsifierEntry>(all);
   append<codec::ValueCodecEntry>(all);
-  append<codec::ListCodecEntry>(all);
+  append<codec::IndexCodecEntry>(all);
+  append<codec::ListValueCodecEntry>(all);
   append<compress::MemoryEntry>(all);
   append<compress::DensityScheduleEntry>(all);
   append<comm::SparseCollectiveEntry>(all);
@@ -74,11 +76,9 @@ TEST_SUITE("house") {
   }
 
   TEST_CASE("every sparsifier, quantizer, memory and collective has a source of its own") {
-    const std::map<std::string, std::string> kinds{{"sparsifier", "compress/"},
-                                                   {"memory", "compress/"},
-                                                   {"codec", "codec/"},
-                                                   {"quantizer", "codec/"},
-                                                   {"collective", "comm/sparse/"}};
+    const std::map<std::string, std::string> kinds{{"sparsifier", "compress/"},       {"memory", "compress/"},
+                                                   {"index codec", "codec/indices/"}, {"value codec", "codec/values/"},
+                                                   {"quantizer", "codec/"},           {"collective", "comm/sparse/"}};
     std::map<std::string, std::string> owner;
     for (const Registered& item : everything()) {
       if (!kinds.contains(item.kind)) continue;
@@ -90,7 +90,7 @@ TEST_SUITE("house") {
   }
 
   TEST_CASE("a sparsifier's, quantizer's or collective's source is named after it") {
-    const std::set<std::string> kinds{"sparsifier", "codec", "quantizer", "collective"};
+    const std::set<std::string> kinds{"sparsifier", "index codec", "value codec", "quantizer", "collective"};
     for (const Registered& item : everything()) {
       if (!kinds.contains(item.kind)) continue;
       INFO(item.kind, " ", item.entry.name, " in ", item.file);

@@ -44,6 +44,11 @@ done
 [ "$(grep -c '"bits_per_element": 1\.0' codes.json)" = 3 ] || fail "a bit per entry for signsgd: $(cat codes.json)"
 [ "$(grep -c '"bits_per_element": 8\.2' codes.json)" = 2 ] || fail "a byte and norms per entry for qsgd: $(cat codes.json)"
 
+# Every codec of indices: none takes more than raw32, and rice comes near the bound.
+"$bench" codec --numel 100000 --density 0.01 --pattern random --rounds 2 --json lists.json >/dev/null || fail "codecs"
+grep -q '"index_bits": 32.0' lists.json || fail "raw32: $(cat lists.json)"
+grep -A8 '"indices": "rice"' lists.json | grep -q '"index_bits": 8\.' || fail "rice: $(cat lists.json)"
+
 # expect_refusal CODE PATTERN ARGUMENT...: dragonn-bench ends with CODE and one line that matches PATTERN.
 expect_refusal() {
   local code=$1 pattern=$2 output status=0

@@ -155,15 +155,22 @@ TEST_SUITE("trainer") {
       CAPTURE(kind);
       CHECK_FALSE(list_components({kind}).empty());
     }
-    const std::map<std::string, std::string> kinds{
-        {"sparsifier", "sparsifiers"}, {"quantizer", "quantizers"}, {"codec", "codecs"},
-        {"collective", "collectives"}, {"memory", "memories"},      {"density_schedule", "density_schedules"}};
+    const std::map<std::string, std::string> kinds{{"sparsifier", "sparsifiers"},
+                                                   {"quantizer", "quantizers"},
+                                                   {"index_codec", "index_codecs"},
+                                                   {"collective", "collectives"},
+                                                   {"memory", "memories"},
+                                                   {"value_codec", "value_codecs"},
+                                                   {"density_schedule", "density_schedules"}};
+    // The keys of [compression.codec] are named after what is coded.
+    const std::map<std::string, std::string> codecs{{"indices", "index_codec"}, {"values", "value_codec"}};
     for (const ComponentSlot& slot : config_schema().components) {
       if (!slot.is_part()) continue;
       for (const auto& [name, specs] : slot.registered) {
         CAPTURE(name);
-        const std::string text = list_components({kinds.at(slot.key), name});
-        CHECK(text == list_components({slot.key, name}));
+        const std::string kind = codecs.contains(slot.key) ? codecs.at(slot.key) : slot.key;
+        const std::string text = list_components({kinds.at(kind), name});
+        CHECK(text == list_components({kind, name}));
         for (const SettingSpec& spec : *specs) {
           CHECK(contains(text, "  " + spec.name + " = " + to_toml(spec.default_value) + "\n"));
           CHECK(contains(text, type_name(spec.default_value)));

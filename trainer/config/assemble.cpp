@@ -105,10 +105,12 @@ void check_comm(const Config& config) {
           "comm.backend = \"nccl\" does not go with quantizer = \"{}\", whose codes are messages of the host: expected "
           "\"mpi\" or \"tcp\", or a sparsifier",
           config.compression.quantizer.name);
-  require(!is_nccl || config.compression.codec.name == codec::kRawCodec,
-          "comm.backend = \"nccl\" does not go with compression.codec = \"{}\": between GPUs lists travel as they are: "
-          "expected \"{}\"",
-          config.compression.codec.name, codec::kRawCodec);
+  require(
+      !is_nccl || config.compression.coding().is_raw(),
+      "comm.backend = \"nccl\" does not go with compression.codec.indices = \"{}\" and values = \"{}\": between GPUs "
+      "lists travel as they are: expected \"{}\" and \"{}\", or \"mpi\" or \"tcp\"",
+      config.compression.codec.indices.name, config.compression.codec.values.name, codec::kRawIndices,
+      codec::kRawValues);
   require(
       is_nccl || comm.bootstrap == Bootstrap::kMpi,
       "comm.bootstrap = \"{}\" is of no use with comm.backend = \"{}\": expected comm.backend = \"nccl\" or \"tcp\"",
@@ -166,7 +168,7 @@ ExchangeRules exchange_rules(const Config& config) {
   rules.fusion = {.bytes = bytes_of(compression.fusion_mib), .overlaps = compression.overlap};
   rules.sparsifier = compression.sparsifier;
   rules.quantizer = compression.quantizer;
-  rules.codec = compression.codec;
+  rules.coding = compression.coding();
   rules.collective = compression.collective;
   rules.memory = compression.memory;
   rules.dense = {"dense", Settings(Registry<comm::SparseCollectiveEntry>::instance().at("dense").settings)};

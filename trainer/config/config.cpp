@@ -171,6 +171,7 @@ class Resolver {
     fill(compression.quantizer, method.quantizer);
     fill(compression.collective, method.collective);
     fill(compression.memory, config_.has_momentum() ? method.memory_with_momentum : method.memory);
+    fill(compression.codec.indices, codec::kRawIndices);
     if (compression.is_dense()) compression.memory.name = method.memory;
     if (compression.bucket.is(BucketScope::kAuto)) compression.bucket = method.bucket;
     if (compression.include_vectors == IncludeVectors::kAuto) {

@@ -10,8 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "codec/indices/index_codec.h"
 #include "codec/list_codec.h"
 #include "codec/value_codec.h"
+#include "codec/values/list_value_codec.h"
 #include "comm/communicator.h"
 #include "comm/network_model.h"
 #include "comm/virtual/virtual_clock.h"
@@ -114,6 +116,7 @@ struct ComponentOf : Component {
 // Defines the structs of the tables: TrainConfig, ...
 #define TOP_TABLE(type) struct type {
 #define TABLE(type, name) struct type {
+#define SUBTABLE(type, parent, name) struct type {
 #define COMPONENT_TABLE(type, Entry, name, initial, help) \
   struct type : ComponentOf<Entry> {                      \
     type() : ComponentOf(initial) {}
@@ -125,11 +128,15 @@ struct ComponentOf : Component {
 /// The table [compression]. After load_config no value is "auto": the method's choices are filled in. The sparsifier is
 /// "none" with the method dense and with a quantizer, the quantizer "none" unless the method is one.
 struct CompressionConfig : CompressionKeys {
+  CodecKeys codec;
+
   bool is_dense() const { return method == "dense"; }
   /// Returns whether buckets are quantized.
   bool quantizes() const { return quantizer.name != "none"; }
   /// Returns whether entries are selected: only then has a density a meaning.
   bool selects() const { return sparsifier.name != "none" && !(quantizes() && sparsifier.name == "all"); }
+  /// Returns the codec of lists.
+  codec::ListCoding coding() const { return {codec.indices, codec.values}; }
 };
 
 /// The table [comm].

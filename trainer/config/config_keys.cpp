@@ -133,6 +133,7 @@ ConfigSchema config_schema() {
     };
 #define TOP_TABLE(type) TABLE_BLOCK("", config)
 #define TABLE(type, name) TABLE_BLOCK(#name, config.name)
+#define SUBTABLE(type, parent, name) TABLE_BLOCK(#parent "." #name, config.parent.name)
 #define COMPONENT_TABLE(type, Entry, name, initial, help) \
   TABLE(type, name)                                       \
   add_key(schema, path, "name", place, help, KeyRole::kResult, {});

@@ -106,7 +106,7 @@ GradientExchange::GradientExchange(const ExchangeRules& rules, const ParameterAr
       device_(arena.gradients().device()),
       buckets_(make_buckets(arena, rules.buckets)),
       groups_(make_groups(buckets_, rules.fusion)),
-      transport_(comm::make_list_transport(communicator, rules.codec)) {
+      transport_(comm::make_list_transport(communicator, rules.coding)) {
   check_rules(rules_);
   counts_.selected.resize(static_cast<std::size_t>(communicator.size()));
   if (rules_.buckets.compress && !rules_.quantizes()) selection_ = selection_traits(rules_.sparsifier);

@@ -23,7 +23,7 @@ struct ExchangeRules {
   FusionRules fusion = {};
   Component sparsifier;                   ///< unused without compression and with a quantizer
   Component quantizer{kNoQuantizer, {}};  ///< else buckets are quantized, not sparsified, at any density
-  Component codec{codec::kRawCodec, {}};  ///< of lists
+  codec::ListCoding coding = {};          ///< of lists
   Component collective;
   Component memory;
   Component dense;     ///< the collective of dense buckets and of dense phases

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT
+/// `dragonn-bench codec`: bits that a selected entry takes in a message, against the least that its index can take, and
+/// the rates of encoding and decoding lists on one thread.
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "bench/benchmark.h"
+#include "bench/device_timer.h"
+#include "bench/options.h"
+#include "codec/list_codec.h"
+#include "core/rng.h"
+
+namespace dragonn::bench {
+namespace {
+
+using codec::IndexCodecEntry;
+using codec::ListValueCodecEntry;
+
+constexpr const char* kRandom = "random";
+constexpr const char* kClustered = "clustered";
+
+/// Draws about density * numel indices: each element with the same probability, or runs of elements of which half are
+/// taken, of 32 elements in the mean.
+std::vector<std::uint32_t> draw_indices(const std::string& pattern, std::size_t numel, double density) {
+  Rng rng(1, "codec benchmark");
+  const auto geometric = [&](double mean) {
+    return mean <= 0 ? 0.0 : std::floor(std::log1p(-rng.uniform_double()) / std::log(mean / (mean + 1)));
+  };
+  constexpr double kRun = 16;  // indices of a run
+  const bool is_clustered = pattern == kClustered;
+  const double mean_gap = 1 / density - 1;
+  // A run of 16 indices with gaps of 1 in the mean leaves the rest of the gaps between two runs.
+  const double far_gap = std::max(0.0, kRun * mean_gap - (kRun - 1));
+  std::vector<std::uint32_t> indices;
+  double next = 0;
+  for (std::size_t taken = 0;; ++taken) {
+    const bool is_near = is_clustered && taken % static_cast<std::size_t>(kRun) != 0;
+    next += geometric(is_clustered ? (is_near ? std::min(1.0, mean_gap) : far_gap) : mean_gap);
+    if (next >= static_cast<double>(numel)) return indices;
+    indices.push_back(static_cast<std::uint32_t>(next));
+    next += 1;
+  }
+}
+
+/// Returns log2 of the number of ways to choose k of n elements, per element chosen.
+double bound_bits(std::size_t numel, std::size_t entries) {
+  const auto n = static_cast<double>(numel), k = static_cast<double>(entries);
+  return (std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1)) / std::log(2.0) / k;
+}
+
+class CodecBenchmark final : public Benchmark {
+ public:
+  void declare_options(CLI::App& command) override {
+    command.add_option("--indices", indices_, "Codecs of indices to measure, or all")->delimiter(',');
+    command.add_option("--values", values_, "Codecs of values to measure, or all")->delimiter(',');
+    command.add_option("--set", assignments_, "Override a setting of a codec (repeatable)")
+        ->type_name("CODEC.KEY=VALUE")
+        ->default_str("");
+    command.add_option("--numel", numel_, "Elements of the bucket")
+        ->check(CLI::Range(std::size_t{1}, std::size_t{kEmptySlot} - 1));
+    command.add_option("--density", densities_, "Shares of the elements that are selected")
+        ->delimiter(',')
+        ->check(CLI::Range(0.0, 1.0));
+    command.add_option("--pattern", patterns_, "Where the selected elements are")
+        ->delimiter(',')
+        ->check(CLI::IsMember({kRandom, kClustered}));
+    command.add_option("--rounds", rounds_, "Measurements of each row; the table shows medians")
+        ->check(CLI::Range(1, 100000));
+  }
+
+  Rows run(Progress& progress) override {
+    const MethodSettings of_indices = chosen<IndexCodecEntry>(indices_),
+                         of_values = chosen<ListValueCodecEntry>(values_);
+    progress.plan(static_cast<double>(indices_.size() * values_.size() * densities_.size() * patterns_.size()));
+    Rows rows;
+    for (const std::string& pattern : patterns_) {
+      for (const double density : densities_) {
+        const std::vector<std::uint32_t> indices = draw_indices(pattern, numel_, density);
+        for (const std::string& name : indices_) {
+          for (const std::string& value_name : values_) {
+            const codec::ListCoding coding{{name, of_indices.at(name)}, {value_name, of_values.at(value_name)}};
+            rows.push_back(measure(coding, indices, pattern, density));
+            progress.advance(1, fmt::format("{}, density {}, {}", coding.name(), density, pattern));
+          }
+        }
+      }
+    }
+    return rows;
+  }
+
+ private:
+  /// Returns the settings of the chosen codecs of one kind, with those assignments that are theirs.
+  template <class Entry>
+  MethodSettings chosen(std::vector<std::string>& names) const {
+    if (names == std::vector<std::string>{"all"}) names = Registry<Entry>::instance().names();
+    std::vector<std::string> own;
+    for (const std::string& assignment : assignments_) {
+      if (Registry<Entry>::instance().contains(assignment.substr(0, assignment.find('.')))) own.push_back(assignment);
+    }
+    return method_settings<Entry>(names, own);
+  }
+
+  nlohmann::ordered_json measure(const codec::ListCoding& coding, const std::vector<std::uint32_t>& indices,
+                                 const std::string& pattern, double density) const {
+    const std::size_t entries = indices.size();
+    Rng rng(1, "codec benchmark values");
+    std::vector<float> values(entries);
+    for (float& value : values) value = rng.normal();
+    const ListView list{std::span(indices), std::span<const float>(values)};
+    const auto codec = codec::make_list_codec(coding);
+    Buffer<std::byte> code(codec->most_bytes(entries, true));
+    SparseVector room;
+    std::size_t bytes = 0;
+    std::vector<double> encoding, decoding;
+    for (int round = -1; round < rounds_; ++round) {  // the first touches the memory
+      const double encode = seconds_of([&] { bytes = codec->encode(list, true, code.host()); });
+      const double decode = seconds_of([&] { codec->decode(code.host().first(bytes), true, room); });
+      if (round < 0) continue;
+      encoding.push_back(encode);
+      decoding.push_back(decode);
+    }
+    const auto per_entry = [&](std::size_t count) {
+      return 8.0 * static_cast<double>(count) / static_cast<double>(entries);
+    };
+    const std::size_t of_values = Registry<ListValueCodecEntry>::instance()
+                                      .at(coding.values.name)
+                                      .make(coding.values.settings)
+                                      ->code_bytes(entries);
+    const double million = static_cast<double>(entries) / 1e6;
+    return {{"indices", coding.indices.name},
+            {"values", coding.values.name},
+            {"numel", numel_},
+            {"density", density},
+            {"pattern", pattern},
+            {"entries", entries},
+            {"bits_per_entry", per_entry(bytes)},
+            {"index_bits", per_entry(bytes - of_values)},
+            {"bound_bits", bound_bits(numel_, entries)},
+            {"encode_seconds_median", percentile(encoding, 0.5)},
+            {"decode_seconds_median", percentile(decoding, 0.5)},
+            {"encode_per_us", million / percentile(encoding, 0.5)},
+            {"decode_per_us", million / percentile(decoding, 0.5)}};
+  }
+
+  std::vector<std::string> indices_{"all"};
+  std::vector<std::string> values_{codec::kRawValues};
+  std::vector<std::string> assignments_;
+  std::size_t numel_ = std::size_t{1} << 24;
+  std::vector<double> densities_{0.1, 0.01, 0.001};
+  std::vector<std::string> patterns_{kRandom, kClustered};
+  int rounds_ = 15;
+};
+
+const Registration<BenchmarkEntry> registration{
+    {{"codec", "Measures codecs of lists: bits per entry, and rates of encoding and decoding"},
+     [] { return std::make_unique<CodecBenchmark>(); },
+     {.conditions = {"values", "numel", "pattern", "density"},
+      .results = {"indices", "bits_per_entry", "index_bits", "bound_bits", "encode_per_us", "decode_per_us"}},
+     {"codec", "codec --indices rice --values all --density 0.01",
+      "codec --numel 1000000 --pattern clustered --wide"}}};
+
+}  // namespace
+}  // namespace dragonn::bench

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+#include "codec/list_codec.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace dragonn::codec {
+namespace {
+
+constexpr std::size_t kIndexBytes = sizeof(std::uint32_t);
+
+/// Writes all indices as uint32, then all values as float32. A list is read in place.
+class RawLists final : public ListCodec {
+ public:
+  std::size_t most_bytes(std::size_t entries, bool has_values) const override {
+    return entries * entry_bytes(has_values);
+  }
+  bool is_fixed_size() const override { return true; }
+  bool is_lossy() const override { return false; }
+
+  std::size_t encode(const ListView& list, bool has_values, std::span<std::byte> code) const override {
+    const std::size_t slots = code.size() / entry_bytes(has_values);
+    DRAGONN_CHECK(list.size() <= slots, "{} entries for a message of {}", list.size(), slots);
+    auto* indices = reinterpret_cast<std::uint32_t*>(code.data());
+    std::fill(std::ranges::copy(list.indices.host(), indices).out, indices + slots, kEmptySlot);
+    if (!has_values) return code.size();
+    auto* values = reinterpret_cast<float*>(indices + slots);
+    std::fill(std::ranges::copy(list.values.host(), values).out, values + slots, 0.0f);
+    return code.size();
+  }
+
+  ListView decode(std::span<const std::byte> code, bool has_values, SparseVector& /*room*/) const override {
+    if (code.size() % entry_bytes(has_values) != 0)
+      throw DataError(fmt::format("{} bytes are no list of entries of {}", code.size(), entry_bytes(has_values)));
+    const std::size_t slots = code.size() / entry_bytes(has_values);
+    const auto* indices = reinterpret_cast<const std::uint32_t*>(code.data());
+    const auto* values = reinterpret_cast<const float*>(indices + slots);
+    return {View<const std::uint32_t>(std::span(indices, slots)),
+            has_values ? View<const float>(std::span(values, slots)) : View<const float>()};
+  }
+
+ private:
+  static constexpr std::size_t entry_bytes(bool has_values) {
+    return has_values ? SparseVector::kEntryBytes : kIndexBytes;
+  }
+};
+
+/// Writes the code of the indices, zeros up to a multiple of 4 bytes, and the code of the values, which is as long as
+/// their number says. The code of no entries is empty.
+class CodedLists final : public ListCodec {
+ public:
+  CodedLists(std::unique_ptr<IndexCodec> indices, std::unique_ptr<ListValueCodec> values, bool lossy)
+      : indices_(std::move(indices)), values_(std::move(values)), lossy_(lossy) {}
+
+  std::size_t most_bytes(std::size_t entries, bool has_values) const override {
+    if (entries == 0) return 0;
+    return aligned(indices_->most_bytes(entries)) + (has_values ? values_->code_bytes(entries) : 0);
+  }
+  bool is_fixed_size() const override { return false; }
+  bool is_lossy() const override { return lossy_; }
+
+  std::size_t encode(const ListView& list, bool has_values, std::span<std::byte> code) const override {
+    if (list.size() == 0) return 0;
+    DRAGONN_CHECK(code.size() >= most_bytes(list.size(), has_values), "{} bytes for the code of {} entries",
+                  code.size(), list.size());
+    const std::size_t end = indices_->encode(list.indices.host(), code);
+    if (!has_values) return end;
+    const std::size_t begin = aligned(end);
+    std::ranges::fill(code.subspan(end, begin - end), std::byte{0});
+    const std::span<std::byte> values = code.subspan(begin, values_->code_bytes(list.size()));
+    values_->encode(list.values.host(), values);
+    return begin + values.size();
+  }
+
+  ListView decode(std::span<const std::byte> code, bool has_values, SparseVector& room) const override {
+    if (code.empty()) return {};
+    const std::size_t end = code.size() - indices_->decode(code, room.indices).size();
+    const std::span<const std::uint32_t> indices = std::as_const(room.indices).host();
+    if (!has_values) {
+      if (end != code.size())
+        throw DataError(fmt::format("{} bytes behind the code of {} indices", code.size() - end, indices.size()));
+      return {indices, {}};
+    }
+    const std::size_t begin = aligned(end), expected = begin + values_->code_bytes(indices.size());
+    if (code.size() != expected)
+      throw DataError(
+          fmt::format("{} bytes for the code of {} entries, which has {}", code.size(), indices.size(), expected));
+    return {indices, values_->decode(code.subspan(begin), indices.size(), room.values)};
+  }
+
+ private:
+  /// Rounds up: values begin at a multiple of their size.
+  static constexpr std::size_t aligned(std::size_t bytes) {
+    return (bytes + sizeof(float) - 1) / sizeof(float) * sizeof(float);
+  }
+
+  std::unique_ptr<IndexCodec> indices_;
+  std::unique_ptr<ListValueCodec> values_;
+  bool lossy_;
+};
+
+}  // namespace
+
+bool ListCoding::is_lossy() const {
+  return Registry<ListValueCodecEntry>::instance().at(values.name).lossy;
+}
+
+std::unique_ptr<ListCodec> make_list_codec(const ListCoding& coding) {
+  const auto& indices = Registry<IndexCodecEntry>::instance().at(coding.indices.name);
+  const auto& values = Registry<ListValueCodecEntry>::instance().at(coding.values.name);
+  if (coding.is_raw()) return std::make_unique<RawLists>();
+  return std::make_unique<CodedLists>(indices.make(coding.indices.settings), values.make(coding.values.settings),
+                                      values.lossy);
+}
+
+}  // namespace dragonn::codec
