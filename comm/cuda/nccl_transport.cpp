@@ -43,7 +43,7 @@ class NcclTransport final : public DeviceTransport {
     constexpr const char* kOperation = "allreduce over NCCL with all ranks";
     const auto ranks = static_cast<std::uint64_t>(communicator_.size());
     Traffic traffic;
-    check(ncclGroupStart(), kOperation);
+    CallGroup group(*this, kOperation);
     for (const View<float>& values : vectors) {
       if (values.empty()) continue;
       check(ncclAllReduce(values.data(), values.data(), values.size(), ncclFloat32, ncclSum, nccl_, stream()),
@@ -51,7 +51,7 @@ class NcclTransport final : public DeviceTransport {
       const std::uint64_t bytes = 2 * values.size() * sizeof(float) * (ranks - 1) / ranks;
       traffic += {bytes, bytes, 2 * (ranks - 1), 2 * (ranks - 1)};
     }
-    check(ncclGroupEnd(), kOperation);
+    group.start();
     wait(kOperation);
     communicator_.traffic().add(traffic);
   }
@@ -60,9 +60,9 @@ class NcclTransport final : public DeviceTransport {
     constexpr const char* kOperation = "allgather over NCCL with all ranks";
     for (const DeviceGather& gather : gathers) check_parts(gather);
     Traffic traffic;
-    check(ncclGroupStart(), kOperation);
-    for (const DeviceGather& gather : gathers) traffic += start_gather(gather, kOperation);
-    check(ncclGroupEnd(), kOperation);
+    CallGroup group(*this, kOperation);
+    for (const DeviceGather& gather : gathers) traffic += add_gather(gather, kOperation);
+    group.start();
     wait(kOperation);
     communicator_.traffic().add(traffic);
   }
@@ -76,7 +76,7 @@ class NcclTransport final : public DeviceTransport {
       fmt::format_to(std::back_inserter(operation_), ", {} bytes from rank {}", bytes.size(), source);
     const char* const operation = operation_.c_str();
     Traffic traffic;
-    check(ncclGroupStart(), operation);
+    CallGroup group(*this, operation);
     for (const auto& [destination, bytes] : outgoing) {
       if (bytes.empty()) continue;
       check(ncclSend(bytes.data(), bytes.size(), ncclUint8, destination, nccl_, stream()), operation);
@@ -89,7 +89,7 @@ class NcclTransport final : public DeviceTransport {
       traffic.bytes_received += bytes.size();
       ++traffic.messages_received;
     }
-    check(ncclGroupEnd(), operation);
+    group.start();
     wait(operation);
     communicator_.traffic().add(traffic);
   }
@@ -103,6 +103,34 @@ class NcclTransport final : public DeviceTransport {
   }
 
  private:
+  /// Calls that start together, of one operation. Between the constructor and start() NCCL only notes them.
+  class CallGroup {
+   public:
+    CallGroup(NcclTransport& transport, const char* operation) : transport_(transport), operation_(operation) {
+      transport_.check(ncclGroupStart(), operation_);
+      transport_.group_is_open_ = true;
+    }
+    /// Closes a group that was left by an error.
+    ~CallGroup() { transport_.close_group(); }
+    CallGroup(const CallGroup&) = delete;
+    CallGroup& operator=(const CallGroup&) = delete;
+
+    void start() {
+      transport_.group_is_open_ = false;
+      transport_.check(ncclGroupEnd(), operation_);
+    }
+
+   private:
+    NcclTransport& transport_;
+    const char* operation_;
+  };
+
+  /// Closes a group of which a call failed, so that none of its calls starts. The thread's next calls would else join
+  /// it.
+  void close_group() {
+    if (std::exchange(group_is_open_, false)) ncclGroupEnd();
+  }
+
   void check_parts(const DeviceGather& gather) const {
     const auto ranks = static_cast<std::size_t>(communicator_.size());
     const auto me = static_cast<std::size_t>(communicator_.rank());
@@ -110,8 +138,8 @@ class NcclTransport final : public DeviceTransport {
                   "a gather of {} bytes into {} parts on {} ranks", gather.mine.size(), gather.parts.size(), ranks);
   }
 
-  /// Starts a gather and returns the traffic that it counts as.
-  Traffic start_gather(const DeviceGather& gather, const char* operation) {
+  /// Adds a gather to the open group and returns the traffic that it counts as.
+  Traffic add_gather(const DeviceGather& gather, const char* operation) {
     const auto& [mine, parts] = gather;
     const auto me = static_cast<std::size_t>(communicator_.rank());
     Traffic traffic;
@@ -137,9 +165,11 @@ class NcclTransport final : public DeviceTransport {
                                  to_string(device_), activity.empty() ? "" : ", ", activity, operation, reason));
   }
 
-  /// Aborts NCCL, which ends what the other GPUs wait for: no kernel is left spinning there.
+  /// Aborts NCCL, which ends what the other GPUs wait for: no kernel is left spinning there. An open group is closed
+  /// before, because NCCL aborts nothing inside of one.
   [[noreturn]] void fail(const char* operation, const std::string& reason) {
     const CommError failure = error(operation, reason);
+    close_group();
     if (nccl_ != nullptr) ncclCommAbort(std::exchange(nccl_, nullptr));
     throw failure;
   }
@@ -183,6 +213,7 @@ class NcclTransport final : public DeviceTransport {
   Device device_;
   double timeout_s_;
   ncclComm_t nccl_ = nullptr;
+  bool group_is_open_ = false;
   std::string operation_;
 };
 

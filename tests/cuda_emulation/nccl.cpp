@@ -141,6 +141,7 @@ std::shared_ptr<ncclComm> handle_of(ncclComm_t comm) {
 }
 
 thread_local int open_groups = 0;
+thread_local bool open_group_failed = false;  // one of its calls did: none of them starts
 thread_local Call waiting;
 thread_local cudaStream_t waiting_stream = nullptr;
 
@@ -151,6 +152,10 @@ void submit() {
 
 ncclResult_t ask(ncclComm_t comm, cudaStream_t stream, const Operation& operation) {
   waiting.comm = handle_of(comm);
+  if (operation.peer < 0 || operation.peer >= waiting.comm->group->size) {
+    open_group_failed = open_groups > 0;
+    return ncclInvalidArgument;
+  }
   waiting_stream = stream;
   waiting.operations.push_back(std::make_shared<Operation>(operation));
   if (open_groups == 0) submit();
@@ -184,6 +189,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 
 // The communicator does not block: the others may join later.
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank, ncclConfig_t*) {
+  if (open_groups > 0) die("a communicator that is made inside of a group");
   int device = 0;
   cudaGetDevice(&device);
   const std::scoped_lock lock(device_mutex());
@@ -213,6 +219,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 }
 // This rank's waits end; the others wait on.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  if (open_groups > 0) die("a communicator that is aborted inside of a group");
   const std::scoped_lock lock(device_mutex());
   communicators().at(comm)->aborted = true;
   communicators().erase(comm);
@@ -230,7 +237,12 @@ ncclResult_t ncclGroupStart() {
   return ncclSuccess;
 }
 ncclResult_t ncclGroupEnd() {
-  if (--open_groups == 0) submit();
+  if (--open_groups > 0) return ncclSuccess;
+  if (std::exchange(open_group_failed, false)) {
+    waiting = {};
+    return ncclInvalidArgument;
+  }
+  submit();
   return ncclSuccess;
 }
 
