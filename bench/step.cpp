@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// `dragonn-bench step`: the rate of whole training steps, against that of a large matrix product on the same device
-/// and threads.
+/// and threads, in the same precision. A step begins with the batch in host memory, page-locked for a GPU.
 ///
 /// A step is forward, loss, backward and a plain update of all parameters. Its operations are those of the convolutions
 /// and linear layers, and of the gates of recurrent layers, 2 per multiply-add: once for forward, once for the gradient
@@ -15,19 +15,18 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <omp.h>
-#include <oneapi/dnnl/dnnl.hpp>
 
 #include "bench/benchmark.h"
 #include "bench/device_timer.h"
+#include "bench/large_product.h"
 #include "bench/options.h"
 #include "bench/training_step.h"
 #include "core/choice.h"
 #include "core/error.h"
 #include "kernels/device_math.h"
 #include "kernels/devices.h"
-#include "kernels/nn/elementwise.h"
-#include "kernels/nn/linear.h"
 #include "kernels/repeated_work.h"
+#include "kernels/trace.h"
 
 namespace dragonn::bench {
 namespace {
@@ -50,50 +49,6 @@ Shape parse_sample(const std::string& text) {
                     "such as 32x32x3 or 35",
                     text));
   return Shape(extents);
-}
-
-/// A product of square matrices, large enough to reach a device's best rate: on the CPU oneDNN's sgemm, on a GPU the
-/// plan of a linear layer. Holds three square matrices of float32.
-class LargeProduct {
- public:
-  explicit LargeProduct(const Device& device);
-
-  double flops() const {
-    return 2.0 * static_cast<double>(side_) * static_cast<double>(side_) * static_cast<double>(side_);
-  }
-  /// Multiplies; returns when the product is complete.
-  void run();
-
- private:
-  std::int64_t side_;
-  Buffer<float> a_, b_, c_, saved_, scratch_;
-  std::unique_ptr<kernels::WeightedPlan> plan_;  // null on the CPU
-};
-
-LargeProduct::LargeProduct(const Device& device)
-    : side_(device.is_cpu() ? 2048 : 8192),
-      a_(static_cast<std::size_t>(side_ * side_), device),
-      b_(a_.size(), device),
-      c_(a_.size(), device),
-      saved_(0, device),
-      scratch_(0, device) {
-  kernels::fill(0.5f, a_.view());
-  kernels::fill(0.25f, b_.view());
-  if (device.is_cpu()) return;
-  plan_ = kernels::make_linear_plan(
-      device, {.batch = side_, .inputs = side_, .outputs = side_, .bias = false, .training = false});
-  saved_.resize_discard(plan_->memory().saved);
-  scratch_.resize_discard(plan_->memory().forward_scratch);
-}
-
-void LargeProduct::run() {
-  if (plan_ != nullptr) {
-    plan_->forward({a_.view(), b_.view(), {}, c_.view(), saved_.view(), scratch_.view()});
-    return kernels::synchronize(c_.device());
-  }
-  const dnnl_status_t status =
-      dnnl_sgemm('N', 'N', side_, side_, side_, 1.0f, a_.data(), side_, b_.data(), side_, 0.0f, c_.data(), side_);
-  DRAGONN_CHECK(status == dnnl_success, "oneDNN's sgemm failed with status {}", static_cast<int>(status));
 }
 
 class StepBenchmark final : public Benchmark {
@@ -122,6 +77,12 @@ class StepBenchmark final : public Benchmark {
         ->type_name("SHAPE");
     command.add_option("--rounds", rounds_, "Measurements of each row; the table shows medians")
         ->check(CLI::Range(1, 100000));
+    command
+        .add_option(
+            "--product-side", product_side_,
+            "Rows and columns of the matrix product that steps are compared with (default: 2048 on the CPU, 8192 on a "
+            "GPU)")
+        ->check(CLI::Range(1, 65536));
     command
         .add_option("--dump", dump_,
                     "Also write the arrays of one step to DIR (scripts/check_against_pytorch.py reads them)")
@@ -162,22 +123,28 @@ class StepBenchmark final : public Benchmark {
       step.update();
       kernels::synchronize(settings.device);
     };
-    LargeProduct product(settings.device);
+    const auto timed_step = [&] {
+      const kernels::TraceRange range(settings.device, "timed step");  // for profilers, without the steps before
+      one_step();
+    };
+    const std::unique_ptr<LargeProduct> product =
+        make_large_product(settings.device, choice_of<kernels::DeviceMath>("device math", math_),
+                           product_side_.value_or(settings.device.is_cpu() ? 2048 : 8192));
     one_step();  // makes the plans
     one_step();  // a GPU records them
-    product.run();
+    product->run();
     std::vector<double> step_seconds, product_seconds;
     // Both alternate, and several short steps stand against one product: whatever else the machine does hits both.
-    const int steps = std::max(1, static_cast<int>(seconds_of([&] { product.run(); }) / seconds_of(one_step)));
+    const int steps = std::max(1, static_cast<int>(seconds_of([&] { product->run(); }) / seconds_of(one_step)));
     for (int round = 0; round < rounds_; ++round) {
-      product_seconds.push_back(seconds_of([&] { product.run(); }));
-      for (int i = 0; i < steps; ++i) step_seconds.push_back(seconds_of(one_step));
+      product_seconds.push_back(seconds_of([&] { product->run(); }));
+      for (int i = 0; i < steps; ++i) step_seconds.push_back(seconds_of(timed_step));
       progress.advance(1, fmt::format("{}, round {}", settings.model, round + 1));
     }
     const double seconds = percentile(step_seconds, 0.5);
     const auto batch = static_cast<double>(settings.batch);
     const double rate = step.network().training_flops() * batch / seconds;
-    const double product_rate = product.flops() / percentile(product_seconds, 0.5);
+    const double product_rate = product->flops() / percentile(product_seconds, 0.5);
     nlohmann::ordered_json row = describe(settings);
     row.update({{"parameters", step.network().arena().size()},
                 {"device", device_},
@@ -201,6 +168,7 @@ class StepBenchmark final : public Benchmark {
   std::string device_ = "cpu", math_ = "float32", graphs_ = "on";
   int threads_ = 1;
   int rounds_ = 15;
+  std::optional<std::int64_t> product_side_;
 };
 
 const Registration<BenchmarkEntry> registration{

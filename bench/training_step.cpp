@@ -2,6 +2,7 @@
 #include "bench/training_step.h"
 
 #include <filesystem>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -40,6 +41,11 @@ layers::Network make_network(const StepSettings& settings) {
 /// Returns how many labels the samples of a batch have together.
 std::size_t label_count(const StepSettings& settings, TargetKind kind) {
   return settings.batch * (kind == TargetKind::kClassPerStep ? static_cast<std::size_t>(settings.sample[0]) : 1);
+}
+
+/// Returns how many offsets say where the labels of each sample begin and end, one label a sample; 0 for other targets.
+std::size_t offset_count(const StepSettings& settings, TargetKind kind) {
+  return kind == TargetKind::kClassSet || kind == TargetKind::kClassSequence ? settings.batch + 1 : 0;
 }
 
 nlohmann::ordered_json describe_layers(const StepSettings& settings, const layers::Network& network) {
@@ -83,23 +89,23 @@ nlohmann::ordered_json describe(const StepSettings& settings) {
 TrainingStep::TrainingStep(const StepSettings& settings)
     : settings_(settings),
       network_(make_network(settings)),
-      inputs_(settings.batch * settings.sample.size()),
-      labels_(label_count(settings, network_.target_kind())) {
+      inputs_(settings.batch * settings.sample.size(), host_memory_for(settings.device)),
+      labels_(label_count(settings, network_.target_kind()), host_memory_for(settings.device)),
+      offsets_(offset_count(settings, network_.target_kind()), host_memory_for(settings.device)) {
   Rng stream(settings.seed, "benchmark batch");
   const auto classes = static_cast<std::uint64_t>(settings.classes);
   const bool tokens = entry_of(settings).inputs == layers::InputKind::kTokens;
-  for (float& value : inputs_) value = tokens ? static_cast<float>(stream.below(classes)) : stream.normal();
+  for (float& value : inputs_.host()) value = tokens ? static_cast<float>(stream.below(classes)) : stream.normal();
   const TargetKind kind = network_.target_kind();
   const std::uint64_t least = kind == TargetKind::kClassSequence ? kernels::kCtcBlank + 1 : 0;
-  for (std::int32_t& label : labels_) label = static_cast<std::int32_t>(least + stream.below(classes - least));
-  if (kind == TargetKind::kClassSet || kind == TargetKind::kClassSequence)
-    for (std::size_t i = 0; i <= settings.batch; ++i) offsets_.push_back(static_cast<std::int32_t>(i));
+  for (std::int32_t& label : labels_.host()) label = static_cast<std::int32_t>(least + stream.below(classes - least));
+  std::iota(offsets_.host().begin(), offsets_.host().end(), 0);
   network_.initialize(settings.seed);
 }
 
 double TrainingStep::compute_gradients() {
   const layers::LossResult result =
-      network_.forward({View<const float>(inputs_), targets(), settings_.batch}, layers::Mode::kTrain);
+      network_.forward({inputs_.view(), targets(), settings_.batch}, layers::Mode::kTrain);
   network_.backward();
   return result.loss_sum / static_cast<double>(result.count);
 }

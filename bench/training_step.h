@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "core/buffer.h"
 #include "layers/network.h"
 
 namespace dragonn::bench {
@@ -42,15 +44,15 @@ class TrainingStep {
   void update();
 
   layers::Network& network() { return network_; }
-  const std::vector<float>& inputs() const { return inputs_; }
-  const std::vector<std::int32_t>& labels() const { return labels_; }
-  Targets targets() const { return {View<const std::int32_t>(labels_), View<const std::int32_t>(offsets_)}; }
+  std::span<const float> inputs() const { return inputs_.host(); }
+  std::span<const std::int32_t> labels() const { return labels_.host(); }
+  Targets targets() const { return {labels_.view(), offsets_.view()}; }
 
  private:
   StepSettings settings_;
   layers::Network network_;
-  std::vector<float> inputs_;
-  std::vector<std::int32_t> labels_, offsets_;
+  Buffer<float> inputs_;  // page-locked for a GPU, as a loader's batches
+  Buffer<std::int32_t> labels_, offsets_;
 };
 
 /// Writes one step into `folder`, made if needed: inputs.npy, labels.npy, loss.npy, logits.npy, for every parameter
