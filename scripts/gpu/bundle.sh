@@ -1,52 +1,85 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Makes one folder that a bare CUDA machine can run: the programs and tests of the preset cuda, the shared libraries that
-# such a machine lacks (not CUDA's, and not the C and C++ libraries), Open MPI, configs and a little test data.
-# There, check.sh in the folder runs everything: bash FOLDER/check.sh RESULTS; four_workers.sh trains to the end.
-# Usage: scripts/gpu/bundle.sh [--bin DIR] [--full-data] [FOLDER]
-#   --bin: take the programs from DIR instead of building the preset; --full-data: all of CIFAR-10 goes along instead, as
-#   JPEG files (cifar10_full.tar.xz and unpack_full.py); FOLDER: build/gpu_bundle if not given, made anew
-# Environment: DRAGONN_DATA (a folder with cifar10/: a part of it goes along; else training uses synthetic images),
-# DRAGONN_CUDA_ARCHITECTURES (scripts/build.sh).
+# Makes one folder that a bare CUDA machine can run: programs and tests of the preset cuda, the shared libraries that such
+# a machine lacks, and what else the wanted stages need. It may be a bare Debian or Ubuntu with a driver, CUDA's large
+# libraries (cuBLAS, cuDNN, NCCL; PyTorch brings them) and python3.
+# There, check.sh in the folder runs the stages: bash FOLDER/check.sh RESULTS; four_workers.sh trains to the end.
+# Usage: scripts/gpu/bundle.sh [--for STAGE,...] [--architectures LIST] [--bin DIR] [FOLDER]
+#   --for: stages of check.sh (all of them if not given; its head names them), or convergence, for four_workers.sh: dragonn-train and
+#     all of CIFAR-10 where DRAGONN_DATA has it as JPEG files (cifar10_full.tar.xz and unpack_full.py)
+#   --architectures: GPUs to build for, as CMake takes them: 90 if not given, "80;90" for more; --bin: take the programs
+#     from DIR instead of building the preset; FOLDER: build/gpu_bundle if not given, made anew
+# Environment: DRAGONN_DATA (a folder with cifar10/: a part of it goes along; else training uses synthetic images).
 # The official files are 180 MB, and hardly smaller packed: where they do not fit, four_workers.sh takes them by --data.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-readonly largest=60000000 # bytes
-readonly programs=(dragonn-train dragonn-bench dragonn-compare)
-readonly tests=(test_kernels test_layers test_optim test_compress test_trainer) # those with cases for a GPU
-readonly scripts=(scripts/gpu/pytorch_rows.py scripts/pytorch_models.py)
+readonly largest=45000000 # bytes: some machines take no more
+readonly all_stages=(smoke profile variants pytorch rest memcheck)
+readonly lab=bench/cuda/select_lab.cu
 
-bin='' folder=build/gpu_bundle full=''
+die() { echo "bundle.sh: $*" >&2 && exit 2; }
+bin='' folder=build/gpu_bundle architectures=90 stages=("${all_stages[@]}")
 while [ $# -gt 0 ]; do
   case $1 in
-    --bin) bin=${2:?--bin needs a folder} && shift 2 ;;
-    --full-data) full=yes && shift ;;
-    -*) echo "bundle.sh: $1: expected --bin DIR, --full-data or a folder" >&2 && exit 2 ;;
+    --for | --architectures | --bin)
+      [ $# -gt 1 ] || die "$1: expected a value"
+      case $1 in
+        --for) IFS=, read -r -a stages <<<"$2" ;;
+        --architectures) architectures=$2 ;;
+        --bin) bin=$2 ;;
+      esac
+      shift 2
+      ;;
+    -*) die "$1: expected --for, --architectures, --bin or a folder" ;;
     *) folder=$1 && shift ;;
   esac
 done
+
+# wants STAGE...: whether one of them is wanted.
+wants() {
+  local stage
+  for stage in "$@"; do [[ " ${stages[*]} " != *" $stage "* ]] || return 0; done
+  return 1
+}
+
+for stage in "${stages[@]}"; do
+  [[ " ${all_stages[*]} convergence " == *" $stage "* ]] || die "--for $stage: valid are ${all_stages[*]} convergence"
+done
+programs=()
+! wants smoke profile rest || programs+=(dragonn-bench)
+! wants profile rest convergence || programs+=(dragonn-train)
+! wants rest convergence || programs+=(dragonn-compare)
+! wants smoke memcheck rest || programs+=(test_kernels)
+! wants smoke rest || programs+=(test_comm)
+! wants rest || programs+=(test_layers test_optim test_compress test_trainer) # the others with cases for a GPU
 if [ -z "$bin" ]; then
   scripts/install_deps.sh cuda
+  export DRAGONN_CUDA_ARCHITECTURES=$architectures
   # shellcheck source=scripts/build.sh
   . scripts/build.sh
-  build cuda "${programs[@]}" "${tests[@]}"
+  targets=("${programs[@]}")
+  if wants variants && [ -f $lab ]; then targets+=(select_lab); fi
+  [ ${#targets[@]} -eq 0 ] || build cuda "${targets[@]}"
   bin=build/cuda/bin
 fi
-for name in "${programs[@]}" "${tests[@]}"; do
+for name in "${programs[@]}"; do
   [ -x "$bin/$name" ] || { echo "bundle.sh: $bin lacks $name" >&2 && exit 1; }
 done
 
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
-mkdir -p "$stage"/{bin,lib,mpi,data}
+mkdir -p "$stage"/{bin,lib,fallback,configs}
 
-# add_libraries FILE...: what they are linked with, but for what every CUDA machine has.
+# add_libraries FILE...: what they are linked with, but for the driver's and the large ones of CUDA, and for libc, whose
+# parts and the dynamic loader must be of one version. In fallback/, which is used where a machine has none or too old
+# ones: CUDA's runtime, and the libraries of C++.
 add_libraries() {
   local library
   ldd "$@" 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u | while read -r library; do
     case $(basename "$library") in
-      libcuda.* | libcudart.* | libcublas* | libcudnn* | libnccl* | libnvidia* | libnv*) ;;
-      libc.so* | libm.so* | libdl.so* | librt.so* | libpthread.so* | ld-linux* | libstdc++.so* | libgcc_s.so*) ;;
+      libcuda.* | libcublas* | libcudnn* | libnccl* | libnv*) ;;
+      libc.so* | libm.so* | libdl.so* | librt.so* | libpthread.so* | ld-linux*) ;;
+      libcudart.* | libstdc++.so* | libgcc_s.so*) cp -Lu "$library" "$stage/fallback/" ;;
       *) cp -Lu "$library" "$stage/lib/" ;;
     esac
   done
@@ -73,12 +106,13 @@ add_mpi() {
 
 # All of CIFAR-10 as JPEG files.
 add_full_data() {
-  local source=${DRAGONN_DATA:-}/cifar10 file
+  local source=${DRAGONN_DATA:-}/cifar10
+  if [ ! -f "$source/cifar10_full.tar.xz" ]; then
+    echo "bundle.sh: no $source/cifar10_full.tar.xz: four_workers.sh will need --data" >&2
+    return
+  fi
   mkdir -p "$stage/data/cifar10"
-  for file in cifar10_full.tar.xz unpack_full.py; do
-    [ -f "$source/$file" ] || { echo "bundle.sh: --full-data: no $source/$file" >&2 && exit 1; }
-    cp "$source/$file" "$stage/data/cifar10/"
-  done
+  cp "$source"/{cifar10_full.tar.xz,unpack_full.py} "$stage/data/cifar10/"
 }
 
 # The first samples of CIFAR-10: enough for a hundred steps and an evaluation.
@@ -92,22 +126,40 @@ add_data() {
   head -c $((500 * record)) "$(dirname "$file")/test_batch.bin" >"$stage/data/cifar10/test_batch.bin"
 }
 
-for name in "${programs[@]}" "${tests[@]}"; do
+# Variants of the selection's sweep: the source, for a machine with nvcc, and the program for one without.
+add_lab() {
+  [ -f $lab ] || return 0
+  mkdir -p "$stage/lab"
+  cp $lab "$stage/lab/"
+  [ ! -x "$bin/select_lab" ] || strip -o "$stage/lab/select_lab" "$bin/select_lab"
+}
+
+for name in "${programs[@]}"; do
   strip -o "$stage/bin/$name" "$bin/$name"
   add_libraries "$bin/$name"
 done
-add_mpi
-if [ -n "$full" ]; then add_full_data; else add_data; fi
-mkdir "$stage/python" "$stage/scripts"
-cp scripts/convergence_common.sh "$stage/scripts/"
-cp "${scripts[@]}" "$stage/python/"
-cp -r configs "$stage/configs"
+! wants variants || add_lab
+if wants pytorch rest; then
+  mkdir "$stage/python"
+  cp scripts/gpu/pytorch_rows.py scripts/pytorch_models.py "$stage/python/"
+fi
+! wants rest || { add_mpi && add_data; }
+if wants convergence; then
+  mkdir "$stage/scripts"
+  cp scripts/convergence_common.sh "$stage/scripts/"
+  cp configs/cifar10_resnet20.toml "$stage/configs/"
+  add_full_data
+fi
 { git describe --always --dirty 2>/dev/null || echo "no commit"; } >"$stage/commit.txt"
+printf '%s\n' "${stages[@]}" >"$stage/stages.txt"
 
 rm -rf "$folder"
 mkdir -p "$folder"
-tar -C "$stage" -czf "$folder/payload.tar.gz" .
-cp scripts/gpu/{check,four_workers,bundle_common}.sh "$folder/"
+tar -C "$stage" -c . | gzip -9 >"$folder/payload.tar.gz"
+cp scripts/gpu/bundle_common.sh "$folder/"
+! wants "${all_stages[@]}" || cp scripts/gpu/check.sh "$folder/"
+! wants convergence || cp scripts/gpu/four_workers.sh "$folder/"
 bytes=$(du -sb "$folder" | cut -f 1)
-echo "$folder: $bytes bytes; on the GPU's machine: bash $(basename "$folder")/check.sh RESULTS"
-[ "$bytes" -le "$largest" ] || { echo "bundle.sh: more than $largest bytes" >&2 && exit 1; }
+echo "$folder: $bytes bytes, for the stages ${stages[*]}"
+[ "$bytes" -le "$largest" ] ||
+  { echo "bundle.sh: more than $largest bytes: name fewer stages (--for)" >&2 && exit 1; }

@@ -2,6 +2,10 @@
 # shellcheck shell=bash
 # Sourced by the scripts that run in a folder that scripts/gpu/bundle.sh makes.
 
+# A machine with a GPU has these: the driver, and the libraries of CUDA, mostly with PyTorch.
+readonly cuda_libraries=(libcuda.so.1 libcudart.so.13 libcublas.so.13 libcublasLt.so.13 libcudnn.so.9 libnccl.so.2)
+readonly machine_library_path=${LD_LIBRARY_PATH:-}
+
 # unpack_bundle: its programs and files to a folder of their own, which goes away in the end; works there from then on.
 unpack_bundle() {
   local here
@@ -13,15 +17,64 @@ unpack_bundle() {
   cd "$root" || exit 1
 }
 
-# find_cuda_libraries: they are this machine's: where the linker does not find them, in the usual places.
+# machine_python ARGUMENT...: this machine's python3, which must not find the bundle's libraries before its own.
+machine_python() { LD_LIBRARY_PATH=$machine_library_path python3 "$@"; }
+
+# python_library_folders: those of the libraries that Python's packages bring.
+python_library_folders() {
+  machine_python -c 'import glob, sys
+for place in sys.path:
+    print(*sorted(glob.glob(f"{place}/nvidia/*/lib")), sep="\n")' 2>/dev/null
+}
+
+# loaded_libraries: "NAME => PATH" of all libraries of all programs here, as the dynamic loader finds them, or "not found".
+loaded_libraries() {
+  local program
+  for program in bin/*; do LD_TRACE_LOADED_OBJECTS=1 "$program" 2>&1; done | sort -u
+}
+
+# find_cuda_libraries: sets LD_LIBRARY_PATH to the libraries of the bundle and of this machine: those of Python's packages
+# before the linker's before others. Libraries in fallback/ are used where the programs cannot be loaded without.
 find_cuda_libraries() {
-  local name folder
+  local name folder linker_knows python_folders
+  linker_knows=$({ ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null)
+  mapfile -t python_folders < <(python_library_folders)
   export LD_LIBRARY_PATH="$root/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-  for name in libcudart.so.13 libcublas.so.13 libcudnn.so.9 libnccl.so.2; do
-    ldconfig -p 2>/dev/null | grep -q "$name" && continue
-    folder=$(timeout 20 find /usr/local /opt /usr/lib -name "$name" -printf '%h\n' 2>/dev/null | head -n 1)
-    if [ -n "$folder" ]; then LD_LIBRARY_PATH+=:$folder; else echo "$name: not found on this machine"; fi
+  for name in "${cuda_libraries[@]}"; do
+    folder=$(folder_of "$name" "${python_folders[@]}")
+    if [ -n "$folder" ]; then
+      [[ :$LD_LIBRARY_PATH: == *:$folder:* ]] || LD_LIBRARY_PATH+=:$folder
+    elif [[ $linker_knows != *"$name"* ]] && ! [[ -d fallback && -e fallback/$name ]]; then
+      echo "$name: not found on this machine"
+    fi
   done
+  [[ $(loaded_libraries) != *'not found'* ]] || LD_LIBRARY_PATH+=:$root/fallback
+  loaded_libraries | grep 'not found'
+}
+
+# folder_of LIBRARY FOLDER...: the first of the folders that has it. If none has, and the linker does not know it either,
+# one of the usual places; else nothing. The search is bounded: these trees can be large.
+folder_of() {
+  local name=$1 folder
+  shift
+  for folder in "$@"; do
+    [ ! -e "$folder/$name" ] || { echo "$folder" && return; }
+  done
+  [[ $linker_knows == *"$name"* ]] || timeout 15 find /usr/local /opt /usr/lib -name "$name" -printf '%h\n' -quit 2>/dev/null
+}
+
+# read_ahead: reads CUDA's libraries once, so that no time below includes their first read. Gigabytes, on some machines
+# from a network.
+read_ahead() {
+  local path begin=$SECONDS
+  loaded_libraries | awk '$2 == "=>" && $3 ~ /\/lib(cudart|cublas|cudnn|nccl)/ { print $3 }' | while read -r path; do
+    case $path in
+      */libcudnn*) ls "${path%/*}"/libcudnn*.so.9 ;; # its parts, which are loaded when they are needed
+      *) echo "$path" ;;
+    esac
+  done | sort -u >libraries_read.txt
+  timeout 150 xargs -r -P 8 -n 1 cat <libraries_read.txt >/dev/null
+  echo "CUDA's libraries: $(wc -l <libraries_read.txt) read in $((SECONDS - begin)) s"
 }
 
 # use_bundled_mpi: Open MPI below a folder of its own, or 1 if the bundle has none. A container may lack shared memory

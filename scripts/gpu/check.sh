@@ -1,60 +1,97 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Runs in the folder that scripts/gpu/bundle.sh makes, on a machine with an NVIDIA GPU. Its parts, most important first:
-#   tests      the GPU's test cases
-#   compress   selections beside copies and CUB's, then PyTorch's where python3 has it
-#   decode     sums of sparse lists
-#   step       training steps of four models in three precisions, with CUDA graphs and without
-#   train      short trainings of several methods by workers that share the GPU
-#   quantize   codes
-#   pytorch    the same training steps in PyTorch, eager and compiled, for the time that is left; after step
-#   sanitize   compute-sanitizer's memcheck and racecheck over the kernels' tests; only when asked for
-# Every part has a time limit, all together take less than 8 minutes; a part that cannot run says why and the others go on.
+# Runs in the folder that scripts/gpu/bundle.sh makes, on a machine with an NVIDIA GPU. Its stages, most important first:
+#   smoke      the driver and missing libraries; the GPU's test cases of kernels and comm; selections of 2^28 floats beside
+#              copies and CUB's; training steps of resnet20 and resnet50 in tf32 and bf16, with CUDA graphs and without
+#   profile    where the time of the selection's sweep and of a training step goes: by ncu and nsys where they are there, and
+#              by dragonn's own timers
+#   variants   variants of the sweep (select_lab), compiled here where nvcc is
+#   pytorch    the same selections and training steps in PyTorch, eager and compiled, row by row for the time that is left
+#   rest       all other test cases, sums of sparse lists, codes, the other training steps, short trainings of several methods
+#              by workers that share the GPU
+#   memcheck   compute-sanitizer's memcheck and racecheck over the kernels' tests; only when asked for
+# Every part of a stage has a time limit, and all together have one; a part that cannot run says why and the others go on.
 # Writes into RESULTS, after each part anew: table.txt, results.json (the rows of all parts), logs.tar.gz, and report.html.
+# A later call continues: it keeps the rows that RESULTS/logs.tar.gz has, and PyTorch's stage needs those of smoke or rest.
 # Ends with 1 if a part failed.
-# Usage: check.sh [--only PART,...] [--sanitize] [--cpu] [RESULTS]     RESULTS: results in the working directory if not given
-# --only: these parts; --sanitize: that one too; --cpu: small sizes on the CPU, to try the script itself
+# Usage: check.sh [OPTION...] [RESULTS]     RESULTS: results in the working directory if not given
+#   --only STAGE,...       these stages, in the order above; if not given, all for which the bundle was made but memcheck
+#   --seconds N            for all together, 540 if not given
+#   --from LOGS.tar.gz     RESULTS/logs.tar.gz of an earlier call, if RESULTS does not have it
+#   --precisions LIST      of PyTorch's training steps: of float32,tf32,bf16; if not given those that were measured here
+#   --variants LIST        of PyTorch's training steps (pytorch_rows.py step --help); if not given all
+#   --small, --cpu         small sizes, to try the script itself; the same on the CPU
 set -uo pipefail
 # shellcheck source=scripts/gpu/bundle_common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/bundle_common.sh"
-readonly seconds_in_all=460 workers=4
-readonly methods=(dense topk dragonn dgc sidco_e randomk) known=(tests compress decode step train quantize pytorch sanitize)
-parts=(tests compress decode step train quantize pytorch)
-device=cuda numel=268435456 decode_numel=16777216 rounds=9 precisions=(float32 tf32 bf16) steps=100
-models=("resnet20 --batch 128" "vgg16 --batch 128" "lstm_lm --batch 20 --set hidden=1500"
-  "resnet50 --batch 64 --set stem=imagenet --sample 224x224x3 --classes 1000")
+readonly known=(smoke profile variants pytorch rest memcheck) workers=4
+readonly methods=(dense topk dragonn dgc sidco_e randomk)
+stages=() seconds_in_all=540 from='' torch_precisions='' variants=''
+device=cuda numel=268435456 decode_numel=16777216 rounds=9 steps=100 cases='gpu: *'
+precisions=(tf32 bf16 float32) first_precisions=(tf32 bf16) # of smoke
+readonly resnet50="resnet50 --batch 64 --set stem=imagenet --sample 224x224x3 --classes 1000"
+models=("resnet20 --batch 128" "$resnet50" "vgg16 --batch 128" "lstm_lm --batch 20 --set hidden=1500"
+  "bert --batch 32 --sample 512 --classes 30522 --set layers=12 --set hidden=768 --set heads=12")
+first_models=(resnet20 resnet50) step_options=()
 
 die() { echo "check.sh: $*" >&2 && exit 2; }
+
+make_small() {
+  numel=131072 decode_numel=131072 rounds=3 steps=4 precisions=(float32) first_precisions=(float32)
+  models=("resnet20 --batch 8" "lstm_lm --batch 4 --set hidden=100") first_models=(resnet20) step_options=(--product-side 256)
+}
+
 results=results
 while [ $# -gt 0 ]; do
   case $1 in
-    --only)
-      [ $# -gt 1 ] || die "--only: valid are ${known[*]}"
-      IFS=, read -r -a parts <<<"$2"
-      for name in "${parts[@]}"; do [[ " ${known[*]} " == *" $name "* ]] || die "--only $name: valid are ${known[*]}"; done
+    --only | --seconds | --from | --precisions | --variants)
+      [ $# -gt 1 ] || die "$1: expected a value"
+      case $1 in
+        --only)
+          IFS=, read -r -a stages <<<"$2"
+          for name in "${stages[@]}"; do [[ " ${known[*]} " == *" $name "* ]] || die "--only $name: valid are ${known[*]}"; done
+          ;;
+        --seconds)
+          [[ $2 =~ ^[1-9][0-9]*$ ]] || die "--seconds $2: expected a number"
+          seconds_in_all=$2
+          ;;
+        --from) from=$(realpath -e "$2") || exit 2 ;;
+        --precisions) torch_precisions=${2//,/ } ;;
+        --variants) variants=${2//,/ } ;;
+      esac
       shift 2
       ;;
-    --sanitize) parts+=(sanitize) && shift ;;
-    --cpu)
-      device=cpu numel=1048576 decode_numel=1048576 rounds=3 precisions=(float32) steps=4
-      models=("resnet20 --batch 8" "lstm_lm --batch 4 --set hidden=100")
-      shift
-      ;;
-    -*) die "$1: expected --only, --sanitize, --cpu or a folder for results" ;;
+    --small) make_small && shift ;;
+    # A build without CUDA has no case of a GPU's: a few others stand for them.
+    --cpu) make_small && device=cpu cases='*empty*' && shift ;;
+    -*) die "$1: expected --only, --seconds, --from, --precisions, --variants, --small, --cpu or a folder for results" ;;
     *) results=$1 && shift ;;
   esac
 done
 mkdir -p "$results" || exit 1
 results=$(cd "$results" && pwd)
 unpack_bundle
-mkdir logs rows
+mkdir -p logs rows
+[ ${#stages[@]} -gt 0 ] || mapfile -t stages < <(grep -v memcheck stages.txt)
 : >"$results/table.txt"
-failed=0
+failed=0 gpu=''
 
 say() { echo "$*" | tee -a "$results/table.txt"; }
 
-# wants PART: whether it is to run.
-wants() { [[ " ${parts[*]} " == *" $1 "* ]]; }
+# wants STAGE: whether it is to run.
+wants() { [[ " ${stages[*]} " == *" $1 "* ]]; }
+
+# has FILE: whether it is in this bundle; says so if it is not.
+has() { [ -e "$1" ] || { say "$(basename "$1"): not in this bundle (${stages_packed//$'\n'/ })" && return 1; }; }
+stages_packed=$(<stages.txt)
+
+# restore: the rows and logs of the call before.
+restore() {
+  local state=$results/logs.tar.gz
+  [ -f "$state" ] || state=$from
+  [ -n "$state" ] || return 0
+  tar -xzf "$state" || die "$state is not what this script wrote"
+}
 
 # pack: what there is so far, in few files: some machines give back no more.
 pack() {
@@ -69,13 +106,16 @@ pack() {
     done
     printf '}}\n'
   } >results.json && mv results.json "$results/results.json"
-  tar -czf "$results/logs.tar.gz" logs
+  tar -czf logs.tar.gz logs rows && mv logs.tar.gz "$results/logs.tar.gz"
 }
 
 # error_of LOG: the line that names the error, or else the last one.
-error_of() { grep -a -m 1 -E ' E |^(dragonn-[a-z]+|pytorch_rows.py|skipped): | ERROR: ' "$1" || tail -n 1 "$1"; }
+error_of() {
+  grep -a -m 1 -E ' E |^(dragonn-[a-z]+|pytorch_rows.py|skipped|select_lab): | ERROR: ' "$1" || tail -n 1 "$1"
+}
 
-# part NAME LIMIT COMMAND...: output goes to logs/NAME.log. Says how it ended; returns its status.
+# part NAME LIMIT COMMAND...: output goes to logs/NAME.log. Says how it ended; returns its status. A part that is skipped
+# (77) has not failed.
 part() {
   local name=$1 limit=$2 left=$((seconds_in_all - SECONDS)) begin=$SECONDS status=0
   shift 2
@@ -86,6 +126,7 @@ part() {
   timeout --kill-after=5 "$limit" "$@" >"logs/$name.log" 2>&1 </dev/null || status=$?
   case $status in
     0) say "$name: done in $((SECONDS - begin)) s" ;;
+    77) say "$name: skipped: $(error_of "logs/$name.log" | sed 's/^skipped: //')" ;;
     124 | 137) say "$name: stopped at its limit of $limit s" && failed=$((failed + 1)) ;;
     *) say "$name: failed ($status): $(error_of "logs/$name.log")" && failed=$((failed + 1)) ;;
   esac
@@ -100,26 +141,14 @@ summarize_device() {
   say "commit $(cat commit.txt), $(date -u +%Y-%m-%d), ${gpu:-no GPU} ($query)"
 }
 
+# run_tests NAME...: the GPU's cases of these test programs.
 run_tests() {
-  local program name
-  for program in bin/test_*; do
-    name=$(basename "$program")
-    part "$name" 60 "$program" "--test-case=gpu: *"
+  local name
+  for name in "$@"; do
+    has "bin/$name" || continue
+    part "$name" 150 "bin/$name" "--test-case=$cases"
     say "  $(grep -a 'test cases:' "logs/$name.log" | tail -n 1 | cut -d '|' -f 2,3), of these skipped: $(
       grep -a -c 'MESSAGE: .*skipped: ' "logs/$name.log")"
-  done
-}
-
-# Cases that provoke errors of the API check for them themselves. A run that was stopped has no summary.
-run_sanitize() {
-  local tool log
-  if ! command -v compute-sanitizer >/dev/null; then say "compute-sanitizer: not on this machine" && return; fi
-  for tool in memcheck racecheck; do
-    part "sanitizer_$tool" 150 compute-sanitizer --tool $tool --error-exitcode 9 --print-limit 50 \
-      --report-api-errors no bin/test_kernels "--test-case=gpu: *"
-    log=logs/sanitizer_$tool.log
-    say "  $(grep -a 'SUMMARY:' "$log" | tail -n 1 | grep . || echo "no summary; reported so far: $(
-      grep -a -c -E '^=+ (Invalid|Error|Warning|Race|Misaligned|Program hit)' "$log")")"
   done
 }
 
@@ -131,39 +160,113 @@ bench() {
     cat "logs/bench_$name.log" >>"$results/table.txt"
 }
 
-# pytorch NAME LIMIT OPTION...: likewise of scripts/gpu/pytorch_rows.py. Rows that it wrote before it was stopped count.
-pytorch() {
-  local name=$1 limit=$2
-  shift 2
-  if ! python3 -c 'import torch' 2>/dev/null; then say "$name: python3 has no PyTorch here" && return; fi
-  part "$name" "$limit" python3 python/pytorch_rows.py "$@" --json "rows/$name.json"
-  cat "logs/$name.log" >>"$results/table.txt"
+# step MODEL_AND_OPTIONS PRECISION
+step() {
+  local words
+  read -r -a words <<<"$1"
+  bench "step_${words[0]}_$2" 60 step --model "${words[@]}" --device-math "$2" --graphs both --rounds $rounds \
+    "${step_options[@]}"
 }
 
-run_compress() {
-  bench compress 120 compress --numel $numel --density 0.001 --sparsifier all --kernel all --rounds $rounds
-  [ ! -s rows/compress.json ] || pytorch pytorch_select 40 select --rows rows/compress.json --rounds $rounds
-}
+# is_first MODEL_AND_OPTIONS PRECISION: whether smoke measures this step; else rest does.
+is_first() { [[ " ${first_models[*]} " == *" ${1%% *} "* && " ${first_precisions[*]} " == *" $2 "* ]]; }
 
-run_decode() { bench decode 30 decode --numel $decode_numel --rounds $rounds; }
-
-run_quantize() { bench quantize 30 quantize --numel $numel --rounds $rounds; }
-
-run_step() {
-  local precision model name
-  for precision in "${precisions[@]}"; do
-    for model in "${models[@]}"; do
-      read -r -a words <<<"$model"
-      name=${words[0]}
-      bench "step_${name}_$precision" 20 step --model "${words[@]}" --device-math "$precision" --graphs both --rounds $rounds
+# run_steps yes|no: the training steps for which is_first holds, or for which it does not.
+run_steps() {
+  local precision model first
+  for model in "${models[@]}"; do
+    for precision in "${precisions[@]}"; do
+      if is_first "$model" "$precision"; then first=yes; else first=no; fi
+      [ "$first" != "$1" ] || step "$model" "$precision"
     done
   done
 }
 
+run_smoke() {
+  run_tests test_kernels test_comm
+  has bin/dragonn-bench || return
+  bench compress 120 compress --numel $numel --density 0.001 --sparsifier all --kernel all --rounds $rounds
+  run_steps yes
+}
+
+# The profilers count, and do not time, several passes over 1 GiB: a few kernels of the sweep, and one training step.
+run_profile() {
+  has bin/dragonn-bench || return
+  local sweep=(bin/dragonn-bench compress --device "$device" --numel "$numel" --density 0.001 --rounds 1 --threads 1)
+  local one_step=(bin/dragonn-bench step --device "$device" --model resnet50 --batch 64 --set stem=imagenet --sample 224x224x3
+    --classes 1000 --device-math bf16 --graphs off --rounds 1)
+  if [ $device = cpu ]; then
+    say "profile: profilers are for a GPU"
+  elif command -v ncu >/dev/null; then
+    part ncu_select 120 ncu --clock-control none --set full --kernel-name 'regex:select_kernel|sweep_kernel' \
+      --launch-skip 1 --launch-count 2 "${sweep[@]}" --kernel select_threshold
+    part ncu_dragonn 120 ncu --clock-control none --set full --kernel-name 'regex:select|sweep|digit|sample|compact' \
+      --launch-skip 8 --launch-count 8 "${sweep[@]}" --sparsifier dragonn
+    part ncu_step 120 ncu --clock-control none --nvtx --nvtx-include 'timed step/' --launch-count 1200 --csv \
+      --metrics gpu__time_duration.sum,dram__bytes.sum,sm__throughput.avg.pct_of_peak_sustained_elapsed "${one_step[@]}"
+  else
+    say "ncu: not on this machine"
+  fi
+  if [ $device != cpu ] && command -v nsys >/dev/null; then
+    part nsys_step 90 nsys profile --trace=cuda,nvtx --output=step --force-overwrite=true --stats=true "${one_step[@]}"
+  fi
+  has bin/dragonn-train || return
+  for method in dense dragonn; do run_timers $method; done
+}
+
+# run_timers METHOD: where the time of a run's step goes: its seconds by part, the last of which are steady.
+run_timers() {
+  write_config
+  part "timers_$1" 60 bin/dragonn-train check.toml --set "compression.method=$1" --set compression.bucket=model \
+    --set logging.every_steps=1 --workers 1 --output "runs/timers_$1" || return
+  say "  a step of resnet20, batch 32, bucket = model: $(
+    grep -a -o '"seconds":{[^}]*}' "runs/timers_$1/metrics.jsonl" | tail -n 1)"
+}
+
+# select_lab.cu compares its variants with each other, and prints a table.
+run_variants() {
+  has lab/select_lab.cu || return
+  local compiler
+  compiler=$(command -v nvcc || command -v /usr/local/cuda/bin/nvcc)
+  if [ -n "$compiler" ] && [ $device != cpu ]; then
+    part lab_build 120 "$compiler" -O3 -std=c++20 --fmad=false -arch=native -o lab/built lab/select_lab.cu && mv lab/built lab/select_lab
+  fi
+  if [ ! -x lab/select_lab ]; then say "variants: no nvcc here, and no program in the bundle" && return; fi
+  part lab 120 lab/select_lab --numel $numel
+  cat logs/lab.log >>"$results/table.txt"
+}
+
+# pytorch NAME LIMIT OPTION...: rows of scripts/gpu/pytorch_rows.py. Those that it wrote before it was stopped count.
+pytorch() {
+  local name=$1 limit=$2
+  shift 2
+  part "$name" "$limit" env "LD_LIBRARY_PATH=$machine_library_path" python3 python/pytorch_rows.py "$@" --json "rows/$name.json"
+  cat "logs/$name.log" >>"$results/table.txt"
+}
+
 run_pytorch() {
-  local limit=$((seconds_in_all - SECONDS - 5))
+  local limit=$((seconds_in_all - SECONDS - 5)) options=()
+  has python/pytorch_rows.py || return
+  if ! command -v python3 >/dev/null; then say "pytorch: skipped: python3 is not on this machine" && return; fi
+  if [ -s rows/compress.json ]; then pytorch pytorch_select 60 select --rows rows/compress.json --rounds $rounds; fi
   if ! compgen -G 'rows/step_*.json' >/dev/null; then say "pytorch: no training steps to compare with" && return; fi
-  pytorch pytorch_step $limit step --rows rows/step_*.json --rounds $rounds --seconds $((limit - 60))
+  ! wants rest || limit=$((limit / 2))
+  # shellcheck disable=SC2206 # words
+  [ -z "$variants" ] || options+=(--variants $variants)
+  # shellcheck disable=SC2206
+  [ -z "$torch_precisions" ] || options+=(--precisions $torch_precisions)
+  pytorch pytorch_step "$limit" step --rows rows/step_*.json --rounds $rounds --seconds $((limit > 80 ? limit - 60 : limit / 2)) \
+    "${options[@]}"
+}
+
+run_rest() {
+  run_tests test_layers test_trainer test_compress test_optim
+  if has bin/dragonn-bench; then
+    bench decode 60 decode --numel $decode_numel --rounds $rounds
+    bench quantize 60 quantize --numel $numel --rounds $rounds
+    run_steps no
+  fi
+  ! has bin/dragonn-train || run_trainings
 }
 
 # train METHOD: workers on one GPU, as processes where MPI is there, else as threads of one.
@@ -205,19 +308,40 @@ every_epochs = 0
 TOML
 }
 
-run_train() {
+run_trainings() {
+  local method runs
   write_config
   use_bundled_mpi || say "mpirun is not in the bundle: workers are threads"
   for method in "${methods[@]}"; do train "$method"; done
-  [ ! -d runs ] || part compare 20 bin/dragonn-compare runs/* --output "$results/report.html" --csv train.csv
+  runs=$(for method in "${methods[@]}"; do [ ! -d "runs/$method" ] || echo "runs/$method"; done)
+  # shellcheck disable=SC2086 # words
+  [ -z "$runs" ] || part compare 20 bin/dragonn-compare $runs --output "$results/report.html" --csv train.csv
   [ ! -s train.csv ] || cat train.csv >>"$results/table.txt"
 }
 
+# Cases that provoke errors of the API check for them themselves. A run that was stopped has no summary.
+run_memcheck() {
+  local tool log
+  has bin/test_kernels || return
+  if ! command -v compute-sanitizer >/dev/null; then say "compute-sanitizer: not on this machine" && return; fi
+  for tool in memcheck racecheck; do
+    part "sanitizer_$tool" 240 compute-sanitizer --tool $tool --error-exitcode 9 --print-limit 50 \
+      --report-api-errors no bin/test_kernels "--test-case=$cases"
+    log=logs/sanitizer_$tool.log
+    say "  $(grep -a 'SUMMARY:' "$log" | tail -n 1 | grep . || echo "no summary; reported so far: $(
+      grep -a -c -E '^=+ (Invalid|Error|Warning|Race|Misaligned|Program hit)' "$log")")"
+  done
+}
+
+restore
 find_cuda_libraries >libraries.txt
 [ ! -s libraries.txt ] || say "$(cat libraries.txt)"
 summarize_device
+[ $device = cpu ] || say "$(read_ahead)"
 for name in "${known[@]}"; do
-  if wants "$name"; then "run_$name"; fi
+  wants "$name" || continue
+  say "== $name"
+  "run_$name"
 done
 say "$failed parts failed, $SECONDS s"
 pack

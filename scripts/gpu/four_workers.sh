@@ -1,23 +1,24 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Runs in the folder that scripts/gpu/bundle.sh --full-data makes: four workers that share one GPU, over MPI, train ResNet-20
-# on the full CIFAR-10 for 140 epochs (configs/papers/gtopk/cifar10_resnet20.toml), dense and with the main methods.
-# A call ends after --seconds, wherever it is; the next one goes on from the last epoch of the run that was interrupted, and
-# repeats no run that is done. All that it needs for that travels in one file, RESULTS/state.tar.gz: 8.5 MB where a run was
-# interrupted.
+# Runs in the folder that scripts/gpu/bundle.sh --for convergence makes: four workers that share one GPU, threads of one
+# process, train ResNet-20 on the full CIFAR-10 for 30 epochs (configs/cifar10_resnet20.toml), dense and with the main
+# methods, which select from the whole model at once.
+# A call trains two methods at most, and ends after --seconds, wherever it is; the next one goes on from the last epoch of
+# the run that was interrupted, and repeats no run that is done. All that it needs for that travels in one file,
+# RESULTS/state.tar.gz: 8.5 MB where a run was interrupted.
 # Writes into RESULTS: table.md, runs.csv, curves.svg, report.html, state.tar.gz. Ends with 1 if a run is not done yet or
 # ended with an error.
 # Usage: four_workers.sh [--seconds N] [--data DIR] [--from STATE.tar.gz] [RESULTS]     RESULTS: results if not given
 #   --seconds: 540 if not given; --data: a folder with data_batch_*.bin and test_batch.bin, instead of the bundle's;
 #   --from: RESULTS/state.tar.gz of the call before, if RESULTS does not have it
-# Environment: METHODS ("dense topk dgc dragonn gtopk sidco_e"), SEED (1), EPOCHS (140), WORKERS (4), DEVICE (cuda),
-# OVERRIDES (none; "KEY=VALUE ..." for every run).
+# Environment: METHODS ("dense dragonn topk dgc gtopk sidco_e"), PER_CALL (2: methods that a call trains), SEED (1), EPOCHS (30),
+# WORKERS (4), DEVICE (cuda), OVERRIDES (none; "KEY=VALUE ..." for every run).
 set -uo pipefail
 # shellcheck source=scripts/gpu/bundle_common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/bundle_common.sh"
-readonly workers_here=${WORKERS:-4} seed=${SEED:-1}
-read -r -a methods <<<"${METHODS:-dense topk dgc dragonn gtopk sidco_e}"
-export EPOCHS=${EPOCHS:-140}
+readonly workers_here=${WORKERS:-4} seed=${SEED:-1} per_call=${PER_CALL:-2}
+read -r -a methods <<<"${METHODS:-dense dragonn topk dgc gtopk sidco_e}"
+export EPOCHS=${EPOCHS:-30}
 
 die() { echo "four_workers.sh: $*" >&2 && exit 2; }
 seconds=540 data='' from='' results=results
@@ -32,17 +33,18 @@ while [ $# -gt 0 ]; do
   esac
 done
 [[ $seconds =~ ^[0-9]+$ ]] || die "--seconds $seconds: expected a number"
+[[ $per_call =~ ^[1-9][0-9]*$ ]] || die "PER_CALL $per_call: expected a number of methods"
 [ -z "$data" ] || data=$(cd "$data" && pwd) || exit 2
 [ -z "$from" ] || from=$(realpath -e "$from") || exit 2
 mkdir -p "$results" || exit 1
 results=$(cd "$results" && pwd)
 unpack_bundle
+[ -f scripts/convergence_common.sh ] || die "this bundle is for other stages: make one by bundle.sh --for convergence"
 find_cuda_libraries
+[ "${DEVICE:-cuda}" = cpu ] || read_ahead
 DRAGONN_BIN=bin
 . scripts/convergence_common.sh
-config=configs/papers/gtopk/cifar10_resnet20.toml output=$PWD/runs
-use_bundled_mpi || die "mpirun is not in the bundle"
-launcher=(mpirun -np "$workers_here") workers=()
+output=$PWD/runs workers=(--workers "$workers_here")
 mkdir -p "$output"
 
 # restore: the runs as the call before left them.
@@ -60,31 +62,22 @@ find_data() {
     ln -s "$data" "$output/data"
   elif [ -f data/cifar10/unpack_full.py ]; then
     for python in python3 /usr/bin/python3; do
-      "$python" -c 'import PIL, numpy' 2>/dev/null || continue
-      "$python" data/cifar10/unpack_full.py "$output/data" >/dev/null || die "CIFAR-10 cannot be unpacked"
+      LD_LIBRARY_PATH=$machine_library_path "$python" -c 'import PIL, numpy' 2>/dev/null || continue
+      LD_LIBRARY_PATH=$machine_library_path "$python" data/cifar10/unpack_full.py "$output/data" >/dev/null ||
+        die "CIFAR-10 cannot be unpacked"
       return
     done
     die "unpacking CIFAR-10 needs python3 with Pillow and numpy"
   else
-    die "the bundle has no full CIFAR-10 (bundle.sh --full-data): expected --data DIR"
+    die "the bundle has no full CIFAR-10: expected --data DIR"
   fi
 }
 
-# method_settings METHOD: what makes a run, beside the config.
-method_settings() {
-  case $1 in
-    dgc) echo compression.memory=momentum_correction compression.bucket=tensor ;;
-    dragonn) echo compression.memory=momentum_correction compression.bucket=tensor compression.dragonn.memory=8 ;;
-  esac
-}
-
-# set_run METHOD: `command` and `folder` of a run.
+# set_run METHOD: `command` and `folder` of a run. One bucket, beside that of biases and normalization, costs a GPU the
+# least waits.
 set_run() {
-  local setting settings
-  local arguments=(--set "compression.method=$1" --set "device=${DEVICE:-cuda}")
-  settings=$(method_settings "$1")
-  for setting in $settings; do arguments+=(--set "$setting"); done
-  set_command "$1" "$seed" "${arguments[@]}" --set checkpoint.every_epochs=1 --set checkpoint.keep=1
+  set_command "$1" "$seed" --set "compression.method=$1" --set "device=${DEVICE:-cuda}" --set compression.bucket=model \
+    --set compression.include_vectors=no --set checkpoint.every_epochs=1 --set checkpoint.keep=1
   folder=$(run_folder "$1" "$seed")
 }
 
@@ -93,7 +86,8 @@ train() {
   local left=$((seconds - SECONDS)) status=0
   set_run "$1"
   ! is_over "$folder" || return 0
-  if [ "$left" -lt 10 ]; then echo "$1: not run in this call" && return; fi
+  if [ "$left" -lt 10 ] || [ "$trained" -ge "$per_call" ]; then echo "$1: not run in this call" && return; fi
+  trained=$((trained + 1))
   timeout --kill-after=10 "$left" "${command[@]}" >train.log 2>&1 </dev/null || status=$?
   case $status in
     0) echo "$1: done" ;;
@@ -148,6 +142,7 @@ save() {
 
 restore
 find_data
+trained=0
 for method in "${methods[@]}"; do train "$method"; done
 report
 save

@@ -178,6 +178,8 @@ def run_select(options, report):
 # step
 
 CHANNELS_LAST = "_channels_last"
+TOKEN_MODELS = ("lstm_lm", "bert")
+PRECISIONS = ["float32", "tf32", "bf16"]
 VARIANTS = ["eager", "eager" + CHANNELS_LAST, "compile", "compile" + CHANNELS_LAST, "compile_graphs"]
 
 
@@ -194,7 +196,7 @@ def autocast(device, math):
 def draw_batch(row, device, variant):
     """Inputs and labels in host memory, laid out as the model takes them."""
     batch, sample, classes = row["batch"], row["sample"], row["classes"]
-    if row["model"] == "lstm_lm":
+    if row["model"] in TOKEN_MODELS:
         inputs, labels = (torch.randint(classes, (batch, sample[0])) for _ in range(2))
         labels = labels.flatten()
     else:
@@ -286,24 +288,31 @@ def unmeasured(note):
     return dict.fromkeys(names) | {"note": note}
 
 
+def measured_or_noted(row, device, variant, options, report):
+    """The row's result, or a note why there is none."""
+    try:
+        return step_row(row, device, variant, options.rounds)
+    except Exception as error:  # a variant that PyTorch cannot run here
+        report.failures += 1
+        return unmeasured(f"failed: {type(error).__name__}: {first_line(error)}")
+
+
 def run_step(options, report):
     rows = fastest([row for path in options.rows for row in read_rows(path)])
     begin = time.monotonic()
-    # Eager first, for all: it takes little.
-    for variant in options.variants:
-        for row in rows:
-            if variant.endswith(CHANNELS_LAST) and row["model"] == "lstm_lm":
+    # All variants of a row before the next: compiling takes long, and what is there when the time ends is complete.
+    for row in rows:
+        if row["device_math"] not in options.precisions:
+            continue
+        for variant in options.variants:
+            if variant.endswith(CHANNELS_LAST) and row["model"] in TOKEN_MODELS:
                 continue
             device = torch.device(row["device"])
             require(device)
             if time.monotonic() - begin > options.seconds:
                 result = unmeasured("not measured: the time is used up")
             else:
-                try:
-                    result = step_row(row, device, variant, options.rounds)
-                except Exception as error:  # a variant that PyTorch cannot run here
-                    result = unmeasured(f"failed: {type(error).__name__}: {first_line(error)}")
-                    report.failures += 1
+                result = measured_or_noted(row, device, variant, options, report)
             named = {key: row[key] for key in KEPT} | {"torch": torch.__version__, "variant": variant}
             report.add(named | result)
     report.print_table(
@@ -358,6 +367,7 @@ def parse():
     step = commands.add_parser("step", help="training steps of the models in the rows")
     step.add_argument("--rows", type=pathlib.Path, nargs="+", required=True, help="what dragonn-bench step wrote")
     step.add_argument("--variants", nargs="+", choices=VARIANTS, default=VARIANTS, help="default: all")
+    step.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=PRECISIONS, help="of the rows; default: all")
     step.add_argument("--seconds", type=float, default=float("inf"), help="begin nothing more after these")
     for command in (select, step):
         command.add_argument("--rounds", type=int, default=15, help="measurements of each row (default 15)")
