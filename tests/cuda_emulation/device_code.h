@@ -117,6 +117,14 @@ inline unsigned __reduce_add_sync(unsigned, unsigned value) {
   });
 }
 
+inline unsigned __reduce_or_sync(unsigned, unsigned value) {
+  return dragonn::emulation::exchange(value, [](const auto& of, unsigned) {
+    unsigned bits = 0;
+    for (unsigned lane = 0; lane < 32; ++lane) bits |= of(lane);
+    return bits;
+  });
+}
+
 template <class T>
 T atomicAdd(T* target, std::type_identity_t<T> value) {
   return dragonn::emulation::replace(target, [&](T old) { return static_cast<T>(old + value); });
@@ -137,6 +145,9 @@ T atomicOr(T* target, std::type_identity_t<T> value) {
 template <class T>
 T __ldcg(const T* source) {
   return *source;
+}
+inline float __fmaf_rn(float a, float b, float c) {
+  return std::fma(a, b, c);
 }
 inline int __popc(unsigned bits) {
   return std::popcount(bits);

@@ -27,8 +27,8 @@ Vector accumulated(const Vector& gradient, const Vector& residual, const Residua
   return acc;
 }
 
-/// Tiles end at multiples of 4096 on a GPU, vectors at multiples of 4.
-constexpr std::size_t kSizes[] = {0, 1, 3, 4, 4095, 4096, 4097, 100003};
+/// Tiles end at multiples of 4096 or 8192 on a GPU, vectors at multiples of 4.
+constexpr std::size_t kSizes[] = {0, 1, 3, 4, 4095, 4096, 4097, 8191, 8192, 8193, 100003};
 
 /// A gradient that begins `offset` elements behind an aligned address.
 struct ShiftedGradient {

@@ -16,32 +16,29 @@ using detail::AccumulateKind;
 
 inline constexpr unsigned kFour = 4;     // elements of a 16-byte access
 inline constexpr unsigned kVectors = 4;  // accesses of a thread that are under way at once, per array
-inline constexpr unsigned kWarpElements = kWarp * kFour * kVectors;
 inline constexpr unsigned kTileElements = kThreads * kFour * kVectors;
+inline constexpr unsigned kWarpFours = kWarp * kFour;  // elements of one 16-byte access of a warp
 
 struct Four {
   float lane[kFour];
 };
 
-/// Loads elements i to i + 3, with zeros from `size` on. kAligned: `values` lies on 16 bytes, and i is a multiple of 4.
+/// Loads four elements. kAligned: they lie on 16 bytes.
 template <bool kAligned>
-__device__ inline Four load_four(const float* values, std::size_t i, std::size_t size) {
-  if (kAligned && i + kFour <= size) {
-    const float4 four = *reinterpret_cast<const float4*>(values + i);
+__device__ inline Four load_four(const float* values) {
+  if constexpr (kAligned) {
+    const float4 four = *reinterpret_cast<const float4*>(values);
     return {{four.x, four.y, four.z, four.w}};
+  } else {
+    return {{values[0], values[1], values[2], values[3]}};
   }
-  Four four;
-  for (unsigned j = 0; j < kFour; ++j) four.lane[j] = i + j < size ? values[i + j] : 0.0f;
-  return four;
 }
 template <bool kAligned>
-__device__ inline void store_four(const Four& four, float* values, std::size_t i, std::size_t size) {
-  if (kAligned && i + kFour <= size) {
-    *reinterpret_cast<float4*>(values + i) = make_float4(four.lane[0], four.lane[1], four.lane[2], four.lane[3]);
-    return;
-  }
-  for (unsigned j = 0; j < kFour; ++j) {
-    if (i + j < size) values[i + j] = four.lane[j];
+__device__ inline void store_four(const Four& four, float* values) {
+  if constexpr (kAligned) {
+    *reinterpret_cast<float4*>(values) = make_float4(four.lane[0], four.lane[1], four.lane[2], four.lane[3]);
+  } else {
+    for (unsigned j = 0; j < kFour; ++j) values[j] = four.lane[j];
   }
 }
 
@@ -49,6 +46,8 @@ template <AccumulateKind kKind>
 inline constexpr bool kHasMomentum = kKind == AccumulateKind::kHeavyBall || kKind == AccumulateKind::kNesterov;
 template <AccumulateKind kKind>
 inline constexpr bool kHasAcc = kHasMomentum<kKind> || kKind == AccumulateKind::kResidual;
+template <AccumulateKind kKind>
+inline constexpr bool kStores = kKind != AccumulateKind::kExamine;
 
 /// Accumulates one element with the arithmetic of kernels/gradient/gradient_pass-inl.h, operation by operation. `u` is
 /// updated.
@@ -72,52 +71,85 @@ __device__ inline float accumulate_one(const AccumulateJob& job, float raw, floa
   }
 }
 
-/// Returns the first element of vector v of this thread, in a tile that begins at `begin`. A warp's elements are
-/// neighbours, so that its order is that of vectors, lanes, elements.
-__device__ inline std::size_t place_of_vector(std::size_t begin, unsigned v) {
-  return begin + warp_id() * kWarpElements + (v * kWarp + lane_id()) * kFour;
+/// Returns the job of the elements from `first` on.
+template <AccumulateKind kKind>
+__device__ inline AccumulateJob job_from(AccumulateJob job, std::size_t first) {
+  job.gradient += first;
+  if constexpr (kStores<kKind>) job.acc += first;
+  if constexpr (kHasMomentum<kKind>) job.momentum += first;
+  return job;
 }
 
-/// Accumulates the tile that begins at `begin`, and stores it. All loads come first, so that none waits for a store.
-template <AccumulateKind kKind, bool kAligned>
-__device__ inline void accumulate_tile(const AccumulateJob& job, std::size_t begin, std::size_t size,
-                                       Four (&acc)[kVectors]) {
-  Four old[kVectors], u[kVectors];
-  for (unsigned v = 0; v < kVectors; ++v) {
-    const std::size_t i = place_of_vector(begin, v);
-    acc[v] = load_four<kAligned>(job.gradient, i, size);
-    if constexpr (kHasAcc<kKind>) old[v] = load_four<kAligned>(job.acc, i, size);
-    if constexpr (kHasMomentum<kKind>) u[v] = load_four<kAligned>(job.momentum, i, size);
+/// Accumulates element i, and stores it.
+template <AccumulateKind kKind>
+__device__ inline float accumulate_element(const AccumulateJob& job, std::size_t i) {
+  float u = kHasMomentum<kKind> ? job.momentum[i] : 0.0f;
+  const float acc = accumulate_one<kKind>(job, job.gradient[i], kHasAcc<kKind> ? job.acc[i] : 0.0f, u);
+  if constexpr (kHasMomentum<kKind>) job.momentum[i] = u;
+  if constexpr (kStores<kKind>) job.acc[i] = acc;
+  return acc;
+}
+
+/// Accumulates and stores kCount vectors of this thread, of four elements each, that lie kWarpFours elements apart from
+/// the job's first element on. All loads come first, so that none waits for a store.
+template <AccumulateKind kKind, bool kAligned, unsigned kCount>
+__device__ inline void accumulate_vectors(const AccumulateJob& job, Four (&acc)[kCount]) {
+  Four old[kCount], u[kCount];
+  for (unsigned v = 0; v < kCount; ++v) {
+    acc[v] = load_four<kAligned>(job.gradient + v * kWarpFours);
+    if constexpr (kHasAcc<kKind>) old[v] = load_four<kAligned>(job.acc + v * kWarpFours);
+    if constexpr (kHasMomentum<kKind>) u[v] = load_four<kAligned>(job.momentum + v * kWarpFours);
   }
-  if constexpr (kKind != AccumulateKind::kExamine) {
-    for (unsigned v = 0; v < kVectors; ++v) {
-      const std::size_t i = place_of_vector(begin, v);
+  if constexpr (kStores<kKind>) {
+    for (unsigned v = 0; v < kCount; ++v) {
       for (unsigned j = 0; j < kFour; ++j) {
         float none = 0;
         float& momentum = kHasMomentum<kKind> ? u[v].lane[j] : none;
         acc[v].lane[j] = accumulate_one<kKind>(job, acc[v].lane[j], kHasAcc<kKind> ? old[v].lane[j] : 0.0f, momentum);
       }
-      if constexpr (kHasMomentum<kKind>) store_four<kAligned>(u[v], job.momentum, i, size);
-      store_four<kAligned>(acc[v], job.acc, i, size);
+      if constexpr (kHasMomentum<kKind>) store_four<kAligned>(u[v], job.momentum + v * kWarpFours);
+      store_four<kAligned>(acc[v], job.acc + v * kWarpFours);
     }
   }
+}
+
+/// Returns the first element of this thread in a tile of which a thread has `vectors` vectors. A warp's elements are
+/// neighbours, so that its order is that of vectors, lanes, elements.
+__device__ inline unsigned place_in_tile(unsigned vectors) {
+  return warp_id() * vectors * kWarpFours + lane_id() * kFour;
+}
+
+/// Accumulates the tile of kTileElements elements that begins at `begin`, stores it, and calls see(value) for all its
+/// values of this thread. The size is compared with once per tile; only the last tile compares for every element.
+template <AccumulateKind kKind, bool kAligned, class See>
+__device__ inline void accumulate_tile(const AccumulateJob& job, std::size_t begin, std::size_t size, const See& see) {
+  const std::size_t first = begin + place_in_tile(kVectors);
+  if (begin + kTileElements <= size) {
+    Four acc[kVectors];
+    accumulate_vectors<kKind, kAligned>(job_from<kKind>(job, first), acc);
+    for (const Four& four : acc) {
+      for (const float value : four.lane) see(value);
+    }
+    return;
+  }
+  for (unsigned v = 0; v < kVectors; ++v) {
+    const std::size_t i = first + v * kWarpFours;
+    for (std::size_t place = i; place < i + kFour && place < size; ++place) see(accumulate_element<kKind>(job, place));
+  }
+}
+
+/// Calls see(value) for all accumulated values of this thread, in tiles that the blocks take in turn.
+template <AccumulateKind kKind, bool kAligned, class See>
+__device__ inline void accumulate_in_turns(const AccumulateJob& job, std::size_t size, const See& see) {
+  for (std::size_t begin = std::size_t{blockIdx.x} * kTileElements; begin < size;
+       begin += std::size_t{gridDim.x} * kTileElements)
+    accumulate_tile<kKind, kAligned>(job, begin, size, see);
 }
 
 /// Calls see(value) for all values of this thread, in tiles that the blocks take in turn.
 template <bool kAligned, class See>
 __device__ inline void for_each_value(const float* values, std::size_t size, const See& see) {
-  const AccumulateJob job{.gradient = values};
-  for (std::size_t begin = std::size_t{blockIdx.x} * kTileElements; begin < size;
-       begin += std::size_t{gridDim.x} * kTileElements) {
-    Four four[kVectors];
-    accumulate_tile<AccumulateKind::kExamine, kAligned>(job, begin, size, four);
-    for (unsigned v = 0; v < kVectors; ++v) {
-      const std::size_t i = place_of_vector(begin, v);
-      for (unsigned j = 0; j < kFour; ++j) {
-        if (i + j < size) see(four[v].lane[j]);
-      }
-    }
-  }
+  accumulate_in_turns<AccumulateKind::kExamine, kAligned>({.gradient = values}, size, see);
 }
 
 /// Returns the bits of |value|. They order as magnitudes do, infinity above all numbers and NaN above infinity.

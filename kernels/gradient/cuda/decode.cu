@@ -51,7 +51,7 @@ __device__ void take_words(std::uint32_t* marks, std::size_t first, std::size_t 
 
 __global__ void __launch_bounds__(kThreads)
     collect_kernel(const float* values, std::uint32_t* marks, std::size_t size, std::uint32_t* indices, float* sums,
-                   Compaction* compaction) {
+                   CompactionMemory compaction) {
   LookBack look_back(compaction);
   const std::size_t tile = look_back.take_tile();
   const std::size_t first = tile * kTileWords + threadIdx.x * kWordsPerThread;
@@ -61,8 +61,8 @@ __global__ void __launch_bounds__(kThreads)
   for (const std::uint32_t word : words) mine += static_cast<unsigned>(__popc(word));
   unsigned of_warp = 0;
   const unsigned before_lane = lanes_before(mine, &of_warp);
-  std::uint64_t total = 0, before_tile = 0;
-  std::size_t place = place_of_warp(look_back, tile, of_warp, &total, &before_tile) + before_lane;
+  std::uint64_t end = 0;
+  std::size_t place = place_of_warp(look_back, tile, of_warp, &end) + before_lane;
   for (unsigned w = 0; w < kWordsPerThread; ++w) {
     for (std::uint32_t word = words[w]; word != 0; word &= word - 1) {
       const auto index = static_cast<std::uint32_t>((first + w) * kBits) + static_cast<unsigned>(__ffs(word)) - 1;
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kThreads)
       sums[place++] = values[index];
     }
   }
-  if (tile + 1 == gridDim.x && threadIdx.x == 0) compaction->count = static_cast<std::uint32_t>(before_tile + total);
+  if (tile + 1 == gridDim.x && threadIdx.x == 0) compaction.result->count = static_cast<std::uint32_t>(end);
 }
 
 void add(View<const std::uint32_t> indices, View<const float> values, const MarkedValues& sum) {
@@ -82,7 +82,7 @@ void add(View<const std::uint32_t> indices, View<const float> values, const Mark
 void collect(const MarkedValues& marked, SparseVector& sum) {
   Context& here = context(sum.device());
   const std::size_t tiles = (marked.marks.size() + kTileWords - 1) / kTileWords;
-  Compaction* const compaction = new_compaction(here, tiles);
+  const CompactionMemory compaction = new_compaction(here, tiles);
   launch(here, "decode", static_cast<unsigned>(tiles), kThreads, collect_kernel, marked.values.data(),
          marked.marks.data(), marked.marks.size(), sum.indices.data(), sum.values.data(), compaction);
   sum.truncate(read(here, compaction).count);

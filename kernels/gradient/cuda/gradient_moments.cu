@@ -35,15 +35,7 @@ template <AccumulateKind kKind, bool kAligned>
 __global__ void __launch_bounds__(kThreads)
     moments_kernel(AccumulateJob job, std::size_t numel, OrderedSum<MomentSums>* total) {
   MomentSums mine;
-  for (std::size_t begin = std::size_t{blockIdx.x} * kTileElements; begin < numel;
-       begin += std::size_t{gridDim.x} * kTileElements) {
-    Four acc[kVectors];
-    accumulate_tile<kKind, kAligned>(job, begin, numel, acc);
-    // Elements beyond the end are zeros, which add nothing.
-    for (unsigned v = 0; v < kVectors; ++v) {
-      for (unsigned j = 0; j < kFour; ++j) mine.see(acc[v].lane[j]);
-    }
-  }
+  accumulate_in_turns<kKind, kAligned>(job, numel, [&](float value) { mine.see(value); });
   finish_sum(mine, total);
 }
 

@@ -2,6 +2,7 @@
 /// Look-back: compactions in one pass, with tiles in the order of their tickets and the sums over all tiles before.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -25,7 +26,7 @@ __device__ inline unsigned bits_before(unsigned ballot) {
   return __popc(ballot & ((1u << lane_id()) - 1));
 }
 
-/// The result of a compaction for the host. It is zeros before the start; a word per tile follows it in memory.
+/// The result of a compaction for the host. It is zeros before the start.
 struct Compaction {
   std::uint32_t count;       ///< entries kept, whether there was room for them or not
   std::uint32_t non_finite;  ///< 1 if NaN or infinity was seen
@@ -34,20 +35,45 @@ struct Compaction {
 };
 static_assert(sizeof(Compaction) % sizeof(std::uint64_t) == 0);
 
-/// Makes a compaction of zeros for `tiles` tiles, in the scratch.
-inline Compaction* new_compaction(Context& here, std::size_t tiles) {
-  const std::size_t bytes = sizeof(Compaction) + tiles * sizeof(std::uint64_t);
+/// The memory of a compaction: its result, and a word for each tile. All of it is zeros before the start.
+struct CompactionMemory {
+  Compaction* result;
+  std::uint64_t* words;
+};
+
+/// Makes compactions of so many tiles each, in the scratch. Their results lie one after the other, for read().
+template <std::size_t kCount>
+std::array<CompactionMemory, kCount> new_compactions(Context& here, const std::array<std::size_t, kCount>& tiles) {
+  std::size_t bytes = kCount * sizeof(Compaction);
+  for (const std::size_t words : tiles) bytes += words * sizeof(std::uint64_t);
   std::byte* const memory = here.scratch(bytes);
   check(cudaMemsetAsync(memory, 0, bytes, here.stream()), "cudaMemsetAsync");
-  return reinterpret_cast<Compaction*>(memory);
+  auto* const results = reinterpret_cast<Compaction*>(memory);
+  auto* words = reinterpret_cast<std::uint64_t*>(results + kCount);
+  std::array<CompactionMemory, kCount> compactions;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    compactions[i] = {results + i, words};
+    words += tiles[i];
+  }
+  return compactions;
+}
+inline CompactionMemory new_compaction(Context& here, std::size_t tiles) {
+  return new_compactions<1>(here, {tiles})[0];
 }
 
-/// Waits for a compaction and returns it.
-inline Compaction read(Context& here, const Compaction* compaction) {
-  check(cudaMemcpyAsync(here.host_results(), compaction, sizeof(Compaction), cudaMemcpyDeviceToHost, here.stream()),
+/// Waits for compactions that were made together, and returns their results.
+template <std::size_t kCount>
+std::array<Compaction, kCount> read(Context& here, const std::array<CompactionMemory, kCount>& compactions) {
+  using Results = std::array<Compaction, kCount>;
+  static_assert(sizeof(Results) <= Context::kResultBytes);
+  check(cudaMemcpyAsync(here.host_results(), compactions[0].result, sizeof(Results), cudaMemcpyDeviceToHost,
+                        here.stream()),
         "cudaMemcpyAsync");
   here.synchronize();
-  return *static_cast<const Compaction*>(here.host_results());
+  return *static_cast<const Results*>(here.host_results());
+}
+inline Compaction read(Context& here, const CompactionMemory& compaction) {
+  return read(here, std::array{compaction})[0];
 }
 
 /// Decoupled look-back (Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016). Each
@@ -56,14 +82,13 @@ inline Compaction read(Context& here, const Compaction* compaction) {
 /// fence is needed: bits 62 and 63 are the state, bits 32 to 61 count ties, bits 0 to 31 hits.
 class LookBack {
  public:
-  __device__ explicit LookBack(Compaction* compaction)
-      : compaction_(compaction), words_(reinterpret_cast<std::uint64_t*>(compaction + 1)) {}
+  __device__ explicit LookBack(const CompactionMemory& compaction) : compaction_(compaction) {}
 
-  /// Takes the tile of this block. Tickets are in the order in which blocks start, so all tiles before are running or
-  /// done, and waiting for them ends. All threads must call it.
+  /// Takes a tile for this block. Tickets are in the order in which blocks start, so all tiles before are running or
+  /// done, and waiting for them ends. All threads must call it, again only after place_of_warp().
   __device__ std::size_t take_tile() {
     __shared__ std::uint32_t ticket;
-    if (threadIdx.x == 0) ticket = atomicAdd(&compaction_->tickets, 1u);
+    if (threadIdx.x == 0) ticket = atomicAdd(&compaction_.result->tickets, 1u);
     __syncthreads();
     return ticket;
   }
@@ -86,7 +111,7 @@ class LookBack {
   static constexpr std::uint64_t kState = std::uint64_t{3} << 62;
 
   __device__ void publish(std::size_t tile, std::uint64_t word) {
-    *static_cast<volatile std::uint64_t*>(words_ + tile) = word;
+    *static_cast<volatile std::uint64_t*>(compaction_.words + tile) = word;
   }
   /// Adds the tiles from `nearest` downwards, a lane each, as far as the first that knows its sum. Returns whether
   /// there was one; before the first tile there is.
@@ -95,7 +120,7 @@ class LookBack {
     std::uint64_t word = kUpToEnd;
     if (tile >= 0) {
       do {
-        word = *static_cast<volatile std::uint64_t*>(words_ + tile);
+        word = *static_cast<volatile std::uint64_t*>(compaction_.words + tile);
       } while ((word & kState) == 0);
     }
     __syncwarp();
@@ -107,32 +132,31 @@ class LookBack {
     return ends != 0;
   }
 
-  Compaction* compaction_;
-  std::uint64_t* words_;
+  CompactionMemory compaction_;
 };
 
 /// Returns the place of a warp's entries: the counts of all tiles before, and of the warps of this tile before this
-/// one. `mine` is the warp's counts, the same in all its lanes; `*total` becomes the tile's. All threads of the block
-/// must call it.
+/// one. `mine` is the warp's counts, the same in all its lanes; `*end` becomes the counts up to the end of the tile.
+/// All threads of the block must call it. One warp adds and looks back for all of them.
 __device__ inline std::uint64_t place_of_warp(LookBack& look_back, std::size_t tile, std::uint64_t mine,
-                                              std::uint64_t* total, std::uint64_t* tiles_before) {
-  __shared__ std::uint64_t counts[kWarps];
-  __shared__ std::uint64_t before_tile;
-  if (lane_id() == 0) counts[warp_id()] = mine;
+                                              std::uint64_t* end) {
+  __shared__ std::uint64_t places[kWarps + 1];
+  if (lane_id() == 0) places[warp_id()] = mine;
   __syncthreads();
-  std::uint64_t before_warp = 0, all = 0;
-  for (unsigned warp = 0; warp < kWarps; ++warp) {
-    if (warp == warp_id()) before_warp = all;
-    all += counts[warp];
-  }
   if (warp_id() == 0) {
-    const std::uint64_t sum = look_back.before(tile, all);
-    if (lane_id() == 0) before_tile = sum;
+    const std::uint64_t own = lane_id() < kWarps ? places[lane_id()] : 0;
+    std::uint64_t sum = own;  // up to the end of the warp that this lane stands for
+    for (unsigned step = 1; step < kWarps; step *= 2) {
+      const std::uint64_t other = __shfl_up_sync(kAllLanes, sum, step);
+      if (lane_id() >= step) sum += other;
+    }
+    const std::uint64_t before = look_back.before(tile, __shfl_sync(kAllLanes, sum, kWarps - 1));
+    if (lane_id() < kWarps) places[lane_id()] = before + sum - own;
+    if (lane_id() == kWarps - 1) places[kWarps] = before + sum;
   }
   __syncthreads();
-  *total = all;
-  *tiles_before = before_tile;
-  return before_tile + before_warp;
+  *end = places[kWarps];
+  return places[warp_id()];
 }
 
 }  // namespace dragonn::kernels::cuda
