@@ -28,7 +28,7 @@ struct AmongLargest {
     if (magnitude == selection->magnitude) return Verdict::kTie;
     return magnitude > selection->magnitude ? Verdict::kKeep : Verdict::kDrop;
   }
-  __device__ std::uint32_t most_ties() const { return static_cast<std::uint32_t>(selection->rank); }
+  __device__ std::uint32_t most_ties() const { return selection->rank; }
 };
 
 float keep_largest_on_gpu(const SparseVector& entries, std::size_t k, MagnitudeScratch& /*scratch*/,
