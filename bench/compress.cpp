@@ -65,8 +65,9 @@ float exact_threshold(const Buffer<float>& gradient, double density) {
   kernels::MagnitudeScratch scratch(device);
   const SparseVector no_candidates(device);
   SparseVector selected(device);
-  return kernels::select_largest(gradient.view(), compress::target_count(density, gradient.size()), no_candidates,
-                                 std::numeric_limits<float>::infinity(), scratch, selected);
+  kernels::select_largest(gradient.view(), compress::target_count(density, gradient.size()), no_candidates,
+                          std::numeric_limits<float>::infinity(), scratch, selected);
+  return kernels::smallest_kept(scratch);
 }
 
 Thresholds thresholds_of(const std::string& name) {

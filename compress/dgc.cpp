@@ -56,17 +56,19 @@ class Dgc final : public Sparsifier {
     const ThresholdSearchResult found =
         search_threshold(strategy_.search, acc, k, pass.threshold, pass.selected, wider_, selected);
     threshold_ = found.threshold;
+    is_kept_ = false;
     const auto most = static_cast<std::size_t>(std::ceil(strategy_.search.too_many * static_cast<double>(k)));
     if (strategy_.search.stop_above && selected.size() > most) {
       selected.indices.swap(found_.indices);
       selected.values.swap(found_.values);
-      threshold_ = kernels::keep_largest(found_, k, scratch_, selected);
+      kernels::start_keep_largest(found_, k, scratch_, selected);
+      is_kept_ = true;
       return;
     }
     if (first_by_index_) selected.truncate(std::min(k, selected.size()));
   }
 
-  float threshold() const override { return threshold_; }
+  float threshold() const override { return is_kept_ ? kernels::smallest_kept(scratch_) : threshold_; }
 
  private:
   const Strategy& strategy_;
@@ -75,7 +77,8 @@ class Dgc final : public Sparsifier {
   std::size_t numel_;
   kernels::MagnitudeScratch scratch_;
   SparseVector wider_;
-  SparseVector found_;  ///< the entries, if they are too many
+  SparseVector found_;    ///< the entries, if they are too many
+  bool is_kept_ = false;  ///< whether the last selection was a choice of the k largest, which has their threshold
   float threshold_ = std::numeric_limits<float>::quiet_NaN();
 };
 

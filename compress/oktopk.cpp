@@ -98,7 +98,8 @@ class Oktopk final : public Sparsifier {
                  SparseVector& selected) {
     k_ = context.k;
     learning_rate_ = context.learning_rate;
-    compared_ = kernels::select_largest(acc, k_, pass.selected, pass.threshold, scratch_, selected);
+    kernels::select_largest(acc, k_, pass.selected, pass.threshold, scratch_, selected);
+    compared_ = kernels::smallest_kept(scratch_);
     const bool has_fewer = selected.size() < k_;
     // Below the bound of the pass the candidates are those of the kernel's own pass.
     kernels::filter_threshold(compared_ < pass.threshold ? scratch_.candidates : pass.selected, compared_, selected);
@@ -114,6 +115,7 @@ class Oktopk final : public Sparsifier {
       count = kernels::count_threshold(pass.selected, static_cast<float>(next_));
     }
     compared_ = static_cast<float>(next_);
+    if (compared_ == pass.threshold) return kernels::copy_entries(pass.selected, selected);  // waits for no GPU
     kernels::filter_threshold(pass.selected, compared_, selected);
   }
 

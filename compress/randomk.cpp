@@ -44,10 +44,16 @@ class IndexSet {
 class Randomk final : public Sparsifier {
  public:
   Randomk(bool shared, bool rescale, std::size_t numel, const Device& device)
-      : shared_(shared), rescale_(rescale), numel_(numel), unscaled_(0, device), scaling_(device) {
+      : shared_(shared),
+        rescale_(rescale),
+        numel_(numel),
+        indices_(0, host_memory_for(device)),
+        unscaled_(0, device),
+        scaling_(device) {
     drawn_.reserve(numel);
+    if (!device.is_cpu()) return;
     indices_.resize_discard(numel);
-    if (rescale && device.is_cpu()) unscaled_.resize_discard(numel);
+    if (rescale) unscaled_.resize_discard(numel);
   }
 
   kernels::PassRequest plan(const SelectContext&) override { return {}; }
@@ -59,7 +65,7 @@ class Randomk final : public Sparsifier {
     selected.resize_discard(k);
     indices_.resize_discard(k);
     draw(context, indices_.host());
-    kernels::transfer(std::as_const(indices_).view(), selected.indices.view());
+    kernels::start_transfer(std::as_const(indices_).view(), selected.indices.view());
     if (!rescale_ || k == 0) return kernels::gather(acc, selected.indices.view(), selected.values.view());
     unscaled_.resize_discard(k);
     kernels::gather(acc, selected.indices.view(), unscaled_.view());
@@ -90,7 +96,7 @@ class Randomk final : public Sparsifier {
   bool rescale_;
   std::size_t numel_;
   IndexSet drawn_;
-  Buffer<std::uint32_t> indices_;  // on the host, where they are drawn
+  Buffer<std::uint32_t> indices_;  // on the host, where they are drawn; the pass of the next step waits for their copy
   Buffer<float> unscaled_;
   kernels::PassResult scaling_;
 };

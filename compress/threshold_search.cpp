@@ -28,7 +28,11 @@ ThresholdSearchResult search_threshold(const ThresholdSearchRules& rules, View<c
     }
     count = kernels::count_threshold(*pool, result.threshold);
   }
-  kernels::filter_threshold(*pool, result.threshold, selected);
+  if (result.threshold == pool_threshold) {
+    kernels::copy_entries(*pool, selected);  // all of them reach it; on a GPU nobody has to wait for their number
+  } else {
+    kernels::filter_threshold(*pool, result.threshold, selected);
+  }
   return result;
 }
 

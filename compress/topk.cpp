@@ -20,15 +20,19 @@ class Topk final : public Sparsifier {
   void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
               SparseVector& selected) override {
     kernels::reserve_selection(selected, numel_);
-    threshold_ = kernels::select_largest(acc, context.k, pass.selected, pass.threshold, scratch_, selected);
+    kernels::select_largest(acc, context.k, pass.selected, pass.threshold, scratch_, selected);
+    has_selected_ = true;
   }
 
-  float threshold() const override { return threshold_; }
+  /// Waits for a GPU, on which the selection did not.
+  float threshold() const override {
+    return has_selected_ ? kernels::smallest_kept(scratch_) : std::numeric_limits<float>::quiet_NaN();
+  }
 
  private:
   std::size_t numel_;
   kernels::MagnitudeScratch scratch_;
-  float threshold_ = std::numeric_limits<float>::quiet_NaN();
+  bool has_selected_ = false;
 };
 
 const Registration<SparsifierEntry> registration{[] {

@@ -16,10 +16,11 @@ namespace dragonn::kernels {
 struct HashScratch {
   HashScratch() = default;
   /// Makes memory for hits on `device`.
-  explicit HashScratch(const Device& device) : table(device) {}
+  explicit HashScratch(const Device& device) : table(device), holders(device) {}
 
-  SlotTable table;    ///< used on other devices, and on the CPU by priority
-  SlotClaims claims;  ///< used on the CPU otherwise
+  SlotTable table;       ///< used on other devices, and on the CPU by priority
+  SlotClaims claims;     ///< used on the CPU otherwise
+  SparseVector holders;  ///< used on other devices: the hits of the last pass that hold their slots
 
   /// Makes room for up to `hits` hits in up to `slots` slots, so that no later call allocates.
   void reserve(std::size_t hits, std::size_t slots);
@@ -31,8 +32,9 @@ struct HashScratch {
 ///
 /// On the CPU any list will do. It reads 4 bytes per hit to hash it and 8 to keep it; with a table (see HashScratch) it
 /// writes 4 bytes per slot, without an eighth. On a GPU the hits are those of the last pass with this choice
-/// (PassRequest::hash), which emptied the table and put each hit there as it found it: 4 bytes per slot and per hit, by
-/// priority 8. Then 8 bytes per hit, and its slot, are read here.
+/// (PassRequest::hash), which emptied the table, put each hit there as it found it, and listed those that hold their
+/// slots: 4 bytes per slot and per hit, by priority 8, then 8 bytes per hit and its slot. That list is copied here,
+/// without a wait.
 /// @throws DeviceError for memory of several devices, or of one without a row.
 extern Operation<void(const SparseVector& hits, const HashChoice& choice, SparseVector& kept)> hash_select;
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "kernels/devices.h"
 #include "kernels/gradient/gradient_pass_sweep.h"
 #include "kernels/gradient/key_rank.h"
 #include "kernels/gradient/select.h"
@@ -41,6 +42,10 @@ float keep_largest_cpu(const SparseVector& entries, std::size_t k, MagnitudeScra
   return std::bit_cast<float>(smallest);
 }
 
+void start_keep_largest_cpu(const SparseVector& entries, std::size_t k, MagnitudeScratch& scratch, SparseVector& kept) {
+  scratch.smallest.data()[0] = keep_largest_cpu(entries, k, scratch, kept);
+}
+
 float lower_bound_cpu(View<const float> values, std::size_t k, MagnitudeScratch& scratch) {
   constexpr detail::Bins kBins{0, kBoundDigit.shift, kBoundDigit.values};
   const auto counts = detail::count_bins(std::span<const float>(values.host()), kBins, scratch.histogram);
@@ -59,6 +64,7 @@ void MagnitudeScratch::reserve(std::size_t numel) {
   if (!keys.device().is_cpu()) return;
   keys.resize_discard(numel);
   histogram.resize_discard(detail::histogram_room(numel, kBoundDigit.values));
+  smallest.resize_discard(1);
   candidates.resize_discard(numel);
   candidates.clear();
 }
@@ -69,6 +75,7 @@ constinit decltype(kth_largest_magnitude) kth_largest_magnitude(
       return k <= values.size();
     });
 constinit decltype(keep_largest_rows) keep_largest_rows("keep_largest", keep_largest_cpu);
+constinit decltype(start_keep_largest_rows) start_keep_largest_rows("start_keep_largest", start_keep_largest_cpu);
 constinit decltype(magnitude_lower_bound) magnitude_lower_bound("magnitude_lower_bound", lower_bound_cpu,
                                                                 [](auto values, std::size_t k, MagnitudeScratch&) {
                                                                   if (k == 0 || k >= values.size()) return false;
@@ -84,12 +91,27 @@ float keep_largest(const SparseVector& entries, std::size_t k, MagnitudeScratch&
   return keep_largest_rows(entries, std::min(k, entries.size()), scratch, kept);
 }
 
-float select_largest(View<const float> values, std::size_t k, const SparseVector& candidates, float bound,
-                     MagnitudeScratch& scratch, SparseVector& selected) {
+void start_keep_largest(const SparseVector& entries, std::size_t k, MagnitudeScratch& scratch, SparseVector& kept) {
+  if (k == 0 || entries.empty()) {
+    kept.clear();
+    return scratch.smallest.resize_discard(0);
+  }
+  scratch.smallest.resize_discard(1);
+  start_keep_largest_rows(entries, std::min(k, entries.size()), scratch, kept);
+}
+
+float smallest_kept(const MagnitudeScratch& scratch) {
+  if (scratch.smallest.size() == 0) return 0;
+  synchronize(scratch.device());
+  return scratch.smallest.host()[0];
+}
+
+void select_largest(View<const float> values, std::size_t k, const SparseVector& candidates, float bound,
+                    MagnitudeScratch& scratch, SparseVector& selected) {
   // Fewer than k candidates are enough if the bound left out nothing but zeros.
-  if (candidates.size() >= k || bound <= 0) return keep_largest(candidates, k, scratch, selected);
+  if (candidates.size() >= k || bound <= 0) return start_keep_largest(candidates, k, scratch, selected);
   select_threshold(values, magnitude_lower_bound(values, k, scratch), scratch.candidates);
-  return keep_largest(scratch.candidates, k, scratch, selected);
+  start_keep_largest(scratch.candidates, k, scratch, selected);
 }
 
 }  // namespace dragonn::kernels

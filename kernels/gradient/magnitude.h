@@ -36,12 +36,14 @@ inline constexpr Digit kBoundDigit{19, 4096};
 struct MagnitudeScratch {
   MagnitudeScratch() = default;
   /// Makes buffers for vectors on `device`.
-  explicit MagnitudeScratch(const Device& device) : keys(0, device), histogram(0, device), candidates(device) {}
+  explicit MagnitudeScratch(const Device& device)
+      : keys(0, device), histogram(0, device), smallest(0, host_memory_for(device)), candidates(device) {}
 
   const Device& device() const { return keys.device(); }
 
   Buffer<std::uint32_t> keys;
   Buffer<std::uint32_t> histogram;
+  Buffer<float> smallest;  ///< on the host: see smallest_kept()
   SparseVector candidates;
 
   /// Makes room for vectors of up to `numel` elements, so that no later call allocates: on the CPU, where pages that
@@ -61,6 +63,13 @@ extern Operation<float(View<const float> values, std::size_t k, MagnitudeScratch
 /// Returns the smallest magnitude kept, 0 if none is. O(entries).
 float keep_largest(const SparseVector& entries, std::size_t k, MagnitudeScratch& scratch, SparseVector& kept);
 
+/// Does the work of keep_largest for entries without a NaN: min(k, entries.size()) of them stay, so that nobody has to
+/// wait for a GPU to know how many. smallest_kept() returns the smallest magnitude later.
+void start_keep_largest(const SparseVector& entries, std::size_t k, MagnitudeScratch& scratch, SparseVector& kept);
+/// Returns the smallest magnitude that the last start_keep_largest or select_largest with this scratch kept, 0 if it
+/// kept none. Waits for a GPU.
+float smallest_kept(const MagnitudeScratch& scratch);
+
 /// Returns a magnitude that at least min(k, n) of the values reach, within 1/16 of the k-th largest: one histogram of
 /// the floats' leading bits. Reads 4n bytes.
 extern Operation<float(View<const float> values, std::size_t k, MagnitudeScratch& scratch)> magnitude_lower_bound;
@@ -69,9 +78,9 @@ extern Operation<float(View<const float> values, std::size_t k, MagnitudeScratch
 /// lower index; a NaN is never selected. Ascending indices.
 /// `candidates` are the entries of `values` that reach `bound`, from an earlier pass. If they are fewer than k the
 /// bound was too high, and `magnitude_lower_bound` and one more pass replace them.
-/// Returns the k-th largest magnitude, 0 if nothing is selected.
-float select_largest(View<const float> values, std::size_t k, const SparseVector& candidates, float bound,
-                     MagnitudeScratch& scratch, SparseVector& selected);
+/// smallest_kept() returns the k-th largest magnitude. With enough candidates it does not wait for a GPU.
+void select_largest(View<const float> values, std::size_t k, const SparseVector& candidates, float bound,
+                    MagnitudeScratch& scratch, SparseVector& selected);
 
 /// Sums over values and their magnitudes, in double. If a value is NaN all four are.
 struct Moments {
@@ -88,5 +97,7 @@ extern Operation<Moments(View<const float> values)> magnitude_moments;
 
 extern Operation<float(const SparseVector& entries, std::size_t k, MagnitudeScratch&, SparseVector& kept)>
     keep_largest_rows;
+extern Operation<void(const SparseVector& entries, std::size_t k, MagnitudeScratch&, SparseVector& kept)>
+    start_keep_largest_rows;
 
 }  // namespace dragonn::kernels

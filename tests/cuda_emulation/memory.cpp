@@ -169,7 +169,7 @@ cudaError_t cudaMemcpyAsync(void* target, const void* source, std::size_t bytes,
   } else {
     enqueue(stream, [target, source, bytes] { std::memmove(target, source, bytes); });
   }
-  if (to == Kind::kPageable) finish(stream);
+  if (to == Kind::kPageable) wait_for(stream);
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* target, int value, std::size_t bytes, cudaStream_t stream) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/cuda_emulation/memory.h"
+#include "tests/cuda_emulation/waits.h"
 
 /// A queue. Work is added after `last`, unless the stream is captured.
 struct CUstream_st {
@@ -19,6 +20,7 @@ namespace dragonn::emulation {
 namespace {
 
 thread_local int captures = 0;
+thread_local std::uint64_t waits = 0;
 
 std::vector<CUstream_st*>& streams() {
   static std::vector<CUstream_st*> all;
@@ -79,6 +81,15 @@ void finish(cudaStream_t stream) {
   }
 }
 
+void wait_for(cudaStream_t stream) {
+  ++waits;
+  finish(stream);
+}
+
+std::uint64_t waits_here() {
+  return waits;
+}
+
 void finish_all() {
   const std::scoped_lock lock(device_mutex());
   for (CUstream_st* stream : streams()) finish_held(*stream);
@@ -104,7 +115,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (is_captured(stream)) return cudaErrorStreamCaptureUnsupported;
-  finish(stream);
+  wait_for(stream);
   return cudaSuccess;
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {

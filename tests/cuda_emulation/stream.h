@@ -61,6 +61,8 @@ bool captures_here();
 
 /// Does all work on a stream. The calling thread holds the device meanwhile, but not while it waits for others.
 void finish(cudaStream_t stream);
+/// Does the same for a caller that waits for the GPU, which counts (waits.h).
+void wait_for(cudaStream_t stream);
 /// Does all work on all streams, except for work that waits for others.
 void finish_all();
 

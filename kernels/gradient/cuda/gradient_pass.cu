@@ -7,10 +7,14 @@
 // values are read again, from a cache, when their places are known. A warp's lanes find their places by ballots, warps
 // by the tile's counts, tiles by look-back. What is selected claims its slots while the look-back waits. Bytes per
 // element: the arrays that the rule reads and writes; beside them 12 per entry, 4 or 8 in its slot, and 8 per tile.
+//
+// The hits that hold their slots are compacted by a second kernel, which reads the number of hits on the GPU: the host
+// waits once, for both lists.
 #include <algorithm>
 #include <limits>
 
 #include "kernels/gradient/cuda/accumulate.h"
+#include "kernels/gradient/cuda/compact_entries.h"
 #include "kernels/gradient/cuda/gradient_sweep.h"
 #include "kernels/gradient/sweep_count.h"
 
@@ -173,6 +177,26 @@ __global__ void __launch_bounds__(kThreads, kSweepBlocks<kKind>)
   }
 }
 
+struct HoldsSlot {
+  Slots slots;
+  __device__ Verdict operator()(std::uint32_t index, float /*value*/) const {
+    return holds_slot(slots, index) ? Verdict::kKeep : Verdict::kDrop;
+  }
+  __device__ std::uint32_t most_ties() const { return 0; }
+};
+
+/// Starts the compaction of the hits that hold their slots, of the sweep's `hits`, whose number is on the GPU. No more
+/// can stay than there are slots.
+void start_holders(const Context& here, const Wanted& hits, const Compaction* found,
+                   const CompactionMemory& compaction) {
+  SparseVector& holders = *hits.holders;
+  holders.resize_discard(std::min<std::size_t>(hits.capacity, hits.slots.rule.slot.slots));
+  if (hits.capacity == 0) return;
+  const EntryLists lists{hits.indices,           hits.values,          hits.capacity, &found->count,
+                         holders.indices.data(), holders.values.data()};
+  start_compaction(here, lists, HoldsSlot{hits.slots}, compaction);
+}
+
 std::size_t tiles_of(std::size_t numel) {
   return (numel + kSweepElements - 1) / kSweepElements;
 }
@@ -193,31 +217,36 @@ SweepOutcome sweep_select(Context& here, const AccumulateJob& job, const Range& 
                           SparseVector& selected) {
   if (range.begin == range.end) {
     selected.clear();
+    if (selection.holders != nullptr) selection.holders->clear();
     return {.threshold = selection.threshold.value};
   }
   selected.resize_discard(std::min(selected.indices.capacity(), selected.values.capacity()));
   constexpr std::size_t kMostPlaces = std::numeric_limits<std::uint32_t>::max();
-  const Wanted entries{selection, selected.indices.data(), selected.values.data(),
-                       static_cast<std::uint32_t>(std::min(selected.size(), kMostPlaces))};
+  const Wanted hits{selection, selected.indices.data(), selected.values.data(),
+                    static_cast<std::uint32_t>(std::min(selected.size(), kMostPlaces))};
   const Range swept{range.begin / kFour * kFour, range.end};  // 16-byte accesses begin at multiples of 4
   const std::size_t tiles = tiles_of(swept.end - swept.begin);
-  const CompactionMemory compaction = new_compaction(here, tiles);
+  const std::size_t hit_tiles = selection.holders == nullptr ? 0 : tiles_of_entries(hits.capacity);
+  const auto compactions = new_compactions<2>(here, {tiles, hit_tiles});
   with_kind(job, [&]<AccumulateKind kKind, bool kAligned>() {
     launch(here, "accumulate and select", static_cast<unsigned>(tiles), kThreads, select_kernel<kKind, kAligned>, job,
-           swept, entries, compaction);
+           swept, hits, compactions[0]);
   });
-  const Compaction found = read(here, compaction);
+  if (selection.holders != nullptr) start_holders(here, hits, compactions[0].result, compactions[1]);
+  const auto [found, held] = read(here, compactions);
   const SweepOutcome outcome{.non_finite = found.non_finite != 0, .threshold = found.threshold};
   if (found.count <= selected.size()) {
     selected.truncate(found.count);
+    if (selection.holders != nullptr) selection.holders->truncate(held.count);
     return outcome;
   }
   selected.resize_discard(found.count);
   const AccumulateJob stored{.gradient = job.kind == AccumulateKind::kExamine ? job.gradient : job.acc};
   const Range& wanted = selection.range;
   count_swept(wanted.end - wanted.begin);
-  // All hits were hashed, with and without a place in the list.
-  sweep_select(here, stored, wanted, {wanted, {.value = found.threshold}}, selected);
+  // All hits were hashed, with and without a place in the list. Hashing them again changes no slot's maximum.
+  sweep_select(here, stored, wanted, {wanted, {.value = found.threshold}, selection.slots, selection.holders},
+               selected);
   return outcome;
 }
 

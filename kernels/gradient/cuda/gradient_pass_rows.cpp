@@ -3,6 +3,7 @@
 
 #include "kernels/gradient/cuda/gradient_sweep.h"
 #include "kernels/gradient/gradient_pass_sweep.h"
+#include "kernels/gradient/hash_select.h"
 #include "kernels/gradient/select.h"
 #include "kernels/gradient/sweep_count.h"
 
@@ -25,7 +26,10 @@ void pass(const AccumulateJob& job, const PassRequest& request, std::size_t nume
     Threshold threshold{.value = request.threshold};
     if (request.kind == PassRequest::Kind::kSampledThreshold)
       threshold = {.place = sample_on_device(here, job, request.sample, numel, result.sample)};
-    const SweepSelection selection{{request.begin, request.end}, threshold, empty_slots(here, request.hash)};
+    const SweepSelection selection{{request.begin, request.end},
+                                   threshold,
+                                   empty_slots(here, request.hash),
+                                   request.hash.scratch == nullptr ? nullptr : &request.hash.scratch->holders};
     const SweepOutcome outcome = sweep_select(here, job, {0, numel}, selection, result.selected);
     result.threshold = outcome.threshold;
     result.non_finite = outcome.non_finite;
@@ -49,10 +53,16 @@ float sample(View<const float> values, const SamplePlan& plan, SampleScratch& sc
   return here.read_result<float>();
 }
 
+/// The pass has found the hits that stay.
+void hash_select(const SparseVector& /*hits*/, const HashChoice& choice, SparseVector& kept) {
+  copy_entries(choice.scratch->holders, kept);
+}
+
 [[maybe_unused]] const bool registered = kernels::detail::gradient_pass_rows.add(DeviceType::kCuda, pass) &&
                                          kernels::select_threshold_rows.add(DeviceType::kCuda, select) &&
                                          kernels::magnitude_moments.add(DeviceType::kCuda, moments) &&
-                                         kernels::sample_threshold.add(DeviceType::kCuda, sample);
+                                         kernels::sample_threshold.add(DeviceType::kCuda, sample) &&
+                                         kernels::hash_select.add(DeviceType::kCuda, hash_select);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

@@ -28,7 +28,8 @@ struct Range {
 struct SweepSelection {
   Range range;  ///< part of the accumulated elements
   Threshold threshold;
-  Slots slots = {};  ///< slots that the selected entries are hashed into, if there are any
+  Slots slots = {};                 ///< slots that the selected entries are hashed into, if there are any
+  SparseVector* holders = nullptr;  ///< overwritten with those that hold their slots; null without slots
 };
 
 /// The result of a sweep for the host.
@@ -41,7 +42,7 @@ struct SweepOutcome {
 bool sweep(Context& here, const detail::AccumulateJob& job, std::size_t numel);
 /// Accumulates `range`, and in the same pass selects the wanted entries that reach the threshold and are not zero,
 /// ascending. They overwrite `selected`. If they do not fit its memory, it grows and is filled by a second pass that
-/// only reads.
+/// only reads. Waits once per pass.
 SweepOutcome sweep_select(Context& here, const detail::AccumulateJob& job, const Range& range,
                           const SweepSelection& selection, SparseVector& selected);
 /// Accumulates `numel` elements and returns the moments of acc.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Slots: the table that a gradient pass hashes its hits into on a GPU, and that hash_select reads.
+/// Slots: the table that a gradient pass hashes its hits into on a GPU, to keep those that hold their slots.
 #pragma once
 
 #include <cstddef>
@@ -18,17 +18,13 @@ struct Slots {
   void* words = nullptr;  ///< null if there is no table
 };
 
-inline Slots slots_of(const HashChoice& choice) {
-  return {choice.rule, choice.scratch->table.memory().data()};
-}
-
 /// Returns the table of a choice with all slots empty; none without a choice. Writes 4 bytes per slot, by priority 8.
 inline Slots empty_slots(Context& here, const HashChoice& choice) {
   if (choice.scratch == nullptr) return {};
   Buffer<std::uint32_t>& memory = choice.scratch->table.memory();
   memory.resize_discard(choice.rule.slot.slots * (choice.rule.by_priority ? 2 : 1));
   check(cudaMemsetAsync(memory.data(), 0, memory.size() * sizeof(std::uint32_t), here.stream()), "cudaMemsetAsync");
-  return slots_of(choice);
+  return {choice.rule, memory.data()};
 }
 
 #ifdef DRAGONN_DEVICE_CODE
