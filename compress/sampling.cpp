@@ -15,6 +15,11 @@ SettingSpecs sample_settings() {
            .minimum = 0,
            .maximum = 1,
            .exclusive_minimum = true},
+          {.name = "sample_most",
+           .default_value = std::int64_t{1} << 20,
+           .help = "the most elements that sample_ratio asks for; sample_rank may ask for more",
+           .minimum = 1,
+           .maximum = 4294967295.0},
           {.name = "sample_rank",
            .default_value = std::int64_t{16},
            .help = "the sample is large enough to hold this number of entries above the threshold (the DGC code: 2)",
@@ -23,14 +28,16 @@ SettingSpecs sample_settings() {
 }
 
 SampleRules sample_rules(const Settings& settings) {
-  return {settings.number("sample_ratio"), static_cast<std::size_t>(settings.integer("sample_rank"))};
+  return {.ratio = settings.number("sample_ratio"),
+          .most = static_cast<std::size_t>(settings.integer("sample_most")),
+          .minimum_rank = static_cast<std::size_t>(settings.integer("sample_rank"))};
 }
 
 kernels::SamplePlan plan_sample(const SampleRules& rules, std::size_t numel, double density,
                                 const SelectContext& context, std::string_view purpose) {
   const auto elements = static_cast<double>(numel);
-  const double wanted =
-      std::max(std::ceil(rules.ratio * elements), std::ceil(static_cast<double>(rules.minimum_rank) / density));
+  const double share = std::min(std::ceil(rules.ratio * elements), static_cast<double>(rules.most));
+  const double wanted = std::max(share, std::ceil(static_cast<double>(rules.minimum_rank) / density));
   kernels::SamplePlan plan;
   plan.key =
       stream_key(context.seed, purpose, {context.bucket, context.step, static_cast<std::uint64_t>(context.rank)});

@@ -13,11 +13,12 @@ namespace dragonn::compress {
 /// The size of a sample, relative and absolute. The relative error of the number of entries above the sampled threshold
 /// is about 1 / sqrt(rank of the threshold in the sample).
 struct SampleRules {
-  double ratio = 0.01;           ///< share of the elements, at least
-  std::size_t minimum_rank = 2;  ///< the sample is at least so large that the threshold has this rank in it
+  double ratio = 0.01;                      ///< share of the elements
+  std::size_t most = std::size_t{1} << 20;  ///< elements that the share asks for, at most
+  std::size_t minimum_rank = 2;             ///< the sample is at least so large that the threshold has this rank in it
 };
 
-/// Declares the settings `sample_ratio` and `sample_rank`, shared by the methods that sample.
+/// Declares the settings `sample_ratio`, `sample_most` and `sample_rank`, shared by the methods that sample.
 SettingSpecs sample_settings();
 SampleRules sample_rules(const Settings& settings);
 
