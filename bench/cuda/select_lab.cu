@@ -10,9 +10,9 @@
 // Exit code: 0 done, 1 a variant is wrong, 2 bad usage, 77 there is no GPU.
 //
 // examine reads the values; fused accumulates residual = 0.9 residual + gradient first, which reads 8 bytes per element
-// and writes 4. All select |x| >= threshold, ascending. look_back: a tile per block, places by decoupled look-back, 16
-// or 32 elements a thread. segments: a chunk per warp, whose hits go to the warp's own segment; a second kernel packs
-// the segments. Where a segment overflows, look_back repeats the selection.
+// and writes 4. All select |x| >= threshold, ascending. look_back: a tile per block, places by decoupled look-back, 16,
+// 32 or 64 elements a thread. segments: a chunk per warp, whose hits go to the warp's own segment; a second kernel
+// packs the segments. Where a segment overflows, look_back repeats the selection.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -246,17 +246,24 @@ __device__ std::uint32_t look_back(volatile std::uint64_t* words, long long tile
   return before;
 }
 
-template <bool kFused, unsigned kVectors>
+/// Selects by look-back. A thread finds its hits in kRounds rounds of kVectors vectors, in a word of bits each.
+template <bool kFused, unsigned kVectors, unsigned kRounds>
 __global__ void __launch_bounds__(kThreads, kBlocks)
     look_back_kernel(Input input, List list, Outcome* outcome, std::uint64_t* words) {
   __shared__ std::uint32_t ticket, places[kWarps + 1];
   if (threadIdx.x == 0) ticket = atomicAdd(&outcome->tickets, 1u);
   __syncthreads();
-  const std::size_t begin = (std::size_t{ticket} * kWarps + warp_id()) * kVectors * kWarpFours;
+  constexpr unsigned kRound = kVectors * kWarpFours;  // elements of a warp
+  const std::size_t begin = (std::size_t{ticket} * kWarps + warp_id()) * kRounds * kRound;
   float finite = 0;
-  const unsigned hits = begin < input.size ? find_hits<kFused, kVectors>(input, begin, &finite) : 0;
+  unsigned hits[kRounds], mine = 0;
+#pragma unroll
+  for (unsigned round = 0; round < kRounds; ++round) {
+    const std::size_t first = begin + round * kRound;
+    hits[round] = first < input.size ? find_hits<kFused, kVectors>(input, first, &finite) : 0;
+    mine += hits_of_warp(hits[round]);
+  }
   report(finite, outcome);
-  const unsigned mine = hits_of_warp(hits);
   if (lane_id() == 0) places[warp_id()] = mine;
   __syncthreads();
   if (warp_id() == 0) {
@@ -271,9 +278,14 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     if (lane_id() == kWarps - 1) places[kWarps] = before + sum;
   }
   __syncthreads();
-  if (mine > 0)
-    write_hits(kFused ? input.residual : input.gradient, hits, static_cast<std::uint32_t>(begin), places[warp_id()],
-               list);
+  std::uint32_t place = places[warp_id()];
+#pragma unroll
+  for (unsigned round = 0; round < kRounds; ++round) {
+    if (mine == 0) break;
+    write_hits(kFused ? input.residual : input.gradient, hits[round],
+               static_cast<std::uint32_t>(begin) + round * kRound, place, list);
+    place += hits_of_warp(hits[round]);
+  }
   if (ticket + 1 == gridDim.x && threadIdx.x == 0) outcome->count = places[kWarps];
 }
 
@@ -386,13 +398,13 @@ struct Room {
   std::unique_ptr<Array<std::byte>> cub_memory;
 };
 
-template <bool kFused, unsigned kVectors>
+template <bool kFused, unsigned kVectors, unsigned kRounds = 1>
 void select_by_look_back(const Input& input, Room& room) {
-  constexpr std::size_t kTile = kThreads * kFour * kVectors;
+  constexpr std::size_t kTile = kThreads * kFour * kVectors * kRounds;
   const std::size_t tiles = (input.size + kTile - 1) / kTile;
   room.outcome.clear();
   check(cudaMemsetAsync(room.words.data(), 0, tiles * sizeof(std::uint64_t), stream), "cudaMemsetAsync");
-  start(tiles, look_back_kernel<kFused, kVectors>, input, room.list(), room.outcome.data(), room.words.data());
+  start(tiles, look_back_kernel<kFused, kVectors, kRounds>, input, room.list(), room.outcome.data(), room.words.data());
 }
 
 template <bool kFused>
@@ -446,9 +458,11 @@ struct Variant {
 std::vector<Variant> variants() {
   std::vector<Variant> all{{"examine look_back 16", false, 4, select_by_look_back<false, 4>},
                            {"examine look_back 32", false, 4, select_by_look_back<false, 8>},
+                           {"examine look_back 64", false, 4, select_by_look_back<false, 8, 2>},
                            {"examine segments", false, 4, select_by_segments<false>},
                            {"fused look_back 16", true, 12, select_by_look_back<true, 4>},
                            {"fused look_back 32", true, 12, select_by_look_back<true, 8>},
+                           {"fused look_back 64", true, 12, select_by_look_back<true, 8, 2>},
                            {"fused segments", true, 12, select_by_segments<true>}};
 #ifdef __CUDACC__
   all.push_back({"examine cub::DeviceSelect", false, 4, select_by_cub, false});
@@ -485,7 +499,7 @@ Selected select(const Variant& variant, const Input& input, Room& room) {
   room.outcome.clear();
   room.words.clear();
   const Input stored{variant.fused ? input.residual : input.gradient, nullptr, input.size, input.bound};
-  start(tiles, look_back_kernel<false, 8>, stored, List{indices.data(), values.data(), outcome.count},
+  start(tiles, look_back_kernel<false, 8, 1>, stored, List{indices.data(), values.data(), outcome.count},
         room.outcome.data(), room.words.data());
   selected.indices = indices.get(outcome.count);
   selected.values = values.get(outcome.count);
@@ -720,7 +734,7 @@ Options parse(int count, char** arguments) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  const Options options = parse(count, arguments);
+  [[maybe_unused]] const Options options = parse(count, arguments);
   int devices = 0;
   const cudaError_t status = cudaGetDeviceCount(&devices);
   if (status != cudaSuccess || devices == 0) {
