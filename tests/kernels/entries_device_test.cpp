@@ -52,7 +52,7 @@ TEST_SUITE("kernels") {
     for (const std::size_t size : kSizes) {
       const Entries entries = all_of(gradient_values(size, 2));
       const SparseVector list = list_on_device(entries, device);
-      SparseVector kept(device);
+      SparseVector kept(device), late(device);
       for (const std::size_t k : {std::size_t{0}, std::size_t{1}, size / 10 + 1, size / 2 + 1, size, size + 1}) {
         const float smallest = keep_largest(list, k, scratch, kept);
         const Entries expected = largest_of(entries, k);
@@ -60,6 +60,9 @@ TEST_SUITE("kernels") {
         float least = expected.empty() ? 0.0f : std::numeric_limits<float>::infinity();
         for (const auto& [index, value] : expected) least = std::min(least, std::fabs(value));
         CHECK(smallest == least);
+        start_keep_largest(list, k, scratch, late);
+        CHECK(smallest_kept(scratch) == least);
+        CHECK(entries_of(late) == expected);
       }
     }
   }

@@ -79,6 +79,23 @@ TEST_SUITE("kernels") {
     }
   }
 
+  DRAGONN_DEVICE_TEST("a pass that wants nothing leaves no hits of the pass before it") {
+    const Vector values = gradient_values(5000, 8);
+    const Buffer<float> gradient = on_device(values, device);
+    HashScratch scratch(device);
+    const HashChoice choice{{.slot = {mix64(5), 100}}, &scratch};
+    PassResult result(device);
+    SparseVector kept(device);
+    PassRequest request{.kind = Kind::kThreshold, .threshold = 1, .end = values.size(), .hash = choice};
+    examine(request, gradient.view(), result);
+    hash_select(result.selected, choice, kept);
+    CHECK(kept.size() > 0);
+    request.begin = request.end = 2000;
+    examine(request, gradient.view(), result);
+    hash_select(result.selected, choice, kept);
+    CHECK(kept.empty());
+  }
+
   DRAGONN_DEVICE_TEST("hits are hashed by their place in the bucket, wherever that begins in memory") {
     constexpr std::size_t kSize = 9001;
     const Vector values = gradient_values(kSize + 3, 7);
