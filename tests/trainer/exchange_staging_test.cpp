@@ -57,9 +57,12 @@ TEST_SUITE("trainer") {
       reduction.contributed.resize_discard(size);
       kernels::transfer(View<const std::uint32_t>(mine.indices), reduction.contributed.view());
       const std::size_t before = AllocationCounter::count();
+      const bool is_copying = selections.start(selected);
+      kernels::synchronize(device);
       const SparseVector& outgoing = selections.outgoing(selected);
       const comm::SparseReduction& outcome = outcomes.to_device(reduction);
       const std::size_t allocations = AllocationCounter::count() - before;
+      CHECK(is_copying == !device.is_cpu());
       CHECK(outgoing.device().is_cpu());
       CHECK(holds(outgoing, mine));
       CHECK(outcome.sum.device() == device);

@@ -72,6 +72,7 @@ class SparseForm final : public BucketForm {
     codec_->encode({.seed = context.seed, .step = context.step, .rank = context.rank, .bucket = context.bucket}, pass,
                    acc, code_.view());
   }
+  bool stage() override { return staging_.start(selected_); }
   comm::Rounds rounds(comm::Communicator& communicator, const comm::ReduceContext& context, View<const float> acc,
                       comm::SparseReduction& out) override {
     context_ = context;

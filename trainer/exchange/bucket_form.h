@@ -16,7 +16,7 @@
 
 namespace dragonn::trainer {
 
-/// The form of one bucket. For every step: plan, (the memory runs the pass), propose and agree, select, rounds,
+/// The form of one bucket. For every step: plan, (the memory runs the pass), propose and agree, select, stage, rounds,
 /// (settlement goes to the memory), observe.
 class BucketForm {
  public:
@@ -33,6 +33,9 @@ class BucketForm {
   /// Decides which part of acc leaves this rank. Local.
   virtual void select(const compress::SelectContext& /*context*/, const kernels::PassResult& /*pass*/,
                       View<const float> /*acc*/) {}
+  /// Starts copying the selection to the memory of messages, if it is elsewhere. Returns whether the thread has to wait
+  /// for the device before rounds().
+  virtual bool stage() { return false; }
   /// Exchanges the selection. The arguments must stay until it is done.
   virtual comm::Rounds rounds(comm::Communicator& communicator, const comm::ReduceContext& context,
                               View<const float> acc, comm::SparseReduction& out) = 0;

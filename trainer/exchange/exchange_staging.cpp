@@ -21,11 +21,14 @@ void start_copy(const SparseVector& source, SparseVector& target) {
 
 }  // namespace
 
-const SparseVector& SelectionStaging::outgoing(const SparseVector& selected) {
-  if (selected.device() == outgoing_.device()) return selected;
+bool SelectionStaging::start(const SparseVector& selected) {
+  if (selected.device() == outgoing_.device()) return false;
   start_copy(selected, outgoing_);
-  kernels::synchronize(selected.device());
-  return outgoing_;
+  return true;
+}
+
+const SparseVector& SelectionStaging::outgoing(const SparseVector& selected) const {
+  return selected.device() == outgoing_.device() ? selected : outgoing_;
 }
 
 const comm::SparseReduction& OutcomeStaging::to_device(const comm::SparseReduction& reduction) {
@@ -38,7 +41,6 @@ const comm::SparseReduction& OutcomeStaging::to_device(const comm::SparseReducti
   start_copy(reduction.contributed, on_device_.contributed);
   start_copy(reduction.applied, on_device_.applied);
   start_copy(reduction.returned, on_device_.returned);
-  kernels::synchronize(on_device_.sum.device());
   return on_device_;
 }
 

@@ -104,6 +104,7 @@ GradientExchange::GradientExchange(const ExchangeRules& rules, const ParameterAr
     : rules_(rules),
       communicator_(communicator),
       device_(arena.gradients().device()),
+      times_(device_),
       buckets_(make_buckets(arena, rules.buckets)),
       groups_(make_groups(buckets_, rules.fusion)),
       transport_(comm::make_list_transport(communicator, rules.coding)) {
@@ -181,13 +182,17 @@ void GradientExchange::run(const ExchangeStep& step, View<const float> gradient,
   thresholds_seen_ = 0;
   non_finite_bucket_.reset();
   const MemoryLabel label(kBufferLabel);
+  times_.drop();  // of a step that ended in the middle
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     if (gate != nullptr) gate->open(group);
     set_label(communicator_, step.step, groups_[group]);
     run_group(groups_[group], step, gradient, timers);
     set_label(communicator_, step.step);
-    if (gate != nullptr) gate->close(group);
+    if (gate == nullptr) continue;
+    times_.collect(timers);
+    gate->close(group);
   }
+  times_.collect(timers);
   counts_.threshold = thresholds_seen_ == 0 ? std::numeric_limits<float>::quiet_NaN()
                                             : counts_.threshold / static_cast<float>(thresholds_seen_);
 }
@@ -231,7 +236,7 @@ void GradientExchange::compensate(std::size_t index, const ExchangeStep& step, V
   const kernels::PassRequest request = state.form->plan(state.select);
   // If the pass selects, too, the two verbs are one.
   state.selects_in_pass = request.kind != kernels::PassRequest::Kind::kNone;
-  run_verb(device_, timers, state.selects_in_pass ? Verb::kCompensateSelect : Verb::kCompensate, [&] {
+  times_.run(timers, state.selects_in_pass ? Verb::kCompensateSelect : Verb::kCompensate, [&] {
     state.pass = &state.memory->compensate(request, gradient.subview(bucket.offset, bucket.size), scale);
   });
   if (state.pass->non_finite && !non_finite_bucket_) non_finite_bucket_ = index;
@@ -258,13 +263,17 @@ void GradientExchange::agree(const BucketGroup& group) {
 
 void GradientExchange::select(BucketState& state, StepTimers& timers) {
   if (state.form == state.dense.get()) return;
-  run_verb(device_, timers, state.selects_in_pass ? Verb::kCompensateSelect : Verb::kSelect,
-           [&] { state.form->select(state.select, *state.pass, state.memory->accumulated()); });
+  times_.run(timers, state.selects_in_pass ? Verb::kCompensateSelect : Verb::kSelect,
+             [&] { state.form->select(state.select, *state.pass, state.memory->accumulated()); });
 }
 
 void GradientExchange::exchange(const BucketGroup& group, StepTimers& timers) {
   rounds_.clear();  // of a step that ended before its rounds began
-  run_verb(device_, timers, Verb::kExchange, [&] {
+  times_.run(timers, Verb::kExchange, [&] {
+    bool is_copying = false;
+    for (std::size_t index = group.begin; index < group.end; ++index)
+      is_copying = states_[index].form->stage() || is_copying;
+    if (is_copying) kernels::synchronize(device_);
     for (std::size_t index = group.begin; index < group.end; ++index) {
       BucketState& state = states_[index];
       rounds_.push_back(state.form->rounds(communicator_, state.reduce, state.memory->accumulated(), state.reduction));
@@ -284,7 +293,7 @@ void GradientExchange::exchange(const BucketGroup& group, StepTimers& timers) {
 void GradientExchange::settle(std::size_t index, const ExchangeStep& step, StepTimers& timers) {
   const Bucket& bucket = buckets_[index];
   BucketState& state = states_[index];
-  run_verb(device_, timers, Verb::kSettle, [&] { state.memory->settle(state.form->settlement(*state.outcome)); });
+  times_.run(timers, Verb::kSettle, [&] { state.memory->settle(state.form->settlement(*state.outcome)); });
   if (rules_.quantizes()) return;
   if (state.form == state.dense.get()) {
     if (is_sparse(index, step.density)) count(state, bucket, bucket.size);

@@ -13,6 +13,7 @@
 #include "trainer/exchange/bucket_form.h"
 #include "trainer/exchange/buckets.h"
 #include "trainer/exchange/exchange_staging.h"
+#include "trainer/exchange/run_verb.h"
 
 namespace dragonn::trainer {
 
@@ -52,7 +53,7 @@ class GroupGate {
   virtual ~GroupGate() = default;
   /// Waits until the group's gradient is final. @throws the error that kept it from becoming so.
   virtual void open(std::size_t group) = 0;
-  /// Learns that the group is settled.
+  /// Learns that the group is settled, on a GPU too.
   virtual void close(std::size_t group) = 0;
 };
 
@@ -161,6 +162,7 @@ class GradientExchange {
   ExchangeRules rules_;
   comm::Communicator& communicator_;
   Device device_;
+  VerbTimes times_;
   SelectionTraits selection_;
   std::vector<Bucket> buckets_;
   std::vector<BucketChoice> choices_;  // empty: all buckets that may be sparsified are

@@ -2,8 +2,12 @@
 /// Verbs: parts of a training step, timed, and named for profilers.
 #pragma once
 
+#include <memory>
+#include <vector>
+
 #include "core/timer.h"
 #include "kernels/devices.h"
+#include "kernels/event_timer.h"
 #include "kernels/trace.h"
 
 namespace dragonn::trainer {
@@ -17,5 +21,42 @@ void run_verb(const Device& device, StepTimers& timers, Verb verb, Work&& work) 
   work();
   kernels::synchronize(device);
 }
+
+/// Times the many verbs of an exchange without a wait for each: a GPU notes by itself when it comes to the beginning
+/// and the end of a verb. On the CPU, and by a virtual clock, which advances with the work of its thread, as run_verb.
+class VerbTimes {
+ public:
+  explicit VerbTimes(const Device& device) : device_(device), events_(kernels::make_event_timer(device)) {}
+
+  /// Runs `work`, whose time goes to `verb`: now, or at the next collect().
+  template <class Work>
+  void run(StepTimers& timers, Verb verb, Work&& work) {
+    if (events_ == nullptr || timers.clock().is_virtual()) return run_verb(device_, timers, verb, work);
+    const kernels::TraceRange range(device_, kVerbNames[static_cast<std::size_t>(verb)]);
+    events_->mark();
+    work();
+    events_->mark();
+    marked_.push_back(verb);
+  }
+
+  /// Waits for the device, and adds the times of all verbs since the last call.
+  void collect(StepTimers& timers) {
+    if (marked_.empty()) return;
+    kernels::synchronize(device_);
+    for (std::size_t i = 0; i < marked_.size(); ++i) timers.add(marked_[i], events_->seconds(2 * i, 2 * i + 1));
+    drop();
+  }
+
+  /// Drops the times of verbs that were not collected, because an error ended their step.
+  void drop() {
+    if (events_ != nullptr) events_->clear();
+    marked_.clear();
+  }
+
+ private:
+  Device device_;
+  std::unique_ptr<kernels::EventTimer> events_;  // null on the CPU
+  std::vector<Verb> marked_;                     // two marks each
+};
 
 }  // namespace dragonn::trainer
