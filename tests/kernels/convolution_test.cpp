@@ -17,6 +17,7 @@
 #include "kernels/nn/strip_convolution.h"
 #include "tests/kernels/weighted_reference.h"
 #include "tests/support/devices.h"
+#include "tests/support/tolerance.h"
 
 namespace dragonn::kernels {
 namespace {
@@ -66,11 +67,10 @@ struct PlanRun {
   Values output, input_gradient, weights_gradient, bias_gradient;
 };
 
-/// Returns the tolerance for sums of at most some thousand float32 products of unit size: an error of 2^-24 each, in
-/// quadrature if a sum runs in many chains, as on the CPU; a GPU's may run in one, whose rounding errors grow with its
-/// length.
-double tolerance(const Device& device) {
-  return device.is_cpu() ? 2e-6 : 1e-5;
+/// Returns the tolerance for sums of `terms` float32 products: on the CPU the sums run in many chains, whose rounding
+/// errors of 2^-24 add up in quadrature; a GPU's may run in one.
+double tolerance(const Device& device, std::size_t terms) {
+  return device.is_cpu() ? 2e-6 : dragonn::test::product_tolerance(DeviceMath::kFloat32, terms);
 }
 
 ConvolutionSpec square(std::int64_t batch, std::int64_t side, std::int64_t channels, std::int64_t outputs,
@@ -84,6 +84,15 @@ ConvolutionSpec square(std::int64_t batch, std::int64_t side, std::int64_t chann
   spec.vertical = spec.horizontal = window;
   spec.groups = groups;
   return spec;
+}
+
+/// Returns the number of products in the longest sum of a convolution or of its gradients: the weights' run over all
+/// pixels of the batch.
+std::size_t terms(const ConvolutionSpec& spec) {
+  const std::int64_t window = spec.vertical.kernel * spec.horizontal.kernel;
+  const std::int64_t outputs = spec.vertical.outputs(spec.height) * spec.horizontal.outputs(spec.width);
+  return static_cast<std::size_t>(
+      std::max(window * std::max(spec.channels, spec.output_channels) / spec.groups, spec.batch * outputs));
 }
 
 void check_against_float64(const Device& device, WeightedPlan& plan, const ConvolutionSpec& spec, double allowed) {
@@ -116,14 +125,14 @@ void check_chosen(const Device& device, const ConvolutionSpec& spec, double allo
 
 /// Checks strips, which only the CPU has.
 void check_strips(const ConvolutionSpec& spec) {
-  check_against_float64({}, *make_strip_convolution(spec), spec, tolerance({}));
+  check_against_float64({}, *make_strip_convolution(spec), spec, tolerance({}, terms(spec)));
 }
 
 }  // namespace
 
 TEST_SUITE("kernels") {
   DRAGONN_DEVICE_TEST("convolutions agree with float64, whatever shape selects which implementation") {
-    const auto check = [&](const ConvolutionSpec& spec) { check_chosen(device, spec, tolerance(device)); };
+    const auto check = [&](const ConvolutionSpec& spec) { check_chosen(device, spec, tolerance(device, terms(spec))); };
     check(square(3, 9, 16, 32, {3, 1, 1}));
     check(square(2, 9, 5, 10, {3, 2, 1}));
     check(square(2, 16, 64, 64, {3, 1, 1}));
@@ -147,14 +156,14 @@ TEST_SUITE("kernels") {
       CHECK_THROWS_AS(set_math(device, DeviceMath::kTf32), ConfigError);
       return;
     }
-    // Factors of 11 and of 8 bits: errors of up to 2^-11 and 2^-8 of each product, in quadrature.
-    for (const auto& [math, allowed] : {std::pair{DeviceMath::kTf32, 1e-3}, {DeviceMath::kBf16, 8e-3}}) {
+    const ConvolutionSpec plain = square(3, 9, 16, 32, {3, 1, 1}), grouped = square(2, 8, 6, 9, {3, 1, 1}, 3);
+    for (const DeviceMath math : {DeviceMath::kTf32, DeviceMath::kBf16}) {
       set_math(device, math);
-      check_chosen(device, square(3, 9, 16, 32, {3, 1, 1}), allowed);
-      check_chosen(device, square(2, 8, 6, 9, {3, 1, 1}, 3), allowed);
+      for (const ConvolutionSpec& spec : {plain, grouped})
+        check_chosen(device, spec, dragonn::test::product_tolerance(math, terms(spec)));
       set_math(device, DeviceMath::kFloat32);
     }
-    check_chosen(device, square(3, 9, 16, 32, {3, 1, 1}), tolerance(device));
+    check_chosen(device, plain, tolerance(device, terms(plain)));
   }
 
   DRAGONN_DEVICE_TEST("in bf16 small integers stay exact, in every gradient, and others are rounded") {
@@ -227,7 +236,7 @@ TEST_SUITE("kernels") {
     ConvolutionSpec large = square(3, 50, 8, 8, {11, 1, 5});
     large.horizontal = {21, 2, 10};
     check_strips(large);
-    check_chosen({}, large, tolerance({}));
+    check_chosen({}, large, tolerance({}, terms(large)));
   }
 
   TEST_CASE("strips leave what a convolution does not read without a gradient") {
@@ -242,9 +251,9 @@ TEST_SUITE("kernels") {
   }
 
   DRAGONN_DEVICE_TEST("linear maps agree with float64") {
-    const double allowed = tolerance(device);
     for (const auto& [batch, inputs, outputs] : {std::tuple{1, 7, 5}, {3, 130, 10}, {32, 784, 65}}) {
       CAPTURE(inputs);
+      const double allowed = tolerance(device, static_cast<std::size_t>(std::max({batch, inputs, outputs})));
       // A linear map is a convolution of one pixel, with its weights transposed.
       ConvolutionSpec pixel;
       pixel.batch = batch;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// Tests of whole runs on a device: they end where the CPU's end, to rounding; overlapped or resumed, with the same
 /// bits.
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <string>
@@ -31,6 +32,9 @@ double relative_difference(const std::vector<float>& a, const std::vector<float>
 
 /// The relative difference that sums in another order make: some 1e-7 of a gradient, which adds up over a few steps.
 constexpr double kRounding = 1e-5;
+/// The share of a gradient by which it changes if rounding moves a unit next to a kink of ReLU to its other side
+/// (measured, tests/layers/models_test.cpp). Algorithms of convolutions round differently, by up to some 1e-6.
+constexpr double kKinks = 3e-2;
 /// The difference that an entry next to the threshold makes if one device sends it a step before the other: about 1e-4.
 constexpr double kOtherSelection = 1e-3;
 
@@ -158,9 +162,15 @@ DRAGONN_DEVICE_TEST("convolutions with batch norm, attention and recurrent layer
     CAPTURE(model);
     for (const std::string method : {"dense", "topk"}) {
       const Overrides overrides{"compression.method=" + method};
-      CHECK(relative_difference(parameters_of(task(model, data.path(), on_device(device, overrides)), 2),
-                                parameters_of(task(model, data.path(), on_device({}, overrides)), 2)) <
-            (method == "dense" ? kRounding : kOtherSelection));
+      const std::vector<float> expected = parameters_of(task(model, data.path(), on_device({}, overrides)), 2);
+      double allowed = method == "dense" ? kRounding : kOtherSelection;
+      if (model == kConvolutions) {
+        const std::vector<float> begin =
+            parameters_of(task(model, data.path(), on_device({}, {"optimizer.learning_rate=1e-9"})), 2);
+        allowed = std::max(allowed, kKinks * relative_difference(begin, expected));
+      }
+      CHECK(relative_difference(parameters_of(task(model, data.path(), on_device(device, overrides)), 2), expected) <
+            allowed);
     }
   }
 }
