@@ -27,6 +27,7 @@ struct StepPoint {
   std::optional<double> messages;         ///< sent by a worker in this step, mean over workers
   std::optional<double> padding_overhead, imbalance;  ///< 1 means none
   std::optional<double> lost_mass;
+  std::optional<double> bits_per_entry;   ///< of lists in messages
   std::map<std::string, double> seconds;  ///< of this step, by verb
 };
 

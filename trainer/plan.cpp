@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "codec/list_estimate.h"
 #include "comm/agreement.h"
 #include "comm/machine.h"
 #include "compress/memory.h"
@@ -27,20 +28,32 @@ std::string size_text(double bytes) {
   return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 1, kUnits[unit]);
 }
 
+/// Returns ", codec rice x float32: 40.2 bits an entry (an estimate)", over all buckets whose selection is sent in
+/// lists.
+std::string describe_coding(const CompressionConfig& compression, const ExchangePlan& exchange) {
+  const codec::ListEstimate estimate(compression.coding());
+  double bytes = 0, entries = 0;
+  for (const BucketPlan& planned : exchange.buckets) {
+    if (planned.form != ExchangeForm::kSparse) continue;
+    const auto k = static_cast<double>(planned.k);
+    bytes += estimate.bytes(k, static_cast<double>(planned.bucket.size));
+    entries += k;
+  }
+  if (entries == 0) return "";
+  return fmt::format(", codec {}: {:.1f} bits an entry{}", compression.coding().name(), 8 * bytes / entries,
+                     estimate.is_estimate() ? " (an estimate)" : "");
+}
+
 /// Returns "topk (sparsifier topk, collective allgather, memory residual), density 0.01".
-std::string describe_exchange(const CompressionConfig& compression) {
+std::string describe_exchange(const CompressionConfig& compression, const ExchangePlan& exchange) {
   if (compression.is_dense()) return "dense";
   const std::string rest =
       fmt::format("collective {}, memory {}", compression.collective.name, compression.memory.name);
   if (compression.quantizes()) {
     return fmt::format("{} (quantizer {}, {})", compression.method, compression.quantizer.name, rest);
   }
-  // What codes of other lengths will take is not known before the run.
-  const codec::ListCoding coding = compression.coding();
-  const std::string code =
-      coding.is_raw() ? "" : fmt::format(", codec {} (bytes as of {})", coding.name(), codec::ListCoding{}.name());
-  return fmt::format("{} (sparsifier {}, {}{}), density {}", compression.method, compression.sparsifier.name, rest,
-                     code, compression.density);
+  return fmt::format("{} (sparsifier {}, {}), density {}{}", compression.method, compression.sparsifier.name, rest,
+                     compression.density, describe_coding(compression, exchange));
 }
 
 /// Returns the first number after `key` in a file of "key: number unit" lines, in bytes if the unit is kB.
@@ -217,7 +230,7 @@ std::string describe(const RunPlan& plan, const Config& config, int world_size) 
   text += fmt::format("  {:<20} {:>12}   ({} workers: {})\n\n", "total",
                       size_text(static_cast<double>(plan.memory_total())), world_size,
                       size_text(static_cast<double>(plan.memory_total()) * world_size));
-  text += fmt::format("exchange: {}\n", describe_exchange(config.compression));
+  text += fmt::format("exchange: {}\n", describe_exchange(config.compression, plan.exchange));
   text += fmt::format("  {:<48} {:>12} {:>12} {:>10}\n", "bucket", "elements", "k", "");
   for (const BucketPlan& planned : plan.exchange.buckets) {
     text += fmt::format("  {:<48} {:>12} {:>12} {:>10}\n", planned.bucket.name, planned.bucket.size, planned.k,

@@ -284,6 +284,7 @@ void Worker::apply_update(double learning_rate) {
 
 void Worker::record_step(StepRecord record) {
   const comm::ScopedPhase phase(communicator_.traffic(), comm::Phase::kMetrics);
+  sample_.lists = skipped_ ? comm::ListCounts{} : exchange_->counts().lists;
   sample_.residual_norm = config_.compression.is_dense() ? std::nan("") : exchange_->residual_norm();
   reduce_step(communicator_, sample_, record);
   // Nothing was exchanged in a step that was skipped.

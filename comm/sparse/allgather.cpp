@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "comm/sparse/code_sum.h"
+#include "comm/sparse/coding_error.h"
 #include "comm/sparse/exchange_cost.h"
 #include "comm/sparse/scoped_seconds.h"
 #include "comm/sparse/shared_sum.h"
@@ -52,12 +53,19 @@ class Allgather final : public SparseCollective {
       if (layout_ == Layout::kPadded) std::ranges::fill(slots, std::ranges::max(slots));
     }
     lists_.resize(slots.size());
-    co_await GatherListsVerb{
+    const bool is_lossy = co_await GatherListsVerb{
         .mine = selected, .slots = slots, .lists = lists_, .equal = fixed || layout_ == Layout::kPadded};
     if (context.payload_only) co_return;
     std::ranges::transform(lists_, slots.begin(), [](const ListView& list) { return list.size(); });
     decode(communicator.clock(), out);
     copy_indices(selected.indices.view(), out.contributed, numel_);
+    if (!is_lossy) co_return;
+    const ListView& sent = lists_[static_cast<std::size_t>(communicator.rank())];
+    error_.clear();
+    error_.add(selected, sent);
+    error_.give_back(out);
+    // Of every entry only a part may have left: nothing is masked, as with a quantizer.
+    mask_nonzero(sent.size() < numel_ ? sent : ListView(), out);
   }
 
   /// Decodes in rank order, so that every rank computes the same bits.
@@ -79,6 +87,7 @@ class Allgather final : public SparseCollective {
   SharedSum shared_;
   CodeSum codes_;
   std::vector<ListView> lists_;  // by rank
+  CodingError error_;
 };
 
 std::string refuses(const SelectionTraits& traits) {
@@ -90,7 +99,14 @@ Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
   const Layout layout = layout_of(settings.text("layout"));
   if (layout == Layout::kAuto && sizes.selection.shared_indices) return predict_shared_selection(sizes);
   const double others = sizes.ranks - 1;
-  if (layout == Layout::kFixed || (layout == Layout::kAuto && sizes.selection.fits_k_slots())) {
+  const bool has_slots = layout == Layout::kFixed || (layout == Layout::kAuto && sizes.selection.fits_k_slots());
+  if (!sizes.coding.is_fixed_size()) {
+    // A code is as long as its list, whatever the layout.
+    const double bytes = sizes.list_bytes(sizes.selected);
+    const Chain counts = has_slots ? Chain{} : counts_chain(sizes.ranks);
+    return {bytes * others, ring_gather_chain(bytes * sizes.ranks, sizes.ranks), counts + lengths_chain(sizes)};
+  }
+  if (has_slots) {
     const auto bytes = static_cast<double>(coo_bytes(std::min(sizes.k, sizes.numel)));
     return {bytes * others, allgather_chain(bytes, sizes.ranks)};
   }
@@ -137,7 +153,8 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     memory,
     SumSize::kUnion,
     /*traffic=*/"2 k (P-1)",
-    /*sums_codes=*/true}};
+    /*sums_codes=*/true,
+    /*returns_coding_error=*/true}};
 
 }  // namespace
 }  // namespace dragonn::comm

@@ -6,7 +6,9 @@
 #include <optional>
 
 #include "comm/room.h"
+#include "comm/sparse/coding_error.h"
 #include "comm/sparse/exchange_cost.h"
+#include "comm/sparse/merge.h"
 #include "comm/sparse/slices.h"
 #include "comm/sparse/sparse_collective.h"
 #include "kernels/devices.h"
@@ -32,8 +34,13 @@ class DynamicSparseAllreduce final : public SparseCollective {
     split_evenly(out.statistics.selected_counts.size());
     slices_.plan_regions(communicator.rank(), selected, room_->indices.of(selected.indices.view()), regions_,
                          out.statistics.selected_counts);
-    co_await slices_.verb(in_flight_);
+    error_.clear();
+    const bool is_lossy = co_await slices_.verb(in_flight_);
     slices_.check_regions(communicator.rank(), regions_);
+    if (is_lossy) {
+      sent_ = slices_.sent();
+      error_.add(selected, sent_);
+    }
     sum_lists(communicator.clock(), slices_.in_rotation(), numel_, room_->reduced, out.statistics);
 
     out.statistics.owned_counts.resize(out.statistics.selected_counts.size());
@@ -43,7 +50,11 @@ class DynamicSparseAllreduce final : public SparseCollective {
     if (static_cast<double>(total) < dense_share_ * static_cast<double>(numel_)) {
       lists_.resize(out.statistics.owned_counts.size());
       co_await GatherListsVerb{.mine = room_->reduced, .slots = out.statistics.owned_counts, .lists = lists_};
-      if (!context.payload_only) concatenate(lists_, out.sum);
+      if (!context.payload_only) {
+        concatenate(lists_, out.sum);
+        check_sum(out.sum, numel_);
+      }
+      if (is_lossy) error_.add(room_->reduced, lists_[static_cast<std::size_t>(communicator.rank())]);
     } else {
       scatter_region(communicator.rank(), context.payload_only, out);
       co_await GatherPartsVerb{out.dense_sum.view(), regions_};
@@ -53,6 +64,9 @@ class DynamicSparseAllreduce final : public SparseCollective {
     } else {
       copy_indices(selected.indices.view(), out.contributed, numel_);
     }
+    if (!is_lossy || context.payload_only) co_return;
+    error_.give_back(out);
+    mask_nonzero(sent_, out);
   }
 
  private:
@@ -87,6 +101,8 @@ class DynamicSparseAllreduce final : public SparseCollective {
   std::vector<std::uint64_t> regions_;
   Slices slices_;
   std::vector<ListView> lists_;  // by rank
+  ListView sent_;                // the selection as it left, of a lossy codec
+  CodingError error_;
 };
 
 std::string refuses(const SelectionTraits& traits) {
@@ -96,13 +112,13 @@ std::string refuses(const SelectionTraits& traits) {
 }
 
 Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
-  const double slices = SparseVector::kEntryBytes * sizes.selected;
+  const double slices = sizes.part_bytes(sizes.selected);
   const auto numel = static_cast<double>(sizes.numel);
   const bool is_sparse = sizes.global < settings.number("switch") * numel;
-  const double sum = is_sparse ? SparseVector::kEntryBytes * sizes.global : sizeof(float) * numel;
+  const double sum = is_sparse ? sizes.part_bytes(sizes.global) : sizeof(float) * numel;
   return {(slices + sum) * share_of_others(sizes.ranks),
           slices_chain(slices, sizes.ranks, in_flight(settings)) + ring_gather_chain(sum, sizes.ranks),
-          2 * counts_chain(sizes.ranks)};
+          2 * counts_chain(sizes.ranks) + (is_sparse ? lengths_chain(sizes) : Chain{})};
 }
 
 /// Returns the bytes of sent and received slices, this rank's sums, and the sum of all: a list that was gathered as
@@ -135,7 +151,9 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     predict,
     memory,
     SumSize::kUnion,
-    /*traffic=*/"(2 k + min(2 k P, n)) (P-1) / P"}};
+    /*traffic=*/"(2 k + min(2 k P, n)) (P-1) / P",
+    /*sums_codes=*/false,
+    /*returns_coding_error=*/true}};
 
 }  // namespace
 }  // namespace dragonn::comm

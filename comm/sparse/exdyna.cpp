@@ -28,10 +28,16 @@ std::string refuses(const SelectionTraits& traits) {
 }
 
 Prediction predict(const Settings&, const ExchangeSizes& sizes) {
-  const double indices = sizeof(std::uint32_t) * sizes.largest;
+  // Padding is not coded. A rank's indices are in its own part of the bucket.
+  const bool is_padded = sizes.coding.is_fixed_size();
+  const double indices = is_padded
+                             ? sizes.index_bytes(sizes.largest)
+                             : sizes.coding.index_bytes(sizes.selected, static_cast<double>(sizes.numel) / sizes.ranks);
   const double values = sizeof(float) * sizes.global;
   return {indices * (sizes.ranks - 1) + 2 * values * share_of_others(sizes.ranks),
-          allgather_chain(indices, sizes.ranks) + ring_allreduce_chain(values, sizes.ranks), counts_chain(sizes.ranks)};
+          (is_padded ? allgather_chain(indices, sizes.ranks) : ring_gather_chain(indices * sizes.ranks, sizes.ranks)) +
+              ring_allreduce_chain(values, sizes.ranks),
+          counts_chain(sizes.ranks) + lengths_chain(sizes)};
 }
 
 /// Returns the bytes of the indices of all ranks, with zeros beside them while they are united, and of the sum at them,

@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "comm/room.h"
+#include "comm/sparse/coding_error.h"
 #include "comm/sparse/exchange_cost.h"
+#include "comm/sparse/merge.h"
 #include "comm/sparse/put_back.h"
 #include "comm/sparse/scoped_seconds.h"
 #include "comm/sparse/sparse_collective.h"
@@ -41,12 +43,16 @@ class GlobalTopk final : public SparseCollective {
       std::ranges::fill(out.statistics.selected_counts, std::min(context.k, numel_));
     }
 
+    bool is_lossy = false;
+    error_.clear();
     if (communicator.size() == 1) {
       copy_list(selected, out.sum);
     } else if (put_back_ == PutBack::kNaive) {
       lists_.resize(out.statistics.selected_counts.size());
-      co_await GatherListsVerb{.mine = selected, .slots = out.statistics.selected_counts, .lists = lists_};
+      is_lossy = co_await GatherListsVerb{.mine = selected, .slots = out.statistics.selected_counts, .lists = lists_};
       rank_sum_of_all(communicator.clock(), context, out);
+      if (is_lossy && !context.payload_only)
+        error_.add(selected, lists_[static_cast<std::size_t>(communicator.rank())]);
     } else {
       // After the round with ranks at distance 2^i each multiple of 2^(i+1) stands for the ranks up to the next one.
       copy_list(selected, room_->current);
@@ -54,15 +60,21 @@ class GlobalTopk final : public SparseCollective {
         const bool sends = communicator.rank() % (2 * distance) != 0;
         if (!sends && communicator.rank() + distance >= communicator.size()) continue;
         plan_merge(communicator.rank(), distance, sends, context.k, out);
-        co_await SwapVerb{std::span(&outgoing_, 1), std::span(&incoming_, 1)};
+        is_lossy = co_await SwapVerb{std::span(&outgoing_, 1), std::span(&incoming_, 1)};
+        if (sends && is_lossy && outgoing_.most > 0) error_.add(room_->current, outgoing_.sent);
         if (sends) break;
         merge(communicator.clock(), context.k, out);
       }
-      co_await BroadcastListVerb{0, room_->current, context.k, &out.sum};
+      is_lossy = co_await BroadcastListVerb{0, room_->current, context.k, &out.sum};
+      if (is_lossy && communicator.rank() == 0 && !context.payload_only) error_.add(room_->current, out.sum);
     }
 
     // The entries that left this rank, and for some ways to put back, what else must be sent.
-    if (!context.payload_only) settle(communicator, selected, out);
+    if (!context.payload_only) {
+      check_sum(out.sum, numel_);
+      settle(communicator, selected, out);
+    }
+    if (is_lossy && !context.payload_only) give_back(out);
     if (communicator.size() == 1) co_return;
     if (put_back_ == PutBack::kExact) co_await AllreduceVerb{.values = out.sum.values.view()};
     if (put_back_ != PutBack::kPaper || context.payload_only) co_return;
@@ -124,6 +136,14 @@ class GlobalTopk final : public SparseCollective {
     lists.finish();
   }
 
+  /// Hands back what codes left behind. With kMerger all that was selected has left; otherwise what is in the sum, and
+  /// with kExact nothing is left of that.
+  void give_back(SparseReduction& out) {
+    if (put_back_ == PutBack::kMerger) error_.give_back(out);
+    if (put_back_ == PutBack::kNaive || put_back_ == PutBack::kPaper) error_.give_back_at_sum(out);
+    mask_nonzero(out.sum, out);
+  }
+
   void settle(const Communicator& communicator, const SparseVector& selected, SparseReduction& out) {
     ListOperations& lists = operations(numel_, out.sum.device());
     const View<const std::uint32_t> result = std::as_const(out.sum.indices).view();
@@ -156,6 +176,7 @@ class GlobalTopk final : public SparseCollective {
   SwapVerb::Incoming incoming_;
   std::vector<ListView> lists_;  // by rank, of kNaive
   std::vector<double> given_;    // of kPaper: what the ranks selected at the result's indices
+  CodingError error_;
 };
 
 std::string refuses(const SelectionTraits& traits) {
@@ -177,13 +198,14 @@ Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
   const bool counted = is_naive || !sizes.selection.fits_k_slots();
   const Chain header = counted ? counts_chain(sizes.ranks) : Chain{};
   if (is_naive) {
-    const double bytes = SparseVector::kEntryBytes * sizes.selected;
-    return {bytes * (sizes.ranks - 1), ring_gather_chain(bytes * sizes.ranks, sizes.ranks), header};
+    const double bytes = sizes.list_bytes(sizes.selected);
+    return {bytes * (sizes.ranks - 1), ring_gather_chain(bytes * sizes.ranks, sizes.ranks),
+            header + lengths_chain(sizes)};
   }
   double sent_up = 0, most_up = 0;  // by all ranks, and to rank 0
-  for (int rank = 1; rank < sizes.ranks; ++rank) sent_up += SparseVector::kEntryBytes * list_of(sizes, rank);
-  for (int rank = 1; rank < sizes.ranks; rank *= 2) most_up += SparseVector::kEntryBytes * list_of(sizes, rank);
-  const double sum = SparseVector::kEntryBytes * sizes.global;
+  for (int rank = 1; rank < sizes.ranks; ++rank) sent_up += sizes.list_bytes(list_of(sizes, rank));
+  for (int rank = 1; rank < sizes.ranks; rank *= 2) most_up += sizes.list_bytes(list_of(sizes, rank));
+  const double sum = sizes.list_bytes(sizes.global);
   const double values = put_back(settings) == PutBack::kExact ? sizeof(float) * sizes.global : 0;
   const Chain down = broadcast_chain(sum, sizes.ranks);
   Prediction tree{sent_up / sizes.ranks + (sum + 2 * values) * share_of_others(sizes.ranks),
@@ -224,7 +246,9 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     predict,
     memory,
     SumSize::kTarget,
-    /*traffic=*/"4 k (P-1) / P"}};
+    /*traffic=*/"4 k (P-1) / P",
+    /*sums_codes=*/false,
+    /*returns_coding_error=*/true}};
 
 }  // namespace
 }  // namespace dragonn::comm

@@ -35,12 +35,14 @@ std::string refuses(const SelectionTraits& traits) {
 Prediction predict(const Settings&, const ExchangeSizes& sizes) {
   if (sizes.selection.shared_indices) return predict_shared_selection(sizes);
   const bool fixed = sizes.selection.fits_k_slots();
-  const double indices = sizeof(float) * (fixed ? static_cast<double>(std::min(sizes.k, sizes.numel)) : sizes.selected);
+  const double indices = sizes.index_bytes(
+      fixed && sizes.coding.is_fixed_size() ? static_cast<double>(std::min(sizes.k, sizes.numel)) : sizes.selected);
   const double values = sizeof(float) * sizes.global;
-  const Chain gather =
-      fixed ? allgather_chain(indices, sizes.ranks) : ring_gather_chain(indices * sizes.ranks, sizes.ranks);
+  const Chain gather = fixed && sizes.coding.is_fixed_size() ? allgather_chain(indices, sizes.ranks)
+                                                             : ring_gather_chain(indices * sizes.ranks, sizes.ranks);
   return {indices * (sizes.ranks - 1) + 2 * values * share_of_others(sizes.ranks),
-          gather + ring_allreduce_chain(values, sizes.ranks), fixed ? Chain{} : counts_chain(sizes.ranks)};
+          gather + ring_allreduce_chain(values, sizes.ranks),
+          (fixed ? Chain{} : counts_chain(sizes.ranks)) + lengths_chain(sizes)};
 }
 
 /// Returns the bytes of the indices of all ranks, with zeros beside them while they are united, and of the sum at them,

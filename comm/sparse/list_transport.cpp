@@ -29,7 +29,10 @@ void run_rounds(ListTransport& transport, std::vector<Rounds>& rounds) {
     std::vector<Rounds>& rounds;
     ~Cleared() { rounds.clear(); }
   } const cleared{rounds};
-  for (Rounds& bucket : rounds) bucket.resume();
+  for (Rounds& bucket : rounds) {
+    bucket.set_lossy(transport.is_lossy());
+    bucket.resume();
+  }
   for (;;) {
     const auto first = std::ranges::find_if(rounds, [](const Rounds& bucket) { return !bucket.done(); });
     if (first == rounds.end()) return;

@@ -2,6 +2,8 @@
 /// ListTransport: carries out list verbs, those of several buckets as one.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
@@ -13,6 +15,18 @@ namespace dragonn::comm {
 
 /// A batch of verbs of one kind, one per bucket.
 using VerbBatch = std::span<ListVerb* const>;
+
+/// The lists with values that a rank has written into messages, each counted once, whoever receives it.
+struct ListCounts {
+  std::uint64_t entries = 0;
+  std::uint64_t bytes = 0;
+
+  /// Returns the mean bits of an entry; NaN if there was none.
+  double bits_per_entry() const {
+    return entries == 0 ? std::numeric_limits<double>::quiet_NaN()
+                        : 8.0 * static_cast<double>(bytes) / static_cast<double>(entries);
+  }
+};
 
 /// Carries out all exchanges of a rank; its buffers are reused from step to step.
 class ListTransport {
@@ -30,6 +44,11 @@ class ListTransport {
 
   /// Sets whether gathers of entries, sums and broadcasts are size-only from now on (see ScopedSizeOnly).
   void set_size_only(bool size_only) { size_only_ = size_only; }
+  /// Counts since the last call of reset_counts(). Lists between GPUs are not counted.
+  const ListCounts& list_counts() const { return list_counts_; }
+  void reset_counts() { list_counts_ = {}; }
+  /// Returns whether lists decode to other values than those that were sent.
+  virtual bool is_lossy() const { return false; }
 
  protected:
   virtual void gather_lists(VerbBatch batch) = 0;
@@ -45,6 +64,10 @@ class ListTransport {
   std::size_t rank() const { return static_cast<std::size_t>(communicator_.rank()); }
   std::size_t ranks() const { return static_cast<std::size_t>(communicator_.size()); }
   bool is_size_only() const { return size_only_; }
+  void count_list(std::size_t entries, std::size_t bytes) {
+    list_counts_.entries += entries;
+    list_counts_.bytes += bytes;
+  }
 
  private:
   friend void run_rounds(ListTransport& transport, std::vector<Rounds>& rounds);
@@ -54,6 +77,7 @@ class ListTransport {
 
   Communicator& communicator_;
   bool size_only_ = false;
+  ListCounts list_counts_;
   std::vector<std::uint32_t> mine_, words_;
   std::vector<std::uint64_t> integers_;
   std::vector<double> doubles_;

@@ -34,7 +34,8 @@ struct SumMetricsVerb {
 };
 
 /// Gathers lists: lists[r] <- rank r's `mine`, in memory of the transport, valid until the bucket's next verb. 8 bytes
-/// an entry, 4 if it has no values, to each other rank.
+/// an entry, 4 if it has no values, to each other rank, unless they are coded. The own list is what its code decodes
+/// to, as the others are.
 struct GatherListsVerb {
   ListView mine;
   std::span<const std::uint64_t> slots;  ///< by rank: entries of its message, at least those of its list
@@ -68,7 +69,8 @@ struct BroadcastIndicesVerb {
   View<std::uint32_t> indices;
 };
 
-/// Broadcasts a list: result <- the list of `root`, which alone knows its size. A tree.
+/// Broadcasts a list: result <- the list of `root`, which alone knows its size. A tree. On the root, too, it is what
+/// its code decodes to.
 struct BroadcastListVerb {
   int root = 0;
   ListView mine;         ///< on the root
@@ -84,13 +86,14 @@ struct SwapVerb {
     int destination = 0;
     std::size_t most = 0;  ///< 0: no message
     ListView list;
+    ListView sent = {};  ///< what the list's code decodes to, if that is something else; valid as received lists are
   };
   struct Incoming {
     int source = 0;
     std::size_t most = 0;  ///< 0: no message
     ListView list;         ///< the received list
   };
-  std::span<const Outgoing> outgoing;
+  std::span<Outgoing> outgoing;
   std::span<Incoming> incoming;  ///< as many as outgoing
   std::size_t in_flight = 1;     ///< pending steps at once, if messages are host memory
 };

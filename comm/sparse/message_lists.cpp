@@ -36,6 +36,8 @@ class MessageLists final : public ListTransport {
   MessageLists(Communicator& communicator, std::unique_ptr<codec::ListCodec> codec)
       : ListTransport(communicator), codec_(std::move(codec)) {}
 
+  bool is_lossy() const override { return codec_->is_lossy(); }
+
  protected:
   void gather_lists(VerbBatch batch) override {
     const bool equal =
@@ -194,13 +196,15 @@ class MessageLists final : public ListTransport {
     const std::size_t steps = first.outgoing.size();
     const std::size_t window = std::min(first.in_flight, steps);
     while (slots_.size() < window) slots_.emplace_back();
-    // There is room for all that may come; only pages that messages really fill are ever touched.
+    // There is room for all that may come, and for what is sent; only pages that are really filled are ever touched.
     std::size_t most = 0;
     for (const ListVerb* verb : batch) {
       for (const SwapVerb::Incoming& incoming : std::get<SwapVerb>(*verb).incoming) most += incoming.most;
+      if (!is_lossy()) continue;
+      for (const SwapVerb::Outgoing& outgoing : std::get<SwapVerb>(*verb).outgoing) most += outgoing.list.size();
     }
     kept_ = 0;
-    resize_with_room(incoming_, most);
+    resize_with_room(swapped_, most);
     const ScopedPhase phase(communicator().traffic(), Phase::kExchange);
     for (std::size_t step = 0; step < window; ++step) start_step(batch, step, slots_[step]);
     for (std::size_t step = 0; step < steps; ++step) {
@@ -262,6 +266,7 @@ class MessageLists final : public ListTransport {
       const auto& gather = std::get<GatherListsVerb>(*batch[bucket]);
       std::size_t& bytes = own_codes(batch.size())[bucket];
       bytes = codec_->encode(gather.mine, gather.has_values, message.subspan(begin, bytes));
+      if (gather.has_values) count_list(gather.mine.size(), bytes);
       begin += aligned(bytes);
     }
   }
@@ -323,13 +328,14 @@ class MessageLists final : public ListTransport {
   }
 
   /// Writes the table, if there is one, and the codes of lists_. Returns their length.
-  std::size_t pack_lists(std::span<std::byte> message) const {
+  std::size_t pack_lists(std::span<std::byte> message) {
     std::size_t begin = table_bytes(lists_.size());
     for (std::size_t i = 0; i < lists_.size(); ++i) {
       const std::size_t most = codec_->most_bytes(lists_[i].size(), /*has_values=*/true);
       const auto bytes =
           static_cast<std::uint32_t>(codec_->encode(lists_[i], /*has_values=*/true, message.subspan(begin, most)));
       if (lists_.size() > 1) std::memcpy(message.data() + i * kWord, &bytes, kWord);
+      count_list(lists_[i].size(), bytes);
       // An only list is as long as its message.
       begin += lists_.size() > 1 ? aligned(bytes) : bytes;
     }
@@ -377,8 +383,21 @@ class MessageLists final : public ListTransport {
     if (lists_.empty()) return;
     resize_with_room(slot.outgoing, table_bytes(lists_.size()) + most);
     slot.outgoing.truncate(pack_lists(slot.outgoing.host()));
+    if (is_lossy()) keep_sent(batch, step, slot.outgoing);
     slot.send = communicator().isend(std::get<SwapVerb>(*batch.front()).outgoing[step].destination, kTagSlices,
                                      std::as_const(slot.outgoing).view());
+  }
+
+  /// Keeps what the lists of a packed message decode to, for their sender.
+  void keep_sent(VerbBatch batch, std::size_t step, const Buffer<std::byte>& message) {
+    most_entries_.clear();
+    for (const ListView& list : lists_) most_entries_.push_back(list.size());
+    unpack_lists(message.host(), communicator().rank());
+    auto list = lists_.begin();
+    for (ListVerb* verb : batch) {
+      SwapVerb::Outgoing& outgoing = std::get<SwapVerb>(*verb).outgoing[step];
+      if (outgoing.most > 0) outgoing.sent = keep(*list++);
+    }
   }
 
   void finish_step(VerbBatch batch, std::size_t step, Slot& slot) {
@@ -408,13 +427,13 @@ class MessageLists final : public ListTransport {
     }
   }
 
-  /// Copies a received list, so that the next messages may overwrite its place.
+  /// Copies a list of a message, so that the next messages may overwrite its place.
   ListView keep(const ListView& list) {
     const std::size_t begin = kept_;
     kept_ += list.size();
-    std::ranges::copy(list.indices.host(), incoming_.indices.data() + begin);
-    std::ranges::copy(list.values.host(), incoming_.values.data() + begin);
-    return ListView(incoming_).slice(begin, kept_);
+    std::ranges::copy(list.indices.host(), swapped_.indices.data() + begin);
+    std::ranges::copy(list.values.host(), swapped_.values.data() + begin);
+    return ListView(swapped_).slice(begin, kept_);
   }
 
   std::unique_ptr<codec::ListCodec> codec_;
@@ -428,8 +447,8 @@ class MessageLists final : public ListTransport {
   std::vector<ListView> lists_;            // of the message that is packed or unpacked
   std::vector<std::size_t> most_entries_;  // of the lists of a message that is unpacked
   std::vector<Slot> slots_;
-  SparseVector incoming_;  // what has come in a swap
-  std::size_t kept_ = 0;   // entries of it
+  SparseVector swapped_;  // what has come in a swap, and what was sent if that is not what was to be sent
+  std::size_t kept_ = 0;  // entries of it
 };
 
 }  // namespace

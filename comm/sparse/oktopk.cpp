@@ -11,7 +11,9 @@
 
 #include "comm/blocks.h"
 #include "comm/room.h"
+#include "comm/sparse/coding_error.h"
 #include "comm/sparse/exchange_cost.h"
+#include "comm/sparse/merge.h"
 #include "comm/sparse/slices.h"
 #include "comm/sparse/sparse_collective.h"
 #include "core/sparse_vector.h"
@@ -67,7 +69,12 @@ class OkTopk final : public SparseCollective {
 
     // Each rank sums one region.
     slices_.plan_regions(communicator.rank(), selected, indices, regions_, out.statistics.selected_counts);
-    co_await slices_.verb(in_flight_);
+    error_.clear();
+    const bool is_lossy = co_await slices_.verb(in_flight_);
+    if (is_lossy) {
+      copy_list(slices_.sent(), room_->sent);
+      error_.add(selected, room_->sent);
+    }
     slices_.check_regions(communicator.rank(), regions_);
     sum_lists(communicator.clock(), slices_.in_rotation(), numel_, room_->reduced, out.statistics);
 
@@ -82,17 +89,20 @@ class OkTopk final : public SparseCollective {
     if (balances) {
       slices_.plan_blocks(communicator.rank(), room_->kept, out.statistics.owned_counts, balanced_counts_);
       co_await slices_.verb(in_flight_);
+      if (is_lossy) error_.add(room_->kept, slices_.sent());
       concatenate(slices_.in_rank_order(), room_->balanced);
     }
     lists_.resize(ranks);
-    co_await GatherListsVerb{.mine = balances ? room_->balanced : room_->kept,
-                             .slots = balances ? balanced_counts_ : out.statistics.owned_counts,
-                             .lists = lists_};
+    const SparseVector& owned = balances ? room_->balanced : room_->kept;
+    co_await GatherListsVerb{
+        .mine = owned, .slots = balances ? balanced_counts_ : out.statistics.owned_counts, .lists = lists_};
+    if (is_lossy) error_.add(owned, lists_[static_cast<std::size_t>(communicator.rank())]);
     SparseVector& gathered = stale ? room_->all : out.sum;
     if (context.payload_only) {
       resize_with_room(gathered, total);
     } else {
       concatenate(lists_, gathered);
+      check_sum(gathered, numel_);
     }
     if (stale) keep_largest(communicator, context, out.sum);
 
@@ -102,6 +112,9 @@ class OkTopk final : public SparseCollective {
     if (context.payload_only) co_return;
     // Entries that were selected here and are not in the sum stay, even if their values cancelled.
     lists.common_indices(selected.indices.view(), out.sum.indices.view(), out.contributed);
+    if (!is_lossy) co_return;
+    error_.give_back_at_sum(out);
+    mask_nonzero(room_->sent, out);
   }
 
   void save(Archive& archive, const std::string& prefix) const override {
@@ -119,11 +132,12 @@ class OkTopk final : public SparseCollective {
   /// The memory of the lists, on the device of the first selection.
   struct Room {
     explicit Room(const Device& device)
-        : reduced(device), kept(device), balanced(device), all(device), indices(device) {}
+        : reduced(device), kept(device), balanced(device), all(device), sent(device), indices(device) {}
     SparseVector reduced;   // the sums of this rank's region
     SparseVector kept;      // those that are gathered
     SparseVector balanced;  // what is gathered in their place, where the ranks have very different numbers of them
     SparseVector all;       // of all ranks
+    SparseVector sent;      // the selection as it left, of a lossy codec
     kernels::HostMirror<std::uint32_t> indices;
   };
 
@@ -196,6 +210,7 @@ class OkTopk final : public SparseCollective {
   std::size_t numel_;
   std::optional<Room> room_;  // from the first exchange on
   Slices slices_;
+  CodingError error_;
   std::vector<ListView> lists_;  // by rank
   std::vector<std::uint64_t> balanced_counts_;
   std::vector<std::uint64_t> regions_;  // boundaries; the same on all ranks, as is the threshold
@@ -257,14 +272,14 @@ std::string refuses(const SelectionTraits& traits) {
 /// Predicts the cost. Steps that choose regions or balance pay for that in addition. In steps that compute the
 /// threshold all sums are gathered: as many as there can be.
 Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
-  const double slices = SparseVector::kEntryBytes * sizes.selected;
+  const double slices = sizes.part_bytes(sizes.selected);
   const double most = std::min(sizes.selected * sizes.ranks, static_cast<double>(sizes.numel));
-  const double sums = SparseVector::kEntryBytes * (sizes.computes_threshold ? most : sizes.global);
+  const double sums = sizes.part_bytes(sizes.computes_threshold ? most : sizes.global);
   Prediction prediction{
       .bytes_sent = (slices + sums) * share_of_others(sizes.ranks),
       .payload = slices_chain(slices, sizes.ranks, in_flight(settings)) + ring_gather_chain(sums, sizes.ranks),
-      .header = 2 * counts_chain(sizes.ranks)};
-  if (!sizes.computes_threshold) {
+      .header = 2 * counts_chain(sizes.ranks) + lengths_chain(sizes)};
+  if (!sizes.computes_threshold && sizes.coding.is_fixed_size()) {
     const double entries = std::max(sizes.largest, sizes.global);
     prediction.most_bytes = 3 * SparseVector::kEntryBytes * entries * share_of_others(sizes.ranks);
   }
@@ -297,7 +312,9 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     predict,
     memory,
     SumSize::kTarget,
-    /*traffic=*/"4 k (P-1) / P"}};
+    /*traffic=*/"4 k (P-1) / P",
+    /*sums_codes=*/false,
+    /*returns_coding_error=*/true}};
 
 }  // namespace
 }  // namespace dragonn::comm

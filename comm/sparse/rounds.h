@@ -67,12 +67,16 @@ class [[nodiscard]] Rounds {
       explicit Round(const Verb& verb) : verb_(verb) {}
       bool await_ready() const noexcept { return false; }
       void await_suspend(std::coroutine_handle<promise_type> coroutine) noexcept {
-        coroutine.promise().pending_ = &verb_;
+        promise_ = &coroutine.promise();
+        promise_->pending_ = &verb_;
       }
-      void await_resume() const noexcept {}
+      /// Returns whether lists do not decode to the values that were sent: then what was left behind must be handed
+      /// back.
+      bool await_resume() const noexcept { return promise_->lossy_; }
 
      private:
       ListVerb verb_;
+      promise_type* promise_ = nullptr;
     };
     template <class Verb>
     Round<Verb> await_transform(const Verb& verb) {
@@ -82,6 +86,7 @@ class [[nodiscard]] Rounds {
    private:
     friend class Rounds;
     ListVerb* pending_ = nullptr;
+    bool lossy_ = false;
   };
 
   Rounds(Rounds&& other) noexcept : coroutine_(std::exchange(other.coroutine_, nullptr)), name_(other.name_) {}
@@ -99,6 +104,8 @@ class [[nodiscard]] Rounds {
   bool done() const { return coroutine_.done(); }
   /// The verb that the coroutine waits for, unless it is done.
   ListVerb& pending() const { return *coroutine_.promise().pending_; }
+  /// Sets whether the transport's codec of values is lossy.
+  void set_lossy(bool lossy) { coroutine_.promise().lossy_ = lossy; }
   /// Sets the name in errors of its verbs. @param name outlives the coroutine.
   void set_name(const char* name) { name_ = name; }
   const char* name() const { return name_; }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "comm/blocks.h"
+#include "comm/room.h"
 
 namespace dragonn::comm {
 
@@ -56,6 +57,7 @@ void Slices::plan_blocks(int rank, const ListView& mine, std::span<const std::ui
 void Slices::plan(int rank, const ListView& mine) {
   const std::size_t ranks = most_to_.size();
   rank_ = static_cast<std::size_t>(rank);
+  mine_ = mine;
   own_ = mine.slice(bounds_[rank_], bounds_[rank_ + 1]);
   outgoing_.clear();
   incoming_.clear();
@@ -78,6 +80,19 @@ std::span<const ListView> Slices::in_rank_order() {
   for (const SwapVerb::Incoming& incoming : incoming_)
     lists_[static_cast<std::size_t>(incoming.source)] = incoming.list;
   return lists_;
+}
+
+ListView Slices::sent() {
+  resize_with_room(sent_, mine_.size());
+  const auto keep = [&](std::size_t begin, const ListView& list) {
+    std::ranges::copy(list.values.host(), sent_.data() + begin);
+  };
+  keep(bounds_[rank_], own_);
+  for (const SwapVerb::Outgoing& outgoing : outgoing_) {
+    // An empty slice is not sent.
+    if (outgoing.list.size() > 0) keep(bounds_[static_cast<std::size_t>(outgoing.destination)], outgoing.sent);
+  }
+  return {mine_.indices, std::as_const(sent_).view()};
 }
 
 void Slices::check_regions(int rank, std::span<const std::uint64_t> regions) const {

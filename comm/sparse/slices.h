@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "comm/sparse/list_verbs.h"
+#include "core/buffer.h"
 #include "core/settings.h"
 
 namespace dragonn::comm {
@@ -33,6 +34,8 @@ class Slices {
   std::span<const ListView> in_rotation();
   /// Returns them in rank order.
   std::span<const ListView> in_rank_order();
+  /// Returns the whole list as it left: the own slice as it is, the others as their codes decode. For a lossy codec.
+  ListView sent();
   /// Checks the received entries, in host memory. @throws CommError if one is not of this rank's region.
   void check_regions(int rank, std::span<const std::uint64_t> regions) const;
 
@@ -43,10 +46,11 @@ class Slices {
   std::size_t rank_ = 0;
   std::vector<std::size_t> bounds_;
   std::vector<std::uint64_t> most_to_, most_from_;  // entries at most, by rank
-  ListView own_;
+  ListView mine_, own_;
   std::vector<SwapVerb::Outgoing> outgoing_;
   std::vector<SwapVerb::Incoming> incoming_;
   std::vector<ListView> lists_;
+  Buffer<float> sent_;  // values of mine_
 };
 
 /// Declares the setting `in_flight` of the collectives that exchange slices.

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "codec/list_estimate.h"
 #include "codec/value_codec.h"
 #include "comm/communicator.h"
 #include "comm/prediction.h"
@@ -162,6 +163,15 @@ struct ExchangeSizes {
   std::size_t code_bytes = 0;  ///< of a rank's code, if all of acc is sent in one: entries then do not count
   SelectionTraits selection = {};
   bool computes_threshold = false;  ///< one of the steps in which a reused threshold is computed
+  codec::ListEstimate coding = {};  ///< of lists
+
+  /// Returns the bytes of a list of that many entries of the bucket, and of its indices alone.
+  double list_bytes(double entries) const { return coding.bytes(entries, static_cast<double>(numel)); }
+  double index_bytes(double entries) const { return coding.index_bytes(entries, static_cast<double>(numel)); }
+  /// Returns the bytes of P lists, one for each P-th of the bucket, that have this many entries together.
+  double part_bytes(double entries) const {
+    return ranks * coding.bytes(entries / ranks, static_cast<double>(numel) / ranks);
+  }
 };
 
 /// The size of the sum if every rank selects its target number of entries (expected_sizes).
@@ -188,6 +198,8 @@ struct SparseCollectiveEntry : RegistryEntry {
   /// workers: `predict` as a formula, for `dragonn-train --list`. Factors stand side by side: "2 k (P-1) / P".
   std::string traffic = {};
   bool sums_codes = false;  ///< takes ReduceContext::code instead of a selection
+  /// Hands back to every rank what a lossy code of values left behind; otherwise lists travel with their exact values.
+  bool returns_coding_error = false;
 };
 
 }  // namespace dragonn::comm

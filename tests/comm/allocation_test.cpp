@@ -20,13 +20,16 @@ struct Step {
   std::vector<std::unique_ptr<SparseCollective>> collectives;
   std::unique_ptr<GroupReduce> reduce;
   std::vector<std::uint64_t> counters = std::vector<std::uint64_t>(4);
+  codec::ListCoding coding;
 
-  Step() {
+  explicit Step(codec::ListCoding of_lists = {}) : coding(std::move(of_lists)) {
     for (const char* layout : {"fixed", "padded", "unpadded"}) {
       collectives.push_back(make_collective("allgather", kNumel, {{"layout", layout}}));
     }
     collectives.push_back(make_collective("allgather", kNumel, {{"decode", "dense"}}));
-    for (const std::string& name : Registry<SparseCollectiveEntry>::instance().names()) {
+    const auto& registry = Registry<SparseCollectiveEntry>::instance();
+    for (const std::string& name : registry.names()) {
+      if (coding.is_lossy() && !registry.at(name).returns_coding_error) continue;
       collectives.push_back(make_collective(name, kNumel));
     }
     collectives.push_back(make_collective("dense", kNumel, {{"algorithm", "rabenseifner"}}));
@@ -43,7 +46,7 @@ struct Step {
       selected.indices.data()[i] = i * distance + static_cast<std::uint32_t>(communicator.rank());
       selected.values.data()[i] = 1.0f;
     }
-    if (!reduce) reduce = std::make_unique<GroupReduce>(communicator);
+    if (!reduce) reduce = std::make_unique<GroupReduce>(communicator, coding);
     const ReduceContext context{.step = number, .k = 400, .density = 0.08};
     for (const auto& collective : collectives)
       reduce->run({collective.get(), &context, std::span<const float>(acc), &selected, &out});
@@ -55,7 +58,7 @@ struct Step {
 
 /// Runs the steps of all ranks with `run_ranks`, and checks what each allocates.
 template <class RunRanks>
-void check_steps(const RunRanks& run_ranks) {
+void check_steps(const RunRanks& run_ranks, const codec::ListCoding& coding = {}) {
   const testing::AllocationCounter counter;
   for (const int world : {1, 3, 4, 8}) {
     CAPTURE(world);
@@ -63,7 +66,7 @@ void check_steps(const RunRanks& run_ranks) {
     std::vector<std::size_t> warm_up(made);
     run_ranks(world, [&](Communicator& communicator) {
       const std::size_t before = counter.count_of_thread();
-      Step step;
+      Step step(coding);
       // Two turns of every leader of cltk: each sends to ranks that nobody else sends to.
       const auto warm_up_steps = 2 * static_cast<std::size_t>(world);
       for (std::size_t number = 0; number < warm_up_steps; ++number) step.run(communicator, number);
@@ -82,6 +85,9 @@ void check_steps(const RunRanks& run_ranks) {
 TEST_SUITE("comm") {
   TEST_CASE("local: after two rounds nothing allocates") {
     check_steps([](int world, const auto& fn) { run_local(world, {}, fn); });
+  }
+  TEST_CASE("coded lists: after two rounds nothing allocates") {
+    check_steps([](int world, const auto& fn) { run_local(world, {}, fn); }, {{"smallest", {}}, {"int8", {}}});
   }
   TEST_CASE("tcp: after two rounds nothing allocates") {
     check_steps([](int world, const auto& fn) { run_tcp_threads(world, 60, fn); });

@@ -294,11 +294,57 @@ void codecs_change_bytes_alone(Communicator& communicator) {
   }
 }
 
+/// Returns the registered codecs of values that do not give back what they got.
+std::vector<std::string> lossy_codecs() {
+  const auto& registry = Registry<codec::ListValueCodecEntry>::instance();
+  std::vector<std::string> names = registry.names();
+  std::erase_if(names, [&](const std::string& name) { return !registry.at(name).lossy; });
+  return names;
+}
+
+bool loses_by_definition(const Variant& variant) {
+  return variant.settings.contains("put_back") && variant.settings.at("put_back") == SettingValue("paper");
+}
+
+/// Steps with error feedback, whose lists are coded.
+void conserves_coded(Communicator& communicator, const Variant& variant, const Selection& selection,
+                     const std::string& values, std::size_t numel) {
+  GroupReduce group(communicator, coding_of("rice", values));
+  const auto collective = make_collective(variant.collective, numel, variant.settings);
+  std::vector<float> residual(numel);
+  SparseReduction out;
+  for (std::uint64_t step = 0; step < kFusedSteps; ++step) {
+    std::vector<float> acc = rounding_gradient(numel, step, unsigned_rank(communicator));
+    for (std::size_t i = 0; i < numel; ++i) acc[i] += residual[i];
+    const ReduceContext context{.step = step, .k = 1 + numel / 9, .density = 0.1, .selection = selection.traits};
+    const SparseVector selected = selection.select(communicator, step, acc, context.k);
+    group.run({collective.get(), &context, std::span<const float>(acc), &selected, &out});
+    expect_well_formed(communicator, out, numel);
+    expect_conservation_to_rounding(communicator, acc, out);
+    residual = residual_after(acc, out);
+  }
+}
+
+void lossy_codecs_lose_nothing(Communicator& communicator) {
+  for (const std::string& values : lossy_codecs()) {
+    for (const Variant& variant : variants()) {
+      const auto& entry = Registry<SparseCollectiveEntry>::instance().at(variant.collective);
+      if (!entry.returns_coding_error || loses_by_definition(variant)) continue;
+      for (const Selection& selection : kSelections) {
+        if (!accepts(variant, selection.traits)) continue;
+        for (const std::size_t numel : {std::size_t{1}, std::size_t{61}})
+          conserves_coded(communicator, variant, selection, values, numel);
+      }
+    }
+  }
+}
+
 constexpr std::array kCases{
     Case{"every sparse collective conserves mass, step after step, whatever is selected", every_collective_conserves},
     Case{"every sparse collective takes empty selections", every_collective_takes_nothing},
     Case{"several buckets in one exchange get what each would get alone", buckets_together_are_buckets_alone},
     Case{"lists in a code of any length are what they are without", codecs_change_bytes_alone},
+    Case{"what a lossy code of values leaves behind comes back to its rank", lossy_codecs_lose_nothing},
 };
 
 }  // namespace

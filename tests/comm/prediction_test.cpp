@@ -2,6 +2,8 @@
 /// Tests of the collectives' predictions, and of size-only exchanges, against exchanges on a virtual cluster.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -117,6 +119,38 @@ void check_prediction(int world, const Subject& subject) {
         doctest::Approx((prediction.payload + prediction.header).seconds(kNetwork)).epsilon(0.01).scale(1e-9));
 }
 
+/// Exchanges selections at random places, whose lists are coded. Returns sent over predicted bytes, mean over ranks.
+double sent_over_predicted(int world, const std::string& name, const codec::ListCoding& coding) {
+  constexpr std::size_t kNumel = 60000, kSelected = 3000;
+  std::vector<double> sent(static_cast<std::size_t>(world)), entries(sent);
+  run_local(world, {.timeout_s = 60}, [&](Communicator& communicator) {
+    const std::size_t me = unsigned_rank(communicator);
+    Rng rng(3, "coded", {me});
+    std::vector<float> acc(kNumel), order(kNumel);
+    for (float& value : acc) value = rng.normal();
+    for (float& value : order) value = 1.0f + rng.uniform();
+    const SparseVector selected = entries_at(acc, indices_of(largest_entries(order, kSelected).indices.view()));
+    const auto collective = make_collective(name, kNumel);
+    GroupReduce group(communicator, coding);
+    SparseReduction out;
+    const ReduceContext context{.k = kSelected, .density = 0.05};
+    const TrafficMeter meter(communicator, Phase::kExchange);
+    group.run({collective.get(), &context, std::span<const float>(acc), &selected, &out});
+    sent[me] = static_cast<double>(meter.moved().bytes_sent);
+    entries[me] = static_cast<double>(out.sum.size());
+  });
+  const auto& entry = Registry<SparseCollectiveEntry>::instance().at(name);
+  const ExchangeSizes sizes{.numel = kNumel,
+                            .k = kSelected,
+                            .ranks = world,
+                            .selected = kSelected,
+                            .largest = kSelected,
+                            .global = entries[0],
+                            .coding = codec::ListEstimate(coding)};
+  return std::accumulate(sent.begin(), sent.end(), 0.0) / world /
+         entry.predict(Settings(entry.settings), sizes).bytes_sent;
+}
+
 constexpr std::size_t kEntriesOfRegion = 300;
 
 /// Bytes that a rank's collective and its result hold after two exchanges, mean over ranks. Regions hold equal shares.
@@ -173,6 +207,19 @@ std::size_t stated_memory(int world, const Subject& subject) {
 }  // namespace
 
 TEST_SUITE("comm") {
+  TEST_CASE("coded lists take about the predicted bytes, where indices are at random places") {
+    for (const char* indices : {"raw32", "rice", "blocked", "smallest"}) {
+      for (const char* values : {"float32", "int8"}) {
+        const codec::ListCoding coding{{indices, {}}, {values, {}}};
+        for (const char* name : {"allgather", "dsa", "gtopk", "index_union"}) {
+          if (coding.is_lossy() && name == std::string("index_union")) continue;
+          INFO(coding.name(), ", ", name);
+          CHECK(sent_over_predicted(4, name, coding) == doctest::Approx(1).epsilon(0.02));
+        }
+      }
+    }
+  }
+
   TEST_CASE("exchanges of a fixed size take the predicted bytes, and the predicted time within 1 %") {
     const SelectionTraits bounded{.at_most_k = true};
     const std::vector<Subject> at_powers_of_two{{"dense", {{"algorithm", "ring"}}},

@@ -38,6 +38,9 @@ std::vector<float> sum_of(const SparseReduction& out, std::size_t numel);
 
 /// Sum over ranks of acc = exchanged sum + sum over ranks of the residuals, at every index. Integers: exact.
 void expect_conservation(Communicator& communicator, std::span<const float> acc, const SparseReduction& out);
+/// The same to rounding, for lossy codecs: every rank rounds once where it encodes, and once where it adds.
+void expect_conservation_to_rounding(Communicator& communicator, std::span<const float> acc,
+                                     const SparseReduction& out);
 /// The form of a result: indices that ascend, and the same bytes on all ranks; what was applied was contributed.
 void expect_well_formed(Communicator& communicator, const SparseReduction& out, std::size_t numel);
 

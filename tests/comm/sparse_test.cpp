@@ -1,16 +1,74 @@
 // SPDX-License-Identifier: MIT
+#include <functional>
+
 #include <doctest/doctest.h>
 
 #include "comm/local/local.h"
 #include "comm/sparse/batch_decoder.h"
 #include "comm/sparse/exchange_cost.h"
 #include "comm/sparse/registry.h"
+#include "comm/tags.h"
 #include "core/rng.h"
 #include "tests/comm/support.h"
 
 namespace dragonn::comm::test {
 
+namespace {
+
+/// Takes part in a coded merge of up to 5 entries.
+void merge_entries(Communicator& communicator, std::size_t numel, const SparseVector& selected) {
+  GroupReduce group(communicator, {{"rice", {}}, {"float32", {}}});
+  const auto collective = make_collective("gtopk", numel);
+  const std::vector<float> acc(numel);
+  SparseReduction out;
+  const ReduceContext context{.k = 5, .selection = {.at_most_k = true}};
+  group.run({collective.get(), &context, std::span<const float>(acc), &selected, &out});
+}
+
+/// Merges one entry in a bucket of 40 with what `other` makes rank 1 send. Returns rank 0's error.
+std::string error_beside(const std::function<void(Communicator&)>& other) {
+  std::string error;
+  run_local(2, {.timeout_s = 60}, [&](Communicator& communicator) {
+    if (communicator.rank() == 1) return other(communicator);
+    try {
+      merge_entries(communicator, 40, sparse({{3, 2.0f}}));
+    } catch (const CommError& caught) {
+      error = caught.what();
+    }
+  });
+  return error;
+}
+
+/// Lets rank 1 send these bytes where rank 0 expects a list of up to 5 entries.
+std::string error_of_message(const std::vector<std::byte>& message) {
+  return error_beside(
+      [&](Communicator& communicator) { communicator.send(0, kTagSlices, View<const std::byte>(std::span(message))); });
+}
+
+/// The code of a list of entries of value 1 at these indices.
+std::vector<std::byte> coded(const std::vector<std::uint32_t>& indices) {
+  const auto codec = codec::make_list_codec({{"rice", {}}, {"float32", {}}});
+  const std::vector<float> values(indices.size(), 1.0f);
+  std::vector<std::byte> code(codec->most_bytes(indices.size(), true));
+  code.resize(codec->encode({std::span(indices), std::span(values)}, true, code));
+  return code;
+}
+
+}  // namespace
+
 TEST_SUITE("comm") {
+  TEST_CASE("what is no list is refused with its rank, its place and the reason") {
+    std::vector<std::byte> damaged = coded({1, 2, 30});
+    damaged[4] = std::byte{31};
+    const std::string error = error_of_message(damaged);
+    CHECK(error.find("cannot read list 1 of 1 that rank 1 sent: rice: b is 31, above 30") != std::string::npos);
+    CHECK(error_of_message(coded({0, 1, 2, 3, 4, 5})).find("6 entries, and there are at most 5") != std::string::npos);
+    const std::string larger = error_beside([](Communicator& communicator) {
+      merge_entries(communicator, 80, sparse({{1, 1.0f}, {40, 1.0f}}));
+    });
+    CHECK(larger.find("end with 40 in a bucket of 40") != std::string::npos);
+  }
+
   TEST_CASE("BatchDecoder sums lists in order, skips empty slots and starts anew") {
     const SparseVector first = sparse({{3, 2.0f}, {199, 1.0f}, {kEmptySlot, 0.0f}});
     const SparseVector nothing = sparse({});

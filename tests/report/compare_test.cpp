@@ -253,7 +253,7 @@ TEST_SUITE("report") {
     CHECK(csv.starts_with("run,group,method,seed,workers,backend,final_accuracy,best_accuracy,"));
     CHECK(csv.find("\ndense,dense,dense,1,4,local,0.8,0.8,2,1,") != std::string::npos);
     CHECK(csv.find("\ntopk-seed1,topk,topk,1,4,local,0.75,0.75,2,1,0.76,,,,20,21.5,200,10,200,,0.5,,,,,,,,0,0,2,,wall,,"
-                   ",,,,,,\n") != std::string::npos);
+                   ",,,,,,,\n") != std::string::npos);
     const std::string curves = curves_csv(compare(example.runs()));
     CHECK(curves.find("\ndense,step,10,1,10,10000,2,,,,,,,,,,,,\n") != std::string::npos);
     CHECK(curves.find("\ndense,eval,20,2,20,20000,1.5,0.8,,,,,,,,,,,\n") != std::string::npos);
@@ -263,13 +263,15 @@ TEST_SUITE("report") {
     TemporaryFolder folder;
     FakeRun fake(folder.path() / "run");
     fake.line(R"({"kind":"step","step":1,"messages":{"mean":6,"max":9},"padding_overhead":1.5,"imbalance":2})")
-        .line(R"({"kind":"step","step":2,"messages":{"mean":10,"max":10},"padding_overhead":2.5,"lost_mass":0.25})");
+        .line(
+            R"({"kind":"step","step":2,"messages":{"mean":10,"max":10},"padding_overhead":2.5,"lost_mass":0.25,"bits_per_entry":38.5})");
     const Comparison comparison = compare({load_run(fake.folder())});
     const std::string runs = runs_csv(comparison), curves = curves_csv(comparison);
     CHECK(runs.find(",messages_per_step,density_mean,") != std::string::npos);
     CHECK(runs.find(",8,,") != std::string::npos);
     CHECK(runs.find(",padding_overhead,imbalance,select_seconds,") != std::string::npos);
     CHECK(runs.find(",2,2,") != std::string::npos);
+    CHECK(runs.ends_with(",38.5\n"));
     CHECK(curves.find(",messages,padding_overhead,imbalance,lost_mass,ideal_seconds\n") != std::string::npos);
     CHECK(curves.find(",6,1.5,2,,\n") != std::string::npos);
     CHECK(curves.find(",10,2.5,,0.25,\n") != std::string::npos);

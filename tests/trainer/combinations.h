@@ -3,7 +3,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,9 +37,14 @@ struct Combination {
   std::string collective;
   std::string memory;
   std::string quantizer = "none";  ///< unless "none", instead of the sparsifier
+  std::string indices = codec::kRawIndices;
+  std::string values = codec::kRawValues;  ///< what lists are in messages
 
   const std::string& method() const { return quantizer == "none" ? sparsifier : quantizer; }
-  std::string name() const { return method() + " x " + collective + " x " + memory; }
+  std::string name() const {
+    const bool is_raw = indices == codec::kRawIndices && values == codec::kRawValues;
+    return method() + " x " + collective + " x " + memory + (is_raw ? "" : " x " + indices + " x " + values);
+  }
 };
 
 template <class Entry>
@@ -54,6 +61,8 @@ inline ExchangeRules rules_of(const Combination& combination) {
   }
   rules.collective = with_defaults<comm::SparseCollectiveEntry>(combination.collective);
   rules.memory = with_defaults<compress::MemoryEntry>(combination.memory);
+  rules.coding = {with_defaults<codec::IndexCodecEntry>(combination.indices),
+                  with_defaults<codec::ListValueCodecEntry>(combination.values)};
   rules.dense = with_defaults<comm::SparseCollectiveEntry>("dense");
   return rules;
 }
@@ -90,6 +99,37 @@ inline std::vector<Combination> quantized_combinations() {
       const Combination combination{"none", kCodeCollective, memory, quantizer};
       if (fits(combination)) result.push_back(combination);
     }
+  }
+  return result;
+}
+
+/// All sparse ones with all pairs of codecs that check_rules does not refuse, but those that send lists as they are.
+inline std::vector<Combination> coded_combinations() {
+  std::vector<Combination> result;
+  for (Combination combination : sparse_combinations()) {
+    for (const std::string& indices : Registry<codec::IndexCodecEntry>::instance().names()) {
+      for (const std::string& values : Registry<codec::ListValueCodecEntry>::instance().names()) {
+        combination.indices = indices;
+        combination.values = values;
+        if (!rules_of(combination).coding.is_raw() && fits(combination)) result.push_back(combination);
+      }
+    }
+  }
+  return result;
+}
+
+/// Returns so many of them that every two parts that fit occur together.
+inline std::vector<Combination> pairwise_coded_combinations() {
+  std::set<std::string> seen;
+  std::vector<Combination> result;
+  for (const Combination& all : coded_combinations()) {
+    const std::array parts{"sparsifier " + all.sparsifier, "collective " + all.collective, "memory " + all.memory,
+                           "indices " + all.indices, "values " + all.values};
+    bool is_new = false;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) is_new = seen.insert(parts[j] + ", " + parts[i]).second || is_new;
+    }
+    if (is_new) result.push_back(all);
   }
   return result;
 }

@@ -2,6 +2,7 @@
 /// Invariant 1: sum over ranks of acc = exchanged sum + sum over ranks of the new residuals.
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <vector>
 
@@ -196,6 +197,23 @@ TEST_CASE("no gradient mass is lost to a quantizer with a memory, to rounding") 
     }
   }
   CHECK(checked >= 2 * 2 * kWorlds.size());
+}
+
+TEST_CASE("no gradient mass is lost to codes of lists, to rounding") {
+  // Every two parts together; DRAGONN_FULL_PRODUCT=1 runs all combinations.
+  const bool is_full = std::getenv("DRAGONN_FULL_PRODUCT") != nullptr;
+  std::size_t checked = 0;
+  for (const Combination& combination : is_full ? coded_combinations() : pairwise_coded_combinations()) {
+    if (is_exempt(combination)) continue;
+    for (int world_size : {1, 2, 3, 5, 8}) {
+      CAPTURE(combination.name());
+      CAPTURE(world_size);
+      const auto grouping = world_size % 2 == 0 ? BucketRules::Grouping::kTensor : BucketRules::Grouping::kModel;
+      CHECK(largest_loss_in_roundings(combination, world_size, grouping) <= 1.0);
+      ++checked;
+    }
+  }
+  CHECK(checked >= 100);
 }
 
 TEST_CASE("memory none loses what was not sent: the invariant can fail") {

@@ -102,6 +102,9 @@ TEST_SUITE("trainer") {
     CHECK(line.at("imbalance") == 1.5);
     CHECK(line.at("selected") == nlohmann::json({30, 10, 20}));
     CHECK_FALSE(line.contains("lost_mass"));
+    CHECK_FALSE(line.contains("bits_per_entry"));
+    record.bits_per_entry = 40.5;
+    CHECK(written(record).at("bits_per_entry") == 40.5);
     record.counts.selected.assign(64, 2);
     CHECK(written(record).at("selected").size() == 64);
     record.counts.selected.push_back(67);

@@ -22,6 +22,8 @@ namespace dragonn::trainer {
 namespace {
 
 constexpr const char* kAuto = "auto";
+/// The codec of indices beside a lossy codec of values.
+constexpr const char* kShortIndices = "smallest";
 
 /// Returns "; did you mean 'resnet20'?", or `otherwise`.
 std::string hint(const std::optional<std::string>& nearest, const char* otherwise = "") {
@@ -171,7 +173,8 @@ class Resolver {
     fill(compression.quantizer, method.quantizer);
     fill(compression.collective, method.collective);
     fill(compression.memory, config_.has_momentum() ? method.memory_with_momentum : method.memory);
-    fill(compression.codec.indices, codec::kRawIndices);
+    fill(compression.codec.indices,
+         compression.codec.values.name == codec::kRawValues ? codec::kRawIndices : kShortIndices);
     if (compression.is_dense()) compression.memory.name = method.memory;
     if (compression.bucket.is(BucketScope::kAuto)) compression.bucket = method.bucket;
     if (compression.include_vectors == IncludeVectors::kAuto) {

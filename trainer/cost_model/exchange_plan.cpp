@@ -26,8 +26,10 @@ comm::ExchangeSizes sizes_of(const ExchangeRules& rules, std::size_t numel, Exch
     return {.numel = numel, .k = numel, .ranks = world_size, .code_bytes = code_bytes(rules.quantizer, numel)};
   }
   if (form == ExchangeForm::kDense) return comm::expected_sizes(entry_of(rules.dense), {}, numel, numel, world_size);
-  return comm::expected_sizes(entry_of(rules.collective), selection_traits(rules.sparsifier), numel,
-                              compress::target_count(density, numel), world_size);
+  comm::ExchangeSizes sizes = comm::expected_sizes(entry_of(rules.collective), selection_traits(rules.sparsifier),
+                                                   numel, compress::target_count(density, numel), world_size);
+  sizes.coding = codec::ListEstimate(rules.coding);
+  return sizes;
 }
 
 ExchangeForm form_of(const ExchangeRules& rules, const Bucket& bucket, double density) {

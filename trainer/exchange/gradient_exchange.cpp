@@ -70,6 +70,21 @@ void check_quantizer(const ExchangeRules& rules) {
                   entry.name, rules.memory.name, fmt::join(names, ", ")));
 }
 
+/// Checks that the collective hands back what a lossy codec of values leaves behind.
+void check_values(const ExchangeRules& rules) {
+  const auto& collectives = Registry<SparseCollectiveEntry>::instance();
+  const auto returns = [](const SparseCollectiveEntry& entry) { return entry.returns_coding_error; };
+  if (!rules.coding.is_lossy() || returns(collectives.at(rules.collective.name))) return;
+  using codec::ListValueCodecEntry;
+  throw ConfigError(fmt::format(
+      "compression.codec.values = \"{}\" does not go with collective '{}', which sums values without lists; valid: {}; "
+      "or "
+      "one of the collectives {}",
+      rules.coding.values.name, rules.collective.name,
+      fmt::join(fitting<ListValueCodecEntry>([](const ListValueCodecEntry& entry) { return !entry.lossy; }), ", "),
+      fmt::join(fitting<SparseCollectiveEntry>(returns), ", ")));
+}
+
 /// Sets the label of the exchange for errors: "step 12, bucket 3". Steps count from 1, as in logs and metrics.
 void set_label(comm::Communicator& communicator, std::uint64_t step, const BucketGroup& group = {}) {
   std::array<char, comm::Activity::kLongestLabel> text;
@@ -91,6 +106,7 @@ void check_rules(const ExchangeRules& rules) {
   if (rules.quantizes()) return check_quantizer(rules);
   const SelectionTraits selection = selection_traits(rules.sparsifier);
   comm::check_pair(selection, rules.sparsifier.name, rules.collective.name);
+  check_values(rules);
   const MemoryEntry& memory = memory_entry(rules.memory);
   if (selection.rescaled && memory.conserves) {
     throw ConfigError(
@@ -180,6 +196,7 @@ void GradientExchange::run(const ExchangeStep& step, View<const float> gradient,
   counts_.threshold = 0;
   counts_.lost_mass = std::numeric_limits<double>::quiet_NaN();
   thresholds_seen_ = 0;
+  transport_->reset_counts();
   non_finite_bucket_.reset();
   const MemoryLabel label(kBufferLabel);
   times_.drop();  // of a step that ended in the middle
@@ -193,6 +210,7 @@ void GradientExchange::run(const ExchangeStep& step, View<const float> gradient,
     gate->close(group);
   }
   times_.collect(timers);
+  counts_.lists = transport_->list_counts();
   counts_.threshold = thresholds_seen_ == 0 ? std::numeric_limits<float>::quiet_NaN()
                                             : counts_.threshold / static_cast<float>(thresholds_seen_);
 }

@@ -70,6 +70,7 @@ struct ExchangeCounts {
   /// The number of entries that the ranks bring to the sums if they share a bucket among them; and the same as
   /// `padded`.
   std::uint64_t owned = 0, owned_padded = 0;
+  comm::ListCounts lists = {};  ///< of this rank's messages
 };
 
 /// Refuses a sparsifier or quantizer, a memory and a collective that do not fit together. @throws ConfigError listing

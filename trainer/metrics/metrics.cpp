@@ -21,7 +21,15 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kMaxListedRanks = 64;
 
 /// The fields that a rank sends to the others in a step, as doubles: the counters stay below 2^53.
-enum Field : std::size_t { kLossSum, kCount, kResidualNorm, kExchanged, kFirstPhase = kExchanged + 3 };
+enum Field : std::size_t {
+  kLossSum,
+  kCount,
+  kResidualNorm,
+  kListEntries,
+  kListBytes,
+  kExchanged,
+  kFirstPhase = kExchanged + 3
+};
 constexpr std::size_t kFirstVerb = kFirstPhase + 3 * comm::kPhaseNames.size();
 constexpr std::size_t kFields = kFirstVerb + kVerbNames.size();
 
@@ -36,6 +44,8 @@ std::array<double, kFields> pack(const StepSample& sample) {
   fields[kLossSum] = sample.loss_sum;
   fields[kCount] = static_cast<double>(sample.count);
   fields[kResidualNorm] = sample.residual_norm;
+  fields[kListEntries] = static_cast<double>(sample.lists.entries);
+  fields[kListBytes] = static_cast<double>(sample.lists.bytes);
   pack_traffic(exchange_traffic(sample.traffic), &fields[kExchanged]);
   for (std::size_t phase = 0; phase < sample.traffic.size(); ++phase) {
     pack_traffic(sample.traffic[phase], &fields[kFirstPhase + 3 * phase]);
@@ -107,6 +117,7 @@ void add_sparsity(Json& line, const StepRecord& record) {
   line["selected"] = selected_json(counts.selected);
   if (!std::isnan(counts.threshold)) line["threshold"] = counts.threshold;
   if (!std::isnan(counts.lost_mass)) line["lost_mass"] = counts.lost_mass;
+  if (record.bits_per_entry > 0) line["bits_per_entry"] = record.bits_per_entry;
   if (selected > 0) line["padding_overhead"] = static_cast<double>(counts.padded) / selected;
   if (counts.owned > 0)
     line["imbalance"] = static_cast<double>(counts.owned_padded) / static_cast<double>(counts.owned);
@@ -145,6 +156,9 @@ void reduce_step(comm::Communicator& communicator, const StepSample& mine, StepR
     record.by_phase[phase] = traffic(kFirstPhase + 3 * phase);
   }
   record.residual_norm = column(kResidualNorm).mean_max().mean;
+  const comm::ListCounts lists{static_cast<std::uint64_t>(column(kListEntries).sum()),
+                               static_cast<std::uint64_t>(column(kListBytes).sum())};
+  record.bits_per_entry = lists.bits_per_entry();
   record.seconds.resize(kVerbNames.size());
   for (std::size_t verb = 0; verb < kVerbNames.size(); ++verb) {
     record.seconds[verb] = column(kFirstVerb + verb).mean_max().max;

@@ -23,6 +23,7 @@ struct StepSample {
   std::uint64_t count = 0;       ///< samples
   comm::PhaseTraffic traffic{};  ///< by phase
   double residual_norm = 0;      ///< NaN if nothing stays behind
+  comm::ListCounts lists = {};   ///< entries and bytes of the lists in its messages
   StepTimers timers;
 };
 
@@ -48,6 +49,7 @@ struct StepRecord {
   double density_target = 1;
   ExchangeCounts counts = {};
   double residual_norm = 0;      ///< mean over ranks of the Euclidean norm; NaN if dense
+  double bits_per_entry = 0;     ///< of the lists in messages, mean over all entries; NaN without lists
   TrafficRecord exchanged = {};  ///< payload and headers of the gradient exchange
   std::array<TrafficRecord, comm::kPhaseNames.size()> by_phase = {};
   double bytes_sent_total = 0;       ///< mean over ranks, since the run began

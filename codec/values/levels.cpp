@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// Value codec "levels": magnitudes as shares of their group's Euclidean norm, rounded at random (QSGD).
+#include <bit>
+#include <cmath>
+
+#include "codec/values/packed_groups.h"
+#include "core/hash.h"
+#include "core/rng.h"
+
+namespace dragonn::codec {
+namespace {
+
+/// Draws from a stream that the values themselves choose: no state, and other numbers for every list.
+struct Levels {
+  static constexpr std::size_t kShared = 1;
+  using Shared = std::array<float, kShared>;
+  int levels;
+
+  Shared shared(std::span<const float> values) const {
+    double squares = 0;
+    for (const float value : values) squares += double{value} * double{value};
+    return {static_cast<float>(std::sqrt(squares))};
+  }
+  auto encoder(const Shared& shared, std::span<const float> values) const {
+    const float norm = shared[0];
+    const bool is_usable = norm > 0 && std::isfinite(norm);
+    const float per_level = is_usable ? static_cast<float>(levels) / norm : 0.0f;
+    return [per_level, most = levels, rng = Rng(hash_bytes(std::as_bytes(values)))](float value) mutable {
+      const float share = per_level > 0 ? std::min(std::abs(value) * per_level, static_cast<float>(most)) : 0.0f;
+      const float floor = std::floor(share);
+      const int level = static_cast<int>(floor) + (rng.uniform() < share - floor ? 1 : 0);
+      return static_cast<std::uint32_t>(most + (std::signbit(value) ? -level : level));
+    };
+  }
+  auto decoder(const Shared& shared) const {
+    return [norm = shared[0], most = levels](std::uint32_t number) {
+      return norm * (static_cast<float>(static_cast<int>(number) - most) / static_cast<float>(most));
+    };
+  }
+};
+
+const Registration<ListValueCodecEntry> registration{[] {
+  ListValueCodecEntry entry;
+  entry.name = "levels";
+  entry.summary = "values rounded at random to levels of their group's norm; unbiased";
+  entry.source = "arXiv:1610.02132 (QSGD, Alistarh et al., NeurIPS 2017), section 3.1, of the selected entries";
+  entry.settings = {{.name = "levels",
+                     .default_value = std::int64_t{7},
+                     .help = "number of non-zero levels of a magnitude; a value takes the bits of twice as many",
+                     .minimum = 1,
+                     .maximum = 32767},
+                    {.name = "group",
+                     .default_value = std::int64_t{128},
+                     .help = "number of entries of a list that share a norm",
+                     .minimum = 1,
+                     .maximum = 0x1p31}};
+  entry.unbiased = true;
+  entry.make = [](const Settings& settings) -> std::unique_ptr<ListValueCodec> {
+    const auto levels = static_cast<int>(settings.integer("levels"));
+    const auto bits = static_cast<unsigned>(std::bit_width(2 * static_cast<unsigned>(levels)));
+    return std::make_unique<PackedGroups<Levels>>(Levels{levels}, bits,
+                                                  static_cast<std::size_t>(settings.integer("group")));
+  };
+  return entry;
+}()};
+
+}  // namespace
+}  // namespace dragonn::codec

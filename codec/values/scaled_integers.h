@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+/// Scaled integers: values as whole multiples of a scale that 1,024 of them share.
+#pragma once
+
+#include <cmath>
+
+#include "codec/values/packed_groups.h"
+
+namespace dragonn::codec {
+
+/// Rounds to the nearest even multiple of largest magnitude / (2^(bits - 1) - 1). A scale that is 0 or not finite codes
+/// all as 0.
+struct ScaledIntegers {
+  static constexpr std::size_t kShared = 1;
+  static constexpr std::size_t kGroup = 1024;
+  unsigned bits;
+
+  float most() const { return static_cast<float>((1 << (bits - 1)) - 1); }
+  std::array<float, kShared> shared(std::span<const float> values) const {
+    return {largest_magnitude(values) / most()};
+  }
+  auto encoder(const std::array<float, kShared>& shared, std::span<const float>) const {
+    const float scale = shared[0], limit = most();
+    const float usable = scale > 0 && scale <= std::numeric_limits<float>::max() ? scale : 0;
+    const auto offset = static_cast<std::int32_t>(limit) + 1;
+    return [usable, limit, offset](float value) {
+      const float number = usable > 0 ? std::nearbyint(value / usable) : 0.0f;
+      return static_cast<std::uint32_t>(static_cast<std::int32_t>(std::clamp(number, -limit, limit)) + offset);
+    };
+  }
+  auto decoder(const std::array<float, kShared>& shared) const {
+    const auto offset = static_cast<std::int32_t>(most()) + 1;
+    return [scale = shared[0], offset](std::uint32_t number) {
+      return scale * static_cast<float>(static_cast<std::int32_t>(number) - offset);
+    };
+  }
+};
+
+inline ListValueCodecEntry scaled_integers(const char* name, const char* summary, unsigned bits) {
+  ListValueCodecEntry entry;
+  entry.name = name;
+  entry.summary = summary;
+  entry.make = [bits](const Settings&) -> std::unique_ptr<ListValueCodec> {
+    return std::make_unique<PackedGroups<ScaledIntegers>>(ScaledIntegers{bits}, bits, ScaledIntegers::kGroup);
+  };
+  return entry;
+}
+
+}  // namespace dragonn::codec

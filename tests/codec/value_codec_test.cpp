@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include <doctest/doctest.h>
+
+#include "tests/codec/support.h"
+
+namespace dragonn::codec::test {
+namespace {
+
+using Values = std::vector<float>;
+using Overrides = std::map<std::string, SettingValue>;
+
+std::unique_ptr<ListValueCodec> value_codec(const std::string& name, const Overrides& overrides = {}) {
+  const auto& entry = Registry<ListValueCodecEntry>::instance().at(name);
+  Settings settings(entry.settings);
+  for (const auto& [key, value] : overrides) settings.set(key, value);
+  return entry.make(settings);
+}
+
+Values coded(const ListValueCodec& codec, const Values& values) {
+  Bytes code(codec.code_bytes(values.size()), std::byte{0xA5});
+  codec.encode(values, code);
+  Buffer<float> room;
+  const auto found = codec.decode(code, values.size(), room);
+  return {found.begin(), found.end()};
+}
+
+Values coded(const std::string& name, const Values& values) {
+  return coded(*value_codec(name), values);
+}
+
+Values normal_values(std::size_t count, std::uint64_t seed = 1) {
+  Rng rng(5, "values", {seed});
+  Values values(count);
+  for (float& value : values) value = rng.normal();
+  return values;
+}
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+TEST_SUITE("codec") {
+  TEST_CASE("every value codec takes the bits that it states, and comes near the values") {
+    const std::map<std::string, std::pair<double, double>> expected{
+        // bits a value, and largest relative error in norm
+        {"float32", {32, 0}},  {"float16", {16, 4e-4}}, {"bfloat16", {16, 3e-3}}, {"int8", {8.04, 0.02}},
+        {"int4", {4.04, 0.3}}, {"bins2", {2.03, 0.5}},  {"sign", {1.01, 0.7}},    {"levels", {4.3, 2}}};
+    for (const std::string& name : Registry<ListValueCodecEntry>::instance().names()) {
+      INFO(name);
+      REQUIRE(expected.contains(name));
+      const Values values = normal_values(10240), found = coded(name, values);
+      CHECK(8.0 * static_cast<double>(value_codec(name)->code_bytes(10240)) / 10240 <= expected.at(name).first);
+      double error = 0, size = 0;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        error += std::pow(values[i] - found[i], 2);
+        size += std::pow(values[i], 2);
+      }
+      CHECK(std::sqrt(error / size) <= expected.at(name).second);
+      CHECK((error == 0) == !Registry<ListValueCodecEntry>::instance().at(name).lossy);
+    }
+  }
+
+  TEST_CASE("every value codec takes any number of values, zeros, and what is not finite") {
+    for (const std::string& name : Registry<ListValueCodecEntry>::instance().names()) {
+      INFO(name);
+      CHECK(value_codec(name)->code_bytes(0) == 0);
+      for (const std::size_t count : {1u, 2u, 7u, 1023u, 1024u, 1025u, 70000u}) {
+        const Values values = normal_values(count, count);
+        CHECK(coded(name, values).size() == count);
+        CHECK(coded(name, values) == coded(name, values));
+        const Values zeros(count, 0.0f);
+        CHECK(coded(name, zeros) == zeros);
+      }
+      for (const float bad : {kInfinity, -kInfinity, kNan, std::numeric_limits<float>::max(), 1e-45f}) {
+        Values values = normal_values(40);
+        values[7] = bad;
+        CHECK(coded(name, values).size() == 40);
+      }
+    }
+  }
+
+  TEST_CASE("any bytes are a code of values") {
+    Rng rng(6, "bytes");
+    for (const std::string& name : Registry<ListValueCodecEntry>::instance().names()) {
+      const auto codec = value_codec(name);
+      Bytes code(codec->code_bytes(1500));
+      for (int i = 0; i < 20; ++i) {
+        for (std::byte& byte : code) byte = static_cast<std::byte>(rng());
+        Buffer<float> room;
+        CHECK(codec->decode(code, 1500, room).size() == 1500);
+      }
+    }
+  }
+
+  TEST_CASE("float16 rounds to nearest even and saturates") {
+    const Values values{1.0f,     -2.0f,    65504.0f, 65519.0f, 1e30f,   -kInfinity, 0x1p-24f,
+                        0x1p-25f, 0x3p-25f, 0x1p-14f, -0.0f,    2049.0f, 2051.0f,    0.1f};
+    const Values expected{1.0f, -2.0f,    65504.0f, 65504.0f, 65504.0f, -65504.0f, 0x1p-24f,
+                          0.0f, 0x1p-23f, 0x1p-14f, -0.0f,    2048.0f,  2052.0f,   0.0999755859375f};
+    CHECK(coded("float16", values) == expected);
+    CHECK(std::isnan(coded("float16", {kNan})[0]));
+  }
+
+  TEST_CASE("bfloat16 rounds to nearest even and saturates") {
+    const float largest = std::bit_cast<float>(0x7f7f0000u);
+    CHECK(coded("bfloat16", {1.0f, 257.0f, 259.0f, -3.0f, kInfinity, -std::numeric_limits<float>::max()}) ==
+          Values{1.0f, 256.0f, 260.0f, -3.0f, largest, -largest});
+    CHECK(std::isnan(coded("bfloat16", {kNan})[0]));
+  }
+
+  TEST_CASE("integers are multiples of the largest magnitude's share, nearest even") {
+    CHECK(coded("int4", {7, -7, 2.5f, 3.5f, -0.4f, 0}) == Values{7, -7, 2, 4, 0, 0});
+    CHECK(coded("int8", {127, -126.6f, 0.5f, 1.5f}) == Values{127, -127, 0, 2});
+  }
+
+  TEST_CASE("bins2 gives the specification's example") {
+    const Values values{4, -4, 1, -1, .5f, -.5f, 3, -2};
+    CHECK(value_codec("bins2")->code_bytes(8) == 20 + 2);
+    CHECK(coded("bins2", values) == Values{3.5f, -3, 0, 0, 0, 0, 3.5f, -3});
+  }
+
+  TEST_CASE("sign is the sign times the mean magnitude, of all values or of groups") {
+    CHECK(coded("sign", {1, -2, 3, -6}) == Values{3, -3, 3, -3});
+    CHECK(coded(*value_codec("sign", {{"group", std::int64_t{2}}}), {1, -2, 3, -6}) ==
+          Values{1.5f, -1.5f, 4.5f, -4.5f});
+  }
+
+  TEST_CASE("levels are right in the mean") {
+    const auto codec = value_codec("levels", {{"levels", std::int64_t{4}}, {"group", std::int64_t{4}}});
+    double sum = 0, total = 0;
+    for (std::uint64_t i = 0; i < 4000; ++i) {
+      const Values values = normal_values(4, i);
+      sum += coded(*codec, values)[0] - values[0];
+      total += 1;
+    }
+    CHECK(std::abs(sum / total) < 0.03);  // four standard errors of a rounding by half a level of a norm of 2
+    CHECK(coded(*codec, {3, 4}) == coded(*codec, {3, 4}));  // no state
+  }
+}
+
+}  // namespace
+}  // namespace dragonn::codec::test
