@@ -27,6 +27,7 @@
 #include "kernels/devices.h"
 #include "kernels/repeated_work.h"
 #include "kernels/trace.h"
+#include "layers/layer.h"
 
 namespace dragonn::bench {
 namespace {
@@ -49,6 +50,19 @@ Shape parse_sample(const std::string& text) {
                     "such as 32x32x3 or 35",
                     text));
   return Shape(extents);
+}
+
+/// Lists the passes for which the device's library offers several algorithms, with the one that was chosen.
+nlohmann::ordered_json describe_passes(const layers::Network& network) {
+  nlohmann::ordered_json passes = nlohmann::ordered_json::array();
+  for (const layers::LayerDescription& layer : network.describe())
+    for (const kernels::PassDescription& pass : layer.passes)
+      passes.push_back({{"layer", layer.layer},
+                        {"pass", pass.pass},
+                        {"algorithm", pass.algorithm},
+                        {"math", pass.math},
+                        {"workspace_bytes", pass.workspace_bytes}});
+  return passes;
 }
 
 class StepBenchmark final : public Benchmark {
@@ -155,7 +169,8 @@ class StepBenchmark final : public Benchmark {
                 {"samples_per_second", batch / seconds},
                 {"gflops", rate * 1e-9},
                 {"gemm_gflops", product_rate * 1e-9},
-                {"of_gemm", rate / product_rate}});
+                {"of_gemm", rate / product_rate},
+                {"passes", describe_passes(step.network())}});
     return row;
   }
 

@@ -88,6 +88,16 @@ std::vector<kernels::PlanMemory> GraphPlan::memory_of(const std::vector<std::uni
   return memory;
 }
 
+std::vector<LayerDescription> GraphPlan::describe() const {
+  std::vector<LayerDescription> layers;
+  for (NodeId id = 1; id < plans_.size(); ++id) {
+    if (plans_[id] == nullptr) continue;
+    std::vector<kernels::PassDescription> passes = plans_[id]->describe();
+    if (!passes.empty()) layers.push_back({graph_.nodes()[id].name, std::move(passes)});
+  }
+  return layers;
+}
+
 View<float> GraphPlan::view(MemoryPlanner::Block block, std::size_t size) const {
   if (block == kNoBlock) return {};
   return workspace_.subview(schedule_.memory().offset(block), size);

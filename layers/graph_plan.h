@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/parameter.h"
@@ -41,6 +42,9 @@ class GraphPlan {
   std::size_t workspace_floats() const { return schedule_.memory().total(); }
   /// Returns the size of its part that holds values from forward to backward.
   std::size_t kept_floats() const { return schedule_.kept_floats(); }
+
+  /// Describes the layers whose plans describe themselves.
+  std::vector<LayerDescription> describe() const;
 
   /// Sets the memory of everything. Cheap if nothing moved since the last call. `statistics` holds the graph's
   /// statistics in order. `states` holds those of the graph for the batch, one after the other. @throws ShapeError if

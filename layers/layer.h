@@ -71,20 +71,34 @@ class LayerPlan {
  public:
   virtual ~LayerPlan() = default;
   virtual kernels::PlanMemory memory() const { return {}; }
+  /// Describes the passes, where the device's library offers several algorithms; else nothing.
+  virtual std::vector<kernels::PassDescription> describe() const { return {}; }
   virtual void forward(const ForwardPass& pass) = 0;
   /// Runs backward after a forward pass of a plan made for Mode::kTrain.
   virtual void backward(const BackwardPass& pass) = 0;
 };
 
+/// The algorithms of a layer of a network.
+struct LayerDescription {
+  std::string layer;
+  std::vector<kernels::PassDescription> passes;
+};
+
 /// A plan of two functions of a pass. What both need lives as long as they do: they hold it by value, or share it.
 template <class Forward, class Backward>
-std::unique_ptr<LayerPlan> layer_plan(Forward forward, Backward backward, const kernels::PlanMemory& memory = {}) {
+std::unique_ptr<LayerPlan> layer_plan(Forward forward, Backward backward, const kernels::PlanMemory& memory = {},
+                                      std::vector<kernels::PassDescription> descriptions = {}) {
   class Plan final : public LayerPlan {
    public:
-    Plan(Forward forward, Backward backward, const kernels::PlanMemory& memory)
-        : forward_(std::move(forward)), backward_(std::move(backward)), memory_(memory) {}
+    Plan(Forward forward, Backward backward, const kernels::PlanMemory& memory,
+         std::vector<kernels::PassDescription> descriptions)
+        : forward_(std::move(forward)),
+          backward_(std::move(backward)),
+          memory_(memory),
+          descriptions_(std::move(descriptions)) {}
 
     kernels::PlanMemory memory() const override { return memory_; }
+    std::vector<kernels::PassDescription> describe() const override { return descriptions_; }
     void forward(const ForwardPass& pass) override { forward_(pass); }
     void backward(const BackwardPass& pass) override { backward_(pass); }
 
@@ -92,8 +106,9 @@ std::unique_ptr<LayerPlan> layer_plan(Forward forward, Backward backward, const 
     Forward forward_;
     Backward backward_;
     kernels::PlanMemory memory_;
+    std::vector<kernels::PassDescription> descriptions_;
   };
-  return std::make_unique<Plan>(std::move(forward), std::move(backward), memory);
+  return std::make_unique<Plan>(std::move(forward), std::move(backward), memory, std::move(descriptions));
 }
 
 /// The properties of a layer that the memory planner uses.

@@ -233,6 +233,10 @@ void Network::backward(const GradientReady& ready) {
   impl_->current->layers.backward(ready);
 }
 
+std::vector<LayerDescription> Network::describe() const {
+  return impl_->current == nullptr ? std::vector<LayerDescription>() : impl_->current->layers.describe();
+}
+
 std::string Network::repetition_obstacle() const {
   for (const auto& plan : impl_->plans)
     if (!plan->layers.repetition_obstacle().empty()) return plan->layers.repetition_obstacle();

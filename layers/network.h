@@ -47,7 +47,8 @@ struct MemoryEstimate {
   std::size_t workspace = 0;    ///< scratchpads, blocked weights, activation gradients
 };
 
-class LayerGraph;  // layers/graph.h
+class LayerGraph;         // layers/graph.h
+struct LayerDescription;  // layers/layer.h
 
 /// Trains one batch at a time: forward, then backward. Batches of the same size reuse all memory; another size (the
 /// last batch, evaluation) or another number of time steps makes another plan, which stays. Gradients are means over
@@ -98,6 +99,8 @@ class Network {
   }
   /// Runs backward after a forward in Mode::kTrain. `ready` may be empty.
   void backward(const GradientReady& ready = {});
+  /// Describes the layers of the last forward's plan that describe themselves: on a GPU its convolutions.
+  std::vector<LayerDescription> describe() const;
   /// Returns why passes that could be recorded and replayed on a GPU (kernels/repeated_work.h) are not; else empty.
   std::string repetition_obstacle() const;
   /// The output of the last forward: logits, [batch, classes] or [batch, steps, classes].

@@ -70,7 +70,7 @@ std::unique_ptr<LayerPlan> weighted_layer_plan(std::unique_ptr<kernels::Weighted
         kernel->backward({pass.inputs[0], pass.parameters[0], pass.output_gradients[0], pass.input_gradients[0],
                           pass.parameter_gradients[0], bias_of(pass.parameter_gradients), pass.saved, pass.scratch});
       },
-      kernel->memory());
+      kernel->memory(), kernel->describe());
 }
 
 class Linear final : public Layer {

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "core/view.h"
 #include "kernels/operation.h"
@@ -20,6 +22,17 @@ struct PlanMemory {
   std::size_t backward_scratch = 0;  ///< used during backward only
 };
 
+/// The algorithm of a convolution that the device's library does not do: products with patches.
+inline constexpr const char* kPatches = "patches";
+
+/// The algorithm of one pass of a plan, for reports.
+struct PassDescription {
+  std::string pass;       ///< "forward", "backward_weights", "backward_data"
+  std::string algorithm;  ///< the library's name of it, or kPatches
+  std::string math;       ///< the library's name of it: "fma", "tensor_op"
+  std::size_t workspace_bytes = 0;
+};
+
 /// The plan of an operation for one shape. Views are of one device; saved and scratch memory has at least
 /// the sizes that memory() says.
 template <class Forward, class Backward>
@@ -27,6 +40,8 @@ class Plan {
  public:
   virtual ~Plan() = default;
   virtual PlanMemory memory() const = 0;
+  /// Describes the passes, where the device's library offers several algorithms; else nothing.
+  virtual std::vector<PassDescription> describe() const { return {}; }
   virtual void forward(const Forward& arguments) = 0;
   /// Runs backward of a plan made for training, after forward with the same inputs and weights.
   virtual void backward(const Backward& arguments) = 0;

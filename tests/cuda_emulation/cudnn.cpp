@@ -26,6 +26,7 @@ struct Description {
   cudnnDataType_t type = CUDNN_DATA_FLOAT;
   int sizes[4] = {};
   int padding[2] = {}, stride[2] = {}, groups = 1;
+  cudnnMathType_t math = CUDNN_DEFAULT_MATH;
 
   std::size_t count() const {
     std::size_t product = 1;
@@ -144,23 +145,37 @@ double product(float a, float b) {
   return static_cast<double>(a) * b;
 }
 
-/// Offers two candidates. The first must not be taken: its bits may change from call to call. Offers none for tensors
-/// of several types.
+/// The passes, whose algorithms belong to different math types.
+enum class Pass { kForward, kBackward };
+
+/// Offers two candidates. The first must not be taken: its bits may change from call to call. The second's math type is
+/// not always that of the question, as with the library. Offers none for tensors of several types.
 template <class Candidate>
-cudnnStatus_t propose(const Description& input, const Description& filter, const Description& output, int* count,
-                      Candidate* candidates) {
+cudnnStatus_t propose(Pass pass, const Description& input, const Description& filter, const Description& window,
+                      const Description& output, int* count, Candidate* candidates) {
   if (input.type != filter.type || input.type != output.type) return CUDNN_STATUS_NOT_SUPPORTED;
+  const bool tensor_op = pass == Pass::kForward && window.math != CUDNN_FMA_MATH;
   *count = 2;
   candidates[0] = candidates[1] = {};
   candidates[0].determinism = CUDNN_NON_DETERMINISTIC;
   candidates[1].determinism = CUDNN_DETERMINISTIC;
-  candidates[0].mathType = candidates[1].mathType = CUDNN_FMA_MATH;
+  candidates[1].algo = static_cast<decltype(candidates[1].algo)>(tensor_op || pass == Pass::kBackward ? 1 : 0);
+  candidates[0].mathType = candidates[1].mathType = tensor_op ? CUDNN_TENSOR_OP_MATH : CUDNN_DEFAULT_MATH;
+  if (pass == Pass::kBackward) candidates[1].mathType = CUDNN_FMA_MATH;
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t some_workspace(std::size_t* bytes) {
+/// Returns whether an algorithm runs in the math type of the descriptor: in that of its candidate.
+template <class Algorithm>
+bool fits(Pass pass, Algorithm algorithm, const Description& window) {
+  const bool tensor_op = pass == Pass::kForward && static_cast<int>(algorithm) == 1;
+  return window.math == (tensor_op ? CUDNN_TENSOR_OP_MATH : CUDNN_FMA_MATH);
+}
+
+template <class Algorithm>
+cudnnStatus_t some_workspace(Pass pass, Algorithm algorithm, cudnnConvolutionDescriptor_t window, std::size_t* bytes) {
   *bytes = 200;
-  return CUDNN_STATUS_SUCCESS;
+  return fits(pass, algorithm, described(window)) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
 }
 
 }  // namespace
@@ -204,75 +219,83 @@ cudnnStatus_t cudnnDestroyConvolutionDescriptor(cudnnConvolutionDescriptor_t des
 
 cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t descriptor, cudnnTensorFormat_t, cudnnDataType_t type,
                                          int images, int channels, int height, int width) {
-  described(descriptor) = {type, {images, channels, height, width}};
+  described(descriptor) = {.type = type, .sizes = {images, channels, height, width}};
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t descriptor, cudnnDataType_t type, cudnnTensorFormat_t,
                                          int outputs, int channels, int height, int width) {
-  described(descriptor) = {type, {outputs, channels, height, width}};
+  described(descriptor) = {.type = type, .sizes = {outputs, channels, height, width}};
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t descriptor, int padding_y, int padding_x,
                                               int stride_y, int stride_x, int, int, cudnnConvolutionMode_t,
                                               cudnnDataType_t) {
-  described(descriptor) = {CUDNN_DATA_FLOAT, {}, {padding_y, padding_x}, {stride_y, stride_x}};
+  described(descriptor) = {.sizes = {}, .padding = {padding_y, padding_x}, .stride = {stride_y, stride_x}};
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t descriptor, int groups) {
   described(descriptor).groups = groups;
   return CUDNN_STATUS_SUCCESS;
 }
-cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t, cudnnMathType_t) {
+cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t descriptor, cudnnMathType_t math) {
+  described(descriptor).math = math;
   return CUDNN_STATUS_SUCCESS;
 }
 
 cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(cudnnHandle_t, const cudnnTensorDescriptor_t input,
                                                      const cudnnFilterDescriptor_t filter,
-                                                     const cudnnConvolutionDescriptor_t,
+                                                     const cudnnConvolutionDescriptor_t window,
                                                      const cudnnTensorDescriptor_t output, const int, int* count,
                                                      cudnnConvolutionFwdAlgoPerf_t* candidates) {
-  return propose(described(input), described(filter), described(output), count, candidates);
+  return propose(Pass::kForward, described(input), described(filter), described(window), described(output), count,
+                 candidates);
 }
 cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(cudnnHandle_t, const cudnnFilterDescriptor_t filter,
                                                           const cudnnTensorDescriptor_t output,
-                                                          const cudnnConvolutionDescriptor_t,
+                                                          const cudnnConvolutionDescriptor_t window,
                                                           const cudnnTensorDescriptor_t input, const int, int* count,
                                                           cudnnConvolutionBwdDataAlgoPerf_t* candidates) {
-  return propose(described(input), described(filter), described(output), count, candidates);
+  return propose(Pass::kBackward, described(input), described(filter), described(window), described(output), count,
+                 candidates);
 }
 cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(cudnnHandle_t, const cudnnTensorDescriptor_t input,
                                                             const cudnnTensorDescriptor_t output,
-                                                            const cudnnConvolutionDescriptor_t,
+                                                            const cudnnConvolutionDescriptor_t window,
                                                             const cudnnFilterDescriptor_t filter, const int, int* count,
                                                             cudnnConvolutionBwdFilterAlgoPerf_t* candidates) {
-  return propose(described(input), described(filter), described(output), count, candidates);
+  return propose(Pass::kBackward, described(input), described(filter), described(window), described(output), count,
+                 candidates);
 }
 cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(cudnnHandle_t, const cudnnTensorDescriptor_t,
-                                                      const cudnnFilterDescriptor_t, const cudnnConvolutionDescriptor_t,
-                                                      const cudnnTensorDescriptor_t, cudnnConvolutionFwdAlgo_t,
-                                                      std::size_t* bytes) {
-  return some_workspace(bytes);
+                                                      const cudnnFilterDescriptor_t,
+                                                      const cudnnConvolutionDescriptor_t window,
+                                                      const cudnnTensorDescriptor_t,
+                                                      cudnnConvolutionFwdAlgo_t algorithm, std::size_t* bytes) {
+  return some_workspace(Pass::kForward, algorithm, window, bytes);
 }
 cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(cudnnHandle_t, const cudnnFilterDescriptor_t,
                                                            const cudnnTensorDescriptor_t,
-                                                           const cudnnConvolutionDescriptor_t,
-                                                           const cudnnTensorDescriptor_t, cudnnConvolutionBwdDataAlgo_t,
+                                                           const cudnnConvolutionDescriptor_t window,
+                                                           const cudnnTensorDescriptor_t,
+                                                           cudnnConvolutionBwdDataAlgo_t algorithm,
                                                            std::size_t* bytes) {
-  return some_workspace(bytes);
+  return some_workspace(Pass::kBackward, algorithm, window, bytes);
 }
 cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(cudnnHandle_t, const cudnnTensorDescriptor_t,
                                                              const cudnnTensorDescriptor_t,
-                                                             const cudnnConvolutionDescriptor_t,
+                                                             const cudnnConvolutionDescriptor_t window,
                                                              const cudnnFilterDescriptor_t,
-                                                             cudnnConvolutionBwdFilterAlgo_t, std::size_t* bytes) {
-  return some_workspace(bytes);
+                                                             cudnnConvolutionBwdFilterAlgo_t algorithm,
+                                                             std::size_t* bytes) {
+  return some_workspace(Pass::kBackward, algorithm, window, bytes);
 }
 
 cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void*, const cudnnTensorDescriptor_t input,
                                       const void* x, const cudnnFilterDescriptor_t filter, const void* w,
-                                      const cudnnConvolutionDescriptor_t window, cudnnConvolutionFwdAlgo_t,
+                                      const cudnnConvolutionDescriptor_t window, cudnnConvolutionFwdAlgo_t algorithm,
                                       void* workspace, std::size_t bytes, const void*,
                                       const cudnnTensorDescriptor_t output, void* y) {
+  if (!fits(Pass::kForward, algorithm, described(window))) return CUDNN_STATUS_BAD_PARAM;
   const Convolution convolution{described(input), described(filter), described(window), described(output)};
   return enqueue(handle, convolution, {convolution.input, x}, {convolution.filter, w}, {convolution.output, y},
                  {workspace, bytes},
@@ -282,9 +305,10 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void*, const c
 }
 cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void*, const cudnnFilterDescriptor_t filter,
                                            const void* w, const cudnnTensorDescriptor_t output, const void* dy,
-                                           const cudnnConvolutionDescriptor_t window, cudnnConvolutionBwdDataAlgo_t,
-                                           void* workspace, std::size_t bytes, const void*,
-                                           const cudnnTensorDescriptor_t input, void* dx) {
+                                           const cudnnConvolutionDescriptor_t window,
+                                           cudnnConvolutionBwdDataAlgo_t algorithm, void* workspace, std::size_t bytes,
+                                           const void*, const cudnnTensorDescriptor_t input, void* dx) {
+  if (!fits(Pass::kBackward, algorithm, described(window))) return CUDNN_STATUS_BAD_PARAM;
   const Convolution convolution{described(input), described(filter), described(window), described(output)};
   return enqueue(handle, convolution, {convolution.output, dy}, {convolution.filter, w}, {convolution.input, dx},
                  {workspace, bytes},
@@ -294,9 +318,11 @@ cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void*, co
 }
 cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void*, const cudnnTensorDescriptor_t input,
                                              const void* x, const cudnnTensorDescriptor_t output, const void* dy,
-                                             const cudnnConvolutionDescriptor_t window, cudnnConvolutionBwdFilterAlgo_t,
-                                             void* workspace, std::size_t bytes, const void*,
-                                             const cudnnFilterDescriptor_t filter, void* dw) {
+                                             const cudnnConvolutionDescriptor_t window,
+                                             cudnnConvolutionBwdFilterAlgo_t algorithm, void* workspace,
+                                             std::size_t bytes, const void*, const cudnnFilterDescriptor_t filter,
+                                             void* dw) {
+  if (!fits(Pass::kBackward, algorithm, described(window))) return CUDNN_STATUS_BAD_PARAM;
   const Convolution convolution{described(input), described(filter), described(window), described(output)};
   return enqueue(handle, convolution, {convolution.output, dy}, {convolution.input, x}, {convolution.filter, dw},
                  {workspace, bytes},

@@ -41,6 +41,8 @@ class Bf16Convolution final : public WeightedPlan {
     return {floats_for(weights()), forward, backward};
   }
 
+  std::vector<PassDescription> describe() const override { return cuda::describe(spec_, passes_.choices()); }
+
   void forward(const WeightedForward& arguments) override {
     Context& here = context(device_);
     const Regions at = regions(arguments.scratch);

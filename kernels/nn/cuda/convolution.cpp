@@ -2,7 +2,14 @@
 #include "kernels/nn/convolution.h"
 
 #include <algorithm>
+#include <mutex>
+#include <set>
+#include <string>
 
+#include <fmt/format.h>
+
+#include "core/log.h"
+#include "core/this_rank.h"
 #include "kernels/nn/cuda/columns.h"
 #include "kernels/nn/cuda/convolution_choice.h"
 #include "kernels/nn/cuda/other_convolutions.h"
@@ -35,6 +42,8 @@ class CudnnConvolution final : public WeightedPlan {
                       floats_for_bytes(choices.backward_data.bytes),
                       spec_.bias ? aligned_floats(bias_cut_.partials()) : 0})};
   }
+
+  std::vector<PassDescription> describe() const override { return cuda::describe(spec_, passes_.choices()); }
 
   void forward(const WeightedForward& arguments) override {
     Context& here = context(device_);
@@ -77,11 +86,28 @@ bool overhangs(const Window& window, std::int64_t inputs) {
   return window.outputs(inputs) != (inputs + 2 * window.padding - window.kernel) / window.stride + 1;
 }
 
+/// Warns that a convolution runs without cuDNN, once per process and shape.
+void warn_of_patches(const ConvolutionSpec& spec, const char* reason) {
+  const std::string shape =
+      fmt::format("{} x {} x {} to {} channels, window {} x {}", spec.height, spec.width, spec.channels,
+                  spec.output_channels, spec.vertical.kernel, spec.horizontal.kernel);
+  static std::mutex mutex;
+  static std::set<std::string> known;
+  const std::lock_guard lock(mutex);
+  if (known.insert(shape).second)
+    log::warning(std::max(this_rank(), 0), "a convolution of {} runs as products with patches, which is slower: {}",
+                 shape, reason);
+}
+
 std::unique_ptr<WeightedPlan> make(const Device& device, const ConvolutionSpec& spec) {
   const DeviceMath math = context(device).math();
   const bool fits_cudnn = !overhangs(spec.vertical, spec.height) && !overhangs(spec.horizontal, spec.width);
   const auto choices = fits_cudnn ? choose_algorithms(context(device), spec, math) : std::nullopt;
-  if (!choices) return make_patch_convolution(device, spec, math);
+  if (!choices) {
+    warn_of_patches(spec, fits_cudnn ? "cuDNN has no deterministic algorithm for it that fits into 1 GiB"
+                                     : "a window overhangs the end of an axis");
+    return make_patch_convolution(device, spec, math);
+  }
   if (math == DeviceMath::kBf16) return make_bf16_convolution(device, spec, *choices);
   return std::make_unique<CudnnConvolution>(device, spec, math, *choices);
 }

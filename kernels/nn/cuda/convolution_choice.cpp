@@ -5,6 +5,8 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <span>
+#include <string>
 
 namespace dragonn::kernels::cuda {
 namespace {
@@ -22,79 +24,95 @@ bool is_not_for_this_shape(cudnnStatus_t status) {
          std::ranges::find(kOfInstallation, status) == kOfInstallation.end();
 }
 
+/// Returns the math type to ask cuDNN for candidates with. Its default may round factors of float32 to TF32.
+cudnnMathType_t asked_type(DeviceMath math) {
+  constexpr cudnnMathType_t kTypes[] = {CUDNN_FMA_MATH, CUDNN_DEFAULT_MATH, CUDNN_TENSOR_OP_MATH};
+  return kTypes[static_cast<std::size_t>(math)];  // in the order of DeviceMath
+}
+
+/// Returns the math type to run a candidate in, or nothing if that would round factors more than asked.
+std::optional<cudnnMathType_t> type_to_run(cudnnMathType_t candidate, DeviceMath math) {
+  const bool tensor_op = candidate == CUDNN_TENSOR_OP_MATH || candidate == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
+  if (math == DeviceMath::kFloat32) return tensor_op ? std::nullopt : std::optional(CUDNN_FMA_MATH);
+  // The conversion that this type allows is to float16, whose exponents end where gradients may begin.
+  if (math == DeviceMath::kTf32 && candidate == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION) return std::nullopt;
+  return candidate;
+}
+
 template <class Candidate, class Ask, class Workspace>
-auto choose(DeviceMath math, const Ask& ask, const Workspace& workspace)
+auto choose(const ConvolutionSpec& spec, DeviceMath math, const Ask& ask, const Workspace& workspace)
     -> std::optional<Choice<decltype(Candidate::algo)>> {
+  const ConvolutionWindows windows(spec, asked_type(math));
   std::array<Candidate, kMostCandidates> candidates{};
   int count = 0;
-  const cudnnStatus_t status = ask(kMostCandidates, &count, candidates.data());
+  const cudnnStatus_t status = ask(windows.get(), &count, candidates.data());
   if (is_not_for_this_shape(status)) return std::nullopt;
   check(status, "ask cuDNN for algorithms of a convolution");
   for (int i = 0; i < count; ++i) {
     const Candidate& candidate = candidates[static_cast<std::size_t>(i)];
-    const bool rounds =
-        candidate.mathType == CUDNN_TENSOR_OP_MATH || candidate.mathType == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
-    if (candidate.status != CUDNN_STATUS_SUCCESS || candidate.determinism != CUDNN_DETERMINISTIC ||
-        (rounds && math == DeviceMath::kFloat32))
-      continue;
+    const std::optional<cudnnMathType_t> type = type_to_run(candidate.mathType, math);
+    if (candidate.status != CUDNN_STATUS_SUCCESS || candidate.determinism != CUDNN_DETERMINISTIC || !type) continue;
+    windows.set_math(*type);
     std::size_t bytes = 0;
-    if (workspace(candidate.algo, &bytes) == CUDNN_STATUS_SUCCESS && bytes <= kMostWorkspaceBytes)
-      return Choice<decltype(Candidate::algo)>{candidate.algo, bytes};
+    if (workspace(windows.get(), candidate.algo, &bytes) == CUDNN_STATUS_SUCCESS && bytes <= kMostWorkspaceBytes)
+      return Choice<decltype(Candidate::algo)>{candidate.algo, *type, bytes};
   }
   return std::nullopt;
 }
 
-auto choose_forward(cudnnHandle_t dnn, DeviceMath math, const ConvolutionDescriptors& of) {
+auto choose_forward(cudnnHandle_t dnn, const ConvolutionSpec& spec, DeviceMath math, const ConvolutionTensors& of) {
   return choose<cudnnConvolutionFwdAlgoPerf_t>(
-      math,
-      [&](int most, int* count, auto* candidates) {
-        return cudnnGetConvolutionForwardAlgorithm_v7(dnn, of.input.get(), of.filter.get(), of.convolution.get(),
-                                                      of.output.get(), most, count, candidates);
+      spec, math,
+      [&](auto windows, int* count, auto* candidates) {
+        return cudnnGetConvolutionForwardAlgorithm_v7(dnn, of.input.get(), of.filter.get(), windows, of.output.get(),
+                                                      kMostCandidates, count, candidates);
       },
-      [&](auto algorithm, std::size_t* bytes) {
-        return cudnnGetConvolutionForwardWorkspaceSize(dnn, of.input.get(), of.filter.get(), of.convolution.get(),
-                                                       of.output.get(), algorithm, bytes);
+      [&](auto windows, auto algorithm, std::size_t* bytes) {
+        return cudnnGetConvolutionForwardWorkspaceSize(dnn, of.input.get(), of.filter.get(), windows, of.output.get(),
+                                                       algorithm, bytes);
       });
 }
 
-auto choose_backward_weights(cudnnHandle_t dnn, DeviceMath math, const ConvolutionDescriptors& of) {
+auto choose_backward_weights(cudnnHandle_t dnn, const ConvolutionSpec& spec, DeviceMath math,
+                             const ConvolutionTensors& of) {
   return choose<cudnnConvolutionBwdFilterAlgoPerf_t>(
-      math,
-      [&](int most, int* count, auto* candidates) {
-        return cudnnGetConvolutionBackwardFilterAlgorithm_v7(dnn, of.input.get(), of.output.get(), of.convolution.get(),
-                                                             of.filter.get(), most, count, candidates);
+      spec, math,
+      [&](auto windows, int* count, auto* candidates) {
+        return cudnnGetConvolutionBackwardFilterAlgorithm_v7(dnn, of.input.get(), of.output.get(), windows,
+                                                             of.filter.get(), kMostCandidates, count, candidates);
       },
-      [&](auto algorithm, std::size_t* bytes) {
-        return cudnnGetConvolutionBackwardFilterWorkspaceSize(dnn, of.input.get(), of.output.get(),
-                                                              of.convolution.get(), of.filter.get(), algorithm, bytes);
+      [&](auto windows, auto algorithm, std::size_t* bytes) {
+        return cudnnGetConvolutionBackwardFilterWorkspaceSize(dnn, of.input.get(), of.output.get(), windows,
+                                                              of.filter.get(), algorithm, bytes);
       });
 }
 
-auto choose_backward_data(cudnnHandle_t dnn, DeviceMath math, const ConvolutionDescriptors& of) {
+auto choose_backward_data(cudnnHandle_t dnn, const ConvolutionSpec& spec, DeviceMath math,
+                          const ConvolutionTensors& of) {
   return choose<cudnnConvolutionBwdDataAlgoPerf_t>(
-      math,
-      [&](int most, int* count, auto* candidates) {
-        return cudnnGetConvolutionBackwardDataAlgorithm_v7(dnn, of.filter.get(), of.output.get(), of.convolution.get(),
-                                                           of.input.get(), most, count, candidates);
+      spec, math,
+      [&](auto windows, int* count, auto* candidates) {
+        return cudnnGetConvolutionBackwardDataAlgorithm_v7(dnn, of.filter.get(), of.output.get(), windows,
+                                                           of.input.get(), kMostCandidates, count, candidates);
       },
-      [&](auto algorithm, std::size_t* bytes) {
-        return cudnnGetConvolutionBackwardDataWorkspaceSize(dnn, of.filter.get(), of.output.get(), of.convolution.get(),
+      [&](auto windows, auto algorithm, std::size_t* bytes) {
+        return cudnnGetConvolutionBackwardDataWorkspaceSize(dnn, of.filter.get(), of.output.get(), windows,
                                                             of.input.get(), algorithm, bytes);
       });
 }
 
 std::optional<ConvolutionChoices> ask_cudnn(Context& here, const ConvolutionSpec& spec, DeviceMath math) {
-  const ConvolutionDescriptors descriptors(spec, math);
+  const ConvolutionTensors tensors(spec, math);
   ConvolutionChoices choices;
   const auto assign = [](auto& target, const auto& choice) {
     if (choice) target = *choice;
     return choice.has_value();
   };
   const bool complete =
-      assign(choices.forward, choose_forward(here.dnn(), math, descriptors)) &&
-      (!spec.training || assign(choices.backward_weights, choose_backward_weights(here.dnn(), math, descriptors))) &&
+      assign(choices.forward, choose_forward(here.dnn(), spec, math, tensors)) &&
+      (!spec.training || assign(choices.backward_weights, choose_backward_weights(here.dnn(), spec, math, tensors))) &&
       (!spec.training || !spec.input_gradient ||
-       assign(choices.backward_data, choose_backward_data(here.dnn(), math, descriptors)));
+       assign(choices.backward_data, choose_backward_data(here.dnn(), spec, math, tensors)));
   return complete ? std::optional(choices) : std::nullopt;
 }
 
@@ -119,19 +137,28 @@ Key key_of(const Context& here, const ConvolutionSpec& spec, DeviceMath math) {
           spec.input_gradient ? 1 : 0};
 }
 
-/// Returns cuDNN's math type. Its default may round factors of float32 to TF32.
-cudnnMathType_t math_type(DeviceMath math) {
-  constexpr cudnnMathType_t kTypes[] = {CUDNN_FMA_MATH, CUDNN_DEFAULT_MATH, CUDNN_TENSOR_OP_MATH};
-  return kTypes[static_cast<std::size_t>(math)];  // in the order of DeviceMath
+constexpr float kOne = 1, kZero = 0;  // of any type of tensor cuDNN takes these as floats
+
+int number(std::int64_t value) {
+  return static_cast<int>(value);
 }
 
-constexpr float kOne = 1, kZero = 0;  // of any type of tensor cuDNN takes these as floats
+const char* name_of(cudnnMathType_t math) {
+  constexpr const char* kNames[] = {"default", "tensor_op", "tensor_op_conversion", "fma"};  // in the order of the enum
+  return kNames[static_cast<std::size_t>(math)];
+}
+
+/// Describes a pass. @param names of the algorithms, in the order of cuDNN's enumeration.
+template <class Algorithm>
+PassDescription describe_pass(const char* pass, const Choice<Algorithm>& choice, std::span<const char* const> names) {
+  const auto which = static_cast<std::size_t>(choice.algorithm);
+  return {pass, which < names.size() ? names[which] : std::to_string(which), name_of(choice.math), choice.bytes};
+}
 
 }  // namespace
 
-ConvolutionDescriptors::ConvolutionDescriptors(const ConvolutionSpec& spec, DeviceMath math) {
+ConvolutionTensors::ConvolutionTensors(const ConvolutionSpec& spec, DeviceMath math) {
   const cudnnDataType_t type = math == DeviceMath::kBf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
-  const auto number = [](std::int64_t value) { return static_cast<int>(value); };
   const auto tensor = [&](const TensorDescriptor& descriptor, std::int64_t channels, std::int64_t height,
                           std::int64_t width) {
     check(cudnnSetTensor4dDescriptor(descriptor.get(), CUDNN_TENSOR_NHWC, type, number(spec.batch), number(channels),
@@ -144,13 +171,32 @@ ConvolutionDescriptors::ConvolutionDescriptors(const ConvolutionSpec& spec, Devi
                                    number(spec.channels / spec.groups), number(spec.vertical.kernel),
                                    number(spec.horizontal.kernel)),
         "cudnnSetFilter4dDescriptor");
-  check(
-      cudnnSetConvolution2dDescriptor(convolution.get(), number(spec.vertical.padding), number(spec.horizontal.padding),
-                                      number(spec.vertical.stride), number(spec.horizontal.stride), 1, 1,
-                                      CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
-      "cudnnSetConvolution2dDescriptor");
-  check(cudnnSetConvolutionGroupCount(convolution.get(), number(spec.groups)), "cudnnSetConvolutionGroupCount");
-  check(cudnnSetConvolutionMathType(convolution.get(), math_type(math)), "cudnnSetConvolutionMathType");
+}
+
+ConvolutionWindows::ConvolutionWindows(const ConvolutionSpec& spec, cudnnMathType_t math) {
+  check(cudnnSetConvolution2dDescriptor(get(), number(spec.vertical.padding), number(spec.horizontal.padding),
+                                        number(spec.vertical.stride), number(spec.horizontal.stride), 1, 1,
+                                        CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
+        "cudnnSetConvolution2dDescriptor");
+  check(cudnnSetConvolutionGroupCount(get(), number(spec.groups)), "cudnnSetConvolutionGroupCount");
+  set_math(math);
+}
+
+void ConvolutionWindows::set_math(cudnnMathType_t math) const {
+  check(cudnnSetConvolutionMathType(get(), math), "cudnnSetConvolutionMathType");
+}
+
+std::vector<PassDescription> describe(const ConvolutionSpec& spec, const ConvolutionChoices& choices) {
+  constexpr std::array kForward{"implicit_gemm", "implicit_precomp_gemm", "gemm", "direct", "fft", "fft_tiling",
+                                "winograd",      "winograd_nonfused"};
+  constexpr std::array kWeights{"algorithm_0", "algorithm_1",       "fft",       "algorithm_3",
+                                "winograd",    "winograd_nonfused", "fft_tiling"};
+  constexpr std::array kData{"algorithm_0", "algorithm_1", "fft", "fft_tiling", "winograd", "winograd_nonfused"};
+  std::vector<PassDescription> passes{describe_pass("forward", choices.forward, kForward)};
+  if (spec.training) passes.push_back(describe_pass("backward_weights", choices.backward_weights, kWeights));
+  if (spec.training && spec.input_gradient)
+    passes.push_back(describe_pass("backward_data", choices.backward_data, kData));
+  return passes;
 }
 
 std::optional<ConvolutionChoices> choose_algorithms(Context& here, const ConvolutionSpec& spec, DeviceMath math) {
@@ -169,28 +215,28 @@ std::optional<ConvolutionChoices> choose_algorithms(Context& here, const Convolu
 }
 
 void ConvolutionPasses::forward(const void* input, const void* weights, void* output, void* workspace) const {
-  check(cudnnConvolutionForward(context(device_).dnn(), &kOne, described_.input.get(), input, described_.filter.get(),
-                                weights, described_.convolution.get(), choices_.forward.algorithm, workspace,
-                                choices_.forward.bytes, &kZero, described_.output.get(), output),
+  check(cudnnConvolutionForward(context(device_).dnn(), &kOne, tensors_.input.get(), input, tensors_.filter.get(),
+                                weights, forward_.get(), choices_.forward.algorithm, workspace, choices_.forward.bytes,
+                                &kZero, tensors_.output.get(), output),
         "cudnnConvolutionForward");
 }
 
 void ConvolutionPasses::backward_weights(const void* input, const void* output_gradient, void* weights_gradient,
                                          void* workspace) const {
-  check(cudnnConvolutionBackwardFilter(context(device_).dnn(), &kOne, described_.input.get(), input,
-                                       described_.output.get(), output_gradient, described_.convolution.get(),
+  check(cudnnConvolutionBackwardFilter(context(device_).dnn(), &kOne, tensors_.input.get(), input,
+                                       tensors_.output.get(), output_gradient, backward_weights_.get(),
                                        choices_.backward_weights.algorithm, workspace, choices_.backward_weights.bytes,
-                                       &kZero, described_.filter.get(), weights_gradient),
+                                       &kZero, tensors_.filter.get(), weights_gradient),
         "cudnnConvolutionBackwardFilter");
 }
 
 void ConvolutionPasses::backward_data(const void* weights, const void* output_gradient, void* input_gradient,
                                       void* workspace) const {
-  check(cudnnConvolutionBackwardData(context(device_).dnn(), &kOne, described_.filter.get(), weights,
-                                     described_.output.get(), output_gradient, described_.convolution.get(),
-                                     choices_.backward_data.algorithm, workspace, choices_.backward_data.bytes, &kZero,
-                                     described_.input.get(), input_gradient),
-        "cudnnConvolutionBackwardData");
+  check(
+      cudnnConvolutionBackwardData(context(device_).dnn(), &kOne, tensors_.filter.get(), weights, tensors_.output.get(),
+                                   output_gradient, backward_data_.get(), choices_.backward_data.algorithm, workspace,
+                                   choices_.backward_data.bytes, &kZero, tensors_.input.get(), input_gradient),
+      "cudnnConvolutionBackwardData");
 }
 
 }  // namespace dragonn::kernels::cuda

@@ -4,10 +4,10 @@
 
 #include <cstddef>
 #include <optional>
+#include <vector>
 
 #include "kernels/cuda/runtime.h"
 #include "kernels/nn/convolution.h"
-#include "kernels/nn/cuda/convolution_choice.h"
 
 namespace dragonn::kernels::cuda {
 
@@ -26,22 +26,32 @@ class Descriptor {
 };
 using TensorDescriptor = Descriptor<cudnnTensorDescriptor_t, cudnnCreateTensorDescriptor, cudnnDestroyTensorDescriptor>;
 using FilterDescriptor = Descriptor<cudnnFilterDescriptor_t, cudnnCreateFilterDescriptor, cudnnDestroyFilterDescriptor>;
-using ConvolutionDescriptor =
-    Descriptor<cudnnConvolutionDescriptor_t, cudnnCreateConvolutionDescriptor, cudnnDestroyConvolutionDescriptor>;
 
-/// The descriptors of a convolution. Tensors are NHWC; the filter is KRSC, which goes with NHWC. All are float32, or
-/// with DeviceMath::kBf16 bf16; sums are float32.
-struct ConvolutionDescriptors {
-  ConvolutionDescriptors(const ConvolutionSpec& spec, DeviceMath math);
+/// The descriptors of the tensors of a convolution. They are NHWC; the filter is KRSC, which goes with NHWC. All are
+/// float32, or with DeviceMath::kBf16 bf16.
+struct ConvolutionTensors {
+  ConvolutionTensors(const ConvolutionSpec& spec, DeviceMath math);
   TensorDescriptor input, output;
   FilterDescriptor filter;
-  ConvolutionDescriptor convolution;
 };
 
-/// An algorithm and the bytes of its workspace.
+/// The descriptor of the windows and of the math type of one pass. Sums are float32.
+class ConvolutionWindows {
+ public:
+  ConvolutionWindows(const ConvolutionSpec& spec, cudnnMathType_t math);
+  void set_math(cudnnMathType_t math) const;
+  cudnnConvolutionDescriptor_t get() const { return descriptor_.get(); }
+
+ private:
+  Descriptor<cudnnConvolutionDescriptor_t, cudnnCreateConvolutionDescriptor, cudnnDestroyConvolutionDescriptor>
+      descriptor_;
+};
+
+/// An algorithm, the math type that belongs to it, and the bytes of the workspace that both need together.
 template <class Algorithm>
 struct Choice {
   Algorithm algorithm{};
+  cudnnMathType_t math = CUDNN_DEFAULT_MATH;
   std::size_t bytes = 0;
 };
 
@@ -58,14 +68,22 @@ struct ConvolutionChoices {
 /// per thread.
 std::optional<ConvolutionChoices> choose_algorithms(Context& here, const ConvolutionSpec& spec, DeviceMath math);
 
-/// Runs the passes on the stream of the calling thread. Tensors are NHWC and filters KRSC, in the type of
-/// ConvolutionDescriptors.
+/// Describes the passes that a plan of this shape has.
+std::vector<PassDescription> describe(const ConvolutionSpec& spec, const ConvolutionChoices& choices);
+
+/// Runs the passes on the stream of the calling thread, each with its own math type. Tensors are NHWC and filters KRSC,
+/// in the type of ConvolutionTensors.
 /// @throws DeviceError if cuDNN refuses.
 class ConvolutionPasses {
  public:
   ConvolutionPasses(const Device& device, const ConvolutionSpec& spec, DeviceMath math,
                     const ConvolutionChoices& choices)
-      : device_(device), described_(spec, math), choices_(choices) {}
+      : device_(device),
+        tensors_(spec, math),
+        choices_(choices),
+        forward_(spec, choices.forward.math),
+        backward_weights_(spec, choices.backward_weights.math),
+        backward_data_(spec, choices.backward_data.math) {}
 
   /// The algorithms, which give the size of each pass's workspace.
   const ConvolutionChoices& choices() const { return choices_; }
@@ -76,8 +94,9 @@ class ConvolutionPasses {
 
  private:
   Device device_;
-  ConvolutionDescriptors described_;
+  ConvolutionTensors tensors_;
   ConvolutionChoices choices_;
+  ConvolutionWindows forward_, backward_weights_, backward_data_;
 };
 
 }  // namespace dragonn::kernels::cuda

@@ -82,6 +82,14 @@ class PatchConvolution final : public WeightedPlan {
     return {0, patch_floats(), std::max(patch_floats(), spec_.bias ? aligned_floats(bias_cut_.partials()) : 0)};
   }
 
+  std::vector<PassDescription> describe() const override {
+    const std::size_t bytes = patch_floats() * sizeof(float);
+    std::vector<PassDescription> passes{{"forward", kPatches, "gemm", bytes}};
+    if (spec_.training) passes.push_back({"backward_weights", kPatches, "gemm", bytes});
+    if (spec_.training && spec_.input_gradient) passes.push_back({"backward_data", kPatches, "gemm", bytes});
+    return passes;
+  }
+
   void forward(const WeightedForward& arguments) override {
     Context& here = context(device_);
     for_each_piece([&](std::int64_t first, std::int64_t images) {

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "kernels/device_math.h"
+#include "layers/graph.h"
+#include "layers/graph_plan.h"
+#include "layers/network.h"
+#include "tests/support/devices.h"
+
+namespace dragonn::layers {
+namespace {
+
+struct Model {
+  std::string name;
+  Shape sample;
+  int classes;
+  std::size_t batch;
+  std::size_t convolutions;
+};
+
+std::unique_ptr<LayerGraph> make(const Model& model) {
+  const ModelEntry& entry = Registry<ModelEntry>::instance().at(model.name);
+  Settings settings(entry.settings);
+  if (model.name == "resnet50") settings.set("stem", std::string("imagenet"));
+  return entry.make(settings, {model.sample, model.classes});
+}
+
+}  // namespace
+
+TEST_SUITE("layers") {
+  // What cuDNN offers depends on the machine; on the emulation this checks the choice alone.
+  DRAGONN_DEVICE_TEST("no convolution of ResNet-20, ResNet-50 or VGG-16 falls back to patches") {
+    using kernels::DeviceMath;
+    const std::vector<Model> models{{"resnet20", {32, 32, 3}, 10, 128, 19},
+                                    {"resnet50", {224, 224, 3}, 1000, 64, 53},
+                                    {"vgg16", {32, 32, 3}, 10, 128, 13}};
+    for (const Model& model : models) {
+      CAPTURE(model.name);
+      const std::unique_ptr<LayerGraph> graph = make(model);
+      for (const DeviceMath math : {DeviceMath::kFloat32, DeviceMath::kTf32, DeviceMath::kBf16}) {
+        if (device.is_cpu() && math != DeviceMath::kFloat32) continue;
+        kernels::set_math(device, math);
+        const std::vector<LayerDescription> layers = GraphPlan(*graph, model.batch, Mode::kTrain, device).describe();
+        kernels::set_math(device, DeviceMath::kFloat32);
+        CHECK(layers.size() == (device.is_cpu() ? 0 : model.convolutions));
+        for (const LayerDescription& layer : layers) {
+          CAPTURE(layer.layer);
+          CHECK(layer.passes.size() == (&layer == &layers.front() ? 2 : 3));  // the images need no gradient
+          for (const kernels::PassDescription& pass : layer.passes) {
+            CAPTURE(pass.pass);
+            CHECK(pass.algorithm != kernels::kPatches);
+            if (math == DeviceMath::kFloat32) CHECK(pass.math == "fma");
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace dragonn::layers
