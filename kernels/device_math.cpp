@@ -11,5 +11,6 @@ void on_cpu(const Device&, DeviceMath math) {
 }  // namespace
 
 constinit decltype(set_math) set_math("set_math", on_cpu);
+constinit decltype(storage_type) storage_type("storage_type", [](const Device&) { return ElementType::kFloat32; });
 
 }  // namespace dragonn::kernels

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: MIT
-/// DeviceMath: the precision in which a device multiplies. Parameters, activations and gradients are float32 in any
-/// case.
+/// DeviceMath: the precision in which a device multiplies, and in which a network on it keeps activations. Parameters,
+/// their gradients and all statistics are float32 in any case.
 #pragma once
 
 #include <array>
 
 #include "core/device.h"
 #include "kernels/operation.h"
+#include "kernels/typed_view.h"
 
 namespace dragonn::kernels {
 
-/// The precision of the factors of matrix products and convolutions; sums are float32. Convolutions round their
-/// results, too, if the library wants all tensors in one type (kernels/nn/cuda/other_convolutions.h).
+/// The precision of the factors of matrix products and convolutions; sums are float32. With kBf16 activations and their
+/// gradients are bf16 in memory, too (storage_type()), and products read copies of the weights in bf16: every operation
+/// computes in float32 and rounds once, to its result. Where data stays float32 although the mode is kBf16, matrix
+/// products round their factors to bf16, and convolutions theirs to TF32.
 enum class DeviceMath {
   kFloat32,  ///< 24 bits
   kTf32,     ///< 11 bits, with the exponent of float32
@@ -25,5 +28,7 @@ constexpr auto choices(DeviceMath) {
 /// Sets the precision of plans that this thread makes on `device` from now on; a plan keeps its own. The default is
 /// float32. @throws ConfigError if the device has no such mode.
 extern Operation<void(const Device& device, DeviceMath math)> set_math;
+/// Returns the type of activations that goes with the precision of this thread's plans on `device`.
+extern Operation<ElementType(const Device& device)> storage_type;
 
 }  // namespace dragonn::kernels

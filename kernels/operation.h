@@ -34,11 +34,9 @@ std::optional<Device> device_of(const T& argument) {
 /// Returns where an argument lives: as device_of, but an empty view lives nowhere.
 template <class T>
 std::optional<Device> place_of(const T& argument) {
+  if constexpr (requires { argument.empty(); })
+    if (argument.empty()) return std::nullopt;
   return device_of(argument);
-}
-template <class T>
-std::optional<Device> place_of(const View<T>& view) {
-  return view.empty() ? std::nullopt : device_of(view);
 }
 }  // namespace detail
 

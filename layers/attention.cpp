@@ -14,7 +14,7 @@ class Attention final : public Layer {
   Attention(std::int64_t heads, bool causal) : heads_(heads), causal_(causal) {}
 
   std::string kind() const override { return fmt::format("{}attention, {} heads", causal_ ? "causal " : "", heads_); }
-  LayerTraits traits() const override { return {.backward_reads_inputs = true}; }
+  LayerTraits traits() const override { return {.backward_reads_inputs = true, .takes_bf16 = true}; }
   Shape output_shape(std::span<const Shape> inputs) const override {
     const Shape& input = single_input(kind(), inputs, 3);
     if (input[2] % (3 * heads_) != 0)
@@ -29,7 +29,7 @@ class Attention final : public Layer {
   std::unique_ptr<LayerPlan> plan(const PlanContext& context) const override {
     const Shape& output = context.output;
     const std::shared_ptr kernel = kernels::make_attention_plan(
-        context.device, {output[0], output[1], output[2], heads_, causal_, context.mode == Mode::kTrain});
+        context.device, {output[0], output[1], output[2], heads_, causal_, context.mode == Mode::kTrain, context.type});
     return layer_plan(
         [=](const ForwardPass& pass) {
           kernel->forward({pass.inputs[0], pass.lengths, pass.output, pass.saved, pass.scratch});

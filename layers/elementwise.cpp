@@ -23,7 +23,8 @@ class ActivationLayer final : public Layer {
     return {.backward_reads_inputs = reads_input(),
             .backward_reads_output = !reads_input(),
             .forward_in_place = !reads_input(),
-            .backward_in_place = true};
+            .backward_in_place = true,
+            .takes_bf16 = true};
   }
   Shape output_shape(std::span<const Shape> inputs) const override { return first_input(kind(), inputs, 1); }
   std::unique_ptr<LayerPlan> plan(const PlanContext& context) const override {
@@ -49,7 +50,7 @@ class Dropout final : public Layer {
 
   std::string kind() const override { return fmt::format("dropout {}", rate_); }
   LayerTraits traits() const override {
-    return {.forward_in_place = true, .backward_in_place = true, .is_random = true};
+    return {.forward_in_place = true, .backward_in_place = true, .is_random = true, .takes_bf16 = true};
   }
   Shape output_shape(std::span<const Shape> inputs) const override { return first_input(kind(), inputs, 1); }
   std::unique_ptr<LayerPlan> plan(const PlanContext& context) const override {
@@ -74,7 +75,9 @@ class ResidualAdd final : public Layer {
   explicit ResidualAdd(bool relu) : relu_(relu) {}
 
   std::string kind() const override { return relu_ ? "add + ReLU" : "add"; }
-  LayerTraits traits() const override { return {.backward_reads_output = relu_, .forward_in_place = true}; }
+  LayerTraits traits() const override {
+    return {.backward_reads_output = relu_, .forward_in_place = true, .takes_bf16 = true};
+  }
   Shape output_shape(std::span<const Shape> inputs) const override {
     const Shape& input = first_input(kind(), inputs, 2);
     if (inputs[1] != input)
@@ -87,7 +90,7 @@ class ResidualAdd final : public Layer {
           (relu ? kernels::add_relu : kernels::add)(pass.inputs[0], pass.inputs[1], pass.output);
         },
         [relu = relu_](const BackwardPass& pass) {  // both inputs have the same gradient
-          for (const View<float>& gradient : pass.input_gradients) {
+          for (const kernels::TypedView<float>& gradient : pass.input_gradients) {
             if (gradient.empty()) continue;
             if (relu)
               kernels::relu_backward(pass.output, pass.output_gradients[0], gradient);

@@ -16,7 +16,9 @@ class Embedding final : public Layer {
   explicit Embedding(const EmbeddingSettings& settings) : settings_(settings) {}
 
   std::string kind() const override { return fmt::format("embedding of {}", settings_.tokens); }
-  LayerTraits traits() const override { return {.backward_reads_inputs = true}; }
+  LayerTraits traits() const override {
+    return {.backward_reads_inputs = true, .takes_bf16 = true, .takes_tokens = true};
+  }
   Shape output_shape(std::span<const Shape> inputs) const override {
     const Shape& input = single_input(kind(), inputs, 2);
     return {input[0], input[1], settings_.width};
@@ -30,9 +32,12 @@ class Embedding final : public Layer {
     DRAGONN_CHECK(!context.input_gradients[0], "tokens have no gradient");
     const auto width = static_cast<std::size_t>(settings_.width);
     return layer_plan(
-        [=](const ForwardPass& pass) { kernels::embed(pass.inputs[0], pass.parameters[0], width, pass.output); },
+        [=](const ForwardPass& pass) {
+          kernels::embed(pass.inputs[0].floats(), pass.parameters[0], width, pass.output);
+        },
         [=](const BackwardPass& pass) {
-          kernels::embed_backward(pass.inputs[0], pass.output_gradients[0], width, pass.parameter_gradients[0]);
+          kernels::embed_backward(pass.inputs[0].floats(), pass.output_gradients[0], width,
+                                  pass.parameter_gradients[0]);
         });
   }
 
@@ -45,7 +50,9 @@ class PositionEmbedding final : public Layer {
   explicit PositionEmbedding(std::int64_t most_steps) : most_steps_(most_steps) {}
 
   std::string kind() const override { return "position embedding"; }
-  LayerTraits traits() const override { return {.forward_in_place = true, .backward_in_place = true}; }
+  LayerTraits traits() const override {
+    return {.forward_in_place = true, .backward_in_place = true, .takes_bf16 = true};
+  }
   Shape output_shape(std::span<const Shape> inputs) const override {
     const Shape& input = single_input(kind(), inputs, 3);
     if (input[1] > most_steps_)

@@ -11,16 +11,21 @@
 
 namespace dragonn::layers {
 
+using kernels::TypedView;
+
 /// The views of one node, bound once so that a pass allocates nothing.
 struct GraphPlan::Step {
   struct Sum {
-    View<float> target;
-    View<const float> addend;
+    TypedView<float> target;
+    TypedView<const float> addend;
   };
 
-  std::vector<View<const float>> inputs, parameters, output_gradients;
-  std::vector<View<float>> statistics, states, input_gradients, parameter_gradients;
-  View<float> output, saved, forward_scratch, backward_scratch;
+  std::vector<TypedView<const float>> inputs, output_gradients;
+  std::vector<TypedView<float>> input_gradients;
+  std::vector<View<const float>> parameters;
+  std::vector<View<float>> statistics, states, parameter_gradients;
+  TypedView<float> output;
+  View<float> saved, forward_scratch, backward_scratch;
   std::vector<Sum> sums;            // of output gradients
   std::vector<Sum> parameter_sums;  // of a tied parameter's gradient, into the arena
 };
@@ -51,12 +56,24 @@ std::size_t count_streams(const LayerGraph& graph, Mode mode) {
 
 }  // namespace
 
-GraphPlan::GraphPlan(const LayerGraph& graph, std::size_t batch, Mode mode, Device device, bool input_gradient)
+std::string bf16_obstacle(const LayerGraph& graph) {
+  for (const Node& node : graph.nodes()) {
+    if (node.layer == nullptr) continue;
+    const bool reads_result = node.traits.takes_tokens && node.inputs[0] != LayerGraph::input();
+    if (!node.traits.takes_bf16 || reads_result)
+      return fmt::format("layer {} ({}) takes float32 only", node.name, node.layer->kind());
+  }
+  return {};
+}
+
+GraphPlan::GraphPlan(const LayerGraph& graph, std::size_t batch, Mode mode, Device device, bool input_gradient,
+                     kernels::ElementType type)
     : graph_(graph),
       batch_(batch),
       mode_(mode),
-      plans_(make_plans(device, input_gradient)),
-      schedule_(graph, batch, mode, input_gradient, memory_of(plans_)),
+      types_(element_types(graph, type)),
+      plans_(make_plans(device, input_gradient, type)),
+      schedule_(graph, batch, mode, input_gradient, memory_of(plans_), types_),
       workspace_(nullptr, 0, device),
       lengths_(graph.nodes().size() * batch),
       steps_(graph.nodes().size()),
@@ -67,12 +84,13 @@ GraphPlan::GraphPlan(const LayerGraph& graph, std::size_t batch, Mode mode, Devi
 
 GraphPlan::~GraphPlan() = default;
 
-std::vector<std::unique_ptr<LayerPlan>> GraphPlan::make_plans(Device device, bool input_gradient) const {
+std::vector<std::unique_ptr<LayerPlan>> GraphPlan::make_plans(Device device, bool input_gradient,
+                                                              kernels::ElementType type) const {
   const std::vector<bool> needs = graph_.gradient_needs(input_gradient);
   const auto batch = static_cast<std::int64_t>(batch_);
   std::vector<std::unique_ptr<LayerPlan>> plans;
   for (const Node& node : graph_.nodes()) {
-    PlanContext context{device, mode_, {}, node.output.with_batch(batch), {}};
+    PlanContext context{device, mode_, {}, node.output.with_batch(batch), {}, type};
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       context.inputs.push_back(node.input_shapes[i].with_batch(batch));
       context.input_gradients.push_back(needs[node.inputs[i]]);
@@ -98,13 +116,19 @@ std::vector<LayerDescription> GraphPlan::describe() const {
   return layers;
 }
 
-View<float> GraphPlan::view(MemoryPlanner::Block block, std::size_t size) const {
+View<float> GraphPlan::memory(MemoryPlanner::Block block, std::size_t floats) const {
   if (block == kNoBlock) return {};
-  return workspace_.subview(schedule_.memory().offset(block), size);
+  return workspace_.subview(schedule_.memory().offset(block), floats);
 }
 
 View<float> GraphPlan::whole(MemoryPlanner::Block block) const {
-  return block == kNoBlock ? View<float>() : view(block, schedule_.memory().size(block));
+  return block == kNoBlock ? View<float>() : memory(block, schedule_.memory().size(block));
+}
+
+TypedView<float> GraphPlan::values(MemoryPlanner::Block block, NodeId node) const {
+  const std::size_t size = block == kNoBlock ? 0 : elements(node);
+  const View<float> floats = memory(block, kernels::floats_of(types_[node], size));
+  return {floats.data(), size, types_[node], floats.device()};
 }
 
 void GraphPlan::bind(View<float> workspace, ParameterArena& arena, View<float> statistics, View<float> states) {
@@ -117,33 +141,33 @@ void GraphPlan::bind(View<float> workspace, ParameterArena& arena, View<float> s
   bound_values_ = arena.values().data();
   bound_statistics_ = statistics.data();
   bound_states_ = states.data();
-  const BoundMemory memory{cut(statistics, graph_.statistics(), 1), cut(states, graph_.states(), batch_)};
-  for (NodeId id = 1; id < steps_.size(); ++id) bind_step(id, arena, memory);
+  const BoundMemory bound{cut(statistics, graph_.statistics(), 1), cut(states, graph_.states(), batch_)};
+  for (NodeId id = 1; id < steps_.size(); ++id) bind_step(id, arena, bound);
   forward_work_.forget();
   backward_work_.forget();
 }
 
-void GraphPlan::bind_step(NodeId id, ParameterArena& arena, const BoundMemory& memory) {
+void GraphPlan::bind_step(NodeId id, ParameterArena& arena, const BoundMemory& bound) {
   const Node& node = graph_.nodes()[id];
   const NodeSchedule& blocks = schedule_[id];
   Step step;
-  for (NodeId input : node.inputs) step.inputs.push_back(view(schedule_[input].output, floats(input)));
-  step.output = view(blocks.output, floats(id));
+  for (NodeId input : node.inputs) step.inputs.push_back(values(schedule_[input].output, input));
+  step.output = values(blocks.output, id);
   step.saved = whole(blocks.saved);
   step.forward_scratch = whole(blocks.forward_scratch);
   step.backward_scratch = whole(blocks.backward_scratch);
-  for (std::size_t index : node.statistics) step.statistics.push_back(memory.statistics[index]);
-  for (std::size_t index : node.states) step.states.push_back(memory.states[index]);
+  for (std::size_t index : node.statistics) step.statistics.push_back(bound.statistics[index]);
+  for (std::size_t index : node.states) step.states.push_back(bound.states[index]);
   for (ParameterId parameter : node.parameters) step.parameters.push_back(arena.value(parameter));
   if (blocks.runs_backward) {
-    for (MemoryPlanner::Block block : blocks.output_gradients) step.output_gradients.push_back(view(block, floats(id)));
+    for (MemoryPlanner::Block block : blocks.output_gradients) step.output_gradients.push_back(values(block, id));
     for (std::size_t i = 0; i < node.inputs.size(); ++i)
-      step.input_gradients.push_back(view(blocks.input_gradients[i], floats(node.inputs[i])));
+      step.input_gradients.push_back(values(blocks.input_gradients[i], node.inputs[i]));
     for (const NodeSchedule::Sum& sum : blocks.sums)
-      step.sums.push_back({view(sum.target, floats(sum.node)), view(sum.addend, floats(sum.node))});
+      step.sums.push_back({values(sum.target, sum.node), values(sum.addend, sum.node)});
     for (std::size_t i = 0; i < node.parameters.size(); ++i) {
       const View<float> arena_gradient = arena.gradient(node.parameters[i]);
-      const View<float> own = view(blocks.parameter_gradients[i], arena_gradient.size());
+      const View<float> own = memory(blocks.parameter_gradients[i], arena_gradient.size());
       step.parameter_gradients.push_back(own.empty() ? arena_gradient : own);
       if (!own.empty()) step.parameter_sums.push_back({arena_gradient, own});
     }
@@ -180,6 +204,8 @@ void GraphPlan::forward(const PassKey& key, std::span<const std::int32_t> length
 }
 
 void GraphPlan::run_forward() {
+  const TypedView<float> input = values(schedule_[LayerGraph::input()].output, LayerGraph::input());
+  if (input.type() != kernels::ElementType::kFloat32) kernels::convert(this->input(), input);
   for (NodeId id = 1; id < steps_.size(); ++id) {
     if (plans_[id] == nullptr) continue;
     const Step& step = steps_[id];

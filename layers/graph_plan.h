@@ -23,14 +23,21 @@ struct PassKey {
   int rank = 0;
 };
 
+/// Returns why a graph's activations cannot be kept in bf16: the layer that does not take it; else empty.
+std::string bf16_obstacle(const LayerGraph& graph);
+
 /// Owns the plans of the layers and runs them in memory that its owner lends: plans of several batch sizes share one
 /// workspace. On a GPU a pass without lengths is recorded when it runs for the second time, and replayed from then on.
 /// So is backward, unless the caller wants to know when each gradient is final.
 class GraphPlan {
+  template <class T>
+  using TypedView = kernels::TypedView<T>;
+
  public:
   /// Makes a plan per layer; `graph` must outlive this. @param input_gradient backward computes that of the network's
-  /// input.
-  GraphPlan(const LayerGraph& graph, std::size_t batch, Mode mode, Device device = {}, bool input_gradient = false);
+  /// input.  @param type of activations and their gradients in memory; all layers must take it (bf16_obstacle).
+  GraphPlan(const LayerGraph& graph, std::size_t batch, Mode mode, Device device = {}, bool input_gradient = false,
+            kernels::ElementType type = kernels::ElementType::kFloat32);
   ~GraphPlan();
   GraphPlan(const GraphPlan&) = delete;
   GraphPlan& operator=(const GraphPlan&) = delete;
@@ -51,13 +58,13 @@ class GraphPlan {
   /// one is too small.
   void bind(View<float> workspace, ParameterArena& arena, View<float> statistics, View<float> states = {});
 
-  /// Views into the workspace, with the batch as first axis. Fill input() before forward and output_gradient() before
-  /// backward; the passes overwrite both.
-  View<float> input() const { return view(schedule_[LayerGraph::input()].output, floats(LayerGraph::input())); }
-  View<float> output() const { return view(schedule_[graph_.output()].output, floats(graph_.output())); }
-  View<float> output_gradient() const { return view(schedule_.loss_gradient(), floats(graph_.output())); }
+  /// Views into the workspace, with the batch as first axis. Fill input(), which is float32 in any case, before forward
+  /// and output_gradient() before backward; the passes overwrite both.
+  View<float> input() const { return memory(schedule_.input(), elements(LayerGraph::input())); }
+  TypedView<float> output() const { return values(schedule_[graph_.output()].output, graph_.output()); }
+  TypedView<float> output_gradient() const { return values(schedule_.loss_gradient(), graph_.output()); }
   /// The gradient of the network's input after backward, if it was asked for.
-  View<const float> input_gradient() const { return view(schedule_.input_gradient(), floats(LayerGraph::input())); }
+  TypedView<const float> input_gradient() const { return values(schedule_.input_gradient(), LayerGraph::input()); }
 
   /// Runs forward. On a GPU, wait for it before the next one. @param lengths [batch], valid time steps of the samples;
   /// empty: all are.
@@ -73,13 +80,16 @@ class GraphPlan {
  private:
   struct Step;
 
-  std::size_t floats(NodeId node) const { return graph_.nodes()[node].output.size() * batch_; }
-  View<float> view(MemoryPlanner::Block block, std::size_t size) const;
+  std::size_t elements(NodeId node) const { return graph_.nodes()[node].output.size() * batch_; }
+  /// Returns the values of a node's output, or of its gradient, that are in this block.
+  TypedView<float> values(MemoryPlanner::Block block, NodeId node) const;
+  View<float> memory(MemoryPlanner::Block block, std::size_t floats) const;
   View<float> whole(MemoryPlanner::Block block) const;
-  std::vector<std::unique_ptr<LayerPlan>> make_plans(Device device, bool input_gradient) const;
+  std::vector<std::unique_ptr<LayerPlan>> make_plans(Device device, bool input_gradient,
+                                                     kernels::ElementType type) const;
   static std::vector<kernels::PlanMemory> memory_of(const std::vector<std::unique_ptr<LayerPlan>>& plans);
   struct BoundMemory;
-  void bind_step(NodeId id, ParameterArena& arena, const BoundMemory& memory);
+  void bind_step(NodeId id, ParameterArena& arena, const BoundMemory& bound);
   void derive_lengths(std::span<const std::int32_t> lengths);
   void draw_streams(const PassKey& key);
   void run_forward();
@@ -94,6 +104,7 @@ class GraphPlan {
   const LayerGraph& graph_;
   std::size_t batch_;
   Mode mode_;
+  std::vector<kernels::ElementType> types_;        // per node, of its output and the gradient of that
   std::vector<std::unique_ptr<LayerPlan>> plans_;  // per node; null for the input and views
   Schedule schedule_;
   View<float> workspace_;

@@ -13,6 +13,7 @@
 #include "core/shape.h"
 #include "core/view.h"
 #include "kernels/nn/plan.h"
+#include "kernels/typed_view.h"
 #include "layers/initializer.h"
 #include "layers/mode.h"
 
@@ -37,14 +38,15 @@ struct StateSpec {
   std::size_t size = 0;  ///< floats per sample; starts as zeros
 };
 
-/// The arguments of one forward pass. Views stay where they are from step to step.
+/// The arguments of one forward pass. Views stay where they are from step to step. Inputs and output are of the plan's
+/// type of element (PlanContext::type), but for inputs of a layer that takes tokens; all else is float32.
 struct ForwardPass {
-  std::span<const View<const float>> inputs;
+  std::span<const kernels::TypedView<const float>> inputs;
   std::span<const View<const float>> parameters;  ///< in the order of Layer::parameters()
   std::span<const View<float>> statistics;        ///< in the order of Layer::statistics()
   std::span<const View<float>> states;    ///< in the order of Layer::states(), [batch, size]; forward updates them
   std::span<const std::int32_t> lengths;  ///< [batch], valid time steps of the output; empty: all are
-  View<float> output;
+  kernels::TypedView<float> output;
   View<float> saved;
   View<float> scratch;
   View<const std::uint64_t> stream;  ///< key of this layer's random stream in this step; the same in the backward pass
@@ -52,13 +54,14 @@ struct ForwardPass {
 
 /// The arguments of one backward pass.
 struct BackwardPass {
-  std::span<const View<const float>> inputs;  ///< valid if LayerTraits::backward_reads_inputs
-  View<const float> output;                   ///< valid if LayerTraits::backward_reads_output
+  std::span<const kernels::TypedView<const float>> inputs;  ///< valid if LayerTraits::backward_reads_inputs
+  kernels::TypedView<const float> output;                   ///< valid if LayerTraits::backward_reads_output
   std::span<const View<const float>> parameters;
-  std::span<const View<const float>> output_gradients;  ///< one, or two if LayerTraits::sums_output_gradients
-  std::span<const View<float>> input_gradients;         ///< overwritten; an empty view is not computed
-  std::span<const View<float>> parameter_gradients;     ///< overwritten
-  std::span<const std::int32_t> lengths;                ///< as in the forward pass
+  std::span<const kernels::TypedView<const float>>
+      output_gradients;                                        ///< one, or two if LayerTraits::sums_output_gradients
+  std::span<const kernels::TypedView<float>> input_gradients;  ///< overwritten; an empty view is not computed
+  std::span<const View<float>> parameter_gradients;            ///< overwritten
+  std::span<const std::int32_t> lengths;                       ///< as in the forward pass
   View<const float> saved;
   View<float> scratch;
   View<const std::uint64_t> stream;
@@ -126,6 +129,10 @@ struct LayerTraits {
   bool is_random = false;
   /// The output is the input under another shape: there is nothing to compute, and no plan.
   bool is_view = false;
+  /// Plans take and give bf16, too. A network keeps activations in bf16 only if all its layers do.
+  bool takes_bf16 = false;
+  /// The input is float32 whatever the type of the activations: whole numbers of more than 8 bits.
+  bool takes_tokens = false;
 };
 
 /// The arguments of a plan. Shapes include the batch.
@@ -134,7 +141,8 @@ struct PlanContext {
   Mode mode = Mode::kTrain;
   std::vector<Shape> inputs;
   Shape output;
-  std::vector<bool> input_gradients;  ///< by input: whether backward computes its gradient
+  std::vector<bool> input_gradients;                           ///< by input: whether backward computes its gradient
+  kernels::ElementType type = kernels::ElementType::kFloat32;  ///< of activations and their gradients
 };
 
 /// The description of a layer; immutable. Shapes given to it include the batch as the first axis.

@@ -12,6 +12,7 @@
 #include "core/shape.h"
 #include "core/targets.h"
 #include "core/view.h"
+#include "kernels/typed_view.h"
 
 namespace dragonn::layers {
 
@@ -22,13 +23,13 @@ struct LossResult {
   std::size_t count = 0;    ///< samples, or steps that are not ignored
 };
 
-/// The arguments of one evaluation of a loss.
+/// The arguments of one evaluation of a loss. Outputs and gradient are of one type of element; sums are double.
 struct LossPass {
-  View<const float> outputs;
+  kernels::TypedView<const float> outputs;
   Targets targets;
   std::span<const std::int32_t> lengths;  ///< [batch], valid time steps of the output; empty: all are
   double label_smoothing = 0;             ///< ignored by losses that have none
-  View<float> gradient;                   ///< gradient of loss_sum / count, [outputs], overwritten; empty if not wanted
+  kernels::TypedView<float> gradient;     ///< gradient of loss_sum / count, [outputs], overwritten; empty if not wanted
 };
 
 /// A loss for one shape of the output. Its memory grows with the first batches.

@@ -5,6 +5,9 @@
 #include <array>
 #include <utility>
 
+#include "core/log.h"
+#include "core/this_rank.h"
+#include "kernels/device_math.h"
 #include "kernels/devices.h"
 #include "kernels/nn/elementwise.h"
 #include "layers/graph.h"
@@ -16,8 +19,8 @@ namespace {
 
 /// A plan with its loss, for one batch size, number of steps and mode.
 struct PreparedPlan {
-  PreparedPlan(const LayerGraph& graph, std::size_t batch, Mode mode, Device device)
-      : layers(graph, batch, mode, device),
+  PreparedPlan(const LayerGraph& graph, std::size_t batch, Mode mode, Device device, kernels::ElementType type)
+      : layers(graph, batch, mode, device, /*input_gradient=*/false, type),
         loss(graph.loss().plan(device, graph.nodes().back().output.with_batch(static_cast<std::int64_t>(batch)))) {}
 
   GraphPlan layers;
@@ -41,7 +44,7 @@ void check_lengths(std::span<const std::int32_t> lengths, std::int64_t steps) {
 
 struct Network::Impl {
   Impl(std::unique_ptr<LayerGraph> graph_layers, double smoothing, Device on)
-      : label_smoothing(smoothing), device(on), arena(on), statistics(0, on), workspace(0, on) {
+      : label_smoothing(smoothing), device(on), arena(on), statistics(0, on), workspace(0, on), logits(0, on) {
     for (CarriedState& state : states) state.values = Buffer<float>(0, on);
     graphs.push_back(std::move(graph_layers));
   }
@@ -59,6 +62,7 @@ struct Network::Impl {
   const LayerGraph& graph() const { return *graphs.front(); }
   CarriedState& carried(Mode mode) { return states[mode == Mode::kTrain ? 0 : 1]; }
   const LayerGraph& graph_of(std::int64_t steps);
+  kernels::ElementType activation_type() const;
   View<float> state_for(std::size_t batch, Mode mode);
   PreparedPlan& plan_for(const NetworkBatch& batch, Mode mode);
 
@@ -71,6 +75,8 @@ struct Network::Impl {
   std::array<CarriedState, 2> states;  // of training and evaluation
   std::vector<std::unique_ptr<PreparedPlan>> plans;
   PreparedPlan* current = nullptr;  // of the last forward
+  Buffer<float> logits;             // as float32, if the plan has them in bf16
+  mutable bool told_obstacle = false;
   std::uint64_t seed = 0;
 };
 
@@ -80,6 +86,18 @@ const LayerGraph& Network::Impl::graph_of(std::int64_t steps) {
     if (candidate->sample_shape()[0] == steps) return *candidate;
   graphs.push_back(std::make_unique<LayerGraph>(graph().with_steps(steps)));
   return *graphs.back();
+}
+
+/// Returns the type of activations in memory: what goes with the device's precision, if all layers take it.
+kernels::ElementType Network::Impl::activation_type() const {
+  using kernels::ElementType;
+  if (kernels::storage_type(device) == ElementType::kFloat32) return ElementType::kFloat32;
+  const std::string obstacle = bf16_obstacle(graph());
+  if (obstacle.empty()) return ElementType::kBf16;
+  if (!std::exchange(told_obstacle, true))
+    log::warning(std::max(this_rank(), 0), "device_math = \"bf16\": activations stay float32 in memory, because {}",
+                 obstacle);
+  return ElementType::kFloat32;
 }
 
 View<float> Network::Impl::state_for(std::size_t batch, Mode mode) {
@@ -103,7 +121,7 @@ PreparedPlan& Network::Impl::plan_for(const NetworkBatch& batch, Mode mode) {
         candidate->layers.mode() == mode)
       plan = candidate.get();
   if (plan == nullptr) {
-    plans.push_back(std::make_unique<PreparedPlan>(layers, batch.size, mode, device));
+    plans.push_back(std::make_unique<PreparedPlan>(layers, batch.size, mode, device, activation_type()));
     plan = plans.back().get();
   }
   const std::size_t floats = plan->layers.workspace_floats();
@@ -153,7 +171,8 @@ std::vector<LayerSummary> Network::summary() const {
 }
 
 MemoryEstimate Network::memory(std::size_t batch) const {
-  const GraphPlan plan(impl_->graph(), batch, Mode::kTrain, impl_->device);
+  const GraphPlan plan(impl_->graph(), batch, Mode::kTrain, impl_->device, /*input_gradient=*/false,
+                       impl_->activation_type());
   const std::size_t parameters = impl_->arena.size() * sizeof(float);
   const std::size_t kept = plan.kept_floats();
   return {parameters, parameters, kept * sizeof(float), (plan.workspace_floats() - kept) * sizeof(float)};
@@ -225,7 +244,8 @@ LossResult Network::forward(const NetworkBatch& batch, Mode mode, std::uint64_t 
   plan.layers.forward({impl.seed, step, rank}, batch.lengths.host());
   const bool training = mode == Mode::kTrain;
   return plan.loss({plan.layers.output(), batch.targets, plan.layers.output_lengths(),
-                    training ? impl.label_smoothing : 0.0, training ? plan.layers.output_gradient() : View<float>()});
+                    training ? impl.label_smoothing : 0.0,
+                    training ? plan.layers.output_gradient() : kernels::TypedView<float>()});
 }
 
 void Network::backward(const GradientReady& ready) {
@@ -244,7 +264,12 @@ std::string Network::repetition_obstacle() const {
 }
 
 View<const float> Network::logits() const {
-  return impl_->current == nullptr ? View<const float>() : View<const float>(impl_->current->layers.output());
+  if (impl_->current == nullptr) return {};
+  const kernels::TypedView<const float> output = impl_->current->layers.output();
+  if (output.type() == kernels::ElementType::kFloat32) return output.floats();
+  impl_->logits.resize_discard(output.size());
+  kernels::convert(output, impl_->logits.view());
+  return impl_->logits.view();
 }
 
 Shape Network::logits_shape() const {

@@ -103,7 +103,7 @@ class Network {
   std::vector<LayerDescription> describe() const;
   /// Returns why passes that could be recorded and replayed on a GPU (kernels/repeated_work.h) are not; else empty.
   std::string repetition_obstacle() const;
-  /// The output of the last forward: logits, [batch, classes] or [batch, steps, classes].
+  /// The output of the last forward: logits, [batch, classes] or [batch, steps, classes]; valid until the next call.
   View<const float> logits() const;
   /// The shape of the logits, and the valid time steps of their samples (empty: all are).
   Shape logits_shape() const;

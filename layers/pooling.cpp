@@ -25,7 +25,7 @@ class Pooling final : public Layer {
     return window_ ? fmt::format("{} {}x{}/{}", name, window_->kernel, window_->kernel, window_->stride)
                    : fmt::format("global {}", name);
   }
-  LayerTraits traits() const override { return {}; }
+  LayerTraits traits() const override { return {.takes_bf16 = true}; }
 
   Shape output_shape(std::span<const Shape> inputs) const override {
     const Shape& input = single_input(kind(), inputs, 4);
@@ -66,7 +66,7 @@ class PaddedShortcut final : public Layer {
       : output_channels_(output_channels), stride_(stride) {}
 
   std::string kind() const override { return "padded shortcut"; }
-  LayerTraits traits() const override { return {}; }
+  LayerTraits traits() const override { return {.takes_bf16 = true}; }
   Shape output_shape(std::span<const Shape> inputs) const override {
     const Shape& input = single_input(kind(), inputs, 4);
     if (output_channels_ < input[3])

@@ -106,7 +106,7 @@ class Recurrent final : public Layer {
     return std::string(settings_.bidirectional ? "bidirectional " : "") +
            (settings_.cell == kernels::Cell::kLstm ? "LSTM" : "GRU");
   }
-  LayerTraits traits() const override { return {}; }
+  LayerTraits traits() const override { return {.takes_bf16 = true}; }
 
   Shape output_shape(std::span<const Shape> inputs) const override {
     const Shape& input = single_input(kind(), inputs, 3);

@@ -17,7 +17,7 @@ class Reshape final : public Layer {
       : kind_(std::move(kind)), rank_(rank), reshape_(std::move(reshape)) {}
 
   std::string kind() const override { return kind_; }
-  LayerTraits traits() const override { return {.is_view = true}; }
+  LayerTraits traits() const override { return {.is_view = true, .takes_bf16 = true}; }
   Shape output_shape(std::span<const Shape> inputs) const override {
     return reshape_(rank_ == 0 ? first_input(kind_, inputs, 1) : single_input(kind_, inputs, rank_));
   }

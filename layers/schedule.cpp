@@ -7,11 +7,27 @@ namespace dragonn::layers {
 
 using Block = MemoryPlanner::Block;
 
+std::vector<kernels::ElementType> element_types(const LayerGraph& graph, kernels::ElementType type) {
+  const std::vector<Node>& nodes = graph.nodes();
+  std::vector<bool> shows_input(nodes.size());  // the network's input, or a view of it
+  bool tokens = false;
+  for (NodeId id = 0; id < nodes.size(); ++id) {
+    const Node& node = nodes[id];
+    shows_input[id] = id == LayerGraph::input() || (node.traits.is_view && shows_input[node.inputs[0]]);
+    tokens = tokens || (node.traits.takes_tokens && shows_input[node.inputs[0]]);
+  }
+  std::vector<kernels::ElementType> types(nodes.size(), type);
+  for (NodeId id = 0; id < nodes.size(); ++id)
+    if (tokens && shows_input[id]) types[id] = kernels::ElementType::kFloat32;
+  return types;
+}
+
 Schedule::Schedule(const LayerGraph& graph, std::size_t batch, Mode mode, bool input_gradient,
-                   std::span<const kernels::PlanMemory> memory)
+                   std::span<const kernels::PlanMemory> memory, std::span<const kernels::ElementType> types)
     : graph_(graph),
       batch_(batch),
       training_(mode == Mode::kTrain),
+      types_(types.begin(), types.end()),
       gradient_needs_(graph.gradient_needs(input_gradient)),
       consumers_(graph.nodes().size()),
       nodes_(graph.nodes().size()) {
@@ -58,6 +74,9 @@ void Schedule::place_activations() {
       nodes_[id].output = planner_.add(floats(id), id, last[id]);
     }
   }
+  const std::size_t input_size = nodes[LayerGraph::input()].output.size() * batch_;
+  const bool rounds = types_[LayerGraph::input()] != kernels::ElementType::kFloat32;
+  input_ = rounds ? planner_.add(input_size, 0, 0) : nodes_[LayerGraph::input()].output;
 }
 
 void Schedule::place_plan_memory(std::span<const kernels::PlanMemory> memory) {

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/typed_view.h"
 #include "layers/graph.h"
 #include "layers/memory_planner.h"
 
@@ -36,16 +37,23 @@ struct NodeSchedule {
   std::vector<std::size_t> ready;  ///< parameters whose gradient is final after this node
 };
 
+/// Returns the type in which every node's output and its gradient are kept if a network keeps activations in `type`:
+/// the same, but float32 for the network's input, and views of it, where a layer takes it as tokens.
+std::vector<kernels::ElementType> element_types(const LayerGraph& graph, kernels::ElementType type);
+
 /// Places all values by their lifetimes. Node i runs forward at time i, the loss at n (the number of nodes), node i
 /// backward at 2n - i.
 class Schedule {
  public:
   /// @param memory one entry per node, with sizes for the batch.  @param mode an evaluation has no backward pass.
+  /// @param types by node, as element_types() returns them.
   Schedule(const LayerGraph& graph, std::size_t batch, Mode mode, bool input_gradient,
-           std::span<const kernels::PlanMemory> memory);
+           std::span<const kernels::PlanMemory> memory, std::span<const kernels::ElementType> types);
 
   const NodeSchedule& operator[](NodeId node) const { return nodes_[node]; }
   const MemoryPlanner& memory() const { return planner_; }
+  /// The block of the batch as it arrives, in float32: that of node 0's output, unless that is rounded to bf16.
+  MemoryPlanner::Block input() const { return input_; }
   /// The block of the loss's gradient; kNoBlock in an evaluation.
   MemoryPlanner::Block loss_gradient() const { return loss_gradient_; }
   /// The block of the gradient of the network's input, if asked for.
@@ -56,7 +64,9 @@ class Schedule {
  private:
   std::size_t backward_time(NodeId node) const { return 2 * graph_.nodes().size() - node; }
   std::size_t end_time() const { return 2 * graph_.nodes().size(); }
-  std::size_t floats(NodeId node) const { return graph_.nodes()[node].output.size() * batch_; }
+  std::size_t floats(NodeId node) const {
+    return kernels::floats_of(types_[node], graph_.nodes()[node].output.size() * batch_);
+  }
 
   void place_activations();
   void place_plan_memory(std::span<const kernels::PlanMemory> memory);
@@ -68,10 +78,12 @@ class Schedule {
   const LayerGraph& graph_;
   std::size_t batch_;
   bool training_;
+  std::vector<kernels::ElementType> types_;  // by node
   std::vector<bool> gradient_needs_;
   std::vector<std::size_t> consumers_;  // edges that bring a node's output a gradient
   std::vector<NodeSchedule> nodes_;
   MemoryPlanner planner_;
+  MemoryPlanner::Block input_ = kNoBlock;
   MemoryPlanner::Block loss_gradient_ = kNoBlock;
 };
 

@@ -17,7 +17,7 @@ class Lookahead final : public Layer {
   explicit Lookahead(std::int64_t context) : context_(context) {}
 
   std::string kind() const override { return fmt::format("lookahead {}", context_); }
-  LayerTraits traits() const override { return {.backward_reads_inputs = true}; }
+  LayerTraits traits() const override { return {.backward_reads_inputs = true, .takes_bf16 = true}; }
   Shape output_shape(std::span<const Shape> inputs) const override { return single_input(kind(), inputs, 3); }
   std::vector<ParameterSpec> parameters(std::span<const Shape> inputs) const override {
     return {
@@ -43,7 +43,9 @@ class Lookahead final : public Layer {
 class MaskSteps final : public Layer {
  public:
   std::string kind() const override { return "mask steps"; }
-  LayerTraits traits() const override { return {.forward_in_place = true, .backward_in_place = true}; }
+  LayerTraits traits() const override {
+    return {.forward_in_place = true, .backward_in_place = true, .takes_bf16 = true};
+  }
   Shape output_shape(std::span<const Shape> inputs) const override {
     const Shape& input = first_input(kind(), inputs, 1);
     if (input.rank() < 2)
@@ -65,7 +67,7 @@ class MaskSteps final : public Layer {
 class SwapAxes final : public Layer {
  public:
   std::string kind() const override { return "swap axes"; }
-  LayerTraits traits() const override { return {}; }
+  LayerTraits traits() const override { return {.takes_bf16 = true}; }
   Shape output_shape(std::span<const Shape> inputs) const override {
     const Shape& input = single_input(kind(), inputs, 3);
     return {input[0], input[2], input[1]};

@@ -78,7 +78,7 @@ class Linear final : public Layer {
   explicit Linear(const LinearSettings& settings) : settings_(settings) {}
 
   std::string kind() const override { return "linear"; }
-  LayerTraits traits() const override { return {.backward_reads_inputs = true}; }
+  LayerTraits traits() const override { return {.backward_reads_inputs = true, .takes_bf16 = true}; }
 
   Shape output_shape(std::span<const Shape> inputs) const override {
     const Shape& input = first_input(kind(), inputs, 1);
@@ -106,7 +106,7 @@ class Linear final : public Layer {
     return weighted_layer_plan(kernels::make_linear_plan(
         context.device,
         {static_cast<std::int64_t>(context.output.size()) / settings_.outputs, features_of(context.inputs[0]),
-         settings_.outputs, settings_.bias, context.mode == Mode::kTrain, context.input_gradients[0]}));
+         settings_.outputs, settings_.bias, context.mode == Mode::kTrain, context.input_gradients[0], context.type}));
   }
 
  private:
@@ -129,7 +129,7 @@ class Convolution final : public Layer {
     if (settings_.groups != 1) text += fmt::format(", {} groups", settings_.groups);
     return text;
   }
-  LayerTraits traits() const override { return {.backward_reads_inputs = true}; }
+  LayerTraits traits() const override { return {.backward_reads_inputs = true, .takes_bf16 = true}; }
 
   Shape output_shape(std::span<const Shape> inputs) const override {
     const Shape& input = single_input(kind(), inputs, 4);
@@ -171,7 +171,7 @@ class Convolution final : public Layer {
     return weighted_layer_plan(kernels::make_convolution_plan(
         context.device,
         {input[0], input[1], input[2], input[3], settings_.outputs, settings_.vertical, settings_.horizontal,
-         settings_.groups, settings_.bias, context.mode == Mode::kTrain, context.input_gradients[0]}));
+         settings_.groups, settings_.bias, context.mode == Mode::kTrain, context.input_gradients[0], context.type}));
   }
 
  private:

@@ -126,6 +126,9 @@ const bool registered = [] {
       {count_devices, obstacle, [](const Device& device) { context(device).synchronize(); }, summary, free_memory});
   kernels::set_math.add(DeviceType::kCuda,
                         [](const Device& device, DeviceMath math) { context(device).set_math(math); });
+  kernels::storage_type.add(DeviceType::kCuda, [](const Device& device) {
+    return context(device).math() == DeviceMath::kBf16 ? ElementType::kBf16 : ElementType::kFloat32;
+  });
   return true;
 }();
 

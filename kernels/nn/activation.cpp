@@ -36,8 +36,11 @@ class OneDnnActivation final : public ActivationPlan {
     backward_ = {backward, {value, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC}};
   }
 
-  void forward(View<const float> input, View<float> output) override { forward_.run({input.data(), output.data()}); }
-  void backward(View<const float> value, View<const float> output_gradient, View<float> input_gradient) override {
+  void forward(TypedView<const float> input, TypedView<float> output) override {
+    forward_.run({input.data(), output.data()});
+  }
+  void backward(TypedView<const float> value, TypedView<const float> output_gradient,
+                TypedView<float> input_gradient) override {
     backward_.run({value.data(), output_gradient.data(), input_gradient.data()});
   }
 

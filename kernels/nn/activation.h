@@ -8,6 +8,7 @@
 #include "core/device.h"
 #include "core/view.h"
 #include "kernels/operation.h"
+#include "kernels/typed_view.h"
 
 namespace dragonn::kernels {
 
@@ -25,10 +26,11 @@ class ActivationPlan {
  public:
   virtual ~ActivationPlan() = default;
   /// Computes the output. `output` may be `input`.
-  virtual void forward(View<const float> input, View<float> output) = 0;
+  virtual void forward(TypedView<const float> input, TypedView<float> output) = 0;
   /// Computes the input's gradient. `value` is forward's output, or its input (activation_backward_reads_input).
   /// `input_gradient` may be `output_gradient`.
-  virtual void backward(View<const float> value, View<const float> output_gradient, View<float> input_gradient) = 0;
+  virtual void backward(TypedView<const float> value, TypedView<const float> output_gradient,
+                        TypedView<float> input_gradient) = 0;
 };
 
 /// Makes a plan for `size` elements. @throws DeviceError if there is no row for the device.

@@ -9,31 +9,33 @@
 #include "core/device.h"
 #include "core/view.h"
 #include "kernels/nn/plan.h"
+#include "kernels/typed_view.h"
 
 namespace dragonn::kernels {
 
 /// The shape. Input [batch, steps, 3 * width]: queries, keys and values, each of `heads` heads, one after the other;
-/// output [batch, steps, width]. All float32.
+/// output [batch, steps, width].
 struct AttentionSpec {
   std::int64_t batch = 1, steps = 1, width = 1;
-  std::int64_t heads = 1;  ///< divides width
-  bool causal = false;     ///< a step sees only itself and those before
-  bool training = true;    ///< backward will be called
+  std::int64_t heads = 1;                    ///< divides width
+  bool causal = false;                       ///< a step sees only itself and those before
+  bool training = true;                      ///< backward will be called
+  ElementType type = ElementType::kFloat32;  ///< of input and output, and of the weights that are saved
 };
 
 struct AttentionForward {
-  View<const float> input;
+  TypedView<const float> input;
   std::span<const std::int32_t> lengths;  ///< [batch], valid steps; empty: all are
-  View<float> output;
+  TypedView<float> output;
   View<float> saved;
   View<float> scratch;
 };
 
 struct AttentionBackward {
-  View<const float> input;
+  TypedView<const float> input;
   std::span<const std::int32_t> lengths;
-  View<const float> output_gradient;
-  View<float> input_gradient;  ///< overwritten
+  TypedView<const float> output_gradient;
+  TypedView<float> input_gradient;  ///< overwritten
   View<const float> saved;
   View<float> scratch;
 };

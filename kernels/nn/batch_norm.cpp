@@ -97,7 +97,7 @@ class CpuBatchNorm final : public BatchNormPlan {
 
   std::size_t start(std::size_t piece) const { return pieces_.begin(piece) * spec_.channels; }
   std::size_t rows(std::size_t piece) const { return pieces_.end(piece) - pieces_.begin(piece); }
-  const float* at(View<const float> data, std::size_t piece) const { return data.data() + start(piece); }
+  const float* at(TypedView<const float> data, std::size_t piece) const { return data.data() + start(piece); }
 
   float inverse_deviation(float variance) const { return 1.0f / std::sqrt(variance + spec_.epsilon); }
 

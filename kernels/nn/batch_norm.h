@@ -8,26 +8,29 @@
 
 #include "core/device.h"
 #include "kernels/nn/plan.h"
+#include "kernels/typed_view.h"
 
 namespace dragonn::kernels {
 
-/// The shape and settings. Data is [rows, channels]: all axes but the channels are rows.
+/// The shape and settings. Data is [rows, channels]: all axes but the channels are rows. On a GPU it begins at
+/// multiples of 16 bytes.
 struct BatchNormSpec {
   std::size_t rows = 1;
   std::size_t channels = 1;
-  bool relu = false;      ///< output = max(0, .) at the end
-  bool residual = false;  ///< a second input is added after normalization, before the ReLU
-  float epsilon = 1e-5f;  ///< added to the variance
-  float momentum = 0.1f;  ///< weight of a new batch in the running statistics
+  bool relu = false;                         ///< output = max(0, .) at the end
+  bool residual = false;                     ///< a second input is added after normalization, before the ReLU
+  float epsilon = 1e-5f;                     ///< added to the variance
+  float momentum = 0.1f;                     ///< weight of a new batch in the running statistics
+  ElementType type = ElementType::kFloat32;  ///< of the data; parameters and statistics are float32
 };
 
 struct BatchNormForward {
-  View<const float> input;
-  View<const float> residual;      ///< empty if there is none
-  View<const float> scale, shift;  ///< [channels]
-  View<float> running_mean;        ///< [channels]; updated by training, used by evaluation
-  View<float> running_variance;    ///< [channels]; of the unbiased variance, updated and used as the mean
-  View<float> output;
+  TypedView<const float> input;
+  TypedView<const float> residual;  ///< empty if there is none
+  View<const float> scale, shift;   ///< [channels]
+  View<float> running_mean;         ///< [channels]; updated by training, used by evaluation
+  View<float> running_variance;     ///< [channels]; of the unbiased variance, updated and used as the mean
+  TypedView<float> output;
   View<float> saved;
   View<float> scratch;
 };
@@ -35,12 +38,12 @@ struct BatchNormForward {
 /// The arguments of backward. `residual_gradient` may be output_gradients[0]; `input_gradient` may be an output
 /// gradient that is not `residual_gradient`.
 struct BatchNormBackward {
-  View<const float> input;
-  View<const float> output;  ///< read only with both residual and ReLU
+  TypedView<const float> input;
+  TypedView<const float> output;  ///< read only with both residual and ReLU
   View<const float> scale, shift;
-  std::span<const View<const float>> output_gradients;  ///< one or two: the gradient is their sum
-  View<float> input_gradient;
-  View<float> residual_gradient;               ///< empty if not wanted
+  std::span<const TypedView<const float>> output_gradients;  ///< one or two: the gradient is their sum
+  TypedView<float> input_gradient;
+  TypedView<float> residual_gradient;          ///< empty if not wanted
   View<float> scale_gradient, shift_gradient;  ///< overwritten
   View<const float> saved;
   View<float> scratch;

@@ -13,15 +13,16 @@ namespace dragonn::kernels {
 /// The shape. Input [batch, height, width, channels], output [batch, vertical.outputs(height),
 /// horizontal.outputs(width), output_channels], weights [kernel height, kernel width, channels / groups,
 /// output_channels] (HWIO; the output channels of group g are g * output_channels / groups and on), bias
-/// [output_channels]. All float32.
+/// [output_channels].
 struct ConvolutionSpec {
   std::int64_t batch = 1, height = 1, width = 1, channels = 1;
   std::int64_t output_channels = 1;
   Window vertical, horizontal;
   std::int64_t groups = 1;  ///< divides channels and output_channels
   bool bias = true;
-  bool training = true;        ///< backward will be called
-  bool input_gradient = true;  ///< backward computes the input's gradient
+  bool training = true;                      ///< backward will be called
+  bool input_gradient = true;                ///< backward computes the input's gradient
+  ElementType type = ElementType::kFloat32;  ///< of input and output; weights and bias are float32
 };
 
 /// Makes a plan. That takes tens of milliseconds if code is generated, and little if the same shape was planned before.

@@ -9,6 +9,7 @@
 #include "core/targets.h"
 #include "core/view.h"
 #include "kernels/operation.h"
+#include "kernels/typed_view.h"
 
 namespace dragonn::kernels {
 
@@ -17,10 +18,10 @@ inline constexpr std::int32_t kCtcBlank = 0;
 
 struct CtcArguments {
   std::size_t batch = 1, steps = 1, classes = 2;
-  View<const float> logits;               ///< [batch, steps, classes]
+  TypedView<const float> logits;          ///< [batch, steps, classes]
   Targets targets;                        ///< a sequence per sample, of labels in [1, classes), in host memory
   std::span<const std::int32_t> lengths;  ///< [batch], valid steps; empty: all are
-  View<float> gradient;                   ///< [batch, steps, classes], of the mean over the batch; empty if not wanted
+  TypedView<float> gradient;              ///< [batch, steps, classes], of the mean over the batch; empty if not wanted
   View<double> scratch;                   ///< ctc_scratch() values, on the device of the logits
 
   const Device& device() const { return logits.device(); }

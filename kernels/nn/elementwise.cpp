@@ -70,7 +70,7 @@ HWY_EXPORT(relu_backward_piece);
 
 using Piece = void (*)(const float*, const float*, float*, std::size_t);
 
-void run(Piece piece, View<const float> a, View<const float> b, View<float> result) {
+void run(Piece piece, TypedView<const float> a, TypedView<const float> b, TypedView<float> result) {
   constexpr std::size_t kMinimumPiece = 16384;  // smaller pieces do not repay waking a thread
   const detail::Chunks chunks(a.size(), kMinimumPiece, 16);
   detail::for_each_chunk(chunks, [&](std::size_t chunk) {
@@ -79,13 +79,14 @@ void run(Piece piece, View<const float> a, View<const float> b, View<float> resu
   });
 }
 
-void add_cpu(View<const float> a, View<const float> b, View<float> sum) {
+void add_cpu(TypedView<const float> a, TypedView<const float> b, TypedView<float> sum) {
   run(HWY_DYNAMIC_DISPATCH(add_piece), a, b, sum);
 }
-void add_relu_cpu(View<const float> a, View<const float> b, View<float> sum) {
+void add_relu_cpu(TypedView<const float> a, TypedView<const float> b, TypedView<float> sum) {
   run(HWY_DYNAMIC_DISPATCH(add_relu_piece), a, b, sum);
 }
-void relu_backward_cpu(View<const float> output, View<const float> output_gradient, View<float> input_gradient) {
+void relu_backward_cpu(TypedView<const float> output, TypedView<const float> output_gradient,
+                       TypedView<float> input_gradient) {
   run(HWY_DYNAMIC_DISPATCH(relu_backward_piece), output, output_gradient, input_gradient);
 }
 
@@ -93,14 +94,14 @@ void fill_cpu(float value, View<float> target) {
   std::fill_n(target.data(), target.size(), value);
 }
 
-bool check_sizes(View<const float> a, View<const float> b, View<float> result) {
+bool check_sizes(TypedView<const float> a, TypedView<const float> b, TypedView<float> result) {
   if (a.size() != b.size() || a.size() != result.size())
     throw ShapeError(fmt::format("elementwise operation on {}, {} and {} elements: sizes must be equal", a.size(),
                                  b.size(), result.size()));
   return true;
 }
 
-void dropout_cpu(View<const float> input, float rate, View<const std::uint64_t> key, View<float> output) {
+void dropout_cpu(TypedView<const float> input, float rate, View<const std::uint64_t> key, TypedView<float> output) {
   std::array<float, 1024> draws;
   const float factor = 1.0f / (1.0f - rate);
   for (std::size_t begin = 0; begin < input.size(); begin += draws.size()) {
@@ -119,11 +120,27 @@ constinit decltype(add_relu) add_relu("add_relu", add_relu_cpu, check_sizes);
 constinit decltype(relu_backward) relu_backward("relu_backward", relu_backward_cpu, check_sizes);
 constinit decltype(fill) fill("fill", fill_cpu);
 
-void copy(View<const float> source, View<float> target) {
+namespace {
+bool check_copy(TypedView<const float> source, TypedView<float> target) {
   if (source.size() != target.size())
     throw ShapeError(fmt::format("copy of {} elements to {}", source.size(), target.size()));
-  transfer(source, target);
+  return true;
 }
+}  // namespace
+
+void copy(TypedView<const float> source, TypedView<float> target) {
+  check_copy(source, target);
+  with_element(target.type(), [&](auto element) {
+    using Element = decltype(element);
+    transfer(View<const Element>(source.as<Element>(), source.size(), source.device()),
+             View<Element>(target.as<Element>(), target.size(), target.device()));
+  });
+}
+
+constinit decltype(convert) convert(
+    "convert",
+    [](TypedView<const float> source, TypedView<float> target) { transfer(source.floats(), target.floats()); },
+    check_copy);
 
 constinit decltype(dropout) dropout("dropout", dropout_cpu, [](auto input, float, auto key, auto output) {
   if (input.size() != output.size() || key.size() != 1)

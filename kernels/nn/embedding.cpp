@@ -11,7 +11,7 @@
 namespace dragonn::kernels {
 namespace {
 
-void embed_cpu(View<const float> tokens, View<const float> table, std::size_t width, View<float> output) {
+void embed_cpu(View<const float> tokens, View<const float> table, std::size_t width, TypedView<float> output) {
   const std::size_t rows = table.size() / width;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const float token = tokens.host()[i];
@@ -23,7 +23,7 @@ void embed_cpu(View<const float> tokens, View<const float> table, std::size_t wi
   }
 }
 
-void embed_backward_cpu(View<const float> tokens, View<const float> output_gradient, std::size_t width,
+void embed_backward_cpu(View<const float> tokens, TypedView<const float> output_gradient, std::size_t width,
                         View<float> table_gradient) {
   std::ranges::fill(table_gradient.host(), 0.0f);
   for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -40,14 +40,14 @@ bool check_sizes(std::size_t tokens, std::size_t values, std::size_t table, std:
   return true;
 }
 
-void add_positions_cpu(View<const float> input, View<const float> table, std::size_t steps, std::size_t width,
-                       View<float> output) {
+void add_positions_cpu(TypedView<const float> input, View<const float> table, std::size_t steps, std::size_t width,
+                       TypedView<float> output) {
   const std::size_t sample = steps * width;
   for (std::size_t begin = 0; begin < input.size(); begin += sample)
     for (std::size_t i = 0; i < sample; ++i) output.data()[begin + i] = input.data()[begin + i] + table.data()[i];
 }
 
-void add_positions_backward_cpu(View<const float> output_gradient, std::size_t steps, std::size_t width,
+void add_positions_backward_cpu(TypedView<const float> output_gradient, std::size_t steps, std::size_t width,
                                 View<float> table_gradient) {
   std::ranges::fill(table_gradient.host(), 0.0f);
   const std::size_t sample = steps * width;

@@ -6,6 +6,7 @@
 
 #include "core/view.h"
 #include "kernels/operation.h"
+#include "kernels/typed_view.h"
 
 namespace dragonn::kernels {
 
@@ -13,22 +14,23 @@ namespace dragonn::kernels {
 /// float32.
 /// @throws DataError for a token that is none, naming its position; on a GPU the next wait throws it. DeviceError if
 /// there is no row for the device.
-extern Operation<void(View<const float> tokens, View<const float> table, std::size_t width, View<float> output)> embed;
+extern Operation<void(View<const float> tokens, View<const float> table, std::size_t width, TypedView<float> output)>
+    embed;
 
 /// Computes table_gradient [rows, width]: for every row the sum of the output gradients of its tokens, in their order;
 /// zero for the others. The gradient is dense, but at most `tokens` of its rows differ from 0.
-extern Operation<void(View<const float> tokens, View<const float> output_gradient, std::size_t width,
+extern Operation<void(View<const float> tokens, TypedView<const float> output_gradient, std::size_t width,
                       View<float> table_gradient)>
     embed_backward;
 
 /// Computes output [batch, steps, width] = input + the first `steps` rows of table [rows, width]. `output` may be
 /// `input`. @throws ShapeError if the sizes do not fit; DeviceError if there is no row for the device.
-extern Operation<void(View<const float> input, View<const float> table, std::size_t steps, std::size_t width,
-                      View<float> output)>
+extern Operation<void(TypedView<const float> input, View<const float> table, std::size_t steps, std::size_t width,
+                      TypedView<float> output)>
     add_positions;
 
 /// Computes table_gradient [rows, width]: the sum over the batch of the output gradients; zeros behind row `steps`.
-extern Operation<void(View<const float> output_gradient, std::size_t steps, std::size_t width,
+extern Operation<void(TypedView<const float> output_gradient, std::size_t steps, std::size_t width,
                       View<float> table_gradient)>
     add_positions_backward;
 

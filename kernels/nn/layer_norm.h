@@ -8,10 +8,11 @@
 #include "core/device.h"
 #include "core/view.h"
 #include "kernels/nn/plan.h"
+#include "kernels/typed_view.h"
 
 namespace dragonn::kernels {
 
-/// The shape. Input and output [rows, columns], scale and shift [columns]. All float32.
+/// The shape. Input and output [rows, columns], scale and shift [columns].
 struct LayerNormSpec {
   std::int64_t rows = 1, columns = 1;
   float epsilon = 1e-5f;
@@ -19,16 +20,18 @@ struct LayerNormSpec {
 };
 
 struct LayerNormForward {
-  View<const float> input, scale, shift;
-  View<float> output;
+  TypedView<const float> input;
+  View<const float> scale, shift;
+  TypedView<float> output;
   View<float> saved;
   View<float> scratch;
 };
 
 struct LayerNormBackward {
-  View<const float> input, scale, shift;
-  View<const float> output_gradient;
-  View<float> input_gradient;                  ///< overwritten
+  TypedView<const float> input;
+  View<const float> scale, shift;
+  TypedView<const float> output_gradient;
+  TypedView<float> input_gradient;             ///< overwritten
   View<float> scale_gradient, shift_gradient;  ///< overwritten
   View<const float> saved;
   View<float> scratch;

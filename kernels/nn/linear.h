@@ -10,12 +10,13 @@
 
 namespace dragonn::kernels {
 
-/// The shape. Input [batch, inputs], weights [outputs, inputs], bias [outputs], output [batch, outputs]. All float32.
+/// The shape. Input [batch, inputs], weights [outputs, inputs], bias [outputs], output [batch, outputs].
 struct LinearSpec {
   std::int64_t batch = 1, inputs = 1, outputs = 1;
   bool bias = true;
-  bool training = true;        ///< backward will be called
-  bool input_gradient = true;  ///< backward computes the input's gradient
+  bool training = true;                      ///< backward will be called
+  bool input_gradient = true;                ///< backward computes the input's gradient
+  ElementType type = ElementType::kFloat32;  ///< of input and output; weights and bias are float32
 };
 
 /// Makes a plan. @throws Error if the device's library refuses, DeviceError if there is no row for the device.

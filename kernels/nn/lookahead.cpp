@@ -22,15 +22,17 @@ void for_each_pair(const LookaheadSpec& spec, const Body& body) {
       }
 }
 
-void forward_cpu(const LookaheadSpec& spec, View<const float> input, View<const float> weights, View<float> output) {
+void forward_cpu(const LookaheadSpec& spec, TypedView<const float> input, View<const float> weights,
+                 TypedView<float> output) {
   std::ranges::fill(output.host(), 0.0f);
   for_each_pair(spec, [&](std::size_t to, std::size_t weight, std::size_t from) {
     add_products(weights.data() + weight, input.data() + from, spec.features, output.data() + to);
   });
 }
 
-void backward_cpu(const LookaheadSpec& spec, View<const float> input, View<const float> weights,
-                  View<const float> output_gradient, View<float> input_gradient, View<float> weights_gradient) {
+void backward_cpu(const LookaheadSpec& spec, TypedView<const float> input, View<const float> weights,
+                  TypedView<const float> output_gradient, TypedView<float> input_gradient,
+                  View<float> weights_gradient) {
   std::ranges::fill(weights_gradient.host(), 0.0f);
   std::ranges::fill(input_gradient.host(), 0.0f);
   for_each_pair(spec, [&](std::size_t output, std::size_t weight, std::size_t from) {

@@ -6,6 +6,7 @@
 
 #include "core/view.h"
 #include "kernels/operation.h"
+#include "kernels/typed_view.h"
 
 namespace dragonn::kernels {
 
@@ -17,12 +18,13 @@ struct LookaheadSpec {
 
 /// Computes the output. @param input [batch, steps, features].  @param weights [context + 1, features].
 /// @throws DeviceError if there is no row for the device.
-extern Operation<void(const LookaheadSpec& spec, View<const float> input, View<const float> weights,
-                      View<float> output)>
+extern Operation<void(const LookaheadSpec& spec, TypedView<const float> input, View<const float> weights,
+                      TypedView<float> output)>
     lookahead_forward;
 /// Computes both gradients, which are overwritten; `input_gradient` may be empty.
-extern Operation<void(const LookaheadSpec& spec, View<const float> input, View<const float> weights,
-                      View<const float> output_gradient, View<float> input_gradient, View<float> weights_gradient)>
+extern Operation<void(const LookaheadSpec& spec, TypedView<const float> input, View<const float> weights,
+                      TypedView<const float> output_gradient, TypedView<float> input_gradient,
+                      View<float> weights_gradient)>
     lookahead_backward;
 
 }  // namespace dragonn::kernels

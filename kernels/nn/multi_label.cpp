@@ -22,7 +22,8 @@ void check_labels(std::span<const std::int32_t> labels, std::size_t sample, std:
   }
 }
 
-MultiLabelResult on_cpu(View<const float> logits, const Targets& targets, std::size_t classes, View<float> gradient) {
+MultiLabelResult on_cpu(TypedView<const float> logits, const Targets& targets, std::size_t classes,
+                        TypedView<float> gradient) {
   const std::size_t batch = targets.offsets.size() - 1;
   const float share = 1.0f / static_cast<float>(batch);
   MultiLabelResult result;

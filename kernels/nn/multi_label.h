@@ -7,6 +7,7 @@
 #include "core/targets.h"
 #include "core/view.h"
 #include "kernels/operation.h"
+#include "kernels/typed_view.h"
 
 namespace dragonn::kernels {
 
@@ -22,8 +23,8 @@ struct MultiLabelResult {
 /// @param gradient [batch, classes], of the mean over the batch; empty if not wanted, may be `logits`.
 /// @throws DataError for a label out of range or order, naming the sample; DeviceError if there is no row for the
 /// device.
-extern Operation<MultiLabelResult(View<const float> logits, const Targets& targets, std::size_t classes,
-                                  View<float> gradient)>
+extern Operation<MultiLabelResult(TypedView<const float> logits, const Targets& targets, std::size_t classes,
+                                  TypedView<float> gradient)>
     multi_label;
 
 }  // namespace dragonn::kernels

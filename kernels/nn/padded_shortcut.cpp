@@ -24,14 +24,15 @@ std::size_t zeros_before(const PaddedShortcutSpec& spec) {
   return (spec.output_channels - spec.channels) / 2;
 }
 
-void forward_cpu(const PaddedShortcutSpec& spec, View<const float> input, View<float> output) {
+void forward_cpu(const PaddedShortcutSpec& spec, TypedView<const float> input, TypedView<float> output) {
   std::fill_n(output.data(), output.size(), 0.0f);
   for_each_kept_pixel(spec, [&](std::size_t from, std::size_t to) {
     std::copy_n(input.data() + from, spec.channels, output.data() + to + zeros_before(spec));
   });
 }
 
-void backward_cpu(const PaddedShortcutSpec& spec, View<const float> output_gradient, View<float> input_gradient) {
+void backward_cpu(const PaddedShortcutSpec& spec, TypedView<const float> output_gradient,
+                  TypedView<float> input_gradient) {
   std::fill_n(input_gradient.data(), input_gradient.size(), 0.0f);
   for_each_kept_pixel(spec, [&](std::size_t to, std::size_t from) {
     std::copy_n(output_gradient.data() + from + zeros_before(spec), spec.channels, input_gradient.data() + to);

@@ -6,6 +6,7 @@
 
 #include "core/view.h"
 #include "kernels/operation.h"
+#include "kernels/typed_view.h"
 
 namespace dragonn::kernels {
 
@@ -20,10 +21,11 @@ struct PaddedShortcutSpec {
 };
 
 /// Computes the output. @throws DeviceError if there is no row for the device.
-extern Operation<void(const PaddedShortcutSpec& spec, View<const float> input, View<float> output)>
+extern Operation<void(const PaddedShortcutSpec& spec, TypedView<const float> input, TypedView<float> output)>
     padded_shortcut_forward;
 /// Computes the gradient. Overwrites `input_gradient`.
-extern Operation<void(const PaddedShortcutSpec& spec, View<const float> output_gradient, View<float> input_gradient)>
+extern Operation<void(const PaddedShortcutSpec& spec, TypedView<const float> output_gradient,
+                      TypedView<float> input_gradient)>
     padded_shortcut_backward;
 
 }  // namespace dragonn::kernels

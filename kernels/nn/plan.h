@@ -11,6 +11,7 @@
 
 #include "core/view.h"
 #include "kernels/operation.h"
+#include "kernels/typed_view.h"
 
 namespace dragonn::kernels {
 
@@ -49,21 +50,21 @@ class Plan {
 
 /// The plan of an operation with weights and perhaps a bias: convolutions, linear maps.
 struct WeightedForward {
-  View<const float> input;
+  TypedView<const float> input;
   View<const float> weights;
   View<const float> bias;  ///< empty without a bias
-  View<float> output;
+  TypedView<float> output;
   View<float> saved;
   View<float> scratch;
 };
 
 struct WeightedBackward {
-  View<const float> input;
+  TypedView<const float> input;
   View<const float> weights;
-  View<const float> output_gradient;
-  View<float> input_gradient;    ///< empty if the plan was made without
-  View<float> weights_gradient;  ///< overwritten
-  View<float> bias_gradient;     ///< overwritten; empty without a bias
+  TypedView<const float> output_gradient;
+  TypedView<float> input_gradient;  ///< empty if the plan was made without
+  View<float> weights_gradient;     ///< overwritten
+  View<float> bias_gradient;        ///< overwritten; empty without a bias
   View<const float> saved;
   View<float> scratch;
 };

@@ -38,11 +38,11 @@ class OneDnnPooling final : public PoolingPlan {
 
   PlanMemory memory() const override { return {workspace_, forward_.scratch(), backward_.scratch()}; }
 
-  void forward(View<const float> input, View<float> output, View<float> saved, View<float> scratch) override {
+  void forward(TypedView<const float> input, TypedView<float> output, View<float> saved, View<float> scratch) override {
     forward_.run({input.data(), output.data(), saved.data(), scratch.data()});
   }
 
-  void backward(View<const float> output_gradient, View<float> input_gradient, View<const float> saved,
+  void backward(TypedView<const float> output_gradient, TypedView<float> input_gradient, View<const float> saved,
                 View<float> scratch) override {
     DRAGONN_CHECK(backward_, "backward of a plan that was made for evaluation");
     backward_.run({output_gradient.data(), input_gradient.data(), saved.data(), scratch.data()});

@@ -7,6 +7,7 @@
 
 #include "core/device.h"
 #include "kernels/nn/plan.h"
+#include "kernels/typed_view.h"
 
 namespace dragonn::kernels {
 
@@ -28,10 +29,11 @@ class PoolingPlan {
  public:
   virtual ~PoolingPlan() = default;
   virtual PlanMemory memory() const = 0;
-  virtual void forward(View<const float> input, View<float> output, View<float> saved, View<float> scratch) = 0;
+  virtual void forward(TypedView<const float> input, TypedView<float> output, View<float> saved,
+                       View<float> scratch) = 0;
   /// Runs backward after forward of a training plan. Needs neither input nor output. Overwrites `input_gradient`.
-  virtual void backward(View<const float> output_gradient, View<float> input_gradient, View<const float> saved,
-                        View<float> scratch) = 0;
+  virtual void backward(TypedView<const float> output_gradient, TypedView<float> input_gradient,
+                        View<const float> saved, View<float> scratch) = 0;
 };
 
 /// Makes a plan. @throws Error if the device's library refuses, DeviceError if there is no row for the device.

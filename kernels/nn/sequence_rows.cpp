@@ -15,8 +15,8 @@ void for_each_row(const SequenceRows& rows, std::span<const std::int32_t> length
            lengths.empty() || static_cast<std::int64_t>(t) < lengths[sample]);
 }
 
-void to_time_major_cpu(const SequenceRows& rows, View<const float> batch_major, std::span<const std::int32_t> lengths,
-                       View<float> time_major) {
+void to_time_major_cpu(const SequenceRows& rows, TypedView<const float> batch_major,
+                       std::span<const std::int32_t> lengths, TypedView<float> time_major) {
   for_each_row(rows, lengths, [&](std::size_t from, std::size_t to, bool is_valid) {
     float* target = time_major.data() + to;
     if (is_valid)
@@ -26,8 +26,8 @@ void to_time_major_cpu(const SequenceRows& rows, View<const float> batch_major, 
   });
 }
 
-void to_batch_major_cpu(const SequenceRows& rows, View<const float> time_major, std::span<const std::int32_t> lengths,
-                        bool add, View<float> batch_major) {
+void to_batch_major_cpu(const SequenceRows& rows, TypedView<const float> time_major,
+                        std::span<const std::int32_t> lengths, bool add, TypedView<float> batch_major) {
   for_each_row(rows, lengths, [&](std::size_t to, std::size_t from, bool is_valid) {
     const float* source = time_major.data() + from;
     float* target = batch_major.data() + to;
@@ -37,8 +37,8 @@ void to_batch_major_cpu(const SequenceRows& rows, View<const float> time_major, 
   });
 }
 
-void mask_steps_cpu(const SequenceRows& rows, View<const float> input, std::span<const std::int32_t> lengths,
-                    View<float> output) {
+void mask_steps_cpu(const SequenceRows& rows, TypedView<const float> input, std::span<const std::int32_t> lengths,
+                    TypedView<float> output) {
   if (input.data() != output.data()) std::copy_n(input.data(), input.size(), output.data());
   for_each_row(rows, lengths, [&](std::size_t at, std::size_t, bool is_valid) {
     if (!is_valid) std::fill_n(output.data() + at, rows.size, 0.0f);
@@ -67,7 +67,7 @@ void transpose(const float* input, std::size_t rows, std::size_t columns, float*
           output[column * rows + row] = input[row * columns + column];
 }
 
-void swap_axes_cpu(View<const float> input, std::size_t rows, std::size_t columns, View<float> output) {
+void swap_axes_cpu(TypedView<const float> input, std::size_t rows, std::size_t columns, TypedView<float> output) {
   for (std::size_t begin = 0; begin < input.size(); begin += rows * columns)
     transpose(input.data() + begin, rows, columns, output.data() + begin);
 }

@@ -44,8 +44,8 @@ std::size_t count_labels(std::span<const std::int32_t> labels, std::size_t class
   return count;
 }
 
-CrossEntropy on_cpu(View<const float> logits, View<const std::int32_t> labels, std::size_t classes, double smoothing,
-                    View<float> gradient) {
+CrossEntropy on_cpu(TypedView<const float> logits, View<const std::int32_t> labels, std::size_t classes,
+                    double smoothing, TypedView<float> gradient) {
   const std::span<const std::int32_t> all_labels = labels.host();
   CrossEntropy result;
   result.count = count_labels(all_labels, classes);
@@ -71,8 +71,8 @@ void detail::refuse_label(std::int32_t label, std::size_t row, std::size_t class
 }
 
 constinit decltype(softmax_cross_entropy_rows) softmax_cross_entropy_rows("softmax_cross_entropy", on_cpu);
-CrossEntropy softmax_cross_entropy(View<const float> logits, View<const std::int32_t> labels, std::size_t classes,
-                                   double smoothing, View<float> gradient) {
+CrossEntropy softmax_cross_entropy(TypedView<const float> logits, View<const std::int32_t> labels, std::size_t classes,
+                                   double smoothing, TypedView<float> gradient) {
   if (logits.size() != labels.size() * classes || (!gradient.empty() && gradient.size() != logits.size()))
     throw ShapeError(fmt::format("cross-entropy of {} logits, {} labels, {} classes and a gradient of {}",
                                  logits.size(), labels.size(), classes, gradient.size()));

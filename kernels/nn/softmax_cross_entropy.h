@@ -7,6 +7,7 @@
 
 #include "core/view.h"
 #include "kernels/operation.h"
+#include "kernels/typed_view.h"
 
 namespace dragonn::kernels {
 
@@ -23,10 +24,10 @@ struct CrossEntropy {
 /// @param gradient [rows, classes], of the mean over the rows that count: (softmax - q) / count. Empty if not wanted;
 /// may be `logits`.
 /// @throws DataError for a label out of range, naming the row; DeviceError if there is no row for the device.
-CrossEntropy softmax_cross_entropy(View<const float> logits, View<const std::int32_t> labels, std::size_t classes,
-                                   double smoothing, View<float> gradient);
+CrossEntropy softmax_cross_entropy(TypedView<const float> logits, View<const std::int32_t> labels, std::size_t classes,
+                                   double smoothing, TypedView<float> gradient);
 
-extern Operation<CrossEntropy(View<const float>, View<const std::int32_t>, std::size_t, double, View<float>)>
+extern Operation<CrossEntropy(TypedView<const float>, View<const std::int32_t>, std::size_t, double, TypedView<float>)>
     softmax_cross_entropy_rows;
 
 namespace detail {

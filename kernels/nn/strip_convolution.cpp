@@ -67,7 +67,7 @@ class StripConvolution final : public WeightedPlan {
   }
 
   void forward(const WeightedForward& arguments) override {
-    fill_with_bias(arguments.bias, arguments.output);
+    fill_with_bias(arguments.bias, arguments.output.floats());
     float* map = arguments.scratch.data();
     float* windows = map + map_floats_;
     float* columns = windows + window_floats_;

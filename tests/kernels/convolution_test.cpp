@@ -18,6 +18,7 @@
 #include "tests/kernels/weighted_reference.h"
 #include "tests/support/devices.h"
 #include "tests/support/tolerance.h"
+#include "tests/support/typed_values.h"
 
 namespace dragonn::kernels {
 namespace {
@@ -25,6 +26,8 @@ namespace {
 using dragonn::test::on_device;
 using dragonn::test::poisoned;
 using dragonn::test::to_host;
+using dragonn::test::TypedBuffer;
+using dragonn::test::values_of;
 using Values = std::vector<float>;
 
 Values random_values(std::size_t count, std::uint64_t seed) {
@@ -47,20 +50,23 @@ double relative_error(const Values& values, const std::vector<double>& expected)
 /// Results of one forward and backward of a plan, in memory that starts as NaN.
 struct PlanRun {
   PlanRun(const Device& device, WeightedPlan& plan, const Values& input, const Values& weights, const Values& bias,
-          const Values& gradient_of_output, bool want_input_gradient = true) {
-    const Buffer<float> inputs = on_device(input, device), weight = on_device(weights, device),
-                        biases = on_device(bias, device), gradients = on_device(gradient_of_output, device);
+          const Values& gradient_of_output, bool want_input_gradient = true, ElementType type = ElementType::kFloat32) {
+    const auto unwritten = [&](std::size_t size) {
+      return TypedBuffer(Values(size, std::numeric_limits<float>::quiet_NaN()), type, device);
+    };
+    const TypedBuffer inputs(input, type, device), gradients(gradient_of_output, type, device);
+    const Buffer<float> weight = on_device(weights, device), biases = on_device(bias, device);
     const PlanMemory memory = plan.memory();
     Buffer<float> saved = poisoned(memory.saved, device), forward = poisoned(memory.forward_scratch, device),
                   backward = poisoned(memory.backward_scratch, device);
-    Buffer<float> outputs = poisoned(gradient_of_output.size(), device),
-                  to_input = poisoned(want_input_gradient ? input.size() : 0, device),
-                  to_weights = poisoned(weights.size(), device), to_bias = poisoned(bias.size(), device);
+    const TypedBuffer outputs = unwritten(gradient_of_output.size()),
+                      to_input = unwritten(want_input_gradient ? input.size() : 0);
+    Buffer<float> to_weights = poisoned(weights.size(), device), to_bias = poisoned(bias.size(), device);
     plan.forward({inputs.view(), weight.view(), biases.view(), outputs.view(), saved.view(), forward.view()});
     plan.backward({inputs.view(), weight.view(), gradients.view(), to_input.view(), to_weights.view(), to_bias.view(),
                    saved.view(), backward.view()});
-    output = to_host(outputs.view());
-    input_gradient = to_host(to_input.view());
+    output = values_of(outputs.view());
+    input_gradient = values_of(to_input.view());
     weights_gradient = to_host(to_weights.view());
     bias_gradient = to_host(to_bias.view());
   }
@@ -111,7 +117,7 @@ void check_against_float64(const Device& device, WeightedPlan& plan, const Convo
   const Values gradient = random_values(
       size(spec.batch, spec.vertical.outputs(spec.height), spec.horizontal.outputs(spec.width), spec.output_channels),
       4);
-  const PlanRun run(device, plan, input, weights, bias, gradient, spec.input_gradient);
+  const PlanRun run(device, plan, input, weights, bias, gradient, spec.input_gradient, spec.type);
   const auto expected = test::reference_convolution(spec, input, weights, bias, gradient);
   CHECK(relative_error(run.output, expected.output) < allowed);
   CHECK(relative_error(run.weights_gradient, expected.weights_gradient) < allowed);
@@ -157,21 +163,31 @@ TEST_SUITE("kernels") {
       return;
     }
     const ConvolutionSpec plain = square(3, 9, 16, 32, {3, 1, 1}), grouped = square(2, 8, 6, 9, {3, 1, 1}, 3);
+    // Convolutions of float32 round their factors to no less than 11 bits, with bf16 products, too.
     for (const DeviceMath math : {DeviceMath::kTf32, DeviceMath::kBf16}) {
       set_math(device, math);
       for (const ConvolutionSpec& spec : {plain, grouped})
-        check_chosen(device, spec, dragonn::test::product_tolerance(math, terms(spec)));
+        check_chosen(device, spec, dragonn::test::product_tolerance(DeviceMath::kTf32, terms(spec)));
       set_math(device, DeviceMath::kFloat32);
     }
     check_chosen(device, plain, tolerance(device, terms(plain)));
   }
 
+  DRAGONN_DEVICE_TEST("convolutions of bf16 agree with float64, by cuDNN and by patches") {
+    if (device.is_cpu()) return;  // which has float32 only
+    // Inputs, weights and results are rounded, by up to 2^-8 each.
+    for (ConvolutionSpec spec : {square(3, 9, 16, 32, {3, 1, 1}), square(2, 8, 6, 9, {3, 1, 1}, 3),
+                                 square(2, 7, 5, 6, {2, 2, 0, true}), square(2, 5, 64, 32, {1, 1, 0}, 2)}) {
+      spec.type = ElementType::kBf16;
+      check_chosen(device, spec, 8e-3);
+    }
+  }
+
   DRAGONN_DEVICE_TEST("in bf16 small integers stay exact, in every gradient, and others are rounded") {
     if (device.is_cpu()) return;
-    const ConvolutionSpec spec = square(2, 8, 8, 16, {3, 1, 1});
-    set_math(device, DeviceMath::kBf16);
+    ConvolutionSpec spec = square(2, 8, 8, 16, {3, 1, 1});
+    spec.type = ElementType::kBf16;
     const std::unique_ptr<WeightedPlan> plan = make_convolution_plan(device, spec);
-    set_math(device, DeviceMath::kFloat32);
     // Sums of at most 144 ones: integers up to 256 are exact.
     const auto integers = [](std::size_t count, std::uint64_t seed) {
       Rng rng(seed, "integers");
@@ -183,7 +199,7 @@ TEST_SUITE("kernels") {
     Values input = integers(kPixels * 8, 1);
     const Values weights = integers(9 * 8 * 16, 2), bias = integers(16, 3), gradient = integers(kPixels * 16, 4);
     const auto as_floats = [](const std::vector<double>& values) { return Values(values.begin(), values.end()); };
-    const PlanRun run(device, *plan, input, weights, bias, gradient);
+    const PlanRun run(device, *plan, input, weights, bias, gradient, true, spec.type);
     const auto expected = test::reference_convolution(spec, input, weights, bias, gradient);
     CHECK(run.output == as_floats(expected.output));
     CHECK(run.weights_gradient == as_floats(expected.weights_gradient));
@@ -193,8 +209,8 @@ TEST_SUITE("kernels") {
     for (float& value : input) value *= 257;
     Values rounded = input;
     for (float& value : rounded) value = from_bf16(to_bf16(value));
-    const PlanRun first(device, *plan, input, weights, bias, gradient);
-    const PlanRun second(device, *plan, rounded, weights, bias, gradient);
+    const PlanRun first(device, *plan, input, weights, bias, gradient, true, spec.type);
+    const PlanRun second(device, *plan, rounded, weights, bias, gradient, true, spec.type);
     CHECK(first.output == second.output);
     CHECK(first.weights_gradient == second.weights_gradient);
   }

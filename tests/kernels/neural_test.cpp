@@ -167,7 +167,7 @@ TEST_SUITE("kernels") {
       }
       // A gradient that is the same everywhere moves the shift, and nothing else.
       const Buffer<float> ones = on_device(Values(input.size(), 1.0f), device);
-      const View<const float> output_gradient = ones.view();
+      const TypedView<const float> output_gradient = ones.view();
       Buffer<float> gradient = poisoned(input.size(), device), to_scale = poisoned(channels, device),
                     to_shift = poisoned(channels, device),
                     scratch = poisoned(run.plan->memory().backward_scratch, device);
@@ -202,7 +202,7 @@ TEST_SUITE("kernels") {
           backward(plan->memory().backward_scratch);
       plan->forward_train(
           {in(input), {}, in(scale), in(shift), out(mean), out(variance), out(output), saved.view(), forward.view()});
-      const View<const float> output_gradient = in(input);
+      const TypedView<const float> output_gradient = in(input);
       plan->backward({in(input),
                       in(output),
                       in(scale),

@@ -12,6 +12,7 @@
 #include "core/rng.h"
 #include "kernels/nn/elementwise.h"
 #include "tests/support/devices.h"
+#include "tests/support/typed_values.h"
 
 namespace dragonn::layers::test {
 
@@ -20,7 +21,7 @@ using dragonn::test::poisoned;
 using dragonn::test::to_host;
 
 GraphHarness::GraphHarness(std::unique_ptr<LayerGraph> graph, std::size_t batch, const Device& device, Mode mode,
-                           bool input_gradient)
+                           bool input_gradient, kernels::ElementType type)
     : graph_(std::move(graph)), arena_(device), has_input_gradient_(input_gradient && mode == Mode::kTrain) {
   omp_set_num_threads(1);  // as a worker does by default; waking threads would take longer than these tiny layers
   for (const ParameterSpec& spec : graph_->parameters()) arena_.declare(spec.name, spec.shape, spec.role);
@@ -37,7 +38,7 @@ GraphHarness::GraphHarness(std::unique_ptr<LayerGraph> graph, std::size_t batch,
   initial_states_ = states_;
   device_statistics_ = on_device(statistics_, device);
   device_states_ = on_device(states_, device);
-  plan_ = std::make_unique<GraphPlan>(*graph_, batch, mode, device, has_input_gradient_);
+  plan_ = std::make_unique<GraphPlan>(*graph_, batch, mode, device, has_input_gradient_, type);
   workspace_ = poisoned(plan_->workspace_floats(), device);
   plan_->bind(workspace_.view(), arena_, device_statistics_.view(), device_states_.view());
 }
@@ -49,12 +50,12 @@ std::vector<float> GraphHarness::forward(const std::vector<float>& input) {
   plan_->forward({}, lengths_);
   statistics_ = to_host(device_statistics_.view());
   states_ = to_host(device_states_.view());
-  return to_host(plan_->output());
+  return dragonn::test::values_of(plan_->output());
 }
 
 std::vector<ParameterId> GraphHarness::backward(const std::vector<float>& output_gradient) {
   kernels::fill(std::numeric_limits<float>::quiet_NaN(), arena_.gradients());
-  kernels::copy(View<const float>(output_gradient), plan_->output_gradient());
+  dragonn::test::set_values(plan_->output_gradient(), output_gradient);
   std::vector<ParameterId> order;
   plan_->backward([&](ParameterId id) { order.push_back(id); });
   return order;
@@ -89,7 +90,7 @@ std::vector<float> GraphHarness::gradient(const std::string& parameter) {
 }
 
 std::vector<float> GraphHarness::input_gradient() const {
-  return to_host(plan_->input_gradient());
+  return dragonn::test::values_of(plan_->input_gradient());
 }
 
 std::vector<float> spaced_values(std::size_t count, float spacing, std::uint64_t seed) {

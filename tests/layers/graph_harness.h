@@ -18,7 +18,8 @@ namespace dragonn::layers::test {
 class GraphHarness {
  public:
   GraphHarness(std::unique_ptr<LayerGraph> graph, std::size_t batch, const Device& device = {},
-               Mode mode = Mode::kTrain, bool input_gradient = true);
+               Mode mode = Mode::kTrain, bool input_gradient = true,
+               kernels::ElementType type = kernels::ElementType::kFloat32);
 
   std::vector<float> forward(const std::vector<float>& input);
   /// Runs backward after forward. Fills gradient() and input_gradient(); returns the parameters in the order in which

@@ -49,11 +49,12 @@ struct Gradient {
 template <Activation kKind>
 class CudaActivation final : public ActivationPlan {
  public:
-  void forward(View<const float> input, View<float> output) override {
-    map("activation", Value<kKind>{}, output, input.data());
+  void forward(TypedView<const float> input, TypedView<float> output) override {
+    map("activation", Value<kKind>{}, output, input);
   }
-  void backward(View<const float> value, View<const float> output_gradient, View<float> input_gradient) override {
-    map("activation_backward", Gradient<kKind>{}, input_gradient, value.data(), output_gradient.data());
+  void backward(TypedView<const float> value, TypedView<const float> output_gradient,
+                TypedView<float> input_gradient) override {
+    map("activation_backward", Gradient<kKind>{}, input_gradient, value, output_gradient);
   }
 };
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <cmath>
+#include <cstddef>
+#include <type_traits>
 
+#include "kernels/cuda/elements.h"
 #include "kernels/nn/attention.h"
 #include "kernels/nn/cuda/gemm.h"
 #include "kernels/nn/cuda/softmax_rows.h"
@@ -9,16 +12,21 @@ namespace dragonn::kernels::cuda {
 namespace {
 
 /// The matrices of all samples and heads, with the distances from row to row, head to head, sample to sample.
-template <class T>
+template <class Void>
 struct HeadMatrices {
-  T* data;
+  Void* data;
+  ElementType type;
   std::int64_t row, head, sample;
   bool transposed = false;
 
-  HeadMatrices transpose() const { return {data, row, head, sample, !transposed}; }
+  HeadMatrices transpose() const { return {data, type, row, head, sample, !transposed}; }
+  Void* at(std::int64_t element) const {
+    using Byte = std::conditional_t<std::is_const_v<Void>, const std::byte, std::byte>;
+    return static_cast<Byte*>(data) + element * static_cast<std::int64_t>(bytes_of(type));
+  }
 };
-using Operand = HeadMatrices<const float>;
-using Result = HeadMatrices<float>;
+using Operand = HeadMatrices<const void>;
+using Result = HeadMatrices<void>;
 
 /// The number of steps that a row of the attention weights, [batch, heads, steps, steps], sees.
 struct Visible {
@@ -33,22 +41,31 @@ struct Visible {
   }
 };
 
-/// Turns scores into weights, a block per row: their softmax over the visible steps, zeros for the others. One thread
-/// reads and writes an element, except for the largest, which all have read before the last barrier of softmax_sums.
-__global__ void normalize_kernel(Visible visible, float scale, float* weights) {
-  float* row = weights + blockIdx.x * visible.steps;
+/// Turns scores into weights, a block per row: their softmax over the visible steps, zeros for the others. `weights`
+/// may be the scores: one thread reads and writes an element, except for the largest, which all have read before the
+/// last barrier of softmax_sums.
+template <class Element>
+__global__ void normalize_kernel(Visible visible, float scale, float* scores, Writer<Element> weights) {
+  float* row = scores + blockIdx.x * visible.steps;
+  const Writer<Element> target = weights + blockIdx.x * visible.steps;
   const std::size_t count = visible.of(blockIdx.x);
-  for (std::size_t i = threadIdx.x; i < visible.steps; i += blockDim.x) row[i] = i < count ? row[i] * scale : 0.0f;
+  for (std::size_t i = threadIdx.x; i < visible.steps; i += blockDim.x)
+    if (i < count)
+      row[i] *= scale;
+    else
+      target[i] = 0;
   if (count == 0) return;
   __syncthreads();
   const SoftmaxSums sums = softmax_sums(row, count);
   const auto factor = static_cast<float>(1 / sums.exponentials);
   for (std::size_t i = threadIdx.x; i < count; i += blockDim.x)
-    row[i] = isfinite(sums.distances) ? expf(row[i] - sums.largest) * factor : nanf("");
+    target[i] = isfinite(sums.distances) ? expf(row[i] - sums.largest) * factor : nanf("");
 }
 
 /// Turns the weights' gradient into the scores', a block per row.
-__global__ void scores_gradient_kernel(Visible visible, float scale, const float* weights, float* gradient) {
+template <class Element>
+__global__ void scores_gradient_kernel(Visible visible, float scale, Reader<Element> weights,
+                                       Writer<Element> gradient) {
   const std::size_t row = blockIdx.x * visible.steps, count = visible.of(blockIdx.x);
   double sum = 0;
   for (std::size_t i = threadIdx.x; i < count; i += blockDim.x)
@@ -58,6 +75,8 @@ __global__ void scores_gradient_kernel(Visible visible, float scale, const float
     gradient[row + i] = i < count ? weights[row + i] * (gradient[row + i] - mean) * scale : 0.0f;
 }
 
+/// Keeps weights in the type of the data. Scores are float32: a softmax of rounded ones would multiply their error by
+/// their size.
 class CudaAttention final : public AttentionPlan {
  public:
   CudaAttention(const Device& device, const AttentionSpec& spec)
@@ -66,59 +85,78 @@ class CudaAttention final : public AttentionPlan {
         spec_(spec),
         depth_(spec.width / spec.heads),
         rows_(static_cast<std::size_t>(spec.batch * spec.heads * spec.steps)),
-        weights_(aligned_floats(rows_ * static_cast<std::size_t>(spec.steps))) {}
+        weights_(rows_ * static_cast<std::size_t>(spec.steps)) {}
 
-  PlanMemory memory() const override { return {weights_, 0, spec_.training ? weights_ : 0}; }
+  PlanMemory memory() const override {
+    const std::size_t weights = floats_for_bytes(weights_ * bytes_of(spec_.type));
+    return {weights, in_place() ? 0 : aligned_floats(weights_), spec_.training ? weights : 0};
+  }
 
   void forward(const AttentionForward& arguments) override {
     Context& here = context(device_);
-    const auto input = parts(arguments.input.data());
-    float* weights = arguments.saved.data();
-    multiply_heads(here, input.queries, input.keys.transpose(), spec_.steps, depth_, square(weights));
-    launch(here, "attention_weights", static_cast<unsigned>(rows_), threads(), normalize_kernel,
-           visible(here, arguments.lengths), scale(), weights);
-    multiply_heads(here, square<const float>(weights), input.values, depth_, spec_.steps,
-                   output(arguments.output.data()));
+    const auto input = parts(arguments.input.raw());
+    const TypedView<float> weights(arguments.saved.data(), weights_, spec_.type, device_);
+    float* scores = in_place() ? arguments.saved.data() : arguments.scratch.data();
+    multiply_heads(here, input.queries, input.keys.transpose(), spec_.steps, depth_,
+                   square<void>(scores, ElementType::kFloat32));
+    const Visible seen = visible(here, arguments.lengths);
+    with_element(spec_.type, [&](auto element) {
+      launch(here, "attention_weights", static_cast<unsigned>(rows_), threads(), normalize_kernel<decltype(element)>,
+             seen, scale(), scores, weights);
+    });
+    multiply_heads(here, square<const void>(weights.raw(), spec_.type), input.values, depth_, spec_.steps,
+                   output<void>(arguments.output.raw()));
   }
 
   void backward(const AttentionBackward& arguments) override {
     DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
     Context& here = context(device_);
-    const auto input = parts(arguments.input.data());
-    const auto gradient = parts(arguments.input_gradient.data());
-    const Operand weights = square(arguments.saved.data()), output_gradient = output(arguments.output_gradient.data());
+    const auto input = parts(arguments.input.raw());
+    const auto gradient = parts(arguments.input_gradient.raw());
+    const TypedView<const float> weights(arguments.saved.data(), weights_, spec_.type, device_);
+    const TypedView<float> scratch(arguments.scratch.data(), weights_, spec_.type, device_);
+    const Operand output_gradient = output<const void>(arguments.output_gradient.raw());
     multiply_heads(here, output_gradient, input.values.transpose(), spec_.steps, depth_,
-                   square(arguments.scratch.data()));
-    launch(here, "attention_scores_gradient", static_cast<unsigned>(rows_), threads(), scores_gradient_kernel,
-           visible(here, arguments.lengths), scale(), weights.data, arguments.scratch.data());
-    const Operand scores = square<const float>(arguments.scratch.data());
+                   square<void>(scratch.raw(), spec_.type));
+    const Visible seen = visible(here, arguments.lengths);
+    with_element(spec_.type, [&](auto element) {
+      launch(here, "attention_scores_gradient", static_cast<unsigned>(rows_), threads(),
+             scores_gradient_kernel<decltype(element)>, seen, scale(), weights, scratch);
+    });
+    const Operand scores = square<const void>(scratch.raw(), spec_.type);
     multiply_heads(here, scores, input.keys, depth_, spec_.steps, gradient.queries);
     multiply_heads(here, scores.transpose(), input.queries, depth_, spec_.steps, gradient.keys);
-    multiply_heads(here, weights.transpose(), output_gradient, depth_, spec_.steps, gradient.values);
+    multiply_heads(here, square<const void>(weights.raw(), spec_.type).transpose(), output_gradient, depth_,
+                   spec_.steps, gradient.values);
   }
 
  private:
   /// The parts of the input, where each step has the three one after the other, or of its gradient.
-  template <class T>
+  template <class Void>
   struct Parts {
-    HeadMatrices<T> queries, keys, values;
+    HeadMatrices<Void> queries, keys, values;
   };
-  template <class T>
-  Parts<T> parts(T* input) const {
+  template <class Void>
+  Parts<Void> parts(Void* input) const {
+    const HeadMatrices<Void> all{input, spec_.type, 3 * spec_.width, depth_, spec_.steps * 3 * spec_.width};
     const auto part = [&](std::int64_t which) {
-      return HeadMatrices<T>{input + which * spec_.width, 3 * spec_.width, depth_, spec_.steps * 3 * spec_.width};
+      HeadMatrices<Void> own = all;
+      own.data = all.at(which * spec_.width);
+      return own;
     };
     return {part(0), part(1), part(2)};
   }
-  template <class T>
-  HeadMatrices<T> output(T* data) const {
-    return {data, spec_.width, depth_, spec_.steps * spec_.width};
+  template <class Void>
+  HeadMatrices<Void> output(Void* data) const {
+    return {data, spec_.type, spec_.width, depth_, spec_.steps * spec_.width};
   }
-  template <class T>
-  HeadMatrices<T> square(T* data) const {
-    return {data, spec_.steps, spec_.steps * spec_.steps, spec_.heads * spec_.steps * spec_.steps};
+  template <class Void>
+  HeadMatrices<Void> square(Void* data, ElementType type) const {
+    return {data, type, spec_.steps, spec_.steps * spec_.steps, spec_.heads * spec_.steps * spec_.steps};
   }
 
+  /// Returns whether scores become weights in the same memory.
+  bool in_place() const { return spec_.type == ElementType::kFloat32; }
   float scale() const { return 1.0f / std::sqrt(static_cast<float>(depth_)); }
   unsigned threads() const { return row_threads(static_cast<std::size_t>(spec_.steps)); }
   Visible visible(Context& here, std::span<const std::int32_t> lengths) const {
@@ -132,9 +170,7 @@ class CudaAttention final : public AttentionPlan {
                       const Result& result) const {
     const bool by_head = spec_.heads <= spec_.batch;
     const std::int64_t calls = by_head ? spec_.heads : spec_.batch;
-    const auto begin = [&](const auto& of, std::int64_t call) {
-      return of.data + call * (by_head ? of.head : of.sample);
-    };
+    const auto begin = [&](const auto& of, std::int64_t call) { return of.at(call * (by_head ? of.head : of.sample)); };
     const auto next = [&](const auto& of) { return by_head ? of.sample : of.head; };
     for (std::int64_t call = 0; call < calls; ++call)
       multiply(here, math_,
@@ -143,7 +179,9 @@ class CudaAttention final : public AttentionPlan {
                 .inner = inner,
                 .a = {begin(a, call), a.row, a.transposed, next(a)},
                 .b = {begin(b, call), b.row, b.transposed, next(b)},
+                .type = a.type,
                 .result = begin(result, call),
+                .result_type = result.type,
                 .stride = result.row,
                 .next = next(result),
                 .batch = by_head ? spec_.batch : spec_.heads});

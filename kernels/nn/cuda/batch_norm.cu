@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "kernels/cuda/elements.h"
 #include "kernels/nn/batch_norm.h"
 #include "kernels/nn/cuda/columns.h"
 
@@ -23,28 +24,39 @@ __device__ Gathered merge(const Gathered& a, const Gathered& b) {
   return {count, a.mean + difference * part, a.deviation + b.deviation + difference * difference * a.count * part};
 }
 
-/// Computes the moments of every piece of rows. A thread has some rows of its column in registers at a time, and so
-/// reads memory once.
-__global__ void moments_kernel(ColumnCut cut, const float* input, float* means, float* deviations) {
-  constexpr std::size_t kRows = ColumnCut::kRowsAtOnce;
-  __shared__ Gathered strands[kThreads];
-  const ColumnPlace place(cut);
-  const bool inside = place.column < cut.columns;
-  Gathered own{0, 0, 0};
-  for (std::size_t first = place.row; inside && first < place.end; first += kRows * place.strands) {
-    float values[kRows], sum = 0, deviation = 0;
-    const std::size_t count = min(kRows, (place.end - first + place.strands - 1) / place.strands);
+/// Reads or writes the neighbouring columns of one row that a lane has.
+template <class Element, std::size_t kWidth>
+__device__ void load(const Element* data, std::size_t at, float (&values)[kWidth]) {
+  const auto pack = *reinterpret_cast<const Pack<Element, kWidth>*>(data + at);
 #pragma unroll
-    for (std::size_t i = 0; i < kRows; ++i)
-      values[i] = i < count ? input[(first + i * place.strands) * cut.columns + place.column] : 0.0f;
+  for (std::size_t k = 0; k < kWidth; ++k) values[k] = widen(pack.values[k]);
+}
+template <class Element, std::size_t kWidth>
+__device__ void store(const float (&values)[kWidth], Element* data, std::size_t at) {
+  Pack<Element, kWidth> pack;
 #pragma unroll
-    for (std::size_t i = 0; i < kRows; ++i) sum += values[i];
-    const float mean = sum / static_cast<float>(count);
+  for (std::size_t k = 0; k < kWidth; ++k) pack.values[k] = narrow<Element>(values[k]);
+  *reinterpret_cast<Pack<Element, kWidth>*>(data + at) = pack;
+}
+
+/// Reads the values of a lane's columns from an array with one value per channel.
+template <std::size_t kWidth>
+struct LaneValues {
+  __device__ LaneValues(const float* channels, std::size_t column) {
 #pragma unroll
-    for (std::size_t i = 0; i < kRows; ++i)
-      if (i < count) deviation += (values[i] - mean) * (values[i] - mean);
-    own = merge(own, {static_cast<double>(count), mean, deviation});
+    for (std::size_t k = 0; k < kWidth; ++k) values[k] = channels[column + k];
   }
+  __device__ float operator[](std::size_t k) const {
+    return values[k];
+  }
+  float values[kWidth];
+};
+
+/// Merges the strands' moments of one column and writes those of the piece. All threads of the block call it.
+__device__ inline void write_moments(const ColumnPlace& place, const Gathered& own, bool inside, std::size_t to,
+                                     float* means, float* deviations) {
+  __shared__ Gathered strands[kThreads];
+  __syncthreads();  // a call before this one may still read
   strands[threadIdx.x] = own;
   __syncthreads();
   for (unsigned half = place.strands / 2; half > 0; half /= 2) {
@@ -53,8 +65,47 @@ __global__ void moments_kernel(ColumnCut cut, const float* input, float* means, 
     __syncthreads();
   }
   if (place.strand != 0 || !inside) return;
-  means[blockIdx.x * cut.columns + place.column] = static_cast<float>(strands[threadIdx.x].mean);
-  deviations[blockIdx.x * cut.columns + place.column] = static_cast<float>(strands[threadIdx.x].deviation);
+  means[to] = static_cast<float>(strands[threadIdx.x].mean);
+  deviations[to] = static_cast<float>(strands[threadIdx.x].deviation);
+}
+
+/// Computes the moments of every piece of rows. A thread has some rows of its columns in registers at a time, and so
+/// reads memory once.
+template <class Element, std::size_t kWidth>
+__global__ void moments_kernel(ColumnCut cut, const Element* input, float* means, float* deviations) {
+  constexpr std::size_t kRows = ColumnCut::rows_at_once(kWidth);
+  const ColumnPlace place(cut);
+  const bool inside = place.column < cut.columns;
+  // One division serves all columns: their counts are one.
+  double seen = 0, mean[kWidth] = {}, deviation[kWidth] = {};
+  for (std::size_t first = place.row; inside && first < place.end; first += kRows * place.strands) {
+    float values[kRows][kWidth];
+    const std::size_t count = min(kRows, (place.end - first + place.strands - 1) / place.strands);
+#pragma unroll
+    for (std::size_t i = 0; i < kRows; ++i)
+      if (i < count) load(input, (first + i * place.strands) * cut.columns + place.column, values[i]);
+    const float share = 1 / static_cast<float>(count);
+    const double part = static_cast<double>(count) / (seen + static_cast<double>(count)), weight = seen * part;
+    seen += static_cast<double>(count);
+#pragma unroll
+    for (std::size_t k = 0; k < kWidth; ++k) {
+      float sum = 0, own_deviation = 0;
+#pragma unroll
+      for (std::size_t i = 0; i < kRows; ++i)
+        if (i < count) sum += values[i][k];
+      const float own_mean = sum * share;
+#pragma unroll
+      for (std::size_t i = 0; i < kRows; ++i)
+        if (i < count) own_deviation += (values[i][k] - own_mean) * (values[i][k] - own_mean);
+      const double difference = own_mean - mean[k];  // as merge()
+      mean[k] += difference * part;
+      deviation[k] += own_deviation + difference * difference * weight;
+    }
+  }
+#pragma unroll
+  for (std::size_t k = 0; k < kWidth; ++k)
+    write_moments(place, {seen, mean[k], deviation[k]}, inside, blockIdx.x * cut.columns + place.column + k, means,
+                  deviations);
 }
 
 struct CombineMoments {
@@ -100,72 +151,109 @@ __global__ void running_factor_kernel(const float* scale, const float* running_v
     factor[c] = scale[c] * (1.0f / sqrtf(running_variance[c] + epsilon));
 }
 
+template <class Element>
 struct Normalize {
-  const float *input, *residual, *mean, *factor, *shift;
+  const Element *input, *residual;
+  const float *mean, *factor, *shift;
   bool relu;
-  float* output;
+  Element* output;
 };
 
 /// Computes y = max(0, (x - mean) * factor + shift + residual), of several rows at a time: all loads of a thread are in
 /// flight before its first store.
-__global__ void normalize_kernel(ColumnCut cut, Normalize to) {
-  constexpr std::size_t kAtOnce = 4;
+template <class Element, std::size_t kWidth>
+__global__ void normalize_kernel(ColumnCut cut, Normalize<Element> to) {
+  constexpr std::size_t kAtOnce = kWidth == 1 ? 4 : 2;
   const ColumnPlace place(cut);
   if (place.column >= cut.columns) return;
-  const float mean = to.mean[place.column], factor = to.factor[place.column], shift = to.shift[place.column];
+  const LaneValues<kWidth> mean(to.mean, place.column), factor(to.factor, place.column), shift(to.shift, place.column);
   for (std::size_t first = place.row; first < place.end; first += kAtOnce * place.strands) {
-    float values[kAtOnce];
+    float values[kAtOnce][kWidth], residuals[kAtOnce][kWidth];
 #pragma unroll
     for (std::size_t i = 0; i < kAtOnce; ++i) {
       const std::size_t row = first + i * place.strands, at = row * cut.columns + place.column;
       if (row >= place.end) continue;
-      const float value = (to.input[at] - mean) * factor + shift;
-      values[i] = to.residual == nullptr ? value : value + to.residual[at];
+      load(to.input, at, values[i]);
+      if (to.residual != nullptr) load(to.residual, at, residuals[i]);
     }
 #pragma unroll
     for (std::size_t i = 0; i < kAtOnce; ++i) {
       const std::size_t row = first + i * place.strands;
-      if (row < place.end)
-        to.output[row * cut.columns + place.column] = to.relu && values[i] <= 0 ? 0.0f : values[i];  // keeps a NaN
+      if (row >= place.end) continue;
+#pragma unroll
+      for (std::size_t k = 0; k < kWidth; ++k) {
+        float value = (values[i][k] - mean[k]) * factor[k] + shift[k];
+        if (to.residual != nullptr) value += residuals[i][k];
+        values[i][k] = to.relu && value <= 0 ? 0.0f : value;  // keeps a NaN
+      }
+      store(values[i], to.output, row * cut.columns + place.column);
     }
   }
 }
 
 enum class Mask { kNone, kRecompute, kOutput };
 
-/// The gradient behind the ReLU, and the centered input, of the elements of one column.
-struct ColumnGradient {
-  const float *input, *output, *first, *second;
-  Mask mask;
-  float mean, factor, shift;
-
-  __device__ float centered(std::size_t at) const { return input[at] - mean; }
-  __device__ float behind_relu(std::size_t at, float centered_input) const {
-    const float gradient = second == nullptr ? first[at] : first[at] + second[at];
-    if (mask == Mask::kNone) return gradient;
-    const float value = mask == Mask::kOutput ? output[at] : centered_input * factor + shift;
-    return value > 0 ? gradient : 0.0f;
-  }
-};
-
+template <class Element>
 struct Gradients {
-  const float *input, *output, *first, *second;  // `second` may be null
+  const Element *input, *output, *first, *second;  // `second` may be null
   Mask mask;
   const float *mean, *factor, *shift;
-  float* masked;  // where the gradient behind the ReLU goes; may be null
-
-  __device__ ColumnGradient column(std::size_t c) const {
-    return {input, output, first, second, mask, mean[c], factor[c], shift[c]};
-  }
-  /// Returns the terms of column_pair_kernel: g and g * (x - mean).
-  __device__ auto of(std::size_t c) const {
-    return [own = column(c), target = masked](std::size_t, std::size_t at) {
-      const float centered = own.centered(at), gradient = own.behind_relu(at, centered);
-      if (target != nullptr) target[at] = gradient;
-      return float2{gradient, gradient * centered};
-    };
-  }
+  Element* masked;  // where the gradient behind the ReLU goes; may be null
 };
+
+/// The gradient behind the ReLU, and the centered input, of a lane's columns of one row.
+template <class Element, std::size_t kWidth>
+struct RowGradient {
+  /// Starts the loads.
+  __device__ void load_row(const Gradients<Element>& from, std::size_t at) {
+    load(from.input, at, centered);
+    load(from.first, at, gradient);
+    if (from.second != nullptr) load(from.second, at, second);
+    if (from.mask == Mask::kOutput) load(from.output, at, output);
+  }
+  template <class Values>
+  __device__ void mask(const Gradients<Element>& from, const Values& mean, const Values& factor, const Values& shift) {
+#pragma unroll
+    for (std::size_t k = 0; k < kWidth; ++k) {
+      centered[k] -= mean[k];
+      if (from.second != nullptr) gradient[k] += second[k];
+      if (from.mask == Mask::kNone) continue;
+      const float value = from.mask == Mask::kOutput ? output[k] : centered[k] * factor[k] + shift[k];
+      if (!(value > 0)) gradient[k] = 0;
+    }
+  }
+  float centered[kWidth], gradient[kWidth], second[kWidth], output[kWidth];
+};
+
+/// Computes partial sums of g and g * (x - mean), and stores g if asked.
+template <class Element, std::size_t kWidth>
+__global__ void reduce_kernel(ColumnCut cut, Gradients<Element> from, float* sums, float* moments) {
+  const ColumnPlace place(cut);
+  const bool inside = place.column < cut.columns;
+  const std::size_t channel = inside ? place.column : 0;
+  const LaneValues<kWidth> mean(from.mean, channel), factor(from.factor, channel), shift(from.shift, channel);
+  float sum[kWidth] = {}, moment[kWidth] = {};
+#pragma unroll 2
+  for (std::size_t row = place.row; inside && row < place.end; row += place.strands) {
+    const std::size_t at = row * cut.columns + place.column;
+    RowGradient<Element, kWidth> own;
+    own.load_row(from, at);
+    own.mask(from, mean, factor, shift);
+    if (from.masked != nullptr) store(own.gradient, from.masked, at);
+#pragma unroll
+    for (std::size_t k = 0; k < kWidth; ++k) {
+      sum[k] += own.gradient[k];
+      moment[k] += own.gradient[k] * own.centered[k];
+    }
+  }
+#pragma unroll
+  for (std::size_t k = 0; k < kWidth; ++k) {
+    const float total = sum_strands(place, sum[k]), moment_total = sum_strands(place, moment[k]);
+    if (place.strand != 0 || !inside) continue;
+    sums[blockIdx.x * cut.columns + place.column + k] = total;
+    moments[blockIdx.x * cut.columns + place.column + k] = moment_total;
+  }
+}
 
 struct CombineGradients {
   ColumnCut cut;
@@ -194,25 +282,41 @@ __global__ void factor_kernel(const float* scale, const float* inverse_deviation
 }
 
 /// Computes dx = factor * g + (x - mean) * slope + offset.
-__global__ void input_gradient_kernel(ColumnCut cut, Gradients gradients, const float* slopes, const float* offsets,
-                                      float* input_gradient) {
+template <class Element, std::size_t kWidth>
+__global__ void input_gradient_kernel(ColumnCut cut, Gradients<Element> from, const float* slopes, const float* offsets,
+                                      Element* input_gradient) {
   const ColumnPlace place(cut);
   if (place.column >= cut.columns) return;
-  const ColumnGradient own = gradients.column(place.column);
-  const float slope = slopes[place.column], offset = offsets[place.column];
+  const LaneValues<kWidth> mean(from.mean, place.column), factor(from.factor, place.column),
+      shift(from.shift, place.column), slope(slopes, place.column), offset(offsets, place.column);
+#pragma unroll 2
   for (std::size_t row = place.row; row < place.end; row += place.strands) {
     const std::size_t at = row * cut.columns + place.column;
-    const float centered = own.centered(at), gradient = own.behind_relu(at, centered);
-    input_gradient[at] = own.factor * gradient + (centered * slope + offset);
+    RowGradient<Element, kWidth> own;
+    own.load_row(from, at);
+    own.mask(from, mean, factor, shift);
+#pragma unroll
+    for (std::size_t k = 0; k < kWidth; ++k)
+      own.gradient[k] = factor[k] * own.gradient[k] + (own.centered[k] * slope[k] + offset[k]);
+    store(own.gradient, input_gradient, at);
   }
 }
 
+/// Returns the columns of a lane: 16 bytes of them if the channels are a multiple of these, else one.
+constexpr std::size_t lane_width(const BatchNormSpec& spec) {
+  const std::size_t pack = spec.type == ElementType::kBf16 ? kPackSize<Bf16> : kPackSize<float>;
+  return spec.channels % pack == 0 ? pack : 1;
+}
+
+/// Runs batch norm of elements of one type. Data begins at multiples of 16 bytes.
+template <class Element, std::size_t kWidth>
 class CudaBatchNorm final : public BatchNormPlan {
  public:
   CudaBatchNorm(const Device& device, const BatchNormSpec& spec)
       : device_(device),
         spec_(spec),
-        cut_(spec.rows, spec.channels),
+        cut_(spec.rows, spec.channels, kWidth),
+        channel_cut_(cut_.by_column()),
         channels_(aligned_floats(spec.channels)),
         partials_(aligned_floats(cut_.partials())) {}
 
@@ -224,10 +328,10 @@ class CudaBatchNorm final : public BatchNormPlan {
     const Context& here = context(device_);
     float *means = arguments.scratch.data(), *deviations = means + partials_, *factor = deviations + partials_;
     const Moments saved{arguments.saved.data(), arguments.saved.data() + channels_};
-    launch(here, "batch_norm_moments", blocks_of(cut_), kThreads, moments_kernel, cut_, arguments.input.data(), means,
-           deviations);
-    launch(here, "batch_norm_combine_moments", tiles_of(cut_), kThreads, combine_moments_kernel,
-           {spec_, cut_, means, deviations, arguments.scale.data(), saved, arguments.running_mean.data(),
+    launch(here, "batch_norm_moments", blocks_of(cut_), kThreads, moments_kernel<Element, kWidth>, cut_,
+           elements(arguments.input), means, deviations);
+    launch(here, "batch_norm_combine_moments", tiles_of(channel_cut_), kThreads, combine_moments_kernel,
+           {spec_, channel_cut_, means, deviations, arguments.scale.data(), saved, arguments.running_mean.data(),
             arguments.running_variance.data(), factor});
     normalize(here, arguments, saved.mean, factor);
   }
@@ -247,11 +351,11 @@ class CudaBatchNorm final : public BatchNormPlan {
     float *factor = moments + partials_, *slope = factor + channels_, *offset = slope + channels_;
     launch_over(here, "batch_norm_factor", spec_.channels, factor_kernel, arguments.scale.data(), inverse_deviation,
                 factor, spec_.channels);
-    Gradients gradients = describe(arguments, mean, factor);
-    launch(here, "batch_norm_reduce", blocks_of(cut_), kThreads, column_pair_kernel<Gradients>, gradients, cut_, sums,
+    Gradients<Element> gradients = describe(arguments, mean, factor);
+    launch(here, "batch_norm_reduce", blocks_of(cut_), kThreads, reduce_kernel<Element, kWidth>, cut_, gradients, sums,
            moments);
-    launch(here, "batch_norm_combine_gradients", tiles_of(cut_), kThreads, combine_gradients_kernel,
-           {cut_, sums, moments, inverse_deviation, factor, arguments.scale_gradient.data(),
+    launch(here, "batch_norm_combine_gradients", tiles_of(channel_cut_), kThreads, combine_gradients_kernel,
+           {channel_cut_, sums, moments, inverse_deviation, factor, arguments.scale_gradient.data(),
             arguments.shift_gradient.data(), slope, offset});
     if (gradients.masked != nullptr) {
       // The first sweep stored the gradient behind the ReLU: nothing is left to add or to mask.
@@ -259,39 +363,54 @@ class CudaBatchNorm final : public BatchNormPlan {
       gradients.second = nullptr;
       gradients.mask = Mask::kNone;
     }
-    launch(here, "batch_norm_input_gradient", blocks_of(cut_), kThreads, input_gradient_kernel, cut_, gradients, slope,
-           offset, arguments.input_gradient.data());
+    launch(here, "batch_norm_input_gradient", blocks_of(cut_), kThreads, input_gradient_kernel<Element, kWidth>, cut_,
+           gradients, slope, offset, elements(arguments.input_gradient));
   }
 
  private:
-  void normalize(const Context& here, const BatchNormForward& arguments, const float* mean, const float* factor) const {
-    launch(here, "batch_norm_normalize", blocks_of(cut_), kThreads, normalize_kernel, cut_,
-           {arguments.input.data(), arguments.residual.data(), mean, factor, arguments.shift.data(), spec_.relu,
-            arguments.output.data()});
+  template <class View>
+  static auto* elements(const View& view) {
+    DRAGONN_CHECK(is_aligned(view.raw()), "batch norm of memory that does not begin at a multiple of 16 bytes");
+    return view.template as<Element>();
   }
 
-  Gradients describe(const BatchNormBackward& arguments, const float* mean, const float* factor) const {
+  void normalize(const Context& here, const BatchNormForward& arguments, const float* mean, const float* factor) const {
+    launch(here, "batch_norm_normalize", blocks_of(cut_), kThreads, normalize_kernel<Element, kWidth>, cut_,
+           {elements(arguments.input), elements(arguments.residual), mean, factor, arguments.shift.data(), spec_.relu,
+            elements(arguments.output)});
+  }
+
+  Gradients<Element> describe(const BatchNormBackward& arguments, const float* mean, const float* factor) const {
     const auto gradients = arguments.output_gradients;
     const Mask mask = !spec_.relu ? Mask::kNone : spec_.residual ? Mask::kOutput : Mask::kRecompute;
-    return {arguments.input.data(),
-            arguments.output.data(),
-            gradients[0].data(),
-            gradients.size() > 1 ? gradients[1].data() : nullptr,
+    return {elements(arguments.input),
+            elements(arguments.output),
+            elements(gradients[0]),
+            gradients.size() > 1 ? elements(gradients[1]) : nullptr,
             mask,
             mean,
             factor,
             arguments.shift.data(),
-            arguments.residual_gradient.data()};
+            elements(arguments.residual_gradient)};
   }
 
   Device device_;
   BatchNormSpec spec_;
-  ColumnCut cut_;
+  ColumnCut cut_, channel_cut_;
   std::size_t channels_, partials_;
 };
 
-[[maybe_unused]] const bool registered =
-    kernels::make_batch_norm_plan.add(DeviceType::kCuda, construct_plan<CudaBatchNorm>);
+template <class Element>
+std::unique_ptr<BatchNormPlan> make_of(const Device& device, const BatchNormSpec& spec) {
+  if (lane_width(spec) == 1) return std::make_unique<CudaBatchNorm<Element, 1>>(device, spec);
+  return std::make_unique<CudaBatchNorm<Element, kPackSize<Element>>>(device, spec);
+}
+
+std::unique_ptr<BatchNormPlan> make(const Device& device, const BatchNormSpec& spec) {
+  return spec.type == ElementType::kBf16 ? make_of<Bf16>(device, spec) : make_of<float>(device, spec);
+}
+
+[[maybe_unused]] const bool registered = kernels::make_batch_norm_plan.add(DeviceType::kCuda, make);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

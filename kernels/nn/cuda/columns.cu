@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
+#include "kernels/cuda/elements.h"
 #include "kernels/nn/cuda/columns.h"
 
 namespace dragonn::kernels::cuda {
 namespace {
 
-__global__ void sum_pieces_kernel(ColumnCut cut, const float* values, float* partials) {
+template <class Element>
+__global__ void sum_pieces_kernel(ColumnCut cut, Reader<Element> values, float* partials) {
   const ColumnPlace place(cut);
   float sum = 0;
   if (place.column < cut.columns)
@@ -20,12 +22,13 @@ __global__ void combine_kernel(ColumnCut cut, const float* partials, float* targ
   if (place.strand == 0 && place.column < cut.columns) target[place.column] = static_cast<float>(sum);
 }
 
-__global__ void add_to_rows_kernel(const float* bias, std::size_t columns, float* values, std::size_t size) {
+template <class Element>
+__global__ void add_to_rows_kernel(const float* bias, std::size_t columns, Writer<Element> values, std::size_t size) {
   // The column advances by the stride's remainder: a division per element would cost more than the memory access.
   const std::size_t step = element_stride() % columns;
   std::size_t column = first_element() % columns;
   for (std::size_t i = first_element(); i < size; i += element_stride()) {
-    values[i] += bias[column];
+    values[i] = values[i] + bias[column];
     column += step;
     if (column >= columns) column -= columns;
   }
@@ -33,8 +36,10 @@ __global__ void add_to_rows_kernel(const float* bias, std::size_t columns, float
 
 }  // namespace
 
-void sum_columns(Context& here, const ColumnCut& cut, const float* values, float* scratch, float* target) {
-  launch(here, "sum_columns", blocks_of(cut), kThreads, sum_pieces_kernel, cut, values, scratch);
+void sum_columns(Context& here, const ColumnCut& cut, TypedView<const float> values, float* scratch, float* target) {
+  with_element(values.type(), [&](auto element) {
+    launch(here, "sum_columns", blocks_of(cut), kThreads, sum_pieces_kernel<decltype(element)>, cut, values, scratch);
+  });
   combine_columns(here, cut, scratch, target);
 }
 
@@ -42,9 +47,12 @@ void combine_columns(Context& here, const ColumnCut& cut, const float* partials,
   launch(here, "combine_columns", tiles_of(cut), kThreads, combine_kernel, cut, partials, target);
 }
 
-void add_to_rows(Context& here, const float* bias, std::size_t columns, float* values, std::size_t size) {
-  if (size == 0) return;
-  launch_over(here, "add_to_rows", size, add_to_rows_kernel, bias, columns, values, size);
+void add_to_rows(Context& here, View<const float> bias, TypedView<float> values) {
+  if (values.empty()) return;
+  with_element(values.type(), [&](auto element) {
+    launch_over(here, "add_to_rows", values.size(), add_to_rows_kernel<decltype(element)>, bias.data(), bias.size(),
+                values, values.size());
+  });
 }
 
 }  // namespace dragonn::kernels::cuda

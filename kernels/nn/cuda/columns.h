@@ -7,37 +7,55 @@
 #include <cstddef>
 
 #include "kernels/cuda/runtime.h"
+#include "kernels/typed_view.h"
 
 namespace dragonn::kernels::cuda {
 
-/// The division of such data. A block has a piece of rows (blockIdx.x) and a tile of `lanes` columns (blockIdx.y); its
-/// kThreads threads are lanes x strands, and a strand takes every strands-th row. There are enough pieces to fill a
-/// GPU, and no more than one block can add up in little time.
+/// The division of such data. A block has a piece of rows (blockIdx.x) and a tile of columns (blockIdx.y); its kThreads
+/// threads are lanes x strands: a lane has `width` neighbouring columns, and a strand takes every strands-th row. There
+/// are enough pieces to fill a GPU, and no more than one block can add up in little time.
 struct ColumnCut {
   static constexpr std::size_t kMostPieces = 512;
-  static constexpr std::size_t kRowsAtOnce = 16;  // a strand has a multiple of these
 
-  ColumnCut(std::size_t all_rows, std::size_t all_columns) : rows(all_rows), columns(all_columns) {
-    while (lanes < 32 && lanes < columns) lanes *= 2;
-    const std::size_t least = kRowsAtOnce * (kThreads / lanes);
+  /// @param lane_width divides the columns.
+  ColumnCut(std::size_t all_rows, std::size_t all_columns, std::size_t lane_width = 1)
+      : rows(all_rows), columns(all_columns), width(lane_width) {
+    lay_out_lanes();
+    const std::size_t least = rows_at_once(width) * (kThreads / lanes);
     piece_rows = least * std::max<std::size_t>(1, (rows + least * kMostPieces - 1) / (least * kMostPieces));
     pieces = (rows + piece_rows - 1) / piece_rows;
-    tiles = static_cast<unsigned>((columns + lanes - 1) / lanes);
   }
+  /// Returns the least rows of a strand, which has a multiple of these: what it may have in registers at a time.
+  static constexpr std::size_t rows_at_once(std::size_t lane_width) { return lane_width == 1 ? 16 : 4; }
   /// Returns the number of partial sums, [pieces, columns].
   std::size_t partials() const { return pieces * columns; }
+  /// Returns the same pieces with a column per lane, for kernels that combine partial sums.
+  ColumnCut by_column() const {
+    ColumnCut cut = *this;
+    cut.width = 1;
+    cut.lay_out_lanes();
+    return cut;
+  }
 
-  std::size_t rows, columns;
+  std::size_t rows, columns, width;
   std::size_t piece_rows = 1, pieces = 1;
   unsigned lanes = 1, tiles = 1;
+
+ private:
+  void lay_out_lanes() {
+    const std::size_t needed = columns / width;
+    lanes = 1;
+    while (lanes < 32 && lanes < needed) lanes *= 2;
+    tiles = static_cast<unsigned>((needed + lanes - 1) / lanes);
+  }
 };
 
 /// Computes target [columns] = sums of `values` [rows, columns] over the rows. @param scratch cut.partials() floats.
-void sum_columns(Context& here, const ColumnCut& cut, const float* values, float* scratch, float* target);
+void sum_columns(Context& here, const ColumnCut& cut, TypedView<const float> values, float* scratch, float* target);
 /// Computes the second level alone: target [columns] = sums of the partial sums of all pieces.
 void combine_columns(Context& here, const ColumnCut& cut, const float* partials, float* target);
 /// Adds a bias row by row: values [rows, columns] += bias [columns].
-void add_to_rows(Context& here, const float* bias, std::size_t columns, float* values, std::size_t size);
+void add_to_rows(Context& here, View<const float> bias, TypedView<float> values);
 
 #ifdef DRAGONN_DEVICE_CODE
 
@@ -48,11 +66,11 @@ struct ColumnPlace {
         lane(threadIdx.x % lanes),
         strand(threadIdx.x / lanes),
         strands(kThreads / lanes),
-        column(static_cast<std::size_t>(blockIdx.y) * lanes + lane),
+        column((static_cast<std::size_t>(blockIdx.y) * lanes + lane) * cut.width),
         row(blockIdx.x * cut.piece_rows + strand),
         end(min(cut.rows, (blockIdx.x + std::size_t{1}) * cut.piece_rows)) {}
   unsigned lanes, lane, strand, strands;
-  std::size_t column;
+  std::size_t column;    // the first of its lane
   std::size_t row, end;  // of its piece
 };
 

@@ -12,14 +12,14 @@
 #include "core/this_rank.h"
 #include "kernels/nn/cuda/columns.h"
 #include "kernels/nn/cuda/convolution_choice.h"
-#include "kernels/nn/cuda/other_convolutions.h"
+#include "kernels/nn/cuda/patch_convolution.h"
 #include "kernels/nn/sequence_rows.h"
 
 namespace dragonn::kernels::cuda {
 namespace {
 
-/// Convolution by cuDNN on float32 tensors. The caller's weights are HWIO: [patch, outputs]. cuDNN's KRSC is the
-/// transpose, [outputs, patch].
+/// Convolution by cuDNN, which takes tensors of one type. The caller's weights are HWIO in float32: [patch, outputs].
+/// cuDNN's KRSC is the transpose, [outputs, patch], in the type of the tensors; so is the gradient that it computes.
 class CudnnConvolution final : public WeightedPlan {
  public:
   CudnnConvolution(const Device& device, const ConvolutionSpec& spec, DeviceMath math,
@@ -34,7 +34,7 @@ class CudnnConvolution final : public WeightedPlan {
                   outputs_) {}
 
   PlanMemory memory() const override {
-    const std::size_t weights = aligned_floats(patch_ * outputs_);
+    const std::size_t weights = weight_floats();
     const ConvolutionChoices& choices = passes_.choices();
     if (!spec_.training) return {0, weights + floats_for_bytes(choices.forward.bytes), 0};
     return {weights, floats_for_bytes(choices.forward.bytes),
@@ -46,33 +46,43 @@ class CudnnConvolution final : public WeightedPlan {
   std::vector<PassDescription> describe() const override { return cuda::describe(spec_, passes_.choices()); }
 
   void forward(const WeightedForward& arguments) override {
-    Context& here = context(device_);
-    const std::size_t size = patch_ * outputs_;
     // Backward of a training plan reads this copy again.
-    const View<float> weights = (spec_.training ? arguments.saved : arguments.scratch).subview(0, size);
-    float* workspace = arguments.scratch.data() + (spec_.training ? 0 : aligned_floats(size));
+    const TypedView<float> weights = weights_in(spec_.training ? arguments.saved : arguments.scratch);
+    float* workspace = arguments.scratch.data() + (spec_.training ? 0 : weight_floats());
     swap_axes(arguments.weights, patch_, outputs_, weights);
-    passes_.forward(arguments.input.data(), weights.data(), arguments.output.data(), workspace);
-    if (!arguments.bias.empty())
-      add_to_rows(here, arguments.bias.data(), outputs_, arguments.output.data(), arguments.output.size());
+    passes_.forward(elements(arguments.input), weights.raw(), elements(arguments.output), workspace);
+    if (!arguments.bias.empty()) add_to_rows(context(device_), arguments.bias, arguments.output);
   }
 
   void backward(const WeightedBackward& arguments) override {
     DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
-    Context& here = context(device_);
-    const float* gradient = arguments.output_gradient.data();
-    const std::size_t size = patch_ * outputs_;
-    const View<float> transposed = arguments.scratch.subview(0, size);
-    passes_.backward_weights(arguments.input.data(), gradient, transposed.data(),
-                             arguments.scratch.data() + aligned_floats(size));
+    const void* gradient = elements(arguments.output_gradient);
+    const TypedView<float> transposed = weights_in(arguments.scratch);
+    passes_.backward_weights(elements(arguments.input), gradient, transposed.raw(),
+                             arguments.scratch.data() + weight_floats());
     swap_axes(transposed, outputs_, patch_, arguments.weights_gradient);
     if (!arguments.bias_gradient.empty())
-      sum_columns(here, bias_cut_, gradient, arguments.scratch.data(), arguments.bias_gradient.data());
+      sum_columns(context(device_), bias_cut_, arguments.output_gradient, arguments.scratch.data(),
+                  arguments.bias_gradient.data());
     if (!spec_.input_gradient) return;
-    passes_.backward_data(arguments.saved.data(), gradient, arguments.input_gradient.data(), arguments.scratch.data());
+    passes_.backward_data(arguments.saved.data(), gradient, elements(arguments.input_gradient),
+                          arguments.scratch.data());
   }
 
  private:
+  std::size_t weight_floats() const { return floats_for_bytes(patch_ * outputs_ * bytes_of(spec_.type)); }
+  TypedView<float> weights_in(View<float> memory) const {
+    return {memory.data(), patch_ * outputs_, spec_.type, device_};
+  }
+  const void* elements(TypedView<const float> view) const {
+    DRAGONN_CHECK(view.type() == spec_.type, "a convolution of elements of another type than it was planned for");
+    return view.raw();
+  }
+  void* elements(TypedView<float> view) const {
+    elements(TypedView<const float>(view));
+    return view.raw();
+  }
+
   Device device_;
   ConvolutionSpec spec_;
   ConvolutionPasses passes_;
@@ -99,17 +109,21 @@ void warn_of_patches(const ConvolutionSpec& spec, const char* reason) {
                  shape, reason);
 }
 
+/// Returns the precision of a convolution: tensors of bf16 are multiplied as they are. cuDNN rounds float32 to TF32 at
+/// most.
+DeviceMath math_for(const ConvolutionSpec& spec, DeviceMath asked) {
+  if (spec.type == ElementType::kBf16) return DeviceMath::kBf16;
+  return asked == DeviceMath::kBf16 ? DeviceMath::kTf32 : asked;
+}
+
 std::unique_ptr<WeightedPlan> make(const Device& device, const ConvolutionSpec& spec) {
-  const DeviceMath math = context(device).math();
+  const DeviceMath math = math_for(spec, context(device).math());
   const bool fits_cudnn = !overhangs(spec.vertical, spec.height) && !overhangs(spec.horizontal, spec.width);
   const auto choices = fits_cudnn ? choose_algorithms(context(device), spec, math) : std::nullopt;
-  if (!choices) {
-    warn_of_patches(spec, fits_cudnn ? "cuDNN has no deterministic algorithm for it that fits into 1 GiB"
-                                     : "a window overhangs the end of an axis");
-    return make_patch_convolution(device, spec, math);
-  }
-  if (math == DeviceMath::kBf16) return make_bf16_convolution(device, spec, *choices);
-  return std::make_unique<CudnnConvolution>(device, spec, math, *choices);
+  if (choices) return std::make_unique<CudnnConvolution>(device, spec, math, *choices);
+  warn_of_patches(spec, fits_cudnn ? "cuDNN has no deterministic algorithm for it that fits into 1 GiB"
+                                   : "a window overhangs the end of an axis");
+  return make_patch_convolution(device, spec, math);
 }
 
 [[maybe_unused]] const bool registered = kernels::make_convolution_plan.add(DeviceType::kCuda, make);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <cmath>
 
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/runtime.h"
 #include "kernels/nn/ctc.h"
 #include "kernels/nn/cuda/softmax_rows.h"
@@ -15,13 +16,14 @@ __device__ double log_add(double a, double b) {
 
 /// The batch as kernels see it. Scratch of a sample: normalizers [steps], then alpha [steps, places], then two rows of
 /// beta [places], for the most places that a sample has.
+template <class Element>
 struct Batch {
-  const float* logits;
+  Reader<Element> logits;
   const std::int32_t *offsets, *labels, *lengths;  // lengths may be null
   std::size_t steps, classes, places;
   double share;
   double* scratch;
-  float* gradient;  // may be null
+  Writer<Element> gradient;  // may be of nothing
   double* losses;
 
   __device__ std::size_t length(std::size_t sample) const {
@@ -32,27 +34,30 @@ struct Batch {
 
 /// Normalizes, a block per step of a sample: computes the logarithm of the sum of its exponentials, and the softmax's
 /// part of the gradient.
-__global__ void normalize_kernel(Batch batch) {
+template <class Element>
+__global__ void normalize_kernel(Batch<Element> batch) {
   const std::size_t sample = blockIdx.x / batch.steps, t = blockIdx.x % batch.steps;
-  const float* row = batch.logits + blockIdx.x * batch.classes;
-  float* gradient = batch.gradient == nullptr ? nullptr : batch.gradient + blockIdx.x * batch.classes;
+  const Reader<Element> row = batch.logits + blockIdx.x * batch.classes;
+  const bool wants_gradient = batch.gradient.data != nullptr;
+  const Writer<Element> gradient = batch.gradient + (wants_gradient ? blockIdx.x * batch.classes : 0);
   if (t >= batch.length(sample)) {
-    if (gradient != nullptr)
+    if (wants_gradient)
       for (std::size_t c = threadIdx.x; c < batch.classes; c += blockDim.x) gradient[c] = 0;
     return;
   }
   const SoftmaxSums sums = softmax_sums(row, batch.classes);
   const double normalizer = isfinite(sums.distances) ? sums.largest + log(sums.exponentials) : nan("");
   if (threadIdx.x == 0) batch.normalizers(sample)[t] = normalizer;
-  if (gradient == nullptr) return;
+  if (!wants_gradient) return;
   for (std::size_t c = threadIdx.x; c < batch.classes; c += blockDim.x)
     gradient[c] = expf(row[c] - static_cast<float>(normalizer)) * static_cast<float>(batch.share);
 }
 
 /// The alignment of one sample, as in kernels/nn/ctc.cpp: places are its labels with blanks before, between and behind.
 /// The threads of a block share the places of a step.
+template <class Element>
 struct Alignment {
-  __device__ Alignment(const Batch& batch, std::size_t sample)
+  __device__ Alignment(const Batch<Element>& batch, std::size_t sample)
       : labels(batch.labels + batch.offsets[sample]),
         steps(batch.length(sample)),
         classes(batch.classes),
@@ -97,18 +102,19 @@ struct Alignment {
 
   const std::int32_t* labels;
   std::size_t steps, classes, places;
-  const float* logits;
+  Reader<Element> logits;
   double *normalizers, *alphas, *beta, *next_beta;
 };
 
 /// Aligns the samples, a block each.
-__global__ void align_kernel(Batch batch) {
+template <class Element>
+__global__ void align_kernel(Batch<Element> batch) {
   const std::size_t sample = blockIdx.x;
-  const Alignment own(batch, sample);
+  const Alignment<Element> own(batch, sample);
   const double log_likelihood = own.log_likelihood();
   if (threadIdx.x == 0) batch.losses[sample] = -log_likelihood;
-  if (batch.gradient == nullptr) return;
-  float* gradient = batch.gradient + sample * batch.steps * own.classes;
+  if (batch.gradient.data == nullptr) return;
+  const Writer<Element> gradient = batch.gradient + sample * batch.steps * own.classes;
   if (!isfinite(log_likelihood)) {
     for (std::size_t i = threadIdx.x; i < own.steps * own.classes; i += blockDim.x) gradient[i] = nanf("");
     return;
@@ -148,22 +154,26 @@ double ctc(const CtcArguments& arguments) {
   const Targets& targets = arguments.targets;
   const std::int32_t* staged = here.stage({targets.offsets.host(), targets.labels.host(), arguments.lengths});
   const std::int32_t* labels = staged + targets.offsets.size();
-  const Batch batch{arguments.logits.data(),
-                    staged,
-                    labels,
-                    arguments.lengths.empty() ? nullptr : labels + targets.labels.size(),
-                    arguments.steps,
-                    arguments.classes,
-                    2 * kernels::detail::longest_sequence(targets) + 1,
-                    1.0 / static_cast<double>(arguments.batch),
-                    arguments.scratch.data(),
-                    arguments.gradient.data(),
-                    reinterpret_cast<double*>(here.scratch(arguments.batch * sizeof(double)))};
+  auto* losses = reinterpret_cast<double*>(here.scratch(arguments.batch * sizeof(double)));
   const auto samples = static_cast<unsigned>(arguments.batch), rows = samples * static_cast<unsigned>(arguments.steps);
-  if (rows > 0) launch(here, "ctc_normalize", rows, row_threads(arguments.classes), normalize_kernel, batch);
-  launch(here, "ctc_align", samples, kThreads, align_kernel, batch);
+  with_element(arguments.logits.type(), [&](auto element) {
+    using Element = decltype(element);
+    const Batch<Element> batch{arguments.logits,
+                               staged,
+                               labels,
+                               arguments.lengths.empty() ? nullptr : labels + targets.labels.size(),
+                               arguments.steps,
+                               arguments.classes,
+                               2 * kernels::detail::longest_sequence(targets) + 1,
+                               1.0 / static_cast<double>(arguments.batch),
+                               arguments.scratch.data(),
+                               arguments.gradient,
+                               losses};
+    if (rows > 0) launch(here, "ctc_normalize", rows, row_threads(arguments.classes), normalize_kernel<Element>, batch);
+    launch(here, "ctc_align", samples, kThreads, align_kernel<Element>, batch);
+  });
   auto* total = static_cast<double*>(here.device_results());
-  launch(here, "sum_of_losses", 1, kThreads, sum_kernel, batch.losses, arguments.batch, total);
+  launch(here, "sum_of_losses", 1, kThreads, sum_kernel, losses, arguments.batch, total);
   return here.read_result<double>();
 }
 

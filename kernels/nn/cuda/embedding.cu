@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/runtime.h"
 #include "kernels/nn/embedding.h"
 
@@ -11,8 +12,9 @@ __device__ bool is_row(float token, std::size_t rows) {
 }
 
 /// Copies the rows of tokens. A token that is no row is written to `fault`, for the next wait.
+template <class Element>
 __global__ void embed_kernel(const float* tokens, const float* table, std::size_t rows, std::size_t width,
-                             float* output, std::size_t size, TokenFault* fault) {
+                             Writer<Element> output, std::size_t size, TokenFault* fault) {
   for (std::size_t i = first_element(); i < size; i += element_stride()) {
     const auto [position, column] = split(i, width);
     const float token = tokens[position];
@@ -30,7 +32,8 @@ __global__ void embed_kernel(const float* tokens, const float* table, std::size_
 /// Sums the gradients of tokens. A block takes a position, and a tile of columns (blockIdx.y). The first position of
 /// every token sums all gradients of that token in their order: it lists them, some hundred at a time, and adds one
 /// after the other.
-__global__ void sum_tokens_kernel(const float* tokens, std::size_t count, const float* output_gradient,
+template <class Element>
+__global__ void sum_tokens_kernel(const float* tokens, std::size_t count, Reader<Element> output_gradient,
                                   std::size_t rows, std::size_t width, float* table_gradient) {
   __shared__ std::size_t listed[kThreads];
   __shared__ unsigned warp_counts[kThreads / 32];
@@ -62,33 +65,38 @@ __global__ void sum_tokens_kernel(const float* tokens, std::size_t count, const 
   if (column < width) table_gradient[static_cast<std::size_t>(token) * width + column] = sum;
 }
 
-void embed(View<const float> tokens, View<const float> table, std::size_t width, View<float> output) {
+void embed(View<const float> tokens, View<const float> table, std::size_t width, TypedView<float> output) {
   if (tokens.empty()) return;
   Context& here = context(output.device());
-  const std::size_t rows = table.size() / width;
-  launch_over(here, "embed", output.size(), embed_kernel, tokens.data(), table.data(), rows, width, output.data(),
-              output.size(), here.faults().token());
+  with_element(output.type(), [&](auto element) {
+    launch_over(here, "embed", output.size(), embed_kernel<decltype(element)>, tokens.data(), table.data(),
+                table.size() / width, width, output, output.size(), here.faults().token());
+  });
 }
 
-void embed_backward(View<const float> tokens, View<const float> output_gradient, std::size_t width,
+void embed_backward(View<const float> tokens, TypedView<const float> output_gradient, std::size_t width,
                     View<float> table_gradient) {
   const Context& here = context(table_gradient.device());
   check(cudaMemsetAsync(table_gradient.data(), 0, table_gradient.size() * sizeof(float), here.stream()),
         "cudaMemsetAsync");
   if (tokens.empty()) return;
   const dim3 blocks(static_cast<unsigned>(tokens.size()), static_cast<unsigned>((width + kThreads - 1) / kThreads));
-  launch(here, "embed_backward", blocks, kThreads, sum_tokens_kernel, tokens.data(), tokens.size(),
-         output_gradient.data(), table_gradient.size() / width, width, table_gradient.data());
+  with_element(output_gradient.type(), [&](auto element) {
+    launch(here, "embed_backward", blocks, kThreads, sum_tokens_kernel<decltype(element)>, tokens.data(), tokens.size(),
+           output_gradient, table_gradient.size() / width, width, table_gradient.data());
+  });
 }
 
-__global__ void add_positions_kernel(const float* input, const float* table, std::size_t sample, float* output,
-                                     std::size_t size) {
+template <class Element>
+__global__ void add_positions_kernel(Reader<Element> input, const float* table, std::size_t sample,
+                                     Writer<Element> output, std::size_t size) {
   for (std::size_t i = first_element(); i < size; i += element_stride())
     output[i] = input[i] + table[split(i, sample).remainder];
 }
 
 /// Computes the table's gradient: every element sums over the batch in its order.
-__global__ void add_positions_backward_kernel(const float* output_gradient, std::size_t sample, std::size_t batch,
+template <class Element>
+__global__ void add_positions_backward_kernel(Reader<Element> output_gradient, std::size_t sample, std::size_t batch,
                                               float* table_gradient, std::size_t size) {
   for (std::size_t i = first_element(); i < size; i += element_stride()) {
     float sum = 0;
@@ -98,21 +106,24 @@ __global__ void add_positions_backward_kernel(const float* output_gradient, std:
   }
 }
 
-void add_positions_on_gpu(View<const float> input, View<const float> table, std::size_t steps, std::size_t width,
-                          View<float> output) {
+void add_positions_on_gpu(TypedView<const float> input, View<const float> table, std::size_t steps, std::size_t width,
+                          TypedView<float> output) {
   if (input.empty()) return;
   const Context& here = context(output.device());
-  launch_over(here, "add_positions", input.size(), add_positions_kernel, input.data(), table.data(), steps * width,
-              output.data(), input.size());
+  with_element(output.type(), [&](auto element) {
+    launch_over(here, "add_positions", input.size(), add_positions_kernel<decltype(element)>, input, table.data(),
+                steps * width, output, input.size());
+  });
 }
 
-void add_positions_backward_on_gpu(View<const float> output_gradient, std::size_t steps, std::size_t width,
+void add_positions_backward_on_gpu(TypedView<const float> output_gradient, std::size_t steps, std::size_t width,
                                    View<float> table_gradient) {
   const Context& here = context(table_gradient.device());
   const std::size_t sample = steps * width;
-  launch_over(here, "add_positions_backward", table_gradient.size(), add_positions_backward_kernel,
-              output_gradient.data(), sample, output_gradient.size() / sample, table_gradient.data(),
-              table_gradient.size());
+  with_element(output_gradient.type(), [&](auto element) {
+    launch_over(here, "add_positions_backward", table_gradient.size(), add_positions_backward_kernel<decltype(element)>,
+                output_gradient, sample, output_gradient.size() / sample, table_gradient.data(), table_gradient.size());
+  });
 }
 
 [[maybe_unused]] const bool registered =

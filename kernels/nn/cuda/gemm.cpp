@@ -4,6 +4,10 @@
 namespace dragonn::kernels::cuda {
 namespace {
 
+cudaDataType data_type(ElementType type) {
+  return type == ElementType::kBf16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
 cublasComputeType_t compute_type(DeviceMath math) {
   constexpr cublasComputeType_t kTypes[] = {CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F_FAST_TF32,
                                             CUBLAS_COMPUTE_32F_FAST_16BF};  // in the order of DeviceMath
@@ -17,10 +21,12 @@ void multiply(Context& here, DeviceMath math, const Product& product) {
   const float one = 1;
   const Factor &a = product.a, &b = product.b;
   // cuBLAS is column-major: it sees the transposes, and the transpose of a product is that of the swapped factors.
-  check(cublasGemmStridedBatchedEx_64(here.blas(), operation(b), operation(a), product.columns, product.rows,
-                                      product.inner, &one, b.data, CUDA_R_32F, b.stride, b.next, a.data, CUDA_R_32F,
-                                      a.stride, a.next, &product.keep, product.result, CUDA_R_32F, product.stride,
-                                      product.next, product.batch, compute_type(math), CUBLAS_GEMM_DEFAULT),
+  const cudaDataType type = data_type(product.type);
+  check(cublasGemmStridedBatchedEx_64(
+            here.blas(), operation(b), operation(a), product.columns, product.rows, product.inner, &one, b.data, type,
+            b.stride, b.next, a.data, type, a.stride, a.next, &product.keep, product.result,
+            data_type(product.result_type), product.stride, product.next, product.batch,
+            product.type == ElementType::kBf16 ? CUBLAS_COMPUTE_32F : compute_type(math), CUBLAS_GEMM_DEFAULT),
         "cublasGemmStridedBatchedEx");
 }
 

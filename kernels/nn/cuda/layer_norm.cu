@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cuda/block_reduce.h"
+#include "kernels/cuda/elements.h"
 #include "kernels/nn/cuda/columns.h"
 #include "kernels/nn/layer_norm.h"
 
 namespace dragonn::kernels::cuda {
 namespace {
 
+template <class Element>
 struct Forward {
-  const float *input, *scale, *shift;
-  float *output, *means, *inverse_deviations;
+  Reader<Element> input;
+  const float *scale, *shift;
+  Writer<Element> output;
+  float *means, *inverse_deviations;
 };
 
 /// Runs forward. This kernel and those below take a block per row.
-__global__ void forward_kernel(Forward to, std::size_t columns, float epsilon) {
-  const float* input = to.input + blockIdx.x * columns;
-  float* output = to.output + blockIdx.x * columns;
+template <class Element>
+__global__ void forward_kernel(Forward<Element> to, std::size_t columns, float epsilon) {
+  const Reader<Element> input = to.input + blockIdx.x * columns;
+  const Writer<Element> output = to.output + blockIdx.x * columns;
   double sum = 0, squares = 0;
   for (std::size_t c = threadIdx.x; c < columns; c += blockDim.x) sum += input[c];
   const double mean = block_reduce(sum, Sum()) / static_cast<double>(columns);
@@ -30,8 +35,10 @@ __global__ void forward_kernel(Forward to, std::size_t columns, float epsilon) {
 }
 
 /// The data that both parts of backward read, with the terms of the gradients of scale and shift.
+template <class Element>
 struct Backward {
-  const float *input, *output_gradient, *means, *inverse_deviations;
+  Reader<Element> input, output_gradient;
+  const float *means, *inverse_deviations;
 
   __device__ auto of(std::size_t) const {
     return [own = *this](std::size_t row, std::size_t at) {
@@ -43,9 +50,11 @@ struct Backward {
 
 /// Computes, with g = output gradient * scale and y the normalized input: dx = (g - mean(g) - y * mean(g * y)) /
 /// deviation.
-__global__ void input_gradient_kernel(Backward to, std::size_t columns, const float* scale, float* input_gradient) {
+template <class Element>
+__global__ void input_gradient_kernel(Backward<Element> to, std::size_t columns, const float* scale,
+                                      Writer<Element> input_gradient) {
   const std::size_t row = blockIdx.x * columns;
-  const float *input = to.input + row, *output_gradient = to.output_gradient + row;
+  const Reader<Element> input = to.input + row, output_gradient = to.output_gradient + row;
   const float mean = to.means[blockIdx.x], inverse = to.inverse_deviations[blockIdx.x];
   double sum = 0, moment = 0;
   for (std::size_t c = threadIdx.x; c < columns; c += blockDim.x) {
@@ -75,24 +84,29 @@ class CudaLayerNorm final : public LayerNormPlan {
   void forward(const LayerNormForward& arguments) override {
     const Context& here = context(device_);
     float* means = arguments.saved.data();
-    launch(here, "layer_norm", static_cast<unsigned>(cut_.rows), row_threads(cut_.columns), forward_kernel,
-           {arguments.input.data(), arguments.scale.data(), arguments.shift.data(), arguments.output.data(), means,
-            means + rows_},
-           cut_.columns, spec_.epsilon);
+    with_element(arguments.output.type(), [&](auto element) {
+      launch(here, "layer_norm", static_cast<unsigned>(cut_.rows), row_threads(cut_.columns),
+             forward_kernel<decltype(element)>,
+             {arguments.input, arguments.scale.data(), arguments.shift.data(), arguments.output, means, means + rows_},
+             cut_.columns, spec_.epsilon);
+    });
   }
 
   void backward(const LayerNormBackward& arguments) override {
     DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
     Context& here = context(device_);
     float *scale_sums = arguments.scratch.data(), *shift_sums = scale_sums + partials_;
-    const Backward terms{arguments.input.data(), arguments.output_gradient.data(), arguments.saved.data(),
-                         arguments.saved.data() + rows_};
-    launch(here, "layer_norm_parameter_gradients", blocks_of(cut_), kThreads, column_pair_kernel<Backward>, terms, cut_,
-           scale_sums, shift_sums);
+    with_element(arguments.output_gradient.type(), [&](auto element) {
+      using Element = decltype(element);
+      const Backward<Element> terms{arguments.input, arguments.output_gradient, arguments.saved.data(),
+                                    arguments.saved.data() + rows_};
+      launch(here, "layer_norm_parameter_gradients", blocks_of(cut_), kThreads, column_pair_kernel<Backward<Element>>,
+             terms, cut_, scale_sums, shift_sums);
+      launch(here, "layer_norm_input_gradient", static_cast<unsigned>(cut_.rows), row_threads(cut_.columns),
+             input_gradient_kernel<Element>, terms, cut_.columns, arguments.scale.data(), arguments.input_gradient);
+    });
     combine_columns(here, cut_, scale_sums, arguments.scale_gradient.data());
     combine_columns(here, cut_, shift_sums, arguments.shift_gradient.data());
-    launch(here, "layer_norm_input_gradient", static_cast<unsigned>(cut_.rows), row_threads(cut_.columns),
-           input_gradient_kernel, terms, cut_.columns, arguments.scale.data(), arguments.input_gradient.data());
   }
 
  private:

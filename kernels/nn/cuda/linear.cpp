@@ -3,6 +3,7 @@
 
 #include "kernels/nn/cuda/columns.h"
 #include "kernels/nn/cuda/gemm.h"
+#include "kernels/nn/elementwise.h"
 
 namespace dragonn::kernels::cuda {
 namespace {
@@ -16,33 +17,41 @@ class CudaLinear final : public WeightedPlan {
         bias_cut_(static_cast<std::size_t>(spec.batch), static_cast<std::size_t>(spec.outputs)) {}
 
   PlanMemory memory() const override {
-    return {0, 0, spec_.training && spec_.bias ? aligned_floats(bias_cut_.partials()) : 0};
+    const std::size_t weights = rounds_weights() ? floats_for_bytes(weight_count() * sizeof(Bf16)) : 0;
+    if (!spec_.training) return {0, weights, 0};
+    return {weights, 0, spec_.bias ? aligned_floats(bias_cut_.partials()) : 0};
   }
 
   void forward(const WeightedForward& arguments) override {
     Context& here = context(device_);
+    // Backward of a training plan reads this copy again.
+    const View<float> copy = spec_.training ? arguments.saved : arguments.scratch;
+    if (rounds_weights())
+      convert(arguments.weights, TypedView<float>(copy.data(), weight_count(), spec_.type, device_));
     multiply(here, math_,
              {.rows = spec_.batch,
               .columns = spec_.outputs,
               .inner = spec_.inputs,
-              .a = {arguments.input.data(), spec_.inputs},
-              .b = {arguments.weights.data(), spec_.inputs, true},
-              .result = arguments.output.data(),
+              .a = {arguments.input.raw(), spec_.inputs},
+              .b = {rounds_weights() ? copy.data() : arguments.weights.data(), spec_.inputs, true},
+              .type = spec_.type,
+              .result = arguments.output.raw(),
+              .result_type = spec_.type,
               .stride = spec_.outputs});
-    if (!arguments.bias.empty())
-      add_to_rows(here, arguments.bias.data(), bias_cut_.columns, arguments.output.data(), arguments.output.size());
+    if (!arguments.bias.empty()) add_to_rows(here, arguments.bias, arguments.output);
   }
 
   void backward(const WeightedBackward& arguments) override {
     DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
     Context& here = context(device_);
-    const float* gradient = arguments.output_gradient.data();
+    const TypedView<const float> gradient = arguments.output_gradient;
     multiply(here, math_,
              {.rows = spec_.outputs,
               .columns = spec_.inputs,
               .inner = spec_.batch,
-              .a = {gradient, spec_.outputs, true},
-              .b = {arguments.input.data(), spec_.inputs},
+              .a = {gradient.raw(), spec_.outputs, true},
+              .b = {arguments.input.raw(), spec_.inputs},
+              .type = spec_.type,
               .result = arguments.weights_gradient.data(),
               .stride = spec_.inputs});
     if (!arguments.bias_gradient.empty())
@@ -52,13 +61,19 @@ class CudaLinear final : public WeightedPlan {
              {.rows = spec_.batch,
               .columns = spec_.inputs,
               .inner = spec_.outputs,
-              .a = {gradient, spec_.outputs},
-              .b = {arguments.weights.data(), spec_.inputs},
-              .result = arguments.input_gradient.data(),
+              .a = {gradient.raw(), spec_.outputs},
+              .b = {rounds_weights() ? arguments.saved.data() : arguments.weights.data(), spec_.inputs},
+              .type = spec_.type,
+              .result = arguments.input_gradient.raw(),
+              .result_type = spec_.type,
               .stride = spec_.inputs});
   }
 
  private:
+  /// Returns whether products read a copy of the weights in bf16.
+  bool rounds_weights() const { return spec_.type == ElementType::kBf16; }
+  std::size_t weight_count() const { return static_cast<std::size_t>(spec_.inputs * spec_.outputs); }
+
   Device device_;
   DeviceMath math_;
   LinearSpec spec_;

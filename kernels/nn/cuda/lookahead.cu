@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
+#include "kernels/cuda/elements.h"
 #include "kernels/nn/cuda/columns.h"
 #include "kernels/nn/lookahead.h"
 
 namespace dragonn::kernels::cuda {
 namespace {
 
-__global__ void forward_kernel(LookaheadSpec spec, const float* input, const float* weights, float* output,
+template <class Element>
+__global__ void forward_kernel(LookaheadSpec spec, Reader<Element> input, const float* weights, Writer<Element> output,
                                std::size_t size) {
   for (std::size_t i = first_element(); i < size; i += element_stride()) {
     const Split row = split(i, spec.features);
@@ -17,8 +19,9 @@ __global__ void forward_kernel(LookaheadSpec spec, const float* input, const flo
   }
 }
 
-__global__ void input_gradient_kernel(LookaheadSpec spec, const float* weights, const float* output_gradient,
-                                      float* input_gradient, std::size_t size) {
+template <class Element>
+__global__ void input_gradient_kernel(LookaheadSpec spec, const float* weights, Reader<Element> output_gradient,
+                                      Writer<Element> input_gradient, std::size_t size) {
   for (std::size_t i = first_element(); i < size; i += element_stride()) {
     const Split row = split(i, spec.features);
     const std::size_t feature = row.remainder, t = split(row.quotient, spec.steps).remainder;
@@ -31,8 +34,9 @@ __global__ void input_gradient_kernel(LookaheadSpec spec, const float* weights, 
 
 /// Computes the weights' gradient. A block takes a tile of features (blockIdx.y) and a j (blockIdx.x); its strands
 /// share the steps of all samples.
-__global__ void weights_gradient_kernel(LookaheadSpec spec, ColumnCut cut, const float* input,
-                                        const float* output_gradient, float* weights_gradient) {
+template <class Element>
+__global__ void weights_gradient_kernel(LookaheadSpec spec, ColumnCut cut, Reader<Element> input,
+                                        Reader<Element> output_gradient, float* weights_gradient) {
   const ColumnPlace place(cut);
   const std::size_t j = blockIdx.x;
   double sum = 0;
@@ -46,22 +50,28 @@ __global__ void weights_gradient_kernel(LookaheadSpec spec, ColumnCut cut, const
     weights_gradient[j * spec.features + place.column] = static_cast<float>(total);
 }
 
-void forward(const LookaheadSpec& spec, View<const float> input, View<const float> weights, View<float> output) {
+void forward(const LookaheadSpec& spec, TypedView<const float> input, View<const float> weights,
+             TypedView<float> output) {
   const Context& here = context(output.device());
-  launch_over(here, "lookahead", output.size(), forward_kernel, spec, input.data(), weights.data(), output.data(),
-              output.size());
+  with_element(output.type(), [&](auto element) {
+    launch_over(here, "lookahead", output.size(), forward_kernel<decltype(element)>, spec, input, weights.data(),
+                output, output.size());
+  });
 }
 
-void backward(const LookaheadSpec& spec, View<const float> input, View<const float> weights,
-              View<const float> output_gradient, View<float> input_gradient, View<float> weights_gradient) {
+void backward(const LookaheadSpec& spec, TypedView<const float> input, View<const float> weights,
+              TypedView<const float> output_gradient, TypedView<float> input_gradient, View<float> weights_gradient) {
   const Context& here = context(output_gradient.device());
   const ColumnCut cut(spec.batch * spec.steps, spec.features);
   const dim3 blocks(static_cast<unsigned>(spec.context + 1), cut.tiles);
-  launch(here, "lookahead_weights_gradient", blocks, kThreads, weights_gradient_kernel, spec, cut, input.data(),
-         output_gradient.data(), weights_gradient.data());
-  if (input_gradient.empty()) return;
-  launch_over(here, "lookahead_input_gradient", input_gradient.size(), input_gradient_kernel, spec, weights.data(),
-              output_gradient.data(), input_gradient.data(), input_gradient.size());
+  with_element(output_gradient.type(), [&](auto element) {
+    using Element = decltype(element);
+    launch(here, "lookahead_weights_gradient", blocks, kThreads, weights_gradient_kernel<Element>, spec, cut, input,
+           output_gradient, weights_gradient.data());
+    if (input_gradient.empty()) return;
+    launch_over(here, "lookahead_input_gradient", input_gradient.size(), input_gradient_kernel<Element>, spec,
+                weights.data(), output_gradient, input_gradient, input_gradient.size());
+  });
 }
 
 [[maybe_unused]] const bool registered = kernels::lookahead_forward.add(DeviceType::kCuda, forward) &&

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cuda/block_reduce.h"
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/runtime.h"
 #include "kernels/nn/cuda/sum_of_losses.h"
 #include "kernels/nn/multi_label.h"
@@ -8,7 +9,6 @@ namespace dragonn::kernels::cuda {
 namespace {
 
 struct Samples {
-  const float* logits;
   const std::int32_t *offsets, *labels;
   std::size_t count, classes;
 };
@@ -27,9 +27,11 @@ __device__ bool contains(const std::int32_t* begin, const std::int32_t* end, std
 }
 
 /// Computes the losses, a block per sample. `gradient` may be the logits, or null.
-__global__ void sample_kernel(Samples samples, float share, float* gradient, OwnLoss* results) {
+template <class Element>
+__global__ void sample_kernel(Samples samples, Reader<Element> logits, float share, Writer<Element> gradient,
+                              OwnLoss* results) {
   const std::size_t sample = blockIdx.x;
-  const float* row = samples.logits + sample * samples.classes;
+  const Reader<Element> row = logits + sample * samples.classes;
   const std::int32_t *first = samples.labels + samples.offsets[sample],
                      *last = samples.labels + samples.offsets[sample + 1];
   double loss = 0;
@@ -46,8 +48,8 @@ __global__ void sample_kernel(Samples samples, float share, float* gradient, Own
   rank = block_reduce(rank, Maximum());  // and all have read the logits
   if (threadIdx.x == 0)
     results[sample] = {loss, contains(first, last, static_cast<std::int32_t>(ranked_position(rank)))};
-  if (gradient == nullptr) return;
-  float* own_gradient = gradient + sample * samples.classes;
+  if (gradient.data == nullptr) return;
+  const Writer<Element> own_gradient = gradient + sample * samples.classes;
   for (std::size_t c = threadIdx.x; c < samples.classes; c += blockDim.x) {
     const float probability = share / (1 + expf(-row[c]));
     const float target = contains(first, last, static_cast<std::int32_t>(c)) ? share : 0.0f;
@@ -55,17 +57,19 @@ __global__ void sample_kernel(Samples samples, float share, float* gradient, Own
   }
 }
 
-MultiLabelResult multi_label(View<const float> logits, const Targets& targets, std::size_t classes,
-                             View<float> gradient) {
+MultiLabelResult multi_label(TypedView<const float> logits, const Targets& targets, std::size_t classes,
+                             TypedView<float> gradient) {
   const std::size_t batch = targets.offsets.size() - 1;
   if (batch == 0) return {};
   Context& here = context(logits.device());
   const std::int32_t* staged = here.stage({targets.offsets.host(), targets.labels.host()});
-  const Samples samples{logits.data(), staged, staged + targets.offsets.size(), batch, classes};
+  const Samples samples{staged, staged + targets.offsets.size(), batch, classes};
   auto* results = reinterpret_cast<OwnLoss*>(here.scratch(batch * sizeof(OwnLoss)));
   auto* total = static_cast<MultiLabelResult*>(here.device_results());
-  launch(here, "multi_label", static_cast<unsigned>(batch), row_threads(classes), sample_kernel, samples,
-         1.0f / static_cast<float>(batch), gradient.data(), results);
+  with_element(logits.type(), [&](auto element) {
+    launch(here, "multi_label", static_cast<unsigned>(batch), row_threads(classes), sample_kernel<decltype(element)>,
+           samples, logits, 1.0f / static_cast<float>(batch), gradient, results);
+  });
   sum_losses(here, results, batch, total);
   return here.read_result<MultiLabelResult>();
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/runtime.h"
 #include "kernels/nn/padded_shortcut.h"
 
@@ -16,7 +17,8 @@ struct Geometry {
   std::size_t output_height, output_width, before;
 };
 
-__global__ void forward_kernel(Geometry geometry, const float* input, float* output, std::size_t size) {
+template <class Element>
+__global__ void forward_kernel(Geometry geometry, Reader<Element> input, Writer<Element> output, std::size_t size) {
   const PaddedShortcutSpec& spec = geometry.spec;
   for (std::size_t i = first_element(); i < size; i += element_stride()) {
     const Split pixel = split(i, spec.output_channels), line = split(pixel.quotient, geometry.output_width);
@@ -29,7 +31,8 @@ __global__ void forward_kernel(Geometry geometry, const float* input, float* out
   }
 }
 
-__global__ void backward_kernel(Geometry geometry, const float* output_gradient, float* input_gradient,
+template <class Element>
+__global__ void backward_kernel(Geometry geometry, Reader<Element> output_gradient, Writer<Element> input_gradient,
                                 std::size_t size) {
   const PaddedShortcutSpec& spec = geometry.spec;
   for (std::size_t i = first_element(); i < size; i += element_stride()) {
@@ -43,16 +46,20 @@ __global__ void backward_kernel(Geometry geometry, const float* output_gradient,
   }
 }
 
-void forward(const PaddedShortcutSpec& spec, View<const float> input, View<float> output) {
+void forward(const PaddedShortcutSpec& spec, TypedView<const float> input, TypedView<float> output) {
   const Context& here = context(output.device());
-  launch_over(here, "padded_shortcut", output.size(), forward_kernel, Geometry(spec), input.data(), output.data(),
-              output.size());
+  with_element(output.type(), [&](auto element) {
+    launch_over(here, "padded_shortcut", output.size(), forward_kernel<decltype(element)>, Geometry(spec), input,
+                output, output.size());
+  });
 }
 
-void backward(const PaddedShortcutSpec& spec, View<const float> output_gradient, View<float> input_gradient) {
+void backward(const PaddedShortcutSpec& spec, TypedView<const float> output_gradient, TypedView<float> input_gradient) {
   const Context& here = context(input_gradient.device());
-  launch_over(here, "padded_shortcut_backward", input_gradient.size(), backward_kernel, Geometry(spec),
-              output_gradient.data(), input_gradient.data(), input_gradient.size());
+  with_element(input_gradient.type(), [&](auto element) {
+    launch_over(here, "padded_shortcut_backward", input_gradient.size(), backward_kernel<decltype(element)>,
+                Geometry(spec), output_gradient, input_gradient, input_gradient.size());
+  });
 }
 
 [[maybe_unused]] const bool registered = kernels::padded_shortcut_forward.add(DeviceType::kCuda, forward) &&

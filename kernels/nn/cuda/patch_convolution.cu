@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 
+#include "kernels/cuda/elements.h"
 #include "kernels/nn/cuda/columns.h"
 #include "kernels/nn/cuda/gemm.h"
-#include "kernels/nn/cuda/other_convolutions.h"
+#include "kernels/nn/cuda/patch_convolution.h"
 #include "kernels/nn/cuda/windows.h"
+#include "kernels/nn/elementwise.h"
 
 namespace dragonn::kernels::cuda {
 namespace {
 
-constexpr std::size_t kMostPatchFloats = std::size_t{1} << 28;
+constexpr std::size_t kMostPatchElements = std::size_t{1} << 28;
 
 struct Geometry {
   explicit Geometry(const ConvolutionSpec& spec)
@@ -30,7 +32,8 @@ struct Geometry {
 };
 
 /// Gathers patches [images, output height, output width, groups, patch], with zeros outside of the image.
-__global__ void gather_kernel(Geometry g, const float* input, float* patches, std::size_t size) {
+template <class Element>
+__global__ void gather_kernel(Geometry g, Reader<Element> input, Writer<Element> patches, std::size_t size) {
   for (std::size_t i = first_element(); i < size; i += element_stride()) {
     const Split patch = split(i, g.patch()), group = split(patch.quotient, g.channels / g.group_channels);
     const Split within = split(patch.remainder, g.group_channels);
@@ -47,7 +50,8 @@ __global__ void gather_kernel(Geometry g, const float* input, float* patches, st
 }
 
 /// Scatters patches: every input sums the gradients of the windows that see it, in their order.
-__global__ void scatter_kernel(Geometry g, const float* patches, float* input_gradient, std::size_t size) {
+template <class Element>
+__global__ void scatter_kernel(Geometry g, Reader<Element> patches, Writer<Element> input_gradient, std::size_t size) {
   for (std::size_t i = first_element(); i < size; i += element_stride()) {
     const Position at(i, g.vertical.inputs, g.horizontal.inputs, g.channels);
     const Split group = split(at.channel, g.group_channels);
@@ -73,13 +77,15 @@ class PatchConvolution final : public WeightedPlan {
         geometry_(spec),
         plain_(is_plain(spec.vertical) && is_plain(spec.horizontal)),
         piece_(std::clamp<std::int64_t>(
-            static_cast<std::int64_t>(kMostPatchFloats / (geometry_.image_pixels() * geometry_.row())), 1, spec.batch)),
+            static_cast<std::int64_t>(kMostPatchElements / (geometry_.image_pixels() * geometry_.row())), 1,
+            spec.batch)),
         bias_cut_(static_cast<std::size_t>(spec.batch) * geometry_.image_pixels(),
                   static_cast<std::size_t>(spec.output_channels)) {}
 
   PlanMemory memory() const override {
-    if (!spec_.training) return {0, patch_floats(), 0};
-    return {0, patch_floats(), std::max(patch_floats(), spec_.bias ? aligned_floats(bias_cut_.partials()) : 0)};
+    if (!spec_.training) return {0, patch_floats() + weight_floats(), 0};
+    return {weight_floats(), patch_floats(),
+            std::max(patch_floats(), spec_.bias ? aligned_floats(bias_cut_.partials()) : 0)};
   }
 
   std::vector<PassDescription> describe() const override {
@@ -92,29 +98,33 @@ class PatchConvolution final : public WeightedPlan {
 
   void forward(const WeightedForward& arguments) override {
     Context& here = context(device_);
+    // Backward of a training plan reads this copy again.
+    const View<float> memory =
+        spec_.training ? arguments.saved : arguments.scratch.subview(patch_floats(), weight_floats());
+    const TypedView<const float> weights = rounded_weights(arguments.weights, memory);
     for_each_piece([&](std::int64_t first, std::int64_t images) {
-      const float* patches = patches_of(here, arguments.input.data(), first, images, arguments.scratch.data());
+      const void* patches = patches_of(here, arguments.input, first, images, arguments.scratch);
       multiply(here, math_,
                {.rows = pixels(images),
                 .columns = group_outputs(),
                 .inner = patch(),
                 .a = {patches, row(), false, patch()},
-                .b = {arguments.weights.data(), spec_.output_channels, false, group_outputs()},
-                .result = arguments.output.data() + outputs(first),
+                .b = {weights.raw(), spec_.output_channels, false, group_outputs()},
+                .type = spec_.type,
+                .result = arguments.output.subview(outputs(first), outputs(images)).raw(),
+                .result_type = spec_.type,
                 .stride = spec_.output_channels,
                 .next = group_outputs(),
                 .batch = spec_.groups});
     });
-    if (!arguments.bias.empty())
-      add_to_rows(here, arguments.bias.data(), bias_cut_.columns, arguments.output.data(), arguments.output.size());
+    if (!arguments.bias.empty()) add_to_rows(here, arguments.bias, arguments.output);
   }
 
   void backward(const WeightedBackward& arguments) override {
     DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
     Context& here = context(device_);
     if (!arguments.bias_gradient.empty())
-      sum_columns(here, bias_cut_, arguments.output_gradient.data(), arguments.scratch.data(),
-                  arguments.bias_gradient.data());
+      sum_columns(here, bias_cut_, arguments.output_gradient, arguments.scratch.data(), arguments.bias_gradient.data());
     for_each_piece(
         [&](std::int64_t first, std::int64_t images) { add_weights_gradient(here, arguments, first, images); });
     if (spec_.input_gradient)
@@ -131,12 +141,24 @@ class PatchConvolution final : public WeightedPlan {
   std::int64_t pixels(std::int64_t images) const {
     return images * static_cast<std::int64_t>(geometry_.image_pixels());
   }
-  std::int64_t outputs(std::int64_t images) const { return pixels(images) * spec_.output_channels; }
-  std::int64_t inputs(std::int64_t images) const {
-    return images * static_cast<std::int64_t>(geometry_.image_inputs());
+  std::size_t outputs(std::int64_t images) const {
+    return static_cast<std::size_t>(pixels(images) * spec_.output_channels);
   }
+  std::size_t inputs(std::int64_t images) const { return static_cast<std::size_t>(images) * geometry_.image_inputs(); }
   std::size_t patch_floats() const {
-    return plain_ ? 0 : aligned_floats(static_cast<std::size_t>(pixels(piece_) * row()));
+    const auto count = static_cast<std::size_t>(pixels(piece_) * row());
+    return plain_ ? 0 : floats_for_bytes(count * bytes_of(spec_.type));
+  }
+  std::size_t weight_count() const { return static_cast<std::size_t>(patch() * spec_.output_channels); }
+  /// Returns the floats of a copy of the weights in bf16; 0 if the weights do as they are.
+  std::size_t weight_floats() const {
+    return spec_.type == ElementType::kBf16 ? floats_for_bytes(weight_count() * sizeof(Bf16)) : 0;
+  }
+  TypedView<const float> rounded_weights(View<const float> weights, View<float> memory) const {
+    if (spec_.type == ElementType::kFloat32) return weights;
+    const TypedView<float> copy(memory.data(), weight_count(), spec_.type, device_);
+    convert(weights, copy);
+    return copy;
   }
 
   /// Calls body(first image, number of images).
@@ -146,23 +168,33 @@ class PatchConvolution final : public WeightedPlan {
       body(first, std::min(piece_, spec_.batch - first));
   }
 
-  const float* patches_of(const Context& here, const float* input, std::int64_t first, std::int64_t images,
-                          float* scratch) const {
-    if (plain_) return input + inputs(first);
-    const auto size = static_cast<std::size_t>(pixels(images) * row());
-    launch_over(here, "gather_patches", size, gather_kernel, geometry_, input + inputs(first), scratch, size);
-    return scratch;
+  TypedView<float> patches_in(View<float> scratch, std::int64_t images) const {
+    return {scratch.data(), static_cast<std::size_t>(pixels(images) * row()), spec_.type, device_};
+  }
+
+  const void* patches_of(const Context& here, TypedView<const float> input, std::int64_t first, std::int64_t images,
+                         View<float> scratch) const {
+    const TypedView<const float> piece = input.subview(inputs(first), inputs(images));
+    if (plain_) return piece.raw();
+    const TypedView<float> patches = patches_in(scratch, images);
+    with_element(spec_.type, [&](auto element) {
+      launch_over(here, "gather_patches", patches.size(), gather_kernel<decltype(element)>, geometry_, piece, patches,
+                  patches.size());
+    });
+    return patches.raw();
   }
 
   void add_weights_gradient(Context& here, const WeightedBackward& arguments, std::int64_t first,
                             std::int64_t images) const {
-    const float* patches = patches_of(here, arguments.input.data(), first, images, arguments.scratch.data());
+    const void* patches = patches_of(here, arguments.input, first, images, arguments.scratch);
+    const void* gradient = arguments.output_gradient.subview(outputs(first), outputs(images)).raw();
     multiply(here, math_,
              {.rows = patch(),
               .columns = group_outputs(),
               .inner = pixels(images),
               .a = {patches, row(), true, patch()},
-              .b = {arguments.output_gradient.data() + outputs(first), spec_.output_channels, false, group_outputs()},
+              .b = {gradient, spec_.output_channels, false, group_outputs()},
+              .type = spec_.type,
               .result = arguments.weights_gradient.data(),
               .stride = spec_.output_channels,
               .next = group_outputs(),
@@ -171,20 +203,28 @@ class PatchConvolution final : public WeightedPlan {
   }
 
   void input_gradient(Context& here, const WeightedBackward& arguments, std::int64_t first, std::int64_t images) const {
-    float* target = arguments.input_gradient.data() + inputs(first);
+    const TypedView<float> target = arguments.input_gradient.subview(inputs(first), inputs(images));
+    const TypedView<float> patches = plain_ ? target : patches_in(arguments.scratch, images);
+    const bool rounded = spec_.type == ElementType::kBf16;
     multiply(here, math_,
              {.rows = pixels(images),
               .columns = patch(),
               .inner = group_outputs(),
-              .a = {arguments.output_gradient.data() + outputs(first), spec_.output_channels, false, group_outputs()},
-              .b = {arguments.weights.data(), spec_.output_channels, true, group_outputs()},
-              .result = plain_ ? target : arguments.scratch.data(),
+              .a = {arguments.output_gradient.subview(outputs(first), outputs(images)).raw(), spec_.output_channels,
+                    false, group_outputs()},
+              .b = {rounded ? arguments.saved.data() : arguments.weights.data(), spec_.output_channels, true,
+                    group_outputs()},
+              .type = spec_.type,
+              .result = patches.raw(),
+              .result_type = spec_.type,
               .stride = row(),
               .next = patch(),
               .batch = spec_.groups});
     if (plain_) return;
-    const auto size = static_cast<std::size_t>(inputs(images));
-    launch_over(here, "scatter_patches", size, scatter_kernel, geometry_, arguments.scratch.data(), target, size);
+    with_element(spec_.type, [&](auto element) {
+      launch_over(here, "scatter_patches", target.size(), scatter_kernel<decltype(element)>, geometry_, patches, target,
+                  target.size());
+    });
   }
 
   Device device_;

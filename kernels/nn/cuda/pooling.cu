@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "kernels/cuda/elements.h"
 #include "kernels/nn/cuda/windows.h"
 #include "kernels/nn/pooling.h"
 
@@ -21,7 +22,8 @@ struct Geometry {
 
 /// Takes the maximum of every window. `places` receives which pixel of its image the first of the largest inputs is; it
 /// may be null. A NaN is largest.
-__global__ void maximum_kernel(Geometry g, const float* input, float* output, std::int32_t* places) {
+template <class Element>
+__global__ void maximum_kernel(Geometry g, Reader<Element> input, Writer<Element> output, std::int32_t* places) {
   for (std::size_t i = first_element(); i < g.outputs; i += element_stride()) {
     const Position at(i, g.vertical.outputs, g.horizontal.outputs, g.channels);
     float best = 0;
@@ -43,7 +45,8 @@ __device__ int pixels_seen(const Geometry& g, int row, int column) {
   return (g.vertical.end(row) - g.vertical.begin(row)) * (g.horizontal.end(column) - g.horizontal.begin(column));
 }
 
-__global__ void average_kernel(Geometry g, const float* input, float* output) {
+template <class Element>
+__global__ void average_kernel(Geometry g, Reader<Element> input, Writer<Element> output) {
   for (std::size_t i = first_element(); i < g.outputs; i += element_stride()) {
     const Position at(i, g.vertical.outputs, g.horizontal.outputs, g.channels);
     float sum = 0;
@@ -56,8 +59,9 @@ __global__ void average_kernel(Geometry g, const float* input, float* output) {
 
 /// Computes the gradient: every input sums those of the windows that see it, in their order. @param places of maximum
 /// pooling.
-__global__ void backward_kernel(Geometry g, const float* output_gradient, const std::int32_t* places,
-                                float* input_gradient) {
+template <class Element>
+__global__ void backward_kernel(Geometry g, Reader<Element> output_gradient, const std::int32_t* places,
+                                Writer<Element> input_gradient) {
   for (std::size_t i = first_element(); i < g.inputs; i += element_stride()) {
     const Position at(i, g.vertical.inputs, g.horizontal.inputs, g.channels);
     const int own = at.row * g.horizontal.inputs + at.column;
@@ -83,24 +87,28 @@ class CudaPooling final : public PoolingPlan {
     return {spec_.training && maximum() ? aligned_floats(geometry_.outputs) : 0, 0, 0};
   }
 
-  void forward(View<const float> input, View<float> output, View<float> saved, View<float>) override {
+  void forward(TypedView<const float> input, TypedView<float> output, View<float> saved, View<float>) override {
     const Context& here = context(device_);
     const unsigned blocks = here.blocks(geometry_.outputs, kThreads);
-    if (maximum()) {
-      auto* places = spec_.training ? reinterpret_cast<std::int32_t*>(saved.data()) : nullptr;
-      launch(here, "maximum pooling", blocks, kThreads, maximum_kernel, geometry_, input.data(), output.data(), places);
-    } else {
-      launch(here, "average pooling", blocks, kThreads, average_kernel, geometry_, input.data(), output.data());
-    }
+    auto* places = spec_.training ? reinterpret_cast<std::int32_t*>(saved.data()) : nullptr;
+    with_element(output.type(), [&](auto element) {
+      using Element = decltype(element);
+      if (maximum())
+        launch(here, "maximum pooling", blocks, kThreads, maximum_kernel<Element>, geometry_, input, output, places);
+      else
+        launch(here, "average pooling", blocks, kThreads, average_kernel<Element>, geometry_, input, output);
+    });
   }
 
-  void backward(View<const float> output_gradient, View<float> input_gradient, View<const float> saved,
+  void backward(TypedView<const float> output_gradient, TypedView<float> input_gradient, View<const float> saved,
                 View<float>) override {
     DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
     const Context& here = context(device_);
     const auto* places = maximum() ? reinterpret_cast<const std::int32_t*>(saved.data()) : nullptr;
-    launch_over(here, "pooling_backward", geometry_.inputs, backward_kernel, geometry_, output_gradient.data(), places,
-                input_gradient.data());
+    with_element(input_gradient.type(), [&](auto element) {
+      launch_over(here, "pooling_backward", geometry_.inputs, backward_kernel<decltype(element)>, geometry_,
+                  output_gradient, places, input_gradient);
+    });
   }
 
  private:

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/runtime.h"
 #include "kernels/nn/sequence_rows.h"
 
@@ -17,8 +18,9 @@ __device__ bool is_valid(const std::int32_t* lengths, std::size_t sample, std::s
 }
 
 /// Copies to time-major order. Elements are numbered in the order of the time-major side.
-__global__ void to_time_major_kernel(SequenceRows rows, const float* batch_major, const std::int32_t* lengths,
-                                     float* time_major, std::size_t size) {
+template <class From, class To>
+__global__ void to_time_major_kernel(SequenceRows rows, Reader<From> batch_major, const std::int32_t* lengths,
+                                     Writer<To> time_major, std::size_t size) {
   for (std::size_t i = first_element(); i < size; i += element_stride()) {
     const Split row = split(i, rows.size), step = split(row.quotient, rows.batch);
     const std::size_t sample = step.remainder, t = step.quotient;
@@ -27,8 +29,9 @@ __global__ void to_time_major_kernel(SequenceRows rows, const float* batch_major
   }
 }
 
-__global__ void to_batch_major_kernel(SequenceRows rows, const float* time_major, const std::int32_t* lengths, bool add,
-                                      float* batch_major, std::size_t size) {
+template <class From, class To>
+__global__ void to_batch_major_kernel(SequenceRows rows, Reader<From> time_major, const std::int32_t* lengths, bool add,
+                                      Writer<To> batch_major, std::size_t size) {
   for (std::size_t i = first_element(); i < size; i += element_stride()) {
     const Split row = split(i, rows.size), step = split(row.quotient, rows.steps);
     const std::size_t sample = step.quotient, t = step.remainder;
@@ -40,35 +43,52 @@ __global__ void to_batch_major_kernel(SequenceRows rows, const float* time_major
   }
 }
 
-__global__ void mask_kernel(SequenceRows rows, const float* input, const std::int32_t* lengths, float* output,
-                            std::size_t size) {
+template <class Element>
+__global__ void mask_kernel(SequenceRows rows, Reader<Element> input, const std::int32_t* lengths,
+                            Writer<Element> output, std::size_t size) {
   for (std::size_t i = first_element(); i < size; i += element_stride()) {
     const Split step = split(split(i, rows.size).quotient, rows.steps);
     output[i] = is_valid(lengths, step.quotient, step.remainder) ? input[i] : 0.0f;
   }
 }
 
-void to_time_major(const SequenceRows& rows, View<const float> batch_major, Lengths lengths, View<float> time_major) {
-  if (time_major.empty()) return;
-  Context& here = context(time_major.device());
-  launch_over(here, "to_time_major", time_major.size(), to_time_major_kernel, rows, batch_major.data(),
-              staged(here, lengths), time_major.data(), time_major.size());
+/// Calls body(value of the source's element, value of the target's element).
+template <class Body>
+void with_elements(TypedView<const float> source, TypedView<float> target, const Body& body) {
+  with_element(source.type(), [&](auto from) { with_element(target.type(), [&](auto to) { body(from, to); }); });
 }
 
-void to_batch_major(const SequenceRows& rows, View<const float> time_major, Lengths lengths, bool add,
-                    View<float> batch_major) {
+void to_time_major(const SequenceRows& rows, TypedView<const float> batch_major, Lengths lengths,
+                   TypedView<float> time_major) {
+  if (time_major.empty()) return;
+  Context& here = context(time_major.device());
+  const std::int32_t* placed = staged(here, lengths);
+  with_elements(batch_major, time_major, [&](auto from, auto to) {
+    launch_over(here, "to_time_major", time_major.size(), to_time_major_kernel<decltype(from), decltype(to)>, rows,
+                batch_major, placed, time_major, time_major.size());
+  });
+}
+
+void to_batch_major(const SequenceRows& rows, TypedView<const float> time_major, Lengths lengths, bool add,
+                    TypedView<float> batch_major) {
   if (time_major.empty()) return;
   Context& here = context(batch_major.device());
-  launch_over(here, "to_batch_major", time_major.size(), to_batch_major_kernel, rows, time_major.data(),
-              staged(here, lengths), add, batch_major.data(), time_major.size());
+  const std::int32_t* placed = staged(here, lengths);
+  with_elements(time_major, batch_major, [&](auto from, auto to) {
+    launch_over(here, "to_batch_major", time_major.size(), to_batch_major_kernel<decltype(from), decltype(to)>, rows,
+                time_major, placed, add, batch_major, time_major.size());
+  });
 }
 
 /// Masks whole rows: `size` is `width`.
-void mask_steps(const SequenceRows& rows, View<const float> input, Lengths lengths, View<float> output) {
+void mask_steps(const SequenceRows& rows, TypedView<const float> input, Lengths lengths, TypedView<float> output) {
   if (input.empty()) return;
   Context& here = context(output.device());
-  launch_over(here, "mask_steps", input.size(), mask_kernel, rows, input.data(), staged(here, lengths), output.data(),
-              input.size());
+  const std::int32_t* placed = staged(here, lengths);
+  with_element(output.type(), [&](auto element) {
+    launch_over(here, "mask_steps", input.size(), mask_kernel<decltype(element)>, rows, input, placed, output,
+                input.size());
+  });
 }
 
 constexpr unsigned kTile = 32;
@@ -77,7 +97,8 @@ constexpr unsigned kTileRows = 8;  // rows of a tile that a block moves at a tim
 /// Transposes by tiles in shared memory, so that both sides are read and written along rows. A tile has a column more
 /// than it needs, which puts a column's elements into different banks. Tiles are numbered along blockIdx.x, then
 /// matrices.
-__global__ void transpose_kernel(const float* input, std::size_t rows, std::size_t columns, float* output) {
+template <class From, class To>
+__global__ void transpose_kernel(Reader<From> input, std::size_t rows, std::size_t columns, Writer<To> output) {
   __shared__ float tile[kTile][kTile + 1];
   const std::size_t across = (columns + kTile - 1) / kTile, down = (rows + kTile - 1) / kTile;
   const std::size_t matrix = blockIdx.x / (across * down), place = blockIdx.x % (across * down);
@@ -91,13 +112,15 @@ __global__ void transpose_kernel(const float* input, std::size_t rows, std::size
       output[begin + (left + c) * rows + top + threadIdx.x] = tile[threadIdx.x][c];
 }
 
-void swap(View<const float> input, std::size_t rows, std::size_t columns, View<float> output) {
+void swap(TypedView<const float> input, std::size_t rows, std::size_t columns, TypedView<float> output) {
   if (input.empty()) return;
   const Context& here = context(output.device());
   const std::size_t across = (columns + kTile - 1) / kTile, down = (rows + kTile - 1) / kTile;
   const auto blocks = static_cast<unsigned>(across * down * (input.size() / (rows * columns)));
-  launch(here, "swap_axes", blocks, dim3(kTile, kTileRows), transpose_kernel, input.data(), rows, columns,
-         output.data());
+  with_elements(input, output, [&](auto from, auto to) {
+    launch(here, "swap_axes", blocks, dim3(kTile, kTileRows), transpose_kernel<decltype(from), decltype(to)>, input,
+           rows, columns, output);
+  });
 }
 
 [[maybe_unused]] const bool registered = kernels::to_time_major.add(DeviceType::kCuda, to_time_major) &&

@@ -2,6 +2,7 @@
 #include <climits>
 
 #include "core/targets.h"
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/runtime.h"
 #include "kernels/nn/cuda/softmax_rows.h"
 #include "kernels/nn/cuda/sum_of_losses.h"
@@ -18,7 +19,6 @@ struct Outcome {
 };
 
 struct Rows {
-  const float* logits;
   const std::int32_t* labels;
   std::size_t rows, classes;
 };
@@ -47,14 +47,17 @@ __global__ void count_kernel(Rows rows, Outcome* outcome) {
 
 /// Computes the losses, a block per row. `gradient` may be the logits: a thread writes only elements that it alone has
 /// read since the last barrier.
-__global__ void row_kernel(Rows rows, double smoothing, const Outcome* outcome, float* gradient, OwnLoss* results) {
+template <class Element>
+__global__ void row_kernel(Rows rows, Reader<Element> all_logits, double smoothing, const Outcome* outcome,
+                           Writer<Element> gradient, OwnLoss* results) {
   const std::size_t row = blockIdx.x;
   const std::int32_t label = rows.labels[row];
-  const float* logits = rows.logits + row * rows.classes;
-  float* own_gradient = gradient == nullptr ? nullptr : gradient + row * rows.classes;
+  const Reader<Element> logits = all_logits + row * rows.classes;
+  const bool wants_gradient = gradient.data != nullptr;
+  const Writer<Element> own_gradient = gradient + (wants_gradient ? row * rows.classes : 0);
   if (!is_in_range(label, rows.classes)) {
     if (threadIdx.x == 0) results[row] = {0, false};
-    if (own_gradient != nullptr)
+    if (wants_gradient)
       for (std::size_t c = threadIdx.x; c < rows.classes; c += blockDim.x) own_gradient[c] = 0;
     return;
   }
@@ -64,7 +67,7 @@ __global__ void row_kernel(Rows rows, double smoothing, const Outcome* outcome, 
   const double distance = static_cast<double>(logits[label]) - sums.largest;
   const double loss = (1 - smoothing) * (normalizer - distance) + smoothing * (normalizer - sums.distances / classes);
   if (threadIdx.x == 0) results[row] = {loss, sums.position == static_cast<std::uint32_t>(label)};
-  if (own_gradient == nullptr) return;
+  if (!wants_gradient) return;
   __syncthreads();  // all have read the label's logit
   const auto scale = static_cast<float>(1 / (sums.exponentials * count));
   const auto offset = static_cast<float>(-smoothing / classes / count);
@@ -76,17 +79,19 @@ __global__ void row_kernel(Rows rows, double smoothing, const Outcome* outcome, 
   }
 }
 
-CrossEntropy cross_entropy(View<const float> logits, View<const std::int32_t> labels, std::size_t classes,
-                           double smoothing, View<float> gradient) {
+CrossEntropy cross_entropy(TypedView<const float> logits, View<const std::int32_t> labels, std::size_t classes,
+                           double smoothing, TypedView<float> gradient) {
   if (labels.empty()) return {};
   Context& here = context(logits.device());
   const std::int32_t* placed = labels.device().is_cpu() ? here.stage({labels.host()}) : labels.data();
-  const Rows rows{logits.data(), placed, labels.size(), classes};
+  const Rows rows{placed, labels.size(), classes};
   auto* outcome = static_cast<Outcome*>(here.device_results());
   auto* results = reinterpret_cast<OwnLoss*>(here.scratch(rows.rows * sizeof(OwnLoss)));
   launch(here, "count_labels", 1, kThreads, count_kernel, rows, outcome);
-  launch(here, "softmax_cross_entropy", static_cast<unsigned>(rows.rows), row_threads(classes), row_kernel, rows,
-         smoothing, outcome, gradient.data(), results);
+  with_element(logits.type(), [&](auto element) {
+    launch(here, "softmax_cross_entropy", static_cast<unsigned>(rows.rows), row_threads(classes),
+           row_kernel<decltype(element)>, rows, logits, smoothing, outcome, gradient, results);
+  });
   sum_losses(here, results, rows.rows, &outcome->sums);
   const Outcome found = here.read_result<Outcome>();
   if (found.bad_row != ULLONG_MAX) kernels::detail::refuse_label(found.bad_label, found.bad_row, classes);

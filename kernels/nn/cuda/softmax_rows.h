@@ -15,8 +15,9 @@ struct SoftmaxSums {
   double distances;        // sum of x - largest
 };
 
-/// Returns the moments of row [size], size > 0, to every thread of the block.
-__device__ inline SoftmaxSums softmax_sums(const float* row, std::size_t size) {
+/// Returns the moments of row [size], size > 0, a pointer or a Reader or Writer, to every thread of the block.
+template <class Row>
+__device__ SoftmaxSums softmax_sums(const Row& row, std::size_t size) {
   unsigned long long rank = 0;
   for (std::size_t i = threadIdx.x; i < size; i += blockDim.x) {
     const unsigned long long own = ranked(row[i], static_cast<std::uint32_t>(i));
