@@ -2,7 +2,10 @@
 // The calls of cuBLAS that this project makes: products summed in double, in column-major order as there.
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <cublasLt.h>
 #include <cublas_v2.h>
+#include <optional>
 #include <vector>
 
 #include "kernels/bf16.h"
@@ -59,12 +62,14 @@ struct Problem {
   Matrix left, right, result;
   std::int64_t rows, columns, inner;
   double factor, keep;
+  std::optional<Matrix> bias = {};  // a column that is added to all of the result
 
   void solve() const {
     static std::vector<double> left_columns, sums;  // used by the holder of the device
     left.check(rows, inner);
     right.check(inner, columns);
     result.check(rows, columns);
+    if (bias) bias->check(rows, 1);
     left_columns.clear();
     for (std::int64_t i = 0; i < inner; ++i)
       for (std::int64_t row = 0; row < rows; ++row) left_columns.push_back(left.at(row, i));
@@ -78,7 +83,8 @@ struct Problem {
       // A result that is not kept may be NaN.
       for (std::int64_t row = 0; row < rows; ++row)
         result.set(row, column,
-                   factor * sums[static_cast<std::size_t>(row)] + (keep == 0 ? 0.0 : keep * result.at(row, column)));
+                   factor * sums[static_cast<std::size_t>(row)] + (keep == 0 ? 0.0 : keep * result.at(row, column)) +
+                       (bias ? bias->at(row, 0) : 0.0));
     }
   }
 };
@@ -90,9 +96,133 @@ bool is_supported(cudaDataType a, cudaDataType b, cudaDataType c, cublasComputeT
   return a == CUDA_R_32F && c == CUDA_R_32F;
 }
 
+/// The content of a descriptor of cuBLASLt: of a product, or of a matrix.
+struct LtDescription {
+  cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
+  cublasOperation_t operation_a = CUBLAS_OP_N, operation_b = CUBLAS_OP_N;
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  cudaDataType bias_type = CUDA_R_32F;
+  const void* bias = nullptr;
+
+  cudaDataType type = CUDA_R_32F;
+  std::int64_t rows = 0, columns = 0, stride = 0;
+};
+
+template <class Handle>
+LtDescription& described(Handle handle) {
+  return *reinterpret_cast<LtDescription*>(handle);
+}
+template <class Handle>
+cublasStatus_t make_description(Handle* handle, const LtDescription& description) {
+  *handle = reinterpret_cast<Handle>(new LtDescription(description));
+  return CUBLAS_STATUS_SUCCESS;
+}
+template <class Handle>
+cublasStatus_t drop_description(Handle handle) {
+  delete reinterpret_cast<LtDescription*>(handle);
+  return CUBLAS_STATUS_SUCCESS;
+}
+template <class T>
+cublasStatus_t assign(T& target, const void* value, std::size_t bytes) {
+  if (bytes != sizeof(T)) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&target, value, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+constexpr std::size_t kLtWorkspaceBytes = 4000;
+
 }  // namespace
 
 extern "C" {
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* product, cublasComputeType_t compute, cudaDataType_t) {
+  return make_description(product, {.compute = compute});
+}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t product) {
+  return drop_description(product);
+}
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t product, cublasLtMatmulDescAttributes_t attribute,
+                                              const void* value, std::size_t bytes) {
+  LtDescription& of = described(product);
+  switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+      return assign(of.operation_a, value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+      return assign(of.operation_b, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+      return assign(of.epilogue, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
+      return assign(of.bias_type, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+      return assign(of.bias, value, bytes);
+    default:
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+}
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type, std::uint64_t rows,
+                                          std::uint64_t columns, std::int64_t stride) {
+  return make_description(layout, {.type = type,
+                                   .rows = static_cast<std::int64_t>(rows),
+                                   .columns = static_cast<std::int64_t>(columns),
+                                   .stride = stride});
+}
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  return drop_description(layout);
+}
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
+  return make_description(preference, {});
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  return drop_description(preference);
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t,
+                                                    const void*, std::size_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+/// Offers an algorithm for products of a multiple of 8, so that the way without one is tested, too.
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatrixLayout_t output, cublasLtMatmulPreference_t, int,
+                                              cublasLtMatmulHeuristicResult_t* results, int* count) {
+  *count = described(output).rows % 8 == 0 ? 1 : 0;
+  if (*count == 0) return CUBLAS_STATUS_NOT_SUPPORTED;
+  results[0] = {};
+  results[0].workspaceSize = kLtWorkspaceBytes;
+  results[0].state = CUBLAS_STATUS_SUCCESS;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, const void* alpha, const void* a,
+                              cublasLtMatrixLayout_t layout_a, const void* b, cublasLtMatrixLayout_t layout_b,
+                              const void* beta, const void*, cublasLtMatrixLayout_t, void* d,
+                              cublasLtMatrixLayout_t layout_d, const cublasLtMatmulAlgo_t* algorithm, void* workspace,
+                              std::size_t workspace_bytes, cudaStream_t stream) {
+  const LtDescription of = described(product), shape_a = described(layout_a), shape_b = described(layout_b),
+                      shape_d = described(layout_d);
+  const bool transposed_a = of.operation_a != CUBLAS_OP_N, transposed_b = of.operation_b != CUBLAS_OP_N;
+  const std::int64_t inner = transposed_a ? shape_a.rows : shape_a.columns;
+  const bool biased = of.epilogue == CUBLASLT_EPILOGUE_BIAS;
+  if (algorithm == nullptr || workspace_bytes < kLtWorkspaceBytes || *static_cast<const float*>(beta) != 0 ||
+      (transposed_b ? shape_b.columns : shape_b.rows) != inner)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  if (!is_supported(shape_a.type, shape_b.type, shape_d.type, of.compute) || (biased && of.bias_type != shape_d.type))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  const Matrix result{d, shape_d.type, shape_d.stride, false};
+  const Problem problem{{a, shape_a.type, shape_a.stride, transposed_a},
+                        {b, shape_b.type, shape_b.stride, transposed_b},
+                        result,
+                        shape_d.rows,
+                        shape_d.columns,
+                        inner,
+                        *static_cast<const float*>(alpha),
+                        0,
+                        biased ? std::optional(Matrix{of.bias, of.bias_type, shape_d.rows, false}) : std::nullopt};
+  dragonn::emulation::enqueue(stream, [=] {
+    check_access(workspace, workspace_bytes, "a product of cuBLASLt with its workspace");
+    std::memset(workspace, 0xFF, workspace_bytes);  // as the library may
+    problem.solve();
+  });
+  return CUBLAS_STATUS_SUCCESS;
+}
 
 cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
   *handle = new cublasContext;

@@ -164,9 +164,11 @@ struct TrainedNetwork {
 
 TEST_SUITE("layers") {
   DRAGONN_DEVICE_TEST("in bf16 layers with weights round the copy of the weights and the result") {
-    // A bias is added to the rounded result, and the sum rounded again. Gradients of a linear layer's parameters are
-    // sums of products of exact numbers; cuDNN rounds those of a convolution's weights.
+    // With a bias a third array is rounded: the bias where cuBLAS adds it to its sums, else the result once more.
+    // Gradients of a linear layer's parameters are sums of products of exact numbers; cuDNN rounds those of a
+    // convolution's weights.
     check(device, {17}, one([] { return linear({.outputs = 24}); }), {.output = 3, .input = 2});
+    check(device, {7, 6}, one([] { return linear({.outputs = 5}); }), {.output = 3, .input = 2});
     check(device, {5, 16}, one([] { return linear({.outputs = 8, .bias = false}); }), {.output = 2, .input = 2});
     ConvolutionSettings settings = square_convolution(16, 3, 1, 1);
     settings.bias = true;

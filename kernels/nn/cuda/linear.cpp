@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/nn/linear.h"
 
+#include <memory>
+
+#include "kernels/nn/cuda/biased_product.h"
 #include "kernels/nn/cuda/columns.h"
 #include "kernels/nn/cuda/gemm.h"
 #include "kernels/nn/elementwise.h"
@@ -14,12 +17,16 @@ class CudaLinear final : public WeightedPlan {
       : device_(device),
         math_(context(device).math()),
         spec_(spec),
-        bias_cut_(static_cast<std::size_t>(spec.batch), static_cast<std::size_t>(spec.outputs)) {}
+        bias_cut_(static_cast<std::size_t>(spec.batch), static_cast<std::size_t>(spec.outputs)) {
+    if (!rounds_weights() || !spec.bias) return;
+    biased_ = std::make_unique<BiasedProduct>(device, spec.batch, spec.inputs, spec.outputs);
+    if (!biased_->exists()) biased_.reset();
+  }
 
   PlanMemory memory() const override {
-    const std::size_t weights = rounds_weights() ? floats_for_bytes(weight_count() * sizeof(Bf16)) : 0;
-    if (!spec_.training) return {0, weights, 0};
-    return {weights, 0, spec_.bias ? aligned_floats(bias_cut_.partials()) : 0};
+    const std::size_t workspace = biased_ == nullptr ? 0 : floats_for_bytes(biased_->workspace_bytes());
+    if (!spec_.training) return {0, copy_floats() + workspace, 0};
+    return {copy_floats(), workspace, spec_.bias ? aligned_floats(bias_cut_.partials()) : 0};
   }
 
   void forward(const WeightedForward& arguments) override {
@@ -28,6 +35,7 @@ class CudaLinear final : public WeightedPlan {
     const View<float> copy = spec_.training ? arguments.saved : arguments.scratch;
     if (rounds_weights())
       convert(arguments.weights, TypedView<float>(copy.data(), weight_count(), spec_.type, device_));
+    if (biased_ != nullptr) return multiply_with_bias(arguments, copy);
     multiply(here, math_,
              {.rows = spec_.batch,
               .columns = spec_.outputs,
@@ -73,11 +81,26 @@ class CudaLinear final : public WeightedPlan {
   /// Returns whether products read a copy of the weights in bf16.
   bool rounds_weights() const { return spec_.type == ElementType::kBf16; }
   std::size_t weight_count() const { return static_cast<std::size_t>(spec_.inputs * spec_.outputs); }
+  std::size_t weight_floats() const { return floats_for_bytes(weight_count() * sizeof(Bf16)); }
+  /// Returns the floats of the copies of weights and bias in bf16.
+  std::size_t copy_floats() const {
+    if (!rounds_weights()) return 0;
+    return weight_floats() + (biased_ == nullptr ? 0 : floats_for_bytes(bias_cut_.columns * sizeof(Bf16)));
+  }
+
+  /// Computes the output in one kernel. @param copy of the weights, with room for one of the bias behind it.
+  void multiply_with_bias(const WeightedForward& arguments, View<float> copy) const {
+    const TypedView<float> bias(copy.data() + weight_floats(), bias_cut_.columns, spec_.type, device_);
+    convert(arguments.bias, bias);
+    float* workspace = arguments.scratch.data() + (spec_.training ? 0 : copy_floats());
+    biased_->run(arguments.input.raw(), copy.data(), bias.raw(), arguments.output.raw(), workspace);
+  }
 
   Device device_;
   DeviceMath math_;
   LinearSpec spec_;
   ColumnCut bias_cut_;
+  std::unique_ptr<BiasedProduct> biased_;  // of bf16 with a bias, where cuBLAS has it
 };
 
 [[maybe_unused]] const bool registered = kernels::make_linear_plan.add(DeviceType::kCuda, construct_plan<CudaLinear>);
