@@ -27,14 +27,11 @@ inline double factor_error(kernels::DeviceMath math) {
 
 /// Returns the bound of ||found - exact|| / ||exact|| for sums of up to `terms` products of independent random numbers
 /// around zero.
-/// - Both factors of a product are rounded, so it is off by twice a factor's error at most. The errors of the terms of
-/// a
-///   sum are as independent as the terms, so the norm of their sum is off by that share, too.
-/// - Sums are float32. In a chain, each addition rounds a partial sum that is no larger than the result is likely to
-/// be,
-///   so each adds one rounding error. Algorithms that transform tiles (Winograd, FFT) add and subtract more:
-///   `kTransforms` stands for it.
-/// - With bf16 a library may round results, too.
+/// Both factors of a product are rounded, so it is off by twice a factor's error at most. The errors of the terms of a
+/// sum are as independent as the terms, so the norm of their sum is off by that share, too. Sums are float32. In a
+/// chain, each addition rounds a partial sum that is hardly larger than the result, so each adds one rounding error.
+/// Algorithms that transform tiles (Winograd, FFT) add and subtract more: `kTransforms` stands for it. With bf16 a
+/// library may round results, too.
 inline double product_tolerance(kernels::DeviceMath math, std::size_t terms) {
   constexpr double kTransforms = 64;
   const double additions = (static_cast<double>(terms) + kTransforms) * kFloat32Roundoff;
