@@ -155,7 +155,11 @@ printf '%s\n' "${stages[@]}" >"$stage/stages.txt"
 
 rm -rf "$folder"
 mkdir -p "$folder"
-tar -C "$stage" -c . | gzip -9 >"$folder/payload.tar.gz"
+# All programs hold the same kernels, next to each other in the archive: a large dictionary finds them again. A bare system
+# may lack xz.
+tar -C "$stage" --sort=name -c . | xz -T1 --lzma2=preset=2,dict=128MiB >"$folder/payload.tar.xz"
+mkdir "$folder/unpack"
+cp -L "$(command -v xz)" "$(ldd "$(command -v xz)" | awk '$1 ~ /^liblzma/ {print $3}')" "$folder/unpack/"
 cp scripts/gpu/bundle_common.sh "$folder/"
 ! wants "${all_stages[@]}" || cp scripts/gpu/check.sh "$folder/"
 ! wants convergence || cp scripts/gpu/four_workers.sh "$folder/"

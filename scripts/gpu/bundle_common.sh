@@ -12,8 +12,8 @@ unpack_bundle() {
   here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
   root=$(mktemp -d)
   trap 'rm -rf "$root"' EXIT
-  tar -C "$root" -xzf "$here/payload.tar.gz" ||
-    { echo "$(basename "$0"): $here/payload.tar.gz is not what bundle.sh wrote" >&2 && exit 1; }
+  LD_LIBRARY_PATH=$here/unpack "$here/unpack/xz" -dc "$here/payload.tar.xz" | tar -C "$root" -xf - ||
+    { echo "$(basename "$0"): $here/payload.tar.xz is not what bundle.sh wrote" >&2 && exit 1; }
   cd "$root" || exit 1
 }
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # The first call on a machine with a GPU, rehearsed without one: the bundle runs in an empty root that has the programs of a
-# bare system, and none of this machine's other libraries. Every stage must end as it should. A build of the preset
-# cuda_emulated runs the GPU's tests, selections, steps and trainings there; others run all stages on the CPU.
+# bare system, and none of this machine's other libraries. Every stage runs on the CPU and must end as it should.
 . "$(dirname "$0")/lib.sh" "$1"
 skip() { echo "skipped: $*" && exit 77; }
 
 for name in dragonn-bench dragonn-train dragonn-compare test_kernels test_comm test_layers test_optim test_compress test_trainer; do
   [ -x "$BIN/$name" ] || skip "$name is not built"
 done
+! ldd "$BIN/test_kernels" | grep -q libasan || skip "programs with sanitizers are too large for a bundle"
 command -v strip dpkg-query unshare chroot >/dev/null || skip "it needs strip, dpkg-query, unshare and chroot"
 [ "$(id -u)" -eq 0 ] || skip "an empty root needs the rights of root"
 
@@ -55,7 +55,7 @@ in_root() {
     for device in null zero random urandom; do
       : >"$root/dev/$device" && mount --bind "/dev/$device" "$root/dev/$device" || exit 70
     done
-    exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root ${ASAN_OPTIONS:+"ASAN_OPTIONS=$ASAN_OPTIONS"} \
+    exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
       chroot "$root" "$@"' bash "$WORK/root" "$@"
 }
 
@@ -88,18 +88,6 @@ make_root root
 add_python root
 in_root true || { [ $? -ne 70 ] || skip "this process may mount nothing"; }
 in_root bash -c 'ldconfig && tar --version | head -n 1' >base.txt 2>&1 || fail "the empty root: $(cat base.txt)"
-
-is_emulated() { "$BIN/test_kernels" --list-test-cases '--test-case=gpu: *' | grep -q '^gpu: '; }
-
-if is_emulated && ! command -v nvidia-smi >/dev/null; then
-  "$ROOT/scripts/gpu/bundle.sh" --for smoke,rest --bin "$BIN" "$WORK/root/bundle" >bundle.txt 2>&1
-  [ -s root/bundle/payload.tar.gz ] || fail "the bundle: $(cat bundle.txt)" # with sanitizers it is too large
-  check 0 --small --only smoke
-  says 'test_kernels: done' 'test_comm: done' 'bench_compress: done' 'bench_step_resnet20_float32: done' '0 parts failed'
-  has_rows compress step_resnet20_float32
-  finish
-  exit
-fi
 
 DRAGONN_DATA='' "$ROOT/scripts/gpu/bundle.sh" --bin "$BIN" "$WORK/root/bundle" >bundle.txt 2>&1 || fail "the bundle: $(cat bundle.txt)"
 check 0 --cpu --only smoke,profile,variants,pytorch,rest,memcheck
