@@ -193,9 +193,7 @@ void GradientExchange::run(const ExchangeStep& step, View<const float> gradient,
   counts_.padded = 0;
   counts_.owned = 0;
   counts_.owned_padded = 0;
-  counts_.threshold = 0;
   counts_.lost_mass = std::numeric_limits<double>::quiet_NaN();
-  thresholds_seen_ = 0;
   transport_->reset_counts();
   non_finite_bucket_.reset();
   const MemoryLabel label(kBufferLabel);
@@ -211,8 +209,7 @@ void GradientExchange::run(const ExchangeStep& step, View<const float> gradient,
   }
   times_.collect(timers);
   counts_.lists = transport_->list_counts();
-  counts_.threshold = thresholds_seen_ == 0 ? std::numeric_limits<float>::quiet_NaN()
-                                            : counts_.threshold / static_cast<float>(thresholds_seen_);
+  counts_.threshold = mean_threshold();
 }
 
 void GradientExchange::run_group(const BucketGroup& group, const ExchangeStep& step, View<const float> gradient,
@@ -345,10 +342,19 @@ void GradientExchange::count(const BucketState& state, const Bucket& bucket, std
   if (!std::isnan(reduction.statistics.lost_mass)) {
     counts_.lost_mass = (std::isnan(counts_.lost_mass) ? 0.0 : counts_.lost_mass) + reduction.statistics.lost_mass;
   }
-  const float threshold = all ? std::numeric_limits<float>::quiet_NaN() : state.form->threshold();
-  if (std::isnan(threshold)) return;
-  counts_.threshold += threshold;
-  ++thresholds_seen_;
+}
+
+float GradientExchange::mean_threshold() const {
+  float sum = 0;
+  std::size_t seen = 0;
+  for (const BucketState& state : states_) {
+    const float threshold =
+        state.reduction.contributed_all ? std::numeric_limits<float>::quiet_NaN() : state.form->threshold();
+    if (std::isnan(threshold)) continue;
+    sum += threshold;
+    ++seen;
+  }
+  return seen == 0 ? std::numeric_limits<float>::quiet_NaN() : sum / static_cast<float>(seen);
 }
 
 double GradientExchange::mean_gradient_norm() const {

@@ -159,6 +159,9 @@ class GradientExchange {
   /// Counts a bucket. Every rank is asked for k entries, or all together are if they share the bucket (partitions, a
   /// leader).
   void count(const BucketState& state, const Bucket& bucket, std::size_t k);
+  /// Returns the mean threshold of the buckets that have one, NaN if none has. Called when a GPU's work is done: to ask
+  /// some methods waits for it.
+  float mean_threshold() const;
 
   ExchangeRules rules_;
   comm::Communicator& communicator_;
@@ -176,7 +179,6 @@ class GradientExchange {
   bool any_sparse_ = false;  // some bucket has a sparsifier
   std::optional<std::size_t> non_finite_bucket_;
   ExchangeCounts counts_;
-  std::size_t thresholds_seen_ = 0;
 };
 
 }  // namespace dragonn::trainer
