@@ -96,33 +96,29 @@ class CpuAttention final : public AttentionPlan {
   /// Calls body(row of the weights, number of steps that it sees) for every row.
   template <class Body>
   void for_each_row(std::span<const std::int32_t> lengths, const Body& body) const {
-    std::size_t row = 0;
-    for (std::size_t sample = 0; sample < static_cast<std::size_t>(spec_.batch); ++sample) {
-      const std::size_t length = lengths.empty() ? steps_ : static_cast<std::size_t>(lengths[sample]);
-      for (std::int64_t head = 0; head < spec_.heads; ++head)
-        for (std::size_t step = 0; step < steps_; ++step, ++row)
-          body(row, step >= length ? 0 : spec_.causal ? step + 1 : length);
-    }
+    const std::size_t rows_of_sample = static_cast<std::size_t>(spec_.heads) * steps_;
+    detail::for_each_row(weights_ / steps_, steps_, [&](std::size_t, std::size_t row) {
+      const std::size_t length = lengths.empty() ? steps_ : static_cast<std::size_t>(lengths[row / rows_of_sample]);
+      const std::size_t step = row % steps_;
+      body(row, step >= length ? 0 : spec_.causal ? step + 1 : length);
+    });
   }
 
   /// Turns scores into weights: their softmax over the visible steps, zeros for the others.
   void normalize(float* row, std::size_t visible) const {
     std::fill(row + visible, row + steps_, 0.0f);
     if (visible == 0) return;
-    for (std::size_t i = 0; i < visible; ++i) row[i] *= scale();
-    const detail::RowSums sums = detail::softmax_row_sums(row, visible);
+    detail::scale_row(row, visible, scale(), 0);
+    const detail::RowSums sums = detail::softmax_row_sums(row, visible, detail::largest_in_row(row, visible), row);
     if (std::isfinite(sums.distances))
-      detail::softmax_row(row, visible, sums.largest, static_cast<float>(1 / sums.exponentials), 0, row);
+      detail::scale_row(row, visible, static_cast<float>(1 / sums.exponentials), 0);
     else
       std::fill_n(row, visible, std::numeric_limits<float>::quiet_NaN());
   }
 
   /// Turns the weights' gradient into the scores'.
   void scores_gradient(const float* weights, std::size_t visible, float* gradient) const {
-    double mean = 0;
-    for (std::size_t i = 0; i < visible; ++i) mean += static_cast<double>(weights[i]) * gradient[i];
-    for (std::size_t i = 0; i < visible; ++i)
-      gradient[i] = weights[i] * (gradient[i] - static_cast<float>(mean)) * scale();
+    detail::softmax_backward_row(weights, visible, scale(), gradient);
     std::fill(gradient + visible, gradient + steps_, 0.0f);
   }
 

@@ -36,8 +36,9 @@ class Alignment {
         beta_(alpha_ + steps * places_),
         next_beta_(beta_ + places_) {
     for (std::size_t t = 0; t < steps; ++t) {
-      const detail::RowSums sums = detail::softmax_row_sums(row(t), classes);
-      normalizers_[t] = sums.largest + std::log(sums.exponentials);
+      const float largest = detail::largest_in_row(row(t), classes);
+      const detail::RowSums sums = detail::softmax_row_sums(row(t), classes, largest, nullptr);
+      normalizers_[t] = largest + std::log(sums.exponentials);
       if (!std::isfinite(sums.distances)) normalizers_[t] = std::numeric_limits<double>::quiet_NaN();
     }
   }
@@ -55,7 +56,7 @@ class Alignment {
   void gradient(double log_likelihood, double share, float* gradient) {
     for (std::size_t t = steps_; t-- > 0;) {
       float* target = gradient + t * classes_;
-      detail::softmax_row(row(t), classes_, static_cast<float>(normalizers_[t]), static_cast<float>(share), 0, target);
+      detail::exponential_row(row(t), classes_, static_cast<float>(normalizers_[t]), static_cast<float>(share), target);
       for (std::size_t place = 0; place < places_; ++place) {
         beta_[place] = leave(t, place);
         const double probability = std::exp(alpha(t)[place] + beta_[place] - log_likelihood);

@@ -12,6 +12,7 @@
 #include "kernels/chunks.h"
 #include "kernels/devices.h"
 #include "kernels/nn/elementwise.h"
+#include "kernels/pieces.h"
 #include "kernels/sum_terms-inl.h"
 #include "kernels/uniform_draws.h"
 
@@ -70,8 +71,9 @@ HWY_EXPORT(relu_backward_piece);
 
 using Piece = void (*)(const float*, const float*, float*, std::size_t);
 
+constexpr std::size_t kMinimumPiece = 16384;  // smaller pieces do not repay waking a thread
+
 void run(Piece piece, TypedView<const float> a, TypedView<const float> b, TypedView<float> result) {
-  constexpr std::size_t kMinimumPiece = 16384;  // smaller pieces do not repay waking a thread
   const detail::Chunks chunks(a.size(), kMinimumPiece, 16);
   detail::for_each_chunk(chunks, [&](std::size_t chunk) {
     const std::size_t begin = chunks.begin(chunk);
@@ -91,7 +93,9 @@ void relu_backward_cpu(TypedView<const float> output, TypedView<const float> out
 }
 
 void fill_cpu(float value, View<float> target) {
-  std::fill_n(target.data(), target.size(), value);
+  for_each_piece(target.size(), kMinimumPiece, [&](std::size_t, std::size_t begin, std::size_t end) {
+    std::fill(target.data() + begin, target.data() + end, value);
+  });
 }
 
 bool check_sizes(TypedView<const float> a, TypedView<const float> b, TypedView<float> result) {
@@ -102,15 +106,20 @@ bool check_sizes(TypedView<const float> a, TypedView<const float> b, TypedView<f
 }
 
 void dropout_cpu(TypedView<const float> input, float rate, View<const std::uint64_t> key, TypedView<float> output) {
-  std::array<float, 1024> draws;
+  constexpr std::size_t kDraws = 1024;
   const float factor = 1.0f / (1.0f - rate);
-  for (std::size_t begin = 0; begin < input.size(); begin += draws.size()) {
-    const std::size_t count = std::min(draws.size(), input.size() - begin);
-    uniform_draws(key.host()[0], begin, std::span(draws).first(count));
-    const float* from = input.data() + begin;
-    float* to = output.data() + begin;
-    for (std::size_t i = 0; i < count; ++i) to[i] = draws[i] >= rate ? from[i] * factor : 0.0f;
-  }
+  const std::uint64_t stream = key.host()[0];
+  const detail::Chunks chunks(input.size(), kMinimumPiece, kDraws);
+  detail::for_each_chunk(chunks, [&](std::size_t chunk) {
+    std::array<float, kDraws> draws;
+    for (std::size_t begin = chunks.begin(chunk); begin < chunks.end(chunk); begin += kDraws) {
+      const std::size_t count = std::min(kDraws, chunks.end(chunk) - begin);
+      uniform_draws(stream, begin, std::span(draws).first(count));
+      const float* from = input.data() + begin;
+      float* to = output.data() + begin;
+      for (std::size_t i = 0; i < count; ++i) to[i] = draws[i] >= rate ? from[i] * factor : 0.0f;
+    }
+  });
 }
 
 }  // namespace

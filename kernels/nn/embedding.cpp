@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "kernels/nn/elementwise.h"
 #include "kernels/refuse_token.h"
 
 namespace dragonn::kernels {
@@ -25,7 +26,7 @@ void embed_cpu(View<const float> tokens, View<const float> table, std::size_t wi
 
 void embed_backward_cpu(View<const float> tokens, TypedView<const float> output_gradient, std::size_t width,
                         View<float> table_gradient) {
-  std::ranges::fill(table_gradient.host(), 0.0f);
+  fill(0, table_gradient);
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const float* from = output_gradient.data() + i * width;
     float* to = table_gradient.data() + static_cast<std::size_t>(tokens.host()[i]) * width;
@@ -49,7 +50,7 @@ void add_positions_cpu(TypedView<const float> input, View<const float> table, st
 
 void add_positions_backward_cpu(TypedView<const float> output_gradient, std::size_t steps, std::size_t width,
                                 View<float> table_gradient) {
-  std::ranges::fill(table_gradient.host(), 0.0f);
+  fill(0, table_gradient);
   const std::size_t sample = steps * width;
   for (std::size_t begin = 0; begin < output_gradient.size(); begin += sample)
     for (std::size_t i = 0; i < sample; ++i) table_gradient.data()[i] += output_gradient.data()[begin + i];

@@ -4,6 +4,7 @@
 #include <hwy/foreach_target.h>
 // foreach_target.h must come first.
 #include <algorithm>
+#include <cmath>
 
 #include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
@@ -16,7 +17,7 @@ namespace dragonn::kernels::detail {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-RowSums row_sums(const float* row, std::size_t size) {
+float largest_in(const float* row, std::size_t size) {
   const hn::ScalableTag<float> whole;
   float largest = row[0];
   std::size_t i = 0;
@@ -27,32 +28,98 @@ RowSums row_sums(const float* row, std::size_t size) {
     largest = hn::GetLane(hn::MaxOfLanes(whole, most));
   }
   for (; i < size; ++i) largest = std::max(largest, row[i]);
-  const auto distance = [&](auto d, std::size_t at)
-                            HWY_ATTR { return hn::Sub(hn::LoadU(d, row + at), hn::Set(d, largest)); };
-  return {largest, sum_terms(size, [&](auto d, std::size_t at) HWY_ATTR { return hn::Exp(d, distance(d, at)); }),
-          sum_terms(size, distance)};
+  return largest;
 }
 
-void exponential_row(const float* row, std::size_t size, float shift, float scale, float offset, float* result) {
+RowSums row_sums(const float* row, std::size_t size, float largest, float* exponentials) {
+  RowSums sums;
+  const auto distance = [&](auto d, std::size_t at)
+                            HWY_ATTR { return hn::Sub(hn::LoadU(d, row + at), hn::Set(d, largest)); };
+  sums.distances = sum_terms(size, distance);
+  if (exponentials == nullptr) {
+    sums.exponentials = sum_terms(size, [&](auto d, std::size_t at) HWY_ATTR { return hn::Exp(d, distance(d, at)); });
+    return sums;
+  }
+  for_each_element(
+      size, [&](auto d, std::size_t at) HWY_ATTR { hn::StoreU(hn::Exp(d, distance(d, at)), d, exponentials + at); });
+  sums.exponentials = sum_terms(size, [&](auto d, std::size_t at) HWY_ATTR { return hn::LoadU(d, exponentials + at); });
+  return sums;
+}
+
+void scale(float* row, std::size_t size, float factor, float offset) {
   for_each_element(size, [&](auto d, std::size_t at) HWY_ATTR {
-    const auto exponential = hn::Exp(d, hn::Sub(hn::LoadU(d, row + at), hn::Set(d, shift)));
-    hn::StoreU(hn::Add(hn::Mul(exponential, hn::Set(d, scale)), hn::Set(d, offset)), d, result + at);
+    hn::StoreU(hn::Add(hn::Mul(hn::LoadU(d, row + at), hn::Set(d, factor)), hn::Set(d, offset)), d, row + at);
   });
+}
+
+void exponential(const float* row, std::size_t size, float shift, float factor, float* result) {
+  for_each_element(size, [&](auto d, std::size_t at) HWY_ATTR {
+    const auto value = hn::Exp(d, hn::Sub(hn::LoadU(d, row + at), hn::Set(d, shift)));
+    hn::StoreU(hn::Mul(value, hn::Set(d, factor)), d, result + at);
+  });
+}
+
+void softmax_backward(const float* weights, std::size_t size, float factor, float* gradient) {
+  const auto mean = static_cast<float>(sum_terms(size, [&](auto d, std::size_t at) HWY_ATTR {
+    return hn::Mul(hn::LoadU(d, weights + at), hn::LoadU(d, gradient + at));
+  }));
+  for_each_element(size, [&](auto d, std::size_t at) HWY_ATTR {
+    const auto distance = hn::Sub(hn::LoadU(d, gradient + at), hn::Set(d, mean));
+    hn::StoreU(hn::Mul(hn::Mul(hn::LoadU(d, weights + at), distance), hn::Set(d, factor)), d, gradient + at);
+  });
+}
+
+/// Returns the sum of log(1 + e_i) for 0 <= e_i <= 1. A product of so many factors cannot overflow a double, and takes
+/// one logarithm.
+double sum_of_log1p(const float* exponentials, std::size_t size) {
+  constexpr std::size_t kFactors = 512;
+  using Wide = PartialSums::Tag;
+  const Wide d;
+  const hn::Rebind<float, Wide> floats;
+  const auto one = hn::Set(d, 1.0);
+  double sum = 0;
+  double places[kSums];
+  std::size_t i = 0;
+  while (i + kSums <= size) {
+    hn::Vec<Wide> products[PartialSums::kVectors];
+    for (auto& product : products) product = one;
+    const std::size_t end = std::min(size, i + kSums * kFactors);
+    for (; i + kSums <= end; i += kSums)
+      for (std::size_t v = 0; v < PartialSums::kVectors; ++v)
+        products[v] = hn::Mul(
+            products[v], hn::Add(one, hn::PromoteTo(d, hn::LoadU(floats, exponentials + i + v * PartialSums::kLanes))));
+    for (std::size_t v = 0; v < PartialSums::kVectors; ++v)
+      hn::StoreU(products[v], d, places + v * PartialSums::kLanes);
+    for (const double product : places) sum += std::log(product);
+  }
+  for (; i < size; ++i) sum += std::log1p(static_cast<double>(exponentials[i]));
+  return sum;
 }
 
 double logistic(const float* row, std::size_t size, float share, float* result) {
   // The form log(1 + exp(x)) = max(0, x) + log(1 + exp(-|x|)) overflows nowhere. In this order x86's maximum keeps a
   // NaN.
-  const double sum = sum_terms(size, [&](auto d, std::size_t i) HWY_ATTR {
-    const auto x = hn::LoadU(d, row + i);
-    return hn::Add(hn::Max(hn::Zero(d), x), hn::Log1p(d, hn::Exp(d, hn::Neg(hn::Abs(x)))));
-  });
-  if (result == nullptr) return sum;
-  for_each_element(size, [&](auto d, std::size_t i) HWY_ATTR {
-    const auto exponential = hn::Exp(d, hn::Neg(hn::LoadU(d, row + i)));
-    hn::StoreU(hn::Div(hn::Set(d, share), hn::Add(hn::Set(d, 1.0f), exponential)), d, result + i);
-  });
-  return sum;
+  constexpr std::size_t kPiece = 2048;  // exponentials of a piece stay in the nearest cache
+  float exponentials[kPiece];
+  double losses =
+      sum_terms(size, [&](auto d, std::size_t i) HWY_ATTR { return hn::Max(hn::Zero(d), hn::LoadU(d, row + i)); });
+  for (std::size_t begin = 0; begin < size; begin += kPiece) {
+    const std::size_t count = std::min(kPiece, size - begin);
+    const float* from = row + begin;
+    for_each_element(count, [&](auto d, std::size_t i) HWY_ATTR {
+      hn::StoreU(hn::Exp(d, hn::Neg(hn::Abs(hn::LoadU(d, from + i)))), d, exponentials + i);
+    });
+    losses += sum_of_log1p(exponentials, count);
+    if (result == nullptr) continue;
+    for_each_element(count, [&](auto d, std::size_t i) HWY_ATTR {
+      const auto exponential = hn::LoadU(d, exponentials + i);
+      // The sigmoid is 1 / (1 + exp(-x)), or, with numerator and denominator times exp(x), exp(x) / (1 + exp(x)).
+      const auto numerator = hn::IfThenElse(hn::Lt(hn::LoadU(d, from + i), hn::Zero(d)), exponential, hn::Set(d, 1.0f));
+      const auto sigmoid = hn::Div(numerator, hn::Add(hn::Set(d, 1.0f), exponential));
+      hn::StoreU(hn::Mul(hn::Set(d, share), sigmoid), d, result + begin + i);
+    });
+  }
+  return losses;
 }
 
 }  // namespace HWY_NAMESPACE
@@ -62,17 +129,31 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace dragonn::kernels::detail {
 
+HWY_EXPORT(largest_in);
 HWY_EXPORT(row_sums);
-HWY_EXPORT(exponential_row);
+HWY_EXPORT(scale);
+HWY_EXPORT(exponential);
+HWY_EXPORT(softmax_backward);
 HWY_EXPORT(logistic);
 
-RowSums softmax_row_sums(const float* row, std::size_t size) {
-  return HWY_DYNAMIC_DISPATCH(row_sums)(row, size);
+float largest_in_row(const float* row, std::size_t size) {
+  return HWY_DYNAMIC_DISPATCH(largest_in)(row, size);
 }
-void softmax_row(const float* row, std::size_t size, float shift, float scale, float offset, float* result) {
-  HWY_DYNAMIC_DISPATCH(exponential_row)(row, size, shift, scale, offset, result);
+bool is_first_largest(const float* row, std::size_t place, float largest) {
+  return row[place] == largest && std::find(row, row + place, largest) == row + place;
 }
-
+RowSums softmax_row_sums(const float* row, std::size_t size, float largest, float* exponentials) {
+  return HWY_DYNAMIC_DISPATCH(row_sums)(row, size, largest, exponentials);
+}
+void scale_row(float* row, std::size_t size, float factor, float offset) {
+  HWY_DYNAMIC_DISPATCH(scale)(row, size, factor, offset);
+}
+void exponential_row(const float* row, std::size_t size, float shift, float factor, float* result) {
+  HWY_DYNAMIC_DISPATCH(exponential)(row, size, shift, factor, result);
+}
+void softmax_backward_row(const float* weights, std::size_t size, float factor, float* gradient) {
+  HWY_DYNAMIC_DISPATCH(softmax_backward)(weights, size, factor, gradient);
+}
 double logistic_row(const float* row, std::size_t size, float share, float* result) {
   return HWY_DYNAMIC_DISPATCH(logistic)(row, size, share, result);
 }

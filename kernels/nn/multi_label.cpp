@@ -2,6 +2,7 @@
 #include "kernels/nn/multi_label.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <span>
@@ -26,20 +27,30 @@ MultiLabelResult on_cpu(TypedView<const float> logits, const Targets& targets, s
                         TypedView<float> gradient) {
   const std::size_t batch = targets.offsets.size() - 1;
   const float share = 1.0f / static_cast<float>(batch);
-  MultiLabelResult result;
-  for (std::size_t sample = 0; sample < batch; ++sample) {
+  const std::span<const float> all_logits = logits.host();
+  std::array<MultiLabelResult, kMostPieces> parts{};
+  const std::size_t pieces = detail::for_each_row(batch, classes, [&](std::size_t piece, std::size_t sample) {
     const auto labels = labels_of(targets, sample);
-    const auto row = logits.host().subspan(sample * classes, classes);
-    const auto prediction = static_cast<std::int32_t>(std::ranges::max_element(row) - row.begin());
-    result.correct += std::ranges::binary_search(labels, prediction) ? 1 : 0;
-    double own = 0;
-    for (std::int32_t label : labels) own += row[static_cast<std::size_t>(label)];
+    const float* row = all_logits.data() + sample * classes;
     float* slope = gradient.empty() ? nullptr : gradient.data() + sample * classes;
-    const double loss = detail::logistic_row(row.data(), classes, share, slope) - own;
-    result.loss_sum += loss;
-    if (slope == nullptr) continue;
-    for (std::int32_t label : labels) slope[label] -= share;
+    const float largest = detail::largest_in_row(row, classes);
+    double own = 0;
+    bool correct = false;
+    for (const std::int32_t label : labels) {
+      own += row[label];
+      correct = correct || detail::is_first_largest(row, static_cast<std::size_t>(label), largest);
+    }
+    const double loss = detail::logistic_row(row, classes, share, slope) - own;
+    parts[piece].loss_sum += loss;
+    parts[piece].correct += correct ? 1 : 0;
+    if (slope == nullptr) return;
+    for (const std::int32_t label : labels) slope[label] -= share;
     if (!std::isfinite(loss)) std::fill_n(slope, classes, std::numeric_limits<float>::quiet_NaN());
+  });
+  MultiLabelResult result;
+  for (std::size_t piece = 0; piece < pieces; ++piece) {
+    result.loss_sum += parts[piece].loss_sum;
+    result.correct += parts[piece].correct;
   }
   return result;
 }

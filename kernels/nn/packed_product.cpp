@@ -10,6 +10,9 @@ namespace {
 
 using namespace dnnl;
 
+/// As many floats stay in a processor's own cache from one product to the next.
+constexpr std::int64_t kLargeWeights = 1 << 20;
+
 class OneDnnProduct final : public PackedProduct {
  public:
   explicit OneDnnProduct(const PackedProductSpec& spec) {
@@ -17,10 +20,13 @@ class OneDnnProduct final : public PackedProduct {
     const auto float32 = memory::data_type::f32;
     const memory::desc input({spec.rows, spec.inner}, float32, tag::nc);
     const memory::desc output({spec.rows, spec.outputs}, float32, tag::nc);
-    const memory::desc any_weights({spec.outputs, spec.inner}, float32, tag::any);
+    const memory::desc any({spec.outputs, spec.inner}, float32, tag::any);
     const memory::desc plain({spec.outputs, spec.inner}, float32, spec.transposed ? tag::oi : tag::io);
-    const inner_product_forward::primitive_desc product({prop_kind::forward_inference, input, any_weights, output},
-                                                        onednn::user_scratchpad(), onednn::engine());
+    // Products with large plain weights are faster, and packing these by their other axis takes as long as many
+    // products.
+    const bool pack = spec.transposed || spec.inner * spec.outputs < kLargeWeights;
+    const inner_product_forward::primitive_desc product(
+        {prop_kind::forward_inference, input, pack ? any : plain, output}, onednn::user_scratchpad(), onednn::engine());
     const memory::desc weights = product.weights_desc();
     product_ = {product, {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD}};
     if (weights == plain) return;

@@ -5,6 +5,7 @@
 
 #include "kernels/nn/elementwise.h"
 #include "kernels/nn/linear.h"
+#include "kernels/nn/loss_rows.h"
 #include "kernels/nn/packed_product.h"
 #include "kernels/nn/recurrent_steps.h"
 
@@ -217,12 +218,12 @@ bool is_valid(const detail::StepRows& rows, std::size_t sample) {
 void forward_cpu(const Device&, Cell cell, const detail::StepForward& step) {
   const std::size_t hidden = step.rows.hidden, gates = static_cast<std::size_t>(gates_of(cell)) * hidden;
   const bool lstm = cell == Cell::kLstm;
-  for (std::size_t sample = 0; sample < step.rows.batch; ++sample) {
+  detail::for_each_row(step.rows.batch, gates, [&](std::size_t, std::size_t sample) {
     const std::size_t at = sample * hidden;
     if (!is_valid(step.rows, sample)) {
       std::copy_n(step.previous + at, hidden, step.hidden + at);
       if (lstm) std::copy_n(step.cell + at, hidden, step.next_cell + at);
-      continue;
+      return;
     }
     detail::StepForward row = step;
     row.gates += sample * gates;
@@ -232,19 +233,19 @@ void forward_cpu(const Device&, Cell cell, const detail::StepForward& step) {
     for (float** state : {&row.hidden, &row.next_cell, &row.kept})
       if (*state != nullptr) *state += at;
     lstm ? detail::lstm_forward(row) : detail::gru_forward(row);
-  }
+  });
 }
 
 void backward_cpu(const Device&, Cell cell, const detail::StepBackward& step) {
   const std::size_t hidden = step.rows.hidden, gates = static_cast<std::size_t>(gates_of(cell)) * hidden;
   const bool lstm = cell == Cell::kLstm;
-  for (std::size_t sample = 0; sample < step.rows.batch; ++sample) {
+  detail::for_each_row(step.rows.batch, gates, [&](std::size_t, std::size_t sample) {
     const std::size_t at = sample * hidden, gate = sample * gates;
     if (!is_valid(step.rows, sample)) {
       std::fill_n(step.gate_gradients + gate, gates, 0.0f);
       std::fill_n(step.recurrent_gradients + gate, gates, 0.0f);
       for (std::size_t unit = at; unit < at + hidden; ++unit) step.direct[unit] += step.through_product[unit];
-      continue;
+      return;
     }
     detail::StepBackward row = step;
     for (float** gradient : {&row.gate_gradients, &row.recurrent_gradients}) *gradient += gate;
@@ -253,7 +254,7 @@ void backward_cpu(const Device&, Cell cell, const detail::StepBackward& step) {
       if (*state != nullptr) *state += at;
     for (float** state : {&row.direct, &row.cell_gradient}) *state += at;
     lstm ? detail::lstm_backward(row) : detail::gru_backward(row);
-  }
+  });
 }
 
 std::unique_ptr<RecurrentPlan> make_cpu(const Device& device, const RecurrentSpec& spec) {

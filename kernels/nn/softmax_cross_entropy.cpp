@@ -2,6 +2,7 @@
 #include "kernels/nn/softmax_cross_entropy.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <span>
@@ -12,24 +13,32 @@
 namespace dragonn::kernels {
 namespace {
 
+struct RowLoss {
+  double loss = 0;
+  bool correct = false;
+};
+
 /// Returns the loss of one row, and computes its gradient if there is room for one.
-double row_loss(std::span<const float> logits, std::size_t label, double smoothing, std::span<float> gradient,
-                double rows) {
-  const detail::RowSums sums = detail::softmax_row_sums(logits.data(), logits.size());
+RowLoss row_loss(std::span<const float> logits, std::size_t label, double smoothing, std::span<float> gradient,
+                 double rows) {
+  // The gradient may take the place of the logits.
+  const float largest = detail::largest_in_row(logits.data(), logits.size());
+  const bool correct = detail::is_first_largest(logits.data(), label, largest);
+  const double distance = static_cast<double>(logits[label]) - largest;
+  const detail::RowSums sums = detail::softmax_row_sums(logits.data(), logits.size(), largest, gradient.data());
   const double classes = static_cast<double>(logits.size());
   const double normalizer = std::log(sums.exponentials);
-  const double distance = static_cast<double>(logits[label]) - sums.largest;
   const double loss = (1 - smoothing) * (normalizer - distance) + smoothing * (normalizer - sums.distances / classes);
-  if (gradient.empty()) return loss;
+  if (gradient.empty()) return {loss, correct};
   if (!std::isfinite(loss)) {  // the vector exponential turns NaN into 0: a run that has diverged must show it
     std::ranges::fill(gradient, std::numeric_limits<float>::quiet_NaN());
-    return loss;
+    return {loss, correct};
   }
   const double target = std::exp(distance - normalizer) - (1 - smoothing) - smoothing / classes;
-  detail::softmax_row(logits.data(), logits.size(), sums.largest, static_cast<float>(1 / (sums.exponentials * rows)),
-                      static_cast<float>(-smoothing / classes / rows), gradient.data());
+  detail::scale_row(gradient.data(), gradient.size(), static_cast<float>(1 / (sums.exponentials * rows)),
+                    static_cast<float>(-smoothing / classes / rows));
   gradient[label] = static_cast<float>(target / rows);
-  return loss;
+  return {loss, correct};
 }
 
 /// Returns the number of rows that are not ignored. @throws DataError for a label out of range.
@@ -47,19 +56,27 @@ std::size_t count_labels(std::span<const std::int32_t> labels, std::size_t class
 CrossEntropy on_cpu(TypedView<const float> logits, View<const std::int32_t> labels, std::size_t classes,
                     double smoothing, TypedView<float> gradient) {
   const std::span<const std::int32_t> all_labels = labels.host();
-  CrossEntropy result;
-  result.count = count_labels(all_labels, classes);
-  for (std::size_t row = 0; row < all_labels.size(); ++row) {
-    const auto row_logits = logits.host().subspan(row * classes, classes);
-    const auto row_gradient = gradient.empty() ? std::span<float>() : gradient.host().subspan(row * classes, classes);
+  const std::span<const float> all_logits = logits.host();
+  const std::span<float> all_gradients = gradient.empty() ? std::span<float>() : gradient.host();
+  const std::size_t count = count_labels(all_labels, classes);
+  std::array<CrossEntropy, kMostPieces> parts{};
+  const std::size_t pieces = detail::for_each_row(all_labels.size(), classes, [&](std::size_t piece, std::size_t row) {
+    const auto row_gradient =
+        all_gradients.empty() ? std::span<float>() : all_gradients.subspan(row * classes, classes);
     if (all_labels[row] == kIgnoredLabel) {
       std::ranges::fill(row_gradient, 0.0f);
-      continue;
+      return;
     }
-    const auto label = static_cast<std::size_t>(all_labels[row]);
-    const auto prediction = std::ranges::max_element(row_logits) - row_logits.begin();
-    result.correct += static_cast<std::size_t>(prediction) == label ? 1 : 0;
-    result.loss_sum += row_loss(row_logits, label, smoothing, row_gradient, static_cast<double>(result.count));
+    const RowLoss own = row_loss(all_logits.subspan(row * classes, classes), static_cast<std::size_t>(all_labels[row]),
+                                 smoothing, row_gradient, static_cast<double>(count));
+    parts[piece].loss_sum += own.loss;
+    parts[piece].correct += own.correct ? 1 : 0;
+  });
+  CrossEntropy result;
+  result.count = count;
+  for (std::size_t piece = 0; piece < pieces; ++piece) {
+    result.loss_sum += parts[piece].loss_sum;
+    result.correct += parts[piece].correct;
   }
   return result;
 }
