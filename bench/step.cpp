@@ -8,6 +8,7 @@
 /// as in published numbers; batch norm, pooling, loss and update count nothing, so whatever they take lowers the rate.
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "bench/benchmark.h"
 #include "bench/device_timer.h"
 #include "bench/large_product.h"
+#include "bench/layer_profile.h"
 #include "bench/options.h"
 #include "bench/training_step.h"
 #include "core/choice.h"
@@ -97,6 +99,8 @@ class StepBenchmark final : public Benchmark {
             "Rows and columns of the matrix product that steps are compared with (default: 2048 on the CPU, 8192 on a "
             "GPU)")
         ->check(CLI::Range(1, 65536));
+    command.add_flag("--profile", profile_,
+                     "Show instead where the time of a step goes: milliseconds, rate and bytes by layer and pass");
     command
         .add_option("--dump", dump_,
                     "Also write the arrays of one step to DIR (scripts/check_against_pytorch.py reads them)")
@@ -112,6 +116,10 @@ class StepBenchmark final : public Benchmark {
     for (const std::string& model : models_) {
       const StepSettings settings = settings_for(model);
       if (!dump_.empty()) dump_step(settings, dump_);
+      if (profile_) {
+        std::ranges::move(profile(settings, progress), std::back_inserter(rows));
+        continue;
+      }
       for (const bool graphs : {false, true})
         if (graphs_ == "both" || (graphs_ == "on") == graphs) rows.push_back(measure(settings, graphs, progress));
     }
@@ -127,6 +135,40 @@ class StepBenchmark final : public Benchmark {
     if (classes_) settings.classes = *classes_;
     if (sample_) settings.sample = parse_sample(*sample_);
     return settings;
+  }
+
+  /// What rows say of a model and of how it is measured.
+  nlohmann::ordered_json conditions(const StepSettings& settings, bool graphs) const {
+    nlohmann::ordered_json row = describe(settings);
+    row.update({{"device", device_},
+                {"device_math", math_},
+                {"graphs", graphs && !settings.device.is_cpu()},
+                {"threads", threads_}});
+    return row;
+  }
+
+  Rows profile(const StepSettings& settings, Progress& progress) const {
+    kernels::set_recording(settings.device, false);
+    TrainingStep step(settings);
+    for (int warm_up = 0; warm_up < 2; ++warm_up) {
+      step.compute_gradients();
+      step.update();
+    }
+    LayerProfile profile(settings.device);
+    for (int round = 0; round < rounds_; ++round) {
+      profile.run("forward", [&] { step.forward(); });
+      profile.run("backward", [&] { step.backward(); });
+      profile.run("update", [&] { step.update(); });
+      profile.end_step();
+      progress.advance(1, fmt::format("{}, round {}", settings.model, round + 1));
+    }
+    Rows rows;
+    for (const nlohmann::ordered_json& part : profile.rows(step.network(), settings.batch)) {
+      nlohmann::ordered_json row = conditions(settings, false);
+      row.update(part);
+      rows.push_back(std::move(row));
+    }
+    return rows;
   }
 
   nlohmann::ordered_json measure(const StepSettings& settings, bool graphs, Progress& progress) const {
@@ -159,12 +201,8 @@ class StepBenchmark final : public Benchmark {
     const auto batch = static_cast<double>(settings.batch);
     const double rate = step.network().training_flops() * batch / seconds;
     const double product_rate = product->flops() / percentile(product_seconds, 0.5);
-    nlohmann::ordered_json row = describe(settings);
+    nlohmann::ordered_json row = conditions(settings, graphs);
     row.update({{"parameters", step.network().arena().size()},
-                {"device", device_},
-                {"device_math", math_},
-                {"graphs", graphs && !settings.device.is_cpu()},
-                {"threads", threads_},
                 {"seconds_median", seconds},
                 {"samples_per_second", batch / seconds},
                 {"gflops", rate * 1e-9},
@@ -180,6 +218,7 @@ class StepBenchmark final : public Benchmark {
   std::optional<int> classes_;
   std::optional<std::string> sample_;
   std::string dump_;
+  bool profile_ = false;
   std::string device_ = "cpu", math_ = "float32", graphs_ = "on";
   int threads_ = 1;
   int rounds_ = 15;
@@ -190,8 +229,9 @@ const Registration<BenchmarkEntry> registration{
     {{"step", "Measures training steps, against the rate of large matrix products"},
      [] { return std::make_unique<StepBenchmark>(); },
      {.conditions = {"sample", "classes", "batch", "device", "device_math", "graphs", "threads"},
-      .results = {"model", "parameters", "seconds_median", "samples_per_second", "gflops", "of_gemm"}},
-     {"step --model resnet20 --batch 32 --threads 1",
+      .results = {"model", "parameters", "seconds_median", "samples_per_second", "gflops", "of_gemm", "pass", "layer",
+                  "layer_kind", "milliseconds", "share", "layer_gflops", "megabytes"}},
+     {"step --model resnet20 --batch 32 --threads 1", "step --model lstm_lm --batch 20 --profile",
       "step --model lstm_lm --set layers=2 --set hidden=650 --sample 35",
       "step --model mlp --sample 28x28x1 --dump step"}}};
 

@@ -103,11 +103,16 @@ TrainingStep::TrainingStep(const StepSettings& settings)
   network_.initialize(settings.seed);
 }
 
-double TrainingStep::compute_gradients() {
+double TrainingStep::forward() {
   const layers::LossResult result =
       network_.forward({inputs_.view(), targets(), settings_.batch}, layers::Mode::kTrain);
-  network_.backward();
   return result.loss_sum / static_cast<double>(result.count);
+}
+
+double TrainingStep::compute_gradients() {
+  const double loss = forward();
+  backward();
+  return loss;
 }
 
 void TrainingStep::update() {

@@ -38,7 +38,10 @@ class TrainingStep {
   /// @throws ConfigError for an unknown model or one that does not fit the sample.
   explicit TrainingStep(const StepSettings& settings);
 
-  /// Runs forward, loss and backward. Returns the mean loss.
+  /// Runs forward and loss. Returns the mean loss.
+  double forward();
+  void backward() { network_.backward(); }
+  /// Runs both. Returns the mean loss.
   double compute_gradients();
   /// Updates the whole arena by plain gradient descent.
   void update();

@@ -2,27 +2,21 @@
 #include "kernels/trace.h"
 
 #include <array>
+#include <utility>
 
 namespace dragonn::kernels {
 namespace {
 
-void ignore_begin(const char*) noexcept {}
-void ignore_end() noexcept {}
-
-std::array<TraceFunctions, 2>& table() {
-  static std::array<TraceFunctions, 2> functions{TraceFunctions{ignore_begin, ignore_end},
-                                                 TraceFunctions{ignore_begin, ignore_end}};
-  return functions;
-}
+constinit std::array<TraceFunctions, 2> table{};
 
 }  // namespace
 
-void register_trace(DeviceType type, TraceFunctions functions) {
-  table()[static_cast<std::size_t>(type)] = functions;
+TraceFunctions register_trace(DeviceType type, TraceFunctions functions) {
+  return std::exchange(table[static_cast<std::size_t>(type)], functions);
 }
 
 const TraceFunctions& trace_functions(DeviceType type) {
-  return table()[static_cast<std::size_t>(type)];
+  return table[static_cast<std::size_t>(type)];
 }
 
 }  // namespace dragonn::kernels

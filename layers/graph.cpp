@@ -88,14 +88,22 @@ std::vector<bool> LayerGraph::gradient_needs(bool input) const {
 }
 
 double LayerGraph::training_flops() const {
-  const std::vector<bool> needs = gradient_needs(false);
+  const std::vector<double> backward = backward_flops();
   double total = 0;
+  for (NodeId id = 1; id < nodes_.size(); ++id)
+    total += nodes_[id].layer->forward_flops(nodes_[id].input_shapes) + backward[id];
+  return total;
+}
+
+std::vector<double> LayerGraph::backward_flops() const {
+  const std::vector<bool> needs = gradient_needs(false);
+  std::vector<double> flops(nodes_.size());
   for (NodeId id = 1; id < nodes_.size(); ++id) {
     const Node& node = nodes_[id];
     const bool input_gradient = std::ranges::any_of(node.inputs, [&](NodeId source) { return needs[source]; });
-    total += node.layer->forward_flops(node.input_shapes) * (input_gradient ? 3 : 2);
+    flops[id] = node.layer->forward_flops(node.input_shapes) * (input_gradient ? 2 : 1);
   }
-  return total;
+  return flops;
 }
 
 }  // namespace dragonn::layers

@@ -69,6 +69,8 @@ class LayerGraph {
   /// Returns the operations of forward and backward for one sample: 2 per multiply-add of forward, the same for the
   /// weights' gradient, and for the input's if backward computes one (the first layer's is not computed).
   double training_flops() const;
+  /// Returns those of backward, by node.
+  std::vector<double> backward_flops() const;
 
  private:
   std::size_t parameter(const std::string& layer, ParameterSpec spec, std::optional<NodeId> tied_to);

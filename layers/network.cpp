@@ -10,6 +10,7 @@
 #include "kernels/device_math.h"
 #include "kernels/devices.h"
 #include "kernels/nn/elementwise.h"
+#include "kernels/trace.h"
 #include "layers/graph.h"
 #include "layers/graph_plan.h"
 
@@ -157,10 +158,16 @@ TargetKind Network::target_kind() const {
 std::vector<LayerSummary> Network::summary() const {
   const LayerGraph& graph = impl_->graph();
   std::vector<bool> counted(graph.parameters().size());  // a tied parameter counts where it first appears
+  const std::vector<double> backward_flops = graph.backward_flops();
   std::vector<LayerSummary> layers;
-  for (const Node& node : graph.nodes()) {
-    if (node.layer == nullptr) continue;
-    LayerSummary layer{node.name, node.layer->kind(), node.output, 0, node.layer->forward_flops(node.input_shapes)};
+  for (NodeId id = 1; id < graph.nodes().size(); ++id) {
+    const Node& node = graph.nodes()[id];
+    LayerSummary layer{.name = node.name,
+                       .kind = node.layer->kind(),
+                       .output = node.output,
+                       .forward_flops = node.layer->forward_flops(node.input_shapes),
+                       .backward_flops = backward_flops[id]};
+    for (const Shape& input : node.input_shapes) layer.inputs += input.size();
     for (std::size_t parameter : node.parameters) {
       if (!counted[parameter]) layer.parameters += graph.parameters()[parameter].shape.size();
       counted[parameter] = true;
@@ -243,6 +250,7 @@ LossResult Network::forward(const NetworkBatch& batch, Mode mode, std::uint64_t 
   kernels::start_transfer(batch.inputs, plan.layers.input());  // the loss waits for all that was started
   plan.layers.forward({impl.seed, step, rank}, batch.lengths.host());
   const bool training = mode == Mode::kTrain;
+  const kernels::TraceRange range(impl.device, "loss");
   return plan.loss({plan.layers.output(), batch.targets, plan.layers.output_lengths(),
                     training ? impl.label_smoothing : 0.0,
                     training ? plan.layers.output_gradient() : kernels::TypedView<float>()});

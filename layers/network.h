@@ -33,7 +33,9 @@ struct LayerSummary {
   std::string kind;  ///< "convolution 3x3/2"
   Shape output;      ///< with batch 1
   std::size_t parameters = 0;
-  double forward_flops = 0;  ///< per sample, a multiply-add is 2
+  double forward_flops = 0;   ///< of matrix products per sample, a multiply-add is 2
+  double backward_flops = 0;  ///< likewise
+  std::size_t inputs = 0;     ///< the elements that it reads per sample
 };
 
 /// A call by backward as soon as a parameter's gradient is final: every parameter once, last layer first.
