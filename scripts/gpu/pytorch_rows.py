@@ -199,6 +199,8 @@ def draw_batch(row, device, variant):
     if row["model"] in TOKEN_MODELS:
         inputs, labels = (torch.randint(classes, (batch, sample[0])) for _ in range(2))
         labels = labels.flatten()
+    elif len(sample) < 3:  # features, or frames of speech, whose labels do not have the blank
+        inputs, labels = torch.randn(batch, *sample), torch.randint(1, classes, (batch,))
     else:
         height, width, channels = sample
         inputs, labels = torch.randn(batch, channels, height, width), torch.randint(classes, (batch,))
