@@ -137,7 +137,7 @@ class StepBenchmark final : public Benchmark {
     return settings;
   }
 
-  /// What rows say of a model and of how it is measured.
+  /// Describes the model and how it is measured, as all rows do.
   nlohmann::ordered_json conditions(const StepSettings& settings, bool graphs) const {
     nlohmann::ordered_json row = describe(settings);
     row.update({{"device", device_},

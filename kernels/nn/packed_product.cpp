@@ -10,7 +10,7 @@ namespace {
 
 using namespace dnnl;
 
-/// As many floats stay in a processor's own cache from one product to the next.
+/// The floats of weights from which on these do not stay in a processor's own cache from one product to the next.
 constexpr std::int64_t kLargeWeights = 1 << 20;
 
 class OneDnnProduct final : public PackedProduct {

@@ -8,7 +8,7 @@
 A step is forward, loss, backward and a plain update of all parameters. PyTorch runs the same model (scripts/pytorch_models.py;
 the numbers of parameters must agree) eagerly, with channels last where there are images, and compiled. All take their turn,
 round by round, in processes of their own; the table has medians over the rounds, and compares with the fastest of PyTorch's
-variants. Peak memory is that of a process above what it held before it made the model.
+variants: a ratio above 1 means that dragonn is faster. Peak memory is that of a process above what it held before it made the model.
 
 Run it on a quiet machine; build dragonn-bench before (scripts/test.sh). Rows are printed as they come, and written to --json.
 Exit code: 0 done, 1 a run failed, 2 bad usage, 77 PyTorch is not installed.
@@ -21,10 +21,8 @@ import pathlib
 import statistics
 import subprocess
 import sys
-import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-BENCH = ROOT / "build" / "release" / "bin" / "dragonn-bench"
 # The options of dragonn-bench step.
 MODELS = {
     "resnet20_32": "--model resnet20 --batch 32",
@@ -42,50 +40,58 @@ MODELS = {
     "bert_12x768": "--model bert --batch 2 --sample 128 --set layers=12 --set hidden=768 --set heads=12",
     "vit": "--model vit --batch 32",
 }
+VARIANTS = ["eager", "compile", "eager_channels_last", "compile_channels_last"]
 WORKER = "--worker"
+
+
+def words(text):
+    return text.split(",")
 
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    words = lambda text: text.split(",")
     parser.add_argument("--models", type=words, default=list(MODELS), help=",".join(MODELS))
     parser.add_argument("--threads", type=words, default=["1", "2"])
+    parser.add_argument("--variants", type=words, default=VARIANTS, help="of PyTorch: " + ",".join(VARIANTS))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3, help="about the time of each turn")
+    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "release" / "bin", help="dragonn's programs")
     parser.add_argument("--json", type=pathlib.Path, help="also write the rows as a JSON array")
     options = parser.parse_args()
-    for model in options.models:
-        if model not in MODELS:
-            parser.error(f"--models {model}: valid are {', '.join(MODELS)}")
+    for name, values, valid in (("models", options.models, MODELS), ("variants", options.variants, VARIANTS)):
+        for value in values:
+            if value not in valid:
+                parser.error(f"--{name} {value}: valid are {', '.join(valid)}")
     for threads in options.threads:
         if not threads.isdigit() or int(threads) < 1:
             parser.error(f"--threads {threads}: expected numbers of threads, such as 1,2")
     if options.rounds < 1:
         parser.error("--rounds: expected 1 or more")
+    options.bench = options.bin / "dragonn-bench"
+    if not options.bench.exists():
+        parser.error(f"{options.bench} is missing: run scripts/test.sh, or name another folder by --bin")
     return options
 
 
 # dragonn
 
 
-def run_dragonn(model, threads, rounds):
-    """The row of dragonn-bench, and the process's peak memory in bytes."""
-    with tempfile.NamedTemporaryFile(suffix=".json") as file:
-        command = [BENCH, "step", *MODELS[model].split(), "--threads", threads, "--rounds", str(rounds), "--json", file.name]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        errors = process.stderr.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        if status != 0:
-            raise SystemExit(f"step_side_by_side.py: dragonn-bench step {MODELS[model]}: {errors.strip()}")
-        return json.load(open(file.name))[0], usage.ru_maxrss * 1024
+def run_dragonn(bench, model, threads, rounds):
+    """The row of dragonn-bench."""
+    command = [bench, "step", *MODELS[model].split(), "--threads", threads, "--rounds", str(rounds), "--json", "-"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if run.returncode != 0:
+        raise SystemExit(f"step_side_by_side.py: dragonn-bench step {MODELS[model]}: {run.stderr.strip()}")
+    return json.loads(run.stdout)[0]
 
 
-def dragonn_memory(model, threads):
+def dragonn_memory(bench, model, threads):
     """What a step holds: the peak above that of a process that does next to nothing."""
     small = ["--product-side", "1", "--rounds", "1"]
     peaks = []
     for options in (MODELS[model].split(), "--model mlp --batch 1 --sample 1 --set hidden=[1] --classes 2".split()):
-        process = subprocess.Popen([BENCH, "step", *options, "--threads", threads, *small], stdout=subprocess.DEVNULL)
+        process = subprocess.Popen([bench, "step", *options, "--threads", threads, *small],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         peaks.append(os.wait4(process.pid, 0)[2].ru_maxrss * 1024)
     return peaks[0] - peaks[1]
 
@@ -151,21 +157,22 @@ def work(variant):
 # both
 
 
-def variants_of(model):
+def variants_of(model, options):
+    """Channels can only be last where there are images."""
     images = model.startswith(("resnet", "vgg"))
-    return ["eager", "compile"] + (["eager_channels_last", "compile_channels_last"] if images else [])
+    return [variant for variant in options.variants if images or not variant.endswith("channels_last")]
 
 
 def compare(model, threads, options):
-    row, _ = run_dragonn(model, threads, 1)
+    row = run_dragonn(options.bench, model, threads, 1)
     # A turn of dragonn-bench is rounds of about the time of one large product, or of one step if that takes longer.
     turn = max(row["seconds_median"], 2e-9 * 2048**3 / row["gemm_gflops"])
     rounds = max(1, round(options.seconds / turn))
-    peers = [Peer(row, variant) for variant in variants_of(model)]
+    peers = [Peer(row, variant) for variant in variants_of(model, options)]
     peers = [peer for peer in peers if "note" not in peer.ready]
     seconds, of_gemm = {}, []
     for _ in range(options.rounds):
-        ours, _ = run_dragonn(model, threads, rounds)
+        ours = run_dragonn(options.bench, model, threads, rounds)
         seconds.setdefault("dragonn", []).append(ours["seconds_median"])
         of_gemm.append(ours["of_gemm"])
         for peer in peers:
@@ -181,7 +188,7 @@ def compare(model, threads, options):
         "dragonn_samples_per_second": row["batch"] / medians["dragonn"], "of_gemm": statistics.median(of_gemm),
         "pytorch_samples_per_second": row["batch"] / medians[best] if best else None, "pytorch_variant": best,
         "ratio": medians[best] / medians["dragonn"] if best else None,
-        "dragonn_bytes": dragonn_memory(model, threads), "pytorch_bytes": min(memory.values(), default=None),
+        "dragonn_bytes": dragonn_memory(options.bench, model, threads), "pytorch_bytes": min(memory.values(), default=None),
         "seconds": seconds, "torch": version,
     }
 
@@ -210,9 +217,6 @@ def main():
     except ImportError as error:
         print(f"skipped: {error}", file=sys.stderr)
         return 77
-    if not BENCH.exists():
-        print(f"step_side_by_side.py: {BENCH} is missing: run scripts/test.sh", file=sys.stderr)
-        return 2
     rows = []
     print("| " + " | ".join(COLUMNS.values()) + " |\n" + "|---" * len(COLUMNS) + "|", flush=True)
     for model in options.models:

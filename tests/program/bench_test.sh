@@ -178,6 +178,13 @@ table compress "numel density sparsifier mode seconds_median selected_over_k of_
   --sparsifier topk --kernel all --numel 1000,1000000 --density 0.1,0.00001 --rounds 1
 table quantize "quantizer stage seconds_median gigabytes_per_second bits_per_element of_read" --numel 1000 --rounds 1
 table decode "decode ranks entries seconds_median gigabytes_per_second of_two" --numel 1000 --rounds 1
+# A profile has every layer in both passes, the loss and the update, and shares of the whole.
+"$bench" step --model mlp --sample 12 --set 'hidden=[5]' --rounds 2 --profile --json profile.json >/dev/null || fail "a profile"
+for part in '"layer": "hidden0"' '"layer": "output"' '"layer": "loss"' '"pass": "forward"' '"pass": "backward"' '"pass": "update"'; do
+  grep -q "$part" profile.json || fail "the profile lacks $part: $(cat profile.json)"
+done
+awk -F '[:,]' '/"share":/ { sum += $2 } END { exit !(sum > 0.999 && sum < 1.001) }' profile.json ||
+  fail "shares of a step: $(grep share profile.json)"
 table step "model parameters seconds_median samples_per_second gflops of_gemm" --model mlp --sample 12 --rounds 1
 table fit "share magnitude exponential gamma pareto" --input first.npy
 table profile "sparsifier numel encode_seconds decode_seconds runs" --sparsifier topk,dgc --max-numel 2048

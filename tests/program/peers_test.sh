@@ -19,7 +19,7 @@ status_of() {
 mkdir absent
 echo 'raise ImportError("no torch for this test")' >absent/torch.py
 echo >absent/numpy.py
-for command in "compare.py --bin $BIN" "ddp.py --config $config --hooks none --steps 1"; do
+for command in "compare.py --bin $BIN" "ddp.py --config $config --hooks none --steps 1" "step_side_by_side.py --bin $BIN"; do
   # shellcheck disable=SC2086: a command and its arguments
   status_of 77 env PYTHONPATH="$WORK/absent" python3 "$peers"/$command
   grep -qE '^skipped: .*no torch for this test' output.log ||
@@ -32,6 +32,15 @@ status_of 2 python3 "$peers/compare.py" --bin "$WORK"
 [ "$failures" = 0 ] || finish
 
 reason=$(python3 -W ignore -c 'import numpy, torch' 2>&1) || { echo "skipped: ${reason##*$'\n'}"; exit 77; }
+
+# Training steps: one model, one variant.
+status_of 0 python3 "$peers/step_side_by_side.py" --bin "$BIN" --models mlp --threads 1 --variants eager --rounds 1 \
+  --seconds 0.1 --json steps.json
+grep -qE '^\| mlp \| 1 \| [0-9.e+]+ \| [0-9.e+]+ \| eager \|' output.log || fail "no row of steps: $(cat output.log)"
+grep -q '"ratio": [0-9]' steps.json || fail "no ratio of steps: $(cat steps.json)"
+status_of 2 python3 "$peers/step_side_by_side.py" --bin "$BIN" --models alexnet9
+grep -q -- '--models alexnet9: valid are resnet20_32' output.log || fail "a model that there is not: $(cat output.log)"
+
 reason=$("$ROOT/scripts/netns_cluster.sh" check 2>&1) || { echo "skipped: $reason"; exit 77; }
 
 # Two hosts: ResNet-20 has 269,722 parameters of 4 bytes, and each of two ranks sends as many; top-k at 1 % sends less.
