@@ -2,135 +2,193 @@
 #include "kernels/nn/attention.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 
+#include <omp.h>
+#include <oneapi/dnnl/dnnl.h>
+
 #include "kernels/nn/loss_rows.h"
-#include "kernels/nn/onednn.h"
 
 namespace dragonn::kernels {
 namespace {
 
-using namespace dnnl;
+/// A matrix whose rows begin `stride` floats apart.
+template <class T>
+struct Matrix {
+  T* data = nullptr;
+  std::int64_t stride = 0;
 
-/// A matrix product for every sample and head, on operands with any strides.
-class HeadProducts {
- public:
-  HeadProducts() = default;
-  HeadProducts(const memory::desc& a, const memory::desc& b, const memory::desc& result) {
-    const matmul::primitive_desc product({a, b, result}, onednn::user_scratchpad(), onednn::engine());
-    execution_ = {product, {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD}};
-  }
-  std::size_t scratch() const { return execution_.scratch(); }
-  void run(const float* a, const float* b, float* result, float* scratch) { execution_.run({a, b, result, scratch}); }
+  Matrix rows_from(std::int64_t row) const { return {data + row * stride, stride}; }
+};
+using Factor = Matrix<const float>;
 
- private:
-  onednn::Execution execution_;
+/// A product: result [rows, columns] = scale * a b + keep * result, where a is [rows, inner].
+struct Product {
+  std::int64_t rows = 0, columns = 0, inner = 0;
+  float scale = 1, keep = 0;
 };
 
-class CpuAttention final : public AttentionPlan {
+/// Attention by blocks of rows: one block of the weights at a time exists, in scratch memory. Backward computes it
+/// again. The samples' heads are shared out among the threads; none depends on how many there are.
+/// Source: Rabe and Staats, arXiv:2112.05682.
+class BlockedAttention final : public AttentionPlan {
  public:
-  explicit CpuAttention(const AttentionSpec& spec)
+  explicit BlockedAttention(const AttentionSpec& spec)
       : spec_(spec),
-        steps_(static_cast<std::size_t>(spec.steps)),
-        width_(static_cast<std::size_t>(spec.width)),
-        weights_(static_cast<std::size_t>(spec.batch * spec.heads * spec.steps * spec.steps)) {
-    const std::int64_t steps = spec.steps, depth = spec.width / spec.heads;
-    const auto describe = [&](std::int64_t rows, std::int64_t columns, const memory::dims& strides) {
-      return memory::desc({spec.batch, spec.heads, rows, columns}, memory::data_type::f32, strides);
-    };
-    // A part of the input (3 widths a step) or the output (1), as [steps, depth] or transposed.
-    const auto part = [&](std::int64_t widths) {
-      return describe(steps, depth, {steps * widths * spec.width, depth, widths * spec.width, 1});
-    };
-    const auto part_transposed = [&](std::int64_t widths) {
-      return describe(depth, steps, {steps * widths * spec.width, depth, 1, widths * spec.width});
-    };
-    const memory::desc square = describe(steps, steps, {spec.heads * steps * steps, steps * steps, steps, 1});
-    const memory::desc square_transposed =
-        describe(steps, steps, {spec.heads * steps * steps, steps * steps, 1, steps});
-    scores_ = HeadProducts(part(3), part_transposed(3), square);
-    mix_ = HeadProducts(square, part(3), part(1));
-    if (!spec.training) return;
-    weights_gradient_ = HeadProducts(part(1), part_transposed(3), square);
-    values_gradient_ = HeadProducts(square_transposed, part(1), part(3));
-    queries_gradient_ = HeadProducts(square, part(3), part(3));
-    keys_gradient_ = HeadProducts(square_transposed, part(3), part(3));
-  }
+        depth_(spec.width / spec.heads),
+        threads_(static_cast<int>(std::min<std::int64_t>(omp_get_max_threads(), spec.batch * spec.heads))) {}
 
   PlanMemory memory() const override {
-    return {aligned_floats(weights_), std::max(scores_.scratch(), mix_.scratch()),
-            aligned_floats(weights_) + std::max({weights_gradient_.scratch(), values_gradient_.scratch(),
-                                                 queries_gradient_.scratch(), keys_gradient_.scratch()})};
+    const std::size_t blocks = static_cast<std::size_t>(threads_) * block_floats();
+    return {0, blocks, spec_.training ? 2 * blocks : 0};
   }
 
   void forward(const AttentionForward& arguments) override {
-    const float* queries = arguments.input.data();
-    float* weights = arguments.saved.data();
-    scores_.run(queries, queries + width_, weights, arguments.scratch.data());
-    for_each_row(arguments.lengths,
-                 [&](std::size_t row, std::size_t visible) { normalize(weights + row * steps_, visible); });
-    mix_.run(weights, queries + 2 * width_, arguments.output.data(), arguments.scratch.data());
+    const float* input = arguments.input.data();
+    float* output = arguments.output.data();
+    for_each_head(arguments.lengths, [&](const Head& head) {
+      const Matrix<float> weights{arguments.scratch.data() + head.slot * block_floats(), spec_.steps};
+      const Matrix<float> result{output + head.output, spec_.width};
+      for_each_block(head, [&](const Block& block) {
+        compute_weights(head, block, input, weights);
+        multiply('N', 'N', {block.rows, depth_, block.keys}, as_factor(weights), values(input, head),
+                 result.rows_from(block.begin));
+      });
+    });
   }
 
   void backward(const AttentionBackward& arguments) override {
     DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
-    const float* queries = arguments.input.data();
-    const float* weights = arguments.saved.data();
-    const float* output_gradient = arguments.output_gradient.data();
-    float* gradient = arguments.input_gradient.data();
-    float* scores = arguments.scratch.data();
-    float* scratch = scores + aligned_floats(weights_);
-    weights_gradient_.run(output_gradient, queries + 2 * width_, scores, scratch);
-    for_each_row(arguments.lengths, [&](std::size_t row, std::size_t visible) {
-      scores_gradient(weights + row * steps_, visible, scores + row * steps_);
+    const float* input = arguments.input.data();
+    for_each_head(arguments.lengths, [&](const Head& head) {
+      float* scratch = arguments.scratch.data() + 2 * head.slot * block_floats();
+      const Matrix<float> weights{scratch, spec_.steps}, scores{scratch + block_floats(), spec_.steps};
+      const Factor output_gradient{arguments.output_gradient.data() + head.output, spec_.width};
+      float* gradient = arguments.input_gradient.data() + head.input;
+      const Matrix<float> queries_gradient{gradient, 3 * spec_.width};
+      const Matrix<float> keys_gradient{gradient + spec_.width, 3 * spec_.width};
+      const Matrix<float> values_gradient{gradient + 2 * spec_.width, 3 * spec_.width};
+      clear(keys_gradient);
+      clear(values_gradient);
+      for_each_block(head, [&](const Block& block) {
+        compute_weights(head, block, input, weights);
+        const Factor own_gradient = output_gradient.rows_from(block.begin);
+        multiply('N', 'T', {block.rows, block.keys, depth_}, own_gradient, values(input, head), scores);
+        for (std::int64_t row = 0; row < block.rows; ++row) {
+          const std::int64_t visible = visible_of(head, block.begin + row);
+          float* slope = scores.rows_from(row).data;
+          detail::softmax_backward_row(weights.rows_from(row).data, static_cast<std::size_t>(visible), scale(), slope);
+          std::fill(slope + visible, slope + block.keys, 0.0f);
+        }
+        const Product sums{block.keys, depth_, block.rows, 1, 1};
+        multiply('T', 'N', sums, as_factor(weights), own_gradient, values_gradient);
+        multiply('T', 'N', sums, as_factor(scores), queries(input, head).rows_from(block.begin), keys_gradient);
+        multiply('N', 'N', {block.rows, depth_, block.keys}, as_factor(scores), keys(input, head),
+                 queries_gradient.rows_from(block.begin));
+      });
     });
-    queries_gradient_.run(scores, queries + width_, gradient, scratch);
-    keys_gradient_.run(scores, queries, gradient + width_, scratch);
-    values_gradient_.run(weights, output_gradient, gradient + 2 * width_, scratch);
   }
 
  private:
-  float scale() const { return 1.0f / std::sqrt(static_cast<float>(spec_.width / spec_.heads)); }
+  static constexpr std::int64_t kBlockRows = 64;
 
-  /// Calls body(row of the weights, number of steps that it sees) for every row.
-  template <class Body>
-  void for_each_row(std::span<const std::int32_t> lengths, const Body& body) const {
-    const std::size_t rows_of_sample = static_cast<std::size_t>(spec_.heads) * steps_;
-    detail::for_each_row(weights_ / steps_, steps_, [&](std::size_t, std::size_t row) {
-      const std::size_t length = lengths.empty() ? steps_ : static_cast<std::size_t>(lengths[row / rows_of_sample]);
-      const std::size_t step = row % steps_;
-      body(row, step >= length ? 0 : spec_.causal ? step + 1 : length);
-    });
+  /// A head of a sample.
+  struct Head {
+    std::size_t slot = 0;                ///< of scratch memory
+    std::int64_t length = 0;             ///< valid steps
+    std::int64_t input = 0, output = 0;  ///< offsets of its first query and its first result
+  };
+  /// Rows of the weights, and the keys that some of them see.
+  struct Block {
+    std::int64_t begin = 0, rows = 0, keys = 0;
+  };
+
+  std::size_t block_floats() const {
+    return aligned_floats(static_cast<std::size_t>(std::min(kBlockRows, spec_.steps) * spec_.steps));
+  }
+  float scale() const { return 1.0f / std::sqrt(static_cast<float>(depth_)); }
+  Factor queries(const float* input, const Head& head) const { return {input + head.input, 3 * spec_.width}; }
+  Factor keys(const float* input, const Head& head) const {
+    return {input + head.input + spec_.width, 3 * spec_.width};
+  }
+  Factor values(const float* input, const Head& head) const {
+    return {input + head.input + 2 * spec_.width, 3 * spec_.width};
+  }
+  static Factor as_factor(const Matrix<float>& matrix) { return {matrix.data, matrix.stride}; }
+
+  /// Returns how many steps, from the first one on, a step sees.
+  std::int64_t visible_of(const Head& head, std::int64_t step) const {
+    return step >= head.length ? 0 : spec_.causal ? step + 1 : head.length;
   }
 
-  /// Turns scores into weights: their softmax over the visible steps, zeros for the others.
-  void normalize(float* row, std::size_t visible) const {
-    std::fill(row + visible, row + steps_, 0.0f);
+  void multiply(char a_form, char b_form, const Product& product, const Factor& a, const Factor& b,
+                const Matrix<float>& result) {
+    // Of no factors the library leaves the result as it is.
+    if (product.inner == 0) {
+      for (std::int64_t row = 0; row < product.rows; ++row)
+        std::fill_n(result.rows_from(row).data, product.columns, 0.0f);
+      return;
+    }
+    if (product.rows == 0 || product.columns == 0) return;
+    const dnnl_status_t status =
+        dnnl_sgemm(a_form, b_form, product.rows, product.columns, product.inner, product.scale, a.data, a.stride,
+                   b.data, b.stride, product.keep, result.data, result.stride);
+    if (status != dnnl_success) failed_ = true;
+  }
+
+  void clear(const Matrix<float>& matrix) const {
+    for (std::int64_t step = 0; step < spec_.steps; ++step) std::fill_n(matrix.rows_from(step).data, depth_, 0.0f);
+  }
+
+  template <class Body>
+  void for_each_head(std::span<const std::int32_t> lengths, const Body& body) {
+#pragma omp parallel for schedule(dynamic, 1) num_threads(std::min(threads_, omp_get_max_threads()))
+    for (std::int64_t item = 0; item < spec_.batch * spec_.heads; ++item) {
+      const std::int64_t sample = item / spec_.heads, first = item % spec_.heads * depth_;
+      body(Head{static_cast<std::size_t>(omp_get_thread_num()),
+                lengths.empty() ? spec_.steps : lengths[static_cast<std::size_t>(sample)],
+                sample * spec_.steps * 3 * spec_.width + first, sample * spec_.steps * spec_.width + first});
+    }
+    DRAGONN_CHECK(!failed_, "oneDNN's sgemm failed");
+  }
+
+  template <class Body>
+  void for_each_block(const Head& head, const Body& body) const {
+    for (std::int64_t begin = 0; begin < spec_.steps; begin += kBlockRows) {
+      const std::int64_t rows = std::min(kBlockRows, spec_.steps - begin);
+      body(Block{begin, rows, spec_.causal ? std::min(head.length, begin + rows) : head.length});
+    }
+  }
+
+  /// Computes a block of the weights: the softmax over the visible steps, zeros for the other keys.
+  void compute_weights(const Head& head, const Block& block, const float* input, const Matrix<float>& weights) {
+    multiply('N', 'T', {block.rows, block.keys, depth_, scale()}, queries(input, head).rows_from(block.begin),
+             keys(input, head), weights);
+    for (std::int64_t row = 0; row < block.rows; ++row)
+      normalize(weights.rows_from(row).data, visible_of(head, block.begin + row), block.keys);
+  }
+
+  static void normalize(float* row, std::int64_t visible, std::int64_t keys) {
+    std::fill(row + visible, row + keys, 0.0f);
     if (visible == 0) return;
-    detail::scale_row(row, visible, scale(), 0);
-    const detail::RowSums sums = detail::softmax_row_sums(row, visible, detail::largest_in_row(row, visible), row);
+    const auto size = static_cast<std::size_t>(visible);
+    const detail::RowSums sums = detail::softmax_row_sums(row, size, detail::largest_in_row(row, size), row);
     if (std::isfinite(sums.distances))
-      detail::scale_row(row, visible, static_cast<float>(1 / sums.exponentials), 0);
+      detail::scale_row(row, size, static_cast<float>(1 / sums.exponentials), 0);
     else
       std::fill_n(row, visible, std::numeric_limits<float>::quiet_NaN());
   }
 
-  /// Turns the weights' gradient into the scores'.
-  void scores_gradient(const float* weights, std::size_t visible, float* gradient) const {
-    detail::softmax_backward_row(weights, visible, scale(), gradient);
-    std::fill(gradient + visible, gradient + steps_, 0.0f);
-  }
-
   AttentionSpec spec_;
-  std::size_t steps_, width_, weights_;
-  HeadProducts scores_, mix_;
-  HeadProducts weights_gradient_, values_gradient_, queries_gradient_, keys_gradient_;
+  std::int64_t depth_;  // elements of a head
+  int threads_;
+  std::atomic<bool> failed_ = false;  // errors must not leave a thread
 };
 
 std::unique_ptr<AttentionPlan> make_cpu(const Device&, const AttentionSpec& spec) {
-  return onednn::make_plan<CpuAttention>(
-      fmt::format("attention of [{}, {}, {}] with {} heads", spec.batch, spec.steps, spec.width, spec.heads), spec);
+  return std::make_unique<BlockedAttention>(spec);
 }
 
 }  // namespace

@@ -40,8 +40,9 @@ struct AttentionBackward {
   View<float> scratch;
 };
 
-/// Attention for one shape. Steps behind a sample's length are not seen, and give zeros. Keeps the attention weights,
-/// [batch, heads, steps, steps], for backward. Source: Vaswani et al., arXiv:1706.03762, section 3.2.
+/// Attention for one shape. Steps behind a sample's length are not seen, and give zeros. The CPU has a block of the
+/// attention weights at a time, 64 x steps floats a thread, and computes them again in backward; a GPU keeps all of
+/// them, [batch, heads, steps, steps]. Source: Vaswani et al., arXiv:1706.03762, section 3.2.
 using AttentionPlan = Plan<AttentionForward, AttentionBackward>;
 
 /// Makes a plan. @throws Error if the device's library refuses, DeviceError if there is no row for the device.
