@@ -231,8 +231,7 @@ const Registration<BenchmarkEntry> registration{
      {.conditions = {"sample", "classes", "batch", "device", "device_math", "graphs", "threads"},
       .results = {"model", "parameters", "seconds_median", "samples_per_second", "gflops", "of_gemm", "pass", "layer",
                   "layer_kind", "milliseconds", "share", "layer_gflops", "megabytes"}},
-     {"step --model resnet20 --batch 32 --threads 1", "step --model lstm_lm --batch 20 --profile",
-      "step --model lstm_lm --set layers=2 --set hidden=650 --sample 35",
+     {"step --model resnet20 --batch 32 --threads 1", "step --model lstm_lm --set hidden=650 --sample 35 --profile",
       "step --model mlp --sample 28x28x1 --dump step"}}};
 
 }  // namespace

@@ -12,7 +12,14 @@ done
 command -v strip dpkg-query unshare chroot >/dev/null || skip "it needs strip, dpkg-query, unshare and chroot"
 [ "$(id -u)" -eq 0 ] || skip "an empty root needs the rights of root"
 
-# make_root FOLDER: the programs of a bare Debian or Ubuntu, with the libraries that they need; not those of C++.
+# cuda_libraries: "NAME PATH" of the CUDA libraries that the programs are linked with: none in a build without CUDA.
+cuda_libraries() {
+  ldd "$BIN"/test_* "$BIN"/dragonn-* "$BIN"/select_lab 2>/dev/null |
+    awk '$2 == "=>" && $1 ~ /^lib(cuda|cudart|cublas|cublasLt|cudnn|nccl)\./ && $3 ~ /^\// { print $1, $3 }' | sort -u
+}
+
+# make_root FOLDER: the programs of a bare Debian or Ubuntu, with the libraries that they need; not those of C++. CUDA's
+# libraries have places in /opt, as on a machine with a GPU.
 make_root() {
   local program library
   mkdir -p "$1"/{usr/{bin,sbin,lib,lib64},etc,tmp,proc,dev/shm,root}
@@ -24,6 +31,7 @@ make_root() {
     cp -L "$program" "$1/usr/${program##/usr/}" 2>/dev/null
     ldd "$program" 2>/dev/null | grep -o '/[^ ]*'
   done < <(sed -E 's|^/(s?bin)/|/usr/\1/|' programs.txt) | sort -u >libraries.txt
+  dpkg-query -L libc6 | grep -E '/lib[^/]*\.so\.[0-9]+$' >>libraries.txt
   while read -r library; do
     mkdir -p "$1$(dirname "$(realpath -m "$library")")"
     cp -L "$library" "$1/$library" 2>/dev/null
@@ -32,6 +40,10 @@ make_root() {
   ln -sf dash "$1/usr/bin/sh"
   echo 'root:x:0:0:root:/root:/bin/bash' >"$1/etc/passwd"
   echo '127.0.0.1 localhost' >"$1/etc/hosts"
+  ln -s /proc/self/fd "$1/dev/fd"
+  cuda_libraries >cuda_libraries.txt
+  mkdir -p "$1/opt/cuda/lib"
+  while read -r library _; do : >"$1/opt/cuda/lib/$library"; done <cuda_libraries.txt
 }
 
 # add_python ROOT: the distribution's smallest python3, which has no packages; without it there is none.
@@ -55,6 +67,9 @@ in_root() {
     for device in null zero random urandom; do
       : >"$root/dev/$device" && mount --bind "/dev/$device" "$root/dev/$device" || exit 70
     done
+    while read -r library path; do
+      mount --bind "$(realpath "$path")" "$root/opt/cuda/lib/$library" || exit 70
+    done <cuda_libraries.txt
     exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
       chroot "$root" "$@"' bash "$WORK/root" "$@"
 }

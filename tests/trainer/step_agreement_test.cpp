@@ -126,9 +126,10 @@ std::vector<Json> step_lines(const std::filesystem::path& folder) {
   return steps;
 }
 
-/// Overrides that make the parameters so large after two steps that no further gradient is finite.
+/// Overrides that make the parameters so large after a few steps that no further gradient is finite. Each step
+/// multiplies them by about 1e8, so their products overflow some steps before they do.
 Overrides diverging(Overrides more = {}) {
-  more.insert(more.end(), {"compression.method=topk", "optimizer.learning_rate=1e30"});
+  more.insert(more.end(), {"compression.method=topk", "optimizer.learning_rate=1e8"});
   return more;
 }
 
