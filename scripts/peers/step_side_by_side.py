@@ -16,11 +16,11 @@ Exit code: 0 done, 1 a run failed, 2 bad usage, 77 PyTorch is not installed.
 import argparse
 import json
 import math
-import os
 import pathlib
 import statistics
 import subprocess
 import sys
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 # The options of dragonn-bench step.
@@ -87,13 +87,23 @@ def run_dragonn(bench, model, threads, rounds):
 
 def dragonn_memory(bench, model, threads):
     """What a step holds: the peak above that of a process that does next to nothing."""
-    small = ["--product-side", "1", "--rounds", "1"]
-    peaks = []
-    for options in (MODELS[model].split(), "--model mlp --batch 1 --sample 1 --set hidden=[1] --classes 2".split()):
-        process = subprocess.Popen([bench, "step", *options, "--threads", threads, *small],
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        peaks.append(os.wait4(process.pid, 0)[2].ru_maxrss * 1024)
-    return peaks[0] - peaks[1]
+    common = ["--threads", threads, "--product-side", "1", "--rounds", "1"]
+    nothing = "--model mlp --batch 1 --sample 1 --set hidden=[1] --classes 2"
+    peaks = [peak_memory([bench, "step", *options.split(), *common]) for options in (MODELS[model], nothing)]
+    return max(0, peaks[0] - peaks[1])
+
+
+def peak_memory(command):
+    """The peak of a process, in bytes. What wait4 tells counts the process that it was started by, too."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    peak = 0
+    while process.poll() is None:
+        try:
+            peak = max(peak, memory_of(process.pid, "VmHWM"))
+        except (OSError, StopIteration):
+            pass  # it has just ended
+        time.sleep(0.005)
+    return peak
 
 
 # PyTorch, in a process for each variant
@@ -120,8 +130,8 @@ class Peer:
         self.process.wait()
 
 
-def own_memory(what):
-    with open("/proc/self/status", encoding="ascii") as file:
+def memory_of(process, what):
+    with open(f"/proc/{process}/status", encoding="ascii") as file:
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith(what + ":"))
 
 
@@ -129,19 +139,17 @@ def work(variant):
     """A worker: reads the row of the model, then numbers of seconds; answers with the median of steps in that time."""
     answers, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no answer
     sys.path[:0] = [str(ROOT / "scripts" / "gpu"), str(ROOT / "scripts")]
-    import time
-
     import pytorch_rows
     import torch
 
     row = json.loads(sys.stdin.readline())
     torch.set_num_threads(row["threads"])
-    before = own_memory("VmRSS")
+    before = memory_of("self", "VmRSS")
     try:
         step = pytorch_rows.Step(row, torch.device("cpu"), variant)
         for _ in range(3):
             step.run()
-        print(json.dumps({"memory": own_memory("VmHWM") - before, "torch": torch.__version__}), file=answers, flush=True)
+        print(json.dumps({"memory": memory_of("self", "VmHWM") - before, "torch": torch.__version__}), file=answers, flush=True)
     except Exception as error:  # a variant that PyTorch cannot run here
         print(json.dumps({"note": f"{type(error).__name__}: {pytorch_rows.first_line(error)}"}), file=answers, flush=True)
         return
@@ -213,7 +221,7 @@ def main():
         return work(sys.argv[2])
     options = parse()
     try:
-        import torch  # noqa: F401: it is the workers that use it
+        import torch  # noqa: F401: the workers use it
     except ImportError as error:
         print(f"skipped: {error}", file=sys.stderr)
         return 77
