@@ -4,7 +4,9 @@
 /// A checkpoint is a folder `checkpoints/step-00000120/` with `model.bin` (rank 0: parameters, optimizer, progress,
 /// averaged batch-norm statistics), `rank-0000.bin` ... (residuals, method state, batch-norm statistics of that rank)
 /// and `DONE`, written last. It is prepared in a folder whose name ends in `.partial` and renamed when every rank's
-/// file is on disk. Files are archives with a checksum per field (core/archive.h).
+/// file is on disk. Files are archives with a checksum per field (core/archive.h). All carry the save that they belong
+/// to - its step, its number of workers and a random token - and a rank's file its rank, so that files of two saves, or
+/// of two ranks, are not mixed up.
 #pragma once
 
 #include <cstdint>
@@ -31,20 +33,26 @@ class CheckpointStore {
 
   /// Collective. Saves a checkpoint. `fill` puts this rank's state into its archive, and on rank 0 the model's state
   /// into the model's archive, which is null on other ranks.
+  /// A folder that has this checkpoint's name and holds another step's is renamed, with a warning.
   /// @throws SystemError on every rank if a file cannot be written; the partial folder is removed, older ones stay.
   void save(comm::Communicator& communicator, std::uint64_t step,
             const std::function<void(Archive* model, Archive& rank)>& fill) const;
   /// Removes all but the newest `keep` complete checkpoints, never that of `best_step`. Rank 0 only.
   void prune(std::int64_t keep, std::optional<std::uint64_t> best_step) const;
 
-  /// Returns the complete checkpoints (with DONE), oldest first.
+  /// Returns the complete checkpoints, oldest first: the folders that are named after the step in their DONE.
   std::vector<std::filesystem::path> list() const;
+  /// Returns the folders that hold a complete checkpoint under another name than its step's. They are not listed and
+  /// never removed; a run resumes from one where its path is given.
+  std::vector<std::filesystem::path> renamed() const;
   static std::filesystem::path folder_name(std::uint64_t step);
 
   /// Reads the model's archive of a checkpoint folder.
-  /// @throws ConfigError if it is no complete checkpoint, DataError (file, field, offset) if it is damaged.
+  /// @throws ConfigError if it is no complete checkpoint, DataError (file, field, offset) if it is damaged or of
+  /// another save than DONE.
   static Archive read_model(const std::filesystem::path& checkpoint);
-  /// Reads this rank's archives. @throws as read_model; also ConfigError if the world size differs.
+  /// Reads this rank's archives. @throws as read_model; also ConfigError if the world size differs, and DataError if
+  /// the rank's file is another rank's.
   static CheckpointFiles read(const std::filesystem::path& checkpoint, int rank, int world_size);
 
  private:

@@ -34,22 +34,31 @@ void set_arithmetic(const Config& config, const Device& device) {
   kernels::set_recording(device, config.device_graphs);
 }
 
+/// Returns the newest checkpoint, empty if there is none. Warns of checkpoints that do not count since they are
+/// renamed.
+fs::path newest_checkpoint(const CheckpointStore& store) {
+  for (const fs::path& folder : store.renamed()) {
+    log::warning(0,
+                 "{} is not named after the step of its checkpoint: it is left alone; give its path to resume from it",
+                 folder.string());
+  }
+  const auto all = store.list();
+  return all.empty() ? fs::path() : all.back();
+}
+
 /// Returns the checkpoint that `given` names for `option`: "auto", a checkpoint folder or a run folder. Empty: a fresh
 /// start.
 fs::path find_checkpoint(const char* option, const std::string& given, const RunFolder& folder) {
   if (given.empty()) return {};
-  if (given == "auto") {
-    const auto all = CheckpointStore(folder.checkpoints()).list();
-    return all.empty() ? fs::path() : all.back();
-  }
+  if (given == "auto") return newest_checkpoint(CheckpointStore(folder.checkpoints()));
   if (!fs::is_directory(given)) throw ConfigError(fmt::format("{} {}: no such folder", option, given));
   const RunFolder run{given};
   if (!fs::is_directory(run.checkpoints())) return given;
-  const auto all = CheckpointStore(run.checkpoints()).list();
-  if (all.empty()) {
+  const fs::path newest = newest_checkpoint(CheckpointStore(run.checkpoints()));
+  if (newest.empty()) {
     throw ConfigError(fmt::format("{} {}: no complete checkpoint in {}", option, given, run.checkpoints().string()));
   }
-  return all.back();
+  return newest;
 }
 
 /// Moves the files of an earlier run to the subfolder earlier-N, and nothing else: the folder may hold a user's own
