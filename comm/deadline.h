@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Deadline: the end of a wait.
+/// Deadline: the end of a wait; RunningDeadline: one that waits for a process which was suspended.
 #pragma once
 
 #include <algorithm>
@@ -16,5 +16,34 @@ inline Deadline deadline_after(double seconds) {
   const std::chrono::duration<double> wait(std::clamp(seconds, 0.0, kLongest));
   return std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(wait);
 }
+
+/// A deadline in the time during which this process runs. A wait looks at it often; where it wakes much later than it
+/// wanted, the process was suspended (SIGSTOP, a paused virtual machine), which says nothing about its peers, and the
+/// deadline moves back by that time.
+class RunningDeadline {
+ public:
+  using Seconds = std::chrono::duration<double>;
+  static constexpr Seconds kSuspended{1.0};  ///< a look that is this late means a suspension
+
+  /// @param interval seconds from one look to the next.
+  RunningDeadline(Deadline end, double interval = 0.1)
+      : end_(end), look_(end), interval_(interval) {}  // NOLINT: implicit
+
+  /// Returns the time until which to wait before is_over is asked.
+  Deadline next_look(Deadline now = std::chrono::steady_clock::now()) {
+    look_ = std::min(end_, now + std::chrono::duration_cast<std::chrono::steady_clock::duration>(interval_));
+    return look_;
+  }
+  /// Returns whether the wait has ended. Called at each look.
+  bool is_over(Deadline now = std::chrono::steady_clock::now()) {
+    if (now - look_ >= kSuspended) end_ += now - look_;
+    return now >= end_;
+  }
+
+ private:
+  Deadline end_;
+  Deadline look_;
+  Seconds interval_;
+};
 
 }  // namespace dragonn::comm

@@ -27,7 +27,7 @@ struct Failure {
   std::string text;  ///< "rank 2 failed ('step 12', in allgather): disk full"
 };
 
-/// State that the ranks share: a mailbox per ordered pair, and how the group ended.
+/// State that the ranks share: a mailbox per ordered pair that has sent anything, and how the group ended.
 class LocalGroup {
  public:
   static constexpr int kNobody = -1;
@@ -44,10 +44,22 @@ class LocalGroup {
 
   int size() const { return size_; }
   double timeout_s() const { return timeout_s_; }
-  Deadline deadline() const { return deadline_after(timeout_s_); }
+  /// Returns the end of a wait that begins now. Its looks are rare: thousands of threads may wait.
+  RunningDeadline deadline() const { return {deadline_after(timeout_s_), /*interval=*/1.0}; }
   const WallClock& wall_clock() const { return wall_clock_; }
+  /// Returns the mailbox of a pair, which its first use makes: of many ranks each sends to few others.
   Mailbox& mailbox(int source, int destination) {
-    return mailboxes_[static_cast<std::size_t>(source * size_ + destination)];
+    std::atomic<Mailbox*>& place = place_of(source, destination);
+    Mailbox* mailbox = place.load(std::memory_order_acquire);
+    if (mailbox != nullptr) return *mailbox;
+    const std::scoped_lock lock(mutex_);
+    mailbox = place.load(std::memory_order_relaxed);
+    if (mailbox == nullptr) {
+      mailbox = owned_.emplace_back(std::make_unique<Mailbox>()).get();
+      if (failure_ || has_left(source) || has_left(destination)) mailbox->close();
+      place.store(mailbox, std::memory_order_release);
+    }
+    return *mailbox;
   }
 
   /// Sets a rank's activity. Called before the threads start.
@@ -65,21 +77,19 @@ class LocalGroup {
   }
   /// Describes a rank: "rank 2 is at 'step 11', in barrier".
   std::string whereabouts(int rank) const {
-    if (left_[static_cast<std::size_t>(rank)]) return fmt::format("rank {} has ended", rank);
+    if (has_left(rank)) return fmt::format("rank {} has ended", rank);
     const std::string activity = activities_[static_cast<std::size_t>(rank)]->describe();
     return fmt::format("rank {} is {}{}", rank, activity.empty() ? "computing" : "at ", activity);
   }
 
   /// Records a failure. Only the first one counts.
   void fail(int rank, const std::string& reason) {
-    {
-      const std::scoped_lock lock(mutex_);
-      if (failure_) return;
-      const std::string activity = activities_[static_cast<std::size_t>(rank)]->describe();
-      failure_ = Failure{rank, fmt::format("rank {} failed{}: {}", rank,
-                                           activity.empty() ? "" : fmt::format(" ({})", activity), reason)};
-    }
-    for (Mailbox& mailbox : mailboxes_) mailbox.close();
+    const std::scoped_lock lock(mutex_);
+    if (failure_) return;
+    const std::string activity = activities_[static_cast<std::size_t>(rank)]->describe();
+    failure_ = Failure{rank, fmt::format("rank {} failed{}: {}", rank,
+                                         activity.empty() ? "" : fmt::format(" ({})", activity), reason)};
+    for (const auto& mailbox : owned_) mailbox->close();
   }
   std::optional<Failure> failure() const {
     const std::scoped_lock lock(mutex_);
@@ -87,22 +97,31 @@ class LocalGroup {
   }
   /// Records that `rank` communicates no more: waiting for it is an error.
   void leave(int rank) {
+    const std::scoped_lock lock(mutex_);
     left_[static_cast<std::size_t>(rank)] = true;
     for (int peer = 0; peer < size_; ++peer) {
-      mailbox(rank, peer).close();
-      mailbox(peer, rank).close();
+      for (Mailbox* mailbox : {place_of(rank, peer).load(), place_of(peer, rank).load()}) {
+        if (mailbox != nullptr) mailbox->close();
+      }
     }
   }
 
  private:
+  std::atomic<Mailbox*>& place_of(int source, int destination) {
+    return mailboxes_[static_cast<std::size_t>(source) * static_cast<std::size_t>(size_) +
+                      static_cast<std::size_t>(destination)];
+  }
+  bool has_left(int rank) const { return left_[static_cast<std::size_t>(rank)]; }
+
   int size_;
   double timeout_s_;
   WallClock wall_clock_;
   std::vector<const Activity*> activities_;
   std::vector<std::atomic<bool>> left_;
-  std::vector<std::atomic<int>> waits_for_;  // by rank
-  std::vector<Mailbox> mailboxes_;
+  std::vector<std::atomic<int>> waits_for_;       // by rank
+  std::vector<std::atomic<Mailbox*>> mailboxes_;  // by source, then destination; null until the pair's first message
   mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<Mailbox>> owned_;  // in the order of first use
   std::optional<Failure> failure_;
 };
 

@@ -32,11 +32,19 @@ Mailbox::Slot* Mailbox::oldest(int tag) {
   return found;
 }
 
-Mailbox::Result Mailbox::put(int tag, std::span<const std::byte> message, Moment stamp, Deadline deadline) {
+template <class IsReady>
+bool Mailbox::wait(std::unique_lock<std::mutex>& lock, RunningDeadline deadline, const IsReady& is_ready) {
+  while (!changed_.wait_until(lock, deadline.next_look(), is_ready)) {
+    if (deadline.is_over()) return false;
+  }
+  return true;
+}
+
+Mailbox::Result Mailbox::put(int tag, std::span<const std::byte> message, Moment stamp, RunningDeadline deadline) {
   Slot* slot = nullptr;
   {
     std::unique_lock lock(mutex_);
-    const bool ready = changed_.wait_until(lock, deadline, [&] {
+    const bool ready = wait(lock, deadline, [&] {
       slot = free_slot();
       return closed_ || slot != nullptr;
     });
@@ -62,11 +70,11 @@ Mailbox::Result Mailbox::put(int tag, std::span<const std::byte> message, Moment
   return {.status = Status::kDone, .bytes = message.size(), .stamp = stamp};
 }
 
-Mailbox::Result Mailbox::take(int tag, std::span<std::byte> buffer, Deadline deadline) {
+Mailbox::Result Mailbox::take(int tag, std::span<std::byte> buffer, RunningDeadline deadline) {
   Slot* slot = nullptr;
   {
     std::unique_lock lock(mutex_);
-    const bool ready = changed_.wait_until(lock, deadline, [&] {
+    const bool ready = wait(lock, deadline, [&] {
       slot = oldest(tag);
       return closed_ || slot != nullptr;
     });

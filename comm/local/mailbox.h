@@ -33,10 +33,10 @@ class Mailbox {
   /// Puts a message into the next slot; waits until it is free. Returns kClosed if the mailbox is closed, even when a
   /// slot is free.
   /// @param message if it has no address, only its size is kept.  @param stamp travels with the message.
-  Result put(int tag, std::span<const std::byte> message, Moment stamp, Deadline deadline);
+  Result put(int tag, std::span<const std::byte> message, Moment stamp, RunningDeadline deadline);
   /// Takes the oldest message with this tag; waits until there is one. Nothing is copied if the message is size-only or
   /// the buffer has no address. A closed mailbox still gives what it holds.
-  Result take(int tag, std::span<std::byte> buffer, Deadline deadline);
+  Result take(int tag, std::span<std::byte> buffer, RunningDeadline deadline);
   /// Closes the mailbox and wakes both sides. May be called from any thread.
   void close();
 
@@ -50,6 +50,9 @@ class Mailbox {
     int tag = 0;
     bool full = false;
   };
+  /// Waits, under the lock, until `is_ready` or the deadline is over; returns whether it is ready.
+  template <class IsReady>
+  bool wait(std::unique_lock<std::mutex>& lock, RunningDeadline deadline, const IsReady& is_ready);
   Slot* free_slot();
   Slot* oldest(int tag);
 

@@ -30,8 +30,6 @@ namespace {
 constexpr double kShutdownSeconds = 3;
 /// A rank that is asked which rank it waits for has this much time to answer.
 constexpr double kAnswerSeconds = 0.5;
-/// A waiting rank checks this often whether another of its threads has aborted the group.
-constexpr double kLookSeconds = 0.1;
 
 /// Both directions of a connection to another rank.
 struct Link {
@@ -189,12 +187,12 @@ template <class IsDone>
 void TcpCommunicator::wait(Lock& lock, const char* doing, int peer, const IsDone& is_done) {
   if (is_done()) return;
   waits_for_ = peer;  // stays after an error: others may still ask
-  const Deadline deadline = deadline_after(timeout_s_);
+  RunningDeadline deadline = deadline_after(timeout_s_);
   move(link(peer));
   while (!is_done()) {
     check_group(doing, peer);
-    if (std::chrono::steady_clock::now() >= deadline) fail_late(lock, doing, peer);
-    move(lock, deadline);
+    move(lock, deadline.next_look());
+    if (deadline.is_over() && !is_done()) fail_late(lock, doing, peer);
   }
   waits_for_ = kAllRanks;
 }
@@ -204,8 +202,7 @@ void TcpCommunicator::move(Lock& lock, Deadline until) {
     const short events = links_[rank] != nullptr ? links_[rank]->events() : short{0};
     polled_[rank] = {events != 0 ? links_[rank]->socket.get() : -1, events, 0};
   }
-  const Deadline end = std::min(until, deadline_after(kLookSeconds));
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
   lock.unlock();
   const int ready = ::poll(polled_.data(), polled_.size(), static_cast<int>(std::max(left.count(), std::int64_t{0})));
   lock.lock();
@@ -225,10 +222,10 @@ void TcpCommunicator::move(Link& link) {
 
 template <class IsDone>
 bool TcpCommunicator::move_for(Lock& lock, double seconds, const IsDone& is_done) {
-  const Deadline deadline = deadline_after(seconds);
+  RunningDeadline deadline = deadline_after(seconds);
   while (!is_done()) {
-    if (std::chrono::steady_clock::now() >= deadline) return false;
-    move(lock, deadline);
+    if (deadline.is_over()) return false;
+    move(lock, deadline.next_look());
   }
   return true;
 }
