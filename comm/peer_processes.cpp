@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
+#include <string>
 #include <system_error>
 #include <unistd.h>
 
@@ -31,13 +33,24 @@ std::uint64_t hash_of_machine() {
   return hash_bytes(std::as_bytes(std::span(both)));
 }
 
-/// Returns the kernel's letter for the state ('R', 'S', 'T' for stopped, 'Z' for ended, ...); 'X' if there is no such
-/// process.
-char state_of(std::int64_t process) {
+/// State of a process, as the kernel tells it.
+struct Status {
+  char state = 'X';  ///< its letter: 'R', 'S', 'T' for stopped, 'Z' for ended, ...; 'X' if there is no such process
+  std::int64_t parent = 0;
+};
+
+Status status_of(std::int64_t process) {
   std::string text;
   std::getline(std::ifstream(fmt::format("/proc/{}/stat", process)), text);
   const std::size_t name_end = text.rfind(") ");  // the name may hold anything
-  return name_end == std::string::npos ? 'X' : text[name_end + 2];
+  if (name_end == std::string::npos) return {};
+  Status status;
+  std::istringstream(text.substr(name_end + 2)) >> status.state >> status.parent;
+  return status;
+}
+
+char state_of(std::int64_t process) {
+  return status_of(process).state;
 }
 
 bool has_ended(char state) {
@@ -79,6 +92,17 @@ std::string PeerProcesses::who_is_gone() const {
     if (is_stopped(state_of(process.id))) return name(process.rank) + " is stopped";
   }
   return who_ended();
+}
+
+std::string stopped_sibling() {
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", failed)) {
+    const std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const Status status = status_of(std::stoll(name));
+    if (status.parent == ::getppid() && is_stopped(status.state)) return fmt::format("process {} is stopped", name);
+  }
+  return "";
 }
 
 }  // namespace dragonn::comm

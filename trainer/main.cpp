@@ -166,7 +166,7 @@ int run_by_mpi(const CommandLine& line, const RunSpec& config, std::exception_pt
   }
   try {
     return run_as_process(line, config, unreadable, [&](const RankFunction& fn) {
-      dragonn::comm::run_mpi({.timeout_s = config.comm.timeout_s}, fn);
+      dragonn::comm::run_mpi({.timeout_s = config.comm.timeout_s, .start_timeout_s = config.comm.start_timeout_s}, fn);
     });
   } catch (const dragonn::CommError&) {
     // A launcher that this MPI does not know leaves every process alone with its error.

@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <limits>
+#include <mutex>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,8 +29,6 @@ namespace {
 
 /// The largest number of elements that one MPI call takes.
 constexpr std::size_t kLargestCount = std::numeric_limits<int>::max();
-/// A waiting rank checks this often whether the other processes still live.
-constexpr double kLookSeconds = 0.1;
 
 /// Yields the processor while nothing comes: first only to threads that are ready to run, then by sleeping. Ranks that
 /// outnumber the cores would otherwise spin through each other's time slices.
@@ -251,11 +252,11 @@ std::size_t MpiCommunicator::finish(const Request& request) {
 std::size_t MpiCommunicator::complete(Operation& operation) {
   MPI_Status status{};
   int code = MPI_SUCCESS;
-  const Deadline deadline = deadline_after(timeout_s_);
-  while (!poll(operation.request, status, code, std::min(deadline, deadline_after(kLookSeconds)))) {
+  RunningDeadline deadline = deadline_after(timeout_s_);
+  while (!poll(operation.request, status, code, deadline.next_look())) {
     const std::string ended = peers_.who_ended();
     if (!ended.empty()) throw error(operation.doing, operation.peer, ended);
-    if (std::chrono::steady_clock::now() < deadline) continue;
+    if (!deadline.is_over()) continue;
     const std::string gone = peers_.who_is_gone();
     throw error(operation.doing, operation.peer,
                 fmt::format("nothing for {} s (comm.timeout_s){}{}", timeout_s_, gone.empty() ? "" : "; ", gone));
@@ -288,14 +289,60 @@ void prefer_eager_messages() {
   ::setenv("OMPI_MCA_btl_tcp_eager_limit", "4194304", kKeep);
 }
 
-void initialize_mpi() {
+/// Ends the process if MPI has not started in time. MPI_Init_thread itself waits without a deadline.
+class StartWatch {
+ public:
+  explicit StartWatch(double seconds)
+      : thread_([this, seconds](const std::stop_token& stop) { watch(stop, seconds); }) {}
+
+ private:
+  void watch(const std::stop_token& stop, double seconds) {
+    RunningDeadline deadline = deadline_after(seconds);
+    std::unique_lock lock(mutex_);
+    do {
+      stopped_.wait_until(lock, stop, deadline.next_look(), [] { return false; });
+      if (stop.stop_requested()) return;
+    } while (!deadline.is_over());
+    const auto launcher = detect_launcher();
+    const std::string stopped = stopped_sibling();
+    std::fprintf(stderr,
+                 "rank %d: MPI has not started within %g s (comm.start_timeout_s): MPI_Init_thread waits for the other "
+                 "processes of the launch%s\n",
+                 launcher ? launcher->rank : 0, seconds, stopped.empty() ? "" : ("; " + stopped).c_str());
+    std::fflush(stderr);
+    std::_Exit(1);  // no destructor may run while the main thread is inside of MPI
+  }
+
+  std::mutex mutex_;
+  std::condition_variable_any stopped_;
+  std::jthread thread_;
+};
+
+/// Refuses a step of srun that gives MPI no means to find the other processes. Open MPI would end the process itself,
+/// in words that do not say what to add.
+void check_srun() {
+  const auto launcher = detect_launcher();
+  if (!launcher || launcher->name != "srun") return;
+  for (const char* interface : {"PMIX_RANK", "PMI_RANK", "PMI_FD"}) {
+    if (std::getenv(interface) != nullptr) return;
+  }
+  throw CommError(
+      "srun started this process without an interface for MPI: add --mpi=pmix to srun, start with mpirun, or set "
+      "comm.backend = \"tcp\"");
+}
+
+void initialize_mpi(double timeout_s) {
+  check_srun();
   prefer_eager_messages();
   int initialized = 0;
   MPI_Initialized(&initialized);
   if (initialized != 0) throw CommError("MPI is initialized already: a process can run as an MPI rank only once");
   int provided = MPI_THREAD_SINGLE;
-  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) {
-    throw CommError("MPI_Init_thread failed");
+  {
+    const StartWatch watch(timeout_s);
+    if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) {
+      throw CommError("MPI_Init_thread failed");
+    }
   }
   if (provided < MPI_THREAD_FUNNELED) {
     MPI_Finalize();
@@ -341,7 +388,7 @@ std::exception_ptr run_rank(MpiCommunicator& communicator, const std::function<v
 }  // namespace
 
 void run_mpi(const MpiOptions& options, const std::function<void(Communicator&)>& fn) {
-  initialize_mpi();
+  initialize_mpi(options.start_timeout_s);
   std::exception_ptr error;
   {
     MpiCommunicator communicator(MPI_COMM_WORLD, options);

@@ -11,7 +11,8 @@
 namespace dragonn::comm {
 
 struct MpiOptions {
-  double timeout_s = 120;  ///< longest wait for one message, in seconds
+  double timeout_s = 120;        ///< longest wait for one message, in seconds
+  double start_timeout_s = 300;  ///< longest start of MPI, in seconds
   /// The largest number of bytes that MPI is asked to count; larger messages are sent as one element of a type of their
   /// size. Tests lower it. MPI counts in ints.
   std::size_t largest_count = std::numeric_limits<int>::max();
@@ -28,11 +29,13 @@ struct MpiOptions {
 ///   order and the error is rethrown here: the program prints it once, on rank 0, and returns its exit code.
 /// - If the process of a rank on this machine has ended, all waiting ranks get an error within a fraction of a second;
 ///   a stopped process is named when the deadline has passed.
+/// - If MPI has not started when its deadline passes, since a process of the launch was stopped or lost before it got
+///   there, the process says so, names a stopped one that it can see, and ends; the launcher then ends the others.
 /// - Otherwise the rank prints its error to stderr and calls MPI_Abort, which ends the others too. mpirun then returns
 ///   the exit code that the error calls for: 2 for a ConfigError, otherwise 1.
 ///
-/// @throws CommError if MPI lacks the thread level, was initialized before, or has fewer ranks than the launcher says
-/// (an srun without `--mpi=pmix`: every process would believe that it is alone).
+/// @throws CommError if MPI lacks the thread level, was initialized before, has fewer ranks than the launcher says, or
+/// was started by an srun without `--mpi=pmix`, where it cannot find the other processes.
 void run_mpi(const MpiOptions& options, const std::function<void(Communicator&)>& fn);
 
 }  // namespace dragonn::comm

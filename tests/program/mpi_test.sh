@@ -48,6 +48,18 @@ output=$(timeout 100 mpirun -np 3 "$train" quick.toml --set compression.density=
 [ "$status" = 2 ] || fail "exit code $status instead of 2: $output"
 [ "$(grep -c 'density=7' <<<"$output")" = 1 ] || fail "the error is not said once: $output"
 
+# MPI's start has a deadline: a process that is stopped before it gets there is named. Open MPI itself would wait for ever.
+cat >stops.sh <<'SH'
+[ "$OMPI_COMM_WORLD_RANK" = 0 ] || kill -STOP $$
+exec "$@"
+SH
+timeout 100 mpirun -np 2 bash stops.sh "$train" quick.toml --set comm.start_timeout_s=3 >starts.log 2>&1 &&
+  fail "MPI started without rank 1"
+grep -q "^rank 0: MPI has not started within 3 s .*; process [0-9]* is stopped" starts.log || fail "no word of it: $(cat starts.log)"
+
+# A plain srun gives MPI nothing to find the other processes by.
+expect_error 1 "add --mpi=pmix to srun" -- env SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 "$train" quick.toml
+
 # A rank that dies takes the others along, within the deadline.
 timeout 600 mpirun -np 3 "$train" quick.toml --set train.epochs=100000 --set comm.timeout_s=20 --output "$WORK/dying" 2>/dev/null &
 launcher=$!
