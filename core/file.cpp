@@ -22,7 +22,7 @@ SystemError system_error(const char* action, const std::filesystem::path& path, 
 }  // namespace
 
 std::vector<std::byte> read_file(const std::filesystem::path& path) {
-  Descriptor file(path, O_RDONLY);
+  Descriptor file(path, O_RDONLY | O_NONBLOCK);  // to open a pipe without a writer would block
   if (!file.valid()) {
     if (errno == ENOENT || errno == ENOTDIR) throw ConfigError(fmt::format("no such file: {}", path.string()));
     throw system_error("open", path, errno);
@@ -30,6 +30,7 @@ std::vector<std::byte> read_file(const std::filesystem::path& path) {
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) throw system_error("read", path, errno);
   if (S_ISDIR(status.st_mode)) throw ConfigError(fmt::format("{} is a folder, not a file", path.string()));
+  if (!S_ISREG(status.st_mode)) throw ConfigError(fmt::format("{} is no regular file", path.string()));
   std::vector<std::byte> bytes(static_cast<std::size_t>(status.st_size));
   std::size_t done = 0;
   while (done < bytes.size()) {

@@ -11,7 +11,8 @@
 
 namespace dragonn {
 
-/// Reads a whole file. @throws ConfigError if it is missing, SystemError if it cannot be read.
+/// Reads a whole file. @throws ConfigError if it is missing or no regular file (a pipe could block for ever),
+/// SystemError if it cannot be read.
 std::vector<std::byte> read_file(const std::filesystem::path& path);
 std::string read_text_file(const std::filesystem::path& path);
 

@@ -148,6 +148,18 @@ fs::path existing_parent(fs::path path) {
   return path;
 }
 
+/// Warns of workers that are so many that a step's messages between their threads take long: most collectives send a
+/// number of messages that grows with the square of the workers.
+void warn_of_messages(const comm::Communicator& communicator, const RunPlan& plan) {
+  constexpr double kMany = 1e6;
+  constexpr double kSecondsPerMessage = 5e-6;  // two switches between threads
+  const double messages = plan.exchange.cost().chain().messages * communicator.size();
+  if (communicator.rank() != 0 || communicator.backend() != "local" || messages < kMany) return;
+  log::warning(
+      0, "{} workers in one process exchange {:.3g} messages a step: expect some {:.0f} s a step, whatever the model",
+      communicator.size(), messages, messages * kSecondsPerMessage);
+}
+
 }  // namespace
 
 std::size_t RunPlan::memory_total() const {
@@ -252,6 +264,7 @@ void check_resources(comm::Communicator& communicator, const RunPlan& plan, cons
     if (!on_host)
       check_memory(to_string(choice.device), choice.workers, plan.memory_total(), kernels::free_memory(choice.device));
   });
+  warn_of_messages(communicator, plan);
   comm::rank_zero_or_none(communicator, [&] {
     // Checkpoints on disk: the last ones, the best, and the one being written.
     const std::int64_t kept =

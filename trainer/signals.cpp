@@ -12,9 +12,16 @@ constexpr std::array kSignals{SIGTERM, SIGINT, SIGUSR1};
 
 // A signal handler can reach nothing but globals.
 std::atomic<int> received_signal{0};
+std::atomic<bool> training{false};
 static_assert(std::atomic<int>::is_always_lock_free);
 
 void on_signal(int signal) {
+  // Before the first step nothing can be lost, and nobody may look for a long time: the signal does what it always
+  // does.
+  if (!training.load(std::memory_order_relaxed) && signal != SIGUSR1) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
   received_signal.store(signal, std::memory_order_relaxed);
 }
 
@@ -22,6 +29,7 @@ void on_signal(int signal) {
 
 StopSignals::StopSignals() {
   received_signal.store(0);
+  training.store(false);
   for (int signal : kSignals) {
     struct sigaction action {};
     action.sa_handler = on_signal;
@@ -33,6 +41,10 @@ StopSignals::StopSignals() {
 
 StopSignals::~StopSignals() {
   for (int signal : kSignals) std::signal(signal, SIG_DFL);
+}
+
+void StopSignals::training_begins() {
+  training.store(true);
 }
 
 int StopSignals::received() {

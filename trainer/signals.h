@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// Stop requests: SIGTERM, SIGINT and SIGUSR1 ask a run to finish its step, write a checkpoint and end with exit
-/// code 75.
+/// code 75. Before the first step SIGTERM and SIGINT end the process as they end any other.
 #pragma once
 
 namespace dragonn::trainer {
@@ -16,6 +16,8 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
+  /// Says that from now on somebody looks at received() in every step. Any thread may call it.
+  static void training_begins();
   /// Returns the signal that arrived, or 0. Any thread may call it.
   static int received();
 };

@@ -96,6 +96,7 @@ Worker::Worker(const Job& job, const RunPlan& plan, layers::Network network, com
 }
 
 int Worker::train() {
+  StopSignals::training_begins();
   if (config_.compression.overlap && !overlapped_)
     warn("compression.overlap = true has no effect: " + plan_.overlap_obstacle);
   for (std::string& warning : config_warnings(config_)) warn(std::move(warning));

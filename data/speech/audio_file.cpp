@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "data/speech/audio_file.h"
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <sndfile.h>
@@ -29,10 +30,25 @@ bool is_shorter_than_its_header_says(SNDFILE* file) {
   return false;
 }
 
+/// Reads at most `frames` samples, block by block: a damaged header may claim more than any memory holds.
+Samples read_samples(SNDFILE* file, sf_count_t frames) {
+  constexpr sf_count_t kBlock = 1 << 16;
+  Samples samples;
+  for (;;) {
+    const std::size_t begin = samples.size();
+    const sf_count_t wanted = std::min(kBlock, frames - static_cast<sf_count_t>(begin));
+    samples.resize(begin + static_cast<std::size_t>(wanted));
+    const sf_count_t count = sf_readf_short(file, samples.data() + begin, wanted);
+    samples.resize(begin + static_cast<std::size_t>(std::max<sf_count_t>(count, 0)));
+    if (count < kBlock) return samples;
+  }
+}
+
 }  // namespace
 
 Samples read_audio(const std::filesystem::path& path, int sample_rate) {
   if (!std::filesystem::exists(path)) throw ConfigError(fmt::format("{}: no such file", path.string()));
+  if (!std::filesystem::is_regular_file(path)) throw ConfigError(fmt::format("{} is no regular file", path.string()));
   SF_INFO info{};
   if (path.extension() == ".raw") {
     if (std::filesystem::file_size(path) % sizeof(std::int16_t) != 0) {
@@ -56,8 +72,8 @@ Samples read_audio(const std::filesystem::path& path, int sample_rate) {
         fmt::format("{}: {} samples per second: should be {}", path.string(), info.samplerate, sample_rate));
   }
   if (info.frames <= 0) throw DataError(fmt::format("{}: no samples", path.string()));
-  Samples samples(static_cast<std::size_t>(info.frames));
-  const sf_count_t count = sf_readf_short(file.get(), samples.data(), info.frames);
+  const Samples samples = read_samples(file.get(), info.frames);
+  const auto count = static_cast<sf_count_t>(samples.size());
   if (count != info.frames || is_shorter_than_its_header_says(file.get())) {
     throw DataError(fmt::format("{}: truncated after {} samples", path.string(), count));
   }

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <string>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <doctest/doctest.h>
 
@@ -81,6 +82,13 @@ TEST_SUITE("core") {
     CHECK_THROWS_AS(read_file(folder.path()), ConfigError);
     write_file_atomically(folder / "file", std::string_view("text"));
     CHECK_THROWS_AS(read_file(folder / "file/below"), ConfigError);
+  }
+
+  TEST_CASE("a pipe is refused at once instead of waited for") {
+    const test::TemporaryFolder folder;
+    REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+    CHECK_THROWS_WITH_AS(read_file(folder / "pipe"), ((folder / "pipe").string() + " is no regular file").c_str(),
+                         ConfigError);
   }
 }
 

@@ -44,6 +44,10 @@ expect_error 2 "range.toml:[0-9]+:[0-9]+: compression.density = -1: expected num
 expect_error 2 "samples" -- "$train" quick.toml --set data.train_samples=8 --workers 9
 expect_error 2 "vgg16.*6" -- "$train" quick.toml --set model.name=vgg16
 
+# What could block for ever is refused.
+mkfifo pipe
+expect_error 2 "pipe is no regular file" -- "$train" pipe
+
 # Missing and damaged data.
 for name in cifar10 cifar100 mnist fashion_mnist; do
   expect_error 2 "no_such_folder: no such folder.* scripts/get_data.sh $name no_such_folder$" -- \

@@ -42,6 +42,22 @@ dear=(quick.toml --workers 3 --set compression.density=0.9 --set checkpoint.ever
 "$train" "${dear[@]}" --set train.max_steps=6 --output dear --resume auto 2>/dev/null || fail "resuming the dear run"
 [ "$(grep -c 'dense is faster on any network' dear/summary.json)" = 1 ] || fail "not one warning: $(cat dear/summary.json)"
 
+# A run that is suspended for longer than its deadline goes on as if nothing had happened.
+"$train" "${long[@]}" --set comm.timeout_s=6 --output suspended 2>suspended.log &
+wait_for_checkpoint suspended
+kill -STOP $!
+sleep 8
+kill -CONT $!
+wait $! || fail "a suspended run did not go on: $(tail -1 suspended.log)"
+[ "$(parameters_hash suspended)" = "$expected" ] || fail "another result after a suspension"
+
+# A run whose folder is gone has lost its results, and says so.
+"$train" "${long[@]}" --set train.epochs=4000 --output gone 2>gone.log &
+wait_for_checkpoint gone
+mv gone elsewhere
+wait $! && fail "a run without its folder ended with exit code 0"
+grep -qE " E .*gone/(metrics.jsonl was removed|checkpoints)" gone.log || fail "not said: $(tail -1 gone.log)"
+
 "$train" "${long[@]}" --set train.epochs=4000 --output busy 2>/dev/null &
 wait_for_checkpoint busy
 for resume in "" "--resume auto"; do

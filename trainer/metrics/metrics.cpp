@@ -217,6 +217,9 @@ void MetricsWriter::write(const EvalRecord& record) {
 void MetricsWriter::write_line(const std::string& line) {
   file_ << line << '\n' << std::flush;
   if (!file_) throw SystemError(fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno)));
+  if (!std::filesystem::exists(path_)) {  // the system goes on writing to a file that nobody can find
+    throw SystemError(fmt::format("{} was removed while the run was writing to it", path_.string()));
+  }
 }
 
 }  // namespace dragonn::trainer
