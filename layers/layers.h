@@ -117,6 +117,25 @@ std::unique_ptr<Layer> average_pooling(const kernels::Window& window);
 /// Mean of every channel: [batch, height, width, channels] to [batch, 1, 1, channels].
 std::unique_ptr<Layer> global_average_pooling();
 
+/// Concatenation of the channels of any number of images of one size: [batch, height, width, c0], [batch, height,
+/// width, c1], ... to [batch, height, width, c0 + c1 + ...].
+std::unique_ptr<Layer> concatenate();
+
+/// Factors for whole channels: [batch, height, width, channels] times [batch, channels].
+std::unique_ptr<Layer> scale_channels();
+
+/// The numbers of local response normalization (kernels/nn/local_response.h); the defaults are those of Krizhevsky et
+/// al., NIPS 2012, section 3.3.
+struct LocalResponseSettings {
+  std::int64_t size = 5;  ///< channels in a neighbourhood; odd
+  float alpha = 5e-4f;    ///< 5 times the paper's, which does not divide by the size
+  float beta = 0.75f;
+  float k = 2;
+};
+/// Divides every channel of [batch, height, width, channels] by a power of the squares of its neighbours. @throws
+/// ConfigError if the size is even.
+std::unique_ptr<Layer> local_response(const LocalResponseSettings& settings);
+
 // The next layers are views: the same values under another shape.
 
 /// Flattens [batch, ...] to [batch, product]: images in NHWC order (channels fastest).

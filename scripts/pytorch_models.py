@@ -58,22 +58,37 @@ class Mlp(Images):
         return self.output(x)
 
 
+def scaled(channels, settings):
+    """Channels times the setting `width`, rounded half away from zero."""
+    return max(1, math.floor(channels * settings["width"] + 0.5))
+
+
+def flattened(x):
+    """Pixels as features, in NHWC order."""
+    return x.permute(0, 2, 3, 1).flatten(1)
+
+
 class Vgg(Images):
     DEPTHS = {"vgg11": (1, 1, 2, 2, 2), "vgg13": (2, 2, 2, 2, 2), "vgg16": (2, 2, 3, 3, 3), "vgg19": (2, 2, 4, 4, 4)}
 
-    def __init__(self, name, channels, classes):
+    def __init__(self, name, settings, sample, classes):
         super().__init__()
-        inputs, outputs = channels, 64
-        self.stages = []
+        height, width, inputs = sample
+        self.original, self.dropout, self.stages = settings["form"] == "imagenet", settings["dropout"], []
         for number, depth in enumerate(self.DEPTHS[name], 1):
+            outputs = scaled(min(512, 32 * 2**number), settings)
             stage = nn.Module()
             for layer in range(1, depth + 1):
                 stage.add_module(f"conv{layer}", nn.Conv2d(inputs, outputs, 3, padding=1))
-                stage.add_module(f"bn{layer}", nn.BatchNorm2d(outputs))
+                stage.add_module(f"bn{layer}", nn.Identity() if self.original else nn.BatchNorm2d(outputs))
                 inputs = outputs
             self.add_module(f"stage{number}", stage)
             self.stages.append((stage, depth))
-            outputs = min(512, 2 * outputs)
+        if self.original:
+            units = scaled(4096, settings)
+            self.linear1 = nn.Linear(inputs * math.ceil(height / 32) * math.ceil(width / 32), units)
+            self.linear2 = nn.Linear(units, units)
+            inputs = units
         self.output = nn.Linear(inputs, classes)
 
     def forward(self, x):
@@ -81,7 +96,248 @@ class Vgg(Images):
             for layer in range(1, depth + 1):
                 x = F.relu(getattr(stage, f"bn{layer}")(getattr(stage, f"conv{layer}")(x)))
             x = F.max_pool2d(x, 2, ceil_mode=True)
+        if not self.original:
+            return self.output(x.mean((2, 3)))
+        x = flattened(x)
+        for linear in (self.linear1, self.linear2):
+            x = F.dropout(F.relu(linear(x)), self.dropout, self.training)
+        return self.output(x)
+
+
+class AlexNet(Images):
+    WINDOWS = [(64, 11, 4, 2), (192, 5, 1, 2), (384, 3, 1, 1), (256, 3, 1, 1), (256, 3, 1, 1)]
+
+    def __init__(self, settings, sample, classes):
+        super().__init__()
+        sides, inputs = list(sample[:2]), sample[2]
+        self.dropout, self.layers = settings["dropout"], []
+        for number, (channels, side, stride, padding) in enumerate(self.WINDOWS, 1):
+            outputs = scaled(channels, settings)
+            layers = [self.put(f"conv{number}", nn.Conv2d(inputs, outputs, side, stride, padding)), nn.ReLU()]
+            sides = [(extent + 2 * padding - side) // stride + 1 for extent in sides]
+            if number <= 2 and settings["local_response"]:
+                layers.append(nn.LocalResponseNorm(5, 5e-4, 0.75, 2))
+            if number in (1, 2, 5):
+                layers.append(nn.MaxPool2d(3, 2))
+                sides = [(extent - 3) // 2 + 1 for extent in sides]
+            self.layers += layers
+            inputs = outputs
+        units = scaled(4096, settings)
+        self.linear1 = nn.Linear(inputs * math.prod(sides), units)
+        self.linear2 = nn.Linear(units, units)
+        self.output = nn.Linear(units, classes)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        x = flattened(x)
+        for linear in (self.linear1, self.linear2):
+            x = F.relu(linear(F.dropout(x, self.dropout, self.training)))
+        return self.output(x)
+
+
+class Filters(Images):
+    """A network of filters: convolution, batch norm and ReLU. A filter is (channels, height, width, stride, padded)."""
+
+    def __init__(self, settings, bias, epsilon):
+        super().__init__()
+        self.settings, self.bias, self.epsilon, self.branches = settings, bias, epsilon, {}
+
+    def add_filter(self, name, inputs, channels, height=1, width=1, stride=1, padded=True):
+        """Returns the filter's layers, and its number of output channels."""
+        outputs = scaled(channels, self.settings)
+        padding = (height // 2, width // 2) if padded else 0
+        conv = self.put(f"{name}.conv", nn.Conv2d(inputs, outputs, (height, width), stride, padding, bias=self.bias))
+        return [conv, self.put(f"{name}.bn", nn.BatchNorm2d(outputs, self.epsilon)), nn.ReLU()], outputs
+
+    def add_branch(self, name, inputs, *filters):
+        """Adds filters one after the other, which run() finds by this name. Returns the number of output channels."""
+        self.branches[name] = []
+        for number, shape in enumerate(filters, 1):
+            layers, inputs = self.add_filter(f"{name}.{number}", inputs, *shape)
+            self.branches[name] += layers
+        return inputs
+
+    def run(self, name, x):
+        for layer in self.branches[name]:
+            x = layer(x)
+        return x
+
+
+class GoogLeNet(Filters):
+    MODULES = {
+        "a3": (64, 96, 128, 16, 32, 32),
+        "b3": (128, 128, 192, 32, 96, 64),
+        "a4": (192, 96, 208, 16, 48, 64),
+        "b4": (160, 112, 224, 24, 64, 64),
+        "c4": (128, 128, 256, 24, 64, 64),
+        "d4": (112, 144, 288, 32, 64, 64),
+        "e4": (256, 160, 320, 32, 128, 128),
+        "a5": (256, 160, 320, 32, 128, 128),
+        "b5": (384, 192, 384, 48, 128, 128),
+    }
+
+    def __init__(self, settings, sample, classes):
+        super().__init__(settings, True, 1e-5)
+        self.dropout = settings["dropout"]
+        self.branches["stem"], inputs = self.add_filter("stem", sample[2], 192, 3, 3)
+        for name, (one, three_in, three, five_in, five, pooled) in self.MODULES.items():
+            inputs = (
+                self.add_branch(f"{name}.branch1", inputs, (one,))
+                + self.add_branch(f"{name}.branch2", inputs, (three_in,), (three, 3, 3))
+                + self.add_branch(f"{name}.branch3", inputs, (five_in,), (five, 3, 3), (five, 3, 3))
+                + self.add_branch(f"{name}.branch4", inputs, (pooled,))
+            )
+        self.output = nn.Linear(inputs, classes)
+
+    def forward(self, x):
+        x = self.run("stem", x)
+        for name in self.MODULES:
+            if name in ("a4", "a5"):
+                x = F.max_pool2d(x, 3, 2, 1)
+            branches = [self.run(f"{name}.branch{number}", x) for number in (1, 2, 3)]
+            x = torch.cat([*branches, self.run(f"{name}.branch4", F.max_pool2d(x, 3, 1, 1))], 1)
+        return self.output(F.dropout(x.mean((2, 3)), self.dropout, self.training))
+
+
+class Excitation:
+    """Scales the channels of an image by what two linear layers make of their means."""
+
+    def __init__(self, model, name, channels):
+        self.first = model.put(f"{name}.linear1", nn.Linear(channels, max(1, channels // 16)))
+        self.second = model.put(f"{name}.linear2", nn.Linear(max(1, channels // 16), channels))
+
+    def __call__(self, x):
+        return x * torch.sigmoid(self.second(F.relu(self.first(x.mean((2, 3))))))[:, :, None, None]
+
+
+class PreactivationBlock:
+    """Batch norm and ReLU in front of each convolution."""
+
+    def __init__(self, model, name, inputs, unscaled, stride):
+        outputs = scaled(unscaled, model.settings)
+        self.bn1 = model.put(f"{name}.bn1", nn.BatchNorm2d(inputs))
+        self.conv1 = model.put(f"{name}.conv1", nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False))
+        self.bn2 = model.put(f"{name}.bn2", nn.BatchNorm2d(outputs))
+        self.conv2 = model.put(f"{name}.conv2", nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False))
+        self.excitation, self.shortcut = Excitation(model, f"{name}.excitation", outputs), None
+        if stride > 1 or inputs != outputs:
+            self.shortcut = model.put(f"{name}.shortcut", nn.Conv2d(inputs, outputs, 1, stride, bias=False))
+
+    def __call__(self, x):
+        activated = F.relu(self.bn1(x))
+        inner = self.excitation(self.conv2(F.relu(self.bn2(self.conv1(activated)))))
+        return inner + (x if self.shortcut is None else self.shortcut(activated))
+
+
+class ExcitedBlock:
+    """Two filters; the shortcut has a convolution and batch norm if the shape changes."""
+
+    def __init__(self, model, name, inputs, unscaled, stride):
+        self.model, self.name = model, name
+        outputs = model.add_branch(name, inputs, (unscaled, 3, 3, stride), (unscaled, 3, 3))
+        self.excitation, self.shortcut = Excitation(model, f"{name}.excitation", outputs), nn.Identity()
+        if stride > 1 or inputs != outputs:
+            conv = model.put(f"{name}.shortcut.conv", nn.Conv2d(inputs, outputs, 1, stride))
+            self.shortcut = nn.Sequential(conv, model.put(f"{name}.shortcut.bn", nn.BatchNorm2d(outputs)))
+
+    def __call__(self, x):
+        return F.relu(self.excitation(self.model.run(self.name, x)) + self.shortcut(x))
+
+
+class SeNet(Filters):
+    def __init__(self, settings, sample, classes):
+        self.preactivation = settings["form"] == "preactivation"
+        super().__init__(settings, not self.preactivation, 1e-5)
+        self.branches["stem"], inputs = self.add_filter("stem", sample[2], 64, 3, 3)
+        self.blocks = []
+        for stage in range(1, 5):
+            for block in range(2):
+                name, stride, outputs = f"stage{stage}.block{block}", 2 if stage > 1 and block == 0 else 1, 32 * 2**stage
+                if stage == 4 and not self.preactivation:
+                    outputs = 516
+                block_of = PreactivationBlock if self.preactivation else ExcitedBlock
+                self.blocks.append(block_of(self, name, inputs, outputs, stride))
+                inputs = scaled(outputs, settings)
+        self.output = nn.Linear(inputs, classes)
+
+    def forward(self, x):
+        x = self.run("stem", x)
+        for block in self.blocks:
+            x = block(x)
         return self.output(x.mean((2, 3)))
+
+
+class InceptionV4(Filters):
+    MODULES_A, MODULES_B, MODULES_C = ([f"{kind}{number}" for number in range(1, count + 1)] for kind, count in
+                                       (("a", 4), ("b", 7), ("c", 3)))
+
+    def __init__(self, settings, sample, classes):
+        self.small = small = settings["stem"] == "cifar"
+        super().__init__(settings, False, 1e-5 if small else 1e-3)
+        self.dropout, self.stride = settings["dropout"], 1 if small else 2
+        add, stride = self.add_branch, self.stride
+        inputs = add("stem1", sample[2], (32, 3, 3, stride, False), (32, 3, 3, 1, small), (64, 3, 3))
+        inputs += add("stem2.branch", inputs, (96, 3, 3, stride, small))
+        inputs = add("stem3.branch1", inputs, (64,), (96, 3, 3, 1, small)) + add(
+            "stem3.branch2", inputs, (64,), (64, 1, 7), (64, 7, 1), (96, 3, 3, 1, small)
+        )
+        inputs += add("stem4.branch", inputs, (192, 3, 3, stride, small))
+        for name in self.MODULES_A:
+            inputs = self.add_module_of(name, inputs, 96, ((64,), (96, 3, 3)), ((64,), (96, 3, 3), (96, 3, 3)), 96)
+        one = add("reduction_a.branch1", inputs, (384, 3, 3, 2, False))
+        inputs += one + add("reduction_a.branch2", inputs, (192,), (224, 3, 3), (256, 3, 3, 2, False))
+        for name in self.MODULES_B:
+            far = ((192,), (192, 7, 1), (224, 1, 7), (224, 7, 1), (256, 1, 7))
+            inputs = self.add_module_of(name, inputs, 384, ((192,), (224, 1, 7), (256, 7, 1)), far, 128)
+        one = add("reduction_b.branch1", inputs, (192,), (192, 3, 3, 2, small))
+        inputs += one + add("reduction_b.branch2", inputs, (256,), (256, 1, 7), (320, 7, 1), (320, 3, 3, 2, small))
+        for name in self.MODULES_C:
+            near, far = self.add_fork(f"{name}.branch2", inputs, (384,)), self.add_fork(
+                f"{name}.branch3", inputs, (384,), (448, 3, 1), (512, 1, 3)
+            )
+            one, pooled = add(f"{name}.branch1", inputs, (256,)), add(f"{name}.branch4", inputs, (256,))
+            inputs = one + near + far + pooled
+        self.output = nn.Linear(inputs, classes)
+
+    def add_module_of(self, name, inputs, one, near, far, pooled):
+        branches = ((one,),), near, far, ((pooled,),)
+        return sum(self.add_branch(f"{name}.branch{number}", inputs, *filters) for number, filters in enumerate(branches, 1))
+
+    def add_fork(self, name, inputs, *filters):
+        inner = self.add_branch(name, inputs, *filters)
+        return self.add_branch(f"{name}.row", inner, (256, 1, 3)) + self.add_branch(f"{name}.column", inner, (256, 3, 1))
+
+    def pool(self, x, stride, padded):
+        return F.max_pool2d(x, 3, stride, 1 if padded else 0)
+
+    def run_module(self, name, x):
+        mean = F.avg_pool2d(x, 3, 1, 1, count_include_pad=False)
+        parts = [self.run(f"{name}.branch1", x)]
+        for branch in (f"{name}.branch2", f"{name}.branch3"):
+            inner = self.run(branch, x)
+            forks = [f"{branch}.{end}" for end in ("row", "column") if f"{branch}.{end}" in self.branches]
+            parts += [self.run(fork, inner) for fork in forks] or [inner]
+        return torch.cat([*parts, self.run(f"{name}.branch4", mean)], 1)
+
+    def reduce(self, name, x, padded):
+        branches = [self.run(f"{name}.branch{number}", x) for number in (1, 2)]
+        return torch.cat([*branches, self.pool(x, 2, padded)], 1)
+
+    def forward(self, x):
+        x = self.run("stem1", x)
+        x = torch.cat([self.pool(x, self.stride, self.small), self.run("stem2.branch", x)], 1)
+        x = torch.cat([self.run("stem3.branch1", x), self.run("stem3.branch2", x)], 1)
+        x = torch.cat([self.run("stem4.branch", x), self.pool(x, self.stride, self.small)], 1)
+        for name in self.MODULES_A:
+            x = self.run_module(name, x)
+        x = self.reduce("reduction_a", x, False)
+        for name in self.MODULES_B:
+            x = self.run_module(name, x)
+        x = self.reduce("reduction_b", x, self.small)
+        for name in self.MODULES_C:
+            x = self.run_module(name, x)
+        return self.output(F.dropout(x.mean((2, 3)), self.dropout, self.training))
 
 
 class Block(nn.Module):
@@ -125,7 +381,7 @@ def bottleneck_block(inputs, outputs, stride, pad):
 
 
 class ResNet(Images):
-    """stages: blocks of each; outputs: channels of the first stage, doubled by each other one."""
+    """stages: blocks of each; outputs: channels of each."""
 
     def __init__(self, channels, classes, stem, pool, stages, outputs, block, pad):
         super().__init__()
@@ -134,15 +390,14 @@ class ResNet(Images):
         self.stem.bn = nn.BatchNorm2d(stem[0])
         self.pool = pool
         inputs, self.blocks = stem[0], []
-        for number, depth in enumerate(stages, 1):
+        for number, (depth, width) in enumerate(zip(stages, outputs), 1):
             stage = nn.Module()
             for index in range(depth):
-                added = block(inputs, outputs, 2 if number > 1 and index == 0 else 1, pad)
+                added = block(inputs, width, 2 if number > 1 and index == 0 else 1, pad)
                 stage.add_module(f"block{index}", added)
                 self.blocks.append(added)
-                inputs = outputs
+                inputs = width
             self.add_module(f"stage{number}", stage)
-            outputs *= 2
         self.output = nn.Linear(inputs, classes)
 
     def forward(self, x):
@@ -389,18 +644,30 @@ class LstmSpeech(Named):
 SMALL_STEM, LARGE_STEM = (3, 1, 1), (7, 2, 3)
 
 
+# Blocks of each stage, channels of a block's output over those inside, and the block.
+FOUR_STAGES = {
+    18: ((2, 2, 2, 2), 1, basic_block),
+    50: ((3, 4, 6, 3), 4, bottleneck_block),
+    101: ((3, 4, 23, 3), 4, bottleneck_block),
+    152: ((3, 8, 36, 3), 4, bottleneck_block),
+}
+
+
 def make_resnet(depth, settings, channels, classes):
-    if depth in (18, 50):
+    if depth in FOUR_STAGES:
         large = settings["stem"] == "imagenet"
-        stages, outputs, block = {18: ((2, 2, 2, 2), 64, basic_block), 50: ((3, 4, 6, 3), 256, bottleneck_block)}[depth]
-        return ResNet(channels, classes, (64, *(LARGE_STEM if large else SMALL_STEM)), large, stages, outputs, block, False)
+        stages, expansion, block = FOUR_STAGES[depth]
+        outputs = [expansion * scaled(64 * 2**stage, settings) for stage in range(4)]
+        stem = (scaled(64, settings), *(LARGE_STEM if large else SMALL_STEM))
+        return ResNet(channels, classes, stem, large, stages, outputs, block, False)
     pad = settings["shortcut"] == "pad"
-    return ResNet(channels, classes, (16, *SMALL_STEM), False, 3 * ((depth - 2) // 6,), 16, basic_block, pad)
+    return ResNet(channels, classes, (16, *SMALL_STEM), False, 3 * ((depth - 2) // 6,), (16, 32, 64), basic_block, pad)
 
 
-RESNETS = [f"resnet{depth}" for depth in (18, 20, 32, 44, 50, 56, 110)]
+RESNETS = [f"resnet{depth}" for depth in (18, 20, 32, 44, 50, 56, 101, 110, 152)]
+IMAGE_MODELS = {"alexnet": AlexNet, "googlenet": GoogLeNet, "inception_v4": InceptionV4, "senet18": SeNet}
 TOKEN_MODELS = ["lstm_lm", "bert"]
-KNOWN = ["mlp", *Vgg.DEPTHS, *RESNETS, "vit", "mlp_mixer", *TOKEN_MODELS, "lstm_speech", "xml_linear"]
+KNOWN = ["mlp", *Vgg.DEPTHS, *RESNETS, *IMAGE_MODELS, "vit", "mlp_mixer", *TOKEN_MODELS, "lstm_speech", "xml_linear"]
 
 
 def build(description):
@@ -410,9 +677,11 @@ def build(description):
     if name == "mlp":
         return Mlp(settings, sample, classes)
     if name in Vgg.DEPTHS:
-        return Vgg(name, sample[2], classes)
+        return Vgg(name, settings, sample, classes)
     if name in RESNETS:
         return make_resnet(int(name.removeprefix("resnet")), settings, sample[2], classes)
+    if name in IMAGE_MODELS:
+        return IMAGE_MODELS[name](settings, sample, classes)
     if name in TOKEN_MODELS:
         return {"lstm_lm": LstmLm, "bert": Bert}[name](settings, classes)
     if name == "xml_linear":

@@ -59,9 +59,11 @@ NodeId add_stem(LayerGraph& graph, const ConvolutionSettings& settings) {
   return graph.add("stem.bn", batch_norm({.relu = true}), {last});
 }
 
-void add_classifier(LayerGraph& graph, NodeId input, std::int64_t classes, WeightInit weight_init) {
+void add_classifier(LayerGraph& graph, NodeId input, std::int64_t classes, WeightInit weight_init,
+                    double dropout_rate) {
   NodeId last = graph.add("pool", global_average_pooling(), {input});
   last = graph.add("flatten", flatten(), {last});
+  if (dropout_rate > 0) last = graph.add("dropout", dropout(dropout_rate), {last});
   LinearSettings output{.outputs = classes};
   output.weight_init = weight_init;
   output.bias_init = BiasInit::kFanInUniform;

@@ -36,7 +36,8 @@ NodeId add_bottleneck_block(LayerGraph& graph, NodeId input, const ResidualBlock
 /// Adds a convolution without bias, then batch norm and ReLU: the stem of a residual network.
 NodeId add_stem(LayerGraph& graph, const ConvolutionSettings& settings);
 
-/// Adds global average pooling and a linear layer with PyTorch's default bias.
-void add_classifier(LayerGraph& graph, NodeId input, std::int64_t classes, WeightInit weight_init);
+/// Adds global average pooling, dropout of the features if any, and a linear layer with PyTorch's default bias.
+void add_classifier(LayerGraph& graph, NodeId input, std::int64_t classes, WeightInit weight_init,
+                    double dropout_rate = 0);
 
 }  // namespace dragonn::layers

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// VGG for small images: the convolutions of the original with batch normalization, and one linear layer.
+/// VGG: the original for ImageNet; for small images its convolutions with batch normalization, and one linear layer.
 #include <algorithm>
 
 #include "layers/graph.h"
@@ -23,35 +23,72 @@ constexpr Configuration kConfigurations[] = {
     {"vgg19", {2, 2, 4, 4, 4}},
 };
 
-std::unique_ptr<LayerGraph> make_vgg(const Configuration& configuration, const ModelContext& context) {
+/// Adds a 3x3 convolution and ReLU, with batch norm between them if asked.
+NodeId add_convolution(LayerGraph& graph, NodeId input, const std::string& stage, int number, std::int64_t channels,
+                       bool normalized) {
+  const std::string suffix = std::to_string(number);
+  ConvolutionSettings settings = square_convolution(channels, 3, 1, 1);
+  settings.bias = true;  // without effect in front of a batch norm, but the published parameter counts have it
+  const NodeId last = graph.add(stage + ".conv" + suffix, convolution(settings), {input});
+  if (normalized) return graph.add(stage + ".bn" + suffix, batch_norm({.relu = true}), {last});
+  return graph.add(stage + ".relu" + suffix, activation(kernels::Activation::kRelu), {last});
+}
+
+/// Adds the original's three linear layers, the first two of `units` with ReLU and dropout.
+NodeId add_linear_layers(LayerGraph& graph, NodeId input, std::int64_t units, double rate) {
+  NodeId last = graph.add("flatten", flatten(), {input});
+  for (const char* name : {"linear1", "linear2"}) {
+    LinearSettings settings{.outputs = units};
+    settings.weight_init = WeightInit::kHeFanIn;
+    last = graph.add(name, linear(settings), {last});
+    last = graph.add(std::string(name) + ".relu", activation(kernels::Activation::kRelu), {last});
+    if (rate > 0) last = graph.add(std::string(name) + ".dropout", dropout(rate), {last});
+  }
+  return last;
+}
+
+std::unique_ptr<LayerGraph> make_vgg(const Configuration& configuration, const Settings& settings,
+                                     const ModelContext& context) {
+  constexpr std::int64_t kUnits = 4096;
+  const bool original = settings.text("form") == "imagenet";
+  const double width = settings.number("width");
   require_image(configuration.name, context, kStages);
   auto graph = std::make_unique<LayerGraph>(context.sample_shape);
   NodeId last = LayerGraph::input();
   std::int64_t channels = 64;
   for (int stage = 0; stage < kStages; ++stage) {
-    for (int i = 0; i < configuration.convolutions[stage]; ++i) {
-      const std::string name = "stage" + std::to_string(stage + 1);
-      const std::string suffix = std::to_string(i + 1);
-      ConvolutionSettings settings = square_convolution(channels, 3, 1, 1);
-      settings.bias = true;  // without effect in front of a batch norm, but the published parameter counts have it
-      last = graph->add(name + ".conv" + suffix, convolution(settings), {last});
-      last = graph->add(name + ".bn" + suffix, batch_norm({.relu = true}), {last});
-    }
+    const std::string name = "stage" + std::to_string(stage + 1);
+    for (int i = 0; i < configuration.convolutions[stage]; ++i)
+      last = add_convolution(*graph, last, name, i + 1, scaled_channels(channels, width), !original);
     // Odd sides round up, so that 28 x 28 images work.
-    last = graph->add("stage" + std::to_string(stage + 1) + ".pool", max_pooling({2, 2, 0, true}), {last});
+    last = graph->add(name + ".pool", max_pooling({2, 2, 0, true}), {last});
     channels = std::min<std::int64_t>(512, channels * 2);
   }
-  last = graph->add("pool", global_average_pooling(), {last});
-  last = graph->add("flatten", flatten(), {last});
+  if (original) {
+    last = add_linear_layers(*graph, last, scaled_channels(kUnits, width), settings.number("dropout"));
+  } else {
+    last = graph->add("pool", global_average_pooling(), {last});
+    last = graph->add("flatten", flatten(), {last});
+  }
   graph->add("output", linear({.outputs = context.classes}), {last});
   return graph;
 }
 
+SettingSpecs settings() {
+  return {SettingSpec::text("form", "cifar",
+                            "cifar: batch norm and one linear layer; imagenet: the original, three linear layers",
+                            {"cifar", "imagenet"}),
+          SettingSpec::number("dropout", 0.0, "dropout rate between the linear layers of the form imagenet", 0, 0.99),
+          width_setting()};
+}
+
 Registration<ModelEntry> registered(const Configuration& configuration) {
   return Registration<ModelEntry>(
-      {{configuration.name, "VGG with batch norm and one linear layer, for images of at least 17 pixels",
-        "arXiv:1409.1556, table 1"},
-       [configuration](const Settings&, const ModelContext& context) { return make_vgg(configuration, context); }});
+      {{configuration.name, "VGG for images of at least 17 pixels, with batch norm, or as published",
+        "arXiv:1409.1556, table 1", settings()},
+       [configuration](const Settings& settings, const ModelContext& context) {
+         return make_vgg(configuration, settings, context);
+       }});
 }
 
 const Registration<ModelEntry> registrations[] = {registered(kConfigurations[0]), registered(kConfigurations[1]),

@@ -181,6 +181,28 @@ TEST_SUITE("layers") {
     check(device, {5, 3, 4}, one([] { return global_average_pooling(); }));
   }
 
+  DRAGONN_DEVICE_TEST("the gradients of local response normalization are right") {
+    // Far from the default, so that neighbours matter.
+    const LocalResponseSettings settings{.size = 3, .alpha = 2, .beta = 0.6f, .k = 1.5f};
+    check(device, {2, 3, 5}, one([=] { return local_response(settings); }));
+    check(device, {3, 1, 2}, one([=] { return local_response(settings); }));
+    check(device, {2, 2, 17}, one([] { return local_response({.alpha = 3}); }));
+  }
+
+  DRAGONN_DEVICE_TEST("the gradients of concatenated and of scaled channels are right") {
+    check(device, {3, 5, 2}, [](LayerGraph& graph) {
+      const NodeId left = graph.add("left", convolution(square_convolution(3, 3, 1, 1)), {LayerGraph::input()});
+      const NodeId right = graph.add("right", activation(kernels::Activation::kTanh), {LayerGraph::input()});
+      graph.add("layer", concatenate(), {left, LayerGraph::input(), right});
+    });
+    check(device, {3, 5, 4}, [](LayerGraph& graph) {
+      const NodeId pool = graph.add("pool", global_average_pooling(), {LayerGraph::input()});
+      const NodeId flat = graph.add("flatten", flatten(), {pool});
+      const NodeId factors = graph.add("factors", activation(kernels::Activation::kSigmoid), {flat});
+      graph.add("layer", scale_channels(), {LayerGraph::input(), factors});
+    });
+  }
+
   DRAGONN_DEVICE_TEST("the gradients of dropout, flatten and shortcuts are right") {
     check(device, {4, 3, 5}, one([] { return dropout(0.4); }));
     check(device, {3, 2, 4}, [](LayerGraph& graph) {

@@ -44,6 +44,39 @@ TEST_SUITE("layers") {
     CHECK(layer.input_gradient() == Values{1, 2, 13, 16});
   }
 
+  DRAGONN_DEVICE_TEST("concatenation puts the channels of its inputs one behind the other") {
+    auto graph = std::make_unique<LayerGraph>(Shape{1, 2, 2});
+    const NodeId pool = graph->add("pool", max_pooling({1, 1, 0}), {LayerGraph::input()});
+    graph->add("layer", concatenate(), {LayerGraph::input(), pool});
+    GraphHarness layer(std::move(graph), 1, device);
+    CHECK(layer.forward({1, 2, 3, 4}) == Values{1, 2, 1, 2, 3, 4, 3, 4});
+    layer.backward({1, 2, 3, 4, 5, 6, 7, 8});
+    CHECK(layer.input_gradient() == Values{4, 6, 12, 14});
+    const Shape shapes[] = {{1, 2, 2, 1}, {1, 2, 3, 1}};
+    CHECK_THROWS_AS(concatenate()->output_shape(shapes), ShapeError);
+  }
+
+  DRAGONN_DEVICE_TEST("channels are scaled by the factors of their sample") {
+    auto graph = std::make_unique<LayerGraph>(Shape{1, 2, 2});
+    const NodeId pool = graph->add("pool", global_average_pooling(), {LayerGraph::input()});
+    const NodeId means = graph->add("flatten", flatten(), {pool});
+    graph->add("layer", scale_channels(), {LayerGraph::input(), means});
+    GraphHarness layer(std::move(graph), 2, device);
+    CHECK(layer.forward({1, 2, 3, 6, 0, 2, 2, 0}) == Values{2, 8, 6, 24, 0, 2, 2, 0});
+    layer.backward({1, 0, 0, 1, 1, 1, 1, 1});
+    // The factor times the gradient; and half of the sum over the pixels of value times gradient.
+    CHECK(layer.input_gradient() == Values{2 + 0.5f, 3, 0.5f, 4 + 3, 2, 2, 2, 2});
+    const Shape shapes[] = {{1, 2, 2, 3}, {1, 2}};
+    CHECK_THROWS_AS(scale_channels()->output_shape(shapes), ShapeError);
+  }
+
+  DRAGONN_DEVICE_TEST("local response normalization divides by the neighbours' squares") {
+    const LocalResponseSettings settings{.size = 3, .alpha = 3, .beta = 1, .k = 1};
+    GraphHarness layer = single(device, {1, 1, 3}, local_response(settings), 1);
+    check_close(layer.forward({1, 2, 3}), {1.0f / 6, 2.0f / 15, 3.0f / 14});
+    CHECK_THROWS_AS(local_response({.size = 4}), ConfigError);
+  }
+
   DRAGONN_DEVICE_TEST("a convolution correlates with its HWIO weights") {
     ConvolutionSettings settings = square_convolution(1, 2, 1, 0);
     settings.bias = true;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <cmath>
+#include <map>
 #include <set>
 
 #include <doctest/doctest.h>
@@ -22,17 +23,32 @@ const Registry<ModelEntry>& models() {
 using Setting = std::pair<std::string, SettingValue>;
 using ModelSettings = std::vector<Setting>;
 
-Network make(const std::string& name, const ModelContext& context, const ModelSettings& settings = {},
-             const Device& device = {}) {
+std::unique_ptr<LayerGraph> make_graph(const std::string& name, const ModelContext& context,
+                                       const ModelSettings& settings) {
   const ModelEntry& entry = models().at(name);
   Settings values(entry.settings);
   for (const auto& [key, value] : settings) values.set(key, value);
-  return Network(entry.make(values, context), 0.0, device);
+  return entry.make(values, context);
 }
 
-const ModelContext kCifar10{{32, 32, 3}, 10};
+Network make(const std::string& name, const ModelContext& context, const ModelSettings& settings = {},
+             const Device& device = {}) {
+  return Network(make_graph(name, context, settings), 0.0, device);
+}
+
+const ModelContext kCifar10{{32, 32, 3}, 10}, kCifar100{{32, 32, 3}, 100}, kImageNet{{224, 224, 3}, 1000};
+
+/// Returns the number of parameters of a model, without memory for them.
+std::size_t count(const std::string& name, const ModelContext& context, const ModelSettings& settings = {}) {
+  const auto graph = make_graph(name, context, settings);
+  std::size_t total = 0;
+  for (const ParameterSpec& parameter : graph->parameters()) total += parameter.shape.size();
+  return total;
+}
 
 constexpr int kClasses = 3;
+
+const Setting kNarrow{"width", 0.125}, kImageNetStem{"stem", std::string("imagenet")};
 
 /// Two samples' inputs of the kind that the model takes, all tokens in range.
 std::vector<float> inputs_for(const ModelEntry& entry, const Shape& sample) {
@@ -42,8 +58,13 @@ std::vector<float> inputs_for(const ModelEntry& entry, const Shape& sample) {
   return inputs;
 }
 
-std::vector<Shape> samples_for(InputKind kind) {
-  switch (kind) {
+/// Samples of models that take no smaller ones, or too long for larger ones.
+const std::map<std::string, std::vector<Shape>> kSamples{
+    {"alexnet", {{63, 67, 3}}}, {"inception_v4", {{5, 6, 1}, {9, 11, 3}}}, {"googlenet", {{11, 9, 3}}}};
+
+std::vector<Shape> samples_for(const std::string& name) {
+  if (const auto own = kSamples.find(name); own != kSamples.end()) return own->second;
+  switch (models().at(name).inputs) {
     case InputKind::kImages:
       return {{28, 28, 1}, {17, 21, 3}};
     case InputKind::kFeatures:
@@ -146,10 +167,38 @@ TEST_SUITE("layers") {
     CHECK(make("vgg16", kCifar10).arena().size() == 14728266);
     CHECK(make("vgg19", kCifar10).arena().size() == 20040522);
     CHECK(make("resnet18", kCifar10).arena().size() == 11173962);
-    CHECK(make("resnet18", {{224, 224, 3}, 1000}, {{"stem", std::string("imagenet")}}).arena().size() == 11689512);
-    CHECK(make("resnet50", {{224, 224, 3}, 1000}, {{"stem", std::string("imagenet")}}).arena().size() == 25557032);
     CHECK(make("mlp", {{784}, 10}, {{"hidden", std::vector<std::int64_t>{512, 256}}}).arena().size() == 535818);
     CHECK(make("mlp", {{28, 28, 1}, 10}, {{"hidden", std::vector<std::int64_t>{}}}).arena().size() == 7850);
+  }
+
+  TEST_CASE("parameter counts of networks for ImageNet are the published ones") {
+    CHECK(count("resnet18", kImageNet, {kImageNetStem}) == 11689512);
+    CHECK(count("resnet50", kImageNet, {kImageNetStem}) == 25557032);
+    CHECK(count("resnet101", kImageNet, {kImageNetStem}) == 44549160);
+    CHECK(count("resnet152", kImageNet, {kImageNetStem}) == 60192808);
+    CHECK(count("alexnet", kImageNet) == 61100840);
+    CHECK(count("inception_v4", {{299, 299, 3}, 1000}, {kImageNetStem}) == 42679816);
+    const ModelSettings original{{"form", std::string("imagenet")}};
+    CHECK(count("vgg11", kImageNet, original) == 132863336);
+    CHECK(count("vgg16", kImageNet, original) == 138357544);
+    CHECK(count("vgg19", kImageNet, original) == 143667240);
+    // SIDCo (arXiv:2101.10761) counts a class for the background.
+    const ModelContext with_background{{224, 224, 3}, 1001};
+    CHECK(count("vgg19", with_background, original) == 143671337);
+    CHECK(count("resnet50", with_background, {kImageNetStem}) == 25559081);
+  }
+
+  TEST_CASE("parameter counts of deeper and wider networks for CIFAR are those of the papers' code") {
+    CHECK(count("resnet50", kCifar10) == 23520842);
+    CHECK(count("resnet101", kCifar10) == 42512970);
+    CHECK(count("resnet152", kCifar10) == 58156618);
+    // Those of ExDyna's run.sh.
+    CHECK(count("resnet18", kCifar100) == 11220132);
+    CHECK(count("googlenet", kCifar10) == 6166250);
+    CHECK(count("googlenet", kCifar100) == 6258500);
+    CHECK(count("senet18", kCifar10) == 11260354);
+    CHECK(count("senet18", kCifar100, {{"form", std::string("residual")}}) == 11436256);
+    CHECK(count("inception_v4", kCifar100) == 42679816 - 900 * 1537);
   }
 
   TEST_CASE("parameter counts of models for text and labels are the papers'") {
@@ -210,14 +259,16 @@ TEST_SUITE("layers") {
   DRAGONN_DEVICE_TEST("every model runs a training step on samples of several shapes") {
     omp_set_num_threads(1);
     // The deeper ones are the same code as their small relatives.
-    std::set<std::string> skipped{"resnet110", "resnet56", "resnet44", "vgg19"};
+    std::set<std::string> skipped{"resnet110", "resnet56", "resnet44", "resnet101", "resnet152", "vgg19"};
+    const std::set<std::string> narrowed{"alexnet", "googlenet", "inception_v4", "senet18"};
     if (!device.is_cpu())
       skipped.insert({"resnet18", "resnet32", "vgg13", "vgg16"});  // compared with the CPU, which takes as long
     for (const std::string& name : models().names()) {
       if (skipped.contains(name)) continue;
-      const std::vector<Shape> samples = samples_for(models().at(name).inputs);
+      const std::vector<Shape> samples = samples_for(name);
+      const ModelSettings settings = narrowed.contains(name) ? ModelSettings{kNarrow} : ModelSettings{};
       for (const Shape& sample : samples)
-        if (device.is_cpu() || &sample == &samples.back()) check_training_step(device, name, sample);
+        if (device.is_cpu() || &sample == &samples.back()) check_training_step(device, name, sample, settings);
     }
   }
 
@@ -226,6 +277,10 @@ TEST_SUITE("layers") {
     check_training_step(device, "resnet20", {9, 9, 2}, {{"shortcut", std::string("projection")}});
     check_training_step(device, "resnet18", {37, 33, 3}, {{"stem", std::string("imagenet")}});
     check_training_step(device, "mlp", {5, 5, 2}, {{"activation", std::string("gelu")}, {"dropout", 0.3}});
+    check_training_step(device, "senet18", {9, 11, 3}, {kNarrow, {"form", std::string("residual")}});
+    check_training_step(device, "vgg11", {33, 35, 3}, {kNarrow, {"form", std::string("imagenet")}, {"dropout", 0.5}});
+    check_training_step(device, "alexnet", {63, 63, 1}, {kNarrow, {"local_response", true}, {"dropout", 0.5}});
+    check_training_step(device, "inception_v4", {75, 76, 1}, {kNarrow, kImageNetStem});
   }
 
   DRAGONN_DEVICE_TEST("networks of one seed train alike") {
