@@ -59,10 +59,16 @@ struct DatasetSplits {
 struct DatasetEntry : RegistryEntry {
   static constexpr const char* kKind = "dataset";
   bool needs_path = true;  ///< data.path must name a folder
-  Shape sample_shape;      ///< if the name alone fixes it, else rank 0
+  Shape sample_shape;      ///< of the files, if the name alone fixes it, else rank 0
   int classes = 0;         ///< if the name alone fixes them, else 0
   /// Loads both splits. @throws ConfigError (missing path), DataError (damaged file, with file and offset).
   std::function<DatasetSplits(const Settings&, const std::string& path, std::uint64_t seed)> load;
+
+  /// Returns the shape of a sample, if name and settings fix it, else rank 0: images may be resized.
+  Shape shape(const Settings& values) const {
+    const std::int64_t side = values.contains("resize") ? values.integer("resize") : 0;
+    return side == 0 || sample_shape.rank() == 0 ? sample_shape : Shape{side, side, sample_shape[2]};
+  }
 };
 
 }  // namespace dragonn::data

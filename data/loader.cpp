@@ -99,9 +99,11 @@ EvaluationLoader::EvaluationLoader(std::shared_ptr<const Dataset> dataset, std::
       batch_(make_batch(*source_, reader)) {}
 
 const Batch* EvaluationLoader::next() {
-  if (step_ == source_->steps_per_epoch()) return nullptr;
-  source_->fill(0, step_, batch_);
-  batch_.step = step_++;
+  do {
+    if (step_ == source_->steps_per_epoch()) return nullptr;
+    source_->fill(0, step_, batch_);
+    batch_.step = step_++;
+  } while (batch_.count == 0);  // all its samples are bad
   return &batch_;
 }
 

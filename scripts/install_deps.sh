@@ -36,6 +36,8 @@ libspdlog-dev         header:spdlog/spdlog.h
 nlohmann-json3-dev    header:nlohmann/json.hpp
 libxxhash-dev         header:xxhash.h
 zlib1g-dev            header:zlib.h
+libjpeg-dev           header:jpeglib.h
+libpng-dev            header:png.h
 libsndfile1-dev       header:sndfile.h
 libfftw3-dev          header:fftw3.h
 libcli11-dev          header:CLI/CLI.hpp

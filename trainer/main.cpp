@@ -75,7 +75,7 @@ Job make_job(const CommandLine& line, RunSpec config) {
 void print_plan(const RunSpec& config, int world_size) {
   const dragonn::trainer::DeviceChoice choice = dragonn::trainer::choose_device(config);
   const auto& entry = config.data.entry();
-  dragonn::Shape sample_shape = entry.sample_shape;
+  dragonn::Shape sample_shape = entry.shape(config.data.settings);
   int classes = entry.classes;
   if (sample_shape.rank() == 0 || classes == 0) {
     const dragonn::data::DatasetSplits data = dragonn::trainer::load_data(config);

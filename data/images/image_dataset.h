@@ -42,21 +42,22 @@ struct ImageTraits {
   bool mirrors = true;                  ///< a mirrored image still shows its class (a digit does not)
 };
 
-/// Declares the settings of every image data set: normalize, augment.
+/// Declares the settings of every image data set in memory: augment, normalize, resize.
 SettingSpecs image_settings(bool augment_default);
 /// Declares the settings of image data sets that read files: train_limit, test_limit, and the above.
 SettingSpecs image_file_settings(bool augment_default);
 
 /// Turns a stored image into floats, channels last: (pixel / 255 - mean) / deviation per channel, or pixel / 255
 /// without `normalize`. With `augment` and a random stream the image is first padded with 4 black pixels on each side
-/// and cropped back at a random place, then mirrored with probability 1/2 if the traits allow.
+/// and cropped back at a random place, then mirrored with probability 1/2 if the traits allow. With `resize` the result
+/// is enlarged to that side, bilinearly.
 class ImageDataset final : public SampleDataset {
  public:
   /// @param settings hold image_settings().  @param store has labels below traits.classes.
   ImageDataset(ImageStore store, const ImageTraits& traits, const Settings& settings);
 
   std::size_t size() const override { return store_.count(); }
-  Shape sample_shape() const override { return {store_.height, store_.width, store_.channels}; }
+  Shape sample_shape() const override;
   int classes() const override { return classes_; }
   void read(std::size_t index, Rng* augmentation, std::span<float> sample,
             std::vector<std::int32_t>& labels) const override;
@@ -69,11 +70,24 @@ class ImageDataset final : public SampleDataset {
     bool mirrored = false;
   };
   Placement draw_placement(Rng& rng) const;
+  /// Returns a stored pixel of a plane, at a place of the output of stored size.
+  std::uint8_t pixel(const std::uint8_t* plane, const Placement& place, std::int64_t row, std::int64_t column) const;
+  void write_enlarged(const std::uint8_t* planes, const Placement& place, std::span<float> sample) const;
+
+  /// The two neighbours that a row or column of an enlarged image lies between.
+  struct Between {
+    std::int64_t low = 0;
+    std::int64_t high = 0;
+    float weight = 0;  ///< of the high one
+  };
+  static std::vector<Between> between(std::int64_t stored, std::int64_t side);
 
   ImageStore store_;
   int classes_;
   bool augment_;
   bool mirrors_;
+  std::int64_t side_;                           ///< of enlarged images; 0: the stored size
+  std::vector<Between> rows_, columns_;         ///< [side_]
   std::vector<std::array<float, 256>> tables_;  ///< per channel: the float of every pixel value
 };
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cmath>
 #include <set>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "core/error.h"
 #include "data/images/image_dataset.h"
 #include "tests/data/dataset_fixture.h"
 
@@ -13,11 +16,12 @@ namespace {
 constexpr std::int64_t kHeight = 6, kWidth = 5;
 
 /// One image whose pixels are 1, 2, 3, ... (0 is what lies outside).
-ImageDataset numbered(bool augment, bool mirrors) {
+ImageDataset numbered(bool augment, bool mirrors, std::int64_t resize = 0) {
   ImageStore store{kHeight, kWidth, 1, {}, {0}};
   for (std::int64_t i = 1; i <= kHeight * kWidth; ++i) store.pixels.push_back(static_cast<std::uint8_t>(i));
   Settings settings(image_settings(augment));
   settings.set("normalize", false);
+  settings.set("resize", resize);
   return ImageDataset(std::move(store), {1, {{}}, mirrors}, settings);
 }
 
@@ -72,6 +76,26 @@ TEST_SUITE("data") {
     CHECK(read_sample(numbered(true, true), 0) == crop(0, 0, false));
     Rng rng(1, "augment", {5});
     CHECK(read_sample(numbered(false, true), 0, &rng) == crop(0, 0, false));
+  }
+
+  TEST_CASE("an enlarged image lies between the pixels of the same crop") {
+    const ImageDataset stored = numbered(true, true), enlarged = numbered(true, true, 15);
+    CHECK(enlarged.sample_shape() == Shape{15, 15, 1});
+    for (std::uint64_t epoch = 0; epoch < 20; ++epoch) {
+      Rng first(1, "augment", {epoch}), second(1, "augment", {epoch});
+      const std::vector<float> small = read_sample(stored, 0, &first), large = read_sample(enlarged, 0, &second);
+      for (std::size_t row = 0; row < 15; ++row) {
+        for (std::size_t column = 1; column < 15; column += 3) {  // 3 outputs to a column: the middle one is the pixel
+          const double y = std::clamp((static_cast<double>(row) + 0.5) * 6 / 15 - 0.5, 0.0, 5.0);
+          const auto low = static_cast<std::size_t>(y), high = std::min<std::size_t>(low + 1, 5);
+          const double above = small[low * 5 + column / 3], below = small[high * 5 + column / 3];
+          const double expected = above + (below - above) * (y - static_cast<double>(low));
+          CHECK(std::abs(large[row * 15 + column] - expected) < 1e-6);
+        }
+      }
+    }
+    CHECK(
+        contains(error_of<ConfigError>([] { numbered(true, true, 5); }), "data.resize = 5: should be 0, or at least"));
   }
 }
 

@@ -86,6 +86,8 @@ const std::vector<Confined>& confined_headers() {
       {"mpi.h", {"comm/", "tests/comm"}},
       {"oneapi/", {"kernels/", "bench/", "tests/kernels/"}},
       {"dnnl", {"kernels/", "bench/", "tests/kernels/"}},
+      {"jpeglib.h", {"data/images/jpeg_file.cpp", "tests/data/"}},
+      {"png.h", {"data/images/png_file.cpp", "tests/data/"}},
       {"hwy/", {"kernels/", "tests/kernels/"}},
       {"toml++/", {"trainer/config/toml_config.cpp"}},
       {"spdlog/", {"core/log.cpp"}},

@@ -131,7 +131,8 @@ void check_data(const Config& config) {
 /// Checks the model. Data sets that read files tell their shape only then, unless their format fixes it.
 void check_model(const Config& config) {
   const data::DatasetEntry& data = config.data.entry();
-  if (data.sample_shape.rank() > 0) make_network(config, data.sample_shape, data.classes);
+  const Shape shape = data.shape(config.data.settings);
+  if (shape.rank() > 0) make_network(config, shape, data.classes);
 }
 
 /// Returns a warning where what a worker does not send is lost.

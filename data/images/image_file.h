@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+/// ImageFile: a JPEG or PNG file in memory, decoded to 8-bit RGB.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace dragonn::data {
+
+/// Images with more pixels are refused, so that a header cannot ask for any amount of memory. ImageNet's largest has 61
+/// million.
+inline constexpr std::int64_t kMostPixels = std::int64_t{1} << 26;
+/// The longest side of an image, in pixels: JPEG's own limit.
+inline constexpr std::int64_t kMostSide = 65535;
+
+struct ImageSize {
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  bool operator==(const ImageSize&) const = default;
+};
+
+/// A part of an image, in pixels.
+struct Region {
+  std::int64_t top = 0;
+  std::int64_t left = 0;
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+};
+
+/// An image file whose header has been read. Grey, palette, CMYK and 16-bit images become 8-bit RGB; transparency is
+/// dropped, colour profiles are ignored.
+class ImageFile {
+ public:
+  virtual ~ImageFile() = default;
+  ImageFile(const ImageFile&) = delete;
+  ImageFile& operator=(const ImageFile&) = delete;
+
+  ImageSize size() const { return size_; }
+  /// Decodes a part of the image: the same bits as that part of the whole image. May be called once. @param region
+  /// within size().  @param rgb [region.height, region.width, 3], overwritten; grows as needed.
+  /// @throws DataError naming the file and the offset of the fault.
+  virtual void decode(const Region& region, std::vector<std::uint8_t>& rgb) = 0;
+
+ protected:
+  explicit ImageFile(std::string name) : name_(std::move(name)) {}
+  /// Takes the size that the header states. @throws DataError for no pixels, more than kMostPixels, or a side
+  /// beyond kMostSide.
+  void set_size(std::uint64_t height, std::uint64_t width);
+  const std::string& name() const { return name_; }
+
+ private:
+  std::string name_;
+  ImageSize size_;
+};
+
+/// Reads the header of a file. The content decides about the format, not the name: ImageNet has a PNG named .JPEG.
+/// @param bytes outlives the result.  @param name of the file, for errors.  @throws DataError naming the file, for
+/// another format, a damaged header, or a file without its end.
+std::unique_ptr<ImageFile> open_image(std::span<const std::byte> bytes, const std::string& name);
+
+namespace detail {
+
+using Bytes = std::span<const std::byte>;
+
+std::unique_ptr<ImageFile> open_jpeg(Bytes bytes, const std::string& name);
+std::unique_ptr<ImageFile> open_png(Bytes bytes, const std::string& name);
+/// Checks that `mark` occurs at or after byte `from`. @throws DataError naming the file: it is truncated.
+void require_end(Bytes bytes, std::size_t from, std::string_view mark, const std::string& name);
+
+}  // namespace detail
+}  // namespace dragonn::data

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: MIT
+/// The data set `image_folder`: JPEG and PNG files in a folder for each class, as ImageNet's; read while training goes
+/// on.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "core/rng.h"
+#include "data/bad_samples.h"
+#include "data/dataset.h"
+#include "data/folder.h"
+#include "data/images/folder_list.h"
+#include "data/images/image_cache.h"
+#include "data/images/image_reader.h"
+#include "data/worker_pool.h"
+
+namespace dragonn::data {
+namespace {
+
+constexpr std::int64_t kRgb = 3;
+/// The proportions of a random crop, and the attempts to find one within the image: Szegedy et al., arXiv:1409.4842,
+/// section 6, as torchvision's RandomResizedCrop carries it out.
+constexpr double kLeastRatio = 3.0 / 4, kMostRatio = 4.0 / 3;
+constexpr int kAttempts = 10;
+
+/// The steps of an image on its way into a batch.
+struct ImageRules {
+  std::int64_t side = 0;
+  std::int64_t evaluation_resize = 0;
+  bool augment = true;
+  double smallest_area = 0;
+  std::array<std::array<float, 256>, kRgb> tables{};  ///< per channel: the float of every pixel value
+  std::size_t threads = 1;
+  bool skips = false;
+};
+
+/// The part of an image that a sample shows.
+struct Crop {
+  Region region;
+  bool mirrored = false;
+};
+
+/// Returns the largest part in the middle whose proportions are allowed.
+Region central_crop(ImageSize size) {
+  Region region{0, 0, size.height, size.width};
+  const double ratio = static_cast<double>(size.width) / static_cast<double>(size.height);
+  if (ratio < kLeastRatio) region.height = std::llround(static_cast<double>(size.width) / kLeastRatio);
+  if (ratio > kMostRatio) region.width = std::llround(static_cast<double>(size.height) * kMostRatio);
+  region.top = (size.height - region.height) / 2;
+  region.left = (size.width - region.width) / 2;
+  return region;
+}
+
+std::int64_t draw_below(std::int64_t bound, Rng& rng) {
+  return static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(bound)));
+}
+
+Region draw_region(ImageSize size, double smallest_area, Rng& rng) {
+  const auto area = static_cast<double>(size.height * size.width);
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const double target = area * (smallest_area + (1 - smallest_area) * rng.uniform_double());
+    const double low = std::log(kLeastRatio), high = std::log(kMostRatio);
+    const double ratio = std::exp(low + (high - low) * rng.uniform_double());
+    const std::int64_t width = std::llround(std::sqrt(target * ratio));
+    const std::int64_t height = std::llround(std::sqrt(target / ratio));
+    if (width < 1 || height < 1 || width > size.width || height > size.height) continue;
+    const std::int64_t top = draw_below(size.height - height + 1, rng);
+    return {top, draw_below(size.width - width + 1, rng), height, width};
+  }
+  return central_crop(size);
+}
+
+/// The images of one split.
+class ImageFolder final : public Dataset {
+ public:
+  /// @param cached the split's first image in the cache.
+  ImageFolder(FolderList files, std::int64_t limit, const ImageRules& rules, std::shared_ptr<const ImageCache> cache,
+              std::size_t cached)
+      : files_(std::move(files)),
+        size_(limit == 0 ? files_.size() : std::min(files_.size(), static_cast<std::size_t>(limit))),
+        rules_(rules),
+        cache_(std::move(cache)),
+        cached_(cached) {}
+
+  std::size_t size() const override { return size_; }
+  Shape sample_shape() const override { return {rules_.side, rules_.side, kRgb}; }
+  int classes() const override { return static_cast<int>(files_.classes().size()); }
+  std::unique_ptr<BatchSource> training(const BatchRules& rules) const override;
+  std::unique_ptr<BatchSource> evaluation(std::size_t batch, int rank, int world) const override;
+
+  const ImageRules& rules() const { return rules_; }
+  /// Reads an image into `sample`. Other errors than its being bad are thrown. @param augmentation null for evaluation.
+  /// @return its label; nothing if it is bad and to be skipped: the first time its fault is logged.
+  std::optional<std::int32_t> read(std::size_t index, Rng* augmentation, ImageReader& reader,
+                                   std::vector<std::uint8_t>& pixels, std::span<float> sample, int rank) const {
+    const std::size_t file = index * files_.size() / size_;  // with a limit, every class has its share
+    try {
+      read_pixels(file, augmentation, reader, pixels);
+    } catch (const DataError& error) {
+      if (!rules_.skips) throw;
+      report(file, error, rank);
+      return std::nullopt;
+    }
+    for (std::size_t i = 0; i < pixels.size(); i += kRgb) {
+      for (std::size_t c = 0; c < kRgb; ++c) sample[i + c] = rules_.tables[c][pixels[i + c]];
+    }
+    return files_.label(file);
+  }
+
+ private:
+  void read_pixels(std::size_t file, Rng* augmentation, ImageReader& reader, std::vector<std::uint8_t>& pixels) const {
+    if (augmentation == nullptr || !rules_.augment) {
+      const RgbView image = part(file, reader, [](ImageSize size) { return Region{0, 0, size.height, size.width}; });
+      const ImageSize resized = with_shorter_side(image.size, rules_.evaluation_resize);
+      const auto begin = [&](std::int64_t length) {  // rounded as torchvision's CenterCrop does
+        return std::llrint(static_cast<double>(length - rules_.side) / 2);
+      };
+      const Region window{begin(resized.height), begin(resized.width), rules_.side, rules_.side};
+      reader.resampler.resize(image, resized, window, false, pixels);
+      return;
+    }
+    const RgbView image =
+        part(file, reader, [&](ImageSize size) { return draw_region(size, rules_.smallest_area, *augmentation); });
+    const bool mirrored = augmentation->below(2) == 1;
+    const Region window{0, 0, rules_.side, rules_.side};
+    reader.resampler.resize(image, {rules_.side, rules_.side}, window, mirrored, pixels);
+  }
+
+  template <class Choose>
+  RgbView part(std::size_t file, ImageReader& reader, const Choose& choose) const {
+    if (cache_ == nullptr) return reader.read(files_.path(file), choose);
+    const RgbView image = cache_->image(cached_ + file);
+    if (image.size.height == 0) {
+      throw DataError(fmt::format("{}: it was damaged when the cache was made", files_.path(file).string()));
+    }
+    return image.part(choose(image.size));
+  }
+
+  void report(std::size_t file, const DataError& error, int rank) const {
+    const std::lock_guard lock(mutex_);
+    if (!reported_.insert(file).second) return;
+    log::warning(rank, "a bad image is left out (data.bad_samples): {}", error.what());
+  }
+
+  FolderList files_;
+  std::size_t size_;
+  ImageRules rules_;
+  std::shared_ptr<const ImageCache> cache_;  // shared by the splits
+  std::size_t cached_;
+  mutable std::mutex mutex_;
+  mutable std::set<std::size_t> reported_;
+};
+
+/// Fills batches on several threads.
+class FolderBatches : public BatchSource {
+ public:
+  FolderBatches(const ImageFolder& images, std::size_t batch, int rank)
+      : images_(images), batch_(batch), rank_(rank), pool_(images.rules().threads), workplaces_(pool_.threads()) {
+    for (Workplace& place : workplaces_) place.pixels.resize(images.sample_shape().size());
+    labels_.reserve(batch);
+  }
+
+  Batch make_batch(const MemoryPlace& inputs) const override {
+    const Shape sample = images_.sample_shape();
+    Batch batch;
+    batch.inputs = Tensor(Shape{static_cast<std::int64_t>(batch_), sample[0], sample[1], sample[2]}, inputs);
+    batch.sample_size = sample.size();
+    batch.labels.reserve(batch_);
+    return batch;
+  }
+
+ protected:
+  /// Reads `count` samples side by side. @param read reads one, to the place of that number in the batch.
+  template <class Read>
+  void read_all(std::size_t count, Batch& batch, const Read& read) {
+    labels_.assign(count, std::nullopt);
+    pool_.run(count, [&](std::size_t place, std::size_t thread) {
+      Workplace& mine = workplaces_[thread];
+      const std::span<float> sample = batch.inputs.host().subspan(place * batch.sample_size, batch.sample_size);
+      labels_[place] = read(place, [&](std::size_t index, Rng* augmentation) {
+        return images_.read(index, augmentation, mine.reader, mine.pixels, sample, rank_);
+      });
+    });
+  }
+
+  /// The memory of one thread.
+  struct Workplace {
+    ImageReader reader;
+    std::vector<std::uint8_t> pixels;
+  };
+
+  const ImageFolder& images_;
+  std::size_t batch_;
+  int rank_;
+  WorkerPool pool_;
+  std::vector<Workplace> workplaces_;
+  std::vector<std::optional<std::int32_t>> labels_;  ///< of the batch that is read
+};
+
+class TrainingBatches final : public FolderBatches {
+ public:
+  TrainingBatches(const ImageFolder& images, const BatchRules& rules)
+      : FolderBatches(images, rules.batch, rules.rank),
+        seed_(rules.seed),
+        sampler_({images.size(), rules.batch, rules.seed, rules.rank, rules.world, rules.remainder}) {}
+
+  std::size_t steps_per_epoch() const override { return sampler_.steps_per_epoch(); }
+  void fill(std::uint64_t epoch, std::uint64_t step, Batch& batch) override {
+    const std::span<const std::uint32_t> samples = sampler_.batch(epoch, step);
+    // All ranks have the same number of samples, so the next good image takes the place of a bad one.
+    read_all(samples.size(), batch, [&](std::size_t place, const auto& read) {
+      std::optional<std::int32_t> label;
+      for (std::size_t tried = 0; tried < images_.size() && !label; ++tried) {
+        Rng augmentation(seed_, "augment", {epoch, samples[place]});
+        label = read((samples[place] + tried) % images_.size(), &augmentation);
+      }
+      if (!label) throw DataError("no image is left: all are bad");
+      return label;
+    });
+    batch.count = samples.size();
+    batch.labels.clear();
+    for (const auto& label : labels_) batch.labels.push_back(*label);
+  }
+
+ private:
+  std::uint64_t seed_;
+  ShardedSampler sampler_;
+};
+
+class EvaluationBatches final : public FolderBatches {
+ public:
+  EvaluationBatches(const ImageFolder& images, std::size_t batch, int rank, int world)
+      : FolderBatches(images, batch, rank), shard_(evaluation_shard(images.size(), rank, world)) {}
+
+  std::size_t steps_per_epoch() const override { return (shard_.size() + batch_ - 1) / batch_; }
+  void fill(std::uint64_t /*epoch*/, std::uint64_t step, Batch& batch) override {
+    const std::size_t begin = shard_.begin + step * batch_;
+    read_all(std::min(batch_, shard_.end - begin), batch,
+             [&](std::size_t place, const auto& read) { return read(begin + place, nullptr); });
+    batch.count = 0;
+    batch.labels.clear();
+    for (std::size_t place = 0; place < labels_.size(); ++place) {
+      if (!labels_[place]) continue;  // a bad image: those behind it move up
+      const std::span<float> inputs = batch.inputs.host();
+      if (place != batch.count) {
+        std::ranges::copy(inputs.subspan(place * batch.sample_size, batch.sample_size),
+                          inputs.subspan(batch.count * batch.sample_size).begin());
+      }
+      batch.labels.push_back(*labels_[place]);
+      ++batch.count;
+    }
+  }
+
+ private:
+  EvaluationShard shard_;
+};
+
+std::unique_ptr<BatchSource> ImageFolder::training(const BatchRules& rules) const {
+  return std::make_unique<TrainingBatches>(*this, rules);
+}
+
+std::unique_ptr<BatchSource> ImageFolder::evaluation(std::size_t batch, int rank, int world) const {
+  DRAGONN_CHECK(batch >= 1, "a batch must hold at least 1 sample");
+  return std::make_unique<EvaluationBatches>(*this, batch, rank, world);
+}
+
+/// Returns a list of one number for each channel.
+std::array<float, kRgb> per_channel(const Settings& settings, const std::string& key) {
+  const std::vector<double>& numbers = settings.numbers(key);
+  if (numbers.size() != kRgb) {
+    throw ConfigError(fmt::format("data.{}: {} numbers: should be 3, for red, green and blue", key, numbers.size()));
+  }
+  return {static_cast<float>(numbers[0]), static_cast<float>(numbers[1]), static_cast<float>(numbers[2])};
+}
+
+ImageRules rules_of(const Settings& settings) {
+  ImageRules rules{.side = settings.integer("side"),
+                   .evaluation_resize = settings.integer("evaluation_resize"),
+                   .augment = settings.flag("augment"),
+                   .smallest_area = settings.number("smallest_area"),
+                   .threads = static_cast<std::size_t>(settings.integer("decode_threads")),
+                   .skips = settings.text("bad_samples") == "skip"};
+  if (rules.evaluation_resize < rules.side) {
+    throw ConfigError(fmt::format("data.evaluation_resize = {}: should be at least data.side, {}",
+                                  rules.evaluation_resize, rules.side));
+  }
+  const bool normalize = settings.flag("normalize");
+  const auto mean = per_channel(settings, "mean"), deviation = per_channel(settings, "deviation");
+  for (std::size_t c = 0; c < rules.tables.size(); ++c) {
+    if (!(deviation[c] > 0)) throw ConfigError(fmt::format("data.deviation: {}: should be above 0", deviation[c]));
+    for (std::size_t pixel = 0; pixel < rules.tables[c].size(); ++pixel) {
+      const float value = static_cast<float>(pixel) / 255.0f;
+      rules.tables[c][pixel] = normalize ? (value - mean[c]) / deviation[c] : value;
+    }
+  }
+  return rules;
+}
+
+/// Opens the cache of both splits, the training images first.
+std::shared_ptr<const ImageCache> open_cache(const FolderList& train, const FolderList& test, const ImageRules& rules,
+                                             const std::string& path, BadSamples& bad) {
+  const ImageCacheRules cache_rules{
+      .images = train.size() + test.size(),
+      .shorter_side = rules.evaluation_resize,
+      .fingerprint = stream_key(train.fingerprint(), "image cache", {test.fingerprint()}),
+      .threads = rules.threads,
+      .path = [&](std::size_t i) { return i < train.size() ? train.path(i) : test.path(i - train.size()); },
+      .fault = [&](const DataError& fault) { bad.accept([&] { throw fault; }); }};
+  return std::make_shared<const ImageCache>(path, cache_rules);
+}
+
+DatasetSplits load(const Settings& settings, const std::string& path, std::uint64_t /*seed*/) {
+  require_own_folder(path, "image_folder");
+  const ImageRules rules = rules_of(settings);
+  const std::filesystem::path folder = path;
+  FolderList train(folder / "train"), test(folder / "val");
+  test.take_labels_of(train);
+  BadSamples bad(settings);
+  std::shared_ptr<const ImageCache> cache;
+  if (!settings.text("cache").empty()) cache = open_cache(train, test, rules, settings.text("cache"), bad);
+  const std::size_t train_files = train.size();
+  DatasetSplits splits;
+  splits.train =
+      std::make_shared<const ImageFolder>(std::move(train), settings.integer("train_limit"), rules, cache, 0);
+  splits.test =
+      std::make_shared<const ImageFolder>(std::move(test), settings.integer("test_limit"), rules, cache, train_files);
+  splits.notes = bad.notes("images");
+  return splits;
+}
+
+SettingSpecs specs() {
+  return {
+      SettingSpec::integer("side", 224, "rows and columns of a sample, in pixels", 1, 4096),
+      SettingSpec::integer("evaluation_resize", 256,
+                           "shorter side of an image in evaluation, in pixels, before its middle is cut out", 1, 4096),
+      SettingSpec::flag("augment", true,
+                        "true: random resized crop, and horizontal flip; false: the middle, as in evaluation"),
+      SettingSpec::number("smallest_area", 0.08, "smallest random crop, as a share of the image's area", 0, 1)
+          .above_minimum(),
+      SettingSpec::flag("normalize", true, "true: subtract mean and divide by deviation"),
+      {"mean", std::vector<double>{0.485, 0.456, 0.406}, "means of red, green and blue, for pixels in [0, 1]"},
+      {"deviation", std::vector<double>{0.229, 0.224, 0.225}, "standard deviations of red, green and blue"},
+      SettingSpec::integer("decode_threads", 2,
+                           "threads of each worker that decode images; results do not depend on it", 1, 256),
+      bad_samples_setting("files that are damaged or too large (in training, the next good image takes the place)"),
+      SettingSpec::text("cache", "",
+                        "file of decoded images with shorter sides of evaluation_resize, memory-mapped; made by the "
+                        "first run; empty: decode the files in every epoch"),
+      SettingSpec::integer("train_limit", 0, "use only N training images, spread evenly over the list; 0: all", 0),
+      SettingSpec::integer("test_limit", 0, "use only N test images, spread evenly over the list; 0: all", 0),
+  };
+}
+
+const Registration<DatasetEntry> registration{
+    {{"image_folder", "JPEG and PNG files as train/CLASS/* and val/CLASS/*, ImageNet's layout",
+      "Deng et al., ImageNet: A Large-Scale Hierarchical Image Database, 2009", specs()},
+     /*needs_path=*/true,
+     {},
+     0,
+     load}};
+
+}  // namespace
+}  // namespace dragonn::data
