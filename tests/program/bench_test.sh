@@ -117,7 +117,7 @@ expect_refusal 2 "--payload-only: index_union" collective --payload-only --netwo
 expect_refusal 2 "--latency-us and --gbps: expected both" collective --gbps 1
 
 # A bad command line ends with one line that names the nearest valid word.
-names="codec, collective, compress, decode, fit, network, profile, quantize, step"
+names="codec, collective, compress, decode, fit, loader, network, profile, quantize, step"
 expect_refusal 2 "^dragonn-bench: unknown subcommand 'decod'; did you mean 'decode'. valid: $names$" decod --ranks 2
 expect_refusal 2 "^dragonn-bench: no subcommand; valid: $names$"
 expect_refusal 2 "^dragonn-bench: unknown option '--versoin'; did you mean '--version'" --versoin
@@ -178,6 +178,8 @@ table compress "numel density sparsifier mode seconds_median selected_over_k of_
   --sparsifier topk --kernel all --numel 1000,1000000 --density 0.1,0.00001 --rounds 1
 table quantize "quantizer stage seconds_median gigabytes_per_second bits_per_element of_read" --numel 1000 --rounds 1
 table decode "decode ranks entries seconds_median gigabytes_per_second of_two" --numel 1000 --rounds 1
+table loader "threads samples_per_second samples_per_second_lowest samples_per_second_highest" --data synthetic_images \
+  --set synthetic_images.train_samples=100 --batch 10 --rounds 1
 # A profile has every layer in both passes, the loss and the update, and shares of the whole.
 "$bench" step --model mlp --sample 12 --set 'hidden=[5]' --rounds 2 --profile --json profile.json >/dev/null || fail "a profile"
 for part in '"layer": "hidden0"' '"layer": "output"' '"layer": "loss"' '"pass": "forward"' '"pass": "backward"' '"pass": "update"'; do

@@ -19,7 +19,8 @@ status_of() {
 mkdir absent
 echo 'raise ImportError("no torch for this test")' >absent/torch.py
 echo >absent/numpy.py
-for command in "compare.py --bin $BIN" "ddp.py --config $config --hooks none --steps 1" "step_side_by_side.py --bin $BIN"; do
+for command in "compare.py --bin $BIN" "ddp.py --config $config --hooks none --steps 1" "step_side_by_side.py --bin $BIN" \
+  "loader_side_by_side.py --bin $BIN"; do
   # shellcheck disable=SC2086: a command and its arguments
   status_of 77 env PYTHONPATH="$WORK/absent" python3 "$peers"/$command
   grep -qE '^skipped: .*no torch for this test' output.log ||
@@ -40,6 +41,12 @@ grep -qE '^\| mlp \| 1 \| [0-9.e+]+ \| [0-9.e+]+ \| eager \|' output.log || fail
 grep -q '"ratio": [0-9]' steps.json || fail "no ratio of steps: $(cat steps.json)"
 status_of 2 python3 "$peers/step_side_by_side.py" --bin "$BIN" --models alexnet9
 grep -q -- '--models alexnet9: valid are resnet20_32' output.log || fail "a model that there is not: $(cat output.log)"
+
+# Loaders: an epoch of a few images.
+if python3 -W ignore -c 'import torchvision' 2>/dev/null; then
+  status_of 0 python3 "$peers/loader_side_by_side.py" --bin "$BIN" --images 24 --batch 4 --threads 1 --rounds 1
+  grep -qE '^\| 1 \| [0-9]+ \| [0-9]+ \| [0-9.]+ \|$' output.log || fail "no row of loaders: $(cat output.log)"
+fi
 
 reason=$("$ROOT/scripts/netns_cluster.sh" check 2>&1) || { echo "skipped: $reason"; exit 77; }
 

@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Measures the loaders of dragonn and of PyTorch on the same images, side by side, without training.
+
+    scripts/peers/loader_side_by_side.py                           # 10,000 generated JPEGs of 500x375 pixels
+    scripts/peers/loader_side_by_side.py --path DIR --threads 1,2  # images of your own, as DIR/train/CLASS/*, DIR/val/CLASS/*
+
+Both cut a random part out of each image, resize it to 224x224, flip half of them and normalize them. PyTorch does it with
+torchvision's ImageFolder, RandomResizedCrop, RandomHorizontalFlip, ToTensor and Normalize, in a DataLoader with as many worker
+processes as dragonn has decoding threads (and one thread in each). All take their turn, round by round; the table has medians.
+
+Run it on a quiet machine; build dragonn-bench before (scripts/test.sh).
+Exit code: 0 done, 1 a run failed, 2 bad usage, 77 torch or torchvision is not installed.
+"""
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+MEAN, DEVIATION = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--path", type=pathlib.Path, help="folder of images; default: they are generated, and removed")
+    parser.add_argument("--images", type=int, default=10000, help="images to generate")
+    parser.add_argument("--threads", default="1,2", help="decoding threads, and workers of the DataLoader")
+    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--rounds", type=int, default=3, help="epochs of each side")
+    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "release" / "bin", help="dragonn's programs")
+    parser.add_argument("--json", type=pathlib.Path, help="also write the rows as a JSON array")
+    options = parser.parse_args()
+    if not all(count.isdigit() and int(count) > 0 for count in options.threads.split(",")):
+        parser.error(f"--threads {options.threads}: expected numbers of threads, such as 1,2")
+    options.threads = [int(count) for count in options.threads.split(",")]
+    if options.rounds < 1 or options.images < 1 or options.batch < 1:
+        parser.error("--rounds, --images and --batch: expected 1 or more")
+    options.bench = options.bin / "dragonn-bench"
+    if not options.bench.exists():
+        parser.error(f"{options.bench} is missing: run scripts/test.sh, or name another folder by --bin")
+    if options.path and not (options.path / "train").is_dir():
+        parser.error(f"--path {options.path}: it has no folder train")
+    return options
+
+
+def generate(folder, count):
+    """Photo-like JPEGs: smooth shapes and grain, quality 90, 500x375 with halved chroma, as most of ImageNet's."""
+    import numpy
+    from PIL import Image
+
+    numbers = numpy.random.default_rng(1)
+    grain = [numbers.normal(0, 6, (375, 500, 3)) for _ in range(8)]
+    for split, images in (("train", count), ("val", 10)):
+        for i in range(images):
+            place = folder / split / f"class{i % 10}"
+            place.mkdir(parents=True, exist_ok=True)
+            coarse = Image.fromarray(numbers.integers(0, 256, (12, 16, 3), dtype=numpy.uint8))
+            smooth = numpy.asarray(coarse.resize((500, 375), Image.Resampling.BICUBIC), dtype=numpy.float64)
+            pixels = numpy.clip(smooth + grain[i % len(grain)], 0, 255).astype(numpy.uint8)
+            Image.fromarray(pixels).save(place / f"{i}.jpg", quality=90)
+
+
+def dragonn_rate(options, path, threads):
+    command = [options.bench, "loader", "--path", path, "--threads", str(threads), "--batch", str(options.batch), "--rounds", "1",
+               "--json", "-"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if run.returncode != 0:
+        raise SystemExit(f"loader_side_by_side.py: dragonn-bench loader: {run.stderr.strip()}")
+    return json.loads(run.stdout)[0]["samples_per_second"]
+
+
+class Peer:
+    """PyTorch's loader."""
+
+    def __init__(self, options, path, threads):
+        import torch
+        from torchvision import datasets, transforms
+
+        torch.set_num_threads(1)
+        chain = transforms.Compose([transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(), transforms.ToTensor(),
+                                    transforms.Normalize(MEAN, DEVIATION)])
+        self.loader = torch.utils.data.DataLoader(
+            datasets.ImageFolder(str(path / "train"), chain), batch_size=options.batch, shuffle=True, num_workers=threads,
+            drop_last=True, persistent_workers=True)
+
+    def rate(self):
+        """An epoch, after its first batch: the workers have begun then, as dragonn's loader has."""
+        batches = iter(self.loader)
+        next(batches)
+        start, samples = time.perf_counter(), 0
+        for images, _ in batches:
+            samples += len(images)
+        return samples / (time.perf_counter() - start)
+
+
+def measure(options, path, threads):
+    peer = Peer(options, path, threads)
+    rates = {"dragonn": [], "pytorch": []}
+    for _ in range(options.rounds):
+        rates["dragonn"].append(dragonn_rate(options, path, threads))
+        rates["pytorch"].append(peer.rate())
+    medians = {side: statistics.median(values) for side, values in rates.items()}
+    return {"threads": threads, "batch": options.batch, **medians, "ratio": medians["dragonn"] / medians["pytorch"],
+            "rounds": rates}
+
+
+def main():
+    options = parse()
+    try:
+        import torch
+        import torchvision
+    except ImportError as error:
+        print(f"skipped: {error}")
+        return 77
+    with tempfile.TemporaryDirectory() as folder:
+        path = options.path or pathlib.Path(folder)
+        if not options.path:
+            generate(path, options.images)
+        print(f"torch {torch.__version__}, torchvision {torchvision.__version__}; images/s, medians of {options.rounds} epochs\n")
+        print("| threads or workers | dragonn | DataLoader and torchvision | ratio |\n|---|---|---|---|")
+        rows = []
+        for threads in options.threads:
+            row = measure(options, path, threads)
+            print(f"| {threads} | {row['dragonn']:.0f} | {row['pytorch']:.0f} | {row['ratio']:.2f} |", flush=True)
+            rows.append(row)
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
