@@ -280,7 +280,8 @@ TEST_SUITE("layers") {
     check_training_step(device, "senet18", {9, 11, 3}, {kNarrow, {"form", std::string("residual")}});
     check_training_step(device, "vgg11", {33, 35, 3}, {kNarrow, {"form", std::string("imagenet")}, {"dropout", 0.5}});
     check_training_step(device, "alexnet", {63, 63, 1}, {kNarrow, {"local_response", true}, {"dropout", 0.5}});
-    check_training_step(device, "inception_v4", {75, 76, 1}, {kNarrow, kImageNetStem});
+    // Of smaller images one pixel is left, and a batch norm over two values has no stable sign.
+    check_training_step(device, "inception_v4", {107, 108, 1}, {kNarrow, kImageNetStem});
   }
 
   DRAGONN_DEVICE_TEST("networks of one seed train alike") {
