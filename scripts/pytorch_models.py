@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 ACTIVATIONS = {"relu": F.relu, "tanh": torch.tanh, "sigmoid": torch.sigmoid, "gelu": F.gelu}
+INITIAL_DEVIATION = 0.02  # of the tables of transformers
 
 
 class Named(nn.Module):
@@ -27,6 +28,17 @@ class Named(nn.Module):
             place = place._modules[parent]
         place.add_module(name, module)
         return module
+
+
+def embedding(count, width, deviation):
+    """A table whose first values are as small as dragonn's.
+
+    With PyTorch's own, whose deviation is 1, the logits of a model that uses the table for its output, too, are so large
+    that gradients are denormal numbers, and a step takes five times as long.
+    """
+    table = nn.Embedding(count, width)
+    nn.init.normal_(table.weight, std=deviation)
+    return table
 
 
 class Images(Named):
@@ -416,7 +428,7 @@ class LstmLm(nn.Module):
         super().__init__()
         hidden = settings["hidden"]
         width = settings["embedding"] or hidden
-        self.embedding = nn.Embedding(classes, width)
+        self.embedding = embedding(classes, width, settings["initial_bound"] / math.sqrt(3))
         self.dropout = settings["dropout"]
         self.layers = []
         for layer in range(settings["layers"]):
@@ -491,8 +503,8 @@ class Bert(Named):
     def __init__(self, settings, classes):
         super().__init__()
         width, self.dropout = settings["hidden"], settings["dropout"]
-        self.embedding = nn.Embedding(classes, width)
-        self.position = nn.Embedding(settings["max_steps"], width)
+        self.embedding = embedding(classes, width, INITIAL_DEVIATION)
+        self.position = embedding(settings["max_steps"], width, INITIAL_DEVIATION)
         self.put("embedding.norm", nn.LayerNorm(width))
         self.blocks = [
             TransformerBlock(self, f"layer{layer}", width, settings["heads"], self.dropout, False)
@@ -539,7 +551,7 @@ class Vit(Patches):
     def __init__(self, settings, sample, classes):
         super().__init__(settings, sample, classes)
         self.dropout = settings["dropout"]
-        self.position = nn.Embedding(self.steps, self.width)
+        self.position = embedding(self.steps, self.width, INITIAL_DEVIATION)
         self.blocks = [
             TransformerBlock(self, f"layer{layer}", self.width, settings["heads"], self.dropout, True)
             for layer in range(settings["layers"])
@@ -605,7 +617,7 @@ class LstmSpeech(Named):
             inputs = hidden
         self.ahead = settings["lookahead"]
         if self.ahead:
-            self.put("lookahead", nn.Embedding(self.ahead + 1, hidden))
+            self.put("lookahead", embedding(self.ahead + 1, hidden, 1 / math.sqrt(3 * (self.ahead + 1))))
         self.output = nn.Linear(hidden, classes, bias=False)
         self.put("output.bn", nn.BatchNorm1d(hidden))
 
