@@ -4,7 +4,9 @@
 #include <string_view>
 
 #include "kernels/nn/onednn_weighted.h"
+#include "kernels/nn/pointwise_convolution.h"
 #include "kernels/nn/strip_convolution.h"
+#include "kernels/nn/tap_convolution.h"
 
 namespace dragonn::kernels {
 namespace {
@@ -128,6 +130,8 @@ bool strips_are_faster(const ConvolutionSpec& spec, const onednn::WeightedDescri
 
 std::unique_ptr<WeightedPlan> make_cpu(const Device&, const ConvolutionSpec& spec) {
   const auto make = [&] {
+    if (pointwise_is_faster(spec)) return make_pointwise_convolution(spec);
+    if (taps_are_faster(spec)) return make_tap_convolution(spec);
     const onednn::WeightedDescriptions descriptions = describe_primitives(spec);
     return strips_are_faster(spec, descriptions) ? make_strip_convolution(spec)
                                                  : onednn::make_weighted_plan(descriptions);

@@ -2,12 +2,9 @@
 #include "kernels/nn/strip_convolution.h"
 
 #include <algorithm>
-#include <array>
-
-#include <oneapi/dnnl/dnnl.hpp>
 
 #include "core/error.h"
-#include "kernels/chunks.h"
+#include "kernels/nn/matrix_product.h"
 #include "kernels/nn/strips.h"
 
 namespace dragonn::kernels {
@@ -16,37 +13,9 @@ namespace {
 /// The floats of strips at a time: they stay in the second-level cache between gathering and product.
 constexpr std::int64_t kStripFloats = std::int64_t{1} << 18;
 
-struct Matrix {
-  const float* data;
-  std::int64_t rows, columns;
-  bool transposed = false;  ///< multiplies as its transpose
-
-  std::int64_t outer() const { return transposed ? columns : rows; }
-};
-
-/// Multiplies: c = keep * c + a * b.
-void multiply(const Matrix& a, const Matrix& b, float keep, float* c) {
-  const std::int64_t inner = a.transposed ? a.rows : a.columns, columns = b.transposed ? b.rows : b.columns;
-  const dnnl_status_t status = dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', a.outer(), columns, inner,
-                                          1.0f, a.data, a.columns, b.data, b.columns, keep, c, columns);
-  DRAGONN_CHECK(status == dnnl_success, "oneDNN's sgemm failed with status {}", static_cast<int>(status));
-}
-
-/// Sums the columns of a matrix, in double: sums [columns].
-void sum_columns(const Matrix& matrix, float* sums) {
-  constexpr std::size_t kBlock = 16;
-  const detail::Chunks blocks(static_cast<std::size_t>(matrix.columns), kBlock, kBlock);
-  detail::for_each_chunk(blocks, [&](std::size_t chunk) {
-    for (std::size_t begin = blocks.begin(chunk); begin < blocks.end(chunk); begin += kBlock) {
-      const std::size_t count = std::min(kBlock, blocks.end(chunk) - begin);
-      std::array<double, kBlock> total{};
-      for (std::int64_t row = 0; row < matrix.rows; ++row)
-        for (std::size_t i = 0; i < count; ++i)
-          total[i] += matrix.data[static_cast<std::size_t>(row * matrix.columns) + begin + i];
-      for (std::size_t i = 0; i < count; ++i) sums[begin + i] = static_cast<float>(total[i]);
-    }
-  });
-}
+using detail::Matrix;
+using detail::multiply;
+using detail::transpose;
 
 class StripConvolution final : public WeightedPlan {
  public:
@@ -67,7 +36,8 @@ class StripConvolution final : public WeightedPlan {
   }
 
   void forward(const WeightedForward& arguments) override {
-    fill_with_bias(arguments.bias, arguments.output.floats());
+    detail::fill_rows(spec_.bias ? arguments.bias.data() : nullptr, output_pixels(), spec_.output_channels,
+                      arguments.output.data());
     float* map = arguments.scratch.data();
     float* windows = map + map_floats_;
     float* columns = windows + window_floats_;
@@ -84,8 +54,8 @@ class StripConvolution final : public WeightedPlan {
   void backward(const WeightedBackward& arguments) override {
     DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
     if (spec_.bias)
-      sum_columns({arguments.output_gradient.data(), output_pixels(), spec_.output_channels},
-                  arguments.bias_gradient.data());
+      detail::sum_columns({arguments.output_gradient.data(), output_pixels(), spec_.output_channels},
+                          arguments.bias_gradient.data());
     std::ranges::fill(arguments.input_gradient.host(), 0.0f);
     float* map = arguments.scratch.data();
     float* map_gradient = map + map_floats_;
@@ -131,23 +101,9 @@ class StripConvolution final : public WeightedPlan {
   Matrix map_matrix(const float* map, const Strips::Part& part) const {
     return {map, strips_.window_floats(), strips_.column_floats(part.phase)};
   }
-  static Matrix transpose(Matrix matrix) {
-    matrix.transposed = true;
-    return matrix;
-  }
 
   std::int64_t output_pixels() const {
     return spec_.batch * spec_.vertical.outputs(spec_.height) * spec_.horizontal.outputs(spec_.width);
-  }
-
-  void fill_with_bias(View<const float> bias, View<float> output) const {
-    if (!spec_.bias) {
-      std::ranges::fill(output.host(), 0.0f);
-      return;
-    }
-    float* pixel = output.data();
-    for (std::int64_t i = 0; i < output_pixels(); ++i, pixel += spec_.output_channels)
-      std::ranges::copy(bias.host(), pixel);
   }
 
   ConvolutionSpec spec_;

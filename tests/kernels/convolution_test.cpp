@@ -14,7 +14,9 @@
 #include "kernels/bf16.h"
 #include "kernels/device_math.h"
 #include "kernels/nn/linear.h"
+#include "kernels/nn/pointwise_convolution.h"
 #include "kernels/nn/strip_convolution.h"
+#include "kernels/nn/tap_convolution.h"
 #include "tests/kernels/weighted_reference.h"
 #include "tests/support/devices.h"
 #include "tests/support/tolerance.h"
@@ -129,6 +131,11 @@ void check_chosen(const Device& device, const ConvolutionSpec& spec, double allo
   check_against_float64(device, *make_convolution_plan(device, spec), spec, allowed);
 }
 
+/// Checks products by tap, which only the CPU has.
+void check_taps(const ConvolutionSpec& spec) {
+  check_against_float64({}, *make_tap_convolution(spec), spec, tolerance({}, terms(spec)));
+}
+
 /// Checks strips, which only the CPU has.
 void check_strips(const ConvolutionSpec& spec) {
   check_against_float64({}, *make_strip_convolution(spec), spec, tolerance({}, terms(spec)));
@@ -144,6 +151,8 @@ TEST_SUITE("kernels") {
     check(square(2, 16, 64, 64, {3, 1, 1}));
     check(square(4, 4, 48, 64, {3, 1, 1}));  // few pixels: patches
     check(square(4, 1, 70, 33, {3, 1, 1}));
+    check(square(32, 2, 128, 128, {3, 1, 1}));  // taps
+    check(square(8, 5, 128, 130, {1, 2, 0}));   // a product of pixels
     check(square(5, 7, 3, 17, {5, 2, 2}));
     check(square(2, 8, 32, 48, {1, 2, 0}));
     check(square(2, 8, 6, 9, {3, 1, 1}, 3));
@@ -253,6 +262,36 @@ TEST_SUITE("kernels") {
     large.horizontal = {21, 2, 10};
     check_strips(large);
     check_chosen({}, large, tolerance({}, terms(large)));
+  }
+
+  TEST_CASE("convolutions by tap agree with float64 for any kernel and padding") {
+    check_taps(square(3, 4, 5, 6, {3, 1, 1}));
+    ConvolutionSpec spec = square(2, 2, 3, 4, {5, 1, 2});  // some taps meet padding alone
+    spec.horizontal = {2, 1, 0};
+    check_taps(spec);
+    spec.bias = false;
+    spec.input_gradient = false;
+    spec.vertical = {1, 1, 0};
+    check_taps(spec);
+    spec.vertical = {7, 1, 5};  // more outputs than inputs
+    check_taps(spec);
+  }
+
+  TEST_CASE("convolutions of single pixels agree with float64, with and without strides") {
+    ConvolutionSpec spec = square(3, 5, 4, 7, {1, 1, 0});
+    const auto check = [&] {
+      check_against_float64({}, *make_pointwise_convolution(spec), spec, tolerance({}, terms(spec)));
+    };
+    check();
+    spec.horizontal.stride = 3;
+    check();
+    spec.vertical.stride = 2;
+    spec.bias = false;
+    check();
+    spec.input_gradient = false;
+    check();
+    spec.vertical.kernel = 2;
+    CHECK_THROWS_AS(make_pointwise_convolution(spec), Error);
   }
 
   TEST_CASE("strips leave what a convolution does not read without a gradient") {
