@@ -38,7 +38,7 @@ constexpr std::array kDriftRules{DriftRules{"vgg", 2.0 / 3, 4.0 / 3, 1.008, 1.00
 constexpr DriftRules kNoDrift{"off", 0, kNever, 1, 1};
 
 struct Rules {
-  std::uint64_t repartition_period;
+  std::uint64_t repartition_period;  // 0: regions stay equal
   std::uint64_t global_period;
   double balance_above;
   DriftRules drift;
@@ -61,7 +61,9 @@ class OkTopk final : public SparseCollective {
     co_await CountsVerb{selected.size(), out.statistics.selected_counts};
 
     const std::span<const std::uint32_t> indices = room_->indices.of(selected.indices.view());
-    if (regions_.size() != ranks + 1 || context.step % rules_.repartition_period == 0) {
+    if (rules_.repartition_period == 0) {
+      keep_equal_regions(ranks);
+    } else if (regions_.size() != ranks + 1 || context.step % rules_.repartition_period == 0) {
       propose_regions(indices, ranks);
       co_await SumCountsVerb{std::span(regions_).subspan(1, ranks - 1)};
       average_regions(ranks);
@@ -157,6 +159,13 @@ class OkTopk final : public SparseCollective {
     regions_.back() = numel_;
   }
 
+  /// Sets regions of equal size: the paper's naive reduce. No rank needs to be asked.
+  void keep_equal_regions(std::size_t ranks) {
+    propose_regions({}, ranks);
+    regions_.front() = 0;
+    regions_.back() = numel_;
+  }
+
   /// Returns the threshold. With k = n everything is wanted, and no threshold of an earlier step may apply.
   float threshold_of(const ReduceContext& context) const {
     return context.k < numel_ ? static_cast<float>(threshold_) : 0;
@@ -236,8 +245,8 @@ SettingSpecs settings() {
   return {
       {.name = "repartition_period",
        .default_value = std::int64_t{64},
-       .help = "steps between choices of the regions",
-       .minimum = 1},
+       .help = "steps between choices of the regions; 0: regions of equal size, whatever is selected",
+       .minimum = 0},
       {.name = "global_period",
        .default_value = std::int64_t{32},
        .help = "steps between computations of the threshold of the sums",

@@ -10,14 +10,15 @@
 namespace dragonn::comm::test {
 namespace {
 
-/// Specification, section 3.5: n = 8, k = 2, the first step. Ranks from 2 on have nothing to add.
-void example(Communicator& communicator) {
+/// Specification, section 3.5: n = 8, k = 2, the first step. Ranks from 2 on have nothing to add. Regions of equal size
+/// are those of the example.
+void example_with(Communicator& communicator, std::int64_t repartition_period) {
   if (communicator.size() == 1) return;
   const std::size_t me = unsigned_rank(communicator);
   std::vector<float> acc(8);
   if (me == 0) acc = {4, 0, 0, 3, 0, 0, 0, 1};
   if (me == 1) acc = {1, 0, 2, 0, 0, 5, 0, 0};
-  const auto collective = make_collective("oktopk", 8);
+  const auto collective = make_collective("oktopk", 8, {{"repartition_period", repartition_period}});
   const Outcome outcome = exchange(communicator, *collective, {.k = 2, .density = 0.25}, acc, largest_entries(acc, 2));
   expect(entries_of(outcome.reduction.sum) == Entries{{0, 4.0f}, {5, 5.0f}}, "J = {0, 5}, u = {4, 5}");
   const std::vector<float> residual = residual_after(acc, outcome.reduction);
@@ -27,6 +28,14 @@ void example(Communicator& communicator) {
   // The boundary is floor((3 + 5) / 2) = 4: rank 1 sends one entry, rank 0 none; then all sums, {0, 2, 3} and {5}.
   const std::size_t split = me == 0 ? 0 : 1;
   expect(outcome.payload.bytes_sent == coo_bytes(split + (me == 0 ? 3 : 1)), "one entry to its region, and the sums");
+}
+
+void example(Communicator& communicator) {
+  example_with(communicator, 64);
+}
+
+void example_with_equal_regions(Communicator& communicator) {
+  example_with(communicator, 0);
 }
 
 /// A step that computes the threshold finds the k largest sums; the steps after it find the sums that reach the k-th of
@@ -205,6 +214,7 @@ void balancing_keeps_the_order(Communicator& communicator) {
 
 constexpr std::array kCases{
     Case{"oktopk gives the sums and residuals of the specification's example", example},
+    Case{"oktopk with regions that stay equal gives those of the example, too", example_with_equal_regions},
     Case{"oktopk's steps between two computations use the threshold of the last one",
          steps_between_reuse_the_threshold},
     Case{"oktopk leaves what cancels with its ranks", cancelled_sums_stay},
