@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# scripts/convergence_methods.sh on a few made-up images: what is done is not repeated, what is missing or ended with an
+# scripts/convergence_methods.sh and scripts/convergence_bytes.sh on a few made-up images: what is done is not repeated, what is missing or ended with an
 # error is said, and --print gives commands that can be run.
 . "$(dirname "$0")/lib.sh" "$1"
 
@@ -39,5 +39,15 @@ methods METHODS=topk OVERRIDES='optimizer.learning_rate=1e30 train.epochs=9' -- 
   fail "a run that ended with an error is not an error"
 grep -q '^| `topk` | 0.01 | stopped: step .* not finite' table.md || fail "the error is not in the table: $(cat table.md)"
 [ -z "$(methods METHODS=topk -- --print "$WORK/bad")" ] || fail "a run that ended with an error is tried again"
+
+# At equal bytes gtopk has twice the density of topk among 4 workers; the runs above are not repeated.
+bytes() {
+  env DRAGONN_DATA="$WORK/data" DRAGONN_BIN="$BIN" EPOCHS=1 DENSITIES=0.01 SEEDS=1 METHODS="dense topk gtopk" \
+    "$ROOT/scripts/convergence_bytes.sh" "$@" 2>errors.txt
+}
+[ "$(bytes --print "$WORK/out" | wc -l)" = 2 ] || fail "--print does not list the two runs of gtopk: $(cat errors.txt)"
+bytes "$WORK/out" >table.md || fail "equal bytes: $(cat errors.txt)"
+[ "$(grep -cE '^\| `(dense|topk|gtopk)` \| (-|0\.01|0\.02|0\.01999) \| [0-9.]+ \| [0-9.]+ to [0-9.]+ \| ' table.md)" = 6 ] ||
+  fail "not six rows: $(cat table.md)"
 
 finish
