@@ -1,0 +1,483 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Restates the headlines of the five papers: each paper's number beside ours, on a virtual cluster with the paper's number of
+workers, network, model, density, batch and compute time.
+
+Usage:
+  scripts/paper_headlines.py [--bin build/release/bin] [--only ID,...] [--json FILE] [--update docs/headlines.md] [--list]
+
+Everything assumed is in scripts/paper_headlines.toml, with its source. Tensors and FLOPs come from `dragonn-train --dry-run`.
+Bytes, messages and times of exchanges come from running the collectives (`dragonn-bench collective --payload-only`).
+Each row has two numbers: "theirs" takes the paper's selectors and our collectives, "ours" takes our kernels, too. "Implied" is
+the rate of the network, in Gbit/s, at which the first of them would equal the paper's number. Both are also given at the
+effective rate that a paper's own numbers imply, where they agree on one.
+"""
+import argparse
+import dataclasses
+import functools
+import json
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import tomllib
+import wave
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+ASSUMPTIONS = pathlib.Path(__file__).with_suffix(".toml")
+WORD = 4
+ENTRY = 8
+# A run with more elements than this over all its ranks is made smaller, gradient and bandwidth alike: times stay the same.
+LARGEST_RUN = 4e8
+# The ranks unite real lists here, which the size-only mode refuses.
+LARGEST_UNION = 2e7
+UNLIMITED_GBPS = 1e9
+MARKS = ("<!-- tables: written by scripts/paper_headlines.py --update -->", "<!-- end of tables -->")
+
+
+class RunError(Exception):
+    """A program failed, or what it printed is not what this script reads."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Tensor:
+    name: str
+    numel: int
+    mflop: float  # of a forward pass of one sample
+    is_vector: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Exchange:
+    seconds: float
+    latency_seconds: float  # on a network of unlimited bandwidth
+    gbps: float
+    bytes_sent: float  # by a worker, mean, headers included
+    messages: float
+
+    def seconds_at(self, gbps):
+        """Returns the time at another bandwidth: what is not latency is inversely proportional to it."""
+        return self.latency_seconds + (self.seconds - self.latency_seconds) * self.gbps / gbps
+
+
+@dataclasses.dataclass
+class Step:
+    """Times of a step in seconds, and what a worker sends in it."""
+    total: float
+    compute: float
+    select: float
+    exchange: float
+    decode: float
+    bytes_sent: float
+    messages: float
+
+    @property
+    def synchronization(self):
+        return self.select + self.exchange + self.decode
+
+
+class Programs:
+    """Runs the programs of the project, each command once."""
+
+    def __init__(self, folder, work):
+        self.folder = pathlib.Path(folder).resolve()
+        self.work = pathlib.Path(work)
+
+    def output_of(self, program, *arguments):
+        command = [str(self.folder / program), *map(str, arguments)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise RunError(f"{' '.join(command)}: exit code {done.returncode}: {done.stderr.strip()[-300:]}")
+        return done.stdout
+
+    def rows_of(self, *arguments):
+        file = self.work / "rows.json"
+        self.output_of("dragonn-bench", "collective", *arguments, "--json", file)
+        return json.loads(file.read_text())
+
+    @functools.cache
+    def exchange(self, collective, ranks, numel, density, latency_us, gbps, period):
+        def seconds_and_row(rate):
+            arguments = ["--collective", collective, "--ranks", ranks, "--density", density, "--latency-us", latency_us,
+                         "--gbps", rate / scale, "--numel", max(1, round(numel / scale))]
+            if is_union:
+                arguments += ["--steps", 1, "--warmup", 1]
+            else:
+                arguments.append("--payload-only")
+            if period:
+                arguments += ["--set", f"oktopk.global_period={period}"]
+            row = self.rows_of(*arguments)[-1]  # the last row of a collective with a period is its mean
+            return row["seconds"], row
+
+        is_union = collective == "index_union"
+        scale = max(1, ranks * numel / (LARGEST_UNION if is_union else LARGEST_RUN))
+        seconds, row = seconds_and_row(gbps)
+        latency, _ = seconds_and_row(UNLIMITED_GBPS)
+        return Exchange(seconds, latency, gbps, row["bytes_sent"]["mean"] * scale + row["header_bytes_sent"]["mean"],
+                        row["messages"]["mean"] + row["header_messages"]["mean"])
+
+
+def write_words(folder, count):
+    """Writes a text with so many different words."""
+    words = [f"w{i}" for i in range(count)]
+    text = "".join(" ".join(words[i:i + 20]) + "\n" for i in range(0, count, 20))
+    for name in ("train.txt", "valid.txt"):
+        (folder / name).write_text(text)
+
+
+def write_audio(folder, seconds):
+    with wave.open(str(folder / "tone.wav"), "wb") as audio:
+        audio.setnchannels(1)
+        audio.setsampwidth(2)
+        audio.setframerate(16000)
+        audio.writeframes(b"\1\0" * int(16000 * seconds))
+    for name in ("train.tsv", "test.tsv"):
+        (folder / name).write_text("tone.wav\tTONE\n" * 4)
+
+
+def table_tensors(rows):
+    return [Tensor(name, numel, mflop, name == "vectors") for name, numel, mflop in rows]
+
+
+def parse_dry_run(text, resize):
+    """Returns the tensors in the order of the exchange, the last layer's first, each with the FLOPs of its layer."""
+    mflop = {name: float(number) for name, number in re.findall(r"^  (\S+) .*\] +\d+ +([\d.]+)$", text, re.MULTILINE)}
+    buckets = re.findall(r"^  (\S+) +(\d+) +\d+ +(sparse|dense)$", text, re.MULTILINE)
+    if not buckets:
+        raise RunError("dragonn-train --dry-run printed no buckets")
+    # A layer's FLOPs count once: at the first of its tensors. Layers without weights of their own count with the vectors.
+    unclaimed, tensors = dict(mflop), []
+    for name, numel, kind in buckets:
+        layer = name.rsplit(".", 1)[0]
+        is_vector = ".." in name
+        tensors.append(Tensor(name, resize.get(name, int(numel)), unclaimed.pop(layer, 0.0), is_vector))
+    rest = sum(unclaimed.values())
+    last = tensors[-1]
+    tensors[-1] = dataclasses.replace(last, mflop=last.mflop + rest)
+    return tensors
+
+
+class Headlines:
+    def __init__(self, assumptions, programs):
+        self.given = assumptions
+        self.programs = programs
+
+    @functools.cache
+    def tensors(self, name):
+        model = self.given["models"][name]
+        if "config" not in model:
+            return table_tensors(model["table"])
+        arguments = list(model["set"])
+        folder = self.programs.work / name
+        folder.mkdir(exist_ok=True)
+        for kind, amount in model.get("generated", {}).items():
+            {"words": write_words, "seconds": write_audio}[kind](folder, amount)
+            arguments.append(f"data.path={folder}")
+        arguments += ["compression.method=topk", "compression.bucket=tensor", "compression.density_schedule=constant"]
+        text = self.programs.output_of("dragonn-train", model["config"], "--dry-run",
+                                       *(part for argument in arguments for part in ("--set", argument)))
+        return parse_dry_run(text, model.get("resize", {}))
+
+    def compute_seconds(self, setup):
+        if "step_ms" in setup:
+            return setup["step_ms"] / 1e3
+        mflop = sum(tensor.mflop for tensor in self.tensors(setup["model"]))
+        return 3 * mflop * 1e6 * setup["batch"] / (self.given["devices"][setup["device"]]["tflops"] * 1e12 *
+                                                   setup["efficiency"])
+
+    def memory_seconds(self, setup, moved):
+        """Returns the time in which the device moves so many bytes."""
+        rate = self.given["devices"][setup["device"]]["memory_gbs"] * 1e9 * self.given["ours"]["memory_share"]
+        return moved / rate
+
+    def select_seconds(self, setup, selector, numel, whose, ranks):
+        """Returns the time of accumulation and selection on one bucket."""
+        ours, theirs = self.given["ours"], self.given["theirs"]
+        accumulate = ours["accumulate_bytes"][setup["memory"]] * numel
+        if whose == "ours":
+            moved = accumulate + ours["further_passes"].get(selector, 0) * WORD * numel
+            return self.memory_seconds(setup, moved) + ours["kernels"] * ours["launch_us"] * 1e-6
+        nanoseconds = theirs[setup["device"]][selector] * numel
+        if selector == "exdyna":
+            nanoseconds /= ranks  # a worker searches its partition
+        if selector == "oktopk":
+            nanoseconds += theirs[setup["device"]]["topk"] * numel / setup["period"]
+        return nanoseconds * 1e-9 + self.memory_seconds(setup, accumulate) + theirs["kernels"] * theirs["launch_us"] * 1e-6
+
+    def decode_seconds(self, setup, decode, numel, ranks, whose):
+        """Returns the time to sum the lists of all ranks. Our kernels decode sparse, whatever the paper does."""
+        k = setup["density"] * numel
+        if decode == "merge":  # a tree: each round reads two lists, adds and selects; theirs selects in a dense vector
+            rounds = (ranks - 1).bit_length()
+            if whose == "theirs":
+                return 0.0  # within the papers' rate of topk, which is fitted to a row with merges
+            return rounds * self.memory_seconds(setup, 6 * 2 * k * ENTRY)
+        entries = {"sum": 2 * k, "fill": min(k * ranks, numel)}.get(decode, k * ranks)
+        scatter = 64 * entries  # a sector is read and written for each entry
+        if decode == "dense" and whose == "theirs":
+            return self.memory_seconds(setup, 4 * WORD * numel * ranks + scatter)  # clear, and add one vector after another
+        return self.memory_seconds(setup, WORD * numel + ENTRY * entries + scatter)
+
+    def exchange(self, setup, collective, numel, ranks):
+        network = self.given["networks"][setup["network"]]
+        density = max(setup["density"], 1 / numel)
+        period = setup.get("period") if collective == "oktopk" else None
+        return self.programs.exchange(collective, ranks, numel, density, network["latency_us"], network["gbps"], period)
+
+    def buckets(self, setup, scheme, gbps, whose, ranks):
+        """Returns (numel, mflop, is_sparse) of each bucket, the last layer's first."""
+        tensors = self.tensors(setup["model"])
+        if scheme["bucket"] == "model":
+            return [(sum(t.numel for t in tensors), sum(t.mflop for t in tensors), "selector" in scheme)]
+        if scheme["bucket"] != "tensor":
+            return fused([(t.numel, t.mflop) for t in tensors], scheme["bucket"])
+        result, dense = [], []
+        for tensor in tensors:
+            if tensor.is_vector or not self.pays(setup, scheme, tensor.numel, gbps, whose, ranks):
+                dense.append((tensor.numel, tensor.mflop))
+            else:
+                result.append((tensor.numel, tensor.mflop, True))
+        return result + fused(dense, 64)
+
+    def pays(self, setup, scheme, numel, gbps, whose, ranks):
+        """Decides on a tensor as DRAGONN 4.2 does."""
+        if not scheme.get("choose"):
+            return True
+        saved = (self.exchange(setup, "dense", numel, ranks).seconds_at(gbps) -
+                 self.exchange(setup, scheme["collective"], numel, ranks).seconds_at(gbps))
+        return saved > (self.select_seconds(setup, scheme["selector"], numel, whose, ranks) +
+                        self.decode_seconds(setup, scheme["decode"], numel, ranks, whose))
+
+    def step(self, setup_name, scheme_name, whose, gbps=None, ranks=None):
+        """Lets the device and the network work in the order of the buckets: a bucket's exchange begins when it is selected
+        and the network is free; all lists are decoded after backward."""
+        setup, scheme = self.given["setups"][setup_name], self.given["schemes"][scheme_name]
+        gbps = gbps or self.given["networks"][setup["network"]]["gbps"]
+        ranks = ranks or setup["ranks"]
+        compute = self.compute_seconds(setup)
+        buckets = self.buckets(setup, scheme, gbps, whose, ranks)
+        mflop = sum(bucket[1] for bucket in buckets) or 1.0
+        backward = 2 / 3 * compute if scheme.get("overlap") else 0.0
+        result = Step(0, compute, 0, 0, 0, 0, 0)
+        device, network, ends = compute - backward, 0.0, []
+        for numel, flops, is_sparse in buckets:
+            select = self.select_seconds(setup, scheme["selector"], numel, whose, ranks) if is_sparse else 0.0
+            device += backward * flops / mflop + select
+            exchange = self.exchange(setup, scheme["collective"] if is_sparse else "dense", numel, ranks)
+            network = max(network, device) + exchange.seconds_at(gbps)
+            ends.append((network, self.decode_seconds(setup, scheme["decode"], numel, ranks, whose) if is_sparse else 0.0))
+            result.select += select
+            result.exchange += exchange.seconds_at(gbps)
+            result.bytes_sent += exchange.bytes_sent
+            result.messages += exchange.messages
+        for end, decode in ends:
+            device = max(device, end) + decode
+            result.decode += decode
+        result.total = device
+        return result
+
+    # The kinds of headlines. Each returns the number for "theirs" or "ours", as a float.
+
+    def speed(self, row, whose, gbps=None):
+        """Time of a step with the baseline over that with the method."""
+        baseline, method = (self.step(row["setup"], row[scheme], whose, gbps, row.get("ranks")).total
+                            for scheme in ("baseline", "method"))
+        return baseline / method
+
+    def synchronization(self, row, whose, gbps=None):
+        """The same of selection, exchange and decoding, without overlap."""
+        return (self.step(row["setup"], row["baseline"], whose, gbps).synchronization /
+                self.step(row["setup"], row["method"], whose, gbps).synchronization)
+
+    def total(self, row, whose, gbps=None):
+        """The same of a whole training: steps that the baseline needs for each of the method's, times their times."""
+        return row["iterations"][whose] * self.speed(row, whose, gbps)
+
+    def efficiency(self, row, whose, gbps=None):
+        """Compute time over the time of a step: scaling efficiency, in percent."""
+        step = self.step(row["setup"], row["method"], whose, gbps, row.get("ranks"))
+        return 100 * step.compute / step.total
+
+    def scaling(self, row, whose, gbps=None):
+        """Time of a step with few workers over that with all of them, in percent."""
+        few = self.step(row["setup"], row["method"], whose, gbps, ranks=row["from_ranks"])
+        return 100 * few.total / self.step(row["setup"], row["method"], whose, gbps).total
+
+    def encode(self, row, whose, gbps=None):
+        """Time to select in one vector, without accumulation where a paper gives a rate."""
+        device = self.given["theirs"]["v100"]
+        if whose == "theirs":
+            return device[row["baseline"]] / device[row["method"]]
+        setup = self.given["setups"][row["setup"]]
+        return (self.select_seconds(setup, row["baseline"], row["numel"], whose, 1) /
+                self.select_seconds(setup, row["method"], row["numel"], whose, 1))
+
+    def range_of(self, row, whose, gbps=None):
+        """The least and the most speed over several baselines, as text."""
+        speeds = {name: self.speed({**row, "baseline": name}, whose, gbps) for name in row["baselines"]}
+        least, most = min(speeds, key=speeds.get), max(speeds, key=speeds.get)
+        return f"{speeds[least]:.2f} ({least}) to {speeds[most]:.2f} ({most})"
+
+    def density(self, row):
+        """Entries that all workers' lists have together, over the target, measured in a short training."""
+        folder = self.programs.work / "density"
+        self.programs.output_of("dragonn-train", row["config"], "--output", folder,
+                                *(part for argument in row["set"] for part in ("--set", argument)))
+        steps = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+        return statistics.mean(s["density_global"] / s["density_target"] for s in steps if s["kind"] == "step")
+
+    def exchanges(self, row):
+        """Time of an exchange of drawn gradients with the baseline's settings over that with the method's, by number of
+        workers, as text."""
+        seconds = {}
+        for side in ("baseline", "method"):
+            rows = self.programs.rows_of(
+                "--collective", "oktopk", "--ranks", ",".join(map(str, row["ranks"])), "--numel", row["numel"], "--density",
+                row["density"], "--latency-us", row["latency_us"], "--gbps", row["gbps"], "--warmup", row["warm_up"], "--steps",
+                row["steps"], *(part for setting in row[side] for part in ("--set", setting)))
+            seconds[side] = {r["ranks"]: r["seconds"] for r in rows if r["phase"] == "reuse"}
+        return ", ".join(f"{seconds['baseline'][ranks] / seconds['method'][ranks]:.2f} at {ranks}" for ranks in row["ranks"])
+
+    def curve(self, row, whose, gbps=None):
+        """The efficiency in percent of several schemes at several numbers of workers, as text."""
+        return "; ".join(
+            f"{scheme} " + ", ".join(f"{self.efficiency({**row, 'method': scheme, 'ranks': ranks}, whose, gbps):.3g}"
+                                     for ranks in row["ranks"]) for scheme in row["schemes"])
+
+    def implied_gbps(self, row, value):
+        """Returns the bandwidth at which "theirs" has the paper's value; None if there is none in 0.001 to 1000 Gbit/s."""
+        kind = getattr(self, row.get("kind", "speed"))
+        low, high = 1e-3, 1e3
+        at_low, at_high = kind(row, "theirs", low) - value, kind(row, "theirs", high) - value
+        if at_low * at_high > 0:
+            return None
+        for _ in range(40):
+            middle = (low * high)**0.5
+            at_middle = kind(row, "theirs", middle) - value
+            low, high = (middle, high) if at_middle * at_low > 0 else (low, middle)
+        return low
+
+    def restate(self, row):
+        """Returns the row's result: each part a number, a text, or None where there is none."""
+        kind = row.get("kind", "speed")
+        result = dict.fromkeys(("theirs", "ours", "implied_gbps", "theirs_effective", "ours_effective"))
+        result |= {"id": row["id"], "headline": row["headline"], "paper": row["paper"], "why": row["why"]}
+        if kind == "none":
+            return result
+        if kind in ("density", "exchanges"):
+            return result | {"ours": getattr(self, kind)(row)}
+        measure = getattr(self, {"range": "range_of"}.get(kind, kind))
+        result |= {"theirs": measure(row, "theirs"), "ours": measure(row, "ours")}
+        if kind == "encode":
+            return result
+        if isinstance(row["paper"], (int, float)) and kind != "range":
+            result["implied_gbps"] = self.implied_gbps(row, row["paper"])
+        effective = self.given["networks"][self.given["setups"][row["setup"]]["network"]].get("effective_gbps")
+        if effective:
+            result |= {"theirs_effective": measure(row, "theirs", effective), "ours_effective": measure(row, "ours", effective)}
+        return result
+
+    def traffic(self, rows):
+        """Returns what each setup does with each scheme that the rows name."""
+        used = dict.fromkeys((row["setup"], scheme) for row in rows if "setup" in row and row.get("kind") != "encode"
+                             for scheme in [row.get("baseline"), row.get("method"), *row.get("baselines", [])] if scheme)
+        result = []
+        for setup, scheme in used:
+            theirs, ours = self.step(setup, scheme, "theirs"), self.step(setup, scheme, "ours")
+            result.append({"setup": setup, "scheme": scheme, "ranks": self.given["setups"][setup]["ranks"],
+                           "numel": sum(t.numel for t in self.tensors(self.given["setups"][setup]["model"])),
+                           "compute_ms": 1e3 * ours.compute, "select_theirs_ms": 1e3 * theirs.select,
+                           "select_ours_ms": 1e3 * ours.select, "exchange_ms": 1e3 * ours.exchange,
+                           "step_theirs_ms": 1e3 * theirs.total, "step_ours_ms": 1e3 * ours.total,
+                           "bytes_sent": ours.bytes_sent, "messages": ours.messages})
+        return result
+
+
+def fused(tensors, mebibytes):
+    """Joins neighbours to dense buckets of at least so many MiB; the last may be smaller."""
+    result, numel, mflop = [], 0, 0.0
+    for count, flops in tensors:
+        numel, mflop = numel + count, mflop + flops
+        if numel * WORD >= mebibytes * 2**20:
+            result.append((numel, mflop, False))
+            numel, mflop = 0, 0.0
+    return result + ([(numel, mflop, False)] if numel else [])
+
+
+def shown(value):
+    if value is None:
+        return "-"
+    return value if isinstance(value, str) else f"{value:.3g}"
+
+
+def headline_table(results, notes):
+    lines = ["| headline | paper | their selectors, our collectives | ours | implied Gbit/s | at the effective rate: theirs | "
+             "ours | why |", "|---|---|---|---|---|---|---|---|"]
+    columns = ("paper", "theirs", "ours", "implied_gbps", "theirs_effective", "ours_effective")
+    for row in results:
+        lines.append(f"| {row['headline']} | {' | '.join(shown(row[column]) for column in columns)} | {row['why']} |")
+    used = [key for key in notes if any(key in row["why"].split() for row in results)]
+    return "\n".join(lines) + "\n\n" + "\n".join(f"- **{key}**: {notes[key]}" for key in used)
+
+
+def traffic_table(rows):
+    lines = ["| setup | P | elements | scheme | compute, ms | select, ms: theirs, ours | exchange, ms | step, ms: theirs, ours | "
+             "sent by a worker | messages |", "|---|---|---|---|---|---|---|---|---|---|"]
+    for row in rows:
+        lines.append(f"| {row['setup']} | {row['ranks']} | {row['numel']:,} | {row['scheme']} | {row['compute_ms']:.4g} | "
+                     f"{row['select_theirs_ms']:.3g}, {row['select_ours_ms']:.3g} | {row['exchange_ms']:.4g} | "
+                     f"{row['step_theirs_ms']:.4g}, {row['step_ours_ms']:.4g} | {row['bytes_sent'] / 1e6:.4g} MB | "
+                     f"{row['messages']:.0f} |")
+    return "\n".join(lines)
+
+
+def update(page, text):
+    """Replaces what is between the two marks of a page."""
+    before, _, rest = page.read_text().partition(MARKS[0])
+    _, _, after = rest.partition(MARKS[1])
+    page.write_text(f"{before}{MARKS[0]}\n\n{text}\n\n{MARKS[1]}{after}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", default=ROOT / "build/release/bin", help="folder of the programs")
+    parser.add_argument("--only", help="rows by id, separated by commas (default: all)")
+    parser.add_argument("--list", action="store_true", help="print the ids of all rows and end")
+    parser.add_argument("--json", help="also write the rows to this file")
+    parser.add_argument("--update", help="also put the tables into this page, between its two marks")
+    options = parser.parse_args()
+    assumptions = tomllib.loads(ASSUMPTIONS.read_text())
+    rows = assumptions["headlines"]
+    if options.list:
+        print("\n".join(f"{row['id']}: {row['headline']}" for row in rows))
+        return 0
+    wanted = options.only.split(",") if options.only else [row["id"] for row in rows]
+    unknown = set(wanted) - {row["id"] for row in rows}
+    if unknown:
+        print(f"paper_headlines: --only: no row '{sorted(unknown)[0]}'; --list prints the rows", file=sys.stderr)
+        return 2
+    rows = [row for row in rows if row["id"] in wanted]
+    try:
+        with tempfile.TemporaryDirectory() as work:
+            headlines = Headlines(assumptions, Programs(options.bin, work))
+            results = []
+            for row in rows:
+                print(f"{row['id']}", file=sys.stderr, flush=True)
+                results.append(headlines.restate(row))
+            traffic = headlines.traffic(rows)
+    except (RunError, OSError) as error:
+        print(f"paper_headlines: {error}", file=sys.stderr)
+        return 1
+    text = headline_table(results, assumptions["notes"]) + "\n\n" + traffic_table(traffic)
+    print(text)
+    if options.json:
+        pathlib.Path(options.json).write_text(json.dumps({"headlines": results, "traffic": traffic}, indent=1) + "\n")
+    if options.update:
+        update(pathlib.Path(options.update), text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
