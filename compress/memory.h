@@ -39,9 +39,10 @@ class Memory {
 
   /// Computes acc = memory (+) scale * gradient, and runs the sparsifier's request in the same sweep.
   /// `scale` is 1, a clip factor, or with the lr-folded accumulator also the learning rate.
-  /// The result stays valid until the next call. The gradient is not changed.
-  virtual const kernels::PassResult& compensate(const kernels::PassRequest& request, View<const float> gradient,
-                                                float scale) = 0;
+  /// The result stays valid until the next call; that of a deferred request is for kernels::finish_pass(), before
+  /// settle(). The gradient is not changed.
+  virtual kernels::PassResult& compensate(const kernels::PassRequest& request, View<const float> gradient,
+                                          float scale) = 0;
   /// The acc of the last compensate, [n]; valid until settle().
   virtual View<const float> accumulated() const = 0;
   /// Makes the residual: acc less the values that left, plus the returned mass (see settle_residual).

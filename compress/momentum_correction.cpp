@@ -24,8 +24,8 @@ class MomentumCorrection final : public Memory {
     pass_.reserve(numel);
   }
 
-  const kernels::PassResult& compensate(const kernels::PassRequest& request, View<const float> gradient,
-                                        float scale) override {
+  kernels::PassResult& compensate(const kernels::PassRequest& request, View<const float> gradient,
+                                  float scale) override {
     rule_.scale = scale;
     kernels::accumulate_momentum(request, gradient, rule_, momentum_.view(), velocity_.view(), pass_);
     return pass_;

@@ -12,8 +12,8 @@ class None final : public Memory {
     pass_.reserve(numel);
   }
 
-  const kernels::PassResult& compensate(const kernels::PassRequest& request, View<const float> gradient,
-                                        float scale) override {
+  kernels::PassResult& compensate(const kernels::PassRequest& request, View<const float> gradient,
+                                  float scale) override {
     if (scale == 1.0f) {
       accumulated_ = gradient;
       kernels::examine(request, gradient, pass_);

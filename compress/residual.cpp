@@ -18,8 +18,8 @@ class Residual final : public Memory {
     pass_.reserve(numel);
   }
 
-  const kernels::PassResult& compensate(const kernels::PassRequest& request, View<const float> gradient,
-                                        float scale) override {
+  kernels::PassResult& compensate(const kernels::PassRequest& request, View<const float> gradient,
+                                  float scale) override {
     kernels::accumulate_residual(request, gradient, {.scale = scale, .decay = decay_}, residual_.view(), pass_);
     return pass_;
   }

@@ -77,14 +77,20 @@ __device__ void finish_sum(const Sums& mine, OrderedSum<Sums>* sum) {
   if (threadIdx.x == 0) sum->total = total;
 }
 
-/// Calls start(sum), which launches a kernel that calls finish_sum(), and returns the total. Waits.
+/// Calls start(sum), which launches a kernel that calls finish_sum(), and starts to copy the total to page-locked
+/// memory of the host.
 template <class Sums, class Start>
-Sums ordered_sum(Context& here, const Start& start) {
+void start_ordered_sum(Context& here, const Start& start, void* total) {
   auto* const sum = reinterpret_cast<OrderedSum<Sums>*>(here.scratch(sizeof(OrderedSum<Sums>)));
   check(cudaMemsetAsync(&sum->blocks_done, 0, sizeof sum->blocks_done, here.stream()), "cudaMemsetAsync");
   start(sum);
-  check(cudaMemcpyAsync(here.host_results(), &sum->total, sizeof(Sums), cudaMemcpyDeviceToHost, here.stream()),
-        "cudaMemcpyAsync");
+  check(cudaMemcpyAsync(total, &sum->total, sizeof(Sums), cudaMemcpyDeviceToHost, here.stream()), "cudaMemcpyAsync");
+}
+
+/// Returns the total of such a sum. Waits.
+template <class Sums, class Start>
+Sums ordered_sum(Context& here, const Start& start) {
+  start_ordered_sum<Sums>(here, start, here.host_results());
   here.synchronize();
   return *static_cast<const Sums*>(here.host_results());
 }

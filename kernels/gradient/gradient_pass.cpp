@@ -52,12 +52,14 @@ void run_pass(const AccumulateJob& job, const PassRequest& request, std::size_t 
   if (request.hash.scratch != nullptr)
     check_same_device("gradient pass", result.device(), request.hash.scratch->table.memory().device());
   result.request = request;
+  result.unfinished = nullptr;
   detail::gradient_pass_rows(job, request, numel, result);
 }
 
 }  // namespace
 
 constinit decltype(detail::gradient_pass_rows) detail::gradient_pass_rows("gradient pass", pass_cpu);
+constinit decltype(detail::finish_pass_rows) detail::finish_pass_rows("end of a gradient pass", [](PassResult&) {});
 void PassResult::reserve(std::size_t numel) {
   reserve_selection(selected, numel);
   sample.reserve(numel);
@@ -98,6 +100,11 @@ void examine(const PassRequest& request, View<const float> acc, PassResult& resu
   check(acc, {}, result);
   const AccumulateJob job{.gradient = acc.data()};
   run_pass(job, request, acc.size(), result);
+}
+
+void finish_pass(PassResult& result) {
+  if (result.unfinished != nullptr) detail::finish_pass_rows(result);
+  result.unfinished = nullptr;
 }
 
 }  // namespace dragonn::kernels

@@ -27,6 +27,8 @@ struct PassRequest {
   std::size_t end = 0;
   SamplePlan sample = {};  ///< used by kSampledThreshold
   HashChoice hash = {};    ///< the choice of a later hash_select, if any: the pass may hash entries as it finds them
+  /// The host does not wait for a GPU's pass: the result is there after a wait and finish_pass(). No effect on the CPU.
+  bool deferred = false;
 };
 
 /// Returns whether a pass selects entries.
@@ -38,7 +40,8 @@ inline bool selects(const PassRequest& request) {
 struct PassResult {
   PassResult() = default;
   /// Makes results on `device`.
-  explicit PassResult(const Device& device) : selected(device), sample(device) {}
+  explicit PassResult(const Device& device)
+      : selected(device), sample(device), report(std::size_t{0}, host_memory_for(device)) {}
 
   const Device& device() const { return selected.device(); }
 
@@ -48,6 +51,9 @@ struct PassResult {
   SparseVector selected;    ///< for kThreshold and kSampledThreshold: ascending; NaN is never in it
   Moments moments;          ///< for kMoments
   SampleScratch sample;     ///< the sampled magnitudes, in the order of their places
+
+  const float* unfinished = nullptr;  ///< acc of a deferred pass that finish_pass() has not seen yet; else null
+  Buffer<std::byte> report;           ///< page-locked memory that a GPU writes the outcome of a deferred pass to
 
   /// Makes room for selections of `numel` elements (kernels/gradient/select.h, reserve_selection).
   void reserve(std::size_t numel);
@@ -87,5 +93,10 @@ void accumulate_scaled(const PassRequest& request, View<const float> gradient, f
 
 /// Runs the request on an existing acc. Reads 4 bytes per element, writes none.
 void examine(const PassRequest& request, View<const float> acc, PassResult& result);
+
+/// Finishes a deferred pass, whose acc has not changed, after the calling thread has waited for the device. So the
+/// passes over several buckets take one wait. If a selection did not fit its memory, it is made again, with a wait.
+/// Nothing to do if the pass was not deferred.
+void finish_pass(PassResult& result);
 
 }  // namespace dragonn::kernels

@@ -43,8 +43,11 @@ void join_runs(std::span<const HitRun> runs, SparseVector& selected);
 float sample_job(const AccumulateJob& job, const SamplePlan& plan, std::size_t numel, SampleScratch& scratch);
 
 /// A pass over `numel` elements whose pointers belong to the device of `result`; all arguments are checked already. It
-/// sets `non_finite`, `selected`, and what the request asks for.
+/// sets `non_finite`, `selected`, and what the request asks for; or `unfinished`, if it leaves that to the operation
+/// below.
 extern Operation<void(const AccumulateJob& job, const PassRequest& request, std::size_t numel, PassResult& result)>
     gradient_pass_rows;
+/// Finishes a pass that is unfinished.
+extern Operation<void(PassResult& result)> finish_pass_rows;
 
 }  // namespace dragonn::kernels::detail

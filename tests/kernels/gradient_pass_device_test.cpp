@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include "kernels/devices.h"
 #include "kernels/gradient/gradient_pass.h"
 #include "kernels/gradient/select.h"
 #include "tests/kernels/gradient_reference.h"
@@ -100,6 +101,38 @@ TEST_SUITE("kernels") {
       accumulate_residual({.kind = Kind::kThreshold, .end = size}, gradient.view(), {}, residual.view(), result);
       CHECK(entries_of(result.selected) == reaching(values, 0, 0, size));
       CHECK(to_host(residual.view()) == values);
+    }
+  }
+
+  DRAGONN_DEVICE_TEST("deferred passes give the results of passes that are waited for, each after one wait for all") {
+    constexpr std::size_t kSize = 9001;
+    const PassRequest requests[] = {
+        {},
+        {.kind = Kind::kThreshold, .threshold = 0.5f, .begin = 5, .end = 9000},  // has no room: is made again
+        {.kind = Kind::kMoments},
+        {.kind = Kind::kSampledThreshold, .end = kSize, .sample = {.stride = 7, .key = 99, .rank = 20}}};
+    std::vector<Buffer<float>> gradients, deferred_acc, acc;
+    std::vector<PassResult> deferred, expected;
+    for (std::size_t i = 0; i < std::size(requests); ++i) {
+      gradients.push_back(on_device(gradient_values(kSize, i), device));
+      for (auto* const residuals : {&deferred_acc, &acc})
+        residuals->push_back(on_device(gradient_values(kSize, 10 + i), device));
+      PassRequest request = requests[i];
+      accumulate_residual(request, gradients[i].view(), {}, acc[i].view(), expected.emplace_back(device));
+      request.deferred = true;
+      accumulate_residual(request, gradients[i].view(), {}, deferred_acc[i].view(), deferred.emplace_back(device));
+    }
+    synchronize(device);
+    for (std::size_t i = 0; i < std::size(requests); ++i) {
+      CAPTURE(i);
+      finish_pass(deferred[i]);
+      CHECK(deferred[i].unfinished == nullptr);
+      CHECK(to_host(deferred_acc[i].view()) == to_host(acc[i].view()));
+      CHECK(entries_of(deferred[i].selected) == entries_of(expected[i].selected));
+      CHECK(deferred[i].threshold == expected[i].threshold);
+      CHECK(deferred[i].moments.sum == expected[i].moments.sum);
+      CHECK(deferred[i].moments.largest == expected[i].moments.largest);
+      CHECK_FALSE(deferred[i].non_finite);
     }
   }
 

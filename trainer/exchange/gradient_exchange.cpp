@@ -218,6 +218,7 @@ void GradientExchange::run_group(const BucketGroup& group, const ExchangeStep& s
     begin(index, step);
     compensate(index, step, gradient, timers);
   }
+  finish_passes(group);
   agree(group);
   for (std::size_t index = group.begin; index < group.end; ++index) select(states_[index], timers);
   if (step.aligned) comm::align(communicator_);
@@ -248,15 +249,26 @@ void GradientExchange::compensate(std::size_t index, const ExchangeStep& step, V
   const Bucket& bucket = buckets_[index];
   BucketState& state = states_[index];
   const float scale = step.gradient_scale * static_cast<float>(state.select.learning_rate);
-  const kernels::PassRequest request = state.form->plan(state.select);
+  kernels::PassRequest request = state.form->plan(state.select);
+  request.deferred = true;
   // If the pass selects, too, the two verbs are one.
   state.selects_in_pass = request.kind != kernels::PassRequest::Kind::kNone;
   times_.run(timers, state.selects_in_pass ? Verb::kCompensateSelect : Verb::kCompensate, [&] {
     state.pass = &state.memory->compensate(request, gradient.subview(bucket.offset, bucket.size), scale);
   });
-  if (state.pass->non_finite && !non_finite_bucket_) non_finite_bucket_ = index;
   if (step.accumulated.empty() || !is_dumped(bucket)) return;
   kernels::copy(state.memory->accumulated(), step.accumulated.subview(state.dump_offset, bucket.size));
+}
+
+void GradientExchange::finish_passes(const BucketGroup& group) {
+  bool has_waited = false;
+  for (std::size_t index = group.begin; index < group.end; ++index) {
+    kernels::PassResult& pass = *states_[index].pass;
+    if (pass.unfinished != nullptr && !has_waited) kernels::synchronize(device_);
+    has_waited = has_waited || pass.unfinished != nullptr;
+    kernels::finish_pass(pass);
+    if (pass.non_finite && !non_finite_bucket_) non_finite_bucket_ = index;
+  }
 }
 
 void GradientExchange::agree(const BucketGroup& group) {

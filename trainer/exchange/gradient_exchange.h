@@ -140,7 +140,7 @@ class GradientExchange {
     BucketForm* form = nullptr;
     compress::SelectContext select;
     comm::ReduceContext reduce;
-    const kernels::PassResult* pass = nullptr;
+    kernels::PassResult* pass = nullptr;
     bool selects_in_pass = false;
     const comm::SparseReduction* outcome = nullptr;  // the reduction where gradients live
   };
@@ -149,6 +149,8 @@ class GradientExchange {
   void run_group(const BucketGroup& group, const ExchangeStep& step, View<const float> gradient, StepTimers& timers);
   void begin(std::size_t index, const ExchangeStep& step);
   void compensate(std::size_t index, const ExchangeStep& step, View<const float> gradient, StepTimers& timers);
+  /// Finishes the passes of all buckets of a group, with one wait for a GPU.
+  void finish_passes(const BucketGroup& group);
   /// Collective. Sends rank 0's proposals to all ranks, if sparsifiers have some.
   void agree(const BucketGroup& group);
   void select(BucketState& state, StepTimers& timers);

@@ -10,12 +10,7 @@
 namespace dragonn::kernels::cuda {
 namespace {
 
-struct MomentSums {
-  double sum = 0;
-  double sum_squares = 0;
-  double signed_sum = 0;
-  std::uint64_t largest = 0;  // the bits of a magnitude, so that a NaN stays
-
+struct MomentSums : MomentTotals {
   __device__ void see(float value) {
     const double wide = value;
     sum += fabs(wide);
@@ -31,6 +26,8 @@ struct MomentSums {
   }
 };
 
+static_assert(sizeof(MomentSums) == sizeof(MomentTotals), "the report of a sweep receives the sums as they are");
+
 template <AccumulateKind kKind, bool kAligned>
 __global__ void __launch_bounds__(kThreads)
     moments_kernel(AccumulateJob job, std::size_t numel, OrderedSum<MomentSums>* total) {
@@ -41,18 +38,23 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-Moments sweep_moments(Context& here, const AccumulateJob& job, std::size_t numel) {
-  if (numel == 0) return {};
-  const auto sums = ordered_sum<MomentSums>(here, [&](OrderedSum<MomentSums>* total) {
+void start_moments(Context& here, const AccumulateJob& job, std::size_t numel, SweepReport& report) {
+  report.moments = {};
+  if (numel == 0) return;
+  const auto start = [&](OrderedSum<MomentSums>* total) {
     const unsigned blocks = sum_blocks(numel, kTileElements);
     with_kind(job, [&]<AccumulateKind kKind, bool kAligned>() {
       launch(here, "accumulate and moments", blocks, kThreads, moments_kernel<kKind, kAligned>, job, numel, total);
     });
-  });
-  return {.sum = sums.sum,
-          .sum_squares = sums.sum_squares,
-          .signed_sum = sums.signed_sum,
-          .largest = std::bit_cast<float>(static_cast<std::uint32_t>(sums.largest))};
+  };
+  start_ordered_sum<MomentSums>(here, start, &report.moments);
+}
+
+Moments moments_of(const MomentTotals& totals) {
+  return {.sum = totals.sum,
+          .sum_squares = totals.sum_squares,
+          .signed_sum = totals.signed_sum,
+          .largest = std::bit_cast<float>(static_cast<std::uint32_t>(totals.largest))};
 }
 
 }  // namespace dragonn::kernels::cuda

@@ -203,22 +203,25 @@ std::size_t tiles_of(std::size_t numel) {
 
 }  // namespace
 
-bool sweep(Context& here, const AccumulateJob& job, std::size_t numel) {
-  if (numel == 0) return false;
+void start_sweep(Context& here, const AccumulateJob& job, std::size_t numel, SweepReport& report) {
+  report.hits = {};
+  if (numel == 0) return;
   const CompactionMemory compaction = new_compaction(here, 0);
   with_kind(job, [&]<AccumulateKind kKind, bool kAligned>() {
     launch(here, "accumulate", static_cast<unsigned>(tiles_of(numel)), kThreads, sweep_kernel<kKind, kAligned>, job,
            numel, compaction.result);
   });
-  return read(here, compaction).non_finite != 0;
+  start_reading(here, compaction, 1, &report.hits);
 }
 
-SweepOutcome sweep_select(Context& here, const AccumulateJob& job, const Range& range, const SweepSelection& selection,
-                          SparseVector& selected) {
+void start_select(Context& here, const AccumulateJob& job, const Range& range, const SweepSelection& selection,
+                  SparseVector& selected, SweepReport& report) {
+  report = {};
+  report.hits.threshold = selection.threshold.value;
   if (range.begin == range.end) {
     selected.clear();
     if (selection.holders != nullptr) selection.holders->clear();
-    return {.threshold = selection.threshold.value};
+    return;
   }
   selected.resize_discard(std::min(selected.indices.capacity(), selected.values.capacity()));
   constexpr std::size_t kMostPlaces = std::numeric_limits<std::uint32_t>::max();
@@ -233,21 +236,32 @@ SweepOutcome sweep_select(Context& here, const AccumulateJob& job, const Range& 
            swept, hits, compactions[0]);
   });
   if (selection.holders != nullptr) start_holders(here, hits, compactions[0].result, compactions[1]);
-  const auto [found, held] = read(here, compactions);
+  start_reading(here, compactions[0], compactions.size(), &report.hits);
+}
+
+SweepOutcome finish_select(Context& here, const float* acc, const SweepSelection& selection, SparseVector& selected,
+                           const SweepReport& report) {
+  const Compaction found = report.hits;  // a second pass may overwrite the report
   const SweepOutcome outcome{.non_finite = found.non_finite != 0, .threshold = found.threshold};
   if (found.count <= selected.size()) {
     selected.truncate(found.count);
-    if (selection.holders != nullptr) selection.holders->truncate(held.count);
+    if (selection.holders != nullptr) selection.holders->truncate(report.holders.count);
     return outcome;
   }
   selected.resize_discard(found.count);
-  const AccumulateJob stored{.gradient = job.kind == AccumulateKind::kExamine ? job.gradient : job.acc};
   const Range& wanted = selection.range;
   count_swept(wanted.end - wanted.begin);
   // All hits were hashed, with and without a place in the list. Hashing them again changes no slot's maximum.
-  sweep_select(here, stored, wanted, {wanted, {.value = found.threshold}, selection.slots, selection.holders},
-               selected);
+  sweep_select(here, {.gradient = acc}, wanted,
+               {wanted, {.value = found.threshold}, selection.slots, selection.holders}, selected);
   return outcome;
+}
+
+SweepOutcome sweep_select(Context& here, const AccumulateJob& job, const Range& range, const SweepSelection& selection,
+                          SparseVector& selected) {
+  start_select(here, job, range, selection, selected, here_and_now(here));
+  here.synchronize();
+  return finish_select(here, stored_acc(job), selection, selected, here_and_now(here));
 }
 
 }  // namespace dragonn::kernels::cuda

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <cmath>
+#include <new>
 
 #include "kernels/gradient/cuda/gradient_sweep.h"
 #include "kernels/gradient/gradient_pass_sweep.h"
@@ -12,28 +13,62 @@ namespace {
 
 using detail::AccumulateJob;
 
-void pass(const AccumulateJob& job, const PassRequest& request, std::size_t numel, PassResult& result) {
-  Context& here = context(result.selected.device());
-  count_swept(numel);
-  if (request.kind == PassRequest::Kind::kNone) {
-    result.selected.clear();
-    result.non_finite = sweep(here, job, numel);
-  } else if (request.kind == PassRequest::Kind::kMoments) {
-    result.selected.clear();
-    result.moments = sweep_moments(here, job, numel);
-    result.non_finite = !std::isfinite(result.moments.largest);
-  } else {
-    Threshold threshold{.value = request.threshold};
-    if (request.kind == PassRequest::Kind::kSampledThreshold)
-      threshold = {.place = sample_on_device(here, job, request.sample, numel, result.sample)};
-    const SweepSelection selection{{request.begin, request.end},
-                                   threshold,
-                                   empty_slots(here, request.hash),
-                                   request.hash.scratch == nullptr ? nullptr : &request.hash.scratch->holders};
-    const SweepOutcome outcome = sweep_select(here, job, {0, numel}, selection, result.selected);
+/// Returns what a request selects, with these slots.
+SweepSelection selection_of(const PassRequest& request, const Threshold& threshold, const Slots& slots) {
+  return {{request.begin, request.end},
+          threshold,
+          slots,
+          request.hash.scratch == nullptr ? nullptr : &request.hash.scratch->holders};
+}
+
+void start_pass(Context& here, const AccumulateJob& job, const PassRequest& request, std::size_t numel,
+                PassResult& result, SweepReport& report) {
+  if (request.kind == PassRequest::Kind::kNone) return start_sweep(here, job, numel, report);
+  if (request.kind == PassRequest::Kind::kMoments) return start_moments(here, job, numel, report);
+  Threshold threshold{.value = request.threshold};
+  if (request.kind == PassRequest::Kind::kSampledThreshold)
+    threshold = {.place = sample_on_device(here, job, request.sample, numel, result.sample)};
+  start_select(here, job, {0, numel}, selection_of(request, threshold, empty_slots(here, request.hash)),
+               result.selected, report);
+}
+
+/// Sets the result of a pass from its report, after a wait.
+void end_pass(Context& here, const float* acc, const SweepReport& report, PassResult& result) {
+  const PassRequest& request = result.request;
+  if (selects(request)) {
+    const SweepOutcome outcome =
+        finish_select(here, acc, selection_of(request, {}, filled_slots(request.hash)), result.selected, report);
     result.threshold = outcome.threshold;
     result.non_finite = outcome.non_finite;
+    return;
   }
+  result.selected.clear();
+  if (request.kind == PassRequest::Kind::kMoments) result.moments = moments_of(report.moments);
+  result.non_finite = request.kind == PassRequest::Kind::kMoments ? !std::isfinite(result.moments.largest)
+                                                                  : report.hits.non_finite != 0;
+}
+
+/// Returns the report of a deferred pass.
+SweepReport& report_of(PassResult& result) {
+  return *reinterpret_cast<SweepReport*>(result.report.data());
+}
+
+void pass(const AccumulateJob& job, const PassRequest& request, std::size_t numel, PassResult& result) {
+  Context& here = context(result.device());
+  count_swept(numel);
+  if (request.deferred) {
+    result.report.resize_discard(sizeof(SweepReport));
+    start_pass(here, job, request, numel, result, *new (result.report.data()) SweepReport);
+    result.unfinished = stored_acc(job);
+    return;
+  }
+  start_pass(here, job, request, numel, result, here_and_now(here));
+  here.synchronize();
+  end_pass(here, stored_acc(job), here_and_now(here), result);
+}
+
+void finish(PassResult& result) {
+  end_pass(context(result.device()), result.unfinished, report_of(result), result);
 }
 
 void select(View<const float> values, float threshold, std::size_t begin, std::size_t end, SparseVector& selected) {
@@ -44,7 +79,10 @@ void select(View<const float> values, float threshold, std::size_t begin, std::s
 
 Moments moments(View<const float> values) {
   count_swept(values.size());
-  return sweep_moments(context(values.device()), {.gradient = values.data()}, values.size());
+  Context& here = context(values.device());
+  start_moments(here, {.gradient = values.data()}, values.size(), here_and_now(here));
+  here.synchronize();
+  return moments_of(here_and_now(here).moments);
 }
 
 float sample(View<const float> values, const SamplePlan& plan, SampleScratch& scratch) {
@@ -59,6 +97,7 @@ void hash_select(const SparseVector& /*hits*/, const HashChoice& choice, SparseV
 }
 
 [[maybe_unused]] const bool registered = kernels::detail::gradient_pass_rows.add(DeviceType::kCuda, pass) &&
+                                         kernels::detail::finish_pass_rows.add(DeviceType::kCuda, finish) &&
                                          kernels::select_threshold_rows.add(DeviceType::kCuda, select) &&
                                          kernels::magnitude_moments.add(DeviceType::kCuda, moments) &&
                                          kernels::sample_threshold.add(DeviceType::kCuda, sample) &&

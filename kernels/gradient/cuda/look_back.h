@@ -8,9 +8,18 @@
 
 #include "kernels/cuda/runtime.h"
 
-#ifdef DRAGONN_DEVICE_CODE
 namespace dragonn::kernels::cuda {
 
+/// The result of a compaction for the host. It is zeros before the start.
+struct Compaction {
+  std::uint32_t count;       ///< entries kept, whether there was room for them or not
+  std::uint32_t non_finite;  ///< 1 if NaN or infinity was seen
+  float threshold;           ///< the threshold that was compared with
+  std::uint32_t tickets;     ///< tickets given to tiles
+};
+static_assert(sizeof(Compaction) % sizeof(std::uint64_t) == 0);
+
+#ifdef DRAGONN_DEVICE_CODE
 inline constexpr unsigned kAllLanes = 0xffffffffu;
 inline constexpr unsigned kWarp = 32;
 inline constexpr unsigned kWarps = kThreads / kWarp;  // of a block
@@ -25,15 +34,6 @@ __device__ inline unsigned warp_id() {
 __device__ inline unsigned bits_before(unsigned ballot) {
   return __popc(ballot & ((1u << lane_id()) - 1));
 }
-
-/// The result of a compaction for the host. It is zeros before the start.
-struct Compaction {
-  std::uint32_t count;       ///< entries kept, whether there was room for them or not
-  std::uint32_t non_finite;  ///< 1 if NaN or infinity was seen
-  float threshold;           ///< the threshold that was compared with
-  std::uint32_t tickets;     ///< tickets given to tiles
-};
-static_assert(sizeof(Compaction) % sizeof(std::uint64_t) == 0);
 
 /// The memory of a compaction: its result, and a word for each tile. All of it is zeros before the start.
 struct CompactionMemory {
@@ -61,19 +61,18 @@ inline CompactionMemory new_compaction(Context& here, std::size_t tiles) {
   return new_compactions<1>(here, {tiles})[0];
 }
 
-/// Waits for compactions that were made together, and returns their results.
-template <std::size_t kCount>
-std::array<Compaction, kCount> read(Context& here, const std::array<CompactionMemory, kCount>& compactions) {
-  using Results = std::array<Compaction, kCount>;
-  static_assert(sizeof(Results) <= Context::kResultBytes);
-  check(cudaMemcpyAsync(here.host_results(), compactions[0].result, sizeof(Results), cudaMemcpyDeviceToHost,
-                        here.stream()),
+/// Starts to copy the result of a compaction, and of the `count` - 1 that were made together with it, to page-locked
+/// memory of the host, where they lie one after the other.
+inline void start_reading(const Context& here, const CompactionMemory& first, std::size_t count, Compaction* results) {
+  check(cudaMemcpyAsync(results, first.result, count * sizeof(Compaction), cudaMemcpyDeviceToHost, here.stream()),
         "cudaMemcpyAsync");
-  here.synchronize();
-  return *static_cast<const Results*>(here.host_results());
 }
+/// Waits for a compaction, and returns its result.
 inline Compaction read(Context& here, const CompactionMemory& compaction) {
-  return read(here, std::array{compaction})[0];
+  auto* const result = static_cast<Compaction*>(here.host_results());
+  start_reading(here, compaction, 1, result);
+  here.synchronize();
+  return *result;
 }
 
 /// Decoupled look-back (Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016). Each
@@ -159,5 +158,5 @@ __device__ inline std::uint64_t place_of_warp(LookBack& look_back, std::size_t t
   return places[warp_id()];
 }
 
-}  // namespace dragonn::kernels::cuda
 #endif
+}  // namespace dragonn::kernels::cuda

@@ -18,13 +18,18 @@ struct Slots {
   void* words = nullptr;  ///< null if there is no table
 };
 
+/// Returns the table of a choice as the last pass left it; none without a choice.
+inline Slots filled_slots(const HashChoice& choice) {
+  return choice.scratch == nullptr ? Slots{} : Slots{choice.rule, choice.scratch->table.memory().data()};
+}
+
 /// Returns the table of a choice with all slots empty; none without a choice. Writes 4 bytes per slot, by priority 8.
 inline Slots empty_slots(Context& here, const HashChoice& choice) {
   if (choice.scratch == nullptr) return {};
   Buffer<std::uint32_t>& memory = choice.scratch->table.memory();
   memory.resize_discard(choice.rule.slot.slots * (choice.rule.by_priority ? 2 : 1));
   check(cudaMemsetAsync(memory.data(), 0, memory.size() * sizeof(std::uint32_t), here.stream()), "cudaMemsetAsync");
-  return {choice.rule, memory.data()};
+  return filled_slots(choice);
 }
 
 #ifdef DRAGONN_DEVICE_CODE
