@@ -62,7 +62,8 @@ struct Problem {
   Matrix left, right, result;
   std::int64_t rows, columns, inner;
   double factor, keep;
-  std::optional<Matrix> bias = {};  // a column that is added to all of the result
+  std::optional<Matrix> bias = {};           // a column that is added to all of the result
+  std::optional<Matrix> sums_of_right = {};  // a column that receives the sums of the right factor's columns
 
   void solve() const {
     static std::vector<double> left_columns, sums;  // used by the holder of the device
@@ -70,6 +71,7 @@ struct Problem {
     right.check(inner, columns);
     result.check(rows, columns);
     if (bias) bias->check(rows, 1);
+    if (sums_of_right) sum_right();
     left_columns.clear();
     for (std::int64_t i = 0; i < inner; ++i)
       for (std::int64_t row = 0; row < rows; ++row) left_columns.push_back(left.at(row, i));
@@ -85,6 +87,15 @@ struct Problem {
         result.set(row, column,
                    factor * sums[static_cast<std::size_t>(row)] + (keep == 0 ? 0.0 : keep * result.at(row, column)) +
                        (bias ? bias->at(row, 0) : 0.0));
+    }
+  }
+
+  void sum_right() const {
+    sums_of_right->check(columns, 1);
+    for (std::int64_t column = 0; column < columns; ++column) {
+      double sum = 0;
+      for (std::int64_t i = 0; i < inner; ++i) sum += right.at(i, column);
+      sums_of_right->set(column, 0, sum);
     }
   }
 };
@@ -200,11 +211,16 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
                       shape_d = described(layout_d);
   const bool transposed_a = of.operation_a != CUBLAS_OP_N, transposed_b = of.operation_b != CUBLAS_OP_N;
   const std::int64_t inner = transposed_a ? shape_a.rows : shape_a.columns;
-  const bool biased = of.epilogue == CUBLASLT_EPILOGUE_BIAS;
+  const bool adds = of.epilogue == CUBLASLT_EPILOGUE_BIAS, sums = of.epilogue == CUBLASLT_EPILOGUE_BGRADB;
+  const bool aligned = (reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) |
+                        reinterpret_cast<std::uintptr_t>(d)) %
+                           16 ==
+                       0;
   if (algorithm == nullptr || workspace_bytes < kLtWorkspaceBytes || *static_cast<const float*>(beta) != 0 ||
-      (transposed_b ? shape_b.columns : shape_b.rows) != inner)
+      (transposed_b ? shape_b.columns : shape_b.rows) != inner || !aligned)
     return CUBLAS_STATUS_INVALID_VALUE;
-  if (!is_supported(shape_a.type, shape_b.type, shape_d.type, of.compute) || (biased && of.bias_type != shape_d.type))
+  if (!is_supported(shape_a.type, shape_b.type, shape_d.type, of.compute) || !(adds || sums) ||
+      of.bias_type != shape_d.type)
     return CUBLAS_STATUS_NOT_SUPPORTED;
   const Matrix result{d, shape_d.type, shape_d.stride, false};
   const Problem problem{{a, shape_a.type, shape_a.stride, transposed_a},
@@ -215,7 +231,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
                         inner,
                         *static_cast<const float*>(alpha),
                         0,
-                        biased ? std::optional(Matrix{of.bias, of.bias_type, shape_d.rows, false}) : std::nullopt};
+                        adds ? std::optional(Matrix{of.bias, of.bias_type, shape_d.rows, false}) : std::nullopt,
+                        sums ? std::optional(Matrix{of.bias, of.bias_type, shape_d.columns, false}) : std::nullopt};
   dragonn::emulation::enqueue(stream, [=] {
     check_access(workspace, workspace_bytes, "a product of cuBLASLt with its workspace");
     std::memset(workspace, 0xFF, workspace_bytes);  // as the library may

@@ -1,15 +1,24 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/nn/linear.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
+#include <utility>
 
-#include "kernels/nn/cuda/biased_product.h"
 #include "kernels/nn/cuda/columns.h"
 #include "kernels/nn/cuda/gemm.h"
+#include "kernels/nn/cuda/lt_product.h"
 #include "kernels/nn/elementwise.h"
 
 namespace dragonn::kernels::cuda {
 namespace {
+
+/// Returns whether memory begins where cuBLASLt expects it. Gradients lie one after the other in their arena, without
+/// padding.
+bool is_aligned(const float* memory) {
+  return reinterpret_cast<std::uintptr_t>(memory) % LtProduct::kAlignmentBytes == 0;
+}
 
 class CudaLinear final : public WeightedPlan {
  public:
@@ -19,14 +28,17 @@ class CudaLinear final : public WeightedPlan {
         spec_(spec),
         bias_cut_(static_cast<std::size_t>(spec.batch), static_cast<std::size_t>(spec.outputs)) {
     if (!rounds_weights() || !spec.bias) return;
-    biased_ = std::make_unique<BiasedProduct>(device, spec.batch, spec.inputs, spec.outputs);
-    if (!biased_->exists()) biased_.reset();
+    biased_ = product(output_product(spec.batch, spec.inputs, spec.outputs));
+    if (spec.training) gradients_ = product(weights_gradient_product(spec.batch, spec.inputs, spec.outputs));
   }
 
   PlanMemory memory() const override {
-    const std::size_t workspace = biased_ == nullptr ? 0 : floats_for_bytes(biased_->workspace_bytes());
-    if (!spec_.training) return {0, copy_floats() + workspace, 0};
-    return {copy_floats(), workspace, spec_.bias ? aligned_floats(bias_cut_.partials()) : 0};
+    const auto workspace = [](const auto& product) {
+      return product == nullptr ? 0 : floats_for_bytes(product->workspace_bytes());
+    };
+    if (!spec_.training) return {0, copy_floats() + workspace(biased_), 0};
+    const std::size_t sums = spec_.bias ? aligned_floats(bias_cut_.partials()) : 0;
+    return {copy_floats(), workspace(biased_), std::max(sums, workspace(gradients_))};
   }
 
   void forward(const WeightedForward& arguments) override {
@@ -53,17 +65,7 @@ class CudaLinear final : public WeightedPlan {
     DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
     Context& here = context(device_);
     const TypedView<const float> gradient = arguments.output_gradient;
-    multiply(here, math_,
-             {.rows = spec_.outputs,
-              .columns = spec_.inputs,
-              .inner = spec_.batch,
-              .a = {gradient.raw(), spec_.outputs, true},
-              .b = {arguments.input.raw(), spec_.inputs},
-              .type = spec_.type,
-              .result = arguments.weights_gradient.data(),
-              .stride = spec_.inputs});
-    if (!arguments.bias_gradient.empty())
-      sum_columns(here, bias_cut_, gradient, arguments.scratch.data(), arguments.bias_gradient.data());
+    differentiate_parameters(here, arguments);
     if (!spec_.input_gradient) return;
     multiply(here, math_,
              {.rows = spec_.batch,
@@ -78,6 +80,31 @@ class CudaLinear final : public WeightedPlan {
   }
 
  private:
+  /// Makes a product; null if cuBLAS has none for the shape.
+  std::unique_ptr<LtProduct> product(const LtSpec& spec) const {
+    auto made = std::make_unique<LtProduct>(device_, spec);
+    return made->exists() ? std::move(made) : nullptr;
+  }
+
+  void differentiate_parameters(Context& here, const WeightedBackward& arguments) const {
+    const TypedView<const float> gradient = arguments.output_gradient;
+    float* const weights_gradient = arguments.weights_gradient.data();
+    if (gradients_ != nullptr && is_aligned(weights_gradient) && is_aligned(arguments.bias_gradient.data()))
+      return gradients_->run(arguments.input.raw(), gradient.raw(), arguments.bias_gradient.data(), weights_gradient,
+                             arguments.scratch.data());
+    multiply(here, math_,
+             {.rows = spec_.outputs,
+              .columns = spec_.inputs,
+              .inner = spec_.batch,
+              .a = {gradient.raw(), spec_.outputs, true},
+              .b = {arguments.input.raw(), spec_.inputs},
+              .type = spec_.type,
+              .result = weights_gradient,
+              .stride = spec_.inputs});
+    if (!arguments.bias_gradient.empty())
+      sum_columns(here, bias_cut_, gradient, arguments.scratch.data(), arguments.bias_gradient.data());
+  }
+
   /// Returns whether products read a copy of the weights in bf16.
   bool rounds_weights() const { return spec_.type == ElementType::kBf16; }
   std::size_t weight_count() const { return static_cast<std::size_t>(spec_.inputs * spec_.outputs); }
@@ -93,14 +120,14 @@ class CudaLinear final : public WeightedPlan {
     const TypedView<float> bias(copy.data() + weight_floats(), bias_cut_.columns, spec_.type, device_);
     convert(arguments.bias, bias);
     float* workspace = arguments.scratch.data() + (spec_.training ? 0 : copy_floats());
-    biased_->run(arguments.input.raw(), copy.data(), bias.raw(), arguments.output.raw(), workspace);
+    biased_->run(copy.data(), arguments.input.raw(), bias.raw(), arguments.output.raw(), workspace);
   }
 
   Device device_;
   DeviceMath math_;
   LinearSpec spec_;
   ColumnCut bias_cut_;
-  std::unique_ptr<BiasedProduct> biased_;  // of bf16 with a bias, where cuBLAS has it
+  std::unique_ptr<LtProduct> biased_, gradients_;  // of bf16 with a bias, where cuBLAS has them
 };
 
 [[maybe_unused]] const bool registered = kernels::make_linear_plan.add(DeviceType::kCuda, construct_plan<CudaLinear>);
