@@ -25,12 +25,17 @@ foreach(PART CUDNN NCCL)
   endif()
 endforeach()
 
+# Fused attention needs the headers of cudnn-frontend 1.x (pip install nvidia-cudnn-frontend), and these need NVRTC. It is
+# off unless asked for, because programs with it do not start where NVRTC is missing.
+set(CUDNN_FRONTEND_INCLUDE_DIR "" CACHE PATH "Folder of cudnn_frontend.h, to build fused attention for GPUs; empty: none")
+
 add_library(dragonn_cuda INTERFACE)
 add_library(dragonn::cuda ALIAS dragonn_cuda)
 set_target_properties(dragonn_cuda PROPERTIES EXPORT_NAME cuda)
 target_include_directories(dragonn_cuda SYSTEM INTERFACE
   $<BUILD_INTERFACE:${CUDAToolkit_INCLUDE_DIRS}> $<BUILD_INTERFACE:${CUDNN_INCLUDE_DIR}>)
-target_link_libraries(dragonn_cuda INTERFACE CUDA::cudart CUDA::cublas CUDA::cublasLt ${CUDNN_LIBRARY})
+target_link_libraries(dragonn_cuda INTERFACE CUDA::cudart CUDA::cublas CUDA::cublasLt ${CUDNN_LIBRARY}
+  $<$<BOOL:${CUDNN_FRONTEND_INCLUDE_DIR}>:CUDA::nvrtc>)
 add_library(dragonn_nccl INTERFACE)
 add_library(dragonn::nccl ALIAS dragonn_nccl)
 set_target_properties(dragonn_nccl PROPERTIES EXPORT_NAME nccl)

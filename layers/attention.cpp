@@ -14,7 +14,9 @@ class Attention final : public Layer {
   Attention(std::int64_t heads, bool causal) : heads_(heads), causal_(causal) {}
 
   std::string kind() const override { return fmt::format("{}attention, {} heads", causal_ ? "causal " : "", heads_); }
-  LayerTraits traits() const override { return {.backward_reads_inputs = true, .takes_bf16 = true}; }
+  LayerTraits traits() const override {
+    return {.backward_reads_inputs = true, .backward_reads_output = true, .takes_bf16 = true};
+  }
   Shape output_shape(std::span<const Shape> inputs) const override {
     const Shape& input = single_input(kind(), inputs, 3);
     if (input[2] % (3 * heads_) != 0)
@@ -36,9 +38,9 @@ class Attention final : public Layer {
         },
         [=](const BackwardPass& pass) {
           kernel->backward({pass.inputs[0], pass.lengths, pass.output_gradients[0], pass.input_gradients[0], pass.saved,
-                            pass.scratch});
+                            pass.scratch, pass.output});
         },
-        kernel->memory());
+        kernel->memory(), kernel->describe());
   }
 
  private:

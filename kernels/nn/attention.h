@@ -38,11 +38,18 @@ struct AttentionBackward {
   TypedView<float> input_gradient;  ///< overwritten
   View<const float> saved;
   View<float> scratch;
+  TypedView<const float> output = {};  ///< forward's; may be empty on the CPU, which does not read it
 };
+
+/// The algorithms of attention that a GPU's plan describes: by kernels that keep no attention weights, or by products
+/// with weights in memory.
+inline constexpr const char* kFusedAttention = "fused";
+inline constexpr const char* kPlainAttention = "weights in memory";
 
 /// Attention for one shape. Steps behind a sample's length are not seen, and give zeros. The CPU has a block of the
 /// attention weights at a time, 64 x steps floats a thread, and computes them again in backward; a GPU keeps all of
-/// them, [batch, heads, steps, steps]. Source: Vaswani et al., arXiv:1706.03762, section 3.2.
+/// them, [batch, heads, steps, steps], unless in bf16 cuDNN's fused attention does the passes whose steps are all
+/// valid. Source: Vaswani et al., arXiv:1706.03762, section 3.2.
 using AttentionPlan = Plan<AttentionForward, AttentionBackward>;
 
 /// Makes a plan. @throws Error if the device's library refuses, DeviceError if there is no row for the device.

@@ -5,8 +5,10 @@
 #include <doctest/doctest.h>
 
 #include "kernels/device_math.h"
+#include "kernels/nn/attention.h"
 #include "layers/graph.h"
 #include "layers/graph_plan.h"
+#include "layers/layers.h"
 #include "layers/network.h"
 #include "tests/support/devices.h"
 
@@ -58,6 +60,20 @@ TEST_SUITE("layers") {
       }
     }
   }
+
+#ifdef DRAGONN_EMULATES_CUDA
+  // What cuDNN offers depends on the machine and the build; this checks the choice alone.
+  DRAGONN_DEVICE_TEST("attention of BERT's shape is fused in bf16") {
+    if (device.is_cpu()) return;
+    LayerGraph graph({512, 3 * 768});
+    graph.add("attention", attention(12, false), {LayerGraph::input()});
+    const GraphPlan plan(graph, 2, Mode::kTrain, device, true, kernels::ElementType::kBf16);
+    const std::vector<LayerDescription> layers = plan.describe();
+    REQUIRE(layers.size() == 1);
+    REQUIRE(layers[0].passes.size() == 2);
+    for (const kernels::PassDescription& pass : layers[0].passes) CHECK(pass.algorithm == kernels::kFusedAttention);
+  }
+#endif
 }
 
 }  // namespace dragonn::layers

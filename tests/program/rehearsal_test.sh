@@ -15,7 +15,7 @@ command -v strip dpkg-query unshare chroot >/dev/null || skip "it needs strip, d
 # cuda_libraries: "NAME PATH" of the CUDA libraries that the programs are linked with: none in a build without CUDA.
 cuda_libraries() {
   ldd "$BIN"/test_* "$BIN"/dragonn-* "$BIN"/select_lab 2>/dev/null |
-    awk '$2 == "=>" && $1 ~ /^lib(cuda|cudart|cublas|cublasLt|cudnn|nccl)\./ && $3 ~ /^\// { print $1, $3 }' | sort -u
+    awk '$2 == "=>" && $1 ~ /^lib(cuda|cudart|cublas|cublasLt|cudnn|nccl|nvrtc)\./ && $3 ~ /^\// { print $1, $3 }' | sort -u
 }
 
 # make_root FOLDER: the programs of a bare Debian or Ubuntu, with the libraries that they need; not those of C++. CUDA's

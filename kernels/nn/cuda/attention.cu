@@ -1,10 +1,21 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
 #include <type_traits>
+#include <vector>
 
+#include <fmt/format.h>
+
+#include "core/log.h"
+#include "core/this_rank.h"
 #include "kernels/cuda/elements.h"
 #include "kernels/nn/attention.h"
+#include "kernels/nn/cuda/fused_attention.h"
 #include "kernels/nn/cuda/gemm.h"
 #include "kernels/nn/cuda/softmax_rows.h"
 
@@ -75,8 +86,19 @@ __global__ void scores_gradient_kernel(Visible visible, float scale, Reader<Elem
     gradient[row + i] = i < count ? weights[row + i] * (gradient[row + i] - mean) * scale : 0.0f;
 }
 
-/// Keeps weights in the type of the data. Scores are float32: a softmax of rounded ones would multiply their error by
-/// their size.
+/// Warns that attention keeps its weights in memory, once per process and reason.
+void warn_of_weights(const AttentionSpec& spec, const std::string& reason) {
+  const std::string text =
+      fmt::format("attention with {} heads of {} over {} steps keeps its weights in memory, which is slower: {}",
+                  spec.heads, spec.width / spec.heads, spec.steps, reason);
+  static std::mutex mutex;
+  static std::set<std::string> known;
+  const std::lock_guard lock(mutex);
+  if (known.insert(text).second) log::warning(std::max(this_rank(), 0), "{}", text);
+}
+
+/// Does passes in bf16 by fused attention, if there is one and all steps are valid. Otherwise keeps weights in the type
+/// of the data. Scores are float32: a softmax of rounded ones would multiply their error by their size.
 class CudaAttention final : public AttentionPlan {
  public:
   CudaAttention(const Device& device, const AttentionSpec& spec)
@@ -85,31 +107,89 @@ class CudaAttention final : public AttentionPlan {
         spec_(spec),
         depth_(spec.width / spec.heads),
         rows_(static_cast<std::size_t>(spec.batch * spec.heads * spec.steps)),
-        weights_(rows_ * static_cast<std::size_t>(spec.steps)) {}
+        weights_(rows_ * static_cast<std::size_t>(spec.steps)) {
+    if (spec.type != ElementType::kBf16) return;
+    std::string obstacle;
+    fused_ = make_fused_attention(device, spec, obstacle);
+    if (fused_ == nullptr) warn_of_weights(spec, obstacle);
+  }
 
+  /// Has room for weights beside fused attention: for passes with lengths, and for those that cuDNN refuses.
   PlanMemory memory() const override {
     const std::size_t weights = floats_for_bytes(weights_ * bytes_of(spec_.type));
-    return {weights, in_place() ? 0 : aligned_floats(weights_), spec_.training ? weights : 0};
+    const PlanMemory plain{weights, score_floats(), spec_.training ? weights : 0};
+    if (fused_ == nullptr) return plain;
+    const std::size_t backward = std::max({weights, score_floats(), floats_for_bytes(fused_->backward_bytes())});
+    return {std::max(weights, aligned_floats(rows_)),
+            std::max(score_floats(), floats_for_bytes(fused_->forward_bytes())), spec_.training ? backward : 0};
+  }
+
+  std::vector<PassDescription> describe() const override {
+    if (spec_.type != ElementType::kBf16) return {};
+    const bool fused = fused_ != nullptr;
+    const auto pass = [&](const char* name, std::size_t bytes) {
+      return PassDescription{name, fused ? kFusedAttention : kPlainAttention, "tensor_op", bytes};
+    };
+    std::vector<PassDescription> passes{pass("forward", fused ? fused_->forward_bytes() : 0)};
+    if (spec_.training) passes.push_back(pass("backward", fused ? fused_->backward_bytes() : 0));
+    return passes;
   }
 
   void forward(const AttentionForward& arguments) override {
+    if (does_fused(arguments.lengths)) {
+      const std::string refusal =
+          fused_->forward({arguments.input.raw(), arguments.output.raw(),
+                           spec_.training ? arguments.saved.data() : nullptr, arguments.scratch.data()});
+      if (refusal.empty()) return;
+      drop_fused(refusal);
+    }
     Context& here = context(device_);
-    const auto input = parts(arguments.input.raw());
     const TypedView<float> weights(arguments.saved.data(), weights_, spec_.type, device_);
-    float* scores = in_place() ? arguments.saved.data() : arguments.scratch.data();
-    multiply_heads(here, input.queries, input.keys.transpose(), spec_.steps, depth_,
-                   square<void>(scores, ElementType::kFloat32));
-    const Visible seen = visible(here, arguments.lengths);
-    with_element(spec_.type, [&](auto element) {
-      launch(here, "attention_weights", static_cast<unsigned>(rows_), threads(), normalize_kernel<decltype(element)>,
-             seen, scale(), scores, weights);
-    });
-    multiply_heads(here, square<const void>(weights.raw(), spec_.type), input.values, depth_, spec_.steps,
-                   output<void>(arguments.output.raw()));
+    compute_weights(here, arguments.input, arguments.lengths,
+                    in_place() ? arguments.saved.data() : arguments.scratch.data(), weights);
+    multiply_heads(here, square<const void>(weights.raw(), spec_.type), parts(arguments.input.raw()).values, depth_,
+                   spec_.steps, output<void>(arguments.output.raw()));
   }
 
   void backward(const AttentionBackward& arguments) override {
     DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
+    if (does_fused(arguments.lengths)) {
+      const std::string refusal =
+          fused_->backward({arguments.input.raw(), arguments.output.raw(), arguments.output_gradient.raw(),
+                            arguments.saved.data(), arguments.input_gradient.raw(), arguments.scratch.data()});
+      if (refusal.empty()) return;
+      drop_fused(refusal);
+      // Forward left no weights: they take the place of its statistics.
+      const TypedView<float> weights(const_cast<float*>(arguments.saved.data()), weights_, spec_.type, device_);
+      compute_weights(context(device_), arguments.input, {}, arguments.scratch.data(), weights);
+    }
+    backward_from_weights(arguments);
+  }
+
+ private:
+  /// Returns whether fused attention does a pass with these lengths, forward and backward alike.
+  bool does_fused(std::span<const std::int32_t> lengths) const { return fused_ != nullptr && lengths.empty(); }
+  void drop_fused(const std::string& refusal) {
+    fused_.reset();
+    warn_of_weights(spec_, refusal);
+  }
+  /// Returns the floats of scores that do not become weights in the same memory.
+  std::size_t score_floats() const { return in_place() ? 0 : aligned_floats(weights_); }
+
+  /// Computes the weights of all rows. `scores` may be the same memory, if both are float32.
+  void compute_weights(Context& here, const TypedView<const float>& sequences, std::span<const std::int32_t> lengths,
+                       float* scores, const TypedView<float>& weights) const {
+    const auto input = parts(sequences.raw());
+    multiply_heads(here, input.queries, input.keys.transpose(), spec_.steps, depth_,
+                   square<void>(scores, ElementType::kFloat32));
+    const Visible seen = visible(here, lengths);
+    with_element(spec_.type, [&](auto element) {
+      launch(here, "attention_weights", static_cast<unsigned>(rows_), threads(), normalize_kernel<decltype(element)>,
+             seen, scale(), scores, weights);
+    });
+  }
+
+  void backward_from_weights(const AttentionBackward& arguments) const {
     Context& here = context(device_);
     const auto input = parts(arguments.input.raw());
     const auto gradient = parts(arguments.input_gradient.raw());
@@ -130,7 +210,6 @@ class CudaAttention final : public AttentionPlan {
                    spec_.steps, gradient.values);
   }
 
- private:
   /// The parts of the input, where each step has the three one after the other, or of its gradient.
   template <class Void>
   struct Parts {
@@ -192,6 +271,7 @@ class CudaAttention final : public AttentionPlan {
   AttentionSpec spec_;
   std::int64_t depth_;
   std::size_t rows_, weights_;
+  std::unique_ptr<FusedAttention> fused_;  // of bf16, where cuDNN has it
 };
 
 [[maybe_unused]] const bool registered =
