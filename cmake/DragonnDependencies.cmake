@@ -18,6 +18,7 @@ pkg_check_modules(jpeg REQUIRED IMPORTED_TARGET libjpeg)
 pkg_check_modules(png REQUIRED IMPORTED_TARGET libpng)
 pkg_check_modules(sndfile REQUIRED IMPORTED_TARGET sndfile)
 pkg_check_modules(fftwf REQUIRED IMPORTED_TARGET fftw3f)
+pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium)
 
 # The distribution's oneDNN package configuration asks for OpenCL headers that the CPU engine does not need.
 find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.h REQUIRED)

@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "core/hash.h"
+#include "core/printable.h"
 
 namespace dragonn {
 namespace {
@@ -56,18 +57,10 @@ void append(std::vector<std::byte>& out, const T& value) {
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
-/// Replaces unprintable characters, so that a damaged name does not break an error's line.
-std::string printable(std::span<const std::byte> letters) {
-  std::string text(reinterpret_cast<const char*>(letters.data()), letters.size());
-  std::ranges::replace_if(
-      text, [](char letter) { return letter < ' ' || letter > '~'; }, '?');
-  return text;
-}
-
 void read_field(Reader& reader, const std::filesystem::path& path, Archive& archive) {
   const std::size_t start = reader.offset();
   const auto letters = reader.take(reader.number<std::uint32_t>("a field's name"), "a field's name");
-  const std::string shown = printable(letters);
+  const std::string shown = printable({reinterpret_cast<const char*>(letters.data()), letters.size()});
   const auto bytes = reader.take(reader.number<std::uint64_t>("field " + shown), "field " + shown);
   const auto content = reader.since(start);
   if (hash_bytes(content) != reader.number<std::uint64_t>("field " + shown)) {

@@ -40,6 +40,7 @@ libjpeg-dev           header:jpeglib.h
 libpng-dev            header:png.h
 libsndfile1-dev       header:sndfile.h
 libfftw3-dev          header:fftw3.h
+libsodium-dev         header:sodium.h
 libcli11-dev          header:CLI/CLI.hpp
 doctest-dev           header:doctest/doctest.h
 libtomlplusplus-dev   header:toml++/toml.h

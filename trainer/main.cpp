@@ -176,7 +176,7 @@ int run_by_mpi(const CommandLine& line, const RunSpec& config, std::exception_pt
 }
 
 int run_by_tcp(const CommandLine& line, const RunSpec& config) {
-  const auto tcp = dragonn::comm::tcp_options(config.comm.rendezvous, config.comm.timeout_s);
+  const auto tcp = dragonn::comm::tcp_options(config.comm.rendezvous, config.comm.timeout_s, config.comm.secret_file);
   return run_as_process(line, config, nullptr, [&](const RankFunction& fn) { dragonn::comm::run_tcp(tcp, fn); });
 }
 

@@ -29,6 +29,9 @@ struct FrameHeader {
 };
 static_assert(std::has_unique_object_representations_v<FrameHeader>, "no padding that would be sent");
 
+/// The longest message, in bytes: more than any list or gradient with indices of 32 bits needs. A header that claims
+/// more is no header of this program.
+inline constexpr std::uint64_t kLongestMessage = std::uint64_t{1} << 36;
 /// The longest text of a frame, in bytes.
 inline constexpr std::size_t kLongestFrameText = 4096;
 

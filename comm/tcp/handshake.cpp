@@ -2,7 +2,6 @@
 #include "comm/tcp/handshake.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
@@ -21,14 +20,10 @@
 #include "comm/tcp/rendezvous_file.h"
 #include "comm/tcp/socket.h"
 #include "core/error.h"
+#include "core/printable.h"
 
 namespace dragonn::comm {
 namespace {
-
-/// The reply to a hello: the rank is accepted, or it belongs to another run.
-using Answer = std::array<char, 8>;
-constexpr Answer kAccepted{'w', 'e', 'l', 'c', 'o', 'm', 'e', '1'};
-constexpr Answer kOtherRun{'o', 't', 'h', 'e', 'r', 's', ' ', '1'};
 
 // A rank that found nobody retries with growing pauses: many ranks may ask one name server.
 constexpr double kFirstRetrySeconds = 0.02;
@@ -66,7 +61,9 @@ std::string read_text(const Descriptor& socket, std::string& text, Deadline dead
   if (const std::string problem = read_all(socket, room_of(length), deadline); !problem.empty()) return problem;
   if (length > kLongest) return "the message is not a text";
   text.resize(length);
-  return read_all(socket, std::as_writable_bytes(std::span(text)), deadline);
+  std::string problem = read_all(socket, std::as_writable_bytes(std::span(text)), deadline);
+  text = printable(text);
+  return problem;
 }
 
 /// Returns whether the other end has closed the connection.
@@ -108,7 +105,7 @@ class Participant {
 /// Rank 0: accepts the other ranks and sends each the listeners' addresses.
 class Coordinator : Participant {
  public:
-  explicit Coordinator(const TcpOptions& options) : Participant(options), listener_(listen()) {
+  explicit Coordinator(const TcpOptions& options) : Participant(options), listener_(listen(), options_.secret.get()) {
     token_ = random_token();
     const Rendezvous& place = options_.rendezvous;
     if (place.by_file())
@@ -283,7 +280,7 @@ class Joiner : Participant {
     RendezvousFile file;
     if (place.by_file()) {
       const auto found = RendezvousFile::read(place.file);
-      if (!found) problem = "rank 0 has not written it";
+      if (!found && problem.empty()) problem = "rank 0 has not written it";  // or it has left, and took the file along
       if (found) file = *found;
     } else {
       file.addresses = resolve(place.address, problem);
@@ -310,15 +307,17 @@ class Joiner : Participant {
     if (!options_.rendezvous.is_loopback()) place.bytes = {};
     SocketResult listener = listen_on(place);
     if (!listener.problem.empty()) return fmt::format("cannot listen for the other ranks: {}", listener.problem);
-    listener_.emplace(std::move(listener.socket));
+    listener_.emplace(std::move(listener.socket), options_.secret.get());
     hello.listener.port = listener_->port();
 
     const Deadline soon = std::min(deadline(), deadline_after(kAnswerSeconds));
-    std::string problem = write_all(connection.socket, bytes_of(hello), soon);
+    const auto is_answered = [&] { return answers(connection.socket, token, soon); };
+    std::string problem = greet(connection.socket, hello, options_.secret.get(), soon, is_answered);
     Answer answer{};
-    if (problem.empty() && !answers(connection.socket, token, soon)) problem = "no answer";
+    if (problem.empty() && !is_answered()) problem = "no answer";
     if (problem.empty()) problem = read_all(connection.socket, room_of(answer), soon);
     if (!problem.empty()) return problem;
+    if (answer == kHasSecret) return "it was started with comm.secret_file, and this rank without";
     if (answer == kOtherRun) return "another run uses this rendezvous";
     if (answer != kAccepted) return "the process that listens there is not rank 0 of this program";
     socket_of(0) = std::move(connection.socket);
@@ -366,7 +365,10 @@ class Joiner : Participant {
       const Address address = address_of(rank);
       SocketResult connection = connect_to(address, deadline(1));
       std::string problem = connection.problem;
-      if (problem.empty()) problem = write_all(connection.socket, bytes_of(hello), deadline(1));
+      if (problem.empty()) {
+        problem = greet(connection.socket, hello, options_.secret.get(), deadline(1),
+                        [&] { return wait_for(connection.socket, POLLIN, deadline(1)); });
+      }
       if (!problem.empty()) return fmt::format("rank {} cannot be reached at {}: {}", rank, address.text(), problem);
       socket_of(rank) = std::move(connection.socket);
     }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "comm/room.h"
+#include "core/printable.h"
 
 namespace dragonn::comm {
 namespace {
@@ -62,11 +63,11 @@ void Incoming::begin_frame() {
   slot_ = nullptr;
   target_ = nullptr;
   state_ = State::kBytes;
-  if (header_.kind == FrameKind::kMessage) {
+  if (header_.kind == FrameKind::kMessage && left_ <= kLongestMessage) {
     largest_ = std::max(largest_, left_);
     reserve_free_slots();
     if (!dropping_) state_ = State::kBlocked;  // until it has a place
-  } else if (header_.kind <= FrameKind::kHere && left_ <= kLongestFrameText) {
+  } else if (header_.kind != FrameKind::kMessage && header_.kind <= FrameKind::kHere && left_ <= kLongestFrameText) {
     text_.resize(left_);
     target_ = reinterpret_cast<std::byte*>(text_.data());
   } else {
@@ -129,6 +130,7 @@ void Incoming::end_frame() {
 }
 
 void Incoming::end_text_frame() {
+  text_ = printable(text_);
   const auto ends = [&](End end) {
     end_ = end;
     end_text_ = text_;

@@ -5,22 +5,36 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <poll.h>
 #include <span>
 #include <string_view>
 #include <sys/socket.h>
 
+#include "core/printable.h"
 #include "core/version.h"
 
 namespace dragonn::comm {
 namespace {
 
-std::span<std::byte> bytes_of(Hello& hello) {
-  return std::as_writable_bytes(std::span(&hello, 1));
+template <class T>
+std::span<const std::byte> bytes_of(const T& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
+template <class T>
+std::span<std::byte> room_of(T& value) {
+  return std::as_writable_bytes(std::span(&value, 1));
 }
 
-bool is_whole(std::size_t received) {
-  return received == sizeof(Hello);
+/// Sends a few bytes on a connection that has sent nothing yet, and so has room for them. Returns whether it did.
+template <class T>
+bool send_now(const Descriptor& socket, const T& value) {
+  return ::send(socket.get(), &value, sizeof(value), MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof(value));
+}
+
+bool begins_as_hello(const Hello& hello, std::size_t received) {
+  const Hello expected;
+  return std::memcmp(hello.magic.data(), expected.magic.data(), std::min(received, expected.magic.size())) == 0;
 }
 
 }  // namespace
@@ -33,7 +47,7 @@ Hello hello_of(int rank, int size) {
 }
 
 std::string version_of(const Hello& hello) {
-  return std::string(hello.version.begin(), std::ranges::find(hello.version, '\0'));
+  return printable({hello.version.begin(), std::ranges::find(hello.version, '\0')});
 }
 
 std::uint16_t Listener::port() const {
@@ -41,51 +55,105 @@ std::uint16_t Listener::port() const {
   return static_cast<std::uint16_t>(address ? address->port : 0);
 }
 
-void Listener::accept_all(std::string& problem) {
+std::string greet(const Descriptor& socket, Hello hello, const Secret* secret, Deadline deadline,
+                  const std::function<bool()>& ready) {
+  if (secret != nullptr) {
+    hello.has_secret = 1;
+    hello.nonce = random_nonce();
+  }
+  std::string problem = write_all(socket, bytes_of(hello), deadline);
+  if (!problem.empty() || secret == nullptr) return problem;
+  if (!ready()) return "no answer";
+  Answer answer{};
+  if (problem = read_all(socket, room_of(answer), deadline); !problem.empty()) return problem;
+  if (answer == kHasNone) return "it was started without comm.secret_file";
+  if (answer != kProve) return "the process that listens there is not of this program";
+  Challenge challenge{};
+  if (problem = read_all(socket, room_of(challenge), deadline); !problem.empty()) return problem;
+  if (!secret->accepts(challenge.proof, Secret::Side::kAccepting, bytes_of(hello), challenge.nonce)) {
+    return "it has another secret (comm.secret_file)";
+  }
+  return write_all(socket, secret->prove(Secret::Side::kConnecting, bytes_of(hello), challenge.nonce), deadline);
+}
+
+bool Listener::accept_all(std::string& problem) {
   for (;;) {
     SocketResult next = accept_from(listener_);
-    if (!next.socket.valid()) {
-      problem = next.problem;
-      return;
+    if (next.socket.valid()) {
+      pending_.push_back({.connection = {std::move(next.socket), {}}, .since = std::chrono::steady_clock::now()});
+      continue;
     }
-    pending_.push_back({{std::move(next.socket), {}}, 0});
+    if (next.problem.empty()) return true;
+    if (drop_silent(kStarvedSeconds)) continue;
+    if (pending_.empty()) problem = next.problem;
+    return false;
   }
 }
 
-bool Listener::read_more(PendingConnection& pending) {
-  const std::span<std::byte> all = bytes_of(pending.connection.hello);
-  const std::span<std::byte> rest = all.subspan(pending.received);
-  const ssize_t count = ::recv(pending.connection.socket.get(), rest.data(), rest.size(), 0);
-  if (count < 0) return errno == EAGAIN || errno == EINTR;
-  if (count == 0) return false;
-  pending.received += static_cast<std::size_t>(count);
-  const Hello expected;
-  const std::size_t known = std::min(pending.received, expected.magic.size());
-  return std::memcmp(all.data(), expected.magic.data(), known) == 0;
+bool Listener::drop_silent(double seconds) {
+  const Deadline now = std::chrono::steady_clock::now();
+  const auto is_silent = [&](const PendingConnection& pending) {
+    return now - pending.since > std::chrono::duration<double>(seconds);
+  };
+  return std::erase_if(pending_, is_silent) > 0;
+}
+
+bool Listener::challenge(PendingConnection& pending) const {
+  const Descriptor& socket = pending.connection.socket;
+  const Hello& hello = pending.connection.hello;
+  if ((hello.has_secret != 0) != (secret_ != nullptr)) {
+    static_cast<void>(
+        send_now(socket, secret_ != nullptr ? kHasSecret : kHasNone));  // it learns why, if it still reads
+    return false;
+  }
+  if (secret_ == nullptr) return true;
+  pending.challenge = random_nonce();
+  const Challenge challenge{pending.challenge,
+                            secret_->prove(Secret::Side::kAccepting, bytes_of(hello), pending.challenge)};
+  return send_now(socket, kProve) && send_now(socket, challenge);
+}
+
+Listener::State Listener::read_more(PendingConnection& pending) const {
+  Hello& hello = pending.connection.hello;
+  for (;;) {
+    const bool in_hello = pending.received < sizeof(Hello);
+    const std::span<std::byte> rest = in_hello ? room_of(hello).subspan(pending.received)
+                                               : std::span(pending.proof).subspan(pending.received - sizeof(Hello));
+    const ssize_t count = ::recv(pending.connection.socket.get(), rest.data(), rest.size(), 0);
+    if (count < 0) return errno == EAGAIN || errno == EINTR ? State::kPending : State::kDropped;
+    if (count == 0) return State::kDropped;
+    pending.received += static_cast<std::size_t>(count);
+    if (!begins_as_hello(hello, pending.received)) return State::kDropped;
+    if (in_hello && pending.received == sizeof(Hello) && !challenge(pending)) return State::kDropped;
+    if (pending.received < greeting_bytes()) continue;
+    const bool proved = secret_ == nullptr ||
+                        secret_->accepts(pending.proof, Secret::Side::kConnecting, bytes_of(hello), pending.challenge);
+    return proved ? State::kGreeted : State::kDropped;
+  }
 }
 
 std::vector<AcceptedConnection> Listener::wait(Deadline deadline, std::string& problem) {
   std::vector<AcceptedConnection> accepted;
   problem.clear();
+  bool starved = false;
   while (accepted.empty() && problem.empty()) {
-    std::vector<pollfd> sockets{{listener_.get(), POLLIN, 0}};
+    drop_silent(kGreetingSeconds);
+    // A listener that cannot accept would be ready all the time.
+    std::vector<pollfd> sockets{{starved ? -1 : listener_.get(), POLLIN, 0}};
     for (const PendingConnection& pending : pending_) sockets.push_back({pending.connection.socket.get(), POLLIN, 0});
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     if (left.count() <= 0) break;
     constexpr std::chrono::milliseconds kLook{100};
-    if (::poll(sockets.data(), sockets.size(), static_cast<int>(std::min(left, kLook).count())) <= 0) continue;
+    const int ready = ::poll(sockets.data(), sockets.size(), static_cast<int>(std::min(left, kLook).count()));
     std::vector<PendingConnection> still_there;
-    for (std::size_t i = 0; i < pending_.size(); ++i) {
+    for (std::size_t i = 0; ready > 0 && i < pending_.size(); ++i) {
       PendingConnection& pending = pending_[i];
-      if (sockets[i + 1].revents != 0 && !read_more(pending)) continue;
-      if (is_whole(pending.received)) {
-        accepted.push_back(std::move(pending.connection));
-      } else {
-        still_there.push_back(std::move(pending));
-      }
+      const State state = sockets[i + 1].revents != 0 ? read_more(pending) : State::kPending;
+      if (state == State::kGreeted) accepted.push_back(std::move(pending.connection));
+      if (state == State::kPending) still_there.push_back(std::move(pending));
     }
-    pending_ = std::move(still_there);
-    if (sockets.front().revents != 0) accept_all(problem);
+    if (ready > 0) pending_ = std::move(still_there);
+    if (starved || sockets.front().revents != 0) starved = !accept_all(problem);
   }
   return accepted;
 }

@@ -365,7 +365,7 @@ void TcpCommunicator::fail(FrameKind kind, const std::string& reason) noexcept {
 
 }  // namespace
 
-TcpOptions tcp_options(const std::string& rendezvous, double timeout_s) {
+TcpOptions tcp_options(const std::string& rendezvous, double timeout_s, const std::string& secret_file) {
   const auto process = detect_process();
   if (!process || process->size == 0)
     throw ConfigError(
@@ -376,6 +376,7 @@ TcpOptions tcp_options(const std::string& rendezvous, double timeout_s) {
                                   process->rank, process->size));
   TcpOptions options{.rank = process->rank, .size = process->size, .timeout_s = timeout_s};
   if (options.size > 1) options.rendezvous = find_rendezvous(rendezvous);
+  if (!secret_file.empty()) options.secret = std::make_shared<const Secret>(Secret::load(secret_file));
   return options;
 }
 

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "comm/communicator.h"
 #include "comm/tcp/rendezvous.h"
+#include "comm/tcp/secret.h"
 
 namespace dragonn::comm {
 
@@ -15,11 +17,13 @@ struct TcpOptions {
   int size = 1;
   Rendezvous rendezvous = {};  ///< unused if there is only one rank
   double timeout_s = 120;      ///< longest wait for one message, and for all ranks to come, in seconds
+  /// Known to all ranks and to no outsider; without it whoever reaches a port of the run can join or end it.
+  std::shared_ptr<const Secret> secret = nullptr;
 };
 
 /// Reads this process's options from the environment: rank and size by detect_process(), the rendezvous by
-/// find_rendezvous(). @throws ConfigError saying what to set.
-TcpOptions tcp_options(const std::string& rendezvous, double timeout_s);
+/// find_rendezvous(). @param secret_file of Secret::load; empty: no secret. @throws ConfigError saying what to set.
+TcpOptions tcp_options(const std::string& rendezvous, double timeout_s, const std::string& secret_file = "");
 
 /// Connects to the other ranks, runs `fn` as this rank, and shuts the connections down.
 ///

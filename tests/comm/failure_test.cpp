@@ -191,10 +191,6 @@ std::vector<std::string> errors_of(const ErrorsOfRanks& errors_of_ranks, const V
   });
 }
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 /// All ranks learn of a rank that throws there.
 void check_throw(const ErrorsOfRanks& errors_of_ranks, const Variant& variant, int world, int victim,
                  std::size_t operation) {

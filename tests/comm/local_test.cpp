@@ -42,10 +42,6 @@ std::vector<std::string> errors_of(int world, double timeout_s, const std::funct
   return errors;
 }
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 }  // namespace
 
 TEST_SUITE("comm") {

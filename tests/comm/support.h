@@ -55,6 +55,10 @@ inline std::vector<std::pair<std::uint32_t, float>> entries_of(const SparseVecto
   return result;
 }
 
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
 using Overrides = std::map<std::string, SettingValue>;
 
 /// A registered collective with settings that differ from the defaults.

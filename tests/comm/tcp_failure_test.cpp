@@ -12,13 +12,7 @@
 #include "tests/comm/timing.h"
 
 namespace dragonn::comm::test {
-namespace {
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 TEST_SUITE("comm") {
   TEST_CASE("tcp: a rank that throws ends all with its name, label and reason") {

@@ -18,10 +18,6 @@
 namespace dragonn::comm::test {
 namespace {
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 /// Runs the handshake and returns the errors of `ranks`, in their order.
 std::vector<std::string> errors_of(const std::vector<TcpOptions>& ranks) {
   std::vector<std::string> texts;

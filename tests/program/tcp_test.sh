@@ -55,6 +55,15 @@ run overlap 3 --set compression.method=dgc --set compression.overlap=true --set 
 run plain 3 --set compression.method=dgc --set compression.bucket=tensor
 [ "$(parameters_hash plain)" = "$(parameters_hash overlap)" ] || fail "other parameters with overlap"
 
+# With a secret, the same bits; one that others may read is refused.
+(umask 077 && echo "a secret of all ranks" >secret.txt && cp secret.txt known)
+run secret 3 --set compression.method=dgc --set comm.secret_file=secret.txt
+[ "$(parameters_hash secret)" = "$(parameters_hash tcp-dgc)" ] || fail "other parameters with a secret"
+chmod 644 known
+expect_error 2 'comm.secret_file known: .*chmod 600' -- env RANK=0 WORLD_SIZE=2 "$train" quick.toml --set comm.backend=tcp \
+  --set comm.rendezvous=file:never --set comm.secret_file=known
+expect_error 2 'comm.secret_file is of no use' -- "$train" quick.toml --set comm.secret_file=secret.txt
+
 # At an address, as torchrun and srun name it; and where an earlier run left its file.
 export MASTER_ADDR=localhost MASTER_PORT=$((20000 + RANDOM % 10000))
 run at-address 2 --set compression.method=dragonn

@@ -115,12 +115,15 @@ void check_comm(const Config& config) {
       is_nccl || comm.bootstrap == Bootstrap::kMpi,
       "comm.bootstrap = \"{}\" is of no use with comm.backend = \"{}\": expected comm.backend = \"nccl\" or \"tcp\"",
       name_of(comm.bootstrap), backend);
-  if (comm.rendezvous.empty()) return;
-  require(comm.process_backend() == Backend::kTcp,
-          "comm.rendezvous is of no use with comm.backend = \"{}\": expected comm.backend = \"tcp\", or \"nccl\" with "
-          "comm.bootstrap = \"tcp\"",
-          backend);
-  comm::parse_rendezvous(comm.rendezvous);
+  const auto require_tcp = [&](const char* key, const std::string& value) {
+    require(value.empty() || comm.process_backend() == Backend::kTcp,
+            "comm.{} is of no use with comm.backend = \"{}\": expected comm.backend = \"tcp\", or \"nccl\" with "
+            "comm.bootstrap = \"tcp\"",
+            key, backend);
+  };
+  require_tcp("rendezvous", comm.rendezvous);
+  require_tcp("secret_file", comm.secret_file);
+  if (!comm.rendezvous.empty()) comm::parse_rendezvous(comm.rendezvous);
 }
 
 void check_data(const Config& config) {

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT
+/// Attacks of somebody who reaches the ports of a run, with and without its secret.
+#include <array>
+#include <atomic>
+#include <filesystem>
+#include <poll.h>
+#include <string>
+#include <sys/resource.h>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "comm/tcp/handshake.h"
+#include "comm/tcp/incoming.h"
+#include "comm/tcp/listener.h"
+#include "comm/tcp/secret.h"
+#include "core/error.h"
+#include "core/file.h"
+#include "core/printable.h"
+#include "tests/comm/tcp_support.h"
+#include "tests/comm/timing.h"
+
+namespace dragonn::comm::test {
+namespace {
+
+using Side = Secret::Side;
+
+std::shared_ptr<const Secret> secret_of(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return std::make_shared<const Secret>(std::vector<std::byte>(bytes.begin(), bytes.end()));
+}
+
+/// A listener on the loopback interface with its address.
+struct Door {
+  Descriptor socket;
+  Address address;
+};
+
+Door open_door() {
+  SocketResult listener = listen_on({.family = Address::Family::kIpv4, .bytes = {127, 0, 0, 1}});
+  const Address address = local_address(listener.socket).value();
+  return {std::move(listener.socket), address};
+}
+
+Descriptor connect(const Address& address) {
+  SocketResult connection;
+  await([&] { return (connection = connect_to(address, deadline_after(1))).problem.empty(); });
+  return std::move(connection.socket);
+}
+
+/// Ranks that meet at a port, the first `with` of them with the secret.
+std::vector<TcpOptions> ranks_with_secret(const TemporaryFolder& folder, int size, int with, double timeout_s) {
+  std::vector<TcpOptions> ranks = tcp_world(size, timeout_s, folder.path());
+  for (int rank = 0; rank < with; ++rank)
+    ranks[static_cast<std::size_t>(rank)].secret = secret_of("a secret of all ranks");
+  return ranks;
+}
+
+}  // namespace
+
+TEST_SUITE("comm") {
+  TEST_CASE("a secret's proof is HMAC-SHA-256, and differs by side, hello and challenge") {
+    const Secret secret = *secret_of("Jefe");
+    const std::array<std::byte, 3> hello{std::byte{1}, std::byte{2}, std::byte{3}};
+    const Nonce challenge = random_nonce();
+    const Proof proof = secret.prove(Side::kConnecting, hello, challenge);
+    CHECK(secret.accepts(proof, Side::kConnecting, hello, challenge));
+    CHECK_FALSE(secret.accepts(proof, Side::kAccepting, hello, challenge));
+    CHECK_FALSE(secret.accepts(proof, Side::kConnecting, std::span(hello).first(2), challenge));
+    CHECK_FALSE(secret.accepts(proof, Side::kConnecting, hello, random_nonce()));
+    CHECK_FALSE(secret_of("Jeff")->accepts(proof, Side::kConnecting, hello, challenge));
+  }
+
+  TEST_CASE("a secret file that is missing, short or open to others is an error that says what to do") {
+    const TemporaryFolder folder;
+    const std::filesystem::path path = folder.path() / "secret";
+    const auto error = [&] {
+      try {
+        Secret::load(path);
+      } catch (const ConfigError& failure) {
+        return std::string(failure.what());
+      }
+      return std::string();
+    };
+    CHECK(contains(error(), "no such file: " + path.string()));
+    write_file_atomically(path, std::string_view("too short\n"));
+    std::filesystem::permissions(path, std::filesystem::perms::owner_read);
+    CHECK(contains(error(), "9 bytes: a secret has at least 16"));
+    write_file_atomically(path, std::string_view("sixteen or more bytes\n"));
+    std::filesystem::permissions(path, std::filesystem::perms(0640));
+    CHECK(contains(error(), "(mode 0640): chmod 600 it"));
+    std::filesystem::permissions(path, std::filesystem::perms(0600));
+    CHECK(error() == "");
+  }
+
+  TEST_CASE("tcp: ranks with one secret connect; one with another, or with none, does not, and learns why") {
+    const TemporaryFolder folder;
+    for (const auto& error : run_each(ranks_with_secret(folder, 4, 4, 60), [](const TcpOptions& options) {
+           run_tcp(options, [](Communicator& c) { c.barrier(); });
+         })) {
+      CHECK(text_of(error) == "");
+    }
+    const double timeout_s = short_deadline(2);
+    struct Example {
+      std::shared_ptr<const Secret> first, second;
+      const char* reason;
+    };
+    const auto right = secret_of("a secret of all ranks"), wrong = secret_of("a secret of another run");
+    for (const Example& example :
+         {Example{right, wrong, "it has another secret (comm.secret_file)"},
+          Example{right, nullptr, "it was started with comm.secret_file, and this rank without"},
+          Example{nullptr, right, "it was started without comm.secret_file"}}) {
+      std::vector<TcpOptions> ranks = tcp_world(2, timeout_s, folder.path());
+      ranks[0].secret = example.first;
+      ranks[1].secret = example.second;
+      const auto errors = run_each(ranks, [](const TcpOptions& options) { connect_ranks(options); });
+      CHECK(contains(text_of(errors[0]), "rank 1 did not come within"));
+      CAPTURE(text_of(errors[1]));
+      CHECK(contains(text_of(errors[1]), example.reason));
+    }
+  }
+
+  TEST_CASE("tcp: a recorded greeting is worth nothing on another connection") {
+    Door door = open_door();
+    const auto secret = secret_of("a secret of all ranks");
+    Listener listener(std::move(door.socket), secret.get());
+    const auto accepted = [&](double seconds) {
+      std::string problem;
+      return listener.wait(deadline_after(seconds), problem).size();
+    };
+    Hello hello = hello_of(1, 2);
+    hello.has_secret = 1;
+    hello.nonce = random_nonce();
+    const auto hello_bytes = std::as_bytes(std::span(&hello, 1));
+    Proof proof{};
+    for (const bool honest : {true, false}) {
+      const Descriptor connection = connect(door.address);
+      REQUIRE(write_all(connection, hello_bytes, deadline_after(60)).empty());
+      while (!wait_for(connection, POLLIN, deadline_after(0.05))) CHECK(accepted(0.1) == 0);  // until it is challenged
+      struct {
+        Answer answer;
+        Challenge challenge;
+      } reply{};
+      REQUIRE(read_all(connection, std::as_writable_bytes(std::span(&reply, 1)), deadline_after(60)).empty());
+      CHECK(reply.answer == kProve);
+      CHECK(secret->accepts(reply.challenge.proof, Side::kAccepting, hello_bytes, reply.challenge.nonce));
+      if (honest) proof = secret->prove(Side::kConnecting, hello_bytes, reply.challenge.nonce);
+      REQUIRE(write_all(connection, proof, deadline_after(60)).empty());
+      CHECK(accepted(honest ? 60 : 0.3) == (honest ? 1 : 0));
+    }
+  }
+
+  TEST_CASE("tcp: silent connections neither stay nor use up the descriptors that ranks need") {
+    Door door = open_door();
+    Listener listener(std::move(door.socket), nullptr);
+    std::vector<Descriptor> silent;
+    rlimit before{};
+    ::getrlimit(RLIMIT_NOFILE, &before);
+    for (int i = 0; i < 40; ++i) silent.push_back(connect(door.address));
+    const Descriptor rank = connect(door.address);
+    const Hello hello = hello_of(1, 2);
+    REQUIRE(write_all(rank, std::as_bytes(std::span(&hello, 1)), deadline_after(60)).empty());
+    rlimit few = before;  // room for half of the silent ones
+    few.rlim_cur = static_cast<rlim_t>(rank.get()) + 20;
+    ::setrlimit(RLIMIT_NOFILE, &few);
+    std::string problem;
+    const auto accepted = listener.wait(deadline_after(60), problem);
+    ::setrlimit(RLIMIT_NOFILE, &before);
+    CHECK(problem == "");
+    REQUIRE(accepted.size() == 1);
+    CHECK(accepted[0].hello.rank == 1);
+  }
+
+  TEST_CASE("tcp: a message longer than any of this program, and a text with controls, do no harm") {
+    Door door = open_door();
+    const Descriptor sender = connect(door.address);
+    const SocketResult receiver = accept_from(door.socket);
+    Incoming in(receiver.socket.get());
+    const auto send = [&](const FrameHeader& header, const std::string& text) {
+      REQUIRE(write_all(sender, std::as_bytes(std::span(&header, 1)), deadline_after(60)).empty());
+      REQUIRE(write_all(sender, std::as_bytes(std::span(text)), deadline_after(60)).empty());
+    };
+    const std::string text = "gone\n\x1b[2J\xc2\x9bred";
+    send({.kind = FrameKind::kHere, .tag = 0, .bytes = text.size()}, text);
+    std::optional<std::string> answer;
+    await([&] {
+      in.read();
+      return (answer = in.take_answer()).has_value();
+    });
+    CHECK(*answer == "gone??[2J\xc2?red");
+    send({.kind = FrameKind::kMessage, .tag = 0, .bytes = std::uint64_t{1} << 60}, "");
+    await([&] {
+      in.read();
+      return in.end() == Incoming::End::kLost;
+    });
+    CHECK(in.end_text() == "its connection carried an invalid message");
+  }
+}
+
+}  // namespace dragonn::comm::test
