@@ -92,7 +92,10 @@ class BlockedAttention final : public AttentionPlan {
   }
 
  private:
-  static constexpr std::int64_t kBlockRows = 64;
+  /// The floats of a block. Two of them stay in a processor's own cache; the library copies keys and values for each
+  /// block's products, so that many small ones would cost more.
+  static constexpr std::int64_t kBlockFloats = std::int64_t{1} << 17;
+  static constexpr std::int64_t kFewestRows = 64;
 
   /// A head of a sample.
   struct Head {
@@ -105,9 +108,8 @@ class BlockedAttention final : public AttentionPlan {
     std::int64_t begin = 0, rows = 0, keys = 0;
   };
 
-  std::size_t block_floats() const {
-    return aligned_floats(static_cast<std::size_t>(std::min(kBlockRows, spec_.steps) * spec_.steps));
-  }
+  std::int64_t block_rows() const { return std::min(spec_.steps, std::max(kFewestRows, kBlockFloats / spec_.steps)); }
+  std::size_t block_floats() const { return aligned_floats(static_cast<std::size_t>(block_rows() * spec_.steps)); }
   float scale() const { return 1.0f / std::sqrt(static_cast<float>(depth_)); }
   Factor queries(const float* input, const Head& head) const { return {input + head.input, 3 * spec_.width}; }
   Factor keys(const float* input, const Head& head) const {
@@ -156,8 +158,8 @@ class BlockedAttention final : public AttentionPlan {
 
   template <class Body>
   void for_each_block(const Head& head, const Body& body) const {
-    for (std::int64_t begin = 0; begin < spec_.steps; begin += kBlockRows) {
-      const std::int64_t rows = std::min(kBlockRows, spec_.steps - begin);
+    for (std::int64_t begin = 0; begin < spec_.steps; begin += block_rows()) {
+      const std::int64_t rows = std::min(block_rows(), spec_.steps - begin);
       body(Block{begin, rows, spec_.causal ? std::min(head.length, begin + rows) : head.length});
     }
   }
@@ -173,11 +175,7 @@ class BlockedAttention final : public AttentionPlan {
   static void normalize(float* row, std::int64_t visible, std::int64_t keys) {
     std::fill(row + visible, row + keys, 0.0f);
     if (visible == 0) return;
-    const auto size = static_cast<std::size_t>(visible);
-    const detail::RowSums sums = detail::softmax_row_sums(row, size, detail::largest_in_row(row, size), row);
-    if (std::isfinite(sums.distances))
-      detail::scale_row(row, size, static_cast<float>(1 / sums.exponentials), 0);
-    else
+    if (!detail::softmax_row(row, static_cast<std::size_t>(visible)))
       std::fill_n(row, visible, std::numeric_limits<float>::quiet_NaN());
   }
 

@@ -46,6 +46,22 @@ RowSums row_sums(const float* row, std::size_t size, float largest, float* expon
   return sums;
 }
 
+bool softmax(float* row, std::size_t size) {
+  const float largest = largest_in(row, size);
+  for_each_element(size, [&](auto d, std::size_t at) HWY_ATTR {
+    const auto distance = hn::Sub(hn::LoadU(d, row + at), hn::Set(d, largest));
+    // The exponential of a NaN is 0, which would hide it.
+    hn::StoreU(hn::IfThenElse(hn::IsFinite(distance), hn::Exp(d, distance), hn::NaN(d)), d, row + at);
+  });
+  const double sum = sum_terms(size, [&](auto d, std::size_t at) HWY_ATTR { return hn::LoadU(d, row + at); });
+  if (!std::isfinite(sum)) return false;
+  const auto factor = static_cast<float>(1 / sum);
+  for_each_element(size, [&](auto d, std::size_t at) HWY_ATTR {
+    hn::StoreU(hn::Mul(hn::LoadU(d, row + at), hn::Set(d, factor)), d, row + at);
+  });
+  return true;
+}
+
 void scale(float* row, std::size_t size, float factor, float offset) {
   for_each_element(size, [&](auto d, std::size_t at) HWY_ATTR {
     hn::StoreU(hn::Add(hn::Mul(hn::LoadU(d, row + at), hn::Set(d, factor)), hn::Set(d, offset)), d, row + at);
@@ -131,6 +147,7 @@ namespace dragonn::kernels::detail {
 
 HWY_EXPORT(largest_in);
 HWY_EXPORT(row_sums);
+HWY_EXPORT(softmax);
 HWY_EXPORT(scale);
 HWY_EXPORT(exponential);
 HWY_EXPORT(softmax_backward);
@@ -144,6 +161,9 @@ bool is_first_largest(const float* row, std::size_t place, float largest) {
 }
 RowSums softmax_row_sums(const float* row, std::size_t size, float largest, float* exponentials) {
   return HWY_DYNAMIC_DISPATCH(row_sums)(row, size, largest, exponentials);
+}
+bool softmax_row(float* row, std::size_t size) {
+  return HWY_DYNAMIC_DISPATCH(softmax)(row, size);
 }
 void scale_row(float* row, std::size_t size, float factor, float offset) {
   HWY_DYNAMIC_DISPATCH(scale)(row, size, factor, offset);

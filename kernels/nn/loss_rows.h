@@ -23,6 +23,9 @@ struct RowSums {
 
 /// Returns the sums. @param exponentials null, or room for exp(x - largest); it may be `row`.
 RowSums softmax_row_sums(const float* row, std::size_t size, float largest, float* exponentials);
+/// Turns a row that is not empty into its softmax. Returns false, and leaves anything in the row, if a value is not
+/// finite.
+bool softmax_row(float* row, std::size_t size);
 /// Computes row_i = row_i * scale + offset.
 void scale_row(float* row, std::size_t size, float scale, float offset);
 /// Computes result_i = exp(row_i - shift) * scale.
