@@ -193,14 +193,17 @@ void Network::initialize(std::uint64_t seed) {
   Impl& impl = *impl_;
   impl.seed = seed;
   impl.arena.allocate();
-  // Values are drawn on the host, so that all devices start from the same bits.
-  std::vector<float> values(impl.arena.size());
+  // Values are drawn on the host, so that all devices start from the same bits: on the CPU in place, because a copy of
+  // the model would be the peak of many a run's memory.
+  std::vector<float> drawn;
   for (ParameterId id = 0; id < impl.arena.parameters().size(); ++id) {
     Rng stream(seed, "initialize", {id});
-    const Parameter& parameter = impl.arena[id];
-    impl.graph().parameters()[id].initializer.fill(std::span(values).subspan(parameter.offset, parameter.size), stream);
+    const View<float> value = impl.arena.value(id);
+    const bool in_place = value.device().is_cpu();
+    if (!in_place) drawn.resize(value.size());
+    impl.graph().parameters()[id].initializer.fill(in_place ? value.host() : std::span(drawn), stream);
+    if (!in_place) kernels::copy(View<const float>(drawn), value);
   }
-  kernels::copy(View<const float>(values), impl.arena.values());
   std::vector<float> statistics;
   for (const StatisticsSpec& spec : impl.graph().statistics())
     statistics.insert(statistics.end(), spec.size, spec.initial);
