@@ -4,18 +4,21 @@
 
     scripts/peers/step_side_by_side.py                                # all models at 1 and 2 threads
     scripts/peers/step_side_by_side.py --models lstm_lm_256,mlp --threads 1
+    scripts/peers/step_side_by_side.py --json steps.json --table steps.md    # again after a stop: goes on behind the last row
 
 A step is forward, loss, backward and a plain update of all parameters. PyTorch runs the same model (scripts/pytorch_models.py;
 the numbers of parameters must agree) eagerly, with channels last where there are images, and compiled. All take their turn,
 round by round, in processes of their own; the table has medians over the rounds, and compares with the fastest of PyTorch's
 variants: a ratio above 1 means that dragonn is faster. Peak memory is that of a process above what it held before it made the model.
 
-Run it on a quiet machine; build dragonn-bench before (scripts/test.sh). Rows are printed as they come, and written to --json.
+Run it on a quiet machine; build dragonn-bench before (scripts/test.sh). Rows are printed as they come, and written to --json:
+those that are there already are not measured again. `load` is how many threads ran or waited beside the row, one minute's mean.
 Exit code: 0 done, 1 a run failed, 2 bad usage, 77 PyTorch is not installed.
 """
 import argparse
 import json
 import math
+import os
 import pathlib
 import statistics
 import subprocess
@@ -56,7 +59,8 @@ def parse():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3, help="about the time of each turn")
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "release" / "bin", help="dragonn's programs")
-    parser.add_argument("--json", type=pathlib.Path, help="also write the rows as a JSON array")
+    parser.add_argument("--json", type=pathlib.Path, help="also write the rows as a JSON array, and keep those that it has")
+    parser.add_argument("--table", type=pathlib.Path, help="also write the table, with processor, date and versions")
     options = parser.parse_args()
     for name, values, valid in (("models", options.models, MODELS), ("variants", options.variants, VARIANTS)):
         for value in values:
@@ -172,6 +176,7 @@ def variants_of(model, options):
 
 
 def compare(model, threads, options):
+    load = os.getloadavg()[0]
     row = run_dragonn(options.bench, model, threads, 1)
     # A turn of dragonn-bench is rounds of about the time of one large product, or of one step if that takes longer.
     turn = max(row["seconds_median"], 2e-9 * 2048**3 / row["gemm_gflops"])
@@ -197,14 +202,20 @@ def compare(model, threads, options):
         "pytorch_samples_per_second": row["batch"] / medians[best] if best else None, "pytorch_variant": best,
         "ratio": medians[best] / medians["dragonn"] if best else None,
         "dragonn_bytes": dragonn_memory(options.bench, model, threads), "pytorch_bytes": min(memory.values(), default=None),
-        "seconds": seconds, "torch": version,
+        "seconds": seconds, "torch": version, "load": load, "date": time.strftime("%Y-%m-%d"), "processor": processor(),
     }
+
+
+def processor():
+    with open("/proc/cpuinfo", encoding="ascii") as file:
+        names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
+    return f"{len(names)} x {names[0]}" if names else "unknown"
 
 
 COLUMNS = {
     "model": "model", "threads": "threads", "dragonn_samples_per_second": "dragonn, samples/s",
     "pytorch_samples_per_second": "PyTorch's best", "pytorch_variant": "which", "ratio": "ratio", "of_gemm": "of GEMM",
-    "dragonn_bytes": "dragonn, MB", "pytorch_bytes": "PyTorch, MB",
+    "dragonn_bytes": "dragonn, MB", "pytorch_bytes": "PyTorch, MB", "load": "load",
 }
 
 
@@ -216,6 +227,36 @@ def text(key, value):
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
+def line(row):
+    return "| " + " | ".join(text(key, row[key]) for key in COLUMNS) + " |"
+
+
+HEAD = "| " + " | ".join(COLUMNS.values()) + " |\n" + "|---" * len(COLUMNS) + "|"
+
+
+def summary(rows):
+    """The means over all rows, and the conditions that they name."""
+    lines = []
+    ratios = [row["ratio"] for row in rows if row["ratio"]]
+    if ratios:
+        mean = math.exp(statistics.mean(map(math.log, ratios)))
+        lines.append(f"Geometric mean of {len(ratios)} ratios: {mean:.2f}; least: {min(ratios):.2f}")
+    more = [row["model"] for row in rows if row["pytorch_bytes"] and row["dragonn_bytes"] > row["pytorch_bytes"]]
+    lines.append("Peak memory above PyTorch's: " + (", ".join(dict.fromkeys(more)) or "none"))
+    for name in ("processor", "date", "torch"):
+        lines.append(f"{name}: " + ", ".join(dict.fromkeys(str(row[name]) for row in rows)))
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def write(rows, options):
+    if options.json:
+        partial = options.json.with_name(options.json.name + ".part")
+        partial.write_text(json.dumps(rows, indent=2) + "\n")
+        os.replace(partial, options.json)
+    if options.table:
+        options.table.write_text("\n".join([HEAD, *map(line, rows)]) + "\n\n" + summary(rows) + "\n")
+
+
 def main():
     if sys.argv[1:2] == [WORKER]:
         return work(sys.argv[2])
@@ -225,18 +266,17 @@ def main():
     except ImportError as error:
         print(f"skipped: {error}", file=sys.stderr)
         return 77
-    rows = []
-    print("| " + " | ".join(COLUMNS.values()) + " |\n" + "|---" * len(COLUMNS) + "|", flush=True)
+    rows = json.loads(options.json.read_text()) if options.json and options.json.exists() else []
+    print("\n".join([HEAD, *map(line, rows)]), flush=True)
+    there = {(row["model"], str(row["threads"])) for row in rows}
     for model in options.models:
         for threads in options.threads:
+            if (model, threads) in there:
+                continue
             rows.append(compare(model, threads, options))
-            print("| " + " | ".join(text(key, rows[-1][key]) for key in COLUMNS) + " |", flush=True)
-            if options.json:
-                options.json.write_text(json.dumps(rows, indent=2) + "\n")
-    ratios = [row["ratio"] for row in rows if row["ratio"]]
-    if ratios:
-        mean = math.exp(statistics.mean(map(math.log, ratios)))
-        print(f"\nGeometric mean of {len(ratios)} ratios: {mean:.2f}; least: {min(ratios):.2f}; PyTorch {rows[0]['torch']}")
+            print(line(rows[-1]), flush=True)
+            write(rows, options)
+    print("\n" + summary(rows))
     return 0
 
 

@@ -20,7 +20,7 @@ mkdir absent
 echo 'raise ImportError("no torch for this test")' >absent/torch.py
 echo >absent/numpy.py
 for command in "compare.py --bin $BIN" "ddp.py --config $config --hooks none --steps 1" "step_side_by_side.py --bin $BIN" \
-  "loader_side_by_side.py --bin $BIN"; do
+  "loader_side_by_side.py --bin $BIN" "attention_side_by_side.py --bin $BIN"; do
   # shellcheck disable=SC2086: a command and its arguments
   status_of 77 env PYTHONPATH="$WORK/absent" python3 "$peers"/$command
   grep -qE '^skipped: .*no torch for this test' output.log ||
@@ -39,8 +39,14 @@ status_of 0 python3 "$peers/step_side_by_side.py" --bin "$BIN" --models mlp --th
   --seconds 0.1 --json steps.json
 grep -qE '^\| mlp \| 1 \| [0-9.e+]+ \| [0-9.e+]+ \| eager \|' output.log || fail "no row of steps: $(cat output.log)"
 grep -q '"ratio": [0-9]' steps.json || fail "no ratio of steps: $(cat steps.json)"
+cp steps.json before.json
+status_of 0 python3 "$peers/step_side_by_side.py" --bin "$BIN" --models mlp --threads 1 --json steps.json
+cmp -s steps.json before.json || fail "a row of steps was measured again"
 status_of 2 python3 "$peers/step_side_by_side.py" --bin "$BIN" --models alexnet9
 grep -q -- '--models alexnet9: valid are resnet20_32' output.log || fail "a model that there is not: $(cat output.log)"
+status_of 0 python3 "$peers/attention_side_by_side.py" --bin "$BIN" --steps 16 --threads 1 --width 32 --heads 2 --rounds 1 \
+  --repeats 1 --json attention.json
+grep -q '"ratio": [0-9]' attention.json || fail "no ratio of attention: $(cat attention.json)"
 
 # Loaders: an epoch of a few images.
 if python3 -W ignore -c 'import torchvision' 2>/dev/null; then
