@@ -137,10 +137,6 @@ def write_audio(folder, seconds):
         (folder / name).write_text("tone.wav\tTONE\n" * 4)
 
 
-def table_tensors(rows):
-    return [Tensor(name, numel, mflop, name == "vectors") for name, numel, mflop in rows]
-
-
 def parse_dry_run(text, resize):
     """Returns the tensors in the order of the exchange, the last layer's first, each with the FLOPs of its layer."""
     mflop = {name: float(number) for name, number in re.findall(r"^  (\S+) .*\] +\d+ +([\d.]+)$", text, re.MULTILINE)}
@@ -167,8 +163,6 @@ class Headlines:
     @functools.cache
     def tensors(self, name):
         model = self.given["models"][name]
-        if "config" not in model:
-            return table_tensors(model["table"])
         arguments = list(model["set"])
         folder = self.programs.work / name
         folder.mkdir(exist_ok=True)
