@@ -21,6 +21,7 @@ struct Batch {
   std::int64_t steps = 0;             ///< time steps of this batch if they differ from batch to batch, else 0
   std::size_t count = 0;              ///< number of samples
   bool begins = true;                 ///< the samples do not continue those of the step before
+  std::size_t first = 0;              ///< number of the first sample, in evaluation of questions (Dataset::questions)
   std::uint64_t epoch = 0;
   std::uint64_t step = 0;  ///< within the epoch
 

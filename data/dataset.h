@@ -27,6 +27,30 @@ struct BatchRules {
   Remainder remainder = Remainder::kDrop;
 };
 
+/// Agreement of an answer with the true ones, each in [0, 1].
+struct AnswerScore {
+  double exact_match = 0;
+  double f1 = 0;
+};
+
+/// An answer that a network gives: a part of a text, and how sure it is.
+struct SpanAnswer {
+  std::string text;
+  float score = 0;
+};
+
+/// Questions whose answers are spans of a text. A question has one or more samples, which come one after the other in
+/// evaluation and on one rank. A sample has two labels: the time steps that the answer begins and ends at.
+class SpanQuestions {
+ public:
+  virtual ~SpanQuestions() = default;
+  virtual std::size_t question_of(std::size_t sample) const = 0;
+  /// Returns the best answer within one sample. @param starts the logit of each time step as the answer's beginning.
+  /// @param ends likewise.
+  virtual SpanAnswer answer(std::size_t sample, std::span<const float> starts, std::span<const float> ends) const = 0;
+  virtual AnswerScore score(std::size_t question, const std::string& answer) const = 0;
+};
+
 /// One split of a data set. It is read only after construction, so loader threads share one object. It outlives its
 /// sources.
 class Dataset {
@@ -42,6 +66,10 @@ class Dataset {
   virtual TargetKind target_kind() const { return TargetKind::kClass; }
   /// Returns the text that labels stand for, if they are one (TargetKind::kClassSequence).
   virtual std::string text_of(std::span<const std::int32_t> /*labels*/) const { return {}; }
+
+  /// Returns the questions that evaluation asks, null for data of another kind. The samples of a batch are then those
+  /// from Batch::first on.
+  virtual const SpanQuestions* questions() const { return nullptr; }
 
   /// Makes the source of training batches. @throws ConfigError if there are too few samples for these rules.
   virtual std::unique_ptr<BatchSource> training(const BatchRules& rules) const = 0;

@@ -17,11 +17,13 @@
 namespace dragonn::report {
 namespace {
 
-const std::array<Metric, 7>& known_metrics() {
-  static const std::array<Metric, 7> metrics{{{"accuracy", "Test accuracy", true, true},
+const std::array<Metric, 9>& known_metrics() {
+  static const std::array<Metric, 9> metrics{{{"accuracy", "Test accuracy", true, true},
                                               {"precision_at_1", "Precision at 1", true, true},
                                               {"precision_at_3", "Precision at 3", true, true},
                                               {"precision_at_5", "Precision at 5", true, true},
+                                              {"f1", "F1", true, true},
+                                              {"exact_match", "Exact match", true, true},
                                               {"perplexity", "Test perplexity", false, false},
                                               {"word_error_rate", "Word error rate", false, true},
                                               {"character_error_rate", "Character error rate", false, true}}};

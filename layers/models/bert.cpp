@@ -20,6 +20,14 @@ void add_head(LayerGraph& graph, NodeId last, NodeId tokens, int vocabulary, boo
   graph.set_loss(sequence_cross_entropy_loss());
 }
 
+/// The head for questions (section 4.2): a logit of each token as the beginning of the answer, and one as its end, as
+/// two steps whose classes are the tokens.
+void add_span_head(LayerGraph& graph, NodeId last) {
+  last = graph.add("span", linear(transformer_linear(2)), {last});
+  graph.add("span.to_tokens", swap_axes(), {last});
+  graph.set_loss(sequence_cross_entropy_loss());
+}
+
 std::unique_ptr<LayerGraph> make_bert(const Settings& settings, const ModelContext& context) {
   require_sequence("bert", context, 1);
   const std::int64_t hidden = settings.integer("hidden"), heads = settings.integer("heads");
@@ -38,7 +46,11 @@ std::unique_ptr<LayerGraph> make_bert(const Settings& settings, const ModelConte
   if (rate > 0) last = graph->add("embedding.dropout", dropout(rate), {last});
   for (std::int64_t i = 0; i < settings.integer("layers"); ++i)
     last = add_transformer_block(*graph, last, {fmt::format("layer{}", i), heads, 4 * hidden, rate, false});
-  add_head(*graph, last, tokens, context.classes, settings.flag("tied"));
+  if (settings.text("head") == "span") {
+    add_span_head(*graph, last);
+  } else {
+    add_head(*graph, last, tokens, context.classes, settings.flag("tied"));
+  }
   return graph;
 }
 
@@ -51,7 +63,10 @@ SettingSpecs settings() {
       SettingSpec::integer("max_steps", 512, "length of the longest sequence in tokens", 1),
       SettingSpec::number("dropout", 0.1, "dropout rate of the embedding and of the output of each part of a block", 0,
                           0.99),
-      SettingSpec::flag("tied", true, "true: the output layer uses the embedding's weights")};
+      SettingSpec::text("head", "masked",
+                        "masked: predicts hidden tokens; span: finds answers to questions (data squad)",
+                        {"masked", "span"}),
+      SettingSpec::flag("tied", true, "true: the output layer uses the embedding's weights (head = masked)")};
 }
 
 const Registration<ModelEntry> registration{

@@ -232,6 +232,10 @@ TEST_SUITE("layers") {
     // Ok-Topk's BERT has a pooler, a next-sentence classifier and two segment embeddings beside.
     const std::size_t pooler = 768 * 768 + 768, next_sentence = 2 * 768 + 2, segments = 2 * 768;
     CHECK(parameters("bert", {{128}, 30522}, untied) + pooler + next_sentence + segments == 133547324);
+    // BERT-base for SQuAD, as Hugging Face's BertForQuestionAnswering counts it.
+    std::vector<Setting> span = base;
+    span.push_back({"head", std::string("span")});
+    CHECK(parameters("bert", {{384}, 30522}, span) + segments == 108893186);
     // ViT-B/16 has a class token and its position beside.
     CHECK(parameters("vit", {{224, 224, 3}, 1000}, patches) + 2 * 768 == 86567656);
     CHECK(parameters("mlp_mixer", {{224, 224, 3}, 1000},

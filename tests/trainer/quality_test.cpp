@@ -31,6 +31,27 @@ class Kind final : public data::Dataset {
   TargetKind kind_;
 };
 
+/// Two questions, of two samples and one. The answer is the number of the first and of the last token.
+class Questions final : public data::Dataset, public data::SpanQuestions {
+ public:
+  std::size_t size() const override { return 3; }
+  Shape sample_shape() const override { return {4}; }
+  int classes() const override { return 9; }
+  TargetKind target_kind() const override { return TargetKind::kClassPerStep; }
+  const data::SpanQuestions* questions() const override { return this; }
+  std::unique_ptr<data::BatchSource> training(const data::BatchRules&) const override { return nullptr; }
+  std::unique_ptr<data::BatchSource> evaluation(std::size_t, int, int) const override { return nullptr; }
+
+  std::size_t question_of(std::size_t sample) const override { return sample / 2; }
+  data::SpanAnswer answer(std::size_t sample, std::span<const float> starts,
+                          std::span<const float> ends) const override {
+    return {std::to_string(sample), starts[0] + ends[3]};
+  }
+  data::AnswerScore score(std::size_t question, const std::string& answer) const override {
+    return {answer == "1" ? 1.0 : 0.0, question == 0 ? 1.0 : 0.5};
+  }
+};
+
 data::Batch batch_of(std::vector<std::vector<std::int32_t>> lists) {
   data::Batch batch;
   batch.count = lists.size();
@@ -98,6 +119,28 @@ TEST_SUITE("trainer") {
     CHECK(sums.qualities()[0].value == 1.0);
     CHECK(sums.qualities()[1].value == doctest::Approx(1.0 / 3));
     CHECK(sums.qualities()[2].value == doctest::Approx(1.0 / 5));
+  }
+
+  TEST_CASE("quality: a question's answer is the best one among its samples, over batches") {
+    const Questions questions;
+    QualitySums sums(questions);
+    std::vector<float> logits(24, 0.0f);
+    logits[8] = 1;   // sample 1 begins better than sample 0
+    logits[15] = 1;  // and ends better
+    data::Batch first, second;
+    first.count = 1;
+    const std::vector<float> head(logits.begin(), logits.begin() + 8), tail(logits.begin() + 8, logits.end());
+    sums.add({view(head), Shape{1, 2, 4}, {}}, first, {.count = 2});
+    second.first = 1;
+    second.count = 2;
+    sums.add({view(tail), Shape{2, 2, 4}, {}}, second, {.count = 4});
+    CHECK(sums.sums().size() == 6);
+    const std::vector<Quality> qualities = sums.qualities();
+    CHECK(qualities[0].name == "f1");
+    CHECK(qualities[0].value == 0.75);
+    CHECK(qualities[1].name == "exact_match");
+    CHECK(qualities[1].value == 0.5);
+    CHECK(larger_is_better("f1"));
   }
 
   TEST_CASE("quality: the greedy reading drops repeats, then blanks") {

@@ -52,11 +52,14 @@ std::vector<ConfigKey> keys_of(const Config& config) {
   return std::move(schema.keys);
 }
 
+/// The one setting of a data set that changes no number.
+constexpr const char* kThreadsOfData = "data.decode_threads";
+
 /// Returns every key that can change the numbers of a run, with its value.
 std::vector<std::pair<std::string, std::string>> result_keys(const Config& config) {
   std::vector<std::pair<std::string, std::string>> keys;
   for (const ConfigKey& key : keys_of(config)) {
-    if (key.role != KeyRole::kResult) continue;
+    if (key.role != KeyRole::kResult || key.path() == kThreadsOfData) continue;
     keys.emplace_back(key.table + "." + key.spec.name, dragonn::to_toml(key.get(config)));
   }
   return keys;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -19,6 +20,8 @@ constexpr std::size_t kCorrect = kFirst;
 // Results for sequences of classes:
 constexpr std::size_t kCharacterErrors = kFirst, kCharacters = kFirst + 1, kWordErrors = kFirst + 2,
                       kWords = kFirst + 3;
+// Results for questions:
+constexpr std::size_t kExactMatches = kFirst, kF1 = kFirst + 1, kQuestions = kFirst + 2;
 
 /// Returns errors per unit. If there is no unit, every error counts as one.
 double rate(double errors, double units) {
@@ -28,7 +31,7 @@ double rate(double errors, double units) {
 }  // namespace
 
 bool larger_is_better(const std::string& name) {
-  return name == "accuracy" || name.starts_with("precision");
+  return name == "accuracy" || name == "f1" || name == "exact_match" || name.starts_with("precision");
 }
 
 std::string describe(const Quality& quality) {
@@ -62,6 +65,7 @@ void QualitySums::add(const Outputs& outputs, const data::Batch& batch, const la
       sums_[kCorrect] += static_cast<double>(loss.correct);
       break;
     case TargetKind::kClassPerStep:
+      if (dataset_.questions() != nullptr) add_answers(logits_.of(outputs.logits), batch);
       break;
     case TargetKind::kClassSet:
       add_precision(logits_.of(outputs.logits), batch);
@@ -117,6 +121,32 @@ void QualitySums::add_texts(const Outputs& outputs, std::span<const float> logit
   }
 }
 
+void QualitySums::add_answers(std::span<const float> logits, const data::Batch& batch) {
+  const data::SpanQuestions& questions = *dataset_.questions();
+  const std::size_t steps = logits.size() / batch.count / 2;
+  for (std::size_t row = 0; row < batch.count; ++row) {
+    const std::size_t sample = batch.first + row, question = questions.question_of(sample);
+    const auto starts = logits.subspan(2 * row * steps, steps), ends = logits.subspan((2 * row + 1) * steps, steps);
+    data::SpanAnswer answer = questions.answer(sample, starts, ends);
+    if (question_ != question) {
+      finish_question();
+      question_ = question;
+      answer_ = std::move(answer);
+    } else if (answer.score > answer_.score) {
+      answer_ = std::move(answer);
+    }
+  }
+}
+
+void QualitySums::finish_question() {
+  if (!question_) return;
+  const data::AnswerScore score = dataset_.questions()->score(*question_, answer_.text);
+  sums_[kExactMatches] += score.exact_match;
+  sums_[kF1] += score.f1;
+  sums_[kQuestions] += 1;
+  question_.reset();
+}
+
 double QualitySums::loss() const {
   return sums_[kLoss] / std::max(sums_[kCount], 1.0);
 }
@@ -131,6 +161,10 @@ std::vector<Quality> QualitySums::qualities() const {
     case TargetKind::kClass:
       return {{"accuracy", sums_[kCorrect] / count}};
     case TargetKind::kClassPerStep:
+      if (dataset_.questions() != nullptr) {
+        const double questions = std::max(sums_[kQuestions], 1.0);
+        return {{"f1", sums_[kF1] / questions}, {"exact_match", sums_[kExactMatches] / questions}};
+      }
       return {{"perplexity", std::exp(loss())}};
     case TargetKind::kClassSet: {
       std::vector<Quality> result;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -44,7 +45,8 @@ std::vector<std::int32_t> greedy_labels(std::span<const float> logits, std::size
 
 /// Accumulates metrics over the batches of a split:
 ///   one class per sample    accuracy
-///   one class per step      perplexity: e to the mean loss
+///   one class per step      perplexity: e to the mean loss; of questions f1 and exact_match of the best answer among
+///                           the samples of each
 ///   a set of classes        precision_at_1, _3, _5: share of a point's labels among its 1, 3, 5 largest logits
 ///   a sequence of classes   character_error_rate, word_error_rate of greedy_labels's text.
 class QualitySums {
@@ -53,7 +55,10 @@ class QualitySums {
 
   void add(const Outputs& outputs, const data::Batch& batch, const layers::LossResult& loss);
   /// The sums, to be summed over the ranks.
-  std::span<double> sums() { return sums_; }
+  std::span<double> sums() {
+    finish_question();
+    return sums_;
+  }
 
   /// Returns the mean loss over samples, or over the time steps that have a label.
   double loss() const;
@@ -64,6 +69,8 @@ class QualitySums {
  private:
   void add_precision(std::span<const float> logits, const data::Batch& batch);
   void add_texts(const Outputs& outputs, std::span<const float> logits, const data::Batch& batch);
+  void add_answers(std::span<const float> logits, const data::Batch& batch);
+  void finish_question();
 
   static constexpr std::array<std::size_t, 3> kPrecisionAt{1, 3, 5};
 
@@ -71,6 +78,8 @@ class QualitySums {
   kernels::HostMirror<float> logits_;
   // The sums are loss, count, and those of the kind of data.
   std::array<double, 6> sums_{};
+  std::optional<std::size_t> question_;  ///< the one that the last sample belongs to
+  data::SpanAnswer answer_;              ///< the best one so far
 };
 
 }  // namespace dragonn::trainer

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+#include "data/text/squad_file.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/file.h"
+#include "data/text/utf8.h"
+
+namespace dragonn::data {
+namespace {
+
+using Json = nlohmann::json;
+
+/// Reads the members of JSON values of one file.
+class Reader {
+ public:
+  explicit Reader(std::filesystem::path path) : path_(std::move(path)) {}
+
+  Json parse() const {
+    try {
+      return Json::parse(read_text_file(path_));
+    } catch (const Json::parse_error& error) {
+      throw DataError(
+          fmt::format("{}: byte {} is not JSON, or the file is truncated there", path_.string(), error.byte));
+    }
+  }
+  const Json& member(const Json& object, const char* key) const {
+    const auto found = object.is_object() ? object.find(key) : object.end();
+    if (found == object.end()) throw fault(fmt::format("no \"{}\" where SQuAD 1.1 has one", key));
+    return *found;
+  }
+  const Json& list(const Json& object, const char* key) const {
+    const Json& value = member(object, key);
+    if (!value.is_array()) throw fault(fmt::format("\"{}\" is no list", key));
+    return value;
+  }
+  std::string text(const Json& object, const char* key) const {
+    const Json& value = member(object, key);
+    if (!value.is_string()) throw fault(fmt::format("\"{}\" is no string", key));
+    return value.get<std::string>();
+  }
+  DataError fault(const std::string& what) const { return DataError(path_.string() + ": " + what); }
+
+  SquadQuestion question(const Json& value, const std::string& paragraph) const {
+    SquadQuestion question{text(value, "id"), text(value, "question"), 0, {}};
+    for (const Json& answer : list(value, "answers")) {
+      const Json& place = member(answer, "answer_start");
+      if (!place.is_number_unsigned()) throw fault("\"answer_start\" is no number of characters");
+      SquadAnswer found{text(answer, "text"), byte_of(paragraph, place.get<std::size_t>())};
+      if (found.text.empty() || paragraph.compare(found.begin, found.text.size(), found.text) != 0) {
+        throw fault(fmt::format("question {}: the answer '{}' is not at character {} of its paragraph", question.id,
+                                found.text, place.get<std::size_t>()));
+      }
+      question.answers.push_back(std::move(found));
+    }
+    if (question.answers.empty()) throw fault(fmt::format("question {}: no answer", question.id));
+    return question;
+  }
+
+ private:
+  /// Returns the byte of a character; the end of the text if there are not as many.
+  static std::size_t byte_of(const std::string& text, std::size_t character) {
+    std::size_t byte = 0;
+    for (; character > 0 && byte < text.size(); --character) byte += std::max<std::size_t>(utf8_length(text, byte), 1);
+    return std::min(byte, text.size());
+  }
+
+  std::filesystem::path path_;
+};
+
+}  // namespace
+
+SquadFile read_squad_file(const std::filesystem::path& path, BadSamples& bad) {
+  const Reader reader(path);
+  const Json root = reader.parse();
+  SquadFile file;
+  for (const Json& article : reader.list(root, "data")) {
+    for (const Json& paragraph : reader.list(article, "paragraphs")) {
+      file.paragraphs.push_back(reader.text(paragraph, "context"));
+      if (file.paragraphs.back().size() > UINT32_MAX) throw reader.fault("a \"context\" of more than 4 GiB");
+      for (const Json& value : reader.list(paragraph, "qas")) {
+        bad.accept([&] {
+          SquadQuestion question = reader.question(value, file.paragraphs.back());
+          question.paragraph = file.paragraphs.size() - 1;
+          file.questions.push_back(std::move(question));
+        });
+      }
+    }
+  }
+  return file;
+}
+
+}  // namespace dragonn::data
