@@ -16,7 +16,6 @@ namespace {
 using Word = std::uint64_t;
 constexpr std::uint32_t kBits = 64;
 constexpr std::uint64_t kMostWords = (std::uint64_t{kEmptySlot} + 1) / kBits;
-constexpr std::size_t kHeader = 3 * sizeof(std::uint32_t);
 
 /// Writes the words from the first index's on. Returns the first byte behind them.
 std::byte* write_words(std::span<const std::uint32_t> indices, std::byte* to) {
@@ -33,56 +32,41 @@ std::byte* write_words(std::span<const std::uint32_t> indices, std::byte* to) {
   return to + sizeof(Word);
 }
 
-/// The part of a bucket that a list covers, in words.
-struct Range {
-  explicit Range(std::span<const std::uint32_t> indices)
-      : first(indices.front() / kBits), words(indices.back() / kBits - first + 1), count(indices.size()) {}
-
-  std::size_t bytes() const { return words * sizeof(Word); }
-  /// Returns whether the indices as they are take no more.
-  bool is_plain() const { return bytes() >= count * sizeof(std::uint32_t); }
-
-  std::uint32_t first;
-  std::uint32_t words;
-  std::size_t count;
-};
+/// Returns the bytes behind the head.
+std::size_t words_bytes(const CellRange& range) {
+  return range.cells * sizeof(Word);
+}
 
 class Bitmap final : public IndexCodec {
  public:
   std::size_t most_bytes(std::size_t indices) const override {
-    return kHeader + indices * sizeof(std::uint32_t) + sizeof(Word);
+    return CellRange::kBytes + indices * sizeof(std::uint32_t) + sizeof(Word);
   }
 
   std::size_t encode(std::span<const std::uint32_t> indices, std::span<std::byte> code) const override {
-    const Range range(indices);
-    store(static_cast<std::uint32_t>(indices.size()), code.data());
-    store(range.first, code.data() + sizeof(std::uint32_t));
-    store(range.is_plain() ? 0 : range.words, code.data() + 2 * sizeof(std::uint32_t));
-    std::byte* const to = code.data() + kHeader;
-    const std::byte* const end = range.is_plain() ? write_plain(indices, to) : write_words(indices, to);
+    const CellRange range = CellRange::of(indices, kBits);
+    const bool plain = words_bytes(range) >= indices.size_bytes();
+    std::byte* const to = range.write(plain, code.data());
+    const std::byte* const end = plain ? write_plain(indices, to) : write_words(indices, to);
     return static_cast<std::size_t>(end - code.data());
   }
 
   std::optional<std::size_t> known_bytes(std::span<const std::uint32_t> indices) const override {
-    return kHeader + std::min(Range(indices).bytes(), indices.size_bytes());
+    return CellRange::kBytes + std::min(words_bytes(CellRange::of(indices, kBits)), indices.size_bytes());
   }
 
   std::span<const std::byte> decode(std::span<const std::byte> code, Buffer<std::uint32_t>& indices) const override {
     CodeReader reader("bitmap", code);
-    const auto count = reader.number<std::uint32_t>("the number of indices");
-    const auto first = reader.number<std::uint32_t>("the first word");
-    const auto words = reader.number<std::uint32_t>("the number of words");
+    const auto [count, first, words] = CellRange::read(reader, kMostWords);
     if (words == 0) {
       read_plain(reader, count, indices);
       return reader.rest();
     }
-    reader.require(std::uint64_t{first} + words <= kMostWords, "{} words from word {} on, and there are {}", words,
-                   first, kMostWords);
     const std::byte* const from = reader.take(std::uint64_t{words} * sizeof(Word), "words").data();
     std::uint64_t bits = 0;
     for (std::size_t i = 0; i < words; ++i)
       bits += static_cast<unsigned>(std::popcount(load<Word>(from + i * sizeof(Word))));
-    reader.require(bits == count && count > 0, "{} bits are set for {} indices", bits, count);
+    reader.require(bits == count, "{} bits are set for {} indices", bits, count);
     resize_with_room(indices, count);
     std::uint32_t* to = indices.data();
     for (std::uint32_t i = 0; i < words; ++i) {
@@ -95,7 +79,7 @@ class Bitmap final : public IndexCodec {
 
   double expected_bits(double indices, double numel) const override {
     if (indices <= 0) return 0;
-    return std::min(numel / indices, 32.0) + 8.0 * kHeader / indices;
+    return std::min(numel / indices, 32.0) + 8.0 * CellRange::kBytes / indices;
   }
 };
 

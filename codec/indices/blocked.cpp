@@ -17,7 +17,6 @@ constexpr unsigned kIndexBits = 12;
 constexpr std::uint32_t kBlock = 1u << kIndexBits;
 constexpr std::uint64_t kMostBlocks = (std::uint64_t{kEmptySlot} + 1) >> kIndexBits;
 
-constexpr std::size_t kHeader = 3 * sizeof(std::uint32_t);
 constexpr std::size_t kCount = sizeof(std::uint16_t);
 
 constexpr std::uint64_t packed_bytes(std::uint64_t indices) {
@@ -61,52 +60,36 @@ void unpack(const std::byte* packed, std::size_t begin, std::uint32_t first, std
   }
 }
 
-/// The part of a bucket that a list covers, in blocks.
-struct Range {
-  explicit Range(std::span<const std::uint32_t> indices)
-      : first(indices.front() / kBlock), blocks(indices.back() / kBlock - first + 1), count(indices.size()) {}
-
-  std::size_t bytes() const { return blocks * kCount + packed_bytes(count); }
-  /// Returns whether the indices as they are take no more.
-  bool is_plain() const { return bytes() >= count * sizeof(std::uint32_t); }
-
-  std::uint32_t first;
-  std::uint32_t blocks;
-  std::size_t count;
-};
+/// Returns the bytes behind the head.
+std::size_t packed_range_bytes(const CellRange& range) {
+  return range.cells * kCount + packed_bytes(range.count);
+}
 
 class Blocked final : public IndexCodec {
  public:
   std::size_t most_bytes(std::size_t indices) const override {
-    return kHeader + indices * sizeof(std::uint32_t) + sizeof(std::uint64_t);
+    return CellRange::kBytes + indices * sizeof(std::uint32_t) + sizeof(std::uint64_t);
   }
 
   std::size_t encode(std::span<const std::uint32_t> indices, std::span<std::byte> code) const override {
-    const Range range(indices);
-    store(static_cast<std::uint32_t>(indices.size()), code.data());
-    store(range.first, code.data() + sizeof(std::uint32_t));
-    store(range.is_plain() ? 0 : range.blocks, code.data() + 2 * sizeof(std::uint32_t));
-    std::byte* const to = code.data() + kHeader;
-    const std::byte* const end = range.is_plain() ? write_plain(indices, to) : pack(indices, write_counts(indices, to));
+    const CellRange range = CellRange::of(indices, kBlock);
+    const bool plain = packed_range_bytes(range) >= indices.size_bytes();
+    std::byte* const to = range.write(plain, code.data());
+    const std::byte* const end = plain ? write_plain(indices, to) : pack(indices, write_counts(indices, to));
     return static_cast<std::size_t>(end - code.data());
   }
 
   std::optional<std::size_t> known_bytes(std::span<const std::uint32_t> indices) const override {
-    return kHeader + std::min(Range(indices).bytes(), indices.size_bytes());
+    return CellRange::kBytes + std::min(packed_range_bytes(CellRange::of(indices, kBlock)), indices.size_bytes());
   }
 
   std::span<const std::byte> decode(std::span<const std::byte> code, Buffer<std::uint32_t>& indices) const override {
     CodeReader reader("blocked", code);
-    const auto count = reader.number<std::uint32_t>("the number of indices");
-    const auto first = reader.number<std::uint32_t>("the first block");
-    const auto blocks = reader.number<std::uint32_t>("the number of blocks");
+    const auto [count, first, blocks] = CellRange::read(reader, kMostBlocks);
     if (blocks == 0) {
       read_plain(reader, count, indices);
       return reader.rest();
     }
-    reader.require(count > 0, "a code of no indices is not empty");
-    reader.require(std::uint64_t{first} + blocks <= kMostBlocks, "{} blocks from block {} on, and there are {}", blocks,
-                   first, kMostBlocks);
     const std::byte* counts = reader.take(std::uint64_t{blocks} * kCount, "the numbers of indices by block").data();
     const std::byte* packed = reader.take(packed_bytes(count), "packed indices").data();
     resize_with_room(indices, count);
@@ -126,7 +109,7 @@ class Blocked final : public IndexCodec {
   double expected_bits(double indices, double numel) const override {
     if (indices <= 0) return 0;
     const double blocks = std::max(1.0, numel / kBlock);
-    return std::min(kIndexBits + 8.0 * kCount * blocks / indices, 32.0) + 8.0 * kHeader / indices;
+    return std::min(kIndexBits + 8.0 * kCount * blocks / indices, 32.0) + 8.0 * CellRange::kBytes / indices;
   }
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Plain indices: as uint32, the way out of codecs whose code would be longer.
+/// Plain indices, as uint32: the way out of codecs whose code would be longer. And the head of codes that have it.
 #pragma once
 
 #include <cstdint>
@@ -16,5 +16,22 @@ std::byte* write_plain(std::span<const std::uint32_t> indices, std::byte* to);
 void read_plain(CodeReader& reader, std::uint32_t count, Buffer<std::uint32_t>& indices);
 /// Checks a list of at least one index. @throws DataError if it does not ascend, or ends with kEmptySlot.
 void require_ascending(const CodeReader& reader, std::span<const std::uint32_t> indices);
+
+/// The part of a bucket from a list's first index to its last, in cells of equal size, and the head of its code: uint32
+/// number of indices | uint32 first cell | uint32 number of cells, 0: the indices follow as uint32.
+struct CellRange {
+  std::uint32_t count = 0;  ///< indices
+  std::uint32_t first = 0;  ///< cell
+  std::uint32_t cells = 0;
+
+  static constexpr std::size_t kBytes = 3 * sizeof(std::uint32_t);
+
+  /// Finds the range of a list of at least one index. @param cell elements of a cell.
+  static CellRange of(std::span<const std::uint32_t> indices, std::uint32_t cell);
+  /// Writes the head. @param plain whether the indices follow as they are. Returns the first byte behind it.
+  std::byte* write(bool plain, std::byte* to) const;
+  /// Reads the head. @param numel_cells of a bucket as large as may be.  @throws DataError if the range is not in it.
+  static CellRange read(CodeReader& reader, std::uint64_t numel_cells);
+};
 
 }  // namespace dragonn::codec
