@@ -19,6 +19,7 @@ class RawLists final : public ListCodec {
   }
   bool is_fixed_size() const override { return true; }
   bool is_lossy() const override { return false; }
+  const ListValueCodec* sums() const override { return nullptr; }
 
   std::size_t encode(const ListView& list, bool has_values, std::span<std::byte> code) const override {
     const std::size_t slots = code.size() / entry_bytes(has_values);
@@ -51,8 +52,12 @@ class RawLists final : public ListCodec {
 /// their number says. The code of no entries is empty.
 class CodedLists final : public ListCodec {
  public:
-  CodedLists(std::unique_ptr<IndexCodec> indices, std::unique_ptr<ListValueCodec> values, bool lossy)
-      : indices_(std::move(indices)), values_(std::move(values)), lossy_(lossy) {}
+  CodedLists(std::unique_ptr<IndexCodec> indices, std::unique_ptr<ListValueCodec> values,
+             const ListValueCodecEntry& traits)
+      : indices_(std::move(indices)),
+        values_(std::move(values)),
+        lossy_(traits.lossy),
+        carries_sums_(traits.carries_sums) {}
 
   std::size_t most_bytes(std::size_t entries, bool has_values) const override {
     if (entries == 0) return 0;
@@ -60,6 +65,7 @@ class CodedLists final : public ListCodec {
   }
   bool is_fixed_size() const override { return false; }
   bool is_lossy() const override { return lossy_; }
+  const ListValueCodec* sums() const override { return lossy_ && carries_sums_ ? values_.get() : nullptr; }
 
   std::size_t encode(const ListView& list, bool has_values, std::span<std::byte> code) const override {
     if (list.size() == 0) return 0;
@@ -98,7 +104,7 @@ class CodedLists final : public ListCodec {
 
   std::unique_ptr<IndexCodec> indices_;
   std::unique_ptr<ListValueCodec> values_;
-  bool lossy_;
+  bool lossy_, carries_sums_;
 };
 
 }  // namespace
@@ -107,12 +113,16 @@ bool ListCoding::is_lossy() const {
   return Registry<ListValueCodecEntry>::instance().at(values.name).lossy;
 }
 
+bool ListCoding::carries_sums() const {
+  return Registry<ListValueCodecEntry>::instance().at(values.name).carries_sums;
+}
+
 std::unique_ptr<ListCodec> make_list_codec(const ListCoding& coding) {
   const auto& indices = Registry<IndexCodecEntry>::instance().at(coding.indices.name);
   const auto& values = Registry<ListValueCodecEntry>::instance().at(coding.values.name);
   if (coding.is_raw()) return std::make_unique<RawLists>();
   return std::make_unique<CodedLists>(indices.make(coding.indices.settings), values.make(coding.values.settings),
-                                      values.lossy);
+                                      values);
 }
 
 }  // namespace dragonn::codec

@@ -23,6 +23,8 @@ struct ListCoding {
   bool is_raw() const { return indices.name == kRawIndices && values.name == kRawValues; }
   /// Returns whether decoded values differ from the encoded ones. @throws ConfigError if the codec is unknown.
   bool is_lossy() const;
+  /// Returns whether partial sums travel in the code of values, too. @throws as is_lossy.
+  bool carries_sums() const;
   /// Returns "rice x float32".
   std::string name() const { return indices.name + " x " + values.name; }
 };
@@ -40,6 +42,8 @@ class ListCodec {
   virtual bool is_fixed_size() const = 0;
   /// Returns whether decoded values differ from the encoded ones.
   virtual bool is_lossy() const = 0;
+  /// Returns the lossy code in which partial sums travel; null: they travel as float32.
+  virtual const ListValueCodec* sums() const = 0;
   /// Writes the code of a list at the beginning of `code`. Returns its length: all of `code` for a codec of a fixed
   /// size, which marks places without an entry as empty.
   /// @param code at least most_bytes() of the list long, aligned to 4 bytes.

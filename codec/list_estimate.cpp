@@ -12,6 +12,7 @@ ListEstimate::ListEstimate(const ListCoding& coding) {
   indices_ = indices.make(coding.indices.settings);
   values_ = values.make(coding.values.settings);
   is_estimate_ = !indices.is_exact;
+  if (values.carries_sums) sum_bytes_ = static_cast<double>(values_->code_bytes(1));
 }
 
 double ListEstimate::bytes(double entries, double numel) const {

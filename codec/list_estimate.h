@@ -21,6 +21,8 @@ class ListEstimate {
   double bytes(double entries, double numel) const;
   /// Returns the bytes of its indices alone.
   double index_bytes(double entries, double numel) const;
+  /// Returns the bytes of a value of a partial sum.
+  double sum_bytes() const { return sum_bytes_; }
   /// Returns whether a list of n entries takes no other number of bytes than a list of n others.
   bool is_fixed_size() const { return indices_ == nullptr; }
   /// Returns whether the numbers are estimates: real indices are not at random places.
@@ -29,6 +31,7 @@ class ListEstimate {
  private:
   std::shared_ptr<const IndexCodec> indices_;  // null: raw
   std::shared_ptr<const ListValueCodec> values_;
+  double sum_bytes_ = sizeof(float);
   bool is_estimate_ = false;
 };
 

@@ -9,6 +9,8 @@ namespace dragonn::compress {
 void settle_residual(const Settlement& settlement, View<float> residual) {
   if (settlement.code.codec != nullptr) {
     settlement.code.codec->subtract(settlement.code.bytes, residual);
+  } else if (settlement.remainder.size() > 0) {
+    kernels::copy(settlement.remainder, residual);
   } else if (settlement.contributed_all) {
     kernels::fill(0, residual);
   } else {

@@ -20,7 +20,8 @@ namespace dragonn::compress {
 /// The outcome of an exchange for this rank's memory: the values that left, and those that came back.
 struct Settlement {
   View<const std::uint32_t> contributed = {};  ///< entries of acc that left (ignored if contributed_all)
-  bool contributed_all = false;                ///< a dense exchange: everything left
+  bool contributed_all = false;                ///< a dense exchange: everything left, but for the remainder
+  View<const float> remainder = {};            ///< what a dense exchange left behind, [n]; empty: nothing
   /// The contributed entries whose momentum stops, too (momentum masking). Absent: all of them.
   std::optional<View<const std::uint32_t>> masked = {};
   const SparseVector* returned = nullptr;  ///< mass handed back, added after the zeroing; may be null

@@ -46,7 +46,12 @@ std::string describe_coding(const CompressionConfig& compression, const Exchange
 
 /// Returns "topk (sparsifier topk, collective allgather, memory residual), density 0.01".
 std::string describe_exchange(const CompressionConfig& compression, const ExchangePlan& exchange) {
-  if (compression.is_dense()) return "dense";
+  if (compression.is_dense()) {
+    const bool is_rounded = compression.coding().is_lossy();
+    return is_rounded
+               ? fmt::format("dense (values {}, memory {})", compression.codec.values.name, compression.memory.name)
+               : "dense";
+  }
   const std::string rest =
       fmt::format("collective {}, memory {}", compression.collective.name, compression.memory.name);
   if (compression.quantizes()) {

@@ -30,7 +30,8 @@ const Registration<ListValueCodecEntry> registration{
      /*lossy=*/true,
      /*unbiased=*/false,
      /*make=*/
-     [](const Settings&) -> std::unique_ptr<ListValueCodec> { return std::make_unique<ShortFloats<Bfloat16>>(); }}};
+     [](const Settings&) -> std::unique_ptr<ListValueCodec> { return std::make_unique<ShortFloats<Bfloat16>>(); },
+     /*carries_sums=*/true}};
 
 }  // namespace
 }  // namespace dragonn::codec

@@ -35,6 +35,8 @@ struct ListValueCodecEntry : RegistryEntry {
   bool lossy = true;      ///< decoded values differ from the encoded ones
   bool unbiased = false;  ///< their expectation does not
   std::function<std::unique_ptr<ListValueCodec>(const Settings&)> make;
+  /// Each value has a code of its own, and values are 16 bits: precise enough for partial sums to travel in.
+  bool carries_sums = false;
 };
 
 /// The name of the value codec that papers use: values as they are.

@@ -34,7 +34,7 @@ class Allgather final : public SparseCollective {
     out.reset(communicator.size());
     if (context.code.codec != nullptr) return codes_.rounds(communicator, context.code, numel_, out);
     const bool shared = layout_ == Layout::kAuto && context.selection.shared_indices;
-    return shared ? shared_.rounds(context, selected, out) : gather(communicator, context, selected, out);
+    return shared ? shared_.rounds(context, acc.size(), selected, out) : gather(communicator, context, selected, out);
   }
 
  private:
@@ -154,7 +154,7 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     SumSize::kUnion,
     /*traffic=*/"2 k (P-1)",
     /*sums_codes=*/true,
-    /*returns_coding_error=*/true}};
+    CodedValues::kLists}};
 
 }  // namespace
 }  // namespace dragonn::comm

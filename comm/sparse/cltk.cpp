@@ -2,8 +2,10 @@
 // Collective "cltk": all ranks use the leader's indices.
 
 #include "comm/room.h"
+#include "comm/sparse/coding_error.h"
 #include "comm/sparse/exchange_cost.h"
 #include "comm/sparse/index_sum.h"
+#include "comm/sparse/merge.h"
 #include "kernels/devices.h"
 
 namespace dragonn::comm {
@@ -17,7 +19,7 @@ class CyclicLeader final : public IndexSum {
   Rounds do_rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
                    const SparseVector& selected, SparseReduction& out) override {
     out.reset(communicator.size());
-    if (context.selection.shared_indices) return shared_.rounds(context, selected, out);
+    if (context.selection.shared_indices) return shared_.rounds(context, acc.size(), selected, out);
     return sum_at_leader(communicator, context, acc, selected, out);
   }
 
@@ -29,9 +31,14 @@ class CyclicLeader final : public IndexSum {
     resize_with_room(out.sum, out.statistics.selected_counts[static_cast<std::size_t>(leader)], acc.size());
     if (communicator.rank() == leader) kernels::transfer(selected.indices.view(), out.sum.indices.view());
     co_await BroadcastIndicesVerb{leader, out.sum.indices.view()};
-    if (!context.payload_only) read(acc, out);
-    co_await AllreduceVerb{.values = out.sum.values.view()};
-    if (!context.payload_only) copy_indices(out.sum.indices.view(), out.contributed, numel());
+    if (!context.payload_only) {
+      check_sum(out.sum, numel());  // acc is read there
+      read(acc, out);
+    }
+    co_await AllreduceVerb{.values = out.sum.values.view(), .remainder = &out.remainder};
+    if (context.payload_only) co_return;
+    copy_indices(out.sum.indices.view(), out.contributed, numel());
+    return_remainder(out);
   }
 
   SharedSum shared_;
@@ -46,9 +53,9 @@ std::string refuses(const SelectionTraits& traits) {
 
 Prediction predict(const Settings&, const ExchangeSizes& sizes) {
   if (sizes.selection.shared_indices) return predict_shared_selection(sizes);
-  const double bytes = sizeof(float) * sizes.global;  // an index and a value have as many
-  return {3 * bytes * share_of_others(sizes.ranks),
-          broadcast_chain(bytes, sizes.ranks) + ring_allreduce_chain(bytes, sizes.ranks), counts_chain(sizes.ranks)};
+  const double indices = sizes.index_bytes(sizes.global), values = sizes.sum_bytes(sizes.global);
+  return {(indices + 2 * values) * share_of_others(sizes.ranks),
+          broadcast_chain(indices, sizes.ranks) + ring_allreduce_chain(values, sizes.ranks), counts_chain(sizes.ranks)};
 }
 
 std::size_t memory(const Settings&, const ExchangeSizes& sizes, const Device&) {

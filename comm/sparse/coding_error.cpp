@@ -40,6 +40,22 @@ void CodingError::give_back_at_sum(SparseReduction& out) {
   copy_list(merged_, out.returned);
 }
 
+void return_remainder(SparseReduction& out) {
+  const std::span<const float> left = std::as_const(out.remainder).host();
+  if (left.empty()) return;
+  DRAGONN_CHECK(left.size() == out.sum.size(), "{} remainders of {} entries", left.size(), out.sum.size());
+  const std::span<const std::uint32_t> indices = std::as_const(out.sum.indices).host();
+  resize_with_room(out.returned, left.size());
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    out.returned.indices.data()[count] = indices[i];
+    out.returned.values.data()[count] = left[i];
+    count += left[i] != 0 ? 1 : 0;
+  }
+  out.returned.truncate(count);
+  out.remainder.truncate(0);
+}
+
 void mask_nonzero(const ListView& decoded, SparseReduction& out) {
   const auto indices = decoded.indices.host(), contributed = std::as_const(out.contributed).host();
   const auto values = decoded.values.host();

@@ -27,6 +27,10 @@ class CodingError {
   Buffer<std::uint32_t> common_;
 };
 
+/// Hands back what the rounding of partial sums left behind at the entries of the sum: out.returned <- out.remainder,
+/// which is empty then. Does nothing if it is empty.
+void return_remainder(SparseReduction& out);
+
 /// Lets momentum stop only where something left: out.applied <- the indices of `decoded` whose values are not 0, and
 /// which are among the contributed ones.
 void mask_nonzero(const ListView& decoded, SparseReduction& out);

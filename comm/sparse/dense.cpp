@@ -18,7 +18,7 @@ class DenseAllreduce final : public SparseCollective {
     out.reset(communicator.size());
     out.dense_sum.resize_discard(acc.size());
     if (!context.payload_only) kernels::copy(acc, out.dense_sum.view());
-    co_await AllreduceVerb{out.dense_sum.view(), algorithm_};
+    co_await AllreduceVerb{out.dense_sum.view(), algorithm_, context.codes_dense ? &out.remainder : nullptr};
     out.is_dense = true;
     out.contributed_all = true;
     std::ranges::fill(out.statistics.selected_counts, acc.size());
@@ -29,7 +29,7 @@ class DenseAllreduce final : public SparseCollective {
 };
 
 Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
-  const double bytes = sizeof(float) * static_cast<double>(sizes.numel);
+  const double bytes = sizes.sum_bytes(static_cast<double>(sizes.numel));
   switch (dense_algorithm(settings.text("algorithm"))) {
     case DenseAlgorithm::kRing:
       return {2 * bytes * share_of_others(sizes.ranks), ring_allreduce_chain(bytes, sizes.ranks)};
@@ -46,7 +46,8 @@ Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
 }
 
 std::size_t memory(const Settings&, const ExchangeSizes& sizes, const Device&) {
-  return sizeof(float) * sizes.numel;
+  const bool is_rounded = sizes.coding.sum_bytes() < sizeof(float);
+  return (is_rounded ? 2 : 1) * sizeof(float) * sizes.numel;  // the sum, and what rounding leaves behind
 }
 
 const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{

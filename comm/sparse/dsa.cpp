@@ -153,7 +153,7 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     SumSize::kUnion,
     /*traffic=*/"(2 k + min(2 k P, n)) (P-1) / P",
     /*sums_codes=*/false,
-    /*returns_coding_error=*/true}};
+    CodedValues::kLists}};
 
 }  // namespace
 }  // namespace dragonn::comm

@@ -248,7 +248,7 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     SumSize::kTarget,
     /*traffic=*/"4 k (P-1) / P",
     /*sums_codes=*/false,
-    /*returns_coding_error=*/true}};
+    CodedValues::kLists}};
 
 }  // namespace
 }  // namespace dragonn::comm

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "comm/room.h"
+#include "comm/sparse/coding_error.h"
 #include "comm/sparse/scoped_seconds.h"
 #include "kernels/devices.h"
 #include "kernels/gradient/select.h"
@@ -38,8 +39,10 @@ Rounds IndexSum::sum_at_union(Communicator& communicator, const ReduceContext& c
     lists.finish();
   }
   if (!context.payload_only) read(acc, out);
-  co_await AllreduceVerb{.values = out.sum.values.view()};
-  if (!context.payload_only) copy_indices(out.sum.indices.view(), out.contributed, numel_);
+  co_await AllreduceVerb{.values = out.sum.values.view(), .remainder = &out.remainder};
+  if (context.payload_only) co_return;
+  copy_indices(out.sum.indices.view(), out.contributed, numel_);
+  return_remainder(out);
 }
 
 void IndexSum::read(View<const float> acc, SparseReduction& out) {

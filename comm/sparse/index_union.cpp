@@ -16,7 +16,7 @@ class IndexUnion final : public IndexSum {
   Rounds do_rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
                    const SparseVector& selected, SparseReduction& out) override {
     out.reset(communicator.size());
-    if (context.selection.shared_indices) return shared_.rounds(context, selected, out);
+    if (context.selection.shared_indices) return shared_.rounds(context, acc.size(), selected, out);
     const Layout layout = context.selection.fits_k_slots() ? Layout::kFixed : Layout::kUnpadded;
     return sum_at_union(communicator, context, layout, acc, selected, out);
   }
@@ -37,7 +37,7 @@ Prediction predict(const Settings&, const ExchangeSizes& sizes) {
   const bool fixed = sizes.selection.fits_k_slots();
   const double indices = sizes.index_bytes(
       fixed && sizes.coding.is_fixed_size() ? static_cast<double>(std::min(sizes.k, sizes.numel)) : sizes.selected);
-  const double values = sizeof(float) * sizes.global;
+  const double values = sizes.sum_bytes(sizes.global);
   const Chain gather = fixed && sizes.coding.is_fixed_size() ? allgather_chain(indices, sizes.ranks)
                                                              : ring_gather_chain(indices * sizes.ranks, sizes.ranks);
   return {indices * (sizes.ranks - 1) + 2 * values * share_of_others(sizes.ranks),

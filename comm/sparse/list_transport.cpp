@@ -13,8 +13,10 @@ namespace {
 /// Returns whether two verbs can be carried out as one.
 bool are_one_kind(const ListVerb& a, const ListVerb& b) {
   if (a.index() != b.index()) return false;
-  if (const auto* allreduce = std::get_if<AllreduceVerb>(&a))
-    return allreduce->algorithm == std::get<AllreduceVerb>(b).algorithm;
+  if (const auto* allreduce = std::get_if<AllreduceVerb>(&a)) {
+    const auto& other = std::get<AllreduceVerb>(b);
+    return allreduce->algorithm == other.algorithm && (allreduce->remainder == nullptr) == (other.remainder == nullptr);
+  }
   if (const auto* broadcast = std::get_if<BroadcastIndicesVerb>(&a))
     return broadcast->root == std::get<BroadcastIndicesVerb>(b).root;
   if (const auto* gather = std::get_if<GatherListsVerb>(&a))

@@ -61,6 +61,10 @@ struct GatherCodesVerb {
 struct AllreduceVerb {
   View<float> values;
   DenseAlgorithm algorithm = DenseAlgorithm::kRing;  ///< for messages in host memory
+  /// Null: the sum is exact to float32. Otherwise partial sums travel in the transport's code of values if it carries
+  /// sums, round a ring, and this gets what the rounding of this rank left behind, n floats; empty if nothing was
+  /// rounded.
+  Buffer<float>* remainder = nullptr;
 };
 
 /// Broadcasts indices: indices <- those of `root`; the number is the same on all ranks. A tree.

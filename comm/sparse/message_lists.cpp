@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "codec/list_codec.h"
+#include "comm/coded_ring.h"
 #include "comm/room.h"
 #include "comm/sparse/list_transport.h"
 #include "comm/tags.h"
@@ -133,10 +134,13 @@ class MessageLists final : public ListTransport {
     for (const ListVerb* verb : batch) parts_.push_back(std::get<AllreduceVerb>(*verb).values.host());
     const ScopedSizeOnly scope(communicator(), is_size_only());
     const ScopedPhase phase(communicator().traffic(), Phase::kExchange);
-    communicator().allreduce_sum(parts_, std::get<AllreduceVerb>(*batch.front()).algorithm);
+    const auto& first = std::get<AllreduceVerb>(*batch.front());
+    if (first.remainder != nullptr && codec_->sums() != nullptr && ranks() > 1) return coded_allreduce(batch);
+    communicator().allreduce_sum(parts_, first.algorithm);
   }
 
   void broadcast_indices(VerbBatch batch) override {
+    if (!codec_->is_fixed_size()) return broadcast_coded_indices(batch);
     const int root = std::get<BroadcastIndicesVerb>(*batch.front()).root;
     const ScopedSizeOnly scope(communicator(), is_size_only());
     const ScopedPhase phase(communicator().traffic(), Phase::kExchange);
@@ -328,22 +332,65 @@ class MessageLists final : public ListTransport {
   }
 
   /// Writes the table, if there is one, and the codes of lists_. Returns their length.
-  std::size_t pack_lists(std::span<std::byte> message) {
+  std::size_t pack_lists(std::span<std::byte> message, bool has_values = true) {
     std::size_t begin = table_bytes(lists_.size());
     for (std::size_t i = 0; i < lists_.size(); ++i) {
-      const std::size_t most = codec_->most_bytes(lists_[i].size(), /*has_values=*/true);
+      const std::size_t most = codec_->most_bytes(lists_[i].size(), has_values);
       const auto bytes =
-          static_cast<std::uint32_t>(codec_->encode(lists_[i], /*has_values=*/true, message.subspan(begin, most)));
+          static_cast<std::uint32_t>(codec_->encode(lists_[i], has_values, message.subspan(begin, most)));
       if (lists_.size() > 1) std::memcpy(message.data() + i * kWord, &bytes, kWord);
-      count_list(lists_[i].size(), bytes);
+      if (has_values) count_list(lists_[i].size(), bytes);
       // An only list is as long as its message.
       begin += lists_.size() > 1 ? aligned(bytes) : bytes;
     }
     return begin;
   }
 
+  void broadcast_coded_indices(VerbBatch batch) {
+    const int root = std::get<BroadcastIndicesVerb>(*batch.front()).root;
+    const bool is_root = communicator().rank() == root;
+    std::size_t room = table_bytes(batch.size());
+    lists_.clear();
+    most_entries_.clear();
+    for (const ListVerb* verb : batch) {
+      const View<const std::uint32_t> indices = std::get<BroadcastIndicesVerb>(*verb).indices;
+      lists_.push_back({indices, {}});
+      most_entries_.push_back(indices.size());
+      room += most_bytes(indices.size(), /*has_values=*/false);
+    }
+    resize_with_room(message_, room);
+    if (is_root) message_.truncate(pack_lists(message_.host(), /*has_values=*/false));
+    const ScopedSizeOnly scope(communicator(), is_size_only());
+    const ScopedPhase phase(communicator().traffic(), Phase::kExchange);
+    const std::size_t bytes = communicator().broadcast_variable(root, message_.view(), is_root ? message_.size() : 0);
+    if (is_root || is_size_only()) return;
+    unpack_lists(message_.host().first(bytes), root, /*has_values=*/false);
+    for (std::size_t bucket = 0; bucket < batch.size(); ++bucket) {
+      const std::span<std::uint32_t> indices = std::get<BroadcastIndicesVerb>(*batch[bucket]).indices.host();
+      const std::span<const std::uint32_t> received = lists_[bucket].indices.host();
+      if (received.size() != indices.size()) {
+        throw CommError(fmt::format("rank {} received {} indices from rank {}, which announced {}",
+                                    communicator().rank(), received.size(), root, indices.size()));
+      }
+      std::ranges::copy(received, indices.begin());
+    }
+  }
+
+  /// Sums parts_ in the code of values.
+  void coded_allreduce(VerbBatch batch) {
+    remainders_.clear();
+    for (std::size_t bucket = 0; bucket < batch.size(); ++bucket) {
+      const auto& allreduce = std::get<AllreduceVerb>(*batch[bucket]);
+      DRAGONN_CHECK(allreduce.algorithm == DenseAlgorithm::kRing, "only a ring sums in a code of values");
+      resize_with_room(*allreduce.remainder, parts_[bucket].size());
+      remainders_.push_back(allreduce.remainder->host());
+    }
+    const ScopedOperation operation = communicator().operation("allreduce");
+    coded_ring_allreduce(communicator(), *codec_->sums(), {parts_, remainders_}, ring_scratch_);
+  }
+
   /// Unpacks a message into lists_, which have most_entries_ at most. @throws CommError if its length does not fit.
-  void unpack_lists(std::span<const std::byte> message, int source) {
+  void unpack_lists(std::span<const std::byte> message, int source, bool has_values = true) {
     lists_.clear();
     const std::size_t count = most_entries_.size();
     std::size_t begin = table_bytes(count);
@@ -351,8 +398,7 @@ class MessageLists final : public ListTransport {
       auto bytes = static_cast<std::uint32_t>(message.size());
       if (count > 1) std::memcpy(&bytes, message.data() + i * kWord, kWord);
       if (bytes > message.size() - begin) break;
-      lists_.push_back(
-          decode(message.subspan(begin, bytes), /*has_values=*/true, most_entries_[i], i, {source, i, count}));
+      lists_.push_back(decode(message.subspan(begin, bytes), has_values, most_entries_[i], i, {source, i, count}));
       begin += count > 1 ? aligned(bytes) : bytes;
     }
     if (lists_.size() == count && begin == message.size()) return;
@@ -439,11 +485,12 @@ class MessageLists final : public ListTransport {
   std::unique_ptr<codec::ListCodec> codec_;
   std::vector<std::size_t> code_bytes_;  // by rank, and in it by bucket: of a gather
   std::vector<std::uint32_t> own_words_, words_;
-  std::deque<SparseVector> rooms_;            // of lists that are not read where their code lies
-  std::vector<std::size_t> sizes_, offsets_;  // bytes by rank, of gathered_
-  Buffer<std::byte> gathered_;                // the messages of all ranks
-  Buffer<std::byte> message_;                 // of a broadcast
-  std::vector<std::span<float>> parts_;
+  std::deque<SparseVector> rooms_;                    // of lists that are not read where their code lies
+  std::vector<std::size_t> sizes_, offsets_;          // bytes by rank, of gathered_
+  Buffer<std::byte> gathered_;                        // the messages of all ranks
+  Buffer<std::byte> message_;                         // of a broadcast
+  std::vector<std::span<float>> parts_, remainders_;  // of an allreduce
+  CodedRingScratch ring_scratch_;
   std::vector<ListView> lists_;            // of the message that is packed or unpacked
   std::vector<std::size_t> most_entries_;  // of the lists of a message that is unpacked
   std::vector<Slot> slots_;

@@ -3,17 +3,24 @@
 
 #include <algorithm>
 
+#include "comm/sparse/coding_error.h"
+
 namespace dragonn::comm {
 
-Rounds SharedSum::rounds(const ReduceContext& context, const SparseVector& selected, SparseReduction& out) {
+Rounds SharedSum::rounds(const ReduceContext& context, std::size_t numel, const SparseVector& selected,
+                         SparseReduction& out) {
   std::ranges::fill(out.statistics.selected_counts, selected.size());
   copy_list(selected, out.sum);
-  co_await AllreduceVerb{.values = out.sum.values.view()};
-  if (!context.payload_only) copy_indices(out.sum.indices.view(), out.contributed, out.sum.size());
+  co_await AllreduceVerb{.values = out.sum.values.view(), .remainder = &out.remainder};
+  if (context.payload_only) co_return;
+  copy_indices(out.sum.indices.view(), out.contributed, out.sum.size());
+  // Of every element only a part may have left: nothing is masked, as with a quantizer.
+  out.is_partly_applied = out.remainder.size() > 0 && out.sum.size() == numel;
+  return_remainder(out);
 }
 
 Prediction predict_shared_selection(const ExchangeSizes& sizes) {
-  const double bytes = sizeof(float) * sizes.selected;
+  const double bytes = sizes.sum_bytes(sizes.selected);
   return {2 * bytes * share_of_others(sizes.ranks), ring_allreduce_chain(bytes, sizes.ranks)};
 }
 

@@ -9,8 +9,9 @@ namespace dragonn::comm {
 /// Sums values as a short dense vector: no index travels (SelectionTraits::shared_indices).
 class SharedSum final : public RoundsOwner {
  public:
-  /// Sums: out.sum <- the entries with the sums of their values; every rank has contributed its own.
-  Rounds rounds(const ReduceContext& context, const SparseVector& selected, SparseReduction& out);
+  /// Sums for a bucket of `numel` elements: out.sum <- the entries with the sums of their values; every rank has
+  /// contributed its own.
+  Rounds rounds(const ReduceContext& context, std::size_t numel, const SparseVector& selected, SparseReduction& out);
 };
 
 /// Predicts the cost of such a sum.

@@ -35,6 +35,8 @@ struct ReduceContext {
   bool payload_only = false;
   /// The code of all of acc, if it is sent in one (SparseCollectiveEntry::sums_codes).
   codec::Code code = {};
+  /// Whether the collective dense may send its sum in a lossy code of values.
+  bool codes_dense = true;
   /// The sparsifier's traits: collectives send less if the size or the indices of all selections are known.
   SelectionTraits selection = {};
 };
@@ -58,7 +60,12 @@ struct SparseReduction {
   SparseReduction() = default;
   /// Makes buffers in memory of `place`; by default they are host memory, where messages are.
   explicit SparseReduction(const MemoryPlace& place)
-      : sum(place), dense_sum(0, place), contributed(0, place), applied(0, place), returned(place) {}
+      : sum(place),
+        dense_sum(0, place),
+        contributed(0, place),
+        applied(0, place),
+        returned(place),
+        remainder(0, place) {}
 
   /// The sum over ranks. Ascending unique indices, same bytes on every rank. Unused when `is_dense`.
   SparseVector sum;
@@ -72,8 +79,10 @@ struct SparseReduction {
   /// stops at them.
   Buffer<std::uint32_t> applied;
   bool is_partly_applied = false;
-  /// The mass handed back to this rank's residual (dropped in a merge tree).
+  /// The mass handed back to this rank's residual (dropped in a merge tree, or by a lossy code).
   SparseVector returned;
+  /// What a dense exchange in a lossy code left behind, n floats: the residual. Empty if nothing was left.
+  Buffer<float> remainder;
   ReductionStatistics statistics;
 
   /// The entries where momentum is masked.
@@ -168,6 +177,8 @@ struct ExchangeSizes {
   /// Returns the bytes of a list of that many entries of the bucket, and of its indices alone.
   double list_bytes(double entries) const { return coding.bytes(entries, static_cast<double>(numel)); }
   double index_bytes(double entries) const { return coding.index_bytes(entries, static_cast<double>(numel)); }
+  /// Returns the bytes of that many values of a partial sum.
+  double sum_bytes(double values) const { return coding.sum_bytes() * values; }
   /// Returns the bytes of P lists, one for each P-th of the bucket, that have this many entries together.
   double part_bytes(double entries) const {
     return ranks * coding.bytes(entries / ranks, static_cast<double>(numel) / ranks);
@@ -179,6 +190,12 @@ enum class SumSize {
   kUnion,   ///< every index that some rank selected
   kTarget,  ///< k entries at any number of ranks
   kDense,   ///< all elements
+};
+
+/// The codes of values that a collective can send. What a lossy one leaves behind comes back to the rank that encoded.
+enum class CodedValues {
+  kLists,  ///< any code
+  kSums,   ///< those that carry partial sums (ListValueCodecEntry::carries_sums): there are no lists of values
 };
 
 /// A registered collective. Its `predict` and `memory` are the only statements of an exchange's cost.
@@ -198,8 +215,14 @@ struct SparseCollectiveEntry : RegistryEntry {
   /// workers: `predict` as a formula, for `dragonn-train --list`. Factors stand side by side: "2 k (P-1) / P".
   std::string traffic = {};
   bool sums_codes = false;  ///< takes ReduceContext::code instead of a selection
-  /// Hands back to every rank what a lossy code of values left behind; otherwise lists travel with their exact values.
-  bool returns_coding_error = false;
+  CodedValues codes = CodedValues::kSums;
+
+  /// Returns whether indices travel, so that their codec has an effect.
+  bool sends_indices() const { return sum != SumSize::kDense; }
+  /// Returns whether values can travel in a code.
+  bool sends(const codec::ListValueCodecEntry& values) const {
+    return !values.lossy || values.carries_sums || codes == CodedValues::kLists;
+  }
 };
 
 }  // namespace dragonn::comm

@@ -52,6 +52,31 @@ void cltk_leader_with_nothing(Communicator& communicator) {
   expect(outcome.reduction.sum.empty() && outcome.reduction.contributed.size() == 0, "J is empty");
 }
 
+/// Rank 0 leads, announces two indices and broadcasts others than it selected: no rank may read its acc there.
+void cltk_checks_what_the_leader_sends(Communicator& communicator) {
+  if (communicator.size() == 1) return;
+  const std::vector<float> acc(9, 1.0f);
+  for (const Indices& sent : {Indices{4, 9}, Indices{5, 5}, Indices{3, kEmptySlot}}) {
+    bool is_refused = false;
+    try {
+      if (communicator.rank() == 0) {
+        const std::array<std::uint32_t, 1> count{2};
+        std::vector<std::uint32_t> counts(unsigned_size(communicator));
+        communicator.allgather_values(std::span<const std::uint32_t>(count), std::span(counts));
+        Indices indices = sent;
+        communicator.broadcast(0, Communicator::as_writable_bytes(std::span(indices)));
+        is_refused = true;
+      } else {
+        const auto collective = make_collective("cltk", acc.size());
+        exchange(communicator, *collective, {.k = 2, .density = 0.2}, acc, largest_entries(acc, 2));
+      }
+    } catch (const CommError& error) {
+      is_refused = std::string(error.what()).find("in a bucket of 9") != std::string::npos;
+    }
+    expect(is_refused, "indices that are not of the bucket are refused");
+  }
+}
+
 void exdyna_pads_and_sums_all_of_acc(Communicator& communicator) {
   // Rank w selects w % 3 entries of its own ten elements; all of acc at the selected indices leaves every rank.
   const std::size_t ranks = unsigned_size(communicator);
@@ -87,6 +112,7 @@ constexpr std::array kCases{
     Case{"cltk gives the sums of the specification's example", cltk_example},
     Case{"exdyna pads its indices and sums all of acc there", exdyna_pads_and_sums_all_of_acc},
     Case{"cltk exchanges nothing when its leader has nothing", cltk_leader_with_nothing},
+    Case{"cltk refuses indices of its leader that do not ascend in the bucket", cltk_checks_what_the_leader_sends},
 };
 
 }  // namespace

@@ -209,10 +209,13 @@ std::size_t stated_memory(int world, const Subject& subject) {
 TEST_SUITE("comm") {
   TEST_CASE("coded lists take about the predicted bytes, where indices are at random places") {
     for (const char* indices : {"raw32", "rice", "blocked", "smallest"}) {
-      for (const char* values : {"float32", "int8"}) {
+      for (const char* values : {"float32", "float16", "int8"}) {
         const codec::ListCoding coding{{indices, {}}, {values, {}}};
-        for (const char* name : {"allgather", "dsa", "gtopk", "index_union"}) {
-          if (coding.is_lossy() && name == std::string("index_union")) continue;
+        for (const char* name : {"allgather", "dsa", "gtopk", "index_union", "cltk", "dense"}) {
+          const auto& entry = Registry<SparseCollectiveEntry>::instance().at(name);
+          if (!entry.sends(Registry<codec::ListValueCodecEntry>::instance().at(values))) continue;
+          if (values == std::string("float16") && entry.codes == CodedValues::kLists) continue;  // as int8
+          if (!entry.sends_indices() && indices != std::string("raw32")) continue;
           INFO(coding.name(), ", ", name);
           CHECK(sent_over_predicted(4, name, coding) == doctest::Approx(1).epsilon(0.02));
         }

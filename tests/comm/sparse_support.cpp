@@ -46,6 +46,7 @@ Outcome exchange(Communicator& communicator, SparseCollective& collective, const
 std::vector<float> residual_after(std::span<const float> acc, const SparseReduction& out) {
   std::vector<float> residual(acc.begin(), acc.end());
   if (out.contributed_all) std::ranges::fill(residual, 0.0f);
+  if (out.remainder.size() > 0) std::ranges::copy(out.remainder.host(), residual.begin());
   for (const std::uint32_t index : out.contributed.host()) residual[index] = 0;
   for (const auto& [index, value] : entries_of(out.returned)) residual[index] += value;
   return residual;

@@ -31,7 +31,8 @@ struct Outcome {
 Outcome exchange(Communicator& communicator, SparseCollective& collective, const ReduceContext& context,
                  std::span<const float> acc, const SparseVector& selected);
 
-/// Returns acc with the contributed entries zeroed, plus the returned entries.
+/// Returns acc with the contributed entries zeroed, plus the returned entries; the remainder of a dense sum that was
+/// rounded.
 std::vector<float> residual_after(std::span<const float> acc, const SparseReduction& out);
 /// The exchanged sum as `numel` floats.
 std::vector<float> sum_of(const SparseReduction& out, std::size_t numel);

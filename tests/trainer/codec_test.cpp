@@ -8,11 +8,22 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "codec/value_codec.h"
 #include "tests/trainer/quick_run.h"
 #include "trainer/config/methods.h"
+#include "trainer/cost_model/exchange_plan.h"
 
 namespace dragonn::trainer::testing {
 namespace {
+
+/// Returns the methods that send indices. The others have none to code, or their own code.
+std::vector<std::string> methods_with_indices() {
+  std::vector<std::string> names = method_names();
+  std::erase_if(names, [](const std::string& name) {
+    return name == "dense" || Registry<codec::ValueCodecEntry>::instance().contains(name);
+  });
+  return names;
+}
 
 QuickResult coded_run(const std::string& method, const std::string& indices, int workers,
                       std::vector<std::string> overrides = {}) {
@@ -24,7 +35,7 @@ QuickResult coded_run(const std::string& method, const std::string& indices, int
 
 TEST_SUITE("trainer") {
   TEST_CASE("a codec of indices changes no bit of a run, with any method") {
-    for (const std::string& method : method_names()) {
+    for (const std::string& method : methods_with_indices()) {
       CAPTURE(method);
       const std::vector<float> expected = coded_run(method, codec::kRawIndices, 3).parameters;
       for (const char* indices : {"rice", "smallest"}) {
@@ -42,8 +53,10 @@ TEST_SUITE("trainer") {
   }
 
   TEST_CASE("lossy values: replicas stay equal, and a resumed run equals an uninterrupted one") {
-    for (const char* method : {"topk", "gtopk", "oktopk", "dsa", "dgc"}) {
+    const std::vector<std::string> of_sums{"dense", "index_union", "cltk", "exdyna"};
+    for (const char* method : {"topk", "gtopk", "oktopk", "dsa", "dgc", "dense", "index_union", "cltk", "exdyna"}) {
       for (const char* values : {"float16", "int4", "bins2", "levels"}) {
+        if (std::ranges::count(of_sums, method) > 0 && values != std::string("float16")) continue;
         CAPTURE(method);
         CAPTURE(values);
         const std::vector<std::string> overrides{std::string("compression.codec.values=") + values};
@@ -57,7 +70,9 @@ TEST_SUITE("trainer") {
         const std::vector<float> expected = run("6", whole.path(), "");
         run("3", parts.path(), "");
         CHECK(run("6", parts.path(), "auto") == expected);
-        CHECK(coded_run(method, "raw32", 3).parameters != expected);
+        const TemporaryFolder exact;
+        CHECK(quick_run(quick_config({std::string("compression.method=") + method}), 3, exact.path()).parameters !=
+              expected);
       }
     }
   }
@@ -81,14 +96,58 @@ TEST_SUITE("trainer") {
     }
   }
 
-  TEST_CASE("collectives without lists of values refuse lossy ones, and say what fits") {
-    for (const char* method : {"index_union", "cltk", "exdyna"}) {
+  TEST_CASE("what a codec cannot do, or has no effect on, is refused with what fits") {
+    const auto refused = [](const std::vector<std::string>& overrides, const char* message) {
+      CHECK_THROWS_WITH_AS(quick_config(overrides), doctest::Contains(message), ConfigError);
+    };
+    for (const char* method : {"index_union", "cltk", "exdyna", "dense"}) {
       CAPTURE(method);
-      const std::vector<std::string> overrides{std::string("compression.method=") + method,
-                                               "compression.codec.values=int8"};
-      CHECK_THROWS_WITH_AS(quick_config(overrides), doctest::Contains("valid: float32; or one of the collectives"),
-                           ConfigError);
+      refused({std::string("compression.method=") + method, "compression.codec.values=int8"},
+              "valid: bfloat16, float16, float32; or one of the collectives allgather, dsa");
     }
+    refused({"compression.method=dense", "compression.codec.indices=rice"}, "sends no indices; valid: raw32");
+    refused({"compression.method=topk", "compression.collective=dense", "compression.codec.indices=rice"},
+            "sends no indices; valid: raw32");
+    refused({"compression.method=dense", "compression.codec.values=float16", "comm.dense_algorithm=rabenseifner"},
+            "valid: ring, or values = \"float32\"");
+    for (const char* key : {"compression.codec.values=int8", "compression.codec.indices=rice"})
+      refused({"compression.method=qsgd", key}, "no effect with quantizer 'qsgd'");
+  }
+
+  TEST_CASE("a dense exchange in 16 bits sends half the bytes, with and without error feedback") {
+    const auto config = [](const std::string& memory) {
+      return quick_config(
+          {"compression.method=dense", "compression.codec.values=bfloat16", "compression.memory=" + memory});
+    };
+    CHECK(config("auto").compression.memory.name == "residual");
+    CHECK(quick_config({"compression.method=dense", "compression.memory=residual"}).compression.memory.name == "none");
+    const TemporaryFolder with, without;
+    CHECK(quick_run(config("residual"), 3, with.path()).parameters !=
+          quick_run(config("none"), 3, without.path()).parameters);
+    const auto bytes = [](const std::vector<std::string>& overrides) {
+      return predict_bucket(quick_config(overrides).rules, 1000, ExchangeForm::kDense, 1, 4).bytes_sent;
+    };
+    CHECK(2 * bytes({"compression.codec.values=bfloat16"}) == bytes({}));
+  }
+
+  TEST_CASE("values whose code carries no sums are sent as lists, also at indices that all workers know") {
+    const auto bits = [](const char* values) {
+      const TemporaryFolder folder;
+      quick_run(quick_config({"compression.method=randomk", "compression.collective=allgather",
+                              std::string("compression.codec.values=") + values}),
+                3, folder.path());
+      std::ifstream lines(folder.path() / "metrics.jsonl");
+      for (std::string line; std::getline(lines, line);) {
+        const auto json = nlohmann::json::parse(line);
+        if (json.at("kind") == "step") return json.value("bits_per_entry", 0.0);
+      }
+      return 0.0;
+    };
+    CHECK(bits("float16") == 0);  // summed without lists
+    CHECK(bits("int8") > 8);
+  }
+
+  TEST_CASE("a codec of values has its own settings") {
     const RunSpec config =
         quick_config({"compression.method=topk", "compression.codec.values=sign", "compression.codec.sign.group=64"});
     CHECK(config.rules.coding.name() == "smallest x sign");

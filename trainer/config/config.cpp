@@ -172,14 +172,34 @@ class Resolver {
     fill(compression.sparsifier, method.sparsifier);
     fill(compression.quantizer, method.quantizer);
     fill(compression.collective, method.collective);
+    resolve_codec();
+    if (compression.is_dense()) fill_dense_memory();
     fill(compression.memory, config_.has_momentum() ? method.memory_with_momentum : method.memory);
-    fill(compression.codec.indices,
-         compression.codec.values.name == codec::kRawValues ? codec::kRawIndices : kShortIndices);
-    if (compression.is_dense()) compression.memory.name = method.memory;
     if (compression.bucket.is(BucketScope::kAuto)) compression.bucket = method.bucket;
     if (compression.include_vectors == IncludeVectors::kAuto) {
       const bool is_model = compression.bucket.is(BucketScope::kModel);
       compression.include_vectors = is_model ? IncludeVectors::kYes : IncludeVectors::kNo;
+    }
+  }
+
+  void resolve_codec() {
+    CompressionConfig& compression = config_.compression;
+    Component& indices = compression.codec.indices;
+    if (indices.name != kAuto) return;
+    const bool sends_indices =
+        !compression.is_dense() && !compression.quantizes() && compression.collective.entry().sends_indices();
+    const bool shortens = sends_indices && compression.codec.values.name != codec::kRawValues;
+    indices.name = shortens ? kShortIndices : codec::kRawIndices;
+  }
+
+  /// Dense exchanges leave nothing for a memory, unless values are rounded.
+  void fill_dense_memory() {
+    CompressionConfig& compression = config_.compression;
+    std::string& memory = compression.memory.name;
+    if (!compression.coding().is_lossy()) {
+      memory = "none";
+    } else if (memory == kAuto) {
+      memory = "residual";
     }
   }
 

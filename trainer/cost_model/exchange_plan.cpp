@@ -25,9 +25,13 @@ comm::ExchangeSizes sizes_of(const ExchangeRules& rules, std::size_t numel, Exch
   if (form == ExchangeForm::kQuantized) {
     return {.numel = numel, .k = numel, .ranks = world_size, .code_bytes = code_bytes(rules.quantizer, numel)};
   }
-  if (form == ExchangeForm::kDense) return comm::expected_sizes(entry_of(rules.dense), {}, numel, numel, world_size);
-  comm::ExchangeSizes sizes = comm::expected_sizes(entry_of(rules.collective), selection_traits(rules.sparsifier),
-                                                   numel, compress::target_count(density, numel), world_size);
+  if (form == ExchangeForm::kDense) {
+    comm::ExchangeSizes sizes = comm::expected_sizes(entry_of(rules.dense), {}, numel, numel, world_size);
+    if (rules.codes_dense()) sizes.coding = codec::ListEstimate(rules.coding);
+    return sizes;
+  }
+  comm::ExchangeSizes sizes = comm::expected_sizes(entry_of(rules.collective), exchanged_selection(rules), numel,
+                                                   compress::target_count(density, numel), world_size);
   sizes.coding = codec::ListEstimate(rules.coding);
   return sizes;
 }
@@ -95,7 +99,7 @@ ExchangePlan plan_exchange(const ExchangeRules& rules, const ParameterArena& are
     planned.k = planned.form == ExchangeForm::kSparse ? compress::target_count(density, bucket.size) : bucket.size;
     planned.cost = predict_bucket(rules, bucket.size, planned.form, density, world_size);
     planned.group = groups[plan.buckets.size() - 1];
-    if (bucket.sparse) {
+    if (bucket.sparse || rules.codes_dense()) {
       const auto& memory = Registry<compress::MemoryEntry>::instance().at(rules.memory.name);
       plan.state_bytes += memory.floats_per_element * bucket.size * sizeof(float);
     }
@@ -106,6 +110,7 @@ ExchangePlan plan_exchange(const ExchangeRules& rules, const ParameterArena& are
 
 comm::Prediction predict_dense_step(ExchangeRules rules, const ParameterArena& arena, int world_size) {
   rules.buckets = {.compress = false};
+  rules.coding = {};  // what the run is compared with is exact
   return plan_exchange(rules, arena, /*density=*/1, world_size).cost();
 }
 

@@ -24,6 +24,7 @@ std::unique_ptr<codec::ValueCodec> make_codec(const Component& quantizer, std::s
 compress::Settlement settlement_of(const comm::SparseReduction& outcome) {
   return {.contributed = outcome.contributed.view(),
           .contributed_all = outcome.contributed_all,
+          .remainder = outcome.remainder.view(),
           .masked = outcome.masked(),
           .returned = &outcome.returned};
 }

@@ -41,6 +41,7 @@ const comm::SparseReduction& OutcomeStaging::to_device(const comm::SparseReducti
   start_copy(reduction.contributed, on_device_.contributed);
   start_copy(reduction.applied, on_device_.applied);
   start_copy(reduction.returned, on_device_.returned);
+  start_copy(reduction.remainder, on_device_.remainder);
   return on_device_;
 }
 

@@ -70,19 +70,52 @@ void check_quantizer(const ExchangeRules& rules) {
                   entry.name, rules.memory.name, fmt::join(names, ", ")));
 }
 
-/// Checks that the collective hands back what a lossy codec of values leaves behind.
-void check_values(const ExchangeRules& rules) {
-  const auto& collectives = Registry<SparseCollectiveEntry>::instance();
-  const auto returns = [](const SparseCollectiveEntry& entry) { return entry.returns_coding_error; };
-  if (!rules.coding.is_lossy() || returns(collectives.at(rules.collective.name))) return;
-  using codec::ListValueCodecEntry;
+/// Checks that the codec beside a quantizer, which has its own, is the one of papers.
+void check_no_codec(const ExchangeRules& rules) {
+  if (rules.coding.is_raw()) return;
   throw ConfigError(fmt::format(
-      "compression.codec.values = \"{}\" does not go with collective '{}', which sums values without lists; valid: {}; "
-      "or "
-      "one of the collectives {}",
-      rules.coding.values.name, rules.collective.name,
-      fmt::join(fitting<ListValueCodecEntry>([](const ListValueCodecEntry& entry) { return !entry.lossy; }), ", "),
-      fmt::join(fitting<SparseCollectiveEntry>(returns), ", ")));
+      "compression.codec.indices = \"{}\" and values = \"{}\" have no effect with quantizer '{}', which has "
+      "its own code; valid: \"{}\" and \"{}\"",
+      rules.coding.indices.name, rules.coding.values.name, rules.quantizer.name, codec::kRawIndices,
+      codec::kRawValues));
+}
+
+/// Checks that the collective can send values in the codec's form.
+void check_values(const SparseCollectiveEntry& collective, const std::string& values) {
+  using codec::ListValueCodecEntry;
+  const auto& codec = Registry<ListValueCodecEntry>::instance().at(values);
+  if (collective.sends(codec)) return;
+  const auto codecs =
+      fitting<ListValueCodecEntry>([&](const ListValueCodecEntry& entry) { return collective.sends(entry); });
+  const auto collectives =
+      fitting<SparseCollectiveEntry>([&](const SparseCollectiveEntry& entry) { return entry.sends(codec); });
+  throw ConfigError(fmt::format(
+      "compression.codec.values = \"{}\" does not go with collective '{}', which sums values without lists; "
+      "valid: {}; or one of the collectives {}",
+      values, collective.name, fmt::join(codecs, ", "), fmt::join(collectives, ", ")));
+}
+
+/// Checks the codec beside a dense sum: it has no indices, and only a ring has messages in a code.
+void check_dense_codec(const Component& dense, const codec::ListCoding& coding) {
+  if (coding.indices.name != codec::kRawIndices) {
+    throw ConfigError(
+        fmt::format("compression.codec.indices = \"{}\" has no effect with a dense allreduce, which sends no indices; "
+                    "valid: {}",
+                    coding.indices.name, codec::kRawIndices));
+  }
+  const std::string& algorithm = dense.settings.text("algorithm");
+  if (!coding.is_lossy() || algorithm == "ring") return;
+  throw ConfigError(
+      fmt::format("compression.codec.values = \"{}\" does not go with the dense algorithm \"{}\"; valid: "
+                  "ring, or values = \"{}\"",
+                  coding.values.name, algorithm, codec::kRawValues));
+}
+
+/// Checks that codecs of indices and values go with the collective.
+void check_coding(const ExchangeRules& rules, const Component& collective) {
+  const auto& entry = Registry<SparseCollectiveEntry>::instance().at(collective.name);
+  check_values(entry, rules.coding.values.name);
+  if (!entry.sends_indices()) check_dense_codec(collective, rules.coding);
 }
 
 /// Sets the label of the exchange for errors: "step 12, bucket 3". Steps count from 1, as in logs and metrics.
@@ -102,17 +135,26 @@ std::string bucket_prefix(std::size_t index) {
 }  // namespace
 
 void check_rules(const ExchangeRules& rules) {
-  if (!rules.buckets.compress) return;
-  if (rules.quantizes()) return check_quantizer(rules);
+  if (!rules.buckets.compress) return check_coding(rules, rules.dense);
+  if (rules.quantizes()) {
+    check_no_codec(rules);
+    return check_quantizer(rules);
+  }
   const SelectionTraits selection = selection_traits(rules.sparsifier);
   comm::check_pair(selection, rules.sparsifier.name, rules.collective.name);
-  check_values(rules);
+  check_coding(rules, rules.collective);
   const MemoryEntry& memory = memory_entry(rules.memory);
   if (selection.rescaled && memory.conserves) {
     throw ConfigError(
         fmt::format("sparsifier '{}' rescales its values: it needs compression.memory = \"none\", not \"{}\"",
                     rules.sparsifier.name, rules.memory.name));
   }
+}
+
+SelectionTraits exchanged_selection(const ExchangeRules& rules) {
+  SelectionTraits selection = selection_traits(rules.sparsifier);
+  if (rules.coding.is_lossy() && !rules.coding.carries_sums()) selection.shared_indices = false;
+  return selection;
 }
 
 GradientExchange::GradientExchange(const ExchangeRules& rules, const ParameterArena& arena,
@@ -126,7 +168,7 @@ GradientExchange::GradientExchange(const ExchangeRules& rules, const ParameterAr
       transport_(comm::make_list_transport(communicator, rules.coding)) {
   check_rules(rules_);
   counts_.selected.resize(static_cast<std::size_t>(communicator.size()));
-  if (rules_.buckets.compress && !rules_.quantizes()) selection_ = selection_traits(rules_.sparsifier);
+  if (rules_.buckets.compress && !rules_.quantizes()) selection_ = exchanged_selection(rules_);
   states_.reserve(buckets_.size());
   const MemoryPlace messages = communicator.device_transport() != nullptr ? device_ : host_memory_for(device_);
   for (const Bucket& bucket : buckets_) make_state(bucket, messages);
@@ -141,8 +183,9 @@ void GradientExchange::make_state(const Bucket& bucket, const MemoryPlace& messa
   const bool quantizes = bucket.sparse && rules_.quantizes();
   // Codes are decoded on the gradient's device.
   BucketState& state = states_.emplace_back(device_, quantizes ? MemoryPlace(device_) : messages);
-  // Dense buckets keep no residual: nothing stays behind.
-  const Component memory = bucket.sparse ? rules_.memory : with_defaults<MemoryEntry>("none");
+  // Dense buckets keep no residual, unless their sums are rounded: nothing stays behind.
+  const bool leaves = bucket.sparse || rules_.codes_dense();
+  const Component memory = leaves ? rules_.memory : with_defaults<MemoryEntry>("none");
   const MemoryEntry& entry = memory_entry(memory);
   {
     const MemoryLabel label("error feedback");
@@ -242,6 +285,7 @@ void GradientExchange::begin(std::size_t index, const ExchangeStep& step) {
   const bool bypassed = !rules_.quantizes() && rules_.bypass_density_one && state.select.k >= bucket.size;
   const bool compresses = is_sparse(index, step.density) && !bypassed;
   state.form = compresses ? state.compressed.get() : state.dense.get();
+  state.reduce.codes_dense = compresses || rules_.codes_dense();
 }
 
 void GradientExchange::compensate(std::size_t index, const ExchangeStep& step, View<const float> gradient,

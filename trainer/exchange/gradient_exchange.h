@@ -24,7 +24,7 @@ struct ExchangeRules {
   FusionRules fusion = {};
   Component sparsifier;                   ///< unused without compression and with a quantizer
   Component quantizer{kNoQuantizer, {}};  ///< else buckets are quantized, not sparsified, at any density
-  codec::ListCoding coding = {};          ///< of lists
+  codec::ListCoding coding = {};          ///< of lists, and of sums where it carries them
   Component collective;
   Component memory;
   Component dense;     ///< the collective of dense buckets and of dense phases
@@ -35,6 +35,9 @@ struct ExchangeRules {
   std::uint64_t seed = 1;
 
   bool quantizes() const { return buckets.compress && quantizer.name != kNoQuantizer; }
+  /// Returns whether dense buckets are sums of coded values, with the memory that keeps what rounding leaves behind.
+  /// Beside sparsified buckets they are exact.
+  bool codes_dense() const { return !buckets.compress && coding.is_lossy(); }
 };
 
 /// The schedules' values for one step.
@@ -76,6 +79,10 @@ struct ExchangeCounts {
 /// Refuses a sparsifier or quantizer, a memory and a collective that do not fit together. @throws ConfigError listing
 /// what fits.
 void check_rules(const ExchangeRules& rules);
+
+/// Returns the traits of the sparsifier's selections as the exchange makes use of them: a code of values that carries
+/// no sums needs lists, also of indices that all ranks know.
+SelectionTraits exchanged_selection(const ExchangeRules& rules);
 
 /// Owns memory and form of every bucket of one rank. Every bucket has its own selection and state; the selections of a
 /// group's buckets are sent in one exchange.

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+/// Ring allreduce in a lossy code of values: what rounding takes stays with the rank that rounded.
+#pragma once
+
+#include <span>
+
+#include "codec/values/list_value_codec.h"
+#include "comm/communicator.h"
+
+namespace dragonn::comm {
+
+/// Memory that it keeps from call to call.
+struct CodedRingScratch {
+  Buffer<std::byte> incoming, outgoing;
+  Buffer<float> values, decoded;
+};
+
+/// Vectors to sum, and what their rounding leaves behind, in vectors of the same sizes.
+struct CodedVectors {
+  std::span<const std::span<float>> values;
+  std::span<const std::span<float>> remainders;
+};
+
+/// Sums as ring_allreduce does, but every message is the code of its partial sums. Each rank rounds every element once,
+/// where it sends it on, or in the block whose sum it completes; remainders <- partial sum - what its code decodes to.
+/// So sums over the ranks of values before = values after + sums of remainders, to float32. All ranks decode the same
+/// bytes. Two ranks or more.
+/// @param codec codes each value by itself (ListValueCodecEntry::carries_sums).  @param scratch grows to a block of all
+/// vectors, four times.
+void coded_ring_allreduce(Communicator& communicator, const codec::ListValueCodec& codec, const CodedVectors& vectors,
+                          CodedRingScratch& scratch);
+
+}  // namespace dragonn::comm
