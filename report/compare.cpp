@@ -215,6 +215,7 @@ RunResult evaluate_run(const Run& run, const Metric& metric, std::optional<doubl
     result.best_epoch = point.epoch;
   }
   if (target) result.to_target = time_to_target(run, metric, *target);
+  result.bits_per_entry = mean_of_steps(run, &StepPoint::bits_per_entry);
   if (!run.steps.empty()) {
     const StepPoint& last = run.steps.back();
     result.final_loss = last.loss;

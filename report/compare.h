@@ -44,6 +44,7 @@ struct RunResult {
   std::optional<double> bytes_per_step;  ///< sent by a worker, mean over steps
   std::optional<double> bytes_total;     ///< sent by a worker
   std::optional<double> density;         ///< mean over steps
+  std::optional<double> bits_per_entry;  ///< of lists in messages, mean over steps
   std::optional<double> steps, seconds;
   std::optional<double> seconds_ideal;  ///< up to the last step line, if the network took no time
 };

@@ -117,7 +117,7 @@ std::string runs_csv(const Comparison& comparison) {
           {"ideal_time_to_target_speedup_over_dense", cell(ratio(dense_ideal, ideal))},
           {"pays", crossing ? kPaysNames[static_cast<std::size_t>(crossing->pays)] : ""},
           {"break_even_gbps", crossing && crossing->gbps > 0 ? cell(crossing->gbps) : ""},
-          {"bits_per_entry", cell(mean_of_steps(run, &StepPoint::bits_per_entry))}};
+          {"bits_per_entry", cell(result.bits_per_entry)}};
       if (text.empty()) text = row(cells, &Cell::column);
       text += row(cells, &Cell::text);
     }

@@ -79,6 +79,7 @@ Json table_row(const Group& group) {
           {"bytes_per_step", to_json(group.spread_of(&RunResult::bytes_per_step))},
           {"bytes", to_json(group.spread_of(&RunResult::bytes_total))},
           {"density", to_json(group.spread_of(&RunResult::density))},
+          {"bits", to_json(group.spread_of(&RunResult::bits_per_entry))},
           {"steps", to_json(group.spread_of(&RunResult::steps))},
           {"seconds", to_json(group.spread_of(&RunResult::seconds))}};
 }

@@ -35,7 +35,7 @@ function drawResults() {
   const dense = DATA.dense === null ? null : DATA.groups[DATA.dense];
   const head = element('tr', undefined, table);
   const both = DATA.clock.has_ideal;
-  ['Run', `Final ${DATA.metric.short}`, `Best ${DATA.metric.short}`, 'Last train loss', 'Density',
+  ['Run', `Final ${DATA.metric.short}`, `Best ${DATA.metric.short}`, 'Last train loss', 'Density', 'Bits/entry',
     both ? `To target ${DATA.clock.described}` : 'Time to target', ...(both ? ['To target, ideal network'] : []),
     'Sent to target', 'Sent per step', 'Sent in all', 'Samples/s', 'Time', 'Steps', 'Clock'].forEach(title => element('th', title, head));
   DATA.groups.forEach((group, index) => {
@@ -50,6 +50,7 @@ function drawResults() {
     spreadCell(row, numbers.best, metricText);
     spreadCell(row, numbers.loss, plainText);
     spreadCell(row, numbers.density, value => `${trim(100 * value, 3)} %`);
+    spreadCell(row, numbers.bits, value => trim(value, 3));
     spreadCell(row, numbers.target_time, secondsText, factorText(versus.target_time, numbers.target_time, ['sooner', 'later']));
     if (both) {
       spreadCell(row, numbers.target_ideal, secondsText, factorText(versus.target_ideal, numbers.target_ideal, ['sooner', 'later']));
