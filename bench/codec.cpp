@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "bench/benchmark.h"
+#include "bench/codec_peers.h"
 #include "bench/device_timer.h"
 #include "bench/options.h"
 #include "codec/list_codec.h"
@@ -58,6 +59,8 @@ class CodecBenchmark final : public Benchmark {
   void declare_options(CLI::App& command) override {
     command.add_option("--indices", indices_, "Codecs of indices to measure, or all")->delimiter(',');
     command.add_option("--values", values_, "Codecs of values to measure, or all")->delimiter(',');
+    command.add_flag("--alone", alone_,
+                     "Indices without values, beside the codecs of streamvbyte and zstd where they are built in");
     command.add_option("--set", assignments_, "Override a setting of a codec (repeatable)")
         ->type_name("CODEC.KEY=VALUE")
         ->default_str("");
@@ -84,10 +87,12 @@ class CodecBenchmark final : public Benchmark {
         for (const std::string& name : indices_) {
           for (const std::string& value_name : values_) {
             const codec::ListCoding coding{{name, of_indices.at(name)}, {value_name, of_values.at(value_name)}};
-            rows.push_back(measure(coding, indices, pattern, density));
+            rows.push_back(measure(coding, {indices, pattern, density}));
             progress.advance(1, fmt::format("{}, density {}, {}", coding.name(), density, pattern));
           }
         }
+        if (!alone_) continue;
+        for (const PeerCodec& peer : peer_codecs()) rows.push_back(measure(peer, {indices, pattern, density}));
       }
     }
     return rows;
@@ -105,41 +110,70 @@ class CodecBenchmark final : public Benchmark {
     return method_settings<Entry>(names, own);
   }
 
-  nlohmann::ordered_json measure(const codec::ListCoding& coding, const std::vector<std::uint32_t>& indices,
-                                 const std::string& pattern, double density) const {
-    const std::size_t entries = indices.size();
+  /// Drawn indices.
+  struct Drawn {
+    const std::vector<std::uint32_t>& indices;
+    const std::string& pattern;
+    double density;
+  };
+
+  nlohmann::ordered_json measure(const codec::ListCoding& coding, const Drawn& drawn) const {
+    const std::size_t entries = drawn.indices.size();
     Rng rng(1, "codec benchmark values");
-    std::vector<float> values(entries);
+    std::vector<float> values(alone_ ? 0 : entries);
     for (float& value : values) value = rng.normal();
-    const ListView list{std::span(indices), std::span<const float>(values)};
+    const ListView list{std::span(drawn.indices), std::span<const float>(values)};
     const auto codec = codec::make_list_codec(coding);
-    Buffer<std::byte> code(codec->most_bytes(entries, true));
+    Buffer<std::byte> code(codec->most_bytes(entries, !alone_));
     SparseVector room;
+    std::size_t bytes = 0;
+    const auto encode = [&] { return bytes = codec->encode(list, !alone_, code.host()); };
+    const auto decode = [&] { codec->decode(code.host().first(bytes), !alone_, room); };
+    const std::size_t of_values = alone_ ? 0
+                                         : Registry<ListValueCodecEntry>::instance()
+                                               .at(coding.values.name)
+                                               .make(coding.values.settings)
+                                               ->code_bytes(entries);
+    return row(coding.indices.name, alone_ ? "none" : coding.values.name, drawn, of_values, encode, decode);
+  }
+
+  nlohmann::ordered_json measure(const PeerCodec& peer, const Drawn& drawn) const {
+    std::vector<std::byte> code(peer.most_bytes(drawn.indices.size()));
+    std::vector<std::uint32_t> decoded(drawn.indices.size());
+    std::size_t bytes = 0;
+    const auto encode = [&] { return bytes = peer.encode(drawn.indices, code); };
+    const auto decode = [&] { peer.decode(std::span(code).first(bytes), decoded); };
+    nlohmann::ordered_json measured = row(peer.name, "none", drawn, 0, encode, decode);
+    DRAGONN_CHECK(decoded == drawn.indices, "{} decodes to other indices", peer.name);
+    return measured;
+  }
+
+  /// Times encode(), which returns the bytes of the code, and decode().
+  template <class Encode, class Decode>
+  nlohmann::ordered_json row(const std::string& name, const std::string& values, const Drawn& drawn,
+                             std::size_t value_bytes, const Encode& encode, const Decode& decode) const {
     std::size_t bytes = 0;
     std::vector<double> encoding, decoding;
     for (int round = -1; round < rounds_; ++round) {  // the first touches the memory
-      const double encode = seconds_of([&] { bytes = codec->encode(list, true, code.host()); });
-      const double decode = seconds_of([&] { codec->decode(code.host().first(bytes), true, room); });
+      const double encoded = seconds_of([&] { bytes = encode(); });
+      const double decoded = seconds_of(decode);
       if (round < 0) continue;
-      encoding.push_back(encode);
-      decoding.push_back(decode);
+      encoding.push_back(encoded);
+      decoding.push_back(decoded);
     }
+    const std::size_t entries = drawn.indices.size();
     const auto per_entry = [&](std::size_t count) {
       return 8.0 * static_cast<double>(count) / static_cast<double>(entries);
     };
-    const std::size_t of_values = Registry<ListValueCodecEntry>::instance()
-                                      .at(coding.values.name)
-                                      .make(coding.values.settings)
-                                      ->code_bytes(entries);
     const double million = static_cast<double>(entries) / 1e6;
-    return {{"indices", coding.indices.name},
-            {"values", coding.values.name},
+    return {{"indices", name},
+            {"values", values},
             {"numel", numel_},
-            {"density", density},
-            {"pattern", pattern},
+            {"density", drawn.density},
+            {"pattern", drawn.pattern},
             {"entries", entries},
             {"bits_per_entry", per_entry(bytes)},
-            {"index_bits", per_entry(bytes - of_values)},
+            {"index_bits", per_entry(bytes - value_bytes)},
             {"bound_bits", bound_bits(numel_, entries)},
             {"encode_seconds_median", percentile(encoding, 0.5)},
             {"decode_seconds_median", percentile(decoding, 0.5)},
@@ -154,6 +188,7 @@ class CodecBenchmark final : public Benchmark {
   std::vector<double> densities_{0.1, 0.01, 0.001};
   std::vector<std::string> patterns_{kRandom, kClustered};
   int rounds_ = 15;
+  bool alone_ = false;
 };
 
 const Registration<BenchmarkEntry> registration{
@@ -161,7 +196,7 @@ const Registration<BenchmarkEntry> registration{
      [] { return std::make_unique<CodecBenchmark>(); },
      {.conditions = {"values", "numel", "pattern", "density"},
       .results = {"indices", "bits_per_entry", "index_bits", "bound_bits", "encode_per_us", "decode_per_us"}},
-     {"codec", "codec --indices rice --values all --density 0.01",
+     {"codec", "codec --indices rice --values all --density 0.01", "codec --alone --density 0.01",
       "codec --numel 1000000 --pattern clustered --wide"}}};
 
 }  // namespace
