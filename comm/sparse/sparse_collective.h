@@ -81,7 +81,7 @@ struct SparseReduction {
   bool is_partly_applied = false;
   /// The mass handed back to this rank's residual (dropped in a merge tree, or by a lossy code).
   SparseVector returned;
-  /// What a dense exchange in a lossy code left behind, n floats: the residual. Empty if nothing was left.
+  /// The part of acc that a dense exchange in a lossy code left behind, n floats: the residual. Empty if nothing was.
   Buffer<float> remainder;
   ReductionStatistics statistics;
 
