@@ -206,7 +206,7 @@ std::size_t ExchangeCase::period() const {
 }
 
 SelectionTraits ExchangeCase::traits() const {
-  return rules.buckets.compress ? trainer::selection_traits(rules.sparsifier) : SelectionTraits{};
+  return rules.buckets.compress ? trainer::exchanged_selection(rules) : SelectionTraits{};
 }
 
 comm::Prediction ExchangeCase::predict(const std::string& backend, int ranks, const ExchangeRecord& record) const {
@@ -222,7 +222,8 @@ comm::Prediction ExchangeCase::predict(const std::string& backend, int ranks, co
                                   .largest = record[Quantity::kSelected].max,
                                   .global = record[Quantity::kGlobal].max,
                                   .selection = traits(),
-                                  .computes_threshold = computes_threshold(record.step)};
+                                  .computes_threshold = computes_threshold(record.step),
+                                  .coding = codec::ListEstimate(rules.coding)};
   return Registry<comm::SparseCollectiveEntry>::instance().at(component().name).predict(settings, sizes);
 }
 
