@@ -5,7 +5,7 @@
 train=$BIN/dragonn-train
 
 # Data as each experiment expects it. CIFAR's files and generated points are not read for a plan.
-mkdir -p data/{cifar10,cifar100,imagenet/{train,val}/{a,b},ptb,wikitext-2,wikipedia,wiki10-31k,an4/{etc,wav}}
+mkdir -p data/{squad,cifar10,cifar100,imagenet/{train,val}/{a,b},ptb,wikitext-2,wikipedia,wiki10-31k,an4/{etc,wav}}
 words='the cat sat on the mat and the dog sat on the cat'
 for ((i = 0; i < 300; ++i)); do echo "$words $words $words"; done >text
 for file in ptb/ptb.{train,valid,test}.txt wikitext-2/{wiki.{train,valid,test}.tokens,test.txt,valid.txt} wikipedia/{train,valid}.txt; do
@@ -13,6 +13,11 @@ for file in ptb/ptb.{train,valid,test}.txt wikitext-2/{wiki.{train,valid,test}.t
 done
 for folder in data/imagenet/*/*; do # a PNG of one pixel
   base64 -d <<<iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC >"$folder/1.png"
+done
+printf '[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nwho\nsat\ncat\n' >data/squad/vocab.txt
+for file in train dev; do
+  echo '{"version": "1.1", "data": [{"title": "a", "paragraphs": [{"context": "cat sat", "qas": [{"id": "1",
+    "question": "who sat", "answers": [{"text": "cat", "answer_start": 0}]}]}]}]}' >"data/squad/$file-v1.1.json"
 done
 for file in train test; do # three points of three features and labels
   printf '3 3 3\n0 0:1 1:.5\n1,2 1:1\n0 2:1\n' >"data/wiki10-31k/$file.txt"
