@@ -75,7 +75,9 @@ add_run() { # NAME DENSITY SETTING...
   [ -z "${settings[$1]:-}" ] || return 0
   names+=("$1") density_of[$1]=$2 settings[$1]="${*:3}"
 }
-add_run dense "" compression.method=dense
+dense=(compression.method=dense) # with CIFAR-10 the run of the other scripts
+[ "$task" != words ] || dense=("${common[@]}" "${dense[@]}")
+add_run dense "" "${dense[@]}"
 declare -A name_at=() # "equal METHOD DENSITY": the run of a row, equal being density or bytes
 for density in "${densities[@]}"; do
   for method in "${methods[@]}"; do
