@@ -436,7 +436,7 @@ def update(page, text):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", default=ROOT / "build/release/bin", help="folder of the programs")
+    parser.add_argument("--bin", default="build/release/bin", help="folder of the programs")
     parser.add_argument("--only", help="rows by id, separated by commas (default: all)")
     parser.add_argument("--list", action="store_true", help="print the ids of all rows and end")
     parser.add_argument("--json", help="also write the rows to this file")

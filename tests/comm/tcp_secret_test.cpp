@@ -93,7 +93,7 @@ TEST_SUITE("comm") {
     CHECK(error() == "");
   }
 
-  TEST_CASE("tcp: ranks with one secret connect; one with another, or with none, does not, and learns why") {
+  TEST_CASE("tcp: ranks with one secret connect, and one with another, or with none, learns why it does not") {
     const TemporaryFolder folder;
     for (const auto& error : run_each(ranks_with_secret(folder, 4, 4, 60), [](const TcpOptions& options) {
            run_tcp(options, [](Communicator& c) { c.barrier(); });

@@ -132,7 +132,7 @@ TEST_SUITE("compress") {
   }
 
   TEST_CASE(
-      "dragonn fills about 63 of 100 of k slots with k hits, 86 with twice as many; with 8 k slots it keeps 94 of 100 "
+      "dragonn fills about 63 of 100 of k slots with k hits, 86 with twice as many, and with 8 k slots keeps 94 of 100 "
       "hits") {
     const std::vector<float> acc = normals(1 << 20);
     const auto context = context_for(acc.size(), 0.01);
