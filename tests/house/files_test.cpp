@@ -67,6 +67,18 @@ TEST_SUITE("house") {
     }
   }
 
+  TEST_CASE("every test case has a name that CTest takes for one") {
+    const std::string begin = std::string("TEST_") + "CASE(";  // not a case itself
+    for (const std::string& file : files_in("tests", {"_test.cpp", "_cases.cpp"})) {
+      const std::string text = read(file);
+      for (std::size_t at = text.find(begin); at != std::string::npos; at = text.find(begin, at + 1)) {
+        const std::string name = text.substr(at + begin.size(), text.find(") {", at) - at - begin.size());
+        INFO(file, ": ", name);
+        CHECK(name.find(';') == std::string::npos);  // CMake would make two of it
+      }
+    }
+  }
+
   TEST_CASE("nothing is built for the processor at hand") {
     std::vector<std::string> files = files_in("cmake", {".cmake", ".in"});
     for (const std::string& folder : code_folders()) {

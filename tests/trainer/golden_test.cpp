@@ -44,6 +44,15 @@ height = 32
 width = 32
 classes = 4
 )";
+const std::string kLargestImages = R"(
+[data]
+name = "synthetic_images"
+train_samples = 80
+test_samples = 8
+height = 64
+width = 64
+classes = 4
+)";
 
 /// A model's name without its depth, settings of a small one, and data for it, in TOML. The learning rate is so low
 /// that steps do not enlarge what rounding differs by: batch norm over few values and CTC do at higher ones.
@@ -58,6 +67,10 @@ const std::vector<Family>& families() {
       {"mlp", "[model]\nname = \"mlp\"\nhidden = [16, 12]" + kImages},
       {"resnet", "[model]\nname = \"resnet20\"" + kImages},
       {"vgg", "[model]\nname = \"vgg11\"" + kLargeImages, 1e-5},
+      {"alexnet", "[model]\nname = \"alexnet\"\nwidth = 0.05" + kLargestImages},
+      {"googlenet", "[model]\nname = \"googlenet\"\nwidth = 0.1" + kImages},
+      {"inception_v", "[model]\nname = \"inception_v4\"\nwidth = 0.05" + kLargeImages, 1e-5},
+      {"senet", "[model]\nname = \"senet18\"\nwidth = 0.1" + kImages},
       {"vit", "[model]\nname = \"vit\"\npatch = 2\nlayers = 2\nhidden = 8\nheads = 2" + kImages},
       {"mlp_mixer", "[model]\nname = \"mlp_mixer\"\npatch = 2\nlayers = 2\nhidden = 8" + kImages},
       {"lstm_lm",
