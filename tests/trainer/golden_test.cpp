@@ -67,7 +67,7 @@ const std::vector<Family>& families() {
       {"mlp", "[model]\nname = \"mlp\"\nhidden = [16, 12]" + kImages},
       {"resnet", "[model]\nname = \"resnet20\"" + kImages},
       {"vgg", "[model]\nname = \"vgg11\"" + kLargeImages, 1e-5},
-      {"alexnet", "[model]\nname = \"alexnet\"\nwidth = 0.05" + kLargestImages},
+      {"alexnet", "[model]\nname = \"alexnet\"\nwidth = 0.05" + kLargestImages, 1e-4},
       {"googlenet", "[model]\nname = \"googlenet\"\nwidth = 0.1" + kImages},
       {"inception_v", "[model]\nname = \"inception_v4\"\nwidth = 0.05" + kLargeImages, 1e-5},
       {"senet", "[model]\nname = \"senet18\"\nwidth = 0.1" + kImages},
