@@ -40,15 +40,6 @@ std::uint64_t random_token() {
   return (high << 32U | source()) | 1U;  // 0 is no token
 }
 
-template <class T>
-std::span<const std::byte> bytes_of(const T& value) {
-  return std::as_bytes(std::span(&value, 1));
-}
-template <class T>
-std::span<std::byte> room_of(T& value) {
-  return std::as_writable_bytes(std::span(&value, 1));
-}
-
 std::string write_text(const Descriptor& socket, const std::string& text, Deadline deadline) {
   const std::uint64_t length = text.size();
   const std::string problem = write_all(socket, bytes_of(length), deadline);

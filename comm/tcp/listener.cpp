@@ -17,15 +17,6 @@
 namespace dragonn::comm {
 namespace {
 
-template <class T>
-std::span<const std::byte> bytes_of(const T& value) {
-  return std::as_bytes(std::span(&value, 1));
-}
-template <class T>
-std::span<std::byte> room_of(T& value) {
-  return std::as_writable_bytes(std::span(&value, 1));
-}
-
 /// Sends a few bytes on a connection that has sent nothing yet, and so has room for them. Returns whether it did.
 template <class T>
 bool send_now(const Descriptor& socket, const T& value) {

@@ -41,4 +41,15 @@ bool wait_for(const Descriptor& socket, short events, Deadline deadline);
 [[nodiscard]] std::string read_all(const Descriptor& socket, std::span<std::byte> bytes, Deadline deadline);
 [[nodiscard]] std::string write_all(const Descriptor& socket, std::span<const std::byte> bytes, Deadline deadline);
 
+/// Returns the bytes of a value that is sent as it lies in memory.
+template <class T>
+std::span<const std::byte> bytes_of(const T& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
+/// Returns the bytes that a value is received into.
+template <class T>
+std::span<std::byte> room_of(T& value) {
+  return std::as_writable_bytes(std::span(&value, 1));
+}
+
 }  // namespace dragonn::comm
