@@ -7,12 +7,10 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "comm/tcp/socket.h"
+
 namespace dragonn::comm {
 namespace {
-
-std::span<const std::byte> bytes_of(const FrameHeader& header) {
-  return std::as_bytes(std::span(&header, 1));
-}
 
 iovec part_of(std::span<const std::byte> bytes) {
   return {const_cast<std::byte*>(bytes.data()), bytes.size()};  // sendmsg only reads
