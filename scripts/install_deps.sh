@@ -3,10 +3,11 @@
 # Installs what dragonn is built and tested with, from the distribution's packages (Debian 12, Ubuntu 24.04 or later).
 # Does nothing, and needs neither network nor root, where everything is there. On a system that it does not know it prints
 # what is missing and ends with 1.
-# Usage: scripts/install_deps.sh [cuda|demo]
+# Usage: scripts/install_deps.sh [cuda|demo|tools]
 #   cuda: looks for what the preset cuda needs, too, which is NVIDIA's; ends with 1 and says what to install where some of
 #         it is missing.
 #   demo: installs the data set of scripts/demo.sh, too, where that can be had.
+#   tools: installs what some tests and scripts look for, and skip without: Slurm, Doxygen, debootstrap and libFuzzer.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -46,6 +47,17 @@ doctest-dev           header:doctest/doctest.h
 libtomlplusplus-dev   header:toml++/toml.h
 libjs-chart.js        file:/usr/share/javascript/chart.js
 '
+# What only the tests and scripts that look for it need.
+readonly tools='
+slurm-wlm             command:slurmctld
+munge                 command:munged
+doxygen               command:doxygen
+debootstrap           command:debootstrap
+man-db                command:man
+bash-completion       file:/usr/share/bash-completion/bash_completion
+clang-16              command:clang++-16
+libfuzzer-16-dev      file:/usr/lib/llvm-16/lib/clang/16/lib/linux/libclang_rt.fuzzer-x86_64.a
+'
 readonly demo_data=dataset-fashion-mnist
 readonly cmake_needed=3.25
 
@@ -66,12 +78,13 @@ has_probe() {
   esac
 }
 
+# missing_packages REQUIREMENTS: the packages of these lines that are not there.
 missing_packages() {
   local package probe
   while read -r package probe; do
     [ -n "$package" ] || continue
     if is_debian_like; then has_package "$package"; else has_probe "$probe"; fi || echo "$package"
-  done <<<"$requirements"
+  done <<<"$1"
 }
 
 as_root() {
@@ -112,12 +125,14 @@ check_cuda() {
 }
 
 case ${1:-} in
-  '' | cuda | demo) ;;
+  '' | cuda | demo | tools) ;;
   -h | --help) awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "${BASH_SOURCE[0]}" && exit 0 ;;
-  *) echo "install_deps.sh: '$1': expected nothing, cuda or demo" >&2 && exit 2 ;;
+  *) echo "install_deps.sh: '$1': expected nothing, cuda, demo or tools" >&2 && exit 2 ;;
 esac
 
-mapfile -t missing < <(missing_packages)
+needed=$requirements
+[ "${1:-}" != tools ] || needed+=$tools
+mapfile -t missing < <(missing_packages "$needed")
 if [ ${#missing[@]} -gt 0 ]; then
   if ! is_debian_like; then
     echo "install_deps.sh: this is neither Debian nor Ubuntu; install these (Debian's names) by hand:" >&2
