@@ -8,13 +8,6 @@
 namespace dragonn::kernels {
 namespace {
 
-constexpr std::size_t kMinimumPiece = 16384;  // elements; smaller pieces do not repay waking a thread
-
-/// Returns the fewest rows of `channels` elements that make a piece.
-std::size_t rows_per_piece(std::size_t channels) {
-  return std::max<std::size_t>(1, kMinimumPiece / std::max<std::size_t>(1, channels));
-}
-
 void copy_cpu(const ChannelCopy& shape, TypedView<const float> source, TypedView<float> target) {
   const float* from = source.data() + shape.source_first;
   float* to = target.data() + shape.target_first;

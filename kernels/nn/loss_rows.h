@@ -2,7 +2,6 @@
 /// The loops over rows of losses and of attention, by vectors and on threads. For .cpp files of this folder only.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 
 #include "kernels/pieces.h"
@@ -42,11 +41,9 @@ double logistic_row(const float* row, std::size_t size, float share, float* resu
 /// the sizes alone. Returns how many there are, kMostPieces at most. `body` must not throw.
 template <class Body>
 std::size_t for_each_row(std::size_t rows, std::size_t columns, const Body& body) {
-  constexpr std::size_t kMinimumPiece = 16384;  // elements; fewer do not repay waking a thread
-  return for_each_piece(rows, std::max<std::size_t>(1, kMinimumPiece / std::max<std::size_t>(1, columns)),
-                        [&](std::size_t piece, std::size_t begin, std::size_t end) {
-                          for (std::size_t row = begin; row < end; ++row) body(piece, row);
-                        });
+  return for_each_piece(rows, rows_per_piece(columns), [&](std::size_t piece, std::size_t begin, std::size_t end) {
+    for (std::size_t row = begin; row < end; ++row) body(piece, row);
+  });
 }
 
 }  // namespace dragonn::kernels::detail

@@ -72,8 +72,7 @@ class ByPixel {
  private:
   template <class Body>
   void for_each_pixel(const Body& body) const {
-    constexpr std::int64_t kMinimumPiece = 16384;  // floats; fewer do not repay waking a thread
-    const auto least = static_cast<std::size_t>(std::max<std::int64_t>(1, kMinimumPiece / channels_));
+    const std::size_t least = rows_per_piece(static_cast<std::size_t>(channels_));
     for_each_piece(static_cast<std::size_t>(rows()), least, [&](std::size_t, std::size_t begin, std::size_t end) {
       for (auto row = static_cast<std::int64_t>(begin); row < static_cast<std::int64_t>(end); ++row)
         body(row * channels_, (row % pixels_ * batch_ + row / pixels_) * channels_);
