@@ -7,6 +7,24 @@
 #include <fmt/format.h>
 
 namespace dragonn::layers {
+namespace {
+
+/// Returns the image of which the last axis of a node's output is a flattening (Node::image). The node is complete but
+/// for it. Only a flattening of [batch, height, width, channels] depends on where the channels are. Layers without
+/// weights treat every feature alike, so they keep the order of their first input.
+Shape image_of(const Node& node, const std::vector<ParameterSpec>& parameters, const Node& input) {
+  constexpr std::size_t kImageAxes = 4;
+  const std::size_t last = node.output.rank() - 1;
+  if (node.traits.is_view && input.output.rank() == kImageAxes && last < kImageAxes - 1) {
+    const Shape merged(input.output.extents().subspan(last));
+    return static_cast<std::int64_t>(merged.size()) == node.output[last] ? merged : Shape();
+  }
+  const bool has_weights = std::ranges::any_of(
+      node.parameters, [&](std::size_t index) { return parameters[index].role == ParameterRole::kWeight; });
+  return !has_weights && node.output == input.output ? input.image : Shape();
+}
+
+}  // namespace
 
 Shape batched(const Shape& sample, std::int64_t batch) {
   std::vector<std::int64_t> extents{batch};
@@ -38,14 +56,16 @@ NodeId LayerGraph::add(const std::string& name, std::shared_ptr<const Layer> lay
   }
   for (ParameterSpec& spec : layer->parameters(node.input_shapes))
     node.parameters.push_back(parameter(name, std::move(spec), tied_to));
-  for (const StatisticsSpec& spec : layer->statistics(node.input_shapes)) {
+  for (StatisticsSpec& spec : layer->statistics(node.input_shapes)) {
     node.statistics.push_back(statistics_.size());
-    statistics_.push_back(spec);
+    spec.name = name + "." + spec.name;
+    statistics_.push_back(std::move(spec));
   }
   for (const StateSpec& spec : layer->states(node.input_shapes)) {
     node.states.push_back(states_.size());
     states_.push_back(spec);
   }
+  if (!inputs.empty()) node.image = image_of(node, parameters_, nodes_[inputs[0]]);
   node.inputs = std::move(inputs);
   node.layer = std::move(layer);
   nodes_.push_back(std::move(node));

@@ -25,6 +25,8 @@ struct Node {
   std::optional<NodeId> tied_to;
   std::vector<Shape> input_shapes;
   Shape output;
+  /// The extents, channels last, of the images of which the output's last axis is a flattening; rank 0 if it is none.
+  Shape image;
   LayerTraits traits;
   std::vector<std::size_t> parameters;  ///< indices into LayerGraph::parameters()
   std::vector<std::size_t> statistics;  ///< indices into LayerGraph::statistics()

@@ -25,12 +25,15 @@ struct ParameterSpec {
   Shape shape;
   ParameterRole role = ParameterRole::kWeight;
   Initializer initializer = Initializer::constant(0);
+  bool spans_features =
+      false;  ///< its last axis has an element for each feature (last axis) of the layer's first input
 };
 
 /// State that forward updates and backward does not differentiate: batch norm's running moments.
 struct StatisticsSpec {
   std::size_t size = 0;
   float initial = 0;
+  std::string name = {};  ///< "running_mean"; the graph prefixes the layer's name
 };
 
 /// Values that a layer carries from one batch to the next, for windows of longer sequences.

@@ -222,6 +222,28 @@ View<float> Network::statistics() {
   return impl_->statistics.view();
 }
 
+std::vector<ModelTensor> Network::tensors() {
+  const LayerGraph& graph = impl_->graph();
+  std::vector<ModelTensor> tensors;
+  for (ParameterId id = 0; id < arena().parameters().size(); ++id)
+    tensors.push_back({arena()[id].name, arena()[id].shape, arena().value(id)});
+  std::size_t offset = 0;
+  for (const StatisticsSpec& spec : graph.statistics()) {
+    const Shape shape{static_cast<std::int64_t>(spec.size)};
+    tensors.push_back({spec.name, shape, statistics().subview(offset, spec.size)});
+    offset += spec.size;
+  }
+  for (NodeId id = 1; id < graph.nodes().size(); ++id) {
+    const Node& node = graph.nodes()[id];
+    if (node.inputs.empty()) continue;
+    const Shape& image = graph.nodes()[node.inputs[0]].image;
+    for (std::size_t index : node.parameters)
+      if (graph.parameters()[index].spans_features) tensors[index].image = image;
+    for (std::size_t index : node.statistics) tensors[arena().parameters().size() + index].image = image;
+  }
+  return tensors;
+}
+
 void Network::reset_state(Mode mode) {
   impl_->carried(mode).batch = 0;
 }

@@ -38,6 +38,15 @@ struct LayerSummary {
   std::size_t inputs = 0;     ///< the elements that it reads per sample
 };
 
+/// A tensor of a model as other programs name it: a parameter, or running moments of a batch norm.
+struct ModelTensor {
+  std::string name;  ///< "conv1.weight", "conv1.bn.running_mean"
+  Shape shape;       ///< convolution weights [height, width, inputs, outputs], linear weights [outputs, inputs]
+  View<float> values;
+  /// The extents, channels last, of the images of which the last axis is a flattening; rank 0 if it is none.
+  Shape image = {};
+};
+
 /// A call by backward as soon as a parameter's gradient is final: every parameter once, last layer first.
 using GradientReady = std::function<void(ParameterId)>;
 
@@ -83,6 +92,9 @@ class Network {
   /// The batch-norm running means and variances, contiguous. They are state of each rank, averaged over ranks before
   /// evaluation.
   View<float> statistics();
+  /// Returns all parameters, in the order of declaration, and then the running moments. A tied parameter is there once.
+  /// After initialize() only. The views are valid as long as the network.
+  std::vector<ModelTensor> tensors();
   /// Lets the next forward of this mode start from a state of zeros, with a batch of any size.
   void reset_state(Mode mode);
   /// The state that the next forward of this mode starts with, for checkpoints; empty after reset_state().

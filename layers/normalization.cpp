@@ -15,8 +15,8 @@ std::int64_t channels_of(const Shape& shape) {
 
 std::vector<ParameterSpec> scale_and_shift(const Shape& input) {
   const Shape channels{channels_of(input)};
-  return {{"weight", channels, ParameterRole::kNormalization, Initializer::constant(1)},
-          {"bias", channels, ParameterRole::kNormalization, Initializer::constant(0)}};
+  return {{"weight", channels, ParameterRole::kNormalization, Initializer::constant(1), /*spans_features=*/true},
+          {"bias", channels, ParameterRole::kNormalization, Initializer::constant(0), /*spans_features=*/true}};
 }
 
 class BatchNorm final : public Layer {
@@ -50,7 +50,7 @@ class BatchNorm final : public Layer {
 
   std::vector<StatisticsSpec> statistics(std::span<const Shape> inputs) const override {
     const auto channels = static_cast<std::size_t>(channels_of(inputs[0]));
-    return {{channels, 0.0f}, {channels, 1.0f}};
+    return {{channels, 0.0f, "running_mean"}, {channels, 1.0f, "running_var"}};
   }
 
   std::unique_ptr<LayerPlan> plan(const PlanContext& context) const override {

@@ -120,7 +120,7 @@ class Recurrent final : public Layer {
                                                                 : Initializer::fan_in_uniform(settings_.hidden);
     std::vector<ParameterSpec> specs;
     for (const std::string suffix : {"", "_reverse"}) {
-      specs.push_back({"weight_ih" + suffix, {rows, inputs[0][2]}, ParameterRole::kWeight, initializer});
+      specs.push_back({"weight_ih" + suffix, {rows, inputs[0][2]}, ParameterRole::kWeight, initializer, true});
       specs.push_back({"weight_hh" + suffix, {rows, settings_.hidden}, ParameterRole::kWeight, initializer});
       specs.push_back({"bias_ih" + suffix, {rows}, ParameterRole::kBias, initializer});
       specs.push_back({"bias_hh" + suffix, {rows}, ParameterRole::kBias, initializer});

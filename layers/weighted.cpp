@@ -23,7 +23,8 @@ struct WeightedParameters {
   bool bias = true;
   WeightInit weight_init = WeightInit::kFanInUniform;
   BiasInit bias_init = BiasInit::kZero;
-  double initial_bound = 0;  ///< if positive: weights start uniform in +-bound
+  double initial_bound = 0;     ///< if positive: weights start uniform in +-bound
+  bool spans_features = false;  ///< ParameterSpec::spans_features of the weight
 };
 
 Initializer weight_initializer(const WeightedParameters& parameters) {
@@ -48,7 +49,7 @@ View<T> bias_of(std::span<const View<T>> parameters) {
 
 std::vector<ParameterSpec> weighted_parameters(const WeightedParameters& parameters) {
   std::vector<ParameterSpec> specs{
-      {"weight", parameters.weight, ParameterRole::kWeight, weight_initializer(parameters)}};
+      {"weight", parameters.weight, ParameterRole::kWeight, weight_initializer(parameters), parameters.spans_features}};
   if (parameters.bias)
     specs.push_back({"bias",
                      {parameters.outputs},
@@ -95,7 +96,8 @@ class Linear final : public Layer {
                                 settings_.bias,
                                 settings_.weight_init,
                                 settings_.bias_init,
-                                settings_.initial_bound});
+                                settings_.initial_bound,
+                                /*spans_features=*/true});
   }
 
   double forward_flops(std::span<const Shape> inputs) const override {
