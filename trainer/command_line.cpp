@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kRun = "Run";
-constexpr const char* kResume = "Resume and evaluate";
+constexpr const char* kResume = "Resume, evaluate and export";
 constexpr const char* kInspect = "Inspect";
 
 /// The value of --print-config that prints all keys.
@@ -31,6 +31,7 @@ constexpr const char* kFooter =
   dragonn-train run.toml --set compression.method=dgc --set train.epochs=3
   dragonn-train run.toml --output runs/a --resume auto  continue after a stop
   dragonn-train --evaluate runs/a                       test its last checkpoint
+  dragonn-train --export a.safetensors --from runs/a    weights for PyTorch
   mpirun -np 4 dragonn-train run.toml                   one process per worker
   dragonn-train --list methods dgc                      settings, paper, traffic
 
@@ -51,7 +52,7 @@ constexpr std::size_t kOptionColumns = 24;
 
 void declare_run(CLI::App& app, CommandLine& line) {
   app.add_option("CONFIG", line.config,
-                 "TOML file that describes the run; a run folder given to\n--resume or --evaluate has its own")
+                 "TOML file that describes the run; a run folder given to\n--resume, --evaluate or --from has its own")
       ->type_name("");
   app.add_option("--set", line.overrides, "Set a key, as train.epochs=3 (repeatable)")
       ->type_name("KEY=VALUE")
@@ -75,6 +76,18 @@ void declare_run(CLI::App& app, CommandLine& line) {
       ->type_name("DIR")
       ->excludes("--resume")
       ->group(kResume);
+  CLI::Option* file =
+      app.add_option("--export", line.export_file,
+                     "Write the weights of --from to a safetensors file, in\nPyTorch's layouts, and exit")
+          ->type_name("FILE")
+          ->excludes("--resume")
+          ->excludes("--evaluate")
+          ->group(kResume);
+  CLI::Option* from = app.add_option("--from", line.from, "Checkpoint, or run folder with a newest one, to export")
+                          ->type_name("DIR")
+                          ->needs(file)
+                          ->group(kResume);
+  file->needs(from);
 }
 
 /// @param list, print receive the words of --list and --print-config.
@@ -137,8 +150,8 @@ std::string value_behind(std::span<const char* const> words, const std::string& 
 }  // namespace
 
 std::string CommandLine::named_run() const {
-  const std::string& named = !evaluate.empty() ? evaluate : resume;
-  if (named.empty() || named == "auto") return "";
+  const auto [option, named] = named_folder();
+  if (named.empty()) return "";
   fs::path given = fs::path(named).lexically_normal();
   if (!given.has_filename()) given = given.parent_path();  // "runs/a/"
   if (fs::is_directory(given / "checkpoints")) return given.string();
@@ -147,16 +160,20 @@ std::string CommandLine::named_run() const {
 
 std::string CommandLine::config_file() const {
   if (!config.empty()) return config;
-  if (evaluate.empty() && (resume.empty() || resume == "auto")) {
-    throw ConfigError("no config file given; usage: dragonn-train CONFIG.toml (see --help)");
-  }
+  const auto [option, named] = named_folder();
+  if (named.empty()) throw ConfigError("no config file given; usage: dragonn-train CONFIG.toml (see --help)");
   const fs::path found = fs::path(named_run()) / "config.toml";
   if (!named_run().empty() && fs::exists(found)) return found.string();
   throw ConfigError(
       fmt::format("no config file given, and {} is not in a run folder with a config.toml: "
-                  "usage: dragonn-train CONFIG.toml --{} {}",
-                  evaluate.empty() ? resume : evaluate, evaluate.empty() ? "resume" : "evaluate",
-                  evaluate.empty() ? resume : evaluate));
+                  "usage: dragonn-train CONFIG.toml {} {}",
+                  named, option, named));
+}
+
+std::pair<const char*, std::string> CommandLine::named_folder() const {
+  if (!evaluate.empty()) return {"--evaluate", evaluate};
+  if (!from.empty()) return {"--from", from};
+  return {"--resume", resume == "auto" ? "" : resume};
 }
 
 std::optional<int> parse_command_line(int argc, const char* const* argv, CommandLine& line) {

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace dragonn::trainer {
@@ -19,14 +20,21 @@ struct CommandLine {
   std::string output;
   std::string resume;
   std::string evaluate;
+  std::string export_file;  ///< file of weights to write; empty: none
+  std::string from;         ///< checkpoint or run folder whose weights are written
   PrintConfig print_config = PrintConfig::kNo;
   bool dry_run = false;
   std::optional<std::vector<std::string>> list;  ///< --list with none, one or two words: KIND, NAME
 
-  /// Returns the run folder that `resume` or `evaluate` names, directly or by a checkpoint in it; empty if none.
+  /// Returns the run folder that `resume`, `evaluate` or `from` names, directly or by a checkpoint in it; empty if
+  /// none.
   std::string named_run() const;
   /// Returns the config file to read: `config`, or else that of the named run. @throws ConfigError if there is none.
   std::string config_file() const;
+
+ private:
+  /// Returns the option that names a folder of an earlier run, and that folder; empty if none does.
+  std::pair<const char*, std::string> named_folder() const;
 };
 
 /// Parses the command line. Returns the exit code if it asked for help or the version, or if CLI11 refused it and

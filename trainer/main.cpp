@@ -74,15 +74,7 @@ Job make_job(const CommandLine& line, RunSpec config) {
 
 void print_plan(const RunSpec& config, int world_size) {
   const dragonn::trainer::DeviceChoice choice = dragonn::trainer::choose_device(config);
-  const auto& entry = config.data.entry();
-  dragonn::Shape sample_shape = entry.shape(config.data.settings);
-  int classes = entry.classes;
-  if (sample_shape.rank() == 0 || classes == 0) {
-    const dragonn::data::DatasetSplits data = dragonn::trainer::load_data(config);
-    sample_shape = data.train->sample_shape();
-    classes = data.train->classes();
-  }
-  const auto network = dragonn::trainer::make_network(config, sample_shape, classes, choice.device);
+  const auto network = dragonn::trainer::make_network(config, choice.device);
   auto plan = dragonn::trainer::plan_run(config, network, world_size, choice.device);
   dragonn::trainer::add_selection(plan, config, world_size, choice.device);
   fmt::print("device: {}\n{}", choice.describe(), dragonn::trainer::describe(plan, config, world_size));
@@ -95,25 +87,27 @@ int run_rank(const CommandLine& line, const Job& job, dragonn::comm::Communicato
   return 0;
 }
 
-bool is_print_only(const CommandLine& line) {
-  return line.print_config != PrintConfig::kNo || line.dry_run;
+/// Returns whether the options ask for something that one process does by itself.
+bool is_for_one(const CommandLine& line) {
+  return line.print_config != PrintConfig::kNo || line.dry_run || !line.export_file.empty();
 }
 
-/// Runs the options that only print; true if there was one.
-bool print_only(const CommandLine& line, const RunSpec& config, int world_size) {
-  if (is_print_only(line)) {
+/// Runs the options that only print, or export; true if there was one.
+bool run_for_one(const CommandLine& line, const RunSpec& config, int world_size) {
+  if (is_for_one(line)) {
     for (const std::string& note : config.notes) dragonn::log::info(0, "{}", note);
   }
   if (line.print_config != PrintConfig::kNo) fmt::print("{}", dragonn::trainer::to_toml(config));
   if (line.print_config == PrintConfig::kAll) fmt::print("{}", dragonn::trainer::other_settings(config));
   if (line.dry_run) print_plan(config, world_size);
-  return is_print_only(line);
+  if (!line.export_file.empty()) dragonn::trainer::run_export(config, line.from, line.export_file);
+  return is_for_one(line);
 }
 
 int run_locally(const CommandLine& line, RunSpec config) {
   dragonn::log::set_level(config.logging.level);
   const int workers = static_cast<int>(config.comm.workers);
-  if (print_only(line, config, workers)) return 0;
+  if (run_for_one(line, config, workers)) return 0;
   if (config.comm.backend == Backend::kMpi || config.comm.backend == Backend::kNccl) {
     throw ConfigError(fmt::format("comm.backend = \"{}\" needs a launcher: mpirun -np P dragonn-train ..., or srun{}",
                                   dragonn::name_of(config.comm.backend),
@@ -139,8 +133,8 @@ int run_as_process(const CommandLine& line, const RunSpec& config, const std::ex
   run_ranks([&](dragonn::comm::Communicator& communicator) {
     try {
       dragonn::comm::agree(communicator, unreadable);
-      if (is_print_only(line)) {
-        if (communicator.rank() == 0) print_only(line, config, communicator.size());
+      if (is_for_one(line)) {
+        dragonn::comm::rank_zero_or_none(communicator, [&] { run_for_one(line, config, communicator.size()); });
         return;
       }
       Job job;
@@ -194,8 +188,8 @@ int run(const CommandLine& line) {
     unreadable = std::current_exception();
   }
   const bool by_tcp = !unreadable && config.comm.process_backend() == Backend::kTcp;
-  // Options that only print need no other process.
-  const bool alone = is_print_only(line) && !dragonn::comm::detect_process();
+  // They need no other process.
+  const bool alone = is_for_one(line) && !dragonn::comm::detect_process();
   if (by_tcp && !alone) return run_by_tcp(line, config);
   if (!by_tcp && dragonn::comm::launched_by_mpi()) return run_by_mpi(line, config, unreadable);
   if (unreadable) std::rethrow_exception(unreadable);

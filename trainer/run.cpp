@@ -21,6 +21,7 @@
 #include "trainer/device_choice.h"
 #include "trainer/gpu_link.h"
 #include "trainer/plan.h"
+#include "trainer/weights/model_weights.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -80,14 +81,17 @@ void move_aside(const RunFolder& folder) {
 }
 
 /// Prepares the folder on rank 0 and locks it; returns the checkpoint to resume from. Nothing is changed if the
-/// worker's profile is unusable, or another run is at work there.
-fs::path prepare_folder(const Job& job, const Worker& worker, FolderLock& lock) {
+/// worker's profile or weights are unusable, or another run is at work there.
+fs::path prepare_folder(const Job& job, Worker& worker, FolderLock& lock) {
   try {
     if (fs::exists(job.folder.path) && !fs::is_directory(job.folder.path)) {
       throw ConfigError(fmt::format("--output {} is a file, not a folder", job.folder.path.string()));
     }
     const fs::path checkpoint = find_checkpoint("--resume", job.resume, job.folder);
-    if (checkpoint.empty()) worker.check_profile();
+    if (checkpoint.empty()) {
+      worker.check_profile();
+      worker.read_initial_weights();
+    }
     fs::create_directories(job.folder.path);
     lock = FolderLock(job.folder.path);
     if (checkpoint.empty()) move_aside(job.folder);
@@ -184,7 +188,11 @@ int run_training(const Job& job, comm::Communicator& communicator) {
   log_network(job.config, communicator);
   for (const std::string& note : job.config.notes) log::info(rank, "{}", note);
   for (const std::string& note : job.data.notes) log::info(rank, "{}", note);
-  if (!checkpoint.empty()) worker->resume(checkpoint);
+  if (checkpoint.empty()) {
+    worker->share_initial_weights();
+  } else {
+    worker->resume(checkpoint);
+  }
   worker->choose_tensors();
   setting_up.reset();
   const int exit_code = train(*worker, communicator);
@@ -208,6 +216,16 @@ void run_evaluation(const Job& job, const fs::path& checkpoint, comm::Communicat
   for (const Quality& quality : result.qualities) fmt::print(", \"{}\": {}", quality.name, quality.value);
   fmt::print("}}\n");
   std::fflush(stdout);
+}
+
+void run_export(const RunSpec& config, const fs::path& checkpoint, const fs::path& file) {
+  if (fs::is_directory(file)) throw ConfigError(fmt::format("--export {}: it is a folder", file.string()));
+  layers::Network network = make_network(config);
+  network.initialize(static_cast<std::uint64_t>(config.seed));
+  const std::uint64_t step = load_model(find_checkpoint("--from", checkpoint.string(), {}), config, network);
+  export_weights(file, network, {.model = config.model.name, .step = step});
+  log::info(0, "wrote {} tensors of {} after step {} to {}", network.tensors().size(), config.model.name, step,
+            file.string());
 }
 
 }  // namespace dragonn::trainer

@@ -23,4 +23,8 @@ int run_training(const Job& job, comm::Communicator& communicator);
 /// Collective. Evaluates a checkpoint on the test split; rank 0 prints one JSON object.
 void run_evaluation(const Job& job, const std::filesystem::path& checkpoint, comm::Communicator& communicator);
 
+/// Local. Writes the weights of a checkpoint, or of the newest one of a run folder, to a safetensors file.
+/// @throws ConfigError, DataError, SystemError.
+void run_export(const RunSpec& config, const std::filesystem::path& checkpoint, const std::filesystem::path& file);
+
 }  // namespace dragonn::trainer

@@ -79,6 +79,10 @@ class Worker {
   /// Decides which tensors are sparsified if the run asks for it, unless a checkpoint holds the decision; logs the
   /// table and writes it into the run folder. Called once before train(), after any resume.
   void choose_tensors();
+  /// Local, on rank 0. Reads train.init_from, if the run has one. @throws ConfigError, DataError (see import_weights).
+  void read_initial_weights();
+  /// Gives the parameters and running moments of rank 0 to all ranks, if the run has train.init_from.
+  void share_initial_weights();
   /// Restores a checkpoint folder.
   void resume(const std::filesystem::path& checkpoint);
   /// Trains to the end, or until a stop signal reaches some rank. Returns the program's exit code: 0, or kExitRequeue
@@ -163,7 +167,8 @@ class Worker {
 };
 
 /// Fills a network, made by `config`, with the parameters and the averaged statistics of a checkpoint folder, of any
-/// world size. @throws ConfigError, DataError (see CheckpointStore::read_model); ConfigError for another model's.
-void load_model(const std::filesystem::path& checkpoint, const Config& config, layers::Network& network);
+/// world size. Returns the steps after which it was saved.
+/// @throws ConfigError, DataError (see CheckpointStore::read_model); ConfigError for another model's.
+std::uint64_t load_model(const std::filesystem::path& checkpoint, const Config& config, layers::Network& network);
 
 }  // namespace dragonn::trainer

@@ -8,6 +8,7 @@
 #include "comm/agreement.h"
 #include "core/log.h"
 #include "kernels/nn/elementwise.h"
+#include "trainer/weights/model_weights.h"
 #include "trainer/worker.h"
 
 namespace dragonn::trainer {
@@ -186,11 +187,33 @@ void Worker::resume(const std::filesystem::path& checkpoint) {
   log::info(communicator_.rank(), "resumes from {} after step {}", checkpoint.string(), progress_.step);
 }
 
-void load_model(const std::filesystem::path& checkpoint, const Config& config, layers::Network& network) {
+void Worker::read_initial_weights() {
+  if (config_.train.init_from.empty()) return;
+  for (const std::string& warning : import_weights(config_.train.init_from, network_))
+    warn("train.init_from: " + warning);
+  log::info(communicator_.rank(), "starts from the weights in {}", config_.train.init_from);
+}
+
+void Worker::share_initial_weights() {
+  if (config_.train.init_from.empty()) return;
+  const ClockPause pause(communicator_.clock());
+  for (const View<float>& values : {network_.arena().values(), network_.statistics()}) {
+    if (values.empty()) continue;
+    kernels::HostMirror<float> mirror;
+    const std::span<const float> mine = mirror.of(values);
+    Buffer<float> copy(mine.size());
+    std::ranges::copy(mine, copy.host().begin());
+    communicator_.broadcast(0, comm::Communicator::as_writable_bytes(copy.host()));
+    if (communicator_.rank() != 0) kernels::transfer(View<const float>(copy.view()), values);
+  }
+}
+
+std::uint64_t load_model(const std::filesystem::path& checkpoint, const Config& config, layers::Network& network) {
   const Archive model = CheckpointStore::read_model(checkpoint);
   require_same_model(model, checkpoint, config, network);
   read_array(model, kParameters, network.arena().values());
   read_array(model, kStatistics, network.statistics());
+  return load_progress(model).step;
 }
 
 }  // namespace dragonn::trainer

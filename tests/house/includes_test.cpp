@@ -71,7 +71,8 @@ const std::map<std::string, Folders>& rooms() {
       {"trainer/config", {"trainer/exchange"}},
       {"trainer/cost_model", {"trainer/exchange", "trainer/config"}},
       {"trainer/metrics", {"trainer/exchange", "trainer/config"}},
-      {"trainer", {"trainer/exchange", "trainer/config", "trainer/cost_model", "trainer/metrics"}},
+      {"trainer/weights", {}},
+      {"trainer", {"trainer/exchange", "trainer/config", "trainer/cost_model", "trainer/metrics", "trainer/weights"}},
   };
   return table;
 }

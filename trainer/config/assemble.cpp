@@ -247,6 +247,14 @@ layers::Network make_network(const Config& config, const data::Dataset& data, De
   return network;
 }
 
+layers::Network make_network(const Config& config, Device device) {
+  const data::DatasetEntry& entry = config.data.entry();
+  const Shape sample_shape = entry.shape(config.data.settings);
+  if (sample_shape.rank() > 0 && entry.classes > 0) return make_network(config, sample_shape, entry.classes, device);
+  const data::DatasetSplits data = load_data(config);
+  return make_network(config, data.train->sample_shape(), data.train->classes(), device);
+}
+
 layers::Network make_network(const Config& config, const Shape& sample_shape, int classes, Device device) {
   return layers::Network(config.model.entry().make(config.model.settings, {sample_shape, classes}),
                          config.train.label_smoothing, device);

@@ -14,4 +14,7 @@ data::DatasetSplits load_data(const Config& config);
 layers::Network make_network(const Config& config, const data::Dataset& data, Device device = {});
 layers::Network make_network(const Config& config, const Shape& sample_shape, int classes, Device device = {});
 
+/// Returns the network of a config. Reads the data only if its samples or classes are not known without it.
+layers::Network make_network(const Config& config, Device device = {});
+
 }  // namespace dragonn::trainer

@@ -155,7 +155,8 @@ class Resolver {
   void forget_replaced_component(const ComponentSlot& slot) {
     const RawKey* const chosen = find(slot.table + ".name");
     if (chosen == nullptr || !chosen->is_override) return;
-    Replaced replaced{chosen->origin, text_or_empty(chosen->replaced.value_or(slot.in(Config{}).name))};
+    const Config defaults;
+    Replaced replaced{chosen->origin, text_or_empty(chosen->replaced.value_or(slot.in(defaults).name))};
     for (const ConfigKey& key : slot.settings(replaced.old_name)) {
       const RawKey* const raw = find(key.path());
       if (raw != nullptr && !raw->is_override && !raw->is_taken) drop(*raw, replaced);

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: MIT
+/// Weights in safetensors files: layouts, names, what a file may lack, and damaged files.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <numeric>
+
+#include <doctest/doctest.h>
+
+#include "comm/agreement.h"
+#include "core/file.h"
+#include "layers/graph.h"
+#include "layers/layers.h"
+#include "tests/trainer/quick_run.h"
+#include "trainer/weights/model_weights.h"
+#include "trainer/weights/safetensors.h"
+
+namespace dragonn::trainer {
+namespace {
+
+using layers::LayerGraph;
+using layers::ModelEntry;
+using layers::ModelTensor;
+using layers::Network;
+using testing::TemporaryFolder;
+
+const Registry<ModelEntry>& models() {
+  return Registry<ModelEntry>::instance();
+}
+
+/// Returns the smallest samples that all models of a kind take.
+Shape sample_of(const std::string& name) {
+  switch (models().at(name).inputs) {
+    case layers::InputKind::kImages:
+      return name == "alexnet" ? Shape{63, 63, 3} : Shape{17, 18, 3};
+    case layers::InputKind::kFeatures:
+      return {5};
+    case layers::InputKind::kTokens:
+      return {4};
+    case layers::InputKind::kFrames:
+      return {24, 33};
+  }
+  return {};
+}
+
+/// Returns a small network of a model: narrow and of few layers, where its settings say so.
+Network small_network(const std::string& name, const std::vector<std::pair<std::string, SettingValue>>& more = {}) {
+  Settings settings(models().at(name).settings);
+  std::vector<std::pair<std::string, SettingValue>> wanted{{"width", 0.0625}};
+  for (const char* integer : {"layers", "channels"}) wanted.emplace_back(integer, std::int64_t{2});
+  for (const char* integer : {"token_units", "channel_units"}) wanted.emplace_back(integer, std::int64_t{8});
+  if (name != "mlp") wanted.emplace_back("hidden", std::int64_t{12});
+  if (settings.contains("heads")) wanted.emplace_back("heads", std::int64_t{2});
+  wanted.insert(wanted.end(), more.begin(), more.end());
+  for (const auto& [key, value] : wanted) {
+    if (settings.contains(key)) settings.set(key, value);
+  }
+  return Network(models().at(name).make(settings, {sample_of(name), 4}), 0.0);
+}
+
+/// Fills a network with whole numbers that all differ, as far as float32 tells.
+void number(Network& network) {
+  network.initialize(1);
+  float next = 1;
+  for (const View<float>& values : {network.arena().values(), network.statistics()}) {
+    for (float& value : values.host()) value = next++;
+  }
+}
+
+bool same_bits(std::span<const float> a, std::span<const float> b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+}
+
+std::vector<float> floats_of(const SafetensorsFile& file, const std::string& name) {
+  const auto found = std::ranges::find(file.tensors(), name, &FileTensor::name);
+  REQUIRE(found != file.tensors().end());
+  std::vector<float> values(found->bytes.size() / sizeof(float));
+  std::memcpy(values.data(), found->bytes.data(), found->bytes.size());
+  return values;
+}
+
+/// Writes a file of the header and of as many bytes of values; `length` is what it states as the header's length.
+void write_raw(const std::filesystem::path& path, const std::string& header, std::size_t values,
+               std::optional<std::uint64_t> length = std::nullopt) {
+  const std::uint64_t stated = length.value_or(header.size());
+  std::string file(sizeof stated, '\0');
+  std::memcpy(file.data(), &stated, sizeof stated);
+  write_file_atomically(path, file + header + std::string(values, '\0'));
+}
+
+std::string error_of(const std::filesystem::path& path) {
+  try {
+    const SafetensorsFile file(path);
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// A network of one linear layer "output" with `inputs` and two outputs.
+Network linear_network(std::int64_t inputs) {
+  auto graph = std::make_unique<LayerGraph>(Shape{inputs});
+  graph->add("output", layers::linear({.outputs = 2}), {LayerGraph::input()});
+  return Network(std::move(graph), 0.0);
+}
+
+TEST_SUITE("trainer") {
+  TEST_CASE("the weights of every model come back from a file bit for bit") {
+    const TemporaryFolder folder;
+    for (const std::string& name : models().names()) {
+      CAPTURE(name);
+      Network network = small_network(name), copy = small_network(name);
+      number(network);
+      copy.initialize(2);
+      export_weights(folder / "weights", network, {.model = name, .step = 7});
+      CHECK(import_weights(folder / "weights", copy).empty());
+      CHECK(same_bits(network.arena().values().host(), copy.arena().values().host()));
+      CHECK(same_bits(network.statistics().host(), copy.statistics().host()));
+      const SafetensorsFile file(folder / "weights");
+      CHECK(file.metadata().at("model") == name);
+      CHECK(file.metadata().at("step") == "7");
+      CHECK(file.tensors().size() == network.tensors().size());
+    }
+  }
+
+  TEST_CASE("files have channels before pixels, in convolutions and behind a flattening") {
+    const TemporaryFolder folder;
+    auto graph = std::make_unique<LayerGraph>(Shape{2, 3, 2});
+    layers::ConvolutionSettings filter;
+    filter.outputs = 4;
+    filter.vertical = {.kernel = 1};
+    filter.horizontal = {.kernel = 2, .stride = 1, .padding = 0};
+    auto last = graph->add("conv", layers::convolution(filter), {LayerGraph::input()});
+    last = graph->add("flatten", layers::flatten(), {last});
+    last = graph->add("relu", layers::activation(kernels::Activation::kRelu), {last});
+    last = graph->add("bn", layers::batch_norm({}), {last});
+    last = graph->add("hidden", layers::linear({.outputs = 16, .bias = false}), {last});
+    graph->add("output", layers::linear({.outputs = 2}), {last});
+    Network network(std::move(graph), 0.0);
+    number(network);
+    export_weights(folder / "weights", network, {});
+    const SafetensorsFile file(folder / "weights");
+
+    std::map<std::string, std::span<const float>> own;
+    for (const ModelTensor& tensor : network.tensors()) own[tensor.name] = tensor.values.host();
+    const std::vector<float> convolution = floats_of(file, "conv.weight");  // [4, 2, 1, 2] of [1, 2, 2, 4]
+    for (std::size_t output = 0; output < 4; ++output)
+      for (std::size_t input = 0; input < 2; ++input)
+        for (std::size_t tap = 0; tap < 2; ++tap)
+          CHECK(convolution[(output * 2 + input) * 2 + tap] == own["conv.weight"][(tap * 2 + input) * 4 + output]);
+    const std::vector<float> hidden = floats_of(file, "hidden.weight"), mean = floats_of(file, "bn.running_mean");
+    for (std::size_t channel = 0; channel < 4; ++channel)
+      for (std::size_t pixel = 0; pixel < 4; ++pixel) {  // of an image of 2 x 2
+        CHECK(mean[channel * 4 + pixel] == own["bn.running_mean"][pixel * 4 + channel]);
+        for (std::size_t row = 0; row < 16; ++row)
+          CHECK(hidden[row * 16 + channel * 4 + pixel] == own["hidden.weight"][row * 16 + pixel * 4 + channel]);
+      }
+    const std::vector<float> output = floats_of(file, "output.weight");
+    CHECK(std::ranges::equal(output, own["output.weight"]));
+    CHECK(std::ranges::find(file.tensors(), "conv.weight", &FileTensor::name)->shape ==
+          std::vector<std::uint64_t>{4, 2, 1, 2});
+  }
+
+  TEST_CASE("names and types of PyTorch are understood, and what a file lacks keeps its values") {
+    const TemporaryFolder folder;
+    Network network = small_network("lstm_speech", {{"bidirectional", true}, {"lookahead", std::int64_t{0}}});
+    number(network);
+    std::vector<FileTensor> tensors;
+    std::vector<std::vector<std::uint16_t>> halves;
+    std::size_t dropped = 0;
+    for (const ModelTensor& tensor : network.tensors()) {
+      if (tensor.name == "output.weight" && ++dropped > 0) continue;
+      std::string name = "module." + tensor.name;
+      for (const std::string part : {"weight_ih", "weight_hh", "bias_ih", "bias_hh"}) {
+        if (const std::size_t at = name.find(part); at != std::string::npos) name.insert(at + part.size(), "_l0");
+      }
+      std::vector<std::uint64_t> shape(tensor.shape.extents().begin(), tensor.shape.extents().end());
+      if (shape.size() == 4) shape = {shape[3], shape[2], shape[0], shape[1]};
+      const bool bf16 = halves.size() % 2 == 0;
+      // 1 in both types.
+      const auto& values = halves.emplace_back(tensor.shape.size(), static_cast<std::uint16_t>(bf16 ? 0x3f80 : 0x3c00));
+      tensors.push_back({name, bf16 ? "BF16" : "F16", shape, std::as_bytes(std::span(values))});
+    }
+    const std::int64_t count = 3;
+    tensors.push_back({"module.conv1.bn.num_batches_tracked", "I64", {}, std::as_bytes(std::span(&count, 1))});
+    tensors.push_back({"head.scale", "I64", {}, std::as_bytes(std::span(&count, 1))});
+    write_safetensors(folder / "weights", tensors, {});
+    const auto first = [&] { return network.arena().value(network.arena().parameters().size() - 1).host()[0]; };
+    const float kept = first();
+    const std::vector<std::string> warnings = import_weights(folder / "weights", network);
+    REQUIRE(warnings.size() == 2);
+    CHECK(warnings[0] == (folder / "weights").string() +
+                             " lacks tensors of the model, which keep their initial values: 1 (output.weight)");
+    CHECK(warnings[1] == (folder / "weights").string() + " has tensors that the model does not have: 1 (head.scale)");
+    for (const ModelTensor& tensor : network.tensors()) {
+      CAPTURE(tensor.name);
+      if (tensor.name == "output.weight") continue;
+      CHECK(std::ranges::all_of(tensor.values.host(), [](float value) { return value == 1; }));
+    }
+    CHECK(first() == kept);
+  }
+
+  TEST_CASE("float16 and bfloat16 are read as the numbers that they are") {
+    const TemporaryFolder folder;
+    Network network = linear_network(3);
+    network.initialize(1);
+    const std::vector<std::uint16_t> weight{0x0000, 0x8001, 0x03ff, 0x3555, 0x7bff, 0xfc00}, bias{0x4049, 0xff80};
+    const std::vector<FileTensor> tensors{{"output.weight", "F16", {2, 3}, std::as_bytes(std::span(weight))},
+                                          {"output.bias", "BF16", {2}, std::as_bytes(std::span(bias))}};
+    write_safetensors(folder / "weights", tensors, {});
+    CHECK(import_weights(folder / "weights", network).empty());
+    const float infinity = std::numeric_limits<float>::infinity();
+    const std::vector<float> expected{0, -0x1p-24F, 0x3ffp-24F, 0x1.554p-2F, 65504, -infinity, 0x1.92p1F, -infinity};
+    std::vector<float> read;
+    for (const ModelTensor& tensor : network.tensors())
+      read.insert(read.end(), tensor.values.host().begin(), tensor.values.host().end());
+    CHECK(same_bits(read, expected));
+  }
+
+  TEST_CASE("weights that do not fit are refused by file and tensor, and change nothing") {
+    const TemporaryFolder folder;
+    Network network = linear_network(3);
+    network.initialize(1);
+    const std::vector<float> before(network.arena().values().host().begin(), network.arena().values().host().end());
+    const std::vector<std::byte> zeros(64);
+    const auto refused = [&](const std::vector<FileTensor>& tensors) -> std::string {
+      write_safetensors(folder / "w", tensors, {});
+      try {
+        import_weights(folder / "w", network);
+      } catch (const ConfigError& error) {
+        return error.what();
+      }
+      return "";
+    };
+    const auto bytes = [&](std::size_t count) { return std::span(zeros).first(count); };
+    const std::string file = (folder / "w").string();
+    const FileTensor bias{"output.bias", "F32", {2}, bytes(8)};
+    CHECK(refused({bias, {"output.weight", "F32", {3, 2}, bytes(24)}}) ==
+          file + ": tensor 'output.weight': its shape is [3, 2], and the model's is [2, 3]");
+    CHECK(refused({bias, {"output.weight", "F64", {2, 3}, bytes(48)}}) ==
+          file + ": tensor 'output.weight': its type is F64; expected F32, F16 or BF16");
+    CHECK(refused({bias, {"module.output.bias", "F32", {2}, bytes(8)}}) ==
+          file + ": tensor 'module.output.bias': it is 'output.bias' here, as 'output.bias' is, too");
+    CHECK(refused({{"fc.bias", "F32", {2}, bytes(8)}}) ==
+          file +
+              ": none of its tensors is one of the model's, which are 2 (output.weight, output.bias); it has 1 "
+              "(fc.bias)");
+    CHECK(same_bits(network.arena().values().host(), before));
+  }
+
+  TEST_CASE("a damaged safetensors file is refused by file and tensor") {
+    const TemporaryFolder folder;
+    const std::filesystem::path path = folder / "w";
+    const auto expect = [&](const std::string& reason) { CHECK(error_of(path) == path.string() + ": " + reason); };
+    const auto header = [&](const std::string& text, const std::string& reason, std::size_t values = 8) {
+      CAPTURE(text);
+      write_raw(path, text, values);
+      expect(reason);
+    };
+    write_file_atomically(path, std::string_view("short"));
+    expect("5 bytes are no safetensors file");
+    write_raw(path, "{}", 0, std::uint64_t{1} << 60);
+    expect("the header's length is 1152921504606846976, and 2 bytes follow it: no safetensors file, or cut off");
+    header("{", "the header is no valid JSON from its byte 2 on");
+    header("[]", "the header is no JSON object");
+    header(R"({"a": [[[[1]]]]})", "the header is nested too deep");
+    header(R"({"a": {"shape": [1e999]}})", "the header is no valid JSON: a number is too large");
+    header(R"({"a": 1})", "tensor 'a': its entry is no JSON object");
+    header(R"({"a": {"shape": [2], "data_offsets": [0, 8]}})", "tensor 'a': it has no 'dtype'");
+    const auto tensor = [&](const std::string& shape, const std::string& places, const std::string& reason) {
+      header(fmt::format(R"({{"a": {{"dtype": "F32", "shape": {}, "data_offsets": {}}}}})", shape, places),
+             "tensor 'a': " + reason);
+    };
+    tensor("[-2]", "[0, 8]", "'shape' is no list of whole numbers");
+    tensor("[2]", "[0, 1.5]", "'data_offsets' is no list of whole numbers");
+    tensor("[2]", "[0, 4, 8]", "'data_offsets' are not two numbers");
+    tensor("[2]", "[8, 0]", "data_offsets 8 to 0 are not in the 8 bytes of values");
+    tensor("[2]", "[0, 16]", "data_offsets 0 to 16 are not in the 8 bytes of values");
+    tensor("[3]", "[0, 8]", "8 bytes of data_offsets 0 to 8 do not fit its shape and type, which take 12");
+    tensor("[4294967296, 4294967296]", "[0, 8]", "its shape has more elements than any file");
+    tensor("[1]", "[4, 8]", "bytes 0 to 4 before its values are no tensor's");
+    header(R"({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}})", "4 bytes at its end are no tensor's");
+    const std::string whole = R"({"dtype": "F32", "shape": [2], "data_offsets": [0, 8]})";
+    header(R"({"a": )" + whole + R"(, "b": )" + whole + "}", "tensor 'b': its values overlap another tensor's");
+    header(R"({"a": )" + whole + R"(, "a": )" + whole + "}", "the header names 'a' twice");
+    header(R"({"__metadata__": {"step": 1}, "a": )" + whole + "}", "__metadata__: 'step' is no text");
+  }
+
+  TEST_CASE("every rank of a run starts from the weights of train.init_from") {
+    const TemporaryFolder folder;
+    testing::quick_run(testing::quick_config(), 2, folder / "first");
+    const auto checkpoint = CheckpointStore(folder / "first" / "checkpoints").list().back();
+    run_export(testing::quick_config(), checkpoint, folder / "w");
+    const std::string init = "train.init_from='" + (folder / "w").string() + "'";
+    // Without a learning rate the parameters stay; the replicas' hashes are compared at the end.
+    const auto still = testing::quick_run(testing::quick_config({init, "optimizer.learning_rate=0"}), 3, folder / "a");
+    CHECK(same_bits(still.parameters, CheckpointStore::read_model(checkpoint).get_vector<float>("parameters")));
+
+    std::filesystem::resize_file(folder / "w", std::filesystem::file_size(folder / "w") - 4);
+    CHECK_THROWS_AS(testing::quick_run(testing::quick_config({init}), 2, folder / "b"), comm::AgreedError);
+    CHECK_FALSE(std::filesystem::exists(folder / "b"));
+    // A run that resumes has what it needs.
+    const auto resumed = testing::quick_run(testing::quick_config({init, "optimizer.learning_rate=0"}), 3, folder / "a",
+                                            (folder / "a").string());
+    CHECK(same_bits(resumed.parameters, still.parameters));
+  }
+}
+
+}  // namespace
+}  // namespace dragonn::trainer

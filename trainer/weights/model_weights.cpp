@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/weights/model_weights.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <map>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/printable.h"
+#include "core/version.h"
+#include "kernels/bf16.h"
+#include "kernels/devices.h"
+#include "trainer/weights/safetensors.h"
+
+namespace dragonn::trainer {
+namespace {
+
+using layers::ModelTensor;
+
+constexpr std::size_t kConvolutionAxes = 4;
+constexpr const char* kFormatVersion = "1";
+
+std::vector<std::uint64_t> unsigned_extents(std::initializer_list<std::int64_t> extents) {
+  return {extents.begin(), extents.end()};
+}
+
+/// Returns the shape of a tensor in a file: convolution weights are [outputs, inputs, height, width].
+std::vector<std::uint64_t> file_shape(const Shape& shape) {
+  if (shape.rank() == kConvolutionAxes) return unsigned_extents({shape[3], shape[2], shape[0], shape[1]});
+  return {shape.extents().begin(), shape.extents().end()};
+}
+
+/// Calls `visit(place in the file, place here)` for every element. A file has the channels of an image before its
+/// pixels, in convolution weights and where a last axis is a flattened image.
+template <class Visit>
+void for_each_element(const ModelTensor& tensor, Visit&& visit) {
+  const std::size_t size = tensor.shape.size();
+  if (tensor.shape.rank() == kConvolutionAxes) {
+    // [window, inputs, outputs] here, [outputs, inputs, window] there.
+    const auto window = static_cast<std::size_t>(tensor.shape[0] * tensor.shape[1]);
+    const auto inputs = static_cast<std::size_t>(tensor.shape[2]), outputs = static_cast<std::size_t>(tensor.shape[3]);
+    std::size_t place = 0;
+    for (std::size_t output = 0; output < outputs; ++output)
+      for (std::size_t input = 0; input < inputs; ++input)
+        for (std::size_t tap = 0; tap < window; ++tap) visit(place++, (tap * inputs + input) * outputs + output);
+    return;
+  }
+  const std::size_t features = tensor.image.size();
+  const std::size_t channels =
+      tensor.image.rank() == 0 ? 1 : static_cast<std::size_t>(tensor.image[tensor.image.rank() - 1]);
+  const std::size_t pixels = features / channels;
+  for (std::size_t row = 0; row < size; row += features)
+    for (std::size_t channel = 0; channel < channels; ++channel)
+      for (std::size_t pixel = 0; pixel < pixels; ++pixel)
+        visit(row + channel * pixels + pixel, row + pixel * channels + channel);
+}
+
+float from_float16(std::uint16_t bits) {
+  constexpr int kFractionBits = 10, kFloatFractionBits = 23, kBiasDifference = 127 - 15;
+  constexpr std::uint32_t kInfiniteExponent = 31, kFloatInfinity = 0x7f800000;
+  const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
+  const std::uint32_t exponent = bits >> kFractionBits & kInfiniteExponent, fraction = bits & 0x3ffU;
+  if (exponent == 0) {  // 2^-24 times the fraction
+    return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(static_cast<float>(fraction) * 0x1p-24F));
+  }
+  const std::uint32_t wide = fraction << (kFloatFractionBits - kFractionBits);
+  if (exponent == kInfiniteExponent) return std::bit_cast<float>(sign | kFloatInfinity | wide);
+  return std::bit_cast<float>(sign | (exponent + kBiasDifference) << kFloatFractionBits | wide);
+}
+
+/// Returns element `index` of values that may lie at any address.
+template <class T>
+T element(std::span<const std::byte> bytes, std::size_t index) {
+  T value;
+  std::memcpy(&value, bytes.data() + index * sizeof(T), sizeof(T));
+  return value;
+}
+
+using ReadElement = float (*)(std::span<const std::byte> bytes, std::size_t index);
+
+/// Returns the function that reads an element of a type of a file; null for a type that parameters cannot have.
+ReadElement reader_of(std::string_view type) {
+  if (type == "F32") return element<float>;
+  if (type == "F16") {
+    return [](std::span<const std::byte> bytes, std::size_t index) {
+      return from_float16(element<std::uint16_t>(bytes, index));
+    };
+  }
+  if (type == "BF16") {
+    return [](std::span<const std::byte> bytes, std::size_t index) {
+      return kernels::from_bf16(element<kernels::Bf16>(bytes, index));
+    };
+  }
+  return nullptr;
+}
+
+/// Returns our name of a tensor that a file names `name`. PyTorch numbers the layers of a recurrent module, of which
+/// each has one here; modules for several devices, and compiled ones, put a prefix before all names.
+std::string own_name(std::string name) {
+  for (const std::string_view prefix : {"module.", "_orig_mod."}) {
+    while (name.starts_with(prefix)) name.erase(0, prefix.size());
+  }
+  constexpr std::string_view kFirstLayer = "_l0", kReverse = "_reverse";
+  const std::size_t at = name.rfind(kFirstLayer);
+  if (at == std::string::npos) return name;
+  const std::string_view rest = std::string_view(name).substr(at + kFirstLayer.size());
+  if (rest.empty() || rest == kReverse) name.erase(at, kFirstLayer.size());
+  return name;
+}
+
+/// Returns whether a tensor is one of PyTorch's own that has no part in a network's results: batch norm's counter.
+bool is_counter(const std::string& name) {
+  return name.ends_with(".num_batches_tracked");
+}
+
+/// Finds the tensors of a file by our names, and checks them. Its errors name the file.
+class WeightsFile {
+ public:
+  explicit WeightsFile(const std::filesystem::path& path) : path_(path), file_(path) {
+    for (const FileTensor& tensor : file_.tensors()) {
+      const auto [place, added] = by_name_.emplace(own_name(tensor.name), &tensor);
+      if (!added) fail(tensor, fmt::format("it is '{}' here, as '{}' is, too", place->first, place->second->name));
+    }
+  }
+
+  /// Returns the tensor that is `wanted`, null if there is none. @throws ConfigError if its shape or type does not fit.
+  const FileTensor* find(const ModelTensor& wanted) const {
+    const auto found = by_name_.find(wanted.name);
+    if (found == by_name_.end()) return nullptr;
+    const FileTensor& tensor = *found->second;
+    if (const auto expected = file_shape(wanted.shape); tensor.shape != expected) {
+      fail(tensor, fmt::format("its shape is [{}], and the model's is [{}]", fmt::join(tensor.shape, ", "),
+                               fmt::join(expected, ", ")));
+    }
+    if (reader_of(tensor.type) == nullptr) {
+      fail(tensor, fmt::format("its type is {}; expected F32, F16 or BF16", printable(tensor.type)));
+    }
+    return &tensor;
+  }
+
+  const std::map<std::string, const FileTensor*>& by_name() const { return by_name_; }
+
+ private:
+  [[noreturn]] void fail(const FileTensor& tensor, const std::string& reason) const {
+    throw ConfigError(fmt::format("{}: tensor '{}': {}", path_.string(), printable(tensor.name), reason));
+  }
+
+  std::filesystem::path path_;
+  SafetensorsFile file_;
+  std::map<std::string, const FileTensor*> by_name_;
+};
+
+/// Returns the number of names, and the names: the first of them if they are many.
+std::string listed(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 50;
+  const std::span<const std::string> shown(names.data(), std::min(names.size(), kMost));
+  return printable(fmt::format("{} ({}{})", names.size(), fmt::join(shown, ", "), names.size() > kMost ? ", ..." : ""));
+}
+
+/// Returns warnings for tensors that only one of model and file has.
+std::vector<std::string> differences(const std::filesystem::path& path, const std::vector<ModelTensor>& tensors,
+                                     const WeightsFile& file) {
+  std::vector<std::string> missing, extra, warnings;
+  for (const ModelTensor& tensor : tensors) {
+    if (!file.by_name().contains(tensor.name)) missing.push_back(tensor.name);
+  }
+  for (const auto& [name, tensor] : file.by_name()) {
+    if (is_counter(name) || std::ranges::count(tensors, name, &ModelTensor::name) > 0) continue;
+    extra.push_back(tensor->name);
+  }
+  if (missing.size() == tensors.size()) {
+    throw ConfigError(fmt::format("{}: none of its tensors is one of the model's, which are {}; it has {}",
+                                  path.string(), listed(missing), listed(extra)));
+  }
+  if (!missing.empty()) {
+    warnings.push_back(fmt::format("{} lacks tensors of the model, which keep their initial values: {}", path.string(),
+                                   listed(missing)));
+  }
+  if (!extra.empty()) {
+    warnings.push_back(fmt::format("{} has tensors that the model does not have: {}", path.string(), listed(extra)));
+  }
+  return warnings;
+}
+
+}  // namespace
+
+void export_weights(const std::filesystem::path& path, layers::Network& network, const WeightsOrigin& origin) {
+  const std::vector<ModelTensor> tensors = network.tensors();
+  std::vector<std::vector<float>> values;
+  std::vector<FileTensor> entries;
+  kernels::HostMirror<float> mirror;
+  for (const ModelTensor& tensor : tensors) {
+    const std::span<const float> here = mirror.of(tensor.values);
+    std::vector<float>& there = values.emplace_back(here.size());
+    for_each_element(tensor, [&](std::size_t file, std::size_t own) { there[file] = here[own]; });
+    entries.push_back({tensor.name, "F32", file_shape(tensor.shape), std::as_bytes(std::span(there))});
+  }
+  write_safetensors(path, entries,
+                    {{"format", "pt"},  // the layouts are PyTorch's; some readers ask for this
+                     {"format_version", kFormatVersion},
+                     {"model", origin.model},
+                     {"program", fmt::format("dragonn {}", version())},
+                     {"step", fmt::format("{}", origin.step)}});
+}
+
+std::vector<std::string> import_weights(const std::filesystem::path& path, layers::Network& network) {
+  const WeightsFile file(path);
+  const std::vector<ModelTensor> tensors = network.tensors();
+  std::vector<const FileTensor*> sources;
+  for (const ModelTensor& tensor : tensors) sources.push_back(file.find(tensor));
+  std::vector<std::string> warnings = differences(path, tensors, file);
+  std::vector<float> values;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (sources[i] == nullptr) continue;
+    const auto read = reader_of(sources[i]->type);
+    values.resize(tensors[i].values.size());
+    for_each_element(tensors[i],
+                     [&](std::size_t place, std::size_t own) { values[own] = read(sources[i]->bytes, place); });
+    kernels::transfer(View<const float>(values), tensors[i].values);
+  }
+  return warnings;
+}
+
+}  // namespace dragonn::trainer
