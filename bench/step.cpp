@@ -102,6 +102,10 @@ class StepBenchmark final : public Benchmark {
     command.add_flag("--profile", profile_,
                      "Show instead where the time of a step goes: milliseconds, rate and bytes by layer and pass");
     command
+        .add_option("--weights", weights_,
+                    "Start from the weights in a safetensors file (dragonn-train --export) instead of random ones")
+        ->type_name("FILE");
+    command
         .add_option("--dump", dump_,
                     "Also write the arrays of one step to DIR (scripts/check_against_pytorch.py reads them)")
         ->type_name("DIR");
@@ -132,6 +136,7 @@ class StepBenchmark final : public Benchmark {
     settings.model_settings = model_settings_;
     settings.batch = batch_;
     settings.device = device_of(device_);
+    settings.weights = weights_;
     if (classes_) settings.classes = *classes_;
     if (sample_) settings.sample = parse_sample(*sample_);
     return settings;
@@ -217,7 +222,7 @@ class StepBenchmark final : public Benchmark {
   std::size_t batch_ = 32;
   std::optional<int> classes_;
   std::optional<std::string> sample_;
-  std::string dump_;
+  std::string dump_, weights_;
   bool profile_ = false;
   std::string device_ = "cpu", math_ = "float32", graphs_ = "on";
   int threads_ = 1;

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/log.h"
 #include "core/npy.h"
 #include "core/rng.h"
 #include "kernels/devices.h"
@@ -15,6 +16,7 @@
 #include "kernels/nn/ctc.h"
 #include "layers/graph.h"
 #include "trainer/config/toml_config.h"
+#include "trainer/weights/model_weights.h"
 
 namespace dragonn::bench {
 namespace {
@@ -101,12 +103,20 @@ TrainingStep::TrainingStep(const StepSettings& settings)
   for (std::int32_t& label : labels_.host()) label = static_cast<std::int32_t>(least + stream.below(classes - least));
   std::iota(offsets_.host().begin(), offsets_.host().end(), 0);
   network_.initialize(settings.seed);
+  if (!settings.weights.empty()) {
+    for (const std::string& warning : trainer::import_weights(settings.weights, network_))
+      log::warning(0, "{}", warning);
+  }
 }
 
 double TrainingStep::forward() {
   const layers::LossResult result =
       network_.forward({inputs_.view(), targets(), settings_.batch}, layers::Mode::kTrain);
   return result.loss_sum / static_cast<double>(result.count);
+}
+
+void TrainingStep::evaluate() {
+  network_.forward({inputs_.view(), targets(), settings_.batch}, layers::Mode::kEvaluate);
 }
 
 double TrainingStep::compute_gradients() {
@@ -126,11 +136,13 @@ void dump_step(const StepSettings& settings, const std::string& folder) {
   fs::create_directories(folder, failure);
   if (failure) throw SystemError(fmt::format("cannot make the folder {}: {}", folder, failure.message()));
   TrainingStep step(settings);
-  const auto loss = static_cast<float>(step.compute_gradients());
   layers::Network& network = step.network();
   const auto batch = static_cast<std::int64_t>(settings.batch);
   const fs::path path(folder);
   kernels::HostMirror<float> mirror;
+  step.evaluate();
+  write_npy<float>(path / "evaluation_logits.npy", network.logits_shape(), mirror.of(network.logits()));
+  const auto loss = static_cast<float>(step.compute_gradients());
   write_npy<float>(path / "inputs.npy", layers::batched(settings.sample, batch), step.inputs());
   write_npy<std::int32_t>(path / "labels.npy", {static_cast<std::int64_t>(step.labels().size())}, step.labels());
   write_npy<float>(path / "loss.npy", {}, std::span(&loss, 1));

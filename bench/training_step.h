@@ -21,6 +21,7 @@ struct StepSettings {
   int classes = 10;
   Shape sample{32, 32, 3};
   std::uint64_t seed = 1;
+  std::string weights = {};  ///< safetensors file that the parameters start from; empty: drawn by the seed
   Device device = {};
 };
 
@@ -35,11 +36,13 @@ nlohmann::ordered_json describe(const StepSettings& settings);
 /// from 1 on: 0 is its blank): times do not depend on them.
 class TrainingStep {
  public:
-  /// @throws ConfigError for an unknown model or one that does not fit the sample.
+  /// @throws ConfigError for an unknown model, or one that does not fit the sample or the weights.
   explicit TrainingStep(const StepSettings& settings);
 
   /// Runs forward and loss. Returns the mean loss.
   double forward();
+  /// Runs forward as in an evaluation; the network then has its logits.
+  void evaluate();
   void backward() { network_.backward(); }
   /// Runs both. Returns the mean loss.
   double compute_gradients();
@@ -58,10 +61,11 @@ class TrainingStep {
   Buffer<std::int32_t> labels_, offsets_;
 };
 
-/// Writes one step into `folder`, made if needed: inputs.npy, labels.npy, loss.npy, logits.npy, for every parameter
-/// parameter.NAME.npy and gradient.NAME.npy (of the mean loss, before any update), and model.json (from describe(),
-/// with layers and parameter shapes). Layouts: images NHWC, convolution weights HWIO, linear weights [outputs, inputs]
-/// with inputs flattened in NHWC order. @throws SystemError if a file cannot be written.
+/// Writes one step into `folder`, made if needed: inputs.npy, labels.npy, evaluation_logits.npy (of the same batch, by
+/// the running moments before the step), loss.npy, logits.npy, for every parameter parameter.NAME.npy and
+/// gradient.NAME.npy (of the mean loss, before any update), and model.json (from describe(), with layers and parameter
+/// shapes). Layouts: images NHWC, convolution weights HWIO, linear weights [outputs, inputs] with inputs flattened in
+/// NHWC order. @throws SystemError if a file cannot be written.
 void dump_step(const StepSettings& settings, const std::string& folder);
 
 }  // namespace dragonn::bench

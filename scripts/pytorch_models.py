@@ -18,6 +18,11 @@ INITIAL_DEVIATION = 0.02  # of the tables of transformers
 class Named(nn.Module):
     """A module whose parts get the names that they have here, dots included."""
 
+    def __init__(self):
+        super().__init__()
+        # By name: weights whose last axis is an image flattened in NHWC order, with the image's pixels and channels.
+        self.flattened = {}
+
     def put(self, path, module):
         """Adds the module as `path`. A part of that name that holds other modules alone is made as needed."""
         *parents, name = path.split(".")
@@ -60,6 +65,8 @@ class Mlp(Images):
         for name, inputs, outputs in zip(self.names, units, units[1:]):
             self.add_module(name, nn.Linear(inputs, outputs))
         self.output = nn.Linear(units[-1], classes)
+        if len(sample) == 3:
+            self.flattened[f"{[*self.names, 'output'][0]}.weight"] = (sample[0] * sample[1], sample[2])
 
     def forward(self, x):
         if x.dim() == 4:
@@ -97,8 +104,9 @@ class Vgg(Images):
             self.add_module(f"stage{number}", stage)
             self.stages.append((stage, depth))
         if self.original:
-            units = scaled(4096, settings)
-            self.linear1 = nn.Linear(inputs * math.ceil(height / 32) * math.ceil(width / 32), units)
+            units, pixels = scaled(4096, settings), math.ceil(height / 32) * math.ceil(width / 32)
+            self.flattened["linear1.weight"] = (pixels, inputs)
+            self.linear1 = nn.Linear(inputs * pixels, units)
             self.linear2 = nn.Linear(units, units)
             inputs = units
         self.output = nn.Linear(inputs, classes)
@@ -135,6 +143,7 @@ class AlexNet(Images):
             self.layers += layers
             inputs = outputs
         units = scaled(4096, settings)
+        self.flattened["linear1.weight"] = (math.prod(sides), inputs)
         self.linear1 = nn.Linear(inputs * math.prod(sides), units)
         self.linear2 = nn.Linear(units, units)
         self.output = nn.Linear(units, classes)
@@ -607,6 +616,7 @@ class LstmSpeech(Named):
         self.put("conv1.bn", nn.BatchNorm2d(channels))
         self.put("conv2.bn", nn.BatchNorm2d(channels))
         features = math.ceil(math.ceil(sample[1] / 2) / 2)
+        self.flattened = {f"layer0.weight_ih{direction}": (features, channels) for direction in ("", "_reverse")}
         inputs, self.layers = features * channels, []
         for layer in range(settings["layers"]):
             cell = {"lstm": nn.LSTM, "gru": nn.GRU}[settings["cell"]]
@@ -706,6 +716,27 @@ def build(description):
 def named_parameters(model):
     """Parameters by the names that they have here. PyTorch's recurrent layers number theirs."""
     return {name.replace("_l0", ""): parameter for name, parameter in model.named_parameters()}
+
+
+def load_weights(model, tensors):
+    """Fills a model with the tensors, by name, of a file that `dragonn-train --export` wrote.
+
+    Such files have the channels of a flattened image before its pixels, as PyTorch flattens; the models here flatten as
+    dragonn does. Raises ValueError if a name or a shape differs.
+    """
+    own = dict(named_parameters(model))
+    own.update((name, value) for name, value in model.named_buffers() if "running_" in name)
+    if own.keys() != tensors.keys():
+        raise ValueError(f"tensors {sorted(own.keys() ^ tensors.keys())} are in one of model and file alone")
+    with torch.no_grad():
+        for name, target in own.items():
+            value = tensors[name]
+            if name in getattr(model, "flattened", {}):
+                pixels, channels = model.flattened[name]
+                value = value.unflatten(1, (channels, pixels)).transpose(1, 2).flatten(1)
+            if value.shape != target.shape:
+                raise ValueError(f"tensor {name}: {list(value.shape)}, and in PyTorch {list(target.shape)}")
+            target.copy_(value)
 
 
 def to_pytorch(value):
