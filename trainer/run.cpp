@@ -6,6 +6,7 @@
 #include <optional>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <omp.h>
@@ -66,8 +67,10 @@ fs::path find_checkpoint(const char* option, const std::string& given, const Run
 /// files.
 void move_aside(const RunFolder& folder) {
   fs::path target;
-  for (const fs::path& file : {folder.config(), folder.metrics(), folder.summary(), folder.log(), folder.profile(),
-                               folder.checkpoints(), folder.gradients()}) {
+  std::vector<fs::path> files = folder.events();
+  files.insert(files.end(), {folder.config(), folder.metrics(), folder.summary(), folder.log(), folder.profile(),
+                             folder.checkpoints(), folder.gradients()});
+  for (const fs::path& file : files) {
     if (!fs::exists(file)) continue;
     if (target.empty()) {
       int number = 1;

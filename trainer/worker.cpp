@@ -101,7 +101,7 @@ int Worker::train() {
     warn("compression.overlap = true has no effect: " + plan_.overlap_obstacle);
   for (std::string& warning : config_warnings(config_)) warn(std::move(warning));
   if (communicator_.rank() == 0) {
-    metrics_ = std::make_unique<MetricsWriter>(folder_.metrics(), progress_.step, time_kind());
+    open_metrics();
     report_ =
         std::make_unique<ProgressReport>(ProgressReport::Run{.first_step = progress_.step,
                                                              .total_steps = total_steps_,
@@ -283,6 +283,16 @@ void Worker::apply_update(double learning_rate) {
   exchange_->apply(*optimizer_, scale, sample_.timers);
 }
 
+void Worker::open_metrics() {
+  std::unique_ptr<EventFile> events;
+  if (config_.logging.tensorboard) {
+    const std::uint64_t first_step = progress_.step + 1;
+    events = std::make_unique<EventFile>(folder_.path, first_step);
+    events->write_text(first_step, "config", "```toml\n" + to_toml(config_) + "```\n");
+  }
+  metrics_ = std::make_unique<MetricsWriter>(folder_.metrics(), progress_.step, time_kind(), std::move(events));
+}
+
 void Worker::record_step(StepRecord record) {
   const comm::ScopedPhase phase(communicator_.traffic(), comm::Phase::kMetrics);
   sample_.lists = skipped_ ? comm::ListCounts{} : exchange_->counts().lists;
@@ -297,6 +307,18 @@ void Worker::record_step(StepRecord record) {
   if (communicator_.rank() != 0) return;
   metrics_->write(record);
   report_->record(record);
+}
+
+void Worker::record_residuals() {
+  if (!config_.logging.tensorboard) return;
+  const comm::ScopedPhase phase(communicator_.traffic(), comm::Phase::kMetrics);
+  MagnitudeCounts magnitudes;
+  kernels::HostMirror<float> residual;
+  for (std::size_t bucket = 0; bucket < exchange_->buckets().size(); ++bucket) {
+    magnitudes.add(residual.of(exchange_->memory(bucket).residual()));
+  }
+  communicator_.allreduce_sum(magnitudes.counts());
+  if (metrics_) metrics_->write_residual(progress_.step, magnitudes);
 }
 
 TimeKind Worker::time_kind() const {
@@ -374,6 +396,7 @@ void Worker::evaluate_now() {
   progress_.last = record;
   if (!progress_.best || is_better(record, *progress_.best)) progress_.best = record;
   schedule_->observe(record.loss);
+  record_residuals();
   if (communicator_.rank() != 0) return;
   metrics_->write(record);
   log::info(0, "epoch {:.4g}/{}  step {}/{}  test loss {:.4f}  {}  (best {})  {:.0f} samples/s{}", record.epoch,

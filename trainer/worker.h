@@ -42,6 +42,8 @@ struct RunFolder {
   std::filesystem::path profile() const { return path / "profile.json"; }
   std::filesystem::path checkpoints() const { return path / "checkpoints"; }
   std::filesystem::path gradients() const { return path / "gradients"; }
+  /// Returns the files for TensorBoard that are there.
+  std::vector<std::filesystem::path> events() const { return event_files(path); }
 };
 
 /// The data that all ranks of a run have before they are connected.
@@ -108,7 +110,10 @@ class Worker {
   StepWord agree_on_step(StepWord mine, std::uint64_t exchanged);
   float local_clip();
   void apply_update(double learning_rate);
+  void open_metrics();
   void record_step(StepRecord record);
+  /// Collective. Writes a histogram of all ranks' residuals for TensorBoard, if the run writes for it.
+  void record_residuals();
   void warn_if_traffic_exceeds_dense(const StepRecord& record);
   void warn_if_not_repeated();
   void warn(std::string warning);

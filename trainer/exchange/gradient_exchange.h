@@ -121,9 +121,9 @@ class GradientExchange {
   const std::vector<BucketGroup>& groups() const { return groups_; }
   /// Returns the tensors in buckets that are sparsified at this density.
   std::size_t sparse_tensors(double density) const;
-  /// Returns, for tests, the residual of a bucket ([size], or empty), and below its last exchanged sum, in the memory
-  /// of messages, or where a quantizer decoded it.
+  /// Returns the memory of a bucket, with its residual ([size], or empty).
   const compress::Memory& memory(std::size_t bucket) const { return *states_[bucket].memory; }
+  /// Returns, for tests, a bucket's last exchanged sum, in the memory of messages, or where a quantizer decoded it.
   const comm::SparseReduction& reduction(std::size_t bucket) const { return states_[bucket].reduction; }
 
   void save(Archive& archive) const;

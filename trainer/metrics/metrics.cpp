@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -128,6 +129,31 @@ void add_time(Json& line, Moment time, TimeKind times) {
   if (times == TimeKind::kVirtual) line["time_ideal"] = time.ideal;
 }
 
+/// Adds the numbers of an object of a line below `path`; a list of numbers by ranks as min, mean and max.
+void add_scalars(const std::string& path, const Json& json, std::vector<Scalar>& scalars) {
+  if (json.is_number()) {
+    scalars.push_back({path, json.get<double>()});
+  } else if (json.is_array()) {
+    const auto values = json.get<std::vector<double>>();
+    const auto [smallest, largest] = std::ranges::minmax(values);
+    const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+    scalars.insert(scalars.end(), {{path + "/min", smallest},
+                                   {path + "/mean", sum / static_cast<double>(values.size())},
+                                   {path + "/max", largest}});
+  } else if (json.is_object()) {
+    for (const auto& [key, value] : json.items()) add_scalars(path + "/" + key, value, scalars);
+  }
+}
+
+/// Returns the numbers of a line: those of the line itself in `group`, and those of an object in a group of their own.
+std::vector<Scalar> scalars_of(const std::string& group, const Json& line) {
+  std::vector<Scalar> scalars;
+  for (const auto& [key, value] : line.items()) {
+    if (key != "step") add_scalars(value.is_structured() ? key : group + "/" + key, value, scalars);
+  }
+  return scalars;
+}
+
 }  // namespace
 
 bool is_better(const EvalRecord& a, const EvalRecord& b) {
@@ -165,8 +191,9 @@ void reduce_step(comm::Communicator& communicator, const StepSample& mine, StepR
   }
 }
 
-MetricsWriter::MetricsWriter(const std::filesystem::path& path, std::uint64_t last_step, TimeKind times)
-    : path_(path), times_(times) {
+MetricsWriter::MetricsWriter(const std::filesystem::path& path, std::uint64_t last_step, TimeKind times,
+                             std::unique_ptr<EventFile> events)
+    : path_(path), times_(times), events_(std::move(events)) {
   std::string kept;
   if (last_step > 0 && std::filesystem::exists(path)) {
     const std::string text = read_text_file(path);
@@ -204,6 +231,7 @@ void MetricsWriter::write(const StepRecord& record) {
   line["seconds"] = std::move(seconds);
   add_time(line, record.time, times_);
   write_line(line.dump());
+  if (events_) events_->write_scalars(record.step, scalars_of("train", line));
 }
 
 void MetricsWriter::write(const EvalRecord& record) {
@@ -212,6 +240,14 @@ void MetricsWriter::write(const EvalRecord& record) {
   for (const Quality& quality : record.qualities) line[quality.name] = quality.value;
   add_time(line, record.time, times_);
   write_line(line.dump());
+  if (events_) events_->write_scalars(record.step, scalars_of(record.split, line));
+}
+
+void MetricsWriter::write_residual(std::uint64_t step, const MagnitudeCounts& magnitudes) {
+  const std::vector<HistogramBar> bars = magnitudes.bars_of_logarithms();
+  if (!events_ || bars.empty()) return;
+  events_->write_histogram(step, "residual/log10_magnitude",
+                           "decimal logarithm of the magnitudes in the residuals of all workers, zeros left out", bars);
 }
 
 void MetricsWriter::write_line(const std::string& line) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,8 @@
 #include "core/clock.h"
 #include "core/timer.h"
 #include "trainer/exchange/gradient_exchange.h"
+#include "trainer/metrics/event_file.h"
+#include "trainer/metrics/magnitude_counts.h"
 #include "trainer/metrics/quality.h"
 
 namespace dragonn::trainer {
@@ -75,16 +78,21 @@ comm::Traffic exchange_traffic(const comm::PhaseTraffic& traffic);
 /// Collective. Fills in the fields of `record` that are reduced over ranks.
 void reduce_step(comm::Communicator& communicator, const StepSample& mine, StepRecord& record);
 
-/// Appends lines to metrics.jsonl; one writer per run, on rank 0. Every line is flushed.
+/// Appends lines to metrics.jsonl, and their numbers to an event file if there is one; one writer per run, on rank 0.
+/// Every line is flushed.
 class MetricsWriter {
  public:
   /// Keeps the existing lines of steps up to `last_step` (a resumed run continues after them) and drops later ones.
   /// @param times of the lines to come: with kVirtual each has the time on an ideal network, too.
-  MetricsWriter(const std::filesystem::path& path, std::uint64_t last_step, TimeKind times);
+  /// @param events receives the numbers of the lines, too; may be null.
+  MetricsWriter(const std::filesystem::path& path, std::uint64_t last_step, TimeKind times,
+                std::unique_ptr<EventFile> events = nullptr);
 
   /// Writes a line. @throws SystemError if it cannot be written (full disk).
   void write(const StepRecord& record);
   void write(const EvalRecord& record);
+  /// Writes a histogram of the residuals' magnitudes to the event file; does nothing without one, or without residuals.
+  void write_residual(std::uint64_t step, const MagnitudeCounts& magnitudes);
 
  private:
   void write_line(const std::string& line);
@@ -92,6 +100,7 @@ class MetricsWriter {
   std::filesystem::path path_;
   TimeKind times_;
   std::ofstream file_;
+  std::unique_ptr<EventFile> events_;
 };
 
 }  // namespace dragonn::trainer

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/metrics/event_file.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstring>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+
+namespace dragonn::trainer {
+namespace {
+
+constexpr std::string_view kNamePrefix = "events.out.tfevents.";
+
+/// The CRC of each byte, for the reflected polynomial 0x1EDC6F41.
+constexpr std::array<std::uint32_t, 256> make_crc_table() {
+  std::array<std::uint32_t, 256> table{};
+  for (std::uint32_t byte = 0; byte < 256; ++byte) {
+    std::uint32_t crc = byte;
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82F63B78u : 0u);
+    table[byte] = crc;
+  }
+  return table;
+}
+
+/// Returns a CRC as TFRecord stores it: a CRC of data that hold CRCs would be weak.
+std::uint32_t masked(std::uint32_t crc) {
+  return std::rotr(crc, 15) + 0xA282EAD8u;
+}
+
+/// Returns the bytes of a number, little-endian as all machines that this program runs on.
+template <class T>
+std::string bytes_of(T value) {
+  static_assert(std::endian::native == std::endian::little);
+  std::string bytes(sizeof value, '\0');
+  std::memcpy(bytes.data(), &value, sizeof value);
+  return bytes;
+}
+
+std::string varint(std::uint64_t value) {
+  std::string bytes;
+  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>((value & 0x7F) | 0x80);
+  return bytes + static_cast<char>(value);
+}
+
+// The fields of a message in protobuf's wire format: a key of number and kind, then the value.
+enum Kind : std::uint64_t { kVarint = 0, kFixed64 = 1, kLengthDelimited = 2, kFixed32 = 5 };
+
+std::string key(std::uint64_t number, Kind kind) {
+  return varint(number << 3 | kind);
+}
+
+std::string integer_field(std::uint64_t number, std::uint64_t value) {
+  return key(number, kVarint) + varint(value);
+}
+
+std::string double_field(std::uint64_t number, double value) {
+  return key(number, kFixed64) + bytes_of(value);
+}
+
+std::string float_field(std::uint64_t number, float value) {
+  return key(number, kFixed32) + bytes_of(value);
+}
+
+/// Returns a field of text, bytes or a message.
+std::string field(std::uint64_t number, std::string_view content) {
+  return key(number, kLengthDelimited) + varint(content.size()) + std::string(content);
+}
+
+// The numbers of fields that are used, by message: tensorflow/core/util/event.proto, and summary.proto, tensor.proto,
+// tensor_shape.proto in tensorflow/core/framework.
+namespace event {
+enum : std::uint64_t { kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5, kSessionLog = 7 };
+}
+namespace session_log {
+enum : std::uint64_t { kStatus = 1 };
+enum : std::uint64_t { kStart = 1 };
+}  // namespace session_log
+namespace summary {
+enum : std::uint64_t { kValue = 1 };
+}
+namespace value {
+enum : std::uint64_t { kTag = 1, kSimpleValue = 2, kTensor = 8, kMetadata = 9 };
+}
+namespace metadata {
+enum : std::uint64_t { kPluginData = 1, kDescription = 3, kDataClass = 4 };
+enum : std::uint64_t { kPluginName = 1 };
+enum : std::uint64_t { kTensorClass = 2 };
+}  // namespace metadata
+namespace tensor {
+enum : std::uint64_t { kType = 1, kShape = 2, kContent = 4, kStrings = 8 };
+enum : std::uint64_t { kDouble = 2, kString = 7 };
+enum : std::uint64_t { kShapeAxis = 2 };
+enum : std::uint64_t { kAxisSize = 1 };
+}  // namespace tensor
+
+/// Returns an event with one summary value: a tensor that a plugin of TensorBoard shows.
+std::string plugin_summary(std::string_view plugin, std::string_view tag, std::string_view description,
+                           const std::string& tensor) {
+  const std::string metadata = field(metadata::kPluginData, field(metadata::kPluginName, plugin)) +
+                               field(metadata::kDescription, description) +
+                               integer_field(metadata::kDataClass, metadata::kTensorClass);
+  const std::string value = field(value::kTag, tag) + field(value::kTensor, tensor) + field(value::kMetadata, metadata);
+  return field(event::kSummary, field(summary::kValue, value));
+}
+
+std::string axis(std::size_t size) {
+  return field(tensor::kShapeAxis, integer_field(tensor::kAxisSize, size));
+}
+
+/// Returns the seconds in a file's name; 0 if it has none.
+std::int64_t seconds_in_name(const std::filesystem::path& path) {
+  const std::string name = path.filename().string();
+  std::int64_t seconds = 0;
+  std::from_chars(name.data() + std::min(kNamePrefix.size(), name.size()), name.data() + name.size(), seconds);
+  return seconds;
+}
+
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+/// Returns the path of a new file, which sorts last also where the clock went back or less than a second has passed.
+std::filesystem::path new_path(const std::filesystem::path& folder) {
+  auto seconds = static_cast<std::int64_t>(seconds_since_1970());
+  for (const std::filesystem::path& earlier : event_files(folder)) {
+    seconds = std::max(seconds, seconds_in_name(earlier) + 1);
+  }
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) std::strcpy(host.data(), "unknown");
+  return folder / fmt::format("{}{:010}.{}.{}", kNamePrefix, seconds, host.data(), ::getpid());
+}
+
+}  // namespace
+
+std::uint32_t crc32c(std::string_view bytes) {
+  static constexpr std::array<std::uint32_t, 256> table = make_crc_table();
+  std::uint32_t crc = ~0u;
+  for (const char byte : bytes) crc = (crc >> 8) ^ table[(crc ^ static_cast<unsigned char>(byte)) & 0xFF];
+  return ~crc;
+}
+
+std::string framed(std::string_view bytes) {
+  const std::string length = bytes_of(static_cast<std::uint64_t>(bytes.size()));
+  return length + bytes_of(masked(crc32c(length))) + std::string(bytes) + bytes_of(masked(crc32c(bytes)));
+}
+
+EventFile::EventFile(const std::filesystem::path& folder, std::uint64_t first_step) : path_(new_path(folder)) {
+  file_.open(path_, std::ios::binary | std::ios::trunc);
+  if (!file_) throw SystemError(fmt::format("cannot open {}: {}", path_.string(), std::strerror(errno)));
+  write_event(0, field(event::kFileVersion, "brain.Event:2"));
+  write_event(first_step, field(event::kSessionLog, integer_field(session_log::kStatus, session_log::kStart)));
+}
+
+void EventFile::write_scalars(std::uint64_t step, std::span<const Scalar> scalars) {
+  std::string values;
+  for (const Scalar& scalar : scalars) {
+    values += field(summary::kValue, field(value::kTag, scalar.tag) +
+                                         float_field(value::kSimpleValue, static_cast<float>(scalar.value)));
+  }
+  write_event(step, field(event::kSummary, values));
+}
+
+void EventFile::write_text(std::uint64_t step, std::string_view tag, std::string_view markdown) {
+  const std::string text = integer_field(tensor::kType, tensor::kString) + field(tensor::kShape, axis(1)) +
+                           field(tensor::kStrings, markdown);
+  write_event(step, plugin_summary("text", tag, "", text));
+}
+
+void EventFile::write_histogram(std::uint64_t step, std::string_view tag, std::string_view description,
+                                std::span<const HistogramBar> bars) {
+  std::string rows;
+  for (const HistogramBar& bar : bars) rows += bytes_of(bar.left) + bytes_of(bar.right) + bytes_of(bar.count);
+  const std::string shape = axis(bars.size()) + axis(3);
+  const std::string table =
+      integer_field(tensor::kType, tensor::kDouble) + field(tensor::kShape, shape) + field(tensor::kContent, rows);
+  write_event(step, plugin_summary("histograms", tag, description, table));
+}
+
+void EventFile::write_event(std::uint64_t step, std::string_view content) {
+  const std::string head = double_field(event::kWallTime, seconds_since_1970()) + integer_field(event::kStep, step);
+  file_ << framed(head + std::string(content)) << std::flush;
+  if (!file_) throw SystemError(fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno)));
+  if (!std::filesystem::exists(path_)) {  // the system goes on writing to a file that nobody can find
+    throw SystemError(fmt::format("{} was removed while the run was writing to it", path_.string()));
+  }
+}
+
+std::vector<std::filesystem::path> event_files(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files;
+  if (!std::filesystem::is_directory(folder)) return files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().filename().string().starts_with(kNamePrefix)) files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+}  // namespace dragonn::trainer
