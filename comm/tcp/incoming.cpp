@@ -18,6 +18,8 @@ namespace {
 constexpr std::size_t kStageBytes = 64 << 10;
 /// Payloads of at least this size are read directly into their destination.
 constexpr std::size_t kDirectBytes = 16 << 10;
+/// The room that a header alone is given in a slot. That of a longer message grows with the bytes that come.
+constexpr std::size_t kTrustedBytes = 16 << 20;
 
 void copy_bytes(const std::byte* source, std::byte* target, std::size_t bytes) {
   if (bytes > 0 && target != nullptr) std::memcpy(target, source, bytes);
@@ -64,7 +66,7 @@ void Incoming::begin_frame() {
   target_ = nullptr;
   state_ = State::kBytes;
   if (header_.kind == FrameKind::kMessage && left_ <= kLongestMessage) {
-    largest_ = std::max(largest_, left_);
+    largest_ = std::max(largest_, std::min(left_, kTrustedBytes));
     reserve_free_slots();
     if (!dropping_) state_ = State::kBlocked;  // until it has a place
   } else if (header_.kind != FrameKind::kMessage && header_.kind <= FrameKind::kHere && left_ <= kLongestFrameText) {
@@ -100,13 +102,26 @@ bool Incoming::place_message() {
   return true;
 }
 
+std::size_t Incoming::room_for_bytes() {
+  if (slot_ == nullptr) return left_;
+  const std::size_t filled = slot_->size - left_;
+  if (filled == slot_->bytes.size() && left_ > 0) {
+    Buffer<std::byte> larger(std::min(slot_->size, 2 * filled));
+    copy_bytes(slot_->bytes.data(), larger.data(), filled);
+    slot_->bytes = std::move(larger);
+    target_ = slot_->bytes.data() + filled;
+  }
+  return std::min(left_, slot_->bytes.size() - filled);
+}
+
 bool Incoming::read_bytes() {
-  std::size_t count = std::min(left_, staged());
+  const std::size_t room = room_for_bytes();
+  std::size_t count = std::min(room, staged());
   if (count > 0) {
     copy_bytes(stage_.data() + stage_begin_, target_, count);
     stage_begin_ += count;
   } else if (left_ >= kDirectBytes && target_ != nullptr) {
-    count = take(target_, left_);
+    count = take(target_, room);
     if (count == 0) return false;
   } else if (left_ > 0) {
     return fill_stage();
@@ -119,6 +134,7 @@ bool Incoming::read_bytes() {
 
 void Incoming::end_frame() {
   state_ = State::kHeader;
+  if (header_.kind == FrameKind::kMessage && !dropping_) largest_ = std::max<std::size_t>(largest_, header_.bytes);
   if (header_.kind != FrameKind::kMessage) {
     end_text_frame();
   } else if (slot_ != nullptr) {

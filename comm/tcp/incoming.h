@@ -20,7 +20,7 @@ namespace dragonn::comm {
 /// sender waits.
 ///
 /// Both slots have room for the largest message so far: a training step that repeats itself finds them large enough,
-/// whatever the timing. Memory that is never touched takes no room.
+/// whatever the timing. Memory that is never touched takes no room. A header's word reserves at most 32 MiB a slot.
 class Incoming {
  public:
   /// The way in which the other rank ended.
@@ -89,6 +89,8 @@ class Incoming {
   bool step();
   void begin_frame();
   bool place_message();
+  /// Returns how many bytes of the frame there is room for now: all, or at least one in a slot that grows.
+  std::size_t room_for_bytes();
   bool read_bytes();
   void end_frame();
   void end_text_frame();

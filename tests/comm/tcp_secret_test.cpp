@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <string>
 #include <sys/resource.h>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -194,6 +195,33 @@ TEST_SUITE("comm") {
       return in.end() == Incoming::End::kLost;
     });
     CHECK(in.end_text() == "its connection carried an invalid message");
+  }
+
+  TEST_CASE("tcp: memory for a message follows its bytes, not its header") {
+    Door door = open_door();
+    Descriptor sender = connect(door.address);
+    const SocketResult receiver = accept_from(door.socket);
+    Incoming in(receiver.socket.get());
+    std::vector<std::byte> message((16 << 20) + 1000);  // longer than what a header is trusted with
+    for (std::size_t i = 0; i < message.size(); i += 999) message[i] = static_cast<std::byte>(i);
+    const FrameHeader whole{.kind = FrameKind::kMessage, .tag = 0, .bytes = message.size()};
+    const FrameHeader endless{.kind = FrameKind::kMessage, .tag = 1, .bytes = kLongestMessage};
+    std::jthread writer([&] {
+      CHECK(write_all(sender, std::as_bytes(std::span(&whole, 1)), deadline_after(60)).empty());
+      CHECK(write_all(sender, message, deadline_after(60)).empty());
+      CHECK(write_all(sender, std::as_bytes(std::span(&endless, 1)), deadline_after(60)).empty());
+      CHECK(write_all(sender, message, deadline_after(60)).empty());
+      sender = {};
+    });
+    await([&] {
+      in.read();
+      return in.is_closed();
+    });
+    CHECK(in.end_text() == "its connection was closed");
+    std::vector<std::byte> received(message.size());
+    const std::size_t number = in.start(0, received);
+    CHECK(in.is_done(number));
+    CHECK(received == message);
   }
 }
 
