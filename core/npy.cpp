@@ -22,6 +22,8 @@ static_assert(std::endian::native == std::endian::little, "arrays are written as
 constexpr std::string_view kMagic("\x93NUMPY\x01\x00", 8);  // with version 1.0
 constexpr std::size_t kPrefix = kMagic.size() + 2;          // and the header's length in 16 bits
 constexpr std::size_t kAlignment = 64;                      // of the data, as the format asks
+// Longer headers are refused: they would overflow the stack of std::regex. That of an array has 128 bytes.
+constexpr std::size_t kLongestHeader = 4096;
 
 template <class T>
 constexpr std::string_view kDescription = std::is_same_v<T, float>          ? "<f4"
@@ -92,6 +94,8 @@ NpyArray<T> read_npy(const std::filesystem::path& path) {
   std::memcpy(&length, bytes.data() + kMagic.size(), sizeof length);
   if (bytes.size() < kPrefix + length)
     fail(path, fmt::format("{} bytes end in the .npy header of {}", bytes.size(), length));
+  if (length > kLongestHeader)
+    fail(path, fmt::format("a .npy header of {} bytes: should have at most {}", length, kLongestHeader));
   NpyArray<T> array;
   array.shape =
       parse_header(path, std::string(reinterpret_cast<const char*>(bytes.data()) + kPrefix, length), kDescription<T>);

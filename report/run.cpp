@@ -190,10 +190,14 @@ RunSummary read_summary(const std::filesystem::path& path, std::vector<std::stri
     const auto offset = static_cast<std::ptrdiff_t>(std::min(error.byte, text.size()));
     throw DataError(fmt::format("{}:{}: broken JSON at byte {}", path.string(),
                                 1 + std::count(text.begin(), text.begin() + offset, '\n'), error.byte));
+  } catch (const Json::out_of_range&) {
+    throw DataError(fmt::format("{}: a number that no double holds", path.string()));
   }
   if (!json.is_object()) throw DataError(fmt::format("{}:1: expected a JSON object", path.string()));
-  for (const Json& warning : json.value("warnings", Json::array())) {
-    if (warning.is_string()) warnings.push_back(warning.get<std::string>());
+  if (const auto found = json.find("warnings"); found != json.end() && found->is_array()) {
+    for (const Json& warning : *found) {
+      if (warning.is_string()) warnings.push_back(warning.get<std::string>());
+    }
   }
   return {number(json, "steps"),
           number(json, "seconds_total"),

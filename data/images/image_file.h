@@ -49,9 +49,9 @@ class ImageFile {
 
  protected:
   explicit ImageFile(std::string name) : name_(std::move(name)) {}
-  /// Takes the size that the header states. @throws DataError for no pixels, more than kMostPixels, or a side
-  /// beyond kMostSide.
-  void set_size(std::uint64_t height, std::uint64_t width);
+  /// Takes the size that the header states. @param most_pixels that the bytes of the file can stand for.
+  /// @throws DataError for no pixels, more than kMostPixels or `most_pixels`, or a side beyond kMostSide.
+  void set_size(std::uint64_t height, std::uint64_t width, std::uint64_t most_pixels);
   const std::string& name() const { return name_; }
 
  private:

@@ -16,6 +16,8 @@ namespace dragonn::data {
 namespace {
 
 constexpr std::size_t kRgb = 3;
+/// Deflate makes at most 1032 bytes of one, and a byte holds at most 8 pixels.
+constexpr std::uint64_t kMostPixelsPerByte = 8 * 1032;
 constexpr png_alloc_size_t kMostChunk = 8u << 20;      ///< bytes of a chunk that is kept, as a colour profile
 constexpr std::size_t kSignature = 8, kChunkHead = 8;  ///< bytes before the content of the first chunk
 
@@ -28,7 +30,7 @@ class PngFile final : public ImageFile {
     if (info_ == nullptr) throw SystemError(fmt::format("{}: no memory to read it", name));
     try {
       guarded([&] { read_header(); });
-      set_size(png_get_image_height(png_, info_), png_get_image_width(png_, info_));
+      set_size(png_get_image_height(png_, info_), png_get_image_width(png_, info_), bytes_.size() * kMostPixelsPerByte);
     } catch (...) {
       png_destroy_read_struct(&png_, &info_, nullptr);
       throw;

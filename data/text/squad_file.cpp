@@ -27,6 +27,8 @@ class Reader {
     } catch (const Json::parse_error& error) {
       throw DataError(
           fmt::format("{}: byte {} is not JSON, or the file is truncated there", path_.string(), error.byte));
+    } catch (const Json::out_of_range&) {
+      throw fault("a number that no double holds");
     }
   }
   const Json& member(const Json& object, const char* key) const {

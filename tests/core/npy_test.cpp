@@ -47,6 +47,17 @@ TEST_SUITE("core") {
     CHECK_THROWS_AS(write_npy<float>(file.path, {4}, values), ShapeError);
   }
 
+  TEST_CASE("a .npy header of any length is read or refused") {
+    const TemporaryFile file("dragonn_npy_test_long.npy");
+    write_npy<std::int32_t>(file.path, {1}, std::vector<std::int32_t>{1});
+    std::string text = content(file);
+    text.replace(text.find("<i4"), 3, std::string(60000, 'a'));
+    text[8] = static_cast<char>(60110 & 0xff);
+    text[9] = static_cast<char>(60110 >> 8);
+    write_file_atomically(file.path, text);
+    CHECK_THROWS_WITH_AS(read_npy<std::int32_t>(file.path), doctest::Contains("should have at most 4096"), DataError);
+  }
+
   TEST_CASE("a .npy header is as NumPy writes it") {
     const TemporaryFile file("dragonn_npy_test_header.npy");
     const std::vector<std::int32_t> values{1, 2, 3};

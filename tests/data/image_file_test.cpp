@@ -127,6 +127,12 @@ TEST_SUITE("data") {
     for (int i = 5; i < 9; ++i) frame[i] = 0xf0;  // height and width
     CHECK(contains(fault_of(jpeg), "its header states 61680 x 61680 pixels: should be sides of 1 to 65535"));
     CHECK(contains(fault_of(png_bytes(Bytes(70000 * 3), 1, 70000, PNG_COLOR_TYPE_RGB)), "states 1 x 70000 pixels"));
+    for (int i = 5; i < 9; ++i) frame[i] = 0x1f;
+    CHECK(contains(fault_of(jpeg), "states 7967 x 7967 pixels: its bytes hold at most"));
+    const Bytes black(1000 * 1000 * 3);  // what one color takes the fewest bytes for
+    CHECK(fault_of(png_bytes(black, 1000, 1000, PNG_COLOR_TYPE_RGB)) == "no error");
+    CHECK(fault_of(jpeg_bytes(black, 1000, 1000)) == "no error");
+    CHECK(fault_of(jpeg_bytes(black, 1000, 1000, 3, true)) == "no error");
   }
 
   TEST_CASE("resizing is a triangle filter that widens when an image shrinks") {

@@ -186,6 +186,7 @@ TEST_SUITE("data") {
     const std::string message = fault("\"1.1\"", "1.1.");
     CHECK(contains(message, "train-v1.1.json: byte 1"));
     CHECK(contains(message, " is not JSON"));
+    CHECK(contains(fault("\"answer_start\": 12", "\"answer_start\": 1e999"), "a number that no double holds"));
     CHECK(contains(error_of<ConfigError>([&] {
                      load_dataset("squad", files.folder.path(), {{"window", std::int64_t{67}}});
                    }),

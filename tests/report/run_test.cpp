@@ -97,6 +97,10 @@ TEST_SUITE("report") {
     CHECK(load_run(fake.folder()).warnings.size() == 1);
     fake.write("summary.json", "{\n  \"steps\": 3,\n  oops\n}\n");
     CHECK(error_of<DataError>(fake.folder()).find("summary.json:3: broken JSON") != std::string::npos);
+    fake.write("summary.json", "{\"steps\": 1e999}");
+    CHECK(error_of<DataError>(fake.folder()).find("a number that no double holds") != std::string::npos);
+    fake.write("summary.json", "{\"warnings\": " + std::string(200'000, '[') + std::string(200'000, ']') + "}");
+    CHECK(load_run(fake.folder()).warnings.empty());  // nested lists are no recursion
   }
 
   TEST_CASE("a folder that is missing or is no run is an error of usage") {

@@ -73,6 +73,10 @@ TEST_SUITE("trainer") {
     CHECK(contains(name, "; did you mean 'resnet2"));
     CHECK(contains(error_of(std::string(kBase) + "weight_decay = -1.0\n"), "test.toml:8:1: optimizer.weight_decay"));
     CHECK(contains(error_of("[model\nname = 1\n"), "test.toml:1:"));
+    std::string deep = "a";
+    for (int i = 0; i < 300'000; ++i) deep += ".a";  // tables in tables, which would overflow the stack
+    CHECK(error_of("seed = 1\n" + deep + " = 1\n") == "test.toml:2: a line with 300000 dots: expected at most 500");
+    CHECK(contains(error_of(kBase, {"seed={" + deep + "=1}"}), "--set:1: a line with 300000 dots"));
     CHECK(contains(error_of(std::string(kBase) + "[train]\nepochs = 1979-05-27\n"), "expected a boolean, integer"));
   }
 

@@ -46,6 +46,18 @@ nlohmann::json mean_max(double mean, double max) {
 }  // namespace
 
 TEST_SUITE("trainer") {
+  TEST_CASE("a resumed run keeps the lines up to its step, whatever else the file has") {
+    const TemporaryFolder folder;
+    const std::filesystem::path path = folder.path() / "metrics.jsonl";
+    std::ofstream(path)
+        << "{\"step\":3}\n{\"step\":\"4\"}\n{\"step\":1e300}\n{\"step\":5}\n[]\nno JSON\n{\"step\":4}\ntorn";
+    MetricsWriter(path, 4, TimeKind::kWall);
+    std::ifstream lines(path);
+    std::string text;
+    std::getline(lines, text, '\0');
+    CHECK(text == "{\"step\":3}\n{\"step\":\"4\"}\n{\"step\":4}\n");
+  }
+
   TEST_CASE("an exact method selects the k of its step lines, each rank alone or all together") {
     for (const char* method : {"topk", "cltk"}) {
       CAPTURE(method);

@@ -73,8 +73,23 @@ void flatten(const toml::table& table, const std::string& prefix, const std::str
   }
 }
 
+/// Refuses keys of so many parts that the tables' recursion would overflow the stack. Dots of one line bound the parts
+/// of its keys.
+void refuse_deep_keys(const std::string& text, const std::string& name) {
+  constexpr std::ptrdiff_t kMostDots = 500;
+  std::istringstream lines(text);
+  std::size_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    const std::ptrdiff_t dots = std::ranges::count(line, '.');
+    if (dots <= kMostDots) continue;
+    throw ConfigError(fmt::format("{}:{}: a line with {} dots: expected at most {}", name, number, dots, kMostDots));
+  }
+}
+
 /// Returns the value of an override: TOML if it is that, or else the text itself.
 SettingValue override_value(const std::string& text) {
+  refuse_deep_keys(text, "--set");
   try {
     const toml::table parsed = toml::parse("value = " + text);
     if (parsed.size() == 1) return setting_value(*parsed.get("value")).value_or(text);
@@ -88,6 +103,7 @@ SettingValue override_value(const std::string& text) {
 
 RawConfig read_toml(const std::string& text, const std::string& name) {
   RawConfig raw;
+  refuse_deep_keys(text, name);
   try {
     flatten(toml::parse(text), "", name, raw);
   } catch (const toml::parse_error& error) {

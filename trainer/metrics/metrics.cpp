@@ -154,6 +154,12 @@ std::vector<Scalar> scalars_of(const std::string& group, const Json& line) {
   return scalars;
 }
 
+/// Returns the step of a line; 0 if it states none.
+double step_of(const nlohmann::json& line) {
+  const auto step = line.find("step");
+  return step != line.end() && step->is_number() ? step->get<double>() : 0.0;
+}
+
 }  // namespace
 
 bool is_better(const EvalRecord& a, const EvalRecord& b) {
@@ -201,9 +207,9 @@ MetricsWriter::MetricsWriter(const std::filesystem::path& path, std::uint64_t la
       const std::size_t end = text.find('\n', begin);
       if (end == std::string::npos) break;  // a torn last line: the run was killed while it wrote
       const auto line =
-          Json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
-                      text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, /*allow_exceptions=*/false);
-      if (line.is_object() && line.value("step", std::uint64_t{0}) <= last_step)
+          nlohmann::json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
+                                text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, /*allow_exceptions=*/false);
+      if (line.is_object() && step_of(line) <= static_cast<double>(last_step))
         kept.append(text, begin, end - begin + 1);
       begin = end + 1;
     }
