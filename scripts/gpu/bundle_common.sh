@@ -36,11 +36,15 @@ loaded_libraries() {
 # find_cuda_libraries: sets LD_LIBRARY_PATH to the libraries of the bundle and of this machine: those of Python's packages
 # before the linker's before others. Libraries in fallback/ are used where the programs cannot be loaded without.
 find_cuda_libraries() {
-  local name folder linker_knows python_folders
+  local name folder linker_knows python_folders names
   linker_knows=$({ ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null)
   mapfile -t python_folders < <(python_library_folders)
   export LD_LIBRARY_PATH="$root/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-  for name in "${cuda_libraries[@]}"; do
+  mapfile -t names < <(
+    printf '%s\n' "${cuda_libraries[@]}"
+    loaded_libraries | grep -o 'libnv[^ ]* => not found' | cut -d ' ' -f 1 # some builds need NVRTC
+  )
+  for name in "${names[@]}"; do
     folder=$(folder_of "$name" "${python_folders[@]}")
     if [ -n "$folder" ]; then
       [[ :$LD_LIBRARY_PATH: == *:$folder:* ]] || LD_LIBRARY_PATH+=:$folder

@@ -21,30 +21,32 @@
 #   --precisions LIST      of PyTorch's training steps: of float32,tf32,bf16; if not given those that were measured here
 #   --variants LIST        of PyTorch's training steps (pytorch_rows.py step --help); if not given all
 #   --small, --cpu         small sizes, to try the script itself; the same on the CPU
+#   --patience N           every time limit of a part N times as long, for machines that are slow or busy
 set -uo pipefail
 # shellcheck source=scripts/gpu/bundle_common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/bundle_common.sh"
 readonly known=(smoke profile variants pytorch rest memcheck) workers=4
 readonly methods=(dense topk dragonn dgc sidco_e randomk)
-stages=() seconds_in_all=540 from='' torch_precisions='' variants=''
-device=cuda numel=268435456 decode_numel=16777216 rounds=9 steps=100 cases='gpu: *'
+stages=() seconds_in_all=540 from='' torch_precisions='' variants='' patience=1
+device=cuda numel=268435456 decode_numel=16777216 rounds=9 steps=100 samples=32 cases='gpu: *'
 precisions=(tf32 bf16 float32) first_precisions=(tf32 bf16) # of smoke
 readonly resnet50="resnet50 --batch 64 --set stem=imagenet --sample 224x224x3 --classes 1000"
 models=("resnet20 --batch 128" "$resnet50" "vgg16 --batch 128" "lstm_lm --batch 20 --set hidden=1500"
   "bert --batch 32 --sample 512 --classes 30522 --set layers=12 --set hidden=768 --set heads=12")
-first_models=(resnet20 resnet50) step_options=()
+first_models=(resnet20 resnet50) step_options=() profiled_step="$resnet50 --device-math bf16"
 
 die() { echo "check.sh: $*" >&2 && exit 2; }
 
 make_small() {
-  numel=131072 decode_numel=131072 rounds=3 steps=4 precisions=(float32) first_precisions=(float32)
+  numel=131072 decode_numel=131072 rounds=3 steps=4 samples=4
   models=("resnet20 --batch 8" "lstm_lm --batch 4 --set hidden=100") first_models=(resnet20) step_options=(--product-side 256)
+  profiled_step="resnet20 --batch 8"
 }
 
 results=results
 while [ $# -gt 0 ]; do
   case $1 in
-    --only | --seconds | --from | --precisions | --variants)
+    --only | --seconds | --from | --precisions | --variants | --patience)
       [ $# -gt 1 ] || die "$1: expected a value"
       case $1 in
         --only)
@@ -55,6 +57,10 @@ while [ $# -gt 0 ]; do
           [[ $2 =~ ^[1-9][0-9]*$ ]] || die "--seconds $2: expected a number"
           seconds_in_all=$2
           ;;
+        --patience)
+          [[ $2 =~ ^[1-9][0-9]*$ ]] || die "--patience $2: expected a number"
+          patience=$2
+          ;;
         --from) from=$(realpath -e "$2") || exit 2 ;;
         --precisions) torch_precisions=${2//,/ } ;;
         --variants) variants=${2//,/ } ;;
@@ -63,8 +69,12 @@ while [ $# -gt 0 ]; do
       ;;
     --small) make_small && shift ;;
     # A build without CUDA has no case of a GPU's: a few others stand for them.
-    --cpu) make_small && device=cpu cases='*empty*' && shift ;;
-    -*) die "$1: expected --only, --seconds, --from, --precisions, --variants, --small, --cpu or a folder for results" ;;
+    --cpu)
+      make_small
+      device=cpu cases='*empty*' precisions=(float32) first_precisions=(float32)
+      shift
+      ;;
+    -*) die "$1: expected --only, --seconds, --from, --precisions, --variants, --patience, --small, --cpu or a folder for results" ;;
     *) results=$1 && shift ;;
   esac
 done
@@ -117,7 +127,7 @@ error_of() {
 # part NAME LIMIT COMMAND...: output goes to logs/NAME.log. Says how it ended; returns its status. A part that is skipped
 # (77) has not failed.
 part() {
-  local name=$1 limit=$2 left=$((seconds_in_all - SECONDS)) begin=$SECONDS status=0
+  local name=$1 limit=$(($2 * patience)) left=$((seconds_in_all - SECONDS)) begin=$SECONDS status=0
   shift 2
   [ "$limit" -le "$left" ] || limit=$left
   if [ "$limit" -lt 5 ]; then
@@ -193,11 +203,10 @@ run_smoke() {
 run_profile() {
   has bin/dragonn-bench || return
   local sweep=(bin/dragonn-bench compress --device "$device" --numel "$numel" --density 0.001 --rounds 1 --threads 1)
-  local one_step=(bin/dragonn-bench step --device "$device" --model resnet50 --batch 64 --set stem=imagenet --sample 224x224x3
-    --classes 1000 --device-math bf16 --graphs off --rounds 1)
-  if [ $device = cpu ]; then
-    say "profile: profilers are for a GPU"
-  elif command -v ncu >/dev/null; then
+  local one_step=(bin/dragonn-bench step --device "$device" --graphs off --rounds 1) words
+  read -r -a words <<<"$profiled_step"
+  one_step+=(--model "${words[@]}")
+  if command -v ncu >/dev/null; then
     part ncu_select 120 ncu --clock-control none --set full --kernel-name 'regex:select_kernel|sweep_kernel' \
       --launch-skip 1 --launch-count 2 "${sweep[@]}" --kernel select_threshold
     part ncu_dragonn 120 ncu --clock-control none --set full --kernel-name 'regex:select|sweep|digit|sample|compact' \
@@ -207,7 +216,7 @@ run_profile() {
   else
     say "ncu: not on this machine"
   fi
-  if [ $device != cpu ] && command -v nsys >/dev/null; then
+  if command -v nsys >/dev/null; then
     part nsys_step 90 nsys profile --trace=cuda,nvtx --output=step --force-overwrite=true --stats=true "${one_step[@]}"
   fi
   has bin/dragonn-train || return
@@ -219,7 +228,7 @@ run_timers() {
   write_config
   part "timers_$1" 60 bin/dragonn-train check.toml --set "compression.method=$1" --set compression.bucket=model \
     --set logging.every_steps=1 --workers 1 --output "runs/timers_$1" || return
-  say "  a step of resnet20, batch 32, bucket = model: $(
+  say "  a step of resnet20, batch $samples, bucket = model: $(
     grep -a -o '"seconds":{[^}]*}' "runs/timers_$1/metrics.jsonl" | tail -n 1)"
 }
 
@@ -228,7 +237,7 @@ run_variants() {
   has lab/select_lab.cu || return
   local compiler
   compiler=$(command -v nvcc || command -v /usr/local/cuda/bin/nvcc)
-  if [ -n "$compiler" ] && [ $device != cpu ]; then
+  if [ -n "$compiler" ]; then
     part lab_build 120 "$compiler" -O3 -std=c++20 --fmad=false -arch=native -o lab/built lab/select_lab.cu && mv lab/built lab/select_lab
   fi
   if [ ! -x lab/select_lab ]; then say "variants: no nvcc here, and no program in the bundle" && return; fi
@@ -295,7 +304,7 @@ name = "synthetic_images"
 [train]
 epochs = 100
 max_steps = $steps
-batch_size = 32
+batch_size = $samples
 eval_every_epochs = 0
 [optimizer]
 name = "sgd"
@@ -337,7 +346,7 @@ restore
 find_cuda_libraries >libraries.txt
 [ ! -s libraries.txt ] || say "$(cat libraries.txt)"
 summarize_device
-[ $device = cpu ] || say "$(read_ahead)"
+say "$(read_ahead)"
 for name in "${known[@]}"; do
   wants "$name" || continue
   say "== $name"
