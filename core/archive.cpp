@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "core/archive_bytes.h"
 #include "core/error.h"
 #include "core/file.h"
 #include "core/hash.h"
@@ -24,12 +25,12 @@ constexpr std::uint32_t kVersion = 1;
 /// Reads forward through the bytes of a file. Its errors name the file.
 class Reader {
  public:
-  Reader(const std::filesystem::path& path, std::span<const std::byte> bytes) : path_(path), bytes_(bytes) {}
+  Reader(const std::string& name, std::span<const std::byte> bytes) : name_(name), bytes_(bytes) {}
 
   std::span<const std::byte> take(std::size_t count, const std::string& what) {
     if (count > bytes_.size() - offset_) {
-      throw DataError(fmt::format("{}: truncated at byte {} while reading {} ({} bytes needed, {} left)",
-                                  path_.string(), offset_, what, count, bytes_.size() - offset_));
+      throw DataError(fmt::format("{}: truncated at byte {} while reading {} ({} bytes needed, {} left)", name_,
+                                  offset_, what, count, bytes_.size() - offset_));
     }
     const auto result = bytes_.subspan(offset_, count);
     offset_ += count;
@@ -46,7 +47,7 @@ class Reader {
   bool at_end() const { return offset_ == bytes_.size(); }
 
  private:
-  const std::filesystem::path& path_;
+  const std::string& name_;
   std::span<const std::byte> bytes_;
   std::size_t offset_ = 0;
 };
@@ -57,15 +58,15 @@ void append(std::vector<std::byte>& out, const T& value) {
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
-void read_field(Reader& reader, const std::filesystem::path& path, Archive& archive) {
+void read_field(Reader& reader, const std::string& name, Archive& archive) {
   const std::size_t start = reader.offset();
   const auto letters = reader.take(reader.number<std::uint32_t>("a field's name"), "a field's name");
   const std::string shown = printable({reinterpret_cast<const char*>(letters.data()), letters.size()});
   const auto bytes = reader.take(reader.number<std::uint64_t>("field " + shown), "field " + shown);
   const auto content = reader.since(start);
   if (hash_bytes(content) != reader.number<std::uint64_t>("field " + shown)) {
-    throw DataError(fmt::format("{}: checksum mismatch in field '{}' at bytes {} to {}: the file is damaged",
-                                path.string(), shown, start, start + content.size() - 1));
+    throw DataError(fmt::format("{}: checksum mismatch in field '{}' at bytes {} to {}: the file is damaged", name,
+                                shown, start, start + content.size() - 1));
   }
   archive.put_bytes(std::string(reinterpret_cast<const char*>(letters.data()), letters.size()), bytes);
 }
@@ -103,14 +104,14 @@ std::size_t Archive::size_bytes() const {
   return total;
 }
 
-void Archive::write(const std::filesystem::path& path) const {
+std::vector<std::byte> to_bytes(const Archive& archive) {
   std::vector<std::byte> out;
-  out.reserve(size_bytes() + 64 * (fields_.size() + 1));
+  out.reserve(archive.size_bytes() + 64 * (archive.fields().size() + 1));
   const auto magic = std::as_bytes(std::span(kMagic));
   out.insert(out.end(), magic.begin(), magic.end());
   append(out, kVersion);
-  append(out, static_cast<std::uint64_t>(fields_.size()));
-  for (const auto& [name, bytes] : fields_) {
+  append(out, static_cast<std::uint64_t>(archive.fields().size()));
+  for (const auto& [name, bytes] : archive.fields()) {
     const std::size_t start = out.size();
     append(out, static_cast<std::uint32_t>(name.size()));
     const auto letters = std::as_bytes(std::span(name));
@@ -119,27 +120,34 @@ void Archive::write(const std::filesystem::path& path) const {
     out.insert(out.end(), bytes.begin(), bytes.end());
     append(out, hash_bytes(std::span(out).subspan(start)));
   }
-  write_file_atomically(path, out);
+  return out;
 }
 
-Archive Archive::read(const std::filesystem::path& path) {
-  const std::vector<std::byte> file = read_file(path);
-  Reader reader(path, file);
+Archive archive_from_bytes(std::span<const std::byte> bytes, const std::string& name) {
+  Reader reader(name, bytes);
   const auto magic = reader.take(kMagic.size(), "the magic");
   if (!std::ranges::equal(magic, std::as_bytes(std::span(kMagic)))) {
-    throw DataError(fmt::format("{}: not a dragonn archive (wrong magic at byte 0)", path.string()));
+    throw DataError(fmt::format("{}: not a dragonn archive (wrong magic at byte 0)", name));
   }
   const auto version = reader.number<std::uint32_t>("the version");
   if (version != kVersion) {
-    throw DataError(fmt::format("{}: archive version {}, this program reads {}", path.string(), version, kVersion));
+    throw DataError(fmt::format("{}: archive version {}, this program reads {}", name, version, kVersion));
   }
   Archive archive;
   const auto count = reader.number<std::uint64_t>("the field count");
-  for (std::uint64_t i = 0; i < count; ++i) read_field(reader, path, archive);
+  for (std::uint64_t i = 0; i < count; ++i) read_field(reader, name, archive);
   if (!reader.at_end()) {
-    throw DataError(fmt::format("{}: {} bytes behind the last field", path.string(), file.size() - reader.offset()));
+    throw DataError(fmt::format("{}: {} bytes behind the last field", name, bytes.size() - reader.offset()));
   }
   return archive;
+}
+
+void Archive::write(const std::filesystem::path& path) const {
+  write_file_atomically(path, to_bytes(*this));
+}
+
+Archive Archive::read(const std::filesystem::path& path) {
+  return archive_from_bytes(read_file(path), path.string());
 }
 
 }  // namespace dragonn

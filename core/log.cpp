@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include <spdlog/spdlog.h>
 
 #include "core/error.h"
+#include "core/log_sink.h"
 
 namespace dragonn::log {
 namespace {
@@ -24,6 +26,7 @@ struct State {
       std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
   spdlog::logger logger{"dragonn", terminal};
   std::size_t progress_length = 0;  ///< columns of the progress line that is shown; 0 if none is
+  std::optional<Sink> sink;         ///< receives lines instead of the logger
 
   State() {
     logger.set_pattern("%H:%M:%S %^%L%$ %v");
@@ -65,7 +68,19 @@ void erase_progress(State& s) {
   s.progress_length = 0;
 }
 
+/// Hands a line to the sink, unless it is below the level.
+void pass_on(const State& s, Level level, int rank, const std::string& line) {
+  if (!*s.sink || !s.logger.should_log(spdlog_level(level))) return;
+  (*s.sink)(level, rank == 0 ? line : fmt::format("[rank {}] {}", rank, line));
+}
+
 }  // namespace
+
+void set_sink(Sink sink) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  s.sink = std::move(sink);
+}
 
 void set_level(Level level) {
   state().logger.set_level(spdlog_level(level));
@@ -91,6 +106,7 @@ void write(Level level, int rank, const std::string& line) {
   if (rank != 0 && level < Level::kWarning) return;
   State& s = state();
   const std::lock_guard lock(s.mutex);
+  if (s.sink) return pass_on(s, level, rank, line);
   erase_progress(s);
   if (rank == 0) {
     s.logger.log(spdlog_level(level), line);
