@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/error.h"
+
 namespace dragonn::comm {
 
 /// A time at which a wait ends. It is wall time even if the communicator's clock is virtual.
@@ -16,6 +18,11 @@ inline Deadline deadline_after(double seconds) {
   const std::chrono::duration<double> wait(std::clamp(seconds, 0.0, kLongest));
   return std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(wait);
 }
+
+/// A rank waited until its deadline. A rank that learns of it from another one gets a CommError.
+class TimeoutError : public CommError {
+  using CommError::CommError;
+};
 
 /// A deadline in the time during which this process runs. A wait looks at it often; where it wakes much later than it
 /// wanted, the process was suspended (SIGSTOP, a paused virtual machine), which says nothing about its peers, and the

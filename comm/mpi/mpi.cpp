@@ -21,6 +21,7 @@
 #include "comm/allreduce.h"
 #include "comm/deadline.h"
 #include "comm/launcher.h"
+#include "comm/mpi/keeper.h"
 #include "comm/peer_processes.h"
 #include "core/this_rank.h"
 
@@ -104,7 +105,8 @@ class ByteCount {
 class MpiCommunicator final : public Communicator {
  public:
   /// Collective. Duplicates `world`, so that no other user of MPI can mix messages into this one's.
-  MpiCommunicator(MPI_Comm world, const MpiOptions& options);
+  /// @param hosted the process belongs to another program, which abort() must not end.
+  MpiCommunicator(MPI_Comm world, const MpiOptions& options, bool hosted = false);
   ~MpiCommunicator() override = default;
 
   int rank() const override { return rank_; }
@@ -113,7 +115,7 @@ class MpiCommunicator final : public Communicator {
   Clock& clock() override { return clock_; }
   const Clock& clock() const override { return clock_; }
   std::unique_ptr<Clock> fork_clock() const override { return std::make_unique<WallClock>(clock_); }
-  /// Prints the reason and ends all processes. Does not return.
+  /// Prints the reason and ends all processes. Does not return. Does nothing in a hosted process.
   void abort(const std::string& reason) noexcept override;
   /// Aborts like abort(reason), with the program's exit code.
   [[noreturn]] void abort(const std::string& reason, int exit_code) noexcept;
@@ -154,6 +156,7 @@ class MpiCommunicator final : public Communicator {
   MPI_Comm group_ = MPI_COMM_NULL;
   int rank_ = 0;
   int size_ = 1;
+  bool hosted_;
   double timeout_s_;
   std::size_t largest_count_;
   PeerProcesses peers_;
@@ -162,8 +165,9 @@ class MpiCommunicator final : public Communicator {
   std::vector<Operation> operations_;
 };
 
-MpiCommunicator::MpiCommunicator(MPI_Comm world, const MpiOptions& options)
-    : timeout_s_(options.timeout_s),
+MpiCommunicator::MpiCommunicator(MPI_Comm world, const MpiOptions& options, bool hosted)
+    : hosted_(hosted),
+      timeout_s_(options.timeout_s),
       largest_count_(std::clamp<std::size_t>(options.largest_count, 1, kLargestCount)),
       owner_(std::this_thread::get_id()) {
   MPI_Comm_dup(world, &group_);
@@ -174,6 +178,7 @@ MpiCommunicator::MpiCommunicator(MPI_Comm world, const MpiOptions& options)
 
 void MpiCommunicator::abort(const std::string& reason) noexcept {
   constexpr int kRunFailed = 1;
+  if (hosted_) return;
   abort(reason, kRunFailed);
 }
 
@@ -258,8 +263,10 @@ std::size_t MpiCommunicator::complete(Operation& operation) {
     if (!ended.empty()) throw error(operation.doing, operation.peer, ended);
     if (!deadline.is_over()) continue;
     const std::string gone = peers_.who_is_gone();
-    throw error(operation.doing, operation.peer,
-                fmt::format("nothing for {} s (comm.timeout_s){}{}", timeout_s_, gone.empty() ? "" : "; ", gone));
+    const CommError late =
+        error(operation.doing, operation.peer,
+              fmt::format("nothing for {} s (comm.timeout_s){}{}", timeout_s_, gone.empty() ? "" : "; ", gone));
+    throw TimeoutError(late.what());
   }
   check(code, operation.doing, operation.peer, operation.bytes);
   operation.in_use = false;
@@ -385,7 +392,32 @@ std::exception_ptr run_rank(MpiCommunicator& communicator, const std::function<v
   return nullptr;
 }
 
+/// Runs `fn` and ends the group. Messages may be pending after an error: the group is then left as it is.
+void run_hosted_rank(const MpiOptions& options, const std::function<void(Communicator&)>& fn) {
+  MpiCommunicator communicator(MPI_COMM_WORLD, options, /*hosted=*/true);
+  const ScopedRank scope(communicator.rank());
+  check_world(communicator);
+  communicator.watch_peers();
+  fn(communicator);
+  communicator.finish_group();
+}
+
 }  // namespace
+
+void run_hosted_mpi(const MpiOptions& options, const std::function<void(Communicator&)>& fn) {
+  check_srun();
+  prefer_eager_messages();
+  MpiKeeper& keeper = MpiKeeper::instance();
+  keeper.begin();
+  keeper.open_group();
+  try {
+    run_hosted_rank(options, fn);
+  } catch (...) {
+    keeper.close_group(/*orderly=*/false);
+    throw;
+  }
+  keeper.close_group(/*orderly=*/true);
+}
 
 void run_mpi(const MpiOptions& options, const std::function<void(Communicator&)>& fn) {
   initialize_mpi(options.start_timeout_s);

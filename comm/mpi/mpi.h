@@ -38,4 +38,14 @@ struct MpiOptions {
 /// was started by an srun without `--mpi=pmix`, where it cannot find the other processes.
 void run_mpi(const MpiOptions& options, const std::function<void(Communicator&)>& fn);
 
+/// Runs `fn` as this process's rank, for a library in the process of another program. May be called many times, from
+/// different threads. MPI is initialized by the first call, with MPI_THREAD_MULTIPLE, and finalized when the process
+/// exits, unless the program does both itself (comm/mpi/keeper.h).
+///
+/// The calling thread runs `fn`, as with run_mpi. An error ends this call and no process: the other ranks fail at their
+/// deadline, or when this process ends. Messages may be pending after it, so MPI is not finalized.
+/// MpiOptions::start_timeout_s is not used: the start waits without a deadline, and whoever starts the thread sets one.
+/// @throws CommError as run_mpi does, or if the program has initialized MPI with a lower thread level.
+void run_hosted_mpi(const MpiOptions& options, const std::function<void(Communicator&)>& fn);
+
 }  // namespace dragonn::comm

@@ -83,6 +83,12 @@ class Participant {
     return CommError(fmt::format("rank {} of {}, rendezvous over TCP at {}: {}", options_.rank, options_.size,
                                  options_.rendezvous.text(), problem));
   }
+  /// Throws the error: a TimeoutError if the problem, of this rank or of another, says that a rank was late.
+  [[noreturn]] void fail(const std::string& problem) const {
+    const CommError failure = error(problem);
+    if (problem.find(within()) != std::string::npos) throw TimeoutError(failure.what());
+    throw failure;
+  }
   Descriptor& socket_of(int rank) { return sockets_[static_cast<std::size_t>(rank)]; }
   Address& listener_of(int rank) { return listeners_[static_cast<std::size_t>(rank)]; }
 
@@ -106,11 +112,11 @@ class Coordinator : Participant {
   std::vector<Descriptor> connect_all() {
     gather();
     tell(problem_, deadline(1));
-    if (!problem_.empty()) throw error(problem_);
+    if (!problem_.empty()) fail(problem_);
     introduce();
     hear_reports();
     tell(problem_, deadline(3));
-    if (!problem_.empty()) throw error(problem_);
+    if (!problem_.empty()) fail(problem_);
     return std::move(sockets_);
   }
 
@@ -260,7 +266,7 @@ class Joiner : Participant {
     double pause = kFirstRetrySeconds;
     while (!try_to_join(problem)) {
       if (std::chrono::steady_clock::now() >= deadline())
-        throw error(fmt::format("rank 0 is not there {}: {}", within(), problem));
+        fail(fmt::format("rank 0 is not there {}: {}", within(), problem));
       std::this_thread::sleep_for(std::chrono::duration<double>(pause));
       pause = std::min(2 * pause, kLongestRetrySeconds);
     }
@@ -331,7 +337,7 @@ class Joiner : Participant {
     std::string verdict;
     const std::string lost = read_text(socket_of(0), verdict, deadline(steps));
     if (!lost.empty()) throw error(lost_coordinator(lost));
-    if (!verdict.empty()) throw error(verdict);
+    if (!verdict.empty()) fail(verdict);
   }
 
   void learn_of_others() {

@@ -269,9 +269,10 @@ void TcpCommunicator::forget_messages() {
 void TcpCommunicator::fail_late(Lock& lock, const char* doing, int peer) {
   const std::string where = whereabouts(lock, peer);
   const std::string gone = peers_.who_is_gone();
-  throw fatal(error(
+  const CommError late = fatal(error(
       doing, peer,
       fmt::format("nothing for {} s (comm.timeout_s); {}{}{}", timeout_s_, where, gone.empty() ? "" : "; ", gone)));
+  throw TimeoutError(late.what());
 }
 
 std::string TcpCommunicator::whereabouts(Lock& lock, int peer) {

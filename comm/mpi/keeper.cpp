@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+#include "comm/mpi/keeper.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include "core/error.h"
+
+namespace dragonn::comm {
+
+MpiKeeper& MpiKeeper::instance() {
+  // Never destroyed: its thread may outlive static objects.
+  static MpiKeeper* const keeper = new MpiKeeper;
+  return *keeper;
+}
+
+void MpiKeeper::begin() {
+  std::unique_lock lock(mutex_);
+  if (failure_) std::rethrow_exception(failure_);
+  if (has_begun_) return;
+  has_begun_ = true;
+  try {
+    int initialized = 0, provided = MPI_THREAD_SINGLE;
+    MPI_Initialized(&initialized);
+    if (initialized != 0) {
+      MPI_Query_thread(&provided);
+      return check_level(provided);
+    }
+    std::thread([this, &provided] { keep(provided); }).detach();
+    changed_.wait(lock, [this] { return state_ == State::kRunning; });
+    std::atexit(at_exit);
+    check_level(provided);
+  } catch (...) {
+    failure_ = std::current_exception();
+    throw;
+  }
+}
+
+void MpiKeeper::check_level(int provided) {
+  if (provided >= MPI_THREAD_MULTIPLE) return;
+  throw CommError(fmt::format(
+      "MPI is initialized with thread level {} where MPI_THREAD_MULTIPLE ({}) is needed, because an exchange has a "
+      "thread of its own: initialize MPI with it, or leave that to dragonn, or set comm.backend = \"tcp\"",
+      provided, MPI_THREAD_MULTIPLE));
+}
+
+void MpiKeeper::keep(int& provided) {
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);  // ends the process where it fails
+  std::unique_lock lock(mutex_);
+  state_ = State::kRunning;
+  changed_.notify_all();
+  changed_.wait(lock, [this] { return state_ == State::kEnding; });
+  lock.unlock();
+  MPI_Finalize();
+  lock.lock();
+  state_ = State::kFinalized;
+  changed_.notify_all();
+}
+
+void MpiKeeper::open_group() {
+  const std::lock_guard lock(mutex_);
+  ++open_groups_;
+}
+
+void MpiKeeper::close_group(bool orderly) {
+  const std::lock_guard lock(mutex_);
+  --open_groups_;
+  is_orderly_ = is_orderly_ && orderly;
+}
+
+void MpiKeeper::at_exit() {
+  instance().end();
+}
+
+void MpiKeeper::end() {
+  constexpr std::chrono::seconds kLongest(10);  // finalization waits for the other processes
+  std::unique_lock lock(mutex_);
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (finalized != 0 || !is_orderly_ || open_groups_ > 0) return;
+  state_ = State::kEnding;
+  changed_.notify_all();
+  changed_.wait_for(lock, kLongest, [this] { return state_ == State::kFinalized; });
+}
+
+}  // namespace dragonn::comm
