@@ -8,11 +8,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "comm/tcp/rendezvous.h"
 #include "core/error.h"
+#include "core/file.h"
 #include "core/quick.h"
 #include "core/units_text.h"
 #include "layers/graph.h"
+#include "trainer/config/exchange_config.h"
+#include "trainer/config/resolve.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -36,94 +38,6 @@ void check_network(const NetworkConfig& network) {
       has_preset || (has_latency && has_gbps),
       "network.model = \"{}\" lacks network.{}: expected network.latency_us and network.gbps, or network.preset = {}",
       name_of(network.model), has_latency ? "gbps" : "latency_us", fmt::join(comm::network_preset_names(), " | "));
-}
-
-/// Checks the parts: a sparsifier, a quantizer, or with the method dense neither.
-void check_parts(const CompressionConfig& compression) {
-  const std::string& sparsifier = compression.sparsifier.name;
-  const std::string& quantizer = compression.quantizer.name;
-  const std::string given = fmt::format("sparsifier = \"{}\", quantizer = \"{}\"", sparsifier, quantizer);
-  const bool selects = compression.selects(), quantizes = compression.quantizes();
-  if (compression.is_dense()) {
-    require(!selects && !quantizes && compression.collective.name == "dense",
-            "compression.method = \"dense\" does not go with {}, collective = \"{}\": expected \"none\", \"none\" and "
-            "\"dense\", or the method \"{}\"",
-            given, compression.collective.name,
-            selects     ? sparsifier
-            : quantizes ? quantizer
-                        : compression.method);
-  } else {
-    require(selects != quantizes,
-            "compression.method = \"{}\" does not go with {}: expected a sparsifier and quantizer = \"none\", or a "
-            "quantizer and sparsifier = \"none\" or \"all\", or method = \"dense\"",
-            compression.method, given);
-  }
-  // A cost model knows the times of selections.
-  require(
-      !quantizes || !compression.select_tensors.is(SelectTensors::kCostModel),
-      "compression.select_tensors = \"cost_model\" does not go with quantizer = \"{}\": expected all or a number of "
-      "elements, or a sparsifier",
-      quantizer);
-}
-
-/// Checks the memory: one that owns the momentum takes it from the optimizer.
-void check_memory(const Config& config) {
-  std::vector<std::string> fitting;
-  const auto& memories = Registry<compress::MemoryEntry>::instance();
-  for (const std::string& name : memories.names()) {
-    if (!memories.at(name).owns_momentum) fitting.push_back(name);
-  }
-  require(
-      !config.compression.memory.entry().owns_momentum || config.optimizer.entry().has_momentum,
-      "compression.memory = \"{}\" needs an optimizer with momentum, and optimizer.name = \"{}\" has none: expected {}",
-      config.compression.memory.name, config.optimizer.name, fmt::join(fitting, " | "));
-}
-
-/// Checks a folded accumulator: the learning rate is inside, so only updates that add the sum as it is can follow.
-void check_accumulator(const Config& config) {
-  if (config.compression.acc_form != AccForm::kFolded || config.compression.is_dense()) return;
-  require(config.optimizer.entry().allows_folded,
-          "compression.acc_form = \"folded\" needs plain SGD, not optimizer.name = \"{}\": expected \"raw\", or the "
-          "optimizer sgd",
-          config.optimizer.name);
-  require(
-      !config.has_momentum() || config.compression.memory.entry().owns_momentum,
-      "compression.acc_form = \"folded\" needs optimizer.momentum = 0, or a memory that owns the momentum: expected "
-      "momentum_correction, not compression.memory = \"{}\"",
-      config.compression.memory.name);
-  require(config.train.clip != Clip::kGlobal,
-          "train.clip = \"global\" clips gradients, and with compression.acc_form = \"folded\" steps are exchanged: "
-          "expected none | local | local_sqrt_workers");
-}
-
-/// Checks what moves between GPUs without the host, and how workers connect.
-void check_comm(const Config& config) {
-  const CommConfig& comm = config.comm;
-  const bool is_nccl = comm.backend == Backend::kNccl;
-  const std::string backend = name_of(comm.backend);
-  require(!is_nccl || !config.compression.quantizes(),
-          "comm.backend = \"nccl\" does not go with quantizer = \"{}\", whose codes are messages of the host: expected "
-          "\"mpi\" or \"tcp\", or a sparsifier",
-          config.compression.quantizer.name);
-  require(
-      !is_nccl || config.compression.coding().is_raw(),
-      "comm.backend = \"nccl\" does not go with compression.codec.indices = \"{}\" and values = \"{}\": between GPUs "
-      "lists travel as they are: expected \"{}\" and \"{}\", or \"mpi\" or \"tcp\"",
-      config.compression.codec.indices.name, config.compression.codec.values.name, codec::kRawIndices,
-      codec::kRawValues);
-  require(
-      is_nccl || comm.bootstrap == Bootstrap::kMpi,
-      "comm.bootstrap = \"{}\" is of no use with comm.backend = \"{}\": expected comm.backend = \"nccl\" or \"tcp\"",
-      name_of(comm.bootstrap), backend);
-  const auto require_tcp = [&](const char* key, const std::string& value) {
-    require(value.empty() || comm.process_backend() == Backend::kTcp,
-            "comm.{} is of no use with comm.backend = \"{}\": expected comm.backend = \"tcp\", or \"nccl\" with "
-            "comm.bootstrap = \"tcp\"",
-            key, backend);
-  };
-  require_tcp("rendezvous", comm.rendezvous);
-  require_tcp("secret_file", comm.secret_file);
-  if (!comm.rendezvous.empty()) comm::parse_rendezvous(comm.rendezvous);
 }
 
 void check_data(const Config& config) {
@@ -150,51 +64,11 @@ std::vector<std::string> lost_entries(const CompressionConfig& compression) {
                   compression.sparsifier.name)};
 }
 
-std::size_t bytes_of(double mebibytes) {
-  return static_cast<std::size_t>(mebibytes * (1 << 20));
-}
-
-BucketRules bucket_rules(const CompressionConfig& compression) {
-  using Grouping = BucketRules::Grouping;
-  return {.grouping = compression.bucket.number                    ? Grouping::kBytes
-                      : compression.bucket.is(BucketScope::kModel) ? Grouping::kModel
-                                                                   : Grouping::kTensor,
-          .bytes = bytes_of(compression.bucket.number.value_or(0)),
-          .compress = !compression.is_dense(),
-          .include_vectors = compression.include_vectors == IncludeVectors::kYes,
-          .minimum_size = static_cast<std::size_t>(compression.select_tensors.number.value_or(0))};
-}
-
-ExchangeRules exchange_rules(const Config& config) {
-  const CompressionConfig& compression = config.compression;
-  ExchangeRules rules;
-  rules.buckets = bucket_rules(compression);
-  rules.fusion = {.bytes = bytes_of(compression.fusion_mib), .overlaps = compression.overlap};
-  rules.sparsifier = compression.sparsifier;
-  rules.quantizer = compression.quantizer;
-  rules.coding = compression.coding();
-  rules.collective = compression.collective;
-  rules.memory = compression.memory;
-  rules.dense = {"dense", Settings(Registry<comm::SparseCollectiveEntry>::instance().at("dense").settings)};
-  rules.dense.settings.set("algorithm", name_of(config.comm.dense_algorithm));
-  const Settings& optimizer = config.optimizer.settings;
-  if (optimizer.contains("momentum")) rules.momentum = static_cast<float>(optimizer.number("momentum"));
-  if (optimizer.contains("nesterov")) rules.nesterov = optimizer.flag("nesterov");
-  rules.folded = compression.acc_form == AccForm::kFolded;
-  rules.seed = static_cast<std::uint64_t>(config.seed);
-  return rules;
-}
-
 /// Describes targets, by TargetKind.
 constexpr const char* kTargets[] = {"one class per sample", "one class per time step", "a set of classes per sample",
                                     "a sequence of classes per sample"};
 
 }  // namespace
-
-Backend CommConfig::process_backend() const {
-  if (backend != Backend::kNccl) return backend;
-  return bootstrap == Bootstrap::kMpi ? Backend::kMpi : Backend::kTcp;
-}
 
 std::optional<comm::NetworkModel> NetworkConfig::modelled() const {
   if (model == NetworkKind::kNone) return std::nullopt;
@@ -211,10 +85,6 @@ std::string NetworkConfig::describe() const {
   return network_text(network->gbps(), network->latency_us(), is_preset ? preset : "");
 }
 
-bool Config::has_momentum() const {
-  return optimizer.entry().has_momentum && optimizer.settings.number("momentum") > 0;
-}
-
 std::vector<std::string> config_warnings(const Config& config) {
   std::vector<std::string> warnings = lost_entries(config.compression);
   if (quick_limit())
@@ -226,11 +96,27 @@ RunSpec::RunSpec(Config config) : Config(std::move(config)), rules(exchange_rule
   check_network(network);
   check_comm(*this);
   check_data(*this);
-  check_parts(compression);
-  check_memory(*this);
-  check_accumulator(*this);
-  check_rules(rules);
+  check_exchange(*this, rules);
   check_model(*this);
+}
+
+RunSpec parse_config(const std::string& text, const std::string& name, std::span<const std::string> overrides) {
+  Config config = resolve_config(read_toml(text, name), overrides, /*complete=*/true);
+  try {
+    return RunSpec(std::move(config));
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("{}: {}", name, error.what()));
+  }
+}
+
+RunSpec load_config(const std::filesystem::path& path, std::span<const std::string> overrides) {
+  return parse_config(read_text_file(path), path.string(), overrides);
+}
+
+RunSpec default_config(std::span<const std::string> overrides) {
+  RunSpec spec;
+  static_cast<Config&>(spec) = resolve_config({}, overrides, /*complete=*/false);
+  return spec;
 }
 
 data::DatasetSplits load_data(const Config& config) {

@@ -16,6 +16,7 @@
 #include "trainer/config/config_hint.h"
 #include "trainer/config/config_keys.h"
 #include "trainer/config/methods.h"
+#include "trainer/config/resolve.h"
 #include "trainer/config/toml_config.h"
 
 namespace dragonn::trainer {
@@ -256,30 +257,11 @@ class Resolver {
   const ConfigSchema schema_ = config_schema();
 };
 
-Config resolve(RawConfig raw, std::span<const std::string> overrides, bool complete) {
-  for (const std::string& assignment : overrides) apply_override(raw, assignment);
-  return Resolver(std::move(raw), complete).resolve();
-}
-
 }  // namespace
 
-RunSpec parse_config(const std::string& text, const std::string& name, std::span<const std::string> overrides) {
-  Config config = resolve(read_toml(text, name), overrides, /*complete=*/true);
-  try {
-    return RunSpec(std::move(config));
-  } catch (const ConfigError& error) {
-    throw ConfigError(fmt::format("{}: {}", name, error.what()));
-  }
-}
-
-RunSpec load_config(const std::filesystem::path& path, std::span<const std::string> overrides) {
-  return parse_config(read_text_file(path), path.string(), overrides);
-}
-
-RunSpec default_config(std::span<const std::string> overrides) {
-  RunSpec spec;
-  static_cast<Config&>(spec) = resolve({}, overrides, /*complete=*/false);
-  return spec;
+Config resolve_config(RawConfig raw, std::span<const std::string> overrides, bool complete) {
+  for (const std::string& assignment : overrides) apply_override(raw, assignment);
+  return Resolver(std::move(raw), complete).resolve();
 }
 
 }  // namespace dragonn::trainer

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/config/exchange_config.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "comm/tcp/rendezvous.h"
+#include "core/error.h"
+#include "trainer/config/resolve.h"
+
+namespace dragonn::trainer {
+namespace {
+
+/// Throws the formatted ConfigError unless the parts fit.
+template <class... Args>
+void require(bool fits, fmt::format_string<Args...> otherwise, Args&&... args) {
+  if (!fits) throw ConfigError(fmt::format(otherwise, std::forward<Args>(args)...));
+}
+
+/// Checks the parts: a sparsifier, a quantizer, or with the method dense neither.
+void check_parts(const CompressionConfig& compression) {
+  const std::string& sparsifier = compression.sparsifier.name;
+  const std::string& quantizer = compression.quantizer.name;
+  const std::string given = fmt::format("sparsifier = \"{}\", quantizer = \"{}\"", sparsifier, quantizer);
+  const bool selects = compression.selects(), quantizes = compression.quantizes();
+  if (compression.is_dense()) {
+    require(!selects && !quantizes && compression.collective.name == "dense",
+            "compression.method = \"dense\" does not go with {}, collective = \"{}\": expected \"none\", \"none\" and "
+            "\"dense\", or the method \"{}\"",
+            given, compression.collective.name,
+            selects     ? sparsifier
+            : quantizes ? quantizer
+                        : compression.method);
+  } else {
+    require(selects != quantizes,
+            "compression.method = \"{}\" does not go with {}: expected a sparsifier and quantizer = \"none\", or a "
+            "quantizer and sparsifier = \"none\" or \"all\", or method = \"dense\"",
+            compression.method, given);
+  }
+  // A cost model knows the times of selections.
+  require(
+      !quantizes || !compression.select_tensors.is(SelectTensors::kCostModel),
+      "compression.select_tensors = \"cost_model\" does not go with quantizer = \"{}\": expected all or a number of "
+      "elements, or a sparsifier",
+      quantizer);
+}
+
+/// Checks the memory: one that owns the momentum takes it from the optimizer.
+void check_memory(const Config& config) {
+  std::vector<std::string> fitting;
+  const auto& memories = Registry<compress::MemoryEntry>::instance();
+  for (const std::string& name : memories.names()) {
+    if (!memories.at(name).owns_momentum) fitting.push_back(name);
+  }
+  require(
+      !config.compression.memory.entry().owns_momentum || config.optimizer.entry().has_momentum,
+      "compression.memory = \"{}\" needs an optimizer with momentum, and optimizer.name = \"{}\" has none: expected {}",
+      config.compression.memory.name, config.optimizer.name, fmt::join(fitting, " | "));
+}
+
+/// Checks a folded accumulator: the learning rate is inside, so only updates that add the sum as it is can follow.
+void check_accumulator(const Config& config) {
+  if (config.compression.acc_form != AccForm::kFolded || config.compression.is_dense()) return;
+  require(config.optimizer.entry().allows_folded,
+          "compression.acc_form = \"folded\" needs plain SGD, not optimizer.name = \"{}\": expected \"raw\", or the "
+          "optimizer sgd",
+          config.optimizer.name);
+  require(
+      !config.has_momentum() || config.compression.memory.entry().owns_momentum,
+      "compression.acc_form = \"folded\" needs optimizer.momentum = 0, or a memory that owns the momentum: expected "
+      "momentum_correction, not compression.memory = \"{}\"",
+      config.compression.memory.name);
+  require(config.train.clip != Clip::kGlobal,
+          "train.clip = \"global\" clips gradients, and with compression.acc_form = \"folded\" steps are exchanged: "
+          "expected none | local | local_sqrt_workers");
+}
+
+std::size_t bytes_of(double mebibytes) {
+  return static_cast<std::size_t>(mebibytes * (1 << 20));
+}
+
+BucketRules bucket_rules(const CompressionConfig& compression) {
+  using Grouping = BucketRules::Grouping;
+  return {.grouping = compression.bucket.number                    ? Grouping::kBytes
+                      : compression.bucket.is(BucketScope::kModel) ? Grouping::kModel
+                                                                   : Grouping::kTensor,
+          .bytes = bytes_of(compression.bucket.number.value_or(0)),
+          .compress = !compression.is_dense(),
+          .include_vectors = compression.include_vectors == IncludeVectors::kYes,
+          .minimum_size = static_cast<std::size_t>(compression.select_tensors.number.value_or(0))};
+}
+
+/// Returns whether a key decides how gradients are exchanged between processes.
+bool belongs_to_exchange(const std::string& table, const std::string& name) {
+  if (table.empty()) return name == "seed";
+  if (table == "network") return false;
+  return table == "optimizer" || table == "comm" || table == "compression" || table.starts_with("compression.");
+}
+
+/// Refuses the keys of a training run. They are valid names, or resolve_config would have refused them.
+void refuse_other_keys(const RawConfig& raw) {
+  constexpr const char* kExpected = "expected seed, [optimizer], [compression] or [comm]";
+  for (const RawKey& key : raw.keys) {
+    require(belongs_to_exchange(key.table, key.name),
+            "{}: {} = {}: the key has no effect on an exchange without a training run; {}", key.origin, key.path(),
+            dragonn::to_toml(key.value), kExpected);
+  }
+  for (const RawTable& table : raw.tables) {
+    require(belongs_to_exchange(table.name, ""),
+            "{}: the table [{}] has no effect on an exchange without a training run; {}", table.origin, table.name,
+            kExpected);
+  }
+}
+
+/// Sets optimizer.momentum to 0 unless the config says otherwise: the optimizer is another program's, and a memory that
+/// owns the momentum would apply what that optimizer applies, too.
+void assume_no_momentum(RawConfig& raw) {
+  const auto find = [&](const std::string& path) { return std::ranges::find(raw.keys, path, &RawKey::path); };
+  const auto chosen = find("optimizer.name");
+  const auto* const text = chosen == raw.keys.end() ? nullptr : std::get_if<std::string>(&chosen->value);
+  const std::string name = text == nullptr ? OptimizerConfig().name : *text;
+  const auto& optimizers = Registry<optim::OptimizerEntry>::instance();
+  if (!std::ranges::count(optimizers.names(), name) || !optimizers.at(name).has_momentum) return;
+  if (find("optimizer.momentum") == raw.keys.end())
+    raw.keys.push_back({.table = "optimizer", .name = "momentum", .value = 0.0, .origin = "the default"});
+}
+
+/// Refuses what needs a training run: its backward pass, its measurements, or its device.
+void check_without_run(const Config& config) {
+  const CompressionConfig& compression = config.compression;
+  require(!compression.overlap,
+          "compression.overlap = true needs a training run, whose backward pass it runs: expected false");
+  require(!compression.select_tensors.is(SelectTensors::kCostModel),
+          "compression.select_tensors = \"cost_model\" needs a training run: expected all or a number of elements");
+  require(compression.profile.empty(), "compression.profile = \"{}\" is of no use without a cost model: expected none",
+          compression.profile);
+  const CommConfig& comm = config.comm;
+  require(comm.backend != Backend::kNccl,
+          "comm.backend = \"nccl\" needs gradients on a GPU: expected auto | mpi | tcp");
+  require(comm.workers == 1,
+          "comm.workers = {}: expected 1; each process is one worker, and its launcher sets their number",
+          comm.workers);
+}
+
+}  // namespace
+
+Backend CommConfig::process_backend() const {
+  if (backend != Backend::kNccl) return backend;
+  return bootstrap == Bootstrap::kMpi ? Backend::kMpi : Backend::kTcp;
+}
+
+bool Config::has_momentum() const {
+  return optimizer.entry().has_momentum && optimizer.settings.number("momentum") > 0;
+}
+
+ExchangeRules exchange_rules(const Config& config) {
+  const CompressionConfig& compression = config.compression;
+  ExchangeRules rules;
+  rules.buckets = bucket_rules(compression);
+  rules.fusion = {.bytes = bytes_of(compression.fusion_mib), .overlaps = compression.overlap};
+  rules.sparsifier = compression.sparsifier;
+  rules.quantizer = compression.quantizer;
+  rules.coding = compression.coding();
+  rules.collective = compression.collective;
+  rules.memory = compression.memory;
+  rules.dense = {"dense", Settings(Registry<comm::SparseCollectiveEntry>::instance().at("dense").settings)};
+  rules.dense.settings.set("algorithm", name_of(config.comm.dense_algorithm));
+  const Settings& optimizer = config.optimizer.settings;
+  if (optimizer.contains("momentum")) rules.momentum = static_cast<float>(optimizer.number("momentum"));
+  if (optimizer.contains("nesterov")) rules.nesterov = optimizer.flag("nesterov");
+  rules.folded = compression.acc_form == AccForm::kFolded;
+  rules.seed = static_cast<std::uint64_t>(config.seed);
+  return rules;
+}
+
+void check_comm(const Config& config) {
+  const CommConfig& comm = config.comm;
+  const bool is_nccl = comm.backend == Backend::kNccl;
+  const std::string backend = name_of(comm.backend);
+  require(!is_nccl || !config.compression.quantizes(),
+          "comm.backend = \"nccl\" does not go with quantizer = \"{}\", whose codes are messages of the host: expected "
+          "\"mpi\" or \"tcp\", or a sparsifier",
+          config.compression.quantizer.name);
+  require(
+      !is_nccl || config.compression.coding().is_raw(),
+      "comm.backend = \"nccl\" does not go with compression.codec.indices = \"{}\" and values = \"{}\": between GPUs "
+      "lists travel as they are: expected \"{}\" and \"{}\", or \"mpi\" or \"tcp\"",
+      config.compression.codec.indices.name, config.compression.codec.values.name, codec::kRawIndices,
+      codec::kRawValues);
+  require(
+      is_nccl || comm.bootstrap == Bootstrap::kMpi,
+      "comm.bootstrap = \"{}\" is of no use with comm.backend = \"{}\": expected comm.backend = \"nccl\" or \"tcp\"",
+      name_of(comm.bootstrap), backend);
+  const auto require_tcp = [&](const char* key, const std::string& value) {
+    require(value.empty() || comm.process_backend() == Backend::kTcp,
+            "comm.{} is of no use with comm.backend = \"{}\": expected comm.backend = \"tcp\", or \"nccl\" with "
+            "comm.bootstrap = \"tcp\"",
+            key, backend);
+  };
+  require_tcp("rendezvous", comm.rendezvous);
+  require_tcp("secret_file", comm.secret_file);
+  if (!comm.rendezvous.empty()) comm::parse_rendezvous(comm.rendezvous);
+}
+
+void check_exchange(const Config& config, const ExchangeRules& rules) {
+  check_parts(config.compression);
+  check_memory(config);
+  check_accumulator(config);
+  check_rules(rules);
+}
+
+RunSpec parse_exchange_config(const std::string& text, const std::string& name) {
+  RawConfig raw = read_toml(text, name);
+  assume_no_momentum(raw);
+  RunSpec spec;
+  static_cast<Config&>(spec) = resolve_config(raw, {}, /*complete=*/false);
+  refuse_other_keys(raw);
+  try {
+    spec.rules = exchange_rules(spec);
+    check_comm(spec);
+    check_exchange(spec, spec.rules);
+    check_without_run(spec);
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("{}: {}", name, error.what()));
+  }
+  return spec;
+}
+
+}  // namespace dragonn::trainer
