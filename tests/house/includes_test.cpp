@@ -32,6 +32,7 @@ const std::map<std::string, Folders>& may_include() {
         {"data", {"core"}},
         {"trainer", below_trainer},
         {"report", {"core"}},
+        {"library", {"core", "comm", "optim", "trainer"}},
     };
     rows["bench"] = rows["tests"] = Folders(code_folders().begin(), code_folders().end());
     return rows;

@@ -29,6 +29,12 @@ foreach(NAME topk randomk dgc dragonn)
   endif()
 endforeach()
 
+# A C program finds the shared library by pkg-config, wherever the package lies.
+file(GLOB PKGCONFIG_DIR "${WORK_DIR}/prefix/lib*/pkgconfig" "${WORK_DIR}/prefix/lib/*/pkgconfig")
+run(sh -c "cc -std=c11 '${CONSUMER_DIR}/../../library/exchange.c' -o '${WORK_DIR}/exchange' -lm \
+  $(PKG_CONFIG_PATH='${PKGCONFIG_DIR}' pkg-config --cflags --libs dragonn)")
+run(${CMAKE_COMMAND} -E env "LD_LIBRARY_PATH=${PKGCONFIG_DIR}/.." "${WORK_DIR}/exchange")
+
 # The examples train, with what they register: two thirds of four classes are far from chance.
 foreach(EXAMPLE own_model own_sparsifier)
   build("${EXAMPLES_DIR}/${EXAMPLE}" ${EXAMPLE})

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: MIT
+#include "library/dragonn.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <exception>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <omp.h>
+
+#include "comm/agreement.h"
+#include "comm/deadline.h"
+#include "core/error.h"
+#include "core/log_sink.h"
+#include "core/version.h"
+#include "library/connect.h"
+#include "library/exchange.h"
+#include "library/rank_thread.h"
+#include "trainer/config/exchange_config.h"
+
+namespace library = dragonn::library;
+
+/// The members that a caller's thread reads are set before dragonn_create returns.
+struct dragonn_exchange_handle {
+  dragonn::trainer::RunSpec spec;
+  std::vector<library::Tensor> tensors;
+  std::uint64_t steps_per_epoch = 1;
+  int rank = 0;
+  int size = 1;
+  std::size_t elements = 0;
+  std::vector<dragonn_tensor_info> infos;
+  std::vector<std::byte> saved;  // the state between dragonn_state_size and dragonn_state_save; empty: none
+  std::optional<library::Exchange> exchange;  // only the thread uses it, while the group lives
+  std::unique_ptr<library::RankThread> thread;
+};
+
+namespace {
+
+using dragonn::ConfigError;
+using dragonn::library::UsageError;
+
+/// The text of dragonn_last_error. It has a fixed size, so that an error of memory needs none.
+thread_local std::array<char, 2048> last_error{};
+
+void set_last_error(const char* text) noexcept {
+  std::strncpy(last_error.data(), text, last_error.size() - 1);
+  std::ranges::replace(last_error, '\n', ' ');
+}
+
+dragonn_status status_of(const std::exception& error) {
+  constexpr int kBadConfig = 2;
+  if (dynamic_cast<const UsageError*>(&error) != nullptr) return DRAGONN_ERROR_USAGE;
+  if (dynamic_cast<const ConfigError*>(&error) != nullptr) return DRAGONN_ERROR_CONFIG;
+  if (dynamic_cast<const dragonn::comm::TimeoutError*>(&error) != nullptr) return DRAGONN_ERROR_TIMEOUT;
+  if (dynamic_cast<const dragonn::CommError*>(&error) != nullptr) return DRAGONN_ERROR_COMMUNICATION;
+  if (dynamic_cast<const library::NonFiniteError*>(&error) != nullptr) return DRAGONN_ERROR_NON_FINITE;
+  if (dynamic_cast<const dragonn::DataError*>(&error) != nullptr) return DRAGONN_ERROR_STATE;
+  const auto* const agreed = dynamic_cast<const dragonn::comm::AgreedError*>(&error);
+  if (agreed != nullptr && agreed->exit_code() == kBadConfig) return DRAGONN_ERROR_CONFIG;
+  return DRAGONN_ERROR_SYSTEM;
+}
+
+/// Runs the body of a function of the interface. No exception leaves it.
+template <class Body>
+dragonn_status guarded(const Body& body) noexcept {
+  try {
+    body();
+    return DRAGONN_OK;
+  } catch (const std::bad_alloc&) {
+    set_last_error("out of memory");
+    return DRAGONN_ERROR_SYSTEM;
+  } catch (const std::exception& error) {
+    set_last_error(error.what());
+    return status_of(error);
+  } catch (...) {
+    set_last_error("unknown error");
+    return DRAGONN_ERROR_SYSTEM;
+  }
+}
+
+/// Throws the formatted UsageError unless the argument is right.
+template <class... Args>
+void require(bool right, fmt::format_string<Args...> otherwise, Args&&... args) {
+  if (!right) throw UsageError(fmt::format(otherwise, std::forward<Args>(args)...));
+}
+
+/// Sends the log nowhere until a caller wants it.
+void silence_log() {
+  static std::once_flag once;
+  std::call_once(once, [] { dragonn::log::set_sink({}); });
+}
+
+/// Returns the shape with at most two dimensions.
+dragonn::Shape shape_of(const dragonn_tensor& tensor, std::uint64_t index) {
+  constexpr std::uint64_t kMostElements = std::numeric_limits<std::int64_t>::max();
+  require(tensor.dimensions == 0 || tensor.shape != nullptr, "tensor {} ('{}'): shape is a null pointer", index,
+          tensor.name);
+  std::uint64_t first = 1, rest = 1;
+  for (std::uint64_t axis = 0; axis < tensor.dimensions; ++axis) {
+    const std::uint64_t extent = tensor.shape[axis];
+    require(extent > 0 && extent <= kMostElements / first / rest,
+            "tensor {} ('{}'): dimension {} is {}: expected at least 1, and fewer than 2^63 elements in all", index,
+            tensor.name, axis, extent);
+    (axis == 0 ? first : rest) *= extent;
+  }
+  if (tensor.dimensions < 2) return {static_cast<std::int64_t>(first)};
+  return {static_cast<std::int64_t>(first), static_cast<std::int64_t>(rest)};
+}
+
+std::vector<library::Tensor> read_tensors(const dragonn_tensor* tensors, std::uint64_t count) {
+  require(tensors != nullptr && count > 0, "dragonn_create got no tensors: expected at least 1");
+  std::vector<library::Tensor> list;
+  std::vector<std::string> names;
+  for (std::uint64_t index = 0; index < count; ++index) {
+    require(tensors[index].name != nullptr, "tensor {}: name is a null pointer", index);
+    list.push_back({tensors[index].name, shape_of(tensors[index], index)});
+    names.push_back(list.back().name);
+  }
+  std::ranges::sort(names);
+  const auto twice = std::ranges::adjacent_find(names);
+  require(twice == names.end(), "two tensors have the name '{}'", twice == names.end() ? "" : *twice);
+  return list;
+}
+
+/// Sets up this rank's exchange, in its thread.
+void set_up(dragonn_exchange_handle& handle, dragonn::comm::Communicator& communicator) {
+  omp_set_num_threads(static_cast<int>(handle.spec.comm.threads_per_worker));
+  dragonn::comm::all_ranks_or_none(communicator, [&] {
+    handle.exchange.emplace(handle.spec, handle.tensors, handle.steps_per_epoch, communicator);
+  });
+  handle.exchange->check_same_on_all_ranks();
+  handle.rank = communicator.rank();
+  handle.size = communicator.size();
+  handle.elements = handle.exchange->elements();
+  for (std::size_t tensor = 0; tensor < handle.tensors.size(); ++tensor) {
+    handle.infos.push_back(handle.exchange->info(tensor));
+  }
+}
+
+std::unique_ptr<dragonn_exchange_handle> make_handle(const char* config, std::vector<library::Tensor> tensors,
+                                                     std::uint64_t steps_per_epoch) {
+  auto handle = std::make_unique<dragonn_exchange_handle>();
+  handle->spec = dragonn::trainer::parse_exchange_config(config == nullptr ? "" : config, "config");
+  handle->tensors = std::move(tensors);
+  handle->steps_per_epoch = steps_per_epoch > 0 ? steps_per_epoch : std::numeric_limits<std::uint64_t>::max();
+  const library::Connection connection = library::choose_connection(handle->spec.comm);
+  dragonn_exchange_handle* const address = handle.get();
+  handle->thread = std::make_unique<library::RankThread>(
+      connection.connect, [address](dragonn::comm::Communicator& communicator) { set_up(*address, communicator); },
+      [address] { address->exchange.reset(); }, connection.seconds);
+  return handle;
+}
+
+void check_handle(const dragonn_exchange_handle* handle) {
+  require(handle != nullptr, "the handle is a null pointer");
+}
+
+void run_exchange(dragonn_exchange_handle& handle, std::span<float* const> gradients) {
+  handle.saved.clear();
+  handle.thread->run([&] { handle.exchange->run(gradients); });
+}
+
+}  // namespace
+
+const char* dragonn_version(void) {
+  static const std::string text(dragonn::version());
+  return text.c_str();
+}
+
+const char* dragonn_last_error(void) {
+  return last_error.data();
+}
+
+dragonn_status dragonn_set_log(dragonn_log_function function, void* user) {
+  return guarded([&] {
+    silence_log();
+    if (function == nullptr) return dragonn::log::set_sink({});
+    dragonn::log::set_sink([function, user](dragonn::log::Level level, const std::string& line) {
+      function(static_cast<dragonn_log_level>(level), line.c_str(), user);
+    });
+  });
+}
+
+dragonn_status dragonn_create(const char* config, const dragonn_tensor* tensors, uint64_t tensor_count,
+                              uint64_t steps_per_epoch, dragonn_exchange_handle** handle) {
+  if (handle != nullptr) *handle = nullptr;
+  return guarded([&] {
+    silence_log();
+    require(handle != nullptr, "dragonn_create has no place for the handle: a null pointer");
+    *handle = make_handle(config, read_tensors(tensors, tensor_count), steps_per_epoch).release();
+  });
+}
+
+dragonn_status dragonn_destroy(dragonn_exchange_handle* handle) {
+  const std::unique_ptr<dragonn_exchange_handle> owned(handle);
+  return guarded([&] {
+    if (owned) owned->thread->finish();
+  });
+}
+
+void dragonn_abort(dragonn_exchange_handle* handle, const char* reason) {
+  const std::unique_ptr<dragonn_exchange_handle> owned(handle);
+  guarded([&] {
+    if (owned) owned->thread->abort(reason == nullptr || *reason == '\0' ? "no reason given" : reason);
+  });
+}
+
+int32_t dragonn_rank(const dragonn_exchange_handle* handle) {
+  return handle == nullptr ? -1 : handle->rank;
+}
+
+int32_t dragonn_size(const dragonn_exchange_handle* handle) {
+  return handle == nullptr ? -1 : handle->size;
+}
+
+uint64_t dragonn_elements(const dragonn_exchange_handle* handle) {
+  return handle == nullptr ? 0 : handle->elements;
+}
+
+dragonn_status dragonn_get_tensor_info(const dragonn_exchange_handle* handle, uint64_t tensor,
+                                       dragonn_tensor_info* info) {
+  return guarded([&] {
+    check_handle(handle);
+    require(info != nullptr, "the place for the tensor's info is a null pointer");
+    require(tensor < handle->infos.size(), "tensor {}: expected 0 to {}", tensor, handle->infos.size() - 1);
+    *info = handle->infos[tensor];
+  });
+}
+
+dragonn_status dragonn_set_learning_rate(dragonn_exchange_handle* handle, double learning_rate) {
+  return guarded([&] {
+    check_handle(handle);
+    require(learning_rate >= 0 && learning_rate <= std::numeric_limits<double>::max(),
+            "the learning rate is {}: expected a number of at least 0", learning_rate);
+    handle->thread->run([&] { handle->exchange->set_learning_rate(learning_rate); });
+  });
+}
+
+dragonn_status dragonn_exchange(dragonn_exchange_handle* handle, float* gradient, uint64_t elements) {
+  return guarded([&] {
+    check_handle(handle);
+    require(gradient != nullptr, "the gradient is a null pointer");
+    require(elements == handle->elements, "the gradient has {} elements: expected {}, those of all {} tensors",
+            elements, handle->elements, handle->tensors.size());
+    std::vector<float*> gradients;
+    for (const dragonn_tensor_info& info : handle->infos) {
+      gradients.push_back(gradient);
+      gradient += info.elements;
+    }
+    run_exchange(*handle, gradients);
+  });
+}
+
+dragonn_status dragonn_exchange_tensors(dragonn_exchange_handle* handle, float* const* gradients,
+                                        uint64_t tensor_count) {
+  return guarded([&] {
+    check_handle(handle);
+    require(gradients != nullptr, "the list of gradients is a null pointer");
+    require(tensor_count == handle->tensors.size(), "there are {} gradients: expected {}, one for each tensor",
+            tensor_count, handle->tensors.size());
+    const std::span<float* const> list(gradients, tensor_count);
+    const auto missing = std::ranges::find(list, nullptr);
+    require(missing == list.end(), "the gradient of tensor {} is a null pointer", missing - list.begin());
+    run_exchange(*handle, list);
+  });
+}
+
+dragonn_status dragonn_get_statistics(dragonn_exchange_handle* handle, dragonn_statistics* statistics, size_t size) {
+  return guarded([&] {
+    check_handle(handle);
+    require(statistics != nullptr, "the place for the statistics is a null pointer");
+    require(size == sizeof(dragonn_statistics),
+            "dragonn_statistics has {} bytes in the caller's header: expected {}, the header of this library", size,
+            sizeof(dragonn_statistics));
+    handle->thread->run([&] { *statistics = handle->exchange->statistics(); });
+  });
+}
+
+dragonn_status dragonn_state_size(dragonn_exchange_handle* handle, uint64_t* bytes) {
+  return guarded([&] {
+    check_handle(handle);
+    require(bytes != nullptr, "the place for the state's size is a null pointer");
+    handle->thread->run([&] { handle->saved = handle->exchange->save(); });
+    *bytes = handle->saved.size();
+  });
+}
+
+dragonn_status dragonn_state_save(dragonn_exchange_handle* handle, void* state, uint64_t size) {
+  return guarded([&] {
+    check_handle(handle);
+    require(state != nullptr, "the place for the state is a null pointer");
+    if (handle->saved.empty()) handle->thread->run([&] { handle->saved = handle->exchange->save(); });
+    require(size == handle->saved.size(), "the place for the state has {} bytes: expected {} (dragonn_state_size)",
+            size, handle->saved.size());
+    std::memcpy(state, handle->saved.data(), size);
+    handle->saved = {};
+  });
+}
+
+dragonn_status dragonn_state_load(dragonn_exchange_handle* handle, const void* state, uint64_t size) {
+  return guarded([&] {
+    check_handle(handle);
+    require(state != nullptr, "the state is a null pointer");
+    handle->saved.clear();
+    const std::span<const std::byte> bytes(static_cast<const std::byte*>(state), size);
+    handle->thread->run([&] { handle->exchange->load(bytes); });
+  });
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT
+/// The C interface to the sparsified gradient exchange of dragonn, for other programs.
+///
+/// An exchange averages gradients over the processes of a run. Each process sends a part of its gradient and keeps the
+/// rest as its residual (error feedback), which it adds to its next gradient. The methods, and the keys of the config,
+/// are those of dragonn-train. docs/library.md has a complete program.
+///
+/// Processes. dragonn_create connects them, by the key comm.backend:
+/// - "mpi": under mpirun or srun. MPI is initialized with MPI_THREAD_MULTIPLE unless the program did, and is then
+///   finalized when the process exits.
+/// - "tcp": rank and size come from RANK and WORLD_SIZE or from the launcher, the rendezvous from comm.rendezvous or
+///   MASTER_ADDR and MASTER_PORT. Under torchrun, whose own store has that port, from MASTER_PORT + 1.
+/// - "local": this process alone.
+/// - "auto": "tcp" under torchrun, "mpi" under another launcher, "tcp" where RANK and WORLD_SIZE are set, else "local".
+///
+/// Collective calls: dragonn_create, the two exchanges and dragonn_destroy. All ranks make them in the same order.
+///
+/// Threads. A handle has a thread of its own, which computes and communicates while the caller waits. One thread at a
+/// time uses a handle; it need not be the same one. Handles are independent of each other.
+///
+/// Errors. A function that returns a status never throws and never ends the process. After DRAGONN_ERROR_USAGE,
+/// DRAGONN_ERROR_CONFIG, DRAGONN_ERROR_NON_FINITE and DRAGONN_ERROR_STATE the handle can be used as if the call had not
+/// been made. After any other error the group is dead: every further exchange returns DRAGONN_ERROR_COMMUNICATION, and
+/// the handle can only be ended. Every wait for another rank ends at comm.timeout_s, that of dragonn_create over MPI at
+/// comm.start_timeout_s.
+///
+/// Memory for n elements: 4n bytes for a copy of the gradient; 4n for the residual, 8n with momentum correction; and
+/// the lists of the messages, 8 bytes for each entry that is sent or received. A dense exchange has no residual, and 4n
+/// bytes for the sum.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DRAGONN_API __attribute__((visibility("default")))
+
+/// The result of a call.
+typedef enum dragonn_status {
+  DRAGONN_OK = 0,
+  DRAGONN_ERROR_USAGE = 1,          ///< a null pointer, a wrong size
+  DRAGONN_ERROR_CONFIG = 2,         ///< an unknown key, a value out of range, keys that do not fit together
+  DRAGONN_ERROR_COMMUNICATION = 3,  ///< a rank has ended or failed, or the ranks have different configs
+  DRAGONN_ERROR_TIMEOUT = 4,        ///< a rank was later than the deadline
+  DRAGONN_ERROR_NON_FINITE = 5,     ///< the gradient of some rank holds NaN or infinity; all ranks get this
+  DRAGONN_ERROR_STATE = 6,          ///< a saved state is damaged, or of another rank, size, config or list of tensors
+  DRAGONN_ERROR_SYSTEM = 7          ///< memory, a thread, or an error of dragonn's own
+} dragonn_status;
+
+/// One rank's end of an exchange.
+typedef struct dragonn_exchange_handle dragonn_exchange_handle;
+
+/// A parameter tensor. Tensors of two or more dimensions are sparsified; scalars and vectors (biases, normalization)
+/// are exchanged whole unless compression.include_vectors = "yes". Tensors are given in the order of the forward pass.
+typedef struct dragonn_tensor {
+  const char* name;       ///< for errors; no two tensors have the same
+  const uint64_t* shape;  ///< [dimensions], each at least 1; unused without dimensions
+  uint64_t dimensions;
+} dragonn_tensor;
+
+/// The treatment of a tensor.
+typedef struct dragonn_tensor_info {
+  uint64_t elements;
+  uint32_t sparsified;             ///< 1: it is compressed where the density is below 1
+  uint32_t momentum_applied;       ///< 1: the mean contains the momentum (dgc), so the optimizer adds none
+  uint32_t learning_rate_applied;  ///< 1: the mean contains the learning rate (compression.acc_form = "folded")
+  uint32_t reserved;
+} dragonn_tensor_info;
+
+/// The statistics of this rank's last exchange. Times are wall seconds of this rank.
+typedef struct dragonn_statistics {
+  uint64_t exchanges;   ///< number of exchanges so far, saved ones included
+  uint64_t bytes_sent;  ///< of the last exchange, as are all below
+  uint64_t bytes_received;
+  uint64_t messages_sent;
+  uint64_t elements;          ///< in buckets that were sparsified
+  uint64_t entries_selected;  ///< by this rank, of these
+  uint64_t entries_of_sum;    ///< of the mean that all ranks get, of these
+  double density;             ///< requested by the density schedule
+  double residual_norm;       ///< Euclidean norm of all that this rank has not sent yet; O(n) to compute
+  double seconds;             ///< of the whole call, waiting for other ranks included
+  double seconds_compensate;  ///< adding the residual to the gradient
+  double seconds_select;      ///< choosing entries; zero for methods whose selection is part of compensate
+  double seconds_exchange;    ///< messages
+  double seconds_decode;      ///< turning received messages into a sum
+  double seconds_settle;      ///< computing the new residual
+} dragonn_statistics;
+
+/// The severity of a line in the log.
+typedef enum dragonn_log_level {
+  DRAGONN_LOG_DEBUG = 0,
+  DRAGONN_LOG_INFO = 1,
+  DRAGONN_LOG_WARNING = 2,
+  DRAGONN_LOG_ERROR = 3
+} dragonn_log_level;
+
+/// Receives one line without its end, from any thread, one at a time. It must not call functions of this header.
+typedef void (*dragonn_log_function)(dragonn_log_level level, const char* line, void* user);
+
+/// Returns the version of the library, as "0.1.0-g1234567". Local.
+DRAGONN_API const char* dragonn_version(void);
+
+/// Returns the error of the calling thread's last failed call, one line; "" if there was none. The text is valid until
+/// the thread's next failed call. Local.
+DRAGONN_API const char* dragonn_last_error(void);
+
+/// Hands the lines of the log to a function from now on; a null function, as at the start, drops them. Local; for all
+/// handles of the process.
+DRAGONN_API dragonn_status dragonn_set_log(dragonn_log_function function, void* user);
+
+/// Collective. Connects the processes and creates this rank's end.
+/// @param config TOML text with the keys of dragonn-train: seed, [optimizer], [compression], [comm]. Null: defaults.
+/// @param tensors [tensor_count], the same on every rank.
+/// @param steps_per_epoch exchanges in an epoch, for density schedules that count epochs; 0: all is one epoch.
+/// @param handle receives the handle; null after an error.
+DRAGONN_API dragonn_status dragonn_create(const char* config, const dragonn_tensor* tensors, uint64_t tensor_count,
+                                          uint64_t steps_per_epoch, dragonn_exchange_handle** handle);
+
+/// Collective. Waits until all ranks are here, ends the group and frees the handle, also after an error. A null handle
+/// is ignored.
+DRAGONN_API dragonn_status dragonn_destroy(dragonn_exchange_handle* handle);
+
+/// Ends the group because this rank has failed, and frees the handle. Does not wait. Over TCP the other ranks'
+/// exchanges fail with this reason; over MPI they fail at their deadline, or when this process has ended.
+DRAGONN_API void dragonn_abort(dragonn_exchange_handle* handle, const char* reason);
+
+/// Returns this rank, 0 to size - 1, or -1 for a null handle. Local.
+DRAGONN_API int32_t dragonn_rank(const dragonn_exchange_handle* handle);
+/// Returns the number of ranks, or -1 for a null handle. Local.
+DRAGONN_API int32_t dragonn_size(const dragonn_exchange_handle* handle);
+/// Returns the number of elements of all tensors, or 0 for a null handle. Local.
+DRAGONN_API uint64_t dragonn_elements(const dragonn_exchange_handle* handle);
+
+/// Tells how a tensor is treated. Local. @param tensor its place in the list, from 0.
+DRAGONN_API dragonn_status dragonn_get_tensor_info(const dragonn_exchange_handle* handle, uint64_t tensor,
+                                                   dragonn_tensor_info* info);
+
+/// Sets the learning rate of the next exchanges, for compression.acc_form = "folded" only. It is
+/// optimizer.learning_rate at first. Local.
+DRAGONN_API dragonn_status dragonn_set_learning_rate(dragonn_exchange_handle* handle, double learning_rate);
+
+/// Collective. Replaces this rank's gradient by the mean over the ranks of what they sent, the same on every rank.
+/// O(n) copies, plus the method's own work.
+/// @param gradient [elements] float32 in host memory, the tensors one after the other in their order.
+/// @param elements as dragonn_elements(); another number is an error before anything is sent.
+DRAGONN_API dragonn_status dragonn_exchange(dragonn_exchange_handle* handle, float* gradient, uint64_t elements);
+
+/// Collective. Works as dragonn_exchange, with one pointer for each tensor. @param gradients [tensor_count], in the
+/// order of the tensors, which need not be neighbours in memory.
+DRAGONN_API dragonn_status dragonn_exchange_tensors(dragonn_exchange_handle* handle, float* const* gradients,
+                                                    uint64_t tensor_count);
+
+/// Returns the statistics of the last exchange. Local. @param size sizeof(dragonn_statistics) of the caller's header.
+DRAGONN_API dragonn_status dragonn_get_statistics(dragonn_exchange_handle* handle, dragonn_statistics* statistics,
+                                                  size_t size);
+
+/// Returns the bytes of this rank's state: residuals, the method's own numbers, the number of exchanges. Local. The
+/// size can change with every exchange. O(n): the state is written, and kept for a dragonn_state_save that follows at
+/// once.
+DRAGONN_API dragonn_status dragonn_state_size(dragonn_exchange_handle* handle, uint64_t* bytes);
+
+/// Saves this rank's state. Local; each rank has its own. The format is that of dragonn's checkpoints, with a checksum
+/// for each field. @param size of `state` in bytes: as dragonn_state_size() told.
+DRAGONN_API dragonn_status dragonn_state_save(dragonn_exchange_handle* handle, void* state, uint64_t size);
+
+/// Restores a state that this rank saved in a run with the same config, tensors and number of ranks. What follows has
+/// the bits of an uninterrupted run. Local; all ranks load, or none. A refused state changes nothing.
+DRAGONN_API dragonn_status dragonn_state_load(dragonn_exchange_handle* handle, const void* state, uint64_t size);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: MIT
+#include "library/exchange.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "comm/agreement.h"
+#include "core/archive_bytes.h"
+#include "core/hash.h"
+#include "optim/clip.h"
+#include "optim/optimizer.h"
+#include "trainer/config/resolve.h"
+#include "trainer/density_plan.h"
+#include "trainer/exchange/step_agreement.h"
+
+namespace dragonn::library {
+namespace {
+
+constexpr const char* kRank = "library/rank";
+constexpr const char* kSize = "library/size";
+constexpr const char* kConfig = "library/config";
+constexpr const char* kTensors = "library/tensors";
+constexpr const char* kExchanges = "library/exchanges";
+constexpr const char* kLearningRate = "library/learning_rate";
+constexpr const char* kStateName = "the saved state";
+
+/// Writes the mean where an optimizer of dragonn-train would update parameters.
+class MeanWriter final : public optim::Optimizer {
+ public:
+  explicit MeanWriter(std::span<float> mean) : mean_(mean) {}
+
+  void begin_step(double /*learning_rate*/, std::uint64_t /*step*/) override {}
+  void update(const optim::Slice& slice, View<const float> gradient, float scale) override {
+    std::ranges::transform(gradient.host(), target(slice).begin(), [scale](float value) { return value * scale; });
+  }
+  void update(const optim::Slice& slice, const SparseVector& gradient, float scale) override {
+    const std::span<float> mean = target(slice);
+    std::ranges::fill(mean, 0.0f);
+    const auto indices = gradient.indices.host();
+    const auto values = gradient.values.host();
+    for (std::size_t i = 0; i < indices.size(); ++i) mean[indices[i]] = values[i] * scale;
+  }
+  bool needs_dense(const optim::Slice& /*slice*/) const override { return false; }
+  void save(Archive& /*archive*/, const std::string& /*prefix*/) const override {}
+  void load(const Archive& /*archive*/, const std::string& /*prefix*/) override {}
+
+ private:
+  std::span<float> target(const optim::Slice& slice) const { return mean_.subspan(slice.offset, slice.size); }
+
+  std::span<float> mean_;
+};
+
+ParameterArena laid_out(const std::vector<Tensor>& tensors) {
+  ParameterArena arena;
+  for (const Tensor& tensor : tensors) arena.declare(tensor.name, tensor.shape, ParameterRole::kWeight);
+  arena.lay_out();
+  return arena;
+}
+
+std::uint64_t hash_of(const std::vector<Tensor>& tensors) {
+  std::string text;
+  for (const Tensor& tensor : tensors) text += fmt::format("{} {}\n", tensor.name, tensor.shape.to_string());
+  return hash_bytes(std::as_bytes(std::span(text)));
+}
+
+comm::Traffic total(const comm::PhaseTraffic& phases) {
+  comm::Traffic sum;
+  for (const comm::Traffic& phase : phases) sum += phase;
+  return sum;
+}
+
+/// Returns the config that a state was saved with.
+trainer::Config saved_config(const Archive& state) {
+  return trainer::resolve_config(trainer::read_toml(state.get_text(kConfig), kStateName), {}, /*complete=*/false);
+}
+
+}  // namespace
+
+Exchange::Exchange(const trainer::RunSpec& spec, const std::vector<Tensor>& tensors, std::uint64_t steps_per_epoch,
+                   comm::Communicator& communicator)
+    : spec_(spec),
+      steps_per_epoch_(steps_per_epoch),
+      communicator_(communicator),
+      tensors_hash_(hash_of(tensors)),
+      arena_(laid_out(tensors)),
+      exchange_(spec.rules, arena_, communicator),
+      gradient_(arena_.size()),
+      timers_(communicator.clock()),
+      learning_rate_(spec.optimizer.learning_rate) {}
+
+void Exchange::check_same_on_all_ranks() const {
+  const std::string config = trainer::config_hash(spec_);
+  const std::array<std::uint64_t, 2> mine{hash_bytes(std::as_bytes(std::span(config))), tensors_hash_};
+  std::vector<std::uint64_t> all(mine.size() * static_cast<std::size_t>(communicator_.size()));
+  communicator_.allgather_values(std::span<const std::uint64_t>(mine), std::span<std::uint64_t>(all));
+  constexpr int kBadConfig = 2;
+  for (std::size_t rank = 1; rank < all.size() / mine.size(); ++rank) {
+    for (std::size_t kind = 0; kind < mine.size(); ++kind) {
+      if (all[kind] == all[rank * mine.size() + kind]) continue;
+      throw comm::AgreedError(fmt::format("rank {} has another {} than rank 0: expected the same on every rank", rank,
+                                          kind == 0 ? "config" : "list of tensors"),
+                              kBadConfig);
+    }
+  }
+}
+
+template <class Copy>
+void Exchange::for_each(std::span<float* const> gradients, const Copy& copy) {
+  for (ParameterId id = 0; id < gradients.size(); ++id) {
+    copy(std::span(gradients[id], arena_[id].size), gradient_.host().subspan(arena_[id].offset, arena_[id].size));
+  }
+}
+
+dragonn_tensor_info Exchange::info(std::size_t tensor) const {
+  const Parameter& parameter = arena_[tensor];
+  const auto& buckets = exchange_.buckets();
+  const auto bucket = std::ranges::find_if(buckets, [&](const trainer::Bucket& candidate) {
+    return parameter.offset >= candidate.offset && parameter.offset < candidate.offset + candidate.size;
+  });
+  DRAGONN_CHECK(bucket != buckets.end(), "no bucket holds tensor {}", parameter.name);
+  return {.elements = parameter.size,
+          .sparsified = bucket->sparse,
+          .momentum_applied = bucket->sparse && spec_.compression.memory.entry().owns_momentum,
+          .learning_rate_applied = bucket->sparse && spec_.rules.folded,
+          .reserved = 0};
+}
+
+void Exchange::run(std::span<float* const> gradients) {
+  const double begin = communicator_.now();
+  const comm::PhaseTraffic before = communicator_.traffic().by_phase();
+  for_each(gradients, [](auto from, auto to) { std::ranges::copy(from, to.begin()); });
+  check_finite(gradients);
+  timers_.reset();
+  const double density = trainer::density_of_step(spec_.compression, step_, steps_per_epoch_);
+  exchange_.run({.step = step_, .density = density, .learning_rate = learning_rate_}, gradient_.view(), timers_);
+  overflowed_ = exchange_.non_finite_bucket();
+  MeanWriter mean(gradient_.host());
+  exchange_.apply(mean, 1.0f, timers_);
+  for_each(gradients, [](auto to, auto from) { std::ranges::copy(from, to.begin()); });
+  ++step_;
+
+  const comm::Traffic traffic = total(communicator_.traffic().by_phase() - before);
+  const trainer::ExchangeCounts& counts = exchange_.counts();
+  const auto seconds = [&](Verb verb) { return timers_.seconds(verb); };
+  last_ = {.exchanges = step_,
+           .bytes_sent = traffic.bytes_sent,
+           .bytes_received = traffic.bytes_received,
+           .messages_sent = traffic.messages_sent,
+           .elements = counts.numel,
+           .entries_selected = counts.selected[static_cast<std::size_t>(communicator_.rank())],
+           .entries_of_sum = counts.global,
+           .density = density,
+           .residual_norm = 0,
+           .seconds = communicator_.now() - begin,
+           .seconds_compensate = seconds(Verb::kCompensate) + seconds(Verb::kCompensateSelect),
+           .seconds_select = seconds(Verb::kSelect),
+           .seconds_exchange = seconds(Verb::kExchange),
+           .seconds_decode = seconds(Verb::kDecode),
+           .seconds_settle = seconds(Verb::kSettle)};
+}
+
+/// Collective. Refuses, on all ranks, a gradient that is not finite on some rank, before any residual sees it. It is
+/// the one agreement of a step (trainer/exchange/step_agreement.h).
+void Exchange::check_finite(std::span<float* const> gradients) {
+  const bool is_finite = std::isfinite(optim::squared_norm(gradient_.view()));
+  const trainer::StepWord agreed =
+      trainer::agree(communicator_, {.skip = !is_finite, .non_finite_bucket = overflowed_});
+  if (agreed.non_finite_bucket) {
+    throw NonFiniteError(
+        fmt::format("exchange {}: the accumulated gradient of {} has overflowed on some rank: load a saved state",
+                    step_, exchange_.buckets().at(*agreed.non_finite_bucket).name));
+  }
+  if (!agreed.skip) return;
+  std::string where = "of another rank";
+  for (ParameterId id = 0; id < gradients.size() && !is_finite; ++id) {
+    if (std::ranges::all_of(std::span(gradients[id], arena_[id].size), [](float v) { return std::isfinite(v); }))
+      continue;
+    where = fmt::format("of {} on rank {}", arena_[id].name, communicator_.rank());
+    break;
+  }
+  throw NonFiniteError(
+      fmt::format("exchange {}: the gradient {} holds NaN or infinity: nothing is exchanged, and all "
+                  "gradients and residuals are as before",
+                  step_ + 1, where));
+}
+
+dragonn_statistics Exchange::statistics() const {
+  dragonn_statistics statistics = last_;
+  statistics.exchanges = step_;
+  statistics.residual_norm = exchange_.residual_norm();
+  return statistics;
+}
+
+std::vector<std::byte> Exchange::save() const {
+  Archive archive;
+  archive.put(kRank, static_cast<std::uint64_t>(communicator_.rank()));
+  archive.put(kSize, static_cast<std::uint64_t>(communicator_.size()));
+  archive.put_text(kConfig, trainer::to_toml(spec_));
+  archive.put(kTensors, tensors_hash_);
+  archive.put(kExchanges, step_);
+  archive.put(kLearningRate, learning_rate_);
+  exchange_.save(archive);
+  return to_bytes(archive);
+}
+
+void Exchange::load(std::span<const std::byte> state) {
+  const Archive archive = archive_from_bytes(state, kStateName);
+  const auto rank = archive.get<std::uint64_t>(kRank), size = archive.get<std::uint64_t>(kSize);
+  if (rank != static_cast<std::uint64_t>(communicator_.rank()) ||
+      size != static_cast<std::uint64_t>(communicator_.size())) {
+    throw DataError(fmt::format("{} is of rank {} of {} ranks: expected one of rank {} of {}", kStateName, rank, size,
+                                communicator_.rank(), communicator_.size()));
+  }
+  const std::vector<std::string> changes = trainer::config_changes(saved_config(archive), spec_);
+  if (!changes.empty()) {
+    throw DataError(fmt::format("{} is of another config: {}", kStateName, fmt::join(changes, ", ")));
+  }
+  if (archive.get<std::uint64_t>(kTensors) != tensors_hash_) {
+    throw DataError(fmt::format("{} is of another list of tensors: expected the same names and shapes", kStateName));
+  }
+  exchange_.load(archive);
+  step_ = archive.get<std::uint64_t>(kExchanges);
+  learning_rate_ = archive.get<double>(kLearningRate);
+  overflowed_.reset();
+  last_ = {};
+}
+
+}  // namespace dragonn::library

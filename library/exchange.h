@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+/// Exchange: trainer::GradientExchange for gradients of another program, tensor by tensor.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "core/archive.h"
+#include "core/buffer.h"
+#include "core/parameter.h"
+#include "core/timer.h"
+#include "library/dragonn.h"
+#include "trainer/config/config.h"
+#include "trainer/exchange/gradient_exchange.h"
+
+namespace dragonn::library {
+
+/// The caller gave a wrong size or address. Nothing was done.
+class UsageError : public Error {
+  using Error::Error;
+};
+
+/// The gradient of some rank holds NaN or infinity. All ranks throw it, and nothing has changed.
+class NonFiniteError : public Error {
+  using Error::Error;
+};
+
+/// The tensors of a caller, in its order. A tensor of more than two dimensions is kept as one of two: only whether it
+/// has fewer matters.
+struct Tensor {
+  std::string name;
+  Shape shape;
+};
+
+/// One rank's exchange. Only the thread that runs the rank uses it.
+class Exchange {
+ public:
+  /// Local. Lays out the tensors. @param spec outlives this. @param steps_per_epoch at least 1. @throws ConfigError.
+  Exchange(const trainer::RunSpec& spec, const std::vector<Tensor>& tensors, std::uint64_t steps_per_epoch,
+           comm::Communicator& communicator);
+
+  /// Collective. Checks that all ranks have the same config and tensors. @throws comm::AgreedError.
+  void check_same_on_all_ranks() const;
+  std::size_t elements() const { return arena_.size(); }
+  /// Returns how a tensor is treated. @param tensor its place in the caller's order.
+  dragonn_tensor_info info(std::size_t tensor) const;
+  void set_learning_rate(double learning_rate) { learning_rate_ = learning_rate; }
+
+  /// Collective. Replaces the gradients by their means. @param gradients one address for each tensor, in the caller's
+  /// order. @throws NonFiniteError, CommError.
+  void run(std::span<float* const> gradients);
+  dragonn_statistics statistics() const;
+
+  /// Returns this rank's state as an archive's bytes.
+  std::vector<std::byte> save() const;
+  /// Restores such a state. @throws DataError if it is damaged, or of another rank, number of ranks, config or list of
+  /// tensors.
+  void load(std::span<const std::byte> state);
+
+ private:
+  void check_finite(std::span<float* const> gradients);
+  /// Calls `copy(address in the caller's memory, place in the arena's order)` for each tensor.
+  template <class Copy>
+  void for_each(std::span<float* const> gradients, const Copy& copy);
+
+  const trainer::RunSpec& spec_;
+  std::uint64_t steps_per_epoch_;
+  comm::Communicator& communicator_;
+  std::uint64_t tensors_hash_;
+  ParameterArena arena_;  // sizes and offsets only
+  trainer::GradientExchange exchange_;
+  Buffer<float> gradient_;  // in the arena's order; after an exchange the mean
+  StepTimers timers_;
+  double learning_rate_;
+  std::uint64_t step_ = 0;
+  std::optional<std::size_t> overflowed_;  // a bucket whose residual holds no numbers any more
+  dragonn_statistics last_ = {};
+};
+
+}  // namespace dragonn::library

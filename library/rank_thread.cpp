@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT
+#include "library/rank_thread.h"
+
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "comm/agreement.h"
+#include "comm/deadline.h"
+#include "core/error.h"
+
+namespace dragonn::library {
+
+/// The state that a caller and the thread share.
+struct RankThread::Shared {
+  enum class State { kConnecting, kSettingUp, kIdle, kWorking, kEnded };
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  State state = State::kConnecting;
+  bool is_abandoned = false;                    // nobody waits for the connection any more
+  bool wants_end = false;                       // finish() or abort() was called
+  std::string abort_reason;                     // of abort()
+  const std::function<void()>* task = nullptr;  // null: none
+  std::exception_ptr error;                     // of the last task, or of the group's end
+  std::string end_text;                         // the reason why the group has ended; empty if it ended in order
+  std::thread thread;
+
+  /// Waits until the state is none of those in which the thread is at work.
+  void wait_for_answer(std::unique_lock<std::mutex>& lock) {
+    changed.wait(lock, [this] { return state == State::kIdle || state == State::kEnded; });
+  }
+  void set(State next) {
+    state = next;
+    changed.notify_all();
+  }
+  /// Runs tasks until the end is wanted. @throws the CommError of a task, or an Error for abort().
+  void serve() {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      changed.wait(lock, [this] { return task != nullptr || wants_end; });
+      if (task == nullptr) {
+        if (!abort_reason.empty()) throw Error(abort_reason);
+        return;
+      }
+      const std::function<void()>* const current = std::exchange(task, nullptr);
+      lock.unlock();
+      std::exception_ptr failure;
+      bool is_fatal = false;
+      try {
+        (*current)();
+      } catch (const CommError&) {
+        failure = std::current_exception();
+        is_fatal = true;
+      } catch (...) {
+        failure = std::current_exception();
+      }
+      if (is_fatal) std::rethrow_exception(failure);
+      lock.lock();
+      error = failure;
+      set(State::kIdle);
+    }
+  }
+  /// Sets up and serves, as the rank of a connected group.
+  void run_rank(comm::Communicator& communicator, const RankFunction& set_up) {
+    {
+      const std::lock_guard lock(mutex);
+      if (is_abandoned) throw CommError("the other ranks came too late");
+      set(State::kSettingUp);
+    }
+    try {
+      set_up(communicator);
+    } catch (const comm::AgreedError&) {
+      const std::lock_guard lock(mutex);
+      error = std::current_exception();
+      return;
+    }
+    {
+      const std::lock_guard lock(mutex);
+      set(State::kIdle);
+    }
+    serve();
+  }
+  /// Notes that the group has ended.
+  void end(const std::exception_ptr& failure) {
+    const std::lock_guard lock(mutex);
+    if (failure) {
+      error = failure;
+      try {
+        std::rethrow_exception(failure);
+      } catch (const std::exception& reason) {
+        end_text = reason.what();
+      }
+    }
+    set(State::kEnded);
+  }
+};
+
+RankThread::RankThread(Connect connect, RankFunction set_up, std::function<void()> clean_up, double connect_seconds)
+    : shared_(std::make_shared<Shared>()) {
+  shared_->thread = std::thread(
+      [shared = shared_, connect = std::move(connect), set_up = std::move(set_up), clean_up = std::move(clean_up)] {
+        std::exception_ptr failure;
+        try {
+          connect([&](comm::Communicator& communicator) {
+            try {
+              shared->run_rank(communicator, set_up);
+            } catch (...) {
+              clean_up();
+              throw;
+            }
+            clean_up();
+          });
+        } catch (...) {
+          failure = std::current_exception();
+        }
+        shared->end(failure);
+      });
+  std::unique_lock lock(shared_->mutex);
+  const auto is_connected = [this] { return shared_->state != Shared::State::kConnecting; };
+  if (!shared_->changed.wait_until(lock, comm::deadline_after(connect_seconds), is_connected)) {
+    shared_->is_abandoned = true;
+    shared_->thread.detach();
+    throw comm::TimeoutError(fmt::format(
+        "the processes of the launch have not come together within {} s (comm.start_timeout_s)", connect_seconds));
+  }
+  shared_->wait_for_answer(lock);
+  if (shared_->state != Shared::State::kEnded) return;
+  lock.unlock();
+  shared_->thread.join();
+  std::rethrow_exception(shared_->error);
+}
+
+RankThread::~RankThread() {
+  abort("the exchange was not ended");
+}
+
+void RankThread::run(const std::function<void()>& task) {
+  std::unique_lock lock(shared_->mutex);
+  if (shared_->state == Shared::State::kEnded) {
+    throw CommError(fmt::format("the group has ended: {}", shared_->end_text));
+  }
+  shared_->error = nullptr;
+  shared_->task = &task;
+  shared_->set(Shared::State::kWorking);
+  shared_->wait_for_answer(lock);
+  if (shared_->error) std::rethrow_exception(shared_->error);
+}
+
+void RankThread::finish() {
+  {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->wants_end = true;
+    shared_->changed.notify_all();
+  }
+  if (!shared_->thread.joinable()) return;
+  shared_->thread.join();
+  if (!shared_->end_text.empty()) throw CommError(fmt::format("the group has ended: {}", shared_->end_text));
+}
+
+void RankThread::abort(const std::string& reason) noexcept {
+  {
+    const std::lock_guard lock(shared_->mutex);
+    if (!shared_->wants_end) shared_->abort_reason = reason;
+    shared_->wants_end = true;
+    shared_->changed.notify_all();
+  }
+  if (shared_->thread.joinable()) shared_->thread.join();
+}
+
+}  // namespace dragonn::library

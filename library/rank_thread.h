@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+/// RankThread: the thread in which one rank of a library computes and communicates, while its callers wait.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "comm/communicator.h"
+
+namespace dragonn::library {
+
+/// Runs a rank's work in a thread of its own. So a caller's thread keeps its OpenMP settings, MPI sees one thread per
+/// group, and the functions that run a group from beginning to end (comm::run_tcp, ...) serve calls that come one by
+/// one.
+class RankThread {
+ public:
+  using RankFunction = std::function<void(comm::Communicator&)>;
+  /// Connects the ranks, calls the function as this rank, and ends the group when it returns or throws.
+  using Connect = std::function<void(const RankFunction&)>;
+
+  /// Collective. Starts the thread and waits until the ranks are connected and `set_up` has run.
+  /// @param connect_seconds the longest wait for a connection whose own wait has no deadline; the thread is then left
+  /// to itself. @param clean_up runs in the thread when the group ends, before the communicator goes.
+  /// @throws comm::TimeoutError at that deadline; what `connect` and `set_up` throw. After a comm::AgreedError of
+  /// `set_up`, which all ranks have, the group ends in order.
+  RankThread(Connect connect, RankFunction set_up, std::function<void()> clean_up, double connect_seconds);
+  /// Ends as abort() does if nobody has ended the group.
+  ~RankThread();
+  RankThread(const RankThread&) = delete;
+  RankThread& operator=(const RankThread&) = delete;
+
+  /// Runs `task` in the thread and waits for it. One caller at a time. @throws what the task throws; after a CommError
+  /// the group has ended, and every later call throws a CommError with the same text.
+  void run(const std::function<void()>& task);
+  /// Collective. Waits until all ranks are here, and ends the thread. @throws CommError if the group failed.
+  void finish();
+  /// Ends the group with an error of this rank, and the thread.
+  void abort(const std::string& reason) noexcept;
+
+ private:
+  struct Shared;
+
+  std::shared_ptr<Shared> shared_;  // with the thread, which may outlive this object where it never connects
+};
+
+}  // namespace dragonn::library
