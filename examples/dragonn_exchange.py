@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: MIT
+"""The exchange of libdragonn.so for Python (ctypes), and as a communication hook of PyTorch's DistributedDataParallel.
+
+    exchange = dragonn_exchange.Exchange([("fc.weight", (64, 32)), ("fc.bias", (64,))], config)
+    exchange.exchange([weight_gradient, bias_gradient])   # float32 tensors on the CPU, averaged in place
+
+    hook = dragonn_exchange.DdpHook(ddp_model, config)    # instead of DDP's own allreduce
+    ...
+    torch.save({"model": ..., "exchange": hook.exchange.state()}, path)   # of each rank
+    hook.exchange.load_state(torch.load(path)["exchange"])
+
+`config` is TOML with the keys of dragonn-train: seed, [optimizer], [compression], [comm]. docs/library.md says more. The
+library is the file in the environment variable DRAGONN_LIBRARY, else that of build/release or of the system. An error of
+the library is a DragonnError of one line; a wrong argument is a TypeError or a ValueError before anything is sent.
+"""
+import ctypes
+import os
+import pathlib
+import socket
+
+
+class DragonnError(RuntimeError):
+    """An error of the library. `status` is its dragonn_status as a word: "config", "timeout", ..."""
+
+    STATUSES = ("ok", "usage", "config", "communication", "timeout", "non_finite", "state", "system")
+
+    def __init__(self, status, text):
+        super().__init__(text)
+        self.status = self.STATUSES[status]
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("shape", ctypes.POINTER(ctypes.c_uint64)), ("dimensions", ctypes.c_uint64)]
+
+
+class _Info(ctypes.Structure):
+    _fields_ = [("elements", ctypes.c_uint64)] + [
+        (name, ctypes.c_uint32) for name in ("sparsified", "momentum_applied", "learning_rate_applied", "reserved")]
+
+
+class _Statistics(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in (
+        "exchanges", "bytes_sent", "bytes_received", "messages_sent", "elements", "entries_selected",
+        "entries_of_sum")] + [(name, ctypes.c_double) for name in (
+            "density", "residual_norm", "seconds", "seconds_compensate", "seconds_select", "seconds_exchange",
+            "seconds_decode", "seconds_settle")]
+
+
+_HANDLE = ctypes.c_void_p
+_SIZE = ctypes.c_uint64
+# By function: what it returns, and its arguments. Without a result it is a status.
+_FUNCTIONS = {
+    "create": [ctypes.c_char_p, ctypes.POINTER(_Tensor), _SIZE, _SIZE, ctypes.POINTER(_HANDLE)],
+    "destroy": [_HANDLE],
+    "get_tensor_info": [_HANDLE, _SIZE, ctypes.POINTER(_Info)],
+    "set_learning_rate": [_HANDLE, ctypes.c_double],
+    "exchange_tensors": [_HANDLE, ctypes.POINTER(ctypes.c_void_p), _SIZE],
+    "get_statistics": [_HANDLE, ctypes.POINTER(_Statistics), ctypes.c_size_t],
+    "state_size": [_HANDLE, ctypes.POINTER(_SIZE)],
+    "state_save": [_HANDLE, ctypes.c_void_p, _SIZE],
+    "state_load": [_HANDLE, ctypes.c_char_p, _SIZE],
+}
+_library = None
+
+
+def _load():
+    global _library
+    if _library is not None:
+        return _library
+    built = pathlib.Path(__file__).resolve().parent.parent / "build/release/library/libdragonn.so"
+    path = os.environ.get("DRAGONN_LIBRARY") or (str(built) if built.exists() else "libdragonn.so.0")
+    library = ctypes.CDLL(path)
+    for name, arguments in _FUNCTIONS.items():
+        function = getattr(library, f"dragonn_{name}")
+        function.argtypes, function.restype = arguments, ctypes.c_int
+    library.dragonn_last_error.restype = ctypes.c_char_p
+    library.dragonn_version.restype = ctypes.c_char_p
+    library.dragonn_abort.argtypes, library.dragonn_abort.restype = [_HANDLE, ctypes.c_char_p], None
+    for name in ("rank", "size"):
+        getattr(library, f"dragonn_{name}").argtypes = [_HANDLE]
+    _library = library
+    return library
+
+
+def _call(name, *arguments):
+    library = _load()
+    status = getattr(library, f"dragonn_{name}")(*arguments)
+    if status != 0:
+        raise DragonnError(status, library.dragonn_last_error().decode())
+
+
+class Exchange:
+    """This process's end of an exchange. As a context manager it ends in order, or at once after an exception."""
+
+    def __init__(self, tensors, config="", steps_per_epoch=0):
+        """Collective. `tensors`: pairs of name and shape, in the order of the forward pass, the same on every rank."""
+        self._handle = _HANDLE()
+        self.names = [name for name, _ in tensors]
+        self.sizes = []
+        records = (_Tensor * max(len(self.names), 1))()
+        for record, (name, shape) in zip(records, tensors):
+            shape = tuple(int(extent) for extent in shape)
+            extents = (ctypes.c_uint64 * max(len(shape), 1))(*shape)
+            record.name, record.dimensions = name.encode(), len(shape)
+            record.shape = ctypes.cast(extents, ctypes.POINTER(ctypes.c_uint64))
+            self.sizes.append(1)
+            for extent in shape:
+                self.sizes[-1] *= extent
+        _call("create", config.encode(), records, len(self.names), steps_per_epoch, ctypes.byref(self._handle))
+        self.rank = _load().dragonn_rank(self._handle)
+        self.size = _load().dragonn_size(self._handle)
+
+    def _open(self):
+        if not self._handle:
+            raise ValueError("the exchange is closed")
+        return self._handle
+
+    def _address(self, place, gradient):
+        """The address of a gradient, which must be a dense float32 tensor (of PyTorch) or array (of NumPy) on the CPU."""
+        name = self.names[place]
+        if str(getattr(gradient, "dtype", type(gradient).__name__)) not in ("float32", "torch.float32"):
+            kind = getattr(gradient, "dtype", type(gradient).__name__)
+            raise TypeError(f"the gradient of {name} is {kind}: expected float32")
+        if hasattr(gradient, "data_ptr"):
+            if gradient.device.type != "cpu":
+                raise TypeError(f"the gradient of {name} is on {gradient.device}: expected the CPU")
+            size, address = gradient.numel(), gradient.data_ptr()
+            is_dense = gradient.is_contiguous() or _is_permuted(gradient.shape, gradient.stride())
+        else:
+            size, address = gradient.size, gradient.ctypes.data
+            is_dense = gradient.flags.forc and gradient.flags.writeable
+        if size != self.sizes[place]:
+            raise ValueError(f"the gradient of {name} has {size} elements: expected {self.sizes[place]}")
+        if not is_dense:
+            raise ValueError(f"the gradient of {name} has gaps in memory: expected a contiguous one")
+        return address
+
+    def exchange(self, gradients):
+        """Collective. Replaces each gradient by the mean over the ranks of what they sent."""
+        handle = self._open()
+        if len(gradients) != len(self.names):
+            raise ValueError(f"there are {len(gradients)} gradients: expected {len(self.names)}, one for each tensor")
+        addresses = [self._address(place, gradient) for place, gradient in enumerate(gradients)]
+        _call("exchange_tensors", handle, (ctypes.c_void_p * len(addresses))(*addresses), len(addresses))
+
+    def tensor_info(self, place):
+        """How a tensor is treated: a dictionary of sparsified, momentum_applied, learning_rate_applied, elements."""
+        info = _Info()
+        _call("get_tensor_info", self._open(), place, ctypes.byref(info))
+        return {name: getattr(info, name) for name, _ in _Info._fields_ if name != "reserved"}
+
+    def set_learning_rate(self, learning_rate):
+        """Sets the learning rate of the next exchanges; only acc_form = "folded" uses it."""
+        _call("set_learning_rate", self._open(), learning_rate)
+
+    def statistics(self):
+        """The statistics of the last exchange, as in dragonn.h."""
+        statistics = _Statistics()
+        _call("get_statistics", self._open(), ctypes.byref(statistics), ctypes.sizeof(statistics))
+        return {name: getattr(statistics, name) for name, _ in _Statistics._fields_}
+
+    def state(self):
+        """This rank's error feedback, as bytes: to be saved with the model, by each rank."""
+        size = _SIZE()
+        _call("state_size", self._open(), ctypes.byref(size))
+        state = ctypes.create_string_buffer(size.value)
+        _call("state_save", self._open(), state, size.value)
+        return state.raw
+
+    def load_state(self, state):
+        """Restores what state() returned on this rank, in a run of the same config, tensors and number of ranks."""
+        _call("state_load", self._open(), bytes(state), len(state))
+
+    def close(self):
+        """Collective. Ends the exchange in order."""
+        handle, self._handle = self._handle, _HANDLE()
+        if handle:
+            _call("destroy", handle)
+
+    def abort(self, reason):
+        """Ends the exchange because this process failed; the others' exchanges fail, too."""
+        handle, self._handle = self._handle, _HANDLE()
+        if handle:
+            _load().dragonn_abort(handle, str(reason).encode())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, _traceback):
+        if kind is None:
+            self.close()
+        else:
+            self.abort(error or kind.__name__)
+
+
+def _is_permuted(shape, strides):
+    """Whether a tensor fills its memory without gaps, in whatever order of its axes (channels last)."""
+    expected = 1
+    for stride, extent in sorted((stride, extent) for extent, stride in zip(shape, strides) if extent != 1):
+        if stride != expected:
+            return False
+        expected *= extent
+    return True
+
+
+class DdpHook:
+    """Registers the exchange as the communication hook of a DistributedDataParallel model on the CPU.
+
+    The exchange has its own state for each parameter. DDP's buckets carry gradients in whatever order, and DDP rebuilds
+    them after the first step: the hook looks each parameter up, and exchanges when the last bucket of a step has come.
+    """
+
+    def __init__(self, model, config="", steps_per_epoch=0):
+        """Collective."""
+        named = [(name, parameter) for name, parameter in model.module.named_parameters() if parameter.requires_grad]
+        self._places = {parameter: place for place, (_, parameter) in enumerate(named)}
+        self._waiting = []
+        self._gradients = [None] * len(named)
+        tensors = [(name, tuple(parameter.shape)) for name, parameter in named]
+        self.exchange = Exchange(tensors, config + _rendezvous(config), steps_per_epoch)
+        self.parameters = [parameter for _, parameter in named]
+        model.register_comm_hook(self, _run)
+
+    def parameter_groups(self, momentum):
+        """Groups for an optimizer: no momentum where the exchange applies it."""
+        groups = {0: [], 1: []}
+        for place, parameter in enumerate(self.parameters):
+            groups[self.exchange.tensor_info(place)["momentum_applied"]].append(parameter)
+        wanted = [{"params": groups[0], "momentum": momentum}, {"params": groups[1], "momentum": 0.0}]
+        return [group for group in wanted if group["params"]]
+
+    def run(self, bucket):
+        """Takes a bucket of gradients; with the last one, exchanges all."""
+        import torch
+
+        for parameter, gradient in zip(bucket.parameters(), bucket.gradients()):
+            self._gradients[self._places[parameter]] = gradient
+        future = torch.futures.Future()
+        self._waiting.append((future, bucket.buffer()))
+        if bucket.is_last():
+            gradients, self._gradients = self._gradients, [None] * len(self._gradients)
+            waiting, self._waiting = self._waiting, []
+            self.exchange.exchange(gradients)
+            for pending, buffer in waiting:
+                pending.set_result(buffer)
+        return future
+
+
+def _run(hook, bucket):
+    return hook.run(bucket)
+
+
+
+def _rendezvous(config):
+    """Under torchrun: a port of rank 0 that is free, told to all ranks by PyTorch. Else, or with [comm]: nothing."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ or "[comm]" in config:
+        return ""
+    import torch.distributed as dist
+
+    place = [None]
+    if dist.get_rank() == 0:
+        with socket.socket() as probe:
+            probe.bind(("", 0))
+            place = [f"tcp:{os.environ['MASTER_ADDR']}:{probe.getsockname()[1]}"]
+    dist.broadcast_object_list(place, src=0)
+    return f'\n[comm]\nbackend = "tcp"\nrendezvous = "{place[0]}"\n'
