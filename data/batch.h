@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "core/error.h"
 #include "core/targets.h"
 #include "core/tensor.h"
 
@@ -37,6 +39,20 @@ struct Batch {
   }
 };
 
+/// A part of an epoch: steps that took equally many samples, over all ranks. For running text a sample is a row.
+struct EpochPart {
+  std::uint64_t samples_per_step = 0;
+  std::uint64_t steps = 0;
+  bool operator==(const EpochPart&) const = default;
+};
+
+/// Returns the samples that these parts of one epoch took.
+inline std::uint64_t samples_in(std::span<const EpochPart> parts) {
+  std::uint64_t samples = 0;
+  for (const EpochPart& part : parts) samples += part.samples_per_step * part.steps;
+  return samples;
+}
+
 /// The batches of one rank, in a fixed order. One thread uses it.
 class BatchSource {
  public:
@@ -48,8 +64,18 @@ class BatchSource {
   /// Makes a batch with memory for any step: fill() does not allocate, except for lists of labels longer than all
   /// before. @param inputs the place of Batch::inputs, in host memory.
   virtual Batch make_batch(const MemoryPlace& inputs) const = 0;
-  /// Fills all but the batch's own epoch and step. Depends on nothing but `epoch` and `step` < steps_per_epoch().
+  /// Fills all but the batch's own epoch and step. Depends on nothing but `epoch` and `step` < steps_per_epoch(), and
+  /// on the call of continue_epoch() for that epoch.
   virtual void fill(std::uint64_t epoch, std::uint64_t step, Batch& batch) = 0;
+  /// Deals the samples that earlier parts of `epoch` left out to this source's ranks, each at most once. As many steps
+  /// as they fill by the rule of Remainder become the last steps of the epoch. Other epochs stay as they are.
+  /// @param earlier parts in their order, of runs with the same data and seed.  @return the number of these steps,
+  /// perhaps 0. @throws ConfigError if the data set has no rule for that.
+  virtual std::size_t continue_epoch(std::uint64_t /*epoch*/, std::span<const EpochPart> /*earlier*/) {
+    throw ConfigError(
+        "this data set cannot continue an epoch with another number of samples per step: expected as many workers and "
+        "samples per worker as before, or a checkpoint at the end of an epoch");
+  }
 };
 
 }  // namespace dragonn::data

@@ -63,6 +63,11 @@ void Loader::seek(std::uint64_t epoch, std::uint64_t step) {
   changed_.notify_all();
 }
 
+std::size_t Loader::continue_epoch(std::uint64_t epoch, std::span<const EpochPart> earlier) {
+  const std::lock_guard filling(filling_);
+  return source_->continue_epoch(epoch, earlier);
+}
+
 void Loader::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -73,6 +78,7 @@ void Loader::run() {
     std::exception_ptr failure;
     lock.unlock();
     try {
+      const std::lock_guard filling(filling_);
       source_->fill(epoch, step, batch);
       batch.epoch = epoch;
       batch.step = step;

@@ -8,6 +8,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -37,12 +38,16 @@ class Loader {
   /// Makes next() return this step, for a resumed run. Prepared batches are thrown away.
   /// @throws Error unless step < steps_per_epoch().
   void seek(std::uint64_t epoch, std::uint64_t step);
+  /// Deals out what earlier parts of an epoch left, in its last steps; see BatchSource::continue_epoch(). Prepared
+  /// batches of that epoch no longer count: seek() comes next.
+  std::size_t continue_epoch(std::uint64_t epoch, std::span<const EpochPart> earlier);
 
  private:
   void run();
 
   std::shared_ptr<const Dataset> dataset_;
-  std::unique_ptr<BatchSource> source_;  // the thread's after construction
+  std::unique_ptr<BatchSource> source_;  // after construction used with filling_ held
+  std::mutex filling_;
   std::size_t steps_per_epoch_;
 
   std::mutex mutex_;

@@ -63,6 +63,9 @@ class TrainingBatches final : public SampleBatches {
       append(sample, &augmentation, batch);
     }
   }
+  std::size_t continue_epoch(std::uint64_t epoch, std::span<const EpochPart> earlier) override {
+    return sampler_.continue_epoch(epoch, samples_in(earlier));
+  }
 
  private:
   std::uint64_t seed_;

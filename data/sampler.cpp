@@ -37,17 +37,40 @@ void check(const SamplerOptions& options) {
 
 ShardedSampler::ShardedSampler(const SamplerOptions& options) : options_(options) {
   check(options);
-  const std::size_t per_step = options.batch * static_cast<std::size_t>(options.world);
-  steps_per_epoch_ = options.samples / per_step;
-  if (options.remainder == Remainder::kPad && options.samples % per_step != 0) ++steps_per_epoch_;
-  order_.resize(std::max(options.samples, steps_per_epoch_ * per_step));
+  steps_per_epoch_ = steps_in(options.samples);
+  order_.resize(std::max(options.samples, steps_per_epoch_ * per_step()));
+}
+
+std::size_t ShardedSampler::steps_in(std::size_t samples) const {
+  const bool pads = options_.remainder == Remainder::kPad && samples % per_step() != 0;
+  return samples / per_step() + (pads ? 1 : 0);
 }
 
 std::span<const std::uint32_t> ShardedSampler::batch(std::uint64_t epoch, std::size_t step) {
   DRAGONN_CHECK(step < steps_per_epoch_, "step {} of an epoch of {} steps", step, steps_per_epoch_);
+  require(epoch);
+  const Continued part = continued_ && continued_->epoch == epoch ? *continued_ : Continued{epoch, 0, 0};
+  DRAGONN_CHECK(step >= part.first_step, "step {} of an epoch that goes on at step {}", step, part.first_step);
+  const std::size_t place = part.done + (step - part.first_step) * per_step();
+  return std::span(order_).subspan(place + static_cast<std::size_t>(options_.rank) * options_.batch, options_.batch);
+}
+
+std::size_t ShardedSampler::continue_epoch(std::uint64_t epoch, std::uint64_t done) {
+  const auto first = static_cast<std::size_t>(std::min<std::uint64_t>(done, options_.samples));
+  const std::size_t steps = steps_in(options_.samples - first);
+  continued_ = {epoch, first, steps_per_epoch_ - steps};
+  order_.resize(std::max(order_.size(), first + steps * per_step()));
+  shuffled_ = false;
+  return steps;
+}
+
+std::span<const std::uint32_t> ShardedSampler::permutation(std::uint64_t epoch) {
+  require(epoch);
+  return std::span(order_).first(options_.samples);
+}
+
+void ShardedSampler::require(std::uint64_t epoch) {
   if (!shuffled_ || epoch != epoch_) shuffle(epoch);
-  const std::size_t place = step * static_cast<std::size_t>(options_.world) + static_cast<std::size_t>(options_.rank);
-  return std::span(order_).subspan(place * options_.batch, options_.batch);
 }
 
 void ShardedSampler::shuffle(std::uint64_t epoch) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,7 +32,8 @@ struct SamplerOptions {
 
 /// Draws one permutation per epoch, the same on all ranks (keyed by seed and epoch). Step s of the epoch takes world *
 /// batch consecutive samples of it, rank r the r-th `batch` of them. So the samples of a step are the same set for
-/// every split of one global batch over ranks.
+/// every split of one global batch over ranks, and the samples of the steps done are a prefix of the permutation,
+/// however many ranks shared each step.
 class ShardedSampler {
  public:
   /// @throws ConfigError if there are fewer samples than ranks, or too few for one step under kDrop.
@@ -42,11 +44,29 @@ class ShardedSampler {
   /// than in the last call, else O(1). `step` < steps_per_epoch().
   std::span<const std::uint32_t> batch(std::uint64_t epoch, std::size_t step);
 
+  /// Lets the last steps of `epoch` take the samples behind the first `done` of its permutation, as many steps as they
+  /// fill; none if there are too few under kDrop. Returns their number. The epoch's steps before them are no longer
+  /// valid.
+  std::size_t continue_epoch(std::uint64_t epoch, std::uint64_t done);
+  /// Returns the permutation of all samples in `epoch`, valid until the next call. Costs as batch().
+  std::span<const std::uint32_t> permutation(std::uint64_t epoch);
+
  private:
+  /// An epoch whose beginning was done in other steps.
+  struct Continued {
+    std::uint64_t epoch;
+    std::size_t done;        ///< samples
+    std::size_t first_step;  ///< the first step behind them
+  };
+
+  std::size_t steps_in(std::size_t samples) const;
+  std::size_t per_step() const { return options_.batch * static_cast<std::size_t>(options_.world); }
+  void require(std::uint64_t epoch);
   void shuffle(std::uint64_t epoch);
 
   SamplerOptions options_;
   std::size_t steps_per_epoch_ = 0;
+  std::optional<Continued> continued_;
   std::vector<std::uint32_t> order_;  ///< every rank's samples of the epoch, in the order of the steps
   std::uint64_t epoch_ = 0;
   bool shuffled_ = false;

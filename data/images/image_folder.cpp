@@ -233,6 +233,9 @@ class TrainingBatches final : public FolderBatches {
     batch.labels.clear();
     for (const auto& label : labels_) batch.labels.push_back(*label);
   }
+  std::size_t continue_epoch(std::uint64_t epoch, std::span<const EpochPart> earlier) override {
+    return sampler_.continue_epoch(epoch, samples_in(earlier));
+  }
 
  private:
   std::uint64_t seed_;

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <span>
+#include <unordered_set>
 #include <utility>
 
 #include "core/error.h"
@@ -54,7 +56,9 @@ class SpeechBatches : public BatchSource {
 };
 
 /// The training batches. The sampler draws an epoch's utterances, which are then sorted by length. Each step takes as
-/// many consecutive ones as all ranks train on, and deals them out in turn. The steps are shuffled.
+/// many consecutive ones as all ranks train on, and deals them out in turn. The steps are shuffled. An epoch that goes
+/// on with other steps arranges the utterances that are left in the same way; which these are follows from the parts
+/// before.
 class TrainingSpeech final : public SpeechBatches {
  public:
   TrainingSpeech(const SpeechDataset& dataset, const BatchRules& rules)
@@ -70,33 +74,79 @@ class TrainingSpeech final : public SpeechBatches {
   void fill(std::uint64_t epoch, std::uint64_t step, Batch& batch) override {
     if (!arranged_ || epoch != epoch_) arrange(epoch);
     const auto world = static_cast<std::size_t>(rules_.world), rank = static_cast<std::size_t>(rules_.rank);
-    const std::size_t per_step = batch_ * world;
-    const std::span<const std::uint32_t> all = std::span(order_).subspan(places_[step] * per_step, per_step);
+    const std::size_t skipped = steps_per_epoch() - part_.steps();
+    DRAGONN_CHECK(step >= skipped, "step {} of an epoch that goes on at step {}", step, skipped);
+    const std::span<const std::uint32_t> all = part_.step(step - skipped);
     for (std::size_t row = 0; row < batch_; ++row) mine_[row] = all[row * world + rank];
     put(mine_, dataset_.padded(dataset_.frames(all.back())), batch);
   }
 
+  std::size_t continue_epoch(std::uint64_t epoch, std::span<const EpochPart> earlier) override {
+    continued_ = epoch;
+    earlier_.assign(earlier.begin(), earlier.end());
+    arrange(epoch);
+    return part_.steps();
+  }
+
  private:
-  void arrange(std::uint64_t epoch) {
-    order_.clear();
-    for (std::size_t step = 0; step < steps_per_epoch(); ++step) {
-      const std::span<const std::uint32_t> drawn = sampler_.batch(epoch, step);
-      order_.insert(order_.end(), drawn.begin(), drawn.end());
+  /// The utterances of a part of an epoch, step after step.
+  struct Part {
+    std::vector<std::uint32_t> order;  ///< by length
+    std::vector<std::size_t> places;   ///< of the steps in `order`
+    std::size_t per_step = 1;
+
+    std::size_t steps() const { return places.size(); }
+    std::span<const std::uint32_t> step(std::size_t index) const {
+      return std::span(order).subspan(places[index] * per_step, per_step);
     }
-    dataset_.sort_by_length(order_);
-    places_.resize(steps_per_epoch());
-    std::iota(places_.begin(), places_.end(), std::size_t{0});
-    Rng rng(rules_.seed, "speech steps", {epoch});
-    for (std::size_t i = places_.size(); i > 1; --i) std::swap(places_[i - 1], places_[rng.below(i)]);
+  };
+
+  void arrange(std::uint64_t epoch) {
+    const std::span<const std::uint32_t> all = sampler_.permutation(epoch);
+    std::vector<std::uint32_t> left(all.begin(), all.end());
+    std::uint64_t number = 0;
+    if (continued_ == epoch) {
+      for (const EpochPart& part : earlier_) remove_done(arrange_part(epoch, number++, left, part), part.steps, left);
+    }
+    part_ = arrange_part(epoch, number, left, {.samples_per_step = batch_ * static_cast<std::size_t>(rules_.world)});
     epoch_ = epoch;
     arranged_ = true;
+  }
+
+  /// Arranges the utterances `left` of an epoch. @param number of the part in the epoch, from 0.
+  Part arrange_part(std::uint64_t epoch, std::uint64_t number, const std::vector<std::uint32_t>& left,
+                    const EpochPart& sizes) {
+    Part part{.order = left, .places = {}, .per_step = static_cast<std::size_t>(sizes.samples_per_step)};
+    const bool pads = rules_.remainder == Remainder::kPad && left.size() % part.per_step != 0;
+    const std::size_t steps = left.size() / part.per_step + (pads ? 1 : 0);
+    const std::span<const std::uint32_t> all = sampler_.permutation(epoch);
+    part.order.resize(std::min(left.size(), steps * part.per_step));
+    for (std::size_t i = 0; part.order.size() < steps * part.per_step; ++i) part.order.push_back(all[i % all.size()]);
+    dataset_.sort_by_length(part.order);
+    part.places.resize(steps);
+    std::iota(part.places.begin(), part.places.end(), std::size_t{0});
+    Rng rng =
+        number == 0 ? Rng(rules_.seed, "speech steps", {epoch}) : Rng(rules_.seed, "speech steps", {epoch, number});
+    for (std::size_t i = steps; i > 1; --i) std::swap(part.places[i - 1], part.places[rng.below(i)]);
+    return part;
+  }
+
+  /// Removes the utterances of the first `steps` steps of a part from `left`, which keeps its order.
+  static void remove_done(const Part& part, std::uint64_t steps, std::vector<std::uint32_t>& left) {
+    std::unordered_set<std::uint32_t> done;
+    for (std::size_t step = 0; step < std::min<std::uint64_t>(steps, part.steps()); ++step) {
+      const std::span<const std::uint32_t> utterances = part.step(step);
+      done.insert(utterances.begin(), utterances.end());
+    }
+    std::erase_if(left, [&](std::uint32_t utterance) { return done.contains(utterance); });
   }
 
   BatchRules rules_;
   ShardedSampler sampler_;
   std::vector<std::uint32_t> mine_;
-  std::vector<std::uint32_t> order_;
-  std::vector<std::size_t> places_;  // of the steps in order_
+  Part part_;  // the last of epoch_
+  std::optional<std::uint64_t> continued_;
+  std::vector<EpochPart> earlier_;  // of the continued epoch
   std::uint64_t epoch_ = 0;
   bool arranged_ = false;
 };
