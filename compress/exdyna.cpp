@@ -204,6 +204,8 @@ const Registration<SparsifierEntry> registration{[] {
   entry.traits = [](const Settings&) { return SelectionTraits{.partitioned = true}; };
   // The first threshold can be off by a factor of 100: 920 steps of half a percent.
   entry.band = {.low = 0.9, .high = 1.1, .settling_steps = 1200};
+  // The threshold is the same on all ranks; plan() cuts partitions when their number is not that of the ranks.
+  entry.resize = {OnResize::kReshard, "keeps its threshold and cuts the partitions anew"};
   entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
     return std::make_unique<Exdyna>(values, numel, device);
   };

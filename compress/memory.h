@@ -12,6 +12,7 @@
 #include "codec/value_codec.h"
 #include "core/archive.h"
 #include "core/registry.h"
+#include "core/resize_rule.h"
 #include "core/sparse_vector.h"
 #include "kernels/gradient/gradient_pass.h"
 
@@ -56,6 +57,10 @@ class Memory {
 
   virtual void save(Archive& archive, const std::string& prefix) const = 0;
   virtual void load(const Archive& archive, const std::string& prefix) = 0;
+  /// Adds the state that a rank saved to this one: so the sums over ranks stay what they were when ranks share out the
+  /// saved states among them. Exact up to the rounding of one addition per element, and for a memory without state
+  /// exact.
+  virtual void add(const Archive& archive, const std::string& prefix) = 0;
 };
 
 struct MemoryEntry : RegistryEntry {
@@ -63,6 +68,8 @@ struct MemoryEntry : RegistryEntry {
   std::size_t floats_per_element = 0;  ///< state: 0 none, 1 residual, 2 momentum correction
   bool conserves = true;               ///< the invariant of conservation holds
   bool owns_momentum = false;          ///< momentum lives here: the optimizer applies none to the exchanged gradient
+  /// The rule for P' workers instead of P. kReshard: rank r adds up ranks r, r + P', ...; those from P on are empty.
+  ResizeRule resize = {};
   /// Makes a memory on `device`. `momentum` is the optimizer's coefficient and `nesterov` its form, for memories that
   /// own the momentum.
   std::function<std::unique_ptr<Memory>(const Settings&, std::size_t numel, float momentum, bool nesterov,

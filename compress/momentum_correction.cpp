@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <cmath>
 
+#include "compress/add_saved.h"
 #include "compress/memory.h"
 #include "kernels/archive_views.h"
 #include "kernels/gradient/magnitude.h"
@@ -51,6 +52,10 @@ class MomentumCorrection final : public Memory {
     kernels::get_view(archive, prefix + "momentum", momentum_.view());
     kernels::get_view(archive, prefix + "velocity", velocity_.view());
   }
+  void add(const Archive& archive, const std::string& prefix) override {
+    add_saved(archive, prefix + "momentum", momentum_.view());
+    add_saved(archive, prefix + "velocity", velocity_.view());
+  }
 
  private:
   kernels::MomentumRule rule_;
@@ -68,6 +73,7 @@ const Registration<MemoryEntry> registration{[] {
   entry.settings = {
       {.name = "masking", .default_value = true, .help = "true: also clear the momentum of entries that were sent"}};
   entry.floats_per_element = 2;
+  entry.resize = {OnResize::kReshard, "is added up, so that the sums of all residuals and of all momenta stay"};
   entry.owns_momentum = true;
   entry.make = [](const Settings& settings, std::size_t numel, float momentum, bool nesterov, const Device& device) {
     const kernels::MomentumRule rule{.scale = 1, .momentum = momentum, .nesterov = nesterov};

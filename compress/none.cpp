@@ -31,6 +31,7 @@ class None final : public Memory {
   View<const float> residual() const override { return {}; }
   void save(Archive&, const std::string&) const override {}
   void load(const Archive&, const std::string&) override {}
+  void add(const Archive&, const std::string&) override {}
 
  private:
   std::size_t numel_;

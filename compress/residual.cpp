@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <cmath>
 
+#include "compress/add_saved.h"
 #include "compress/memory.h"
 #include "kernels/archive_views.h"
 #include "kernels/gradient/magnitude.h"
@@ -36,6 +37,9 @@ class Residual final : public Memory {
   void load(const Archive& archive, const std::string& prefix) override {
     kernels::get_view(archive, prefix + "residual", residual_.view());
   }
+  void add(const Archive& archive, const std::string& prefix) override {
+    add_saved(archive, prefix + "residual", residual_.view());
+  }
 
  private:
   float decay_;
@@ -54,6 +58,7 @@ const Registration<MemoryEntry> registration{[] {
                      .minimum = 0,
                      .maximum = 1}};
   entry.floats_per_element = 1;
+  entry.resize = {OnResize::kReshard, "is added up, so that the sum of all residuals stays"};
   entry.make = [](const Settings& settings, std::size_t numel, float, bool, const Device& device) {
     return std::make_unique<Residual>(static_cast<float>(settings.number("decay")), numel, device);
   };

@@ -13,6 +13,7 @@
 
 #include "core/archive.h"
 #include "core/registry.h"
+#include "core/resize_rule.h"
 #include "core/selection_traits.h"
 #include "core/sparse_vector.h"
 #include "kernels/gradient/gradient_pass.h"
@@ -82,6 +83,8 @@ struct SparsifierEntry : RegistryEntry {
   bool exact = false;  ///< at density 1 selects every non-zero entry
   /// The least and the most that the default settings select, of any values (compress/README.md).
   CountBand band = {};
+  /// The rule for P' workers instead of P. kReshard: rank r loads the state of rank r modulo P.
+  ResizeRule resize = {};
   /// Returns the promises of these settings about every selection.
   std::function<SelectionTraits(const Settings&)> traits = [](const Settings&) { return SelectionTraits{}; };
   /// Makes a sparsifier for buckets of `numel` elements on `device`. @throws DeviceError if that device lacks a kernel

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/parameter.h"
+#include "core/resize_rule.h"
 #include "core/shape.h"
 #include "core/view.h"
 #include "kernels/nn/plan.h"
@@ -34,11 +35,16 @@ struct StatisticsSpec {
   std::size_t size = 0;
   float initial = 0;
   std::string name = {};  ///< "running_mean"; the graph prefixes the layer's name
+  /// The rule for another number of workers. kReshard: all ranks start from the mean over the old ones.
+  OnResize on_resize = OnResize::kRefuse;
 };
 
 /// Values that a layer carries from one batch to the next, for windows of longer sequences.
 struct StateSpec {
   std::size_t size = 0;  ///< floats per sample; starts as zeros
+  /// The rule for another number of workers. kRestart: zeros. The rows of a batch then are at other places of the data,
+  /// so there is nothing that kReshard could mean.
+  OnResize on_resize = OnResize::kRefuse;
 };
 
 /// The arguments of one forward pass. Views stay where they are from step to step. Inputs and output are of the plan's

@@ -253,12 +253,47 @@ View<float> Network::state(Mode mode) {
   return state.batch == 0 ? View<float>() : state.values.view();
 }
 
+bool Network::carries_state() const {
+  return impl_->state_size() > 0;
+}
+
 void Network::set_state(Mode mode, std::size_t batch, View<const float> state) {
   if (state.size() != impl_->state_size() * batch)
     throw ShapeError(fmt::format("a state of {} values for a batch of {}: it has {} per sample", state.size(), batch,
                                  impl_->state_size()));
   impl_->carried(mode).batch = 0;
   kernels::copy(state, impl_->state_for(batch, mode));
+}
+
+void Network::resize(View<const float> mean_statistics) {
+  const std::vector<StatisticsSpec>& statistics = impl_->graph().statistics();
+  const std::vector<StateSpec>& states = impl_->graph().states();
+  for (const Node& node : impl_->graph().nodes()) {
+    const bool fits = std::ranges::none_of(node.statistics,
+                                           [&](std::size_t index) {
+                                             const OnResize rule = statistics[index].on_resize;
+                                             return rule != OnResize::kReshard && rule != OnResize::kRestart;
+                                           }) &&
+                      std::ranges::all_of(node.states, [&](std::size_t index) {
+                        return states[index].on_resize == OnResize::kRestart;
+                      });
+    if (fits) continue;
+    throw ConfigError(fmt::format(
+        "layer '{}' ({}) has state, and no rule for what becomes of it on another number of workers: resume with as "
+        "many workers as before",
+        node.name, node.layer->kind()));
+  }
+  std::size_t offset = 0;
+  for (const StatisticsSpec& spec : statistics) {
+    const View<float> own = this->statistics().subview(offset, spec.size);
+    if (spec.on_resize == OnResize::kReshard) {
+      kernels::copy(mean_statistics.subview(offset, spec.size), own);
+    } else {
+      kernels::fill(spec.initial, own);
+    }
+    offset += spec.size;
+  }
+  reset_state(Mode::kTrain);
 }
 
 LossResult Network::forward(const NetworkBatch& batch, Mode mode, std::uint64_t step, int rank) {

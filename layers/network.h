@@ -99,8 +99,15 @@ class Network {
   void reset_state(Mode mode);
   /// The state that the next forward of this mode starts with, for checkpoints; empty after reset_state().
   View<float> state(Mode mode);
+  /// Returns whether some layer carries state from batch to batch.
+  bool carries_state() const;
   /// Sets that state, for a batch of this size. @throws ShapeError if the sizes do not fit.
   void set_state(Mode mode, std::size_t batch, View<const float> state);
+
+  /// Starts from the state that other workers left, whose number was another one: the statistics from their mean, or
+  /// from their initial values; no state for training. @throws ConfigError that names the layer whose rule refuses
+  /// that.
+  void resize(View<const float> mean_statistics);
 
   /// Runs a batch up to the loss. `step` and `rank` key the dropout streams. Label smoothing applies to training only.
   /// @throws DataError for a label, token or length out of range; Error if the batch does not have the size of the

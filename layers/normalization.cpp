@@ -50,7 +50,7 @@ class BatchNorm final : public Layer {
 
   std::vector<StatisticsSpec> statistics(std::span<const Shape> inputs) const override {
     const auto channels = static_cast<std::size_t>(channels_of(inputs[0]));
-    return {{channels, 0.0f, "running_mean"}, {channels, 1.0f, "running_var"}};
+    return {{channels, 0.0f, "running_mean", OnResize::kReshard}, {channels, 1.0f, "running_var", OnResize::kReshard}};
   }
 
   std::unique_ptr<LayerPlan> plan(const PlanContext& context) const override {

@@ -323,7 +323,8 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     SumSize::kTarget,
     /*traffic=*/"4 k (P-1) / P",
     /*sums_codes=*/false,
-    CodedValues::kLists}};
+    CodedValues::kLists,
+    {OnResize::kRestart, "restarts: its regions are one per worker, and the threshold of the sums is computed anew"}}};
 
 }  // namespace
 }  // namespace dragonn::comm

@@ -18,6 +18,7 @@
 #include "comm/sparse/list_transport.h"
 #include "core/archive.h"
 #include "core/registry.h"
+#include "core/resize_rule.h"
 #include "core/selection_traits.h"
 #include "core/sparse_vector.h"
 
@@ -216,6 +217,8 @@ struct SparseCollectiveEntry : RegistryEntry {
   std::string traffic = {};
   bool sums_codes = false;  ///< takes ReduceContext::code instead of a selection
   CodedValues codes = CodedValues::kSums;
+  /// The rule for P' workers instead of P. kReshard: rank r loads the state of rank r modulo P.
+  ResizeRule resize = {};
 
   /// Returns whether indices travel, so that their codec has an effect.
   bool sends_indices() const { return sum != SumSize::kDense; }

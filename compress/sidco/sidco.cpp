@@ -238,6 +238,7 @@ SparsifierEntry sidco_entry(const char* name, const char* summary, const SidcoFi
   // all, so that nothing controls the count.
   entry.band = kAnyCount;
   entry.band.settling_steps = 40;
+  entry.resize = {OnResize::kReshard, "keeps its stages: rank r those of rank r modulo the old number of workers"};
   entry.make = [fits](const Settings& values, std::size_t numel, const Device& device) {
     return std::make_unique<Sidco>(rules(values, fits), stage_rules(values), numel, device);
   };

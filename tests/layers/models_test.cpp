@@ -246,6 +246,37 @@ TEST_SUITE("layers") {
                       {"channel_units", std::int64_t{2048}}}) == 18528264);
   }
 
+  TEST_CASE("all state of every model has a rule for another number of workers") {
+    for (const std::string& name : models().names()) {
+      CAPTURE(name);
+      const auto graph = make_graph(name, {samples_for(name).back(), kClasses}, {});
+      for (const StatisticsSpec& spec : graph->statistics()) {
+        CHECK((spec.on_resize == OnResize::kReshard || spec.on_resize == OnResize::kRestart));
+      }
+      for (const StateSpec& spec : graph->states()) CHECK(spec.on_resize == OnResize::kRestart);
+    }
+  }
+
+  TEST_CASE("on another number of workers statistics start from their mean, and carried state from zeros") {
+    Network images = make("resnet20", {{9, 9, 2}, kClasses});
+    images.initialize(1);
+    std::vector<float> mean(images.statistics().size());
+    for (std::size_t i = 0; i < mean.size(); ++i) mean[i] = static_cast<float>(i);
+    images.resize(View<const float>(mean));
+    CHECK(dragonn::test::to_host(images.statistics()) == mean);
+    CHECK_FALSE(images.carries_state());
+
+    Network text = make("lstm_lm", {{9}, kClasses});
+    text.initialize(1);
+    const std::vector<float> tokens(18);
+    const TestTargets targets(text.target_kind(), 9);
+    text.forward({View<const float>(tokens), targets.view(), 2}, Mode::kTrain);
+    CHECK(text.carries_state());
+    CHECK_FALSE(text.state(Mode::kTrain).empty());
+    text.resize({});
+    CHECK(text.state(Mode::kTrain).empty());
+  }
+
   TEST_CASE("published operation counts are met") {
     // ResNet-20: 40.8 million multiply-adds a sample; VGG-16 at 32 x 32: 313; ResNet-50 at 224 x 224: 4.09 billion.
     const auto forward_flops = [](const Network& network) {
