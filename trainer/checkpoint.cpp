@@ -190,21 +190,21 @@ Archive CheckpointStore::read_model(const fs::path& checkpoint) {
   return read_of_save(checkpoint, kModel);
 }
 
-CheckpointFiles CheckpointStore::read(const fs::path& checkpoint, int rank, int world_size) {
-  CheckpointFiles files;
-  files.model = read_model(checkpoint);
-  const auto saved = files.model.get<std::int64_t>(kWorldSize);
-  if (saved != world_size) {
-    throw ConfigError(fmt::format(
-        "{} was saved by {} workers and holds the residuals of {}; this run has {} workers: expected --workers {}",
-        checkpoint.string(), saved, saved, world_size, saved));
+int CheckpointStore::workers(const Archive& model) {
+  return static_cast<int>(model.get<std::int64_t>(kWorldSize));
+}
+
+Archive CheckpointStore::read_rank(const fs::path& checkpoint, int rank) {
+  const fs::path file = checkpoint / rank_file(rank);
+  if (std::error_code code; !fs::exists(file, code)) {
+    throw DataError(fmt::format("{} is missing: the checkpoint has a file of each of its ranks", file.string()));
   }
-  files.rank = read_of_save(checkpoint, rank_file(rank));
-  if (files.rank.contains(kRank) && files.rank.get<std::int64_t>(kRank) != rank) {
-    throw DataError(fmt::format("{} was saved by rank {}: the files of two ranks were mixed",
-                                (checkpoint / rank_file(rank)).string(), files.rank.get<std::int64_t>(kRank)));
+  Archive archive = read_of_save(checkpoint, rank_file(rank));
+  if (archive.contains(kRank) && archive.get<std::int64_t>(kRank) != rank) {
+    throw DataError(fmt::format("{} was saved by rank {}: the files of two ranks were mixed", file.string(),
+                                archive.get<std::int64_t>(kRank)));
   }
-  return files;
+  return archive;
 }
 
 }  // namespace dragonn::trainer

@@ -20,12 +20,6 @@
 
 namespace dragonn::trainer {
 
-/// The two archives that one rank reads: the model's, and its own.
-struct CheckpointFiles {
-  Archive model;
-  Archive rank;
-};
-
 class CheckpointStore {
  public:
   /// Keeps checkpoints in `folder`, which is created when the first is saved.
@@ -51,9 +45,12 @@ class CheckpointStore {
   /// @throws ConfigError if it is no complete checkpoint, DataError (file, field, offset) if it is damaged or of
   /// another save than DONE.
   static Archive read_model(const std::filesystem::path& checkpoint);
-  /// Reads this rank's archives. @throws as read_model; also ConfigError if the world size differs, and DataError if
-  /// the rank's file is another rank's.
-  static CheckpointFiles read(const std::filesystem::path& checkpoint, int rank, int world_size);
+  /// Returns the number of workers that saved a checkpoint: it has the files of ranks 0 to that number less one.
+  static int workers(const Archive& model);
+  /// Reads the archive of one of these ranks, and no other file but DONE: a run of any number of workers takes the
+  /// ranks that concern it, one after the other. @throws DataError if the file is missing (names it), damaged, another
+  /// rank's or of another save.
+  static Archive read_rank(const std::filesystem::path& checkpoint, int rank);
 
  private:
   std::filesystem::path folder_;

@@ -7,11 +7,14 @@
 
 namespace dragonn::trainer {
 
-double density_of_step(const CompressionConfig& compression, std::uint64_t step, std::uint64_t steps_per_epoch) {
+double density_at(const CompressionConfig& compression, std::uint64_t epoch, std::uint64_t step) {
   if (!compression.selects()) return 1.0;
-  return compress::density_at(
-      compression.density_schedule.name, compression.density_schedule.settings,
-      {.density = compression.density, .epoch = static_cast<std::size_t>(step / steps_per_epoch), .step = step});
+  return compress::density_at(compression.density_schedule.name, compression.density_schedule.settings,
+                              {.density = compression.density, .epoch = static_cast<std::size_t>(epoch), .step = step});
+}
+
+double density_of_step(const CompressionConfig& compression, std::uint64_t step, std::uint64_t steps_per_epoch) {
+  return density_at(compression, step / steps_per_epoch, step);
 }
 
 std::vector<double> sparse_densities(const CompressionConfig& compression, std::uint64_t steps,

@@ -35,6 +35,10 @@ data::BatchRules batch_rules(const Config& config, const comm::Communicator& com
           .remainder = config.train.remainder};
 }
 
+std::uint64_t samples_per_step(const Config& config, const comm::Communicator& communicator) {
+  return batch_rules(config, communicator).batch * static_cast<std::uint64_t>(communicator.size());
+}
+
 double mean_density(const ExchangeCounts& counts) {
   if (counts.numel == 0) return 1.0;
   const double selected = std::accumulate(counts.selected.begin(), counts.selected.end(), 0.0);
@@ -73,17 +77,17 @@ Worker::Worker(const Job& job, const RunPlan& plan, layers::Network network, com
       test_(job.data.test, static_cast<std::size_t>(config_.train.eval_batch_size), communicator.rank(),
             communicator.size(), device),
       checkpoints_(folder_.checkpoints()),
-      steps_per_epoch_(loader_.steps_per_epoch()) {
+      position_(samples_per_step(config_, communicator), loader_.steps_per_epoch()) {
   const RunSpec& config = config_;
   check_accumulation(config, *job.data.train);
   const MemoryLabel label("parameters, gradients and optimizer");
   network_.initialize(static_cast<std::uint64_t>(config.seed));
-  scheduled_steps_ = static_cast<std::uint64_t>(config.train.epochs) * steps_per_epoch_;
-  const std::uint64_t limit = static_cast<std::uint64_t>(config.train.max_steps);
-  total_steps_ = limit > 0 ? std::min(scheduled_steps_, limit) : scheduled_steps_;
+  const std::uint64_t steps_per_epoch = position_.steps_per_epoch();
+  scheduled_steps_ = static_cast<std::uint64_t>(config.train.epochs) * steps_per_epoch;
+  set_length();
   optimizer_ = config.optimizer.entry().make(config.optimizer.settings, network_.arena());
   schedule_ = config.schedule.entry().make(config.schedule.settings,
-                                           {config.optimizer.learning_rate, steps_per_epoch_, scheduled_steps_});
+                                           {config.optimizer.learning_rate, steps_per_epoch, scheduled_steps_});
   exchange_ = std::make_unique<GradientExchange>(config.rules, network_.arena(), communicator_);
   dump_ = std::make_unique<GradientDump>(folder_.gradients(), config.logging.dump_gradients, exchange_->dump_size());
   if (config.train.gradient_accumulation > 1) accumulated_ = Buffer<float>(network_.arena().size(), device);
@@ -93,6 +97,12 @@ Worker::Worker(const Job& job, const RunPlan& plan, layers::Network network, com
   overlapped_ = std::make_unique<OverlappedBackward>(communicator_, network_.arena(),
                                                      group_slices(exchange_->buckets(), exchange_->groups()),
                                                      [this](const layers::GradientReady& ready) { backward(ready); });
+}
+
+void Worker::set_length() {
+  const std::uint64_t steps = position_.step_at(scheduled_steps_);
+  const auto limit = static_cast<std::uint64_t>(config_.train.max_steps);
+  total_steps_ = limit > 0 ? std::min(steps, limit) : steps;
 }
 
 int Worker::train() {
@@ -109,7 +119,8 @@ int Worker::train() {
                                                              .is_time_virtual = communicator_.clock().is_virtual(),
                                                              .overlaps = overlapped_ != nullptr});
   }
-  loader_.seek(progress_.step / steps_per_epoch_, progress_.step % steps_per_epoch_);
+  const std::uint64_t scheduled = position_.scheduled(progress_.step);
+  loader_.seek(scheduled / position_.steps_per_epoch(), scheduled % position_.steps_per_epoch());
   while (progress_.step < total_steps_) {
     run_step();
     const ClockPause after_the_step(communicator_.clock());
@@ -138,7 +149,7 @@ bool Worker::checkpoint_is_due() const {
 }
 
 bool Worker::epoch_is_due(std::int64_t every) const {
-  return every > 0 && progress_.step % (static_cast<std::uint64_t>(every) * steps_per_epoch_) == 0;
+  return every > 0 && position_.ends_epochs(progress_.step, static_cast<std::uint64_t>(every));
 }
 
 void Worker::run_step() {
@@ -146,7 +157,7 @@ void Worker::run_step() {
   communicator_.set_label(fmt::format("step {}", progress_.step + 1));
   const comm::PhaseTraffic before = communicator_.traffic().by_phase();
   sample_.timers.reset();
-  const double learning_rate = schedule_->learning_rate(progress_.step);
+  const double learning_rate = schedule_->learning_rate(position_.scheduled(progress_.step));
 
   const data::Batch* batch = nullptr;
   {
@@ -157,9 +168,10 @@ void Worker::run_step() {
   sample_.loss_sum = loss.loss_sum;
   sample_.count = loss.count;
 
-  const double density = density_of_step(config_.compression, progress_.step, steps_per_epoch_);
+  const double density = density_at(config_.compression, position_.epoch(progress_.step), progress_.step);
   skipped_ = !update(learning_rate, density);
   ++progress_.step;
+  progress_.samples += position_.samples_per_step();
   const ClockPause after_the_step(communicator_.clock());
   sample_.traffic = communicator_.traffic().by_phase() - before;
   progress_.density_sum += skipped_ ? 0.0 : mean_density(exchange_->counts());
@@ -379,10 +391,7 @@ double Worker::bytes_sent_by_all() {
 }
 
 double Worker::samples_per_second() const {
-  const double samples = static_cast<double>(progress_.step) *
-                         static_cast<double>(config_.train.batch_size * config_.train.gradient_accumulation) *
-                         communicator_.size();
-  return progress_.step_seconds > 0 ? samples / progress_.step_seconds : 0.0;
+  return progress_.step_seconds > 0 ? static_cast<double>(progress_.samples) / progress_.step_seconds : 0.0;
 }
 
 void Worker::evaluate_now() {
@@ -412,7 +421,7 @@ void Worker::finish() {
   const Moment time = run_time();
   comm::rank_zero_or_none(communicator_, [&] {
     const std::uint64_t steps = std::max<std::uint64_t>(progress_.step, 1);
-    const double density = density_of_step(config_.compression, steps - 1, steps_per_epoch_);
+    const double density = density_at(config_.compression, position_.epoch(steps - 1), steps - 1);
     const std::size_t sparse = exchange_->sparse_tensors(density);
     const Summary summary{.final_eval = progress_.last,
                           .best_eval = progress_.best,

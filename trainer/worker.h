@@ -29,6 +29,7 @@
 #include "trainer/metrics/progress_report.h"
 #include "trainer/metrics/summary.h"
 #include "trainer/plan.h"
+#include "trainer/run_position.h"
 
 namespace dragonn::trainer {
 
@@ -56,11 +57,12 @@ struct Job {
 
 /// The run's progress besides its parameters; saved in checkpoints.
 struct Progress {
-  std::uint64_t step = 0;   ///< optimizer steps done
-  Moment time = {};         ///< this rank's clock since the run began
-  double step_seconds = 0;  ///< the part of `time` in training steps
-  double density_sum = 0;   ///< sum of the steps' local densities
-  double bytes_sent = 0;    ///< sum over ranks, for the exchange and its headers
+  std::uint64_t step = 0;     ///< optimizer steps done
+  std::uint64_t samples = 0;  ///< that these took, over all workers
+  Moment time = {};           ///< this rank's clock since the run began
+  double step_seconds = 0;    ///< the part of `time` in training steps
+  double density_sum = 0;     ///< sum of the steps' local densities
+  double bytes_sent = 0;      ///< sum over ranks, for the exchange and its headers
   std::optional<EvalRecord> last;
   std::optional<EvalRecord> best;  ///< the earliest of equal ones (is_better)
   bool dense_is_faster = false;    ///< one of the warnings says so: once per run is enough
@@ -85,7 +87,9 @@ class Worker {
   void read_initial_weights();
   /// Gives the parameters and running moments of rank 0 to all ranks, if the run has train.init_from.
   void share_initial_weights();
-  /// Restores a checkpoint folder.
+  /// Restores a checkpoint folder of any number of workers. With as many as this run has the run goes on as if it had
+  /// not stopped. With another number the samples, the residuals and the state of the methods are shared out anew, by
+  /// the rules of docs/design.md, and the log says how.
   void resume(const std::filesystem::path& checkpoint);
   /// Trains to the end, or until a stop signal reaches some rank. Returns the program's exit code: 0, or kExitRequeue
   /// when it stopped early with a checkpoint.
@@ -124,6 +128,17 @@ class Worker {
   bool selection_fits() const;
   void evaluate_now();
   void save_checkpoint();
+  void load_model_state(const Archive& model, const std::filesystem::path& checkpoint);
+  /// Restores this rank's own file.
+  void load_rank_state(const Archive& rank, const DataPosition& position);
+  /// Restores what ranks of another number of workers saved; reads the files that concern this rank, one at a time.
+  void take_over_ranks(const Archive& model, const std::filesystem::path& checkpoint, int workers);
+  /// Continues from a position in the data.
+  void continue_at(const DataPosition& position);
+  /// Sets the number of steps of the run, from its position and the limit in steps.
+  void set_length();
+  /// Reports how a run goes on with another number of workers.
+  void tell_resize(const DataPosition& position, int workers);
   void finish();
 
   bool is_due(std::int64_t every) const { return every > 0 && progress_.step % static_cast<std::uint64_t>(every) == 0; }
@@ -132,7 +147,7 @@ class Worker {
   double bytes_sent_by_all();
   /// Returns the rate of training steps, over all ranks.
   double samples_per_second() const;
-  double epochs_done() const { return static_cast<double>(progress_.step) / static_cast<double>(steps_per_epoch_); }
+  double epochs_done() const { return position_.epochs_done(progress_.step); }
   TimeKind time_kind() const;
   /// Makes the run's time continue from `time`.
   void begin_clock_at(Moment time);
@@ -157,9 +172,9 @@ class Worker {
   CheckpointStore checkpoints_;
   std::unique_ptr<MetricsWriter> metrics_;  // rank 0 only, from the first step on
   std::unique_ptr<ProgressReport> report_;  // likewise
-  std::uint64_t steps_per_epoch_ = 0;
-  std::uint64_t scheduled_steps_ = 0;  ///< steps of all epochs
-  std::uint64_t total_steps_ = 0;
+  RunPosition position_;
+  std::uint64_t scheduled_steps_ = 0;         ///< steps of all epochs, as position_ schedules them
+  std::uint64_t total_steps_ = 0;             ///< updates of the whole run
   std::optional<TensorSelection> selection_;  // where the run wants costs
   Buffer<float> accumulated_;                 ///< sum over micro-batches; empty without gradient accumulation
   kernels::HostMirror<float> parameters_;     ///< for hashes and checkpoints

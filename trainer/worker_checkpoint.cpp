@@ -19,8 +19,11 @@ constexpr const char* kConfigHash = "config_hash";
 constexpr const char* kParameters = "parameters";
 constexpr const char* kStatistics = "statistics";
 constexpr const char* kCarriedState = "carried_state";
+constexpr const char* kBytesSent = "bytes_sent";
+constexpr const char* kSeconds = "seconds";
 constexpr const char* kSelection = "tensor_selection";
 constexpr const char* kDenseIsFaster = "progress/dense_is_faster";
+constexpr const char* kSamples = "progress/samples";
 
 /// Reads a field. @throws DataError if it has not as many values.
 void read_array(const Archive& archive, const std::string& name, View<float> values) {
@@ -69,6 +72,7 @@ std::optional<EvalRecord> load_eval(const Archive& archive, const std::string& p
 
 void save_progress(Archive& archive, const Progress& progress) {
   archive.put("progress/step", progress.step);
+  archive.put(kSamples, progress.samples);
   archive.put("progress/step_seconds", progress.step_seconds);
   archive.put("progress/density_sum", progress.density_sum);
   archive.put("progress/warnings", static_cast<std::uint64_t>(progress.warnings.size()));
@@ -127,6 +131,21 @@ std::string changes_since(const Archive& model, const Config& config) {
   return fmt::format("changed since the checkpoint: {}", fmt::join(config_changes(*saved, config), ", "));
 }
 
+/// Returns the position in a checkpoint. Those of earlier versions have none: they follow from the steps as long as a
+/// step takes as many samples as then.
+DataPosition position_of(const Archive& model, const std::filesystem::path& checkpoint, const RunPosition& own,
+                         int workers, int workers_now) {
+  if (has_position(model)) return load_position(model);
+  if (workers != workers_now) {
+    throw ConfigError(
+        fmt::format("{} is of an earlier version and does not say which samples are done: only {} workers, which saved "
+                    "it, can resume from it; expected --workers {}",
+                    checkpoint.string(), workers, workers));
+  }
+  const auto step = model.get<std::uint64_t>("progress/step");
+  return {step / own.steps_per_epoch(), {{own.samples_per_step(), step % own.steps_per_epoch()}}};
+}
+
 }  // namespace
 
 void Worker::save_checkpoint() {
@@ -141,8 +160,8 @@ void Worker::save_checkpoint() {
   checkpoints_.save(communicator_, progress_.step, [&](Archive* model, Archive& rank) {
     exchange_->save(rank);
     rank.put_array<float>(kStatistics, statistics.of(network_.statistics()));
-    rank.put("bytes_sent", progress_.bytes_sent);
-    save_time(rank, "seconds", progress_.time);
+    rank.put(kBytesSent, progress_.bytes_sent);
+    save_time(rank, kSeconds, progress_.time);
     rank.put_array<float>(kCarriedState, state.of(network_.state(layers::Mode::kTrain)));
     if (model == nullptr) return;
     model->put_text(kConfig, to_toml(config_));
@@ -152,6 +171,7 @@ void Worker::save_checkpoint() {
     optimizer_->save(*model, "optimizer/");
     schedule_->save(*model, "schedule/");
     save_progress(*model, progress_);
+    save_position(*model, position_.at(progress_.step));
     if (selection_) model->put_text(kSelection, to_json(*selection_));
   });
   if (communicator_.rank() != 0) return;
@@ -160,31 +180,94 @@ void Worker::save_checkpoint() {
 }
 
 void Worker::resume(const std::filesystem::path& checkpoint) {
+  int workers = 0;
+  DataPosition position;
   comm::all_ranks_or_none(communicator_, [&] {
-    const CheckpointFiles files = CheckpointStore::read(checkpoint, communicator_.rank(), communicator_.size());
-    require_same_model(files.model, checkpoint, config_, network_);
-    read_array(files.model, kParameters, network_.arena().values());
-    read_array(files.rank, kStatistics, network_.statistics());
-    optimizer_->load(files.model, "optimizer/");
-    schedule_->load(files.model, "schedule/");
-    exchange_->load(files.rank);
-    progress_ = load_progress(files.model);
-    progress_.bytes_sent = files.rank.get<double>("bytes_sent");
-    const std::vector<float> state = files.rank.get_vector<float>(kCarriedState);
-    if (!state.empty()) {
-      network_.set_state(layers::Mode::kTrain, static_cast<std::size_t>(config_.train.batch_size),
-                         View<const float>(std::span<const float>(state)));
+    const Archive model = CheckpointStore::read_model(checkpoint);
+    workers = CheckpointStore::workers(model);
+    load_model_state(model, checkpoint);
+    position = position_of(model, checkpoint, position_, workers, communicator_.size());
+    continue_at(position);
+    if (workers == communicator_.size()) {
+      load_rank_state(CheckpointStore::read_rank(checkpoint, communicator_.rank()), position);
+      if (model.contains(kSelection)) {
+        selection_ = parse_selection(model.get_text(kSelection), checkpoint.string());
+      }
+    } else {
+      take_over_ranks(model, checkpoint, workers);
     }
-    if (files.model.contains(kSelection)) {
-      selection_ = parse_selection(files.model.get_text(kSelection), checkpoint.string());
-    }
-    progress_.time = load_time(files.rank, "seconds");
     begin_clock_at(progress_.time);
-    if (const std::string changes = changes_since(files.model, config_); !changes.empty()) {
+    if (const std::string changes = changes_since(model, config_); !changes.empty()) {
       warn(fmt::format("resumed after step {}; {}", progress_.step, changes));
     }
   });
   log::info(communicator_.rank(), "resumes from {} after step {}", checkpoint.string(), progress_.step);
+  if (workers != communicator_.size()) tell_resize(position, workers);
+}
+
+void Worker::load_model_state(const Archive& model, const std::filesystem::path& checkpoint) {
+  require_same_model(model, checkpoint, config_, network_);
+  read_array(model, kParameters, network_.arena().values());
+  optimizer_->load(model, "optimizer/");
+  schedule_->load(model, "schedule/");
+  progress_ = load_progress(model);
+  // Checkpoints of earlier versions do not count samples.
+  progress_.samples =
+      model.contains(kSamples) ? model.get<std::uint64_t>(kSamples) : progress_.step * position_.samples_per_step();
+}
+
+void Worker::load_rank_state(const Archive& rank, const DataPosition& position) {
+  exchange_->load(rank);
+  read_array(rank, kStatistics, network_.statistics());
+  progress_.bytes_sent = rank.get<double>(kBytesSent);
+  progress_.time = load_time(rank, kSeconds);
+  const std::vector<float> state = rank.get_vector<float>(kCarriedState);
+  // With another batch size the rows of a batch are at other places of the data.
+  const bool rows_stay = position.parts.back().samples_per_step == position_.samples_per_step();
+  if (state.empty() || !rows_stay) return;
+  network_.set_state(layers::Mode::kTrain, static_cast<std::size_t>(config_.train.batch_size),
+                     View<const float>(std::span<const float>(state)));
+}
+
+void Worker::take_over_ranks(const Archive& model, const std::filesystem::path& checkpoint, int workers) {
+  const std::vector<float> statistics = model.get_vector<float>(kStatistics);
+  network_.resize(View<const float>(std::span<const float>(statistics)));
+  progress_.dense_is_faster = false;  // that depends on the number of workers
+  progress_.bytes_sent = 0;
+  progress_.time = {};
+  for (const auto& [saved, what] : ranks_to_take(communicator_.rank(), communicator_.size(), workers)) {
+    const Archive archive = CheckpointStore::read_rank(checkpoint, saved);
+    exchange_->take_over(archive, what);
+    if (what.memories) progress_.bytes_sent += archive.get<double>(kBytesSent);
+    const Moment time = load_time(archive, kSeconds);
+    progress_.time.seconds = std::max(progress_.time.seconds, time.seconds);
+    progress_.time.ideal = std::max(progress_.time.ideal, time.ideal);
+  }
+}
+
+void Worker::continue_at(const DataPosition& position) {
+  position_.resume(progress_.step, position, [this](std::uint64_t epoch, std::span<const data::EpochPart> earlier) {
+    return loader_.continue_epoch(epoch, earlier);
+  });
+  set_length();
+}
+
+void Worker::tell_resize(const DataPosition& position, int workers) {
+  const std::uint64_t step = progress_.step;
+  const bool is_over = position_.epoch(step) > position.epoch;
+  const std::string rest = is_over ? "the rest, which fills no step, is left out" : "the others follow";
+  warn(fmt::format(
+      "{} workers go on after step {} of {} workers: {} samples of epoch {} are done, {}; a step takes {} "
+      "samples instead of {}; schedules in epochs count step {} as step {}",
+      communicator_.size(), step, workers, position.samples(), position.epoch + 1, rest, position_.samples_per_step(),
+      position.parts.back().samples_per_step, step, position_.scheduled(step)));
+  std::vector<std::string> rules = exchange_->describe_take_over();
+  if (network_.statistics().size() > 0) rules.emplace_back("batch-norm statistics start from their mean");
+  if (network_.carries_state()) rules.emplace_back("the state carried from batch to batch starts from zeros");
+  if (selects_by_cost(config_)) rules.emplace_back("the cost model decides anew");
+  if (rules.empty()) rules.emplace_back("nothing is kept by workers");
+  log::info(communicator_.rank(), "state of {} workers for {}: {}", workers, communicator_.size(),
+            fmt::join(rules, "; "));
 }
 
 void Worker::read_initial_weights() {

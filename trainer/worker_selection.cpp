@@ -15,7 +15,8 @@ namespace dragonn::trainer {
 SelectionQuestion Worker::selection_question() const {
   return {.config = config_,
           .buckets = exchange_->buckets(),
-          .densities = sparse_densities(config_.compression, scheduled_steps_, steps_per_epoch_),
+          .densities = sparse_densities(config_.compression, std::max(scheduled_steps_, total_steps_),
+                                        position_.steps_per_epoch()),
           .world_size = communicator_.size(),
           .device = device(),
           .ready = ready_shares(network_.summary(), exchange_->buckets()),

@@ -74,7 +74,18 @@ expect_error 1 "model.bin" -- "$train" quick.toml --evaluate "$checkpoint"
 truncate -s 100 "$checkpoint/model.bin"
 expect_error 1 "model.bin.*truncated" -- "$train" quick.toml --output run --workers 2 --resume auto
 older=$(ls -d run/checkpoints/step-* | head -1)
-expect_error 2 "2 workers" -- "$train" quick.toml --output other --workers 3 --resume "$older"
+# A checkpoint on another number of workers: more than there are samples; without a rank's file; with another rank's.
+expect_error 2 "E .*3 workers for 2 training samples: at most 2" -- \
+  "$train" quick.toml --output other --workers 3 --set data.train_samples=2 --resume "$older"
+cp -r "$older" lacking
+mv lacking/rank-0001.bin away
+for workers in 1 2 3; do
+  expect_error 1 "lacking/rank-0001.bin is missing" -- \
+    "$train" quick.toml --output other --workers "$workers" --resume lacking
+done
+cp lacking/rank-0000.bin lacking/rank-0001.bin
+expect_error 1 "lacking/rank-0001.bin was saved by rank 0" -- \
+  "$train" quick.toml --output other --workers 1 --resume lacking
 # Work of rank 0 for all ranks concerns all: no rank is named.
 expect_error 2 "E --resume nothing: no such folder" -- "$train" quick.toml --output other --workers 2 --resume nothing
 : >file

@@ -42,6 +42,18 @@ grep -q '"time": "virtual"' virtual/summary.json && grep -q "times are virtual" 
 grep -q '"time": "wall"' described/summary.json && grep -q "times are wall times" described.log || fail "wall time is not said"
 diff virtual/metrics.jsonl again/metrics.jsonl >/dev/null || fail "two runs on one virtual cluster differ"
 
+# A checkpoint resumes on another number of processes as on as many local workers, from whichever it is.
+part="--set compression.method=oktopk --set checkpoint.every_steps=7"
+"$train" quick.toml --workers 3 $part --set train.max_steps=7 --output three 2>/dev/null || fail "the first part on 3 workers"
+cp -r three three-mpi
+"$train" quick.toml --workers 2 $part --output three --resume auto 2>three.log || fail "3 workers to 2: $(tail -3 three.log)"
+timeout 300 mpirun -np 2 "$train" quick.toml $part --output three-mpi --resume auto 2>mpi.log ||
+  fail "3 workers to 2 processes: $(tail -3 mpi.log)"
+[ -n "$(parameters_hash three)" ] && [ "$(parameters_hash three)" = "$(parameters_hash three-mpi)" ] ||
+  fail "other parameters on another number of processes"
+grep -q ' 2 workers go on after step 7 of 3 workers: 84 samples of epoch 1 are done' mpi.log || fail "not said: $(cat mpi.log)"
+[ "$(grep -c 'state of 3 workers for 2: ' mpi.log)" = 1 ] || fail "the state is not told once: $(cat mpi.log)"
+
 # A config error is said once and ends all ranks with its exit code.
 status=0
 output=$(timeout 100 mpirun -np 3 "$train" quick.toml --set compression.density=7 2>&1) || status=$?

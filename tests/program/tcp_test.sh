@@ -55,6 +55,15 @@ run overlap 3 --set compression.method=dgc --set compression.overlap=true --set 
 run plain 3 --set compression.method=dgc --set compression.bucket=tensor
 [ "$(parameters_hash plain)" = "$(parameters_hash overlap)" ] || fail "other parameters with overlap"
 
+# A checkpoint resumes on another number of processes as on as many local workers.
+part="--set compression.method=dgc --set checkpoint.every_steps=7"
+"$train" quick.toml --workers 2 $part --set train.max_steps=7 --output local-two 2>/dev/null || fail "the first part on 2 workers"
+cp -r local-two tcp-two
+"$train" quick.toml --workers 3 $part --output local-two --resume auto 2>/dev/null || fail "2 workers to 3"
+run tcp-two 3 $part --resume auto
+[ -n "$(parameters_hash local-two)" ] && [ "$(parameters_hash local-two)" = "$(parameters_hash tcp-two)" ] ||
+  fail "other parameters on another number of processes"
+
 # With a secret, the same bits; one that others may read is refused.
 (umask 077 && echo "a secret of all ranks" >secret.txt && cp secret.txt known)
 run secret 3 --set compression.method=dgc --set comm.secret_file=secret.txt

@@ -35,14 +35,14 @@ TEST_SUITE("trainer") {
     const TemporaryFolder folder;
     save(folder.path(), {1, 2});
     const fs::path first = folder / "step-00000001", second = folder / "step-00000002";
-    CHECK(CheckpointStore::read(second, 1, 2).rank.get<std::uint64_t>("step") == 2);
+    CHECK(CheckpointStore::read_rank(second, 1).get<std::uint64_t>("step") == 2);
 
     fs::copy_file(second / "rank-0000.bin", second / "rank-0001.bin", fs::copy_options::overwrite_existing);
-    CHECK_THROWS_WITH_AS(CheckpointStore::read(second, 1, 2), doctest::Contains("rank-0001.bin was saved by rank 0"),
+    CHECK_THROWS_WITH_AS(CheckpointStore::read_rank(second, 1), doctest::Contains("rank-0001.bin was saved by rank 0"),
                          DataError);
     fs::copy_file(first / "rank-0001.bin", second / "rank-0001.bin", fs::copy_options::overwrite_existing);
     for (const char* part : {"rank-0001.bin belongs to 'step 1 workers 2", "DONE to 'step 2 workers 2"}) {
-      CHECK_THROWS_WITH_AS(CheckpointStore::read(second, 1, 2), doctest::Contains(part), DataError);
+      CHECK_THROWS_WITH_AS(CheckpointStore::read_rank(second, 1), doctest::Contains(part), DataError);
     }
 
     // The same step, saved twice.
@@ -64,7 +64,7 @@ TEST_SUITE("trainer") {
     write_file_atomically(folder / "notes/DONE", std::string_view("all of it"));
     CHECK(store.list() == std::vector{folder / "step-00000003"});
     CHECK(store.renamed() == std::vector{folder / "keep-this", folder / "step-99999999"});
-    CHECK(CheckpointStore::read(folder / "keep-this", 1, 2).rank.get<std::uint64_t>("step") == 1);
+    CHECK(CheckpointStore::read_rank(folder / "keep-this", 1).get<std::uint64_t>("step") == 1);
 
     save(folder.path(), {4, 5});
     store.prune(1, std::nullopt);
@@ -78,7 +78,7 @@ TEST_SUITE("trainer") {
     fs::rename(folder / "step-00000001", folder / "step-00000003");
     save(folder.path(), {2, 3});
     CHECK(CheckpointStore(folder.path()).list() == std::vector{folder / "step-00000002", folder / "step-00000003"});
-    CHECK(CheckpointStore::read(folder / "step-00000003.kept-1", 0, 2).rank.get<std::uint64_t>("step") == 1);
+    CHECK(CheckpointStore::read_rank(folder / "step-00000003.kept-1", 0).get<std::uint64_t>("step") == 1);
   }
 }
 

@@ -2,6 +2,7 @@
 /// Whole runs on data that are not images: text, speech, points with sets of labels.
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -127,6 +128,26 @@ TEST_SUITE("trainer") {
         CHECK(resumed.parameters == expected.parameters);
         const std::string summary = read_text_file(whole.path() / "summary.json");
         CHECK(summary.find('"' + task.quality + '"') != std::string::npos);
+      }
+    }
+  }
+
+  DRAGONN_DEVICE_TEST("sequences: a run on any kind of data goes on with other workers, and resumes invisibly again") {
+    const TemporaryFolder data;
+    write_data(data.path());
+    for (const Task& task : {kText, kSpeech, kPoints}) {
+      for (const auto& [from, to] : {std::pair{1, 3}, std::pair{3, 2}}) {
+        CAPTURE(task.name);
+        CAPTURE(from);
+        const TemporaryFolder whole, parts;
+        const auto config = [&](const char* steps) {
+          return config_of(task, data.path(), on_device(device, {steps, "compression.memory=momentum_correction"}));
+        };
+        for (const TemporaryFolder* folder : {&whole, &parts})
+          quick_run(config("train.max_steps=3"), from, folder->path());
+        const QuickResult expected = quick_run(config("train.max_steps=7"), to, whole.path(), "auto");
+        quick_run(config("train.max_steps=5"), to, parts.path(), "auto");
+        CHECK(quick_run(config("train.max_steps=7"), to, parts.path(), "auto").parameters == expected.parameters);
       }
     }
   }

@@ -7,6 +7,7 @@
 #include "comm/sparse/registry.h"
 #include "kernels/devices.h"
 #include "trainer/exchange/exchange_staging.h"
+#include "trainer/exchange/resize.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -51,7 +52,9 @@ class SparseForm final : public BucketForm {
  public:
   SparseForm(const Component& sparsifier, const Component& quantizer, const Component& collective,
              const BucketPlace& place)
-      : sparsifier_(Registry<compress::SparsifierEntry>::instance()
+      : sparsifier_name_(sparsifier.name),
+        collective_name_(collective.name),
+        sparsifier_(Registry<compress::SparsifierEntry>::instance()
                         .at(sparsifier.name)
                         .make(sparsifier.settings, place.numel, place.gradients)),
         codec_(make_codec(quantizer, place.numel, place.gradients)),
@@ -95,10 +98,21 @@ class SparseForm final : public BucketForm {
     sparsifier_->load(archive, prefix + "sparsifier/");
     collective_->load(archive, prefix + "collective/");
   }
+  void take_over(const Archive& archive, const std::string& prefix) override {
+    const auto& sparsifier = Registry<compress::SparsifierEntry>::instance().at(sparsifier_name_);
+    const auto& collective = Registry<comm::SparseCollectiveEntry>::instance().at(collective_name_);
+    if (takes_over(part_name(sparsifier), sparsifier.resize, archive, prefix + "sparsifier/")) {
+      sparsifier_->load(archive, prefix + "sparsifier/");
+    }
+    if (takes_over(part_name(collective), collective.resize, archive, prefix + "collective/")) {
+      collective_->load(archive, prefix + "collective/");
+    }
+  }
 
  private:
   codec::Code code() const { return codec_ ? codec::Code{codec_.get(), code_.view()} : codec::Code{}; }
 
+  std::string sparsifier_name_, collective_name_;
   std::unique_ptr<compress::Sparsifier> sparsifier_;
   std::unique_ptr<codec::ValueCodec> codec_;  // of quantizers: else null
   std::unique_ptr<comm::SparseCollective> collective_;

@@ -49,6 +49,8 @@ class BucketForm {
 
   virtual void save(Archive& /*archive*/, const std::string& /*prefix*/) const {}
   virtual void load(const Archive& /*archive*/, const std::string& /*prefix*/) {}
+  /// Takes over the state of a rank of another number of workers, where the parts' rules say so (takes_over).
+  virtual void take_over(const Archive& /*archive*/, const std::string& /*prefix*/) {}
 };
 
 /// Returns the traits that a sparsifier with these settings states for collectives.

@@ -183,13 +183,12 @@ void GradientExchange::make_state(const Bucket& bucket, const MemoryPlace& messa
   const bool quantizes = bucket.sparse && rules_.quantizes();
   // Codes are decoded on the gradient's device.
   BucketState& state = states_.emplace_back(device_, quantizes ? MemoryPlace(device_) : messages);
-  // Dense buckets keep no residual, unless their sums are rounded: nothing stays behind.
-  const bool leaves = bucket.sparse || rules_.codes_dense();
-  const Component memory = leaves ? rules_.memory : with_defaults<MemoryEntry>("none");
-  const MemoryEntry& entry = memory_entry(memory);
+  const MemoryEntry& entry = memory_of(bucket);
   {
     const MemoryLabel label("error feedback");
-    state.memory = entry.make(memory.settings, bucket.size, rules_.momentum, rules_.nesterov, device_);
+    const bool is_configured = entry.name == rules_.memory.name;
+    state.memory = entry.make(is_configured ? rules_.memory.settings : Settings(entry.settings), bucket.size,
+                              rules_.momentum, rules_.nesterov, device_);
   }
   state.slice = {bucket.offset, bucket.size, entry.owns_momentum, bucket.sparse && rules_.folded};
   const MemoryLabel label(kBufferLabel);
@@ -203,6 +202,12 @@ void GradientExchange::make_state(const Bucket& bucket, const MemoryPlace& messa
     state.compressed = make_sparse_form(rules_.sparsifier, rules_.quantizer, rules_.collective, place);
     any_sparse_ = true;
   }
+}
+
+const MemoryEntry& GradientExchange::memory_of(const Bucket& bucket) const {
+  // Dense buckets keep no residual, unless their sums are rounded: nothing stays behind.
+  const bool leaves = bucket.sparse || rules_.codes_dense();
+  return leaves ? memory_entry(rules_.memory) : Registry<MemoryEntry>::instance().at("none");
 }
 
 std::size_t GradientExchange::dump_size() const {
@@ -457,14 +462,45 @@ void GradientExchange::save(Archive& archive) const {
 void GradientExchange::load(const Archive& archive) {
   for (std::size_t index = 0; index < states_.size(); ++index) {
     const std::string prefix = bucket_prefix(index);
-    if (archive.get<std::uint64_t>(prefix + "offset") != buckets_[index].offset ||
-        archive.get<std::uint64_t>(prefix + "size") != buckets_[index].size) {
-      throw ConfigError(fmt::format("the checkpoint's bucket {} is not {} of this run: compression.bucket differs",
-                                    index, buckets_[index].name));
-    }
+    require_bucket(archive, index);
     states_[index].memory->load(archive, prefix + "memory/");
     if (states_[index].compressed) states_[index].compressed->load(archive, prefix);
   }
+}
+
+void GradientExchange::take_over(const Archive& archive, const TakeOver& what) {
+  for (std::size_t index = 0; index < states_.size(); ++index) {
+    const std::string prefix = bucket_prefix(index);
+    require_bucket(archive, index);
+    const MemoryEntry& memory = memory_of(buckets_[index]);
+    if (takes_over(part_name(memory), memory.resize, archive, prefix + "memory/") && what.memories) {
+      states_[index].memory->add(archive, prefix + "memory/");
+    }
+    if (states_[index].compressed && what.methods) states_[index].compressed->take_over(archive, prefix);
+  }
+}
+
+std::vector<std::string> GradientExchange::describe_take_over() const {
+  std::vector<std::string> lines;
+  const auto add = [&](const auto& entry) {
+    if (entry.resize.kind != OnResize::kStateless) lines.push_back(part_name(entry) + " " + entry.resize.how);
+  };
+  if (!any_sparse_ && !rules_.quantizes() && !rules_.codes_dense()) return lines;
+  add(memory_entry(rules_.memory));
+  if (!any_sparse_) return lines;
+  add(Registry<compress::SparsifierEntry>::instance().at(rules_.sparsifier.name));
+  add(Registry<SparseCollectiveEntry>::instance().at(rules_.collective.name));
+  return lines;
+}
+
+void GradientExchange::require_bucket(const Archive& archive, std::size_t index) const {
+  const std::string prefix = bucket_prefix(index);
+  if (archive.get<std::uint64_t>(prefix + "offset") == buckets_[index].offset &&
+      archive.get<std::uint64_t>(prefix + "size") == buckets_[index].size) {
+    return;
+  }
+  throw ConfigError(fmt::format("the checkpoint's bucket {} is not {} of this run: compression.bucket differs", index,
+                                buckets_[index].name));
 }
 
 }  // namespace dragonn::trainer

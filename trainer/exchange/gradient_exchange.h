@@ -13,6 +13,7 @@
 #include "trainer/exchange/bucket_form.h"
 #include "trainer/exchange/buckets.h"
 #include "trainer/exchange/exchange_staging.h"
+#include "trainer/exchange/resize.h"
 #include "trainer/exchange/run_verb.h"
 
 namespace dragonn::trainer {
@@ -128,6 +129,11 @@ class GradientExchange {
 
   void save(Archive& archive) const;
   void load(const Archive& archive);
+  /// Local. Takes over state that a rank of another number of workers saved, by the rules that the parts declare;
+  /// called on a fresh exchange, once for each rank whose state this rank takes. @throws ConfigError (see takes_over).
+  void take_over(const Archive& archive, const TakeOver& what);
+  /// Returns these rules for a log line: "memory 'residual' is added up, ...", one for each part that has state.
+  std::vector<std::string> describe_take_over() const;
 
  private:
   /// The state of one bucket.
@@ -153,6 +159,9 @@ class GradientExchange {
   };
 
   void make_state(const Bucket& bucket, const MemoryPlace& messages);
+  const compress::MemoryEntry& memory_of(const Bucket& bucket) const;
+  /// Checks that the archive has this bucket. @throws ConfigError.
+  void require_bucket(const Archive& archive, std::size_t index) const;
   void run_group(const BucketGroup& group, const ExchangeStep& step, View<const float> gradient, StepTimers& timers);
   void begin(std::size_t index, const ExchangeStep& step);
   void compensate(std::size_t index, const ExchangeStep& step, View<const float> gradient, StepTimers& timers);

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+/// Resize: what an exchange's parts do with the state that another number of workers saved.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "core/archive.h"
+#include "core/resize_rule.h"
+
+namespace dragonn::trainer {
+
+/// The state of a saved rank that a rank of another number of workers takes over.
+struct TakeOver {
+  bool memories = true;  ///< residuals and momenta: they are added to this rank's
+  bool methods = true;   ///< the state of sparsifiers and collectives: it replaces this rank's
+};
+
+/// A saved rank, and what one of the new ranks takes over from it.
+struct RankToTake {
+  int rank = 0;
+  TakeOver what = {};
+};
+
+/// Returns the saved ranks, of `workers`, that concern rank `rank` of `world_size`: r, r + world_size, ... All their
+/// residuals are added up. The state of methods is that of the first. A rank beyond the saved ones takes the state of
+/// methods of rank r modulo `workers`, and no residual, so that each residual goes to one rank.
+std::vector<RankToTake> ranks_to_take(int rank, int world_size, int workers);
+
+/// Returns a part's name for messages: "sparsifier 'topk'".
+template <class Entry>
+std::string part_name(const Entry& entry) {
+  return fmt::format("{} '{}'", Entry::kKind, entry.name);
+}
+
+/// Returns whether a part takes over its state below `prefix`; otherwise it starts anew. @param part its name.
+/// @throws ConfigError if the part's rule refuses, or if it saved state and has no rule.
+bool takes_over(const std::string& part, const ResizeRule& rule, const Archive& archive, const std::string& prefix);
+
+}  // namespace dragonn::trainer
