@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/timeline.h"
+
 namespace dragonn::comm {
 
 /// A label ("step 12, bucket 3"), the outermost operation in progress, and the innermost one. One thread writes, any
@@ -68,11 +70,12 @@ class Activity {
   int depth_ = 0;
 };
 
-/// Names the operation of a scope. `operation` must outlive the scope and the error that may end it.
+/// Names the operation of a scope, for errors and for the thread's timeline. `operation` must outlive the scope, the
+/// error that may end it, and the timeline.
 class ScopedOperation {
  public:
   ScopedOperation(Activity& activity, const char* operation)
-      : activity_(activity), exceptions_(std::uncaught_exceptions()) {
+      : activity_(activity), exceptions_(std::uncaught_exceptions()), span_(Track::kExchange, operation) {
     activity_.enter(operation);
   }
   ~ScopedOperation() { activity_.leave(std::uncaught_exceptions() > exceptions_); }
@@ -82,6 +85,7 @@ class ScopedOperation {
  private:
   Activity& activity_;
   int exceptions_;
+  Span span_;
 };
 
 }  // namespace dragonn::comm

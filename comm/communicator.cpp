@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/choice.h"
+#include "core/timeline.h"
 
 namespace dragonn::comm {
 
@@ -46,19 +47,27 @@ std::size_t Communicator::recv(int source, int tag, View<std::byte> buffer) {
 
 Request Communicator::isend(int destination, int tag, View<const std::byte> message) {
   check_peer("send to", destination);
-  const Request request = start_send(destination, tag, size_only_ ? without_address(message.host()) : message.host());
+  const Span span(Track::kExchange, "send", {.bytes = static_cast<std::int64_t>(message.size()), .peer = destination});
+  Request request = start_send(destination, tag, size_only_ ? without_address(message.host()) : message.host());
+  request.peer = destination;
   traffic_.count_sent(message.size());
   return request;
 }
 
 Request Communicator::irecv(int source, int tag, View<std::byte> buffer) {
   check_peer("receive from", source);
-  return start_receive(source, tag, size_only_ ? without_address(buffer.host()) : buffer.host());
+  Request request = start_receive(source, tag, size_only_ ? without_address(buffer.host()) : buffer.host());
+  request.peer = source;
+  return request;
 }
 
 std::size_t Communicator::wait(Request& request) {
+  Span span(Track::kExchange, request.is_receive ? "receive" : "wait for send", {.peer = request.peer});
   const std::size_t bytes = finish(request);
-  if (request.is_receive) traffic_.count_received(bytes);
+  if (request.is_receive) {
+    traffic_.count_received(bytes);
+    span.set_bytes(bytes);
+  }
   return bytes;
 }
 

@@ -40,6 +40,7 @@ struct AllreduceScratch {
 struct Request {
   std::uint64_t id = 0;
   bool is_receive = false;
+  int peer = -1;  ///< rank at the other end; set by isend and irecv
 };
 
 /// One rank's end of a group. All ranks call collectives in the same order. Every wait has a deadline

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/// TraceRange: names a part of a thread's work for a profiler.
+/// TraceRange: names a part of a thread's work for a profiler, and for the run's own timeline.
 #pragma once
 
 #include "core/device.h"
+#include "core/timeline.h"
 
 namespace dragonn::kernels {
 
@@ -17,12 +18,13 @@ struct TraceFunctions {
 TraceFunctions register_trace(DeviceType type, TraceFunctions functions);
 const TraceFunctions& trace_functions(DeviceType type);
 
-/// A named range of a thread's work. Ranges of a thread nest. Without functions this is one comparison; on a GPU it is
-/// an NVTX range, which costs some nanoseconds if no profiler listens.
+/// A named range of a thread's work, and a span of its timeline. Ranges of a thread nest. Where nobody listens this is
+/// two comparisons; on a GPU it is an NVTX range, which costs some nanoseconds if no profiler listens.
 class TraceRange {
  public:
-  /// @param name is read in the constructor only.
-  TraceRange(const Device& device, const char* name) : functions_(trace_functions(device.type)) {
+  /// @param name outlives the thread's timeline, if it has one.
+  TraceRange(const Device& device, const char* name, Track track = Track::kComputing, const SpanDetail& detail = {})
+      : span_(track, name, detail), functions_(trace_functions(device.type)) {
     if (functions_.begin != nullptr) functions_.begin(name);
   }
   ~TraceRange() {
@@ -32,6 +34,7 @@ class TraceRange {
   TraceRange& operator=(const TraceRange&) = delete;
 
  private:
+  Span span_;
   TraceFunctions functions_;
 };
 

@@ -69,7 +69,7 @@ void move_aside(const RunFolder& folder) {
   fs::path target;
   std::vector<fs::path> files = folder.events();
   files.insert(files.end(), {folder.config(), folder.metrics(), folder.summary(), folder.log(), folder.profile(),
-                             folder.checkpoints(), folder.gradients()});
+                             folder.trace(), folder.checkpoints(), folder.gradients()});
   for (const fs::path& file : files) {
     if (!fs::exists(file)) continue;
     if (target.empty()) {

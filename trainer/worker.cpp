@@ -119,6 +119,9 @@ int Worker::train() {
                                                              .is_time_virtual = communicator_.clock().is_virtual(),
                                                              .overlaps = overlapped_ != nullptr});
   }
+  if (config_.logging.trace > 0) {
+    timeline_ = std::make_unique<StepTimeline>(config_.logging, progress_.step, communicator_, folder_.trace());
+  }
   const std::uint64_t scheduled = position_.scheduled(progress_.step);
   loader_.seek(scheduled / position_.steps_per_epoch(), scheduled % position_.steps_per_epoch());
   while (progress_.step < total_steps_) {
@@ -127,6 +130,7 @@ int Worker::train() {
     const bool last = progress_.step == total_steps_;
     if (last || epoch_is_due(config_.train.eval_every_epochs)) evaluate_now();
     const bool stop = !last && stop_requested_;
+    if (timeline_) timeline_->end_step(progress_.step, last || stop);
     if (stop || last || checkpoint_is_due()) save_checkpoint();
     if (stop) {
       log::info(communicator_.rank(),
@@ -159,17 +163,7 @@ void Worker::run_step() {
   sample_.timers.reset();
   const double learning_rate = schedule_->learning_rate(position_.scheduled(progress_.step));
 
-  const data::Batch* batch = nullptr;
-  {
-    const ScopedTimer timer(sample_.timers, Verb::kLoad);
-    batch = &loader_.next();
-  }
-  const layers::LossResult loss = forward_backward(*batch);
-  sample_.loss_sum = loss.loss_sum;
-  sample_.count = loss.count;
-
-  const double density = density_at(config_.compression, position_.epoch(progress_.step), progress_.step);
-  skipped_ = !update(learning_rate, density);
+  train_on_batch(learning_rate, density_at(config_.compression, position_.epoch(progress_.step), progress_.step));
   ++progress_.step;
   progress_.samples += position_.samples_per_step();
   const ClockPause after_the_step(communicator_.clock());
@@ -185,6 +179,18 @@ void Worker::run_step() {
     record_step(
         {.step = progress_.step, .epoch = epochs_done(), .learning_rate = learning_rate, .density_target = density});
   }
+}
+
+void Worker::train_on_batch(double learning_rate, double density) {
+  const ScopedRecording recording =
+      timeline_ ? timeline_->record(progress_.step + 1) : ScopedRecording(nullptr, communicator_.clock());
+  const Span span(Track::kSteps, "step", {.step = static_cast<std::int64_t>(progress_.step) + 1});
+  const data::Batch* batch = nullptr;
+  run_verb({}, sample_.timers, Verb::kLoad, [&] { batch = &loader_.next(); });
+  const layers::LossResult loss = forward_backward(*batch);
+  sample_.loss_sum = loss.loss_sum;
+  sample_.count = loss.count;
+  skipped_ = !update(learning_rate, density);
 }
 
 bool Worker::update(double learning_rate, double density) {
@@ -216,9 +222,9 @@ bool Worker::update(double learning_rate, double density) {
 }
 
 StepWord Worker::agree_on_step(StepWord mine, std::uint64_t exchanged) {
-  const ScopedTimer timer(sample_.timers, Verb::kExchange);
   mine.stop = StopSignals::received() != 0;
-  const StepWord agreed = agree(communicator_, mine);
+  StepWord agreed;
+  run_verb({}, sample_.timers, Verb::kExchange, [&] { agreed = agree(communicator_, mine); });
   check_finite(agreed, exchanged, exchange_->buckets());
   stop_requested_ = agreed.stop;
   return agreed;

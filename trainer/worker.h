@@ -27,6 +27,7 @@
 #include "trainer/exchange/step_agreement.h"
 #include "trainer/metrics/metrics.h"
 #include "trainer/metrics/progress_report.h"
+#include "trainer/metrics/step_timeline.h"
 #include "trainer/metrics/summary.h"
 #include "trainer/plan.h"
 #include "trainer/run_position.h"
@@ -42,6 +43,7 @@ struct RunFolder {
   std::filesystem::path log() const { return path / "log.txt"; }
   std::filesystem::path profile() const { return path / "profile.json"; }
   std::filesystem::path checkpoints() const { return path / "checkpoints"; }
+  std::filesystem::path trace() const { return path / "trace.json"; }
   std::filesystem::path gradients() const { return path / "gradients"; }
   /// Returns the files for TensorBoard that are there.
   std::vector<std::filesystem::path> events() const { return event_files(path); }
@@ -101,6 +103,8 @@ class Worker {
 
  private:
   void run_step();
+  /// Trains on the next batch, the part of a step that a timeline shows.
+  void train_on_batch(double learning_rate, double density);
   /// Runs forward and backward. With overlap the last micro-batch's backward is only started: exchange() finishes it.
   layers::LossResult forward_backward(const data::Batch& batch);
   /// Runs backward; `ready` may be empty.
@@ -172,6 +176,7 @@ class Worker {
   CheckpointStore checkpoints_;
   std::unique_ptr<MetricsWriter> metrics_;  // rank 0 only, from the first step on
   std::unique_ptr<ProgressReport> report_;  // likewise
+  std::unique_ptr<StepTimeline> timeline_;  // null without logging.trace, and before the first step
   RunPosition position_;
   std::uint64_t scheduled_steps_ = 0;         ///< steps of all epochs, as position_ schedules them
   std::uint64_t total_steps_ = 0;             ///< updates of the whole run

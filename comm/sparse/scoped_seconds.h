@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/// ScopedSeconds: adds the time of a scope to a number.
+/// ScopedSeconds: adds the time of a scope of decoding to a number.
 #pragma once
 
 #include "core/clock.h"
+#include "core/timeline.h"
 
 namespace dragonn::comm {
 
@@ -18,6 +19,7 @@ class ScopedSeconds {
   const Clock& clock_;
   double& seconds_;
   double start_;
+  Span span_{Track::kExchange, "decode"};
 };
 
 }  // namespace dragonn::comm

@@ -128,6 +128,15 @@ void set_label(comm::Communicator& communicator, std::uint64_t step, const Bucke
   communicator.set_label({text.begin(), end});
 }
 
+/// Returns what a timeline says of a verb of one bucket, and of one of a group.
+SpanDetail detail_of(std::size_t index, const Bucket& bucket) {
+  return {
+      .first_bucket = static_cast<int>(index), .last_bucket = static_cast<int>(index), .tensors = bucket.name.c_str()};
+}
+SpanDetail detail_of(const BucketGroup& group) {
+  return {.first_bucket = static_cast<int>(group.begin), .last_bucket = static_cast<int>(group.end) - 1};
+}
+
 std::string bucket_prefix(std::size_t index) {
   return fmt::format("exchange/bucket{}/", index);
 }
@@ -268,7 +277,7 @@ void GradientExchange::run_group(const BucketGroup& group, const ExchangeStep& s
   }
   finish_passes(group);
   agree(group);
-  for (std::size_t index = group.begin; index < group.end; ++index) select(states_[index], timers);
+  for (std::size_t index = group.begin; index < group.end; ++index) select(index, timers);
   if (step.aligned) comm::align(communicator_);
   exchange(group, timers);
   for (std::size_t index = group.begin; index < group.end; ++index) settle(index, step, timers);
@@ -302,9 +311,9 @@ void GradientExchange::compensate(std::size_t index, const ExchangeStep& step, V
   request.deferred = true;
   // If the pass selects, too, the two verbs are one.
   state.selects_in_pass = request.kind != kernels::PassRequest::Kind::kNone;
-  times_.run(timers, state.selects_in_pass ? Verb::kCompensateSelect : Verb::kCompensate, [&] {
-    state.pass = &state.memory->compensate(request, gradient.subview(bucket.offset, bucket.size), scale);
-  });
+  times_.run(
+      timers, state.selects_in_pass ? Verb::kCompensateSelect : Verb::kCompensate, detail_of(index, bucket),
+      [&] { state.pass = &state.memory->compensate(request, gradient.subview(bucket.offset, bucket.size), scale); });
   if (step.accumulated.empty() || !is_dumped(bucket)) return;
   kernels::copy(state.memory->accumulated(), step.accumulated.subview(state.dump_offset, bucket.size));
 }
@@ -337,15 +346,16 @@ void GradientExchange::agree(const BucketGroup& group) {
   for (std::size_t i = 0; i < proposals_.size(); ++i) proposing_[i]->form->agree(proposals_[i]);
 }
 
-void GradientExchange::select(BucketState& state, StepTimers& timers) {
+void GradientExchange::select(std::size_t index, StepTimers& timers) {
+  BucketState& state = states_[index];
   if (state.form == state.dense.get()) return;
-  times_.run(timers, state.selects_in_pass ? Verb::kCompensateSelect : Verb::kSelect,
+  times_.run(timers, state.selects_in_pass ? Verb::kCompensateSelect : Verb::kSelect, detail_of(index, buckets_[index]),
              [&] { state.form->select(state.select, *state.pass, state.memory->accumulated()); });
 }
 
 void GradientExchange::exchange(const BucketGroup& group, StepTimers& timers) {
   rounds_.clear();  // of a step that ended before its rounds began
-  times_.run(timers, Verb::kExchange, [&] {
+  times_.run(timers, Verb::kExchange, detail_of(group), [&] {
     bool is_copying = false;
     for (std::size_t index = group.begin; index < group.end; ++index)
       is_copying = states_[index].form->stage() || is_copying;
@@ -369,7 +379,8 @@ void GradientExchange::exchange(const BucketGroup& group, StepTimers& timers) {
 void GradientExchange::settle(std::size_t index, const ExchangeStep& step, StepTimers& timers) {
   const Bucket& bucket = buckets_[index];
   BucketState& state = states_[index];
-  times_.run(timers, Verb::kSettle, [&] { state.memory->settle(state.form->settlement(*state.outcome)); });
+  times_.run(timers, Verb::kSettle, detail_of(index, bucket),
+             [&] { state.memory->settle(state.form->settlement(*state.outcome)); });
   if (rules_.quantizes()) return;
   if (state.form == state.dense.get()) {
     if (is_sparse(index, step.density)) count(state, bucket, bucket.size);

@@ -169,7 +169,7 @@ class GradientExchange {
   void finish_passes(const BucketGroup& group);
   /// Collective. Sends rank 0's proposals to all ranks, if sparsifiers have some.
   void agree(const BucketGroup& group);
-  void select(BucketState& state, StepTimers& timers);
+  void select(std::size_t index, StepTimers& timers);
   void exchange(const BucketGroup& group, StepTimers& timers);
   void settle(std::size_t index, const ExchangeStep& step, StepTimers& timers);
   bool is_dumped(const Bucket& bucket) const { return bucket.sparse || !any_sparse_; }

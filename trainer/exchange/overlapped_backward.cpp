@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/this_rank.h"
+#include "trainer/exchange/run_verb.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -68,6 +69,7 @@ void OverlappedBackward::start() {
     const std::scoped_lock lock(mutex_);
     DRAGONN_CHECK(state_ == State::kIdle, "backward is started before it was finished");
     state_ = State::kRunning;
+    timeline_ = this_recording().timeline;
     pass_time_.begin = clock_.moment();
     for (std::size_t bucket = 0; bucket < progress_.size(); ++bucket) progress_[bucket] = {parameters_in_[bucket]};
   }
@@ -75,6 +77,7 @@ void OverlappedBackward::start() {
 }
 
 void OverlappedBackward::open(std::size_t bucket) {
+  const Span span(Track::kExchange, "wait for backward");
   bool running = false;
   Moment final_at;
   {
@@ -96,6 +99,7 @@ void OverlappedBackward::close(std::size_t bucket) {
 }
 
 void OverlappedBackward::finish(StepTimers& timers) {
+  const Span span(Track::kExchange, "wait for backward");
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return state_ != State::kRunning; });
@@ -130,6 +134,8 @@ void OverlappedBackward::run_pass() {
   pass_clock_->take_over();
   pass_clock_->advance_to(pass_time_.begin);
   try {
+    const ScopedRecording recording(timeline_, *pass_clock_);
+    const Span span(track_of(Verb::kBackward), verb_name(Verb::kBackward));
     pass_(ready_);
   } catch (...) {
     failure = std::current_exception();

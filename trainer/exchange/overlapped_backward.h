@@ -14,6 +14,7 @@
 #include "comm/communicator.h"
 #include "core/clock.h"
 #include "core/parameter.h"
+#include "core/timeline.h"
 #include "core/timer.h"
 #include "layers/network.h"
 #include "trainer/exchange/buckets.h"
@@ -92,6 +93,7 @@ class OverlappedBackward final : public GroupGate {
   bool stopping_ = false;
   std::vector<Progress> progress_;  // by bucket
   PassTime pass_time_;
+  Timeline* timeline_ = nullptr;  // of the step that runs; null if it is not recorded
   std::exception_ptr failure_;
   std::thread thread_;
 };

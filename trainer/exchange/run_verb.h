@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-/// Verbs: parts of a training step, timed, and named for profilers.
+/// Verbs: parts of a training step, timed, and named for profilers and the timeline.
 #pragma once
 
 #include <memory>
 #include <vector>
 
+#include "core/timeline.h"
 #include "core/timer.h"
 #include "kernels/devices.h"
 #include "kernels/event_timer.h"
@@ -12,14 +13,29 @@
 
 namespace dragonn::trainer {
 
+/// Returns the track of a verb: the exchange's for what a GradientExchange does.
+constexpr Track track_of(Verb verb) {
+  const bool computes =
+      verb == Verb::kLoad || verb == Verb::kForward || verb == Verb::kBackward || verb == Verb::kOptimize;
+  return computes ? Track::kComputing : Track::kExchange;
+}
+constexpr const char* verb_name(Verb verb) {
+  return kVerbNames[static_cast<std::size_t>(verb)];
+}
+
 /// Runs `work`, whose time goes to `verb`. The calls only start work on a GPU, so the part ends by waiting for it:
 /// otherwise its time would count at the next wait.
 template <class Work>
-void run_verb(const Device& device, StepTimers& timers, Verb verb, Work&& work) {
-  const kernels::TraceRange range(device, kVerbNames[static_cast<std::size_t>(verb)]);
+void run_verb(const Device& device, StepTimers& timers, Verb verb, const SpanDetail& detail, Work&& work) {
+  const kernels::TraceRange range(device, verb_name(verb), track_of(verb), detail);
   const ScopedTimer timer(timers, verb);
   work();
   kernels::synchronize(device);
+}
+
+template <class Work>
+void run_verb(const Device& device, StepTimers& timers, Verb verb, Work&& work) {
+  run_verb(device, timers, verb, {}, work);
 }
 
 /// Times the many verbs of an exchange without a wait for each: a GPU notes by itself when it comes to the beginning
@@ -30,9 +46,9 @@ class VerbTimes {
 
   /// Runs `work`, whose time goes to `verb`: now, or at the next collect().
   template <class Work>
-  void run(StepTimers& timers, Verb verb, Work&& work) {
-    if (events_ == nullptr || timers.clock().is_virtual()) return run_verb(device_, timers, verb, work);
-    const kernels::TraceRange range(device_, kVerbNames[static_cast<std::size_t>(verb)]);
+  void run(StepTimers& timers, Verb verb, const SpanDetail& detail, Work&& work) {
+    if (events_ == nullptr || timers.clock().is_virtual()) return run_verb(device_, timers, verb, detail, work);
+    const kernels::TraceRange range(device_, verb_name(verb), track_of(verb), detail);
     events_->mark();
     work();
     events_->mark();
@@ -42,6 +58,7 @@ class VerbTimes {
   /// Waits for the device, and adds the times of all verbs since the last call.
   void collect(StepTimers& timers) {
     if (marked_.empty()) return;
+    const Span span(Track::kExchange, "wait for device");
     kernels::synchronize(device_);
     for (std::size_t i = 0; i < marked_.size(); ++i) timers.add(marked_[i], events_->seconds(2 * i, 2 * i + 1));
     drop();
