@@ -17,6 +17,7 @@
 #include "bench/ranks.h"
 #include "comm/agreement.h"
 #include "core/error.h"
+#include "core/program_pages.h"
 #include "core/version.h"
 
 namespace {
@@ -100,6 +101,10 @@ int main(int argc, char** argv) {
   CLI::App program("Measures parts of dragonn on this machine.", "dragonn-bench");
   Options options;
   const Benchmarks benchmarks = declare(program, options);
+  if (const auto page = generated_page(program, argc, argv, {"dragonn-train(1)"})) {
+    fmt::print("{}", *page);
+    return 0;
+  }
   try {
     std::vector<std::string> arguments = shortened({argv + 1, argv + argc}, program);
     std::ranges::reverse(arguments);  // as CLI11 takes them

@@ -10,7 +10,7 @@ if(DRAGONN_CUDA)
   list(APPEND DRAGONN_LIBRARIES dragonn_cuda dragonn_nccl)
 endif()
 install(TARGETS dragonn_options dragonn_onednn ${DRAGONN_LIBRARIES} EXPORT dragonnTargets)
-install(TARGETS ${DRAGONN_PROGRAMS})
+install(TARGETS ${DRAGONN_PROGRAMS} COMPONENT runtime)
 foreach(FOLDER IN LISTS DRAGONN_FOLDERS)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/${FOLDER}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/dragonn"
     FILES_MATCHING PATTERN "*.h" PATTERN "*.def" PATTERN "*-inl.h" EXCLUDE PATTERN "cuda" EXCLUDE)
@@ -24,4 +24,8 @@ write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/dragonnConfigVersi
   COMPATIBILITY SameMinorVersion)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/dragonnConfig.cmake"
   "${CMAKE_CURRENT_BINARY_DIR}/dragonnConfigVersion.cmake" DESTINATION "${PACKAGE_DIR}")
-install(FILES LICENSE README.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(FILES LICENSE README.md CHANGELOG.md DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT runtime)
+install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT runtime)
+install(DIRECTORY configs DESTINATION "${CMAKE_INSTALL_DATADIR}/dragonn" COMPONENT runtime)
+include(DragonnPages)
+include(DragonnPackages)

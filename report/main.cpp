@@ -14,6 +14,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/program_pages.h"
 #include "core/version.h"
 #include "report/compare.h"
 #include "report/fit.h"
@@ -103,6 +104,10 @@ int main(int argc, char** argv) {
   Options options;
   CLI::App app("Compares training runs of dragonn-train.", "dragonn-compare");
   declare(app, options);
+  if (const auto page = generated_page(app, argc, argv, {"dragonn-train(1)"})) {
+    fmt::print("{}", *page);
+    return 0;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

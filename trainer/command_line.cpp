@@ -3,15 +3,20 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <span>
+#include <string_view>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "core/program_pages.h"
 #include "core/settings.h"
 #include "core/version.h"
 #include "trainer/config/config_hint.h"
+#include "trainer/config/config_page.h"
+#include "trainer/list.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -147,6 +152,16 @@ std::string value_behind(std::span<const char* const> words, const std::string& 
   throw ConfigError(fmt::format("unknown option {}; {}", name, hint));
 }
 
+/// Returns the page of a package that the command line asks for, if it does (core/program_pages.h); `--generate config`
+/// is that of the keys.
+std::optional<std::string> page_asked_for(const CLI::App& app, int argc, const char* const* argv) {
+  if (argc == 3 && std::string_view(argv[1]) == "--generate" && std::string_view(argv[2]) == "config") {
+    return config_man_page();
+  }
+  return generated_page(app, argc, argv, {"dragonn-train.toml(5)", "dragonn-bench(1)", "dragonn-compare(1)"},
+                        {{"--set", config_words()}, {"--list", component_kinds()}});
+}
+
 }  // namespace
 
 std::string CommandLine::named_run() const {
@@ -185,6 +200,10 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Command
   declare_inspect(app, line, list, print);
   app.footer(kFooter);
   app.allow_extras();
+  if (const auto page = page_asked_for(app, argc, argv)) {
+    fmt::print("{}", *page);
+    return 0;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -39,8 +39,8 @@ struct ComponentSlot {
   std::function<Component&(Config&)> component;           ///< its place in a Config
   std::map<std::string, const SettingSpecs*> registered;  ///< by name: the settings that it declares
 
-  /// Returns whether it is a part of [compression]: its settings stand in [compression.<name>], which parts of one name
-  /// share.
+  /// Returns whether it is a part of [compression]: its settings stand in the table compression.NAME, which parts of
+  /// one name share.
   bool is_part() const { return key != "name"; }
   std::string table_of(const std::string& name) const { return is_part() ? table + "." + name : table; }
   const Component& in(const Config& config) const { return component(const_cast<Config&>(config)); }

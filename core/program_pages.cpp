@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: MIT
+#include "core/program_pages.h"
+
+#include <cctype>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/version.h"
+
+namespace dragonn {
+namespace {
+
+/// The value of an option, taken apart.
+struct ValueText {
+  std::string name;                // "DIR"
+  std::string limits;              // "INT in [1 - 1024]"
+  std::vector<std::string> words;  // "cpu", "cuda"; also "auto" of "auto|DIR"
+  bool is_file = false;
+  bool is_folder = false;
+};
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(separator, begin), text.size());
+    parts.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+/// Returns whether a word stands for itself, as names of values in capitals do not.
+bool is_literal(const std::string& word) {
+  return !word.empty() && std::ranges::all_of(word, [](unsigned char c) { return std::islower(c) != 0; });
+}
+
+ValueText value_of(const OptionText& option) {
+  ValueText value;
+  if (!option.takes_value && !option.is_positional) return value;
+  const std::string& text = option.value;
+  const std::size_t colon = std::min(text.find(':'), text.size());
+  value.name = text.substr(0, colon);
+  value.limits = text.substr(std::min(colon + 1, text.size()));
+  if (value.limits.size() > 2 && value.limits.front() == '{') {
+    value.words = split(std::string_view(value.limits).substr(1, value.limits.size() - 2), ',');
+    value.name = fmt::format("{}", fmt::join(value.words, "|"));
+    value.limits.clear();
+  }
+  for (const std::string& word : split(value.name, '|')) {
+    if (is_literal(word) && !std::ranges::count(value.words, word)) value.words.push_back(word);
+  }
+  const std::string& kind = option.is_positional ? option.names.front() : value.name;
+  value.is_folder = kind.find("DIR") != std::string::npos;
+  value.is_file = kind.find("FILE") != std::string::npos || kind.find("CONFIG") != std::string::npos;
+  return value;
+}
+
+/// Returns a text on one line: lines of help texts are broken by hand.
+std::string one_line(std::string text) {
+  std::ranges::replace(text, '\n', ' ');
+  return text;
+}
+
+/// Returns a text with each of `special` behind a backslash.
+std::string escaped(std::string_view text, std::string_view special) {
+  std::string result;
+  for (const char c : text) {
+    if (special.find(c) != std::string_view::npos) result += '\\';
+    result += c;
+  }
+  return result;
+}
+
+std::string joined_names(const OptionText& option) {
+  return fmt::format("{}", fmt::join(option.names, ", "));
+}
+
+// ---------------------------------------------------------------- manual pages
+
+std::string bold(std::string_view text) {
+  return fmt::format("\\fB{}\\fR", roff(text));
+}
+
+std::string italic(std::string_view text) {
+  return fmt::format("\\fI{}\\fR", roff(text));
+}
+
+std::string man_option(const OptionText& option) {
+  const ValueText value = value_of(option);
+  std::string text = fmt::format(".TP\n{}", bold(joined_names(option)));
+  if (!option.is_positional && !value.name.empty()) text += fmt::format(" {}", italic(value.name));
+  text += fmt::format("\n{}", roff(one_line(option.help)));
+  if (!value.limits.empty()) text += roff(fmt::format(" ({})", value.limits));
+  if (!option.default_value.empty()) text += roff(fmt::format(" [default: {}]", option.default_value));
+  return text + "\n";
+}
+
+/// Returns the options by group, in the order of first appearance, each under a heading if there are several.
+std::string man_options(const std::vector<OptionText>& options) {
+  std::vector<std::string> groups;
+  for (const OptionText& option : options) {
+    if (!std::ranges::count(groups, option.group)) groups.push_back(option.group);
+  }
+  std::string text;
+  for (const std::string& group : groups) {
+    if (groups.size() > 1) text += fmt::format(".SS \"{}\"\n", roff(group));
+    for (const OptionText& option : options) {
+      if (option.group == group) text += man_option(option);
+    }
+  }
+  return text;
+}
+
+std::string man_footer(std::string footer, const char* heading) {
+  constexpr std::string_view kExamples = "Examples:\n";
+  while (footer.starts_with('\n')) footer.erase(0, 1);
+  if (footer.starts_with(kExamples)) footer.erase(0, kExamples.size());
+  if (footer.empty()) return "";
+  std::string text = heading;
+  text += "\n.nf\n";
+  for (const std::string& line : split(footer, '\n')) text += (line.empty() ? ".sp" : roff(line)) + "\n";
+  return text + ".fi\n";
+}
+
+std::string synopsis(const ProgramText& program, const std::string& name) {
+  std::string text = bold(name);
+  if (!program.commands.empty()) text += fmt::format(" {}", italic("SUBCOMMAND"));
+  text += fmt::format(" [{}]...", italic("OPTION"));
+  for (const OptionText& option : program.options) {
+    if (!option.is_positional) continue;
+    text += fmt::format(" [{}]{}", italic(option.names.front()), option.is_repeatable ? "..." : "");
+  }
+  return text;
+}
+
+std::string upper(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return text;
+}
+
+// ---------------------------------------------------------------- completions
+
+/// Returns the option's words, those that the program gives first.
+std::vector<std::string> words_of(const OptionText& option, const ValueText& value, const WordLists& lists) {
+  for (const std::string& name : option.names) {
+    if (const auto found = lists.find(name); found != lists.end()) return found->second;
+  }
+  return value.words;
+}
+
+/// The words of an option whose value is KEY=VALUE: the keys, each with its "=", and keys with a value.
+struct KeyWords {
+  std::vector<std::string> keys, values;
+};
+
+std::optional<KeyWords> key_words(const std::vector<std::string>& words) {
+  KeyWords sorted;
+  for (const std::string& word : words) (word.ends_with('=') ? sorted.keys : sorted.values).push_back(word);
+  return sorted.keys.empty() ? std::nullopt : std::optional(std::move(sorted));
+}
+
+std::string function_name(std::string name) {
+  std::ranges::replace(name, '-', '_');
+  return "_" + name;
+}
+
+std::string bash_words(const std::vector<std::string>& words) {
+  return fmt::format("compgen -W '{}' -- \"$cur\"", fmt::join(words, " "));
+}
+
+/// Returns the bash command whose lines complete the value of an option; empty for a value that nothing completes.
+std::string bash_value(const OptionText& option, const WordLists& lists) {
+  const ValueText value = value_of(option);
+  const std::vector<std::string> words = words_of(option, value, lists);
+  std::vector<std::string> commands;
+  if (const auto keys = key_words(words)) {
+    return fmt::format("if [[ $cur == *=* ]]; then {}; else {}; fi", bash_words(keys->values), bash_words(keys->keys));
+  }
+  if (!words.empty()) commands.push_back(bash_words(words));
+  if (value.is_file) commands.emplace_back("compgen -f -- \"$cur\"");
+  if (value.is_folder) commands.emplace_back("compgen -d -- \"$cur\"");
+  return fmt::format("{}", fmt::join(commands, "; "));
+}
+
+/// Returns the body that completes options and positionals of a program or a subcommand.
+std::string bash_body(const ProgramText& program, const WordLists& lists) {
+  std::string body = "  case $prev in\n";
+  std::vector<std::string> names;
+  std::string positional;
+  for (const OptionText& option : program.options) {
+    const std::string value = option.takes_value || option.is_positional ? bash_value(option, lists) : "";
+    if (option.is_positional) {
+      positional = value;
+      continue;
+    }
+    names.insert(names.end(), option.names.begin(), option.names.end());
+    if (!option.takes_value) continue;
+    body += fmt::format("    {})\n      {}\n      return ;;\n", fmt::join(option.names, " | "),
+                        value.empty() ? ":" : value);
+  }
+  for (const ProgramText& command : program.commands) names.push_back(command.name);
+  body += "  esac\n";
+  if (!positional.empty()) body += fmt::format("  [[ $cur == -* ]] || {{ {}; return; }}\n", positional);
+  return body + fmt::format("  {}\n", bash_words(names));
+}
+
+std::string zsh_text(const std::string& text) {
+  std::string result;
+  for (const char c : escaped(one_line(text), "[]:\\")) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result;
+}
+
+/// Returns the action by which zsh completes the value of an option, and adds functions that it needs to `functions`.
+std::string zsh_action(const ProgramText& program, const OptionText& option, const WordLists& lists,
+                       std::string& functions) {
+  const ValueText value = value_of(option);
+  const std::vector<std::string> words = words_of(option, value, lists);
+  if (const auto keys = key_words(words)) {
+    const std::string name = function_name(program.name) + "_" + option.names.front().substr(2);
+    functions += fmt::format(
+        "{}() {{\n  if [[ $PREFIX == *=* ]]; then\n    compadd -- {}\n  else\n    compadd -S '' -- {}\n"
+        "  fi\n}}\n\n",
+        name, fmt::join(keys->values, " "), fmt::join(keys->keys, " "));
+    return name;
+  }
+  if (value.is_folder && !words.empty())
+    return fmt::format("_alternative 'w:word:({})' 'd:folder:_files -/'", fmt::join(words, " "));
+  if (!words.empty()) return fmt::format("({})", fmt::join(words, " "));
+  if (value.is_folder) return "_files -/";
+  return value.is_file ? "_files" : " ";
+}
+
+/// Returns the specifications of _arguments, a line each.
+std::string zsh_arguments(const ProgramText& program, const WordLists& lists, std::string& functions) {
+  std::string lines;
+  for (const OptionText& option : program.options) {
+    const bool has_value = option.takes_value || option.is_positional;
+    std::string action = has_value ? zsh_action(program, option, lists, functions) : "";
+    if (action.starts_with("_alternative")) {  // an action with quotes is a function of its own
+      const std::string name = function_name(program.name) + "_" + option.names.front().substr(2);
+      functions += fmt::format("{}() {{\n  {}\n}}\n\n", name, action);
+      action = name;
+    }
+    const std::string value = fmt::format(":{}:{}", zsh_text(value_of(option).name), action);
+    if (option.is_positional) {
+      lines += fmt::format(" \\\n    '{}:{}:{}'", option.is_repeatable ? "*" : "1", option.names.front(), action);
+      continue;
+    }
+    for (const std::string& name : option.names) {
+      lines += fmt::format(" \\\n    '{}{}[{}]{}'", option.is_repeatable ? "*" : "", name, zsh_text(option.help),
+                           has_value ? value : "");
+    }
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::string roff(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '\\') {
+      result += "\\e";
+    } else if (c == '-') {
+      result += "\\-";
+    } else {
+      result += c;
+    }
+  }
+  if (result.starts_with('.') || result.starts_with('\'')) result.insert(0, "\\&");
+  return result;
+}
+
+std::string man_page(const ProgramText& program, const std::vector<std::string>& related) {
+  std::string text =
+      fmt::format(".\\\" Generated from the program's command line.\n.TH {} 1 \"\" \"dragonn {}\" \"User Commands\"\n",
+                  roff(upper(program.name)), roff(version()));
+  text += fmt::format(".SH NAME\n{} \\- {}\n.SH SYNOPSIS\n{}\n", roff(program.name), roff(program.summary),
+                      synopsis(program, program.name));
+  text += ".SH OPTIONS\n" + man_options(program.options);
+  if (!program.commands.empty()) text += ".SH SUBCOMMANDS\n";
+  for (const ProgramText& command : program.commands) {
+    text += fmt::format(".SS \"{} {}\"\n{}.\n", roff(program.name), roff(command.name), roff(command.summary));
+    text += man_options(command.options) + man_footer(command.footer, ".PP\nExamples:");
+  }
+  text += man_footer(program.footer, ".SH EXAMPLES AND NOTES");
+  text += ".SH SEE ALSO\n" + roff(fmt::format("{}", fmt::join(related, ", "))) + "\n";
+  return text;
+}
+
+std::string bash_completion(const ProgramText& program, const WordLists& words) {
+  const std::string function = function_name(program.name);
+  std::string text = fmt::format("# bash completion of {}; generated from its command line.\n\n", program.name);
+  for (const ProgramText& command : program.commands) {
+    text += fmt::format("{}_{}() {{\n{}}}\n\n", function, command.name, bash_body(command, words));
+  }
+  text += fmt::format("{}__program() {{\n", function);
+  if (!program.commands.empty()) {
+    text += "  local word\n  for word in \"${words[@]:1:cword-1}\"; do\n    case $word in\n";
+    for (const ProgramText& command : program.commands) {
+      text += fmt::format("      {}) {}_{}; return ;;\n", command.name, function, command.name);
+    }
+    text += "    esac\n  done\n";
+  }
+  text += bash_body(program, words) + "}\n\n";
+  // The shell replaces what is behind the last '=' alone, where that separates words.
+  return text + fmt::format(R"({0}() {{
+  local cur prev words cword
+  _init_completion -n = || return
+  local IFS=$'\n'
+  COMPREPLY=($(IFS=$' \t\n'; {0}__program))
+  [[ ${{COMPREPLY[0]-}} == *= ]] && compopt -o nospace
+  [[ $prev == --* && -e ${{COMPREPLY[0]-}} ]] && compopt -o filenames
+  if [[ $cur == *=* && $COMP_WORDBREAKS == *=* ]]; then
+    local before=${{cur%"${{cur##*=}}"}}
+    COMPREPLY=("${{COMPREPLY[@]#"$before"}}")
+  fi
+}}
+complete -F {0} {1}
+)",
+                            function, program.name);
+}
+
+std::string zsh_completion(const ProgramText& program, const WordLists& words) {
+  std::string functions;
+  const std::string arguments = zsh_arguments(program, words, functions);
+  std::string body = "  _arguments -S" + arguments;
+  if (!program.commands.empty()) {
+    std::string names, cases;
+    for (const ProgramText& command : program.commands) {
+      names += fmt::format(" {}\\:\"{}\"", command.name, zsh_text(escaped(command.summary, "\"")));
+      cases +=
+          fmt::format("    {})\n      _arguments -S{} ;;\n", command.name, zsh_arguments(command, words, functions));
+    }
+    body = fmt::format(
+        "  local line state\n  _arguments -C{} \\\n    '1:subcommand:(({}))' \\\n    '*::option:->options'\n"
+        "  [[ $state == options ]] || return\n  case $line[1] in\n{}  esac",
+        arguments, names, cases);
+  }
+  const std::string function = function_name(program.name);
+  return fmt::format(
+      "#compdef {0}\n# Generated from the program's command line.\n\n{1}{2}() {{\n{3}\n}}\n\n{2} \"$@\"\n",
+      program.name, functions, function, body);
+}
+
+}  // namespace dragonn
