@@ -7,7 +7,7 @@
 #   cuda: looks for what the preset cuda needs, too, which is NVIDIA's; ends with 1 and says what to install where some of
 #         it is missing.
 #   demo: installs the data set of scripts/demo.sh, too, where that can be had.
-#   tools: installs what some tests and scripts look for, and skip without: Slurm, Doxygen, debootstrap and libFuzzer.
+#   tools: installs what some tests and scripts look for, and skip without: Slurm, Doxygen, libFuzzer and what packages are tested with.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -53,6 +53,7 @@ slurm-wlm             command:slurmctld
 munge                 command:munged
 doxygen               command:doxygen
 debootstrap           command:debootstrap
+dpkg-dev              command:dpkg-shlibdeps
 man-db                command:man
 bash-completion       file:/usr/share/bash-completion/bash_completion
 clang-16              command:clang++-16

@@ -19,7 +19,7 @@ case $preset in
   cuda_emulated) targets=(dragonn_unit_tests dragonn_gpu_tests) selection=(--label-regex '^(unit|gpu)$') ;;
   asan) targets=(dragonn_unit_tests) selection=(--label-regex '^unit$') ;;
   tsan) targets=(dragonn_thread_tests) selection=(--label-regex '^threads$') ;;
-  *) targets=(all) selection=(--label-exclude '^(convergence|soak|fuzz)$') ;;
+  *) targets=(all) selection=(--label-exclude '^(convergence|fuzz|packages|soak)$') ;;
 esac
 build "$preset" "${targets[@]}"
 
