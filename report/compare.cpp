@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <map>
 #include <set>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/error.h"
 #include "report/clock.h"
@@ -145,10 +147,29 @@ void choose_target(Comparison& comparison, const CompareOptions& options) {
       fmt::format("{} {:.4g} % of {}'s final value", higher ? "at least" : "within", 100 * share, reference->label);
 }
 
+/// Returns a warning without its numbers, in which those of seeds differ.
+std::string without_numbers(std::string text) {
+  std::erase_if(text, [](unsigned char c) { return std::isdigit(c) != 0 || c == '.'; });
+  return text;
+}
+
+/// Collects the warnings of the runs. One that several seeds of a group have stands once, as the first of them has it.
 void collect_warnings(Comparison& comparison) {
-  for_each_run(comparison, [&](const Run& run) {
-    for (const std::string& warning : run.warnings) comparison.warnings.push_back(run.name + ": " + warning);
-  });
+  for (const Group& group : comparison.groups) {
+    std::vector<std::string> kinds;
+    std::map<std::string, std::vector<std::string>> runs_with;
+    std::map<std::string, std::string> first;
+    for (const Run& run : group.runs) {
+      for (const std::string& warning : run.warnings) {
+        const std::string kind = without_numbers(warning);
+        if (first.emplace(kind, warning).second) kinds.push_back(kind);
+        runs_with[kind].push_back(run.name);
+      }
+    }
+    for (const std::string& kind : kinds) {
+      comparison.warnings.push_back(fmt::format("{}: {}", fmt::join(runs_with[kind], ", "), first[kind]));
+    }
+  }
 }
 
 /// Warns if some times are virtual, those of training steps on a modelled network, and others are wall times.

@@ -24,10 +24,15 @@ namespace {
 
 using namespace dragonn;
 
+/// The name of the standard output where a file is expected.
+constexpr const char* kStandardOutput = "-";
+
 struct Options {
   std::vector<std::string> runs;
   std::string output = "report.html";
   std::string csv;
+  std::string groups;
+  std::string json;
   std::string curves;
   std::string svg;
   std::vector<std::string> fits;
@@ -40,6 +45,11 @@ void declare(CLI::App& app, Options& options) {
       ->required();
   app.add_option("--output", options.output, "The HTML page to write")->type_name("FILE")->capture_default_str();
   app.add_option("--csv", options.csv, "Also write one row per run")->type_name("FILE");
+  app.add_option("--groups", options.groups, "Also write one row per group of seeds: mean, lowest and highest")
+      ->type_name("FILE");
+  app.add_option("--json", options.json,
+                 "Also write a JSON array with an object per group and per run to FILE (-: standard output)")
+      ->type_name("FILE");
   app.add_option("--curves", options.curves, "Also write one row per step line and evaluation")->type_name("FILE");
   app.add_option("--svg", options.svg,
                  "Also write a figure: quality against time on the described and on an ideal network, or, where runs "
@@ -63,7 +73,8 @@ void declare(CLI::App& app, Options& options) {
   app.set_version_flag("--version", "dragonn-compare " + std::string(version()));
 }
 
-void write(const std::string& path, const std::string& text) {
+/// @param stream where it says so.
+void write(const std::string& path, const std::string& text, std::FILE* stream) {
   if (path.empty() || std::filesystem::is_directory(path)) {
     throw ConfigError(fmt::format("cannot write '{}': expected the name of a file", path));
   }
@@ -72,13 +83,14 @@ void write(const std::string& path, const std::string& text) {
     throw ConfigError(fmt::format("cannot write {}: there is no folder {}", path, folder.string()));
   }
   write_file_atomically(path, std::string_view(text));
-  fmt::print("wrote {}\n", path);
+  fmt::print(stream, "wrote {}\n", path);
 }
 
 void refuse_one_file_for_two(const Options& options) {
   std::set<std::string> targets;
-  for (const std::string& path : {options.output, options.csv, options.curves, options.svg}) {
-    if (!path.empty() && !targets.insert(path).second)
+  for (const std::string& path :
+       {options.output, options.csv, options.groups, options.json, options.curves, options.svg}) {
+    if (!path.empty() && path != kStandardOutput && !targets.insert(path).second)
       throw ConfigError(fmt::format("{} is to hold two outputs: give each a file of its own", path));
   }
 }
@@ -91,11 +103,20 @@ void run(const Options& options) {
   for (const std::string& file : options.fits) std::ranges::move(report::load_fits(file), std::back_inserter(fits));
   const report::Comparison comparison = report::compare(std::move(runs), options.comparison);
   for (const std::string& warning : comparison.warnings) fmt::print(stderr, "warning: {}\n", warning);
-  write(options.output, report::html_page(comparison, fits, options.title));
-  if (!options.csv.empty()) write(options.csv, report::runs_csv(comparison));
-  if (!options.curves.empty()) write(options.curves, report::curves_csv(comparison));
-  if (!options.svg.empty()) write(options.svg, report::svg_figure(comparison, options.title));
-  fmt::print("\n{}", report::terminal_summary(comparison));
+  // Words must not mix with JSON on the standard output.
+  const bool prints_json = options.json == kStandardOutput;
+  std::FILE* const stream = prints_json ? stderr : stdout;
+  const auto write_if_wanted = [&](const std::string& path, auto make) {
+    if (!path.empty()) write(path, make(comparison), stream);
+  };
+  write(options.output, report::html_page(comparison, fits, options.title), stream);
+  write_if_wanted(options.csv, report::runs_csv);
+  write_if_wanted(options.groups, report::groups_csv);
+  if (!prints_json) write_if_wanted(options.json, report::comparison_json);
+  write_if_wanted(options.curves, report::curves_csv);
+  write_if_wanted(options.svg, [&](const auto& of) { return report::svg_figure(of, options.title); });
+  fmt::print(stream, "\n{}", report::terminal_summary(comparison));
+  if (prints_json) fmt::print("{}", report::comparison_json(comparison));
 }
 
 }  // namespace

@@ -19,6 +19,13 @@ std::string html_page(const Comparison& comparison, const std::vector<Fit>& fits
 /// seconds); unknown values are empty.
 std::string runs_csv(const Comparison& comparison);
 
+/// Returns one row per group, after a header: mean, lowest and highest of every number over its runs.
+std::string groups_csv(const Comparison& comparison);
+
+/// Returns a JSON array with an object for each group, and after it one for each of its runs; docs/formats.md explains
+/// the keys. Unknown values are null.
+std::string comparison_json(const Comparison& comparison);
+
 /// Returns one row per step line and evaluation of every run: run, kind, step, epoch, seconds, bytes, loss, metric,
 /// densities, ...
 std::string curves_csv(const Comparison& comparison);

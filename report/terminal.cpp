@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "report/bandwidth.h"
 #include "report/clock.h"
@@ -88,9 +89,8 @@ Table table_of(const Comparison& comparison) {
   };
   for (const Group& group : comparison.groups) {
     const auto final_metric = group.spread_of(&RunResult::final_metric);
-    std::vector<std::string> row{
-        group.runs.size() > 1 ? fmt::format("{} ({} seeds)", group.label, group.runs.size()) : group.label,
-        final_metric ? metric_text(comparison.metric, final_metric->mean) : kNone};
+    std::vector<std::string> row{group.label,
+                                 final_metric ? metric_text(comparison.metric, final_metric->mean) : kNone};
     add(group, row, time_cell, [](const Group& of) { return of.spread_to_target(&Reached::time); });
     if (has_ideal)
       add(group, row, time_cell, [](const Group& of) { return of.spread_to_target(&Reached::time_ideal); });
@@ -102,6 +102,21 @@ Table table_of(const Comparison& comparison) {
     table.rows.push_back(std::move(row));
   }
   return table;
+}
+
+/// Returns "Means over seeds; final: dense 75.00 % to 77.00 % (3 seeds), ..."; empty where every group has one run.
+std::string ranges_text(const Comparison& comparison) {
+  std::vector<std::string> ranges;
+  for (const Group& group : comparison.groups) {
+    const auto value = group.spread_of(&RunResult::final_metric);
+    if (group.runs.size() < 2) continue;
+    ranges.push_back(value ? fmt::format("{} {} to {} ({} seeds)", group.label,
+                                         metric_text(comparison.metric, value->low),
+                                         metric_text(comparison.metric, value->high), group.runs.size())
+                           : fmt::format("{} ({} seeds)", group.label, group.runs.size()));
+  }
+  return ranges.empty() ? ""
+                        : fmt::format("Means over seeds; final from lowest to highest: {}.", fmt::join(ranges, ", "));
 }
 
 /// Returns "4 workers", or the numbers that the runs have.
@@ -128,6 +143,7 @@ std::string measured_text(const Comparison& comparison) {
 
 std::string terminal_summary(const Comparison& comparison) {
   std::string text = table_of(comparison).text();
+  if (const std::string ranges = ranges_text(comparison); !ranges.empty()) text += wrapped(ranges, kTerminalColumns);
   text += wrapped(measured_text(comparison), kTerminalColumns);
   if (comparison.dense && comparison.groups.size() > 1) {
     const std::string dense = comparison.groups[*comparison.dense].label;

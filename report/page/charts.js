@@ -78,7 +78,7 @@ function redraw() {
   drawCurves('metric-charts', 'metric', DATA.clock.has_ideal ? ['step', 'bytes'] : ['step', 'time', 'bytes'], 0, 'linear', axisPercent, true);
   drawCurves('loss-charts', 'loss', ['step', 'time', 'bytes'], weight, byId('log-loss').checked ? 'logarithmic' : 'linear', plainText, false);
   byId('loss-note').textContent = `Mean over the global batch${weight > 0 ? `, smoothed (weight ${weight})` : ''}` +
-    `${DATA.groups.some(group => group.runs > 1) ? '; bands show the range over seeds' : ''}.`;
+    `${hasBands() ? '; bands show the range over seeds' : ''}.`;
   drawDensity();
   drawTimes();
   drawQuality(weight);

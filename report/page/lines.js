@@ -67,6 +67,8 @@ function runLine(index, data, style = {}) {
     pointStyle: markerOf(index), pointRadius: markers(data.length, 4), pointBorderWidth: 1.5, pointHitRadius: 6, ...style};
 }
 
+const hasBands = () => DATA.groups.some(group => group.runs > 1);
+
 // Mean line, and below it the band between the runs' extremes.
 function curveSets(index, curve, axisName, weight, style) {
   if (!curve.step.length || !curve[axisName] || !curve[axisName].length) return [];

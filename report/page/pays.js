@@ -81,7 +81,7 @@ function drawBandwidths() {
 function drawPays(yText) {
   byId('pays-section').hidden = !DATA.clock.has_ideal;
   if (!DATA.clock.has_ideal) return;
-  byId('gain').textContent = gainText();
+  byId('gain').textContent = `${gainText()} ${hasBands() ? 'Lines are means over seeds, bands the range from the lowest to the highest.' : ''}`.trim();
   const parent = byId('clock-charts');
   parent.replaceChildren();
   const shown = visible();

@@ -5,10 +5,12 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "core/error.h"
 #include "report/curves.h"
@@ -257,6 +259,50 @@ TEST_SUITE("report") {
     const std::string curves = curves_csv(compare(example.runs()));
     CHECK(curves.find("\ndense,step,10,1,10,10000,2,,,,,,,,,,,,\n") != std::string::npos);
     CHECK(curves.find("\ndense,eval,20,2,20,20000,1.5,0.8,,,,,,,,,,,\n") != std::string::npos);
+  }
+
+  TEST_CASE("the CSV of groups has mean and range over the seeds, and none of arrivals that some run missed") {
+    Example example;
+    const std::string csv = groups_csv(compare(example.runs(), {.target = 0.76}));
+    CHECK(csv.starts_with("group,runs,method,workers,backend,target_accuracy,clock,"));
+    CHECK(csv.find(",network_compute,final_accuracy_mean,final_accuracy_low,final_accuracy_high,") !=
+          std::string::npos);
+    CHECK(csv.find("\ndense,1,dense,4,local,0.76,wall,,,,0.8,0.8,0.8,") != std::string::npos);
+    CHECK(csv.find("\ntopk,2,topk,4,local,0.76,wall,,,,0.76,0.75,0.77,0.76,0.75,0.77,2,2,2,") != std::string::npos);
+    CHECK(csv.find(",1,,,,,,,,,,20,20,20,") != std::string::npos);  // steps, seconds and bytes to target, then steps
+  }
+
+  TEST_CASE("a warning that seeds share but for its numbers stands once, with the runs that have it") {
+    Example example;
+    std::vector<Run> runs = example.runs();
+    runs[1].warnings = {"sends 10 bytes", "is late"};
+    runs[2].warnings = {"sends 11.5 bytes"};
+    const Comparison comparison = compare(std::move(runs));
+    CHECK(comparison.warnings ==
+          std::vector<std::string>{"topk-seed1, topk-seed2: sends 10 bytes", "topk-seed1: is late"});
+  }
+
+  TEST_CASE("the JSON has an object per group, and after it its runs") {
+    Example example;
+    const auto json = nlohmann::json::parse(comparison_json(compare(example.runs(), {.target = 0.76})));
+    REQUIRE(json.size() == 5);
+    CHECK(json[0].at("kind") == "group");
+    CHECK(json[1].at("run") == "dense");
+    const nlohmann::json& group = json[2];
+    CHECK(group.at("group") == "topk");
+    CHECK(group.at("runs") == nlohmann::json{"topk-seed1", "topk-seed2"});
+    CHECK(group.at("seeds") == nlohmann::json{1, 2});
+    CHECK(group.at("is_dense") == false);
+    CHECK(group.at("workers") == 4);
+    CHECK(group.at("final_accuracy").at("low") == 0.75);
+    CHECK(group.at("final_accuracy").at("high") == 0.77);
+    CHECK(group.at("final_accuracy").at("count") == 2);
+    CHECK(group.at("final_accuracy").at("ci95").is_null());
+    CHECK(group.at("seconds_to_target").is_null());  // seed 1 missed it
+    CHECK(json[3].at("kind") == "run");
+    CHECK(json[3].at("seed") == 1);
+    CHECK(json[3].at("seconds_to_target").is_null());
+    CHECK(json[4].at("seconds_to_target") == 20);
   }
 
   TEST_CASE("the CSV says what the traffic was made of, as means over the steps that know") {
