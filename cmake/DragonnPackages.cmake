@@ -22,6 +22,7 @@ set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "openmpi-bin")
 set(CPACK_COMPONENT_DEV_DESCRIPTION "Distributed sparsified SGD trainer, libraries and headers
  For projects that add models or methods: find_package(dragonn) in CMake.")
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME dragonn-dev)
+set(CPACK_DEBIAN_DEV_PACKAGE_SHLIBDEPS ON)  # of shared libraries, where there are some
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 # The libraries that the build uses, as scripts/install_deps.sh names them.
 file(STRINGS "${PROJECT_SOURCE_DIR}/scripts/install_deps.sh" DEV_PACKAGES REGEX "^[a-z0-9.+-]+-dev +")

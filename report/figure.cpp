@@ -221,7 +221,11 @@ double draw_legend_below(Drawing& drawing, const Comparison& comparison, const s
     draw_cell(kLeft + kPanelWidth, &Reached::time);
     draw_cell(kWidth - 16, &Reached::time_ideal);
   }
-  std::istringstream lines(wrapped(measured_text(comparison), kColumns));
+  const bool has_bands =
+      std::ranges::any_of(comparison.groups, [](const Group& group) { return group.runs.size() > 1; });
+  const std::string bands =
+      has_bands ? " Lines are means over seeds, bands the range from the lowest to the highest." : "";
+  std::istringstream lines(wrapped(measured_text(comparison) + bands, kColumns));
   for (std::string line; std::getline(lines, line); y += 15) drawing.text(kLeft, y + 12, "start", line, kSmall);
   return y + 16;
 }
