@@ -152,6 +152,17 @@ TEST_SUITE("kernels") {
     }
   }
 
+  DRAGONN_DEVICE_TEST("updates take arrays that do not lie alike in memory") {
+    constexpr std::size_t kSize = 50;
+    const std::vector<float> gradient = normals(kSize + 1, 1), before = normals(kSize + 2, 2);
+    const Buffer<float> dense = on_device(gradient, device);
+    Buffer<float> place = on_device(before, device);
+    sgd_update({0.1f, 0.5f}, GradientView(dense.view()).slice(1, kSize), {}, place.view().subview(2, kSize));
+    const std::vector<float> values = to_host(place.view());
+    for (std::size_t i = 0; i < kSize; ++i)
+      CHECK(values[i + 2] == before[i + 2] - 0.1f * (0.5f * gradient[i + 1] + 0.0f * before[i + 2]));
+  }
+
   DRAGONN_DEVICE_TEST("an entrywise update changes the entries only") {
     const std::vector<float> dense = normals(100, 1);
     const std::vector<float> before = normals(100, 2);
