@@ -23,6 +23,8 @@ struct ConvolutionSpec {
   bool training = true;                      ///< backward will be called
   bool input_gradient = true;                ///< backward computes the input's gradient
   ElementType type = ElementType::kFloat32;  ///< of input and output; weights and bias are float32
+
+  friend bool operator==(const ConvolutionSpec&, const ConvolutionSpec&) = default;
 };
 
 /// Makes a plan. That takes tens of milliseconds if code is generated, and little if the same shape was planned before.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The convolutions of cuDNN that this project makes: NHWC tensors, KRSC filters, straight from the definition, in
-// double.
+// double. Its graphs have a stand-in as a whole, kernels/nn/cuda/convolution_graph.h. So that the way around a refusal
+// is tested, it has none for windows of five rows.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "kernels/bf16.h"
+#include "kernels/nn/cuda/convolution_graph.h"
 #include "tests/cuda_emulation/memory.h"
 #include "tests/cuda_emulation/stream.h"
 
@@ -123,15 +125,24 @@ struct Workspace {
   }
 };
 
+/// Sets the sums of every pixel to the bias of their channels.
+void begin_with(const float* bias, std::size_t channels, std::vector<double>& sums) {
+  dragonn::emulation::check_access(bias, channels * sizeof(float), "the bias of a convolution of cuDNN");
+  for (std::size_t i = 0; i < sums.size(); ++i) sums[i] = static_cast<double>(bias[i % channels]);
+}
+
 /// Puts a pass on the stream of `handle`: term(sums, left, right, input, weight, output) adds a product of elements of
 /// the two to its place among the sums that become `target`.
+/// @param bias begins the sums of each channel; null if there is none.
 template <class Term>
 cudnnStatus_t enqueue(cudnnHandle_t handle, const Convolution& of, const Operand& left, const Operand& right,
-                      const Operand& target, const Workspace& workspace, const Term& term) {
+                      const Operand& target, const Workspace& workspace, const Term& term,
+                      const float* bias = nullptr) {
   dragonn::emulation::enqueue(handle->stream, [=] {
     static std::vector<double> sums;  // used by the holder of the device
     static std::vector<float> left_room, right_room;
     sums.assign(target.description.count(), 0.0);
+    if (bias != nullptr) begin_with(bias, static_cast<std::size_t>(target.description.sizes[1]), sums);
     workspace.spoil();
     double* const to = sums.data();
     const float *const a = left.read(left_room), *const b = right.read(right_room);
@@ -144,6 +155,14 @@ cudnnStatus_t enqueue(cudnnHandle_t handle, const Convolution& of, const Operand
 double product(float a, float b) {
   return static_cast<double>(a) * b;
 }
+
+/// The products of the passes: forward of inputs and weights, and backward of gradients of outputs with either.
+constexpr auto kForwardTerm = [](double* sums, const float* a, const float* b, std::size_t in, std::size_t weight,
+                                 std::size_t out) { sums[out] += product(a[in], b[weight]); };
+constexpr auto kDataTerm = [](double* sums, const float* a, const float* b, std::size_t in, std::size_t weight,
+                              std::size_t out) { sums[in] += product(a[out], b[weight]); };
+constexpr auto kWeightsTerm = [](double* sums, const float* a, const float* b, std::size_t in, std::size_t weight,
+                                 std::size_t out) { sums[weight] += product(a[out], b[in]); };
 
 /// The passes, whose algorithms belong to different math types.
 enum class Pass { kForward, kBackward };
@@ -298,10 +317,7 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void*, const c
   if (!fits(Pass::kForward, algorithm, described(window))) return CUDNN_STATUS_BAD_PARAM;
   const Convolution convolution{described(input), described(filter), described(window), described(output)};
   return enqueue(handle, convolution, {convolution.input, x}, {convolution.filter, w}, {convolution.output, y},
-                 {workspace, bytes},
-                 [](double* sums, const float* a, const float* b, [[maybe_unused]] std::size_t in,
-                    [[maybe_unused]] std::size_t weight,
-                    [[maybe_unused]] std::size_t out) { sums[out] += product(a[in], b[weight]); });
+                 {workspace, bytes}, kForwardTerm);
 }
 cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void*, const cudnnFilterDescriptor_t filter,
                                            const void* w, const cudnnTensorDescriptor_t output, const void* dy,
@@ -311,10 +327,7 @@ cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void*, co
   if (!fits(Pass::kBackward, algorithm, described(window))) return CUDNN_STATUS_BAD_PARAM;
   const Convolution convolution{described(input), described(filter), described(window), described(output)};
   return enqueue(handle, convolution, {convolution.output, dy}, {convolution.filter, w}, {convolution.input, dx},
-                 {workspace, bytes},
-                 [](double* sums, const float* a, const float* b, [[maybe_unused]] std::size_t in,
-                    [[maybe_unused]] std::size_t weight,
-                    [[maybe_unused]] std::size_t out) { sums[in] += product(a[out], b[weight]); });
+                 {workspace, bytes}, kDataTerm);
 }
 cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void*, const cudnnTensorDescriptor_t input,
                                              const void* x, const cudnnTensorDescriptor_t output, const void* dy,
@@ -325,9 +338,76 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void*, 
   if (!fits(Pass::kBackward, algorithm, described(window))) return CUDNN_STATUS_BAD_PARAM;
   const Convolution convolution{described(input), described(filter), described(window), described(output)};
   return enqueue(handle, convolution, {convolution.output, dy}, {convolution.input, x}, {convolution.filter, dw},
-                 {workspace, bytes},
-                 [](double* sums, const float* a, const float* b, [[maybe_unused]] std::size_t in,
-                    [[maybe_unused]] std::size_t weight,
-                    [[maybe_unused]] std::size_t out) { sums[weight] += product(a[out], b[in]); });
+                 {workspace, bytes}, kWeightsTerm);
 }
 }
+
+namespace dragonn::kernels::cuda {
+namespace {
+
+constexpr std::size_t kGraphBytes = 300;
+
+class EmulatedGraphs final : public ConvolutionPasses {
+ public:
+  EmulatedGraphs(const Device& device, const ConvolutionSpec& spec) : device_(device), spec_(spec) {
+    const auto number = [](std::int64_t value) { return static_cast<int>(value); };
+    const Window &vertical = spec.vertical, &horizontal = spec.horizontal;
+    of_.input = tensor(spec.channels, spec.height, spec.width);
+    of_.output = tensor(spec.output_channels, vertical.outputs(spec.height), horizontal.outputs(spec.width));
+    of_.filter = tensor(spec.channels, vertical.kernel, horizontal.kernel);
+    of_.filter.sizes[0] = number(spec.output_channels);
+    of_.window = {.sizes = {},
+                  .padding = {number(vertical.padding), number(horizontal.padding)},
+                  .stride = {number(vertical.stride), number(horizontal.stride)}};
+  }
+
+  bool adds_bias() const override { return true; }
+  PassBytes workspace_bytes() const override {
+    return {kGraphBytes, spec_.training ? kGraphBytes : 0, spec_.training && spec_.input_gradient ? kGraphBytes : 0};
+  }
+  std::vector<PassDescription> describe() const override {
+    std::vector<PassDescription> passes{{"forward", "graph_engine_0", "tensor_op", kGraphBytes}};
+    if (spec_.training) passes.push_back({"backward_weights", "graph_engine_0", "tensor_op", kGraphBytes});
+    if (spec_.training && spec_.input_gradient)
+      passes.push_back({"backward_data", "graph_engine_0", "tensor_op", kGraphBytes});
+    return passes;
+  }
+
+  void forward(const ForwardOperands& arguments, void* workspace) const override {
+    enqueue(dnn(), of_, {of_.input, arguments.input}, {of_.filter, arguments.weights}, {of_.output, arguments.output},
+            {workspace, kGraphBytes}, kForwardTerm, arguments.bias);
+  }
+  void backward_weights(const void* input, const void* output_gradient, void* weights_gradient,
+                        void* workspace) const override {
+    enqueue(dnn(), of_, {of_.output, output_gradient}, {of_.input, input}, {of_.filter, weights_gradient},
+            {workspace, kGraphBytes}, kWeightsTerm);
+  }
+  void backward_data(const void* weights, const void* output_gradient, void* input_gradient,
+                     void* workspace) const override {
+    enqueue(dnn(), of_, {of_.output, output_gradient}, {of_.filter, weights}, {of_.input, input_gradient},
+            {workspace, kGraphBytes}, kDataTerm);
+  }
+
+ private:
+  cudnnHandle_t dnn() const { return context(device_).dnn(); }
+  Description tensor(std::int64_t channels, std::int64_t height, std::int64_t width) const {
+    return {.type = CUDNN_DATA_BFLOAT16,
+            .sizes = {static_cast<int>(spec_.batch), static_cast<int>(channels), static_cast<int>(height),
+                      static_cast<int>(width)}};
+  }
+
+  Device device_;
+  ConvolutionSpec spec_;
+  Convolution of_;
+};
+
+}  // namespace
+
+std::shared_ptr<const ConvolutionPasses> make_convolution_graphs(const Device& device, const ConvolutionSpec& spec,
+                                                                 std::string& obstacle) {
+  if (spec.vertical.kernel != 5) return std::make_shared<EmulatedGraphs>(device, spec);
+  obstacle = "the emulation has no graphs of five rows";
+  return nullptr;
+}
+
+}  // namespace dragonn::kernels::cuda

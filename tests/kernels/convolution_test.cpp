@@ -182,12 +182,15 @@ TEST_SUITE("kernels") {
     check_chosen(device, plain, tolerance(device, terms(plain)));
   }
 
-  DRAGONN_DEVICE_TEST("convolutions of bf16 agree with float64, by cuDNN and by patches") {
+  DRAGONN_DEVICE_TEST("convolutions of bf16 agree with float64, by graphs of cuDNN, its older calls and patches") {
     if (device.is_cpu()) return;  // which has float32 only
     // Inputs, weights and results are rounded, by up to 2^-8 each.
-    for (ConvolutionSpec spec : {square(3, 9, 16, 32, {3, 1, 1}), square(2, 8, 6, 9, {3, 1, 1}, 3),
-                                 square(2, 7, 5, 6, {2, 2, 0, true}), square(2, 5, 64, 32, {1, 1, 0}, 2)}) {
+    for (ConvolutionSpec spec :
+         {square(3, 9, 16, 32, {3, 1, 1}), square(2, 8, 6, 9, {3, 1, 1}, 3), square(2, 7, 5, 6, {2, 2, 0, true}),
+          square(2, 5, 64, 32, {1, 1, 0}, 2), square(5, 7, 3, 17, {5, 2, 2}), square(2, 8, 32, 48, {1, 2, 0})}) {
       spec.type = ElementType::kBf16;
+      check_chosen(device, spec, 8e-3);
+      spec.bias = spec.input_gradient = false;
       check_chosen(device, spec, 8e-3);
     }
   }

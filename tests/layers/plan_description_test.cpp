@@ -62,6 +62,18 @@ TEST_SUITE("layers") {
   }
 
 #ifdef DRAGONN_EMULATES_CUDA
+  // What cuDNN offers depends on the machine; this checks the choice alone.
+  DRAGONN_DEVICE_TEST("every convolution of VGG-16 is a graph in bf16, and is none in float32") {
+    if (device.is_cpu()) return;
+    const std::unique_ptr<LayerGraph> graph = make({"vgg16", {32, 32, 3}, 10, 128, 13});
+    for (const auto type : {kernels::ElementType::kBf16, kernels::ElementType::kFloat32}) {
+      const GraphPlan plan(*graph, 2, Mode::kTrain, device, true, type);
+      for (const LayerDescription& layer : plan.describe())
+        for (const kernels::PassDescription& pass : layer.passes)
+          CHECK(pass.algorithm.starts_with("graph_engine_") == (type == kernels::ElementType::kBf16));
+    }
+  }
+
   // What cuDNN offers depends on the machine and the build; this checks the choice alone.
   DRAGONN_DEVICE_TEST("attention of BERT's shape is fused in bf16") {
     if (device.is_cpu()) return;

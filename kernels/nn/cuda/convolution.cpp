@@ -2,9 +2,11 @@
 #include "kernels/nn/convolution.h"
 
 #include <algorithm>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -12,6 +14,7 @@
 #include "core/this_rank.h"
 #include "kernels/nn/cuda/columns.h"
 #include "kernels/nn/cuda/convolution_choice.h"
+#include "kernels/nn/cuda/convolution_graph.h"
 #include "kernels/nn/cuda/patch_convolution.h"
 #include "kernels/nn/sequence_rows.h"
 
@@ -22,11 +25,11 @@ namespace {
 /// cuDNN's KRSC is the transpose, [outputs, patch], in the type of the tensors; so is the gradient that it computes.
 class CudnnConvolution final : public WeightedPlan {
  public:
-  CudnnConvolution(const Device& device, const ConvolutionSpec& spec, DeviceMath math,
-                   const ConvolutionChoices& choices)
+  CudnnConvolution(const Device& device, const ConvolutionSpec& spec, std::shared_ptr<const ConvolutionPasses> passes)
       : device_(device),
         spec_(spec),
-        passes_(device, spec, math, choices),
+        passes_(std::move(passes)),
+        bytes_(passes_->workspace_bytes()),
         patch_(static_cast<std::size_t>(spec.vertical.kernel * spec.horizontal.kernel * (spec.channels / spec.groups))),
         outputs_(static_cast<std::size_t>(spec.output_channels)),
         bias_cut_(static_cast<std::size_t>(spec.batch * spec.vertical.outputs(spec.height) *
@@ -35,38 +38,37 @@ class CudnnConvolution final : public WeightedPlan {
 
   PlanMemory memory() const override {
     const std::size_t weights = weight_floats();
-    const ConvolutionChoices& choices = passes_.choices();
-    if (!spec_.training) return {0, weights + floats_for_bytes(choices.forward.bytes), 0};
-    return {weights, floats_for_bytes(choices.forward.bytes),
-            std::max({weights + floats_for_bytes(choices.backward_weights.bytes),
-                      floats_for_bytes(choices.backward_data.bytes),
+    if (!spec_.training) return {0, weights + floats_for_bytes(bytes_.forward), 0};
+    return {weights, floats_for_bytes(bytes_.forward),
+            std::max({weights + floats_for_bytes(bytes_.backward_weights), floats_for_bytes(bytes_.backward_data),
                       spec_.bias ? aligned_floats(bias_cut_.partials()) : 0})};
   }
 
-  std::vector<PassDescription> describe() const override { return cuda::describe(spec_, passes_.choices()); }
+  std::vector<PassDescription> describe() const override { return passes_->describe(); }
 
   void forward(const WeightedForward& arguments) override {
     // Backward of a training plan reads this copy again.
     const TypedView<float> weights = weights_in(spec_.training ? arguments.saved : arguments.scratch);
     float* workspace = arguments.scratch.data() + (spec_.training ? 0 : weight_floats());
     swap_axes(arguments.weights, patch_, outputs_, weights);
-    passes_.forward(elements(arguments.input), weights.raw(), elements(arguments.output), workspace);
-    if (!arguments.bias.empty()) add_to_rows(context(device_), arguments.bias, arguments.output);
+    const float* bias = passes_->adds_bias() && !arguments.bias.empty() ? arguments.bias.data() : nullptr;
+    passes_->forward({elements(arguments.input), weights.raw(), bias, elements(arguments.output)}, workspace);
+    if (bias == nullptr && !arguments.bias.empty()) add_to_rows(context(device_), arguments.bias, arguments.output);
   }
 
   void backward(const WeightedBackward& arguments) override {
     DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
     const void* gradient = elements(arguments.output_gradient);
     const TypedView<float> transposed = weights_in(arguments.scratch);
-    passes_.backward_weights(elements(arguments.input), gradient, transposed.raw(),
-                             arguments.scratch.data() + weight_floats());
+    passes_->backward_weights(elements(arguments.input), gradient, transposed.raw(),
+                              arguments.scratch.data() + weight_floats());
     swap_axes(transposed, outputs_, patch_, arguments.weights_gradient);
     if (!arguments.bias_gradient.empty())
       sum_columns(context(device_), bias_cut_, arguments.output_gradient, arguments.scratch.data(),
                   arguments.bias_gradient.data());
     if (!spec_.input_gradient) return;
-    passes_.backward_data(arguments.saved.data(), gradient, elements(arguments.input_gradient),
-                          arguments.scratch.data());
+    passes_->backward_data(arguments.saved.data(), gradient, elements(arguments.input_gradient),
+                           arguments.scratch.data());
   }
 
  private:
@@ -85,7 +87,8 @@ class CudnnConvolution final : public WeightedPlan {
 
   Device device_;
   ConvolutionSpec spec_;
-  ConvolutionPasses passes_;
+  std::shared_ptr<const ConvolutionPasses> passes_;
+  PassBytes bytes_;
   std::size_t patch_, outputs_;
   ColumnCut bias_cut_;
 };
@@ -96,17 +99,15 @@ bool overhangs(const Window& window, std::int64_t inputs) {
   return window.outputs(inputs) != (inputs + 2 * window.padding - window.kernel) / window.stride + 1;
 }
 
-/// Warns that a convolution runs without cuDNN, once per process and shape.
-void warn_of_patches(const ConvolutionSpec& spec, const char* reason) {
-  const std::string shape =
-      fmt::format("{} x {} x {} to {} channels, window {} x {}", spec.height, spec.width, spec.channels,
-                  spec.output_channels, spec.vertical.kernel, spec.horizontal.kernel);
+/// Warns that a convolution runs in a slower way, once per process, shape and way.
+void warn_of(const char* way, const ConvolutionSpec& spec, const std::string& reason) {
+  const std::string text =
+      fmt::format("a convolution of {} x {} x {} to {} channels, window {} x {}, runs {}", spec.height, spec.width,
+                  spec.channels, spec.output_channels, spec.vertical.kernel, spec.horizontal.kernel, way);
   static std::mutex mutex;
   static std::set<std::string> known;
   const std::lock_guard lock(mutex);
-  if (known.insert(shape).second)
-    log::warning(std::max(this_rank(), 0), "a convolution of {} runs as products with patches, which is slower: {}",
-                 shape, reason);
+  if (known.insert(text).second) log::warning(std::max(this_rank(), 0), "{}, which is slower: {}", text, reason);
 }
 
 /// Returns the precision of a convolution: tensors of bf16 are multiplied as they are. cuDNN rounds float32 to TF32 at
@@ -116,13 +117,26 @@ DeviceMath math_for(const ConvolutionSpec& spec, DeviceMath asked) {
   return asked == DeviceMath::kBf16 ? DeviceMath::kTf32 : asked;
 }
 
+/// Returns the graphs of a convolution, or null where the older calls of cuDNN are to do it.
+std::shared_ptr<const ConvolutionPasses> graphs_for(const Device& device, const ConvolutionSpec& spec) {
+  if (spec.type != ElementType::kBf16 || spec.groups != 1) return nullptr;
+  std::string obstacle;
+  auto graphs = make_convolution_graphs(device, spec, obstacle);
+  if (graphs == nullptr) warn_of("without cuDNN's graphs", spec, obstacle);
+  return graphs;
+}
+
 std::unique_ptr<WeightedPlan> make(const Device& device, const ConvolutionSpec& spec) {
   const DeviceMath math = math_for(spec, context(device).math());
   const bool fits_cudnn = !overhangs(spec.vertical, spec.height) && !overhangs(spec.horizontal, spec.width);
-  const auto choices = fits_cudnn ? choose_algorithms(context(device), spec, math) : std::nullopt;
-  if (choices) return std::make_unique<CudnnConvolution>(device, spec, math, *choices);
-  warn_of_patches(spec, fits_cudnn ? "cuDNN has no deterministic algorithm for it that fits into 1 GiB"
-                                   : "a window overhangs the end of an axis");
+  if (fits_cudnn) {
+    if (auto graphs = graphs_for(device, spec)) return std::make_unique<CudnnConvolution>(device, spec, graphs);
+    if (const auto choices = choose_algorithms(context(device), spec, math))
+      return std::make_unique<CudnnConvolution>(device, spec, make_chosen_passes(device, spec, math, *choices));
+  }
+  warn_of("as products with patches", spec,
+          fits_cudnn ? "cuDNN has no deterministic algorithm for it that fits into 1 GiB"
+                     : "a window overhangs the end of an axis");
   return make_patch_convolution(device, spec, math);
 }
 

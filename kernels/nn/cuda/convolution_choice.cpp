@@ -11,7 +11,6 @@
 namespace dragonn::kernels::cuda {
 namespace {
 
-constexpr std::size_t kMostWorkspaceBytes = std::size_t{1} << 30;
 constexpr int kMostCandidates = 16;
 
 /// Returns whether cuDNN says that it has nothing for a shape. A lack in its installation is an error instead.
@@ -155,6 +154,69 @@ PassDescription describe_pass(const char* pass, const Choice<Algorithm>& choice,
   return {pass, which < names.size() ? names[which] : std::to_string(which), name_of(choice.math), choice.bytes};
 }
 
+std::vector<PassDescription> describe_passes(const ConvolutionSpec& spec, const ConvolutionChoices& choices) {
+  constexpr std::array kForward{"implicit_gemm", "implicit_precomp_gemm", "gemm", "direct", "fft", "fft_tiling",
+                                "winograd",      "winograd_nonfused"};
+  constexpr std::array kWeights{"algorithm_0", "algorithm_1",       "fft",       "algorithm_3",
+                                "winograd",    "winograd_nonfused", "fft_tiling"};
+  constexpr std::array kData{"algorithm_0", "algorithm_1", "fft", "fft_tiling", "winograd", "winograd_nonfused"};
+  std::vector<PassDescription> passes{describe_pass("forward", choices.forward, kForward)};
+  if (spec.training) passes.push_back(describe_pass("backward_weights", choices.backward_weights, kWeights));
+  if (spec.training && spec.input_gradient)
+    passes.push_back(describe_pass("backward_data", choices.backward_data, kData));
+  return passes;
+}
+
+class ChosenPasses final : public ConvolutionPasses {
+ public:
+  ChosenPasses(const Device& device, const ConvolutionSpec& spec, DeviceMath math, const ConvolutionChoices& choices)
+      : device_(device),
+        spec_(spec),
+        tensors_(spec, math),
+        choices_(choices),
+        forward_(spec, choices.forward.math),
+        backward_weights_(spec, choices.backward_weights.math),
+        backward_data_(spec, choices.backward_data.math) {}
+
+  bool adds_bias() const override { return false; }
+  PassBytes workspace_bytes() const override {
+    return {choices_.forward.bytes, choices_.backward_weights.bytes, choices_.backward_data.bytes};
+  }
+  std::vector<PassDescription> describe() const override { return describe_passes(spec_, choices_); }
+
+  void forward(const ForwardOperands& of, void* workspace) const override {
+    check(cudnnConvolutionForward(context(device_).dnn(), &kOne, tensors_.input.get(), of.input, tensors_.filter.get(),
+                                  of.weights, forward_.get(), choices_.forward.algorithm, workspace,
+                                  choices_.forward.bytes, &kZero, tensors_.output.get(), of.output),
+          "cudnnConvolutionForward");
+  }
+
+  void backward_weights(const void* input, const void* output_gradient, void* weights_gradient,
+                        void* workspace) const override {
+    check(cudnnConvolutionBackwardFilter(
+              context(device_).dnn(), &kOne, tensors_.input.get(), input, tensors_.output.get(), output_gradient,
+              backward_weights_.get(), choices_.backward_weights.algorithm, workspace, choices_.backward_weights.bytes,
+              &kZero, tensors_.filter.get(), weights_gradient),
+          "cudnnConvolutionBackwardFilter");
+  }
+
+  void backward_data(const void* weights, const void* output_gradient, void* input_gradient,
+                     void* workspace) const override {
+    check(cudnnConvolutionBackwardData(context(device_).dnn(), &kOne, tensors_.filter.get(), weights,
+                                       tensors_.output.get(), output_gradient, backward_data_.get(),
+                                       choices_.backward_data.algorithm, workspace, choices_.backward_data.bytes,
+                                       &kZero, tensors_.input.get(), input_gradient),
+          "cudnnConvolutionBackwardData");
+  }
+
+ private:
+  Device device_;
+  ConvolutionSpec spec_;
+  ConvolutionTensors tensors_;
+  ConvolutionChoices choices_;
+  ConvolutionWindows forward_, backward_weights_, backward_data_;
+};
+
 }  // namespace
 
 ConvolutionTensors::ConvolutionTensors(const ConvolutionSpec& spec, DeviceMath math) {
@@ -186,19 +248,6 @@ void ConvolutionWindows::set_math(cudnnMathType_t math) const {
   check(cudnnSetConvolutionMathType(get(), math), "cudnnSetConvolutionMathType");
 }
 
-std::vector<PassDescription> describe(const ConvolutionSpec& spec, const ConvolutionChoices& choices) {
-  constexpr std::array kForward{"implicit_gemm", "implicit_precomp_gemm", "gemm", "direct", "fft", "fft_tiling",
-                                "winograd",      "winograd_nonfused"};
-  constexpr std::array kWeights{"algorithm_0", "algorithm_1",       "fft",       "algorithm_3",
-                                "winograd",    "winograd_nonfused", "fft_tiling"};
-  constexpr std::array kData{"algorithm_0", "algorithm_1", "fft", "fft_tiling", "winograd", "winograd_nonfused"};
-  std::vector<PassDescription> passes{describe_pass("forward", choices.forward, kForward)};
-  if (spec.training) passes.push_back(describe_pass("backward_weights", choices.backward_weights, kWeights));
-  if (spec.training && spec.input_gradient)
-    passes.push_back(describe_pass("backward_data", choices.backward_data, kData));
-  return passes;
-}
-
 std::optional<ConvolutionChoices> choose_algorithms(Context& here, const ConvolutionSpec& spec, DeviceMath math) {
   // Choices are the thread's, as is the handle that they are asked of.
   thread_local std::map<Key, std::optional<ConvolutionChoices>> known;
@@ -214,29 +263,9 @@ std::optional<ConvolutionChoices> choose_algorithms(Context& here, const Convolu
   return place->second;
 }
 
-void ConvolutionPasses::forward(const void* input, const void* weights, void* output, void* workspace) const {
-  check(cudnnConvolutionForward(context(device_).dnn(), &kOne, tensors_.input.get(), input, tensors_.filter.get(),
-                                weights, forward_.get(), choices_.forward.algorithm, workspace, choices_.forward.bytes,
-                                &kZero, tensors_.output.get(), output),
-        "cudnnConvolutionForward");
-}
-
-void ConvolutionPasses::backward_weights(const void* input, const void* output_gradient, void* weights_gradient,
-                                         void* workspace) const {
-  check(cudnnConvolutionBackwardFilter(context(device_).dnn(), &kOne, tensors_.input.get(), input,
-                                       tensors_.output.get(), output_gradient, backward_weights_.get(),
-                                       choices_.backward_weights.algorithm, workspace, choices_.backward_weights.bytes,
-                                       &kZero, tensors_.filter.get(), weights_gradient),
-        "cudnnConvolutionBackwardFilter");
-}
-
-void ConvolutionPasses::backward_data(const void* weights, const void* output_gradient, void* input_gradient,
-                                      void* workspace) const {
-  check(
-      cudnnConvolutionBackwardData(context(device_).dnn(), &kOne, tensors_.filter.get(), weights, tensors_.output.get(),
-                                   output_gradient, backward_data_.get(), choices_.backward_data.algorithm, workspace,
-                                   choices_.backward_data.bytes, &kZero, tensors_.input.get(), input_gradient),
-      "cudnnConvolutionBackwardData");
+std::shared_ptr<const ConvolutionPasses> make_chosen_passes(const Device& device, const ConvolutionSpec& spec,
+                                                            DeviceMath math, const ConvolutionChoices& choices) {
+  return std::make_shared<ChosenPasses>(device, spec, math, choices);
 }
 
 }  // namespace dragonn::kernels::cuda

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -47,6 +48,9 @@ class ConvolutionWindows {
       descriptor_;
 };
 
+/// The most memory that a pass may ask for.
+inline constexpr std::size_t kMostWorkspaceBytes = std::size_t{1} << 30;
+
 /// An algorithm, the math type that belongs to it, and the bytes of the workspace that both need together.
 template <class Algorithm>
 struct Choice {
@@ -68,35 +72,40 @@ struct ConvolutionChoices {
 /// per thread.
 std::optional<ConvolutionChoices> choose_algorithms(Context& here, const ConvolutionSpec& spec, DeviceMath math);
 
-/// Describes the passes that a plan of this shape has.
-std::vector<PassDescription> describe(const ConvolutionSpec& spec, const ConvolutionChoices& choices);
+/// The operands of forward.
+struct ForwardOperands {
+  const void *input, *weights;
+  const float* bias;  ///< null if there is none, or if the passes do not add it
+  void* output;
+};
 
-/// Runs the passes on the stream of the calling thread, each with its own math type. Tensors are NHWC and filters KRSC,
-/// in the type of ConvolutionTensors.
-/// @throws DeviceError if cuDNN refuses.
+/// The bytes of the workspace of every pass; 0 for passes that a plan does not have.
+struct PassBytes {
+  std::size_t forward = 0, backward_weights = 0, backward_data = 0;
+};
+
+/// The passes of a convolution, which run on the stream of the calling thread. Tensors are NHWC and filters KRSC, in
+/// the type of ConvolutionTensors.
 class ConvolutionPasses {
  public:
-  ConvolutionPasses(const Device& device, const ConvolutionSpec& spec, DeviceMath math,
-                    const ConvolutionChoices& choices)
-      : device_(device),
-        tensors_(spec, math),
-        choices_(choices),
-        forward_(spec, choices.forward.math),
-        backward_weights_(spec, choices.backward_weights.math),
-        backward_data_(spec, choices.backward_data.math) {}
+  virtual ~ConvolutionPasses() = default;
+  virtual PassBytes workspace_bytes() const = 0;
+  /// Returns whether forward adds the bias.
+  virtual bool adds_bias() const = 0;
+  /// Describes the passes that a plan of this shape has.
+  virtual std::vector<PassDescription> describe() const = 0;
 
-  /// The algorithms, which give the size of each pass's workspace.
-  const ConvolutionChoices& choices() const { return choices_; }
-
-  void forward(const void* input, const void* weights, void* output, void* workspace) const;
-  void backward_weights(const void* input, const void* output_gradient, void* weights_gradient, void* workspace) const;
-  void backward_data(const void* weights, const void* output_gradient, void* input_gradient, void* workspace) const;
-
- private:
-  Device device_;
-  ConvolutionTensors tensors_;
-  ConvolutionChoices choices_;
-  ConvolutionWindows forward_, backward_weights_, backward_data_;
+  // @throws DeviceError if cuDNN refuses.
+  virtual void forward(const ForwardOperands& of, void* workspace) const = 0;
+  virtual void backward_weights(const void* input, const void* output_gradient, void* weights_gradient,
+                                void* workspace) const = 0;
+  virtual void backward_data(const void* weights, const void* output_gradient, void* input_gradient,
+                             void* workspace) const = 0;
 };
+
+/// Makes the passes by the calls of cuDNN that are older than its graphs, each with its own math type. They do not add
+/// the bias.
+std::shared_ptr<const ConvolutionPasses> make_chosen_passes(const Device& device, const ConvolutionSpec& spec,
+                                                            DeviceMath math, const ConvolutionChoices& choices);
 
 }  // namespace dragonn::kernels::cuda
