@@ -42,6 +42,10 @@ struct LtSpec {
   cublasLtEpilogue_t epilogue;
 };
 
+// Activations stay layers of their own. The epilogues with GELU compute its approximation by tanh, another function
+// than the GELU by erf of our layers; those with ReLU need a layer that is a linear map and a ReLU at once, which no
+// graph has.
+
 /// The output of a linear layer, bf16 [batch, outputs] = input [batch, inputs] * weights [outputs, inputs]^T + the
 /// vector [outputs]. The factors are the weights and the input.
 LtSpec output_product(std::int64_t batch, std::int64_t inputs, std::int64_t outputs);
