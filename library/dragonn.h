@@ -45,9 +45,11 @@ typedef enum dragonn_status {
   DRAGONN_ERROR_CONFIG = 2,         ///< an unknown key, a value out of range, keys that do not fit together
   DRAGONN_ERROR_COMMUNICATION = 3,  ///< a rank has ended or failed, or the ranks have different configs
   DRAGONN_ERROR_TIMEOUT = 4,        ///< a rank was later than the deadline
-  DRAGONN_ERROR_NON_FINITE = 5,     ///< the gradient of some rank holds NaN or infinity; all ranks get this
-  DRAGONN_ERROR_STATE = 6,          ///< a saved state is damaged, or of another rank, size, config or list of tensors
-  DRAGONN_ERROR_SYSTEM = 7          ///< memory, a thread, or an error of dragonn's own
+  /// The gradient of some rank holds NaN or infinity; all ranks get this. A sum with the residual that overflows
+  /// although the gradient is finite is reported by the next exchange, and by all others until a saved state is loaded.
+  DRAGONN_ERROR_NON_FINITE = 5,
+  DRAGONN_ERROR_STATE = 6,  ///< a saved state is damaged, or of another rank, size, config or list of tensors
+  DRAGONN_ERROR_SYSTEM = 7  ///< memory, a thread, or an error of dragonn's own
 } dragonn_status;
 
 /// One rank's end of an exchange.
@@ -123,8 +125,9 @@ DRAGONN_API dragonn_status dragonn_create(const char* config, const dragonn_tens
 /// is ignored.
 DRAGONN_API dragonn_status dragonn_destroy(dragonn_exchange_handle* handle);
 
-/// Ends the group because this rank has failed, and frees the handle. Does not wait. Over TCP the other ranks'
-/// exchanges fail with this reason; over MPI they fail at their deadline, or when this process has ended.
+/// Ends the group because this rank has failed, and frees the handle. Waits at most a few seconds, until the others
+/// know. Over TCP the other ranks' exchanges fail with this reason; over MPI they fail at their deadline, or when this
+/// process has ended.
 DRAGONN_API void dragonn_abort(dragonn_exchange_handle* handle, const char* reason);
 
 /// Returns this rank, 0 to size - 1, or -1 for a null handle. Local.
