@@ -12,6 +12,7 @@
 
 #include "comm/agreement.h"
 #include "core/error.h"
+#include "core/fault_point.h"
 #include "core/file.h"
 #include "core/log.h"
 
@@ -157,6 +158,7 @@ void CheckpointStore::save(comm::Communicator& communicator, std::uint64_t step,
       model.write(partial / kModel);
     });
     comm::rank_zero_or_none(communicator, [&] {
+      fault_point("commit");
       write_file_atomically(partial / kDone, save);
       make_way(final_folder, step);
       rename_folder(partial, final_folder);

@@ -12,6 +12,7 @@
 #include <omp.h>
 
 #include "comm/agreement.h"
+#include "core/fault_point.h"
 #include "core/file.h"
 #include "core/folder_lock.h"
 #include "core/log.h"
@@ -173,6 +174,7 @@ int run_training(const Job& job, comm::Communicator& communicator) {
   std::string checkpoint;
   FolderLock lock;
   comm::all_ranks_or_none(communicator, [&] {
+    fault_point("start");
     network = make_network(job.config, *job.data.train, choice.device);
     plan = plan_run(job.config, *network, communicator.size(), choice.device);
   });

@@ -10,6 +10,7 @@
 #include "comm/agreement.h"
 #include "comm/align.h"
 #include "comm/device_transport.h"
+#include "core/fault_point.h"
 #include "core/hash.h"
 #include "core/log.h"
 #include "core/memory_ledger.h"
@@ -222,6 +223,7 @@ bool Worker::update(double learning_rate, double density) {
 }
 
 StepWord Worker::agree_on_step(StepWord mine, std::uint64_t exchanged) {
+  fault_point("agree");
   mine.stop = StopSignals::received() != 0;
   StepWord agreed;
   run_verb({}, sample_.timers, Verb::kExchange, [&] { agreed = agree(communicator_, mine); });
@@ -401,6 +403,7 @@ double Worker::samples_per_second() const {
 }
 
 void Worker::evaluate_now() {
+  fault_point("evaluate");
   const AveragedStatistics averaged(communicator_, network_);
   const EvaluationResult result = evaluate(communicator_, network_, test_);
   const EvalRecord record{.step = progress_.step,
@@ -422,6 +425,7 @@ void Worker::evaluate_now() {
 
 void Worker::finish() {
   const ClockPause pause(communicator_.clock());
+  fault_point("finish");
   const std::uint64_t hash = check_replicas(communicator_, parameters(), progress_.step);
   const double bytes_sent = bytes_sent_by_all();
   const Moment time = run_time();

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "comm/agreement.h"
+#include "core/fault_point.h"
 #include "core/log.h"
 #include "kernels/nn/elementwise.h"
 #include "trainer/weights/model_weights.h"
@@ -158,6 +159,7 @@ void Worker::save_checkpoint() {
   }
   kernels::HostMirror<float> statistics, state;
   checkpoints_.save(communicator_, progress_.step, [&](Archive* model, Archive& rank) {
+    fault_point("save");
     exchange_->save(rank);
     rank.put_array<float>(kStatistics, statistics.of(network_.statistics()));
     rank.put(kBytesSent, progress_.bytes_sent);
@@ -183,6 +185,7 @@ void Worker::resume(const std::filesystem::path& checkpoint) {
   int workers = 0;
   DataPosition position;
   comm::all_ranks_or_none(communicator_, [&] {
+    fault_point("resume");
     const Archive model = CheckpointStore::read_model(checkpoint);
     workers = CheckpointStore::workers(model);
     load_model_state(model, checkpoint);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/fault_point.h"
 #include "core/timeline.h"
 #include "core/timer.h"
 #include "kernels/devices.h"
@@ -29,6 +30,7 @@ template <class Work>
 void run_verb(const Device& device, StepTimers& timers, Verb verb, const SpanDetail& detail, Work&& work) {
   const kernels::TraceRange range(device, verb_name(verb), track_of(verb), detail);
   const ScopedTimer timer(timers, verb);
+  fault_point(verb_name(verb));
   work();
   kernels::synchronize(device);
 }
@@ -49,6 +51,7 @@ class VerbTimes {
   void run(StepTimers& timers, Verb verb, const SpanDetail& detail, Work&& work) {
     if (events_ == nullptr || timers.clock().is_virtual()) return run_verb(device_, timers, verb, detail, work);
     const kernels::TraceRange range(device_, verb_name(verb), track_of(verb), detail);
+    fault_point(verb_name(verb));
     events_->mark();
     work();
     events_->mark();
