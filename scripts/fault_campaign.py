@@ -1,0 +1,518 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Makes runs of 3 workers fail at random, by the hundred, and judges how each ends; scripts/fault_campaign.sh builds and
+calls it. docs/reliability.md has what is promised, and the table.
+
+A fault is drawn from the seed and its number: its kind, a method, a backend, and the moment - a place in the program
+(core/fault_point.h) or a time. The run must end before the deadline with an error that names the rank and the step, or go
+on where it may; a run resumed from what is left must end with the parameters of a run that nothing disturbed. Hang, loss
+(no such resume), wrong exit code and missing words are findings.
+
+Faults that OUTPUT/faults.jsonl has already are not repeated; the folder of a finding is kept in OUTPUT/work.
+"""
+import argparse
+import collections
+import concurrent.futures
+import json
+import os
+import pathlib
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+WORKERS = 3
+STEPS = 40
+CHECKPOINT_EVERY = 5
+DEADLINE = 8  # comm.timeout_s: a busy machine must not be taken for a dead rank
+PATIENCE = 10 * DEADLINE  # a run that takes longer hangs
+CONFIG = f"""seed = 3
+[model]
+name = "mlp"
+hidden = [16]
+[data]
+name = "synthetic_images"
+train_samples = 240
+test_samples = 40
+height = 6
+width = 6
+channels = 1
+classes = 4
+[train]
+epochs = 2
+batch_size = 4
+max_steps = {STEPS}
+[optimizer]
+name = "sgd"
+learning_rate = 0.05
+momentum = 0.9
+[compression]
+density = 0.05
+[checkpoint]
+every_steps = {CHECKPOINT_EVERY}
+keep = 4
+[logging]
+every_steps = 5
+[comm]
+timeout_s = {DEADLINE}
+"""
+METHODS = {
+    "dense": [], "topk": [], "dgc": [], "gtopk": [], "oktopk": [], "exdyna": [], "cltk": [], "dsa": [], "index_union": [],
+    "signsgd": [], "qsgd": [],
+    "dgc_overlap": ["compression.method=dgc", "compression.bucket=tensor", "compression.overlap=true"],
+    "topk_rice": ["compression.method=topk", "compression.codec.values=int8"],
+}
+OUTSIDE_STEPS = ["start", "evaluate", "save", "commit", "finish"]
+KINDS = ["throw", "kill", "kill at a time", "stop, continue", "stop", "term", "term at a time", "usr1", "delay",
+         "long delay", "full disk", "file limit", "flipped bit", "cut file", "network"]
+
+
+def settings_of(method):
+    words = METHODS[method] or [f"compression.method={method}"]
+    return [word for setting in words for word in ("--set", setting)]
+
+
+def mpi_environment():
+    return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+            "OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_odls_base_sigkill_timeout": "2"}
+
+
+class Processes:
+    """The processes of one run, and what they print."""
+
+    def __init__(self, commands, environments, file_limit=None):
+        def before():
+            os.setsid()
+            if file_limit:
+                signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+                resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
+        self.processes = [
+            subprocess.Popen(command, env=dict(os.environ, **environment), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                             stderr=subprocess.PIPE, text=True, errors="replace", preexec_fn=before)
+            for command, environment in zip(commands, environments)]
+        pool = concurrent.futures.ThreadPoolExecutor(len(self.processes))
+        self.texts = [pool.submit(process.stderr.read) for process in self.processes]
+        pool.shutdown(wait=False)
+
+    def ended(self):
+        return all(process.poll() is not None for process in self.processes)
+
+    def end(self):
+        """Ends what is left, whatever it does."""
+        for process in self.processes:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.wait()
+
+    def text(self):
+        return "".join(text.result(timeout=30) for text in self.texts)
+
+
+class Case:
+    """One fault, and its judgement."""
+
+    def __init__(self, campaign, index):
+        self.campaign, self.index = campaign, index
+        self.random = random.Random(f"{campaign.seed}/{index}")
+        self.folder = campaign.output / "work" / f"{index:05}"
+        self.findings, self.outcome, self.resumed = [], "", ""
+        draw = self.random
+        self.kind = draw.choice(campaign.kinds)
+        self.method = draw.choice(list(METHODS))
+        self.backend = draw.choice(["local", "mpi", "tcp"])
+        if self.kind == "stop" and self.backend == "local":
+            self.kind = "stop, continue"  # a process that is stopped for ever is no run that could end
+        if self.kind == "network" or (self.kind == "file limit" and self.backend == "mpi"):
+            self.backend = "tcp"  # mpirun and MPI write files of their own
+        verbs = campaign.verbs[self.method]
+        self.place = draw.choice(verbs if draw.random() < 0.7 else OUTSIDE_STEPS)
+        self.rank = 0 if self.place == "commit" else draw.randrange(WORKERS)
+        often = {"start": 1, "finish": 1, "evaluate": 2, "save": STEPS // CHECKPOINT_EVERY, "commit": STEPS // CHECKPOINT_EVERY}
+        self.number = draw.randint(1, often.get(self.place, STEPS))
+        self.delay = draw.uniform(0, 1.2) * campaign.seconds.get(self.backend, 1)
+        self.bytes = int(2 ** draw.uniform(8, 16))
+        self.code, self.message, self.seconds = None, "", 0.0
+
+    def at_a_place(self):
+        return self.kind in ("throw", "kill", "stop, continue", "stop", "term", "usr1", "delay", "long delay")
+
+    def fault(self):
+        action = {"throw": "throw", "kill": "kill", "stop, continue": "stop", "stop": "stop", "term": "term", "usr1": "usr1",
+                  "delay": "sleep=0.4", "long delay": f"sleep={3 * DEADLINE}"}[self.kind]
+        return f"{self.place}:{self.rank}:{self.number}:{action}"
+
+    # Commands ------------------------------------------------------------------------------------------------------
+
+    def commands(self, backend, more, environment):
+        """Returns the command and environment of each process of a run."""
+        base = [str(self.campaign.train), str(self.campaign.config), *settings_of(self.method), "--output",
+                str(self.folder / "run"), *more]
+        if backend == "local":
+            return [base + ["--workers", str(WORKERS)]], [environment]
+        if backend == "mpi":
+            return [["mpirun", "-np", str(WORKERS), *base]], [dict(environment, **mpi_environment())]
+        meeting = f"file:{self.folder}/meeting"
+        prefix = [[] for _ in range(WORKERS)]
+        if self.kind == "network" and not more:
+            meeting = f"tcp:198.18.0.1:{20000 + self.index % 20000}"
+            prefix = [["ip", "netns", "exec", f"{self.campaign.cluster}-host{rank + 1}"] for rank in range(WORKERS)]
+        command = base + ["--set", "comm.backend=tcp", "--set", f"comm.rendezvous={meeting}"]
+        return ([prefix[rank] + command for rank in range(WORKERS)],
+                [dict(environment, RANK=str(rank), WORLD_SIZE=str(WORKERS)) for rank in range(WORKERS)])
+
+    def pids(self):
+        """Returns the processes that train, by rank; one under rank 0 for local workers."""
+        found = {}
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                if not entry.name.isdigit() or f"--output\0{self.folder}/run\0".encode() not in (entry / "cmdline").read_bytes():
+                    continue
+                if not os.path.basename(os.readlink(entry / "exe")).startswith("dragonn-train"):
+                    continue
+                words = dict(word.split("=", 1) for word in (entry / "environ").read_text(errors="replace").split("\0")
+                             if "=" in word)
+                found[int(words.get("OMPI_COMM_WORLD_RANK", words.get("RANK", 0)))] = int(entry.name)
+            except (OSError, ValueError):
+                continue
+        return found
+
+    # The fault -----------------------------------------------------------------------------------------------------
+
+    def run(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+        if self.kind in ("flipped bit", "cut file"):
+            self.damage()
+        elif self.kind == "network":
+            with self.campaign.network:
+                self.disturb()
+        else:
+            self.disturb()
+        record = {"fault": self.index, "kind": self.kind, "method": self.method, "backend": self.backend,
+                  "place": self.place if self.at_a_place() else "", "rank": self.rank, "pass": self.number,
+                  "seconds": round(self.seconds, 2), "code": self.code, "outcome": self.outcome, "resumed": self.resumed,
+                  "findings": self.findings, "message": self.message}
+        if not self.findings:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        return record
+
+    def disturb(self):
+        environment = {"DRAGONN_FAULT": self.fault()} if self.at_a_place() else {}
+        limit = self.bytes if self.kind == "file limit" else None
+        if self.kind == "full disk":
+            self.mount()
+        start = time.monotonic()
+        processes = Processes(*self.commands(self.backend, [], environment), file_limit=limit)
+        try:
+            self.act(processes, start)
+            while not processes.ended() and time.monotonic() - start < PATIENCE:
+                time.sleep(0.02)
+                self.release_stopped(processes)
+            self.seconds = time.monotonic() - start
+            hangs = not processes.ended()
+            codes = [process.poll() for process in processes.processes]
+        finally:
+            left = self.pids()
+            self.end_all(processes, left)
+            if self.kind == "network":
+                self.link("up")
+        text = processes.text()
+        (self.folder / "log").write_text(text)
+        (self.folder / "run" / "filler").unlink(missing_ok=True)
+        if hangs:
+            self.findings.append(f"hang: not ended after {PATIENCE} s")
+        elif self.kind != "stop" and left:
+            self.findings.append("processes are left")
+        self.judge(codes, text, hangs)
+        self.resume()
+        if self.kind == "full disk":
+            subprocess.run(["umount", str(self.folder / "run")], check=True)
+
+    def act(self, processes, start):
+        """Does what no place in the program does."""
+        if self.kind not in ("kill at a time", "term at a time", "full disk", "network"):
+            return
+        while time.monotonic() - start < self.delay and not processes.ended():
+            time.sleep(0.005)
+        if self.kind == "network":
+            return self.link("down")
+        if self.kind == "full disk":
+            return self.fill()
+        pid = self.pids().get(0 if self.backend == "local" else self.rank)
+        if pid:
+            os.kill(pid, signal.SIGKILL if self.kind == "kill at a time" else signal.SIGTERM)
+
+    def link(self, state):
+        subprocess.run(["ip", "-n", f"{self.campaign.cluster}-host{self.rank + 1}", "link", "set", "eth0", state], check=True)
+
+    def mount(self):
+        (self.folder / "run").mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(self.folder / "run")], check=True)
+
+    def fill(self):
+        """Leaves little or nothing of the disk."""
+        with open(self.folder / "run" / "filler", "wb", buffering=0) as filler:
+            try:
+                while True:
+                    filler.write(bytes(4096))
+            except OSError:
+                os.truncate(filler.fileno(), max(0, filler.tell() - self.bytes // 4 * self.random.randrange(2)))
+
+    def release_stopped(self, processes):
+        """Continues the process that a fault has stopped, once; or ends it when all others have ended."""
+        if self.kind not in ("stop", "stop, continue"):
+            return
+        pids = self.pids()
+        pid = pids.get(0 if self.backend == "local" else self.rank)
+        if not pid:
+            return
+        try:
+            state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        except OSError:
+            return
+        if state != "T":
+            return
+        if self.kind == "stop, continue":
+            time.sleep(0.5)
+            os.kill(pid, signal.SIGCONT)
+        elif len(pids) == 1:
+            os.kill(pid, signal.SIGKILL)
+
+    def end_all(self, processes, left):
+        for pid in left.values():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        processes.end()
+
+    # The judgement -------------------------------------------------------------------------------------------------
+
+    def judge(self, codes, text, hangs):
+        self.code = max((abs(code) for code in codes if code is not None), default=None)
+        errors = [line for line in text.splitlines() if " E " in line or line.startswith("rank ")]
+        self.message = errors[0][:300] if errors else ""
+        words = "\n".join(errors)
+        finished = (self.folder / "run" / "summary.json").exists() and all(code == 0 for code in codes)
+        self.outcome = "went on" if finished else "stopped with a checkpoint" if 75 in codes else "ended"
+        if hangs:
+            return
+        if self.kind in ("stop, continue", "delay") and not finished:
+            self.findings.append(f"did not go on: {self.message}")
+        if self.kind in ("term", "usr1", "term at a time") and self.outcome == "ended" and not self.ends_before_training(codes):
+            self.findings.append(f"exit codes {codes}, neither 0 nor 75: {self.message}")
+        dies = ("throw", "kill", "stop", "long delay")
+        if self.kind in dies and finished:
+            self.findings.append("went on, although a rank was gone")
+        if finished or self.outcome != "ended" or self.kind in ("term", "usr1", "term at a time"):
+            return
+        # Nobody is left to say that the only process was killed.
+        if self.backend == "local" and self.kind.startswith("kill"):
+            return
+        if not any(code for code in codes):
+            self.findings.append("exit code 0 of a run that did not finish")
+        self.judge_words(words)
+
+    def ends_before_training(self, codes):
+        """Before the first step nothing can be lost, and SIGTERM does what it always does."""
+        began = (self.folder / "run" / "metrics.jsonl").exists()
+        return self.kind.startswith("term") and not began and any(code for code in codes)
+
+    def judge_words(self, errors):
+        began = (self.folder / "run" / "metrics.jsonl").exists()
+        if self.kind in ("full disk", "file limit"):
+            if not re.search(r"(cannot|not enough disk)", errors):
+                self.findings.append(f"does not say what cannot be written: {self.message}")
+            return
+        if self.place == "commit" and self.at_a_place() and self.kind == "throw":
+            return  # what rank 0 does for all is no rank's own error, and names its file instead
+        wanted = r"rank \d" if self.kind == "network" else rf"rank {self.rank}\b"
+        if not re.search(wanted, errors):
+            self.findings.append(f"does not name rank {self.rank}: {self.message}")
+        if began and self.place not in ("start", "finish") and not re.search(r"step \d+", errors):
+            self.findings.append(f"does not name the step: {self.message}")
+
+    def resume(self, backend=None):
+        """Resumes from what is left, on the same backend or as local workers: the bits are the same."""
+        backend = backend or self.random.choice([self.backend, "local"])
+        (self.folder / "run" / "summary.json").unlink(missing_ok=True)
+        code, text = self.run_to_end(backend, ["--resume", "auto"])
+        if code != 0:
+            self.resumed = "failed"
+            self.findings.append(f"loss: cannot resume: {text.strip().splitlines()[-1:]}")
+            return
+        summary = json.loads((self.folder / "run" / "summary.json").read_text())
+        equal = summary["parameters_hash"] == self.campaign.hashes[self.method]
+        self.resumed = "equal" if equal else "other parameters"
+        if not equal:
+            self.findings.append("loss: another result after resuming")
+
+    def run_to_end(self, backend, more):
+        processes = Processes(*self.commands(backend, more, {}))
+        start = time.monotonic()
+        while not processes.ended() and time.monotonic() - start < PATIENCE:
+            time.sleep(0.01)
+        hangs = not processes.ended()
+        processes.end()
+        text = processes.text()
+        if hangs:
+            self.findings.append("hang: a run that nothing disturbs")
+        return max(abs(process.returncode) for process in processes.processes), text
+
+    def damage(self):
+        """Damages a file of the newest checkpoint of a run that was cut short."""
+        start = time.monotonic()
+        steps = CHECKPOINT_EVERY * self.random.randint(2, 4)
+        self.run_to_end("local", ["--set", f"train.max_steps={steps}"])
+        newest = sorted((self.folder / "run" / "checkpoints").glob("step-*"))[-1]
+        file = self.random.choice(sorted(newest.iterdir()))
+        content = bytearray(file.read_bytes())
+        place = self.random.randrange(len(content))
+        if self.kind == "cut file":
+            file.write_bytes(content[:place])
+        else:
+            content[place] ^= 1 << self.random.randrange(8)
+            file.write_bytes(content)
+        code, text = self.run_to_end(self.backend, ["--resume", "auto"])
+        self.code, self.seconds = code, time.monotonic() - start
+        errors = [line for line in text.splitlines() if " E " in line]
+        self.message = errors[0][:300] if errors else ""
+        if code == 0:  # DONE no longer counts, and an older checkpoint was taken
+            self.outcome = "went on"
+            if file.name != "DONE":
+                self.findings.append(f"loss: resumed from a damaged {file.name} at byte {place}")
+        else:
+            self.outcome = "ended"
+            if newest.name not in text:
+                self.findings.append(f"does not name the damaged {newest.name}/{file.name}: {self.message}")
+            shutil.rmtree(newest)
+        self.resume("local")
+
+
+class Campaign:
+    def __init__(self, options):
+        self.seed, self.output, self.train = options.seed, options.output.resolve(), options.bin.resolve() / "dragonn-train"
+        self.output.mkdir(parents=True, exist_ok=True)
+        self.config = self.output / "fault.toml"
+        self.config.write_text(CONFIG)
+        self.hashes, self.verbs, self.seconds = {}, {}, {}
+        self.network = threading.Lock()
+        self.cluster = f"faults{os.getpid()}"
+        self.kinds = [kind for kind in KINDS if self.permits(kind)]
+
+    def permits(self, kind):
+        if kind == "full disk":
+            return os.geteuid() == 0
+        if kind != "network":
+            return True
+        cluster = ROOT / "scripts" / "netns_cluster.sh"
+        environment = dict(os.environ, DRAGONN_CLUSTER=self.cluster, DRAGONN_CLUSTER_AWAKE="no")
+        up = os.geteuid() == 0 and subprocess.run([cluster, "up", str(WORKERS), "1gbit"], env=environment,
+                                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+        if not up:
+            print("fault_campaign: no network faults: this machine permits no network namespaces", file=sys.stderr)
+        return up
+
+    def close(self):
+        environment = dict(os.environ, DRAGONN_CLUSTER=self.cluster)
+        subprocess.run([ROOT / "scripts" / "netns_cluster.sh", "down"], env=environment, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL)
+
+    def undisturbed(self):
+        """Runs each method as nothing disturbs it; notes what it ends with and which verbs it has."""
+        for method in METHODS:
+            self.verbs[method] = []
+        for method in METHODS:
+            case = Case.__new__(Case)
+            case.campaign, case.method, case.kind, case.findings = self, method, "", []
+            case.folder = self.output / "work" / f"whole-{method}"
+            shutil.rmtree(case.folder, ignore_errors=True)
+            case.folder.mkdir(parents=True)
+            code, text = case.run_to_end("local", [])
+            if code:
+                raise SystemExit(f"fault_campaign: {method} fails undisturbed: {text}")
+            self.hashes[method] = json.loads((case.folder / "run" / "summary.json").read_text())["parameters_hash"]
+            for line in (case.folder / "run" / "metrics.jsonl").read_text().splitlines():
+                line = json.loads(line)
+                if line["kind"] == "step":
+                    verbs = {verb for verb in line["seconds"] if not verb.startswith("exchange_") and verb != "decode"}
+                    self.verbs[method] = sorted(verbs | {"agree"})
+            if method == "dgc_overlap":  # the thread of backward has no verb of its own
+                self.verbs[method].remove("backward")
+        for backend in ("local", "mpi", "tcp"):
+            start = time.monotonic()
+            case.run_to_end(backend, [])
+            self.seconds[backend] = time.monotonic() - start
+
+
+def table(records):
+    """Returns the table of docs/reliability.md."""
+    rows = ["| fault | faults | ended with an error | stopped with a checkpoint | went on | hangs | losses | other findings |",
+            "|---|---|---|---|---|---|---|---|"]
+
+    def row(name, some):
+        outcomes = collections.Counter(record["outcome"] for record in some)
+        findings = [finding for record in some for finding in record["findings"]]
+        hangs = sum(finding.startswith("hang") for finding in findings)
+        losses = sum(finding.startswith("loss") for finding in findings)
+        return (f"| {name} | {len(some)} | {outcomes['ended']} | {outcomes['stopped with a checkpoint']} | "
+                f"{outcomes['went on']} | {hangs} | {losses} | {len(findings) - hangs - losses} |")
+
+    for kind in KINDS:
+        some = [record for record in records if record["kind"] == kind]
+        if some:
+            rows.append(row(kind, some))
+    rows.append(row("all", records))
+    for key in ("backend", "method", "place"):
+        counts = collections.Counter(record[key] for record in records if record[key])
+        rows.append(f"\nby {key}: " + ", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
+    return "\n".join(rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--faults", type=int, default=100, help="number of faults, those of earlier calls included")
+    parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("runs/faults"))
+    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/release/bin")
+    parser.add_argument("--jobs", type=int, default=1, choices=(1, 2), help="faults at a time; one on a network")
+    parser.add_argument("--only", type=int, help="repeat the fault of this number alone")
+    parser.add_argument("--table", action="store_true", help="print the table of the faults so far, and do nothing else")
+    options = parser.parse_args()
+    records_file = options.output / "faults.jsonl"
+    records = [json.loads(line) for line in records_file.read_text().splitlines()] if records_file.exists() else []
+    if options.table:
+        print(table(records))
+        return 0
+    campaign = Campaign(options)
+    try:
+        campaign.undisturbed()
+        if options.only is not None:
+            print(json.dumps(Case(campaign, options.only).run(), indent=1))
+            return 0
+        known = {record["fault"] for record in records}
+        left = [index for index in range(options.faults) if index not in known]
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool, records_file.open("a") as out:
+            for record in pool.map(lambda index: Case(campaign, index).run(), left):
+                records.append(record)
+                out.write(json.dumps(record) + "\n")
+                out.flush()
+                for finding in record["findings"]:
+                    print(f"fault {record['fault']} ({record['kind']}, {record['method']}, {record['backend']}, "
+                          f"{record['place']}): {finding}", file=sys.stderr)
+    finally:
+        campaign.close()
+    print(table(records))
+    return 1 if any(record["findings"] for record in records) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
