@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Runs a small model for many steps on a virtual cluster, and checks that its memory stays flat and its counters do not
+# drift: bytes and messages of every logged step must be those of the first, and their sum what metrics.jsonl says.
+# Usage: scripts/soak.sh [--steps N] [--workers P] [--output DIR]      defaults: 100000, 64, runs/soak
+# Environment: DRAGONN_BIN, the folder of the programs (build/release/bin).
+# Exit code 1 if resident memory grew by more than 2 MiB after the first fifth of the run, or a counter differs.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+steps=100000 workers=64 output=runs/soak
+while [ $# -gt 0 ]; do
+  case $1 in
+    --steps) steps=${2:?} && shift ;;
+    --workers) workers=${2:?} && shift ;;
+    --output) output=${2:?} && shift ;;
+    *) awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
+  esac
+  shift
+done
+((workers <= 64)) || { echo "soak.sh: --workers $workers: expected at most 64" >&2 && exit 2; }
+bin=${DRAGONN_BIN:-build/release/bin}
+mkdir -p "$output"
+cat >"$output/soak.toml" <<TOML
+[model]
+name = "mlp"
+hidden = [8]
+[data]
+name = "synthetic_images"
+train_samples = $((workers * 64))
+test_samples = 64
+height = 4
+width = 4
+channels = 1
+classes = 4
+[train]
+epochs = $steps
+max_steps = $steps
+batch_size = 1
+eval_every_epochs = $((steps / 10 / 64 + 1))
+[optimizer]
+name = "sgd"
+learning_rate = 0.01
+[compression]
+method = "gtopk"
+density = 0.1
+[network]
+model = "alpha-beta"
+preset = "1gbe"
+compute = "zero"
+[checkpoint]
+every_steps = $((steps / 10 + 1))
+[logging]
+every_steps = $((steps / 100 + 1))
+TOML
+
+"$bin/dragonn-train" "$output/soak.toml" --workers "$workers" --output "$output/run" 2>"$output/log" &
+process=$!
+: >"$output/memory"
+while kill -0 $process 2>/dev/null; do
+  step=$(grep -c '"kind":"step"' "$output/run/metrics.jsonl" 2>/dev/null || true)
+  kib=$(awk '/^VmRSS/ { print $2 }' /proc/$process/status 2>/dev/null || true)
+  [ -z "$kib" ] || echo "${step:-0} $kib" >>"$output/memory"
+  sleep 0.2
+done
+wait $process || { tail -n 3 "$output/log" >&2; exit 1; }
+
+python3 - "$output" "$steps" <<'PYTHON'
+import json, sys
+output, steps = sys.argv[1], int(sys.argv[2])
+lines = [json.loads(line) for line in open(f"{output}/run/metrics.jsonl")]
+logged = [line for line in lines if line["kind"] == "step"]
+first, last = logged[0], logged[-1]
+faults = []
+for key in ("bytes_sent", "bytes_received", "messages"):
+    if any(line[key] != first[key] for line in logged):
+        faults.append(f"{key} of a step differs from that of the first")
+sent = first["bytes_sent"]["mean"] * last["step"]
+if last["bytes_sent_total"] != sent:
+    faults.append(f"{last['bytes_sent_total']} bytes in all, not {sent}")
+if last["step"] != steps:
+    faults.append(f"{last['step']} steps instead of {steps}")
+samples = [tuple(map(int, line.split())) for line in open(f"{output}/memory")]
+settled = [kib for done, kib in samples if done >= len(logged) / 5]
+if not settled:
+    faults.append("too short to measure its memory")
+else:
+    grown = max(settled) - settled[0]
+    print(f"{last['step']} steps: {len(samples)} samples of memory, {settled[0] / 1024:.1f} MiB after a fifth, "
+          f"{max(settled) / 1024:.1f} MiB at most, {first['bytes_sent']['mean']:.0f} bytes a step and worker")
+    if grown > 2048:
+        faults.append(f"memory grew by {grown / 1024:.1f} MiB")
+for fault in faults:
+    print("soak:", fault, file=sys.stderr)
+sys.exit(1 if faults else 0)
+PYTHON
