@@ -185,6 +185,12 @@ MemoryEstimate Network::memory(std::size_t batch) const {
   return {parameters, parameters, kept * sizeof(float), (plan.workspace_floats() - kept) * sizeof(float)};
 }
 
+std::size_t Network::evaluation_bytes(std::size_t batch) const {
+  const GraphPlan plan(impl_->graph(), batch, Mode::kEvaluate, impl_->device, /*input_gradient=*/false,
+                       impl_->activation_type());
+  return plan.workspace_floats() * sizeof(float);
+}
+
 double Network::training_flops() const {
   return impl_->graph().training_flops();
 }

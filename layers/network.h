@@ -82,6 +82,9 @@ class Network {
   /// Returns the exact memory of a training step. Evaluation at the same batch size needs less. Makes (and drops) the
   /// plans of that batch.
   MemoryEstimate memory(std::size_t batch) const;
+  /// Returns the bytes of activations and workspace for evaluating batches of this size. They share one memory with
+  /// those of training.
+  std::size_t evaluation_bytes(std::size_t batch) const;
   /// Returns the operations of the matrix products of forward and backward, per sample: LayerGraph::training_flops().
   double training_flops() const;
 

@@ -137,9 +137,26 @@ std::string describe_selection(const RunPlan& plan, const Config& config) {
   return text + describe_advice(*plan.selection) + "\n";
 }
 
-/// Checks that the memory suffices. @param needed by one worker.
-void check_memory(const std::string& where, int workers, std::size_t needed, std::size_t available) {
-  const double needed_by_all = static_cast<double>(needed) * workers;
+/// Returns the bytes of a worker's messages that lie in the mailboxes of local workers: two places for the largest
+/// message to each other worker. A dense sum sends to the next worker only.
+std::size_t mailbox_bytes(const Config& config, const ExchangePlan& exchange, int world_size) {
+  if (config.comm.process_backend() == Backend::kMpi || config.comm.process_backend() == Backend::kTcp) return 0;
+  double dense = 0, lists = 0;
+  for (const BucketPlan& planned : exchange.buckets) {
+    if (planned.cost.chain().messages < 1) continue;
+    const double message = planned.cost.bytes_sent / planned.cost.chain().messages;
+    if (planned.form == ExchangeForm::kDense) {
+      dense = std::max(dense, message);
+    } else {
+      lists = std::max(lists, message * std::min(planned.cost.chain().messages, static_cast<double>(world_size - 1)));
+    }
+  }
+  return static_cast<std::size_t>(2 * (dense + lists));
+}
+
+/// Checks that the memory suffices. @param needed by one worker.  @param once needed by one of them on top.
+void check_memory(const std::string& where, int workers, std::size_t needed, std::size_t once, std::size_t available) {
+  const double needed_by_all = static_cast<double>(needed) * workers + static_cast<double>(once);
   if (needed_by_all <= static_cast<double>(available)) return;
   throw SystemError(
       fmt::format("not enough memory: {} workers on {} need {}, and {} are available; lower train.batch_size, "
@@ -185,7 +202,7 @@ RunPlan plan_run(const RunSpec& config, const layers::Network& network, int worl
       overlap_obstacle(config, network.arena(), group_slices(buckets, make_groups(buckets, config.rules.fusion)));
 
   const layers::MemoryEstimate training = network.memory(static_cast<std::size_t>(config.train.batch_size));
-  const layers::MemoryEstimate evaluation = network.memory(static_cast<std::size_t>(config.train.eval_batch_size));
+  const std::size_t evaluation = network.evaluation_bytes(static_cast<std::size_t>(config.train.eval_batch_size));
   const std::size_t model_bytes = plan.parameters * sizeof(float);
   const std::size_t optimizer_bytes = config.optimizer.entry().floats_per_parameter * model_bytes;
   const std::size_t batch_bytes =
@@ -196,12 +213,19 @@ RunPlan plan_run(const RunSpec& config, const layers::Network& network, int worl
                  {"gradients", training.gradients * (config.train.gradient_accumulation > 1 ? 2 : 1)},
                  {"activations", training.activations},
                  {"workspace", training.workspace},
-                 {"evaluation", evaluation.activations + evaluation.workspace},
+                 {"evaluation", evaluation - std::min(evaluation, training.activations + training.workspace)},
                  {"error feedback", plan.exchange.state_bytes},
                  {"exchange buffers", plan.exchange.buffer_bytes + (device.is_cpu() ? 0 : staging_bytes)},
                  {"optimizer", optimizer_bytes},
                  {"batches", batch_bytes}};
-  plan.host_bytes = batch_bytes + (has_device_messages ? 0 : plan.exchange.buffer_bytes);
+  // The fields of an archive, and the file's bytes.
+  const std::size_t saved_state = 2 * plan.exchange.state_bytes;
+  plan.host_bytes = batch_bytes + saved_state + (has_device_messages ? 0 : plan.exchange.buffer_bytes);
+  plan.saved_model_bytes = 2 * (model_bytes + optimizer_bytes);
+  if (device.is_cpu()) {
+    plan.memory.emplace_back("messages", mailbox_bytes(config, plan.exchange, world_size));
+    plan.memory.emplace_back("checkpoint", saved_state);
+  }
   plan.checkpoint_bytes =
       model_bytes + optimizer_bytes + plan.exchange.state_bytes * static_cast<std::size_t>(world_size);
   return plan;
@@ -244,9 +268,9 @@ std::string describe(const RunPlan& plan, const Config& config, int world_size) 
   for (const auto& [kind, bytes] : plan.memory) {
     text += fmt::format("  {:<20} {:>12}\n", kind, size_text(static_cast<double>(bytes)));
   }
-  text += fmt::format("  {:<20} {:>12}   ({} workers: {})\n\n", "total",
-                      size_text(static_cast<double>(plan.memory_total())), world_size,
-                      size_text(static_cast<double>(plan.memory_total()) * world_size));
+  const auto total = static_cast<double>(plan.memory_total()), saved = static_cast<double>(plan.saved_model_bytes);
+  text += fmt::format("  {:<20} {:>12}   ({} workers: {}, of which rank 0 saves the model with {})\n\n", "total",
+                      size_text(total), world_size, size_text(total * world_size + saved), size_text(saved));
   text += fmt::format("exchange: {}\n", describe_exchange(config.compression, plan.exchange));
   text += fmt::format("  {:<48} {:>12} {:>12} {:>10}\n", "bucket", "elements", "k", "");
   for (const BucketPlan& planned : plan.exchange.buckets) {
@@ -265,9 +289,11 @@ void check_resources(comm::Communicator& communicator, const RunPlan& plan, cons
   const int neighbours = comm::place_on_machine(communicator).ranks;
   comm::all_ranks_or_none(communicator, [&] {
     const bool on_host = choice.device.is_cpu();
-    check_memory("this machine", neighbours, on_host ? plan.memory_total() : plan.host_bytes, available_memory());
+    check_memory("this machine", neighbours, on_host ? plan.memory_total() : plan.host_bytes, plan.saved_model_bytes,
+                 available_memory());
     if (!on_host)
-      check_memory(to_string(choice.device), choice.workers, plan.memory_total(), kernels::free_memory(choice.device));
+      check_memory(to_string(choice.device), choice.workers, plan.memory_total(), 0,
+                   kernels::free_memory(choice.device));
   });
   warn_of_messages(communicator, plan);
   comm::rank_zero_or_none(communicator, [&] {

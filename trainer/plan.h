@@ -25,8 +25,9 @@ struct RunPlan {
   comm::Prediction dense_cost = {};  ///< cost of a step without compression
   /// The bytes per worker by kind, in the order in which they are shown; host memory unless the run computes on a GPU.
   std::vector<std::pair<std::string, std::size_t>> memory;
-  std::size_t host_bytes = 0;        ///< the part that a run on a GPU holds on the host: batches, and messages
-  std::size_t checkpoint_bytes = 0;  ///< one checkpoint, all ranks
+  std::size_t host_bytes = 0;         ///< the part that a run on a GPU holds on the host: batches, and messages
+  std::size_t saved_model_bytes = 0;  ///< host memory that rank 0 needs besides, while it saves the model
+  std::size_t checkpoint_bytes = 0;   ///< one checkpoint, all ranks
   std::optional<TensorSelection> selection = {};
   std::string overlap_obstacle;  ///< why compression.overlap could do nothing; empty if it could
 
