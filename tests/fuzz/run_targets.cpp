@@ -24,6 +24,7 @@
 #include "trainer/config/config.h"
 #include "trainer/cost_model/tensor_selection.h"
 #include "trainer/metrics/metrics.h"
+#include "trainer/weights/safetensors.h"
 
 namespace dragonn::fuzz {
 namespace {
@@ -91,6 +92,13 @@ void read_checkpoint(Bytes bytes) {
   store.list();
   store.renamed();
   trainer::CheckpointStore::read(folder, 0, 1);
+}
+
+void read_safetensors(Bytes bytes) {
+  const trainer::SafetensorsFile file(write_file("weights.safetensors", bytes));
+  std::size_t total = 0;
+  for (const trainer::FileTensor& tensor : file.tensors()) total += tensor.bytes.size();
+  require(total <= bytes.size());
 }
 
 /// The lines that an earlier part of the run wrote.
@@ -245,10 +253,11 @@ void read_value_code(Bytes bytes) {
   codec->subtract(View<const std::byte>(bytes.subspan(1)), View<float>(sum));
 }
 
-constexpr Target kTargets[]{{"checkpoint", read_checkpoint}, {"config", read_config},         {"frames", read_frames},
-                            {"greeting", read_greeting},     {"list_codec", read_list_code},  {"metrics", read_metrics},
-                            {"profile", read_profile},       {"rendezvous", read_rendezvous}, {"reply", read_reply},
-                            {"set", read_overrides},         {"value_codec", read_value_code}};
+constexpr Target kTargets[]{
+    {"checkpoint", read_checkpoint},   {"config", read_config},         {"frames", read_frames},
+    {"greeting", read_greeting},       {"list_codec", read_list_code},  {"metrics", read_metrics},
+    {"profile", read_profile},         {"rendezvous", read_rendezvous}, {"reply", read_reply},
+    {"safetensors", read_safetensors}, {"set", read_overrides},         {"value_codec", read_value_code}};
 
 }  // namespace
 
