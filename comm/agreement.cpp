@@ -35,8 +35,10 @@ void agree(Communicator& communicator, const std::exception_ptr& error, bool nam
   const int rank = static_cast<int>(failed - codes.begin());
   communicator.broadcast_text(rank, mine.message);
   const bool everywhere = std::ranges::none_of(codes, [](std::uint64_t code) { return code == 0; });
-  throw AgreedError(everywhere || !names_rank ? mine.message : fmt::format("rank {}: {}", rank, mine.message),
-                    static_cast<int>(*failed));
+  if (everywhere || !names_rank) throw AgreedError(mine.message, static_cast<int>(*failed));
+  const std::string label = communicator.activity().label();  // that of all ranks
+  const std::string place = label.empty() ? "" : fmt::format(", '{}'", label);
+  throw AgreedError(fmt::format("rank {}{}: {}", rank, place, mine.message), static_cast<int>(*failed));
 }
 
 }  // namespace dragonn::comm
