@@ -301,6 +301,8 @@ class Case:
         errors = [line for line in text.splitlines() if " E " in line or line.startswith("rank ")]
         self.message = errors[0][:300] if errors else ""
         words = "\n".join(errors)
+        if not (self.folder / "run" / "metrics.jsonl").exists():  # MPI had perhaps not started: its launcher speaks
+            words += "".join(line for line in text.splitlines() if line.startswith("mpirun noticed"))
         finished = (self.folder / "run" / "summary.json").exists() and all(code == 0 for code in codes)
         self.outcome = "went on" if finished else "stopped with a checkpoint" if 75 in codes else "ended"
         if hangs:
@@ -324,7 +326,9 @@ class Case:
     def ends_before_training(self, codes):
         """Before the first step nothing can be lost, and SIGTERM does what it always does."""
         began = (self.folder / "run" / "metrics.jsonl").exists()
-        return self.kind.startswith("term") and not began and any(code for code in codes)
+        saved = (self.folder / "run" / "checkpoints").exists()
+        first = not saved and "'step 1" in self.message  # other ranks were in it already
+        return self.kind.startswith("term") and (first or not began) and any(code for code in codes)
 
     def judge_words(self, errors):
         began = (self.folder / "run" / "metrics.jsonl").exists()
@@ -501,13 +505,16 @@ def main():
         known = {record["fault"] for record in records}
         left = [index for index in range(options.faults) if index not in known]
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool, records_file.open("a") as out:
-            for record in pool.map(lambda index: Case(campaign, index).run(), left):
-                records.append(record)
-                out.write(json.dumps(record) + "\n")
-                out.flush()
-                for finding in record["findings"]:
-                    print(f"fault {record['fault']} ({record['kind']}, {record['method']}, {record['backend']}, "
-                          f"{record['place']}): {finding}", file=sys.stderr)
+            try:
+                for record in pool.map(lambda index: Case(campaign, index).run(), left):
+                    records.append(record)
+                    out.write(json.dumps(record) + "\n")
+                    out.flush()
+                    for finding in record["findings"]:
+                        print(f"fault {record['fault']} ({record['kind']}, {record['method']}, {record['backend']}, "
+                              f"{record['place']}): {finding}", file=sys.stderr)
+            finally:
+                pool.shutdown(cancel_futures=True)  # an interrupted campaign ends after the faults at hand
     finally:
         campaign.close()
     print(table(records))
