@@ -91,7 +91,8 @@ void read_checkpoint(Bytes bytes) {
   const trainer::CheckpointStore store(folder.parent_path());
   store.list();
   store.renamed();
-  trainer::CheckpointStore::read(folder, 0, 1);
+  trainer::CheckpointStore::read_model(folder);
+  trainer::CheckpointStore::read_rank(folder, 0);
 }
 
 void read_safetensors(Bytes bytes) {
