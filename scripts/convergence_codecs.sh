@@ -12,9 +12,10 @@
 # Ends with 1 if a run is missing or ended with an error.
 # Usage: scripts/convergence_codecs.sh [--print | --table] [OUTPUT]
 #   OUTPUT: runs/convergence-codecs if not given
-# Environment: SEEDS ("1 2 3"), MODELS ("resnet20 lstm"), CODECS (all, as "dense float32 float16 ..."), DENSITY (0.01), and
-# what scripts/convergence_common.sh says; EPOCHS of the word model are those of its config unless given. Its data is
-# DRAGONN_DATA/text/wikitext-2.
+# Environment: SEEDS ("1 2 3"), MODELS ("resnet20 lstm"), CODECS (all, as "dense float32 float16 ..."), DENSITY (0.01),
+# SUBSET (none; "TRAINING TEST": only the first so many images of either set, for ResNet-20 alone, which the table says
+# below it), and what scripts/convergence_common.sh says; EPOCHS of the word model are those of its config unless given.
+# Its data is DRAGONN_DATA/text/wikitext-2. An OUTPUT holds runs of one SUBSET, DENSITY and EPOCHS.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/convergence_common.sh
@@ -27,12 +28,27 @@ value_codecs() { "$bin/dragonn-train" --list value_codecs | awk '$1 != "float32"
 read -r -a seeds <<<"${SEEDS:-1 2 3}"
 read -r -a models <<<"${MODELS:-resnet20 lstm}"
 read -r -d '' -a codecs <<<"${CODECS:-dense float32 $(value_codecs)}" || true
-readonly seeds models codecs
+read -r -a subset <<<"${SUBSET:-}"
+readonly seeds models codecs subset
+if [ ${#subset[@]} -gt 0 ]; then
+  [[ ${subset[*]} =~ ^[1-9][0-9]*\ [1-9][0-9]*$ ]] || {
+    echo "convergence_codecs: SUBSET: '$SUBSET': expected two numbers of images above 0, as \"1024 1000\"" >&2
+    exit 2
+  }
+  [ "${models[*]}" = resnet20 ] || {
+    echo "convergence_codecs: SUBSET is of CIFAR-10: expected MODELS=resnet20, not '${models[*]}'" >&2
+    exit 2
+  }
+fi
 
 # set_model MODEL: `config`, and the model's own words of the command.
 set_model() {
   case $1 in
-    resnet20) config=configs/cifar10_resnet20.toml own=() result=final_accuracy ;;
+    resnet20)
+      config=configs/cifar10_resnet20.toml own=() result=final_accuracy
+      [ ${#subset[@]} -eq 0 ] ||
+        own=(--set "data.train_limit=${subset[0]}" --set "data.test_limit=${subset[1]}")
+      ;;
     lstm)
       config=configs/wikitext2_lstm_small.toml result=final_perplexity
       own=(--set "data.path=$DRAGONN_DATA/text/wikitext-2")
@@ -109,7 +125,7 @@ row() {
     return
   fi
   echo "$(numbers "$1" "$2" bytes_to_target | mean) $(numbers "$1" float32 bytes_to_target | mean)" |
-    awk '{ printf "%.1f MB | %s |\n", $1 / 1e6, NF > 1 ? sprintf("%.2f", $1 / $2) : "" }'
+    awk '{ printf "%.1f MB | %s |\n", $1 / 1e6, (NF > 1 ? sprintf("%.2f", $1 / $2) : "") }'
 }
 
 case $action in
@@ -123,6 +139,8 @@ for model in "${models[@]}"; do compare_runs "$model"; done
   for model in "${models[@]}"; do
     for codec in "${codecs[@]}"; do row "$model" "$codec"; done
   done
+  [ ${#subset[@]} -eq 0 ] || printf '\nA subset of CIFAR-10: the first %s training images and the first %s test images.\n' \
+    "${subset[@]}"
 } >"$output/codecs.md"
 cat "$output/codecs.md"
 missing=0
