@@ -164,7 +164,8 @@ void Worker::run_step() {
   sample_.timers.reset();
   const double learning_rate = schedule_->learning_rate(position_.scheduled(progress_.step));
 
-  train_on_batch(learning_rate, density_at(config_.compression, position_.epoch(progress_.step), progress_.step));
+  const double density = density_at(config_.compression, position_.epoch(progress_.step), progress_.step);
+  train_on_batch(learning_rate, density);
   ++progress_.step;
   progress_.samples += position_.samples_per_step();
   const ClockPause after_the_step(communicator_.clock());
