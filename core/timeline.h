@@ -62,7 +62,8 @@ class Timeline {
   std::array<std::vector<Entry>, kTrackNames.size()> tracks_;
 };
 
-/// The destination of a thread's spans. The timeline is the thread's, and no parameter: layers and messages know no run.
+/// The destination of a thread's spans. The timeline is the thread's, and no parameter: layers and messages know no
+/// run.
 struct Recording {
   Timeline* timeline = nullptr;  ///< null: nowhere
   const Clock* clock = nullptr;

@@ -132,7 +132,8 @@ class Recurrent final : public Layer {
   std::vector<StateSpec> states(std::span<const Shape>) const override {
     if (!settings_.carries_state) return {};
     const auto hidden = static_cast<std::size_t>(settings_.hidden);
-    return std::vector<StateSpec>(settings_.cell == kernels::Cell::kLstm ? 2 : 1, StateSpec{hidden, OnResize::kRestart});
+    return std::vector<StateSpec>(settings_.cell == kernels::Cell::kLstm ? 2 : 1,
+                                  StateSpec{hidden, OnResize::kRestart});
   }
 
   double forward_flops(std::span<const Shape> inputs) const override {
