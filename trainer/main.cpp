@@ -179,7 +179,7 @@ int run(const CommandLine& line) {
     fmt::print("{}", dragonn::trainer::list_components(*line.list));
     return 0;
   }
-  const dragonn::trainer::StopSignals signals;
+  dragonn::trainer::StopSignals::install();
   RunSpec config;
   std::exception_ptr unreadable;
   try {

@@ -27,7 +27,7 @@ void on_signal(int signal) {
 
 }  // namespace
 
-StopSignals::StopSignals() {
+void StopSignals::install() {
   received_signal.store(0);
   training.store(false);
   for (int signal : kSignals) {
@@ -37,10 +37,6 @@ StopSignals::StopSignals() {
     action.sa_flags = SA_RESTART | (signal == SIGUSR1 ? 0 : static_cast<int>(SA_RESETHAND));
     sigaction(signal, &action, nullptr);
   }
-}
-
-StopSignals::~StopSignals() {
-  for (int signal : kSignals) std::signal(signal, SIG_DFL);
 }
 
 void StopSignals::training_begins() {

@@ -8,14 +8,11 @@ namespace dragonn::trainer {
 /// The exit code of a run that stopped on a signal with a checkpoint; a job system can queue it again.
 inline constexpr int kExitRequeue = 75;
 
-/// Installs the handlers while it lives. A second SIGINT or SIGTERM kills the process at once.
 class StopSignals {
  public:
-  StopSignals();
-  ~StopSignals();
-  StopSignals(const StopSignals&) = delete;
-  StopSignals& operator=(const StopSignals&) = delete;
-
+  /// Installs the handlers, and forgets what was received. They stay until the process ends: a signal that comes when
+  /// all results are written must not make a failure of the run. A second SIGINT or SIGTERM kills the process at once.
+  static void install();
   /// Says that from now on somebody looks at received() in every step. Any thread may call it.
   static void training_begins();
   /// Returns the signal that arrived, or 0. Any thread may call it.

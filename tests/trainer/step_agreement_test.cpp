@@ -269,7 +269,7 @@ TEST_CASE("a gradient that is not finite ends all ranks with one error, before t
 TEST_CASE("a signal stops all ranks after the step that they agree on it in, with a checkpoint, in both policies") {
   for (const char* policy : {"error", "skip"}) {
     for (const int world_size : {1, 3}) {
-      const StopSignals signals;
+      StopSignals::install();
       std::raise(SIGUSR1);
       const TemporaryFolder folder;
       const RunSpec config = quick_config({std::string("train.non_finite=") + policy});
@@ -277,7 +277,7 @@ TEST_CASE("a signal stops all ranks after the step that they agree on it in, wit
       CHECK(step_lines(folder.path()).size() == 1);
     }
   }
-  const StopSignals forget;
+  StopSignals::install();
 }
 
 TEST_CASE("control traffic of a step grows with the logarithm of the ranks, beside the counts of a method") {
