@@ -71,7 +71,8 @@ class BatchSource {
   /// as they fill by the rule of Remainder become the last steps of the epoch. Other epochs stay as they are.
   /// @param earlier parts in their order, of runs with the same data and seed.  @return the number of these steps,
   /// perhaps 0. @throws ConfigError if the data set has no rule for that.
-  virtual std::size_t continue_epoch(std::uint64_t /*epoch*/, std::span<const EpochPart> /*earlier*/) {
+  virtual std::size_t continue_epoch([[maybe_unused]] std::uint64_t epoch,
+                                     [[maybe_unused]] std::span<const EpochPart> earlier) {
     throw ConfigError(
         "this data set cannot continue an epoch with another number of samples per step: expected as many workers and "
         "samples per worker as before, or a checkpoint at the end of an epoch");
