@@ -68,7 +68,7 @@ void number(Network& network) {
 }
 
 bool same_bits(std::span<const float> a, std::span<const float> b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+  return std::ranges::equal(std::as_bytes(a), std::as_bytes(b));
 }
 
 std::vector<float> floats_of(const SafetensorsFile& file, const std::string& name) {
