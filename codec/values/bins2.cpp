@@ -18,34 +18,43 @@ struct Bins {
   using Shared = std::array<float, kShared>;
 
   static float mean_of(std::span<const float> values) {
-    double sum = 0;
-    for (const float value : values) sum += value;
+    const double sum = sum_of(values, [](float value) { return double{value}; });
     return static_cast<float>(sum / static_cast<double>(values.size()));
   }
   static float width_of(std::span<const float> values, float mean) {
-    double squares = 0;
-    for (const float value : values) squares += double{value - mean} * double{value - mean};
+    const double squares = sum_of(values, [mean](float value) { return double{value - mean} * double{value - mean}; });
     const double width = kRange * std::sqrt(squares / (static_cast<double>(values.size()) - 1)) / kBins;
     return std::isfinite(width) && width > 0 ? static_cast<float>(width) : 1.0f;
   }
+  /// Returns the nearest even number to the place among the bins, by comparisons, which can use vectors; 0 for NaN.
   static std::uint32_t bin_of(float centred, float width) {
-    const float bin = std::nearbyint(centred / width + static_cast<float>(kBins / 2));
-    // Written so that NaN gives a bin, too.
-    return bin >= 1 ? static_cast<std::uint32_t>(std::min(bin, static_cast<float>(kBins - 1))) : 0;
+    const float place = centred / width + static_cast<float>(kBins / 2);
+    static_assert(kBins == 4);
+    return (place > 0.5f ? 1u : 0u) + (place >= 1.5f ? 1u : 0u) + (place > 2.5f ? 1u : 0u);
   }
 
   Shared shared(std::span<const float> values) const {
     const float mean = mean_of(values), width = width_of(values, mean);
-    std::array<double, kBins> sums{};
-    std::array<std::size_t, kBins> counts{};
-    for (const float value : values) {
-      const std::uint32_t bin = bin_of(value - mean, width);
-      sums[bin] += value - mean;
-      ++counts[bin];
+    std::array<std::array<double, kBins>, kLanes> sums{};
+    std::array<std::array<std::uint32_t, kBins>, kLanes> counts{};
+    std::array<std::uint32_t, kPackedAtOnce> bins;
+    for (std::size_t begin = 0; begin < values.size(); begin += kPackedAtOnce) {
+      const std::span<const float> block = values.subspan(begin, std::min(kPackedAtOnce, values.size() - begin));
+      for (std::size_t i = 0; i < block.size(); ++i) bins[i] = bin_of(block[i] - mean, width);
+      for (std::size_t i = 0; i < block.size(); ++i) {
+        sums[i % kLanes][bins[i]] += block[i] - mean;
+        ++counts[i % kLanes][bins[i]];
+      }
     }
     Shared result{mean};
-    for (std::size_t bin = 0; bin < kBins; ++bin)
-      result[1 + bin] = counts[bin] > 0 ? static_cast<float>(sums[bin] / static_cast<double>(counts[bin])) : 0.0f;
+    for (std::size_t bin = 0; bin < kBins; ++bin) {
+      double sum = 0, count = 0;
+      for (std::size_t lane = 0; lane < kLanes; ++lane) {
+        sum += sums[lane][bin];
+        count += counts[lane][bin];
+      }
+      result[1 + bin] = count > 0 ? static_cast<float>(sum / count) : 0.0f;
+    }
     return result;
   }
   auto encoder(const Shared& shared, std::span<const float> values) const {

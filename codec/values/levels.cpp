@@ -17,8 +17,7 @@ struct Levels {
   int levels;
 
   Shared shared(std::span<const float> values) const {
-    double squares = 0;
-    for (const float value : values) squares += double{value} * double{value};
+    const double squares = sum_of(values, [](float value) { return double{value} * double{value}; });
     return {static_cast<float>(std::sqrt(squares))};
   }
   auto encoder(const Shared& shared, std::span<const float> values) const {

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
+#include <numeric>
+#include <type_traits>
 
 #include "codec/code_bytes.h"
 #include "codec/indices/index_codec.h"
@@ -13,44 +16,74 @@
 
 namespace dragonn::codec {
 
-/// Packs numbers of `bits` bits, the least significant bit first.
-class NumberPacker {
- public:
-  NumberPacker(unsigned bits, std::byte* to) : bits_(bits), to_(to) {}
-  void put(std::uint32_t number) {
-    pending_ |= std::uint64_t{number} << used_;
-    used_ += bits_;
-    for (; used_ >= 8; used_ -= 8, pending_ >>= 8) *to_++ = static_cast<std::byte>(pending_);
-  }
-  void finish() {
-    if (used_ > 0) *to_ = static_cast<std::byte>(pending_);
-  }
+/// Numbers that are packed at once: whole bytes for any number of bits.
+inline constexpr std::size_t kPackedAtOnce = 512;
 
- private:
-  unsigned bits_;
-  std::byte* to_;
-  std::uint64_t pending_ = 0;
-  unsigned used_ = 0;
-};
-
-/// Unpacks them.
-class NumberUnpacker {
- public:
-  NumberUnpacker(unsigned bits, const std::byte* from) : bits_(bits), from_(from) {}
-  std::uint32_t get() {
-    for (; used_ < bits_; used_ += 8) pending_ |= std::to_integer<std::uint64_t>(*from_++) << used_;
-    const auto number = static_cast<std::uint32_t>(pending_ & ((std::uint64_t{1} << bits_) - 1));
-    pending_ >>= bits_;
-    used_ -= bits_;
-    return number;
+/// Packs numbers below 2^bits, the least significant bit first, into whole bytes: the rest of the last one is 0.
+inline void pack_numbers(unsigned bits, std::span<const std::uint32_t> numbers, std::byte* to) {
+  std::uint64_t pending = 0;
+  unsigned used = 0;
+  for (const std::uint32_t number : numbers) {
+    pending |= std::uint64_t{number} << used;
+    used += bits;
+    for (; used >= 8; used -= 8, pending >>= 8) *to++ = static_cast<std::byte>(pending);
   }
+  if (used > 0) *to = static_cast<std::byte>(pending);
+}
 
- private:
-  unsigned bits_;
-  const std::byte* from_;
-  std::uint64_t pending_ = 0;
-  unsigned used_ = 0;
-};
+/// Packs as pack_numbers, for bits that divide a byte, several bytes at a time.
+template <unsigned kBits>
+void pack_in_bytes(std::span<const std::uint32_t> numbers, std::byte* to) {
+  constexpr std::size_t kPerByte = 8 / kBits;
+  const std::size_t bytes = numbers.size() / kPerByte;
+  for (std::size_t i = 0; i < bytes; ++i) {
+    std::uint32_t byte = 0;
+    for (std::size_t j = 0; j < kPerByte; ++j) byte |= numbers[i * kPerByte + j] << (j * kBits);
+    to[i] = static_cast<std::byte>(byte);
+  }
+  pack_numbers(kBits, numbers.subspan(bytes * kPerByte), to + bytes);
+}
+
+/// Unpacks numbers of `bits` bits.
+inline void unpack_numbers(unsigned bits, const std::byte* from, std::span<std::uint32_t> numbers) {
+  std::uint64_t pending = 0;
+  unsigned used = 0;
+  for (std::uint32_t& number : numbers) {
+    for (; used < bits; used += 8) pending |= std::to_integer<std::uint64_t>(*from++) << used;
+    number = static_cast<std::uint32_t>(pending & ((std::uint64_t{1} << bits) - 1));
+    pending >>= bits;
+    used -= bits;
+  }
+}
+
+/// Unpacks as unpack_numbers, for bits that divide a byte.
+template <unsigned kBits>
+void unpack_from_bytes(const std::byte* from, std::span<std::uint32_t> numbers) {
+  constexpr std::size_t kPerByte = 8 / kBits;
+  const std::size_t bytes = numbers.size() / kPerByte;
+  for (std::size_t i = 0; i < bytes; ++i) {
+    const auto byte = std::to_integer<std::uint32_t>(from[i]);
+    for (std::size_t j = 0; j < kPerByte; ++j) numbers[i * kPerByte + j] = byte >> (j * kBits) & ((1u << kBits) - 1);
+  }
+  unpack_numbers(kBits, from + bytes, numbers.subspan(bytes * kPerByte));
+}
+
+/// Calls `by_constant` with the bits as a constant if they divide a byte, else `general`.
+template <class ByConstant, class General>
+void with_bits(unsigned bits, const ByConstant& by_constant, const General& general) {
+  switch (bits) {
+    case 1:
+      return by_constant(std::integral_constant<unsigned, 1>());
+    case 2:
+      return by_constant(std::integral_constant<unsigned, 2>());
+    case 4:
+      return by_constant(std::integral_constant<unsigned, 4>());
+    case 8:
+      return by_constant(std::integral_constant<unsigned, 8>());
+    default:
+      return general();
+  }
+}
 
 /// Codes groups of up to `group` values one after the other: the group's shared numbers, then `bits` for each value.
 /// @tparam Format has `kShared` floats that a group shares, `shared(values)`, which computes them, and for one group
@@ -71,10 +104,7 @@ class PackedGroups final : public ListValueCodec {
       const std::span<const float> group = values.first(std::min(group_, values.size()));
       const auto shared = format_.shared(group);
       store(shared, to);
-      auto number_of = format_.encoder(shared, group);
-      NumberPacker packer(bits_, to + sizeof(shared));
-      for (const float value : group) packer.put(number_of(value));
-      packer.finish();
+      encode_values(group, format_.encoder(shared, group), to + sizeof(shared));
       to += group_bytes(group.size());
     }
   }
@@ -86,9 +116,7 @@ class PackedGroups final : public ListValueCodec {
     for (std::size_t begin = 0; begin < count; begin += group_) {
       const std::span<float> group = room.host().subspan(begin, std::min(group_, count - begin));
       const auto shared = load<Shared>(from);
-      const auto value_of = format_.decoder(shared);
-      NumberUnpacker unpacker(bits_, from + sizeof(shared));
-      for (float& value : group) value = value_of(unpacker.get());
+      decode_values(from + sizeof(shared), format_.decoder(shared), group);
       from += group_bytes(group.size());
     }
     return room.host();
@@ -97,6 +125,33 @@ class PackedGroups final : public ListValueCodec {
  private:
   using Shared = std::array<float, Format::kShared>;
 
+  /// Computes the numbers of a block before any is packed, so that both loops can use vectors.
+  template <class NumberOf>
+  void encode_values(std::span<const float> values, NumberOf number_of, std::byte* to) const {
+    std::array<std::uint32_t, kPackedAtOnce> room;
+    for (std::size_t begin = 0; begin < values.size(); begin += kPackedAtOnce) {
+      const std::span<const float> block = values.subspan(begin, std::min(kPackedAtOnce, values.size() - begin));
+      const std::span<std::uint32_t> numbers = std::span(room).first(block.size());
+      for (std::size_t i = 0; i < block.size(); ++i) numbers[i] = number_of(block[i]);
+      std::byte* const place = to + begin * bits_ / 8;
+      with_bits(
+          bits_, [&](auto bits) { pack_in_bytes<bits>(numbers, place); }, [&] { pack_numbers(bits_, numbers, place); });
+    }
+  }
+  template <class ValueOf>
+  void decode_values(const std::byte* from, ValueOf value_of, std::span<float> values) const {
+    std::array<std::uint32_t, kPackedAtOnce> room;
+    for (std::size_t begin = 0; begin < values.size(); begin += kPackedAtOnce) {
+      const std::span<float> block = values.subspan(begin, std::min(kPackedAtOnce, values.size() - begin));
+      const std::span<std::uint32_t> numbers = std::span(room).first(block.size());
+      const std::byte* const place = from + begin * bits_ / 8;
+      with_bits(
+          bits_, [&](auto bits) { unpack_from_bytes<bits>(place, numbers); },
+          [&] { unpack_numbers(bits_, place, numbers); });
+      for (std::size_t i = 0; i < block.size(); ++i) block[i] = value_of(numbers[i]);
+    }
+  }
+
   std::size_t group_bytes(std::size_t values) const { return sizeof(Shared) + (values * bits_ + 7) / 8; }
 
   Format format_;
@@ -104,14 +159,34 @@ class PackedGroups final : public ListValueCodec {
   std::size_t group_;
 };
 
+/// Partial results of a pass over values: as many chains of operations as need not wait for each other. The order of
+/// the operations is the same everywhere.
+inline constexpr std::size_t kLanes = 8;
+
+/// Returns the sum of term(value).
+template <class Term>
+double sum_of(std::span<const float> values, Term term) {
+  std::array<double, kLanes> lanes{};
+  std::size_t begin = 0;
+  for (; begin + kLanes <= values.size(); begin += kLanes)
+    for (std::size_t lane = 0; lane < kLanes; ++lane) lanes[lane] += term(values[begin + lane]);
+  for (std::size_t i = begin; i < values.size(); ++i) lanes[i - begin] += term(values[i]);
+  return std::accumulate(lanes.begin(), lanes.end(), 0.0);
+}
+
 /// Returns the largest magnitude; NaN if a value is not finite.
 inline float largest_magnitude(std::span<const float> values) {
-  float largest = 0, zero = 0;
-  for (const float value : values) {
-    largest = std::max(largest, value < 0 ? -value : value);
-    zero += value * 0;
-  }
-  return largest + zero;
+  std::array<float, kLanes> largest{}, zero{};
+  std::size_t begin = 0;
+  const auto add = [&](std::size_t lane, float value) {
+    const float magnitude = std::abs(value);
+    largest[lane] = largest[lane] < magnitude ? magnitude : largest[lane];
+    zero[lane] += value * 0;
+  };
+  for (; begin + kLanes <= values.size(); begin += kLanes)
+    for (std::size_t lane = 0; lane < kLanes; ++lane) add(lane, values[begin + lane]);
+  for (std::size_t i = begin; i < values.size(); ++i) add(i - begin, values[i]);
+  return std::ranges::max(largest) + std::accumulate(zero.begin(), zero.end(), 0.0f);
 }
 
 }  // namespace dragonn::codec

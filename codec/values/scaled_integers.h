@@ -15,18 +15,30 @@ struct ScaledIntegers {
   static constexpr std::size_t kGroup = 1024;
   unsigned bits;
 
+  struct Encoder {
+    float scale, limit;  ///< not 0; the largest number
+    std::int32_t offset;
+
+    std::uint32_t operator()(float value) const {
+      // Adding 1.5 x 2^23 leaves the nearest even whole number in the low bits of the mantissa.
+      constexpr float kWhole = 0x1.8p23f;
+      const float share = value / scale;
+      const float within = share > limit ? limit : (share >= -limit ? share : -limit);  // -limit for NaN
+      const auto number = static_cast<std::int32_t>(within + kWhole - kWhole);
+      return static_cast<std::uint32_t>(number + offset);
+    }
+  };
+
   float most() const { return static_cast<float>((1 << (bits - 1)) - 1); }
   std::array<float, kShared> shared(std::span<const float> values) const {
     return {largest_magnitude(values) / most()};
   }
-  auto encoder(const std::array<float, kShared>& shared, std::span<const float>) const {
+  Encoder encoder(const std::array<float, kShared>& shared, std::span<const float>) const {
     const float scale = shared[0], limit = most();
     const float usable = scale > 0 && scale <= std::numeric_limits<float>::max() ? scale : 0;
     const auto offset = static_cast<std::int32_t>(limit) + 1;
-    return [usable, limit, offset](float value) {
-      const float number = usable > 0 ? std::nearbyint(value / usable) : 0.0f;
-      return static_cast<std::uint32_t>(static_cast<std::int32_t>(std::clamp(number, -limit, limit)) + offset);
-    };
+    if (usable == 0) return Encoder{1, 0, offset};
+    return Encoder{usable, limit, offset};
   }
   auto decoder(const std::array<float, kShared>& shared) const {
     const auto offset = static_cast<std::int32_t>(most()) + 1;

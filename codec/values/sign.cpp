@@ -11,8 +11,7 @@ struct Sign {
   static constexpr std::size_t kShared = 1;
 
   std::array<float, kShared> shared(std::span<const float> values) const {
-    double sum = 0;
-    for (const float value : values) sum += std::abs(value);
+    const double sum = sum_of(values, [](float value) { return double{std::abs(value)}; });
     return {static_cast<float>(sum / static_cast<double>(values.size()))};
   }
   auto encoder(const std::array<float, kShared>&, std::span<const float>) const {
