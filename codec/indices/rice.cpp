@@ -9,6 +9,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "codec/bit_stream.h"
 #include "codec/indices/index_codec.h"
@@ -118,39 +119,45 @@ std::byte* encode_group(std::span<const std::uint32_t> indices, std::uint32_t pr
   return writer.end();
 }
 
-/// Reads a group. Returns the position behind its last bit; more than `limit` if it does not fit. `previous` <- the
-/// last index, which is too large if the group is no code. Reads up to kOverread bytes behind the limit.
+/// Reads the indices of a group, up to kOverread bytes behind its end if it is no code.
 constexpr std::size_t kStride = 16;
 constexpr std::size_t kOverread = kStride * kEscapedBits / 8 + sizeof(std::uint64_t);
 template <bool kNarrow>
-std::size_t decode_group(const std::byte* stream, std::size_t limit, unsigned low_bits, std::uint64_t& previous,
-                         std::span<std::uint32_t> indices) {
-  std::size_t position = 0;
-  std::uint64_t last = previous;
-  std::uint32_t* to = indices.data();
-  for (std::size_t left = indices.size(); left > 0;) {
-    if (position > limit) return position;
-    const std::size_t stride = std::min(left, kStride);
-    for (std::size_t i = 0; i < stride; ++i) {
-      std::uint64_t window = bits_at(stream, position);
-      const auto quotient = static_cast<unsigned>(std::countl_one(window));
-      if (quotient >= kEscape) [[unlikely]] {
-        last += (bits_at(stream, position + kEscape) >> 32) + 1;
-        position += kEscapedBits;
-      } else {
-        position += quotient + 1;
-        window = kNarrow ? window << (quotient + 1) : bits_at(stream, position);
-        last += (std::uint64_t{quotient} << low_bits) + (window >> 1 >> (63 - low_bits)) + 1;
-        position += low_bits;
-      }
-      to[i] = static_cast<std::uint32_t>(last);
+class GroupDecoder {
+ public:
+  /// @param previous the index before the group.
+  GroupDecoder(std::span<const std::byte> bytes, unsigned low_bits, std::uint64_t previous, std::uint32_t* to)
+      : stream_(bytes.data()), limit_(8 * bytes.size()), low_bits_(low_bits), last_(previous), to_(to) {}
+
+  /// Reads the next index, kStride times at most before is_within() is asked.
+  void read_one() {
+    std::uint64_t window = bits_at(stream_, position_);
+    const auto quotient = static_cast<unsigned>(std::countl_one(window));
+    if (quotient >= kEscape) [[unlikely]] {
+      last_ += (bits_at(stream_, position_ + kEscape) >> 32) + 1;
+      position_ += kEscapedBits;
+    } else {
+      position_ += quotient + 1;
+      window = kNarrow ? window << (quotient + 1) : bits_at(stream_, position_);
+      last_ += (std::uint64_t{quotient} << low_bits_) + (window >> 1 >> (63 - low_bits_)) + 1;
+      position_ += low_bits_;
     }
-    to += stride;
-    left -= stride;
+    *to_++ = static_cast<std::uint32_t>(last_);
   }
-  previous = last;
-  return position;
-}
+  bool is_within() const { return position_ <= limit_; }
+  /// Returns the last index, which is too large if the group is no code.
+  std::uint64_t last() const { return last_; }
+  /// Returns whether the group ends with what was read.
+  bool is_at_end() const { return (position_ + 7) / 8 == limit_ / 8; }
+
+ private:
+  const std::byte* stream_;
+  std::size_t limit_;  // in bits
+  unsigned low_bits_;
+  std::uint64_t last_;
+  std::uint32_t* to_;
+  std::size_t position_ = 0;  // in bits
+};
 
 class Rice final : public IndexCodec {
  public:
@@ -191,16 +198,8 @@ class Rice final : public IndexCodec {
     // A gap takes a bit at least: this bounds the memory by the length of the code.
     reader.require(count <= 8 * reader.rest().size(), "{} indices in {} bytes", count, reader.rest().size());
     resize_with_room(indices, count);
-    std::uint64_t previous = kNoIndex;
-    for (std::size_t group = 0; group < groups; ++group, entry += kTableEntry) {
-      const auto stated = load<std::uint32_t>(entry + sizeof(std::uint16_t));
-      reader.require(stated == static_cast<std::uint32_t>(previous), "group {} follows index {}, not {}", group, stated,
-                     previous);
-      const std::span<std::uint32_t> to =
-          indices.host().subspan(group * kGroup, std::min(kGroup, count - group * kGroup));
-      const std::span<const std::byte> bytes = reader.take(load<std::uint16_t>(entry), "a group");
-      read_group(reader, bytes, group, low_bits, previous, to);
-    }
+    const auto read_any = low_bits <= kNarrowLowBits ? read_groups<true> : read_groups<false>;
+    read_any(reader, {entry, groups, low_bits}, indices.host());
     return reader.rest();
   }
 
@@ -218,27 +217,78 @@ class Rice final : public IndexCodec {
   }
 
  private:
-  static void read_group(const CodeReader& reader, std::span<const std::byte> bytes, std::size_t group,
-                         unsigned low_bits, std::uint64_t& previous, std::span<std::uint32_t> indices) {
-    const auto decode_any = low_bits <= kNarrowLowBits ? decode_group<true> : decode_group<false>;
-    // The first index follows -1.
-    std::uint64_t last = group == 0 ? std::numeric_limits<std::uint64_t>::max() : previous;
-    const std::size_t limit = 8 * bytes.size();
-    std::size_t position = 0;
-    if (reader.rest().size() >= kOverread) {
-      position = decode_any(bytes.data(), limit, low_bits, last, indices);
-    } else {
-      constexpr std::size_t kMostBytes = kGroup * kEscapedBits / 8;
-      reader.require(bytes.size() <= kMostBytes, "group {} has {} bytes, above {}", group, bytes.size(), kMostBytes);
-      std::array<std::byte, kMostBytes + kOverread> copy;
-      std::ranges::fill(std::ranges::copy(bytes, copy.begin()).out, copy.begin() + bytes.size() + kOverread,
-                        std::byte{0});
-      position = decode_any(copy.data(), limit, low_bits, last, indices);
+  struct Table {
+    const std::byte* entries;
+    std::size_t groups;
+    unsigned low_bits;
+
+    std::uint16_t bytes(std::size_t group) const { return load<std::uint16_t>(entries + group * kTableEntry); }
+    /// Returns the index before the group. The first follows -1.
+    std::uint64_t previous(std::size_t group) const {
+      if (group == 0) return std::numeric_limits<std::uint64_t>::max();
+      return load<std::uint32_t>(entries + group * kTableEntry + sizeof(std::uint16_t));
     }
-    reader.require((position + 7) / 8 == bytes.size(), "group {} has {} bytes, not those of its {} gaps", group,
-                   bytes.size(), indices.size());
-    reader.require(last < kEmptySlot, "group {} ends with index {}", group, last);
-    previous = last;
+  };
+
+  template <bool kNarrow>
+  static void read_groups(CodeReader& reader, const Table& table, std::span<std::uint32_t> indices) {
+    const auto stated = load<std::uint32_t>(table.entries + sizeof(std::uint16_t));
+    reader.require(stated == kNoIndex, "group 0 follows index {}", stated);
+    std::size_t group = 0;
+    while (indices.size() >= 2 * kGroup &&
+           reader.rest().size() >= std::size_t{table.bytes(group)} + table.bytes(group + 1) + kOverread) {
+      read_pair<kNarrow>(reader, table, group, indices.data());
+      indices = indices.subspan(2 * kGroup);
+      group += 2;
+    }
+    for (; group < table.groups; ++group) {
+      read_group<kNarrow>(reader, table, group, indices.first(std::min(kGroup, indices.size())));
+      indices = indices.subspan(std::min(kGroup, indices.size()));
+    }
+  }
+
+  /// Reads two whole groups in turns: within a group every gap waits for the one before it.
+  template <bool kNarrow>
+  static void read_pair(CodeReader& reader, const Table& table, std::size_t group, std::uint32_t* to) {
+    const auto bytes = reader.take(table.bytes(group), "a group");
+    const auto next_bytes = reader.take(table.bytes(group + 1), "a group");
+    GroupDecoder<kNarrow> first(bytes, table.low_bits, table.previous(group), to);
+    GroupDecoder<kNarrow> second(next_bytes, table.low_bits, table.previous(group + 1), to + kGroup);
+    for (std::size_t begin = 0; begin < kGroup && first.is_within() && second.is_within(); begin += kStride) {
+      for (std::size_t i = 0; i < kStride; ++i) {
+        first.read_one();
+        second.read_one();
+      }
+    }
+    check_group(reader, table, group, first);
+    check_group(reader, table, group + 1, second);
+  }
+
+  template <bool kNarrow>
+  static void read_group(CodeReader& reader, const Table& table, std::size_t group, std::span<std::uint32_t> to) {
+    constexpr std::size_t kMostBytes = kGroup * kEscapedBits / 8;
+    auto bytes = reader.take(table.bytes(group), "a group");
+    std::array<std::byte, kMostBytes + kOverread> copy;
+    if (reader.rest().size() < kOverread) {
+      reader.require(bytes.size() <= kMostBytes, "group {} has {} bytes, above {}", group, bytes.size(), kMostBytes);
+      std::fill_n(std::ranges::copy(bytes, copy.begin()).out, kOverread, std::byte{0});
+      bytes = std::span(std::as_const(copy)).first(bytes.size());
+    }
+    GroupDecoder<kNarrow> decoder(bytes, table.low_bits, table.previous(group), to.data());
+    for (std::size_t begin = 0; begin < to.size() && decoder.is_within(); begin += kStride) {
+      for (std::size_t i = begin; i < std::min(begin + kStride, to.size()); ++i) decoder.read_one();
+    }
+    check_group(reader, table, group, decoder);
+  }
+
+  template <bool kNarrow>
+  static void check_group(const CodeReader& reader, const Table& table, std::size_t group,
+                          const GroupDecoder<kNarrow>& decoder) {
+    reader.require(decoder.is_at_end(), "group {} has {} bytes, not those of its gaps", group, table.bytes(group));
+    reader.require(decoder.last() < kEmptySlot, "group {} ends with index {}", group, decoder.last());
+    if (group + 1 == table.groups) return;
+    reader.require(table.previous(group + 1) == decoder.last(), "group {} follows index {}, not {}", group + 1,
+                   table.previous(group + 1), decoder.last());
   }
 };
 
