@@ -14,19 +14,23 @@ void CodingError::add(const ListView& list, const ListView& decoded) {
   DRAGONN_CHECK(list.size() == decoded.size(), "{} entries and {} of their code", list.size(), decoded.size());
   const auto indices = list.indices.host();
   const auto values = list.values.host(), found = decoded.values.host();
-  resize_with_room(difference_, list.size());
+  const bool is_first = left_.empty();
+  SparseVector& difference = is_first ? left_ : difference_;
+  resize_with_room(difference, list.size());
   std::size_t count = 0;
   for (std::size_t i = 0; i < list.size(); ++i) {
-    difference_.indices.data()[count] = indices[i];
-    difference_.values.data()[count] = values[i] - found[i];
+    difference.indices.data()[count] = indices[i];
+    difference.values.data()[count] = values[i] - found[i];
     count += values[i] != found[i] ? 1 : 0;
   }
-  difference_.truncate(count);
-  add_entries(left_, difference_, merged_);
+  difference.truncate(count);
+  if (is_first) return;
+  add_entries(left_, difference, merged_);
   std::swap(left_, merged_);
 }
 
 void CodingError::give_back(SparseReduction& out) {
+  if (out.returned.empty()) return copy_list(left_, out.returned);
   add_entries(out.returned, left_, merged_);
   copy_list(merged_, out.returned);
 }
@@ -61,13 +65,20 @@ void mask_nonzero(const ListView& decoded, SparseReduction& out) {
   const auto values = decoded.values.host();
   resize_with_room(out.applied, contributed.size());
   std::size_t count = 0, position = 0;
+  out.is_partly_applied = true;
+  if (std::ranges::equal(indices, contributed)) {  // as where a rank sends its whole selection
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      out.applied.data()[count] = indices[i];
+      count += values[i] != 0 ? 1 : 0;
+    }
+    return out.applied.truncate(count);
+  }
   for (std::size_t i = 0; i < indices.size() && position < contributed.size(); ++i) {
     while (position < contributed.size() && contributed[position] < indices[i]) ++position;
     if (position == contributed.size() || contributed[position] != indices[i] || values[i] == 0) continue;
     out.applied.data()[count++] = indices[i];
   }
   out.applied.truncate(count);
-  out.is_partly_applied = true;
 }
 
 }  // namespace dragonn::comm
