@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -24,22 +25,45 @@ void copy_unless_in_place(std::span<const std::byte> source, std::span<std::byte
 
 /// Gathers on a ring: every rank passes on to the next rank what it received last. Block r of `all` is rank r's. P-1
 /// messages.
-/// @param size_of returns the bytes of a rank's block.
-template <class SizeOf>
-void ring_allgather(Communicator& communicator, std::span<std::byte> all, std::size_t my_offset, SizeOf size_of) {
+/// @param my_block the place of the own block.  @param my_bytes of it.
+/// @param room_of returns the bytes of a rank's place.
+/// @param take completes the receive of a rank's block and returns its bytes.
+/// @param on_block is called with each rank and its bytes, in the order of the ring, while the next block travels.
+template <class RoomOf, class Take, class OnBlock>
+void ring_allgather(Communicator& communicator, std::span<std::byte> all, std::size_t my_offset, std::size_t my_bytes,
+                    RoomOf room_of, Take take, OnBlock on_block) {
   const int ranks = communicator.size();
   const int next = wrap(communicator.rank() + 1, ranks);
   const int previous = wrap(communicator.rank() - 1, ranks);
   int owner = communicator.rank();
-  std::size_t offset = my_offset;
+  std::size_t offset = my_offset, bytes = my_bytes;
+  Request sent;  // the block before, which may still be leaving: the next one follows at once
   for (int step = 0; step + 1 < ranks; ++step) {
-    const auto outgoing = all.subspan(offset, size_of(owner));
+    const View<const std::byte> outgoing(all.subspan(offset, bytes));
+    const int here = owner;
     if (owner == 0) offset = all.size();
     owner = wrap(owner - 1, ranks);
-    offset -= size_of(owner);
-    communicator.send_recv(next, View<const std::byte>(outgoing), previous, all.subspan(offset, size_of(owner)),
-                           kTagAllgather);
+    offset -= room_of(owner);
+    Request receive = communicator.irecv(previous, kTagAllgather, all.subspan(offset, room_of(owner)));
+    Request sending = communicator.isend(next, kTagAllgather, outgoing);
+    on_block(here, bytes);
+    if (step > 0) communicator.wait(sent);
+    bytes = take(receive, owner);
+    sent = sending;
   }
+  on_block(owner, bytes);
+  if (ranks > 1) communicator.wait(sent);
+}
+
+/// Gathers on a ring blocks of sizes that all ranks know.
+/// @param size_of returns the bytes of a rank's block.
+template <class SizeOf>
+void ring_allgather(Communicator& communicator, std::span<std::byte> all, std::size_t my_offset, SizeOf size_of) {
+  const auto take = [&](Request& receive, int owner) {
+    communicator.wait_exactly(receive, size_of(owner));
+    return size_of(owner);
+  };
+  ring_allgather(communicator, all, my_offset, size_of(communicator.rank()), size_of, take, [](int, std::size_t) {});
 }
 
 /// Gathers by recursive doubling: pairs of ranks at distance 1, 2, 4, ... exchange all that they have. log2 P messages;
@@ -179,23 +203,37 @@ void Communicator::allgather(View<const std::byte> mine, View<std::byte> all) {
   ring_allgather(*this, all.host(), my_offset, [&](int) { return block_size; });
 }
 
+/// Returns where the place of a rank begins, of those that fill `bytes` back to back.
+std::size_t Communicator::place_of(std::size_t rank, std::span<const std::size_t> places, std::size_t bytes) const {
+  DRAGONN_CHECK(places.size() == static_cast<std::size_t>(size()), "allgather of {} blocks from {} ranks",
+                places.size(), size());
+  const std::size_t total = std::accumulate(places.begin(), places.end(), std::size_t{0});
+  DRAGONN_CHECK(total == bytes, "allgather into {} bytes where {} were announced", bytes, total);
+  return std::accumulate(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(rank), std::size_t{0});
+}
+
 void Communicator::allgather_variable(View<const std::byte> mine, std::span<const std::size_t> sizes,
                                       View<std::byte> all) {
   const auto me = static_cast<std::size_t>(rank());
-  DRAGONN_CHECK(sizes.size() == static_cast<std::size_t>(size()), "allgather of {} sizes from {} ranks", sizes.size(),
-                size());
-  std::size_t total = 0;
-  std::size_t my_offset = 0;
-  for (std::size_t r = 0; r < sizes.size(); ++r) {
-    if (r == me) my_offset = total;
-    total += sizes[r];
-  }
-  DRAGONN_CHECK(mine.size() == sizes[me] && all.size() == total,
-                "allgather of {} bytes from rank {} into {} bytes where {} and {} were announced", mine.size(), me,
-                all.size(), sizes[me], total);
+  const std::size_t my_offset = place_of(me, sizes, all.size());
+  DRAGONN_CHECK(mine.size() == sizes[me], "allgather of {} bytes from rank {}, which announced {}", mine.size(), me,
+                sizes[me]);
   copy_unless_in_place(mine.host(), all.host().subspan(my_offset, mine.size()));
   const ScopedOperation operation(activity_, "allgather");
   ring_allgather(*this, all.host(), my_offset, [&](int r) { return sizes[static_cast<std::size_t>(r)]; });
+}
+
+void Communicator::allgather_messages(View<const std::byte> mine, std::span<const std::size_t> rooms,
+                                      View<std::byte> all,
+                                      const std::function<void(int rank, std::size_t bytes)>& on_message) {
+  const auto me = static_cast<std::size_t>(rank());
+  const std::size_t my_offset = place_of(me, rooms, all.size());
+  DRAGONN_CHECK(mine.size() <= rooms[me] && mine.data() == all.data() + my_offset,
+                "allgather of {} bytes from rank {}, which has a place of {}", mine.size(), me, rooms[me]);
+  const ScopedOperation operation(activity_, "allgather");
+  const auto room_of = [&](int r) { return rooms[static_cast<std::size_t>(r)]; };
+  const auto take = [&](Request& receive, int) { return wait(receive); };
+  ring_allgather(*this, all.host(), my_offset, mine.size(), room_of, take, on_message);
 }
 
 std::size_t Communicator::broadcast_tree(int root, std::span<std::byte> room, std::size_t size) {

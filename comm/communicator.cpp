@@ -71,6 +71,11 @@ std::size_t Communicator::wait(Request& request) {
   return bytes;
 }
 
+void Communicator::wait_exactly(Request& receive, std::size_t bytes) {
+  const int source = receive.peer;
+  check_size("receiving from", source, wait(receive), bytes);
+}
+
 void Communicator::recv_exactly(int source, int tag, View<std::byte> buffer) {
   check_size("receiving from", source, recv(source, tag, buffer), buffer.size());
 }

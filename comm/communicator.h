@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -71,7 +72,9 @@ class Communicator {
   Request irecv(int source, int tag, View<std::byte> buffer);
   /// Completes a request; returns the bytes received (0 for a send).
   std::size_t wait(Request& request);
-  /// Receives a message of known size. @throws CommError if another number of bytes arrives.
+  /// Completes the receive of a message of known size. @throws CommError if another number of bytes arrives.
+  void wait_exactly(Request& receive, std::size_t bytes);
+  /// Receives a message of known size. @throws as wait_exactly.
   void recv_exactly(int source, int tag, View<std::byte> buffer);
   /// Sends to one rank while it receives a message of known size from another (or the same).
   void send_recv(int destination, View<const std::byte> outgoing, int source, View<std::byte> incoming, int tag);
@@ -97,6 +100,13 @@ class Communicator {
   void allgather(View<const std::byte> mine, View<std::byte> all);
   /// Gathers sizes[r] bytes from rank r, back to back in rank order. `sizes` is known on every rank.
   void allgather_variable(View<const std::byte> mine, std::span<const std::size_t> sizes, View<std::byte> all);
+  /// Gathers messages whose sizes only their senders know: rank r's goes to the place of rooms[r] bytes in `all`,
+  /// places back to back in rank order. `mine` is the beginning of its own place.
+  /// @param rooms the same on all ranks.
+  /// @param on_message is called once for each rank, the own one first, with the message's size; other messages may
+  /// still be under way.  @throws CommError if a message is larger than its room.
+  void allgather_messages(View<const std::byte> mine, std::span<const std::size_t> rooms, View<std::byte> all,
+                          const std::function<void(int rank, std::size_t bytes)>& on_message);
   void broadcast(int root, View<std::byte> bytes);
   /// Broadcasts a message whose size only the root knows: the first `size` bytes of its `room`. Returns the size on all
   /// ranks. @param room as large on all ranks as any message may be. @throws CommError if a message is larger.
@@ -176,6 +186,7 @@ class Communicator {
   friend class ScopedSizeOnly;
   void check_peer(const char* operation, int peer) const;
   void check_size(const char* doing, int peer, std::size_t came, std::size_t expected) const;
+  std::size_t place_of(std::size_t rank, std::span<const std::size_t> places, std::size_t bytes) const;
   std::size_t broadcast_tree(int root, std::span<std::byte> room, std::size_t size);
   void broadcast_exactly(int root, std::span<std::byte> bytes);
   template <class T, class Combine>

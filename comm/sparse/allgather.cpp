@@ -104,7 +104,7 @@ Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
     // A code is as long as its list, whatever the layout.
     const double bytes = sizes.list_bytes(sizes.selected);
     const Chain counts = has_slots ? Chain{} : counts_chain(sizes.ranks);
-    return {bytes * others, ring_gather_chain(bytes * sizes.ranks, sizes.ranks), counts + lengths_chain(sizes)};
+    return {bytes * others, ring_gather_chain(bytes * sizes.ranks, sizes.ranks), counts};
   }
   if (has_slots) {
     const auto bytes = static_cast<double>(coo_bytes(std::min(sizes.k, sizes.numel)));

@@ -118,7 +118,7 @@ Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
   const double sum = is_sparse ? sizes.part_bytes(sizes.global) : sizeof(float) * numel;
   return {(slices + sum) * share_of_others(sizes.ranks),
           slices_chain(slices, sizes.ranks, in_flight(settings)) + ring_gather_chain(sum, sizes.ranks),
-          2 * counts_chain(sizes.ranks) + (is_sparse ? lengths_chain(sizes) : Chain{})};
+          2 * counts_chain(sizes.ranks)};
 }
 
 /// Returns the bytes of sent and received slices, this rank's sums, and the sum of all: a list that was gathered as

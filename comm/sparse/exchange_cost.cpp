@@ -34,10 +34,6 @@ ExchangeSizes expected_sizes(const SparseCollectiveEntry& entry, const Selection
   return sizes;
 }
 
-Chain lengths_chain(const ExchangeSizes& sizes) {
-  return sizes.coding.is_fixed_size() ? Chain{} : counts_chain(sizes.ranks);
-}
-
 std::size_t list_bytes(double entries) {
   return static_cast<std::size_t>(entries * static_cast<double>(SparseVector::kEntryBytes));
 }

@@ -14,10 +14,6 @@ namespace dragonn::comm {
 ExchangeSizes expected_sizes(const SparseCollectiveEntry& entry, const SelectionTraits& selection, std::size_t numel,
                              std::size_t k, int ranks);
 
-/// Returns the cost of a gather of lists whose lengths their receivers do not know: a header, if a codec makes them
-/// differ.
-Chain lengths_chain(const ExchangeSizes& sizes);
-
 /// Returns the bytes of that many entries in memory, and below those of numbers of 4 bytes.
 std::size_t list_bytes(double entries);
 std::size_t word_bytes(double words);

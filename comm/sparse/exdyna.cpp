@@ -37,7 +37,7 @@ Prediction predict(const Settings&, const ExchangeSizes& sizes) {
   return {indices * (sizes.ranks - 1) + 2 * values * share_of_others(sizes.ranks),
           (is_padded ? allgather_chain(indices, sizes.ranks) : ring_gather_chain(indices * sizes.ranks, sizes.ranks)) +
               ring_allreduce_chain(values, sizes.ranks),
-          counts_chain(sizes.ranks) + lengths_chain(sizes)};
+          counts_chain(sizes.ranks)};
 }
 
 /// Returns the bytes of the indices of all ranks, with zeros beside them while they are united, and of the sum at them,

@@ -199,8 +199,7 @@ Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
   const Chain header = counted ? counts_chain(sizes.ranks) : Chain{};
   if (is_naive) {
     const double bytes = sizes.list_bytes(sizes.selected);
-    return {bytes * (sizes.ranks - 1), ring_gather_chain(bytes * sizes.ranks, sizes.ranks),
-            header + lengths_chain(sizes)};
+    return {bytes * (sizes.ranks - 1), ring_gather_chain(bytes * sizes.ranks, sizes.ranks), header};
   }
   double sent_up = 0, most_up = 0;  // by all ranks, and to rank 0
   for (int rank = 1; rank < sizes.ranks; ++rank) sent_up += sizes.list_bytes(list_of(sizes, rank));

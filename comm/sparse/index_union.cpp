@@ -41,8 +41,7 @@ Prediction predict(const Settings&, const ExchangeSizes& sizes) {
   const Chain gather = fixed && sizes.coding.is_fixed_size() ? allgather_chain(indices, sizes.ranks)
                                                              : ring_gather_chain(indices * sizes.ranks, sizes.ranks);
   return {indices * (sizes.ranks - 1) + 2 * values * share_of_others(sizes.ranks),
-          gather + ring_allreduce_chain(values, sizes.ranks),
-          (fixed ? Chain{} : counts_chain(sizes.ranks)) + lengths_chain(sizes)};
+          gather + ring_allreduce_chain(values, sizes.ranks), fixed ? Chain{} : counts_chain(sizes.ranks)};
 }
 
 /// Returns the bytes of the indices of all ranks, with zeros beside them while they are united, and of the sum at them,

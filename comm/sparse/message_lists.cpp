@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -41,30 +42,16 @@ class MessageLists final : public ListTransport {
 
  protected:
   void gather_lists(VerbBatch batch) override {
-    const bool equal =
-        std::ranges::all_of(batch, [](const ListVerb* v) { return std::get<GatherListsVerb>(*v).equal; });
-    const bool size_only = is_size_only() && std::get<GatherListsVerb>(*batch.front()).has_values;
-    code_bytes_.assign(ranks() * batch.size(), 0);
-    for (std::size_t bucket = 0; bucket < batch.size(); ++bucket) {
-      const auto& gather = std::get<GatherListsVerb>(*batch[bucket]);
-      for (std::size_t from = 0; from < ranks(); ++from)
-        code_bytes_[from * batch.size() + bucket] = codec_->most_bytes(gather.slots[from], gather.has_values);
+    sizes_.assign(ranks(), codec_->is_fixed_size() ? 0 : table_bytes(batch.size()));
+    for (std::size_t from = 0; from < ranks(); ++from) {
+      for (const ListVerb* verb : batch) {
+        const auto& gather = std::get<GatherListsVerb>(*verb);
+        sizes_[from] += most_bytes(gather.slots[from], gather.has_values);
+      }
     }
-    const bool fixed = codec_->is_fixed_size();
-    if (!fixed) {
-      resize_with_room(message_, own_bytes(batch.size()));
-      encode_own(batch, message_.host());
-      gather_words(own_code_bytes(batch.size()), words_);
-      take_code_bytes();
-    }
-    sizes_.assign(ranks(), 0);
-    for (std::size_t i = 0; i < code_bytes_.size(); ++i) sizes_[i / batch.size()] += aligned(code_bytes_[i]);
     lay_out();
-    const std::span<std::byte> own = gathered_.host().subspan(offsets_[rank()], sizes_[rank()]);
-    if (!fixed) copy_bytes(std::as_const(message_).host().first(own.size()), own);
-    if (fixed && !size_only) encode_own(batch, own);
-    gather_messages(equal && fixed, size_only);
-    decode_gathered(batch, size_only);
+    if (codec_->is_fixed_size()) return gather_raw_lists(batch);
+    gather_coded_lists(batch);
   }
 
   void gather_parts(VerbBatch batch) override {
@@ -240,54 +227,66 @@ class MessageLists final : public ListTransport {
     std::exclusive_scan(sizes_.begin(), sizes_.end(), offsets_.begin(), std::size_t{0});
     resize_with_room(gathered_, offsets_.back() + sizes_.back());
   }
+  View<std::byte> place_of(std::size_t rank) { return gathered_.view().subview(offsets_[rank], sizes_[rank]); }
+  /// Gathers messages that fill their places.
   void gather_messages(bool equal, bool size_only) {
-    const View<const std::byte> mine = std::as_const(gathered_).view().subview(offsets_[rank()], sizes_[rank()]);
     const ScopedSizeOnly scope(communicator(), size_only);
     const ScopedPhase phase(communicator().traffic(), Phase::kExchange);
-    if (equal) return communicator().allgather(mine, gathered_.view());
-    communicator().allgather_variable(mine, sizes_, gathered_.view());
+    if (equal) return communicator().allgather(place_of(rank()), gathered_.view());
+    communicator().allgather_variable(place_of(rank()), sizes_, gathered_.view());
   }
 
-  // code_bytes_ of this rank.
-  std::span<std::size_t> own_codes(std::size_t buckets) {
-    return std::span(code_bytes_).subspan(rank() * buckets, buckets);
-  }
-  std::size_t own_bytes(std::size_t buckets) {
-    const std::span<const std::size_t> own = own_codes(buckets);
-    return std::transform_reduce(own.begin(), own.end(), std::size_t{0}, std::plus<>(), aligned);
-  }
-  std::span<const std::uint32_t> own_code_bytes(std::size_t buckets) {
-    const std::span<const std::size_t> own = own_codes(buckets);
-    own_words_.assign(own.begin(), own.end());
-    return own_words_;
-  }
-
-  /// Writes this rank's codes one after the other. Their lengths in code_bytes_ are first the room, then the used
-  /// bytes.
-  void encode_own(VerbBatch batch, std::span<std::byte> message) {
-    std::size_t begin = 0;
-    for (std::size_t bucket = 0; bucket < batch.size(); ++bucket) {
-      const auto& gather = std::get<GatherListsVerb>(*batch[bucket]);
-      std::size_t& bytes = own_codes(batch.size())[bucket];
-      bytes = codec_->encode(gather.mine, gather.has_values, message.subspan(begin, bytes));
-      if (gather.has_values) count_list(gather.mine.size(), bytes);
-      begin += aligned(bytes);
-    }
-  }
-
-  void decode_gathered(VerbBatch batch, bool size_only) {
+  /// Gathers lists that fill their slots, and are read where they lie.
+  void gather_raw_lists(VerbBatch batch) {
+    const bool equal =
+        std::ranges::all_of(batch, [](const ListVerb* v) { return std::get<GatherListsVerb>(*v).equal; });
+    const bool size_only = is_size_only() && std::get<GatherListsVerb>(*batch.front()).has_values;
+    if (!size_only) encode_own(batch);
+    gather_messages(equal, size_only);
     for (std::size_t from = 0; from < ranks(); ++from) {
-      std::size_t begin = offsets_[from];
+      std::span<const std::byte> message = place_of(from).host();
       for (std::size_t bucket = 0; bucket < batch.size(); ++bucket) {
         auto& gather = std::get<GatherListsVerb>(*batch[bucket]);
-        const std::size_t index = from * batch.size() + bucket;
-        const auto code = std::as_const(gathered_).host().subspan(begin, code_bytes_[index]);
-        begin += aligned(code.size());
-        const ListView list =
-            decode(code, gather.has_values, gather.slots[from], index, {static_cast<int>(from), bucket, batch.size()});
+        const auto [code, rest] = split_at(message, most_bytes(gather.slots[from], gather.has_values));
+        const ListView list = decode(code, gather.has_values, gather.slots[from], from * batch.size() + bucket,
+                                     {static_cast<int>(from), bucket, batch.size()});
         gather.lists[from] = size_only ? list : without_padding(list);
+        message = rest;
       }
     }
+  }
+  void encode_own(VerbBatch batch) {
+    std::span<std::byte> message = place_of(rank()).host();
+    for (const ListVerb* verb : batch) {
+      const auto& gather = std::get<GatherListsVerb>(*verb);
+      const auto [code, rest] = split_at(message, most_bytes(gather.slots[rank()], gather.has_values));
+      codec_->encode(gather.mine, gather.has_values, code);
+      if (gather.has_values) count_list(gather.mine.size(), code.size());
+      message = rest;
+    }
+  }
+  template <class Byte>
+  static std::pair<std::span<Byte>, std::span<Byte>> split_at(std::span<Byte> bytes, std::size_t begin) {
+    return {bytes.first(begin), bytes.subspan(begin)};
+  }
+
+  /// Gathers lists whose codes are as long as their content makes them. A message is read while the next one travels.
+  void gather_coded_lists(VerbBatch batch) {
+    const bool has_values = std::get<GatherListsVerb>(*batch.front()).has_values;
+    lists_.clear();
+    for (const ListVerb* verb : batch) lists_.push_back(std::get<GatherListsVerb>(*verb).mine);
+    const std::size_t bytes = pack_lists(place_of(rank()).host(), has_values);
+    const auto read = [&](int from, std::size_t size) { read_gathered(batch, static_cast<std::size_t>(from), size); };
+    const ScopedPhase phase(communicator().traffic(), Phase::kExchange);
+    communicator().allgather_messages(place_of(rank()).subview(0, bytes), sizes_, gathered_.view(), std::cref(read));
+  }
+  void read_gathered(VerbBatch batch, std::size_t from, std::size_t bytes) {
+    most_entries_.clear();
+    for (const ListVerb* verb : batch) most_entries_.push_back(std::get<GatherListsVerb>(*verb).slots[from]);
+    const bool has_values = std::get<GatherListsVerb>(*batch.front()).has_values;
+    unpack_lists(place_of(from).host().first(bytes), static_cast<int>(from), has_values, from * batch.size());
+    for (std::size_t bucket = 0; bucket < batch.size(); ++bucket)
+      std::get<GatherListsVerb>(*batch[bucket]).lists[from] = lists_[bucket];
   }
 
   /// The origin of a list, for errors.
@@ -309,18 +308,6 @@ class MessageLists final : public ListTransport {
     } catch (const DataError& error) {
       throw CommError(fmt::format("rank {} cannot read list {} of {} that rank {} sent: {}", communicator().rank(),
                                   origin.list + 1, origin.lists, origin.rank, error.what()));
-    }
-  }
-
-  /// Takes the lengths of all codes from words_. @throws CommError for one that no code may have.
-  void take_code_bytes() {
-    for (std::size_t i = 0; i < code_bytes_.size(); ++i) {
-      const std::size_t lists = code_bytes_.size() / ranks();
-      if (i / lists != rank() && words_[i] > code_bytes_[i]) {
-        throw CommError(fmt::format("rank {} announces {} bytes for list {} of {}, which has at most {}", i / lists,
-                                    words_[i], i % lists + 1, lists, code_bytes_[i]));
-      }
-      code_bytes_[i] = words_[i];
     }
   }
 
@@ -389,8 +376,9 @@ class MessageLists final : public ListTransport {
     coded_ring_allreduce(communicator(), *codec_->sums(), {parts_, remainders_}, ring_scratch_);
   }
 
-  /// Unpacks a message into lists_, which have most_entries_ at most. @throws CommError if its length does not fit.
-  void unpack_lists(std::span<const std::byte> message, int source, bool has_values = true) {
+  /// Unpacks a message into lists_, which have most_entries_ at most. @param first of the rooms of its lists.
+  /// @throws CommError if its length does not fit.
+  void unpack_lists(std::span<const std::byte> message, int source, bool has_values = true, std::size_t first = 0) {
     lists_.clear();
     const std::size_t count = most_entries_.size();
     std::size_t begin = table_bytes(count);
@@ -398,7 +386,8 @@ class MessageLists final : public ListTransport {
       auto bytes = static_cast<std::uint32_t>(message.size());
       if (count > 1) std::memcpy(&bytes, message.data() + i * kWord, kWord);
       if (bytes > message.size() - begin) break;
-      lists_.push_back(decode(message.subspan(begin, bytes), has_values, most_entries_[i], i, {source, i, count}));
+      lists_.push_back(
+          decode(message.subspan(begin, bytes), has_values, most_entries_[i], first + i, {source, i, count}));
       begin += count > 1 ? aligned(bytes) : bytes;
     }
     if (lists_.size() == count && begin == message.size()) return;
@@ -483,8 +472,6 @@ class MessageLists final : public ListTransport {
   }
 
   std::unique_ptr<codec::ListCodec> codec_;
-  std::vector<std::size_t> code_bytes_;  // by rank, and in it by bucket: of a gather
-  std::vector<std::uint32_t> own_words_, words_;
   std::deque<SparseVector> rooms_;                    // of lists that are not read where their code lies
   std::vector<std::size_t> sizes_, offsets_;          // bytes by rank, of gathered_
   Buffer<std::byte> gathered_;                        // the messages of all ranks

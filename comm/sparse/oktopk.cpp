@@ -287,7 +287,7 @@ Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
   Prediction prediction{
       .bytes_sent = (slices + sums) * share_of_others(sizes.ranks),
       .payload = slices_chain(slices, sizes.ranks, in_flight(settings)) + ring_gather_chain(sums, sizes.ranks),
-      .header = 2 * counts_chain(sizes.ranks) + lengths_chain(sizes)};
+      .header = 2 * counts_chain(sizes.ranks)};
   if (!sizes.computes_threshold && sizes.coding.is_fixed_size()) {
     const double entries = std::max(sizes.largest, sizes.global);
     prediction.most_bytes = 3 * SparseVector::kEntryBytes * entries * share_of_others(sizes.ranks);

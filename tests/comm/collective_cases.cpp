@@ -64,6 +64,37 @@ void gathers_variable(Communicator& communicator) {
          "sent: all blocks but the next rank's; received: all but the own");
 }
 
+/// Messages of 0, 5 and 10 bytes in places with some bytes more.
+void gathers_messages(Communicator& communicator) {
+  const std::size_t ranks = unsigned_size(communicator), me = unsigned_rank(communicator);
+  const auto size_of = [](std::size_t rank) { return 5 * (rank % 3); };
+  std::vector<std::size_t> rooms(ranks), offsets(ranks), found(ranks, 1);
+  for (std::size_t rank = 0; rank < ranks; ++rank) rooms[rank] = size_of(rank) + rank;
+  std::exclusive_scan(rooms.begin(), rooms.end(), offsets.begin(), std::size_t{0});
+  std::vector<std::byte> all(offsets.back() + rooms.back());
+  const std::vector<std::byte> mine = block_of(me, size_of(me));
+  std::ranges::copy(mine, all.begin() + static_cast<std::ptrdiff_t>(offsets[me]));
+  const TrafficMeter meter(communicator, Phase::kControl);
+  std::size_t calls = 0;
+  const auto read = [&](int rank, std::size_t bytes) {
+    const auto from = static_cast<std::size_t>(rank);
+    expect(calls++ > 0 || from == me, "the own message is the first");
+    found[from] = bytes;
+    for (std::size_t i = 0; i < bytes; ++i) expect(all[offsets[from] + i] == byte_of(from, i), "rank r's message");
+  };
+  communicator.allgather_messages(std::span<const std::byte>(all).subspan(offsets[me], mine.size()), rooms,
+                                  std::span<std::byte>(all), read);
+  expect(calls == ranks, "one call for each rank");
+  std::uint64_t total = 0;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    expect(found[rank] == size_of(rank), "the size of rank r's message");
+    total += size_of(rank);
+  }
+  const std::uint64_t sent = ranks == 1 ? 0 : total - size_of((me + 1) % ranks);
+  expect(meter.moved() == Traffic{sent, total - size_of(me), ranks - 1, ranks - 1},
+         "sent: all messages but the next rank's; received: all but the own");
+}
+
 void broadcasts(Communicator& communicator) {
   for (int root = 0; root < communicator.size(); ++root) {
     int value = communicator.rank() == root ? 1000 + root : -1;
@@ -173,6 +204,7 @@ void finds_its_place(Communicator& communicator) {
 constexpr std::array kCases{
     Case{"allgather puts blocks in rank order and moves P-1 of them", gathers},
     Case{"allgather_variable takes blocks of any size and moves what its formula says", gathers_variable},
+    Case{"allgather_messages takes messages whose sizes nobody was told", gathers_messages},
     Case{"broadcast reaches all ranks from any root", broadcasts},
     Case{"broadcast_text takes any length", broadcasts_text},
     Case{"allgather takes a block that is in its place", gathers_in_place},
