@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -48,12 +49,18 @@ void drop_bad(std::vector<Line>& lines, BadSamples& bad) {
   std::erase_if(lines, [&](const Line& line) { return !bad.accept([&] { check(line); }); });
 }
 
+/// Returns whether the file is there; no name is too long to ask.
+bool is_there(const std::filesystem::path& file) {
+  std::error_code error;
+  return std::filesystem::exists(file, error);
+}
+
 /// Returns the audio file with any known extension.
 std::filesystem::path find_audio(const std::filesystem::path& stem, const TextPlace& place) {
   constexpr std::array kExtensions{".flac", ".wav", ".raw", ".ogg", ".sph"};
   for (const char* extension : kExtensions) {
     std::filesystem::path file = stem.string() + extension;
-    if (std::filesystem::exists(file)) return file;
+    if (is_there(file)) return file;
   }
   throw DataError(
       fmt::format("{}: no audio file {}.* ({})", place.text(), stem.string(), fmt::join(kExtensions, ", ")));
@@ -92,7 +99,7 @@ Utterance split_manifest(const Line& line) {
   }
   const std::filesystem::path audio =
       line.place.file.parent_path() / std::string(trimmed(std::string_view(line.text).substr(0, tab)));
-  if (!std::filesystem::exists(audio)) {
+  if (!is_there(audio)) {
     throw DataError(fmt::format("{}: no audio file {}", line.place.text(), audio.string()));
   }
   return {audio, std::string(trimmed(std::string_view(line.text).substr(tab + 1))), line.place};

@@ -157,6 +157,9 @@ TEST_SUITE("data") {
     CHECK(contains(message("set/x/a-x\n", "GO (b-y)\n"), "t.transcription:1: is about 'b-y'"));
     CHECK(contains(message("set/x/a-x\nset/y/b-y\n", "GO (a-x)\n"), "t.fileids: 2 files"));
     CHECK(contains(message("set/x/c-x\n", "GO (c-x)\n"), "t.fileids:1: no audio file"));
+    const std::string longer_than_names_may_be(5000, 'x');
+    CHECK(
+        contains(message(longer_than_names_may_be + "\n", "GO (" + longer_than_names_may_be + ")\n"), "no audio file"));
     CHECK(contains(message("set/x/a-x\n\n", "GO (a-x)\n"), "t.fileids:2: an empty line"));
     CHECK(contains(message("set/x/a-x\n", ""), "t.transcription: an empty file"));
   }
@@ -193,6 +196,9 @@ TEST_SUITE("data") {
     write_text(folder / "train.tsv", "a.wav\tone\nb.wav\ttwo\n");
     CHECK(contains(error_of<DataError>([&] { read_manifest(folder / "train.tsv", errors); }),
                    "train.tsv:2: no audio file"));
+    write_text(folder / "train.tsv", std::string(300, 'x') + "\tone\n");
+    CHECK(contains(error_of<DataError>([&] { read_manifest(folder / "train.tsv", errors); }),
+                   "train.tsv:1: no audio file"));
     write_text(folder / "train.tsv", "a.wav one\n");
     CHECK(contains(error_of<DataError>([&] { read_manifest(folder / "train.tsv", errors); }),
                    "train.tsv:1: 'a.wav one'"));
