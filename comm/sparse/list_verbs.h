@@ -34,8 +34,8 @@ struct SumMetricsVerb {
 };
 
 /// Gathers lists: lists[r] <- rank r's `mine`, in memory of the transport, valid until the bucket's next verb. 8 bytes
-/// an entry, 4 if it has no values, to each other rank, unless they are coded. The own list is what its code decodes
-/// to, as the others are.
+/// an entry, 4 if it has no values, to each other rank, unless they are coded; codes are decoded while others travel.
+/// The own list is what its code decodes to, as the others are.
 struct GatherListsVerb {
   ListView mine;
   std::span<const std::uint64_t> slots;  ///< by rank: entries of its message, at least those of its list
