@@ -12,7 +12,7 @@ function(dragonn_emulate_cuda TARGET)
   file(GLOB_RECURSE KERNELS CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cu")
   file(GLOB_RECURSE SOURCES CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
   list(FILTER SOURCES INCLUDE REGEX "/cuda/")
-  list(FILTER SOURCES EXCLUDE REGEX "/(fused_attention|convolution_graph)\\.cpp$")  # need cuDNN itself; they have stand-ins
+  list(FILTER SOURCES EXCLUDE REGEX "/(fused_attention|fused_recurrent|convolution_graph)\\.cpp$")  # need cuDNN itself; they have stand-ins
   # Kernels are where the tests' time goes: optimized beyond what the preset asks for.
   set_source_files_properties(${KERNELS} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS
     "-xc++;-O1;-include;${PROJECT_SOURCE_DIR}/tests/cuda_emulation/device_code.h;-Wno-unknown-pragmas"

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -42,6 +44,12 @@ class RecurrentLayerPlan final : public LayerPlan {
     const kernels::PlanMemory one = plans_[0]->memory();
     return {input_floats() + directions_ * kernels::aligned_floats(one.saved), one.forward_scratch,
             input_floats() + output_floats() + one.backward_scratch};
+  }
+
+  std::vector<kernels::PassDescription> describe() const override {
+    std::vector<kernels::PassDescription> passes = plans_[0]->describe();
+    if (directions_ > 1) std::ranges::copy(plans_[1]->describe(), std::back_inserter(passes));
+    return passes;
   }
 
   void forward(const ForwardPass& pass) override {

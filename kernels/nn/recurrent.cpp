@@ -32,9 +32,9 @@ class Cutter {
 /// state that the pass starts from. The states before and after step t are `before + t` and `after + t`.
 template <class T>
 struct Saved {
+  View<T> hidden;      // [steps + 1, batch, hidden]
   View<T> projection;  // the input product's own
   View<T> gates;       // [steps, batch, gates * hidden]
-  View<T> hidden;      // [steps + 1, batch, hidden]
   View<T> cells;       // [steps + 1, batch, hidden]
   View<T> kept;        // [steps, batch, hidden]
 };
@@ -60,8 +60,9 @@ class SteppedRecurrent final : public RecurrentPlan {
 
   PlanMemory memory() const override {
     PlanMemory memory;
-    memory.saved = aligned_floats(projection_->memory().saved) + aligned_floats(steps_ * batch_ * gates_) +
-                   (lstm() ? 2 : 1) * aligned_floats((steps_ + 1) * row()) + aligned_floats(steps_ * row());
+    memory.saved = aligned_floats(detail::saved_before_hidden(spec_) + steps_ * row()) +
+                   aligned_floats(projection_->memory().saved) + aligned_floats(steps_ * batch_ * gates_) +
+                   (lstm() ? aligned_floats((steps_ + 1) * row()) : 0) + aligned_floats(steps_ * row());
     memory.forward_scratch = std::max(projection_->memory().forward_scratch,
                                       aligned_floats(batch_ * gates_) + aligned_floats(step_->packed_floats()) +
                                           aligned_floats(step_->scratch_floats()));
@@ -128,9 +129,10 @@ class SteppedRecurrent final : public RecurrentPlan {
   Saved<T> cut(View<T> memory) const {
     Cutter<T> cutter(memory);
     Saved<T> saved;
+    const std::size_t first = detail::saved_before_hidden(spec_);
+    saved.hidden = cutter.take(first + steps_ * row()).subview(first - row(), (steps_ + 1) * row());
     saved.projection = cutter.take(projection_->memory().saved);
     saved.gates = cutter.take(steps_ * batch_ * gates_);
-    saved.hidden = cutter.take((steps_ + 1) * row());
     if (lstm()) saved.cells = cutter.take((steps_ + 1) * row());
     saved.kept = cutter.take(steps_ * row());
     return saved;

@@ -28,6 +28,10 @@ struct RecurrentSpec {
   bool input_gradient = true;  ///< backward computes the input's gradient
 };
 
+/// The algorithms of a recurrent layer on a GPU, for reports.
+inline constexpr const char* kFusedRecurrent = "cudnn";
+inline constexpr const char* kSteppedRecurrent = "steps";
+
 /// The parameters, or their gradients. G = gates_of(cell) * hidden: input weights [G, inputs], recurrent weights [G,
 /// hidden], two biases [G].
 template <class T>

@@ -56,6 +56,13 @@ struct StepFunctions {
   void (*backward)(const Device& device, Cell cell, const StepBackward& step);
 };
 
+/// Returns the floats of saved memory before the second state, which begins a cache line; the first state ends there.
+/// From the first step to the last these are the start and then the hidden states of all steps, so that a device's
+/// library can take the place of the steps.
+inline std::size_t saved_before_hidden(const RecurrentSpec& spec) {
+  return aligned_floats(static_cast<std::size_t>(spec.batch * spec.hidden));
+}
+
 /// Makes the plan of a device that has these functions and the products.
 std::unique_ptr<RecurrentPlan> make_stepped_recurrent(const Device& device, const RecurrentSpec& spec,
                                                       const StepFunctions& functions);

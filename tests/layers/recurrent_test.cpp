@@ -8,6 +8,7 @@
 #include "layers/layers.h"
 #include "tests/layers/graph_harness.h"
 #include "tests/support/devices.h"
+#include "tests/support/tolerance.h"
 
 namespace dragonn::layers {
 namespace {
@@ -97,7 +98,58 @@ std::vector<double> reference_gru(GraphHarness& harness, const std::vector<float
 
 }  // namespace
 
+/// What a layer computes: outputs, states, and gradients of the input and of all parameters.
+std::vector<std::vector<float>> results_of(GraphHarness& harness) {
+  harness.set_random_parameters();
+  harness.initial_states() = test::random_values(harness.initial_states().size(), 6);
+  std::vector<std::vector<float>> results{harness.forward(test::random_values(harness.input_size(), 3))};
+  results.push_back(harness.final_states());
+  harness.backward(test::random_values(results[0].size(), 9));
+  results.push_back(harness.input_gradient());
+  for (const Parameter& parameter : harness.arena().parameters()) results.push_back(harness.gradient(parameter.name));
+  return results;
+}
+
+/// Returns ||found - expected|| / ||expected||.
+double relative_distance(const std::vector<float>& found, const std::vector<float>& expected) {
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    difference += std::pow(static_cast<double>(found[i]) - expected[i], 2);
+    norm += std::pow(static_cast<double>(expected[i]), 2);
+  }
+  return std::sqrt(difference / norm);
+}
+
+/// Returns whether a GPU's library takes all steps of a layer in one call; reports it as a skipped test if not.
+bool is_fused(GraphHarness& harness) {
+  const std::vector<LayerDescription> layers = harness.plan().describe();
+  const bool fused = !layers.empty() && layers[0].passes[0].algorithm == kernels::kFusedRecurrent;
+  if (!fused) MESSAGE("skipped: no cuDNN takes all steps of a recurrent layer here");
+  return fused;
+}
+
 TEST_SUITE("layers") {
+  DRAGONN_DEVICE_TEST("all steps in one call are the steps one by one, with the same bits every time") {
+    if (device.is_cpu()) return;
+    for (const kernels::Cell cell : kCells)
+      for (const std::int64_t hidden : {kHidden, std::int64_t{32}}) {
+        const RecurrentSettings settings{.cell = cell, .hidden = hidden, .carries_state = true};
+        GraphHarness fused(graph_of(settings), kBatch, device), stepped(graph_of(settings), kBatch, device);
+        if (!is_fused(fused)) return;
+        stepped.set_lengths(std::vector<std::int32_t>(kBatch, kSteps));  // with lengths each step is on its own
+        const auto found = results_of(fused), expected = results_of(stepped);
+        CHECK(results_of(fused) == found);
+        // Every step, forth and back, adds the error of a product to that of the steps before.
+        const double tolerance =
+            2 * kSteps *
+            test::product_tolerance(kernels::DeviceMath::kFloat32, static_cast<std::size_t>(kInputs + hidden));
+        for (std::size_t i = 0; i < expected.size(); ++i) {
+          CAPTURE(i);
+          CHECK(relative_distance(found[i], expected[i]) < tolerance);
+        }
+      }
+  }
+
   DRAGONN_DEVICE_TEST("a GRU computes its definition and hands its state on") {
     GraphHarness harness(graph_of({.cell = kernels::Cell::kGru, .hidden = kHidden, .carries_state = true}), kBatch,
                          device);

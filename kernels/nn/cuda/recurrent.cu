@@ -1,5 +1,18 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "core/log.h"
+#include "core/this_rank.h"
 #include "kernels/cuda/runtime.h"
+#include "kernels/nn/cuda/fused_recurrent.h"
+#include "kernels/nn/elementwise.h"
 #include "kernels/nn/recurrent.h"
 #include "kernels/nn/recurrent_steps.h"
 
@@ -134,23 +147,123 @@ const std::int32_t* place(const Device& device, std::span<const std::int32_t> le
   return lengths.empty() ? nullptr : context(device).stage({lengths});
 }
 
-void forward(const Device& device, Cell cell, const StepForward& step) {
+void forward_step(const Device& device, Cell cell, const StepForward& step) {
   const Context& here = context(device);
   const std::size_t size = step.rows.batch * step.rows.hidden;
   launch_over(here, "recurrent_step", size, forward_kernel, cell, step, size);
 }
 
-void backward(const Device& device, Cell cell, const StepBackward& step) {
+void backward_step(const Device& device, Cell cell, const StepBackward& step) {
   const Context& here = context(device);
   const std::size_t size = step.rows.batch * step.rows.hidden;
   launch_over(here, "recurrent_step_backward", size, backward_kernel, cell, step, size);
 }
 
-std::unique_ptr<RecurrentPlan> make(const Device& device, const RecurrentSpec& spec) {
-  return kernels::detail::make_stepped_recurrent(device, spec, {place, forward, backward});
+/// Warns that the steps of a layer are launched one by one, once per process and reason.
+void warn_of_steps(const RecurrentSpec& spec, const std::string& reason) {
+  const std::string text =
+      fmt::format("a recurrent layer of {} units over {} steps takes its steps one by one, which is slower: {}",
+                  spec.hidden, spec.steps, reason);
+  static std::mutex mutex;
+  static std::set<std::string> known;
+  const std::lock_guard lock(mutex);
+  if (known.insert(text).second) log::warning(std::max(this_rank(), 0), "{}", text);
 }
 
-[[maybe_unused]] const bool registered = kernels::make_recurrent_plan.add(DeviceType::kCuda, make);
+/// Does passes by cuDNN, from the first step to the last, if all steps are valid. Otherwise takes the steps one by one.
+class CudaRecurrent final : public RecurrentPlan {
+ public:
+  CudaRecurrent(const Device& device, const RecurrentSpec& spec)
+      : spec_(spec),
+        math_(context(device).math()),
+        row_(static_cast<std::size_t>(spec.batch * spec.hidden)),
+        stepped_(kernels::detail::make_stepped_recurrent(device, spec, {place, forward_step, backward_step})) {
+    if (spec.reverse) return;
+    std::string obstacle;
+    fused_ = make_fused_recurrent(device, spec, obstacle);
+    if (fused_ == nullptr && !obstacle.empty()) warn_of_steps(spec, obstacle);
+  }
+
+  /// Has room for the steps beside cuDNN: for passes with lengths, and for those that cuDNN refuses.
+  PlanMemory memory() const override {
+    PlanMemory memory = stepped_->memory();
+    if (fused_ == nullptr) return memory;
+    const std::size_t saved = reserve_at() + floats_for_bytes(fused_->reserve_bytes());
+    memory.saved = std::max(memory.saved, saved);
+    memory.forward_scratch = std::max(memory.forward_scratch, floats_for_bytes(fused_->forward_bytes()));
+    memory.backward_scratch = std::max(memory.backward_scratch, floats_for_bytes(fused_->backward_bytes()));
+    return memory;
+  }
+
+  std::vector<PassDescription> describe() const override {
+    const bool fused = fused_ != nullptr;
+    const auto pass = [&](const char* name, std::size_t bytes) {
+      return PassDescription{std::string(name) + (spec_.reverse ? "_reverse" : ""),
+                             fused ? kFusedRecurrent : kSteppedRecurrent,
+                             math_ == DeviceMath::kFloat32 ? "fma" : "tensor_op", bytes};
+    };
+    std::vector<PassDescription> passes{pass("forward", fused ? fused_->forward_bytes() : 0)};
+    if (spec_.training) passes.push_back(pass("backward", fused ? fused_->backward_bytes() : 0));
+    return passes;
+  }
+
+  void forward(const RecurrentForward& arguments) override {
+    if (does_fused(arguments.lengths)) {
+      const std::string refusal = forward_fused(arguments);
+      if (refusal.empty()) return;
+      fused_.reset();
+      warn_of_steps(spec_, refusal);
+    }
+    stepped_->forward(arguments);
+  }
+
+  View<const float> hidden(View<const float> saved) const override { return stepped_->hidden(saved); }
+
+  void backward(const RecurrentBackward& arguments) override {
+    if (!does_fused(arguments.lengths)) return stepped_->backward(arguments);
+    // cuDNN writes to what forward left it, whose last reader this is.
+    auto* const saved = const_cast<float*>(arguments.saved.data());
+    fused_->backward({arguments.input.data(), arguments.weights, saved + start_at(),
+                      lstm() ? saved + cell_at() : nullptr, saved + hidden_at(), arguments.output_gradient.data(),
+                      arguments.input_gradient.data(), arguments.gradients, saved + reserve_at(),
+                      arguments.scratch.data()});
+  }
+
+ private:
+  bool lstm() const { return spec_.cell == Cell::kLstm; }
+  /// Returns whether cuDNN does a pass with these lengths, forward and backward alike.
+  bool does_fused(std::span<const std::int32_t> lengths) const { return fused_ != nullptr && lengths.empty(); }
+
+  // The places in saved memory. Hidden states are where the steps would leave them.
+  std::size_t hidden_at() const { return kernels::detail::saved_before_hidden(spec_); }
+  std::size_t start_at() const { return hidden_at() - row_; }
+  std::size_t cell_at() const { return aligned_floats(hidden_at() + static_cast<std::size_t>(spec_.steps) * row_); }
+  std::size_t reserve_at() const { return cell_at() + (lstm() ? aligned_floats(row_) : 0); }
+
+  std::string forward_fused(const RecurrentForward& arguments) {
+    const View<float> saved = arguments.saved;
+    const auto states = arguments.states;
+    const auto begin = [&](std::size_t at, std::size_t which) {
+      const View<float> target = saved.subview(at, row_);
+      states.empty() ? fill(0, target) : copy(states[which], target);
+    };
+    begin(start_at(), 0);
+    if (lstm()) begin(cell_at(), 1);
+    const auto last = [&](std::size_t which) { return which < states.size() ? states[which].data() : nullptr; };
+    return fused_->forward({arguments.input.data(), arguments.weights, saved.data() + start_at(),
+                            lstm() ? saved.data() + cell_at() : nullptr, saved.data() + hidden_at(), last(0),
+                            lstm() ? last(1) : nullptr, saved.data() + reserve_at(), arguments.scratch.data()});
+  }
+
+  RecurrentSpec spec_;
+  DeviceMath math_;
+  std::size_t row_;
+  std::unique_ptr<RecurrentPlan> stepped_;
+  std::unique_ptr<FusedRecurrent> fused_;  // where cuDNN has it
+};
+
+[[maybe_unused]] const bool registered =
+    kernels::make_recurrent_plan.add(DeviceType::kCuda, construct_plan<CudaRecurrent>);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda
