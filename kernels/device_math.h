@@ -14,7 +14,7 @@ namespace dragonn::kernels {
 /// The precision of the factors of matrix products and convolutions; sums are float32. With kBf16 activations and their
 /// gradients are bf16 in memory, too (storage_type()), and products read copies of the weights in bf16: every operation
 /// computes in float32 and rounds once, to its result. Where data stays float32 although the mode is kBf16, matrix
-/// products round their factors to bf16, and convolutions theirs to TF32.
+/// products round their factors to bf16; convolutions, and cuDNN's recurrent layers, round theirs to TF32.
 enum class DeviceMath {
   kFloat32,  ///< 24 bits
   kTf32,     ///< 11 bits, with the exponent of float32
