@@ -142,7 +142,7 @@ TEST_SUITE("layers") {
         // Every step, forth and back, adds the error of a product to that of the steps before.
         const double tolerance =
             2 * kSteps *
-            test::product_tolerance(kernels::DeviceMath::kFloat32, static_cast<std::size_t>(kInputs + hidden));
+            dragonn::test::product_tolerance(kernels::DeviceMath::kFloat32, static_cast<std::size_t>(kInputs + hidden));
         for (std::size_t i = 0; i < expected.size(); ++i) {
           CAPTURE(i);
           CHECK(relative_distance(found[i], expected[i]) < tolerance);

@@ -51,7 +51,7 @@ class FusedRecurrent {
 };
 
 /// Makes a fused recurrent layer for a shape, with backward if it is for training. If cuDNN has none, the result is
-/// null and `obstacle` says why.
+/// null and `obstacle` says why; it stays empty in a build without cuDNN.
 std::unique_ptr<FusedRecurrent> make_fused_recurrent(const Device& device, const RecurrentSpec& spec,
                                                      std::string& obstacle);
 
