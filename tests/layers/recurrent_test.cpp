@@ -96,9 +96,7 @@ std::vector<double> reference_gru(GraphHarness& harness, const std::vector<float
   return output;
 }
 
-}  // namespace
-
-/// What a layer computes: outputs, states, and gradients of the input and of all parameters.
+/// Returns the outputs and states of a layer, and the gradients of its input and of all parameters.
 std::vector<std::vector<float>> results_of(GraphHarness& harness) {
   harness.set_random_parameters();
   harness.initial_states() = test::random_values(harness.initial_states().size(), 6);
@@ -127,6 +125,8 @@ bool is_fused(GraphHarness& harness) {
   if (!fused) MESSAGE("skipped: no cuDNN takes all steps of a recurrent layer here");
   return fused;
 }
+
+}  // namespace
 
 TEST_SUITE("layers") {
   DRAGONN_DEVICE_TEST("all steps in one call are the steps one by one, with the same bits every time") {
