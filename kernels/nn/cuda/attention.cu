@@ -3,20 +3,17 @@
 #include <cmath>
 #include <cstddef>
 #include <memory>
-#include <mutex>
-#include <set>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "core/log.h"
-#include "core/this_rank.h"
 #include "kernels/cuda/elements.h"
 #include "kernels/nn/attention.h"
 #include "kernels/nn/cuda/fused_attention.h"
 #include "kernels/nn/cuda/gemm.h"
+#include "kernels/nn/cuda/slower_way.h"
 #include "kernels/nn/cuda/softmax_rows.h"
 
 namespace dragonn::kernels::cuda {
@@ -86,15 +83,11 @@ __global__ void scores_gradient_kernel(Visible visible, float scale, Reader<Elem
     gradient[row + i] = i < count ? weights[row + i] * (gradient[row + i] - mean) * scale : 0.0f;
 }
 
-/// Warns that attention keeps its weights in memory, once per process and reason.
+/// Warns that attention keeps its weights in memory, once per shape.
 void warn_of_weights(const AttentionSpec& spec, const std::string& reason) {
-  const std::string text =
-      fmt::format("attention with {} heads of {} over {} steps keeps its weights in memory, which is slower: {}",
-                  spec.heads, spec.width / spec.heads, spec.steps, reason);
-  static std::mutex mutex;
-  static std::set<std::string> known;
-  const std::lock_guard lock(mutex);
-  if (known.insert(text).second) log::warning(std::max(this_rank(), 0), "{}", text);
+  warn_of_slower_way(fmt::format("attention with {} heads of {} over {} steps keeps its weights in memory", spec.heads,
+                                 spec.width / spec.heads, spec.steps),
+                     reason);
 }
 
 /// Does passes in bf16 by fused attention, if there is one and all steps are valid. Otherwise keeps weights in the type

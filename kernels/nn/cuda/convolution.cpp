@@ -3,19 +3,16 @@
 
 #include <algorithm>
 #include <memory>
-#include <mutex>
-#include <set>
 #include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "core/log.h"
-#include "core/this_rank.h"
 #include "kernels/nn/cuda/columns.h"
 #include "kernels/nn/cuda/convolution_choice.h"
 #include "kernels/nn/cuda/convolution_graph.h"
 #include "kernels/nn/cuda/patch_convolution.h"
+#include "kernels/nn/cuda/slower_way.h"
 #include "kernels/nn/sequence_rows.h"
 
 namespace dragonn::kernels::cuda {
@@ -99,15 +96,12 @@ bool overhangs(const Window& window, std::int64_t inputs) {
   return window.outputs(inputs) != (inputs + 2 * window.padding - window.kernel) / window.stride + 1;
 }
 
-/// Warns that a convolution runs in a slower way, once per process, shape and way.
+/// Warns that a convolution runs in a slower way, once per shape and way.
 void warn_of(const char* way, const ConvolutionSpec& spec, const std::string& reason) {
-  const std::string text =
+  warn_of_slower_way(
       fmt::format("a convolution of {} x {} x {} to {} channels, window {} x {}, runs {}", spec.height, spec.width,
-                  spec.channels, spec.output_channels, spec.vertical.kernel, spec.horizontal.kernel, way);
-  static std::mutex mutex;
-  static std::set<std::string> known;
-  const std::lock_guard lock(mutex);
-  if (known.insert(text).second) log::warning(std::max(this_rank(), 0), "{}, which is slower: {}", text, reason);
+                  spec.channels, spec.output_channels, spec.vertical.kernel, spec.horizontal.kernel, way),
+      reason);
 }
 
 /// Returns the precision of a convolution: tensors of bf16 are multiplied as they are. cuDNN rounds float32 to TF32 at

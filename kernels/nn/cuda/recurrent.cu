@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <memory>
-#include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "core/log.h"
-#include "core/this_rank.h"
 #include "kernels/cuda/runtime.h"
 #include "kernels/nn/cuda/fused_recurrent.h"
+#include "kernels/nn/cuda/slower_way.h"
 #include "kernels/nn/elementwise.h"
 #include "kernels/nn/recurrent.h"
 #include "kernels/nn/recurrent_steps.h"
@@ -159,15 +156,11 @@ void backward_step(const Device& device, Cell cell, const StepBackward& step) {
   launch_over(here, "recurrent_step_backward", size, backward_kernel, cell, step, size);
 }
 
-/// Warns that the steps of a layer are launched one by one, once per process and reason.
+/// Warns that the steps of a layer are launched one by one, once per shape.
 void warn_of_steps(const RecurrentSpec& spec, const std::string& reason) {
-  const std::string text =
-      fmt::format("a recurrent layer of {} units over {} steps takes its steps one by one, which is slower: {}",
-                  spec.hidden, spec.steps, reason);
-  static std::mutex mutex;
-  static std::set<std::string> known;
-  const std::lock_guard lock(mutex);
-  if (known.insert(text).second) log::warning(std::max(this_rank(), 0), "{}", text);
+  warn_of_slower_way(
+      fmt::format("a recurrent layer of {} units over {} steps takes its steps one by one", spec.hidden, spec.steps),
+      reason);
 }
 
 /// Does passes by cuDNN, from the first step to the last, if all steps are valid. Otherwise takes the steps one by one.
