@@ -3,9 +3,8 @@
 # The first call on a machine with a GPU, rehearsed without one: the bundle runs in an empty root that has the programs of a
 # bare system, none of this machine's other libraries, and CUDA's libraries where Python's packages put them. Every stage
 # runs on the CPU and must end as it should; scripts stand in for the profilers, nvcc and nvidia-smi.
-# REHEARSAL=full rehearses PyTorch's stage and four_workers.sh, too. The programs may be of these presets:
-#   REHEARSAL=full bash tests/program/rehearsal_test.sh build/cuda/bin            what goes to a GPU, with CUDA's libraries
-#   REHEARSAL=full bash tests/program/rehearsal_test.sh build/cuda_emulated/bin   device = cuda, and the GPU's test cases
+# REHEARSAL=full rehearses PyTorch's stage and four_workers.sh, too:
+#   REHEARSAL=full bash tests/program/rehearsal_test.sh build/cuda/bin   what goes to a GPU, with CUDA's libraries
 . "$(dirname "$0")/lib.sh" "$1"
 skip() { echo "skipped: $*" && exit 77; }
 full() { [ "${REHEARSAL:-}" = full ]; }
@@ -14,15 +13,9 @@ for name in dragonn-bench dragonn-train dragonn-compare test_kernels test_comm t
   [ -x "$BIN/$name" ] || skip "$name is not built"
 done
 sanitized=$(ldd "$BIN/test_kernels" | grep -c libasan)
-[ "$sanitized" = 0 ] || full || skip "programs with sanitizers are too large for a bundle"
+[ "$sanitized" = 0 ] || skip "programs with sanitizers are too large for a bundle"
 command -v strip dpkg-query unshare chroot >/dev/null || skip "it needs strip, dpkg-query, unshare and chroot"
 [ "$(id -u)" -eq 0 ] || skip "an empty root needs the rights of root"
-
-# Where a GPU is emulated, the programs are called as on a machine that has one.
-how=(--cpu)
-if ! [ -e /dev/nvidiactl ] && "$BIN/dragonn-bench" compress --device cuda --numel 1000 --rounds 1 --sparsifier topk >probe.txt 2>&1; then
-  how=(--small --seconds 100000 --patience 60)
-fi
 
 # cuda_libraries: "NAME PATH" of the CUDA libraries that the programs are linked with: none in a build without CUDA.
 cuda_libraries() {
@@ -182,7 +175,7 @@ in_root bash -c 'ldconfig && tar --version | head -n 1' >base.txt 2>&1 || fail "
 
 pack "$WORK/root/bundle"
 tail -n 1 bundle.txt
-check 0 "${how[@]}" --only smoke,profile,variants,pytorch,rest,memcheck
+check 0 --cpu --only smoke,profile,variants,pytorch,rest,memcheck
 says '== smoke' 'test_kernels: done' 'test_comm: done' 'bench_compress: done' 'bench_step_resnet20_float32: done' \
   '== profile' 'ncu: not on this machine' 'timers_dense: done' 'timers_dragonn: done' '  a step of resnet20.*"forward":' \
   '== variants' '(lab: skipped|lab: done|select_lab.cu: not in this bundle|variants: no nvcc here)' \
@@ -197,11 +190,11 @@ has_logs test_kernels test_comm bench_compress timers_dragonn bench_decode train
 for file in table.txt results.json logs.tar.gz report.html; do [ -s "root/results/$file" ] || fail "check.sh wrote no $file"; done
 
 # A later call keeps the rows of the earlier ones.
-check 0 "${how[@]}" --only variants
+check 0 --cpu --only variants
 has_rows compress train_dense
 
 # Without a GPU each part that needs one says so in a line.
-if [ "${how[0]}" = --cpu ] && ! command -v nvidia-smi >/dev/null; then
+if ! command -v nvidia-smi >/dev/null; then
   check 1 --only smoke --seconds 60
   says 'nvidia-smi: not on this machine' 'bench_compress: failed \(2\): dragonn-bench: --device cuda: '
 fi
@@ -210,14 +203,14 @@ says 'check.sh: --only speed: valid are smoke profile '
 
 # With the tools of a machine that has a GPU: all parts that need them.
 add_tools root
-check 0 "${how[@]}" --only profile,variants,memcheck
+check 0 --cpu --only profile,variants,memcheck
 says 'ncu_select: done' 'ncu_dragonn: done' 'ncu_step: done' 'nsys_step: done' 'lab_build: done' 'lab: done' \
   'sanitizer_memcheck: done' '  ========= ERROR SUMMARY' 'sanitizer_racecheck: done' 'commit .*no GPU, 0.0'
 has_rows compress train_dense
 has_logs ncu_select ncu_dragonn ncu_step nsys_step lab_build sanitizer_racecheck bench_compress
 
-if ! full || [ "${how[0]}" != --cpu ]; then
-  echo "without PyTorch's stage: it is for REHEARSAL=full, and PyTorch has no emulated GPU"
+if ! full; then
+  echo "without PyTorch's stage: it is for REHEARSAL=full"
 elif ! add_torch root; then
   echo "without PyTorch's stage: no python3 here has PyTorch in a folder of its own"
 else
@@ -232,8 +225,7 @@ if full; then
   mkdir root/data
   cifar root/data/data_batch_1.bin 64
   cifar root/data/test_batch.bin 20
-  environment=(METHODS="dense dragonn" EPOCHS=1 WORKERS=2)
-  [ "${how[0]}" != --cpu ] || environment+=(DEVICE=cpu)
+  environment=(METHODS="dense dragonn" EPOCHS=1 WORKERS=2 DEVICE=cpu)
   in_root env "${environment[@]}" bash /bundle/four_workers.sh --seconds 5000 --data /data /results/trained >four.txt 2>&1 ||
     fail "four_workers.sh: $(cat four.txt)"
   for file in table.md runs.csv curves.svg report.html state.tar.gz; do
