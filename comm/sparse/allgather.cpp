@@ -154,7 +154,10 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     SumSize::kUnion,
     /*traffic=*/"2 k (P-1)",
     /*sums_codes=*/true,
-    CodedValues::kLists}};
+    CodedValues::kLists,
+    /*resize=*/{},
+    /*lists_shared_indices=*/
+    [](const Settings& settings) { return layout_of(settings.text("layout")) != Layout::kAuto; }}};
 
 }  // namespace
 }  // namespace dragonn::comm

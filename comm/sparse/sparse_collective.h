@@ -219,9 +219,15 @@ struct SparseCollectiveEntry : RegistryEntry {
   CodedValues codes = CodedValues::kSums;
   /// The rule for P' workers instead of P. kReshard: rank r loads the state of rank r modulo P.
   ResizeRule resize = {};
+  /// Returns whether lists travel although all ranks select the same indices (SelectionTraits::shared_indices); null:
+  /// never, only values do.
+  std::function<bool(const Settings&)> lists_shared_indices = nullptr;
 
-  /// Returns whether indices travel, so that their codec has an effect.
-  bool sends_indices() const { return sum != SumSize::kDense; }
+  /// Returns whether indices of such a selection travel, so that their codec has an effect.
+  bool sends_indices(const Settings& chosen, const SelectionTraits& selection) const {
+    if (sum == SumSize::kDense) return false;
+    return !selection.shared_indices || (lists_shared_indices && lists_shared_indices(chosen));
+  }
   /// Returns whether values can travel in a code.
   bool sends(const codec::ListValueCodecEntry& values) const {
     return !values.lossy || values.carries_sums || codes == CodedValues::kLists;

@@ -215,7 +215,7 @@ TEST_SUITE("comm") {
           const auto& entry = Registry<SparseCollectiveEntry>::instance().at(name);
           if (!entry.sends(Registry<codec::ListValueCodecEntry>::instance().at(values))) continue;
           if (values == std::string("float16") && entry.codes == CodedValues::kLists) continue;  // as int8
-          if (!entry.sends_indices() && indices != std::string("raw32")) continue;
+          if (!entry.sends_indices(Settings(entry.settings), {}) && indices != std::string("raw32")) continue;
           INFO(coding.name(), ", ", name);
           CHECK(sent_over_predicted(4, name, coding) == doctest::Approx(1).epsilon(0.02));
         }

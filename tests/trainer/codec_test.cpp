@@ -10,8 +10,10 @@
 
 #include "codec/value_codec.h"
 #include "tests/trainer/quick_run.h"
+#include "trainer/config/exchange_config.h"
 #include "trainer/config/methods.h"
 #include "trainer/cost_model/exchange_plan.h"
+#include "trainer/exchange/gradient_exchange.h"
 
 namespace dragonn::trainer::testing {
 namespace {
@@ -20,9 +22,14 @@ namespace {
 std::vector<std::string> methods_with_indices() {
   std::vector<std::string> names = method_names();
   std::erase_if(names, [](const std::string& name) {
-    return name == "dense" || Registry<codec::ValueCodecEntry>::instance().contains(name);
+    return !sends_indices(exchange_rules(quick_config({"compression.method=" + name})));
   });
   return names;
+}
+
+/// Returns the codec of indices that a config chooses.
+std::string indices_of(const std::vector<std::string>& overrides) {
+  return quick_config(overrides).compression.codec.indices.name;
 }
 
 QuickResult coded_run(const std::string& method, const std::string& indices, int workers,
@@ -108,10 +115,30 @@ TEST_SUITE("trainer") {
     refused({"compression.method=dense", "compression.codec.indices=rice"}, "sends no indices; valid: raw32");
     refused({"compression.method=topk", "compression.collective=dense", "compression.codec.indices=rice"},
             "sends no indices; valid: raw32");
+    for (const char* collective : {"allgather", "index_union", "cltk"}) {
+      CAPTURE(collective);
+      refused({"compression.method=randomk", std::string("compression.collective=") + collective,
+               "compression.codec.indices=rice"},
+              "sparsifier 'randomk', whose indices all workers know, which sends no indices; valid: raw32");
+    }
     refused({"compression.method=dense", "compression.codec.values=float16", "comm.dense_algorithm=rabenseifner"},
             "valid: ring, or values = \"float32\"");
     for (const char* key : {"compression.codec.values=int8", "compression.codec.indices=rice"})
       refused({"compression.method=qsgd", key}, "no effect with quantizer 'qsgd'");
+  }
+
+  TEST_CASE("the codec of indices is chosen where indices are sent beside values in a code") {
+    CHECK(indices_of({"compression.method=topk"}) == "raw32");
+    CHECK(indices_of({"compression.method=topk", "compression.codec.values=float16"}) == "smallest");
+    CHECK(indices_of({"compression.method=dense", "compression.codec.values=float16"}) == "raw32");
+    // Sums at indices that all workers know; lists of them, since int8 carries no sums; and workers that draw apart.
+    const auto randomk = [](const char* values, const char* key) {
+      return indices_of({"compression.method=randomk", std::string("compression.codec.values=") + values, key});
+    };
+    CHECK(randomk("float16", "seed=1") == "raw32");
+    CHECK(randomk("int8", "seed=1") == "smallest");
+    CHECK(randomk("float16", "compression.randomk.mode=private") == "smallest");
+    CHECK(randomk("float16", "compression.allgather.layout=unpadded") == "smallest");
   }
 
   TEST_CASE("a dense exchange in 16 bits sends half the bytes, with and without error feedback") {

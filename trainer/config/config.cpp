@@ -15,6 +15,7 @@
 #include "core/file.h"
 #include "trainer/config/config_hint.h"
 #include "trainer/config/config_keys.h"
+#include "trainer/config/exchange_config.h"
 #include "trainer/config/methods.h"
 #include "trainer/config/resolve.h"
 #include "trainer/config/toml_config.h"
@@ -74,7 +75,9 @@ class Resolver {
     for (const ConfigKey& key : schema_.keys) read(key);
     read_components(/*parts=*/false);
     resolve_method();
+    const bool chooses_code = resolve_codec();
     read_components(/*parts=*/true);
+    if (chooses_code && !codes_indices()) config_.compression.codec.indices.name = codec::kRawIndices;
     // Without a selection the collective has no settings that apply; comm.dense_algorithm decides for dense ones.
     if (!config_.compression.selects()) config_.compression.collective.settings = Settings();
     refuse_the_rest();
@@ -174,7 +177,6 @@ class Resolver {
     fill(compression.sparsifier, method.sparsifier);
     fill(compression.quantizer, method.quantizer);
     fill(compression.collective, method.collective);
-    resolve_codec();
     if (compression.is_dense()) fill_dense_memory();
     fill(compression.memory, config_.has_momentum() ? method.memory_with_momentum : method.memory);
     if (compression.bucket.is(BucketScope::kAuto)) compression.bucket = method.bucket;
@@ -184,15 +186,16 @@ class Resolver {
     }
   }
 
-  void resolve_codec() {
-    CompressionConfig& compression = config_.compression;
-    Component& indices = compression.codec.indices;
-    if (indices.name != kAuto) return;
-    const bool sends_indices =
-        !compression.is_dense() && !compression.quantizes() && compression.collective.entry().sends_indices();
-    const bool shortens = sends_indices && compression.codec.values.name != codec::kRawValues;
-    indices.name = shortens ? kShortIndices : codec::kRawIndices;
+  /// Chooses the codec of indices beside that of values. Returns whether it was left to choose.
+  bool resolve_codec() {
+    std::string& indices = config_.compression.codec.indices.name;
+    if (indices != kAuto) return false;
+    indices = config_.compression.codec.values.name != codec::kRawValues ? kShortIndices : codec::kRawIndices;
+    return true;
   }
+
+  /// Returns whether the parts, whose settings are known, send indices.
+  bool codes_indices() const { return config_.compression.selects() && sends_indices(exchange_rules(config_)); }
 
   /// Dense exchanges leave nothing for a memory, unless values are rounded.
   void fill_dense_memory() {

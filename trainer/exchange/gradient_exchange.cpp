@@ -95,14 +95,8 @@ void check_values(const SparseCollectiveEntry& collective, const std::string& va
       values, collective.name, fmt::join(codecs, ", "), fmt::join(collectives, ", ")));
 }
 
-/// Checks the codec beside a dense sum: it has no indices, and only a ring has messages in a code.
-void check_dense_codec(const Component& dense, const codec::ListCoding& coding) {
-  if (coding.indices.name != codec::kRawIndices) {
-    throw ConfigError(
-        fmt::format("compression.codec.indices = \"{}\" has no effect with a dense allreduce, which sends no indices; "
-                    "valid: {}",
-                    coding.indices.name, codec::kRawIndices));
-  }
+/// Checks the codec of values beside a dense sum: only a ring has messages in a code.
+void check_dense_values(const Component& dense, const codec::ListCoding& coding) {
   const std::string& algorithm = dense.settings.text("algorithm");
   if (!coding.is_lossy() || algorithm == "ring") return;
   throw ConfigError(
@@ -115,7 +109,16 @@ void check_dense_codec(const Component& dense, const codec::ListCoding& coding) 
 void check_coding(const ExchangeRules& rules, const Component& collective) {
   const auto& entry = Registry<SparseCollectiveEntry>::instance().at(collective.name);
   check_values(entry, rules.coding.values.name);
-  if (!entry.sends_indices()) check_dense_codec(collective, rules.coding);
+  const std::string& indices = rules.coding.indices.name;
+  if (indices != codec::kRawIndices && !sends_indices(rules)) {
+    throw ConfigError(fmt::format(
+        "compression.codec.indices = \"{}\" has no effect with {}, which sends no indices; valid: {}", indices,
+        entry.sum == comm::SumSize::kDense
+            ? std::string("a dense allreduce")
+            : fmt::format("sparsifier '{}', whose indices all workers know", rules.sparsifier.name),
+        codec::kRawIndices));
+  }
+  if (entry.sum == comm::SumSize::kDense) check_dense_values(collective, rules.coding);
 }
 
 /// Sets the label of the exchange for errors: "step 12, bucket 3". Steps count from 1, as in logs and metrics.
@@ -164,6 +167,12 @@ SelectionTraits exchanged_selection(const ExchangeRules& rules) {
   SelectionTraits selection = selection_traits(rules.sparsifier);
   if (rules.coding.is_lossy() && !rules.coding.carries_sums()) selection.shared_indices = false;
   return selection;
+}
+
+bool sends_indices(const ExchangeRules& rules) {
+  if (!rules.buckets.compress || rules.quantizes()) return false;
+  const auto& entry = Registry<SparseCollectiveEntry>::instance().at(rules.collective.name);
+  return entry.sends_indices(rules.collective.settings, exchanged_selection(rules));
 }
 
 GradientExchange::GradientExchange(const ExchangeRules& rules, const ParameterArena& arena,

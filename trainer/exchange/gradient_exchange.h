@@ -85,6 +85,9 @@ void check_rules(const ExchangeRules& rules);
 /// no sums needs lists, also of indices that all ranks know.
 SelectionTraits exchanged_selection(const ExchangeRules& rules);
 
+/// Returns whether lists with indices travel, so that the codec of indices has an effect.
+bool sends_indices(const ExchangeRules& rules);
+
 /// Owns memory and form of every bucket of one rank. Every bucket has its own selection and state; the selections of a
 /// group's buckets are sent in one exchange.
 class GradientExchange {
