@@ -289,6 +289,12 @@ class CollectiveBenchmark final : public Benchmark {
     for (const std::string& assignment : assignments_) overrides.push_back("compression." + assignment);
     const std::string base = "[model]\nname = \"mlp\"\n[data]\nname = \"synthetic_images\"\n";
     const trainer::RunSpec config = trainer::parse_config(base, "dragonn-bench collective", overrides);
+    if (payload_only_ && !config.rules.coding.is_raw()) {
+      throw ConfigError(
+          fmt::format("--payload-only: messages have no content that a code could shorten; expected "
+                      "codec.indices = \"{}\" and codec.values = \"{}\"",
+                      codec::kRawIndices, codec::kRawValues));
+    }
     ExchangeCase exchange_case{.rules = config.rules,
                                .collective = collective,
                                .numel = numel_,

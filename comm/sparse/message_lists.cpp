@@ -266,8 +266,8 @@ class MessageLists final : public ListTransport {
     }
   }
   template <class Byte>
-  static std::pair<std::span<Byte>, std::span<Byte>> split_at(std::span<Byte> bytes, std::size_t begin) {
-    return {bytes.first(begin), bytes.subspan(begin)};
+  static std::pair<std::span<Byte>, std::span<Byte>> split_at(std::span<Byte> bytes, std::size_t size) {
+    return {bytes.first(size), bytes.subspan(size)};
   }
 
   /// Gathers lists whose codes are as long as their content makes them. A message is read while the next one travels.

@@ -114,6 +114,8 @@ grep -q "</svg>" figure.svg || fail "a figure"
 grep -q '"compute": "zero"' sizes.json || fail "rows say that time is virtual"
 expect_refusal 2 "--payload-only: expected local workers on a network" collective --payload-only
 expect_refusal 2 "--payload-only: index_union" collective --payload-only --network 1gbe --collective index_union
+expect_refusal 2 "--payload-only: messages have no content that a code could shorten" collective --payload-only \
+  --network 1gbe --collective allgather --set codec.indices=rice
 expect_refusal 2 "--latency-us and --gbps: expected both" collective --gbps 1
 
 # A bad command line ends with one line that names the nearest valid word.
