@@ -75,9 +75,8 @@ class Resolver {
     for (const ConfigKey& key : schema_.keys) read(key);
     read_components(/*parts=*/false);
     resolve_method();
-    const bool chooses_code = resolve_codec();
     read_components(/*parts=*/true);
-    if (chooses_code && !codes_indices()) config_.compression.codec.indices.name = codec::kRawIndices;
+    resolve_codec();
     // Without a selection the collective has no settings that apply; comm.dense_algorithm decides for dense ones.
     if (!config_.compression.selects()) config_.compression.collective.settings = Settings();
     refuse_the_rest();
@@ -186,16 +185,15 @@ class Resolver {
     }
   }
 
-  /// Chooses the codec of indices beside that of values. Returns whether it was left to choose.
-  bool resolve_codec() {
+  /// Chooses the codec of indices beside that of values. The settings of the other parts say whether any are sent.
+  void resolve_codec() {
+    const CompressionConfig& compression = config_.compression;
     std::string& indices = config_.compression.codec.indices.name;
-    if (indices != kAuto) return false;
-    indices = config_.compression.codec.values.name != codec::kRawValues ? kShortIndices : codec::kRawIndices;
-    return true;
+    if (indices != kAuto) return;
+    const bool shortens = compression.codec.values.name != codec::kRawValues && compression.selects() &&
+                          sends_indices(exchange_rules(config_));
+    indices = shortens ? kShortIndices : codec::kRawIndices;
   }
-
-  /// Returns whether the parts, whose settings are known, send indices.
-  bool codes_indices() const { return config_.compression.selects() && sends_indices(exchange_rules(config_)); }
 
   /// Dense exchanges leave nothing for a memory, unless values are rounded.
   void fill_dense_memory() {
