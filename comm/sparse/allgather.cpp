@@ -23,6 +23,16 @@ Layout layout_of(const std::string& name) {
   return name == "unpadded" ? Layout::kUnpadded : Layout::kAuto;
 }
 
+/// Returns whether lists travel although all ranks select the same indices: only in a layout that is asked for.
+bool lists_shared_indices(Layout layout) {
+  return layout != Layout::kAuto;
+}
+
+/// Returns whether values travel alone.
+bool sums_shared_indices(Layout layout, const SelectionTraits& selection) {
+  return selection.shared_indices && !lists_shared_indices(layout);
+}
+
 class Allgather final : public SparseCollective {
  public:
   Allgather(Layout layout, bool decode_dense, std::size_t numel)
@@ -33,7 +43,7 @@ class Allgather final : public SparseCollective {
     DRAGONN_CHECK(acc.size() == numel_, "a collective for {} elements got {}", numel_, acc.size());
     out.reset(communicator.size());
     if (context.code.codec != nullptr) return codes_.rounds(communicator, context.code, numel_, out);
-    const bool shared = layout_ == Layout::kAuto && context.selection.shared_indices;
+    const bool shared = sums_shared_indices(layout_, context.selection);
     return shared ? shared_.rounds(context, acc.size(), selected, out) : gather(communicator, context, selected, out);
   }
 
@@ -97,7 +107,7 @@ std::string refuses(const SelectionTraits& traits) {
 Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
   if (sizes.code_bytes > 0) return predict_code_sum(sizes);
   const Layout layout = layout_of(settings.text("layout"));
-  if (layout == Layout::kAuto && sizes.selection.shared_indices) return predict_shared_selection(sizes);
+  if (sums_shared_indices(layout, sizes.selection)) return predict_shared_selection(sizes);
   const double others = sizes.ranks - 1;
   const bool has_slots = layout == Layout::kFixed || (layout == Layout::kAuto && sizes.selection.fits_k_slots());
   if (!sizes.coding.is_fixed_size()) {
@@ -122,7 +132,7 @@ Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
 std::size_t memory(const Settings& settings, const ExchangeSizes& sizes, const Device& device) {
   if (sizes.code_bytes > 0) return code_sum_bytes(sizes);
   const Layout layout = layout_of(settings.text("layout"));
-  if (device.is_cpu() && layout == Layout::kAuto && sizes.selection.shared_indices) return result_bytes(sizes);
+  if (device.is_cpu() && sums_shared_indices(layout, sizes.selection)) return result_bytes(sizes);
   const bool is_dense = settings.text("decode") == "dense";
   const double slots = layout == Layout::kUnpadded ? sizes.selected : sizes.largest;
   const std::size_t sum = is_dense ? word_bytes(static_cast<double>(sizes.numel)) : list_bytes(sizes.global);
@@ -157,7 +167,7 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     CodedValues::kLists,
     /*resize=*/{},
     /*lists_shared_indices=*/
-    [](const Settings& settings) { return layout_of(settings.text("layout")) != Layout::kAuto; }}};
+    [](const Settings& settings) { return lists_shared_indices(layout_of(settings.text("layout"))); }}};
 
 }  // namespace
 }  // namespace dragonn::comm
