@@ -25,8 +25,9 @@
 #include "data/sampler.h"
 #include "kernels/device_math.h"
 #include "layers/network.h"
+#include "optim/optimizer.h"
 #include "optim/schedule.h"
-#include "trainer/exchange/gradient_exchange.h"
+#include "trainer/exchange/exchange_rules.h"
 
 namespace dragonn::trainer {
 

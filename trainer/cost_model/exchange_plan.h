@@ -10,7 +10,7 @@
 #include "comm/prediction.h"
 #include "core/parameter.h"
 #include "trainer/exchange/buckets.h"
-#include "trainer/exchange/gradient_exchange.h"
+#include "trainer/exchange/exchange_rules.h"
 
 namespace dragonn::trainer {
 

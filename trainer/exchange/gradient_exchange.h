@@ -12,34 +12,12 @@
 #include "optim/optimizer.h"
 #include "trainer/exchange/bucket_form.h"
 #include "trainer/exchange/buckets.h"
+#include "trainer/exchange/exchange_rules.h"
 #include "trainer/exchange/exchange_staging.h"
 #include "trainer/exchange/resize.h"
 #include "trainer/exchange/run_verb.h"
 
 namespace dragonn::trainer {
-
-/// The rules by which gradients are exchanged. Names are resolved in the registries; the parts must fit (check_rules
-/// below).
-struct ExchangeRules {
-  BucketRules buckets;
-  FusionRules fusion = {};
-  Component sparsifier;                   ///< unused without compression and with a quantizer
-  Component quantizer{kNoQuantizer, {}};  ///< else buckets are quantized, not sparsified, at any density
-  codec::ListCoding coding = {};          ///< of lists, and of sums where it carries them
-  Component collective;
-  Component memory;
-  Component dense;     ///< the collective of dense buckets and of dense phases
-  float momentum = 0;  ///< coefficient of the optimizer, for memories that own it
-  bool nesterov = false;
-  bool folded = false;             ///< lr-folded accumulator: acc = residual + learning_rate * gradient
-  bool bypass_density_one = true;  ///< exchange dense if k reaches n, instead of running the sparsifier
-  std::uint64_t seed = 1;
-
-  bool quantizes() const { return buckets.compress && quantizer.name != kNoQuantizer; }
-  /// Returns whether dense buckets are sums of coded values, with the memory that keeps what rounding leaves behind.
-  /// Beside sparsified buckets they are exact.
-  bool codes_dense() const { return !buckets.compress && coding.is_lossy(); }
-};
 
 /// The schedules' values for one step.
 struct ExchangeStep {
@@ -76,17 +54,6 @@ struct ExchangeCounts {
   std::uint64_t owned = 0, owned_padded = 0;
   comm::ListCounts lists = {};  ///< of this rank's messages
 };
-
-/// Refuses a sparsifier or quantizer, a memory and a collective that do not fit together. @throws ConfigError listing
-/// what fits.
-void check_rules(const ExchangeRules& rules);
-
-/// Returns the traits of the sparsifier's selections as the exchange makes use of them: a code of values that carries
-/// no sums needs lists, also of indices that all ranks know.
-SelectionTraits exchanged_selection(const ExchangeRules& rules);
-
-/// Returns whether lists with indices travel, so that the codec of indices has an effect.
-bool sends_indices(const ExchangeRules& rules);
 
 /// Owns memory and form of every bucket of one rank. Every bucket has its own selection and state; the selections of a
 /// group's buckets are sent in one exchange.

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/exchange/exchange_rules.h"
+
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "comm/sparse/registry.h"
+#include "compress/memory.h"
+#include "core/error.h"
+#include "trainer/exchange/bucket_form.h"
+
+namespace dragonn::trainer {
+namespace {
+
+using comm::SparseCollectiveEntry;
+using compress::MemoryEntry;
+
+const MemoryEntry& memory_of(const ExchangeRules& rules) {
+  return Registry<MemoryEntry>::instance().at(rules.memory.name);
+}
+
+/// Returns the names of the registered entries that fit.
+template <class Entry, class Fits>
+std::vector<std::string> fitting(const Fits& fits) {
+  const auto& registry = Registry<Entry>::instance();
+  std::vector<std::string> names = registry.names();
+  std::erase_if(names, [&](const std::string& name) { return !fits(registry.at(name)); });
+  return names;
+}
+
+/// Checks the parts beside a quantizer: a collective that sums codes, and no error feedback if the code is unbiased.
+void check_quantizer(const ExchangeRules& rules) {
+  const auto& entry = Registry<codec::ValueCodecEntry>::instance().at(rules.quantizer.name);
+  const auto& collectives = Registry<SparseCollectiveEntry>::instance();
+  if (!collectives.at(rules.collective.name).sums_codes) {
+    const auto names = fitting<SparseCollectiveEntry>([](const SparseCollectiveEntry& e) { return e.sums_codes; });
+    throw ConfigError(fmt::format("quantizer '{}' does not go with collective '{}': its codes are gathered; valid: {}",
+                                  entry.name, rules.collective.name, fmt::join(names, ", ")));
+  }
+  if (!entry.unbiased || memory_of(rules).floats_per_element == 0) return;
+  const auto names = fitting<MemoryEntry>([](const MemoryEntry& memory) { return memory.floats_per_element == 0; });
+  throw ConfigError(
+      fmt::format("quantizer '{}' does not go with memory '{}': its codes are unbiased and take no error feedback; "
+                  "valid: {}",
+                  entry.name, rules.memory.name, fmt::join(names, ", ")));
+}
+
+/// Checks that the codec beside a quantizer, which has its own, is the one of papers.
+void check_no_codec(const ExchangeRules& rules) {
+  if (rules.coding.is_raw()) return;
+  throw ConfigError(fmt::format(
+      "compression.codec.indices = \"{}\" and values = \"{}\" have no effect with quantizer '{}', which has "
+      "its own code; valid: \"{}\" and \"{}\"",
+      rules.coding.indices.name, rules.coding.values.name, rules.quantizer.name, codec::kRawIndices,
+      codec::kRawValues));
+}
+
+/// Checks that the collective can send values in the codec's form.
+void check_values(const SparseCollectiveEntry& collective, const std::string& values) {
+  using codec::ListValueCodecEntry;
+  const auto& codec = Registry<ListValueCodecEntry>::instance().at(values);
+  if (collective.sends(codec)) return;
+  const auto codecs =
+      fitting<ListValueCodecEntry>([&](const ListValueCodecEntry& entry) { return collective.sends(entry); });
+  const auto collectives =
+      fitting<SparseCollectiveEntry>([&](const SparseCollectiveEntry& entry) { return entry.sends(codec); });
+  throw ConfigError(fmt::format(
+      "compression.codec.values = \"{}\" does not go with collective '{}', which sums values without lists; "
+      "valid: {}; or one of the collectives {}",
+      values, collective.name, fmt::join(codecs, ", "), fmt::join(collectives, ", ")));
+}
+
+/// Checks the codec of values beside a dense sum: only a ring has messages in a code.
+void check_dense_values(const Component& dense, const codec::ListCoding& coding) {
+  const std::string& algorithm = dense.settings.text("algorithm");
+  if (!coding.is_lossy() || algorithm == "ring") return;
+  throw ConfigError(
+      fmt::format("compression.codec.values = \"{}\" does not go with the dense algorithm \"{}\"; valid: "
+                  "ring, or values = \"{}\"",
+                  coding.values.name, algorithm, codec::kRawValues));
+}
+
+/// Checks that codecs of indices and values go with the collective.
+void check_coding(const ExchangeRules& rules, const Component& collective) {
+  const auto& entry = Registry<SparseCollectiveEntry>::instance().at(collective.name);
+  check_values(entry, rules.coding.values.name);
+  const std::string& indices = rules.coding.indices.name;
+  if (indices != codec::kRawIndices && !sends_indices(rules)) {
+    throw ConfigError(fmt::format(
+        "compression.codec.indices = \"{}\" has no effect with {}, which sends no indices; valid: {}", indices,
+        entry.sum == comm::SumSize::kDense
+            ? std::string("a dense allreduce")
+            : fmt::format("sparsifier '{}', whose indices all workers know", rules.sparsifier.name),
+        codec::kRawIndices));
+  }
+  if (entry.sum == comm::SumSize::kDense) check_dense_values(collective, rules.coding);
+}
+
+}  // namespace
+
+void check_rules(const ExchangeRules& rules) {
+  if (!rules.buckets.compress) return check_coding(rules, rules.dense);
+  if (rules.quantizes()) {
+    check_no_codec(rules);
+    return check_quantizer(rules);
+  }
+  const SelectionTraits selection = selection_traits(rules.sparsifier);
+  comm::check_pair(selection, rules.sparsifier.name, rules.collective.name);
+  check_coding(rules, rules.collective);
+  const MemoryEntry& memory = memory_of(rules);
+  if (selection.rescaled && memory.conserves) {
+    throw ConfigError(
+        fmt::format("sparsifier '{}' rescales its values: it needs compression.memory = \"none\", not \"{}\"",
+                    rules.sparsifier.name, rules.memory.name));
+  }
+}
+
+SelectionTraits exchanged_selection(const ExchangeRules& rules) {
+  SelectionTraits selection = selection_traits(rules.sparsifier);
+  if (rules.coding.is_lossy() && !rules.coding.carries_sums()) selection.shared_indices = false;
+  return selection;
+}
+
+bool sends_indices(const ExchangeRules& rules) {
+  if (!rules.buckets.compress || rules.quantizes()) return false;
+  const auto& entry = Registry<SparseCollectiveEntry>::instance().at(rules.collective.name);
+  return entry.sends_indices(rules.collective.settings, exchanged_selection(rules));
+}
+
+}  // namespace dragonn::trainer
