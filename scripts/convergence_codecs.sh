@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Accuracy by codec of values: trains ResNet-20 on CIFAR-10 (as scripts/convergence.sh does) and the word model on
-# WikiText-2 with three seeds each: dense, topk at density 0.01 as papers send it, and topk with every lossy codec of values
-# that is registered, whose indices are in the shortest code.
+# WikiText-2 with three seeds each: dense, METHOD at density 0.01 as papers send it, and METHOD with every lossy codec of
+# values that is registered, whose indices are in the shortest code.
 # Prints the table of docs/results.md: the result of the last epoch (mean and range over the seeds), bits of an entry, and
 # the bytes that a worker has sent when a run reaches 95 % of dense's result, with their share of the bytes of float32. It
 # writes into OUTPUT, for each model, codecs-MODEL.html, .csv and .svg.
@@ -12,17 +12,17 @@
 # Ends with 1 if a run is missing or ended with an error.
 # Usage: scripts/convergence_codecs.sh [--print | --table] [OUTPUT]
 #   OUTPUT: runs/convergence-codecs if not given
-# Environment: SEEDS ("1 2 3"), MODELS ("resnet20 lstm"), CODECS (all, as "dense float32 float16 ..."), DENSITY (0.01),
-# SUBSET (none; "TRAINING TEST": only the first so many images of either set, for ResNet-20 alone, which the table says
-# below it), and what scripts/convergence_common.sh says; EPOCHS of the word model are those of its config unless given.
-# Its data is DRAGONN_DATA/text/wikitext-2. An OUTPUT holds runs of one SUBSET, DENSITY and EPOCHS.
+# Environment: SEEDS ("1 2 3"), MODELS ("resnet20 lstm"), CODECS (all, as "dense float32 float16 ..."), METHOD (topk),
+# DENSITY (0.01), SUBSET (none; "TRAINING TEST": only the first so many images of either set, for ResNet-20 alone, which
+# the table says below it), and what scripts/convergence_common.sh says; EPOCHS of the word model are those of its config
+# unless given. Its data is DRAGONN_DATA/text/wikitext-2. An OUTPUT holds runs of one METHOD, DENSITY, SUBSET and EPOCHS.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/convergence_common.sh
 
 action=$(action_of "${1:-}")
 [ "$action" = train ] || shift
-readonly action density=${DENSITY:-0.01}
+readonly action method=${METHOD:-topk} density=${DENSITY:-0.01}
 set_up "${1:-runs/convergence-codecs}"
 value_codecs() { "$bin/dragonn-train" --list value_codecs | awk '$1 != "float32" { print $1 }'; }
 read -r -a seeds <<<"${SEEDS:-1 2 3}"
@@ -60,7 +60,7 @@ set_model() {
 
 # set_run MODEL CODEC SEED: `command` and `folder` of a run.
 set_run() {
-  local words=(--set compression.method=topk --set "compression.density=$density")
+  local words=(--set "compression.method=$method" --set "compression.density=$density")
   set_model "$1"
   case $2 in
     dense) words=(--set compression.method=dense) ;;
@@ -94,7 +94,7 @@ compare_runs() {
     done
   done
   [ ${#folders[@]} -eq 0 ] || "$bin/dragonn-compare" "${folders[@]}" --output "$output/codecs-$1.html" \
-    --csv "$output/codecs-$1.csv" --svg "$output/codecs-$1.svg" --title "Codecs of values, $1, density $density" >&2
+    --csv "$output/codecs-$1.csv" --svg "$output/codecs-$1.svg" --title "Codecs of values, $1, $method, density $density" >&2
 }
 
 # numbers MODEL CODEC COLUMN: one for each seed that has it.
