@@ -100,7 +100,7 @@ ExchangePlan plan_exchange(const ExchangeRules& rules, const ParameterArena& are
     planned.cost = predict_bucket(rules, bucket.size, planned.form, density, world_size);
     planned.group = groups[plan.buckets.size() - 1];
     if (bucket.sparse || rules.codes_dense()) {
-      const auto& memory = Registry<compress::MemoryEntry>::instance().at(rules.memory.name);
+      const auto& memory = memory_entry(rules);
       plan.state_bytes += memory.floats_per_element * bucket.size * sizeof(float);
     }
     add_memory(rules, planned, density, world_size, messages, plan);

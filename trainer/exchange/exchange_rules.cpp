@@ -8,19 +8,13 @@
 #include <fmt/ranges.h>
 
 #include "comm/sparse/registry.h"
-#include "compress/memory.h"
 #include "core/error.h"
-#include "trainer/exchange/bucket_form.h"
 
 namespace dragonn::trainer {
 namespace {
 
 using comm::SparseCollectiveEntry;
 using compress::MemoryEntry;
-
-const MemoryEntry& memory_of(const ExchangeRules& rules) {
-  return Registry<MemoryEntry>::instance().at(rules.memory.name);
-}
 
 /// Returns the names of the registered entries that fit.
 template <class Entry, class Fits>
@@ -40,7 +34,7 @@ void check_quantizer(const ExchangeRules& rules) {
     throw ConfigError(fmt::format("quantizer '{}' does not go with collective '{}': its codes are gathered; valid: {}",
                                   entry.name, rules.collective.name, fmt::join(names, ", ")));
   }
-  if (!entry.unbiased || memory_of(rules).floats_per_element == 0) return;
+  if (!entry.unbiased || memory_entry(rules).floats_per_element == 0) return;
   const auto names = fitting<MemoryEntry>([](const MemoryEntry& memory) { return memory.floats_per_element == 0; });
   throw ConfigError(
       fmt::format("quantizer '{}' does not go with memory '{}': its codes are unbiased and take no error feedback; "
@@ -101,6 +95,10 @@ void check_coding(const ExchangeRules& rules, const Component& collective) {
 
 }  // namespace
 
+const MemoryEntry& memory_entry(const ExchangeRules& rules) {
+  return Registry<MemoryEntry>::instance().at(rules.memory.name);
+}
+
 void check_rules(const ExchangeRules& rules) {
   if (!rules.buckets.compress) return check_coding(rules, rules.dense);
   if (rules.quantizes()) {
@@ -110,7 +108,7 @@ void check_rules(const ExchangeRules& rules) {
   const SelectionTraits selection = selection_traits(rules.sparsifier);
   comm::check_pair(selection, rules.sparsifier.name, rules.collective.name);
   check_coding(rules, rules.collective);
-  const MemoryEntry& memory = memory_of(rules);
+  const MemoryEntry& memory = memory_entry(rules);
   if (selection.rescaled && memory.conserves) {
     throw ConfigError(
         fmt::format("sparsifier '{}' rescales its values: it needs compression.memory = \"none\", not \"{}\"",

@@ -4,6 +4,9 @@
 
 #include <cstdint>
 
+#include "codec/list_codec.h"
+#include "compress/memory.h"
+#include "core/component.h"
 #include "trainer/exchange/bucket_form.h"
 #include "trainer/exchange/buckets.h"
 
@@ -31,6 +34,9 @@ struct ExchangeRules {
   /// Beside sparsified buckets they are exact.
   bool codes_dense() const { return !buckets.compress && coding.is_lossy(); }
 };
+
+/// Returns the registered entry of the memory that the rules name.
+const compress::MemoryEntry& memory_entry(const ExchangeRules& rules);
 
 /// Refuses a sparsifier or quantizer, a memory and a collective that do not fit together. @throws ConfigError listing
 /// what fits.

@@ -27,10 +27,6 @@ constexpr const char* kBufferLabel = "exchange buffers";
 using comm::SparseCollectiveEntry;
 using compress::MemoryEntry;
 
-const MemoryEntry& memory_entry(const Component& component) {
-  return Registry<MemoryEntry>::instance().at(component.name);
-}
-
 template <class Entry>
 Component with_defaults(const std::string& name) {
   return {name, Settings(Registry<Entry>::instance().at(name).settings)};
@@ -118,7 +114,7 @@ void GradientExchange::make_state(const Bucket& bucket, const MemoryPlace& messa
 const MemoryEntry& GradientExchange::memory_of(const Bucket& bucket) const {
   // Dense buckets keep no residual, unless their sums are rounded: nothing stays behind.
   const bool leaves = bucket.sparse || rules_.codes_dense();
-  return leaves ? memory_entry(rules_.memory) : Registry<MemoryEntry>::instance().at("none");
+  return leaves ? memory_entry(rules_) : Registry<MemoryEntry>::instance().at("none");
 }
 
 std::size_t GradientExchange::dump_size() const {
@@ -399,7 +395,7 @@ std::vector<std::string> GradientExchange::describe_take_over() const {
     if (entry.resize.kind != OnResize::kStateless) lines.push_back(part_name(entry) + " " + entry.resize.how);
   };
   if (!any_sparse_ && !rules_.quantizes() && !rules_.codes_dense()) return lines;
-  add(memory_entry(rules_.memory));
+  add(memory_entry(rules_));
   if (!any_sparse_) return lines;
   add(Registry<compress::SparsifierEntry>::instance().at(rules_.sparsifier.name));
   add(Registry<SparseCollectiveEntry>::instance().at(rules_.collective.name));
