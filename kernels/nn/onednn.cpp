@@ -8,6 +8,11 @@ const dnnl::engine& engine() {
   return cpu;
 }
 
+bool uses_avx512() {
+  const auto wanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
+}
+
 dnnl::primitive_attr user_scratchpad() {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);

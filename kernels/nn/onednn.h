@@ -17,6 +17,9 @@ namespace dragonn::kernels::onednn {
 /// Returns the CPU engine: immutable, shared by all threads.
 const dnnl::engine& engine();
 
+/// Returns whether the library computes with AVX-512 here.
+bool uses_avx512();
+
 /// Returns attributes that make a primitive use the caller's scratchpad.
 dnnl::primitive_attr user_scratchpad();
 

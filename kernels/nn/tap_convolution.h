@@ -9,9 +9,9 @@
 
 namespace dragonn::kernels {
 
-/// Makes a plan for small images of many channels in large batches: what padding would add is not computed. For an
-/// ungrouped convolution with strides of 1. Forward's scratch memory holds a copy of input and output, backward's of
-/// all three.
+/// Makes a plan for images of many channels; for narrow ones, in large batches, what padding would add is not computed.
+/// For an ungrouped convolution with strides of 1. Forward's scratch memory holds a copy of input and output,
+/// backward's of all three.
 std::unique_ptr<WeightedPlan> make_tap_convolution(const ConvolutionSpec& spec);
 
 /// Returns whether this plan is faster than oneDNN's convolution.

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include <doctest/doctest.h>
+#include <omp.h>
 
 #include "core/buffer.h"
 #include "core/rng.h"
@@ -139,6 +140,34 @@ void check_taps(const ConvolutionSpec& spec) {
 /// Checks strips, which only the CPU has.
 void check_strips(const ConvolutionSpec& spec) {
   check_against_float64({}, *make_strip_convolution(spec), spec, tolerance({}, terms(spec)));
+}
+
+void check_linear(const Device& device, int batch, int inputs, int outputs) {
+  CAPTURE(inputs);
+  const double allowed = tolerance(device, static_cast<std::size_t>(std::max({batch, inputs, outputs})));
+  // A linear map is a convolution of one pixel, with its weights transposed.
+  ConvolutionSpec pixel;
+  pixel.batch = batch;
+  pixel.channels = inputs;
+  pixel.output_channels = outputs;
+  const auto count = static_cast<std::size_t>(inputs) * static_cast<std::size_t>(outputs);
+  const Values input = random_values(static_cast<std::size_t>(batch * inputs), 1), weights = random_values(count, 2);
+  const Values bias = random_values(static_cast<std::size_t>(outputs), 3);
+  const Values gradient = random_values(static_cast<std::size_t>(batch * outputs), 4);
+  const auto transposed = [&](const auto& from, std::int64_t rows, std::int64_t columns) {
+    auto to = from;
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t c = 0; c < columns; ++c)
+        to[static_cast<std::size_t>(c * rows + r)] = from[static_cast<std::size_t>(r * columns + c)];
+    return to;
+  };
+  const auto plan = make_linear_plan(device, {batch, inputs, outputs});
+  const PlanRun run(device, *plan, input, weights, bias, gradient);
+  const auto expected = test::reference_convolution(pixel, input, transposed(weights, outputs, inputs), bias, gradient);
+  CHECK(relative_error(run.output, expected.output) < allowed);
+  CHECK(relative_error(run.input_gradient, expected.input_gradient) < allowed);
+  CHECK(relative_error(run.weights_gradient, transposed(expected.weights_gradient, inputs, outputs)) < allowed);
+  CHECK(relative_error(run.bias_gradient, expected.bias_gradient) < allowed);
 }
 
 }  // namespace
@@ -280,6 +309,27 @@ TEST_SUITE("kernels") {
     check_taps(spec);
   }
 
+  TEST_CASE("convolutions by tap agree with float64 on rows with gaps, whatever the threads share out") {
+    check_taps(square(3, 13, 5, 6, {3, 1, 1}));
+    ConvolutionSpec spec = square(2, 12, 3, 4, {5, 1, 2});
+    check_taps(spec);
+    for (const Window& window : {Window{5, 1, 1}, {5, 1, 4}, {2, 1, 3}, {4, 1, 0}, {1, 1, 2}}) {
+      spec.horizontal = window;
+      CAPTURE(window.kernel);
+      check_taps(spec);
+    }
+    spec.width = 1;
+    spec.horizontal = {7, 1, 9};  // more padding than image
+    check_taps(spec);
+    const int threads = omp_get_max_threads();
+    for (const int count : {1, 2, 3}) {
+      omp_set_num_threads(count);
+      check_taps(square(31, 16, 5, 6, {3, 1, 1}));  // bands, and taps
+      check_taps(square(40, 9, 6, 5, {4, 1, 2}));   // bands that cut rows' runs
+    }
+    omp_set_num_threads(threads);
+  }
+
   TEST_CASE("convolutions of single pixels agree with float64, with and without strides") {
     ConvolutionSpec spec = square(3, 5, 4, 7, {1, 1, 0});
     const auto check = [&] {
@@ -309,35 +359,20 @@ TEST_SUITE("kernels") {
   }
 
   DRAGONN_DEVICE_TEST("linear maps agree with float64") {
-    for (const auto& [batch, inputs, outputs] : {std::tuple{1, 7, 5}, {3, 130, 10}, {32, 784, 65}}) {
-      CAPTURE(inputs);
-      const double allowed = tolerance(device, static_cast<std::size_t>(std::max({batch, inputs, outputs})));
-      // A linear map is a convolution of one pixel, with its weights transposed.
-      ConvolutionSpec pixel;
-      pixel.batch = batch;
-      pixel.channels = inputs;
-      pixel.output_channels = outputs;
-      const auto count = static_cast<std::size_t>(inputs) * static_cast<std::size_t>(outputs);
-      const Values input = random_values(static_cast<std::size_t>(batch * inputs), 1),
-                   weights = random_values(count, 2);
-      const Values bias = random_values(static_cast<std::size_t>(outputs), 3);
-      const Values gradient = random_values(static_cast<std::size_t>(batch * outputs), 4);
-      const auto transposed = [&](const auto& from, std::int64_t rows, std::int64_t columns) {
-        auto to = from;
-        for (std::int64_t r = 0; r < rows; ++r)
-          for (std::int64_t c = 0; c < columns; ++c)
-            to[static_cast<std::size_t>(c * rows + r)] = from[static_cast<std::size_t>(r * columns + c)];
-        return to;
-      };
-      const auto plan = make_linear_plan(device, {batch, inputs, outputs});
-      const PlanRun run(device, *plan, input, weights, bias, gradient);
-      const auto expected =
-          test::reference_convolution(pixel, input, transposed(weights, outputs, inputs), bias, gradient);
-      CHECK(relative_error(run.output, expected.output) < allowed);
-      CHECK(relative_error(run.input_gradient, expected.input_gradient) < allowed);
-      CHECK(relative_error(run.weights_gradient, transposed(expected.weights_gradient, inputs, outputs)) < allowed);
-      CHECK(relative_error(run.bias_gradient, expected.bias_gradient) < allowed);
+    check_linear(device, 1, 7, 5);
+    check_linear(device, 3, 130, 10);
+    check_linear(device, 32, 784, 65);
+  }
+
+  TEST_CASE("linear maps agree with float64 however many threads share out their outputs") {
+    const int threads = omp_get_max_threads();
+    for (const int count : {1, 2, 3, 5}) {
+      CAPTURE(count);
+      omp_set_num_threads(count);
+      check_linear({}, 40, 9, 401);
+      check_linear({}, 33, 20, 640);
     }
+    omp_set_num_threads(threads);
   }
 
   DRAGONN_DEVICE_TEST("a plan made for evaluation has no backward") {
