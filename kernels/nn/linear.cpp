@@ -1,44 +1,48 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/nn/linear.h"
 
-#include "kernels/nn/onednn_weighted.h"
+#include "core/error.h"
+#include "kernels/nn/matrix_product.h"
 
 namespace dragonn::kernels {
 namespace {
 
-/// Describes the passes on plain weights. The layouts that oneDNN would choose by itself are slower for almost every
-/// shape: the input's gradient takes up to twice as long in them, and weights and their gradient are copied in every
-/// step.
-onednn::WeightedDescriptions describe_primitives(const LinearSpec& spec) {
-  using namespace dnnl;
-  using tag = memory::format_tag;
-  const auto float32 = memory::data_type::f32;
-  const memory::desc input({spec.batch, spec.inputs}, float32, tag::nc);
-  const memory::desc output({spec.batch, spec.outputs}, float32, tag::nc);
-  const memory::desc weights({spec.outputs, spec.inputs}, float32, tag::oi);
-  const memory::desc bias = spec.bias ? memory::desc({spec.outputs}, float32, tag::x) : memory::desc();
-  const primitive_attr attributes = onednn::user_scratchpad();
-  const inner_product_forward::primitive_desc forward(
-      {spec.training ? prop_kind::forward_training : prop_kind::forward_inference, input, weights, bias, output},
-      attributes, onednn::engine());
-  onednn::WeightedDescriptions descriptions{forward, {}, {}, weights};
-  if (!spec.training) return descriptions;
-  descriptions.backward_weights = inner_product_backward_weights::primitive_desc({input, weights, bias, output},
-                                                                                 attributes, onednn::engine(), forward);
-  if (spec.input_gradient)
-    descriptions.backward_data =
-        inner_product_backward_data::primitive_desc({input, weights, output}, attributes, onednn::engine(), forward);
-  return descriptions;
-}
+using detail::Matrix;
+using detail::multiply;
+using detail::transpose;
 
-std::unique_ptr<WeightedPlan> make_cpu(const Device&, const LinearSpec& spec) {
-  return onednn::translate_errors(
-      fmt::format("linear map of [{}, {}] to {} outputs", spec.batch, spec.inputs, spec.outputs),
-      [&] { return onednn::make_weighted_plan(describe_primitives(spec)); });
-}
+/// A linear map by products with plain weights. The layouts that oneDNN would choose for them are slower for almost
+/// every shape: the input's gradient takes up to twice as long in them, and weights and their gradient are copied in
+/// every step.
+class Linear final : public WeightedPlan {
+ public:
+  Linear(const Device&, const LinearSpec& spec) : spec_(spec) {}
+
+  PlanMemory memory() const override { return {}; }
+
+  void forward(const WeightedForward& arguments) override {
+    float* output = arguments.output.data();
+    if (spec_.bias) detail::fill_rows(arguments.bias.data(), spec_.batch, spec_.outputs, output);
+    multiply(input_of(arguments), transpose(weights_of(arguments)), spec_.bias ? 1 : 0, output);
+  }
+
+  void backward(const WeightedBackward& arguments) override {
+    DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
+    const Matrix gradient{arguments.output_gradient.data(), spec_.batch, spec_.outputs};
+    if (spec_.bias) detail::sum_columns(gradient, arguments.bias_gradient.data());
+    multiply(transpose(gradient), input_of(arguments), 0, arguments.weights_gradient.data());
+    if (spec_.input_gradient) multiply(gradient, weights_of(arguments), 0, arguments.input_gradient.data());
+  }
+
+ private:
+  Matrix input_of(const auto& arguments) const { return {arguments.input.data(), spec_.batch, spec_.inputs}; }
+  Matrix weights_of(const auto& arguments) const { return {arguments.weights.data(), spec_.outputs, spec_.inputs}; }
+
+  LinearSpec spec_;
+};
 
 }  // namespace
 
-constinit decltype(make_linear_plan) make_linear_plan("linear", make_cpu);
+constinit decltype(make_linear_plan) make_linear_plan("linear", construct_plan<Linear, WeightedPlan, LinearSpec>);
 
 }  // namespace dragonn::kernels
