@@ -13,7 +13,8 @@
 # Usage: scripts/convergence_bytes.sh [--print | --table] [OUTPUT]
 #   OUTPUT: runs/convergence if not given (runs/words with TASK=words); --table: the tables of what is there, without training
 # Environment: SEEDS ("1 2 3"), METHODS ("dense topk dgc dragonn gtopk oktopk sidco_e"), DENSITIES ("0.01 0.001"), TASK
-# (resnet20), and what scripts/convergence_common.sh says.
+# (resnet20), ROWS (none; a CSV file of finished runs with the same settings: they are not repeated, and new ones are
+# added), and what scripts/convergence_common.sh says.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/convergence_common.sh
@@ -62,10 +63,12 @@ equal_density() {
   awk -v d="$low" 'BEGIN { printf "%.4g\n", d }'
 }
 
-# warm_up_list FACTOR: the densities of the first epochs, as TOML.
+# warm_up_list DENSITY FACTOR: FACTOR times the densities of the epochs before the schedule is at DENSITY, as TOML.
 warm_up_list() {
   printf '%s\n' "${warm_up[@]}" |
-    awk -v f="$1" '{ d = $1 * f; printf "%s%.6g", (NR > 1 ? "," : "["), (d > 1 ? 1 : d) } END { print "]" }'
+    awk -v density="$1" -v f="$2" 'BEGIN { printf "[" }
+      $1 > density { d = $1 * f; printf "%s%.6g", (NR > 1 ? "," : ""), (d > 1 ? 1 : d) }
+      END { print "]" }'
 }
 
 # Every run: its name, and what makes its command. `settings` is split into words; settings have no blanks.
@@ -91,7 +94,7 @@ for density in "${densities[@]}"; do
     equal=$(equal_density "$method" "$density")
     factor=$(awk -v a="$equal" -v b="$density" 'BEGIN { print a / b }')
     own+=("compression.density=$equal")
-    [ ${#warm_up[@]} -eq 0 ] || own+=(compression.density_schedule=list "compression.list.densities=$(warm_up_list "$factor")")
+    [ ${#warm_up[@]} -eq 0 ] || own+=(compression.density_schedule=list "compression.list.densities=$(warm_up_list "$density" "$factor")")
     add_run "$method-bytes-of-topk-$density" "$equal" "${own[@]}"
     name_at["bytes $method $density"]=$method-bytes-of-topk-$density
   done
@@ -105,20 +108,36 @@ set_run() {
   folder=$(run_folder "$1" "$2")
 }
 
+# kept_row NAME SEED: quality and bytes per step of a run in ROWS; nothing if it is not there.
+kept_row() {
+  [ -z "${ROWS:-}" ] || [ ! -f "$ROWS" ] ||
+    awk -F, -v task="$task" -v run="$1" -v seed="$2" '$1 == task && $2 == run && $3 == seed { print $4, $5; exit }' "$ROWS"
+}
+
 # final FOLDER: accuracy in percent, or perplexity, after the last epoch.
 final() {
   tr -d ' \n' <"$1/summary.json" | sed -n "s/.*\"final\":{\"test\":{[^}]*\"$quality\":\([0-9.e+-]*\).*/\1/p" |
     awk -v q="$quality" '{ printf "%.2f\n", q == "accuracy" ? 100 * $1 : $1 }'
 }
 
+# result NAME SEED: quality and bytes per step of a finished run.
+result() {
+  if [ -n "$(kept_row "$1" "$2")" ]; then
+    kept_row "$1" "$2"
+  elif is_done "$1" "$2"; then
+    echo "$(final "$(run_folder "$1" "$2")")" "$(csv_number "$output/bytes.csv" "$1-seed$2" bytes_per_step)"
+  fi
+}
+
 # row NAME METHOD: a line of a table.
 row() {
-  local seed values=() sent=()
+  local seed quality_and_bytes values=() sent=()
   for seed in "${seeds[@]}"; do
     set_run "$1" "$seed"
-    if [ -f "$folder/summary.json" ]; then
-      values+=("$(final "$folder")")
-      sent+=("$(csv_number "$output/bytes.csv" "$1-seed$seed" bytes_per_step)")
+    read -r -a quality_and_bytes <<<"$(result "$1" "$seed")"
+    if [ ${#quality_and_bytes[@]} -gt 0 ]; then
+      values+=("${quality_and_bytes[0]}")
+      sent+=("${quality_and_bytes[1]}")
     elif [ -n "$(error_of "$folder")" ]; then
       values+=(stopped)
     else
@@ -136,6 +155,7 @@ row() {
 if [ "$action" != table ]; then
   for seed in "${seeds[@]}"; do
     for name in "${names[@]}"; do
+      [ -z "$(kept_row "$name" "$seed")" ] || continue
       set_run "$name" "$seed"
       if [ "$action" = train ]; then
         train_once "$folder"
@@ -152,11 +172,26 @@ missing=0 folders=()
 for seed in "${seeds[@]}"; do
   for name in "${names[@]}"; do
     set_run "$name" "$seed"
-    if is_done "$name" "$seed"; then folders+=("$folder"); else missing=$((missing + 1)); fi
+    if is_done "$name" "$seed"; then
+      folders+=("$folder")
+    elif [ -z "$(kept_row "$name" "$seed")" ]; then
+      missing=$((missing + 1))
+    fi
   done
 done
 [ ${#folders[@]} -eq 0 ] ||
   "$bin/dragonn-compare" "${folders[@]}" --output "$output/bytes.html" --csv "$output/bytes.csv" >/dev/null
+if [ -n "${ROWS:-}" ]; then
+  [ -f "$ROWS" ] || echo "task,run,seed,$quality,bytes_per_step" >"$ROWS"
+  for seed in "${seeds[@]}"; do
+    for name in "${names[@]}"; do
+      if [ -z "$(kept_row "$name" "$seed")" ] && is_done "$name" "$seed"; then
+        read -r -a values <<<"$(result "$name" "$seed")"
+        echo "$task,$name,$seed,${values[0]},${values[1]}" >>"$ROWS"
+      fi
+    done
+  done
+fi
 dense_mean=
 dense_mean=$(row dense dense | awk -F'|' '$4 + 0 > 0 { print $4 + 0 }')
 {

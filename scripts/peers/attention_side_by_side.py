@@ -12,53 +12,40 @@ take their turn, round by round; the table has medians, in milliseconds. A ratio
 Run it on a quiet machine; build dragonn-bench before (scripts/test.sh).
 Exit code: 0 done, 1 a run failed, 2 bad usage, 77 PyTorch is not installed.
 """
-import argparse
 import json
 import pathlib
 import statistics
-import subprocess
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+from side_by_side import bench_rows, finish_parse, make_parser
+
 STEPS_OF_BATCH = 1024
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--steps", default="128,512,1024", help="lengths of the samples")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--width", type=int, default=768)
     parser.add_argument("--heads", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=10, help="passes in each round")
-    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "release" / "bin", help="dragonn's programs")
     parser.add_argument("--json", type=pathlib.Path, help="also write the rows as a JSON array")
-    options = parser.parse_args()
-    for name in ("steps", "threads"):
-        values = getattr(options, name).split(",")
-        if not all(value.isdigit() and int(value) > 0 for value in values):
-            parser.error(f"--{name} {','.join(values)}: expected numbers above 0, such as 128,512")
-        setattr(options, name, [int(value) for value in values])
-    if min(options.width, options.heads, options.rounds, options.repeats) < 1 or options.width % options.heads:
-        parser.error("--width, --heads, --rounds, --repeats: expected numbers above 0; the heads must divide the width")
-    options.bench = options.bin / "dragonn-bench"
-    if not options.bench.exists():
-        parser.error(f"{options.bench} is missing: run scripts/test.sh, or name another folder by --bin")
+    options = finish_parse(parser, ["steps", "threads"])
+    if min(options.width, options.heads, options.repeats) < 1 or options.width % options.heads:
+        parser.error("--width, --heads, --repeats: expected numbers above 0; the heads must divide the width")
     return options
 
 
 def dragonn_times(options, batch, steps, threads):
     """The milliseconds of forward and backward of the attention layer of a transformer of one block."""
     settings = {"layers": 1, "hidden": options.width, "heads": options.heads, "max_steps": steps, "dropout": 0}
-    command = [options.bench, "step", "--profile", "--model", "bert", "--classes", "64", "--json", "-"]
-    command += ["--batch", str(batch), "--sample", str(steps), "--threads", str(threads), "--rounds", str(options.repeats)]
+    arguments = ["step", "--profile", "--model", "bert", "--classes", 64, "--batch", batch, "--sample", steps]
+    arguments += ["--threads", threads, "--rounds", options.repeats]
     for key, value in settings.items():
-        command += ["--set", f"{key}={value}"]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
-    if run.returncode != 0:
-        raise SystemExit(f"attention_side_by_side.py: dragonn-bench step: {run.stderr.strip()}")
-    rows = [row for row in json.loads(run.stdout) if row["layer_kind"].startswith("attention")]
+        arguments += ["--set", f"{key}={value}"]
+    rows = [row for row in bench_rows(options, *arguments) if row["layer_kind"].startswith("attention")]
     return [next(row["milliseconds"] for row in rows if row["pass"] == name) for name in ("forward", "backward")]
 
 

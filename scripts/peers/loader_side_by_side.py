@@ -12,37 +12,29 @@ processes as dragonn has decoding threads (and one thread in each). All take the
 Run it on a quiet machine; build dragonn-bench before (scripts/test.sh).
 Exit code: 0 done, 1 a run failed, 2 bad usage, 77 torch or torchvision is not installed.
 """
-import argparse
 import json
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+from side_by_side import bench_rows, finish_parse, make_parser
+
 MEAN, DEVIATION = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--path", type=pathlib.Path, help="folder of images; default: they are generated, and removed")
     parser.add_argument("--images", type=int, default=10000, help="images to generate")
     parser.add_argument("--threads", default="1,2", help="decoding threads, and workers of the DataLoader")
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=3, help="epochs of each side")
-    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "release" / "bin", help="dragonn's programs")
     parser.add_argument("--json", type=pathlib.Path, help="also write the rows as a JSON array")
-    options = parser.parse_args()
-    if not all(count.isdigit() and int(count) > 0 for count in options.threads.split(",")):
-        parser.error(f"--threads {options.threads}: expected numbers of threads, such as 1,2")
-    options.threads = [int(count) for count in options.threads.split(",")]
-    if options.rounds < 1 or options.images < 1 or options.batch < 1:
-        parser.error("--rounds, --images and --batch: expected 1 or more")
-    options.bench = options.bin / "dragonn-bench"
-    if not options.bench.exists():
-        parser.error(f"{options.bench} is missing: run scripts/test.sh, or name another folder by --bin")
+    options = finish_parse(parser, ["threads"])
+    if options.images < 1 or options.batch < 1:
+        parser.error("--images and --batch: expected 1 or more")
     if options.path and not (options.path / "train").is_dir():
         parser.error(f"--path {options.path}: it has no folder train")
     return options
@@ -66,12 +58,8 @@ def generate(folder, count):
 
 
 def dragonn_rate(options, path, threads):
-    command = [options.bench, "loader", "--path", path, "--threads", str(threads), "--batch", str(options.batch), "--rounds", "1",
-               "--json", "-"]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
-    if run.returncode != 0:
-        raise SystemExit(f"loader_side_by_side.py: dragonn-bench loader: {run.stderr.strip()}")
-    return json.loads(run.stdout)[0]["samples_per_second"]
+    arguments = ["loader", "--path", path, "--threads", threads, "--batch", options.batch, "--rounds", 1]
+    return bench_rows(options, *arguments)[0]["samples_per_second"]
 
 
 class Peer:

@@ -15,7 +15,6 @@ Run it on a quiet machine; build dragonn-bench before (scripts/test.sh). Rows ar
 those that are there already are not measured again. `load` is how many threads ran or waited beside the row, one minute's mean.
 Exit code: 0 done, 1 a run failed, 2 bad usage, 77 PyTorch is not installed.
 """
-import argparse
 import json
 import math
 import os
@@ -25,7 +24,8 @@ import subprocess
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+from side_by_side import ROOT, WORKER, PeerProcess, bench_rows, finish_parse, make_parser, serve, words
+
 # The options of dragonn-bench step.
 MODELS = {
     "resnet20_32": "--model resnet20 --batch 32",
@@ -33,6 +33,7 @@ MODELS = {
     "vgg16_32": "--model vgg16 --batch 32",
     "vgg16_128": "--model vgg16 --batch 128",
     "resnet50_8": "--model resnet50 --batch 8 --set stem=imagenet --sample 224x224x3 --classes 1000",
+    "alexnet_32": "--model alexnet --batch 32 --sample 224x224x3 --classes 1000",
     "mlp": "--model mlp --batch 128 --sample 28x28x1",
     "lstm_lm_256": "--model lstm_lm --batch 20 --set hidden=256",
     "lstm_lm_650": "--model lstm_lm --batch 20 --set hidden=650",
@@ -44,54 +45,31 @@ MODELS = {
     "vit": "--model vit --batch 32",
 }
 VARIANTS = ["eager", "compile", "eager_channels_last", "compile_channels_last"]
-WORKER = "--worker"
-
-
-def words(text):
-    return text.split(",")
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--models", type=words, default=list(MODELS), help=",".join(MODELS))
-    parser.add_argument("--threads", type=words, default=["1", "2"])
+    parser.add_argument("--threads", default="1,2")
     parser.add_argument("--variants", type=words, default=VARIANTS, help="of PyTorch: " + ",".join(VARIANTS))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3, help="about the time of each turn")
-    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "release" / "bin", help="dragonn's programs")
     parser.add_argument("--json", type=pathlib.Path, help="also write the rows as a JSON array, and keep those that it has")
     parser.add_argument("--table", type=pathlib.Path, help="also write the table, with processor, date and versions")
-    options = parser.parse_args()
-    for name, values, valid in (("models", options.models, MODELS), ("variants", options.variants, VARIANTS)):
-        for value in values:
-            if value not in valid:
-                parser.error(f"--{name} {value}: valid are {', '.join(valid)}")
-    for threads in options.threads:
-        if not threads.isdigit() or int(threads) < 1:
-            parser.error(f"--threads {threads}: expected numbers of threads, such as 1,2")
-    if options.rounds < 1:
-        parser.error("--rounds: expected 1 or more")
-    options.bench = options.bin / "dragonn-bench"
-    if not options.bench.exists():
-        parser.error(f"{options.bench} is missing: run scripts/test.sh, or name another folder by --bin")
-    return options
+    return finish_parse(parser, ["threads"], models=MODELS, variants=VARIANTS)
 
 
 # dragonn
 
 
-def run_dragonn(bench, model, threads, rounds):
+def run_dragonn(options, model, threads, rounds):
     """The row of dragonn-bench."""
-    command = [bench, "step", *MODELS[model].split(), "--threads", threads, "--rounds", str(rounds), "--json", "-"]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
-    if run.returncode != 0:
-        raise SystemExit(f"step_side_by_side.py: dragonn-bench step {MODELS[model]}: {run.stderr.strip()}")
-    return json.loads(run.stdout)[0]
+    return bench_rows(options, "step", *MODELS[model].split(), "--threads", threads, "--rounds", rounds)[0]
 
 
 def dragonn_memory(bench, model, threads):
     """What a step holds: the peak above that of a process that does next to nothing."""
-    common = ["--threads", threads, "--product-side", "1", "--rounds", "1"]
+    common = ["--threads", str(threads), "--product-side", "1", "--rounds", "1"]
     nothing = "--model mlp --batch 1 --sample 1 --set hidden=[1] --classes 2"
     peaks = [peak_memory([bench, "step", *options.split(), *common]) for options in (MODELS[model], nothing)]
     return max(0, peaks[0] - peaks[1])
@@ -113,57 +91,40 @@ def peak_memory(command):
 # PyTorch, in a process for each variant
 
 
-class Peer:
-    """A worker that holds a model, and runs steps when it is asked to."""
-
-    def __init__(self, row, variant):
-        self.variant = variant
-        self.process = subprocess.Popen(
-            [sys.executable, __file__, WORKER, variant], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.ready = self.ask(row)
-
-    def ask(self, message):
-        print(json.dumps(message), file=self.process.stdin, flush=True)
-        answer = self.process.stdout.readline()
-        if not answer:
-            raise SystemExit(f"step_side_by_side.py: PyTorch {self.variant} ended with {self.process.wait()}")
-        return json.loads(answer)
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
-
-
 def memory_of(process, what):
     with open(f"/proc/{process}/status", encoding="ascii") as file:
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith(what + ":"))
 
 
 def work(variant):
-    """A worker: reads the row of the model, then numbers of seconds; answers with the median of steps in that time."""
-    answers, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no answer
+    """A worker: is told the row of the model, then numbers of seconds; answers with the median of steps in that time."""
     sys.path[:0] = [str(ROOT / "scripts" / "gpu"), str(ROOT / "scripts")]
     import pytorch_rows
     import torch
 
-    row = json.loads(sys.stdin.readline())
-    torch.set_num_threads(row["threads"])
-    before = memory_of("self", "VmRSS")
-    try:
-        step = pytorch_rows.Step(row, torch.device("cpu"), variant)
-        for _ in range(3):
-            step.run()
-        print(json.dumps({"memory": memory_of("self", "VmHWM") - before, "torch": torch.__version__}), file=answers, flush=True)
-    except Exception as error:  # a variant that PyTorch cannot run here
-        print(json.dumps({"note": f"{type(error).__name__}: {pytorch_rows.first_line(error)}"}), file=answers, flush=True)
-        return
-    for line in sys.stdin:
-        end, seconds = time.perf_counter() + json.loads(line), []
+    step = None
+
+    def prepare(row):
+        nonlocal step
+        torch.set_num_threads(row["threads"])
+        before = memory_of("self", "VmRSS")
+        try:
+            step = pytorch_rows.Step(row, torch.device("cpu"), variant)
+            for _ in range(3):
+                step.run()
+        except Exception as error:  # a variant that PyTorch cannot run here
+            return {"note": f"{type(error).__name__}: {pytorch_rows.first_line(error)}"}
+        return {"memory": memory_of("self", "VmHWM") - before, "torch": torch.__version__}
+
+    def measure(turn):
+        end, seconds = time.perf_counter() + turn, []
         while not seconds or time.perf_counter() < end:
             begin = time.perf_counter()
             step.run()
             seconds.append(time.perf_counter() - begin)
-        print(json.dumps(statistics.median(seconds)), file=answers, flush=True)
+        return statistics.median(seconds)
+
+    serve(lambda question: prepare(question) if isinstance(question, dict) else measure(question))
 
 
 # both
@@ -171,38 +132,45 @@ def work(variant):
 
 def variants_of(model, options):
     """Channels can only be last where there are images."""
-    images = model.startswith(("resnet", "vgg"))
+    images = model.startswith(("resnet", "vgg", "alexnet"))
     return [variant for variant in options.variants if images or not variant.endswith("channels_last")]
 
 
 def compare(model, threads, options):
     load = os.getloadavg()[0]
-    row = run_dragonn(options.bench, model, threads, 1)
+    row = run_dragonn(options, model, threads, 1)
     # A turn of dragonn-bench is rounds of about the time of one large product, or of one step if that takes longer.
     turn = max(row["seconds_median"], 2e-9 * 2048**3 / row["gemm_gflops"])
     rounds = max(1, round(options.seconds / turn))
-    peers = [Peer(row, variant) for variant in variants_of(model, options)]
-    peers = [peer for peer in peers if "note" not in peer.ready]
+    peers, ready = [], {}
+    for variant in variants_of(model, options):
+        peer = PeerProcess(variant)
+        found = peer.ask(row)
+        if "note" in found:
+            peer.close()
+        else:
+            peers.append(peer)
+            ready[variant] = found
     seconds, of_gemm = {}, []
     for _ in range(options.rounds):
-        ours = run_dragonn(options.bench, model, threads, rounds)
+        ours = run_dragonn(options, model, threads, rounds)
         seconds.setdefault("dragonn", []).append(ours["seconds_median"])
         of_gemm.append(ours["of_gemm"])
         for peer in peers:
-            seconds.setdefault(peer.variant, []).append(peer.ask(options.seconds))
-    memory = {peer.variant: peer.ready["memory"] for peer in peers}
-    version = peers[0].ready["torch"] if peers else None
+            seconds.setdefault(peer.name, []).append(peer.ask(options.seconds))
     for peer in peers:
         peer.close()
     medians = {name: statistics.median(values) for name, values in seconds.items()}
     best = min((name for name in medians if name != "dragonn"), key=medians.get, default=None)
     return {
-        "model": model, "batch": row["batch"], "threads": int(threads), "parameters": row["parameters"],
+        "model": model, "batch": row["batch"], "threads": threads, "parameters": row["parameters"],
         "dragonn_samples_per_second": row["batch"] / medians["dragonn"], "of_gemm": statistics.median(of_gemm),
         "pytorch_samples_per_second": row["batch"] / medians[best] if best else None, "pytorch_variant": best,
         "ratio": medians[best] / medians["dragonn"] if best else None,
-        "dragonn_bytes": dragonn_memory(options.bench, model, threads), "pytorch_bytes": min(memory.values(), default=None),
-        "seconds": seconds, "torch": version, "load": load, "date": time.strftime("%Y-%m-%d"), "processor": processor(),
+        "dragonn_bytes": dragonn_memory(options.bench, model, threads),
+        "pytorch_bytes": min((found["memory"] for found in ready.values()), default=None),
+        "seconds": seconds, "torch": next((found["torch"] for found in ready.values()), None), "load": load,
+        "date": time.strftime("%Y-%m-%d"), "processor": processor(),
     }
 
 
@@ -268,7 +236,7 @@ def main():
         return 77
     rows = json.loads(options.json.read_text()) if options.json and options.json.exists() else []
     print("\n".join([HEAD, *map(line, rows)]), flush=True)
-    there = {(row["model"], str(row["threads"])) for row in rows}
+    there = {(row["model"], row["threads"]) for row in rows}
     for model in options.models:
         for threads in options.threads:
             if (model, threads) in there:

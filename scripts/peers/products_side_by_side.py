@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Measures the matrix products of linear and recurrent layers by dragonn and by libraries, on this machine's processors.
+
+    scripts/peers/products_side_by_side.py                                  # all shapes at 1 and 2 threads
+    scripts/peers/products_side_by_side.py --shapes xml,mlp --threads 2
+    scripts/peers/products_side_by_side.py --libraries onednn,openblas --table products.md
+
+A layer of OUTPUTS x INPUTS weights multiplies ROWS samples: forward by the transposed weights, and for the gradient of the
+weights the transposed output gradient by the input. dragonn runs such a layer (dragonn-bench step --profile). The libraries
+run the two products alone, by sgemm: onednn is the distribution's, as are openblas and blis (libopenblas0-pthread,
+libblis4-pthread; left out where they are not installed); mkl is the one inside PyTorch (left out without it). All take their
+turn, round by round, each library in a process of its own; the table has GFLOP/s, medians over the rounds.
+
+Run it on a quiet machine; build dragonn-bench before (scripts/test.sh).
+Exit code: 0 done, 1 a run failed, 2 bad usage, 77 NumPy is not installed.
+"""
+import ctypes
+import ctypes.util
+import os
+import pathlib
+import statistics
+import sys
+import time
+
+from side_by_side import WORKER, PeerProcess, bench_rows, finish_parse, make_parser, serve, words
+
+# Rows, outputs, inputs: of the layers of the models that step_side_by_side.py measures.
+SHAPES = {
+    "mlp": (128, 512, 784),
+    "lstm_256_inputs": (700, 1024, 256),
+    "lstm_256_output": (700, 10000, 256),
+    "lstm_650_inputs": (700, 2600, 650),
+    "lstm_650_output": (700, 10000, 650),
+    "lstm_1500_inputs": (700, 6000, 1500),
+    "lstm_1500_output": (700, 10000, 1500),
+    "bert_256_feed": (1024, 1024, 256),
+    "bert_256_back": (1024, 256, 1024),
+    "bert_256_output": (1024, 30522, 256),
+    "bert_768_feed": (256, 3072, 768),
+    "bert_768_back": (256, 768, 3072),
+    "bert_768_output": (256, 30522, 768),
+    "vit_feed": (2080, 768, 192),
+    "alexnet_first": (32, 4096, 9216),
+    "xml": (256, 30938, 4096),
+}
+LIBRARIES = ["onednn", "openblas", "blis", "mkl"]
+PASSES = ["forward", "weights"]
+
+
+def parse():
+    parser = make_parser(__doc__)
+    parser.add_argument("--shapes", type=words, default=list(SHAPES), help=",".join(SHAPES))
+    parser.add_argument("--libraries", type=words, default=LIBRARIES, help=",".join(LIBRARIES))
+    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=0.3, help="about the time of each turn")
+    parser.add_argument("--table", type=pathlib.Path, help="also write the table")
+    return finish_parse(parser, ["threads"], shapes=SHAPES, libraries=LIBRARIES)
+
+
+# dragonn
+
+
+def dragonn_rates(options, shape, threads):
+    """GFLOP/s of forward and of the gradient of the weights. The model is a single linear layer."""
+    rows, outputs, inputs = SHAPES[shape]
+    operations = 2 * rows * outputs * inputs
+    rounds = max(3, int(options.seconds * 1e11 / operations))
+    found = bench_rows(options, "step", "--profile", "--model", "xml_linear", "--batch", rows, "--sample", inputs, "--classes",
+                       outputs, "--threads", threads, "--rounds", rounds)
+    times = {row["pass"]: row["milliseconds"] for row in found if row["layer_kind"] == "linear"}
+    return {"forward": operations / times["forward"] / 1e6, "weights": operations / times["backward"] / 1e6}
+
+
+# Libraries: multiply(first, transposed, second, transposed, result) of row-major matrices that NumPy holds.
+
+
+def load_library(name):
+    file = ctypes.util.find_library(name)
+    if file is None:
+        raise OSError("not installed")
+    return ctypes.CDLL(file)
+
+
+def pointer(matrix):
+    return matrix.ctypes.data_as(ctypes.c_void_p)
+
+
+def onednn_product():
+    library = load_library("dnnl")
+    size, number = ctypes.c_int64, ctypes.c_float
+    library.dnnl_sgemm.argtypes = [ctypes.c_char, ctypes.c_char, size, size, size, number, ctypes.c_void_p, size,
+                                   ctypes.c_void_p, size, number, ctypes.c_void_p, size]
+
+    def multiply(a, a_transposed, b, b_transposed, c):
+        inner = a.shape[0] if a_transposed else a.shape[1]
+        status = library.dnnl_sgemm(b"T" if a_transposed else b"N", b"T" if b_transposed else b"N", *c.shape, inner, 1.0,
+                                    pointer(a), a.shape[1], pointer(b), b.shape[1], 0.0, pointer(c), c.shape[1])
+        assert status == 0
+
+    return multiply
+
+
+def blas_product(name):
+    library = load_library(name)
+    row_major, plain, transposed = 101, 111, 112
+
+    def multiply(a, a_transposed, b, b_transposed, c):
+        inner = a.shape[0] if a_transposed else a.shape[1]
+        library.cblas_sgemm(row_major, transposed if a_transposed else plain, transposed if b_transposed else plain,
+                            *c.shape, inner, ctypes.c_float(1), pointer(a), a.shape[1], pointer(b), b.shape[1],
+                            ctypes.c_float(0), pointer(c), c.shape[1])
+
+    return multiply
+
+
+def mkl_product():
+    import torch
+
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    if not torch.backends.mkl.is_available():
+        raise OSError("this PyTorch has no MKL")
+
+    def multiply(a, a_transposed, b, b_transposed, c):
+        first, second = torch.from_numpy(a), torch.from_numpy(b)
+        torch.mm(first.t() if a_transposed else first, second.t() if b_transposed else second, out=torch.from_numpy(c))
+
+    return multiply
+
+
+def make_product(library):
+    if library == "mkl":
+        return mkl_product()
+    return onednn_product() if library == "onednn" else blas_product(library)
+
+
+def work(library):
+    """A worker: tells that it is there, then answers with the GFLOP/s of a pass of a shape."""
+    import numpy
+
+    def answer(question):
+        nonlocal multiply
+        if question is None:
+            try:
+                multiply = make_product(library)
+            except (ImportError, OSError) as error:
+                return {"missing": str(error)}
+            return {}
+        rows, outputs, inputs = question["shape"]
+        random = numpy.random.default_rng(1)
+        draw = lambda *shape: random.random(shape, dtype=numpy.float32)  # noqa: E731
+        if question["pass"] == "forward":
+            arguments = draw(rows, inputs), False, draw(outputs, inputs), True, draw(rows, outputs)
+        else:
+            arguments = draw(rows, outputs), True, draw(rows, inputs), False, draw(outputs, inputs)
+        multiply(*arguments)
+        end, seconds = time.perf_counter() + question["seconds"], []
+        while len(seconds) < 3 or time.perf_counter() < end:
+            begin = time.perf_counter()
+            multiply(*arguments)
+            seconds.append(time.perf_counter() - begin)
+        return 2e-9 * rows * outputs * inputs / statistics.median(seconds)
+
+    multiply = None
+    serve(answer)
+
+
+# Both
+
+
+def start(options, threads):
+    """The libraries that are here, each in a process with so many threads."""
+    environment = {f"{name}_NUM_THREADS": str(threads) for name in ("OMP", "OPENBLAS", "BLIS", "MKL")}
+    # These two hold OpenBLAS to kernels of an older processor where they are set.
+    for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
+        os.environ.pop(name, None)
+    peers = []
+    for library in options.libraries:
+        peer = PeerProcess(library, **environment)
+        missing = peer.ask(None).get("missing")
+        if missing is None:
+            peers.append(peer)
+        else:
+            print(f"left out: {library}: {missing}", file=sys.stderr)
+            peer.close()
+    return peers
+
+
+def compare(options, peers, shape, threads):
+    """Lines of the table: GFLOP/s of dragonn and of all libraries, a line per pass."""
+    rates = {}
+    for _ in range(options.rounds):
+        for name, rate in dragonn_rates(options, shape, threads).items():
+            rates.setdefault((name, "dragonn"), []).append(rate)
+        for peer in peers:
+            for name in PASSES:
+                question = {"shape": SHAPES[shape], "pass": name, "seconds": options.seconds}
+                rates.setdefault((name, peer.name), []).append(peer.ask(question))
+    for name in PASSES:
+        medians = [statistics.median(rates[name, who]) for who in ("dragonn", *(peer.name for peer in peers))]
+        ratio = f"{medians[0] / max(medians[1:]):.2f}" if peers else "-"
+        yield [shape, " x ".join(map(str, SHAPES[shape])), name, str(threads), *(f"{rate:.0f}" for rate in medians), ratio]
+
+
+def main():
+    if sys.argv[1:2] == [WORKER]:
+        return work(sys.argv[2])
+    options = parse()
+    try:
+        import numpy  # noqa: F401: the workers use it
+    except ImportError as error:
+        print(f"skipped: {error}", file=sys.stderr)
+        return 77
+    lines = []
+
+    def put(cells):
+        lines.append("| " + " | ".join(cells) + " |")
+        print(lines[-1], flush=True)
+
+    for threads in options.threads:
+        peers = start(options, threads)
+        if not lines:
+            put(["layer", "rows x outputs x inputs", "product", "threads", "dragonn", *(peer.name for peer in peers),
+                 "dragonn / best"])
+            put(["---"] * (6 + len(peers)))
+        for shape in options.shapes:
+            for cells in compare(options, peers, shape, threads):
+                put(cells)
+        for peer in peers:
+            peer.close()
+    if options.table:
+        options.table.write_text("\n".join(lines) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
