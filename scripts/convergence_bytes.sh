@@ -187,7 +187,7 @@ if [ -n "${ROWS:-}" ]; then
     for name in "${names[@]}"; do
       if [ -z "$(kept_row "$name" "$seed")" ] && is_done "$name" "$seed"; then
         read -r -a values <<<"$(result "$name" "$seed")"
-        echo "$task,$name,$seed,${values[0]},${values[1]}" >>"$ROWS"
+        printf '%s,%s,%s,%s,%.0f\n' "$task" "$name" "$seed" "${values[@]}" >>"$ROWS"
       fi
     done
   done
