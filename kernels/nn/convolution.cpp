@@ -8,6 +8,7 @@
 #include "kernels/nn/pointwise_convolution.h"
 #include "kernels/nn/strip_convolution.h"
 #include "kernels/nn/tap_convolution.h"
+#include "kernels/nn/winograd_convolution.h"
 
 namespace dragonn::kernels {
 namespace {
@@ -137,6 +138,7 @@ bool strips_are_faster(const ConvolutionSpec& spec, const onednn::WeightedDescri
 
 std::unique_ptr<WeightedPlan> make_cpu(const Device&, const ConvolutionSpec& spec) {
   const auto make = [&] {
+    if (winograd_is_faster(spec)) return make_winograd_convolution(spec);
     if (pointwise_is_faster(spec)) return make_pointwise_convolution(spec);
     if (taps_are_faster(spec)) return make_tap_convolution(spec);
     const onednn::WeightedDescriptions descriptions = describe_primitives(spec);

@@ -110,6 +110,13 @@ struct Window {
   std::int64_t padding_after(std::int64_t inputs) const {
     return std::max<std::int64_t>(0, (outputs(inputs) - 1) * stride + kernel - inputs - padding);
   }
+  /// Returns how many inputs all positions read together, padding left out.
+  std::int64_t inputs_read(std::int64_t inputs) const {
+    std::int64_t read = 0;
+    for (std::int64_t first = -padding, position = 0; position < outputs(inputs); ++position, first += stride)
+      read += std::max<std::int64_t>(0, std::min(inputs, first + kernel) - std::max<std::int64_t>(0, first));
+    return read;
+  }
   friend bool operator==(const Window&, const Window&) = default;
 };
 

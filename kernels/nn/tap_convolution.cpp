@@ -258,10 +258,7 @@ class TapConvolution final : public WeightedPlan {
 
 /// Returns which share of the inputs that a sliding window reads is no padding.
 double share_inside(const Window& window, std::int64_t inputs) {
-  std::int64_t inside = 0;
-  for (std::int64_t first = -window.padding, i = 0; i < window.outputs(inputs); ++i, first += window.stride)
-    inside += std::max<std::int64_t>(0, std::min(inputs, first + window.kernel) - std::max<std::int64_t>(0, first));
-  return static_cast<double>(inside) / static_cast<double>(window.kernel * window.outputs(inputs));
+  return static_cast<double>(window.inputs_read(inputs)) / static_cast<double>(window.kernel * window.outputs(inputs));
 }
 
 }  // namespace

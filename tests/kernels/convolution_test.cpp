@@ -18,6 +18,7 @@
 #include "kernels/nn/pointwise_convolution.h"
 #include "kernels/nn/strip_convolution.h"
 #include "kernels/nn/tap_convolution.h"
+#include "kernels/nn/winograd_convolution.h"
 #include "tests/kernels/weighted_reference.h"
 #include "tests/support/devices.h"
 #include "tests/support/tolerance.h"
@@ -142,6 +143,11 @@ void check_strips(const ConvolutionSpec& spec) {
   check_against_float64({}, *make_strip_convolution(spec), spec, tolerance({}, terms(spec)));
 }
 
+/// Checks Winograd's convolution, which only the CPU has.
+void check_winograd(const ConvolutionSpec& spec) {
+  check_against_float64({}, *make_winograd_convolution(spec), spec, tolerance({}, terms(spec)));
+}
+
 void check_linear(const Device& device, int batch, int inputs, int outputs) {
   CAPTURE(inputs);
   const double allowed = tolerance(device, static_cast<std::size_t>(std::max({batch, inputs, outputs})));
@@ -177,7 +183,8 @@ TEST_SUITE("kernels") {
     const auto check = [&](const ConvolutionSpec& spec) { check_chosen(device, spec, tolerance(device, terms(spec))); };
     check(square(3, 9, 16, 32, {3, 1, 1}));
     check(square(2, 9, 5, 10, {3, 2, 1}));
-    check(square(2, 16, 64, 64, {3, 1, 1}));
+    check(square(2, 16, 64, 64, {3, 1, 1}));  // Winograd's
+    check(square(2, 15, 32, 16, {3, 1, 2}));
     check(square(4, 4, 48, 64, {3, 1, 1}));  // few pixels: patches
     check(square(4, 1, 70, 33, {3, 1, 1}));
     check(square(32, 2, 128, 128, {3, 1, 1}));  // taps
@@ -347,6 +354,50 @@ TEST_SUITE("kernels") {
     CHECK_THROWS_AS(make_pointwise_convolution(spec), Error);
   }
 
+  TEST_CASE("Winograd's convolutions agree with float64 for any padding, size and number of channel blocks") {
+    for (const std::int64_t padding : {0, 1, 2}) {
+      CAPTURE(padding);
+      check_winograd(square(3, 7, 16, 16, {3, 1, padding}));  // tiles that overhang
+      check_winograd(square(1, 3, 48, 32, {3, 1, padding}));
+      check_winograd(square(2, 6, 32, 128, {3, 1, padding}));
+      check_winograd(square(2, 5, 96, 80, {3, 1, padding}));
+    }
+    check_winograd(square(5, 20, 64, 64, {3, 1, 1}));   // several chunks of tiles
+    check_winograd(square(1, 1, 16, 16, {3, 1, 1}));    // fewer outputs than a tile has
+    check_winograd(square(40, 17, 16, 32, {3, 1, 0}));  // several chunks in every group of sums
+    ConvolutionSpec spec = square(2, 9, 16, 48, {3, 1, 1});
+    spec.bias = spec.input_gradient = false;
+    check_winograd(spec);
+    spec.horizontal.padding = 0;
+    CHECK_THROWS_AS(make_winograd_convolution(spec), Error);
+    CHECK_THROWS_AS(make_winograd_convolution(square(1, 8, 24, 16, {3, 1, 1})), Error);
+    CHECK_THROWS_AS(make_winograd_convolution(square(1, 8, 16, 16, {3, 2, 1})), Error);
+  }
+
+  TEST_CASE("Winograd's convolutions give the same bits on any number of threads, also on fewer than planned") {
+    const ConvolutionSpec spec = square(20, 11, 32, 16, {3, 1, 1});
+    const Values input = random_values(20 * 11 * 12 * 32, 1), weights = random_values(9 * 32 * 16, 2);
+    const Values bias = random_values(16, 3), gradient = random_values(20 * 11 * 12 * 16, 4);
+    const int threads = omp_get_max_threads();
+    const auto run = [&](int planned, int used) {
+      omp_set_num_threads(planned);
+      const auto plan = make_winograd_convolution(spec);
+      omp_set_num_threads(used);
+      const PlanRun result({}, *plan, input, weights, bias, gradient);
+      omp_set_num_threads(threads);
+      return result;
+    };
+    const PlanRun one = run(1, 1);
+    for (const auto& [planned, used] : {std::pair{2, 2}, {3, 3}, {5, 5}, {3, 1}, {2, 5}}) {
+      CAPTURE(planned);
+      CAPTURE(used);
+      const PlanRun other = run(planned, used);
+      CHECK(one.output == other.output);
+      CHECK(one.input_gradient == other.input_gradient);
+      CHECK(one.weights_gradient == other.weights_gradient);
+    }
+  }
+
   TEST_CASE("strips leave what a convolution does not read without a gradient") {
     ConvolutionSpec spec = square(1, 4, 1, 1, {1, 2, 0});
     spec.bias = false;
@@ -397,6 +448,8 @@ TEST_SUITE("kernels") {
     CHECK(Window{3, 2, 1, true}.outputs(6) == 4);
     CHECK(Window{1, 3, 0, true}.outputs(2) == 1);  // a window must start on an input
     CHECK(Window{5, 1, 0}.outputs(3) == 0);
+    CHECK(Window{3, 1, 1}.inputs_read(4) == 10);
+    CHECK(Window{2, 2, 0, true}.inputs_read(7) == 7);
   }
 }
 
