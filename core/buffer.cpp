@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <sys/mman.h>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,10 +12,17 @@ namespace dragonn {
 namespace {
 
 void* allocate_host(std::size_t bytes, const Device&) {
-  constexpr std::size_t kAlignment = 64;  // a cache line, and the widest vector register
-  const std::size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  void* memory = std::aligned_alloc(kAlignment, rounded == 0 ? kAlignment : rounded);
-  if (memory == nullptr) throw SystemError(fmt::format("out of memory: {} bytes for a host buffer", bytes));
+  constexpr std::size_t kLine = 64;  // a cache line, and the widest vector register
+  constexpr std::size_t kHugePage = std::size_t{1} << 21;
+  // Large buffers begin on a huge page and ask for such pages: fewer entries of the processor's page tables, fewer
+  // faults.
+  const bool huge = bytes >= 2 * kHugePage;
+  const std::size_t alignment = huge ? kHugePage : kLine;
+  const std::size_t rounded = (bytes + kLine - 1) / kLine * kLine;
+  void* memory = nullptr;
+  if (posix_memalign(&memory, alignment, rounded == 0 ? kLine : rounded) != 0)
+    throw SystemError(fmt::format("out of memory: {} bytes for a host buffer", bytes));
+  if (huge) madvise(memory, rounded / kHugePage * kHugePage, MADV_HUGEPAGE);  // a wish: the kernel may refuse
   return memory;
 }
 
