@@ -13,7 +13,8 @@ the same config. The parts:
               PowerSGD; dragonn dense, and with the gradient of the whole model sparsified to density 0.01
   accuracy    test accuracy against seconds of training, evaluations left out: ResNet-20 on CIFAR-10, once
 compute and throughput are made of rounds, in which all take their turn; each side gives the seconds of windows of as
-many steps. Data: DRAGONN_DATA as in scripts/convergence_common.sh; without it both train on made-up images, and the
+many steps. PyTorch runs in the environments of scripts/peers/baselines.py, eagerly and, for compute and with --compile,
+compiled; the tables have the fastest. Data: DRAGONN_DATA as in scripts/convergence_common.sh; without it both train on made-up images, and the
 part accuracy is left out.
 
 Every row is kept in a JSON array and not measured again. Run it on a quiet machine.
@@ -32,6 +33,7 @@ import sys
 import tempfile
 import time
 
+import baselines
 import tables
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -67,7 +69,8 @@ def parse_arguments():
     parser.add_argument("--epochs", type=int, default=5, help="of the part accuracy")
     parser.add_argument("--test-limit", type=int, default=2000, help="test images of the part accuracy")
     parser.add_argument("--target", type=float, default=0.9, help="share of plain DDP's last accuracy to reach")
-    parser.add_argument("--compile", action="store_true", help="torch.compile for DDP: rows of their own")
+    parser.add_argument("--compile", action="store_true", help="torch.compile for DDP, too")
+    baselines.add_option(parser)
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no other run after that")
     parser.add_argument("--json", type=pathlib.Path, default=ROOT / "bench" / "results" / "peers.json")
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "release" / "bin")
@@ -108,9 +111,10 @@ def prepare_data(folder):
 class Job:
     """A start of one of the programs, which makes one row per method. rate: None for one rank alone."""
 
-    def __init__(self, part, side, methods, model, rate, round_number, compiled=False):
+    def __init__(self, part, side, methods, model, rate, round_number, mode=(False, None)):
         self.part, self.side, self.methods, self.model, self.rate = part, side, methods, model, rate
-        self.round, self.compiled = round_number, compiled
+        self.round = round_number
+        self.compiled, self.baseline = mode
 
     def rows(self, options):
         """What identifies each row."""
@@ -119,30 +123,30 @@ class Job:
             sparse = self.side == "dragonn" and method not in ("dense", "alone")
             yield {"part": self.part, "side": self.side, "method": method, "model": self.model, "rate": self.rate,
                    "ranks": ranks, "batch": options.batch, "density": options.density if sparse else None,
-                   "compile": self.compiled, "round": self.round,
+                   "compile": self.compiled, "baseline": self.baseline, "round": self.round,
                    "length": options.epochs if self.part == "accuracy" else None}
 
 
 def jobs(options, has_data):
     """All of them, in the order in which they run: round by round."""
+    modes = list(itertools.product([False, True], baselines.environments(options)))  # of PyTorch
+    of_ddp = [mode for mode in modes if options.compile or not mode[0]]
     for round_number, part in itertools.product(range(1, options.rounds + 1), ["compute", "throughput"]):
         if part not in options.parts:
             continue
         for model in options.models:
             if part == "compute":
-                yield Job(part, "ddp", ["none"], model, None, round_number)
                 yield Job(part, "dragonn", ["alone"], model, None, round_number)
-                yield Job(part, "ddp", ["none"], model, None, round_number, compiled=True)
+                yield from (Job(part, "ddp", ["none"], model, None, round_number, mode) for mode in modes)
                 continue
             for rate in options.rates:
-                yield Job(part, "ddp", options.hooks, model, rate, round_number, options.compile)
+                yield from (Job(part, "ddp", options.hooks, model, rate, round_number, mode) for mode in of_ddp)
                 yield from (Job(part, "dragonn", [method], model, rate, round_number) for method in options.methods)
     if "accuracy" in options.parts and has_data:
-        chosen = {"ddp": options.hooks, "dragonn": options.methods}
-        for side, methods in ACCURACY.items():
-            for method in (method for method in methods if method in chosen[side]):
-                compiled = options.compile and side == "ddp"
-                yield Job("accuracy", side, [method], ACCURACY_MODEL, ACCURACY_RATE, 1, compiled)
+        for method in (method for method in ACCURACY["ddp"] if method in options.hooks):
+            yield from (Job("accuracy", "ddp", [method], ACCURACY_MODEL, ACCURACY_RATE, 1, mode) for mode in of_ddp)
+        for method in (method for method in ACCURACY["dragonn"] if method in options.methods):
+            yield Job("accuracy", "dragonn", [method], ACCURACY_MODEL, ACCURACY_RATE, 1)
 
 
 class Bench:
@@ -156,7 +160,7 @@ class Bench:
         """What was measured, per method of the job."""
         name = f"{job.part}-{job.side}"
         print(f"compare: round {job.round}: {job.part} {job.model} {job.rate or ''} {job.side} {','.join(job.methods)}"
-              f"{' compiled' if job.compiled else ''}", file=sys.stderr)
+              f"{' compiled' if job.compiled else ''} {job.baseline or ''}", file=sys.stderr)
         for old in self.folder.glob(f"{name}*"):
             shutil.rmtree(old) if old.is_dir() else old.unlink()
         return (self.ddp if job.side == "ddp" else self.dragonn)(job, self.folder / name)
@@ -175,8 +179,10 @@ class Bench:
     def run(self, job, command):
         cluster = [] if job.rate is None else [CLUSTER, "run", self.options.hosts, job.rate, "--"]
         with open(self.folder / "log.txt", "w+") as log:
-            done = subprocess.run([*map(str, [*cluster, *command])], env=self.environment, cwd=ROOT, stdout=log,
-                                  stderr=log, timeout=RUN_SECONDS)
+            # By a command of its own: mpirun does not pass every variable on.
+            variables = [f"{key}={value}" for key, value in baselines.environments(self.options).get(job.baseline, {}).items()]
+            done = subprocess.run([*map(str, [*cluster, "env", *variables, *command])], env=self.environment, cwd=ROOT,
+                                  stdout=log, stderr=log, timeout=RUN_SECONDS)
             if done.returncode != 0:
                 log.seek(0)
                 raise RuntimeError("".join(log.readlines()[-20:]) + f"exit code {done.returncode}")
@@ -252,7 +258,8 @@ class Bench:
 
 
 def identity(row):
-    keys = ["part", "side", "method", "model", "rate", "ranks", "batch", "density", "compile", "round", "length"]
+    keys = ["part", "side", "method", "model", "rate", "ranks", "batch", "density", "compile", "baseline", "round",
+            "length"]
     return tuple(row.get(key) for key in keys)
 
 
@@ -301,7 +308,7 @@ def main():
             return 77
         with tempfile.TemporaryDirectory() as folder:
             left = measure(options, rows, pathlib.Path(folder))
-    print("\n".join(tables.report(rows, options.target)))
+    print("\n".join(tables.report(rows, options.target, baselines.describe(baselines.environments(options)))))
     if left:
         print(f"compare: {left} runs are not there; the same command goes on", file=sys.stderr)
     return 1 if left else 0

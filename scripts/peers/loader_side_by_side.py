@@ -7,7 +7,8 @@
 
 Both cut a random part out of each image, resize it to 224x224, flip half of them and normalize them. PyTorch does it with
 torchvision's ImageFolder, RandomResizedCrop, RandomHorizontalFlip, ToTensor and Normalize, in a DataLoader with as many worker
-processes as dragonn has decoding threads (and one thread in each). All take their turn, round by round; the table has medians.
+processes as dragonn has decoding threads (and one thread in each), in the environments of scripts/peers/baselines.py. All take
+their turn, round by round; the table has medians, and PyTorch's faster one.
 
 Run it on a quiet machine; build dragonn-bench before (scripts/test.sh).
 Exit code: 0 done, 1 a run failed, 2 bad usage, 77 torch or torchvision is not installed.
@@ -19,7 +20,8 @@ import sys
 import tempfile
 import time
 
-from side_by_side import bench_rows, finish_parse, make_parser
+import baselines
+from side_by_side import WORKER, PeerProcess, bench_rows, finish_parse, make_parser, serve, skip_without
 
 MEAN, DEVIATION = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
@@ -32,6 +34,7 @@ def parse():
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=3, help="epochs of each side")
     parser.add_argument("--json", type=pathlib.Path, help="also write the rows as a JSON array")
+    baselines.add_option(parser)
     options = finish_parse(parser, ["threads"])
     if options.images < 1 or options.batch < 1:
         parser.error("--images and --batch: expected 1 or more")
@@ -62,59 +65,72 @@ def dragonn_rate(options, path, threads):
     return bench_rows(options, *arguments)[0]["samples_per_second"]
 
 
-class Peer:
-    """PyTorch's loader."""
+def work():
+    """A worker, PyTorch's loader: is told a folder, threads and batch first; answers every later question with images/s."""
+    import torch
+    from torchvision import datasets, transforms
 
-    def __init__(self, options, path, threads):
-        import torch
-        from torchvision import datasets, transforms
+    loader = None
 
+    def prepare(question):
+        nonlocal loader
         torch.set_num_threads(1)
         chain = transforms.Compose([transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(), transforms.ToTensor(),
                                     transforms.Normalize(MEAN, DEVIATION)])
-        self.loader = torch.utils.data.DataLoader(
-            datasets.ImageFolder(str(path / "train"), chain), batch_size=options.batch, shuffle=True, num_workers=threads,
-            drop_last=True, persistent_workers=True)
+        loader = torch.utils.data.DataLoader(
+            datasets.ImageFolder(str(pathlib.Path(question["path"]) / "train"), chain), batch_size=question["batch"],
+            shuffle=True, num_workers=question["threads"], drop_last=True, persistent_workers=True)
 
-    def rate(self):
+    def rate():
         """An epoch, after its first batch: the workers have begun then, as dragonn's loader has."""
-        batches = iter(self.loader)
+        batches = iter(loader)
         next(batches)
         start, samples = time.perf_counter(), 0
         for images, _ in batches:
             samples += len(images)
         return samples / (time.perf_counter() - start)
 
+    serve(lambda question: prepare(question) if isinstance(question, dict) else rate())
+
 
 def measure(options, path, threads):
-    peer = Peer(options, path, threads)
-    rates = {"dragonn": [], "pytorch": []}
+    peers = [PeerProcess(name, environment) for name, environment in baselines.environments(options).items()]
+    for peer in peers:
+        peer.ask({"path": str(path), "threads": threads, "batch": options.batch})
+    rates = {}
     for _ in range(options.rounds):
-        rates["dragonn"].append(dragonn_rate(options, path, threads))
-        rates["pytorch"].append(peer.rate())
-    medians = {side: statistics.median(values) for side, values in rates.items()}
-    return {"threads": threads, "batch": options.batch, **medians, "ratio": medians["dragonn"] / medians["pytorch"],
-            "rounds": rates}
+        rates.setdefault("dragonn", []).append(dragonn_rate(options, path, threads))
+        for peer in peers:
+            rates.setdefault(peer.name, []).append(peer.ask("rate"))
+    for peer in peers:
+        peer.close()
+    medians = {name: statistics.median(values) for name, values in rates.items()}
+    own = medians.pop("dragonn")
+    best = max(medians, key=medians.get)
+    return {"threads": threads, "batch": options.batch, "dragonn": own, "pytorch": medians[best], "baseline": best,
+            "ratio": own / medians[best], "rounds": rates}
 
 
 def main():
+    if sys.argv[1:2] == [WORKER]:
+        return work()
     options = parse()
-    try:
-        import torch
-        import torchvision
-    except ImportError as error:
-        print(f"skipped: {error}")
-        return 77
+    skip_without("torch", "torchvision")
+    import torch
+    import torchvision
+
     with tempfile.TemporaryDirectory() as folder:
         path = options.path or pathlib.Path(folder)
         if not options.path:
             generate(path, options.images)
-        print(f"torch {torch.__version__}, torchvision {torchvision.__version__}; images/s, medians of {options.rounds} epochs\n")
-        print("| threads or workers | dragonn | DataLoader and torchvision | ratio |\n|---|---|---|---|")
+        print(f"torch {torch.__version__}, torchvision {torchvision.__version__}; images/s, medians of {options.rounds} epochs")
+        print("\n".join(baselines.describe(baselines.environments(options))) + "\n")
+        print("| threads or workers | dragonn | DataLoader and torchvision | baseline | ratio |\n|---|---|---|---|---|")
         rows = []
         for threads in options.threads:
             row = measure(options, path, threads)
-            print(f"| {threads} | {row['dragonn']:.0f} | {row['pytorch']:.0f} | {row['ratio']:.2f} |", flush=True)
+            print(f"| {threads} | {row['dragonn']:.0f} | {row['pytorch']:.0f} | {row['baseline']} | {row['ratio']:.2f} |",
+                  flush=True)
             rows.append(row)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")

@@ -177,7 +177,7 @@ def start(options, threads):
         os.environ.pop(name, None)
     peers = []
     for library in options.libraries:
-        peer = PeerProcess(library, **environment)
+        peer = PeerProcess(library, environment)
         missing = peer.ask(None).get("missing")
         if missing is None:
             peers.append(peer)

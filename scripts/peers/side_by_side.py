@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What the scripts *_side_by_side.py share: options, runs of dragonn-bench, and processes that hold a peer."""
 import argparse
+import importlib
 import json
 import os
 import pathlib
@@ -62,10 +63,20 @@ def bench_rows(options, *arguments):
 # Peers
 
 
+def skip_without(*modules):
+    """Ends with 77 and the reason if one of these Python modules is missing."""
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            print(f"skipped: {error}", file=sys.stderr)
+            raise SystemExit(77) from error
+
+
 class PeerProcess:
     """A worker: this script with the arguments --worker NAME, which ends when its standard input does."""
 
-    def __init__(self, name, **environment):
+    def __init__(self, name, environment):
         self.name = name
         self.process = subprocess.Popen([sys.executable, sys.argv[0], WORKER, name], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True, env=os.environ | environment)

@@ -7,9 +7,11 @@
     scripts/peers/step_side_by_side.py --json steps.json --table steps.md    # again after a stop: goes on behind the last row
 
 A step is forward, loss, backward and a plain update of all parameters. PyTorch runs the same model (scripts/pytorch_models.py;
-the numbers of parameters must agree) eagerly, with channels last where there are images, and compiled. All take their turn,
-round by round, in processes of their own; the table has medians over the rounds, and compares with the fastest of PyTorch's
-variants: a ratio above 1 means that dragonn is faster. Peak memory is that of a process above what it held before it made the model.
+the numbers of parameters must agree) eagerly, with channels last where there are images, and compiled; each of these with the environment as it is and with one in
+which the C library keeps freed memory (scripts/peers/baselines.py; --baseline adds another). All take their turn, round by
+round, in processes of their own; what takes more than 1.3 times as long as the fastest in the first round drops out. The table
+has medians over the rounds, and compares with the fastest of PyTorch: a ratio above 1 means that dragonn is faster. Peak memory
+is that of a process above what it held before it made the model, the least of PyTorch's.
 
 Run it on a quiet machine; build dragonn-bench before (scripts/test.sh). Rows are printed as they come, and written to --json:
 those that are there already are not measured again. `load` is how many threads ran or waited beside the row, one minute's mean.
@@ -24,7 +26,8 @@ import subprocess
 import sys
 import time
 
-from side_by_side import ROOT, WORKER, PeerProcess, bench_rows, finish_parse, make_parser, serve, words
+import baselines
+from side_by_side import ROOT, WORKER, PeerProcess, bench_rows, finish_parse, make_parser, serve, skip_without, words
 
 # The options of dragonn-bench step.
 MODELS = {
@@ -45,6 +48,8 @@ MODELS = {
     "vit": "--model vit --batch 32",
 }
 VARIANTS = ["eager", "compile", "eager_channels_last", "compile_channels_last"]
+# A peer that takes so many times as long as the fastest in the first round has no further turns.
+HOPELESS = 1.3
 
 
 def parse():
@@ -56,6 +61,7 @@ def parse():
     parser.add_argument("--seconds", type=float, default=3, help="about the time of each turn")
     parser.add_argument("--json", type=pathlib.Path, help="also write the rows as a JSON array, and keep those that it has")
     parser.add_argument("--table", type=pathlib.Path, help="also write the table, with processor, date and versions")
+    baselines.add_option(parser)
     return finish_parse(parser, ["threads"], models=MODELS, variants=VARIANTS)
 
 
@@ -136,41 +142,62 @@ def variants_of(model, options):
     return [variant for variant in options.variants if images or not variant.endswith("channels_last")]
 
 
+def start_peers(row, options):
+    """The processes that hold the model, by the name of what they measure, with what they found."""
+    ready = {}
+    for variant in variants_of(row["model"], options):
+        for baseline, environment in baselines.environments(options).items():
+            peer = PeerProcess(variant, environment)
+            found = peer.ask(row)
+            if "note" in found:
+                peer.close()
+            else:
+                ready[f"{variant}, {baseline}"] = peer, found
+    return ready
+
+
+def measure_peers(ready, seconds, turn):
+    """A round of all that are still in the race; closes those that are not."""
+    for name, (peer, _) in ready.items():
+        if peer.process.poll() is None:
+            seconds.setdefault(name, []).append(peer.ask(turn))
+    fastest = min(seconds[name][0] for name in ready)
+    for name, (peer, _) in ready.items():
+        if seconds[name][0] > HOPELESS * fastest and peer.process.poll() is None:
+            peer.close()
+
+
 def compare(model, threads, options):
     load = os.getloadavg()[0]
     row = run_dragonn(options, model, threads, 1)
     # A turn of dragonn-bench is rounds of about the time of one large product, or of one step if that takes longer.
     turn = max(row["seconds_median"], 2e-9 * 2048**3 / row["gemm_gflops"])
     rounds = max(1, round(options.seconds / turn))
-    peers, ready = [], {}
-    for variant in variants_of(model, options):
-        peer = PeerProcess(variant)
-        found = peer.ask(row)
-        if "note" in found:
-            peer.close()
-        else:
-            peers.append(peer)
-            ready[variant] = found
-    seconds, of_gemm = {}, []
+    ready = start_peers(row, options)
+    ours, theirs, of_gemm = [], {}, []
     for _ in range(options.rounds):
-        ours = run_dragonn(options, model, threads, rounds)
-        seconds.setdefault("dragonn", []).append(ours["seconds_median"])
-        of_gemm.append(ours["of_gemm"])
-        for peer in peers:
-            seconds.setdefault(peer.name, []).append(peer.ask(options.seconds))
-    for peer in peers:
-        peer.close()
-    medians = {name: statistics.median(values) for name, values in seconds.items()}
-    best = min((name for name in medians if name != "dragonn"), key=medians.get, default=None)
+        own = run_dragonn(options, model, threads, rounds)
+        ours.append(own["seconds_median"])
+        of_gemm.append(own["of_gemm"])
+        if ready:
+            measure_peers(ready, theirs, options.seconds)
+    for peer, _ in ready.values():
+        if peer.process.poll() is None:
+            peer.close()
+    # Only what was measured in every round counts.
+    medians = {name: statistics.median(values) for name, values in theirs.items() if len(values) == options.rounds}
+    best = min(medians, key=medians.get, default=None)
+    seconds = statistics.median(ours)
     return {
         "model": model, "batch": row["batch"], "threads": threads, "parameters": row["parameters"],
-        "dragonn_samples_per_second": row["batch"] / medians["dragonn"], "of_gemm": statistics.median(of_gemm),
+        "dragonn_samples_per_second": row["batch"] / seconds, "of_gemm": statistics.median(of_gemm),
         "pytorch_samples_per_second": row["batch"] / medians[best] if best else None, "pytorch_variant": best,
-        "ratio": medians[best] / medians["dragonn"] if best else None,
+        "ratio": medians[best] / seconds if best else None,
         "dragonn_bytes": dragonn_memory(options.bench, model, threads),
-        "pytorch_bytes": min((found["memory"] for found in ready.values()), default=None),
-        "seconds": seconds, "torch": next((found["torch"] for found in ready.values()), None), "load": load,
-        "date": time.strftime("%Y-%m-%d"), "processor": processor(),
+        "pytorch_bytes": min((found["memory"] for _, found in ready.values()), default=None),
+        "seconds": {"dragonn": ours, **theirs}, "torch": next((found["torch"] for _, found in ready.values()), None),
+        "load": load, "date": time.strftime("%Y-%m-%d"), "processor": processor(),
+        "baselines": baselines.describe(baselines.environments(options)),
     }
 
 
@@ -213,6 +240,7 @@ def summary(rows):
     lines.append("Peak memory above PyTorch's: " + (", ".join(dict.fromkeys(more)) or "none"))
     for name in ("processor", "date", "torch"):
         lines.append(f"{name}: " + ", ".join(dict.fromkeys(str(row[name]) for row in rows)))
+    lines += dict.fromkeys(text for row in rows for text in row["baselines"])
     return "\n".join(f"- {line}" for line in lines)
 
 
@@ -229,11 +257,7 @@ def main():
     if sys.argv[1:2] == [WORKER]:
         return work(sys.argv[2])
     options = parse()
-    try:
-        import torch  # noqa: F401: the workers use it
-    except ImportError as error:
-        print(f"skipped: {error}", file=sys.stderr)
-        return 77
+    skip_without("torch")
     rows = json.loads(options.json.read_text()) if options.json and options.json.exists() else []
     print("\n".join([HEAD, *map(line, rows)]), flush=True)
     there = {(row["model"], row["threads"]) for row in rows}

@@ -11,8 +11,17 @@ NETWORKS = {"100mbit": "100 Mbit/s", "1gbit": "1 Gbit/s"}
 
 
 def label(row):
-    name = LABELS.get((row["side"], row["method"]), f"dragonn, `{row['method']}`")
-    return name + (", `torch.compile`" if row["compile"] else "")
+    return LABELS.get((row["side"], row["method"]), f"dragonn, `{row['method']}`")
+
+
+def mode(row):
+    """How PyTorch ran: "compiled, tuned", "eager, default"; empty for dragonn."""
+    return f"{'compiled' if row['compile'] else 'eager'}, {row['baseline']}" if row["side"] == "ddp" else ""
+
+
+def in_best_mode(rows, speed):
+    """Of rows that differ in PyTorch's mode and the round, those of the fastest mode."""
+    return max(in_groups(rows, mode).values(), key=speed)
 
 
 def rate_name(rate):
@@ -60,6 +69,11 @@ def markdown(header, lines):
         yield "| " + " | ".join(line) + " |"
 
 
+def speeds(rows):
+    """samples/s of PyTorch's fastest mode, by label."""
+    return {name: samples_per_second(in_best_mode(group, samples_per_second)) for name, group in in_groups(rows, label).items()}
+
+
 def throughput_lines(rows):
     """A line per method, a column per model and rate."""
     rows = [row for row in rows if row["part"] == "throughput"]
@@ -74,10 +88,12 @@ def throughput_lines(rows):
         found = cells.get((name, *column))
         if found is None:
             return ""
+        found = in_best_mode(found, samples_per_second)
         sent = statistics.median(row["sent_per_step"] for row in found)
-        return f"{number(samples_per_second(found))}; {bytes_text(sent)}"
+        how = f" ({mode(found[0])})" if mode(found[0]) else ""
+        return f"{number(samples_per_second(found))}{how}; {bytes_text(sent)}"
 
-    names = dict.fromkeys(label(row) for row in sorted(rows, key=lambda row: (row["side"], row["compile"])))
+    names = dict.fromkeys(label(row) for row in sorted(rows, key=lambda row: row["side"], reverse=True))
     yield from markdown(header, ([name, *(cell(name, column) for column in columns)] for name in names))
 
 
@@ -85,8 +101,7 @@ def gain_lines(rows):
     """For each column the fastest of dragonn over the fastest of PyTorch, and over plain DDP."""
     rows = [row for row in rows if row["part"] == "throughput"]
     for (model, rate), column in in_groups(rows, lambda row: (row["model"], row["rate"])).items():
-        peers, own = ({name: samples_per_second(group) for name, group in in_groups(side, label).items()} for side in (
-            [row for row in column if row["side"] == wanted] for wanted in ("ddp", "dragonn")))
+        peers, own = (speeds([row for row in column if row["side"] == wanted]) for wanted in ("ddp", "dragonn"))
         plain = peers.get(LABELS["ddp", "plain"])
         if plain is None or not own:
             continue
@@ -102,19 +117,20 @@ def compute_lines(rows):
     if not rows:
         return
     models = list(dict.fromkeys(row["model"] for row in rows))
-    groups = in_groups(rows, lambda row: (label(row), row["model"]))
-    cells = {key: samples_per_second(group) for key, group in groups.items()}
-    names = list(dict.fromkeys(label(row) for row in rows))
+    cells = {key: samples_per_second(group)
+             for key, group in in_groups(rows, lambda row: (label(row), mode(row), row["model"])).items()}
+    names = list(dict.fromkeys((label(row), mode(row)) for row in rows))
     yield from markdown(["1 rank, 1 thread, no network: samples/s", *models],
-                        ([name, *(number(cells[name, model]) if (name, model) in cells else "" for model in models)]
-                         for name in names))
+                        ([", ".join(filter(None, name)), *(number(cells[*name, model]) if (*name, model) in cells else ""
+                                                           for model in models)] for name in names))
     yield ""
+    by_model = {model: speeds([row for row in rows if row["model"] == model]) for model in models}
     own, peer = LABELS["dragonn", "alone"], LABELS["ddp", "none"]
-    compared = [f"{cells[own, model] / cells[peer, model]:.2f} times ({model})" for model in models
-                if (own, model) in cells and (peer, model) in cells]
+    compared = [f"{found[own] / found[peer]:.2f} times ({model})" for model, found in by_model.items()
+                if own in found and peer in found]
     if compared:
         yield (f"By computing alone, on one thread and without a network, dragonn is {' and '.join(compared)} as fast "
-               "as PyTorch: what a table shows beyond that is the exchange.")
+               "as PyTorch's fastest mode: what a table shows beyond that is the exchange.")
 
 
 def training_epochs(lines):
@@ -133,6 +149,8 @@ def training_epochs(lines):
 def accuracy_lines(rows, share):
     """Seconds of training until the share of plain DDP's last accuracy is reached at the end of an epoch."""
     rows = [row for row in rows if row["part"] == "accuracy"]
+    rows = [in_best_mode(group, lambda found: -found[0]["epochs"][-1]["seconds"])[0]
+            for group in in_groups(rows, label).values()]
     reference = next((row for row in rows if row["method"] == "plain"), None)
     if reference is None:
         return
@@ -148,15 +166,15 @@ def accuracy_lines(rows, share):
         if reached:
             to_target = [f"{reached['seconds']:.0f} s (epoch {reached['epoch']})",
                          f"{needed['seconds'] / reached['seconds']:.2f}"]
-        return [label(row), *to_target, f"{100 * last['accuracy']:.1f} %", f"{last['seconds']:.0f} s"]
+        return [", ".join(filter(None, (label(row), mode(row)))), *to_target, f"{100 * last['accuracy']:.1f} %", f"{last['seconds']:.0f} s"]
 
     header = [f"{reference['model']}, {rate_name(reference['rate'])}", f"training until {100 * target:.1f} %",
               "times as fast as DDP", f"accuracy after epoch {len(reference['epochs'])}", "training in all"]
     yield from markdown(header, map(line, rows))
 
 
-def report(rows, share):
-    """All that there are rows for."""
-    parts = map(list, (caption(rows), throughput_lines(rows), gain_lines(rows), compute_lines(rows),
+def report(rows, share, environments):
+    """All that there are rows for, and the variables that PyTorch's environments set."""
+    parts = map(list, (caption(rows), environments, throughput_lines(rows), gain_lines(rows), compute_lines(rows),
                        accuracy_lines(rows, share)))
     yield "\n\n".join("\n".join(lines) for lines in parts if lines)

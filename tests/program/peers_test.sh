@@ -36,9 +36,18 @@ reason=$(python3 -W ignore -c 'import numpy, torch' 2>&1) || { echo "skipped: ${
 
 # Training steps: one model, one variant.
 status_of 0 python3 "$peers/step_side_by_side.py" --bin "$BIN" --models mlp --threads 1 --variants eager --rounds 1 \
-  --seconds 0.1 --json steps.json
-grep -qE '^\| mlp \| 1 \| [0-9.e+]+ \| [0-9.e+]+ \| eager \|' output.log || fail "no row of steps: $(cat output.log)"
+  --seconds 0.1 --json steps.json --baseline 'arena: MALLOC_ARENA_MAX=1 MALLOC_TOP_PAD_=65536'
+grep -qE '^\| mlp \| 1 \| [0-9.e+]+ \| [0-9.e+]+ \| eager, (default|tuned|arena) \|' output.log || fail "no row of steps: $(cat output.log)"
 grep -q '"ratio": [0-9]' steps.json || fail "no ratio of steps: $(cat steps.json)"
+for baseline in default tuned arena; do
+  grep -q "\"eager, $baseline\": \[" steps.json || fail "PyTorch was not measured with the baseline $baseline: $(cat steps.json)"
+done
+grep -q '^- PyTorch, tuned: MALLOC_MMAP_MAX_=0 ' output.log || fail "the page does not name the variables: $(cat output.log)"
+grep -q '^- PyTorch, arena: MALLOC_ARENA_MAX=1 MALLOC_TOP_PAD_=65536$' output.log || fail "a user's baseline: $(cat output.log)"
+for baseline in 'arena' 'arena: x' 'tuned: A=1'; do
+  status_of 2 python3 "$peers/step_side_by_side.py" --bin "$BIN" --baseline "$baseline"
+  grep -q "argument --baseline: '$baseline': " output.log || fail "--baseline '$baseline': $(cat output.log)"
+done
 cp steps.json before.json
 status_of 0 python3 "$peers/step_side_by_side.py" --bin "$BIN" --models mlp --threads 1 --json steps.json
 cmp -s steps.json before.json || fail "a row of steps was measured again"
@@ -58,7 +67,7 @@ grep -q -- '--libraries atlas: valid are onednn, openblas, blis, mkl' output.log
 # Loaders: an epoch of a few images.
 if python3 -W ignore -c 'import torchvision' 2>/dev/null; then
   status_of 0 python3 "$peers/loader_side_by_side.py" --bin "$BIN" --images 24 --batch 4 --threads 1 --rounds 1
-  grep -qE '^\| 1 \| [0-9]+ \| [0-9]+ \| [0-9.]+ \|$' output.log || fail "no row of loaders: $(cat output.log)"
+  grep -qE '^\| 1 \| [0-9]+ \| [0-9]+ \| (default|tuned) \| [0-9.]+ \|$' output.log || fail "no row of loaders: $(cat output.log)"
 fi
 
 reason=$("$ROOT/scripts/netns_cluster.sh" check 2>&1) || { echo "skipped: $reason"; exit 77; }
@@ -68,22 +77,22 @@ reason=$("$ROOT/scripts/netns_cluster.sh" check 2>&1) || { echo "skipped: $reaso
 compare=(python3 "$peers/compare.py" --bin "$BIN" --json peers.json --parts throughput --models resnet20 --rates 1gbit
   --hosts 2 --hooks plain --methods dense,topk --batch 2 --rounds 1 --steps 20)
 status_of 0 "${compare[@]}"
-# sent SIDE METHOD: bytes by a host's interface per step.
-sent() { sed -nE "s/.*\"side\": \"$1\", \"method\": \"$2\".*\"sent_per_step\": ([0-9]+).*/\1/p" peers.json; }
+# sent SIDE METHOD: bytes by a host's interface per step, of the first such run.
+sent() { sed -nE "s/.*\"side\": \"$1\", \"method\": \"$2\".*\"sent_per_step\": ([0-9]+).*/\1/p" peers.json | head -n 1; }
 for dense in "ddp plain" "dragonn dense"; do
   # shellcheck disable=SC2086: two words
   bytes=$(sent $dense)
   ((bytes > 1000000 && bytes < 1200000)) || fail "$dense: $bytes bytes per step"
 done
 topk=$(sent dragonn topk)
-((topk > 2 * 8 * 2697 / 2 && topk < 100000)) || fail "topk: $topk bytes per step"
-grep -qE '^\| PyTorch DDP \| [0-9.,]+; 1,[01][0-9]{2} kB \|$' output.log || fail "no row of DDP: $(cat output.log)"
+((topk > 19 * 8 * 2697 / 20 && topk < 100000)) || fail "topk: $topk bytes per step"
+grep -qE '^\| PyTorch DDP \| [0-9.,]+ \(eager, (default|tuned)\); 1,[01][0-9]{2} kB \|$' output.log || fail "no row of DDP: $(cat output.log)"
 cp peers.json before.json
 status_of 0 "${compare[@]}"
 cmp -s before.json peers.json || fail "what was measured is measured again"
 ! grep -q 'round 1' output.log || fail "a run again: $(cat output.log)"
 status_of 1 "${compare[@]}" --hooks plain,fp16 --minutes 0
-grep -q '1 runs are not there' output.log || fail "missing runs are not counted: $(cat output.log)"
+grep -q '2 runs are not there' output.log || fail "missing runs are not counted: $(cat output.log)"
 
 # Training of a rank alone reads the files, and learns images that have one grey level per class.
 mkdir cifar
