@@ -9,7 +9,8 @@
     pytorch_rows.py step --rows step.json --json steps.json
 
 select: torch.topk, a mask and nonzero, and DGC's encoder made of PyTorch's operations, on as many values of the same
-distribution at the same density; seconds by events on the device, medians of rounds that alternate with copies.
+distribution at the same density, and on a CPU NumPy's boolean indexing, which is faster than PyTorch's operators; seconds by
+events on the device, medians of rounds that alternate with copies.
 step: the same models (scripts/pytorch_models.py; the numbers of parameters must agree), shapes, batch, precision and plain
 gradient descent. A step begins with the batch in (page-locked) host memory and ends when the loss is there.
 
@@ -19,6 +20,7 @@ Exit code: 0 done, 1 some rows failed, 2 bad usage or other models than dragonn'
 import argparse
 import contextlib
 import functools
+import importlib.util
 import json
 import os
 import pathlib
@@ -107,6 +109,15 @@ def torch_mask_nonzero(values, _k, threshold):
     return found, values[found]
 
 
+def numpy_mask(values, _k, threshold):
+    """On a CPU alone. The values share memory with NumPy's array."""
+    import numpy
+
+    array = values.numpy()
+    found = torch.from_numpy((numpy.abs(array) >= threshold).nonzero()[0])
+    return found, torch.from_numpy(array[found.numpy()])
+
+
 def torch_dgc(values, k, _threshold):
     """A threshold from every hundredth value, what reaches it, and of these the k largest if they are too many."""
     magnitudes = values.abs()
@@ -166,7 +177,8 @@ def run_select(options, report):
         k = max(1, int(density * numel))
         threshold = float(torch.topk(values.abs(), k, sorted=False).values.min())
         like = {"device": device.type, "numel": numel, "density": density}
-        for select in (torch_topk, torch_mask_nonzero, torch_dgc):
+        has_numpy = device.type == "cpu" and importlib.util.find_spec("numpy")
+        for select in (torch_topk, torch_mask_nonzero, torch_dgc, *([numpy_mask] if has_numpy else [])):
             row = select_row(select.__name__, select, like, values, threshold, room, options.rounds, dragonn)
             report.add(row)
     report.print_table(
