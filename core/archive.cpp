@@ -68,7 +68,9 @@ void read_field(Reader& reader, const std::string& name, Archive& archive) {
     throw DataError(fmt::format("{}: checksum mismatch in field '{}' at bytes {} to {}: the file is damaged", name,
                                 shown, start, start + content.size() - 1));
   }
-  archive.put_bytes(std::string(reinterpret_cast<const char*>(letters.data()), letters.size()), bytes);
+  const std::string field(reinterpret_cast<const char*>(letters.data()), letters.size());
+  if (archive.contains(field)) throw DataError(fmt::format("{}: field '{}' comes twice", name, shown));
+  archive.put_bytes(field, bytes);
 }
 
 }  // namespace

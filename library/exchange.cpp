@@ -88,7 +88,7 @@ Exchange::Exchange(const trainer::RunSpec& spec, const std::vector<Tensor>& tens
       communicator_(communicator),
       tensors_hash_(hash_of(tensors)),
       arena_(laid_out(tensors)),
-      exchange_(spec.rules, arena_, communicator),
+      exchange_(std::make_unique<trainer::GradientExchange>(spec.rules, arena_, communicator)),
       gradient_(arena_.size()),
       timers_(communicator.clock()),
       learning_rate_(spec.optimizer.learning_rate) {}
@@ -118,7 +118,7 @@ void Exchange::for_each(std::span<float* const> gradients, const Copy& copy) {
 
 dragonn_tensor_info Exchange::info(std::size_t tensor) const {
   const Parameter& parameter = arena_[tensor];
-  const auto& buckets = exchange_.buckets();
+  const auto& buckets = exchange_->buckets();
   const auto bucket = std::ranges::find_if(buckets, [&](const trainer::Bucket& candidate) {
     return parameter.offset >= candidate.offset && parameter.offset < candidate.offset + candidate.size;
   });
@@ -137,15 +137,15 @@ void Exchange::run(std::span<float* const> gradients) {
   check_finite(gradients);
   timers_.reset();
   const double density = trainer::density_of_step(spec_.compression, step_, steps_per_epoch_);
-  exchange_.run({.step = step_, .density = density, .learning_rate = learning_rate_}, gradient_.view(), timers_);
-  overflowed_ = exchange_.non_finite_bucket();
+  exchange_->run({.step = step_, .density = density, .learning_rate = learning_rate_}, gradient_.view(), timers_);
+  overflowed_ = exchange_->non_finite_bucket();
   MeanWriter mean(gradient_.host());
-  exchange_.apply(mean, 1.0f, timers_);
+  exchange_->apply(mean, 1.0f, timers_);
   for_each(gradients, [](auto to, auto from) { std::ranges::copy(from, to.begin()); });
   ++step_;
 
   const comm::Traffic traffic = total(communicator_.traffic().by_phase() - before);
-  const trainer::ExchangeCounts& counts = exchange_.counts();
+  const trainer::ExchangeCounts& counts = exchange_->counts();
   const auto seconds = [&](Verb verb) { return timers_.seconds(verb); };
   last_ = {.exchanges = step_,
            .bytes_sent = traffic.bytes_sent,
@@ -173,7 +173,7 @@ void Exchange::check_finite(std::span<float* const> gradients) {
   if (agreed.non_finite_bucket) {
     throw NonFiniteError(
         fmt::format("exchange {}: the accumulated gradient of {} has overflowed on some rank: load a saved state",
-                    step_, exchange_.buckets().at(*agreed.non_finite_bucket).name));
+                    step_, exchange_->buckets().at(*agreed.non_finite_bucket).name));
   }
   if (!agreed.skip) return;
   std::string where = "of another rank";
@@ -192,7 +192,7 @@ void Exchange::check_finite(std::span<float* const> gradients) {
 dragonn_statistics Exchange::statistics() const {
   dragonn_statistics statistics = last_;
   statistics.exchanges = step_;
-  statistics.residual_norm = exchange_.residual_norm();
+  statistics.residual_norm = exchange_->residual_norm();
   return statistics;
 }
 
@@ -204,30 +204,49 @@ std::vector<std::byte> Exchange::save() const {
   archive.put(kTensors, tensors_hash_);
   archive.put(kExchanges, step_);
   archive.put(kLearningRate, learning_rate_);
-  exchange_.save(archive);
+  exchange_->save(archive);
   return to_bytes(archive);
+}
+
+void Exchange::check_origin(const Archive& state) const {
+  const auto rank = state.get<std::uint64_t>(kRank), size = state.get<std::uint64_t>(kSize);
+  if (rank != static_cast<std::uint64_t>(communicator_.rank()) ||
+      size != static_cast<std::uint64_t>(communicator_.size())) {
+    throw DataError(fmt::format("it is of rank {} of {}: expected rank {} of {}", rank, size, communicator_.rank(),
+                                communicator_.size()));
+  }
+  const std::vector<std::string> changes = trainer::config_changes(saved_config(state), spec_);
+  if (!changes.empty()) throw DataError(fmt::format("it is of another config: {}", fmt::join(changes, ", ")));
+  if (state.get<std::uint64_t>(kTensors) != tensors_hash_) {
+    throw DataError("it is of another list of tensors: expected the same names and shapes");
+  }
+}
+
+std::unique_ptr<trainer::GradientExchange> Exchange::load_exchange(const Archive& state) const {
+  auto exchange = std::make_unique<trainer::GradientExchange>(spec_.rules, arena_, communicator_);
+  exchange->load(state);
+  if (!std::isfinite(exchange->residual_norm())) {
+    throw DataError("it holds NaN or infinity: expected a state from before the gradient overflowed");
+  }
+  return exchange;
 }
 
 void Exchange::load(std::span<const std::byte> state) {
   const Archive archive = archive_from_bytes(state, kStateName);
-  const auto rank = archive.get<std::uint64_t>(kRank), size = archive.get<std::uint64_t>(kSize);
-  if (rank != static_cast<std::uint64_t>(communicator_.rank()) ||
-      size != static_cast<std::uint64_t>(communicator_.size())) {
-    throw DataError(fmt::format("{} is of rank {} of {} ranks: expected one of rank {} of {}", kStateName, rank, size,
-                                communicator_.rank(), communicator_.size()));
+  try {
+    check_origin(archive);
+    auto exchange = load_exchange(archive);
+    const auto step = archive.get<std::uint64_t>(kExchanges);
+    const auto learning_rate = archive.get<double>(kLearningRate);
+    // Only now, when nothing can fail any more, this exchange changes.
+    exchange_ = std::move(exchange);
+    step_ = step;
+    learning_rate_ = learning_rate;
+    overflowed_.reset();
+    last_ = {};
+  } catch (const Error& error) {
+    throw DataError(fmt::format("{} is refused: {}", kStateName, error.what()));
   }
-  const std::vector<std::string> changes = trainer::config_changes(saved_config(archive), spec_);
-  if (!changes.empty()) {
-    throw DataError(fmt::format("{} is of another config: {}", kStateName, fmt::join(changes, ", ")));
-  }
-  if (archive.get<std::uint64_t>(kTensors) != tensors_hash_) {
-    throw DataError(fmt::format("{} is of another list of tensors: expected the same names and shapes", kStateName));
-  }
-  exchange_.load(archive);
-  step_ = archive.get<std::uint64_t>(kExchanges);
-  learning_rate_ = archive.get<double>(kLearningRate);
-  overflowed_.reset();
-  last_ = {};
 }
 
 }  // namespace dragonn::library

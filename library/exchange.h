@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -58,12 +59,16 @@ class Exchange {
 
   /// Returns this rank's state as an archive's bytes.
   std::vector<std::byte> save() const;
-  /// Restores such a state. @throws DataError if it is damaged, or of another rank, number of ranks, config or list of
-  /// tensors.
+  /// Restores such a state, or changes nothing. Meanwhile there are two exchanges in memory. @throws DataError if the
+  /// state is damaged, or of another rank, number of ranks, config or list of tensors.
   void load(std::span<const std::byte> state);
 
  private:
   void check_finite(std::span<float* const> gradients);
+  /// Checks that a state is of this rank of the same run. @throws DataError; ConfigError if its config is none.
+  void check_origin(const Archive& state) const;
+  /// Makes an exchange with the residuals and the method's numbers of a state. @throws Error if it lacks some.
+  std::unique_ptr<trainer::GradientExchange> load_exchange(const Archive& state) const;
   /// Calls `copy(address in the caller's memory, place in the arena's order)` for each tensor.
   template <class Copy>
   void for_each(std::span<float* const> gradients, const Copy& copy);
@@ -73,7 +78,7 @@ class Exchange {
   comm::Communicator& communicator_;
   std::uint64_t tensors_hash_;
   ParameterArena arena_;  // sizes and offsets only
-  trainer::GradientExchange exchange_;
+  std::unique_ptr<trainer::GradientExchange> exchange_;
   Buffer<float> gradient_;  // in the arena's order; after an exchange the mean
   StepTimers timers_;
   double learning_rate_;
