@@ -4,13 +4,16 @@
 #include <cstdlib>
 #include <limits>
 #include <string>
+#include <unistd.h>
 
 #include <fmt/format.h>
 
 #include "comm/launcher.h"
 #include "comm/local/local.h"
 #include "comm/mpi/mpi.h"
+#include "comm/tcp/rendezvous.h"
 #include "comm/tcp/tcp.h"
+#include "core/error.h"
 
 namespace dragonn::library {
 namespace {
@@ -43,19 +46,30 @@ std::string choose_rendezvous(const std::string& given) {
                      taken < kLastPort ? taken + 1 : kFirstPort);
 }
 
+/// Refuses MPI in a child of the process that has begun to use it.
+void check_mpi_is_own() {
+  static const ::pid_t first = ::getpid();
+  if (first == ::getpid()) return;
+  throw ConfigError(fmt::format(
+      "comm.backend = \"mpi\": process {}, which forked this process, {}, uses MPI, and it cannot be shared: expected "
+      "\"tcp\" or \"local\"",
+      first, ::getpid()));
+}
+
 }  // namespace
 
-Connection choose_connection(const trainer::CommConfig& config) {
-  using comm::Communicator;
+Connection choose_connection(const trainer::CommConfig& config, const std::string& rendezvous) {
+  if (!rendezvous.empty()) comm::parse_rendezvous(rendezvous);
   switch (choose_backend(config.backend)) {
     case Backend::kMpi: {
+      check_mpi_is_own();
       const comm::MpiOptions options{.timeout_s = config.timeout_s, .start_timeout_s = config.start_timeout_s};
       return {[options](const RankThread::RankFunction& fn) { comm::run_hosted_mpi(options, fn); },
               config.start_timeout_s};
     }
     case Backend::kTcp: {
-      const auto options =
-          comm::tcp_options(choose_rendezvous(config.rendezvous), config.timeout_s, config.secret_file);
+      const std::string& given = config.rendezvous.empty() ? rendezvous : config.rendezvous;
+      const auto options = comm::tcp_options(choose_rendezvous(given), config.timeout_s, config.secret_file);
       return {[options](const RankThread::RankFunction& fn) { comm::run_tcp(options, fn); }, kUnlimited};
     }
     default: {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <exception>
 #include <limits>
@@ -12,6 +13,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -41,6 +44,8 @@ struct dragonn_exchange_handle {
   std::vector<std::byte> saved;  // the state between dragonn_state_size and dragonn_state_save; empty: none
   std::optional<library::Exchange> exchange;  // only the thread uses it, while the group lives
   std::unique_ptr<library::RankThread> thread;
+  ::pid_t process = ::getpid();  // the thread is there, and in no child that this process forks
+  std::atomic<bool> is_in_use = false;
 };
 
 namespace {
@@ -146,13 +151,15 @@ void set_up(dragonn_exchange_handle& handle, dragonn::comm::Communicator& commun
   }
 }
 
-std::unique_ptr<dragonn_exchange_handle> make_handle(const char* config, std::vector<library::Tensor> tensors,
+std::unique_ptr<dragonn_exchange_handle> make_handle(const char* rendezvous, const char* config,
+                                                     std::vector<library::Tensor> tensors,
                                                      std::uint64_t steps_per_epoch) {
   auto handle = std::make_unique<dragonn_exchange_handle>();
   handle->spec = dragonn::trainer::parse_exchange_config(config == nullptr ? "" : config, "config");
   handle->tensors = std::move(tensors);
   handle->steps_per_epoch = steps_per_epoch > 0 ? steps_per_epoch : std::numeric_limits<std::uint64_t>::max();
-  const library::Connection connection = library::choose_connection(handle->spec.comm);
+  const library::Connection connection =
+      library::choose_connection(handle->spec.comm, rendezvous == nullptr ? "" : rendezvous);
   dragonn_exchange_handle* const address = handle.get();
   handle->thread = std::make_unique<library::RankThread>(
       connection.connect, [address](dragonn::comm::Communicator& communicator) { set_up(*address, communicator); },
@@ -162,7 +169,34 @@ std::unique_ptr<dragonn_exchange_handle> make_handle(const char* config, std::ve
 
 void check_handle(const dragonn_exchange_handle* handle) {
   require(handle != nullptr, "the handle is a null pointer");
+  require(
+      handle->process == ::getpid(),
+      "the handle is of process {}, which forked this process, {}: expected a call by that process, or a handle that "
+      "this one created",
+      handle->process, ::getpid());
 }
+
+/// Holds a handle for one call of one thread.
+class HandleUse {
+ public:
+  explicit HandleUse(dragonn_exchange_handle* handle) : handle_(handle) {
+    check_handle(handle);
+    require(!handle->is_in_use.exchange(true), "another thread uses the handle: expected one at a time");
+  }
+  ~HandleUse() {
+    if (handle_ != nullptr) handle_->is_in_use = false;
+  }
+  HandleUse(const HandleUse&) = delete;
+  HandleUse& operator=(const HandleUse&) = delete;
+
+  /// Hands the handle over to be freed.
+  std::unique_ptr<dragonn_exchange_handle> take() {
+    return std::unique_ptr<dragonn_exchange_handle>(std::exchange(handle_, nullptr));
+  }
+
+ private:
+  dragonn_exchange_handle* handle_;
+};
 
 void run_exchange(dragonn_exchange_handle& handle, std::span<float* const> gradients) {
   handle.saved.clear();
@@ -192,25 +226,29 @@ dragonn_status dragonn_set_log(dragonn_log_function function, void* user) {
 
 dragonn_status dragonn_create(const char* config, const dragonn_tensor* tensors, uint64_t tensor_count,
                               uint64_t steps_per_epoch, dragonn_exchange_handle** handle) {
+  return dragonn_create_at(nullptr, config, tensors, tensor_count, steps_per_epoch, handle);
+}
+
+dragonn_status dragonn_create_at(const char* rendezvous, const char* config, const dragonn_tensor* tensors,
+                                 uint64_t tensor_count, uint64_t steps_per_epoch, dragonn_exchange_handle** handle) {
   if (handle != nullptr) *handle = nullptr;
   return guarded([&] {
     silence_log();
     require(handle != nullptr, "dragonn_create has no place for the handle: a null pointer");
-    *handle = make_handle(config, read_tensors(tensors, tensor_count), steps_per_epoch).release();
+    *handle = make_handle(rendezvous, config, read_tensors(tensors, tensor_count), steps_per_epoch).release();
   });
 }
 
 dragonn_status dragonn_destroy(dragonn_exchange_handle* handle) {
-  const std::unique_ptr<dragonn_exchange_handle> owned(handle);
   return guarded([&] {
-    if (owned) owned->thread->finish();
+    if (handle != nullptr) HandleUse(handle).take()->thread->finish();
   });
 }
 
 void dragonn_abort(dragonn_exchange_handle* handle, const char* reason) {
-  const std::unique_ptr<dragonn_exchange_handle> owned(handle);
   guarded([&] {
-    if (owned) owned->thread->abort(reason == nullptr || *reason == '\0' ? "no reason given" : reason);
+    if (handle == nullptr) return;
+    HandleUse(handle).take()->thread->abort(reason == nullptr || *reason == '\0' ? "no reason given" : reason);
   });
 }
 
@@ -238,7 +276,7 @@ dragonn_status dragonn_get_tensor_info(const dragonn_exchange_handle* handle, ui
 
 dragonn_status dragonn_set_learning_rate(dragonn_exchange_handle* handle, double learning_rate) {
   return guarded([&] {
-    check_handle(handle);
+    const HandleUse use(handle);
     require(learning_rate >= 0 && learning_rate <= std::numeric_limits<double>::max(),
             "the learning rate is {}: expected a number of at least 0", learning_rate);
     handle->thread->run([&] { handle->exchange->set_learning_rate(learning_rate); });
@@ -247,7 +285,7 @@ dragonn_status dragonn_set_learning_rate(dragonn_exchange_handle* handle, double
 
 dragonn_status dragonn_exchange(dragonn_exchange_handle* handle, float* gradient, uint64_t elements) {
   return guarded([&] {
-    check_handle(handle);
+    const HandleUse use(handle);
     require(gradient != nullptr, "the gradient is a null pointer");
     require(elements == handle->elements, "the gradient has {} elements: expected {}, those of all {} tensors",
             elements, handle->elements, handle->tensors.size());
@@ -263,7 +301,7 @@ dragonn_status dragonn_exchange(dragonn_exchange_handle* handle, float* gradient
 dragonn_status dragonn_exchange_tensors(dragonn_exchange_handle* handle, float* const* gradients,
                                         uint64_t tensor_count) {
   return guarded([&] {
-    check_handle(handle);
+    const HandleUse use(handle);
     require(gradients != nullptr, "the list of gradients is a null pointer");
     require(tensor_count == handle->tensors.size(), "there are {} gradients: expected {}, one for each tensor",
             tensor_count, handle->tensors.size());
@@ -276,7 +314,7 @@ dragonn_status dragonn_exchange_tensors(dragonn_exchange_handle* handle, float* 
 
 dragonn_status dragonn_get_statistics(dragonn_exchange_handle* handle, dragonn_statistics* statistics, size_t size) {
   return guarded([&] {
-    check_handle(handle);
+    const HandleUse use(handle);
     require(statistics != nullptr, "the place for the statistics is a null pointer");
     require(size == sizeof(dragonn_statistics),
             "dragonn_statistics has {} bytes in the caller's header: expected {}, the header of this library", size,
@@ -287,7 +325,7 @@ dragonn_status dragonn_get_statistics(dragonn_exchange_handle* handle, dragonn_s
 
 dragonn_status dragonn_state_size(dragonn_exchange_handle* handle, uint64_t* bytes) {
   return guarded([&] {
-    check_handle(handle);
+    const HandleUse use(handle);
     require(bytes != nullptr, "the place for the state's size is a null pointer");
     handle->thread->run([&] { handle->saved = handle->exchange->save(); });
     *bytes = handle->saved.size();
@@ -296,7 +334,7 @@ dragonn_status dragonn_state_size(dragonn_exchange_handle* handle, uint64_t* byt
 
 dragonn_status dragonn_state_save(dragonn_exchange_handle* handle, void* state, uint64_t size) {
   return guarded([&] {
-    check_handle(handle);
+    const HandleUse use(handle);
     require(state != nullptr, "the place for the state is a null pointer");
     if (handle->saved.empty()) handle->thread->run([&] { handle->saved = handle->exchange->save(); });
     require(size == handle->saved.size(), "the place for the state has {} bytes: expected {} (dragonn_state_size)",
@@ -308,7 +346,7 @@ dragonn_status dragonn_state_save(dragonn_exchange_handle* handle, void* state, 
 
 dragonn_status dragonn_state_load(dragonn_exchange_handle* handle, const void* state, uint64_t size) {
   return guarded([&] {
-    check_handle(handle);
+    const HandleUse use(handle);
     require(state != nullptr, "the state is a null pointer");
     handle->saved.clear();
     const std::span<const std::byte> bytes(static_cast<const std::byte*>(state), size);

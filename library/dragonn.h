@@ -9,14 +9,21 @@
 /// - "mpi": under mpirun or srun. MPI is initialized with MPI_THREAD_MULTIPLE unless the program did, and is then
 ///   finalized when the process exits.
 /// - "tcp": rank and size come from RANK and WORLD_SIZE or from the launcher, the rendezvous from comm.rendezvous or
-///   MASTER_ADDR and MASTER_PORT. Under torchrun, whose own store has that port, from MASTER_PORT + 1.
+///   MASTER_ADDR and MASTER_PORT. Under torchrun, whose own store has that port, from MASTER_PORT + 1. A program whose
+///   processes can already talk to each other gives one to dragonn_create_at.
 /// - "local": this process alone.
 /// - "auto": "tcp" under torchrun, "mpi" under another launcher, "tcp" where RANK and WORLD_SIZE are set, else "local".
 ///
-/// Collective calls: dragonn_create, the two exchanges and dragonn_destroy. All ranks make them in the same order.
+/// Collective calls: dragonn_create and dragonn_create_at, the two exchanges and dragonn_destroy. All ranks make them
+/// in the same order.
 ///
 /// Threads. A handle has a thread of its own, which computes and communicates while the caller waits. One thread at a
-/// time uses a handle; it need not be the same one. Handles are independent of each other.
+/// time uses a handle; it need not be the same one. A second thread gets DRAGONN_ERROR_USAGE while the first one's call
+/// lasts. Handles are independent of each other. A destroyed handle must not be used.
+///
+/// Forks. A child that a process forks has none of the handles' threads: there every call with a handle of the parent
+/// is DRAGONN_ERROR_USAGE, also dragonn_destroy, and the parent's handle stays as it is. A child may create handles of
+/// its own, except over MPI, which belongs to the parent.
 ///
 /// Errors. A function that returns a status never throws and never ends the process. After DRAGONN_ERROR_USAGE,
 /// DRAGONN_ERROR_CONFIG, DRAGONN_ERROR_NON_FINITE and DRAGONN_ERROR_STATE the handle can be used as if the call had not
@@ -26,7 +33,7 @@
 ///
 /// Memory for n elements: 4n bytes for a copy of the gradient; 4n for the residual, 8n with momentum correction; and
 /// the lists of the messages, 8 bytes for each entry that is sent or received. A dense exchange has no residual, and 4n
-/// bytes for the sum.
+/// bytes for the sum. While a state is loaded, there are two residuals.
 #pragma once
 
 #include <stddef.h>
@@ -41,8 +48,8 @@ extern "C" {
 /// The result of a call.
 typedef enum dragonn_status {
   DRAGONN_OK = 0,
-  DRAGONN_ERROR_USAGE = 1,          ///< a null pointer, a wrong size
-  DRAGONN_ERROR_CONFIG = 2,         ///< an unknown key, a value out of range, keys that do not fit together
+  DRAGONN_ERROR_USAGE = 1,   ///< a null pointer, a wrong size; a handle of the parent, or in use by another thread
+  DRAGONN_ERROR_CONFIG = 2,  ///< an unknown key, a value out of range, keys that do not fit together
   DRAGONN_ERROR_COMMUNICATION = 3,  ///< a rank has ended or failed, or the ranks have different configs
   DRAGONN_ERROR_TIMEOUT = 4,        ///< a rank was later than the deadline
   /// The gradient of some rank holds NaN or infinity; all ranks get this. A sum with the residual that overflows
@@ -69,7 +76,7 @@ typedef struct dragonn_tensor_info {
   uint32_t sparsified;             ///< 1: it is compressed where the density is below 1
   uint32_t momentum_applied;       ///< 1: the mean contains the momentum (dgc), so the optimizer adds none
   uint32_t learning_rate_applied;  ///< 1: the mean contains the learning rate (compression.acc_form = "folded")
-  uint32_t reserved;
+  float momentum;                  ///< the factor of the momentum that is applied; 0: none is
 } dragonn_tensor_info;
 
 /// The statistics of this rank's last exchange. Times are wall seconds of this rank.
@@ -121,8 +128,14 @@ DRAGONN_API dragonn_status dragonn_set_log(dragonn_log_function function, void* 
 DRAGONN_API dragonn_status dragonn_create(const char* config, const dragonn_tensor* tensors, uint64_t tensor_count,
                                           uint64_t steps_per_epoch, dragonn_exchange_handle** handle);
 
-/// Collective. Waits until all ranks are here, ends the group and frees the handle, also after an error. A null handle
-/// is ignored.
+/// Collective. Works as dragonn_create. @param rendezvous the place where the ranks meet if they do so over TCP and the
+/// config has no comm.rendezvous: "tcp:HOST:PORT", an address of rank 0, or "file:PATH". Null: as dragonn_create.
+DRAGONN_API dragonn_status dragonn_create_at(const char* rendezvous, const char* config, const dragonn_tensor* tensors,
+                                             uint64_t tensor_count, uint64_t steps_per_epoch,
+                                             dragonn_exchange_handle** handle);
+
+/// Collective. Waits until all ranks are here, ends the group and frees the handle, also after an error; only after
+/// DRAGONN_ERROR_USAGE it is as before. A null handle is ignored.
 DRAGONN_API dragonn_status dragonn_destroy(dragonn_exchange_handle* handle);
 
 /// Ends the group because this rank has failed, and frees the handle. Waits at most a few seconds, until the others
@@ -170,7 +183,8 @@ DRAGONN_API dragonn_status dragonn_state_size(dragonn_exchange_handle* handle, u
 DRAGONN_API dragonn_status dragonn_state_save(dragonn_exchange_handle* handle, void* state, uint64_t size);
 
 /// Restores a state that this rank saved in a run with the same config, tensors and number of ranks. What follows has
-/// the bits of an uninterrupted run. Local; all ranks load, or none. A refused state changes nothing.
+/// the bits of an uninterrupted run. Local; all ranks load, or none. After any error, lack of memory included, the
+/// handle is as before.
 DRAGONN_API dragonn_status dragonn_state_load(dragonn_exchange_handle* handle, const void* state, uint64_t size);
 
 #ifdef __cplusplus

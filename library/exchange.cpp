@@ -123,11 +123,12 @@ dragonn_tensor_info Exchange::info(std::size_t tensor) const {
     return parameter.offset >= candidate.offset && parameter.offset < candidate.offset + candidate.size;
   });
   DRAGONN_CHECK(bucket != buckets.end(), "no bucket holds tensor {}", parameter.name);
+  const bool has_momentum = bucket->sparse && spec_.has_momentum() && spec_.compression.memory.entry().owns_momentum;
   return {.elements = parameter.size,
           .sparsified = bucket->sparse,
-          .momentum_applied = bucket->sparse && spec_.compression.memory.entry().owns_momentum,
+          .momentum_applied = has_momentum,
           .learning_rate_applied = bucket->sparse && spec_.rules.folded,
-          .reserved = 0};
+          .momentum = has_momentum ? spec_.rules.momentum : 0};
 }
 
 void Exchange::run(std::span<float* const> gradients) {

@@ -114,6 +114,20 @@ TEST_SUITE("core") {
     CHECK(archive.get<std::uint64_t>("step") == 41);
   }
 
+  TEST_CASE("a file with a field twice is an error that names both") {
+    const test::TemporaryFolder folder;
+    const auto path = folder / "archive";
+    Archive archive;
+    archive.put("step", std::uint64_t{41});
+    archive.write(path);
+    std::vector<std::byte> bytes = read_file(path);
+    constexpr std::size_t kCount = 8 + 4, kFirst = kCount + 8;  // behind magic and version; behind the count
+    const std::vector<std::byte> field(bytes.begin() + kFirst, bytes.end());
+    bytes[kCount] = std::byte{2};
+    bytes.insert(bytes.end(), field.begin(), field.end());
+    CHECK(read_error(path, bytes) == path.string() + ": field 'step' comes twice");
+  }
+
   TEST_CASE("an archive that does not exist is a config error") {
     const test::TemporaryFolder folder;
     CHECK_THROWS_AS(Archive::read(folder / "nothing"), ConfigError);

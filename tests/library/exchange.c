@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { kMatrix = 600, kBias = 20, kElements = kMatrix + kBias };
 
@@ -110,6 +112,14 @@ static void nothing_is_lost(void) {
   CHECK(dragonn_destroy(handle) == DRAGONN_OK);
 }
 
+/// Without optimizer.momentum the exchange applies none, so the caller's optimizer may.
+static void momentum_is_told(void) {
+  dragonn_exchange_handle* handle = create("[compression]\nmethod = \"dgc\"\n");
+  dragonn_tensor_info info;
+  CHECK(dragonn_get_tensor_info(handle, 0, &info) == DRAGONN_OK && info.sparsified == 1 && info.momentum_applied == 0);
+  CHECK(dragonn_destroy(handle) == DRAGONN_OK);
+}
+
 static void fails(const char* config, dragonn_status expected, const char* text) {
   dragonn_exchange_handle* handle = NULL;
   CHECK(dragonn_create(config, kTensors, 2, 0, &handle) == expected);
@@ -176,6 +186,9 @@ static void states_come_back(void) {
 
   dragonn_exchange_handle* second = create(kDgc);
   CHECK(dragonn_state_load(second, state, size) == DRAGONN_OK);
+  dragonn_tensor_info info;
+  CHECK(dragonn_get_tensor_info(second, 0, &info) == DRAGONN_OK && info.momentum_applied == 1 && info.momentum == 0.9f);
+  CHECK(dragonn_get_tensor_info(second, 1, &info) == DRAGONN_OK && info.momentum_applied == 0);
   for (int step = 3; step < 6; ++step) {
     fill(gradient, rank, step);
     fill(resumed, rank, step);
@@ -198,6 +211,52 @@ static void states_come_back(void) {
   CHECK(strstr(dragonn_last_error(), "of another config: ") != NULL);
   CHECK(dragonn_destroy(another) == DRAGONN_OK);
   CHECK(dragonn_destroy(handle) == DRAGONN_OK);
+  free(state);
+}
+
+/// A forked child has no thread of the handle's: it gets errors instead of waiting, and its parent's handle stays as it is.
+static void children_are_refused(void) {
+  dragonn_exchange_handle* handle = create(kTopk);
+  dragonn_exchange_handle* untouched = create(kTopk);
+  const int rank = dragonn_rank(handle);
+  float gradient[kElements], other[kElements];
+  fill(gradient, rank, 0);
+  fill(other, rank, 0);
+  uint64_t size = 0;
+  CHECK(dragonn_state_size(handle, &size) == DRAGONN_OK);
+  unsigned char* const state = malloc(size);
+  CHECK(dragonn_state_save(handle, state, size) == DRAGONN_OK);
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    alarm(60);  // an end where a call waits
+    float* const pointers[] = {gradient, gradient + kMatrix};
+    dragonn_tensor_info info;
+    dragonn_statistics statistics;
+    CHECK(dragonn_exchange(handle, gradient, kElements) == DRAGONN_ERROR_USAGE);
+    CHECK(strstr(dragonn_last_error(), "which forked this process") != NULL);
+    CHECK(dragonn_exchange_tensors(handle, pointers, 2) == DRAGONN_ERROR_USAGE);
+    CHECK(dragonn_get_tensor_info(handle, 0, &info) == DRAGONN_ERROR_USAGE);
+    CHECK(dragonn_set_learning_rate(handle, 0.1) == DRAGONN_ERROR_USAGE);
+    CHECK(dragonn_get_statistics(handle, &statistics, sizeof statistics) == DRAGONN_ERROR_USAGE);
+    CHECK(dragonn_state_size(handle, &size) == DRAGONN_ERROR_USAGE);
+    CHECK(dragonn_state_save(handle, state, size) == DRAGONN_ERROR_USAGE);
+    CHECK(dragonn_state_load(handle, state, size) == DRAGONN_ERROR_USAGE);
+    dragonn_abort(handle, "a child ends");
+    CHECK(dragonn_destroy(handle) == DRAGONN_ERROR_USAGE);
+    dragonn_exchange_handle* own = NULL;
+    CHECK(dragonn_create("[comm]\nbackend = \"local\"\n", kTensors, 2, 0, &own) == DRAGONN_OK);
+    CHECK(dragonn_exchange(own, gradient, kElements) == DRAGONN_OK);
+    CHECK(dragonn_destroy(own) == DRAGONN_OK);
+    _exit(0);
+  }
+  int status = 1;
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+  CHECK(dragonn_exchange(handle, gradient, kElements) == DRAGONN_OK);
+  CHECK(dragonn_exchange(untouched, other, kElements) == DRAGONN_OK);
+  CHECK(memcmp(gradient, other, sizeof gradient) == 0);
+  CHECK(dragonn_destroy(handle) == DRAGONN_OK);
+  CHECK(dragonn_destroy(untouched) == DRAGONN_OK);
   free(state);
 }
 
@@ -233,8 +292,10 @@ int main(int argc, char** argv) {
   configs_are_checked();
   exchange_is_the_mean();
   nothing_is_lost();
+  momentum_is_told();
   bad_gradients_change_nothing();
   states_come_back();
+  children_are_refused();
   CHECK(dragonn_set_log(NULL, NULL) == DRAGONN_OK);
   CHECK(dragonn_destroy(NULL) == DRAGONN_OK);
   printf("ok\n");

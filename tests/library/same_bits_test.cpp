@@ -144,6 +144,8 @@ TEST_SUITE("library") {
       CHECK(same);
     }
     if (child == 0) ::_exit(all_same ? 0 : 1);
+    ::unsetenv("RANK");
+    ::unsetenv("WORLD_SIZE");
     int status = 1;
     CHECK(::waitpid(child, &status, 0) == child);
     CHECK(status == 0);
