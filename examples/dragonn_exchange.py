@@ -17,6 +17,7 @@ import ctypes
 import os
 import pathlib
 import socket
+import weakref
 
 
 class DragonnError(RuntimeError):
@@ -35,7 +36,8 @@ class _Tensor(ctypes.Structure):
 
 class _Info(ctypes.Structure):
     _fields_ = [("elements", ctypes.c_uint64)] + [
-        (name, ctypes.c_uint32) for name in ("sparsified", "momentum_applied", "learning_rate_applied", "reserved")]
+        (name, ctypes.c_uint32) for name in ("sparsified", "momentum_applied", "learning_rate_applied")] + [
+            ("momentum", ctypes.c_float)]
 
 
 class _Statistics(ctypes.Structure):
@@ -50,7 +52,7 @@ _HANDLE = ctypes.c_void_p
 _SIZE = ctypes.c_uint64
 # By function: what it returns, and its arguments. Without a result it is a status.
 _FUNCTIONS = {
-    "create": [ctypes.c_char_p, ctypes.POINTER(_Tensor), _SIZE, _SIZE, ctypes.POINTER(_HANDLE)],
+    "create_at": [ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(_Tensor), _SIZE, _SIZE, ctypes.POINTER(_HANDLE)],
     "destroy": [_HANDLE],
     "get_tensor_info": [_HANDLE, _SIZE, ctypes.POINTER(_Info)],
     "set_learning_rate": [_HANDLE, ctypes.c_double],
@@ -92,8 +94,9 @@ def _call(name, *arguments):
 class Exchange:
     """This process's end of an exchange. As a context manager it ends in order, or at once after an exception."""
 
-    def __init__(self, tensors, config="", steps_per_epoch=0):
-        """Collective. `tensors`: pairs of name and shape, in the order of the forward pass, the same on every rank."""
+    def __init__(self, tensors, config="", steps_per_epoch=0, rendezvous=None):
+        """Collective. `tensors`: pairs of name and shape, in the order of the forward pass, the same on every rank.
+        `rendezvous`: where ranks meet over TCP if the config does not say it ("tcp:HOST:PORT", "file:PATH")."""
         self._handle = _HANDLE()
         self.names = [name for name, _ in tensors]
         self.sizes = []
@@ -106,7 +109,8 @@ class Exchange:
             self.sizes.append(1)
             for extent in shape:
                 self.sizes[-1] *= extent
-        _call("create", config.encode(), records, len(self.names), steps_per_epoch, ctypes.byref(self._handle))
+        _call("create_at", rendezvous.encode() if rendezvous else None, config.encode(), records, len(self.names),
+              steps_per_epoch, ctypes.byref(self._handle))
         self.rank = _load().dragonn_rank(self._handle)
         self.size = _load().dragonn_size(self._handle)
 
@@ -144,10 +148,10 @@ class Exchange:
         _call("exchange_tensors", handle, (ctypes.c_void_p * len(addresses))(*addresses), len(addresses))
 
     def tensor_info(self, place):
-        """How a tensor is treated: a dictionary of sparsified, momentum_applied, learning_rate_applied, elements."""
+        """How a tensor is treated: the fields of dragonn_tensor_info in dragonn.h, as a dictionary."""
         info = _Info()
         _call("get_tensor_info", self._open(), place, ctypes.byref(info))
-        return {name: getattr(info, name) for name, _ in _Info._fields_ if name != "reserved"}
+        return {name: getattr(info, name) for name, _ in _Info._fields_}
 
     def set_learning_rate(self, learning_rate):
         """Sets the learning rate of the next exchanges; only acc_form = "folded" uses it."""
@@ -208,59 +212,122 @@ class DdpHook:
 
     The exchange has its own state for each parameter. DDP's buckets carry gradients in whatever order, and DDP rebuilds
     them after the first step: the hook looks each parameter up, and exchanges when the last bucket of a step has come.
+
+    An error of the exchange is raised by backward(), when DDP has ended its step: the gradients are then this rank's
+    own, and after zero_grad() the next step can begin. An optimizer that would apply momentum where the exchange does is
+    a ValueError in its step().
     """
 
     def __init__(self, model, config="", steps_per_epoch=0):
         """Collective."""
-        named = [(name, parameter) for name, parameter in model.module.named_parameters() if parameter.requires_grad]
+        import torch.distributed as dist
+
+        if model.process_group.size() != dist.get_world_size():
+            raise ValueError(f"DDP averages over {model.process_group.size()} of {dist.get_world_size()} ranks: expected all")
+        named = [(name, parameter) for name, parameter in model.module.named_parameters()
+                 if parameter.requires_grad and name not in model.parameters_to_ignore]
         self._places = {parameter: place for place, (_, parameter) in enumerate(named)}
-        self._waiting = []
-        self._gradients = [None] * len(named)
+        self._begin()
         tensors = [(name, tuple(parameter.shape)) for name, parameter in named]
-        self.exchange = Exchange(tensors, config + _rendezvous(config), steps_per_epoch)
-        self.parameters = [parameter for _, parameter in named]
+        self.exchange = Exchange(tensors, config, steps_per_epoch, _rendezvous())
+        mine, of_ddp = (self.exchange.rank, self.exchange.size), (dist.get_rank(), dist.get_world_size())
+        if mine != of_ddp:
+            text = (f"the exchange has rank {mine[0]} of {mine[1]}, and DDP rank {of_ddp[0]} of {of_ddp[1]}: expected a start "
+                    "by torchrun or mpirun, or RANK and WORLD_SIZE in the environment of each process")
+            self.exchange.abort(text)
+            raise ValueError(text)
+        infos = map(self.exchange.tensor_info, range(len(named)))
+        self._with_momentum = {parameter: (name, info["momentum"])
+                               for (name, parameter), info in zip(named, infos) if info["momentum_applied"]}
+        self._watch_optimizers()
         model.register_comm_hook(self, _run)
 
     def parameter_groups(self, momentum):
         """Groups for an optimizer: no momentum where the exchange applies it."""
-        groups = {0: [], 1: []}
-        for place, parameter in enumerate(self.parameters):
-            groups[self.exchange.tensor_info(place)["momentum_applied"]].append(parameter)
-        wanted = [{"params": groups[0], "momentum": momentum}, {"params": groups[1], "momentum": 0.0}]
+        groups = {False: [], True: []}
+        for parameter in self._places:
+            groups[parameter in self._with_momentum].append(parameter)
+        wanted = [{"params": groups[False], "momentum": momentum}, {"params": groups[True], "momentum": 0.0}]
         return [group for group in wanted if group["params"]]
 
     def run(self, bucket):
         """Takes a bucket of gradients; with the last one, exchanges all."""
         import torch
 
+        if bucket.index() == 0:  # a backward() that failed in the middle may have left some
+            self._begin()
         for parameter, gradient in zip(bucket.parameters(), bucket.gradients()):
             self._gradients[self._places[parameter]] = gradient
         future = torch.futures.Future()
         self._waiting.append((future, bucket.buffer()))
         if bucket.is_last():
-            gradients, self._gradients = self._gradients, [None] * len(self._gradients)
-            waiting, self._waiting = self._waiting, []
-            self.exchange.exchange(gradients)
-            for pending, buffer in waiting:
+            try:
+                self.exchange.exchange(self._gradients)
+            except BaseException as error:
+                _raise_behind_ddp(error)
+            for pending, buffer in self._waiting:
                 pending.set_result(buffer)
+            self._begin()
         return future
+
+    def _begin(self):
+        self._waiting, self._gradients = [], [None] * len(self._places)
+
+    def _watch_optimizers(self):
+        """From now on checks every optimizer before its step, as long as this hook lives."""
+        from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+        applied = self._with_momentum
+        if applied:
+            watch = register_optimizer_step_pre_hook(lambda optimizer, *_: _check_momentum(optimizer, applied))
+            weakref.finalize(self, watch.remove)
 
 
 def _run(hook, bucket):
     return hook.run(bucket)
 
 
+def _raise_behind_ddp(error):
+    """Lets backward() raise the error when DDP has ended its step.
 
-def _rendezvous(config):
-    """Under torchrun: a port of rank 0 that is free, told to all ranks by PyTorch. Else, or with [comm]: nothing."""
-    if "TORCHELASTIC_RUN_ID" not in os.environ or "[comm]" in config:
-        return ""
+    Raised in the hook, or set in a future, the error would leave DDP in the middle of a step, and every later one would
+    fail. Callbacks of backward() run in their order, and DDP adds its own, which ends the step, behind the last bucket: so
+    a callback that is added now adds the one that raises.
+    """
+    import torch
+
+    def fail():
+        raise error
+
+    engine = torch.autograd.Variable._execution_engine
+    engine.queue_callback(lambda: engine.queue_callback(fail))
+
+
+def _check_momentum(optimizer, applied):
+    """Raises a ValueError if an optimizer has momentum (Adam: a first moment) for parameters to which the exchange applies
+    it. `applied`: by parameter its name and the exchange's momentum."""
+    for group in optimizer.param_groups:
+        key, momentum = ("betas[0]", group["betas"][0]) if "betas" in group else ("momentum", group.get("momentum", 0))
+        twice = next((parameter for parameter in group["params"] if parameter in applied), None) if momentum else None
+        if twice is not None:
+            name, factor = applied[twice]
+            raise ValueError(
+                f"{type(optimizer).__name__} has {key} = {float(momentum):g} for {name}, to which the exchange applies "
+                f"optimizer.momentum = {factor:g} already: expected an optimizer with the groups of "
+                "hook.parameter_groups(momentum), or a config without optimizer.momentum")
+
+
+def _rendezvous():
+    """A port of rank 0 that is free, told to all ranks by PyTorch; None without MASTER_ADDR."""
     import torch.distributed as dist
 
+    host = os.environ.get("MASTER_ADDR", "")
+    if not host or dist.get_world_size() == 1:
+        return None
     place = [None]
     if dist.get_rank() == 0:
         with socket.socket() as probe:
             probe.bind(("", 0))
-            place = [f"tcp:{os.environ['MASTER_ADDR']}:{probe.getsockname()[1]}"]
+            place = [f"tcp:{f'[{host}]' if ':' in host else host}:{probe.getsockname()[1]}"]
     dist.broadcast_object_list(place, src=0)
-    return f'\n[comm]\nbackend = "tcp"\nrendezvous = "{place[0]}"\n'
+    return place[0]

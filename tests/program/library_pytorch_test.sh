@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # The exchange as a communication hook of PyTorch DDP: dense has the losses of DDP, a resumed run the bits of an
-# uninterrupted one, also when one meets over MPI and the other over TCP, and wrong gradients are exceptions of one line.
+# uninterrupted one, also when one meets over MPI and the other over TCP, and wrong gradients are exceptions of one line. A
+# step with NaN can be skipped, the config is TOML in any form, and momentum that would be applied twice is an error.
 # Skipped, with the reason, without PyTorch.
 . "$(dirname "$0")/lib.sh" "$1"
 reason=$(python3 -W ignore -c 'import numpy, torch' 2>&1) || { echo "skipped: ${reason##*$'\n'}"; exit 77; }
@@ -66,5 +67,120 @@ fails(dragonn_exchange.DragonnError, "compression.densty", lambda: dragonn_excha
     [("weight", (3, 4))], "[compression]\ndensty = 0.1\n"))
 PYTHON
 python3 -W ignore errors.py "$ROOT/examples" >errors.log 2>&1 || fail "errors: $(tail -5 errors.log)"
+
+cat >hook.py <<'PYTHON'
+import os
+import socket
+import sys
+
+sys.path.insert(0, sys.argv[1])
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+import dragonn_exchange
+
+DGC = '[compression]\nmethod = "dgc"\ndensity = 0.1\n'
+MOMENTUM = "[optimizer]\nmomentum = 0.5\n" + DGC
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+
+
+def ddp(**options):
+    torch.manual_seed(1)
+    layers = [torch.nn.Linear(20, 20) for _ in range(4)]
+    return DistributedDataParallel(torch.nn.Sequential(*layers), bucket_cap_mb=0.002, **options)
+
+
+def fails(kind, texts, call):
+    try:
+        call()
+    except kind as error:
+        assert all(text in str(error) for text in texts) and "\n" not in str(error), error
+    else:
+        raise AssertionError(f"no error: {texts}")
+
+
+def same_on_all_ranks(values):
+    all_values = [torch.empty_like(values) for _ in range(dist.get_world_size())]
+    dist.all_gather(all_values, values)
+    return all(torch.equal(values, other) for other in all_values)
+
+
+def trained(bad, steps=7, skips=None, **options):
+    """Trains with NaN on rank 1 in the steps `bad`, and leaves out the steps `skips`. Returns the parameters."""
+    model = ddp(**options)
+    hook = dragonn_exchange.DdpHook(model, MOMENTUM)
+    optimizer = torch.optim.SGD(hook.parameter_groups(momentum=0.5), lr=0.05, momentum=0.5)
+    skipped = []
+    for step in range(steps):
+        if step in (skips or []):
+            continue
+        inputs = torch.randn((8, 20), generator=torch.Generator().manual_seed(100 * step + rank))
+        if step in bad and rank == 1:
+            inputs[3, 5] = float("nan")
+        try:
+            model(inputs).pow(2).mean().backward()
+        except dragonn_exchange.DragonnError as error:
+            assert error.status == "non_finite" and ("on rank 1" in str(error)) == (rank == 1), error
+            optimizer.zero_grad()
+            skipped.append(step)
+            continue
+        optimizer.step()
+        optimizer.zero_grad()
+    assert skipped == bad, skipped
+    assert hook.exchange.statistics()["exchanges"] == steps - len(bad) - len(skips or [])
+    hook.exchange.close()
+    parameters = torch.cat([value.detach().flatten() for value in model.parameters()])
+    assert parameters.isfinite().all()
+    assert same_on_all_ranks(parameters), f"other parameters on another rank: {bad}, {options}"
+    return parameters
+
+
+# A step with NaN, also the first one and two in a row: training goes on as if these steps had not been.
+for options in {}, {"static_graph": True}, {"find_unused_parameters": True}, {"gradient_as_bucket_view": True}:
+    assert torch.equal(trained([2], **options), trained([], skips=[2], **options)), options
+trained([0, 3, 4])
+
+# Configs under torchrun, where the port next to MASTER_PORT is taken.
+taken = socket.socket()
+taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+if rank == 0:
+    try:
+        taken.bind(("", int(os.environ["MASTER_PORT"]) + 1))
+        taken.listen()
+    except OSError:
+        pass  # by another program
+dist.barrier()
+for config in ("# without a table [comm]\n" + DGC, "comm.timeout_s = 60\n" + DGC, DGC + "[comm]\ntimeout_s = 60.0\n",
+               "comm = { timeout_s = 60.0 }\n" + DGC, 'comm.backend = "tcp"\n' + DGC):
+    hook = dragonn_exchange.DdpHook(ddp(), config)
+    assert hook.exchange.size == dist.get_world_size()
+    hook.exchange.close()
+fails(dragonn_exchange.DragonnError, ["config:1:6: comm.timeouts = 60: unknown key"],
+      lambda: dragonn_exchange.DdpHook(ddp(), "comm.timeouts = 60\n"))
+
+# Momentum twice is an error before the step; the groups of the hook, or momentum in one place, are right.
+for config, make, texts in (
+        (MOMENTUM, lambda model: torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9),
+         ["SGD has momentum = 0.9 for 0.weight", "optimizer.momentum = 0.5", "hook.parameter_groups"]),
+        (MOMENTUM, lambda model: torch.optim.Adam(model.parameters()), ["Adam has betas[0] = 0.9 for 0.weight"]),
+        (MOMENTUM, lambda model: torch.optim.SGD(model.parameters(), lr=0.1), None),
+        (DGC, lambda model: torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), None)):
+    model = ddp()
+    hook = dragonn_exchange.DdpHook(model, config)
+    optimizer = make(model)
+    model(torch.ones(2, 20)).sum().backward()
+    fails(ValueError, texts, optimizer.step) if texts else optimizer.step()
+    hook.exchange.close()
+
+# Not started by a launcher that the library knows, the ranks would train apart.
+for name in ("RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID"):
+    os.environ.pop(name)
+fails(ValueError, [f"rank 0 of 1, and DDP rank {rank} of 2: expected"], lambda: dragonn_exchange.DdpHook(ddp(), DGC))
+dist.destroy_process_group()
+PYTHON
+timeout 200 python3 -W ignore -m torch.distributed.run --standalone --nproc-per-node 2 hook.py "$ROOT/examples" >hook.log 2>&1 ||
+  fail "hook: $(grep -m 5 'Error' hook.log || tail -5 hook.log)"
 
 finish
