@@ -58,7 +58,9 @@ thread_local std::array<char, 2048> last_error{};
 
 void set_last_error(const char* text) noexcept {
   std::strncpy(last_error.data(), text, last_error.size() - 1);
-  std::ranges::replace(last_error, '\n', ' ');
+  // One line, and no commands to a terminal: texts can quote a config, or a name.
+  const auto is_control = [](unsigned char letter) { return letter != 0 && (letter < ' ' || letter == 0x7f); };
+  std::ranges::replace_if(last_error, is_control, ' ');
 }
 
 dragonn_status status_of(const std::exception& error) {

@@ -27,9 +27,9 @@
 ///
 /// Errors. A function that returns a status never throws and never ends the process. After DRAGONN_ERROR_USAGE,
 /// DRAGONN_ERROR_CONFIG, DRAGONN_ERROR_NON_FINITE and DRAGONN_ERROR_STATE the handle can be used as if the call had not
-/// been made. After any other error the group is dead: every further exchange returns DRAGONN_ERROR_COMMUNICATION, and
-/// the handle can only be ended. Every wait for another rank ends at comm.timeout_s, that of dragonn_create over MPI at
-/// comm.start_timeout_s.
+/// been made. After any other error of an exchange the group is dead: every further exchange returns
+/// DRAGONN_ERROR_COMMUNICATION, and the handle can only be ended. Every wait for another rank ends at comm.timeout_s,
+/// that of dragonn_create over MPI at comm.start_timeout_s.
 ///
 /// Memory for n elements: 4n bytes for a copy of the gradient; 4n for the residual, 8n with momentum correction; and
 /// the lists of the messages, 8 bytes for each entry that is sent or received. A dense exchange has no residual, and 4n
@@ -140,7 +140,8 @@ DRAGONN_API dragonn_status dragonn_destroy(dragonn_exchange_handle* handle);
 
 /// Ends the group because this rank has failed, and frees the handle. Waits at most a few seconds, until the others
 /// know. Over TCP the other ranks' exchanges fail with this reason; over MPI they fail at their deadline, or when this
-/// process has ended.
+/// process has ended. In a forked child, and while another thread's call lasts, it does nothing but set the error of
+/// dragonn_last_error.
 DRAGONN_API void dragonn_abort(dragonn_exchange_handle* handle, const char* reason);
 
 /// Returns this rank, 0 to size - 1, or -1 for a null handle. Local.

@@ -132,6 +132,19 @@ dragonn_tensor_info Exchange::info(std::size_t tensor) const {
 }
 
 void Exchange::run(std::span<float* const> gradients) {
+  try {
+    average(gradients);
+  } catch (const NonFiniteError&) {
+    throw;
+  } catch (const CommError&) {
+    throw;
+  } catch (const std::exception& error) {
+    // The other ranks are in the middle of this exchange: only the end of the group tells them.
+    throw CommError(fmt::format("exchange {} failed on rank {}: {}", step_ + 1, communicator_.rank(), error.what()));
+  }
+}
+
+void Exchange::average(std::span<float* const> gradients) {
   const double begin = communicator_.now();
   const comm::PhaseTraffic before = communicator_.traffic().by_phase();
   for_each(gradients, [](auto from, auto to) { std::ranges::copy(from, to.begin()); });

@@ -53,7 +53,7 @@ class Exchange {
   void set_learning_rate(double learning_rate) { learning_rate_ = learning_rate; }
 
   /// Collective. Replaces the gradients by their means. @param gradients one address for each tensor, in the caller's
-  /// order. @throws NonFiniteError, CommError.
+  /// order. @throws NonFiniteError; CommError, also for an error of this rank alone.
   void run(std::span<float* const> gradients);
   dragonn_statistics statistics() const;
 
@@ -64,6 +64,7 @@ class Exchange {
   void load(std::span<const std::byte> state);
 
  private:
+  void average(std::span<float* const> gradients);
   void check_finite(std::span<float* const> gradients);
   /// Checks that a state is of this rank of the same run. @throws DataError; ConfigError if its config is none.
   void check_origin(const Archive& state) const;

@@ -284,8 +284,23 @@ static int wait_for_nobody(void) {
   return 0;
 }
 
+/// "exchange --fault": an error of one rank in its exchange, which the environment injects, ends the group for all.
+static int fail_on_a_rank(void) {
+  dragonn_exchange_handle* handle = create(kTopk);
+  float gradient[kElements] = {0};
+  dragonn_status status = DRAGONN_OK;
+  for (int step = 0; step < 3 && status == DRAGONN_OK; ++step) status = dragonn_exchange(handle, gradient, kElements);
+  CHECK(status == DRAGONN_ERROR_COMMUNICATION);
+  CHECK(strstr(dragonn_last_error(), "exchange 2 failed on rank 1: ") != NULL);
+  CHECK(dragonn_exchange(handle, gradient, kElements) == DRAGONN_ERROR_COMMUNICATION);
+  CHECK(dragonn_destroy(handle) == DRAGONN_ERROR_COMMUNICATION);
+  printf("failed\n");
+  return 0;
+}
+
 int main(int argc, char** argv) {
   if (argc > 1 && strcmp(argv[1], "--late") == 0) return wait_for_nobody();
+  if (argc > 1 && strcmp(argv[1], "--fault") == 0) return fail_on_a_rank();
   int lines = 0;
   CHECK(dragonn_version()[0] != '\0');
   CHECK(dragonn_set_log(count_line, &lines) == DRAGONN_OK);
