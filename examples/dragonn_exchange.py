@@ -14,6 +14,7 @@ library is the file in the environment variable DRAGONN_LIBRARY, else that of bu
 the library is a DragonnError of one line; a wrong argument is a TypeError or a ValueError before anything is sent.
 """
 import ctypes
+import operator
 import os
 import pathlib
 import socket
@@ -88,7 +89,22 @@ def _call(name, *arguments):
     library = _load()
     status = getattr(library, f"dragonn_{name}")(*arguments)
     if status != 0:
-        raise DragonnError(status, library.dragonn_last_error().decode())
+        raise DragonnError(status, library.dragonn_last_error().decode(errors="replace"))
+
+
+def _text(what, text):
+    """A str as bytes for C."""
+    if not isinstance(text, str):
+        raise TypeError(f"{what} is {type(text).__name__}: expected str")
+    if "\0" in text:
+        raise ValueError(f"{what} has a NUL character, where C would end it")
+    return text.encode()
+
+
+def _positive(what, number, smallest=1):
+    if operator.index(number) < smallest:
+        raise ValueError(f"{what} is {number}: expected at least {smallest}")
+    return operator.index(number)
 
 
 class Exchange:
@@ -98,19 +114,21 @@ class Exchange:
         """Collective. `tensors`: pairs of name and shape, in the order of the forward pass, the same on every rank.
         `rendezvous`: where ranks meet over TCP if the config does not say it ("tcp:HOST:PORT", "file:PATH")."""
         self._handle = _HANDLE()
+        tensors = list(tensors)
         self.names = [name for name, _ in tensors]
         self.sizes = []
         records = (_Tensor * max(len(self.names), 1))()
         for record, (name, shape) in zip(records, tensors):
-            shape = tuple(int(extent) for extent in shape)
+            shape = tuple(_positive(f"an extent of tensor {name}", extent) for extent in shape)
             extents = (ctypes.c_uint64 * max(len(shape), 1))(*shape)
-            record.name, record.dimensions = name.encode(), len(shape)
+            record.name, record.dimensions = _text("the name of a tensor", name), len(shape)
             record.shape = ctypes.cast(extents, ctypes.POINTER(ctypes.c_uint64))
             self.sizes.append(1)
             for extent in shape:
                 self.sizes[-1] *= extent
-        _call("create_at", rendezvous.encode() if rendezvous else None, config.encode(), records, len(self.names),
-              steps_per_epoch, ctypes.byref(self._handle))
+        place = None if rendezvous is None else _text("the rendezvous", rendezvous)
+        _call("create_at", place, _text("the config", config), records, len(self.names),
+              _positive("steps_per_epoch", steps_per_epoch, smallest=0), ctypes.byref(self._handle))
         self.rank = _load().dragonn_rank(self._handle)
         self.size = _load().dragonn_size(self._handle)
 
@@ -126,13 +144,16 @@ class Exchange:
             kind = getattr(gradient, "dtype", type(gradient).__name__)
             raise TypeError(f"the gradient of {name} is {kind}: expected float32")
         if hasattr(gradient, "data_ptr"):
-            if gradient.device.type != "cpu":
-                raise TypeError(f"the gradient of {name} is on {gradient.device}: expected the CPU")
+            if gradient.device.type != "cpu" or str(gradient.layout) != "torch.strided":
+                raise TypeError(f"the gradient of {name} is {gradient.layout} on {gradient.device}: expected a dense one on "
+                                "the CPU")
             size, address = gradient.numel(), gradient.data_ptr()
             is_dense = gradient.is_contiguous() or _is_permuted(gradient.shape, gradient.stride())
         else:
             size, address = gradient.size, gradient.ctypes.data
-            is_dense = gradient.flags.forc and gradient.flags.writeable
+            is_dense = gradient.flags.forc
+            if not gradient.flags.writeable:
+                raise ValueError(f"the gradient of {name} is read-only, and the mean takes its place")
         if size != self.sizes[place]:
             raise ValueError(f"the gradient of {name} has {size} elements: expected {self.sizes[place]}")
         if not is_dense:
@@ -178,8 +199,13 @@ class Exchange:
     def close(self):
         """Collective. Ends the exchange in order."""
         handle, self._handle = self._handle, _HANDLE()
-        if handle:
-            _call("destroy", handle)
+        try:
+            if handle:
+                _call("destroy", handle)
+        except DragonnError as error:
+            if error.status == "usage":  # another thread uses it, or it is another process's: it is as before
+                self._handle = handle
+            raise
 
     def abort(self, reason):
         """Ends the exchange because this process failed; the others' exchanges fail, too."""

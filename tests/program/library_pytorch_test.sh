@@ -34,10 +34,13 @@ assert len(plain) == 4 and all(abs(a - b) < 1e-4 for a, b in zip(plain, dense)),
 [ "$(value steps dgc resumed.log)" = 4 ] || fail "nothing was resumed: $(cat resumed.log)"
 
 cat >errors.py <<'PYTHON'
+import os
+import signal
 import sys
 
 sys.path.insert(0, sys.argv[1])
 import numpy
+import torch
 
 import dragonn_exchange
 
@@ -57,12 +60,31 @@ with dragonn_exchange.Exchange([("weight", (3, 4)), ("bias", (3,))], '[compressi
     fails(TypeError, "the gradient of weight is float64: expected float32", run(weight.astype("float64"), bias))
     fails(ValueError, "the gradient of weight has 6 elements: expected 12", run(weight[:2, :3].copy(), bias))
     fails(ValueError, "has gaps in memory", run(numpy.ones((3, 8), "float32")[:, :4], bias))
+    fixed = weight.copy()
+    fixed.flags.writeable = False
+    fails(ValueError, "the gradient of weight is read-only", run(fixed, bias))
+    fails(TypeError, "torch.sparse_coo on cpu: expected a dense one", run(torch.ones(3, 4).to_sparse(), bias))
     fails(ValueError, "there are 1 gradients: expected 2", run(weight))
     fails(dragonn_exchange.DragonnError, "of weight on rank 0 holds NaN", run(weight * float("nan"), bias))
     fails(dragonn_exchange.DragonnError, "truncated", lambda: exchange.load_state(exchange.state()[:-1]))
     exchange.exchange([weight, bias])
     assert exchange.statistics()["exchanges"] == 1
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        fails(dragonn_exchange.DragonnError, "which forked this process", run(weight, bias))
+        fails(dragonn_exchange.DragonnError, "which forked this process", exchange.close)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    exchange.exchange([weight, bias])
 fails(ValueError, "closed", run(weight, bias))
+for kind, text, arguments in (
+        (TypeError, "the config is NoneType: expected str", ([("weight", (3, 4))], None)),
+        (ValueError, "the config has a NUL character", ([("weight", (3, 4))], "seed = 1\0[oops]")),
+        (TypeError, "the name of a tensor is int: expected str", ([(3, (3, 4))],)),
+        (ValueError, "an extent of tensor weight is -3: expected at least 1", ([("weight", (-3, 4))],)),
+        (ValueError, "steps_per_epoch is -1: expected at least 0", ([("weight", (3, 4))], "", -1))):
+    fails(kind, text, lambda: dragonn_exchange.Exchange(*arguments))
 fails(dragonn_exchange.DragonnError, "compression.densty", lambda: dragonn_exchange.Exchange(
     [("weight", (3, 4))], "[compression]\ndensty = 0.1\n"))
 PYTHON
