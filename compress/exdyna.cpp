@@ -3,8 +3,11 @@
 #include <cmath>
 #include <numeric>
 
+#include <fmt/format.h>
+
 #include "compress/exdyna_partition.h"
 #include "compress/sparsifier.h"
+#include "core/error.h"
 #include "kernels/devices.h"
 #include "kernels/gradient/magnitude.h"
 #include "kernels/gradient/select.h"
@@ -102,6 +105,10 @@ class Exdyna final : public Sparsifier {
     delta_ = archive.get<double>(prefix + "delta");
     k_ = archive.get<std::uint64_t>(prefix + "k");
     const auto ranks = archive.get<std::uint64_t>(prefix + "ranks");
+    if (ranks != archive.get_vector<std::uint64_t>(prefix + "lengths").size()) {
+      throw DataError(
+          fmt::format("the checkpoint's field '{0}lengths' is not of {1} ranks, as '{0}ranks' says", prefix, ranks));
+    }
     // There are none before the first selection: the run may still be in a dense phase.
     partition_ = ranks == 0 ? ExdynaPartition() : ExdynaPartition(rules_, numel_, ranks);
     partition_.load(archive, prefix);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include <fmt/format.h>
+
 #include "core/error.h"
 
 namespace dragonn::compress {
@@ -75,6 +77,16 @@ void ExdynaPartition::save(Archive& archive, const std::string& prefix) const {
 void ExdynaPartition::load(const Archive& archive, const std::string& prefix) {
   archive.get_array(prefix + "lengths", std::span<std::uint64_t>(lengths_));
   archive.get_array(prefix + "positions", std::span<std::uint64_t>(positions_));
+  std::uint64_t end = 0;
+  bool divides = true;
+  for (std::size_t p = 0; p < ranks() && divides; ++p) {
+    divides = positions_[p] == end && lengths_[p] <= blocks_ - end;
+    end += lengths_[p];
+  }
+  if (!divides || end != blocks_) {
+    throw DataError(fmt::format("the checkpoint's fields '{0}lengths' and '{0}positions' do not divide {1} blocks",
+                                prefix, blocks_));
+  }
 }
 
 }  // namespace dragonn::compress

@@ -50,7 +50,7 @@ class ExdynaPartition {
   void adjust(std::span<const std::uint64_t> counts, std::uint64_t step);
 
   void save(Archive& archive, const std::string& prefix) const;
-  /// Loads the cuts. @throws DataError unless the saved partition had as many ranks.
+  /// Loads the cuts. @throws DataError unless the saved partition had as many ranks, and its cuts divide the blocks.
   void load(const Archive& archive, const std::string& prefix);
 
  private:

@@ -9,6 +9,8 @@
 #include <numeric>
 #include <optional>
 
+#include <fmt/format.h>
+
 #include "comm/blocks.h"
 #include "comm/room.h"
 #include "comm/sparse/coding_error.h"
@@ -16,6 +18,7 @@
 #include "comm/sparse/merge.h"
 #include "comm/sparse/slices.h"
 #include "comm/sparse/sparse_collective.h"
+#include "core/error.h"
 #include "core/sparse_vector.h"
 #include "kernels/devices.h"
 
@@ -126,6 +129,10 @@ class OkTopk final : public SparseCollective {
   }
   void load(const Archive& archive, const std::string& prefix) override {
     regions_ = archive.get_vector<std::uint64_t>(prefix + "regions");
+    if (!regions_.empty() &&
+        (regions_.front() != 0 || regions_.back() != numel_ || !std::ranges::is_sorted(regions_))) {
+      throw DataError(fmt::format("the checkpoint's field '{}regions' does not divide {} elements", prefix, numel_));
+    }
     threshold_ = archive.get<double>(prefix + "threshold");
     k_ = archive.get<std::uint64_t>(prefix + "k");
   }

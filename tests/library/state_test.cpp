@@ -86,6 +86,23 @@ std::vector<std::pair<std::string, State>> with_bad_fields(const State& state) {
   return damaged;
 }
 
+/// Returns states with another value in a field that a method uses as a place in the bucket.
+std::vector<std::pair<std::string, State>> with_bad_places(const State& state) {
+  const Fields fields = archive_from_bytes(state, "state").fields();
+  std::vector<std::pair<std::string, State>> damaged;
+  for (const auto& [name, bytes] : fields) {
+    const std::string last = name.substr(name.rfind('/') + 1);
+    if (bytes.empty() || (last != "lengths" && last != "positions" && last != "ranks" && last != "regions")) continue;
+    for (const std::byte value : {std::byte{0xff}, std::byte{0x01}}) {
+      Fields changed = fields;
+      std::ranges::fill(changed[name], value);
+      damaged.emplace_back(fmt::format("{} filled with {:x}", name, std::to_integer<int>(value)), state_of(changed));
+    }
+  }
+  REQUIRE(!damaged.empty());
+  return damaged;
+}
+
 /// Returns states that are cut at many places, and with a bit that differs.
 std::vector<std::pair<std::string, State>> with_bad_bytes(const State& state) {
   constexpr std::size_t kPlaces = 40, kHead = 30;
@@ -127,6 +144,10 @@ void check_refused(const std::string& method, Damage damage) {
 TEST_SUITE("library") {
   TEST_CASE("a state without a field, or with a field of another size, changes nothing") {
     for (const std::string& method : trainer::method_names()) check_refused(method, with_bad_fields);
+  }
+
+  TEST_CASE("a state with places outside of its buckets changes nothing") {
+    for (const char* const method : {"exdyna", "oktopk"}) check_refused(method, with_bad_places);
   }
 
   TEST_CASE("a state that is cut or has another bit changes nothing") {
