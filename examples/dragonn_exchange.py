@@ -132,6 +132,9 @@ class Exchange:
         self.rank = _load().dragonn_rank(self._handle)
         self.size = _load().dragonn_size(self._handle)
 
+    def is_open(self):
+        return bool(self._handle)
+
     def _open(self):
         if not self._handle:
             raise ValueError("the exchange is closed")
@@ -300,12 +303,12 @@ class DdpHook:
         self._waiting, self._gradients = [], [None] * len(self._places)
 
     def _watch_optimizers(self):
-        """From now on checks every optimizer before its step, as long as this hook lives."""
+        """From now on checks every optimizer before its step, as long as this hook lives and the exchange is open."""
         from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-        applied = self._with_momentum
+        exchange, applied = self.exchange, self._with_momentum
         if applied:
-            watch = register_optimizer_step_pre_hook(lambda optimizer, *_: _check_momentum(optimizer, applied))
+            watch = register_optimizer_step_pre_hook(lambda optimizer, *_: _check_momentum(optimizer, exchange, applied))
             weakref.finalize(self, watch.remove)
 
 
@@ -329,10 +332,10 @@ def _raise_behind_ddp(error):
     engine.queue_callback(lambda: engine.queue_callback(fail))
 
 
-def _check_momentum(optimizer, applied):
-    """Raises a ValueError if an optimizer has momentum (Adam: a first moment) for parameters to which the exchange applies
-    it. `applied`: by parameter its name and the exchange's momentum."""
-    for group in optimizer.param_groups:
+def _check_momentum(optimizer, exchange, applied):
+    """Raises a ValueError if an optimizer has momentum (Adam: a first moment) for parameters to which an open exchange
+    applies it. `applied`: by parameter its name and the exchange's momentum."""
+    for group in optimizer.param_groups if exchange.is_open() else []:
         key, momentum = ("betas[0]", group["betas"][0]) if "betas" in group else ("momentum", group.get("momentum", 0))
         twice = next((parameter for parameter in group["params"] if parameter in applied), None) if momentum else None
         if twice is not None:

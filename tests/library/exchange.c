@@ -248,6 +248,10 @@ static void children_are_refused(void) {
     CHECK(dragonn_create("[comm]\nbackend = \"local\"\n", kTensors, 2, 0, &own) == DRAGONN_OK);
     CHECK(dragonn_exchange(own, gradient, kElements) == DRAGONN_OK);
     CHECK(dragonn_destroy(own) == DRAGONN_OK);
+    if (getenv("OMPI_COMM_WORLD_SIZE") != NULL) {
+      CHECK(dragonn_create("comm.backend = \"mpi\"\n", kTensors, 2, 0, &own) == DRAGONN_ERROR_CONFIG);
+      CHECK(strstr(dragonn_last_error(), "which forked this process") != NULL);
+    }
     _exit(0);
   }
   int status = 1;

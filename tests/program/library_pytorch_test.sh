@@ -195,6 +195,7 @@ for config, make, texts in (
     model(torch.ones(2, 20)).sum().backward()
     fails(ValueError, texts, optimizer.step) if texts else optimizer.step()
     hook.exchange.close()
+    optimizer.step()
 
 # Not started by a launcher that the library knows, the ranks would train apart.
 for name in ("RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID"):
