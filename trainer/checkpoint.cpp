@@ -2,13 +2,16 @@
 #include "trainer/checkpoint.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <optional>
 #include <random>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "comm/agreement.h"
 #include "core/error.h"
@@ -23,6 +26,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kDone = "DONE";
 constexpr const char* kModel = "model.bin";
+constexpr const char* kPartial = ".partial";
+constexpr const char* kOld = ".old";
 constexpr const char* kWorldSize = "progress/world_size";
 constexpr const char* kSave = "checkpoint/save";
 constexpr const char* kRank = "checkpoint/rank";
@@ -43,10 +48,14 @@ void remove_folder(const fs::path& folder) {
 }
 
 /// Returns what all files of one save have in common, which is also the text of its DONE: step, workers, token.
-std::string describe_save(std::uint64_t step, int workers) {
+std::string describe_save(std::uint64_t step, int workers, std::uint64_t token) {
+  return fmt::format("step {}\nworkers {}\ntoken {:016x}\n", step, workers, token);
+}
+
+std::uint64_t draw_token() {
   std::random_device source;
   const std::uint64_t high = source();
-  return fmt::format("step {}\nworkers {}\ntoken {:016x}\n", step, workers, (high << 32U) | source());
+  return (high << 32U) | source();
 }
 
 /// Returns a save's description in one line, for a message.
@@ -56,13 +65,38 @@ std::string in_one_line(std::string save) {
   return save;
 }
 
-/// Returns the step in a folder's DONE; nothing if it has none, or one that this program did not write.
-std::optional<std::uint64_t> done_step(const fs::path& folder) {
+/// Content of a folder's DONE.
+struct Done {
+  std::optional<std::uint64_t> step = {};  ///< nothing if it is missing, or not what a save writes
+  std::string text = {};
+  std::string fault = {};  ///< why there is no step, for a message
+};
+
+/// Reads a folder's DONE. What is no regular file is not waited for.
+Done read_done(const fs::path& folder) {
+  constexpr std::uintmax_t kLongest = 200;
+  const fs::path file = folder / kDone;
   std::error_code code;
-  if (!fs::is_regular_file(folder / kDone, code)) return std::nullopt;
-  unsigned long long step = 0;
-  if (std::sscanf(read_text_file(folder / kDone).c_str(), "step %llu", &step) != 1) return std::nullopt;
-  return step;
+  if (fs::is_regular_file(file, code) && fs::file_size(file, code) > kLongest) {
+    return {.fault = fmt::format("{} is longer than what a save writes", file.string())};
+  }
+  Done done;
+  try {
+    done.text = read_text_file(file);
+  } catch (const Error& error) {
+    return {.fault = error.what()};
+  }
+  unsigned long long step = 0, token = 0;
+  int workers = 0;
+  const int fields = std::sscanf(done.text.c_str(), "step %llu workers %d token %llx", &step, &workers, &token);
+  // Checkpoints of earlier versions name the step in DONE and nothing else.
+  const bool is_whole = done.text == describe_save(step, workers, token) || done.text == fmt::format("step {}\n", step);
+  if (fields >= 1 && is_whole) {
+    done.step = step;
+  } else {
+    done.fault = fmt::format("{} {}", file.string(), done.text.empty() ? "is empty" : "is not what a save writes");
+  }
+  return done;
 }
 
 /// Reads an archive of a checkpoint. @throws DataError if it is of another save than the checkpoint's DONE says.
@@ -80,25 +114,53 @@ Archive read_of_save(const fs::path& checkpoint, const std::string& file) {
                               (checkpoint / file).string(), name(found), kDone, name(expected)));
 }
 
-/// Returns the folders in `folder` that hold a complete checkpoint, by its step; `named` after it, or not.
-std::vector<std::pair<std::uint64_t, fs::path>> complete_in(const fs::path& folder, bool named) {
-  std::vector<std::pair<std::uint64_t, fs::path>> found;
-  if (!fs::is_directory(folder)) return found;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.path().extension() == ".partial") continue;
-    const auto step = done_step(entry.path());
-    if (step && (entry.path().filename() == CheckpointStore::folder_name(*step)) == named) {
-      found.emplace_back(*step, entry.path());
-    }
-  }
-  std::ranges::sort(found);
-  return found;
+/// Returns the step in a folder's name; nothing for a name that no save gives.
+std::optional<std::uint64_t> named_step(const fs::path& folder) {
+  constexpr std::string_view kPrefix = "step-";
+  const std::string name = folder.filename().string();
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  std::uint64_t step = 0;
+  std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), step);
+  return name == CheckpointStore::folder_name(step) ? std::optional(step) : std::nullopt;
 }
 
-std::vector<fs::path> paths_of(const std::vector<std::pair<std::uint64_t, fs::path>>& checkpoints) {
-  std::vector<fs::path> paths;
-  for (const auto& [step, path] : checkpoints) paths.push_back(path);
-  return paths;
+/// Returns whether a save writes files of this name, be it for a moment.
+bool is_file_of_save(std::string name) {
+  if (name.ends_with(".tmp")) name.resize(name.size() - 4);
+  int rank = -1;
+  return name == kDone || name == kModel ||
+         (std::sscanf(name.c_str(), "rank-%d.bin", &rank) == 1 && rank >= 0 && name == rank_file(rank));
+}
+
+/// Returns what is in a folder; nothing if it is none. @throws SystemError if it cannot be read.
+std::vector<fs::path> entries_of(const fs::path& folder) {
+  std::vector<fs::path> entries;
+  std::error_code code;
+  if (!fs::is_directory(folder, code)) return entries;
+  for (auto entry = fs::directory_iterator(folder, code); !code && entry != fs::directory_iterator();
+       entry.increment(code)) {
+    entries.push_back(entry->path());
+  }
+  if (code) throw SystemError(fmt::format("cannot read folder {}: {}", folder.string(), code.message()));
+  std::ranges::sort(entries);
+  return entries;
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code code;
+  return fs::exists(fs::symlink_status(path, code));
+}
+
+bool is_written_by_save(const fs::path& file) {
+  std::error_code code;
+  return is_file_of_save(file.filename().string()) && !fs::is_directory(file, code);
+}
+
+/// Returns whether a folder holds files of a save, finished or not, and nothing else.
+bool is_own(const fs::path& folder) {
+  std::error_code code;
+  return fs::is_directory(fs::symlink_status(folder, code)) &&
+         std::ranges::all_of(entries_of(folder), is_written_by_save);
 }
 
 void rename_folder(const fs::path& from, const fs::path& to) {
@@ -107,23 +169,88 @@ void rename_folder(const fs::path& from, const fs::path& to) {
   if (code) throw SystemError(fmt::format("cannot rename {}: {}", from.string(), code.message()));
 }
 
-/// Makes room for a checkpoint: removes an earlier save of the same step, and renames what is another step's.
-void make_way(const fs::path& folder, std::uint64_t step) {
-  const auto other = done_step(folder);
-  if (!other || *other == step) return remove_folder(folder);
+/// Renames what no save of the step has made, or somebody has added to.
+void keep_aside(const fs::path& path, std::uint64_t step) {
   int number = 1;
-  const auto kept = [&] { return fs::path(fmt::format("{}.kept-{}", folder.string(), number)); };
-  while (fs::exists(kept())) ++number;
-  log::warning(0, "{} holds the checkpoint of step {}: it is renamed to {}", folder.string(), *other, kept().string());
-  rename_folder(folder, kept());
+  const auto kept = [&] { return fs::path(fmt::format("{}.kept-{}", path.string(), number)); };
+  while (is_there(kept())) ++number;
+  log::warning(0, "{} is not, or not only, a save of step {}: it is renamed to {}", path.string(), step,
+               kept().string());
+  rename_folder(path, kept());
 }
 
-void require_complete(const fs::path& checkpoint) {
-  if (!fs::is_directory(checkpoint)) throw ConfigError(fmt::format("no checkpoint folder: {}", checkpoint.string()));
-  if (!done_step(checkpoint)) {
-    throw ConfigError(fmt::format("{} is not a complete checkpoint (it has no {} file that names its step)",
-                                  checkpoint.string(), kDone));
+/// Frees the name of an unfinished save.
+void clear_partial(const fs::path& partial, std::uint64_t step) {
+  if (!is_there(partial)) return;
+  if (is_own(partial)) return remove_folder(partial);
+  keep_aside(partial, step);
+}
+
+/// Renames a checkpoint, so that it is complete or gone, however long its removal takes. Returns the name under which
+/// it is to be removed.
+fs::path retire(const fs::path& checkpoint, std::uint64_t step) {
+  const fs::path old = checkpoint.string() + kOld + kPartial;
+  clear_partial(old, step);
+  rename_folder(checkpoint, old);
+  return old;
+}
+
+/// Puts a finished save in its place, for an earlier save of the same step.
+void put_in_place(const fs::path& partial, const fs::path& folder, std::uint64_t step) {
+  fs::path old;
+  if (is_there(folder)) {
+    if (read_done(folder).step == step && is_own(folder)) {
+      old = retire(folder, step);
+    } else {
+      keep_aside(folder, step);
+    }
   }
+  rename_folder(partial, folder);
+  if (!old.empty()) remove_folder(old);
+}
+
+enum class Kind {
+  kOther,     ///< nothing of ours
+  kComplete,  ///< a checkpoint that is named after its step
+  kRenamed,   ///< a checkpoint under another name
+  kForeign,   ///< named as a checkpoint, and holds no file of one
+  kDamaged,   ///< named as a checkpoint, and holds what is left of one
+};
+
+/// A folder's kind, and the reason why it is damaged.
+struct Verdict {
+  Kind kind = Kind::kOther;
+  std::string reason = {};
+};
+
+/// Returns whether DONE and the model's archive are of one save. DONE alone can have been damaged.
+bool belongs_to_model(const fs::path& folder) {
+  try {
+    read_of_save(folder, kModel);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// Judges what a path in the folder of checkpoints is (see CheckpointStore).
+Verdict judge(const fs::path& folder) {
+  if (folder.extension() == kPartial) return {};
+  const auto named = named_step(folder);
+  const Done done = read_done(folder);
+  if (!named) return {done.step ? Kind::kRenamed : Kind::kOther};
+  if (done.step == named) return {Kind::kComplete};
+  if (done.step) {
+    if (belongs_to_model(folder)) return {Kind::kRenamed};
+    return {Kind::kDamaged, fmt::format("{} names step {}", (folder / kDone).string(), *done.step)};
+  }
+  const std::vector<fs::path> entries = entries_of(folder);
+  std::error_code code;
+  const bool is_emptied = entries.empty() && fs::is_directory(folder, code);
+  const bool has_some =
+      std::ranges::any_of(entries, [](const fs::path& entry) { return is_file_of_save(entry.filename().string()); });
+  if (!is_emptied && !has_some) return {is_there(folder) ? Kind::kForeign : Kind::kOther};
+  return {Kind::kDamaged, done.fault};
 }
 
 }  // namespace
@@ -137,13 +264,15 @@ void CheckpointStore::save(comm::Communicator& communicator, std::uint64_t step,
   const comm::ScopedPhase phase(communicator.traffic(), comm::Phase::kCheckpoint);
   const int rank = communicator.rank();
   const fs::path final_folder = folder_ / folder_name(step);
-  const fs::path partial = fs::path(final_folder.string() + ".partial");
+  const fs::path partial = fs::path(final_folder.string() + kPartial);
   std::string save;
+  bool is_made = false;
   try {
     comm::rank_zero_or_none(communicator, [&] {
-      remove_folder(partial);
+      clear_partial(partial, step);
       make_folder(partial);
-      save = describe_save(step, communicator.size());
+      is_made = true;
+      save = describe_save(step, communicator.size(), draw_token());
     });
     communicator.broadcast_text(0, save);
     comm::all_ranks_or_none(communicator, [&] {
@@ -160,31 +289,85 @@ void CheckpointStore::save(comm::Communicator& communicator, std::uint64_t step,
     comm::rank_zero_or_none(communicator, [&] {
       fault_point("commit");
       write_file_atomically(partial / kDone, save);
-      make_way(final_folder, step);
-      rename_folder(partial, final_folder);
+      put_in_place(partial, final_folder, step);
       sync_directory(folder_);
     });
   } catch (...) {
-    if (rank == 0) remove_folder(partial);
+    if (is_made) remove_folder(partial);
     throw;
   }
 }
 
 void CheckpointStore::prune(std::int64_t keep, std::optional<std::uint64_t> best_step) const {
-  const std::vector<fs::path> all = list();
-  const std::size_t kept = static_cast<std::size_t>(std::max<std::int64_t>(keep, 1));
-  for (std::size_t i = 0; i + kept < all.size(); ++i) {
-    if (best_step && all[i].filename() == folder_name(*best_step)) continue;
-    remove_folder(all[i]);
+  // What cannot be removed costs space, not results.
+  try {
+    const std::vector<fs::path> all = list();
+    const std::size_t kept = static_cast<std::size_t>(std::max<std::int64_t>(keep, 1));
+    for (std::size_t i = 0; i + kept < all.size(); ++i) {
+      const std::uint64_t step = *named_step(all[i]);
+      if (step != best_step && is_own(all[i])) remove_folder(retire(all[i], step));
+    }
+    for (const fs::path& entry : entries_of(folder_)) {
+      if (entry.extension() != kPartial) continue;
+      const fs::path name = entry.stem().extension() == kOld ? entry.stem().stem() : entry.stem();
+      if (named_step(name) && is_own(entry)) remove_folder(entry);
+    }
+  } catch (const SystemError& error) {
+    log::warning(0, "an old checkpoint stays: {}", error.what());
   }
 }
 
 std::vector<fs::path> CheckpointStore::list() const {
-  return paths_of(complete_in(folder_, /*named=*/true));
+  std::vector<std::pair<std::uint64_t, fs::path>> found;
+  for (const fs::path& entry : entries_of(folder_)) {
+    const auto step = named_step(entry);
+    if (step && read_done(entry).step == step) found.emplace_back(*step, entry);
+  }
+  std::ranges::sort(found);
+  std::vector<fs::path> paths;
+  for (const auto& [step, path] : found) paths.push_back(path);
+  return paths;
 }
 
 std::vector<fs::path> CheckpointStore::renamed() const {
-  return paths_of(complete_in(folder_, /*named=*/false));
+  std::vector<fs::path> found = entries_of(folder_);
+  std::erase_if(found, [](const fs::path& entry) { return judge(entry).kind != Kind::kRenamed; });
+  return found;
+}
+
+fs::path CheckpointStore::newest() const {
+  if (is_there(folder_) && !fs::is_directory(folder_)) {
+    throw DataError(fmt::format("{} is no folder: the run's checkpoints should be in it", folder_.string()));
+  }
+  const std::vector<fs::path> complete = list();
+  const fs::path newest = complete.empty() ? fs::path() : complete.back();
+  std::vector<std::string> damages;
+  for (const fs::path& entry : entries_of(folder_)) {
+    const auto [kind, reason] = judge(entry);
+    if (kind == Kind::kRenamed) {
+      log::warning(0,
+                   "{} is not named after the step of its checkpoint: it is left alone; give its path to resume from "
+                   "it",
+                   entry.string());
+    } else if (kind == Kind::kForeign) {
+      log::warning(0, "{} is named as a checkpoint and holds none: it is left alone", entry.string());
+    } else if (kind == Kind::kDamaged && (newest.empty() || *named_step(entry) > *named_step(newest))) {
+      // A run that saves there may have replaced or removed it meanwhile, which is no damage.
+      if (judge(entry).kind == Kind::kDamaged) damages.push_back(reason);
+    }
+  }
+  if (damages.empty()) return newest;
+  throw DataError(fmt::format(
+      "{}: {}; {}", damages.size() == 1 ? "a damaged checkpoint" : "damaged checkpoints", fmt::join(damages, "; "),
+      newest.empty() ? "no older one is complete: remove its folder to go on without it"
+                     : fmt::format("remove its folder, or give the path of an older one: {}", newest.string())));
+}
+
+void CheckpointStore::require_complete(const fs::path& checkpoint) {
+  if (!fs::is_directory(checkpoint)) throw ConfigError(fmt::format("no checkpoint folder: {}", checkpoint.string()));
+  const Done done = read_done(checkpoint);
+  if (done.step) return;
+  throw ConfigError(fmt::format("{} is not a complete checkpoint: {}", checkpoint.string(), done.fault));
 }
 
 Archive CheckpointStore::read_model(const fs::path& checkpoint) {

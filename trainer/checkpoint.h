@@ -7,6 +7,10 @@
 /// file is on disk. Files are archives with a checksum per field (core/archive.h). All carry the save that they belong
 /// to - its step, its number of workers and a random token - and a rank's file its rank, so that files of two saves, or
 /// of two ranks, are not mixed up.
+///
+/// A folder with a checkpoint's name and without a DONE that names this step is therefore no save that was cut off. It
+/// is a damaged checkpoint, which a run does not pass over for an older one, or a user's own folder if no file in it
+/// has a name that a save gives. What no save has written is never removed: it is renamed where it is in the way.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +31,13 @@ class CheckpointStore {
 
   /// Collective. Saves a checkpoint. `fill` puts this rank's state into its archive, and on rank 0 the model's state
   /// into the model's archive, which is null on other ranks.
-  /// A folder that has this checkpoint's name and holds another step's is renamed, with a warning.
+  /// An earlier save of this step is replaced. Anything else that has this checkpoint's name is renamed, with a
+  /// warning: another step's, a damaged one, a user's own folder, a checkpoint with a file that a user has added.
   /// @throws SystemError on every rank if a file cannot be written; the partial folder is removed, older ones stay.
   void save(comm::Communicator& communicator, std::uint64_t step,
             const std::function<void(Archive* model, Archive& rank)>& fill) const;
-  /// Removes all but the newest `keep` complete checkpoints, never that of `best_step`. Rank 0 only.
+  /// Removes all but the newest `keep` complete checkpoints, never that of `best_step` nor one with a file that a user
+  /// has added; and what saves that were cut off have left. Rank 0 only.
   void prune(std::int64_t keep, std::optional<std::uint64_t> best_step) const;
 
   /// Returns the complete checkpoints, oldest first: the folders that are named after the step in their DONE.
@@ -39,7 +45,13 @@ class CheckpointStore {
   /// Returns the folders that hold a complete checkpoint under another name than its step's. They are not listed and
   /// never removed; a run resumes from one where its path is given.
   std::vector<std::filesystem::path> renamed() const;
+  /// Returns the newest complete checkpoint, from which a run resumes; empty if there is none. Warns of the renamed
+  /// ones and of a user's own folders. Reads nothing that could block. @throws DataError if a damaged checkpoint is
+  /// newer; the error names it, its damage and the newest complete one. SystemError if a folder cannot be read.
+  std::filesystem::path newest() const;
   static std::filesystem::path folder_name(std::uint64_t step);
+  /// @throws ConfigError if a folder is no complete checkpoint, by its DONE.
+  static void require_complete(const std::filesystem::path& checkpoint);
 
   /// Reads the model's archive of a checkpoint folder.
   /// @throws ConfigError if it is no complete checkpoint, DataError (file, field, offset) if it is damaged or of

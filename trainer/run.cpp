@@ -37,27 +37,18 @@ void set_arithmetic(const Config& config, const Device& device) {
   kernels::set_recording(device, config.device_graphs);
 }
 
-/// Returns the newest checkpoint, empty if there is none. Warns of checkpoints that do not count since they are
-/// renamed.
-fs::path newest_checkpoint(const CheckpointStore& store) {
-  for (const fs::path& folder : store.renamed()) {
-    log::warning(0,
-                 "{} is not named after the step of its checkpoint: it is left alone; give its path to resume from it",
-                 folder.string());
-  }
-  const auto all = store.list();
-  return all.empty() ? fs::path() : all.back();
-}
-
 /// Returns the checkpoint that `given` names for `option`: "auto", a checkpoint folder or a run folder. Empty: a fresh
 /// start.
 fs::path find_checkpoint(const char* option, const std::string& given, const RunFolder& folder) {
   if (given.empty()) return {};
-  if (given == "auto") return newest_checkpoint(CheckpointStore(folder.checkpoints()));
+  if (given == "auto") return CheckpointStore(folder.checkpoints()).newest();
   if (!fs::is_directory(given)) throw ConfigError(fmt::format("{} {}: no such folder", option, given));
   const RunFolder run{given};
-  if (!fs::is_directory(run.checkpoints())) return given;
-  const fs::path newest = newest_checkpoint(CheckpointStore(run.checkpoints()));
+  if (!fs::exists(run.checkpoints())) {
+    CheckpointStore::require_complete(given);
+    return given;
+  }
+  const fs::path newest = CheckpointStore(run.checkpoints()).newest();
   if (newest.empty()) {
     throw ConfigError(fmt::format("{} {}: no complete checkpoint in {}", option, given, run.checkpoints().string()));
   }
@@ -209,9 +200,13 @@ void run_evaluation(const Job& job, const fs::path& checkpoint, comm::Communicat
   const DeviceChoice choice = choose_device(job.config, communicator);
   set_arithmetic(job.config, choice.device);
   layers::Network network = make_network(job.config, *job.data.test, choice.device);
+  std::string found;  // by rank 0 for all: a run that is at work there may save another one meanwhile
+  comm::rank_zero_or_none(communicator,
+                          [&] { found = find_checkpoint("--evaluate", checkpoint.string(), job.folder).string(); });
+  communicator.broadcast_text(0, found);
   comm::all_ranks_or_none(communicator, [&] {
     network.initialize(static_cast<std::uint64_t>(job.config.seed));
-    load_model(find_checkpoint("--evaluate", checkpoint.string(), job.folder), job.config, network);
+    load_model(found, job.config, network);
   });
   data::EvaluationLoader loader(job.data.test, static_cast<std::size_t>(job.config.train.eval_batch_size),
                                 communicator.rank(), communicator.size(), choice.device);

@@ -91,6 +91,7 @@ void read_checkpoint(Bytes bytes) {
   const trainer::CheckpointStore store(folder.parent_path());
   store.list();
   store.renamed();
+  store.newest();
   trainer::CheckpointStore::read_model(folder);
   trainer::CheckpointStore::read_rank(folder, 0);
 }

@@ -74,6 +74,34 @@ expect_error 1 "model.bin" -- "$train" quick.toml --evaluate "$checkpoint"
 truncate -s 100 "$checkpoint/model.bin"
 expect_error 1 "model.bin.*truncated" -- "$train" quick.toml --output run --workers 2 --resume auto
 older=$(ls -d run/checkpoints/step-* | head -1)
+# A damaged DONE: nobody loses steps in silence, and nothing waits for a pipe.
+"$train" quick.toml --output scarred --workers 2 --set checkpoint.every_steps=5 --set train.max_steps=15 2>/dev/null ||
+  fail "the run whose DONE is damaged"
+hash=$(parameters_hash scarred)
+for damage in emptied changed folder pipe missing all; do
+  rm -rf damaged
+  cp -r scarred damaged
+  done=damaged/checkpoints/step-00000015/DONE
+  way_out="older one: damaged/checkpoints/step-00000010"
+  case $damage in
+    emptied) : >$done; words="DONE is empty" ;;
+    changed) printf 'S' | dd of=$done bs=1 conv=notrunc 2>/dev/null; words="DONE is not what a save writes" ;;
+    folder) rm $done; mkdir $done; words="DONE is a folder" ;;
+    pipe) rm $done; mkfifo $done; words="DONE is no regular file" ;;
+    missing) rm $done; words="no such file: $done" ;;
+    all) for file in damaged/checkpoints/*/DONE; do : >"$file"; done; words="DONE is empty" way_out="no older one is complete" ;;
+  esac
+  expect_error 1 "E .*$words.*$way_out" -- "$train" quick.toml --output damaged --workers 2 --resume auto
+  expect_error 1 "E .*$words.*$way_out" -- "$train" quick.toml --evaluate damaged
+  expect_error 2 "E damaged/checkpoints/step-00000015 is not a complete checkpoint: .*DONE" -- \
+    "$train" quick.toml --output damaged --resume damaged/checkpoints/step-00000015
+  cmp -s {scarred,damaged}/config.toml && cmp -s {scarred,damaged}/metrics.jsonl || fail "a refused resume writes ($damage)"
+  [ $damage = all ] && continue
+  "$train" quick.toml --output damaged --workers 2 --set checkpoint.every_steps=5 --set train.max_steps=15 \
+    --resume damaged/checkpoints/step-00000010 2>/dev/null || fail "no way out ($damage)"
+  [ "$(parameters_hash damaged)" = "$hash" ] || fail "other parameters after $damage"
+  [ -e damaged/checkpoints/step-00000015.kept-1 ] || fail "the damaged checkpoint is gone ($damage)"
+done
 # A checkpoint on another number of workers: more than there are samples; without a rank's file; with another rank's.
 expect_error 2 "E .*3 workers for 2 training samples: at most 2" -- \
   "$train" quick.toml --output other --workers 3 --set data.train_samples=2 --resume "$older"

@@ -2,8 +2,10 @@
 #include "trainer/checkpoint.h"
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
+#include <sys/stat.h>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -26,6 +28,48 @@ void save(const fs::path& folder, const std::vector<std::uint64_t>& steps) {
       CheckpointStore(folder).save(communicator, step, [&](Archive*, Archive& rank) { rank.put("step", step); });
     }
   });
+}
+
+/// A way to damage a checkpoint, and the words that tell it.
+struct Damage {
+  const char* words;
+  std::function<void(const fs::path& checkpoint)> apply;
+};
+
+Damage other_done(const char* words, const char* text) {
+  return {words, [text](const fs::path& at) { write_file_atomically(at / "DONE", std::string_view(text)); }};
+}
+
+std::vector<Damage> damages() {
+  const auto no_done = [](const fs::path& at) { fs::remove(at / "DONE"); };
+  return {
+      {"no such file: ", no_done},
+      other_done("DONE is empty", ""),
+      other_done("DONE is not what a save writes", "Step 3\nworkers 2\ntoken 0123456789abcdef\n"),
+      other_done("DONE is not what a save writes", "step 3\nworkers 2\ntoken 01234567"),
+      other_done("DONE names step 2", "step 2\nworkers 2\ntoken 0123456789abcdef\n"),
+      {"DONE is longer than what a save writes", [](const fs::path& at) { fs::resize_file(at / "DONE", 1ULL << 40); }},
+      {"DONE is a folder",
+       [=](const fs::path& at) {
+         no_done(at);
+         fs::create_directory(at / "DONE");
+       }},
+      {"DONE is no regular file",
+       [=](const fs::path& at) {
+         no_done(at);
+         CHECK(::mkfifo((at / "DONE").c_str(), 0600) == 0);
+       }},
+      {"no such file: ",
+       [](const fs::path& at) {
+         fs::remove_all(at);
+         fs::create_directory(at);
+       }},
+  };
+}
+
+void write_notes(const fs::path& folder) {
+  fs::create_directories(folder);
+  write_file_atomically(folder / "notes", std::string_view("a user's own"));
 }
 
 }  // namespace
@@ -79,6 +123,78 @@ TEST_SUITE("trainer") {
     save(folder.path(), {2, 3});
     CHECK(CheckpointStore(folder.path()).list() == std::vector{folder / "step-00000002", folder / "step-00000003"});
     CHECK(CheckpointStore::read_rank(folder / "step-00000003.kept-1", 0).get<std::uint64_t>("step") == 1);
+  }
+
+  TEST_CASE("a damaged checkpoint is not passed over for an older one") {
+    for (const Damage& damage : damages()) {
+      CAPTURE(damage.words);
+      const TemporaryFolder folder;
+      const CheckpointStore store(folder.path());
+      save(folder.path(), {1, 2, 3});
+      damage.apply(folder / "step-00000003");
+      for (const char* words : {damage.words, "step-00000003/DONE", "older one: ", "step-00000002"}) {
+        CHECK_THROWS_WITH_AS(store.newest(), doctest::Contains(words), DataError);
+      }
+      // Its place is needed: it is kept, and an older one that is damaged concerns nobody.
+      save(folder.path(), {3, 4});
+      CHECK(fs::exists(folder / "step-00000003.kept-1"));
+      damage.apply(folder / "step-00000003");
+      CHECK(store.newest() == folder / "step-00000004");
+    }
+  }
+
+  TEST_CASE("a run does not begin anew where all checkpoints are damaged") {
+    const TemporaryFolder folder;
+    save(folder.path(), {1, 2});
+    for (const char* name : {"step-00000001", "step-00000002"}) fs::resize_file(folder / name / "DONE", 0);
+    for (const char* words :
+         {"step-00000001/DONE is empty", "step-00000002/DONE is empty", "no older one is complete"}) {
+      CHECK_THROWS_WITH_AS(CheckpointStore(folder.path()).newest(), doctest::Contains(words), DataError);
+    }
+    write_file_atomically(folder / "checkpoints", std::string_view("a file"));
+    CHECK_THROWS_WITH_AS(CheckpointStore(folder / "checkpoints").newest(), doctest::Contains("is no folder"),
+                         DataError);
+    CHECK(CheckpointStore(folder / "none").newest().empty());
+  }
+
+  TEST_CASE("a save that was cut off is passed over, and removed by a later one") {
+    const TemporaryFolder folder;
+    const CheckpointStore store(folder.path());
+    save(folder.path(), {1, 2});
+    fs::rename(folder / "step-00000002", folder / "step-00000002.partial");
+    fs::copy(folder / "step-00000001", folder / "step-00000007.old.partial");
+    fs::remove(folder / "step-00000002.partial/DONE");
+    write_file_atomically(folder / "step-00000002.partial/rank-0001.bin.tmp", std::string_view("begun"));
+    CHECK(store.newest() == folder / "step-00000001");
+    save(folder.path(), {3});
+    store.prune(9, std::nullopt);
+    CHECK(store.list() == std::vector{folder / "step-00000001", folder / "step-00000003"});
+    CHECK_FALSE(fs::exists(folder / "step-00000002.partial"));
+    CHECK_FALSE(fs::exists(folder / "step-00000007.old.partial"));
+  }
+
+  TEST_CASE("a save removes nothing of a user's own") {
+    const TemporaryFolder folder;
+    const CheckpointStore store(folder.path());
+    save(folder.path(), {1, 2});
+    for (const char* name : {"step-00000002", "step-00000003", "step-00000004.partial", "step-00000009.partial"}) {
+      write_notes(folder / name);
+    }
+    write_file_atomically(folder / "step-00000005", std::string_view("a file"));
+    fs::create_symlink("nowhere", folder / "step-00000006");
+    CHECK(store.newest() == folder / "step-00000002");
+    save(folder.path(), {2, 3, 4, 5, 6});
+    for (const char* name : {"step-00000002", "step-00000003", "step-00000004.partial"}) {
+      CHECK(fs::exists(folder / (std::string(name) + ".kept-1/notes")));
+    }
+    CHECK(read_text_file(folder / "step-00000005.kept-1") == "a file");
+    CHECK(fs::is_symlink(folder / "step-00000006.kept-1"));
+    CHECK(store.list().size() == 6);
+
+    write_notes(folder / "step-00000001");
+    store.prune(1, std::nullopt);
+    CHECK(store.list() == std::vector{folder / "step-00000001", folder / "step-00000006"});
+    CHECK(fs::exists(folder / "step-00000009.partial/notes"));
   }
 }
 
