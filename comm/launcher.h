@@ -2,6 +2,7 @@
 /// Launcher: what mpirun, srun or the environment says about this process, before it has contacted any other.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -11,7 +12,8 @@ namespace dragonn::comm {
 struct Launcher {
   std::string name;  ///< "mpirun", "PMIx", "PMI", "srun"; "the environment"
   int rank = 0;
-  int size = 0;  ///< 0 if the launcher does not say
+  int size = 0;                    ///< 0 if the launcher does not say
+  std::string rank_variable = {};  ///< the environment variable that gives the rank
 };
 
 /// Reads the environment: OMPI_COMM_WORLD_*, PMI_*, PMIX_RANK, or a step of srun (SLURM_STEP_ID and
@@ -21,6 +23,9 @@ std::optional<Launcher> detect_launcher();
 /// Detects rank and size for backends that need no MPI. RANK and WORLD_SIZE, as torchrun or a shell sets them, take
 /// precedence over the launcher's variables, since the launcher then started what set them.
 std::optional<Launcher> detect_process();
+
+/// Returns the rank that this process's launcher gave another process of this machine; nothing if it started none such.
+std::optional<int> launched_rank(std::int64_t process);
 
 /// Returns whether srun started this process (and not a batch script of Slurm).
 bool in_srun_step();

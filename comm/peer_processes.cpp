@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "comm/launcher.h"
 #include "core/hash.h"
 
 namespace dragonn::comm {
@@ -100,7 +101,10 @@ std::string stopped_sibling() {
     const std::string name = entry.path().filename().string();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
     const Status status = status_of(std::stoll(name));
-    if (status.parent == ::getppid() && is_stopped(status.state)) return fmt::format("process {} is stopped", name);
+    if (status.parent != ::getppid() || !is_stopped(status.state)) continue;
+    const auto rank = launched_rank(std::stoll(name));
+    return rank ? fmt::format("process {} of rank {} is stopped", name, *rank)
+                : fmt::format("process {} is stopped", name);
   }
   return "";
 }

@@ -35,8 +35,8 @@ class PeerProcesses {
   std::vector<Process> processes_;  ///< of the other ranks that this process can see
 };
 
-/// Returns "process 1234 is stopped" for the first stopped process with this one's parent, which is the launcher's on
-/// this machine; "" if there is none. Before MPI has started no rank knows the processes of the others.
+/// Returns "process 1234 of rank 2 is stopped" for the first stopped process with this one's parent, which is the
+/// launcher's on this machine; "" if there is none. Before MPI has started no rank knows the processes of the others.
 std::string stopped_sibling();
 
 }  // namespace dragonn::comm

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "comm/mpi/keeper.h"
 
-#include <chrono>
+#include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <thread>
+#include <unistd.h>
 
 #include <fmt/format.h>
 #include <mpi.h>
 
+#include "comm/deadline.h"
+#include "comm/mpi/call_watch.h"
 #include "core/error.h"
 
 namespace dragonn::comm {
@@ -32,6 +36,7 @@ void MpiKeeper::begin() {
     }
     std::thread([this, &provided] { keep(provided); }).detach();
     changed_.wait(lock, [this] { return state_ == State::kRunning; });
+    process_ = ::getpid();
     std::atexit(at_exit);
     check_level(provided);
   } catch (...) {
@@ -61,9 +66,10 @@ void MpiKeeper::keep(int& provided) {
   changed_.notify_all();
 }
 
-void MpiKeeper::open_group() {
+void MpiKeeper::open_group(double timeout_s) {
   const std::lock_guard lock(mutex_);
   ++open_groups_;
+  timeout_s_ = std::max(timeout_s_, timeout_s);
 }
 
 void MpiKeeper::close_group(bool orderly) {
@@ -77,14 +83,18 @@ void MpiKeeper::at_exit() {
 }
 
 void MpiKeeper::end() {
-  constexpr std::chrono::seconds kLongest(10);  // finalization waits for the other processes
+  if (::getpid() != process_) return;  // a forked child has no thread that keeps MPI
   std::unique_lock lock(mutex_);
   int finalized = 0;
   MPI_Finalized(&finalized);
   if (finalized != 0 || !is_orderly_ || open_groups_ > 0) return;
   state_ = State::kEnding;
   changed_.notify_all();
-  changed_.wait_for(lock, kLongest, [this] { return state_ == State::kFinalized; });
+  RunningDeadline deadline = deadline_after(timeout_s_);
+  do {
+    if (changed_.wait_until(lock, deadline.next_look(), [this] { return state_ == State::kFinalized; })) return;
+  } while (!deadline.is_over());
+  std::fprintf(stderr, "%s\n", describe_late({"MPI_Finalize", timeout_s_, "comm.timeout_s"}).c_str());
 }
 
 }  // namespace dragonn::comm

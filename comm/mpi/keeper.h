@@ -3,6 +3,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <exception>
 #include <mutex>
 
@@ -19,8 +20,10 @@ class MpiKeeper {
   /// If the program has initialized MPI itself, it finalizes it, too. @throws CommError if MPI offers less, or if the
   /// program asked for less.
   void begin();
-  /// Counts a group that uses MPI from now on.
-  void open_group();
+  /// Counts a group that uses MPI from now on. @param timeout_s the deadline of its waits: when the process exits, it
+  /// waits for the other processes as long as the most patient group does, says so where they do not come, and leaves
+  /// MPI as it is.
+  void open_group(double timeout_s);
   /// Counts a group that has ended. @param orderly false: messages may be pending, which finalization would wait for.
   /// MPI is then left as it is when the process exits, so that the launcher ends the other processes.
   void close_group(bool orderly);
@@ -41,6 +44,8 @@ class MpiKeeper {
   bool has_begun_ = false;
   bool is_orderly_ = true;
   int open_groups_ = 0;
+  double timeout_s_ = 0;      // the longest of all groups
+  std::int64_t process_ = 0;  // that begin() ran in
 };
 
 }  // namespace dragonn::comm

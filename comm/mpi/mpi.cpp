@@ -4,13 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <limits>
-#include <mutex>
-#include <stop_token>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,8 +19,10 @@
 #include "comm/allreduce.h"
 #include "comm/deadline.h"
 #include "comm/launcher.h"
+#include "comm/mpi/call_watch.h"
 #include "comm/mpi/keeper.h"
 #include "comm/peer_processes.h"
+#include "core/fault_point.h"
 #include "core/this_rank.h"
 
 namespace dragonn::comm {
@@ -101,12 +101,13 @@ class ByteCount {
   int count_ = 0;
 };
 
-/// Implements send and recv by nonblocking MPI calls with deadlines.
+constexpr const char* kTimeout = "comm.timeout_s";
+
+/// Implements send and recv by nonblocking MPI calls with deadlines. It is used between begin_group and finish_group.
 class MpiCommunicator final : public Communicator {
  public:
-  /// Collective. Duplicates `world`, so that no other user of MPI can mix messages into this one's.
-  /// @param hosted the process belongs to another program, which abort() must not end.
-  MpiCommunicator(MPI_Comm world, const MpiOptions& options, bool hosted = false);
+  /// @param hosted the process belongs to another program, which neither abort() nor a deadline must end.
+  explicit MpiCommunicator(const MpiOptions& options, bool hosted = false);
   ~MpiCommunicator() override = default;
 
   int rank() const override { return rank_; }
@@ -120,12 +121,13 @@ class MpiCommunicator final : public Communicator {
   /// Aborts like abort(reason), with the program's exit code.
   [[noreturn]] void abort(const std::string& reason, int exit_code) noexcept;
 
-  /// Collective. Exchanges process ids: from now on a wait ends soon after a process on this machine has.
-  void watch_peers() { peers_ = PeerProcesses(*this); }
+  /// Collective. Duplicates MPI_COMM_WORLD, so that no other user of MPI can mix messages into this group's. Exchanges
+  /// process ids: from now on a wait ends soon after a process on this machine has.
+  void begin_group();
   /// Returns whether all ranks call this within `seconds`. A rank that failed uses it to learn whether all others did,
   /// too.
   bool all_arrive_within(double seconds);
-  /// Collective. Releases what MPI holds; nothing may be called afterwards.
+  /// Collective. Waits for all ranks and releases what MPI holds; nothing may be called afterwards.
   void finish_group();
 
  protected:
@@ -150,6 +152,8 @@ class MpiCommunicator final : public Communicator {
   Operation& new_operation(const char* doing, int peer, std::size_t bytes);
   std::uint64_t id_of(const Operation& operation) const;
   void check(int code, const char* doing, int peer, std::size_t bytes) const;
+  /// Returns "process 1234 of rank 2 is stopped" for such a process on this machine; "" if there is none.
+  std::string who_is_gone() const;
   /// Polls until the operation is done or late. Returns the bytes of a receive.
   std::size_t complete(Operation& operation);
 
@@ -165,15 +169,22 @@ class MpiCommunicator final : public Communicator {
   std::vector<Operation> operations_;
 };
 
-MpiCommunicator::MpiCommunicator(MPI_Comm world, const MpiOptions& options, bool hosted)
+MpiCommunicator::MpiCommunicator(const MpiOptions& options, bool hosted)
     : hosted_(hosted),
       timeout_s_(options.timeout_s),
       largest_count_(std::clamp<std::size_t>(options.largest_count, 1, kLargestCount)),
       owner_(std::this_thread::get_id()) {
-  MPI_Comm_dup(world, &group_);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+  MPI_Comm_size(MPI_COMM_WORLD, &size_);
+}
+
+void MpiCommunicator::begin_group() {
+  fault_point("mpi_dup");
+  Operation& operation = new_operation("connecting to", kAllRanks, 0);
+  check(MPI_Comm_idup(MPI_COMM_WORLD, &group_, &operation.request), operation.doing, operation.peer, 0);
+  complete(operation);
   MPI_Comm_set_errhandler(group_, MPI_ERRORS_RETURN);
-  MPI_Comm_rank(group_, &rank_);
-  MPI_Comm_size(group_, &size_);
+  peers_ = PeerProcesses(*this);
 }
 
 void MpiCommunicator::abort(const std::string& reason) noexcept {
@@ -188,7 +199,8 @@ void MpiCommunicator::abort(const std::string& reason, int exit_code) noexcept {
   std::fprintf(stderr, "%s%s\n", prefix.c_str(), reason.c_str());
   std::fflush(stderr);
   // A second thread may get here, which MPI_THREAD_FUNNELED does not allow: the process ends either way.
-  MPI_Abort(group_, exit_code);
+  const CallWatch watch({"MPI_Abort", timeout_s_, kTimeout, "the launcher"});
+  MPI_Abort(MPI_COMM_WORLD, exit_code);
   std::abort();  // MPI_Abort does not return
 }
 
@@ -200,7 +212,13 @@ bool MpiCommunicator::all_arrive_within(double seconds) {
 }
 
 void MpiCommunicator::finish_group() {
-  MPI_Comm_free(&group_);
+  Operation& operation = new_operation("ending the group with", kAllRanks, 0);
+  check(MPI_Ibarrier(group_, &operation.request), operation.doing, operation.peer, 0);
+  complete(operation);
+  fault_point("mpi_free");
+  std::optional<CallWatch> watch;
+  if (!hosted_) watch.emplace(WatchedCall{"MPI_Comm_free", timeout_s_, kTimeout});
+  MPI_Comm_free(&group_);  // Open MPI waits for nobody here; the standard allows it to
 }
 
 void MpiCommunicator::check_thread() const {
@@ -254,6 +272,11 @@ std::size_t MpiCommunicator::finish(const Request& request) {
   return request.is_receive ? bytes : 0;
 }
 
+std::string MpiCommunicator::who_is_gone() const {
+  const std::string known = peers_.who_is_gone();
+  return known.empty() ? stopped_sibling() : known;  // until begin_group has ended no rank knows the others' processes
+}
+
 std::size_t MpiCommunicator::complete(Operation& operation) {
   MPI_Status status{};
   int code = MPI_SUCCESS;
@@ -262,10 +285,10 @@ std::size_t MpiCommunicator::complete(Operation& operation) {
     const std::string ended = peers_.who_ended();
     if (!ended.empty()) throw error(operation.doing, operation.peer, ended);
     if (!deadline.is_over()) continue;
-    const std::string gone = peers_.who_is_gone();
+    const std::string gone = who_is_gone();
     const CommError late =
         error(operation.doing, operation.peer,
-              fmt::format("nothing for {} s (comm.timeout_s){}{}", timeout_s_, gone.empty() ? "" : "; ", gone));
+              fmt::format("nothing for {} s ({}){}{}", timeout_s_, kTimeout, gone.empty() ? "" : "; ", gone));
     throw TimeoutError(late.what());
   }
   check(code, operation.doing, operation.peer, operation.bytes);
@@ -296,35 +319,6 @@ void prefer_eager_messages() {
   ::setenv("OMPI_MCA_btl_tcp_eager_limit", "4194304", kKeep);
 }
 
-/// Ends the process if MPI has not started in time. MPI_Init_thread itself waits without a deadline.
-class StartWatch {
- public:
-  explicit StartWatch(double seconds)
-      : thread_([this, seconds](const std::stop_token& stop) { watch(stop, seconds); }) {}
-
- private:
-  void watch(const std::stop_token& stop, double seconds) {
-    RunningDeadline deadline = deadline_after(seconds);
-    std::unique_lock lock(mutex_);
-    do {
-      stopped_.wait_until(lock, stop, deadline.next_look(), [] { return false; });
-      if (stop.stop_requested()) return;
-    } while (!deadline.is_over());
-    const auto launcher = detect_launcher();
-    const std::string stopped = stopped_sibling();
-    std::fprintf(stderr,
-                 "rank %d: MPI has not started within %g s (comm.start_timeout_s): MPI_Init_thread waits for the other "
-                 "processes of the launch%s\n",
-                 launcher ? launcher->rank : 0, seconds, stopped.empty() ? "" : ("; " + stopped).c_str());
-    std::fflush(stderr);
-    std::_Exit(1);  // no destructor may run while the main thread is inside of MPI
-  }
-
-  std::mutex mutex_;
-  std::condition_variable_any stopped_;
-  std::jthread thread_;
-};
-
 /// Refuses a step of srun that gives MPI no means to find the other processes. Open MPI would end the process itself,
 /// in words that do not say what to add.
 void check_srun() {
@@ -338,21 +332,29 @@ void check_srun() {
       "comm.backend = \"tcp\"");
 }
 
-void initialize_mpi(double timeout_s) {
+/// @throws Error where a test asks for it.
+void finalize_mpi(double timeout_s) {
+  fault_point("mpi_finalize");
+  const CallWatch watch({"MPI_Finalize", timeout_s, kTimeout});
+  MPI_Finalize();
+}
+
+void initialize_mpi(const MpiOptions& options) {
   check_srun();
   prefer_eager_messages();
   int initialized = 0;
   MPI_Initialized(&initialized);
   if (initialized != 0) throw CommError("MPI is initialized already: a process can run as an MPI rank only once");
+  fault_point("mpi_init");
   int provided = MPI_THREAD_SINGLE;
   {
-    const StartWatch watch(timeout_s);
+    const CallWatch watch({"MPI_Init_thread", options.start_timeout_s, "comm.start_timeout_s"});
     if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) {
       throw CommError("MPI_Init_thread failed");
     }
   }
   if (provided < MPI_THREAD_FUNNELED) {
-    MPI_Finalize();
+    finalize_mpi(options.timeout_s);
     throw CommError(fmt::format("this MPI library offers thread level {} where MPI_THREAD_FUNNELED ({}) is needed",
                                 provided, MPI_THREAD_FUNNELED));
   }
@@ -374,30 +376,35 @@ void end_after(MpiCommunicator& communicator, const std::string& reason, int exi
   if (!communicator.all_arrive_within(kGraceSeconds)) communicator.abort(reason, exit_code);
 }
 
-/// Runs `fn`. Returns the error if all ranks have one; does not return if only some have.
+/// Runs `fn` in a group of all ranks. Returns the error if all ranks have one; does not return if only some have.
 std::exception_ptr run_rank(MpiCommunicator& communicator, const std::function<void(Communicator&)>& fn) {
-  const ScopedRank scope(communicator.rank());
+  std::exception_ptr error;
   try {
+    communicator.begin_group();
     check_world(communicator);
-    communicator.watch_peers();
-    fn(communicator);
-  } catch (const CommError& failure) {
+    try {
+      fn(communicator);
+    } catch (const CommError&) {
+      throw;
+    } catch (const std::exception& failure) {
+      end_after(communicator, failure.what(), exit_code(failure));
+      error = std::current_exception();
+    }
+    communicator.finish_group();
+    return error;
+  } catch (const std::exception& failure) {
     // Pending messages that nobody will take keep MPI from being finalized.
     if (communicator.size() > 1) communicator.abort(failure.what(), exit_code(failure));
     return std::current_exception();
-  } catch (const std::exception& failure) {
-    end_after(communicator, failure.what(), exit_code(failure));
-    return std::current_exception();
   }
-  return nullptr;
 }
 
 /// Runs `fn` and ends the group. Messages may be pending after an error: the group is then left as it is.
 void run_hosted_rank(const MpiOptions& options, const std::function<void(Communicator&)>& fn) {
-  MpiCommunicator communicator(MPI_COMM_WORLD, options, /*hosted=*/true);
+  MpiCommunicator communicator(options, /*hosted=*/true);
   const ScopedRank scope(communicator.rank());
+  communicator.begin_group();
   check_world(communicator);
-  communicator.watch_peers();
   fn(communicator);
   communicator.finish_group();
 }
@@ -409,7 +416,7 @@ void run_hosted_mpi(const MpiOptions& options, const std::function<void(Communic
   prefer_eager_messages();
   MpiKeeper& keeper = MpiKeeper::instance();
   keeper.begin();
-  keeper.open_group();
+  keeper.open_group(options.timeout_s);
   try {
     run_hosted_rank(options, fn);
   } catch (...) {
@@ -420,14 +427,13 @@ void run_hosted_mpi(const MpiOptions& options, const std::function<void(Communic
 }
 
 void run_mpi(const MpiOptions& options, const std::function<void(Communicator&)>& fn) {
-  initialize_mpi(options.start_timeout_s);
-  std::exception_ptr error;
-  {
-    MpiCommunicator communicator(MPI_COMM_WORLD, options);
-    error = run_rank(communicator, fn);
-    communicator.finish_group();
-  }
-  MPI_Finalize();
+  const auto launcher = detect_launcher();
+  const ScopedRank launched(launcher ? launcher->rank : 0);
+  initialize_mpi(options);
+  MpiCommunicator communicator(options);
+  const ScopedRank scope(communicator.rank());
+  const std::exception_ptr error = run_rank(communicator, fn);
+  finalize_mpi(options.timeout_s);
   if (error) std::rethrow_exception(error);
 }
 

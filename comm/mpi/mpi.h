@@ -11,7 +11,7 @@
 namespace dragonn::comm {
 
 struct MpiOptions {
-  double timeout_s = 120;        ///< longest wait for one message, in seconds
+  double timeout_s = 120;        ///< longest wait for one message, and for the end of MPI, in seconds
   double start_timeout_s = 300;  ///< longest start of MPI, in seconds
   /// The largest number of bytes that MPI is asked to count; larger messages are sent as one element of a type of their
   /// size. Tests lower it. MPI counts in ints.
@@ -29,8 +29,9 @@ struct MpiOptions {
 ///   order and the error is rethrown here: the program prints it once, on rank 0, and returns its exit code.
 /// - If the process of a rank on this machine has ended, all waiting ranks get an error within a fraction of a second;
 ///   a stopped process is named when the deadline has passed.
-/// - If MPI has not started when its deadline passes, since a process of the launch was stopped or lost before it got
-///   there, the process says so, names a stopped one that it can see, and ends; the launcher then ends the others.
+/// - If a call of MPI at its start or end has not returned when its deadline passes, since a process of the launch was
+///   stopped or lost, the process says so, names a stopped one that it can see, and ends (comm/mpi/call_watch.h); the
+///   launcher then ends the others.
 /// - Otherwise the rank prints its error to stderr and calls MPI_Abort, which ends the others too. mpirun then returns
 ///   the exit code that the error calls for: 2 for a ConfigError, otherwise 1.
 ///
@@ -43,8 +44,9 @@ void run_mpi(const MpiOptions& options, const std::function<void(Communicator&)>
 /// exits, unless the program does both itself (comm/mpi/keeper.h).
 ///
 /// The calling thread runs `fn`, as with run_mpi. An error ends this call and no process: the other ranks fail at their
-/// deadline, or when this process ends. Messages may be pending after it, so MPI is not finalized.
-/// MpiOptions::start_timeout_s is not used: the start waits without a deadline, and whoever starts the thread sets one.
+/// deadline, or when this process ends. Messages may be pending after it, so MPI is not finalized. Every wait within
+/// the call ends at MpiOptions::timeout_s with an error, but for MPI_Init_thread, which can be neither polled nor left:
+/// MpiOptions::start_timeout_s is not used, and whoever starts the thread gives up waiting for it.
 /// @throws CommError as run_mpi does, or if the program has initialized MPI with a lower thread level.
 void run_hosted_mpi(const MpiOptions& options, const std::function<void(Communicator&)>& fn);
 

@@ -67,7 +67,7 @@ exec "$@"
 SH
 timeout 100 mpirun -np 2 bash stops.sh "$train" quick.toml --set comm.start_timeout_s=3 >starts.log 2>&1 &&
   fail "MPI started without rank 1"
-grep -q "^rank 0: MPI has not started within 3 s .*; process [0-9]* is stopped" starts.log || fail "no word of it: $(cat starts.log)"
+grep -q "^rank 0: MPI_Init_thread has not returned within 3 s (comm.start_timeout_s): .*; process [0-9]* of rank 1 is stopped" starts.log || fail "no word of it: $(cat starts.log)"
 
 # A plain srun gives MPI nothing to find the other processes by.
 expect_error 1 "add --mpi=pmix to srun" -- env SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 "$train" quick.toml
