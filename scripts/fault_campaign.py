@@ -61,6 +61,7 @@ keep = 4
 every_steps = 5
 [comm]
 timeout_s = {DEADLINE}
+start_timeout_s = {DEADLINE}
 """
 METHODS = {
     "dense": [], "topk": [], "dgc": [], "gtopk": [], "oktopk": [], "exdyna": [], "cltk": [], "dsa": [], "index_union": [],
@@ -69,8 +70,12 @@ METHODS = {
     "topk_rice": ["compression.method=topk", "compression.codec.values=int8"],
 }
 OUTSIDE_STEPS = ["start", "evaluate", "save", "commit", "finish"]
-KINDS = ["throw", "kill", "kill at a time", "stop, continue", "stop", "term", "term at a time", "usr1", "delay",
-         "long delay", "full disk", "file limit", "flipped bit", "cut file", "network"]
+MPI_PLACES = ["mpi_init", "mpi_dup", "mpi_free", "mpi_finalize"]
+ACTIONS = {"throw": "throw", "kill": "kill", "stop, continue": "stop", "stop": "stop", "term": "term", "usr1": "usr1",
+           "delay": "sleep=0.4", "long delay": f"sleep={3 * DEADLINE}"}  # at a place
+KINDS = ["throw", "kill", "kill at a time", "stop, continue", "stop", "stop at a time", "term", "term at a time", "usr1",
+         "delay", "long delay", "full disk", "file limit", "flipped bit", "cut file", "damaged DONE", "network"]
+DAMAGES = ("flipped bit", "cut file", "damaged DONE")
 
 
 def settings_of(method):
@@ -132,22 +137,28 @@ class Case:
             self.kind = "stop, continue"  # a process that is stopped for ever is no run that could end
         if self.kind == "network" or (self.kind == "file limit" and self.backend == "mpi"):
             self.backend = "tcp"  # mpirun and MPI write files of their own
+        if self.kind == "stop at a time":
+            self.backend = "mpi"
         verbs = campaign.verbs[self.method]
-        self.place = draw.choice(verbs if draw.random() < 0.7 else OUTSIDE_STEPS)
+        outside = OUTSIDE_STEPS + (MPI_PLACES if self.backend == "mpi" else [])
+        self.place = draw.choice(campaign.places or (verbs if draw.random() < 0.7 else outside))
+        if self.place in MPI_PLACES and self.at_a_place():
+            self.backend = "mpi"
+            if self.kind == "throw":
+                self.kind = "kill"  # where MPI is not at work, an error is that of the program's main
         self.rank = 0 if self.place == "commit" else draw.randrange(WORKERS)
-        often = {"start": 1, "finish": 1, "evaluate": 2, "save": STEPS // CHECKPOINT_EVERY, "commit": STEPS // CHECKPOINT_EVERY}
+        often = {"start": 1, "finish": 1, "evaluate": 2, "save": STEPS // CHECKPOINT_EVERY, "commit": STEPS // CHECKPOINT_EVERY,
+                 **dict.fromkeys(MPI_PLACES, 1)}
         self.number = draw.randint(1, often.get(self.place, STEPS))
         self.delay = draw.uniform(0, 1.2) * campaign.seconds.get(self.backend, 1)
         self.bytes = int(2 ** draw.uniform(8, 16))
         self.code, self.message, self.seconds = None, "", 0.0
 
     def at_a_place(self):
-        return self.kind in ("throw", "kill", "stop, continue", "stop", "term", "usr1", "delay", "long delay")
+        return self.kind in ACTIONS
 
     def fault(self):
-        action = {"throw": "throw", "kill": "kill", "stop, continue": "stop", "stop": "stop", "term": "term", "usr1": "usr1",
-                  "delay": "sleep=0.4", "long delay": f"sleep={3 * DEADLINE}"}[self.kind]
-        return f"{self.place}:{self.rank}:{self.number}:{action}"
+        return f"{self.place}:{self.rank}:{self.number}:{ACTIONS[self.kind]}"
 
     # Commands ------------------------------------------------------------------------------------------------------
 
@@ -189,7 +200,7 @@ class Case:
     def run(self):
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        if self.kind in ("flipped bit", "cut file"):
+        if self.kind in DAMAGES:
             self.damage()
         elif self.kind == "network":
             with self.campaign.network:
@@ -229,7 +240,7 @@ class Case:
         (self.folder / "run" / "filler").unlink(missing_ok=True)
         if hangs:
             self.findings.append(f"hang: not ended after {PATIENCE} s")
-        elif self.kind != "stop" and left:
+        elif not self.kind.startswith("stop") and left:
             self.findings.append("processes are left")
         self.judge(codes, text, hangs)
         self.resume()
@@ -238,7 +249,7 @@ class Case:
 
     def act(self, processes, start):
         """Does what no place in the program does."""
-        if self.kind not in ("kill at a time", "term at a time", "full disk", "network"):
+        if self.kind not in ("kill at a time", "stop at a time", "term at a time", "full disk", "network"):
             return
         while time.monotonic() - start < self.delay and not processes.ended():
             time.sleep(0.005)
@@ -248,7 +259,7 @@ class Case:
             return self.fill()
         pid = self.pids().get(0 if self.backend == "local" else self.rank)
         if pid:
-            os.kill(pid, signal.SIGKILL if self.kind == "kill at a time" else signal.SIGTERM)
+            os.kill(pid, {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "term": signal.SIGTERM}[self.kind.split()[0]])
 
     def link(self, state):
         subprocess.run(["ip", "-n", f"{self.campaign.cluster}-host{self.rank + 1}", "link", "set", "eth0", state], check=True)
@@ -268,7 +279,7 @@ class Case:
 
     def release_stopped(self, processes):
         """Continues the process that a fault has stopped, once; or ends it when all others have ended."""
-        if self.kind not in ("stop", "stop, continue"):
+        if not self.kind.startswith("stop"):
             return
         pids = self.pids()
         pid = pids.get(0 if self.backend == "local" else self.rank)
@@ -301,7 +312,8 @@ class Case:
         errors = [line for line in text.splitlines() if " E " in line or line.startswith("rank ")]
         self.message = errors[0][:300] if errors else ""
         words = "\n".join(errors)
-        if not (self.folder / "run" / "metrics.jsonl").exists():  # MPI had perhaps not started: its launcher speaks
+        # Where the program is not yet or no longer at work, in MPI's own start and end, its launcher speaks.
+        if not (self.folder / "run" / "metrics.jsonl").exists() or (self.folder / "run" / "summary.json").exists():
             words += "".join(line for line in text.splitlines() if line.startswith("mpirun noticed"))
         finished = (self.folder / "run" / "summary.json").exists() and all(code == 0 for code in codes)
         self.outcome = "went on" if finished else "stopped with a checkpoint" if 75 in codes else "ended"
@@ -339,9 +351,13 @@ class Case:
         if self.place == "commit" and self.at_a_place() and self.kind == "throw":
             return  # what rank 0 does for all is no rank's own error, and names its file instead
         wanted = r"rank \d" if self.kind == "network" else rf"rank {self.rank}\b"
+        if self.place in MPI_PLACES and self.kind == "long delay":  # MPI does not tell which rank it waits for
+            wanted = r"MPI_\w+ has not returned within|connecting to all ranks: nothing for"
         if not re.search(wanted, errors):
             self.findings.append(f"does not name rank {self.rank}: {self.message}")
-        if began and self.place not in ("start", "finish") and not re.search(r"step \d+", errors):
+        has_steps = began and not (self.folder / "run" / "summary.json").exists()
+        outside = self.at_a_place() and self.place in ("start", "finish", *MPI_PLACES)
+        if has_steps and not outside and not re.search(r"step \d+", errors):
             self.findings.append(f"does not name the step: {self.message}")
 
     def resume(self, backend=None):
@@ -372,33 +388,51 @@ class Case:
         return max(abs(process.returncode) for process in processes.processes), text
 
     def damage(self):
-        """Damages a file of the newest checkpoint of a run that was cut short."""
+        """Damages a file of the newest checkpoint of a run that was cut short, or DONE of it or of all."""
         start = time.monotonic()
         steps = CHECKPOINT_EVERY * self.random.randint(2, 4)
         self.run_to_end("local", ["--set", f"train.max_steps={steps}"])
-        newest = sorted((self.folder / "run" / "checkpoints").glob("step-*"))[-1]
-        file = self.random.choice(sorted(newest.iterdir()))
-        content = bytearray(file.read_bytes())
-        place = self.random.randrange(len(content))
-        if self.kind == "cut file":
-            file.write_bytes(content[:place])
+        checkpoints = sorted((self.folder / "run" / "checkpoints").glob("step-*"))
+        damaged = checkpoints[-1:]
+        if self.kind == "damaged DONE":
+            damaged = self.random.choice([damaged, damaged, checkpoints])
+            what = self.random.choice(["emptied", "changed", "folder", "pipe", "missing"])
+            for checkpoint in damaged:
+                self.damage_done(checkpoint / "DONE", what)
         else:
-            content[place] ^= 1 << self.random.randrange(8)
-            file.write_bytes(content)
+            file = self.random.choice(sorted(damaged[0].iterdir()))
+            what = f"{file.name}"
+            content = bytearray(file.read_bytes())
+            place = self.random.randrange(len(content))
+            if self.kind == "cut file":
+                file.write_bytes(content[:place])
+            else:
+                content[place] ^= 1 << self.random.randrange(8)
+                file.write_bytes(content)
         code, text = self.run_to_end(self.backend, ["--resume", "auto"])
         self.code, self.seconds = code, time.monotonic() - start
         errors = [line for line in text.splitlines() if " E " in line]
         self.message = errors[0][:300] if errors else ""
-        if code == 0:  # DONE no longer counts, and an older checkpoint was taken
-            self.outcome = "went on"
-            if file.name != "DONE":
-                self.findings.append(f"loss: resumed from a damaged {file.name} at byte {place}")
-        else:
-            self.outcome = "ended"
-            if newest.name not in text:
-                self.findings.append(f"does not name the damaged {newest.name}/{file.name}: {self.message}")
-            shutil.rmtree(newest)
+        self.outcome = "went on" if code == 0 else "ended"
+        if code == 0:
+            self.findings.append(f"loss: went on with {len(damaged)} damaged checkpoints ({what})")
+        elif any(checkpoint.name not in text for checkpoint in damaged):
+            self.findings.append(f"does not name the damaged {damaged[-1].name} ({what}): {self.message}")
+        for checkpoint in damaged:
+            shutil.rmtree(checkpoint, ignore_errors=True)
         self.resume("local")
+
+    def damage_done(self, done, what):
+        content = done.read_bytes()
+        done.unlink()
+        if what == "emptied":
+            done.touch()
+        elif what == "changed":
+            done.write_bytes(bytes([content[0] ^ 1 << self.random.randrange(8)]) + content[1:])
+        elif what == "folder":
+            done.mkdir()
+        elif what == "pipe":
+            os.mkfifo(done)
 
 
 class Campaign:
@@ -410,7 +444,9 @@ class Campaign:
         self.hashes, self.verbs, self.seconds = {}, {}, {}
         self.network = threading.Lock()
         self.cluster = f"faults{os.getpid()}"
-        self.kinds = [kind for kind in KINDS if self.permits(kind)]
+        self.places = options.place or []
+        kinds = options.kind or (list(ACTIONS) if self.places else KINDS)
+        self.kinds = [kind for kind in kinds if self.permits(kind)]
 
     def permits(self, kind):
         if kind == "full disk":
@@ -477,7 +513,8 @@ def table(records):
     rows.append(row("all", records))
     for key in ("backend", "method", "place"):
         counts = collections.Counter(record[key] for record in records if record[key])
-        rows.append(f"\nby {key}: " + ", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
+        if counts:
+            rows.append(f"\nby {key}: " + ", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
     return "\n".join(rows)
 
 
@@ -487,6 +524,9 @@ def main():
     parser.add_argument("--faults", type=int, default=100, help="number of faults, those of earlier calls included")
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("runs/faults"))
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/release/bin")
+    parser.add_argument("--kind", action="append", choices=KINDS, help="draw faults of this kind; may be given again")
+    parser.add_argument("--place", action="append", choices=OUTSIDE_STEPS + MPI_PLACES,
+                        help="draw faults at this place; may be given again")
     parser.add_argument("--jobs", type=int, default=1, choices=(1, 2), help="faults at a time; one on a network")
     parser.add_argument("--only", type=int, help="repeat the fault of this number alone")
     parser.add_argument("--table", action="store_true", help="print the table of the faults so far, and do nothing else")

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <threads.h>
 #include <unistd.h>
 
 enum { kMatrix = 600, kBias = 20, kElements = kMatrix + kBias };
@@ -276,7 +277,8 @@ static int wait_for_nobody(void) {
   dragonn_exchange_handle* handle = create("");
   float gradient[kElements] = {0};
   if (dragonn_rank(handle) == 1) {
-    // Ends with rank 0's answer: its notice over TCP, or its process over MPI.
+    // Ends with rank 0's answer: its notice over TCP, or its process over MPI. Its own deadline is the later one.
+    thrd_sleep(&(struct timespec){.tv_sec = 2}, NULL);
     const dragonn_status ended = dragonn_destroy(handle);
     return ended == DRAGONN_OK ? 1 : 0;
   }
