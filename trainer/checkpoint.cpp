@@ -205,7 +205,12 @@ void put_in_place(const fs::path& partial, const fs::path& folder, std::uint64_t
       keep_aside(folder, step);
     }
   }
-  rename_folder(partial, folder);
+  try {
+    rename_folder(partial, folder);
+  } catch (const SystemError&) {
+    if (!old.empty()) rename_folder(old, folder);
+    throw;
+  }
   if (!old.empty()) remove_folder(old);
 }
 
@@ -359,8 +364,8 @@ fs::path CheckpointStore::newest() const {
   if (damages.empty()) return newest;
   throw DataError(fmt::format(
       "{}: {}; {}", damages.size() == 1 ? "a damaged checkpoint" : "damaged checkpoints", fmt::join(damages, "; "),
-      newest.empty() ? "no older one is complete: remove its folder to go on without it"
-                     : fmt::format("remove its folder, or give the path of an older one: {}", newest.string())));
+      newest.empty() ? "no older one is complete: remove what is damaged to go on without it"
+                     : fmt::format("remove what is damaged, or give the path of an older one: {}", newest.string())));
 }
 
 void CheckpointStore::require_complete(const fs::path& checkpoint) {
