@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
 #include <limits>
 
 #include "codec/value_codec.h"
@@ -29,7 +30,8 @@ class SignSgd final : public ValueCodec {
   float scale(const kernels::PassResult& pass) const {
     if (pass.non_finite) return std::numeric_limits<float>::quiet_NaN();
     if (numel_ == 0) return 0;
-    return static_cast<float>(pass.moments.sum / static_cast<double>(numel_));
+    constexpr double kLargest = std::numeric_limits<float>::max();  // the mean of many of them may be rounded up
+    return static_cast<float>(std::min(pass.moments.sum / static_cast<double>(numel_), kLargest));
   }
 
   std::size_t numel_;

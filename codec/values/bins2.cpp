@@ -11,6 +11,9 @@ constexpr unsigned kBits = 2;
 constexpr int kBins = 1 << kBits;
 constexpr double kRange = 6;           // the bins span this many standard deviations
 constexpr std::size_t kGroup = 65536;  // values that share a table, at most
+// The root of the sum of squared differences to the mean up to which no difference, nor a value's to its bin's mean,
+// comes near the largest float.
+constexpr double kLargestSpread = double{std::numeric_limits<float>::max()} / 8;
 
 /// Shares the mean, and the means of the bins relative to it; the bins are of equal width around the mean.
 struct Bins {
@@ -21,10 +24,12 @@ struct Bins {
     const double sum = sum_of(values, [](float value) { return double{value}; });
     return static_cast<float>(sum / static_cast<double>(values.size()));
   }
-  static float width_of(std::span<const float> values, float mean) {
-    const double squares = sum_of(values, [mean](float value) { return double{value - mean} * double{value - mean}; });
-    const double width = kRange * std::sqrt(squares / (static_cast<double>(values.size()) - 1)) / kBins;
-    return std::isfinite(width) && width > 0 ? static_cast<float>(width) : 1.0f;
+  static double squares_about(float mean, std::span<const float> values) {
+    return sum_of(values, [mean](float value) { return double{value - mean} * double{value - mean}; });
+  }
+  static float width_of(double squares, std::size_t count) {
+    const double width = kRange * std::sqrt(squares / (static_cast<double>(count) - 1)) / kBins;
+    return std::isfinite(width) && width > 0 ? saturated(width) : 1.0f;
   }
   /// Returns the nearest even number to the place among the bins, by comparisons, which can use vectors; 0 for NaN.
   static std::uint32_t bin_of(float centred, float width) {
@@ -34,7 +39,15 @@ struct Bins {
   }
 
   Shared shared(std::span<const float> values) const {
-    const float mean = mean_of(values), width = width_of(values, mean);
+    float mean = mean_of(values);
+    double squares = squares_about(mean, values);
+    if (!(squares <= kLargestSpread * kLargestSpread)) {
+      // Differences to the mean may overflow. About 0 they cannot, and with a width of at most the largest float a bin
+      // that holds both signs holds no more than half of it, so that no value is further than that from its bin's mean.
+      mean = 0;
+      squares = squares_about(mean, values);
+    }
+    const float width = width_of(squares, values.size());
     std::array<std::array<double, kBins>, kLanes> sums{};
     std::array<std::array<std::uint32_t, kBins>, kLanes> counts{};
     std::array<std::uint32_t, kPackedAtOnce> bins;
@@ -58,7 +71,8 @@ struct Bins {
     return result;
   }
   auto encoder(const Shared& shared, std::span<const float> values) const {
-    return [mean = shared[0], width = width_of(values, shared[0])](float value) { return bin_of(value - mean, width); };
+    const float mean = shared[0], width = width_of(squares_about(mean, values), values.size());
+    return [mean, width](float value) { return bin_of(value - mean, width); };
   }
   auto decoder(const Shared& shared) const {
     std::array<float, kBins> values;

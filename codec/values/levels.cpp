@@ -18,7 +18,10 @@ struct Levels {
 
   Shared shared(std::span<const float> values) const {
     const double squares = sum_of(values, [](float value) { return double{value} * double{value}; });
-    return {static_cast<float>(std::sqrt(squares))};
+    // Any norm of at least the largest magnitude keeps values right in the mean: one that is too large for a float
+    // becomes the largest float, and one whose levels per unit would be, that of 2^127 levels per unit.
+    const float norm = saturated(std::sqrt(squares));
+    return {norm > 0 ? std::max(norm, static_cast<float>(levels) * 0x1p-127f) : norm};
   }
   auto encoder(const Shared& shared, std::span<const float> values) const {
     const float norm = shared[0];

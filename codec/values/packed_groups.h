@@ -174,6 +174,12 @@ double sum_of(std::span<const float> values, Term term) {
   return std::accumulate(lanes.begin(), lanes.end(), 0.0);
 }
 
+/// Returns the nearest float. What is too large becomes the largest finite one, but infinity stays.
+inline float saturated(double value) {
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  return static_cast<float>(std::isfinite(value) ? std::clamp(value, -kLargest, kLargest) : value);
+}
+
 /// Returns the largest magnitude; NaN if a value is not finite.
 inline float largest_magnitude(std::span<const float> values) {
   std::array<float, kLanes> largest{}, zero{};

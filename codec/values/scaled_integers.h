@@ -31,7 +31,10 @@ struct ScaledIntegers {
 
   float most() const { return static_cast<float>((1 << (bits - 1)) - 1); }
   std::array<float, kShared> shared(std::span<const float> values) const {
-    return {largest_magnitude(values) / most()};
+    const float scale = largest_magnitude(values) / most();
+    // Rounded up, the scale of the largest floats would decode to infinity.
+    const bool overflows = scale * most() > std::numeric_limits<float>::max();
+    return {overflows ? std::nextafter(scale, 0.0f) : scale};
   }
   Encoder encoder(const std::array<float, kShared>& shared, std::span<const float>) const {
     const float scale = shared[0], limit = most();

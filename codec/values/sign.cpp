@@ -12,7 +12,7 @@ struct Sign {
 
   std::array<float, kShared> shared(std::span<const float> values) const {
     const double sum = sum_of(values, [](float value) { return double{std::abs(value)}; });
-    return {static_cast<float>(sum / static_cast<double>(values.size()))};
+    return {saturated(sum / static_cast<double>(values.size()))};
   }
   auto encoder(const std::array<float, kShared>&, std::span<const float>) const {
     return [](float value) { return std::uint32_t{std::signbit(value)}; };

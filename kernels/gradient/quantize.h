@@ -40,8 +40,8 @@ struct LevelFormat {
 std::size_t level_code_bytes(std::size_t numel, const LevelFormat& format);
 /// Encodes levels. y = levels * |x| / norm is rounded down, or up with the probability of its fraction: if the draw of
 /// element i, which is uniform number i of Rng(key), is below it (QSGD, section 3.1). A group of zeros has norm 0 and
-/// levels 0. A group with NaN or infinity, or whose norm overflows, has a norm that is not finite. Reads 4 bytes per
-/// element, writes 1.
+/// levels 0. A norm that is too large for a float becomes about the largest one. A group with NaN or infinity has a
+/// norm that is not finite. Reads 4 bytes per element, writes 1.
 extern Operation<void(View<const float> values, const LevelFormat& format, std::uint64_t key, View<std::byte> code)>
     encode_levels;
 /// Decodes and adds up level codes, as decode_signs: 1 byte per code and element read.

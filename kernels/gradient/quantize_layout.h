@@ -54,6 +54,14 @@ constexpr std::size_t sign_word_place(std::size_t word) {
   return sizeof(float) + word * sizeof(std::uint32_t);
 }
 
+/// Returns the norm of a group as its code has it. A finite one that is too large for a float is the largest float of
+/// which 1 to 127 levels, each rounded, are still finite.
+DRAGONN_HOST_DEVICE inline float level_norm(double norm) {
+  constexpr float kLargest = 0x1.fffff8p127f;
+  constexpr double kLargestDouble = 0x1.fffffffffffffp1023;
+  return norm > double{kLargest} && norm <= kLargestDouble ? kLargest : static_cast<float>(norm);
+}
+
 /// Level code: the groups' norms, then a byte per element.
 struct LevelJob {
   std::size_t group = 1;   ///< elements of a group

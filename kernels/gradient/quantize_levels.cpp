@@ -23,8 +23,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Floats = hn::CappedTag<float, 16>;
 constexpr std::size_t kLanes = hn::MaxLanes(Floats());
 
-/// Returns the Euclidean norm. Element i adds to partial sum i % kSums on every instruction set, and the sums are added
-/// in order.
+/// Returns the Euclidean norm, as the code has it. Element i adds to partial sum i % kSums on every instruction set,
+/// and the sums are added in order.
 float Norm(const float* values, std::size_t count) {
   constexpr std::size_t kSums = 8;
   const hn::CappedTag<double, kSums> d;
@@ -45,7 +45,7 @@ float Norm(const float* values, std::size_t count) {
   for (std::size_t place = 0; i < count; ++i, ++place) sums[place] += static_cast<double>(values[i]) * values[i];
   double total = 0;
   for (const double sum : sums) total += sum;
-  return static_cast<float>(std::sqrt(total));
+  return level_norm(std::sqrt(total));
 }
 
 /// Encodes kLanes levels. A magnitude that rounding put above the norm, or a NaN, has the highest.

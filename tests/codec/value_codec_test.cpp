@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/codec/support.h"
+#include "tests/support/extreme_values.h"
 
 namespace dragonn::codec::test {
 namespace {
@@ -81,6 +82,39 @@ TEST_SUITE("codec") {
         CHECK(coded(name, values).size() == 40);
       }
     }
+  }
+
+  TEST_CASE("finite values of any size decode to finite ones, and leave finite ones") {
+    std::vector<std::pair<std::string, Overrides>> codecs{
+        {"levels", {{"levels", std::int64_t{1}}, {"group", std::int64_t{1}}}},
+        {"levels", {{"levels", std::int64_t{32767}}, {"group", std::int64_t{1000}}}},
+        {"sign", {{"group", std::int64_t{3}}}}};
+    for (const std::string& name : Registry<ListValueCodecEntry>::instance().names())
+      codecs.emplace_back(name, Overrides{});
+    for (const auto& [name, overrides] : codecs) {
+      INFO(name);
+      const auto codec = value_codec(name, overrides);
+      std::size_t bad = 0;
+      for (const Values& values : dragonn::test::extreme_lists()) {
+        const Values decoded = coded(*codec, values);
+        bad += dragonn::test::leaves_finite(values, decoded) ? 0 : 1;
+      }
+      CHECK(bad == 0);
+    }
+  }
+
+  TEST_CASE("scales of the largest floats saturate") {
+    constexpr float kLargest = std::numeric_limits<float>::max();
+    for (const std::string name : {"int8", "int4", "sign", "bins2", "levels"}) {
+      INFO(name);
+      const Values found = coded(name, Values(1000, kLargest));
+      double mean = 0;
+      for (const float value : found) mean += double{value} / 1000;
+      CHECK(mean == doctest::Approx(kLargest).epsilon(name == "levels" ? 0.2 : 1e-6));
+    }
+    Values quarter(1000, -kLargest);
+    for (std::size_t i = 0; i < quarter.size(); i += 4) quarter[i] = kLargest;
+    CHECK(coded("bins2", quarter) == quarter);
   }
 
   TEST_CASE("any bytes are a code of values") {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Contract tests: the promises of every quantizer, with every memory that it may have, and the vectors of the two.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -8,6 +9,7 @@
 #include "core/rng.h"
 #include "tests/compress/support.h"
 #include "tests/support/allocation_counter.h"
+#include "tests/support/extreme_values.h"
 
 using namespace dragonn;
 using namespace dragonn::compress;
@@ -131,6 +133,25 @@ TEST_SUITE("compress") {
           CHECK_FALSE(std::isfinite(decoded[place]));
         }
       }
+    }
+  }
+
+  TEST_CASE("finite values of any size decode to finite ones, and leave finite ones, with every quantizer") {
+    std::vector<std::pair<std::string, Overrides>> quantizers{
+        {"qsgd", {{"levels", std::int64_t{1}}, {"bucket", std::int64_t{1000}}}}};
+    for (const std::string& name : names()) quantizers.emplace_back(name, Overrides{});
+    for (const auto& [name, overrides] : quantizers) {
+      CAPTURE(name);
+      std::size_t bad = 0;
+      for (const Vector& acc : dragonn::test::extreme_lists()) {
+        const auto quantizer = make_quantizer(name, acc.size(), overrides);
+        const Bytes code = encode(*quantizer, {}, acc);
+        Vector left = acc;
+        quantizer->subtract(std::span<const std::byte>(code), std::span<float>(left));
+        bad += dragonn::test::leaves_finite(acc, decode(*quantizer, code, acc.size())) ? 0 : 1;
+        bad += std::ranges::all_of(left, [](float value) { return std::isfinite(value); }) ? 0 : 1;
+      }
+      CHECK(bad == 0);
     }
   }
 

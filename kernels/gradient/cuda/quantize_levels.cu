@@ -28,7 +28,7 @@ __global__ void norms_kernel(LevelJob job, const float* values, std::size_t size
     double total = 0;
     for (unsigned part = 0; part < kSums; ++part) total += __shfl_sync(0xffffffffu, sum, part, kSums);
     if (place == 0 && group < job.groups) {
-      detail::store_code(static_cast<float>(sqrt(total)), code + group * sizeof(float));
+      detail::store_code(detail::level_norm(sqrt(total)), code + group * sizeof(float));
     }
   }
 }
