@@ -70,7 +70,7 @@ struct Bins {
     }
     return result;
   }
-  auto encoder(const Shared& shared, std::span<const float> values) const {
+  auto encoder(const Shared& shared, std::span<const float> values, std::size_t) const {
     const float mean = shared[0], width = width_of(squares_about(mean, values), values.size());
     return [mean, width](float value) { return bin_of(value - mean, width); };
   }

@@ -10,7 +10,8 @@
 namespace dragonn::codec {
 namespace {
 
-/// Draws from a stream that the values themselves choose: no state, and other numbers for every list.
+/// Draws from a stream that the values of the group and its place in the list choose: no state, other numbers for other
+/// values, and for equal values in other groups.
 struct Levels {
   static constexpr std::size_t kShared = 1;
   using Shared = std::array<float, kShared>;
@@ -23,11 +24,13 @@ struct Levels {
     const float norm = saturated(std::sqrt(squares));
     return {norm > 0 ? std::max(norm, static_cast<float>(levels) * 0x1p-127f) : norm};
   }
-  auto encoder(const Shared& shared, std::span<const float> values) const {
+  auto encoder(const Shared& shared, std::span<const float> values, std::size_t group) const {
     const float norm = shared[0];
     const bool is_usable = norm > 0 && std::isfinite(norm);
     const float per_level = is_usable ? static_cast<float>(levels) / norm : 0.0f;
-    return [per_level, most = levels, rng = Rng(hash_bytes(std::as_bytes(values)))](float value) mutable {
+    // Far apart: the streams of equal groups do not overlap.
+    const std::uint64_t counter = std::uint64_t{group} << 32;
+    return [per_level, most = levels, rng = Rng(hash_bytes(std::as_bytes(values)), counter)](float value) mutable {
       const float share = per_level > 0 ? std::min(std::abs(value) * per_level, static_cast<float>(most)) : 0.0f;
       const float floor = std::floor(share);
       const int level = static_cast<int>(floor) + (rng.uniform() < share - floor ? 1 : 0);

@@ -87,7 +87,8 @@ void with_bits(unsigned bits, const ByConstant& by_constant, const General& gene
 
 /// Codes groups of up to `group` values one after the other: the group's shared numbers, then `bits` for each value.
 /// @tparam Format has `kShared` floats that a group shares, `shared(values)`, which computes them, and for one group
-/// `encoder(shared, values)` and `decoder(shared)`: functions from a value to its number, and back.
+/// `encoder(shared, values, group)` and `decoder(shared)`: functions from a value to its number, and back. `group` is
+/// the group's number in the list.
 template <class Format>
 class PackedGroups final : public ListValueCodec {
  public:
@@ -100,11 +101,12 @@ class PackedGroups final : public ListValueCodec {
 
   void encode(std::span<const float> values, std::span<std::byte> code) const override {
     std::byte* to = code.data();
-    for (; !values.empty(); values = values.subspan(std::min(group_, values.size()))) {
+    for (std::size_t number = 0; !values.empty(); ++number) {
       const std::span<const float> group = values.first(std::min(group_, values.size()));
+      values = values.subspan(group.size());
       const auto shared = format_.shared(group);
       store(shared, to);
-      encode_values(group, format_.encoder(shared, group), to + sizeof(shared));
+      encode_values(group, format_.encoder(shared, group, number), to + sizeof(shared));
       to += group_bytes(group.size());
     }
   }

@@ -36,7 +36,7 @@ struct ScaledIntegers {
     const bool overflows = scale * most() > std::numeric_limits<float>::max();
     return {overflows ? std::nextafter(scale, 0.0f) : scale};
   }
-  Encoder encoder(const std::array<float, kShared>& shared, std::span<const float>) const {
+  Encoder encoder(const std::array<float, kShared>& shared, std::span<const float>, std::size_t) const {
     const float scale = shared[0], limit = most();
     const float usable = scale > 0 && scale <= std::numeric_limits<float>::max() ? scale : 0;
     const auto offset = static_cast<std::int32_t>(limit) + 1;

@@ -14,7 +14,7 @@ struct Sign {
     const double sum = sum_of(values, [](float value) { return double{std::abs(value)}; });
     return {saturated(sum / static_cast<double>(values.size()))};
   }
-  auto encoder(const std::array<float, kShared>&, std::span<const float>) const {
+  auto encoder(const std::array<float, kShared>&, std::span<const float>, std::size_t) const {
     return [](float value) { return std::uint32_t{std::signbit(value)}; };
   }
   auto decoder(const std::array<float, kShared>& shared) const {

@@ -174,6 +174,19 @@ TEST_SUITE("codec") {
     CHECK(std::abs(sum / total) < 0.03);  // four standard errors of a rounding by half a level of a norm of 2
     CHECK(coded(*codec, {3, 4}) == coded(*codec, {3, 4}));  // no state
   }
+
+  TEST_CASE("levels of many equal values are right in the mean") {
+    const Values values(std::size_t{1} << 16, 0.25f), found = coded("levels", values);
+    double mean = 0;
+    for (const float value : found) mean += double{value} / static_cast<double>(values.size());
+    // A share of sqrt(1/128) of the norm, at 7 levels, deviates by 0.79 of the value: four standard errors.
+    CHECK(std::abs(mean / 0.25 - 1) < 4 * 0.79 / 256);
+    // So are those of values near 0.
+    const Values tiny(values.size(), 1e-41f), drawn = coded("levels", tiny);
+    mean = 0;
+    for (const float value : drawn) mean += double{value} / double{1e-41f} / static_cast<double>(tiny.size());
+    CHECK(mean == doctest::Approx(1).epsilon(0.2));  // some 110 of them are drawn
+  }
 }
 
 }  // namespace
