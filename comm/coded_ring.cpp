@@ -33,11 +33,15 @@ class CodedRing {
     codec_.encode(std::as_const(scratch_.values).host(), scratch_.outgoing.host());
     const std::span<const float> decoded =
         codec_.decode(std::as_const(scratch_.outgoing).host(), count, scratch_.decoded);
-    std::size_t begin = 0;
-    for (const std::span<float> remainders : vectors_.remainders) {
-      const std::span<float> left = slice(remainders, block);
-      for (std::size_t i = 0; i < left.size(); ++i) left[i] = scratch_.values.data()[begin + i] - decoded[begin + i];
-      begin += left.size();
+    const float* sum = scratch_.values.data();
+    const float* sent = decoded.data();
+    for (std::size_t vector = 0; vector < vectors_.values.size(); ++vector) {
+      const std::span<float> left = slice(vectors_.remainders[vector], block);
+      const std::span<std::uint8_t> stayed = slice(vectors_.stayed[vector], block);
+      for (std::size_t i = 0; i < left.size(); ++i) left[i] = sum[i] - sent[i];
+      for (std::size_t i = 0; i < stayed.size(); ++i) stayed[i] = sum[i] != 0 && sent[i] == 0 ? 1 : 0;
+      sum += left.size();
+      sent += left.size();
     }
   }
 
@@ -71,7 +75,8 @@ class CodedRing {
   int wrapped(std::size_t ahead) const {
     return static_cast<int>((static_cast<std::size_t>(communicator_.rank()) + ahead) % ranks());
   }
-  std::span<float> slice(std::span<float> vector, std::size_t index) const {
+  template <class T>
+  std::span<T> slice(std::span<T> vector, std::size_t index) const {
     const Block range = block(vector.size(), ranks(), index);
     return vector.subspan(range.begin, range.size());
   }

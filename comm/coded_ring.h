@@ -2,6 +2,7 @@
 /// Ring allreduce in a lossy code of values: what rounding takes stays with the rank that rounded.
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 #include "codec/values/list_value_codec.h"
@@ -19,6 +20,7 @@ struct CodedRingScratch {
 struct CodedVectors {
   std::span<const std::span<float>> values;
   std::span<const std::span<float>> remainders;
+  std::span<const std::span<std::uint8_t>> stayed;  ///< 1 where a whole partial sum, not 0, is left; or empty
 };
 
 /// Sums as ring_allreduce does, but every message is the code of its partial sums. Each rank rounds every element once,

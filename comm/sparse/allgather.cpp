@@ -72,10 +72,11 @@ class Allgather final : public SparseCollective {
     if (!is_lossy) co_return;
     const ListView& sent = lists_[static_cast<std::size_t>(communicator.rank())];
     error_.clear();
-    error_.add(selected, sent);
+    error_.add_selection(selected, sent);
     error_.give_back(out);
     // Of every entry only a part may have left: nothing is masked, as with a quantizer.
-    mask_nonzero(sent.size() < numel_ ? sent : ListView(), out);
+    out.is_partly_applied = sent.size() == numel_;
+    if (!out.is_partly_applied) error_.unmask_stayed(out);
   }
 
   /// Decodes in rank order, so that every rank computes the same bits.

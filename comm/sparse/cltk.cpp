@@ -35,7 +35,7 @@ class CyclicLeader final : public IndexSum {
       check_sum(out.sum, numel());  // acc is read there
       read(acc, out);
     }
-    co_await AllreduceVerb{.values = out.sum.values.view(), .remainder = &out.remainder};
+    co_await AllreduceVerb{.values = out.sum.values.view(), .remainder = &out.remainder, .stayed = &out.stayed};
     if (context.payload_only) co_return;
     copy_indices(out.sum.indices.view(), out.contributed, numel());
     return_remainder(out);

@@ -10,23 +10,69 @@
 
 namespace dragonn::comm {
 
-void CodingError::add(const ListView& list, const ListView& decoded) {
+namespace {
+
+/// Finds kept <- the indices at the places i, in ascending order, for which keeps(i). `kept` may hold the indices.
+template <class Keeps>
+void keep_indices(std::span<const std::uint32_t> indices, Keeps keeps, Buffer<std::uint32_t>& kept) {
+  resize_with_room(kept, indices.size());
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    kept.data()[count] = indices[i];
+    count += keeps(i) ? 1 : 0;
+  }
+  kept.truncate(count);
+}
+
+}  // namespace
+
+void CodingError::clear() {
+  left_.clear();
+  stayed_.clear();
+}
+
+void CodingError::add(const ListView& list, const ListView& decoded, bool zeros_stay) {
   DRAGONN_CHECK(list.size() == decoded.size(), "{} entries and {} of their code", list.size(), decoded.size());
   const auto indices = list.indices.host();
   const auto values = list.values.host(), found = decoded.values.host();
   const bool is_first = left_.empty();
   SparseVector& difference = is_first ? left_ : difference_;
   resize_with_room(difference, list.size());
+  make_room(list.size());
   std::size_t count = 0;
   for (std::size_t i = 0; i < list.size(); ++i) {
     difference.indices.data()[count] = indices[i];
     difference.values.data()[count] = values[i] - found[i];
     count += values[i] != found[i] ? 1 : 0;
+    if (found[i] == 0 && (zeros_stay || values[i] != 0)) stayed_.push_back(indices[i]);
   }
   difference.truncate(count);
   if (is_first) return;
   add_entries(left_, difference, merged_);
   std::swap(left_, merged_);
+}
+
+void CodingError::note_stayed(std::span<const std::uint32_t> indices) {
+  make_room(indices.size());
+  stayed_.insert(stayed_.end(), indices.begin(), indices.end());
+}
+
+void CodingError::make_room(std::size_t more) {
+  const std::size_t wanted = stayed_.size() + more;
+  if (wanted > stayed_.capacity()) stayed_.reserve(2 * wanted);
+}
+
+void CodingError::unmask_stayed(SparseReduction& out) {
+  if (stayed_.empty()) return;
+  if (!std::ranges::is_sorted(stayed_)) std::ranges::sort(stayed_);
+  const std::span<const std::uint32_t> masked = out.masked().host();
+  out.is_partly_applied = true;
+  std::size_t position = 0;
+  const auto left = [&](std::size_t i) {
+    while (position < stayed_.size() && stayed_[position] < masked[i]) ++position;
+    return position == stayed_.size() || stayed_[position] != masked[i];
+  };
+  keep_indices(masked, left, out.applied);
 }
 
 void CodingError::give_back(SparseReduction& out) {
@@ -58,27 +104,25 @@ void return_remainder(SparseReduction& out) {
   }
   out.returned.truncate(count);
   out.remainder.truncate(0);
+  if (out.is_partly_applied) return;
+  const std::span<const std::uint8_t> stayed = std::as_const(out.stayed).host();
+  if (std::ranges::count(stayed, 0) == std::ssize(stayed)) return;
+  out.is_partly_applied = true;
+  keep_indices(
+      indices, [&](std::size_t i) { return stayed[i] == 0; }, out.applied);
 }
 
-void mask_nonzero(const ListView& decoded, SparseReduction& out) {
-  const auto indices = decoded.indices.host(), contributed = std::as_const(out.contributed).host();
-  const auto values = decoded.values.host();
-  resize_with_room(out.applied, contributed.size());
-  std::size_t count = 0, position = 0;
+void mask_nonzero(SparseReduction& out) {
+  const std::span<const std::uint32_t> contributed = std::as_const(out.contributed).host();
+  const std::span<const std::uint32_t> indices = std::as_const(out.sum.indices).host();
+  const std::span<const float> values = std::as_const(out.sum.values).host();
   out.is_partly_applied = true;
-  if (std::ranges::equal(indices, contributed)) {  // as where a rank sends its whole selection
-    for (std::size_t i = 0; i < indices.size(); ++i) {
-      out.applied.data()[count] = indices[i];
-      count += values[i] != 0 ? 1 : 0;
-    }
-    return out.applied.truncate(count);
-  }
-  for (std::size_t i = 0; i < indices.size() && position < contributed.size(); ++i) {
-    while (position < contributed.size() && contributed[position] < indices[i]) ++position;
-    if (position == contributed.size() || contributed[position] != indices[i] || values[i] == 0) continue;
-    out.applied.data()[count++] = indices[i];
-  }
-  out.applied.truncate(count);
+  std::size_t position = 0;
+  const auto is_in_sum = [&](std::size_t i) {
+    while (position < indices.size() && indices[position] < contributed[i]) ++position;
+    return position < indices.size() && indices[position] == contributed[i] && values[position] != 0;
+  };
+  keep_indices(contributed, is_in_sum, out.applied);
 }
 
 }  // namespace dragonn::comm

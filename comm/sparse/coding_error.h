@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "comm/sparse/sparse_collective.h"
 #include "core/sparse_vector.h"
@@ -14,25 +16,38 @@ namespace dragonn::comm {
 class CodingError {
  public:
   /// Forgets what was collected.
-  void clear() { left_.clear(); }
-  /// Adds the list less what its code decodes to, which has the same indices.
-  void add(const ListView& list, const ListView& decoded);
+  void clear();
+  /// Adds the selection less what its code decodes to, which has the same indices.
+  void add_selection(const ListView& list, const ListView& decoded) { add(list, decoded, /*zeros_stay=*/true); }
+  /// Adds a list of sums likewise. A sum that is 0 has cancelled: its terms have left their ranks.
+  void add_sums(const ListView& list, const ListView& decoded) { add(list, decoded, /*zeros_stay=*/false); }
+  /// Notes that the entries at these indices of the bucket stay with this rank.
+  void note_stayed(std::span<const std::uint32_t> indices);
   /// Hands all of it back: out.returned <- out.returned + what was collected.
   void give_back(SparseReduction& out);
   /// Hands back what was lost at the indices of the sum. Elsewhere nothing left the ranks.
   void give_back_at_sum(SparseReduction& out);
+  /// Lets momentum go on at entries of which nothing left, because they decode to 0 or were noted: takes their indices
+  /// out of out.masked().
+  void unmask_stayed(SparseReduction& out);
 
  private:
+  void add(const ListView& list, const ListView& decoded, bool zeros_stay);
+  /// Makes room for more indices, and for as many again: their number varies between steps.
+  void make_room(std::size_t more);
+
   SparseVector left_, difference_, merged_;
   Buffer<std::uint32_t> common_;
+  std::vector<std::uint32_t> stayed_;  // indices, ascending in each list
 };
 
-/// Hands back what the rounding of partial sums left behind at the entries of the sum: out.returned <- out.remainder,
-/// which is empty then. Does nothing if it is empty.
+/// Hands back what the rounding of partial sums left behind at the entries of the sum, all of which were contributed:
+/// out.returned <- out.remainder, which is empty then. Momentum goes on where a whole partial sum stayed. Does nothing
+/// if the remainder is empty.
 void return_remainder(SparseReduction& out);
 
-/// Lets momentum stop only where something left: out.applied <- the indices of `decoded` whose values are not 0, and
-/// which are among the contributed ones.
-void mask_nonzero(const ListView& decoded, SparseReduction& out);
+/// Lets momentum stop only where something reached the sum: out.applied <- the contributed indices at which the sum is
+/// not 0.
+void mask_nonzero(SparseReduction& out);
 
 }  // namespace dragonn::comm

@@ -37,10 +37,7 @@ class DynamicSparseAllreduce final : public SparseCollective {
     error_.clear();
     const bool is_lossy = co_await slices_.verb(in_flight_);
     slices_.check_regions(communicator.rank(), regions_);
-    if (is_lossy) {
-      sent_ = slices_.sent();
-      error_.add(selected, sent_);
-    }
+    if (is_lossy) error_.add_selection(selected, slices_.sent());
     sum_lists(communicator.clock(), slices_.in_rotation(), numel_, room_->reduced, out.statistics);
 
     out.statistics.owned_counts.resize(out.statistics.selected_counts.size());
@@ -54,7 +51,7 @@ class DynamicSparseAllreduce final : public SparseCollective {
         concatenate(lists_, out.sum);
         check_sum(out.sum, numel_);
       }
-      if (is_lossy) error_.add(room_->reduced, lists_[static_cast<std::size_t>(communicator.rank())]);
+      if (is_lossy) error_.add_sums(room_->reduced, lists_[static_cast<std::size_t>(communicator.rank())]);
     } else {
       scatter_region(communicator.rank(), context.payload_only, out);
       co_await GatherPartsVerb{out.dense_sum.view(), regions_};
@@ -66,7 +63,7 @@ class DynamicSparseAllreduce final : public SparseCollective {
     }
     if (!is_lossy || context.payload_only) co_return;
     error_.give_back(out);
-    mask_nonzero(sent_, out);
+    error_.unmask_stayed(out);
   }
 
  private:
@@ -101,7 +98,6 @@ class DynamicSparseAllreduce final : public SparseCollective {
   std::vector<std::uint64_t> regions_;
   Slices slices_;
   std::vector<ListView> lists_;  // by rank
-  ListView sent_;                // the selection as it left, of a lossy codec
   CodingError error_;
 };
 

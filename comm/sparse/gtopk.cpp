@@ -52,7 +52,7 @@ class GlobalTopk final : public SparseCollective {
       is_lossy = co_await GatherListsVerb{.mine = selected, .slots = out.statistics.selected_counts, .lists = lists_};
       rank_sum_of_all(communicator.clock(), context, out);
       if (is_lossy && !context.payload_only)
-        error_.add(selected, lists_[static_cast<std::size_t>(communicator.rank())]);
+        error_.add_selection(selected, lists_[static_cast<std::size_t>(communicator.rank())]);
     } else {
       // After the round with ranks at distance 2^i each multiple of 2^(i+1) stands for the ranks up to the next one.
       copy_list(selected, room_->current);
@@ -61,12 +61,12 @@ class GlobalTopk final : public SparseCollective {
         if (!sends && communicator.rank() + distance >= communicator.size()) continue;
         plan_merge(communicator.rank(), distance, sends, context.k, out);
         is_lossy = co_await SwapVerb{std::span(&outgoing_, 1), std::span(&incoming_, 1)};
-        if (sends && is_lossy && outgoing_.most > 0) error_.add(room_->current, outgoing_.sent);
+        if (sends && is_lossy && outgoing_.most > 0) error_.add_sums(room_->current, outgoing_.sent);
         if (sends) break;
-        merge(communicator.clock(), context.k, out);
+        merge(communicator.clock(), context.k, is_lossy, out);
       }
       is_lossy = co_await BroadcastListVerb{0, room_->current, context.k, &out.sum};
-      if (is_lossy && communicator.rank() == 0 && !context.payload_only) error_.add(room_->current, out.sum);
+      if (is_lossy && communicator.rank() == 0 && !context.payload_only) error_.add_sums(room_->current, out.sum);
     }
 
     // The entries that left this rank, and for some ways to put back, what else must be sent.
@@ -112,7 +112,7 @@ class GlobalTopk final : public SparseCollective {
     incoming_ = {partner, sends ? 0 : most(partner), ListView(room_->current).slice(0, 0)};
   }
 
-  void merge(const Clock& clock, std::size_t k, SparseReduction& out) {
+  void merge(const Clock& clock, std::size_t k, bool is_lossy, SparseReduction& out) {
     const ScopedSeconds decoding(clock, out.statistics.decode_seconds);
     ListOperations& lists = operations(numel_, out.sum.device());
     auto& [current, merged, dropped, given, given_mirror, sum_mirror] = *room_;
@@ -120,6 +120,7 @@ class GlobalTopk final : public SparseCollective {
     lists.keep_largest(merged, k, current);
     if (put_back_ == PutBack::kMerger && current.size() < merged.size()) {
       lists.leave_out(merged, current, dropped);
+      if (is_lossy) error_.note_stayed(std::as_const(dropped.indices).host());
       lists.merge(out.returned, dropped, merged);
       copy_list(merged, out.returned);
     }
@@ -141,7 +142,9 @@ class GlobalTopk final : public SparseCollective {
   void give_back(SparseReduction& out) {
     if (put_back_ == PutBack::kMerger) error_.give_back(out);
     if (put_back_ == PutBack::kNaive || put_back_ == PutBack::kPaper) error_.give_back_at_sum(out);
-    mask_nonzero(out.sum, out);
+    if (put_back_ == PutBack::kExact) return;
+    mask_nonzero(out);
+    error_.unmask_stayed(out);
   }
 
   void settle(const Communicator& communicator, const SparseVector& selected, SparseReduction& out) {

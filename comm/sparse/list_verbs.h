@@ -65,6 +65,8 @@ struct AllreduceVerb {
   /// sums, round a ring, and this gets what the rounding of this rank left behind, n floats; empty if nothing was
   /// rounded.
   Buffer<float>* remainder = nullptr;
+  /// Gets, unless null, a byte for each float of the remainder: 1 where a partial sum that is not 0 was sent as 0.
+  Buffer<std::uint8_t>* stayed = nullptr;
 };
 
 /// Broadcasts indices: indices <- those of `root`; the number is the same on all ranks. A tree.

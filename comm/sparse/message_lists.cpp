@@ -366,14 +366,17 @@ class MessageLists final : public ListTransport {
   /// Sums parts_ in the code of values.
   void coded_allreduce(VerbBatch batch) {
     remainders_.clear();
+    stayed_.clear();
     for (std::size_t bucket = 0; bucket < batch.size(); ++bucket) {
       const auto& allreduce = std::get<AllreduceVerb>(*batch[bucket]);
       DRAGONN_CHECK(allreduce.algorithm == DenseAlgorithm::kRing, "only a ring sums in a code of values");
       resize_with_room(*allreduce.remainder, parts_[bucket].size());
       remainders_.push_back(allreduce.remainder->host());
+      if (allreduce.stayed != nullptr) resize_with_room(*allreduce.stayed, parts_[bucket].size());
+      stayed_.push_back(allreduce.stayed != nullptr ? allreduce.stayed->host() : std::span<std::uint8_t>());
     }
     const ScopedOperation operation = communicator().operation("allreduce");
-    coded_ring_allreduce(communicator(), *codec_->sums(), {parts_, remainders_}, ring_scratch_);
+    coded_ring_allreduce(communicator(), *codec_->sums(), {parts_, remainders_, stayed_}, ring_scratch_);
   }
 
   /// Unpacks a message into lists_, which have most_entries_ at most. @param first of the rooms of its lists.
@@ -477,6 +480,7 @@ class MessageLists final : public ListTransport {
   Buffer<std::byte> gathered_;                        // the messages of all ranks
   Buffer<std::byte> message_;                         // of a broadcast
   std::vector<std::span<float>> parts_, remainders_;  // of an allreduce
+  std::vector<std::span<std::uint8_t>> stayed_;       // likewise
   CodedRingScratch ring_scratch_;
   std::vector<ListView> lists_;            // of the message that is packed or unpacked
   std::vector<std::size_t> most_entries_;  // of the lists of a message that is unpacked

@@ -76,10 +76,7 @@ class OkTopk final : public SparseCollective {
     slices_.plan_regions(communicator.rank(), selected, indices, regions_, out.statistics.selected_counts);
     error_.clear();
     const bool is_lossy = co_await slices_.verb(in_flight_);
-    if (is_lossy) {
-      copy_list(slices_.sent(), room_->sent);
-      error_.add(selected, room_->sent);
-    }
+    if (is_lossy) error_.add_selection(selected, slices_.sent());
     slices_.check_regions(communicator.rank(), regions_);
     sum_lists(communicator.clock(), slices_.in_rotation(), numel_, room_->reduced, out.statistics);
 
@@ -94,14 +91,14 @@ class OkTopk final : public SparseCollective {
     if (balances) {
       slices_.plan_blocks(communicator.rank(), room_->kept, out.statistics.owned_counts, balanced_counts_);
       co_await slices_.verb(in_flight_);
-      if (is_lossy) error_.add(room_->kept, slices_.sent());
+      if (is_lossy) error_.add_sums(room_->kept, slices_.sent());
       concatenate(slices_.in_rank_order(), room_->balanced);
     }
     lists_.resize(ranks);
     const SparseVector& owned = balances ? room_->balanced : room_->kept;
     co_await GatherListsVerb{
         .mine = owned, .slots = balances ? balanced_counts_ : out.statistics.owned_counts, .lists = lists_};
-    if (is_lossy) error_.add(owned, lists_[static_cast<std::size_t>(communicator.rank())]);
+    if (is_lossy) error_.add_sums(owned, lists_[static_cast<std::size_t>(communicator.rank())]);
     SparseVector& gathered = stale ? room_->all : out.sum;
     if (context.payload_only) {
       resize_with_room(gathered, total);
@@ -119,7 +116,7 @@ class OkTopk final : public SparseCollective {
     lists.common_indices(selected.indices.view(), out.sum.indices.view(), out.contributed);
     if (!is_lossy) co_return;
     error_.give_back_at_sum(out);
-    mask_nonzero(room_->sent, out);
+    error_.unmask_stayed(out);
   }
 
   void save(Archive& archive, const std::string& prefix) const override {
@@ -141,12 +138,11 @@ class OkTopk final : public SparseCollective {
   /// The memory of the lists, on the device of the first selection.
   struct Room {
     explicit Room(const Device& device)
-        : reduced(device), kept(device), balanced(device), all(device), sent(device), indices(device) {}
+        : reduced(device), kept(device), balanced(device), all(device), indices(device) {}
     SparseVector reduced;   // the sums of this rank's region
     SparseVector kept;      // those that are gathered
     SparseVector balanced;  // what is gathered in their place, where the ranks have very different numbers of them
     SparseVector all;       // of all ranks
-    SparseVector sent;      // the selection as it left, of a lossy codec
     kernels::HostMirror<std::uint32_t> indices;
   };
 

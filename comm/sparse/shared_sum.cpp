@@ -11,11 +11,13 @@ Rounds SharedSum::rounds(const ReduceContext& context, std::size_t numel, const 
                          SparseReduction& out) {
   std::ranges::fill(out.statistics.selected_counts, selected.size());
   copy_list(selected, out.sum);
-  co_await AllreduceVerb{.values = out.sum.values.view(), .remainder = &out.remainder};
+  const bool is_partial = selected.size() < numel;
+  co_await AllreduceVerb{
+      .values = out.sum.values.view(), .remainder = &out.remainder, .stayed = is_partial ? &out.stayed : nullptr};
   if (context.payload_only) co_return;
   copy_indices(out.sum.indices.view(), out.contributed, out.sum.size());
   // Of every element only a part may have left: nothing is masked, as with a quantizer.
-  out.is_partly_applied = out.remainder.size() > 0 && out.sum.size() == numel;
+  out.is_partly_applied = out.remainder.size() > 0 && !is_partial;
   return_remainder(out);
 }
 

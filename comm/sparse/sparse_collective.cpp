@@ -15,6 +15,7 @@ void SparseReduction::reset(int ranks) {
   is_partly_applied = false;
   returned.clear();
   remainder.resize_discard(0);
+  stayed.resize_discard(0);
   statistics.selected_counts.assign(static_cast<std::size_t>(ranks), 0);
   statistics.owned_counts.clear();
   statistics.lost_mass = std::numeric_limits<double>::quiet_NaN();

@@ -76,14 +76,16 @@ struct SparseReduction {
   /// The entries of this rank's acc that left it (C_w of the specification); all of them if `contributed_all`.
   Buffer<std::uint32_t> contributed;
   bool contributed_all = false;
-  /// The contributed entries that are also in the sum, if those are not all (`is_partly_applied`): momentum masking
-  /// stops at them.
+  /// The contributed entries whose momentum is masked, if those are not all (`is_partly_applied`): others are not in
+  /// the sum, or nothing of them left.
   Buffer<std::uint32_t> applied;
   bool is_partly_applied = false;
   /// The mass handed back to this rank's residual (dropped in a merge tree, or by a lossy code).
   SparseVector returned;
   /// The part of acc that a dense exchange in a lossy code left behind, n floats: the residual. Empty if nothing was.
   Buffer<float> remainder;
+  /// One byte for each element of the remainder: whether nothing was sent of this rank's partial sum, which is not 0.
+  Buffer<std::uint8_t> stayed;
   ReductionStatistics statistics;
 
   /// The entries where momentum is masked.

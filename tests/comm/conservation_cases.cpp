@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Cases of conservation: the promises of every sparse collective, in each of its modes.
 #include <array>
+#include <cmath>
 
 #include "core/hash.h"
 #include "core/rng.h"
@@ -340,12 +341,116 @@ void lossy_codecs_lose_nothing(Communicator& communicator) {
   }
 }
 
+/// Values of every size, a quarter of all elements: most codecs take the smallest ones beside the largest to 0.
+std::vector<float> scattered_values(std::size_t numel, std::uint64_t step, std::size_t rank) {
+  Rng rng(29, "scattered values", {step, rank});
+  std::vector<float> values(numel);
+  for (float& value : values) {
+    const auto exponent = static_cast<int>(rng.below(18));
+    const float size = rng.below(9) == 0 ? 1e-42f : std::ldexp(1 + rng.uniform(), 10 - 3 * exponent);
+    if (rng.below(4) == 0) value = rng.below(2) == 0 ? size : -size;
+  }
+  return values;
+}
+
+/// Exchanges values in a code: a step that computes what later ones reuse, and one of those. Returns the number of this
+/// rank's entries of which nothing left.
+std::uint64_t momentum_goes_on(Communicator& communicator, const Variant& variant, const Selection& selection,
+                               const std::string& values) {
+  constexpr std::size_t kNumel = 203;
+  GroupReduce group(communicator, coding_of("rice", values));
+  const auto collective = make_collective(variant.collective, kNumel, variant.settings);
+  SparseReduction out;
+  std::uint64_t stayed = 0;
+  for (std::uint64_t step = 0; step < 2; ++step) {
+    const std::vector<float> acc = scattered_values(kNumel, step, unsigned_rank(communicator));
+    const ReduceContext context{.step = step, .k = 90, .density = 0.44, .selection = selection.traits};
+    const SparseVector selected = selection.select(communicator, step, acc, context.k);
+    group.run({collective.get(), &context, std::span<const float>(acc), &selected, &out});
+    const std::vector<float> kept = residual_after(acc, out), sum = sum_of(out, kNumel);
+    const Indices masked = indices_of(out.masked()), contributed = indices_of(out.contributed.view());
+    for (const std::uint32_t i : contributed) {
+      const bool is_masked = std::ranges::binary_search(masked, i);
+      if (acc[i] != 0 && kept[i] == acc[i]) {
+        expect(!is_masked, "momentum goes on where nothing left");
+        ++stayed;
+      } else if (acc[i] != 0 && kept[i] == 0 && sum[i] != 0) {
+        expect(is_masked, "momentum stops where all has left");
+      }
+    }
+  }
+  return stayed;
+}
+
+/// Returns whether a code takes one of these values to 0.
+bool makes_zeros(const std::string& values) {
+  const std::vector<float> small = scattered_values(203, 0, 0);
+  const codec::ListCoding coding = coding_of("raw32", values);
+  const auto codec = Registry<codec::ListValueCodecEntry>::instance().at(values).make(coding.values.settings);
+  std::vector<std::byte> code(codec->code_bytes(small.size()));
+  codec->encode(small, code);
+  Buffer<float> room;
+  const auto decoded = codec->decode(code, small.size(), room);
+  for (std::size_t i = 0; i < small.size(); ++i) {
+    if (small[i] != 0 && decoded[i] == 0) return true;
+  }
+  return false;
+}
+
+void nothing_left_keeps_momentum(Communicator& communicator) {
+  if (communicator.size() > 5) return;  // trees of three rounds and rings with a rest are enough
+  std::vector<Variant> all = variants();
+  all.push_back({"gtopk", {{"put_back", "paper"}}});
+  for (const std::string& values : lossy_codecs()) {
+    for (const Variant& variant : all) {
+      const auto& entry = Registry<SparseCollectiveEntry>::instance().at(variant.collective);
+      if (!entry.sends(Registry<codec::ListValueCodecEntry>::instance().at(values))) continue;
+      std::uint64_t stayed = 0;
+      for (const Selection& selection : kSelections) {
+        if (!accepts(variant, selection.traits)) continue;
+        stayed += momentum_goes_on(communicator, variant, selection, values);
+      }
+      communicator.allreduce_sum(std::span<std::uint64_t>(&stayed, 1));
+      const bool sums_anew =
+          variant.settings.contains("put_back") && variant.settings.at("put_back") == SettingValue("exact");
+      const bool may_stay =
+          communicator.size() > 1 && entry.sum != SumSize::kDense && !sums_anew && makes_zeros(values);
+      expect(!may_stay || stayed > 0, "there are such entries");
+    }
+  }
+}
+
+/// Two ranks, int4: 1 beside 100 is sent as 0 by rank 0 and comes back whole, so its momentum goes on.
+void small_beside_large_keeps_momentum(Communicator& communicator) {
+  if (communicator.size() != 2) return;
+  const auto expect_kept = [&](const Variant& variant, const Entries& others) {
+    const bool first = communicator.rank() == 0;
+    const SparseVector selected = sparse(first ? Entries{{0, 100.0f}, {1, 1.0f}} : others);
+    std::vector<float> acc(64);
+    for (const auto& [index, value] : entries_of(selected)) acc[index] = value;
+    GroupReduce group(communicator, coding_of("rice", "int4"));
+    const auto collective = make_collective(variant.collective, acc.size(), variant.settings);
+    const ReduceContext context{.k = 2, .density = 0.03};
+    SparseReduction out;
+    group.run({collective.get(), &context, std::span<const float>(acc), &selected, &out});
+    if (!first) return;
+    expect(residual_after(acc, out)[1] == 1, "all of it came back");
+    expect(indices_of(out.masked()) == Indices{0}, "momentum stops at the other entry alone");
+  };
+  const Entries apart{{50, 50.0f}, {51, 40.0f}}, shared{{1, 60.0f}, {51, 40.0f}};
+  for (const char* collective : {"allgather", "dsa"}) expect_kept({collective}, apart);
+  expect_kept({"allgather"}, shared);
+  expect_kept({"gtopk", {{"put_back", "naive"}}}, shared);
+}
+
 constexpr std::array kCases{
     Case{"every sparse collective conserves mass, step after step, whatever is selected", every_collective_conserves},
     Case{"every sparse collective takes empty selections", every_collective_takes_nothing},
     Case{"several buckets in one exchange get what each would get alone", buckets_together_are_buckets_alone},
     Case{"lists in a code of any length are what they are without", codecs_change_bytes_alone},
     Case{"what a lossy code of values leaves behind comes back to its rank", lossy_codecs_lose_nothing},
+    Case{"momentum goes on at entries of which nothing left, with every lossy code", nothing_left_keeps_momentum},
+    Case{"momentum goes on at a small entry that was sent as 0 beside a large one", small_beside_large_keeps_momentum},
 };
 
 }  // namespace

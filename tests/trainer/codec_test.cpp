@@ -3,12 +3,17 @@
 #include <fstream>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
 #include "codec/value_codec.h"
+#include "comm/local/local.h"
+#include "comm/sparse/registry.h"
+#include "compress/memory.h"
+#include "core/archive.h"
 #include "tests/trainer/quick_run.h"
 #include "trainer/config/exchange_config.h"
 #include "trainer/config/methods.h"
@@ -82,6 +87,51 @@ TEST_SUITE("trainer") {
               expected);
       }
     }
+  }
+
+  TEST_CASE("the momentum of an entry that was sent as 0 goes on") {
+    using Entries = std::vector<std::pair<std::uint32_t, float>>;
+    const codec::ListCoding coding{
+        {"rice", Settings(Registry<codec::IndexCodecEntry>::instance().at("rice").settings)},
+        {"int4", Settings(Registry<codec::ListValueCodecEntry>::instance().at("int4").settings)}};
+    // Specification, section 6: 1 beside 100 is 0 in a code of 4 bits, and stays with rank 0.
+    const auto check = [&](const std::string& name, const std::string& put_back, const Entries& others) {
+      CAPTURE(name);
+      std::vector<float> momentum, velocity;
+      comm::run_local(2, {.timeout_s = 60}, [&](comm::Communicator& communicator) {
+        const auto& entry = Registry<compress::MemoryEntry>::instance().at("momentum_correction");
+        const auto memory = entry.make(Settings(entry.settings), 64, 0.5f, /*nesterov=*/false, Device{});
+        std::vector<float> gradient(64);
+        SparseVector selected;
+        selected.resize_discard(2);
+        std::size_t place = 0;
+        for (const auto& [index, value] : communicator.rank() == 0 ? Entries{{0, 100.0f}, {1, 1.0f}} : others) {
+          gradient[index] = selected.values.host()[place] = value;
+          selected.indices.host()[place++] = index;
+        }
+        memory->compensate({}, std::span<const float>(gradient), 1.0f);
+        Settings settings(Registry<comm::SparseCollectiveEntry>::instance().at(name).settings);
+        if (!put_back.empty()) settings.set("put_back", put_back);
+        const auto collective = comm::make_collective(name, settings, gradient.size());
+        const comm::ReduceContext context{.k = 2, .density = 1.0 / 32};
+        comm::SparseReduction out;
+        comm::GroupReduce(communicator, coding)
+            .run({collective.get(), &context, memory->accumulated(), &selected, &out});
+        memory->settle({.contributed = out.contributed.view(), .masked = out.masked(), .returned = &out.returned});
+        if (communicator.rank() != 0) return;
+        Archive archive;
+        memory->save(archive, "");
+        momentum = archive.get_vector<float>("momentum");
+        velocity = archive.get_vector<float>("velocity");
+      });
+      CHECK(velocity[1] == 1);
+      CHECK(momentum[1] == 1);
+      CHECK(momentum[0] == 0);
+    };
+    const Entries apart{{50, 50.0f}, {51, 40.0f}}, shared{{1, 60.0f}, {51, 40.0f}};
+    check("allgather", "", apart);
+    check("dsa", "", apart);
+    check("gtopk", "naive", shared);
   }
 
   TEST_CASE("the lines of a run say how many bits an entry takes") {
