@@ -129,6 +129,13 @@ expect_error 2 "E $older holds the model 'mlp' of [0-9]+ parameters, and the con
 grep -q 'W resumed after step [0-9]*; changed since the checkpoint: train.epochs 3 -> 4$' changed.txt ||
   fail "no change in: $(cat changed.txt)"
 
+# Weights that are no numbers are not blamed on the learning rate.
+"$train" --export weights --from run 2>/dev/null || fail "the export of run"
+printf '\0\0\300\177' | dd of=weights bs=1 seek=$(($(stat -c %s weights) - 4)) conv=notrunc 2>/dev/null
+expect_error 2 "E .*weights: tensor '[a-z0-9.]+': its value at \[[0-9, ]+\] is NaN" -- \
+  "$train" quick.toml --output other --workers 2 --set train.init_from=weights
+[ -e other ] && fail "refused weights left a run folder"
+
 # A run folder has its config: neither evaluating nor resuming it needs another.
 for folder in run run/ "$older"; do
   "$train" --evaluate "$folder" 2>errors.txt | grep -q '"accuracy"' || fail "evaluating $folder: $(cat errors.txt)"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <fstream>
 #include <numeric>
 
 #include <doctest/doctest.h>
@@ -284,6 +285,54 @@ TEST_SUITE("trainer") {
     header(R"({"a": )" + whole + R"(, "b": )" + whole + "}", "tensor 'b': its values overlap another tensor's");
     header(R"({"a": )" + whole + R"(, "a": )" + whole + "}", "the header names 'a' twice");
     header(R"({"__metadata__": {"step": 1}, "a": )" + whole + "}", "__metadata__: 'step' is no text");
+  }
+
+  TEST_CASE("weights that are not finite are refused with file, tensor and place") {
+    const TemporaryFolder folder;
+    const std::filesystem::path path = folder / "w";
+    const std::string header = R"({"extra": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}, )"
+                               R"("output.weight": {"dtype": "TYPE", "shape": [2, 3], "data_offsets": [4, END]}, )"
+                               R"("output.bias": {"dtype": "F32", "shape": [2], "data_offsets": [END, LAST]}})";
+    const auto write = [&](const std::string& type, std::size_t element, const std::string& value) {
+      const std::size_t end = 4 + 6 * value.size(), last = end + 8;
+      std::string text = header;
+      for (const auto& [word, by] : {std::pair<std::string, std::string>{"TYPE", type},
+                                     {"END", std::to_string(end)},
+                                     {"END", std::to_string(end)},
+                                     {"LAST", std::to_string(last)}}) {
+        text.replace(text.find(word), word.size(), by);
+      }
+      write_raw(path, text, last);
+      std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+      file.seekp(static_cast<std::streamoff>(8 + text.size() + 4 + element * value.size()));
+      file.write(value.data(), static_cast<std::streamsize>(value.size()));
+    };
+    const auto refused = [&](const std::string& place) {
+      Network network = linear_network(3);
+      network.initialize(1);
+      const auto values = network.arena().values().host();
+      const std::vector<float> before(values.begin(), values.end());
+      CHECK_THROWS_WITH_AS(import_weights(path, network),
+                           (path.string() + ": tensor 'output.weight': its value at " + place).c_str(), ConfigError);
+      CHECK(same_bits(before, network.arena().values().host()));
+    };
+    write("F32", 4, std::string("\0\0\xc0\x7f", 4));
+    refused("[1, 1] is NaN; weights must be finite");
+    write("F32", 0, std::string("\0\0\x80\xff", 4));
+    refused("[0, 0] is -infinity; weights must be finite");
+    write("F16", 5, std::string("\0\x7c", 2));
+    refused("[1, 2] is infinity; weights must be finite");
+    write("BF16", 2, std::string("\xc0\x7f", 2));
+    refused("[0, 2] is NaN; weights must be finite");
+    // Tensors that the model does not have may hold anything.
+    write("F32", 0, std::string(4, '\0'));
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-36, std::ios::end);
+    file.write("\0\0\xc0\x7f", 4);
+    file.close();
+    Network network = linear_network(3);
+    network.initialize(1);
+    CHECK(import_weights(path, network).size() == 1);
   }
 
   TEST_CASE("every rank of a run starts from the weights of train.init_from") {

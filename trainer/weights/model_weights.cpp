@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -146,15 +149,41 @@ class WeightsFile {
 
   const std::map<std::string, const FileTensor*>& by_name() const { return by_name_; }
 
- private:
+  /// @throws ConfigError that names the file and the tensor.
   [[noreturn]] void fail(const FileTensor& tensor, const std::string& reason) const {
     throw ConfigError(fmt::format("{}: tensor '{}': {}", path_.string(), printable(tensor.name), reason));
   }
 
+ private:
   std::filesystem::path path_;
   SafetensorsFile file_;
   std::map<std::string, const FileTensor*> by_name_;
 };
+
+/// Returns the place of an element of a tensor: "[0, 3]".
+std::string place_of(std::size_t element, const std::vector<std::uint64_t>& shape) {
+  std::vector<std::uint64_t> place(shape.size());
+  for (std::size_t axis = shape.size(); axis > 0; --axis) {
+    place[axis - 1] = element % shape[axis - 1];
+    element /= shape[axis - 1];
+  }
+  return fmt::format("[{}]", fmt::join(place, ", "));
+}
+
+/// Checks a tensor whose type and shape fit. @throws ConfigError if a value is NaN or infinite.
+void require_finite(const WeightsFile& file, const FileTensor& tensor) {
+  const ReadElement read = reader_of(tensor.type);
+  const std::size_t size =
+      std::accumulate(tensor.shape.begin(), tensor.shape.end(), std::size_t{1}, std::multiplies<>());
+  for (std::size_t i = 0; i < size; ++i) {
+    const float value = read(tensor.bytes, i);
+    if (std::isfinite(value)) continue;
+    file.fail(tensor, fmt::format("its value at {} is {}; weights must be finite", place_of(i, tensor.shape),
+                                  std::isnan(value) ? "NaN"
+                                  : value > 0       ? "infinity"
+                                                    : "-infinity"));
+  }
+}
 
 /// Returns the number of names, and the names: the first of them if they are many.
 std::string listed(const std::vector<std::string>& names) {
@@ -215,6 +244,9 @@ std::vector<std::string> import_weights(const std::filesystem::path& path, layer
   std::vector<const FileTensor*> sources;
   for (const ModelTensor& tensor : tensors) sources.push_back(file.find(tensor));
   std::vector<std::string> warnings = differences(path, tensors, file);
+  for (const FileTensor* source : sources) {
+    if (source != nullptr) require_finite(file, *source);
+  }
   std::vector<float> values;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (sources[i] == nullptr) continue;

@@ -25,7 +25,7 @@ void export_weights(const std::filesystem::path& path, layers::Network& network,
 /// float16 and bfloat16, and the names that PyTorch makes of ours: the prefixes "module." and "_orig_mod.", and "_l0"
 /// in recurrent layers. @return warnings for the user that list missing and superfluous tensors.
 /// @throws ConfigError, DataError (SafetensorsFile); ConfigError that names file and tensor if a shape or type does not
-/// fit, or if no tensor is the model's. Nothing is changed then.
+/// fit, if a value is not finite, or if no tensor is the model's. Nothing is changed then.
 std::vector<std::string> import_weights(const std::filesystem::path& path, layers::Network& network);
 
 }  // namespace dragonn::trainer
