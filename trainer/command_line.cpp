@@ -38,7 +38,7 @@ constexpr const char* kFooter =
   dragonn-train --evaluate runs/a                       test its last checkpoint
   dragonn-train --export a.safetensors --from runs/a    weights for PyTorch
   mpirun -np 4 dragonn-train run.toml                   one process per worker
-  dragonn-train --list methods dgc                      settings, paper, traffic
+  dragonn-train --list dgc                              settings, paper, traffic
 
 DRAGONN_QUICK=N in the environment ends every run after N steps, to try a
 command.
@@ -99,9 +99,9 @@ void declare_run(CLI::App& app, CommandLine& line) {
 void declare_inspect(CLI::App& app, CommandLine& line, std::vector<std::string>& list, std::string& print) {
   app.add_option(
          "--list", list,
-         "List all components, or those of a KIND (models,\nmethods, collectives, networks, ...); with NAME the\n"
-         "settings, paper and traffic of one")
-      ->type_name("[KIND [NAME]]")
+         "List all components, or those of a KIND (models,\nmethods, ...) or of a table (data, compression, ...);\n"
+         "with NAME the settings, paper and traffic of one")
+      ->type_name("[KIND] [NAME]")
       ->expected(0, 2)
       ->group(kInspect);
   app.add_flag("--print-config", print,

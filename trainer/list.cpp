@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "codec/indices/index_codec.h"
 #include "codec/value_codec.h"
@@ -21,6 +23,7 @@
 #include "layers/network.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
+#include "trainer/config/config_keys.h"
 #include "trainer/config/methods.h"
 
 namespace dragonn::trainer {
@@ -47,6 +50,7 @@ struct Description {
 struct Kind {
   std::string singular;
   std::string plural;
+  std::string table;  ///< of the key that chooses a component
   std::function<std::vector<std::string>()> names;
   /// @throws ConfigError for an unknown name.
   std::function<Description(const std::string& name)> describe;
@@ -90,7 +94,8 @@ Kind registered(const std::string& plural, const std::string& key, const std::st
                        {},
                        {{own_table, entry.settings}}};
   };
-  return {Entry::kKind, plural, [] { return Registry<Entry>::instance().names(); }, describe};
+  return {Entry::kKind, plural, key.substr(0, key.rfind('.')), [] { return Registry<Entry>::instance().names(); },
+          describe};
 }
 
 /// Describes a method's part, if it has that part.
@@ -142,7 +147,7 @@ const std::vector<Kind>& kinds() {
       registered<data::DatasetEntry>("datasets", "data.name", "data"),
       registered<optim::OptimizerEntry>("optimizers", "optimizer.name", "optimizer"),
       registered<optim::ScheduleEntry>("schedules", "schedule.name", "schedule"),
-      {"method", "methods", method_names, describe_method},
+      {"method", "methods", "compression", method_names, describe_method},
       registered<compress::SparsifierEntry>("sparsifiers", "compression.sparsifier", "compression.*"),
       registered<codec::ValueCodecEntry>("quantizers", "compression.quantizer", "compression.*"),
       registered<codec::IndexCodecEntry>("index_codecs", "compression.codec.indices", "compression.codec.*"),
@@ -150,19 +155,46 @@ const std::vector<Kind>& kinds() {
       registered<compress::MemoryEntry>("memories", "compression.memory", "compression.*"),
       registered<compress::DensityScheduleEntry>("density_schedules", "compression.density_schedule", "compression.*"),
       registered<comm::SparseCollectiveEntry>("collectives", "compression.collective", "compression.*"),
-      {"network", "networks", comm::network_preset_names, describe_network},
+      {"network", "networks", "network", comm::network_preset_names, describe_network},
   };
   return all;
 }
 
-const Kind& find_kind(std::string word) {
+using KindList = std::vector<const Kind*>;
+
+/// Returns the kinds that a word means: that of this name, or those that a table of a config chooses.
+KindList find_kinds(std::string word) {
   std::ranges::replace(word, '-', '_');
+  KindList of_table;
   for (const Kind& kind : kinds()) {
     std::string singular = kind.singular;
     std::ranges::replace(singular, ' ', '_');
-    if (word == singular || word == kind.plural) return kind;
+    if (word == singular || word == kind.plural) return {&kind};
+    if (word == kind.table) of_table.push_back(&kind);
   }
-  throw ConfigError("--list: " + unknown_name_message("kind", word, component_kinds()));
+  return of_table;
+}
+
+/// Returns the kinds among `among` that have a component of this name.
+KindList kinds_with(const std::string& name, const KindList& among) {
+  KindList found;
+  for (const Kind* kind : among) {
+    if (std::ranges::count(kind->names(), name) > 0) found.push_back(kind);
+  }
+  return found;
+}
+
+KindList all_kinds() {
+  KindList all;
+  for (const Kind& kind : kinds()) all.push_back(&kind);
+  return all;
+}
+
+/// Returns the keys of a table, of those whose name no component chooses.
+std::vector<ConfigKey> keys_of(const std::string& table) {
+  std::vector<ConfigKey> keys = config_schema().keys;
+  std::erase_if(keys, [&](const ConfigKey& key) { return table.empty() || key.table != table; });
+  return keys;
 }
 
 std::string list_kind(const Kind& kind) {
@@ -186,9 +218,10 @@ std::string paragraph(const std::string& name, const std::string& body) {
   return text;
 }
 
-std::string list_setting(const SettingSpec& spec) {
+/// @param type what values it takes.
+std::string list_setting(const SettingSpec& spec, const std::string& type) {
   std::string text = fmt::format("  {} = {}\n", spec.name, dragonn::to_toml(spec.default_value));
-  for (const std::string& line : wrapped(fmt::format("{}; {}", spec.describe_type(), spec.help), kColumns - 6)) {
+  for (const std::string& line : wrapped(fmt::format("{}; {}", type, spec.help), kColumns - 6)) {
     text += fmt::format("      {}\n", line);
   }
   return text;
@@ -207,9 +240,62 @@ std::string list_component(const Kind& kind, const std::string& name) {
     if (table.settings.empty()) continue;
     has_settings = true;
     text += fmt::format("\nSettings in [{}], with their defaults:\n", table.name);
-    for (const SettingSpec& spec : table.settings) text += list_setting(spec);
+    for (const SettingSpec& spec : table.settings) text += list_setting(spec, spec.describe_type());
   }
   return has_settings ? text : text + "\nIt has no settings of its own.\n";
+}
+
+/// Returns a line for each component: "kind name: summary".
+std::string list_kinds(const KindList& chosen) {
+  std::string text;
+  for (const Kind* kind : chosen) {
+    for (const std::string& name : kind->names()) {
+      text += fmt::format("{} {}: {}\n", kind->singular, name, kind->describe(name).summary);
+    }
+  }
+  return text;
+}
+
+/// Returns the page of the component of that name. If several kinds have one, that of the method, which names its
+/// parts, and the commands that print the others.
+std::string list_named(const std::string& name, const KindList& found) {
+  if (found.size() == 1) return list_component(*found.front(), name);
+  const auto method = std::ranges::find(found, std::string("method"), &Kind::singular);
+  std::string text;
+  if (method != found.end()) text = list_component(**method, name) + "\n";
+  text += fmt::format("{} components have the name {}{}:\n", method != found.end() ? "Other" : "Several", name,
+                      method != found.end() ? ", too" : "");
+  for (const Kind* kind : found) {
+    if (kind->singular != "method") text += fmt::format("  dragonn-train --list {} {}\n", kind->plural, name);
+  }
+  return text;
+}
+
+std::string list_keys(const std::string& table, const std::vector<ConfigKey>& keys) {
+  std::string text = fmt::format("Keys of [{}], with their defaults:\n", table);
+  for (const ConfigKey& key : keys) text += list_setting(key.spec, key.describe_type());
+  return text;
+}
+
+/// Refuses a word that is no kind, no table and no component's name.
+[[noreturn]] void refuse(const std::string& word) {
+  std::vector<std::string> names;
+  for (const Kind& kind : kinds()) names.insert(names.end(), {kind.plural, kind.table});
+  for (const ConfigKey& key : config_schema().keys) names.push_back(key.table);
+  const std::size_t kinds_and_tables = names.size();
+  for (const Kind& kind : kinds()) {
+    // There are many short names: one with another first letter is hardly meant.
+    std::ranges::copy_if(kind.names(), std::back_inserter(names),
+                         [&](const std::string& name) { return name.substr(0, 1) == word.substr(0, 1); });
+  }
+  const auto nearest = nearest_name(word, names);
+  const auto place = nearest ? std::ranges::find(names, *nearest) - names.begin() : 0;
+  if (nearest && static_cast<std::size_t>(place) >= kinds_and_tables) {
+    throw ConfigError(fmt::format("--list: no component '{}'; did you mean '{}'?", word, *nearest));
+  }
+  throw ConfigError(fmt::format("--list: unknown kind '{}'; {}valid: {}", word,
+                                nearest ? fmt::format("did you mean '{}'? ", *nearest) : "",
+                                fmt::join(component_kinds(), ", ")));
 }
 
 }  // namespace
@@ -221,15 +307,29 @@ std::vector<std::string> component_kinds() {
 }
 
 std::string list_components(const std::vector<std::string>& words) {
-  if (words.size() > 1) return list_component(find_kind(words[0]), words[1]);
-  if (words.size() == 1) return list_kind(find_kind(words[0]));
-  std::string text;
-  for (const Kind& kind : kinds()) {
-    for (const std::string& name : kind.names()) {
-      text += fmt::format("{} {}: {}\n", kind.singular, name, kind.describe(name).summary);
-    }
+  if (words.empty()) return list_kinds(all_kinds());
+  const std::string& word = words[0];
+  const KindList meant = find_kinds(word);
+  if (words.size() > 1) {
+    const std::string& name = words[1];
+    if (meant.size() == 1) return list_component(*meant.front(), name);
+    if (const KindList found = kinds_with(name, meant); !found.empty()) return list_named(name, found);
+    std::vector<ConfigKey> keys = keys_of(word);
+    if (keys.empty()) refuse(word);
+    std::vector<std::string> names;
+    for (const ConfigKey& key : keys) names.push_back(key.spec.name);
+    std::erase_if(keys, [&](const ConfigKey& key) { return key.spec.name != name; });
+    if (keys.empty()) throw ConfigError("--list: " + unknown_name_message("key of " + word, name, names));
+    return list_keys(word, keys);
   }
-  return text;
+  if (meant.size() == 1) return list_kind(*meant.front());
+  if (!meant.empty()) return list_kinds(meant);
+  // A component's own table: [compression.dgc].
+  const std::string name = word.substr(word.rfind('.') + 1);
+  if (const KindList found = kinds_with(name, all_kinds()); !found.empty()) return list_named(name, found);
+  const std::vector<ConfigKey> keys = keys_of(word);
+  if (keys.empty()) refuse(word);
+  return list_keys(word, keys);
 }
 
 }  // namespace dragonn::trainer

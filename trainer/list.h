@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Lists: the registered components, for `dragonn-train --list [KIND [NAME]]`.
+/// Lists: the registered components, for `dragonn-train --list [KIND] [NAME]`.
 #pragma once
 
 #include <string>
@@ -12,8 +12,9 @@ namespace dragonn::trainer {
 std::vector<std::string> component_kinds();
 
 /// Returns one line for each component, "kind name: summary", by kind, names ascending. With a kind, only its
-/// components; with a name, too, that component's settings, source and traffic.
-/// @throws ConfigError for an unknown kind or name, with the nearest and all valid ones.
+/// components; with a name, too, or alone, that component's settings, source and traffic. A config's table stands for
+/// the kinds that it chooses; one that chooses none has its keys listed.
+/// @throws ConfigError for an unknown kind or name, with the nearest one.
 std::string list_components(const std::vector<std::string>& words = {});
 
 }  // namespace dragonn::trainer

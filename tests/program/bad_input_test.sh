@@ -33,6 +33,7 @@ expect_error 2 "no config file given" -- "$train"
 expect_error 2 "no config file given, and nothing is not in a run folder" -- "$train" --evaluate nothing
 expect_error 2 "unknown kind 'modles'; did you mean 'models'" -- "$train" --list modles
 expect_error 2 "unknown model 'resnet21'; did you mean" -- "$train" --list models resnet21
+expect_error 2 "no component 'sidco_gpp'; did you mean 'sidco_gp'" -- "$train" --list sidco_gpp
 printf '[train\nepochs = 1\n' >broken.toml
 expect_error 2 "broken.toml:1" -- "$train" broken.toml
 sed 's/^batch_size/batchsize/' quick.toml >unknown.toml
@@ -147,6 +148,8 @@ done
 "$train" --print-config=all | grep -q '^#   sample_ratio = ' || fail "no settings of all components"
 "$train" --print-config quick.toml >printed.toml || fail "--print-config ahead of the config"
 "$train" printed.toml --print-config | diff printed.toml - || fail "the printed config is another one"
+"$train" --list data | grep -q '^cifar10  *' || fail "the table data names no data set"
+"$train" --list sidco_gp | grep -q '^method *sidco_gp$' || fail "a method's name alone does not print it"
 "$train" --list collectives gtopk | grep -q 'words of 4 bytes' || fail "no traffic of a collective"
 "$train" --version | grep -q '^dragonn-train [0-9]' || fail "no version"
 "$train" --help | awk 'length > 80 { exit 1 }' || fail "--help is wider than 80 columns"

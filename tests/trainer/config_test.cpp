@@ -97,7 +97,17 @@ TEST_SUITE("trainer") {
         contains(key, "test.toml:9:1: train.epoch = 3: unknown key; did you mean 'train.epochs'? valid in [train]: "));
     CHECK(contains(error_of(std::string(kBase) + "[trian]\n"), "unknown table [trian]; did you mean 'train'?"));
     CHECK(contains(error_of(std::string("learning_rate = 0.1\n") + kBase), "did you mean 'optimizer.learning_rate'?"));
-    CHECK(contains(error_of(std::string(kBase) + "[compression.dcg]\n"), "did you mean 'compression.dgc'?"));
+    CHECK(error_of(std::string(kBase) + "[compression.dcg]\n") ==
+          "test.toml:8:14: unknown table [compression.dcg]; did you mean 'compression.dgc'?");
+    CHECK(error_of(kBase, {"dataset.name=mnist"}) ==
+          "--set dataset.name=mnist: unknown table [dataset]; did you mean 'data'?");
+    CHECK(contains(error_of(kBase, {"models.width=2"}), "unknown table [models]; did you mean 'model'?"));
+    CHECK(contains(error_of(kBase, {"optim.name=sgd"}), "unknown table [optim]; did you mean 'optimizer'?"));
+    CHECK(contains(error_of(kBase, {"dgc.sample_ratio=1"}), "unknown table [dgc]; did you mean 'compression.dgc'?"));
+    CHECK(
+        error_of(kBase, {"xyzzyq.a=1"}) ==
+        "--set xyzzyq.a=1: unknown table [xyzzyq]; valid: model, data, train, optimizer, schedule, compression, comm, "
+        "network, checkpoint, logging");
     CHECK(contains(error_of(std::string(kBase) + "[compression.topk]\nsample = 3\n"), "unknown key"));
     CHECK(contains(error_of(kBase, {"train=3"}), "--set train=3: train is a table of keys: epochs"));
   }

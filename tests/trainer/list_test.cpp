@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -192,9 +193,54 @@ TEST_SUITE("trainer") {
     CHECK(contains(list_components({"networks", "1gbe-switch"}), "1 Gbit/s, 50 us latency"));
   }
 
+  TEST_CASE("a name without its kind prints its component, or how to ask for each of several") {
+    CHECK(list_components({"resnet20"}) == list_components({"models", "resnet20"}));
+    CHECK(list_components({"compression.qsgd"}).starts_with(list_components({"methods", "qsgd"})));
+    // A method comes first: its page names its parts.
+    const std::string sidco = list_components({"sidco_gp"});
+    CHECK(sidco.starts_with(list_components({"methods", "sidco_gp"})));
+    CHECK(contains(sidco, "\n  dragonn-train --list sparsifiers sidco_gp\n"));
+    const std::string oktopk = list_components({"compression", "oktopk"});
+    CHECK(contains(oktopk, "\n  dragonn-train --list sparsifiers oktopk\n  dragonn-train --list collectives oktopk\n"));
+    const std::string none = list_components({"constant"});
+    CHECK(none ==
+          "Several components have the name constant:\n  dragonn-train --list schedules constant\n"
+          "  dragonn-train --list density_schedules constant\n");
+    for (const std::string& kind : component_kinds()) {
+      CAPTURE(kind);
+      const std::string names = list_components({kind});
+      const std::string first = names.substr(0, names.find(' '));
+      CHECK(contains(list_components({first}), first));
+    }
+  }
+
+  TEST_CASE("a table stands for the kinds that it chooses, or for its keys") {
+    for (const auto& [table, kind] :
+         {std::pair("data", "datasets"), {"model", "models"}, {"optimizer", "optimizers"}, {"network", "networks"}}) {
+      CHECK(list_components({table}) == list_components({kind}));
+    }
+    CHECK(list_components({"data", "cifar10"}) == list_components({"datasets", "cifar10"}));
+    for (const char* line : {"method dgc: ", "\nquantizer qsgd: ", "\ncollective gtopk: "})
+      CHECK(contains(list_components({"compression"}), line));
+    CHECK(contains(list_components({"compression.codec"}), "\nvalue codec int8: "));
+    CHECK(contains(list_components({"train"}), "Keys of [train], with their defaults:\n"));
+    CHECK(contains(list_components({"comm"}), "\n  backend = "));
+    CHECK(contains(list_components({"comm", "backend"}), "\n  backend = "));
+    CHECK(contains(list_components({"compression", "density"}), "\n  density = "));
+    for (const ConfigKey& key : config_schema().keys) {
+      if (!key.table.empty()) CHECK_FALSE(list_components({key.table}).empty());
+    }
+  }
+
   TEST_CASE("an unknown kind or name is refused with the nearest and all valid ones") {
     CHECK(contains(error_of({"modles"}), "unknown kind 'modles'; did you mean 'models'? valid: models, datasets, "));
     CHECK(contains(error_of({"methods", "dcg"}), "unknown method 'dcg'; did you mean 'dgc'? valid: "));
     CHECK(contains(error_of({"networks", "1gb"}), "did you mean '1gbe'?"));
+    CHECK(error_of({"sidco_gpp"}) == "--list: no component 'sidco_gpp'; did you mean 'sidco_gp'?");
+    CHECK(error_of({"dcg"}) == "--list: no component 'dcg'; did you mean 'dgc'?");
+    CHECK(contains(error_of({"comn"}), "unknown kind 'comn'; did you mean 'comm'? valid: models, "));
+    CHECK(contains(error_of({"comm", "bakend"}), "unknown key of comm 'bakend'; did you mean 'backend'?"));
+    CHECK(contains(error_of({"xyzzyq"}), "unknown kind 'xyzzyq'; valid: models, "));
+    CHECK(contains(error_of({"xyzzyq", "dgc"}), "unknown kind 'xyzzyq'; valid: models, "));
   }
 }

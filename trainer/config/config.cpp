@@ -232,8 +232,12 @@ class Resolver {
   static void refuse_unknown_table(const std::string& name, const std::string& origin,
                                    const std::vector<std::string>& tables) {
     if (std::ranges::count(tables, name)) return;
-    throw ConfigError(fmt::format("{}: unknown table [{}]{} valid: {}", origin, name,
-                                  hint(nearest_name(name, tables), ";"), fmt::join(tables, ", ")));
+    if (const auto nearest = likely_table(name, tables)) {
+      throw ConfigError(fmt::format("{}: unknown table [{}]{}", origin, name, hint(nearest)));
+    }
+    std::vector<std::string> top = tables;
+    std::erase_if(top, [](const std::string& table) { return table.find('.') != std::string::npos; });
+    throw ConfigError(fmt::format("{}: unknown table [{}]; valid: {}", origin, name, fmt::join(top, ", ")));
   }
 
   [[noreturn]] void refuse_key(const RawKey& raw, const std::vector<std::string>& tables) {

@@ -59,6 +59,15 @@ std::optional<std::string> likely_name(const std::string& name, const std::vecto
   return containing(name, candidates);
 }
 
+std::optional<std::string> likely_table(const std::string& name, const std::vector<std::string>& tables) {
+  if (const auto likely = likely_name(name, tables)) return likely;
+  const auto begins = [&](const std::string& table) {
+    return table.size() >= kShortestPart && name.starts_with(table);
+  };
+  const auto found = std::ranges::find_if(tables, begins);
+  return found == tables.end() ? std::nullopt : std::optional(*found);
+}
+
 std::optional<std::string> likely_key(const std::string& name) {
   const std::vector<ConfigKey> keys = config_schema().keys;
   std::vector<std::string> names;

@@ -12,6 +12,9 @@ namespace dragonn::trainer {
 /// similar spelling, or one that contains it. Returns nothing if there is none.
 std::optional<std::string> likely_name(const std::string& name, const std::vector<std::string>& candidates);
 
+/// Returns the table that `name` most likely means: as likely_name, and a table that begins it (dataset: data).
+std::optional<std::string> likely_table(const std::string& name, const std::vector<std::string>& tables);
+
 /// Returns the fixed key, "table.name", that `name` most likely means in any table; nothing if there is none.
 std::optional<std::string> likely_key(const std::string& name);
 
