@@ -17,6 +17,7 @@
 #include "bench/ranks.h"
 #include "comm/agreement.h"
 #include "core/error.h"
+#include "core/printable.h"
 #include "core/program_pages.h"
 #include "core/version.h"
 
@@ -119,7 +120,7 @@ int main(int argc, char** argv) {
     if (is_first_rank()) fmt::print(stderr, "dragonn-bench: {}\n", error.what());
     return error.exit_code();
   } catch (const std::exception& error) {
-    if (is_first_rank()) fmt::print(stderr, "dragonn-bench: {}\n", error.what());
+    if (is_first_rank()) fmt::print(stderr, "dragonn-bench: {}\n", printable(error.what()));
     return exit_code(error);
   }
   return 0;

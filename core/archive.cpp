@@ -61,7 +61,7 @@ void append(std::vector<std::byte>& out, const T& value) {
 void read_field(Reader& reader, const std::string& name, Archive& archive) {
   const std::size_t start = reader.offset();
   const auto letters = reader.take(reader.number<std::uint32_t>("a field's name"), "a field's name");
-  const std::string shown = printable({reinterpret_cast<const char*>(letters.data()), letters.size()});
+  const std::string shown = excerpt({reinterpret_cast<const char*>(letters.data()), letters.size()});
   const auto bytes = reader.take(reader.number<std::uint64_t>("field " + shown), "field " + shown);
   const auto content = reader.since(start);
   if (hash_bytes(content) != reader.number<std::uint64_t>("field " + shown)) {

@@ -3,7 +3,11 @@
 
 #include <fmt/format.h>
 
+#include "core/printable.h"
+
 namespace dragonn {
+
+Error::Error(const std::string& message) : std::runtime_error(one_line_message(message)) {}
 
 int exit_code(const std::exception& error) {
   return dynamic_cast<const ConfigError*>(&error) != nullptr ? 2 : 1;

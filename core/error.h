@@ -13,12 +13,18 @@ namespace dragonn {
 /// Base of every error of this project. `what()` is one line that names the thing, the value seen and the valid values.
 class Error : public std::runtime_error {
  public:
-  explicit Error(const std::string& message) : std::runtime_error(message) {}
+  /// Makes an error of one line that a terminal can show (one_line_message), whatever names and texts it quotes.
+  explicit Error(const std::string& message);
 };
 
 /// The user asked for something impossible: a config key, a command line, a missing path. Programs exit with 2.
 class ConfigError : public Error {
   using Error::Error;
+};
+
+/// A file that must be there is not.
+class MissingFileError : public ConfigError {
+  using ConfigError::ConfigError;
 };
 
 /// Shapes or sizes do not fit together.

@@ -15,6 +15,7 @@
 
 #include "core/error.h"
 #include "core/log_sink.h"
+#include "core/printable.h"
 
 namespace dragonn::log {
 namespace {
@@ -102,8 +103,9 @@ void set_file(const std::filesystem::path& path) {
   }
 }
 
-void write(Level level, int rank, const std::string& line) {
+void write(Level level, int rank, const std::string& text) {
   if (rank != 0 && level < Level::kWarning) return;
+  const std::string line = printable(text);
   State& s = state();
   const std::lock_guard lock(s.mutex);
   if (s.sink) return pass_on(s, level, rank, line);
@@ -115,7 +117,8 @@ void write(Level level, int rank, const std::string& line) {
   }
 }
 
-void write_note(const std::string& line) {
+void write_note(const std::string& text) {
+  const std::string line = printable(text);
   State& s = state();
   const std::lock_guard lock(s.mutex);
   if (!stderr_is_terminal()) {

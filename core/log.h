@@ -21,11 +21,12 @@ constexpr auto choices(Level) {
 void set_level(Level level);
 /// Appends every line to this file (a run's log.txt), too, from now on. An empty path stops that.
 void set_file(const std::filesystem::path& path);
-/// Writes one line. Ranks other than 0 write warnings and errors only, with the rank as prefix. Thread safe.
-void write(Level level, int rank, const std::string& line);
+/// Writes one line, made printable. Ranks other than 0 write warnings and errors only, with the rank as prefix. Thread
+/// safe.
+void write(Level level, int rank, const std::string& text);
 /// Writes an info line of rank 0 to the log file. Also writes it to stderr unless that is a terminal, where the
 /// progress line shows the same. Thread safe.
-void write_note(const std::string& line);
+void write_note(const std::string& text);
 /// Shows a transient progress line, which the next one overwrites; does nothing if stderr is no terminal.
 void progress(const std::string& line);
 /// Returns the current width of the terminal behind stderr in columns; 0 if stderr is no terminal.

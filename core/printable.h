@@ -2,12 +2,27 @@
 /// Printable: text from outside, made safe for one line of a log or a terminal.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace dragonn {
 
-/// Returns `text` with '?' for every control character: no outsider's text moves a cursor or begins a line of its own.
+/// Returns `text` with '?' for every control character, every mark that changes the direction of a text, and every byte
+/// that is not UTF-8: no outsider's text moves a cursor, begins a line of its own, or reads as another.
 std::string printable(std::string_view text);
+
+/// Bytes of an excerpt, without the mark of its cut.
+inline constexpr std::size_t kLongestExcerpt = 100;
+
+/// Returns the beginning of `text`, at most `longest` bytes, printable: for a message that quotes a file, a config or
+/// another process. "..." follows where it is cut.
+std::string excerpt(std::string_view text, std::size_t longest = kLongestExcerpt);
+
+/// Bytes of a message beyond which its middle is left out.
+inline constexpr std::size_t kLongestMessage = 8192;
+
+/// Returns a message on one printable line. A message that quotes more than any reader wants keeps beginning and end.
+std::string one_line_message(std::string_view message);
 
 }  // namespace dragonn

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "core/error.h"
+#include "core/printable.h"
 
 namespace dragonn {
 namespace {
@@ -21,6 +22,8 @@ std::string quote(const std::string& text) {
       result += "\\n";
     } else if (letter == '\t') {
       result += "\\t";
+    } else if (static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f) {
+      result += fmt::format("\\u{:04X}", static_cast<unsigned>(letter));
     } else {
       result += letter;
     }
@@ -99,7 +102,7 @@ SettingSpec SettingSpec::above_minimum() && {
 
 SettingValue SettingSpec::convert(const std::string& key, SettingValue value) const {
   const auto fail = [&]() -> ConfigError {
-    return ConfigError(fmt::format("{} = {}: expected {}", key, to_toml(value), describe_type()));
+    return ConfigError(fmt::format("{} = {}: expected {}", key, excerpt(to_toml(value)), describe_type()));
   };
   if (value.index() != default_value.index()) {
     if (std::holds_alternative<double>(default_value) && std::holds_alternative<std::int64_t>(value)) {
@@ -186,6 +189,7 @@ const std::vector<double>& Settings::numbers(const std::string& name) const {
 
 std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
   std::optional<std::string> best;
+  if (name.size() > kLongestExcerpt) return best;  // near to no name, and slow to compare
   std::size_t best_distance = std::max<std::size_t>(2, name.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
     const std::size_t distance = edit_distance(name, candidate);
@@ -200,7 +204,7 @@ std::optional<std::string> nearest_name(std::string_view name, const std::vector
 std::string unknown_name_message(std::string_view kind, std::string_view name, const std::vector<std::string>& valid) {
   const auto nearest = nearest_name(name, valid);
   const std::string hint = nearest ? fmt::format("did you mean '{}'? ", *nearest) : "";
-  return fmt::format("unknown {} '{}'; {}valid: {}", kind, name, hint, fmt::join(valid, ", "));
+  return fmt::format("unknown {} '{}'; {}valid: {}", kind, excerpt(name), hint, fmt::join(valid, ", "));
 }
 
 }  // namespace dragonn

@@ -14,6 +14,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/printable.h"
 #include "core/program_pages.h"
 #include "core/version.h"
 #include "report/compare.h"
@@ -102,7 +103,7 @@ void run(const Options& options) {
   std::vector<report::Fit> fits;
   for (const std::string& file : options.fits) std::ranges::move(report::load_fits(file), std::back_inserter(fits));
   const report::Comparison comparison = report::compare(std::move(runs), options.comparison);
-  for (const std::string& warning : comparison.warnings) fmt::print(stderr, "warning: {}\n", warning);
+  for (const std::string& warning : comparison.warnings) fmt::print(stderr, "warning: {}\n", printable(warning));
   // Words must not mix with JSON on the standard output.
   const bool prints_json = options.json == kStandardOutput;
   std::FILE* const stream = prints_json ? stderr : stdout;
@@ -138,7 +139,7 @@ int main(int argc, char** argv) {
     run(options);
     return 0;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "dragonn-compare: {}\n", error.what());
+    fmt::print(stderr, "dragonn-compare: {}\n", printable(error.what()));
     return exit_code(error);
   }
 }

@@ -13,6 +13,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/printable.h"
 
 namespace dragonn::report {
 namespace {
@@ -55,7 +56,7 @@ std::map<std::string, std::string> read_config(const std::filesystem::path& path
     if (equals == std::string::npos) return;
     std::string value = trimmed(line.substr(equals + 1));
     if (value.size() >= 2 && value.front() == '"' && value.back() == '"') value = value.substr(1, value.size() - 2);
-    config[prefix + trimmed(line.substr(0, equals))] = value;
+    config[printable(prefix + trimmed(line.substr(0, equals)))] = printable(value);
   });
   return config;
 }
@@ -90,7 +91,7 @@ std::optional<double> selected_over_k(const Json& line) {
 
 std::string text_or_empty(const Json& object, const char* key) {
   const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+  return found != object.end() && found->is_string() ? excerpt(found->get<std::string>()) : "";
 }
 
 /// Drops the points from `step` on: a run that was resumed from an older checkpoint repeats steps, and its later line
@@ -134,7 +135,7 @@ void read_eval(const Json& line, std::map<std::string, std::vector<EvalPoint>>& 
   point.loss = number(line, "loss");
   for (const auto& [key, value] : line.items()) {
     if (key == "loss" || std::ranges::count(kPlaceKeys, key) || !value.is_number()) continue;
-    point.metrics[key] = value.get<double>();
+    point.metrics[printable(key)] = value.get<double>();
   }
   auto& points = by_split[point.split];
   drop_from(points, point.step);
@@ -196,7 +197,7 @@ RunSummary read_summary(const std::filesystem::path& path, std::vector<std::stri
   if (!json.is_object()) throw DataError(fmt::format("{}:1: expected a JSON object", path.string()));
   if (const auto found = json.find("warnings"); found != json.end() && found->is_array()) {
     for (const Json& warning : *found) {
-      if (warning.is_string()) warnings.push_back(warning.get<std::string>());
+      if (warning.is_string()) warnings.push_back(one_line_message(warning.get<std::string>()));
     }
   }
   return {number(json, "steps"),

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "comm/tcp/socket_address.h"
+#include "core/printable.h"
 
 namespace dragonn::comm {
 namespace {
@@ -24,7 +25,7 @@ std::vector<Address> look_up(const HostAndPort& place, int flags, std::string& p
   addrinfo* found = nullptr;
   const int code = ::getaddrinfo(place.host.c_str(), std::to_string(place.port).c_str(), &wanted, &found);
   if (code != 0) {
-    problem = fmt::format("no address of host '{}' is known: {}", place.host, ::gai_strerror(code));
+    problem = fmt::format("no address of host '{}' is known: {}", excerpt(place.host), ::gai_strerror(code));
     return {};
   }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);

@@ -10,10 +10,14 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/printable.h"
 #include "data/folder.h"
 
 namespace dragonn::data {
 namespace {
+
+/// Bytes of a file's name that an error shows: most are shorter, and a list may hold anything.
+constexpr std::size_t kLongestName = 500;
 
 struct Line {
   std::string text;
@@ -62,16 +66,16 @@ std::filesystem::path find_audio(const std::filesystem::path& stem, const TextPl
     std::filesystem::path file = stem.string() + extension;
     if (is_there(file)) return file;
   }
-  throw DataError(
-      fmt::format("{}: no audio file {}.* ({})", place.text(), stem.string(), fmt::join(kExtensions, ", ")));
+  throw DataError(fmt::format("{}: no audio file {}.* ({})", place.text(), excerpt(stem.string(), kLongestName),
+                              fmt::join(kExtensions, ", ")));
 }
 
 /// Splits `TEXT (name)`, whose text may stand between <s> and </s>, into text and name.
 std::pair<std::string, std::string> split_transcription(const Line& line) {
   const std::size_t open = line.text.rfind('(');
   if (open == std::string::npos || line.text.back() != ')') {
-    throw DataError(
-        fmt::format("{}: '{}' does not end with the name of a file in parentheses", line.place.text(), line.text));
+    throw DataError(fmt::format("{}: '{}' does not end with the name of a file in parentheses", line.place.text(),
+                                excerpt(line.text)));
   }
   std::string_view text = trimmed(std::string_view(line.text).substr(0, open));
   if (text.starts_with("<s>")) text = trimmed(text.substr(3));
@@ -85,8 +89,8 @@ Utterance pair(const Line& file, const Line& transcription, const std::filesyste
   auto [text, name] = split_transcription(transcription);
   const std::filesystem::path stem = folder / file.text;
   if (stem.filename() != name) {
-    throw DataError(fmt::format("{}: is about '{}', but {} names '{}'", transcription.place.text(), name,
-                                file.place.text(), stem.filename().string()));
+    throw DataError(fmt::format("{}: is about '{}', but {} names '{}'", transcription.place.text(), excerpt(name),
+                                file.place.text(), excerpt(stem.filename().string())));
   }
   return {find_audio(stem, file.place), std::move(text), transcription.place};
 }
@@ -95,12 +99,12 @@ Utterance split_manifest(const Line& line) {
   check(line);
   const std::size_t tab = line.text.find('\t');
   if (tab == std::string::npos) {
-    throw DataError(fmt::format("{}: '{}' is not 'audio file <TAB> text'", line.place.text(), line.text));
+    throw DataError(fmt::format("{}: '{}' is not 'audio file <TAB> text'", line.place.text(), excerpt(line.text)));
   }
   const std::filesystem::path audio =
       line.place.file.parent_path() / std::string(trimmed(std::string_view(line.text).substr(0, tab)));
   if (!is_there(audio)) {
-    throw DataError(fmt::format("{}: no audio file {}", line.place.text(), audio.string()));
+    throw DataError(fmt::format("{}: no audio file {}", line.place.text(), excerpt(audio.string(), kLongestName)));
   }
   return {audio, std::string(trimmed(std::string_view(line.text).substr(tab + 1))), line.place};
 }
@@ -139,7 +143,7 @@ Alphabet::Alphabet(std::string characters) : characters_(std::move(characters)) 
   if (characters_.empty()) throw ConfigError("an alphabet without characters");
   for (std::size_t i = 0; i < characters_.size(); ++i) {
     if (characters_[i] < ' ' || characters_[i] > '~') {
-      throw ConfigError(fmt::format("alphabet '{}': byte {} is not printable ASCII", characters_, i));
+      throw ConfigError(fmt::format("alphabet '{}': byte {} is not printable ASCII", excerpt(characters_), i));
     }
     if (characters_.find(characters_[i]) != i) {
       throw ConfigError(fmt::format("alphabet '{}' has '{}' twice", characters_, characters_[i]));
@@ -154,7 +158,8 @@ std::vector<std::int32_t> Alphabet::encode(std::string_view text, const TextPlac
     const std::size_t found = characters_.find(text[i]);
     if (found == std::string::npos) {
       throw DataError(fmt::format("{}: '{}' in '{}' is not in the alphabet '{}'", place.text(),
-                                  text.substr(i, std::max<std::size_t>(utf8_length(text, i), 1)), text, characters_));
+                                  text.substr(i, std::max<std::size_t>(utf8_length(text, i), 1)), excerpt(text),
+                                  characters_));
     }
     labels.push_back(static_cast<std::int32_t>(found) + 1);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// UTF-8: checks text and walks its characters.
+/// Text files in UTF-8, and the checks of their texts.
 #pragma once
 
 #include <cstddef>
@@ -7,13 +7,10 @@
 #include <string>
 #include <string_view>
 
+#include "core/utf8.h"
 #include "data/bad_samples.h"
 
 namespace dragonn::data {
-
-/// Returns the bytes of the character that begins at `position`: 1 to 4, or 0 if no well-formed one does (RFC 3629:
-/// shortest forms only, no surrogates, at most U+10FFFF). `position` < text.size().
-std::size_t utf8_length(std::string_view text, std::size_t position);
 
 /// The origin of a text, for error messages.
 struct TextPlace {

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/printable.h"
 #include "data/folder.h"
 #include "data/text/characters.h"
 #include "data/text/utf8.h"
@@ -49,7 +50,7 @@ WordPiece::WordPiece(const std::filesystem::path& path, bool lower_case) : lower
     if (token.empty()) throw DataError(place.text() + ": an empty line: it should be a token");
     if (line > kMostTokens) throw DataError(fmt::format("{}: more than {} tokens", place.text(), kMostTokens));
     if (!numbers_.emplace(token, static_cast<std::int32_t>(line - 1)).second) {
-      throw DataError(fmt::format("{}: the token '{}' is there twice", place.text(), token));
+      throw DataError(fmt::format("{}: the token '{}' is there twice", place.text(), excerpt(token)));
     }
   });
   unknown_ = required("[UNK]", path);

@@ -86,6 +86,22 @@ TEST_SUITE("core") {
     CHECK_FALSE(nearest_name("x", {}).has_value());
   }
 
+  TEST_CASE("a value or name of megabytes is shown by its beginning, and controls in a value are escaped") {
+    Settings settings(example());
+    const std::string huge(5'000'000, 'x');
+    for (const auto& [name, value] : {std::pair(std::string("mode"), huge), std::pair(huge, std::string("ring"))}) {
+      try {
+        settings.set(name, value);
+        FAIL("no error");
+      } catch (const ConfigError& error) {
+        const std::string message = error.what();
+        CHECK(message.size() < 300);
+        CHECK(message.find("xxx...") != std::string::npos);
+      }
+    }
+    CHECK(to_toml(std::string("\x1b[2J\x7f")) == "\"\\u001B[2J\\u007F\"");
+  }
+
   TEST_CASE("values are written as TOML reads them") {
     CHECK(to_toml(true) == "true");
     CHECK(to_toml(std::int64_t{-3}) == "-3");

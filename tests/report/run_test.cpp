@@ -52,6 +52,15 @@ TEST_SUITE("report") {
     CHECK(run.warnings == std::vector<std::string>{"slow network"});
   }
 
+  TEST_CASE("texts of a run folder lose what moves a cursor") {
+    TemporaryFolder temporary;
+    FakeRun fake(temporary / "a");
+    fake.config("topk\x1b[2J", 3).step(10, 2.0).summary(640, R"(["slow\u001b[2J\nnetwork"])");
+    const Run run = load_run(fake.folder());
+    CHECK(run.config.at("compression.method") == "topk?[2J");
+    CHECK(run.warnings == std::vector<std::string>{"slow?[2J?network"});
+  }
+
   TEST_CASE("bytes at an evaluation are taken between step lines, and beyond the last one") {
     TemporaryFolder temporary;
     FakeRun fake(temporary / "a");

@@ -13,6 +13,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/printable.h"
 #include "trainer/config/config_hint.h"
 #include "trainer/config/config_keys.h"
 #include "trainer/config/exchange_config.h"
@@ -40,7 +41,7 @@ std::string text_or_empty(const SettingValue& value) {
 /// Returns "file:line:column: key = value: ", or the override, which says the rest itself.
 std::string place(const RawKey& raw) {
   if (raw.is_override) return raw.origin + ": ";
-  return fmt::format("{}: {} = {}: ", raw.origin, raw.path(), dragonn::to_toml(raw.value));
+  return fmt::format("{}: {} = {}: ", raw.origin, excerpt(raw.path()), excerpt(dragonn::to_toml(raw.value)));
 }
 
 /// Returns the value in the key's type. An error gets the place, what would be valid, and the nearest valid word.
@@ -124,7 +125,7 @@ class Resolver {
   void drop(const RawKey& key, Replaced& replaced) {
     const std::string word = text_or_empty(key.value);
     if (word != kAuto && word != "none")  // words that choose nothing are no loss
-      replaced.dropped.push_back(fmt::format("{} = {}", key.path(), dragonn::to_toml(key.value)));
+      replaced.dropped.push_back(fmt::format("{} = {}", key.path(), excerpt(dragonn::to_toml(key.value))));
     raw_.keys.erase(raw_.keys.begin() + (&key - raw_.keys.data()));
   }
 
@@ -233,11 +234,11 @@ class Resolver {
                                    const std::vector<std::string>& tables) {
     if (std::ranges::count(tables, name)) return;
     if (const auto nearest = likely_table(name, tables)) {
-      throw ConfigError(fmt::format("{}: unknown table [{}]{}", origin, name, hint(nearest)));
+      throw ConfigError(fmt::format("{}: unknown table [{}]{}", origin, excerpt(name), hint(nearest)));
     }
     std::vector<std::string> top = tables;
     std::erase_if(top, [](const std::string& table) { return table.find('.') != std::string::npos; });
-    throw ConfigError(fmt::format("{}: unknown table [{}]; valid: {}", origin, name, fmt::join(top, ", ")));
+    throw ConfigError(fmt::format("{}: unknown table [{}]; valid: {}", origin, excerpt(name), fmt::join(top, ", ")));
   }
 
   [[noreturn]] void refuse_key(const RawKey& raw, const std::vector<std::string>& tables) {

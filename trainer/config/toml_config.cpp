@@ -9,6 +9,7 @@
 #include <toml++/toml.h>
 
 #include "core/error.h"
+#include "core/printable.h"
 
 static_assert(TOML_EXCEPTIONS, "the distribution's toml++ library is built with exceptions");
 
@@ -66,7 +67,7 @@ void flatten(const toml::table& table, const std::string& prefix, const std::str
     const std::optional<SettingValue> value = setting_value(node);
     if (!value) {
       throw ConfigError(fmt::format("{}: {} = {}: expected a boolean, integer, number, string or list of numbers",
-                                    raw.origin, raw.path(), one_line(node)));
+                                    raw.origin, excerpt(raw.path()), excerpt(one_line(node))));
     }
     raw.value = *value;
     out.keys.push_back(std::move(raw));
@@ -107,7 +108,7 @@ RawConfig read_toml(const std::string& text, const std::string& name) {
   try {
     flatten(toml::parse(text), "", name, raw);
   } catch (const toml::parse_error& error) {
-    throw ConfigError(fmt::format("{}: {}", position(name, error.source()), error.description()));
+    throw ConfigError(fmt::format("{}: {}", position(name, error.source()), excerpt(error.description(), 300)));
   }
   return raw;
 }
@@ -115,7 +116,7 @@ RawConfig read_toml(const std::string& text, const std::string& name) {
 void apply_override(RawConfig& raw, const std::string& assignment) {
   const std::size_t equals = assignment.find('=');
   const std::string path = assignment.substr(0, equals);
-  const std::string origin = "--set " + assignment;
+  const std::string origin = "--set " + excerpt(assignment);
   if (equals == std::string::npos || path.empty() || path.front() == '.' || path.back() == '.') {
     throw ConfigError(fmt::format("{}: expected key=value, for instance train.epochs=5", origin));
   }

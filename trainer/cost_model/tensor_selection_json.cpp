@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/printable.h"
 #include "trainer/cost_model/tensor_selection.h"
 
 namespace dragonn::trainer {
@@ -22,7 +23,7 @@ ParsedJson parse(const std::string& text, const std::string& name) {
   try {
     return ParsedJson::parse(text);
   } catch (const ParsedJson::exception& error) {
-    throw DataError(fmt::format("{}: no JSON: {}", name, error.what()));
+    throw DataError(fmt::format("{}: no JSON: {}", name, excerpt(error.what(), 300)));
   }
 }
 
@@ -90,7 +91,8 @@ class Reader {
     const ParsedJson& value = find(key);
     std::string seen = "is missing";
     // A list or an object may be as long and as deep as its file.
-    if (contains(key)) seen = value.is_structured() ? fmt::format("is an {}", value.type_name()) : "= " + value.dump();
+    if (contains(key))
+      seen = value.is_structured() ? fmt::format("is an {}", value.type_name()) : "= " + excerpt(value.dump());
     throw DataError(fmt::format("{}: {} {}: expected {}", where_, key, seen, expected));
   }
 

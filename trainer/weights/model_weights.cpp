@@ -142,7 +142,7 @@ class WeightsFile {
                                fmt::join(expected, ", ")));
     }
     if (reader_of(tensor.type) == nullptr) {
-      fail(tensor, fmt::format("its type is {}; expected F32, F16 or BF16", printable(tensor.type)));
+      fail(tensor, fmt::format("its type is {}; expected F32, F16 or BF16", excerpt(tensor.type)));
     }
     return &tensor;
   }
@@ -151,7 +151,7 @@ class WeightsFile {
 
   /// @throws ConfigError that names the file and the tensor.
   [[noreturn]] void fail(const FileTensor& tensor, const std::string& reason) const {
-    throw ConfigError(fmt::format("{}: tensor '{}': {}", path_.string(), printable(tensor.name), reason));
+    throw ConfigError(fmt::format("{}: tensor '{}': {}", path_.string(), excerpt(tensor.name), reason));
   }
 
  private:
@@ -188,8 +188,9 @@ void require_finite(const WeightsFile& file, const FileTensor& tensor) {
 /// Returns the number of names, and the names: the first of them if they are many.
 std::string listed(const std::vector<std::string>& names) {
   constexpr std::size_t kMost = 50;
-  const std::span<const std::string> shown(names.data(), std::min(names.size(), kMost));
-  return printable(fmt::format("{} ({}{})", names.size(), fmt::join(shown, ", "), names.size() > kMost ? ", ..." : ""));
+  std::vector<std::string> shown;
+  for (std::size_t i = 0; i < std::min(names.size(), kMost); ++i) shown.push_back(excerpt(names[i]));
+  return fmt::format("{} ({}{})", names.size(), fmt::join(shown, ", "), names.size() > kMost ? ", ..." : "");
 }
 
 /// Returns warnings for tensors that only one of model and file has.

@@ -37,12 +37,6 @@ std::optional<std::uint64_t> bytes_of(const std::string& type) {
   return found == sizes.end() ? std::nullopt : std::optional(found->second);
 }
 
-/// Returns a name from a file for one line of a message.
-std::string shown(const std::string& name) {
-  constexpr std::size_t kLongest = 120;
-  return printable(name.size() > kLongest ? name.substr(0, kLongest) + "..." : name);
-}
-
 /// Parses a header and checks all that can be checked without its tensors' values. Its errors name the file.
 class HeaderReader {
  public:
@@ -77,7 +71,7 @@ class HeaderReader {
     throw DataError(fmt::format("{}: {}", path_.string(), reason));
   }
   [[noreturn]] void fail(const std::string& name, const std::string& reason) const {
-    fail(fmt::format("tensor '{}': {}", shown(name), reason));
+    fail(fmt::format("tensor '{}': {}", excerpt(name), reason));
   }
 
   std::span<const std::byte> take_header() const {
@@ -101,7 +95,7 @@ class HeaderReader {
       if (event == Json::parse_event_t::object_start) names.emplace_back();
       if (event == Json::parse_event_t::object_end) names.pop_back();
       if (event == Json::parse_event_t::key && !names.back().insert(parsed.get<std::string>()).second) {
-        fail(fmt::format("the header names '{}' twice", shown(parsed.get<std::string>())));
+        fail(fmt::format("the header names '{}' twice", excerpt(parsed.get<std::string>())));
       }
       return true;
     };
@@ -122,7 +116,7 @@ class HeaderReader {
     FileMetadata texts;
     if (!entry.is_object()) fail(fmt::format("{} is no JSON object", kMetadata));
     for (const auto& [key, value] : entry.items()) {
-      if (!value.is_string()) fail(fmt::format("{}: '{}' is no text", kMetadata, shown(key)));
+      if (!value.is_string()) fail(fmt::format("{}: '{}' is no text", kMetadata, excerpt(key)));
       texts.emplace(key, value.get<std::string>());
     }
     return texts;
