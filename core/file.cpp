@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "core/descriptor.h"
 #include "core/error.h"
 
 namespace dragonn {
@@ -19,22 +18,60 @@ SystemError system_error(const char* action, const std::filesystem::path& path, 
   return SystemError(fmt::format("cannot {} {}: {}", action, path.string(), std::strerror(code)));
 }
 
+const char* kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "folder";
+  if (S_ISFIFO(mode)) return "FIFO";
+  if (S_ISSOCK(mode)) return "socket";
+  return "device";
+}
+
+void require_regular(const std::filesystem::path& path, const struct stat& status) {
+  if (S_ISREG(status.st_mode)) return;
+  throw ConfigError(fmt::format("{} is no regular file, but a {}", path.string(), kind_of(status.st_mode)));
+}
+
+std::size_t memory_of_machine() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);
+  return pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) : SIZE_MAX;
+}
+
 }  // namespace
 
-std::vector<std::byte> read_file(const std::filesystem::path& path) {
-  Descriptor file(path, O_RDONLY | O_NONBLOCK);  // to open a pipe without a writer would block
-  if (!file.valid()) {
-    if (errno == ENOENT || errno == ENOTDIR) throw ConfigError(fmt::format("no such file: {}", path.string()));
-    throw system_error("open", path, errno);
-  }
+RegularFile open_regular_file(const std::filesystem::path& path, int flags) {
+  RegularFile file{.descriptor = Descriptor(path, flags | O_NONBLOCK | O_NOCTTY)};
+  const int code = errno;
   struct stat status {};
-  if (::fstat(file.get(), &status) != 0) throw system_error("read", path, errno);
-  if (S_ISDIR(status.st_mode)) throw ConfigError(fmt::format("{} is a folder, not a file", path.string()));
-  if (!S_ISREG(status.st_mode)) throw ConfigError(fmt::format("{} is no regular file", path.string()));
-  std::vector<std::byte> bytes(static_cast<std::size_t>(status.st_size));
+  const bool known = file.descriptor.valid() ? ::fstat(file.descriptor.get(), &status) == 0
+                                             : ::stat(path.c_str(), &status) == 0;  // a socket cannot be opened
+  if (known) require_regular(path, status);
+  if (!file.descriptor.valid()) {
+    if ((flags & O_CREAT) != 0) throw system_error("create", path, code);
+    if (code == ENOENT || code == ENOTDIR) throw MissingFileError(fmt::format("no such file: {}", path.string()));
+    throw system_error("open", path, code);
+  }
+  if (!known) throw system_error("read", path, errno);
+  file.bytes = static_cast<std::size_t>(status.st_size);
+  return file;
+}
+
+void require_regular_or_missing(const std::filesystem::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0) require_regular(path, status);
+}
+
+std::vector<std::byte> read_file(const std::filesystem::path& path, std::size_t most_bytes) {
+  const RegularFile file = open_regular_file(path);
+  if (file.bytes > most_bytes) {
+    throw DataError(fmt::format("{}: {} bytes: should be at most {}", path.string(), file.bytes, most_bytes));
+  }
+  if (const std::size_t memory = memory_of_machine(); file.bytes > memory) {
+    throw SystemError(
+        fmt::format("cannot read {}: {} bytes, and this machine has {} of memory", path.string(), file.bytes, memory));
+  }
+  std::vector<std::byte> bytes(file.bytes);
   std::size_t done = 0;
   while (done < bytes.size()) {
-    const ssize_t count = ::read(file.get(), bytes.data() + done, bytes.size() - done);
+    const ssize_t count = ::read(file.descriptor.get(), bytes.data() + done, bytes.size() - done);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) throw system_error("read", path, errno);
     if (count == 0) break;  // the file shrank while it was read
@@ -44,12 +81,13 @@ std::vector<std::byte> read_file(const std::filesystem::path& path) {
   return bytes;
 }
 
-std::string read_text_file(const std::filesystem::path& path) {
-  const std::vector<std::byte> bytes = read_file(path);
+std::string read_text_file(const std::filesystem::path& path, std::size_t most_bytes) {
+  const std::vector<std::byte> bytes = read_file(path, most_bytes);
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes) {
+  require_regular_or_missing(path);
   std::filesystem::path temporary = path;
   temporary += ".tmp";
   const auto fail = [&](const char* action) {
@@ -58,7 +96,7 @@ void write_file_atomically(const std::filesystem::path& path, std::span<const st
     return system_error(action, path, code);
   };
   {
-    Descriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
+    Descriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK);
     if (!file.valid()) throw system_error("create", temporary, errno);
     std::size_t done = 0;
     while (done < bytes.size()) {

@@ -14,6 +14,7 @@
 #include <spdlog/spdlog.h>
 
 #include "core/error.h"
+#include "core/file.h"
 #include "core/log_sink.h"
 #include "core/printable.h"
 
@@ -93,6 +94,7 @@ void set_file(const std::filesystem::path& path) {
   auto& sinks = s.logger.sinks();
   sinks.resize(1);
   if (path.empty()) return;
+  require_regular_or_missing(path);
   try {
     auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path.string(), /*truncate=*/false);
     sink->set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");

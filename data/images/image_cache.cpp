@@ -11,13 +11,11 @@
 #include <string>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "core/descriptor.h"
 #include "core/error.h"
 #include "core/file.h"
 #include "core/hash.h"
@@ -105,8 +103,7 @@ void store(ImageReader& reader, const std::filesystem::path& path, std::int64_t 
 
 /// Opens the file that becomes the cache, and locks it: waits while another process makes the cache.
 Descriptor locked_part(const std::filesystem::path& part) {
-  Descriptor file(part, O_RDWR | O_CREAT);
-  if (!file.valid()) throw system_error("create", part);
+  Descriptor file = open_regular_file(part, O_RDWR | O_CREAT).descriptor;
   while (::flock(file.get(), LOCK_EX) != 0) {
     if (errno != EINTR) throw system_error("lock", part);
   }
@@ -155,14 +152,12 @@ void make_cache(const std::filesystem::path& path, const ImageCacheRules& rules)
 }
 
 std::span<const std::byte> map_file(const std::filesystem::path& path) {
-  const Descriptor file(path, O_RDONLY);
-  struct stat status {};
-  if (!file.valid() || ::fstat(file.get(), &status) != 0) throw system_error("open", path);
-  const auto size = static_cast<std::size_t>(status.st_size);
+  const RegularFile file = open_regular_file(path);
+  const std::size_t size = file.bytes;
   if (size < sizeof(Header)) {
     throw DataError(fmt::format("{}: truncated: it ends at byte {}, within its header", path.string(), size));
   }
-  void* const memory = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
+  void* const memory = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.descriptor.get(), 0);
   if (memory == MAP_FAILED) throw system_error("map", path);
   ::madvise(memory, size, MADV_RANDOM);  // advice only: it may fail
   return {static_cast<const std::byte*>(memory), size};

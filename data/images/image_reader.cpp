@@ -3,14 +3,12 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
 
-#include "core/descriptor.h"
 #include "core/error.h"
+#include "core/file.h"
 
 namespace dragonn::data {
 namespace {
@@ -22,19 +20,25 @@ DataError unreadable(const std::filesystem::path& path, int code) {
   return DataError(fmt::format("{}: cannot be read: {}", path.string(), std::strerror(code)));
 }
 
-/// Reads a whole file into `bytes`. @throws DataError naming it: a file that was there when the folder was listed is a
-/// sample.
+/// Opens a file. @throws DataError naming it: what was there when the folder was listed is a sample, whatever it is.
+RegularFile open_sample(const std::filesystem::path& path) {
+  try {
+    return open_regular_file(path);
+  } catch (const Error& error) {
+    throw DataError(error.what());
+  }
+}
+
+/// Reads a whole file into `bytes`. @throws DataError naming it.
 void read_bytes(const std::filesystem::path& path, std::vector<std::byte>& bytes) {
-  const Descriptor file(path, O_RDONLY);
-  struct stat status {};
-  if (!file.valid() || ::fstat(file.get(), &status) != 0) throw unreadable(path, errno);
-  const auto size = static_cast<std::size_t>(status.st_size);
+  const RegularFile file = open_sample(path);
+  const std::size_t size = file.bytes;
   if (size > kLargestFile) {
     throw DataError(fmt::format("{}: {} bytes: should be at most {}", path.string(), size, kLargestFile));
   }
   bytes.resize(size);
   for (std::size_t done = 0; done < size;) {
-    const ssize_t count = ::read(file.get(), bytes.data() + done, size - done);
+    const ssize_t count = ::read(file.descriptor.get(), bytes.data() + done, size - done);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) throw unreadable(path, errno);
     if (count == 0) throw DataError(fmt::format("{}: truncated: it shrank while it was read", path.string()));

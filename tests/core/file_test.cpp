@@ -4,7 +4,10 @@
 #include <csignal>
 #include <string>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <utility>
 
 #include <doctest/doctest.h>
 
@@ -84,11 +87,32 @@ TEST_SUITE("core") {
     CHECK_THROWS_AS(read_file(folder / "file/below"), ConfigError);
   }
 
-  TEST_CASE("a pipe is refused at once instead of waited for") {
+  TEST_CASE("a pipe, a socket, a device and a folder are refused at once, and named, in place of a file") {
     const test::TemporaryFolder folder;
     REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
-    CHECK_THROWS_WITH_AS(read_file(folder / "pipe"), ((folder / "pipe").string() + " is no regular file").c_str(),
-                         ConfigError);
+    const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM, 0));
+    sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+    (folder / "socket").string().copy(address.sun_path, sizeof(address.sun_path) - 1);
+    REQUIRE(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
+    const std::pair<std::filesystem::path, const char*> others[] = {
+        {folder / "pipe", "FIFO"}, {folder / "socket", "socket"}, {"/dev/zero", "device"}, {folder.path(), "folder"}};
+    for (const auto& [path, kind] : others) {
+      const std::string message = path.string() + " is no regular file, but a " + kind;
+      CHECK_THROWS_WITH_AS(read_file(path), message.c_str(), ConfigError);
+      CHECK_THROWS_WITH_AS(write_file_atomically(path, std::string_view("text")), message.c_str(), ConfigError);
+      CHECK(std::filesystem::exists(path));
+    }
+  }
+
+  TEST_CASE("a file beyond its limit, or beyond the memory of the machine, is refused before memory is reserved") {
+    const test::TemporaryFolder folder;
+    const auto path = folder / "file";
+    write_file_atomically(path, std::string_view("eight..."));
+    CHECK(read_text_file(path, 8) == "eight...");
+    CHECK_THROWS_WITH_AS(read_file(path, 7), (path.string() + ": 8 bytes: should be at most 7").c_str(), DataError);
+    std::filesystem::resize_file(path, std::uintmax_t{1} << 42);  // without a block on the disk
+    CHECK_THROWS_WITH_AS(read_file(path), doctest::Contains(": 4398046511104 bytes, and this machine has "),
+                         SystemError);
   }
 }
 

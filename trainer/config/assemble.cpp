@@ -64,6 +64,9 @@ std::vector<std::string> lost_entries(const CompressionConfig& compression) {
                   compression.sparsifier.name)};
 }
 
+/// A config with more bytes is some other file.
+constexpr std::size_t kMostConfigBytes = std::size_t{1} << 20;
+
 /// Describes targets, by TargetKind.
 constexpr const char* kTargets[] = {"one class per sample", "one class per time step", "a set of classes per sample",
                                     "a sequence of classes per sample"};
@@ -110,7 +113,13 @@ RunSpec parse_config(const std::string& text, const std::string& name, std::span
 }
 
 RunSpec load_config(const std::filesystem::path& path, std::span<const std::string> overrides) {
-  return parse_config(read_text_file(path), path.string(), overrides);
+  std::string text;
+  try {
+    text = read_text_file(path, kMostConfigBytes);
+  } catch (const DataError& error) {
+    throw ConfigError(error.what());
+  }
+  return parse_config(text, path.string(), overrides);
 }
 
 RunSpec default_config(std::span<const std::string> overrides) {
