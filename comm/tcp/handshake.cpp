@@ -5,9 +5,11 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <poll.h>
 #include <random>
+#include <ranges>
 #include <span>
 #include <string>
 #include <sys/socket.h>
@@ -146,6 +148,7 @@ class Coordinator : Participant {
       for (AcceptedConnection& connection : listener_.wait(std::min(end, deadline_after(kLookSeconds)), starved)) {
         receive(std::move(connection));
       }
+      for (const RefusedConnection& refused : listener_.refused()) remember(refused);
       if (!starved.empty()) note(starved);
       if (published_ && !published_->still_there()) note("another run replaced the file");
       if (!problem_.empty()) end = std::min(end, problem_end_);
@@ -165,14 +168,33 @@ class Coordinator : Participant {
     for (int rank = 1; rank < options_.size; ++rank) {
       if (!socket_of(rank).valid()) missing.push_back(rank);
     }
-    if (!missing.empty())
-      note(
-          fmt::format("rank{} {} did not come {}", missing.size() == 1 ? "" : "s", fmt::join(missing, ", "), within()));
+    if (missing.empty()) return;
+    constexpr std::size_t kMost = 3;
+    std::string reasons;
+    for (const auto& [rank, reason] : refusals_ | std::views::take(kMost)) reasons += "; " + reason;
+    if (refusals_.size() > kMost) reasons += fmt::format("; so for {} ranks", refusals_.size());
+    note(fmt::format("rank{} {} did not come {}{}", missing.size() == 1 ? "" : "s", fmt::join(missing, ", "), within(),
+                     reasons));
+  }
+
+  bool is_expected(const Hello& hello) const {
+    return hello.token == (published_ ? token_ : 0) && hello.run == options_.rendezvous.run;
+  }
+
+  /// Keeps the reason why a rank was refused, in case it does not come. It ends no wait: anybody who reaches the port
+  /// can say to be a rank.
+  void remember(const RefusedConnection& refused) {
+    const int rank = refused.hello.rank;
+    if (!is_expected(refused.hello) || rank < 1 || rank >= options_.size) return;
+    const std::string address = refused.address ? refused.address->text() : "";
+    refusals_[rank] =
+        fmt::format("a process that says it is rank {} came from {} with {}, and rank 0 has {}", rank,
+                    address.substr(0, address.rfind(':')), refused.reason, options_.secret ? "one" : "none");
   }
 
   void receive(AcceptedConnection connection) {
     const Hello& hello = connection.hello;
-    const bool expected = hello.token == (published_ ? token_ : 0) && hello.run == options_.rendezvous.run;
+    const bool expected = is_expected(hello);
     const Deadline soon = deadline_after(kAnswerSeconds);
     const std::string lost = write_all(connection.socket, bytes_of(expected ? kAccepted : kOtherRun), soon);
     if (!expected || !lost.empty()) return;  // the rank retries, or has ended
@@ -184,6 +206,7 @@ class Coordinator : Participant {
       return;
     }
     if (!socket_of(hello.rank).valid()) ++came_;
+    refusals_.erase(hello.rank);
     listener_of(hello.rank) = hello.listener;
     socket_of(hello.rank) = std::move(connection.socket);
   }
@@ -234,6 +257,7 @@ class Coordinator : Participant {
   std::optional<PublishedFile> published_;
   int came_ = 0;
   std::vector<Descriptor> refused_;
+  std::map<int, std::string> refusals_;  // reasons, by the rank that did not prove the secret
   std::string problem_;
   Deadline problem_end_;
 };
@@ -265,8 +289,11 @@ class Joiner : Participant {
     std::string problem;
     double pause = kFirstRetrySeconds;
     while (!try_to_join(problem)) {
-      if (std::chrono::steady_clock::now() >= deadline())
+      if (std::chrono::steady_clock::now() >= deadline()) {
+        // A rank 0 that refuses this one ends before long; then nobody is there any more.
+        if (!refusal_.empty()) problem = refusal_ == problem ? refusal_ : refusal_ + "; at last: " + problem;
         fail(fmt::format("rank 0 is not there {}: {}", within(), problem));
+      }
       std::this_thread::sleep_for(std::chrono::duration<double>(pause));
       pause = std::min(2 * pause, kLongestRetrySeconds);
     }
@@ -276,25 +303,38 @@ class Joiner : Participant {
     const Rendezvous& place = options_.rendezvous;
     RendezvousFile file;
     if (place.by_file()) {
-      const auto found = RendezvousFile::read(place.file);
+      std::string unreadable;
+      const auto found = read_file(unreadable);
       if (!found && problem.empty()) problem = "rank 0 has not written it";  // or it has left, and took the file along
+      if (!unreadable.empty()) problem = unreadable;
       if (found) file = *found;
     } else {
       file.addresses = resolve(place.address, problem);
     }
     for (const Address& address : file.addresses) {
-      const std::string reason = enter(address, file.token);
-      if (reason.empty()) return true;
-      problem = fmt::format("{}: {}", address.text(), reason);
+      const Obstacle obstacle = enter(address, file.token);
+      if (obstacle.empty()) return true;
+      problem = fmt::format("{}: {}", address.text(), obstacle.text);
+      if (obstacle.is_refusal) refusal_ = problem;
     }
     return false;
   }
 
+  /// Reads the rendezvous file. @param problem set if there is one that cannot be read, perhaps for a while.
+  std::optional<RendezvousFile> read_file(std::string& problem) const {
+    try {
+      return RendezvousFile::read(options_.rendezvous.file);
+    } catch (const SystemError& error) {
+      problem = error.what();
+      return std::nullopt;
+    }
+  }
+
   /// Connects to rank 0 and sends a hello that names a listener of this rank. The listener is on the interface by which
   /// this rank reached rank 0 where the rendezvous is a loopback address, else on all.
-  std::string enter(const Address& address, std::uint64_t token) {
+  Obstacle enter(const Address& address, std::uint64_t token) {
     SocketResult connection = connect_to(address, std::min(deadline(), deadline_after(kConnectSeconds)));
-    if (!connection.problem.empty()) return connection.problem;
+    if (!connection.problem.empty()) return {connection.problem};
     Hello hello = hello_of(options_.rank, options_.size);
     hello.run = options_.rendezvous.run;
     hello.token = token;
@@ -303,22 +343,23 @@ class Joiner : Participant {
     place.port = 0;
     if (!options_.rendezvous.is_loopback()) place.bytes = {};
     SocketResult listener = listen_on(place);
-    if (!listener.problem.empty()) return fmt::format("cannot listen for the other ranks: {}", listener.problem);
+    if (!listener.problem.empty()) return {fmt::format("cannot listen for the other ranks: {}", listener.problem)};
     listener_.emplace(std::move(listener.socket), options_.secret.get());
     hello.listener.port = listener_->port();
 
     const Deadline soon = std::min(deadline(), deadline_after(kAnswerSeconds));
     const auto is_answered = [&] { return answers(connection.socket, token, soon); };
-    std::string problem = greet(connection.socket, hello, options_.secret.get(), soon, is_answered);
+    if (Obstacle obstacle = greet(connection.socket, hello, options_.secret.get(), soon, is_answered);
+        !obstacle.empty())
+      return obstacle;
+    if (!is_answered()) return {"no answer"};
     Answer answer{};
-    if (problem.empty() && !is_answered()) problem = "no answer";
-    if (problem.empty()) problem = read_all(connection.socket, room_of(answer), soon);
-    if (!problem.empty()) return problem;
-    if (answer == kHasSecret) return "it was started with comm.secret_file, and this rank without";
-    if (answer == kOtherRun) return "another run uses this rendezvous";
-    if (answer != kAccepted) return "the process that listens there is not rank 0 of this program";
+    if (std::string lost = read_all(connection.socket, room_of(answer), soon); !lost.empty()) return {std::move(lost)};
+    if (answer == kHasSecret) return {"it has a secret (comm.secret_file), and this rank has none", true};
+    if (answer == kOtherRun) return {"another run uses this rendezvous", true};
+    if (answer != kAccepted) return {"the process that listens there is not rank 0 of this program"};
     socket_of(0) = std::move(connection.socket);
-    return "";
+    return {};
   }
 
   /// Waits for an answer. Stops waiting when the file names another run by now: the listener was then that of an
@@ -326,7 +367,8 @@ class Joiner : Participant {
   bool answers(const Descriptor& socket, std::uint64_t token, Deadline end) const {
     while (!wait_for(socket, POLLIN, std::min(end, deadline_after(kLookSeconds)))) {
       if (std::chrono::steady_clock::now() >= end) return false;
-      const auto found = options_.rendezvous.by_file() ? RendezvousFile::read(options_.rendezvous.file) : std::nullopt;
+      std::string ignored;
+      const auto found = options_.rendezvous.by_file() ? read_file(ignored) : std::nullopt;
       if (found && found->token != token) return false;
     }
     return true;
@@ -363,8 +405,9 @@ class Joiner : Participant {
       SocketResult connection = connect_to(address, deadline(1));
       std::string problem = connection.problem;
       if (problem.empty()) {
-        problem = greet(connection.socket, hello, options_.secret.get(), deadline(1),
-                        [&] { return wait_for(connection.socket, POLLIN, deadline(1)); });
+        problem = greet(connection.socket, hello, options_.secret.get(), deadline(1), [&] {
+                    return wait_for(connection.socket, POLLIN, deadline(1));
+                  }).text;
       }
       if (!problem.empty()) return fmt::format("rank {} cannot be reached at {}: {}", rank, address.text(), problem);
       socket_of(rank) = std::move(connection.socket);
@@ -390,6 +433,7 @@ class Joiner : Participant {
   }
 
   std::optional<Listener> listener_;
+  std::string refusal_;  // the last reason that a process of this program gave
 };
 
 }  // namespace
@@ -399,8 +443,12 @@ std::vector<Descriptor> connect_ranks(const TcpOptions& options) {
     throw CommError(fmt::format("rank {} of {} ranks: ranks are numbered from 0", options.rank, options.size));
   }
   if (options.size == 1) return std::vector<Descriptor>(1);
-  if (options.rank == 0) return Coordinator(options).connect_all();
-  return Joiner(options).connect_all();
+  try {
+    if (options.rank == 0) return Coordinator(options).connect_all();
+    return Joiner(options).connect_all();
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("rank {} of {}, comm.rendezvous: {}", options.rank, options.size, error.what()));
+  }
 }
 
 }  // namespace dragonn::comm

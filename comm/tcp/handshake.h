@@ -16,7 +16,8 @@ namespace dragonn::comm {
 /// rank all addresses. Each rank connects to those below it, accepts those above it, and reports success or a problem.
 /// The coordinator sends all of them one verdict: every rank is connected, or all throw the same error.
 /// @throws CommError on every rank that came, naming the rank that is missing or does not fit: another world size, two
-/// ranks with one number, another version of the program. It comes at most a few seconds after `comm.timeout_s`.
+/// ranks with one number, another version of the program, a secret that not both have. It comes at most a few seconds
+/// after `comm.timeout_s`. ConfigError at once if something else than a file is at the rendezvous file's path.
 std::vector<Descriptor> connect_ranks(const TcpOptions& options);
 
 }  // namespace dragonn::comm

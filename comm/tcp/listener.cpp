@@ -46,25 +46,26 @@ std::uint16_t Listener::port() const {
   return static_cast<std::uint16_t>(address ? address->port : 0);
 }
 
-std::string greet(const Descriptor& socket, Hello hello, const Secret* secret, Deadline deadline,
-                  const std::function<bool()>& ready) {
+Obstacle greet(const Descriptor& socket, Hello hello, const Secret* secret, Deadline deadline,
+               const std::function<bool()>& ready) {
   if (secret != nullptr) {
     hello.has_secret = 1;
     hello.nonce = random_nonce();
   }
   std::string problem = write_all(socket, bytes_of(hello), deadline);
-  if (!problem.empty() || secret == nullptr) return problem;
-  if (!ready()) return "no answer";
+  if (!problem.empty() || secret == nullptr) return {problem};
+  if (!ready()) return {"no answer"};
   Answer answer{};
-  if (problem = read_all(socket, room_of(answer), deadline); !problem.empty()) return problem;
-  if (answer == kHasNone) return "it was started without comm.secret_file";
-  if (answer != kProve) return "the process that listens there is not of this program";
+  if (problem = read_all(socket, room_of(answer), deadline); !problem.empty()) return {problem};
+  if (answer == kHasNone) return {"it has no secret (comm.secret_file), and this rank has one", true};
+  if (answer != kProve) return {"the process that listens there is not of this program"};
   Challenge challenge{};
-  if (problem = read_all(socket, room_of(challenge), deadline); !problem.empty()) return problem;
+  if (problem = read_all(socket, room_of(challenge), deadline); !problem.empty()) return {problem};
   if (!secret->accepts(challenge.proof, Secret::Side::kAccepting, bytes_of(hello), challenge.nonce)) {
-    return "it has another secret (comm.secret_file)";
+    static_cast<void>(write_all(socket, Proof{}, deadline));
+    return {"it has another secret (comm.secret_file) than this rank", true};
   }
-  return write_all(socket, secret->prove(Secret::Side::kConnecting, bytes_of(hello), challenge.nonce), deadline);
+  return {write_all(socket, secret->prove(Secret::Side::kConnecting, bytes_of(hello), challenge.nonce), deadline)};
 }
 
 bool Listener::accept_all(std::string& problem) {
@@ -89,12 +90,13 @@ bool Listener::drop_silent(double seconds) {
   return std::erase_if(pending_, is_silent) > 0;
 }
 
-bool Listener::challenge(PendingConnection& pending) const {
+bool Listener::challenge(PendingConnection& pending) {
   const Descriptor& socket = pending.connection.socket;
   const Hello& hello = pending.connection.hello;
   if ((hello.has_secret != 0) != (secret_ != nullptr)) {
     static_cast<void>(
         send_now(socket, secret_ != nullptr ? kHasSecret : kHasNone));  // it learns why, if it still reads
+    refuse(pending, secret_ != nullptr ? "no secret (comm.secret_file)" : "a secret (comm.secret_file)");
     return false;
   }
   if (secret_ == nullptr) return true;
@@ -104,7 +106,7 @@ bool Listener::challenge(PendingConnection& pending) const {
   return send_now(socket, kProve) && send_now(socket, challenge);
 }
 
-Listener::State Listener::read_more(PendingConnection& pending) const {
+Listener::State Listener::read_more(PendingConnection& pending) {
   Hello& hello = pending.connection.hello;
   for (;;) {
     const bool in_hello = pending.received < sizeof(Hello);
@@ -119,13 +121,21 @@ Listener::State Listener::read_more(PendingConnection& pending) const {
     if (pending.received < greeting_bytes()) continue;
     const bool proved = secret_ == nullptr ||
                         secret_->accepts(pending.proof, Secret::Side::kConnecting, bytes_of(hello), pending.challenge);
+    if (!proved) refuse(pending, "another secret (comm.secret_file)");
     return proved ? State::kGreeted : State::kDropped;
   }
+}
+
+void Listener::refuse(const PendingConnection& pending, const char* reason) {
+  if (refused_.size() == kMostRefused) return;
+  const AcceptedConnection& connection = pending.connection;
+  refused_.push_back({connection.hello, remote_address(connection.socket), reason});
 }
 
 std::vector<AcceptedConnection> Listener::wait(Deadline deadline, std::string& problem) {
   std::vector<AcceptedConnection> accepted;
   problem.clear();
+  refused_.clear();
   bool starved = false;
   while (accepted.empty() && problem.empty()) {
     drop_silent(kGreetingSeconds);

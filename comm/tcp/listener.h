@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -48,17 +49,32 @@ struct Challenge {
   Proof proof;
 };
 
+/// The reason why a connection does not lead to a rank of this run.
+struct [[nodiscard]] Obstacle {
+  std::string text = {};    ///< empty: there is none
+  bool is_refusal = false;  ///< the other end runs this program, and does not fit
+
+  bool empty() const { return text.empty(); }
+};
+
 /// Sends a hello. With a secret, demands and gives the proof of it; the reply to the hello itself is left to the
-/// caller.
+/// caller. Where the other end has another secret, a proof of nothing (zeros) tells it so.
 /// @param hello gets the nonce of this connection.  @param ready waits for a reply; false ends the wait.
 /// @return why the other end is none of this run's; empty if it may be.
-std::string greet(const Descriptor& socket, Hello hello, const Secret* secret, Deadline deadline,
-                  const std::function<bool()>& ready);
+Obstacle greet(const Descriptor& socket, Hello hello, const Secret* secret, Deadline deadline,
+               const std::function<bool()>& ready);
 
 /// A connection whose hello has come.
 struct AcceptedConnection {
   Descriptor socket;
   Hello hello;
+};
+
+/// A connection of this program that was refused for its secret. Anybody can open one: it ends no run.
+struct RefusedConnection {
+  Hello hello;
+  std::optional<Address> address;  ///< of the other end
+  std::string reason;              ///< what the other end has: "another secret (comm.secret_file)"
 };
 
 /// Accepts connections. A connection that sends something else than a hello (a port scan), that takes longer than
@@ -68,6 +84,7 @@ class Listener {
   static constexpr double kGreetingSeconds = 5;
   /// Longest silence of a connection while the system has no more descriptors.
   static constexpr double kStarvedSeconds = 1;
+  static constexpr std::size_t kMostRefused = 1024;
 
   /// @param secret that every connection must prove; may be null, and else outlives this.
   explicit Listener(Descriptor listener, const Secret* secret = nullptr)
@@ -76,6 +93,8 @@ class Listener {
   /// Waits until some connection has been greeted, or until the deadline. Returns those that have, in no order.
   /// @param problem set if the system accepts no more connections; otherwise cleared.
   std::vector<AcceptedConnection> wait(Deadline deadline, std::string& problem);
+  /// Returns the connections that the last wait() refused, at most kMostRefused.
+  const std::vector<RefusedConnection>& refused() const { return refused_; }
   std::uint16_t port() const;
 
  private:
@@ -95,14 +114,16 @@ class Listener {
   /// Drops the connections that have been pending for longer than this; returns whether there were any.
   bool drop_silent(double seconds);
   /// Reads the bytes that are there, and answers a whole hello.
-  State read_more(PendingConnection& pending) const;
+  State read_more(PendingConnection& pending);
   /// Answers a whole hello where a secret is to be proved, or was said to be there. Returns whether to go on.
-  bool challenge(PendingConnection& pending) const;
+  bool challenge(PendingConnection& pending);
+  void refuse(const PendingConnection& pending, const char* reason);
   std::size_t greeting_bytes() const { return sizeof(Hello) + (secret_ != nullptr ? sizeof(Proof) : 0); }
 
   Descriptor listener_;
   const Secret* secret_;
   std::vector<PendingConnection> pending_;
+  std::vector<RefusedConnection> refused_;
 };
 
 }  // namespace dragonn::comm

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <string>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <thread>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "comm/tcp/handshake.h"
 #include "comm/tcp/incoming.h"
 #include "comm/tcp/listener.h"
+#include "comm/tcp/rendezvous.h"
 #include "comm/tcp/secret.h"
 #include "core/error.h"
 #include "core/file.h"
@@ -83,7 +85,12 @@ TEST_SUITE("comm") {
       }
       return std::string();
     };
-    CHECK(contains(error(), "no such file: " + path.string()));
+    CHECK(contains(error(), "comm.secret_file: no such file: " + path.string()));
+    REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+    CHECK(contains(error(), "is no regular file, but a FIFO"));
+    std::filesystem::remove(path);
+    write_file_atomically(path, std::string_view(std::string(5000, 'x')));
+    CHECK(contains(error(), "5000 bytes: should be at most 4096"));
     write_file_atomically(path, std::string_view("too short\n"));
     std::filesystem::permissions(path, std::filesystem::perms::owner_read);
     CHECK(contains(error(), "9 bytes: a secret has at least 16"));
@@ -108,9 +115,9 @@ TEST_SUITE("comm") {
     };
     const auto right = secret_of("a secret of all ranks"), wrong = secret_of("a secret of another run");
     for (const Example& example :
-         {Example{right, wrong, "it has another secret (comm.secret_file)"},
-          Example{right, nullptr, "it was started with comm.secret_file, and this rank without"},
-          Example{nullptr, right, "it was started without comm.secret_file"}}) {
+         {Example{right, wrong, "it has another secret (comm.secret_file) than this rank"},
+          Example{right, nullptr, "it has a secret (comm.secret_file), and this rank has none"},
+          Example{nullptr, right, "it has no secret (comm.secret_file), and this rank has one"}}) {
       std::vector<TcpOptions> ranks = tcp_world(2, timeout_s, folder.path());
       ranks[0].secret = example.first;
       ranks[1].secret = example.second;
@@ -119,6 +126,74 @@ TEST_SUITE("comm") {
       CAPTURE(text_of(errors[1]));
       CHECK(contains(text_of(errors[1]), example.reason));
     }
+  }
+
+  TEST_CASE("tcp: where secrets differ, every rank says so, whichever rank is the odd one") {
+    const auto right = secret_of("a secret of all ranks"), wrong = secret_of("a secret of another run");
+    struct Example {
+      std::shared_ptr<const Secret> most, odd;
+      const char* of_odd;   // what rank 0 says of the rank that it refuses: the odd one,
+      const char* of_most;  // or all others if rank 0 is the odd one
+    };
+    const Example examples[] = {{right, wrong, "with another secret (comm.secret_file), and rank 0 has one",
+                                 "with another secret (comm.secret_file), and rank 0 has one"},
+                                {right, nullptr, "with no secret (comm.secret_file), and rank 0 has one",
+                                 "with a secret (comm.secret_file), and rank 0 has none"},
+                                {nullptr, right, "with a secret (comm.secret_file), and rank 0 has none",
+                                 "with no secret (comm.secret_file), and rank 0 has one"}};
+    for (const int size : {2, 3}) {
+      const double timeout_s = short_deadline(size);
+      for (const Example& example : examples) {
+        for (const int odd : {0, size - 1}) {
+          const bool by_file = (size + odd) % 2 == 0;
+          const TemporaryFolder folder;
+          std::vector<TcpOptions> ranks = tcp_world(size, timeout_s, folder.path());
+          const std::string place = "tcp:" + open_door().address.text();  // a port that was free a moment ago
+          for (TcpOptions& rank : ranks) {
+            rank.secret = rank.rank == odd ? example.odd : example.most;
+            if (!by_file) rank.rendezvous = parse_rendezvous(place);
+          }
+          const auto errors = run_each(ranks, [](const TcpOptions& options) { connect_ranks(options); });
+          for (int rank = 0; rank < size; ++rank) {
+            const std::string message = text_of(errors[static_cast<std::size_t>(rank)]);
+            CAPTURE(message);
+            const bool hears_rank_0 = rank == 0 || (odd != 0 && rank != odd);
+            if (!hears_rank_0) {
+              CHECK(contains(message, "secret (comm.secret_file)"));
+              CHECK(contains(message, "this rank"));
+              continue;
+            }
+            CHECK(contains(message, "did not come within"));
+            CHECK(contains(message, "a process that says it is rank " + std::to_string(size - 1) + " came from "));
+            CHECK(contains(message, odd == 0 ? example.of_most : example.of_odd));
+          }
+        }
+      }
+    }
+  }
+
+  TEST_CASE("tcp: a stranger without the secret neither ends the wait for a rank nor is blamed once the rank comes") {
+    const TemporaryFolder folder;
+    std::vector<TcpOptions> ranks = ranks_with_secret(folder, 2, 2, 60);
+    const std::string place = open_door().address.text();
+    for (TcpOptions& rank : ranks) rank.rendezvous = parse_rendezvous("tcp:" + place);
+    ranks.push_back(ranks[1]);
+    ranks.back().secret = nullptr;
+    ranks.back().timeout_s = 0.2;
+    std::atomic<bool> stranger_has_left = false;
+    const auto errors = run_each(ranks, [&](const TcpOptions& options) {
+      const bool is_stranger = options.secret == nullptr;
+      if (!is_stranger && options.rank == 1) await([&] { return stranger_has_left.load(); });
+      try {
+        connect_ranks(options);
+      } catch (const CommError&) {
+        stranger_has_left = true;
+        throw;
+      }
+    });
+    CHECK(text_of(errors[0]) == "");
+    CHECK(text_of(errors[1]) == "");
+    CHECK(text_of(errors[2]) != "");
   }
 
   TEST_CASE("tcp: a recorded greeting is worth nothing on another connection") {
@@ -188,7 +263,7 @@ TEST_SUITE("comm") {
       in.read();
       return (answer = in.take_answer()).has_value();
     });
-    CHECK(*answer == "gone??[2J\xc2?red");
+    CHECK(*answer == "gone??[2J?red");
     send({.kind = FrameKind::kMessage, .tag = 0, .bytes = std::uint64_t{1} << 60}, "");
     await([&] {
       in.read();
