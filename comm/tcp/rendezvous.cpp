@@ -5,12 +5,14 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <system_error>
 
 #include <fmt/format.h>
 
 #include "comm/launcher.h"
 #include "core/error.h"
 #include "core/hash.h"
+#include "core/printable.h"
 
 namespace dragonn::comm {
 namespace {
@@ -44,8 +46,8 @@ std::optional<Rendezvous> from_master_variables() {
       parse_host_and_port(fmt::format("{0}{1}{2}:{3}", bare_ipv6 ? "[" : "", host, bare_ipv6 ? "]" : "", port));
   if (!address)
     throw ConfigError(fmt::format(
-        "MASTER_ADDR='{}' and MASTER_PORT='{}' name no rendezvous: expected a host and a port from 1 to 65535", host,
-        port));
+        "MASTER_ADDR='{}' and MASTER_PORT='{}' name no rendezvous: expected a host and a port from 1 to 65535",
+        excerpt(host), excerpt(port)));
   return at(*address);
 }
 
@@ -55,7 +57,7 @@ std::optional<Rendezvous> from_slurm() {
   const std::string host = first_host(list);
   if (host.empty())
     throw ConfigError(
-        fmt::format("SLURM_STEP_NODELIST='{}' names no host for the rendezvous: set comm.rendezvous", list));
+        fmt::format("SLURM_STEP_NODELIST='{}' names no host for the rendezvous: set comm.rendezvous", excerpt(list)));
   return at({host, slurm_port(variable("SLURM_JOB_ID"), variable("SLURM_STEP_ID"))});
 }
 
@@ -78,12 +80,14 @@ Rendezvous parse_rendezvous(const std::string& text) {
   }
   if (text.starts_with(kFile) && text.size() > kFile.size()) {
     const std::filesystem::path path(text.substr(kFile.size()));
-    return {.file = std::filesystem::is_directory(path) ? path / "dragonn-rendezvous" : path, .run = run_of_launcher()};
+    std::error_code unknown;  // the rank that reads or writes there says why it cannot
+    return {.file = std::filesystem::is_directory(path, unknown) ? path / "dragonn-rendezvous" : path,
+            .run = run_of_launcher()};
   }
   throw ConfigError(
       fmt::format("comm.rendezvous = \"{}\": expected \"tcp:HOST:PORT\" with a port from 1 to 65535, or "
                   "\"file:PATH\" of a file that all ranks see",
-                  text));
+                  excerpt(text)));
 }
 
 Rendezvous find_rendezvous(const std::string& text) {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "comm/tcp/rendezvous_file.h"
 
-#include <fstream>
+#include <sstream>
 #include <string>
 #include <system_error>
 
 #include <fmt/format.h>
 
+#include "core/error.h"
 #include "core/file.h"
 #include "core/hash.h"
 
@@ -19,7 +20,15 @@ constexpr const char* kEnd = "end";
 }  // namespace
 
 std::optional<RendezvousFile> RendezvousFile::read(const std::filesystem::path& path) {
-  std::ifstream lines(path);
+  std::istringstream lines;
+  try {
+    constexpr std::size_t kMostBytes = std::size_t{1} << 16;
+    lines.str(read_text_file(path, kMostBytes));
+  } catch (const MissingFileError&) {
+    return std::nullopt;
+  } catch (const DataError&) {
+    return std::nullopt;  // longer than any that this program writes
+  }
   std::string line;
   if (!std::getline(lines, line) || line != kTitle) return std::nullopt;
   RendezvousFile file;
@@ -48,8 +57,12 @@ PublishedFile::~PublishedFile() {
 }
 
 bool PublishedFile::still_there() const {
-  const auto found = RendezvousFile::read(path_);
-  return found && found->token == token_;
+  try {
+    const auto found = RendezvousFile::read(path_);
+    return found && found->token == token_;
+  } catch (const Error&) {
+    return false;  // something else is there
+  }
 }
 
 }  // namespace dragonn::comm

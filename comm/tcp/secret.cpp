@@ -36,7 +36,15 @@ Nonce random_nonce() {
 }
 
 Secret Secret::load(const std::filesystem::path& path) {
-  std::vector<std::byte> bytes = read_file(path);
+  constexpr std::size_t kMostBytes = 4096;
+  std::vector<std::byte> bytes;
+  try {
+    bytes = read_file(path, kMostBytes);
+  } catch (const SystemError& error) {
+    throw SystemError(fmt::format("comm.secret_file: {}", error.what()));
+  } catch (const Error& error) {
+    throw ConfigError(fmt::format("comm.secret_file: {}", error.what()));
+  }
   require_private(path);
   while (!bytes.empty() && (bytes.back() == std::byte{'\n'} || bytes.back() == std::byte{'\r'})) bytes.pop_back();
   if (bytes.size() < kLeastBytes) {

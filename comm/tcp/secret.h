@@ -27,8 +27,8 @@ class Secret {
   static constexpr std::size_t kLeastBytes = 16;
 
   /// Reads a secret from a file, without a line break at its end.
-  /// @throws ConfigError if it is missing, no regular file, shorter than kLeastBytes, or readable by others than its
-  /// owner.
+  /// @throws ConfigError if it is missing, no regular file, shorter than kLeastBytes, longer than any secret, or
+  /// readable by others than its owner.
   static Secret load(const std::filesystem::path& path);
   explicit Secret(std::vector<std::byte> bytes) : bytes_(std::move(bytes)) {}
 

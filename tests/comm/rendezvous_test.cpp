@@ -42,6 +42,18 @@ TEST_SUITE("comm") {
     }
   }
 
+  TEST_CASE("a rendezvous of megabytes is shown by its beginning, and one that no file system takes is no crash") {
+    for (const char* kind : {"", "tcp:"}) {
+      try {
+        parse_rendezvous(kind + std::string(5'000'000, 'x') + "\x1b[2J");
+        FAIL("no error");
+      } catch (const ConfigError& error) {
+        CHECK(std::string(error.what()).size() < 500);
+      }
+    }
+    CHECK(parse_rendezvous("file:" + std::string(5000, 'x')).by_file());
+  }
+
   TEST_CASE("only what all ranks reach by the loopback interface is on one machine") {
     for (const char* loopback : {"tcp:localhost:1", "tcp:127.0.0.1:1", "tcp:127.3.2.1:1", "tcp:[::1]:1"}) {
       CHECK(parse_rendezvous(loopback).is_loopback());

@@ -2,7 +2,14 @@
 /// Tests of the handshake: ranks connect, or all that came get one error.
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <functional>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <thread>
+#include <unistd.h>
+#include <utility>
 
 #include <doctest/doctest.h>
 
@@ -82,6 +89,39 @@ TEST_SUITE("comm") {
       CHECK_FALSE(std::filesystem::exists(folder.path() / "rendezvous"));
     }
     write_file_atomically(folder.path() / "rendezvous", std::string_view("something else"));
+    CHECK(errors_of(tcp_world(2, 30, folder.path())) == std::vector<std::string>(2));
+  }
+
+  TEST_CASE("tcp: what is no file at the rendezvous file's path is an error of every rank at once, and stays there") {
+    const TemporaryFolder folder;
+    const std::filesystem::path path = folder.path() / "rendezvous";
+    const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM, 0));
+    sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+    path.string().copy(address.sun_path, sizeof(address.sun_path) - 1);
+    const std::pair<const char*, std::function<bool()>> others[] = {
+        {"FIFO", [&] { return ::mkfifo(path.c_str(), 0600) == 0; }},
+        {"folder", [&] { return std::filesystem::create_directory(path); }},
+        {"device", [&] { return ::symlink("/dev/zero", path.c_str()) == 0; }},
+        {"socket",
+         [&] { return ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0; }}};
+    for (const auto& [kind, make] : others) {
+      REQUIRE(make());
+      const auto errors = errors_of(tcp_world(3, 3600, folder.path()));
+      for (std::size_t rank = 0; rank < errors.size(); ++rank) {
+        CHECK(errors[rank] ==
+              fmt::format("rank {} of 3, comm.rendezvous: {} is no regular file, but a {}", rank, path.string(), kind));
+      }
+      CHECK_FALSE(std::filesystem::is_regular_file(path));
+      CHECK(std::filesystem::remove(path));
+    }
+  }
+
+  TEST_CASE("tcp: a long file at the rendezvous file's path is not read, and rank 0 replaces it") {
+    const TemporaryFolder folder;
+    const std::filesystem::path path = folder.path() / "rendezvous";
+    write_file_atomically(path, std::string_view("text"));
+    std::filesystem::resize_file(path, std::uintmax_t{1} << 42);  // without blocks on the disk
+    CHECK_FALSE(RendezvousFile::read(path).has_value());
     CHECK(errors_of(tcp_world(2, 30, folder.path())) == std::vector<std::string>(2));
   }
 
