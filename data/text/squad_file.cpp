@@ -9,12 +9,16 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/printable.h"
 #include "data/text/utf8.h"
 
 namespace dragonn::data {
 namespace {
 
 using Json = nlohmann::json;
+
+/// SQuAD 1.1 has 9 lists and objects within each other. A value of JSON takes many times the memory of its bracket.
+constexpr int kDeepest = 32;
 
 /// Reads the members of JSON values of one file.
 class Reader {
@@ -23,7 +27,11 @@ class Reader {
 
   Json parse() const {
     try {
-      return Json::parse(read_text_file(path_));
+      const auto check = [&](int depth, Json::parse_event_t, Json&) {
+        if (depth > kDeepest) throw fault(fmt::format("nested more than {} deep", kDeepest));
+        return true;
+      };
+      return Json::parse(read_text_file(path_), check);
     } catch (const Json::parse_error& error) {
       throw DataError(
           fmt::format("{}: byte {} is not JSON, or the file is truncated there", path_.string(), error.byte));
@@ -55,12 +63,12 @@ class Reader {
       if (!place.is_number_unsigned()) throw fault("\"answer_start\" is no number of characters");
       SquadAnswer found{text(answer, "text"), byte_of(paragraph, place.get<std::size_t>())};
       if (found.text.empty() || paragraph.compare(found.begin, found.text.size(), found.text) != 0) {
-        throw fault(fmt::format("question {}: the answer '{}' is not at character {} of its paragraph", question.id,
-                                found.text, place.get<std::size_t>()));
+        throw fault(fmt::format("question {}: the answer '{}' is not at character {} of its paragraph",
+                                excerpt(question.id), excerpt(found.text), place.get<std::size_t>()));
       }
       question.answers.push_back(std::move(found));
     }
-    if (question.answers.empty()) throw fault(fmt::format("question {}: no answer", question.id));
+    if (question.answers.empty()) throw fault(fmt::format("question {}: no answer", excerpt(question.id)));
     return question;
   }
 

@@ -167,6 +167,26 @@ TEST_SUITE("data") {
     CHECK(best_span(starts, ends, 1, 2, 10).end == 2);
   }
 
+  TEST_CASE("a file of brackets is refused by its depth, and long or hostile texts are shown short") {
+    const TemporaryFolder folder;
+    BadSamples errors;
+    const auto message = [&](const std::string& text) {
+      write_text(folder / "squad.json", text);
+      return error_of<DataError>([&] { read_squad_file(folder / "squad.json", errors); });
+    };
+    CHECK(contains(message(std::string(5'000'000, '[')), "squad.json: nested more than 32 deep"));
+    const auto questions = [](const std::string& id, const std::string& answer) {
+      return R"({"data": [{"paragraphs": [{"context": "c", "qas": [{"id": ")" + id +
+             R"(", "question": "q", "answers": [{"text": ")" + answer + R"(", "answer_start": 0}]}]}]}]})";
+    };
+    for (const std::string& text : {std::string(5'000'000, 'x'), std::string("\\u001b[2J")}) {
+      const std::string shown = message(questions(text, text));
+      CHECK(contains(shown, "is not at character 0 of its paragraph"));
+      CHECK(shown.size() < 1000);
+      CHECK(!contains(shown, "\x1b"));
+    }
+  }
+
   TEST_CASE("bad questions are errors that name them, or are left out") {
     const SquadFolder files;
     const auto fault = [&](const std::string& from, const std::string& to) {
