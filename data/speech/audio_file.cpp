@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "core/file.h"
 
 namespace dragonn::data {
 namespace {
@@ -46,12 +47,11 @@ Samples read_samples(SNDFILE* file, sf_count_t frames) {
 
 }  // namespace
 
-Samples read_audio(const std::filesystem::path& path, int sample_rate) {
-  if (!std::filesystem::exists(path)) throw ConfigError(fmt::format("{}: no such file", path.string()));
-  if (!std::filesystem::is_regular_file(path)) throw ConfigError(fmt::format("{} is no regular file", path.string()));
+Samples read_audio(const std::filesystem::path& path, int sample_rate, std::size_t most_samples) {
+  const RegularFile regular = open_regular_file(path);  // libsndfile would wait for a pipe
   SF_INFO info{};
   if (path.extension() == ".raw") {
-    if (std::filesystem::file_size(path) % sizeof(std::int16_t) != 0) {
+    if (regular.bytes % sizeof(std::int16_t) != 0) {
       throw DataError(
           fmt::format("{}: truncated: ends within a sample of {} bytes", path.string(), sizeof(std::int16_t)));
     }
@@ -72,6 +72,17 @@ Samples read_audio(const std::filesystem::path& path, int sample_rate) {
         fmt::format("{}: {} samples per second: should be {}", path.string(), info.samplerate, sample_rate));
   }
   if (info.frames <= 0) throw DataError(fmt::format("{}: no samples", path.string()));
+  if (info.frames == SF_COUNT_MAX) {
+    throw DataError(
+        fmt::format("{}: its header states no number of samples: encode it into a file, not a pipe", path.string()));
+  }
+  // A few bytes of FLAC stand for any number of samples, so the header decides before anything is decoded. A header
+  // that states less than there is bounds what is read.
+  if (static_cast<std::uint64_t>(info.frames) > most_samples) {
+    const auto seconds = [&](auto samples) { return static_cast<double>(samples) / sample_rate; };
+    throw DataError(fmt::format("{}: {:.2f} s: longer than data.longest_seconds, {:.2f} s", path.string(),
+                                seconds(info.frames), seconds(most_samples)));
+  }
   const Samples samples = read_samples(file.get(), info.frames);
   const auto count = static_cast<sf_count_t>(samples.size());
   if (count != info.frames || is_shorter_than_its_header_says(file.get())) {

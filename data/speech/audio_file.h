@@ -2,6 +2,7 @@
 /// Audio files: samples of one channel, read by libsndfile.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <vector>
@@ -12,8 +13,9 @@ namespace dragonn::data {
 using Samples = std::vector<std::int16_t>;
 
 /// Reads a file of any format that libsndfile knows (WAV, FLAC, Ogg, ...); .raw is headerless 16-bit big-endian (as
-/// AN4's). @throws ConfigError if the file is missing; DataError if it is damaged, is cut short, has no sample, has
-/// another rate than `sample_rate` (per second), or more than one channel.
-Samples read_audio(const std::filesystem::path& path, int sample_rate);
+/// AN4's). @param most_samples a file with more is refused by its header, before it is decoded.
+/// @throws ConfigError if the file is missing or no regular file; DataError if it is damaged, is cut short, has no
+/// sample, more than `most_samples` or more than one channel, or another rate than `sample_rate` (per second).
+Samples read_audio(const std::filesystem::path& path, int sample_rate, std::size_t most_samples);
 
 }  // namespace dragonn::data

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "core/printable.h"
 #include "data/bad_samples.h"
 #include "data/folder.h"
 #include "data/speech/speech_dataset.h"
@@ -58,24 +59,22 @@ class Reader {
     Speech speech{read_samples(utterance.audio, place), alphabet_.encode(utterance.text, utterance.place)};
     const std::size_t samples = speech.samples.size();
     const double seconds = static_cast<double>(samples) / sample_rate_;
-    if (samples > longest_) {
-      throw DataError(fmt::format("{}: {}: {:.2f} s: longer than data.longest_seconds, {:.2f} s", place,
-                                  utterance.audio.string(), seconds, static_cast<double>(longest_) / sample_rate_));
-    }
     const std::size_t steps = (spectrogram_.frames(samples) + frames_per_step_ - 1) / frames_per_step_;
     const std::size_t needed = least_steps(speech.labels);
     if (steps < needed) {
-      throw DataError(
-          fmt::format("{}: {}: {:.2f} s: {} steps (data.frames_per_step = {}) for '{}', which needs {}: is it cut off?",
-                      place, utterance.audio.string(), seconds, steps, frames_per_step_, utterance.text, needed));
+      throw DataError(fmt::format(
+          "{}: {}: {:.2f} s: {} steps (data.frames_per_step = {}) for '{}', which needs {}: is it cut off?", place,
+          utterance.audio.string(), seconds, steps, frames_per_step_, excerpt(utterance.text), needed));
     }
     return speech;
   }
 
   Samples read_samples(const std::filesystem::path& audio, const std::string& place) const {
     try {
-      return read_audio(audio, sample_rate_);
+      return read_audio(audio, sample_rate_, longest_);
     } catch (const DataError& error) {
+      throw DataError(fmt::format("{}: {}", place, error.what()));
+    } catch (const ConfigError& error) {  // the list named it: it is a bad sample as any other
       throw DataError(fmt::format("{}: {}", place, error.what()));
     }
   }

@@ -146,7 +146,7 @@ Alphabet::Alphabet(std::string characters) : characters_(std::move(characters)) 
       throw ConfigError(fmt::format("alphabet '{}': byte {} is not printable ASCII", excerpt(characters_), i));
     }
     if (characters_.find(characters_[i]) != i) {
-      throw ConfigError(fmt::format("alphabet '{}' has '{}' twice", characters_, characters_[i]));
+      throw ConfigError(fmt::format("alphabet '{}' has '{}' twice", excerpt(characters_), characters_[i]));
     }
   }
 }

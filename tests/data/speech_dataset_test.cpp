@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <sys/stat.h>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -162,6 +163,12 @@ TEST_SUITE("data") {
     REQUIRE(splits.notes.size() == 1);
     CHECK(contains(splits.notes[0], "3 utterances left out"));
     CHECK(contains(splits.notes[0], "slow.wav"));
+    REQUIRE(::mkfifo((folder / "pipe.wav").c_str(), 0600) == 0);
+    CHECK(contains(message("good.wav\tOK\npipe.wav\tOK\n"), "pipe.wav is no regular file, but a FIFO"));
+    CHECK(contains(message("pipe.wav\tOK\n"), "train.tsv:1: "));
+    const std::string transcript = message("good.wav\t" + std::string(5'000'000, 'A') + "\n");
+    CHECK(contains(transcript, "AAA...', which needs 9999999: is it cut off?"));
+    CHECK(transcript.size() < 1000);
     write_text("train.tsv", "slow.wav\tOK\n");
     CHECK(contains(error_of<DataError>([&] {
                      load_dataset("speech", folder.path(), {{"bad_samples", std::string("skip")}});

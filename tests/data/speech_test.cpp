@@ -3,6 +3,7 @@
 #include <complex>
 #include <numbers>
 #include <string>
+#include <sys/resource.h>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -14,12 +15,15 @@
 #include "data/speech/transcripts.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/data/dataset_fixture.h"
+#include "tests/data/flac_file.h"
 #include "tests/data/wav_file.h"
 
 namespace dragonn::data {
 namespace {
 
 using test::TemporaryFolder;
+
+constexpr std::size_t kMinute = 60 * 16000;  ///< samples
 
 void write_text(const std::filesystem::path& path, const std::string& text) {
   std::filesystem::create_directories(path.parent_path());
@@ -63,21 +67,21 @@ TEST_SUITE("data") {
     const TemporaryFolder folder;
     const Samples samples{0, 1, -1, 32767, -32768, 256};
     write_bytes(folder / "a.wav", wav_file(samples, 16000));
-    CHECK(read_audio(folder / "a.wav", 16000) == samples);
+    CHECK(read_audio(folder / "a.wav", 16000, kMinute) == samples);
     Bytes raw;
     for (const std::int16_t sample : samples) {
       raw.push_back(static_cast<std::uint8_t>(static_cast<std::uint16_t>(sample) >> 8));
       raw.push_back(static_cast<std::uint8_t>(sample));
     }
     write_bytes(folder / "a.raw", raw);
-    CHECK(read_audio(folder / "a.raw", 16000) == samples);
+    CHECK(read_audio(folder / "a.raw", 16000, kMinute) == samples);
   }
 
   TEST_CASE("damaged audio files are errors that name the file and what is wrong") {
     const TemporaryFolder folder;
     const auto message = [&](const Bytes& bytes) {
       write_bytes(folder / "a.wav", bytes);
-      return error_of<DataError>([&] { read_audio(folder / "a.wav", 16000); });
+      return error_of<DataError>([&] { read_audio(folder / "a.wav", 16000, kMinute); });
     };
     CHECK(contains(message(wav_file(noise(100), 8000)), "a.wav: 8000 samples per second: should be 16000"));
     CHECK(contains(message(wav_file(noise(100), 16000, 2)), "a.wav: 2 channels: should be 1"));
@@ -86,7 +90,7 @@ TEST_SUITE("data") {
     Bytes cut = wav_file(noise(100), 16000);
     cut.resize(cut.size() - 60);
     CHECK(contains(message(cut), "a.wav: truncated after 70 samples"));
-    CHECK(contains(error_of<ConfigError>([&] { read_audio(folder / "b.wav", 16000); }), "b.wav: no such file"));
+    CHECK(contains(error_of<ConfigError>([&] { read_audio(folder / "b.wav", 16000, kMinute); }), "no such file: "));
   }
 
   TEST_CASE("a header's claim is not believed before the samples are there") {
@@ -99,11 +103,64 @@ TEST_SUITE("data") {
                0x00, 0xff, 0xf8, 0x85, 0x08, 0x00, 0xe9, 0x00, 0x00, 0x00, 0x59, 0x69};
     const TemporaryFolder folder;
     write_bytes(folder / "a.flac", flac);
-    CHECK(read_audio(folder / "a.flac", 16000) == Samples(256, 0));
+    CHECK(read_audio(folder / "a.flac", 16000, kMinute) == Samples(256, 0));
     flac[21] = 0xff;  // the number of samples has 36 bits: now 2^36 - 2^32 + 256, of which 128 GB would be asked for
     write_bytes(folder / "a.flac", flac);
-    CHECK(contains(error_of<DataError>([&] { read_audio(folder / "a.flac", 16000); }),
+    CHECK(contains(error_of<DataError>([&] { read_audio(folder / "a.flac", 16000, SIZE_MAX); }),
                    "a.flac: truncated after 256 samples"));
+  }
+
+  TEST_CASE("a few bytes of FLAC that stand for gigabytes of samples are not decoded") {
+    const TemporaryFolder folder;
+    constexpr std::uint32_t kFrames = 25'000;  // 29 hours
+    const auto largest_memory = [] {
+      rusage usage{};
+      ::getrusage(RUSAGE_SELF, &usage);
+      return usage.ru_maxrss * 1024;
+    };
+    const auto read = [&](std::uint32_t frames, std::uint64_t stated) {
+      write_bytes(folder / "a.flac", flac_silence(frames, stated));
+      return read_audio(folder / "a.flac", 16000, kMinute);
+    };
+    CHECK(read(2, 2 * kFlacFrame) == Samples(2 * kFlacFrame, 0));
+    const auto before = largest_memory();
+    CHECK(contains(error_of<DataError>([&] { read(kFrames, kFrames * kFlacFrame); }),
+                   "a.flac: 102398.44 s: longer than data.longest_seconds, 60.00 s"));
+    CHECK(read(kFrames, 1000) == Samples(1000, 0));  // a header that states less bounds what is read
+    CHECK(contains(error_of<DataError>([&] { read(kFrames, 0); }), "a.flac: its header states no number of samples"));
+    CHECK(largest_memory() - before < 100'000'000);
+  }
+
+  TEST_CASE("texts and names of megabytes, or with controls, are shown short and printable") {
+    const TemporaryFolder folder;
+    const std::string huge(5'000'000, 'x'), hostile = "\x1b]0;owned\x07\x1b[2J";
+    const auto check = [](const std::string& message, const char* reason) {
+      CAPTURE(message.substr(0, 2000));
+      CHECK(contains(message, reason));
+      CHECK(message.size() < 1500);
+      CHECK(!contains(message, "\x1b"));
+      CHECK(!contains(message, "\x07"));
+    };
+    const auto manifest = [&](const std::string& text) {
+      write_text(folder / "train.tsv", text);
+      BadSamples errors;
+      return error_of<DataError>([&] { read_manifest(folder / "train.tsv", errors); });
+    };
+    const auto an4 = [&](const std::string& files, const std::string& texts) {
+      write_text(folder / "etc/t.fileids", files);
+      write_text(folder / "etc/t.transcription", texts);
+      BadSamples errors;
+      return error_of<DataError>([&] { read_an4_transcripts(folder.path(), "t", errors); });
+    };
+    for (const std::string& text : {huge, hostile}) {
+      check(manifest(text + "\tone\n"), "train.tsv:1: no audio file");
+      check(manifest(text + "\n"), "is not 'audio file <TAB> text'");
+      check(an4(text + "\n", "GO (" + text + ")\n"), "no audio file");
+      check(an4("a\n", "GO (" + text + ")\n"), "is about '");
+      check(an4("a\n", text + "\n"), "does not end with the name of a file");
+      check(error_of<DataError>([&] { Alphabet("A").encode(text, {"texts", 3}); }), "is not in the alphabet 'A'");
+      check(error_of<ConfigError>([&] { Alphabet(text + "\t"); }), "alphabet '");
+    }
   }
 
   TEST_CASE("a spectrogram is the log magnitude of windowed transforms, normalized") {
@@ -239,7 +296,7 @@ TEST_SUITE("data") {
     for (const Utterance& utterance : train) CHECK(!alphabet.encode(utterance.text, utterance.place).empty());
     double seconds = 0;
     for (const Utterance& utterance : test) {
-      seconds += static_cast<double>(read_audio(utterance.audio, 16000).size()) / 16000;
+      seconds += static_cast<double>(read_audio(utterance.audio, 16000, kMinute).size()) / 16000;
     }
     CHECK(std::abs(seconds / 60 - 5.9) < 0.1);
   }

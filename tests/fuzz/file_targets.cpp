@@ -99,11 +99,11 @@ void read_an4(Bytes bytes) {
 }
 
 void read_audio_file(Bytes bytes) {
-  data::read_audio(write_file("audio.flac", bytes), 16000);
+  data::read_audio(write_file("audio.flac", bytes), 16000, 16000 * 30);
 }
 
 void read_raw_audio(Bytes bytes) {
-  require(data::read_audio(write_file("audio.raw", bytes), 16000).size() <= bytes.size());
+  require(data::read_audio(write_file("audio.raw", bytes), 16000, SIZE_MAX).size() <= bytes.size());
 }
 
 void read_text(Bytes bytes) {
