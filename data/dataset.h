@@ -81,7 +81,8 @@ class Dataset {
 struct DatasetSplits {
   std::shared_ptr<const Dataset> train;  // shared: by the local workers of a process
   std::shared_ptr<const Dataset> test;
-  std::vector<std::string> notes = {};  ///< notes for the log (samples left out)
+  std::vector<std::string> notes = {};     ///< notes for the log (samples left out)
+  std::vector<std::string> warnings = {};  ///< of settings that are valid, and seldom meant
 };
 
 struct DatasetEntry : RegistryEntry {

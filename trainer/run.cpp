@@ -198,6 +198,9 @@ int run_training(const Job& job, comm::Communicator& communicator) {
 
 void run_evaluation(const Job& job, const fs::path& checkpoint, comm::Communicator& communicator) {
   const DeviceChoice choice = choose_device(job.config, communicator);
+  if (communicator.rank() == 0) {
+    for (const std::string& warning : job.data.warnings) log::warning(0, "{}", warning);
+  }
   set_arithmetic(job.config, choice.device);
   layers::Network network = make_network(job.config, *job.data.test, choice.device);
   std::string found;  // by rank 0 for all: a run that is at work there may save another one meanwhile

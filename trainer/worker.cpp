@@ -73,6 +73,7 @@ Worker::Worker(const Job& job, const RunPlan& plan, layers::Network network, com
       plan_(plan),
       communicator_(communicator),
       folder_(job.folder),
+      data_warnings_(job.data.warnings),
       network_(std::move(network)),
       loader_(job.data.train, batch_rules(config_, communicator), device),
       test_(job.data.test, static_cast<std::size_t>(config_.train.eval_batch_size), communicator.rank(),
@@ -111,6 +112,7 @@ int Worker::train() {
   if (config_.compression.overlap && !overlapped_)
     warn("compression.overlap = true has no effect: " + plan_.overlap_obstacle);
   for (std::string& warning : config_warnings(config_)) warn(std::move(warning));
+  for (const std::string& warning : data_warnings_) warn(warning);
   if (communicator_.rank() == 0) {
     open_metrics();
     report_ =

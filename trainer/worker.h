@@ -166,6 +166,7 @@ class Worker {
   const RunPlan& plan_;
   comm::Communicator& communicator_;
   RunFolder folder_;
+  const std::vector<std::string>& data_warnings_;
   layers::Network network_;
   data::Loader loader_;
   data::EvaluationLoader test_;

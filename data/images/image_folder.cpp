@@ -288,17 +288,32 @@ std::array<float, kRgb> per_channel(const Settings& settings, const std::string&
   return {static_cast<float>(numbers[0]), static_cast<float>(numbers[1]), static_cast<float>(numbers[2])};
 }
 
+/// Returns the shorter side of an image in evaluation. Its default is torchvision's proportion: 256 for 224, 342 for
+/// 299.
+std::int64_t evaluation_resize(const Settings& settings) {
+  const std::int64_t side = settings.integer("side"), given = settings.integer("evaluation_resize");
+  if (given == 0) return (16 * side + 7) / 14;  // 8/7, rounded
+  if (given >= side) return given;
+  throw ConfigError(fmt::format(
+      "data.evaluation_resize = {}: should be 0 (8/7 of data.side), or at least data.side, {}", given, side));
+}
+
+/// Returns a warning where evaluation sees little of an image, as with a small side and a large shorter side.
+std::vector<std::string> small_crop(const ImageRules& rules) {
+  if (2 * rules.side >= rules.evaluation_resize) return {};
+  return {
+      fmt::format("data.evaluation_resize = {}: evaluation sees the middle {} pixels (data.side) of a shorter side of "
+                  "{}, less than half; evaluation_resize = 0 takes 8/7 of side",
+                  rules.evaluation_resize, rules.side, rules.evaluation_resize)};
+}
+
 ImageRules rules_of(const Settings& settings) {
   ImageRules rules{.side = settings.integer("side"),
-                   .evaluation_resize = settings.integer("evaluation_resize"),
+                   .evaluation_resize = evaluation_resize(settings),
                    .augment = settings.flag("augment"),
                    .smallest_area = settings.number("smallest_area"),
                    .threads = static_cast<std::size_t>(settings.integer("decode_threads")),
                    .skips = settings.text("bad_samples") == "skip"};
-  if (rules.evaluation_resize < rules.side) {
-    throw ConfigError(fmt::format("data.evaluation_resize = {}: should be at least data.side, {}",
-                                  rules.evaluation_resize, rules.side));
-  }
   const bool normalize = settings.flag("normalize");
   const auto mean = per_channel(settings, "mean"), deviation = per_channel(settings, "deviation");
   for (std::size_t c = 0; c < rules.tables.size(); ++c) {
@@ -340,14 +355,17 @@ DatasetSplits load(const Settings& settings, const std::string& path, std::uint6
   splits.test =
       std::make_shared<const ImageFolder>(std::move(test), settings.integer("test_limit"), rules, cache, train_files);
   splits.notes = bad.notes("images");
+  splits.warnings = small_crop(rules);
   return splits;
 }
 
 SettingSpecs specs() {
   return {
       SettingSpec::integer("side", 224, "rows and columns of a sample, in pixels", 1, 4096),
-      SettingSpec::integer("evaluation_resize", 256,
-                           "shorter side of an image in evaluation, in pixels, before its middle is cut out", 1, 4096),
+      SettingSpec::integer("evaluation_resize", 0,
+                           "shorter side of an image in evaluation, in pixels, before its middle is cut out; at least "
+                           "side; 0: 8/7 of side, 256 for 224",
+                           0, 8192),
       SettingSpec::flag("augment", true,
                         "true: random resized crop, and horizontal flip; false: the middle, as in evaluation"),
       SettingSpec::number("smallest_area", 0.08, "smallest random crop, as a share of the image's area", 0, 1)

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <malloc.h>
 #include <string>
+#include <sys/stat.h>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -156,6 +159,65 @@ TEST_SUITE("data") {
                    "data.mean: 1 numbers: should be 3"));
     std::filesystem::remove_all(tree.folder / "val");
     CHECK(contains(error_of<ConfigError>([&] { tree.load(); }), "val: no such folder"));
+  }
+
+  TEST_CASE("evaluation sees 7/8 of the shorter side unless a key says else, and little of it with a warning") {
+    // A black image with a white frame: the pixels of the middle are the same in both classes.
+    const TemporaryFolder folder;
+    constexpr int kSide = 224, kFrame = 56;
+    for (const char* split : {"train", "val"}) {
+      for (const bool framed : {false, true}) {
+        Bytes pixels;
+        for (int y = 0; y < kSide; ++y) {
+          for (int x = 0; x < kSide; ++x) {
+            const bool white = framed && std::min({x, y, kSide - 1 - x, kSide - 1 - y}) < kFrame;
+            pixels.insert(pixels.end(), 3, white ? 255 : 0);
+          }
+        }
+        const std::filesystem::path place = folder / split / (framed ? "framed" : "black");
+        std::filesystem::create_directories(place);
+        write_bytes(place / "0.png", png_bytes(pixels, kSide, kSide, PNG_COLOR_TYPE_RGB));
+      }
+    }
+    const auto load = [&](std::int64_t side, std::int64_t resize) {
+      return load_dataset("image_folder", folder.path(),
+                          {{"side", side}, {"evaluation_resize", resize}, {"normalize", false}});
+    };
+    const auto white_share = [&](const DatasetSplits& splits) {  // of the framed image
+      const Seen all = evaluated(splits, 1);
+      REQUIRE(all.labels == std::vector<std::int32_t>{0, 1});
+      double sum = 0;
+      for (std::size_t i = all.inputs.size() / 2; i < all.inputs.size(); ++i) sum += all.inputs[i];
+      return sum / (static_cast<double>(all.inputs.size()) / 2);
+    };
+    const DatasetSplits fitting = load(32, 0);
+    CHECK(fitting.warnings.empty());
+    CHECK(std::abs(white_share(fitting) - (1 - std::pow(37 / 2.0 / 32, 2))) < 0.03);  // 37 pixels, half of them white
+    CHECK(evaluated(fitting, 1) == evaluated(load(32, 37), 1));
+    CHECK(evaluated(load(224, 0), 1) == evaluated(load(224, 256), 1));
+    CHECK(evaluated(load(299, 0), 1) == evaluated(load(299, 342), 1));
+    CHECK(evaluated(load(1, 0), 1) == evaluated(load(1, 1), 1));
+    CHECK(load(32, 64).warnings.empty());
+    const DatasetSplits middle = load(32, 256);
+    CHECK(white_share(middle) == 0);
+    REQUIRE(middle.warnings.size() == 1);
+    CHECK(contains(middle.warnings[0],
+                   "data.evaluation_resize = 256: evaluation sees the middle 32 pixels (data.side) of"));
+    CHECK(contains(error_of<ConfigError>([&] { load(32, 31); }),
+                   "data.evaluation_resize = 31: should be 0 (8/7 of data.side), or at least data.side, 32"));
+  }
+
+  TEST_CASE("a pipe in place of an image or of a cache is refused instead of waited for") {
+    const ImageTree tree;
+    std::filesystem::remove(tree.folder / "val/class0/2.jpg");
+    REQUIRE(::mkfifo((tree.folder / "val/class0/2.jpg").c_str(), 0600) == 0);
+    CHECK(contains(error_of<DataError>([&] { evaluated(tree.load(), 1); }), "2.jpg is no regular file, but a FIFO"));
+    CHECK(evaluated(tree.load({{"bad_samples", std::string("skip")}}), 1).labels.size() == 8);
+    for (const char* name : {"cache", "other.part"}) REQUIRE(::mkfifo((tree.folder / name).c_str(), 0600) == 0);
+    for (const char* name : {"cache", "other"}) {
+      const std::string cache = tree.folder / name;
+      CHECK(contains(error_of<ConfigError>([&] { tree.load({{"cache", cache}}); }), "is no regular file, but a FIFO"));
+    }
   }
 
   TEST_CASE("a cache gives the bits of the files in evaluation, and is made once") {

@@ -47,7 +47,24 @@ expect_error 2 "vgg16.*6" -- "$train" quick.toml --set model.name=vgg16
 
 # What could block for ever is refused.
 mkfifo pipe
-expect_error 2 "pipe is no regular file" -- "$train" pipe
+expect_error 2 "pipe is no regular file, but a FIFO" -- "$train" pipe
+expect_error 2 "/dev/zero is no regular file, but a device" -- "$train" /dev/zero
+for rank in 0 1; do
+  expect_error 2 "rank $rank of 2, comm.rendezvous: pipe is no regular file, but a FIFO" -- env RANK=$rank WORLD_SIZE=2 \
+    "$train" quick.toml --set comm.backend=tcp --set comm.rendezvous=file:pipe --output pipes
+done
+[ -p pipe ] || fail "the pipe was replaced"
+
+# What a file holds neither moves the cursor nor fills the terminal.
+mkdir hostile
+printf 'a\033[2Jb.wav\tOK\n' >hostile/train.tsv
+expect_error 1 "hostile/train.tsv:1: no audio file hostile/a\?\[2Jb.wav" -- "$train" quick.toml --set data.name=speech --set data.path=hostile
+head -c 5000000 /dev/zero | tr '\0' x >hostile/train.tsv
+expect_error 1 "train.tsv:1: 'x{100}\.\.\.' is not 'audio file" -- "$train" quick.toml --set data.name=speech --set data.path=hostile
+printf '[model]\nname = "mlp\\u001b[2J%0200d"\n' 0 >hostile/config.toml
+expect_error 2 'model.name = "mlp\\u001B\[2J0+\.\.\.: expected string, one of' -- "$train" hostile/config.toml
+head -c 2000000 /dev/zero | tr '\0' '#' >hostile/config.toml
+expect_error 2 "config.toml: 2000000 bytes: should be at most 1048576" -- "$train" hostile/config.toml
 
 # Missing and damaged data.
 for name in cifar10 cifar100 mnist fashion_mnist; do
