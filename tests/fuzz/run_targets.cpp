@@ -198,9 +198,9 @@ void read_greeting(Bytes bytes) {
 void read_reply(Bytes bytes) {
   const Connection connection;
   send_and_end(connection.theirs, bytes);
-  const std::string problem =
+  const comm::Obstacle obstacle =
       comm::greet(connection.ours, comm::hello_of(1, 2), &secret(), comm::deadline_after(1), [] { return true; });
-  require(!problem.empty());
+  require(!obstacle.empty());
 }
 
 void read_rendezvous(Bytes bytes) {
