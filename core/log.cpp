@@ -107,7 +107,7 @@ void set_file(const std::filesystem::path& path) {
 
 void write(Level level, int rank, const std::string& text) {
   if (rank != 0 && level < Level::kWarning) return;
-  const std::string line = printable(text);
+  const std::string line = one_line_message(text);
   State& s = state();
   const std::lock_guard lock(s.mutex);
   if (s.sink) return pass_on(s, level, rank, line);
@@ -120,7 +120,7 @@ void write(Level level, int rank, const std::string& text) {
 }
 
 void write_note(const std::string& text) {
-  const std::string line = printable(text);
+  const std::string line = one_line_message(text);
   State& s = state();
   const std::lock_guard lock(s.mutex);
   if (!stderr_is_terminal()) {

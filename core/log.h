@@ -21,8 +21,8 @@ constexpr auto choices(Level) {
 void set_level(Level level);
 /// Appends every line to this file (a run's log.txt), too, from now on. An empty path stops that.
 void set_file(const std::filesystem::path& path);
-/// Writes one line, made printable. Ranks other than 0 write warnings and errors only, with the rank as prefix. Thread
-/// safe.
+/// Writes one line (one_line_message). Ranks other than 0 write warnings and errors only, with the rank as prefix.
+/// Thread safe.
 void write(Level level, int rank, const std::string& text);
 /// Writes an info line of rank 0 to the log file. Also writes it to stderr unless that is a terminal, where the
 /// progress line shows the same. Thread safe.

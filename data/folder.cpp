@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "data/folder.h"
 
-#include <filesystem>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -18,6 +18,11 @@ std::string fault_of(const std::string& folder) {
 
 }  // namespace
 
+bool is_there(const std::filesystem::path& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
 ConfigError missing_data(const std::string& missing, const std::string& name, const std::string& folder) {
   const std::string target = folder.empty() ? "data/" + name : folder;
   return ConfigError(fmt::format("{}: data.path must name the folder of {}; to get it: scripts/get_data.sh {} {}",
@@ -26,7 +31,7 @@ ConfigError missing_data(const std::string& missing, const std::string& name, co
 
 void require_folder(const std::string& folder, const std::string& name) {
   const std::string fault = fault_of(folder);
-  if (!fault.empty()) throw missing_data(fault, name, std::filesystem::exists(folder) ? "" : folder);
+  if (!fault.empty()) throw missing_data(fault, name, is_there(folder) ? "" : folder);
 }
 
 void require_own_folder(const std::string& folder, const std::string& name) {

@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <filesystem>
 #include <string>
 #include <string_view>
 
 #include "core/error.h"
 
 namespace dragonn::data {
+
+/// Returns whether a path can be reached and something is there; no name is too long to ask.
+bool is_there(const std::filesystem::path& path);
 
 /// Makes the error for missing data that scripts/get_data.sh fetches. It names `missing` and the command.
 ConfigError missing_data(const std::string& missing, const std::string& name, const std::string& folder);

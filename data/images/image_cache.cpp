@@ -19,6 +19,7 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "core/hash.h"
+#include "data/folder.h"
 #include "data/worker_pool.h"
 
 namespace dragonn::data {
@@ -137,7 +138,7 @@ template <class Record>
 void make_cache(const std::filesystem::path& path, const ImageCacheRules& rules) {
   const std::filesystem::path part = path.string() + ".part";
   const Descriptor file = locked_part(part);
-  if (std::filesystem::exists(path)) return;  // another process made it meanwhile
+  if (is_there(path)) return;  // another process made it meanwhile
   Writer writer(file.get(), part);
   std::vector<Record> records(rules.images);
   write_images(rules, sizeof(Header) + rules.images * sizeof(Record), records, writer);
@@ -166,7 +167,7 @@ std::span<const std::byte> map_file(const std::filesystem::path& path) {
 }  // namespace
 
 ImageCache::ImageCache(const std::filesystem::path& path, const ImageCacheRules& rules) {
-  if (!std::filesystem::exists(path)) make_cache<Record>(path, rules);
+  if (!is_there(path)) make_cache<Record>(path, rules);
   file_ = map_file(path);
   try {
     check(path, rules);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -51,12 +50,6 @@ void check(const Line& line) {
 
 void drop_bad(std::vector<Line>& lines, BadSamples& bad) {
   std::erase_if(lines, [&](const Line& line) { return !bad.accept([&] { check(line); }); });
-}
-
-/// Returns whether the file is there; no name is too long to ask.
-bool is_there(const std::filesystem::path& file) {
-  std::error_code error;
-  return std::filesystem::exists(file, error);
 }
 
 /// Returns the audio file with any known extension.

@@ -23,7 +23,7 @@ struct Texts {
 /// Reads the file with that name from the folder. It must exist.
 std::string read_part(const std::string& folder, const std::string& file, const std::string& key, BadSamples& bad) {
   const std::filesystem::path path = std::filesystem::path(folder) / file;
-  if (!std::filesystem::exists(path)) {
+  if (!is_there(path)) {
     throw ConfigError(fmt::format("{}: no such file (data.{})", path.string(), key));
   }
   std::string text = read_utf8_file(path, bad);

@@ -114,6 +114,20 @@ TEST_SUITE("data") {
     CHECK(inside.test->size() == 1);
   }
 
+  TEST_CASE("a folder or file whose name no file system takes is an error that shows its beginning") {
+    const TemporaryFolder folder;
+    const std::string huge(5'000'000, 'x');
+    for (const char* name : {"text", "mnist"}) {
+      const std::string message = error_of<ConfigError>([&] { load_dataset(name, huge); });
+      CHECK(contains(message, "xxx"));
+      CHECK(message.size() < 10'000);
+    }
+    CHECK(contains(error_of<ConfigError>([&] {
+                     load_dataset("text", folder.path(), {{"train_file", huge}});
+                   }),
+                   "no such file (data.train_file)"));
+  }
+
   TEST_CASE("a missing, empty or damaged text is an error that names the file") {
     const TemporaryFolder folder;
     CHECK(contains(error_of<ConfigError>([&] { load_dataset("text", folder / "none"); }), "no such folder"));
