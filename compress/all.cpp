@@ -40,6 +40,9 @@ const Registration<SparsifierEntry> registration{[] {
   entry.source = "EF-SignSGD (arXiv:1901.09847) and QSGD (arXiv:1610.02132) send all entries";
   entry.band.high = std::numeric_limits<double>::infinity();
   entry.traits = [](const Settings&) { return SelectionTraits{.shared_indices = true, .blind = true}; };
+  // More than any bucket has.
+  constexpr double kAll = std::numeric_limits<double>::infinity();
+  entry.forecast = [](const Settings&) { return CountForecast{.settled = {kAll, kAll, kAll}}; };
   entry.make = [](const Settings&, std::size_t numel, const Device& device) {
     return std::make_unique<All>(numel, device);
   };

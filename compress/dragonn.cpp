@@ -91,6 +91,7 @@ const Registration<SparsifierEntry> registration{[] {
   // The number of hits above a threshold of rank 16 in its sample has a relative standard deviation of 1/4 at most: 4.5
   // of them downwards cannot be reached, upwards are 2.1. Of the slots 1 - exp(-hits / (8 k)) are filled.
   entry.band = {.low = 0.25, .high = 1.9};
+  entry.forecast = [](const Settings&) { return CountForecast{.settled = {0.5, 0.94, 1.4}}; };
   entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
     return std::make_unique<Dragonn>(values, numel, device);
   };

@@ -213,6 +213,10 @@ const Registration<SparsifierEntry> registration{[] {
   entry.band = {.low = 0.9, .high = 1.1, .settling_steps = 1200};
   // The threshold is the same on all ranks; plan() cuts partitions when their number is not that of the ranks.
   entry.resize = {OnResize::kReshard, "keeps its threshold and cuts the partitions anew"};
+  entry.forecast = [](const Settings&) {
+    return CountForecast{.settled = {0.8, 1, 1.3}, .first = {0, 4, 100}, .first_steps = 1000};
+  };
+  entry.longest = {1, 1.5, 6};
   entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
     return std::make_unique<Exdyna>(values, numel, device);
   };

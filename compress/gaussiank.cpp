@@ -122,6 +122,7 @@ const Registration<SparsifierEntry> registration{[] {
   entry.settings = settings();
   // The fit is corrected by 1.02^20, about a factor of 1.5, which does not make up for heavy tails.
   entry.band = {.low = 0.75, .high = 8, .may_miss_ties = true};
+  entry.forecast = [](const Settings&) { return CountForecast{.settled = {0.5, 1, 2}}; };
   entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
     return std::make_unique<GaussianK>(values, numel, device);
   };

@@ -45,6 +45,7 @@ const Registration<SparsifierEntry> registration{[] {
                      .maximum = std::numeric_limits<float>::max()}};
   // Nothing controls the count.
   entry.band = kAnyCount;
+  entry.forecast = [](const Settings&) { return CountForecast{.settled = {0, 10, 107}}; };
   entry.make = [](const Settings& values, std::size_t numel, const Device&) {
     return std::make_unique<HardThreshold>(values, numel);
   };

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "core/archive.h"
+#include "core/count_forecast.h"
 #include "core/registry.h"
 #include "core/resize_rule.h"
 #include "core/selection_traits.h"
@@ -83,6 +84,10 @@ struct SparsifierEntry : RegistryEntry {
   bool exact = false;  ///< at density 1 selects every non-zero entry
   /// The least and the most that the default settings select, of any values (compress/README.md).
   CountBand band = {};
+  /// Returns the entries that these settings select of gradients of training, in shares of k: mean over ranks.
+  std::function<CountForecast(const Settings&)> forecast = [](const Settings&) { return CountForecast{}; };
+  /// The longest list of any rank, in shares of the mean over ranks, likewise.
+  CountRange longest = {};
   /// The rule for P' workers instead of P. kReshard: rank r loads the state of rank r modulo P.
   ResizeRule resize = {};
   /// Returns the promises of these settings about every selection.

@@ -74,7 +74,7 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     },
     predict,
     memory,
-    SumSize::kTarget,
+    SumSize::kOneRank,
     /*traffic=*/"3 k (P-1) / P"}};
 
 }  // namespace

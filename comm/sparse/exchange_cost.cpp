@@ -8,29 +8,29 @@
 namespace dragonn::comm {
 namespace {
 
-double expected_sum(SumSize sum, const ExchangeSizes& sizes) {
+double expected_sum(SumSize sum, const ExchangeSizes& sizes, double share) {
   const auto numel = static_cast<double>(sizes.numel);
-  switch (sum) {
-    case SumSize::kUnion:
-      return sizes.selection.shared_indices ? sizes.selected : std::min(sizes.selected * sizes.ranks, numel);
-    case SumSize::kTarget:
-      return static_cast<double>(sizes.k);
-    case SumSize::kDense:
-      return numel;
-  }
-  return 0;
+  if (sum == SumSize::kDense) return numel;
+  if (sizes.selection.shared_indices) return sizes.selected;
+  if (sum == SumSize::kOneRank) return sizes.selection.leader_only ? sizes.largest : sizes.selected;
+  const double by_all = sizes.selected * sizes.ranks;
+  const double most = std::min(by_all, numel);
+  if (sum == SumSize::kTarget) return std::min(share * static_cast<double>(sizes.k), most);
+  return std::clamp(share * most, std::min(sizes.largest, most), most);
 }
 
 }  // namespace
 
 ExchangeSizes expected_sizes(const SparseCollectiveEntry& entry, const SelectionTraits& selection, std::size_t numel,
-                             std::size_t k, int ranks) {
+                             std::size_t k, int ranks, const AssumedCounts& counts) {
   ExchangeSizes sizes{.numel = numel, .k = std::min(k, numel), .ranks = ranks, .selection = selection};
-  const auto target = static_cast<double>(sizes.k);
   const bool is_shared_out = selection.partitioned || selection.leader_only;
-  sizes.selected = is_shared_out ? target / ranks : target;
-  sizes.largest = selection.leader_only ? target : sizes.selected;
-  sizes.global = expected_sum(entry.sum, sizes);
+  const double share = selection.fits_k_slots() ? std::min(counts.selected, 1.0) : counts.selected;
+  const double by_rank = std::min(share * static_cast<double>(sizes.k), static_cast<double>(numel));
+  sizes.selected = is_shared_out ? by_rank / ranks : by_rank;
+  const double most = is_shared_out ? by_rank : static_cast<double>(numel);
+  sizes.largest = selection.leader_only ? by_rank : std::min(sizes.selected * counts.longest, most);
+  sizes.global = expected_sum(entry.sum, sizes, counts.sum);
   return sizes;
 }
 

@@ -8,11 +8,20 @@
 
 namespace dragonn::comm {
 
-/// Returns the sizes of an exchange of which only the target is known. Every rank selects k entries; k / P if the ranks
+/// The counts that an exchange is taken to have, in shares; the defaults are those of exactly k entries at places that
+/// no two ranks share.
+struct AssumedCounts {
+  double selected = 1;  ///< by a rank, mean over ranks, of its target
+  double longest = 1;   ///< list of any rank, of the mean over ranks
+  double sum = 1;       ///< entries of the sum, of the size that SparseCollectiveEntry::sum states for that selection
+};
+
+/// Returns the sizes of an exchange of which the target is known. Every rank selects k entries; k / P if the ranks
 /// share the bucket among them, and the leader all k if it alone selects. The sum has the size of `entry.sum`; unions
-/// are as large as possible, as if no two ranks selected one index, which gradients approach at low density.
+/// are as large as possible. All counts are multiplied by the shares of `counts`, and stay below what the bucket and
+/// the selections can give.
 ExchangeSizes expected_sizes(const SparseCollectiveEntry& entry, const SelectionTraits& selection, std::size_t numel,
-                             std::size_t k, int ranks);
+                             std::size_t k, int ranks, const AssumedCounts& counts = {});
 
 /// Returns the bytes of that many entries in memory, and below those of numbers of 4 bytes.
 std::size_t list_bytes(double entries);

@@ -281,17 +281,25 @@ std::string refuses(const SelectionTraits& traits) {
   return traits.leader_only ? "the collective sums the selections of all ranks, but only the leader selects" : "";
 }
 
+/// Returns the forecast of the sum: the gather of a step that reuses a threshold. Until the residuals have settled the
+/// sums outgrow a threshold of the first step by far, up to the union of all selections.
+CountForecast sum_forecast(const Settings& /*settings*/, int ranks) {
+  return {.settled = {0.6, 1.2, 2.5}, .first = {0.8, (1.0 + ranks) / 2, static_cast<double>(ranks)}, .first_steps = 32};
+}
+
 /// Predicts the cost. Steps that choose regions or balance pay for that in addition. In steps that compute the
 /// threshold all sums are gathered: as many as there can be.
 Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
   const double slices = sizes.part_bytes(sizes.selected);
   const double most = std::min(sizes.selected * sizes.ranks, static_cast<double>(sizes.numel));
-  const double sums = sizes.part_bytes(sizes.computes_threshold ? most : sizes.global);
+  const double computing = sizes.computes_threshold ? (*sizes.computes_threshold ? 1.0 : 0.0)
+                                                    : 1.0 / static_cast<double>(settings.integer("global_period"));
+  const double sums = computing * sizes.part_bytes(most) + (1 - computing) * sizes.part_bytes(sizes.global);
   Prediction prediction{
       .bytes_sent = (slices + sums) * share_of_others(sizes.ranks),
       .payload = slices_chain(slices, sizes.ranks, in_flight(settings)) + ring_gather_chain(sums, sizes.ranks),
       .header = 2 * counts_chain(sizes.ranks)};
-  if (!sizes.computes_threshold && sizes.coding.is_fixed_size()) {
+  if (sizes.computes_threshold == false && sizes.coding.is_fixed_size()) {
     const double entries = std::max(sizes.largest, sizes.global);
     prediction.most_bytes = 3 * SparseVector::kEntryBytes * entries * share_of_others(sizes.ranks);
   }
@@ -327,7 +335,9 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     /*traffic=*/"4 k (P-1) / P",
     /*sums_codes=*/false,
     CodedValues::kLists,
-    {OnResize::kRestart, "restarts: its regions are one per worker, and the threshold of the sums is computed anew"}}};
+    {OnResize::kRestart, "restarts: its regions are one per worker, and the threshold of the sums is computed anew"},
+    /*lists_shared_indices=*/nullptr,
+    sum_forecast}};
 
 }  // namespace
 }  // namespace dragonn::comm

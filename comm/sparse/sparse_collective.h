@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "comm/sparse/list_operations.h"
 #include "comm/sparse/list_transport.h"
 #include "core/archive.h"
+#include "core/count_forecast.h"
 #include "core/registry.h"
 #include "core/resize_rule.h"
 #include "core/selection_traits.h"
@@ -174,7 +176,8 @@ struct ExchangeSizes {
   double global = 0;           ///< of the sum
   std::size_t code_bytes = 0;  ///< of a rank's code, if all of acc is sent in one: entries then do not count
   SelectionTraits selection = {};
-  bool computes_threshold = false;  ///< one of the steps in which a reused threshold is computed
+  /// Whether it is one of the steps in which a reused threshold is computed; empty: the mean over all steps.
+  std::optional<bool> computes_threshold = {};
   codec::ListEstimate coding = {};  ///< of lists
 
   /// Returns the bytes of a list of that many entries of the bucket, and of its indices alone.
@@ -190,9 +193,10 @@ struct ExchangeSizes {
 
 /// The size of the sum if every rank selects its target number of entries (expected_sizes).
 enum class SumSize {
-  kUnion,   ///< every index that some rank selected
-  kTarget,  ///< k entries at any number of ranks
-  kDense,   ///< all elements
+  kUnion,    ///< every index that some rank selected
+  kTarget,   ///< k entries at any number of ranks
+  kOneRank,  ///< the selection of one rank
+  kDense,    ///< all elements
 };
 
 /// The codes of values that a collective can send. What a lossy one leaves behind comes back to the rank that encoded.
@@ -224,6 +228,9 @@ struct SparseCollectiveEntry : RegistryEntry {
   /// Returns whether lists travel although all ranks select the same indices (SelectionTraits::shared_indices); null:
   /// never, only values do.
   std::function<bool(const Settings&)> lists_shared_indices = nullptr;
+  /// Returns the entries of the sum on gradients of training, in shares of the size that `sum` states, between that
+  /// many ranks; null: exactly that size.
+  std::function<CountForecast(const Settings&, int ranks)> sum_forecast = nullptr;
 
   /// Returns whether indices of such a selection travel, so that their codec has an effect.
   bool sends_indices(const Settings& chosen, const SelectionTraits& selection) const {

@@ -239,6 +239,9 @@ SparsifierEntry sidco_entry(const char* name, const char* summary, const SidcoFi
   entry.band = kAnyCount;
   entry.band.settling_steps = 40;
   entry.resize = {OnResize::kReshard, "keeps its stages: rank r those of rank r modulo the old number of workers"};
+  entry.forecast = [](const Settings&) {
+    return CountForecast{.settled = {0.6, 1, 1.5}, .first = {0.3, 1.2, 4}, .first_steps = 40};
+  };
   entry.make = [fits](const Settings& values, std::size_t numel, const Device& device) {
     return std::make_unique<Sidco>(rules(values, fits), stage_rules(values), numel, device);
   };

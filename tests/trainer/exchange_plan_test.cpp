@@ -150,7 +150,8 @@ class Observation {
                        .ranks = world_,
                        .largest = static_cast<double>(std::ranges::max(counts.selected)),
                        .global = static_cast<double>(counts.global),
-                       .selection = selection_traits(rules_.sparsifier)};
+                       .selection = selection_traits(rules_.sparsifier),
+                       .computes_threshold = false};
     for (const std::uint64_t count : counts.selected) {
       observed_.sizes.selected += static_cast<double>(count) / world_;
     }

@@ -85,7 +85,7 @@ class Ways {
   }
   comm::Prediction predict(std::size_t numel, bool is_sparse) const {
     return predict_bucket(rules_, numel, is_sparse ? ExchangeForm::kSparse : ExchangeForm::kDense, costs_.density,
-                          question_.world_size);
+                          question_.world_size, question_.counts);
   }
   ExchangeStage dense_stage(std::size_t numel, double ready) const {
     return {ready, local_seconds(numel, false), predict(numel, false)};

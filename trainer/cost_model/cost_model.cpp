@@ -33,7 +33,7 @@ double seconds(std::span<const TensorCost> tensors, std::size_t group, const Gro
 }  // namespace
 
 comm::Chain CostModel::chain(std::size_t numel, ExchangeForm form, double density) const {
-  return predict_bucket(rules_, numel, form, density, world_size_).chain();
+  return predict_bucket(rules_, numel, form, density, world_size_, counts_).chain();
 }
 
 TensorCost CostModel::cost(const CostCurve& curve, std::size_t numel, double density) const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -36,8 +37,10 @@ struct GroupCost {
 /// Predicts the times of exchanges. All times are of one rank.
 class CostModel {
  public:
-  CostModel(const comm::NetworkModel& network, const ExchangeRules& rules, int world_size)
-      : network_(network), rules_(rules), world_size_(world_size) {}
+  /// @param counts of sparse exchanges; by default those that are expected (predict_bucket).
+  CostModel(const comm::NetworkModel& network, const ExchangeRules& rules, int world_size,
+            const std::optional<comm::AssumedCounts>& counts = {})
+      : network_(network), rules_(rules), world_size_(world_size), counts_(counts) {}
 
   /// Returns the cost of a tensor. @param curve times of the sparsifier at this density.
   TensorCost cost(const CostCurve& curve, std::size_t numel, double density) const;
@@ -50,6 +53,7 @@ class CostModel {
   comm::NetworkModel network_;
   const ExchangeRules& rules_;
   int world_size_;
+  std::optional<comm::AssumedCounts> counts_;
 };
 
 /// Decides for every tensor so that its group takes the least time: every tensor takes its cheaper form, unless all in

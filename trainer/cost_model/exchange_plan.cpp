@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "comm/sparse/exchange_cost.h"
+#include "compress/sparsifier.h"
 #include "trainer/exchange/bucket_form.h"
 
 namespace dragonn::trainer {
@@ -21,7 +21,7 @@ const Component& collective_of(const ExchangeRules& rules, ExchangeForm form) {
 }
 
 comm::ExchangeSizes sizes_of(const ExchangeRules& rules, std::size_t numel, ExchangeForm form, double density,
-                             int world_size) {
+                             int world_size, const comm::AssumedCounts& counts) {
   if (form == ExchangeForm::kQuantized) {
     return {.numel = numel, .k = numel, .ranks = world_size, .code_bytes = code_bytes(rules.quantizer, numel)};
   }
@@ -31,9 +31,22 @@ comm::ExchangeSizes sizes_of(const ExchangeRules& rules, std::size_t numel, Exch
     return sizes;
   }
   comm::ExchangeSizes sizes = comm::expected_sizes(entry_of(rules.collective), exchanged_selection(rules), numel,
-                                                   compress::target_count(density, numel), world_size);
+                                                   compress::target_count(density, numel), world_size, counts);
   sizes.coding = codec::ListEstimate(rules.coding);
   return sizes;
+}
+
+struct Forecasts {
+  CountForecast selected;
+  CountRange longest;
+  CountForecast sum;
+};
+
+Forecasts forecasts_of(const ExchangeRules& rules, int world_size) {
+  const auto& sparsifier = Registry<compress::SparsifierEntry>::instance().at(rules.sparsifier.name);
+  const SparseCollectiveEntry& collective = entry_of(rules.collective);
+  return {sparsifier.forecast(rules.sparsifier.settings), sparsifier.longest,
+          collective.sum_forecast ? collective.sum_forecast(rules.collective.settings, world_size) : CountForecast{}};
 }
 
 ExchangeForm form_of(const ExchangeRules& rules, const Bucket& bucket, double density) {
@@ -51,7 +64,8 @@ std::size_t staged_bytes(const comm::ExchangeSizes& sizes, ExchangeForm form) {
 void add_memory(const ExchangeRules& rules, const BucketPlan& planned, double density, int world_size,
                 const Device& messages, ExchangePlan& plan) {
   const std::size_t numel = planned.bucket.size;
-  const comm::ExchangeSizes sizes = sizes_of(rules, numel, planned.form, density, world_size);
+  const comm::ExchangeSizes sizes =
+      sizes_of(rules, numel, planned.form, density, world_size, forecast_counts(rules, world_size));
   const Component& collective = collective_of(rules, planned.form);
   plan.buffer_bytes += entry_of(collective).memory(collective.settings, sizes, messages);
   if (planned.form == ExchangeForm::kSparse) plan.buffer_bytes += comm::list_bytes(sizes.selected);
@@ -60,6 +74,24 @@ void add_memory(const ExchangeRules& rules, const BucketPlan& planned, double de
 }
 
 }  // namespace
+
+comm::AssumedCounts forecast_counts(const ExchangeRules& rules, int world_size, RunPart part, RangeEnd end) {
+  if (!rules.buckets.compress || rules.quantizes()) return {};
+  const Forecasts forecasts = forecasts_of(rules, world_size);
+  const auto value = [&](const CountRange& range) {
+    return end == RangeEnd::kLow ? range.low : end == RangeEnd::kHigh ? range.high : range.expected;
+  };
+  const bool first = part == RunPart::kFirstSteps;
+  return {.selected = value(forecasts.selected.range(first)),
+          .longest = value(forecasts.longest),
+          .sum = value(forecasts.sum.range(first))};
+}
+
+std::uint64_t unsettled_steps(const ExchangeRules& rules, int world_size) {
+  if (!rules.buckets.compress || rules.quantizes()) return 0;
+  const Forecasts forecasts = forecasts_of(rules, world_size);
+  return std::max(forecasts.selected.first_steps, forecasts.sum.first_steps);
+}
 
 comm::Prediction ExchangePlan::cost() const {
   std::map<std::pair<std::size_t, ExchangeForm>, comm::Prediction> exchanges;
@@ -73,9 +105,20 @@ comm::Prediction ExchangePlan::cost() const {
 }
 
 comm::Prediction predict_bucket(const ExchangeRules& rules, std::size_t numel, ExchangeForm form, double density,
-                                int world_size) {
+                                int world_size, const std::optional<comm::AssumedCounts>& counts) {
   const Component& collective = collective_of(rules, form);
-  return entry_of(collective).predict(collective.settings, sizes_of(rules, numel, form, density, world_size));
+  return entry_of(collective)
+      .predict(collective.settings, sizes_of(rules, numel, form, density, world_size,
+                                             counts ? *counts : forecast_counts(rules, world_size)));
+}
+
+comm::Prediction predict_step(const ExchangeRules& rules, const ExchangePlan& plan, double density, int world_size,
+                              const comm::AssumedCounts& counts) {
+  ExchangePlan assumed{.buckets = plan.buckets};
+  for (BucketPlan& planned : assumed.buckets) {
+    planned.cost = predict_bucket(rules, planned.bucket.size, planned.form, density, world_size, counts);
+  }
+  return assumed.cost();
 }
 
 std::vector<std::size_t> exchange_groups(const ExchangeRules& rules, std::span<const Bucket> buckets) {

@@ -4,10 +4,13 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "comm/prediction.h"
+#include "comm/sparse/exchange_cost.h"
 #include "core/parameter.h"
 #include "trainer/exchange/buckets.h"
 #include "trainer/exchange/exchange_rules.h"
@@ -48,8 +51,25 @@ std::vector<std::size_t> exchange_groups(const ExchangeRules& rules, std::span<c
 /// Predicts a step of the same model without compression.
 comm::Prediction predict_dense_step(ExchangeRules rules, const ParameterArena& arena, int world_size);
 
-/// Predicts the cost of one bucket in this form.
+/// The part of a run that a prediction is for, and the end of the range of counts that it takes.
+enum class RunPart { kFirstSteps, kSettled };
+enum class RangeEnd { kLow, kExpected, kHigh };
+
+/// Returns the counts that these rules are taken to have, by the forecasts of the sparsifier and the collective. Those
+/// that a run has seen can take their place below.
+comm::AssumedCounts forecast_counts(const ExchangeRules& rules, int world_size, RunPart part = RunPart::kSettled,
+                                    RangeEnd end = RangeEnd::kExpected);
+
+/// Returns the steps until the counts of these rules have settled; 0: they have from the first one on.
+std::uint64_t unsettled_steps(const ExchangeRules& rules, int world_size);
+
+/// Predicts the cost of one bucket in this form, mean over steps. @param counts of a sparse bucket; by default the
+/// expected ones of settled steps.
 comm::Prediction predict_bucket(const ExchangeRules& rules, std::size_t numel, ExchangeForm form, double density,
-                                int world_size);
+                                int world_size, const std::optional<comm::AssumedCounts>& counts = {});
+
+/// Predicts the cost of a step of a plan's buckets, in their forms, with these counts.
+comm::Prediction predict_step(const ExchangeRules& rules, const ExchangePlan& plan, double density, int world_size,
+                              const comm::AssumedCounts& counts);
 
 }  // namespace dragonn::trainer

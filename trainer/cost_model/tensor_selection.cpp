@@ -181,7 +181,7 @@ std::optional<Profile> given_profile(const SelectionQuestion& question) {
 }
 
 TensorSelection decide(const SelectionQuestion& question, const Profile& profile, const comm::NetworkModel& network) {
-  const CostModel model(network, question.config.rules, question.world_size);
+  const CostModel model(network, question.config.rules, question.world_size, question.counts);
   TensorSelection selection{
       .ranks = question.world_size, .network = network, .backward_seconds = profile.backward_seconds};
   for (const Bucket& bucket : question.buckets) {

@@ -59,6 +59,8 @@ struct SelectionQuestion {
   Device device = {};              ///< device of the gradients
   std::vector<double> ready = {};  ///< by bucket (ready_shares); empty: nothing is final before backward ends
   bool overlaps = false;           ///< the run exchanges during backward
+  /// The counts of sparse exchanges that the run has seen; before that those that are expected (forecast_counts).
+  std::optional<comm::AssumedCounts> counts = {};
 };
 
 /// Local. Returns the profile that the config names; nothing if it names none.
