@@ -94,8 +94,11 @@ std::string describe_cost(const RunPlan& plan) {
   std::string text = fmt::format("  {} sent per worker and step ({:.0f} bytes; dense: {})", size_text(cost.bytes_sent),
                                  cost.bytes_sent, size_text(plan.dense_cost.bytes_sent));
   if (cost.header.bytes > 0) text += fmt::format(", {} of headers", size_text(cost.header.bytes));
-  return text + fmt::format("; {:.0f} messages one after the other (dense: {:.0f})\n", cost.chain().messages,
-                            plan.dense_cost.chain().messages);
+  text += fmt::format("; {:.0f} messages one after the other (dense: {:.0f})\n", cost.chain().messages,
+                      plan.dense_cost.chain().messages);
+  if (plan.bytes.settled.is_exact() && plan.bytes.first_steps == 0) return text;
+  return text + fmt::format("  the counts vary: expect {} per worker and step, as the mean of ten steps\n",
+                            describe(plan.bytes));
 }
 
 /// Returns why no bucket of the run can be exchanged before backward has ended, in words for the user; empty if one
@@ -196,6 +199,7 @@ RunPlan plan_run(const RunSpec& config, const layers::Network& network, int worl
   const bool has_device_messages = config.comm.backend == Backend::kNccl;
   plan.exchange = plan_exchange(config.rules, network.arena(), config.compression.density, world_size,
                                 has_device_messages ? device : Device{});
+  plan.bytes = forecast_bytes(config.rules, plan.exchange, config.compression.density, world_size);
   plan.dense_cost = predict_dense_step(config.rules, network.arena(), world_size);
   const std::vector<Bucket> buckets = make_buckets(network.arena(), config.rules.buckets);
   plan.overlap_obstacle =
@@ -248,13 +252,8 @@ void add_selection(RunPlan& plan, const RunSpec& config, int world_size, const D
   plan.selection->profile_source = config.compression.profile;
   if (!selects_by_cost(config)) return;
   const BucketChoice choice = bucket_choices(*plan.selection, buckets).front();
-  for (std::size_t i = 0; i < buckets.size(); ++i) {
-    BucketPlan& planned = plan.exchange.buckets[i];
-    if (choice.is_sparse[i] || planned.form == ExchangeForm::kDense) continue;
-    planned.form = ExchangeForm::kDense;
-    planned.k = buckets[i].size;
-    planned.cost = predict_bucket(config.rules, buckets[i].size, ExchangeForm::kDense, 1, world_size);
-  }
+  apply_choice(config.rules, choice, world_size, plan.exchange);
+  plan.bytes = forecast_bytes(config.rules, plan.exchange, density, world_size);
 }
 
 std::string describe(const RunPlan& plan, const Config& config, int world_size) {

@@ -113,6 +113,7 @@ int Worker::train() {
     warn("compression.overlap = true has no effect: " + plan_.overlap_obstacle);
   for (std::string& warning : config_warnings(config_)) warn(std::move(warning));
   for (const std::string& warning : data_warnings_) warn(warning);
+  begin_traffic_check();
   if (communicator_.rank() == 0) {
     open_metrics();
     report_ =
@@ -177,6 +178,7 @@ void Worker::run_step() {
   if (is_due(config_.train.replica_check_every)) {
     check_replicas(communicator_, parameters(), progress_.step);
   }
+  check_traffic(density);
   progress_.step_seconds += communicator_.now() - begin;
   if (report_) report_->step(progress_.step, epochs_done(), samples_per_second(), sample_);
   if (is_due(config_.logging.every_steps) || progress_.step == total_steps_) {
@@ -443,6 +445,7 @@ void Worker::finish() {
                           .network = time_kind() == TimeKind::kVirtual ? std::optional(config_.network) : std::nullopt,
                           .throughput = samples_per_second(),
                           .bytes_sent_total = bytes_sent,
+                          .predicted_bytes = plan_.bytes,
                           .density_mean = progress_.density_sum / static_cast<double>(steps),
                           .tensors_sparse = sparse,
                           .tensors_dense = network_.arena().parameters().size() - sparse,

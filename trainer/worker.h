@@ -31,6 +31,7 @@
 #include "trainer/metrics/summary.h"
 #include "trainer/plan.h"
 #include "trainer/run_position.h"
+#include "trainer/traffic_check.h"
 
 namespace dragonn::trainer {
 
@@ -127,6 +128,13 @@ class Worker {
   void warn(std::string warning);
   SelectionQuestion selection_question() const;
   void tell_advice();
+  /// Logs a line that ends in this advice; a warning if dense is faster.
+  void tell(const std::string& text, const StepAdvice& advice);
+  bool has_advice() const;
+  /// Prepares to compare the bytes of a step with those that the advice takes.
+  void begin_traffic_check();
+  /// Collective in a few steps. Corrects the advice in one line if a step sends other bytes.
+  void check_traffic(double density);
   void record_backward();
   void choose_none();
   bool selection_fits() const;
@@ -179,11 +187,12 @@ class Worker {
   std::unique_ptr<ProgressReport> report_;  // likewise
   std::unique_ptr<StepTimeline> timeline_;  // null without logging.trace, and before the first step
   RunPosition position_;
-  std::uint64_t scheduled_steps_ = 0;         ///< steps of all epochs, as position_ schedules them
-  std::uint64_t total_steps_ = 0;             ///< updates of the whole run
-  std::optional<TensorSelection> selection_;  // where the run wants costs
-  Buffer<float> accumulated_;                 ///< sum over micro-batches; empty without gradient accumulation
-  kernels::HostMirror<float> parameters_;     ///< for hashes and checkpoints
+  std::uint64_t scheduled_steps_ = 0;          ///< steps of all epochs, as position_ schedules them
+  std::uint64_t total_steps_ = 0;              ///< updates of the whole run
+  std::optional<TensorSelection> selection_;   // where the run wants costs
+  std::optional<TrafficCheck> traffic_check_;  // where ranks exchange selections
+  Buffer<float> accumulated_;                  ///< sum over micro-batches; empty without gradient accumulation
+  kernels::HostMirror<float> parameters_;      ///< for hashes and checkpoints
   Progress progress_;
   Moment clock_offset_;  ///< from the group's clock to the run's, which continues after a resume
   StepSample sample_;

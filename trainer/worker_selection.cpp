@@ -7,6 +7,7 @@
 #include "comm/agreement.h"
 #include "core/file.h"
 #include "core/log.h"
+#include "core/units_text.h"
 #include "trainer/density_plan.h"
 #include "trainer/worker.h"
 
@@ -47,10 +48,54 @@ void Worker::choose_none() {
 
 /// Reports the advice in one line; dry runs show the table.
 void Worker::tell_advice() {
-  const std::string advice = describe_advice(*selection_);
-  if (selection_->advice->sparse_is_faster()) return log::info(communicator_.rank(), "{}", advice);
+  tell(describe_advice(*selection_), *selection_->advice);
+}
+
+void Worker::tell(const std::string& text, const StepAdvice& advice) {
+  if (advice.sparse_is_faster()) return log::info(communicator_.rank(), "{}", text);
   progress_.dense_is_faster = true;
-  warn(advice);
+  warn(text);
+}
+
+bool Worker::has_advice() const {
+  return selection_ && selection_->advice;
+}
+
+void Worker::begin_traffic_check() {
+  const double density = config_.compression.density;
+  if (!config_.compression.selects() || communicator_.size() == 1) return;
+  ExchangePlan plan = plan_.exchange;
+  if (selection_ && selects_by_cost(config_)) {
+    const auto choices = bucket_choices(*selection_, exchange_->buckets());
+    const auto choice = std::ranges::find(choices, density, &BucketChoice::density);
+    if (choice == choices.end()) return;
+    apply_choice(config_.rules, *choice, communicator_.size(), plan);
+  }
+  if (std::ranges::count(plan.buckets, ExchangeForm::kSparse, &BucketPlan::form) == 0) return;
+  traffic_check_.emplace(config_.rules, forecast_bytes(config_.rules, plan, density, communicator_.size()).settled);
+}
+
+void Worker::check_traffic(double density) {
+  // A density warm-up sends more on purpose, and a step that was skipped nothing.
+  if (!traffic_check_ || skipped_ || density != config_.compression.density) return;
+  const comm::ScopedPhase phase(communicator_.traffic(), comm::Phase::kMetrics);
+  const auto sent = static_cast<double>(sample_.traffic[static_cast<std::size_t>(comm::Phase::kExchange)].bytes_sent);
+  const auto seen = traffic_check_->add(communicator_, exchange_->counts(), sent);
+  if (!seen) return;
+  std::string line =
+      fmt::format("steps {} to {}: each worker sends {} a step, {:.2g} times the {} that {}",
+                  progress_.step + 1 - TrafficCheck::kWindow, progress_.step, bytes_text(seen->bytes),
+                  seen->bytes / traffic_check_->assumed().expected, bytes_text(traffic_check_->assumed().expected),
+                  has_advice() ? "the advice took" : "were predicted");
+  if (!has_advice()) {
+    line += fmt::format(" (dense: {})", bytes_text(plan_.dense_cost.bytes_sent));
+    return log::info(communicator_.rank(), "{}", line);
+  }
+  SelectionQuestion question = selection_question();
+  question.counts = seen->counts;
+  TensorSelection corrected = *selection_;
+  corrected.advice = advise_again(question, *selection_);
+  tell(fmt::format("{}; {}", line, describe_advice(corrected)), *corrected.advice);
 }
 
 /// Records the backward time, so that a rerun knows what overlap can hide.
@@ -66,7 +111,7 @@ void Worker::choose_tensors() {
   if (!wants_costs(config_, communicator_.size())) return selection_.reset();
   if (!selection_fits()) selection_ = trainer::choose_tensors(communicator_, selection_question());
   if (selection_->densities.empty()) return;
-  if (selection_->advice) tell_advice();
+  if (has_advice()) tell_advice();
   comm::all_ranks_or_none(communicator_, [&] {
     if (selects_by_cost(config_)) exchange_->restrict_to(bucket_choices(*selection_, exchange_->buckets()));
     if (communicator_.rank() == 0) write_file_atomically(folder_.profile(), to_json(*selection_));

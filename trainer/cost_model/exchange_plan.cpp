@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <map>
 
+#include <fmt/format.h>
+
 #include "compress/sparsifier.h"
+#include "core/units_text.h"
 #include "trainer/exchange/bucket_form.h"
 
 namespace dragonn::trainer {
@@ -34,6 +37,16 @@ comm::ExchangeSizes sizes_of(const ExchangeRules& rules, std::size_t numel, Exch
                                                    compress::target_count(density, numel), world_size, counts);
   sizes.coding = codec::ListEstimate(rules.coding);
   return sizes;
+}
+
+/// Returns "55 to 120 kB".
+std::string range_text(const ByteRange& range) {
+  const std::string low = bytes_text(range.low), high = bytes_text(range.high);
+  if (low == high) return high;
+  // A unit that both have is told once.
+  const std::size_t unit = low.rfind(' ');
+  const bool is_shared = low.substr(unit) == high.substr(high.rfind(' '));
+  return fmt::format("{} to {}", is_shared ? low.substr(0, unit) : low, high);
 }
 
 struct Forecasts {
@@ -119,6 +132,35 @@ comm::Prediction predict_step(const ExchangeRules& rules, const ExchangePlan& pl
     planned.cost = predict_bucket(rules, planned.bucket.size, planned.form, density, world_size, counts);
   }
   return assumed.cost();
+}
+
+ByteForecast forecast_bytes(const ExchangeRules& rules, const ExchangePlan& plan, double density, int world_size) {
+  const auto bytes = [&](RunPart part, RangeEnd end) {
+    return predict_step(rules, plan, density, world_size, forecast_counts(rules, world_size, part, end)).bytes_sent;
+  };
+  const auto range = [&](RunPart part) {
+    return ByteRange{bytes(part, RangeEnd::kLow), bytes(part, RangeEnd::kExpected), bytes(part, RangeEnd::kHigh)};
+  };
+  ByteForecast forecast{.settled = range(RunPart::kSettled), .first_steps = unsettled_steps(rules, world_size)};
+  if (forecast.first_steps > 0) forecast.first = range(RunPart::kFirstSteps);
+  return forecast;
+}
+
+std::string describe(const ByteForecast& forecast) {
+  std::string text = range_text(forecast.settled);
+  if (forecast.first_steps > 0)
+    text += fmt::format(", in the first {} steps {}", forecast.first_steps, range_text(forecast.first));
+  return text;
+}
+
+void apply_choice(const ExchangeRules& rules, const BucketChoice& choice, int world_size, ExchangePlan& plan) {
+  for (std::size_t i = 0; i < plan.buckets.size(); ++i) {
+    BucketPlan& planned = plan.buckets[i];
+    if (choice.is_sparse[i] || planned.form == ExchangeForm::kDense) continue;
+    planned.form = ExchangeForm::kDense;
+    planned.k = planned.bucket.size;
+    planned.cost = predict_bucket(rules, planned.bucket.size, ExchangeForm::kDense, 1, world_size);
+  }
 }
 
 std::vector<std::size_t> exchange_groups(const ExchangeRules& rules, std::span<const Bucket> buckets) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "comm/prediction.h"
@@ -71,5 +72,30 @@ comm::Prediction predict_bucket(const ExchangeRules& rules, std::size_t numel, E
 /// Predicts the cost of a step of a plan's buckets, in their forms, with these counts.
 comm::Prediction predict_step(const ExchangeRules& rules, const ExchangePlan& plan, double density, int world_size,
                               const comm::AssumedCounts& counts);
+
+/// Bytes that a worker sends in a step: the payload, mean over workers and over ten steps.
+struct ByteRange {
+  double low = 0;
+  double expected = 0;
+  double high = 0;
+
+  bool is_exact() const { return low == high; }
+};
+
+/// The bytes that a run sends.
+struct ByteForecast {
+  ByteRange settled = {};
+  ByteRange first = {};  ///< of the first steps; unused if there are none
+  std::uint64_t first_steps = 0;
+};
+
+/// Forecasts the bytes of a plan's buckets.
+ByteForecast forecast_bytes(const ExchangeRules& rules, const ExchangePlan& plan, double density, int world_size);
+
+/// Returns "55 to 120 kB, in the first 30 steps 90 kB to 1.2 MB"; "55 kB" if nothing varies.
+std::string describe(const ByteForecast& forecast);
+
+/// Makes buckets dense that a choice leaves dense.
+void apply_choice(const ExchangeRules& rules, const BucketChoice& choice, int world_size, ExchangePlan& plan);
 
 }  // namespace dragonn::trainer

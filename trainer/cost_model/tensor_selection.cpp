@@ -203,6 +203,20 @@ TensorSelection decide(const SelectionQuestion& question, const Profile& profile
   return selection;
 }
 
+StepAdvice advise_again(const SelectionQuestion& question, const TensorSelection& selection) {
+  const double density = question.densities.back();
+  const CostModel model(selection.network, question.config.rules, question.world_size, question.counts);
+  Profile profile;
+  profile.rows = selection.rows;
+  const CostCurve curve(rows_of(profile, profile_key(question, density)));
+  DensityCosts costs = costs_at(question, model, curve, density);
+  const DensityCosts& decided = selection.at(density);
+  for (std::size_t i = 0; i < costs.tensors.size(); ++i) {
+    costs.tensors[i].is_sparse = !selects_by_cost(question.config) || decided.tensors[i].is_sparse;
+  }
+  return advise(question, selection.network, costs, curve, selection.backward_seconds);
+}
+
 TensorSelection choose_tensors(comm::Communicator& communicator, const SelectionQuestion& question) {
   const std::string& path = question.config.compression.profile;
   std::optional<Profile> given;

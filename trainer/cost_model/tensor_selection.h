@@ -70,6 +70,10 @@ std::optional<Profile> given_profile(const SelectionQuestion& question);
 /// Local. Decides from given data alone. @param profile has the rows of all densities.
 TensorSelection decide(const SelectionQuestion& question, const Profile& profile, const comm::NetworkModel& network);
 
+/// Local. Returns the advice for the counts of `question`, on the grounds and with the decisions of `selection`. The
+/// selection has an advice.
+StepAdvice advise_again(const SelectionQuestion& question, const TensorSelection& selection);
+
 /// Collective. Measures the data that is not given, and decides on rank 0; the same on every rank. No wait for a rank
 /// is longer than the measurement of one size. @throws comm::AgreedError as given_profile does, CommError.
 TensorSelection choose_tensors(comm::Communicator& communicator, const SelectionQuestion& question);

@@ -25,6 +25,18 @@ Json to_json(const NetworkConfig& config) {
   return json;
 }
 
+Json to_json(const ByteRange& range) {
+  return {{"low", range.low}, {"expected", range.expected}, {"high", range.high}};
+}
+
+Json to_json(const ByteForecast& forecast) {
+  Json json = to_json(forecast.settled);
+  if (forecast.first_steps == 0) return json;
+  json["first_steps"] = to_json(forecast.first);
+  json["first_steps"]["steps"] = forecast.first_steps;
+  return json;
+}
+
 }  // namespace
 
 void write_summary(const std::filesystem::path& path, const Summary& summary) {
@@ -35,6 +47,7 @@ void write_summary(const std::filesystem::path& path, const Summary& summary) {
             {"time", summary.network ? "virtual" : "wall"},
             {"throughput_samples_per_second", summary.throughput},
             {"bytes_sent_total", summary.bytes_sent_total},
+            {"predicted_bytes_per_step", to_json(summary.predicted_bytes)},
             {"density_mean", summary.density_mean},
             {"tensors_sparse", summary.tensors_sparse},
             {"tensors_dense", summary.tensors_dense},
