@@ -202,6 +202,12 @@ SettingSpecs settings() {
        .help = "true: move blocks between partitions; false: keep the first partitions"}};
 }
 
+/// Returns the steps after which a threshold that is off by a factor of 100 has settled.
+std::uint64_t first_steps(const Settings& values) {
+  const double gamma = values.number("gamma");
+  return gamma > 0 ? static_cast<std::uint64_t>(std::ceil(std::log(100) / std::log1p(gamma))) : 0;
+}
+
 const Registration<SparsifierEntry> registration{[] {
   SparsifierEntry entry;
   entry.name = "exdyna";
@@ -213,10 +219,13 @@ const Registration<SparsifierEntry> registration{[] {
   entry.band = {.low = 0.9, .high = 1.1, .settling_steps = 1200};
   // The threshold is the same on all ranks; plan() cuts partitions when their number is not that of the ranks.
   entry.resize = {OnResize::kReshard, "keeps its threshold and cuts the partitions anew"};
-  entry.forecast = [](const Settings&) {
-    return CountForecast{.settled = {0.8, 1, 1.3}, .first = {0, 4, 100}, .first_steps = 1000};
+  // The first threshold knows no gradient, and residuals outgrow any: from nothing to everything, 1 to 330 measured
+  // (docs/algorithms.md, 2.11).
+  entry.forecast = [](const Settings& values) {
+    constexpr double kAll = std::numeric_limits<double>::infinity();
+    return CountForecast{.settled = {0.5, 1, 3}, .first = {0, 10, kAll}, .first_steps = first_steps(values)};
   };
-  entry.longest = {1, 1.5, 6};
+  entry.longest = {1, 1.3, 2};
   entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
     return std::make_unique<Exdyna>(values, numel, device);
   };

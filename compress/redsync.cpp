@@ -106,7 +106,8 @@ const Registration<SparsifierEntry> registration{[] {
        .maximum = 1}};
   // Three trials between the mean and the largest magnitude may end anywhere; more than 2k are reduced to k.
   entry.band = {.low = 0, .high = 2};
-  entry.forecast = [](const Settings&) { return CountForecast{.settled = {0.3, 0.9, 2}}; };
+  // Measured as for `dgc`: 0.71 to 1.19.
+  entry.forecast = [](const Settings&) { return CountForecast{.settled = {0.3, 0.9, 1.7}}; };
   entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
     return std::make_unique<Redsync>(values, numel, device);
   };

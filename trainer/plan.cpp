@@ -167,6 +167,21 @@ void check_memory(const std::string& where, int workers, std::size_t needed, std
                   workers, where, size_text(needed_by_all), size_text(static_cast<double>(available))));
 }
 
+/// Warns of buffers that do not fit if the counts are the highest that are forecast. They may never be, so the run
+/// starts.
+void warn_of_growth(const comm::Communicator& communicator, const RunPlan& plan, int neighbours, const Device& device) {
+  const std::size_t growth = plan.exchange.most_bytes - std::min(plan.exchange.most_bytes, plan.exchange.buffer_bytes);
+  const std::size_t planned = device.is_cpu() ? plan.memory_total() : plan.host_bytes;
+  const double most = static_cast<double>(planned + growth) * neighbours;
+  const auto available = static_cast<double>(available_memory());
+  if (communicator.rank() != 0 || growth == 0 || most <= available) return;
+  log::warning(
+      0,
+      "{} workers on this machine need up to {} while the selections are as large as they are forecast to get, "
+      "and {} are available (--dry-run shows more)",
+      neighbours, size_text(most), size_text(available));
+}
+
 fs::path existing_parent(fs::path path) {
   path = fs::absolute(path);
   while (!fs::exists(path) && path.has_parent_path() && path != path.parent_path()) path = path.parent_path();
@@ -267,6 +282,10 @@ std::string describe(const RunPlan& plan, const Config& config, int world_size) 
   for (const auto& [kind, bytes] : plan.memory) {
     text += fmt::format("  {:<20} {:>12}\n", kind, size_text(static_cast<double>(bytes)));
   }
+  if (plan.exchange.most_bytes > plan.exchange.buffer_bytes) {
+    text += fmt::format("  (exchange buffers grow to {} if the counts are the highest that are forecast)\n",
+                        size_text(static_cast<double>(plan.exchange.most_bytes)));
+  }
   const auto total = static_cast<double>(plan.memory_total()), saved = static_cast<double>(plan.saved_model_bytes);
   text += fmt::format("  {:<20} {:>12}   ({} workers: {}, of which rank 0 saves the model with {})\n\n", "total",
                       size_text(total), world_size, size_text(total * world_size + saved), size_text(saved));
@@ -288,6 +307,7 @@ void check_resources(comm::Communicator& communicator, const RunPlan& plan, cons
   const int neighbours = comm::place_on_machine(communicator).ranks;
   comm::all_ranks_or_none(communicator, [&] {
     const bool on_host = choice.device.is_cpu();
+    warn_of_growth(communicator, plan, neighbours, choice.device);
     check_memory("this machine", neighbours, on_host ? plan.memory_total() : plan.host_bytes, plan.saved_model_bytes,
                  available_memory());
     if (!on_host)

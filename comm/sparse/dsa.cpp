@@ -149,7 +149,10 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     SumSize::kUnion,
     /*traffic=*/"(2 k + min(2 k P, n)) (P-1) / P",
     /*sums_codes=*/false,
-    CodedValues::kLists}};
+    CodedValues::kLists,
+    /*resize=*/{},
+    /*lists_shared_indices=*/nullptr,
+    union_forecast}};
 
 }  // namespace
 }  // namespace dragonn::comm

@@ -2,6 +2,7 @@
 #include "comm/sparse/exchange_cost.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "comm/sparse/batch_decoder.h"
 
@@ -32,6 +33,11 @@ ExchangeSizes expected_sizes(const SparseCollectiveEntry& entry, const Selection
   sizes.largest = selection.leader_only ? by_rank : std::min(sizes.selected * counts.longest, most);
   sizes.global = expected_sum(entry.sum, sizes, counts.sum);
   return sizes;
+}
+
+CountForecast union_forecast(const Settings& /*settings*/, int ranks) {
+  const double doublings = std::log2(ranks);
+  return {.settled = {std::max(1.0 / ranks, 1 - 0.2 * doublings), std::max(1.0 / ranks, 1 - 0.04 * doublings), 1}};
 }
 
 std::size_t list_bytes(double entries) {

@@ -23,6 +23,11 @@ struct AssumedCounts {
 ExchangeSizes expected_sizes(const SparseCollectiveEntry& entry, const SelectionTraits& selection, std::size_t numel,
                              std::size_t k, int ranks, const AssumedCounts& counts = {});
 
+/// Returns the forecast of a union. Real gradients agree on some of their largest entries, the more the denser the
+/// selections are: of P k entries of k = 0.001 n to 0.16 n, between 2 to 6 ranks of three networks, 0.5 to 1 were
+/// different ones.
+CountForecast union_forecast(const Settings& settings, int ranks);
+
 /// Returns the bytes of that many entries in memory, and below those of numbers of 4 bytes.
 std::size_t list_bytes(double entries);
 std::size_t word_bytes(double words);

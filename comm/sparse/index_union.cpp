@@ -64,7 +64,12 @@ const Registration<SparseCollectiveEntry> registration{
                           predict,
                           memory,
                           SumSize::kUnion,
-                          /*traffic=*/"(k + 2 min(k P, n) / P) (P-1)"}};
+                          /*traffic=*/"(k + 2 min(k P, n) / P) (P-1)",
+                          /*sums_codes=*/false,
+                          CodedValues::kSums,
+                          /*resize=*/{},
+                          /*lists_shared_indices=*/nullptr,
+                          union_forecast}};
 
 }  // namespace
 }  // namespace dragonn::comm

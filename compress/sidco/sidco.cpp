@@ -239,8 +239,11 @@ SparsifierEntry sidco_entry(const char* name, const char* summary, const SidcoFi
   entry.band = kAnyCount;
   entry.band.settling_steps = 40;
   entry.resize = {OnResize::kReshard, "keeps its stages: rank r those of rank r modulo the old number of workers"};
+  // Measured on MNIST (MLP), CIFAR-10 (ResNet-20), text (LSTM) and random images: the first fits, of one stage, give
+  // 0.2 to 2. Later 0.6 to 1.4; 0.1 to 1.25 at density 0.001 on MNIST, where most gradients of the first layer are
+  // zero.
   entry.forecast = [](const Settings&) {
-    return CountForecast{.settled = {0.6, 1, 1.5}, .first = {0.3, 1.2, 4}, .first_steps = 40};
+    return CountForecast{.settled = {0.05, 0.9, 1.6}, .first = {0.1, 1, 3}, .first_steps = 40};
   };
   entry.make = [fits](const Settings& values, std::size_t numel, const Device& device) {
     return std::make_unique<Sidco>(rules(values, fits), stage_rules(values), numel, device);

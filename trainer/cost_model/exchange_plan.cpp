@@ -74,16 +74,26 @@ std::size_t staged_bytes(const comm::ExchangeSizes& sizes, ExchangeForm form) {
   return form == ExchangeForm::kSparse ? comm::result_bytes(sizes) : sizes.numel * sizeof(float);
 }
 
+/// Returns the bytes of an exchange of these sizes, in the memory of messages.
+std::size_t held_bytes(const ExchangeRules& rules, ExchangeForm form, const comm::ExchangeSizes& sizes,
+                       const Device& messages) {
+  const Component& collective = collective_of(rules, form);
+  const std::size_t selected = form == ExchangeForm::kSparse ? comm::list_bytes(sizes.selected) : 0;
+  return entry_of(collective).memory(collective.settings, sizes, messages) + selected + sizes.code_bytes;
+}
+
 void add_memory(const ExchangeRules& rules, const BucketPlan& planned, double density, int world_size,
                 const Device& messages, ExchangePlan& plan) {
-  const std::size_t numel = planned.bucket.size;
-  const comm::ExchangeSizes sizes =
-      sizes_of(rules, numel, planned.form, density, world_size, forecast_counts(rules, world_size));
-  const Component& collective = collective_of(rules, planned.form);
-  plan.buffer_bytes += entry_of(collective).memory(collective.settings, sizes, messages);
-  if (planned.form == ExchangeForm::kSparse) plan.buffer_bytes += comm::list_bytes(sizes.selected);
-  plan.buffer_bytes += sizes.code_bytes;
-  plan.staging_bytes += staged_bytes(sizes, planned.form);
+  const auto sizes = [&](RunPart part, RangeEnd end) {
+    return sizes_of(rules, planned.bucket.size, planned.form, density, world_size,
+                    forecast_counts(rules, world_size, part, end));
+  };
+  const auto held = [&](RunPart part, RangeEnd end) {
+    return held_bytes(rules, planned.form, sizes(part, end), messages);
+  };
+  plan.buffer_bytes += held(RunPart::kSettled, RangeEnd::kExpected);
+  plan.most_bytes += std::max(held(RunPart::kSettled, RangeEnd::kHigh), held(RunPart::kFirstSteps, RangeEnd::kHigh));
+  plan.staging_bytes += staged_bytes(sizes(RunPart::kSettled, RangeEnd::kExpected), planned.form);
 }
 
 }  // namespace
