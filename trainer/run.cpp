@@ -99,15 +99,16 @@ fs::path prepare_folder(const Job& job, Worker& worker, FolderLock& lock) {
 }
 
 /// Returns "topk: each worker sends about 1 % of its gradient, 55 kB a step", or the method alone if it selects
-/// nothing.
-std::string describe_method(const CompressionConfig& compression, const RunPlan& plan, int workers) {
+/// nothing. The cost model may leave some of that dense.
+std::string describe_method(const Config& config, const RunPlan& plan, int workers) {
+  const CompressionConfig& compression = config.compression;
   if (!compression.selects()) return compression.method;
   std::string text =
       std::isinf(compression.sparsifier.entry().band.high)
           ? fmt::format("{}: each worker sends what it selects, whatever the density", compression.method)
           : fmt::format("{}: each worker sends about {:.4g} % of its gradient", compression.method,
                         100 * compression.density);
-  if (workers > 1) text += fmt::format(", {} a step", describe(plan.bytes));
+  if (workers > 1 && !selects_by_cost(config)) text += fmt::format(", {} a step", describe(plan.bytes));
   return text;
 }
 
@@ -183,7 +184,7 @@ int run_training(const Job& job, comm::Communicator& communicator) {
 
   log::info(rank, "dragonn {}: {} ({} parameters) on {} ({} samples), {} workers ({}), {}", version(),
             job.config.model.name, plan.parameters, job.config.data.name, job.data.train->size(), communicator.size(),
-            comm::backend_name(communicator), describe_method(job.config.compression, plan, communicator.size()));
+            comm::backend_name(communicator), describe_method(job.config, plan, communicator.size()));
   log::info(rank, "device: {}", choice.describe());
   log_network(job.config, communicator);
   for (const std::string& note : job.config.notes) log::info(rank, "{}", note);

@@ -87,6 +87,7 @@ Worker::Worker(const Job& job, const RunPlan& plan, layers::Network network, com
   const std::uint64_t steps_per_epoch = position_.steps_per_epoch();
   scheduled_steps_ = static_cast<std::uint64_t>(config.train.epochs) * steps_per_epoch;
   set_length();
+  predicted_ = plan.bytes;
   optimizer_ = config.optimizer.entry().make(config.optimizer.settings, network_.arena());
   schedule_ = config.schedule.entry().make(config.schedule.settings,
                                            {config.optimizer.learning_rate, steps_per_epoch, scheduled_steps_});
@@ -445,7 +446,7 @@ void Worker::finish() {
                           .network = time_kind() == TimeKind::kVirtual ? std::optional(config_.network) : std::nullopt,
                           .throughput = samples_per_second(),
                           .bytes_sent_total = bytes_sent,
-                          .predicted_bytes = plan_.bytes,
+                          .predicted_bytes = predicted_,
                           .density_mean = progress_.density_sum / static_cast<double>(steps),
                           .tensors_sparse = sparse,
                           .tensors_dense = network_.arena().parameters().size() - sparse,

@@ -190,6 +190,7 @@ class Worker {
   std::uint64_t scheduled_steps_ = 0;          ///< steps of all epochs, as position_ schedules them
   std::uint64_t total_steps_ = 0;              ///< updates of the whole run
   std::optional<TensorSelection> selection_;   // where the run wants costs
+  ByteForecast predicted_;                     ///< of a step at the target density
   std::optional<TrafficCheck> traffic_check_;  // where ranks exchange selections
   Buffer<float> accumulated_;                  ///< sum over micro-batches; empty without gradient accumulation
   kernels::HostMirror<float> parameters_;      ///< for hashes and checkpoints

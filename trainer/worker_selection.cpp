@@ -70,9 +70,10 @@ void Worker::begin_traffic_check() {
     const auto choice = std::ranges::find(choices, density, &BucketChoice::density);
     if (choice == choices.end()) return;
     apply_choice(config_.rules, *choice, communicator_.size(), plan);
+    predicted_ = forecast_bytes(config_.rules, plan, density, communicator_.size());
   }
   if (std::ranges::count(plan.buckets, ExchangeForm::kSparse, &BucketPlan::form) == 0) return;
-  traffic_check_.emplace(config_.rules, forecast_bytes(config_.rules, plan, density, communicator_.size()).settled);
+  traffic_check_.emplace(config_.rules, predicted_.settled);
 }
 
 void Worker::check_traffic(double density) {

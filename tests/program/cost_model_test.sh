@@ -75,6 +75,26 @@ for run in resumed resumed-too; do
   [ "$(parameters_hash $run)" = "$(parameters_hash slow)" ] || fail "$run: another result than the uninterrupted run"
 done
 
+# What a run sends corrects an advice that took something else, in one line; exact counts need no correction.
+long=(quick.toml --workers 6 --set train.epochs=20 --set train.max_steps=39 --set train.eval_every_epochs=0)
+"$train" "${long[@]}" "${slow[@]}" --set compression.method=exdyna --output online 2>/dev/null || fail "exdyna on the slow network"
+corrected='steps 11 to 20: each worker sends .* a step, .* times the .* that the advice took; .* at density 0.05 exchanges add'
+[ "$(grep -c "$corrected" online/log.txt)" = 1 ] || fail "exdyna's advice is not corrected: $(cat online/log.txt)"
+"$train" "${long[@]}" --set compression.method=exdyna --output unpriced 2>/dev/null || fail "exdyna without a network"
+[ "$(grep -c 'each worker sends .* times the .* that were predicted (dense: ' unpriced/log.txt)" = 1 ] || fail "no correction without advice"
+[ "$(parameters_hash unpriced)" = "$(parameters_hash online)" ] || fail "an advice changed the result"
+"$train" "${long[@]}" "${slow[@]}" --output exact 2>/dev/null || fail "topk on the slow network"
+grep -q 'each worker sends .* times' exact/log.txt && fail "exact counts are corrected: $(cat exact/log.txt)"
+# Ranges are told where counts vary, and only there.
+"$train" "${long[@]}" --set compression.method=exdyna --dry-run >varies.txt || fail "the dry run of exdyna"
+grep -q 'the counts vary: expect .* kB, in the first 924 steps 0 B to .* kB per worker and step' varies.txt || fail "no range: $(cat varies.txt)"
+grep -q 'each worker sends about 5 % of its gradient, .* in the first 924 steps' online/log.txt || fail "no range in the log"
+"$train" "${long[@]}" --dry-run | grep -q 'counts vary' && fail "a range where counts are exact"
+python3 -c 'import json
+of = lambda run: json.load(open(f"{run}/summary.json"))["predicted_bytes_per_step"]
+assert of("online")["low"] < of("online")["expected"] < of("online")["high"] < of("online")["first_steps"]["high"]
+assert of("exact")["low"] == of("exact")["high"] and "first_steps" not in of("exact")' || fail "no ranges in summary.json"
+
 # With one worker there is nothing to gain.
 "$train" quick.toml --workers 1 --set compression.select_tensors=cost_model --output alone 2>/dev/null || fail "one worker"
 grep -q 'one worker' alone/summary.json || fail "one worker is not warned"
