@@ -84,10 +84,10 @@ void Worker::check_traffic(double density) {
   const auto seen = traffic_check_->add(communicator_, exchange_->counts(), sent);
   if (!seen) return;
   std::string line =
-      fmt::format("steps {} to {}: each worker sends {} a step, {:.2g} times the {} that {}",
+      fmt::format("steps {} to {}: each worker sends {} a step, {} times the {} that {}",
                   progress_.step + 1 - TrafficCheck::kWindow, progress_.step, bytes_text(seen->bytes),
-                  seen->bytes / traffic_check_->assumed().expected, bytes_text(traffic_check_->assumed().expected),
-                  has_advice() ? "the advice took" : "were predicted");
+                  three_digits(seen->bytes / traffic_check_->assumed().expected),
+                  bytes_text(traffic_check_->assumed().expected), has_advice() ? "the advice took" : "were predicted");
   if (!has_advice()) {
     line += fmt::format(" (dense: {})", bytes_text(plan_.dense_cost.bytes_sent));
     return log::info(communicator_.rank(), "{}", line);

@@ -37,7 +37,7 @@ ExchangeSizes expected_sizes(const SparseCollectiveEntry& entry, const Selection
 
 CountForecast union_forecast(const Settings& /*settings*/, int ranks) {
   const double doublings = std::log2(ranks);
-  return {.settled = {std::max(1.0 / ranks, 1 - 0.2 * doublings), std::max(1.0 / ranks, 1 - 0.04 * doublings), 1}};
+  return {.settled = {std::max(1.0 / ranks, 1 - 0.25 * doublings), std::max(1.0 / ranks, 1 - 0.04 * doublings), 1}};
 }
 
 std::size_t list_bytes(double entries) {

@@ -287,7 +287,7 @@ std::string refuses(const SelectionTraits& traits) {
 /// first period, then 0.6 to 1.2) and one on random images, where 1 % of a worker's entries are noise (5.2 of 6, then
 /// 0.9 to 2.6).
 CountForecast sum_forecast(const Settings& settings, int ranks) {
-  return {.settled = {0.4, 1, std::min<double>(2.6, ranks)},
+  return {.settled = {0.4, 1, (1.0 + ranks) / 2},
           .first = {0.4, (1.0 + ranks) / 2, static_cast<double>(ranks)},
           .first_steps = static_cast<std::uint64_t>(settings.integer("global_period"))};
 }
