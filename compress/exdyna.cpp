@@ -219,13 +219,13 @@ const Registration<SparsifierEntry> registration{[] {
   entry.band = {.low = 0.9, .high = 1.1, .settling_steps = 1200};
   // The threshold is the same on all ranks; plan() cuts partitions when their number is not that of the ranks.
   entry.resize = {OnResize::kReshard, "keeps its threshold and cuts the partitions anew"};
-  // The first threshold knows no gradient, and residuals outgrow any: from nothing to everything, 1 to 330 measured
+  // The first threshold knows no gradient, and residuals outgrow any: from nothing to everything, 0.03 to 330 measured
   // (docs/algorithms.md, 2.11).
   entry.forecast = [](const Settings& values) {
     constexpr double kAll = std::numeric_limits<double>::infinity();
     return CountForecast{.settled = {0.5, 1, 3}, .first = {0, 10, kAll}, .first_steps = first_steps(values)};
   };
-  entry.longest = {1, 1.3, 2};
+  entry.longest = {1, 1.3, 2.5};
   entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
     return std::make_unique<Exdyna>(values, numel, device);
   };

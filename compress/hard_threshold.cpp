@@ -45,7 +45,7 @@ const Registration<SparsifierEntry> registration{[] {
                      .maximum = std::numeric_limits<float>::max()}};
   // Nothing controls the count.
   entry.band = kAnyCount;
-  // Measured as for `dgc`: 3 to 37, falling as training goes on; ExDyna (2024), section V-B, saw 106.6.
+  // Measured as for `dgc`: 0 to 37, falling as training goes on; ExDyna (2024), section V-B, saw 106.6.
   entry.forecast = [](const Settings&) { return CountForecast{.settled = {0, 8, 107}}; };
   entry.make = [](const Settings& values, std::size_t numel, const Device&) {
     return std::make_unique<HardThreshold>(values, numel);

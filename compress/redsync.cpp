@@ -106,8 +106,13 @@ const Registration<SparsifierEntry> registration{[] {
        .maximum = 1}};
   // Three trials between the mean and the largest magnitude may end anywhere; more than 2k are reduced to k.
   entry.band = {.low = 0, .high = 2};
-  // Measured as for `dgc`: 0.71 to 1.19.
-  entry.forecast = [](const Settings&) { return CountForecast{.settled = {0.3, 0.9, 1.7}}; };
+  // Measured as for `dgc`: 0.71 to 1.32.
+  // `trim` keeps k; `search`, which has not been measured, raises a threshold at k/2 entries, too.
+  entry.forecast = [](const Settings& values) {
+    const std::string& mode = values.text("mode");
+    if (mode == "trim") return CountForecast{.settled = {0.9, 1, 1}};
+    return CountForecast{.settled = mode == "fixed" ? CountRange{0.3, 0.9, 1.7} : CountRange{0.1, 1, 3}};
+  };
   entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
     return std::make_unique<Redsync>(values, numel, device);
   };

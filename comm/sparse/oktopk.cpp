@@ -285,7 +285,7 @@ std::string refuses(const SelectionTraits& traits) {
 /// the sums outgrow it as soon as residuals are added, and the drift rule follows by a factor of 1.3 in a period, so
 /// up to all sums are gathered. Later thresholds are of grown residuals. Measured on an MLP on MNIST (1.0 to 1.3 in the
 /// first period, then 0.6 to 1.2) and one on random images, where 1 % of a worker's entries are noise (5.2 of 6, then
-/// 0.9 to 2.6).
+/// 0.9 to 3.4).
 CountForecast sum_forecast(const Settings& settings, int ranks) {
   return {.settled = {0.4, 1, (1.0 + ranks) / 2},
           .first = {0.4, (1.0 + ranks) / 2, static_cast<double>(ranks)},
