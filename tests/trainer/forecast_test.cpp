@@ -16,6 +16,7 @@
 #include "tests/trainer/quick_run.h"
 #include "trainer/cost_model/exchange_plan.h"
 #include "trainer/evaluation.h"
+#include "trainer/plan.h"
 
 namespace dragonn::trainer::testing {
 namespace {
@@ -139,6 +140,25 @@ TEST_SUITE("trainer") {
           quick_config(with(kImages, {"compression.method=" + sparsifier, "compression.collective=" + collective}));
       for (const int world : kForecastWorlds) check_windows(config, data, world, kSteps);
     }
+  }
+
+  TEST_CASE("a selection of everything grows buffers that are planned for k entries") {
+    const data::DatasetSplits data = load_data(quick_config(kImages));
+    for (const auto& [sparsifier, collective] : pairs()) {
+      if (sparsifier != "hard_threshold") continue;
+      INFO(collective);
+      const RunSpec config =
+          quick_config(with(kImages, {"compression.method=hard_threshold", "compression.collective=" + collective,
+                                      "compression.hard_threshold.threshold=1e-30"}));
+      CHECK(sent_bytes(config, data, 3, 3)[2] > 4 * forecast_of(config, data, 3).settled.low);
+    }
+    const auto growth = [&](const std::string& method) {
+      const RunSpec config = quick_config(with(kImages, {"compression.method=" + method}));
+      const ExchangePlan plan = plan_run(config, make_network(config, *data.train), 3).exchange;
+      return static_cast<double>(plan.most_bytes) / static_cast<double>(plan.buffer_bytes);
+    };
+    CHECK(growth("topk") == 1);
+    CHECK(growth("exdyna") > 4);
   }
 
   TEST_CASE("training sends what is forecast on MNIST, too") {
