@@ -223,7 +223,7 @@ const Registration<SparsifierEntry> registration{[] {
   // (docs/algorithms.md, 2.11).
   entry.forecast = [](const Settings& values) {
     constexpr double kAll = std::numeric_limits<double>::infinity();
-    return CountForecast{.settled = {0.5, 1, 3}, .first = {0, 10, kAll}, .first_steps = first_steps(values)};
+    return CountForecast{.settled = {0.5, 1, 3}, .first = {0, 15, kAll}, .first_steps = first_steps(values)};
   };
   entry.longest = {1, 1.3, 2.5};
   entry.make = [](const Settings& values, std::size_t numel, const Device& device) {

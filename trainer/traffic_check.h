@@ -27,7 +27,7 @@ class TrafficCheck {
   /// A correction is repeated when the bytes have changed by this factor.
   static constexpr double kChange = 2;
 
-  /// @param assumed bytes of a settled step.
+  /// @param assumed bytes of a step.
   TrafficCheck(const ExchangeRules& rules, const ByteRange& assumed) : rules_(&rules), assumed_(assumed) {}
 
   /// Collective in a few steps. Adds a step at the target density. @param bytes the payload that this rank sent.

@@ -127,6 +127,8 @@ class Worker {
   void warn_if_not_repeated();
   void warn(std::string warning);
   SelectionQuestion selection_question() const;
+  /// Returns whether the run ends before its counts have settled.
+  bool ends_unsettled() const;
   void tell_advice();
   /// Logs a line that ends in this advice; a warning if dense is faster.
   void tell(const std::string& text, const StepAdvice& advice);

@@ -13,15 +13,22 @@
 
 namespace dragonn::trainer {
 
+bool Worker::ends_unsettled() const {
+  return total_steps_ <= unsettled_steps(config_.rules, communicator_.size());
+}
+
 SelectionQuestion Worker::selection_question() const {
-  return {.config = config_,
-          .buckets = exchange_->buckets(),
-          .densities = sparse_densities(config_.compression, std::max(scheduled_steps_, total_steps_),
-                                        position_.steps_per_epoch()),
-          .world_size = communicator_.size(),
-          .device = device(),
-          .ready = ready_shares(network_.summary(), exchange_->buckets()),
-          .overlaps = overlapped_ != nullptr};
+  SelectionQuestion question{
+      .config = config_,
+      .buckets = exchange_->buckets(),
+      .densities =
+          sparse_densities(config_.compression, std::max(scheduled_steps_, total_steps_), position_.steps_per_epoch()),
+      .world_size = communicator_.size(),
+      .device = device(),
+      .ready = ready_shares(network_.summary(), exchange_->buckets()),
+      .overlaps = overlapped_ != nullptr};
+  if (ends_unsettled()) question.counts = forecast_counts(config_.rules, communicator_.size(), RunPart::kFirstSteps);
+  return question;
 }
 
 void Worker::check_profile() const {
@@ -73,7 +80,7 @@ void Worker::begin_traffic_check() {
     predicted_ = forecast_bytes(config_.rules, plan, density, communicator_.size());
   }
   if (std::ranges::count(plan.buckets, ExchangeForm::kSparse, &BucketPlan::form) == 0) return;
-  traffic_check_.emplace(config_.rules, predicted_.settled);
+  traffic_check_.emplace(config_.rules, ends_unsettled() ? predicted_.first : predicted_.settled);
 }
 
 void Worker::check_traffic(double density) {

@@ -76,7 +76,7 @@ for run in resumed resumed-too; do
 done
 
 # What a run sends corrects an advice that took something else, in one line; exact counts need no correction.
-long=(quick.toml --workers 6 --set train.epochs=20 --set train.max_steps=39 --set train.eval_every_epochs=0)
+long=(quick.toml --workers 3 --set train.epochs=100 --set train.max_steps=930 --set train.eval_every_epochs=0)
 "$train" "${long[@]}" "${slow[@]}" --set compression.method=exdyna --output online 2>/dev/null || fail "exdyna on the slow network"
 corrected='steps 11 to 20: each worker sends .* a step, .* times the .* that the advice took; .* at density 0.05 exchanges add'
 [ "$(grep -c "$corrected" online/log.txt)" = 1 ] || fail "exdyna's advice is not corrected: $(cat online/log.txt)"
