@@ -81,7 +81,7 @@ long=(quick.toml --workers 3 --set train.epochs=100 --set train.max_steps=930 --
 corrected='steps 11 to 20: each worker sends .* a step, .* times the .* that the advice took; .* at density 0.05 exchanges add'
 [ "$(grep -c "$corrected" online/log.txt)" = 1 ] || fail "exdyna's advice is not corrected: $(cat online/log.txt)"
 "$train" "${long[@]}" --set compression.method=exdyna --output unpriced 2>/dev/null || fail "exdyna without a network"
-[ "$(grep -c 'each worker sends .* times the .* that were predicted (dense: ' unpriced/log.txt)" = 1 ] || fail "no correction without advice"
+[ "$(grep -c 'steps 11 to 20: each worker sends .* times the .* that were predicted (dense: ' unpriced/log.txt)" = 1 ] || fail "no correction without advice"
 [ "$(parameters_hash unpriced)" = "$(parameters_hash online)" ] || fail "an advice changed the result"
 "$train" "${long[@]}" "${slow[@]}" --output exact 2>/dev/null || fail "topk on the slow network"
 grep -q 'each worker sends .* times' exact/log.txt && fail "exact counts are corrected: $(cat exact/log.txt)"

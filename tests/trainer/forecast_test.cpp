@@ -172,8 +172,8 @@ TEST_SUITE("trainer") {
       return parse_config(kMnist, "mnist.toml", with(mnist, {"compression.method=" + method}));
     };
     const data::DatasetSplits data = load_data(config_of("topk"));
-    for (const std::string& method : {"sidco_e", "sidco_gp", "sidco_p", "exdyna", "gaussiank", "redsync",
-                                      "hard_threshold", "dgc", "dragonn", "oktopk"}) {
+    for (const char* method : {"sidco_e", "sidco_gp", "sidco_p", "exdyna", "gaussiank", "redsync", "hard_threshold",
+                               "dgc", "dragonn", "oktopk"}) {
       INFO(method);
       check_windows(config_of(method), data, 3, kSteps);
     }

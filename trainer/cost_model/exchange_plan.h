@@ -14,6 +14,7 @@
 #include "comm/sparse/exchange_cost.h"
 #include "core/parameter.h"
 #include "trainer/exchange/buckets.h"
+#include "trainer/exchange/byte_forecast.h"
 #include "trainer/exchange/exchange_rules.h"
 
 namespace dragonn::trainer {
@@ -73,22 +74,6 @@ comm::Prediction predict_bucket(const ExchangeRules& rules, std::size_t numel, E
 /// Predicts the cost of a step of a plan's buckets, in their forms, with these counts.
 comm::Prediction predict_step(const ExchangeRules& rules, const ExchangePlan& plan, double density, int world_size,
                               const comm::AssumedCounts& counts);
-
-/// Bytes that a worker sends in a step: the payload, mean over workers and over ten steps.
-struct ByteRange {
-  double low = 0;
-  double expected = 0;
-  double high = 0;
-
-  bool is_exact() const { return low == high; }
-};
-
-/// The bytes that a run sends.
-struct ByteForecast {
-  ByteRange settled = {};
-  ByteRange first = {};  ///< of the first steps; unused if there are none
-  std::uint64_t first_steps = 0;
-};
 
 /// Forecasts the bytes of a plan's buckets.
 ByteForecast forecast_bytes(const ExchangeRules& rules, const ExchangePlan& plan, double density, int world_size);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "trainer/config/config.h"
-#include "trainer/cost_model/exchange_plan.h"
+#include "trainer/exchange/byte_forecast.h"
 #include "trainer/metrics/metrics.h"
 
 namespace dragonn::trainer {
