@@ -174,7 +174,7 @@ TEST_SUITE("trainer") {
     const data::DatasetSplits data = load_data(config_of("topk"));
     for (const char* method : {"sidco_e", "sidco_gp", "sidco_p", "exdyna", "gaussiank", "redsync", "hard_threshold",
                                "dgc", "dragonn", "oktopk"}) {
-      INFO(method);
+      INFO("method ", std::string(method));
       check_windows(config_of(method), data, 3, kSteps);
     }
   }
