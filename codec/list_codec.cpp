@@ -11,6 +11,20 @@ namespace {
 
 constexpr std::size_t kIndexBytes = sizeof(std::uint32_t);
 
+/// Returns the number of entries: those before the empty slots at the end. @throws DataError if they do not ascend.
+std::size_t checked_entries(std::span<const std::uint32_t> indices) {
+  bool ascends = true;  // no branch in the loop: it is a pass over vectors
+  for (std::size_t i = 1; i < indices.size(); ++i)
+    ascends &= (indices[i - 1] < indices[i]) | (indices[i] == kEmptySlot);
+  if (!ascends) [[unlikely]] {
+    const auto place = std::ranges::adjacent_find(
+        indices, [](std::uint32_t left, std::uint32_t right) { return right <= left && right != kEmptySlot; });
+    throw DataError(fmt::format("index {} follows index {}: indices ascend", *std::next(place), *place));
+  }
+  if (indices.empty() || indices.back() != kEmptySlot) return indices.size();
+  return static_cast<std::size_t>(std::ranges::lower_bound(indices, kEmptySlot) - indices.begin());
+}
+
 /// Writes all indices as uint32, then all values as float32. A list is read in place.
 class RawLists final : public ListCodec {
  public:
@@ -38,8 +52,9 @@ class RawLists final : public ListCodec {
     const std::size_t slots = code.size() / entry_bytes(has_values);
     const auto* indices = reinterpret_cast<const std::uint32_t*>(code.data());
     const auto* values = reinterpret_cast<const float*>(indices + slots);
-    return {View<const std::uint32_t>(std::span(indices, slots)),
-            has_values ? View<const float>(std::span(values, slots)) : View<const float>()};
+    const std::size_t entries = checked_entries({indices, slots});
+    return {View<const std::uint32_t>(std::span(indices, entries)),
+            has_values ? View<const float>(std::span(values, entries)) : View<const float>()};
   }
 
  private:
@@ -84,6 +99,7 @@ class CodedLists final : public ListCodec {
     if (code.empty()) return {};
     const std::size_t end = code.size() - indices_->decode(code, room.indices).size();
     const std::span<const std::uint32_t> indices = std::as_const(room.indices).host();
+    if (checked_entries(indices) != indices.size()) throw DataError(fmt::format("index {} is none", kEmptySlot));
     if (!has_values) {
       if (end != code.size())
         throw DataError(fmt::format("{} bytes behind the code of {} indices", code.size() - end, indices.size()));

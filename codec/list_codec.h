@@ -49,8 +49,8 @@ class ListCodec {
   /// @param code at least most_bytes() of the list long, aligned to 4 bytes.
   virtual std::size_t encode(const ListView& list, bool has_values, std::span<std::byte> code) const = 0;
   /// Reads a code of exactly this length, which may come from another rank. The list lies in `code` itself or in
-  /// `room`. With a fixed size it may end with empty slots, and indices may not ascend; otherwise they do.
-  /// @param code aligned to 4 bytes.  @throws DataError that says what is wrong, for bytes that are no code.
+  /// `room`, without empty slots. Its indices ascend; whether the bucket has them is the caller's to check.
+  /// @param code aligned to 4 bytes.  @throws DataError that says what is wrong, for bytes that are no such list.
   virtual ListView decode(std::span<const std::byte> code, bool has_values, SparseVector& room) const = 0;
 };
 

@@ -33,12 +33,14 @@ void agree(Communicator& communicator, const std::exception_ptr& error, bool nam
   const auto failed = std::ranges::find_if(codes, [](std::uint64_t code) { return code != 0; });
   if (failed == codes.end()) return;
   const int rank = static_cast<int>(failed - codes.begin());
+  // Another rank's word may be anything; cut to an int it could be the code of success.
+  const int known_code = *failed == 2 ? 2 : 1;
   communicator.broadcast_text(rank, mine.message);
   const bool everywhere = std::ranges::none_of(codes, [](std::uint64_t code) { return code == 0; });
-  if (everywhere || !names_rank) throw AgreedError(mine.message, static_cast<int>(*failed));
+  if (everywhere || !names_rank) throw AgreedError(mine.message, known_code);
   const std::string label = communicator.activity().label();  // that of all ranks
   const std::string place = label.empty() ? "" : fmt::format(", '{}'", label);
-  throw AgreedError(fmt::format("rank {}{}: {}", rank, place, mine.message), static_cast<int>(*failed));
+  throw AgreedError(fmt::format("rank {}{}: {}", rank, place, mine.message), known_code);
 }
 
 }  // namespace dragonn::comm

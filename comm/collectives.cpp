@@ -100,6 +100,33 @@ void ordered_bruck_allgather(Communicator& communicator, std::span<std::byte> al
   std::ranges::rotate(all, all.end() - static_cast<std::ptrdiff_t>(my_offset));
 }
 
+/// Returns the rank that sends `receiver` what is of `source`.
+int sender_to(int receiver, int source, int ranks, const Route& route) {
+  const auto highest_bit = [](int value) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(value))); };
+  const int ahead = wrap(source - receiver, ranks), position = wrap(receiver - source, ranks);
+  switch (route.kind) {
+    case Route::Kind::kMessage:
+      return source;
+    case Route::Kind::kAllgather:
+      if (std::has_single_bit(static_cast<unsigned>(ranks))) return receiver ^ highest_bit(receiver ^ source);
+      if (route.bytes <= Communicator::kSmallBlock) return wrap(receiver + highest_bit(ahead), ranks);
+      [[fallthrough]];
+    case Route::Kind::kRing:
+      return wrap(receiver - 1, ranks);
+    case Route::Kind::kTree:
+      return wrap(receiver - (position & -position), ranks);
+  }
+  return source;
+}
+
+/// Calls `move(begin, end)` for each piece of a text. A receiver makes room piece by piece: a length alone reserves no
+/// more than the first.
+template <class Move>
+void for_each_piece(std::uint64_t length, const Move& move) {
+  constexpr std::uint64_t kPiece = 1 << 20;
+  for (std::uint64_t begin = 0; begin < length; begin += kPiece) move(begin, std::min(length, begin + kPiece));
+}
+
 }  // namespace
 
 void Communicator::allreduce_sum(View<float> values, DenseAlgorithm algorithm) {
@@ -236,6 +263,13 @@ void Communicator::allgather_messages(View<const std::byte> mine, std::span<cons
   ring_allgather(*this, all.host(), my_offset, mine.size(), room_of, take, on_message);
 }
 
+std::vector<int> Communicator::senders(int source, const Route& route) const {
+  std::vector<int> found;
+  for (int at = rank(); at != source; found.push_back(at)) at = sender_to(at, source, size(), route);
+  std::ranges::reverse(found);
+  return found;
+}
+
 std::size_t Communicator::broadcast_tree(int root, std::span<std::byte> room, std::size_t size) {
   // Positions count from the root. A position receives from the one without its lowest set bit, then sends to those at
   // smaller distances, the farthest first.
@@ -268,11 +302,44 @@ std::size_t Communicator::broadcast_variable(int root, View<std::byte> room, std
   return broadcast_tree(root, room.host(), size);
 }
 
+void Communicator::check_text(int source, const Route& route, std::uint64_t length, std::uint64_t most) const {
+  if (length <= most) return;
+  throw bad_data(source, route, fmt::format("a text of {} bytes, and there are at most {}", length, most));
+}
+
 void Communicator::broadcast_text(int root, std::string& text) {
   std::uint64_t length = text.size();
+  DRAGONN_CHECK(rank() != root || length <= kLongestText, "a text of {} bytes, above {}", length, kLongestText);
   broadcast_value(root, length);
-  text.resize(length);
-  broadcast(root, as_writable_bytes(std::span<char>(text)));
+  if (rank() != root) {
+    check_text(root, {Route::Kind::kTree}, length, kLongestText);
+    text.clear();
+  }
+  const ScopedOperation operation(activity_, "broadcast");
+  for_each_piece(length, [&](std::size_t begin, std::size_t end) {
+    if (rank() != root) text.resize(end);
+    broadcast_exactly(root, std::as_writable_bytes(std::span(text).subspan(begin, end - begin)));
+  });
+}
+
+void Communicator::send_text(int destination, int tag, const std::string& text) {
+  const std::uint64_t length = text.size();
+  send(destination, tag, as_bytes(std::span(&length, 1)));
+  for_each_piece(length, [&](std::size_t begin, std::size_t end) {
+    send(destination, tag, as_bytes(std::span(text).subspan(begin, end - begin)));
+  });
+}
+
+std::string Communicator::recv_text(int source, int tag, std::size_t most) {
+  std::uint64_t length = 0;
+  recv_exactly(source, tag, as_writable_bytes(std::span(&length, 1)));
+  check_text(source, {}, length, most);
+  std::string text;
+  for_each_piece(length, [&](std::size_t begin, std::size_t end) {
+    text.resize(end);
+    recv_exactly(source, tag, as_writable_bytes(std::span(text).subspan(begin, end - begin)));
+  });
+  return text;
 }
 
 void Communicator::barrier() {

@@ -96,6 +96,14 @@ CommError Communicator::error(std::string_view doing, int peer, std::string_view
       fmt::format("rank {}{}{}, {} {}: {}", rank(), activity.empty() ? "" : ", ", activity, doing, other, reason));
 }
 
+CommError Communicator::bad_data(int source, const Route& route, std::string_view reason) const {
+  const std::vector<int> path = senders(source, route);
+  if (path.size() <= 1) return error("receiving from", source, reason);
+  std::string passed_on;
+  for (const int relay : std::span(path).subspan(1)) passed_on += fmt::format(", passed on by rank {}", relay);
+  return error("receiving from", path.back(), fmt::format("what rank {} has sent{}: {}", source, passed_on, reason));
+}
+
 ScopedSizeOnly::ScopedSizeOnly(Communicator& communicator, bool size_only)
     : communicator_(communicator), previous_(communicator.size_only_) {
   DRAGONN_CHECK(!size_only || communicator.supports_size_only(), "the backend {} has no messages of a size alone",

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "comm/activity.h"
 #include "comm/traffic.h"
@@ -42,6 +43,14 @@ struct Request {
   std::uint64_t id = 0;
   bool is_receive = false;
   int peer = -1;  ///< rank at the other end; set by isend and irecv
+};
+
+/// The way of data from one rank to another: a message between the two, allgather() of that many bytes from each rank,
+/// a gather of varying sizes, or a broadcast.
+struct Route {
+  enum class Kind { kMessage, kAllgather, kRing, kTree };
+  Kind kind = Kind::kMessage;
+  std::size_t bytes = 0;
 };
 
 /// One rank's end of a group. All ranks call collectives in the same order. Every wait has a deadline
@@ -107,12 +116,20 @@ class Communicator {
   /// still be under way.  @throws CommError if a message is larger than its room.
   void allgather_messages(View<const std::byte> mine, std::span<const std::size_t> rooms, View<std::byte> all,
                           const std::function<void(int rank, std::size_t bytes)>& on_message);
+  /// Returns the ranks that data of `source` passes on its way to this one: the source first, the rank that sends it
+  /// here last. For errors: each of them can have changed it.
+  std::vector<int> senders(int source, const Route& route) const;
   void broadcast(int root, View<std::byte> bytes);
   /// Broadcasts a message whose size only the root knows: the first `size` bytes of its `room`. Returns the size on all
   /// ranks. @param room as large on all ranks as any message may be. @throws CommError if a message is larger.
   std::size_t broadcast_variable(int root, View<std::byte> room, std::size_t size);
-  /// Broadcasts a text of any length from `root`.
+  /// Broadcasts a text of up to kLongestText bytes from `root`. Memory grows with the bytes that come.
+  /// @throws CommError if the root announces a longer one.
   void broadcast_text(int root, std::string& text);
+  static constexpr std::size_t kLongestText = std::size_t{64} << 20;
+  // A text from one rank to another, in the same way. @param most bytes that the receiver takes.
+  void send_text(int destination, int tag, const std::string& text);
+  std::string recv_text(int source, int tag, std::size_t most);
   void barrier();
 
   template <class T>
@@ -152,6 +169,13 @@ class Communicator {
   /// Returns whether messages are size-only now (see ScopedSizeOnly).
   bool is_size_only() const { return size_only_; }
 
+  static constexpr int kAllRanks = -1;
+  /// Makes the error of this rank while `doing` ("receiving from") `peer`: one line with ranks, operation and label.
+  /// @param peer a rank, or kAllRanks.
+  CommError error(std::string_view doing, int peer, std::string_view reason) const;
+  /// Makes the error about data of `source` that came on this route.
+  CommError bad_data(int source, const Route& route, std::string_view reason) const;
+
   /// Tells the peers that this rank failed: their pending and later operations throw CommError with `reason`. Never
   /// throws. May be called from any thread.
   virtual void abort(const std::string& reason) noexcept = 0;
@@ -177,11 +201,6 @@ class Communicator {
   /// address.
   virtual bool supports_size_only() const { return false; }
 
-  static constexpr int kAllRanks = -1;
-  /// Makes the error of this rank while `doing` ("receiving from") `peer`: one line with ranks, operation and label.
-  /// @param peer a rank, or kAllRanks.
-  CommError error(std::string_view doing, int peer, std::string_view reason) const;
-
  private:
   friend class ScopedSizeOnly;
   void check_peer(const char* operation, int peer) const;
@@ -189,6 +208,7 @@ class Communicator {
   std::size_t place_of(std::size_t rank, std::span<const std::size_t> places, std::size_t bytes) const;
   std::size_t broadcast_tree(int root, std::span<std::byte> room, std::size_t size);
   void broadcast_exactly(int root, std::span<std::byte> bytes);
+  void check_text(int source, const Route& route, std::uint64_t length, std::uint64_t most) const;
   template <class T, class Combine>
   void reduce_in_rank_order(std::span<T> values, Combine combine);
 

@@ -73,7 +73,6 @@ class Bitmap final : public IndexCodec {
       for (Word word = load<Word>(from + i * sizeof(Word)); word != 0; word &= word - 1)
         *to++ = (first + i) * kBits + static_cast<std::uint32_t>(std::countr_zero(word));
     }
-    require_ascending(reader, indices.host().last(1));
     return reader.rest();
   }
 

@@ -102,7 +102,6 @@ class Blocked final : public IndexCodec {
       begin += of_block;
     }
     reader.require(begin == count, "the blocks have {} indices of {}", begin, count);
-    require_ascending(reader, indices.host());
     return reader.rest();
   }
 

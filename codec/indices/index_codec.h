@@ -31,7 +31,7 @@ class IndexCodec {
   }
   /// Reads the code at the beginning of `code`, which is not empty and may come from another rank: indices <- what was
   /// encoded. Returns the bytes behind it. Needs memory for a few numbers per byte of `code` at most.
-  /// @throws DataError that says what is wrong, for bytes that are no code.
+  /// @throws DataError that says what is wrong, for bytes that are no code. ListCodec checks that indices ascend.
   virtual std::span<const std::byte> decode(std::span<const std::byte> code, Buffer<std::uint32_t>& indices) const = 0;
 
   /// Returns the expected bits of an index in the code of that many indices, drawn at random from `numel`.

@@ -16,14 +16,6 @@ void read_plain(CodeReader& reader, std::uint32_t count, Buffer<std::uint32_t>& 
   reader.require(count > 0, "a code of no indices is not empty");
   resize_with_room(indices, count);
   std::memcpy(indices.data(), bytes.data(), bytes.size());
-  require_ascending(reader, indices.host());
-}
-
-void require_ascending(const CodeReader& reader, std::span<const std::uint32_t> indices) {
-  bool ascends = true;
-  for (std::size_t i = 1; i < indices.size(); ++i) ascends &= indices[i - 1] < indices[i];
-  reader.require(ascends, "the {} indices do not ascend", indices.size());
-  reader.require(indices.back() < kEmptySlot, "the last index is {}", indices.back());
 }
 
 CellRange CellRange::of(std::span<const std::uint32_t> indices, std::uint32_t cell) {

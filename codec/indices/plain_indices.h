@@ -12,10 +12,8 @@ namespace dragonn::codec {
 
 /// Writes indices as they are. Returns the first byte behind them.
 std::byte* write_plain(std::span<const std::uint32_t> indices, std::byte* to);
-/// Reads `count` of them. @throws DataError if there are fewer, or if they do not ascend.
+/// Reads `count` of them. @throws DataError if there are fewer.
 void read_plain(CodeReader& reader, std::uint32_t count, Buffer<std::uint32_t>& indices);
-/// Checks a list of at least one index. @throws DataError if it does not ascend, or ends with kEmptySlot.
-void require_ascending(const CodeReader& reader, std::span<const std::uint32_t> indices);
 
 /// The part of a bucket from a list's first index to its last, in cells of equal size, and the head of its code: uint32
 /// number of indices | uint32 first cell | uint32 number of cells, 0: the indices follow as uint32.

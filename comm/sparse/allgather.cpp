@@ -59,12 +59,15 @@ class Allgather final : public SparseCollective {
                     fixed_slots);
       std::ranges::fill(slots, fixed_slots);
     } else {
-      co_await CountsVerb{selected.size(), slots};
+      co_await CountsVerb{selected.size(), slots, numel_};
       if (layout_ == Layout::kPadded) std::ranges::fill(slots, std::ranges::max(slots));
     }
     lists_.resize(slots.size());
-    const bool is_lossy = co_await GatherListsVerb{
-        .mine = selected, .slots = slots, .lists = lists_, .equal = fixed || layout_ == Layout::kPadded};
+    const bool is_lossy = co_await GatherListsVerb{.mine = selected,
+                                                   .slots = slots,
+                                                   .lists = lists_,
+                                                   .numel = numel_,
+                                                   .equal = fixed || layout_ == Layout::kPadded};
     if (context.payload_only) co_return;
     std::ranges::transform(lists_, slots.begin(), [](const ListView& list) { return list.size(); });
     decode(communicator.clock(), out);

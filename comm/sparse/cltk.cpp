@@ -5,7 +5,6 @@
 #include "comm/sparse/coding_error.h"
 #include "comm/sparse/exchange_cost.h"
 #include "comm/sparse/index_sum.h"
-#include "comm/sparse/merge.h"
 #include "kernels/devices.h"
 
 namespace dragonn::comm {
@@ -27,14 +26,11 @@ class CyclicLeader final : public IndexSum {
   Rounds sum_at_leader(Communicator& communicator, const ReduceContext& context, View<const float> acc,
                        const SparseVector& selected, SparseReduction& out) {
     const auto leader = static_cast<int>(context.step % static_cast<std::uint64_t>(communicator.size()));
-    co_await CountsVerb{selected.size(), out.statistics.selected_counts};
+    co_await CountsVerb{selected.size(), out.statistics.selected_counts, numel()};
     resize_with_room(out.sum, out.statistics.selected_counts[static_cast<std::size_t>(leader)], acc.size());
     if (communicator.rank() == leader) kernels::transfer(selected.indices.view(), out.sum.indices.view());
-    co_await BroadcastIndicesVerb{leader, out.sum.indices.view()};
-    if (!context.payload_only) {
-      check_sum(out.sum, numel());  // acc is read there
-      read(acc, out);
-    }
+    co_await BroadcastIndicesVerb{leader, out.sum.indices.view(), numel()};
+    if (!context.payload_only) read(acc, out);
     co_await AllreduceVerb{.values = out.sum.values.view(), .remainder = &out.remainder, .stayed = &out.stayed};
     if (context.payload_only) co_return;
     copy_indices(out.sum.indices.view(), out.contributed, numel());

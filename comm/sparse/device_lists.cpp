@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 // List verbs over a DeviceTransport: lists stay on the device, sizes travel with the communicator. The parts of all
 // buckets of a batch are sent in one group of messages.
+//
+// The sizes are checked before memory is reserved for them. The indices are not: they never reach the host, and kernels
+// use them as they come, so a GPU's ranks must trust each other. NCCL itself checks no sender.
 #include <algorithm>
 #include <array>
 
@@ -143,6 +146,7 @@ class DeviceLists final : public ListTransport {
     for (std::size_t bucket = 0; bucket < batch.size(); ++bucket) {
       const auto& broadcast = std::get<BroadcastListVerb>(*batch[bucket]);
       SparseVector& result = *broadcast.result;
+      check_count(words_[bucket], broadcast.bounds(), root, {Route::Kind::kTree});
       resize_with_room(result, words_[bucket]);
       add_broadcast(root, bytes_of(broadcast.mine.indices), bytes_of(result.indices.view()));
       add_broadcast(root, bytes_of(broadcast.mine.values), bytes_of(result.values.view()));
@@ -164,9 +168,10 @@ class DeviceLists final : public ListTransport {
           outgoing_.push_back({outgoing.destination, bytes_of(outgoing.list.values)});
         }
         SwapVerb::Incoming& incoming = std::get<SwapVerb>(*verb).incoming[step];
-        if (incoming.most == 0) continue;
+        if (incoming.bounds.most == 0) continue;
         if (received_.size() == lists) received_.emplace_back(device());
         SparseVector& list = received_[lists];
+        check_count(words_[lists], incoming.bounds, incoming.source, {});
         resize_with_room(list, words_[lists++]);
         incoming_.push_back({incoming.source, bytes_of(list.indices.view())});
         incoming_.push_back({incoming.source, bytes_of(list.values.view())});
@@ -194,7 +199,13 @@ class DeviceLists final : public ListTransport {
     words_.clear();
     for (const ListVerb* verb : batch)
       words_.push_back(static_cast<std::uint32_t>(std::get<GatherListsVerb>(*verb).mine.size()));
-    gather_words(words_, sizes_);
+    gather_header<std::uint32_t>(words_, sizes_);
+    for (std::size_t from = 0; from < ranks(); ++from) {
+      for (std::size_t bucket = 0; bucket < batch.size(); ++bucket) {
+        check_count(sizes_[from * batch.size() + bucket], std::get<GatherListsVerb>(*batch[bucket]).bounds(from),
+                    static_cast<int>(from), header_route(words_));
+      }
+    }
   }
 
   /// Receives the sizes of the incoming lists in words_, step by step: a message of a word per bucket between two
@@ -207,7 +218,7 @@ class DeviceLists final : public ListTransport {
       for (const ListVerb* verb : batch) {
         const auto& [outgoing, incoming, in_flight] = std::get<SwapVerb>(*verb);
         if (outgoing[step].most > 0) own_words_.push_back(static_cast<std::uint32_t>(outgoing[step].list.size()));
-        coming += incoming[step].most > 0 ? 1 : 0;
+        coming += incoming[step].bounds.most > 0 ? 1 : 0;
       }
     }
     words_.resize(coming);
@@ -222,7 +233,7 @@ class DeviceLists final : public ListTransport {
       std::size_t to = 0, from = 0;
       for (const ListVerb* verb : batch) {
         to += std::get<SwapVerb>(*verb).outgoing[step].most > 0 ? 1 : 0;
-        from += std::get<SwapVerb>(*verb).incoming[step].most > 0 ? 1 : 0;
+        from += std::get<SwapVerb>(*verb).incoming[step].bounds.most > 0 ? 1 : 0;
       }
       if (from > 0) {
         requests_.push_back(communicator().irecv(first.incoming[step].source, kTagSlices,

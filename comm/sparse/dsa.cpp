@@ -8,7 +8,6 @@
 #include "comm/room.h"
 #include "comm/sparse/coding_error.h"
 #include "comm/sparse/exchange_cost.h"
-#include "comm/sparse/merge.h"
 #include "comm/sparse/slices.h"
 #include "comm/sparse/sparse_collective.h"
 #include "kernels/devices.h"
@@ -30,27 +29,24 @@ class DynamicSparseAllreduce final : public SparseCollective {
     DRAGONN_CHECK(acc.size() == numel_, "a collective for {} elements got {}", numel_, acc.size());
     out.reset(communicator.size());
     if (!room_) room_.emplace(selected.device());
-    co_await CountsVerb{selected.size(), out.statistics.selected_counts};
+    co_await CountsVerb{selected.size(), out.statistics.selected_counts, numel_};
     split_evenly(out.statistics.selected_counts.size());
     slices_.plan_regions(communicator.rank(), selected, room_->indices.of(selected.indices.view()), regions_,
                          out.statistics.selected_counts);
     error_.clear();
     const bool is_lossy = co_await slices_.verb(in_flight_);
-    slices_.check_regions(communicator.rank(), regions_);
     if (is_lossy) error_.add_selection(selected, slices_.sent());
     sum_lists(communicator.clock(), slices_.in_rotation(), numel_, room_->reduced, out.statistics);
 
     out.statistics.owned_counts.resize(out.statistics.selected_counts.size());
-    co_await CountsVerb{room_->reduced.size(), out.statistics.owned_counts};
+    co_await CountsVerb{room_->reduced.size(), out.statistics.owned_counts, numel_};
     const auto total =
         std::accumulate(out.statistics.owned_counts.begin(), out.statistics.owned_counts.end(), std::uint64_t{0});
     if (static_cast<double>(total) < dense_share_ * static_cast<double>(numel_)) {
       lists_.resize(out.statistics.owned_counts.size());
-      co_await GatherListsVerb{.mine = room_->reduced, .slots = out.statistics.owned_counts, .lists = lists_};
-      if (!context.payload_only) {
-        concatenate(lists_, out.sum);
-        check_sum(out.sum, numel_);
-      }
+      co_await GatherListsVerb{
+          .mine = room_->reduced, .slots = out.statistics.owned_counts, .lists = lists_, .regions = regions_};
+      if (!context.payload_only) concatenate(lists_, out.sum);
       if (is_lossy) error_.add_sums(room_->reduced, lists_[static_cast<std::size_t>(communicator.rank())]);
     } else {
       scatter_region(communicator.rank(), context.payload_only, out);

@@ -10,7 +10,6 @@
 #include "comm/room.h"
 #include "comm/sparse/coding_error.h"
 #include "comm/sparse/exchange_cost.h"
-#include "comm/sparse/merge.h"
 #include "comm/sparse/put_back.h"
 #include "comm/sparse/scoped_seconds.h"
 #include "comm/sparse/sparse_collective.h"
@@ -38,7 +37,7 @@ class GlobalTopk final : public SparseCollective {
     if (!room_) room_.emplace(selected.device());
     // Without counts every list has at most k entries, and counts as k.
     if (needs_counts(communicator, context)) {
-      co_await CountsVerb{selected.size(), out.statistics.selected_counts};
+      co_await CountsVerb{selected.size(), out.statistics.selected_counts, numel_};
     } else {
       std::ranges::fill(out.statistics.selected_counts, std::min(context.k, numel_));
     }
@@ -49,7 +48,8 @@ class GlobalTopk final : public SparseCollective {
       copy_list(selected, out.sum);
     } else if (put_back_ == PutBack::kNaive) {
       lists_.resize(out.statistics.selected_counts.size());
-      is_lossy = co_await GatherListsVerb{.mine = selected, .slots = out.statistics.selected_counts, .lists = lists_};
+      is_lossy = co_await GatherListsVerb{
+          .mine = selected, .slots = out.statistics.selected_counts, .lists = lists_, .numel = numel_};
       rank_sum_of_all(communicator.clock(), context, out);
       if (is_lossy && !context.payload_only)
         error_.add_selection(selected, lists_[static_cast<std::size_t>(communicator.rank())]);
@@ -65,15 +65,12 @@ class GlobalTopk final : public SparseCollective {
         if (sends) break;
         merge(communicator.clock(), context.k, is_lossy, out);
       }
-      is_lossy = co_await BroadcastListVerb{0, room_->current, context.k, &out.sum};
+      is_lossy = co_await BroadcastListVerb{0, room_->current, context.k, &out.sum, numel_};
       if (is_lossy && communicator.rank() == 0 && !context.payload_only) error_.add_sums(room_->current, out.sum);
     }
 
     // The entries that left this rank, and for some ways to put back, what else must be sent.
-    if (!context.payload_only) {
-      check_sum(out.sum, numel_);
-      settle(communicator, selected, out);
-    }
+    if (!context.payload_only) settle(communicator, selected, out);
     if (is_lossy && !context.payload_only) give_back(out);
     if (communicator.size() == 1) co_return;
     if (put_back_ == PutBack::kExact) co_await AllreduceVerb{.values = out.sum.values.view()};
@@ -109,7 +106,7 @@ class GlobalTopk final : public SparseCollective {
       return std::max<std::size_t>(k, out.statistics.selected_counts[static_cast<std::size_t>(sender)]);
     };
     outgoing_ = {partner, sends ? most(rank) : 0, room_->current};
-    incoming_ = {partner, sends ? 0 : most(partner), ListView(room_->current).slice(0, 0)};
+    incoming_ = {partner, {.most = sends ? 0 : most(partner), .end = numel_}, ListView(room_->current).slice(0, 0)};
   }
 
   void merge(const Clock& clock, std::size_t k, bool is_lossy, SparseReduction& out) {

@@ -20,7 +20,7 @@ Rounds IndexSum::sum_at_union(Communicator& communicator, const ReduceContext& c
                   selected.size(), fixed_slots);
     std::ranges::fill(slots, fixed_slots);
   } else {
-    co_await CountsVerb{selected.size(), slots};
+    co_await CountsVerb{selected.size(), slots, numel_};
   }
   slots_.assign(slots.begin(), slots.end());
   if (layout == Layout::kPadded) std::ranges::fill(slots_, std::ranges::max(slots));
@@ -28,6 +28,7 @@ Rounds IndexSum::sum_at_union(Communicator& communicator, const ReduceContext& c
   co_await GatherListsVerb{.mine = {selected.indices.view(), {}},
                            .slots = slots_,
                            .lists = lists_,
+                           .numel = numel_,
                            .has_values = false,
                            .equal = layout != Layout::kUnpadded};
   std::ranges::transform(lists_, slots.begin(), [](const ListView& list) { return list.size(); });

@@ -2,6 +2,7 @@
 #include "comm/sparse/list_transport.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 #include <fmt/format.h>
@@ -58,7 +59,7 @@ void ListTransport::execute(VerbBatch batch) {
     ListTransport& transport;
     VerbBatch batch;
     void operator()(const CountsVerb&) const { transport.counts(batch); }
-    void operator()(const SumCountsVerb&) const { transport.sum_counts(batch); }
+    void operator()(const SumBoundariesVerb&) const { transport.sum_boundaries(batch); }
     void operator()(const SumMetricsVerb&) const { transport.sum_metrics(batch); }
     void operator()(const GatherListsVerb&) const { transport.gather_lists(batch); }
     void operator()(const GatherPartsVerb&) const { transport.gather_parts(batch); }
@@ -71,10 +72,20 @@ void ListTransport::execute(VerbBatch batch) {
   std::visit(Dispatch{*this, batch}, *batch.front());
 }
 
-void ListTransport::gather_words(std::span<const std::uint32_t> mine, std::vector<std::uint32_t>& all) {
+template <class T>
+void ListTransport::gather_header(std::span<const T> mine, std::vector<T>& all) {
   const ScopedPhase phase(communicator_.traffic(), Phase::kHeader);
   all.resize(mine.size() * ranks());
-  communicator_.allgather_values(mine, std::span<std::uint32_t>(all));
+  communicator_.allgather_values(mine, std::span<T>(all));
+}
+template void ListTransport::gather_header(std::span<const std::uint32_t> mine, std::vector<std::uint32_t>& all);
+
+void ListTransport::check_count(std::uint64_t count, const ListBounds& bounds, int source, const Route& route) const {
+  if (count >= bounds.least && count <= bounds.most) return;
+  throw communicator_.bad_data(source, route,
+                               bounds.least == bounds.most
+                                   ? fmt::format("{} entries, and {} were announced", count, bounds.most)
+                                   : fmt::format("{} entries, and there are at most {}", count, bounds.most));
 }
 
 void ListTransport::counts(VerbBatch batch) {
@@ -85,42 +96,55 @@ void ListTransport::counts(VerbBatch batch) {
                   count);
     mine_.push_back(static_cast<std::uint32_t>(count));
   }
-  gather_words(mine_, words_);
+  gather_header<std::uint32_t>(mine_, words_);
   for (std::size_t bucket = 0; bucket < batch.size(); ++bucket) {
-    const std::span<std::uint64_t> all = std::get<CountsVerb>(*batch[bucket]).all;
-    for (std::size_t from = 0; from < ranks(); ++from) all[from] = words_[from * batch.size() + bucket];
+    const auto& [mine, all, numel] = std::get<CountsVerb>(*batch[bucket]);
+    for (std::size_t from = 0; from < ranks(); ++from) {
+      all[from] = words_[from * batch.size() + bucket];
+      if (from != rank()) check_count(all[from], {.most = numel}, static_cast<int>(from), header_route(mine_));
+    }
   }
 }
 
-namespace {
-
-/// Sums the values of all verbs as one array.
-template <class Verb, class T>
-void sum_together(Communicator& communicator, VerbBatch batch, std::vector<T>& values) {
-  values.clear();
+void ListTransport::sum_boundaries(VerbBatch batch) {
+  proposed_.clear();
   for (const ListVerb* verb : batch) {
-    const auto& own = std::get<Verb>(*verb).values;
-    values.insert(values.end(), own.begin(), own.end());
+    const auto& values = std::get<SumBoundariesVerb>(*verb).values;
+    proposed_.insert(proposed_.end(), values.begin(), values.end());
   }
-  communicator.allreduce_sum(std::span<T>(values));
-  auto from = values.begin();
-  for (const ListVerb* verb : batch) {
-    const auto& own = std::get<Verb>(*verb).values;
-    std::copy_n(from, own.size(), own.begin());
-    from += static_cast<std::ptrdiff_t>(own.size());
+  gather_header<std::uint64_t>(proposed_, proposals_);
+  for (std::size_t from = 0; from < ranks(); ++from) {
+    auto theirs = std::span<const std::uint64_t>(proposals_).subspan(from * proposed_.size(), proposed_.size());
+    for (const ListVerb* verb : batch) {
+      const auto& [sums, numel] = std::get<SumBoundariesVerb>(*verb);
+      const auto proposal = theirs.first(sums.size());
+      theirs = theirs.subspan(sums.size());
+      if (!std::ranges::is_sorted(proposal) || (!proposal.empty() && proposal.back() > numel)) {
+        throw communicator_.bad_data(
+            static_cast<int>(from), header_route(proposed_),
+            fmt::format("boundaries {} of a bucket of {} elements: they do not decrease, and none is larger",
+                        fmt::join(proposal, ", "), numel));
+      }
+      if (from == 0) std::ranges::fill(sums, 0);
+      std::ranges::transform(sums, proposal, sums.begin(), std::plus<>());
+    }
   }
-}
-
-}  // namespace
-
-void ListTransport::sum_counts(VerbBatch batch) {
-  const ScopedPhase phase(communicator_.traffic(), Phase::kHeader);
-  sum_together<SumCountsVerb>(communicator_, batch, integers_);
 }
 
 void ListTransport::sum_metrics(VerbBatch batch) {
   const ScopedPhase phase(communicator_.traffic(), Phase::kMetrics);
-  sum_together<SumMetricsVerb>(communicator_, batch, doubles_);
+  doubles_.clear();
+  for (const ListVerb* verb : batch) {
+    const auto& own = std::get<SumMetricsVerb>(*verb).values;
+    doubles_.insert(doubles_.end(), own.begin(), own.end());
+  }
+  communicator_.allreduce_sum(std::span(doubles_));
+  auto from = doubles_.begin();
+  for (const ListVerb* verb : batch) {
+    const auto& own = std::get<SumMetricsVerb>(*verb).values;
+    std::copy_n(from, own.size(), own.begin());
+    from += static_cast<std::ptrdiff_t>(own.size());
+  }
 }
 
 std::unique_ptr<ListTransport> make_list_transport(Communicator& communicator, const codec::ListCoding& coding) {

@@ -59,8 +59,16 @@ class ListTransport {
   virtual void broadcast_lists(VerbBatch batch) = 0;
   virtual void swap_lists(VerbBatch batch) = 0;
 
-  /// Gathers a header: all[r * mine.size() + i] <- rank r's word i.
-  void gather_words(std::span<const std::uint32_t> mine, std::vector<std::uint32_t>& all);
+  /// Gathers a header: all[r * mine.size() + i] <- rank r's number i.
+  template <class T>
+  void gather_header(std::span<const T> mine, std::vector<T>& all);
+  /// Returns the route of a header of these numbers.
+  template <class T>
+  static Route header_route(const std::vector<T>& mine) {
+    return {Route::Kind::kAllgather, mine.size() * sizeof(T)};
+  }
+  /// Checks how many entries a rank's list has. @throws CommError that names the rank.
+  void check_count(std::uint64_t count, const ListBounds& bounds, int source, const Route& route) const;
   std::size_t rank() const { return static_cast<std::size_t>(communicator_.rank()); }
   std::size_t ranks() const { return static_cast<std::size_t>(communicator_.size()); }
   bool is_size_only() const { return size_only_; }
@@ -72,14 +80,14 @@ class ListTransport {
  private:
   friend void run_rounds(ListTransport& transport, std::vector<Rounds>& rounds);
   void counts(VerbBatch batch);
-  void sum_counts(VerbBatch batch);
+  void sum_boundaries(VerbBatch batch);
   void sum_metrics(VerbBatch batch);
 
   Communicator& communicator_;
   bool size_only_ = false;
   ListCounts list_counts_;
   std::vector<std::uint32_t> mine_, words_;
-  std::vector<std::uint64_t> integers_;
+  std::vector<std::uint64_t> proposed_, proposals_;  // boundaries of all buckets, by this rank and by all
   std::vector<double> doubles_;
   std::vector<Rounds*> joined_;   // of run_rounds: those that share a round
   std::vector<ListVerb*> batch_;  // and what they wait for

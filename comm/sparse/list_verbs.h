@@ -17,15 +17,30 @@ namespace dragonn::comm {
 // that a rank sends for one bucket at P ranks; if several buckets share a message whose parts have sizes that the
 // receiver does not know, each part costs a word more.
 
-/// Gathers a count: all[r] <- rank r's `mine`, below 2^32 - 1. A header: 4 (P-1) bytes.
+//
+// What comes from another rank is checked before the verb ends: lists ascend, have as many entries as they may, and
+// none that is not of the bucket; counts are those of a bucket. So a collective may index by them. Values may be any
+// floats. Lists between GPUs are not read by the host: only their sizes are checked (comm/sparse/device_lists.cpp).
+
+/// The limits of a list from another rank: `least` to `most` entries, whose indices are in [begin, end).
+struct ListBounds {
+  std::size_t least = 0;
+  std::size_t most = 0;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+};
+
+/// Gathers a count: all[r] <- rank r's `mine`. A header: 4 (P-1) bytes.
 struct CountsVerb {
   std::uint64_t mine = 0;
   std::span<std::uint64_t> all;
+  std::size_t numel = 0;  ///< no count is larger
 };
 
-/// Sums integers: values <- sums over the ranks. A header.
-struct SumCountsVerb {
-  std::span<std::uint64_t> values;
+/// Sums the ranks' proposals of boundaries: values <- sums over the ranks. A header.
+struct SumBoundariesVerb {
+  std::span<std::uint64_t> values;  ///< non-decreasing on each rank
+  std::size_t numel = 0;            ///< no boundary is larger
 };
 
 /// Sums numbers in rank order: values <- sums over the ranks. Counted as metrics: not a method's own traffic.
@@ -38,10 +53,21 @@ struct SumMetricsVerb {
 /// The own list is what its code decodes to, as the others are.
 struct GatherListsVerb {
   ListView mine;
-  std::span<const std::uint64_t> slots;  ///< by rank: entries of its message, at least those of its list
-  std::span<ListView> lists;             ///< by rank; without the empty slots that fill up a message
+  std::span<const std::uint64_t> slots;  ///< by rank: entries of its message
+  /// By rank; without the empty slots that fill up a message. Empty if the exchange is size-only.
+  std::span<ListView> lists;
+  std::size_t numel = 0;
+  /// By rank, P + 1 boundaries: the indices of rank r's list are in [regions[r], regions[r + 1]). Empty: in [0, numel).
+  std::span<const std::uint64_t> regions = {};
   bool has_values = true;
-  bool equal = false;  ///< whether all slots are the same number: an allgather, else one of varying sizes
+  /// Whether all slots are the same number, and lists may be shorter: an allgather, else one of varying sizes.
+  bool equal = false;
+
+  /// Returns the limits of a rank's list.
+  ListBounds bounds(std::size_t rank) const {
+    const bool whole = regions.empty();
+    return {equal ? 0 : slots[rank], slots[rank], whole ? 0 : regions[rank], whole ? numel : regions[rank + 1]};
+  }
 };
 
 /// Gathers a vector: the part [bounds[r], bounds[r + 1]) of `whole` comes from rank r, in place. 4 bytes an element.
@@ -73,6 +99,9 @@ struct AllreduceVerb {
 struct BroadcastIndicesVerb {
   int root = 0;
   View<std::uint32_t> indices;
+  std::size_t numel = 0;
+
+  ListBounds bounds() const { return {indices.size(), indices.size(), 0, numel}; }
 };
 
 /// Broadcasts a list: result <- the list of `root`, which alone knows its size. A tree. On the root, too, it is what
@@ -82,6 +111,9 @@ struct BroadcastListVerb {
   ListView mine;         ///< on the root
   std::size_t most = 0;  ///< at most this many entries, the same on all ranks
   SparseVector* result = nullptr;
+  std::size_t numel = 0;
+
+  ListBounds bounds() const { return {0, most, 0, numel}; }
 };
 
 /// Swaps lists between pairs of ranks. In step s a rank sends outgoing[s] while it receives incoming[s]. Both ends know
@@ -96,15 +128,15 @@ struct SwapVerb {
   };
   struct Incoming {
     int source = 0;
-    std::size_t most = 0;  ///< 0: no message
-    ListView list;         ///< the received list
+    ListBounds bounds;  ///< of at most 0 entries: no message
+    ListView list;      ///< the received list
   };
   std::span<Outgoing> outgoing;
   std::span<Incoming> incoming;  ///< as many as outgoing
   std::size_t in_flight = 1;     ///< pending steps at once, if messages are host memory
 };
 
-using ListVerb = std::variant<CountsVerb, SumCountsVerb, SumMetricsVerb, GatherListsVerb, GatherPartsVerb,
+using ListVerb = std::variant<CountsVerb, SumBoundariesVerb, SumMetricsVerb, GatherListsVerb, GatherPartsVerb,
                               GatherCodesVerb, AllreduceVerb, BroadcastIndicesVerb, BroadcastListVerb, SwapVerb>;
 
 }  // namespace dragonn::comm

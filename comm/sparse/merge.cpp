@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <limits>
 
-#include <fmt/format.h>
-
 #include "comm/room.h"
 #include "kernels/gradient/select.h"
 
@@ -77,16 +75,6 @@ void values_at(const SparseVector& entries, std::span<const std::uint32_t> indic
     const bool found = position < own.size() && own[position] == indices[i];
     out[i] = found ? entries.values.data()[position] : 0.0f;
   }
-}
-
-void check_sum(const SparseVector& sum, std::size_t numel) {
-  if (!sum.device().is_cpu() || sum.empty()) return;
-  const std::span<const std::uint32_t> indices = sum.indices.host();
-  bool ascends = true;
-  for (std::size_t i = 1; i < indices.size(); ++i) ascends &= indices[i - 1] < indices[i];
-  if (ascends && indices.back() < numel) return;
-  throw CommError(fmt::format("the ranks sent a sum whose {} indices do not ascend, or end with {} in a bucket of {}",
-                              indices.size(), indices.back(), numel));
 }
 
 float keep_largest_with_room(const SparseVector& entries, std::size_t k, kernels::MagnitudeScratch& scratch,

@@ -23,10 +23,6 @@ void common_indices(std::span<const std::uint32_t> a, std::span<const std::uint3
 /// Reads out[i] <- the value of `entries` at indices[i], 0 if it has none.
 void values_at(const SparseVector& entries, std::span<const std::uint32_t> indices, std::span<float> out);
 
-/// Checks what other ranks have summed and sent. Lists between GPUs are not checked. @throws CommError if the entries
-/// do not ascend, or are not of a bucket of `numel` elements.
-void check_sum(const SparseVector& sum, std::size_t numel);
-
 /// Works like kernels::keep_largest; memory grows with room, since the number of entries varies between steps.
 float keep_largest_with_room(const SparseVector& entries, std::size_t k, kernels::MagnitudeScratch& scratch,
                              SparseVector& kept);

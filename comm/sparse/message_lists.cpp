@@ -133,7 +133,8 @@ class MessageLists final : public ListTransport {
     const ScopedPhase phase(communicator().traffic(), Phase::kExchange);
     if (batch.size() == 1) {
       const auto& only = std::get<BroadcastIndicesVerb>(*batch.front());
-      return communicator().broadcast(root, Communicator::as_writable_bytes(only.indices.host()));
+      communicator().broadcast(root, Communicator::as_writable_bytes(only.indices.host()));
+      return check_indices(batch);
     }
     std::size_t bytes = 0;
     for (const ListVerb* verb : batch) bytes += std::get<BroadcastIndicesVerb>(*verb).indices.host().size_bytes();
@@ -149,6 +150,7 @@ class MessageLists final : public ListTransport {
     if (communicator().rank() == root) each([](auto indices, auto place) { copy_bytes(indices, place); });
     communicator().broadcast(root, message_.view());
     if (communicator().rank() != root) each([](auto indices, auto place) { copy_bytes(place, indices); });
+    check_indices(batch);
   }
 
   void broadcast_lists(VerbBatch batch) override {
@@ -156,11 +158,11 @@ class MessageLists final : public ListTransport {
     const bool is_root = communicator().rank() == root;
     std::size_t room = 0;
     lists_.clear();
-    most_entries_.clear();
+    bounds_.clear();
     for (const ListVerb* verb : batch) {
       const auto& broadcast = std::get<BroadcastListVerb>(*verb);
       lists_.push_back(broadcast.mine);
-      most_entries_.push_back(is_root ? broadcast.mine.size() : broadcast.most);
+      bounds_.push_back(broadcast.bounds());
       room += most_bytes(is_root ? broadcast.mine.size() : broadcast.most);
     }
     resize_with_room(message_, table_bytes(batch.size()) + room);
@@ -172,7 +174,7 @@ class MessageLists final : public ListTransport {
       // There is one list: size-only exchanges have one bucket.
       return resize_with_room(*std::get<BroadcastListVerb>(*batch.front()).result, bytes / SparseVector::kEntryBytes);
     }
-    unpack_lists(message_.host().first(bytes), root);
+    unpack_lists(message_.host().first(bytes), {root, {Route::Kind::kTree}});
     for (std::size_t bucket = 0; bucket < batch.size(); ++bucket) {
       SparseVector& result = *std::get<BroadcastListVerb>(*batch[bucket]).result;
       resize_with_room(result, lists_[bucket].size());
@@ -190,7 +192,7 @@ class MessageLists final : public ListTransport {
     // There is room for all that may come, and for what is sent; only pages that are really filled are ever touched.
     std::size_t most = 0;
     for (const ListVerb* verb : batch) {
-      for (const SwapVerb::Incoming& incoming : std::get<SwapVerb>(*verb).incoming) most += incoming.most;
+      for (const SwapVerb::Incoming& incoming : std::get<SwapVerb>(*verb).incoming) most += incoming.bounds.most;
       if (!is_lossy()) continue;
       for (const SwapVerb::Outgoing& outgoing : std::get<SwapVerb>(*verb).outgoing) most += outgoing.list.size();
     }
@@ -243,14 +245,19 @@ class MessageLists final : public ListTransport {
     const bool size_only = is_size_only() && std::get<GatherListsVerb>(*batch.front()).has_values;
     if (!size_only) encode_own(batch);
     gather_messages(equal, size_only);
+    if (size_only) {
+      for (ListVerb* verb : batch) std::ranges::fill(std::get<GatherListsVerb>(*verb).lists, ListView());
+      return;
+    }
     for (std::size_t from = 0; from < ranks(); ++from) {
+      const int source = static_cast<int>(from);
+      const Route route{equal ? Route::Kind::kAllgather : Route::Kind::kRing, sizes_[from]};
       std::span<const std::byte> message = place_of(from).host();
       for (std::size_t bucket = 0; bucket < batch.size(); ++bucket) {
         auto& gather = std::get<GatherListsVerb>(*batch[bucket]);
         const auto [code, rest] = split_at(message, most_bytes(gather.slots[from], gather.has_values));
-        const ListView list = decode(code, gather.has_values, gather.slots[from], from * batch.size() + bucket,
-                                     {static_cast<int>(from), bucket, batch.size()});
-        gather.lists[from] = size_only ? list : without_padding(list);
+        gather.lists[from] = decode(code, gather.has_values, gather.bounds(from), from * batch.size() + bucket,
+                                    {source, route, bucket, batch.size()});
         message = rest;
       }
     }
@@ -281,41 +288,60 @@ class MessageLists final : public ListTransport {
     communicator().allgather_messages(place_of(rank()).subview(0, bytes), sizes_, gathered_.view(), std::cref(read));
   }
   void read_gathered(VerbBatch batch, std::size_t from, std::size_t bytes) {
-    most_entries_.clear();
-    for (const ListVerb* verb : batch) most_entries_.push_back(std::get<GatherListsVerb>(*verb).slots[from]);
+    bounds_.clear();
+    for (const ListVerb* verb : batch) bounds_.push_back(std::get<GatherListsVerb>(*verb).bounds(from));
     const bool has_values = std::get<GatherListsVerb>(*batch.front()).has_values;
-    unpack_lists(place_of(from).host().first(bytes), static_cast<int>(from), has_values, from * batch.size());
+    const int source = static_cast<int>(from);
+    unpack_lists(place_of(from).host().first(bytes), {source, {Route::Kind::kRing}}, has_values, from * batch.size());
     for (std::size_t bucket = 0; bucket < batch.size(); ++bucket)
       std::get<GatherListsVerb>(*batch[bucket]).lists[from] = lists_[bucket];
   }
 
   /// The origin of a list, for errors.
   struct Origin {
-    int rank;
-    std::size_t list;
-    std::size_t lists;  ///< of the message
+    int rank;               ///< whose list it is
+    Route route = {};       ///< on which it came
+    std::size_t list = 0;   ///< number in the message
+    std::size_t lists = 1;  ///< of the message
   };
 
-  /// @param most entries that the list may have.  @param index of the code among those of this verb, whose lists are
-  /// all in use at once.
-  ListView decode(std::span<const std::byte> code, bool has_values, std::size_t most, std::size_t index,
-                  const Origin& origin) {
-    while (rooms_.size() <= index) rooms_.emplace_back();
-    try {
-      const ListView list = codec_->decode(code, has_values, rooms_[index]);
-      if (list.size() > most) throw DataError(fmt::format("{} entries, and there are at most {}", list.size(), most));
-      return list;
-    } catch (const DataError& error) {
-      throw CommError(fmt::format("rank {} cannot read list {} of {} that rank {} sent: {}", communicator().rank(),
-                                  origin.list + 1, origin.lists, origin.rank, error.what()));
-    }
+  CommError bad_list(const Origin& origin, const std::string& reason) const {
+    const std::string place = origin.lists == 1 ? "" : fmt::format(" {} of {}", origin.list + 1, origin.lists);
+    return communicator().bad_data(origin.rank, origin.route, fmt::format("list{}: {}", place, reason));
   }
 
-  /// Returns the list without the empty slots at its end.
-  static ListView without_padding(const ListView& list) {
+  /// Reads a list. That of another rank is checked: what uses it may rely on its bounds.
+  /// @param index of the code among those of this verb, whose lists are all in use at once.
+  ListView decode(std::span<const std::byte> code, bool has_values, const ListBounds& bounds, std::size_t index,
+                  const Origin& origin) {
+    while (rooms_.size() <= index) rooms_.emplace_back();
+    ListView list;
+    try {
+      list = codec_->decode(code, has_values, rooms_[index]);
+    } catch (const DataError& error) {
+      throw bad_list(origin, error.what());
+    }
+    if (origin.rank != communicator().rank()) check_list(list, bounds, origin);
+    return list;
+  }
+  /// Checks indices that were broadcast into their place.
+  void check_indices(VerbBatch batch) {
+    const int root = std::get<BroadcastIndicesVerb>(*batch.front()).root;
+    if (communicator().rank() == root || is_size_only()) return;
+    for (std::size_t bucket = 0; bucket < batch.size(); ++bucket) {
+      const auto& broadcast = std::get<BroadcastIndicesVerb>(*batch[bucket]);
+      decode(std::as_bytes(broadcast.indices.host()), /*has_values=*/false, broadcast.bounds(), bucket,
+             {root, {Route::Kind::kTree}, bucket, batch.size()});
+    }
+  }
+  /// @param list ascends, as the codec has checked: its ends tell the rest.
+  void check_list(const ListView& list, const ListBounds& bounds, const Origin& origin) const {
+    check_count(list.size(), bounds, origin.rank, origin.route);
+    if (list.size() == 0) return;
     const std::span<const std::uint32_t> indices = list.indices.host();
-    if (indices.empty() || indices.back() != kEmptySlot) return list;
-    return list.slice(0, static_cast<std::size_t>(std::ranges::find(indices, kEmptySlot) - indices.begin()));
+    const std::uint32_t wrong = indices.front() < bounds.begin ? indices.front() : indices.back();
+    if (wrong >= bounds.begin && wrong < bounds.end) return;
+    throw bad_list(origin, fmt::format("index {} is not in [{}, {})", wrong, bounds.begin, bounds.end));
   }
 
   /// Writes the table, if there is one, and the codes of lists_. Returns their length.
@@ -338,11 +364,11 @@ class MessageLists final : public ListTransport {
     const bool is_root = communicator().rank() == root;
     std::size_t room = table_bytes(batch.size());
     lists_.clear();
-    most_entries_.clear();
+    bounds_.clear();
     for (const ListVerb* verb : batch) {
       const View<const std::uint32_t> indices = std::get<BroadcastIndicesVerb>(*verb).indices;
       lists_.push_back({indices, {}});
-      most_entries_.push_back(indices.size());
+      bounds_.push_back(std::get<BroadcastIndicesVerb>(*verb).bounds());
       room += most_bytes(indices.size(), /*has_values=*/false);
     }
     resize_with_room(message_, room);
@@ -351,15 +377,10 @@ class MessageLists final : public ListTransport {
     const ScopedPhase phase(communicator().traffic(), Phase::kExchange);
     const std::size_t bytes = communicator().broadcast_variable(root, message_.view(), is_root ? message_.size() : 0);
     if (is_root || is_size_only()) return;
-    unpack_lists(message_.host().first(bytes), root, /*has_values=*/false);
+    unpack_lists(message_.host().first(bytes), {root, {Route::Kind::kTree}}, /*has_values=*/false);
     for (std::size_t bucket = 0; bucket < batch.size(); ++bucket) {
-      const std::span<std::uint32_t> indices = std::get<BroadcastIndicesVerb>(*batch[bucket]).indices.host();
-      const std::span<const std::uint32_t> received = lists_[bucket].indices.host();
-      if (received.size() != indices.size()) {
-        throw CommError(fmt::format("rank {} received {} indices from rank {}, which announced {}",
-                                    communicator().rank(), received.size(), root, indices.size()));
-      }
-      std::ranges::copy(received, indices.begin());
+      std::ranges::copy(lists_[bucket].indices.host(),
+                        std::get<BroadcastIndicesVerb>(*batch[bucket]).indices.host().begin());
     }
   }
 
@@ -379,31 +400,33 @@ class MessageLists final : public ListTransport {
     coded_ring_allreduce(communicator(), *codec_->sums(), {parts_, remainders_, stayed_}, ring_scratch_);
   }
 
-  /// Unpacks a message into lists_, which have most_entries_ at most. @param first of the rooms of its lists.
-  /// @throws CommError if its length does not fit.
-  void unpack_lists(std::span<const std::byte> message, int source, bool has_values = true, std::size_t first = 0) {
+  /// Unpacks a message into lists_, which keep bounds_. @param first of the rooms of its lists.
+  /// @throws CommError if a list, or its length, does not fit.
+  void unpack_lists(std::span<const std::byte> message, const Origin& origin, bool has_values = true,
+                    std::size_t first = 0) {
     lists_.clear();
-    const std::size_t count = most_entries_.size();
+    const std::size_t count = bounds_.size();
     std::size_t begin = table_bytes(count);
     for (std::size_t i = 0; i < count && begin <= message.size(); ++i) {
       auto bytes = static_cast<std::uint32_t>(message.size());
       if (count > 1) std::memcpy(&bytes, message.data() + i * kWord, kWord);
       if (bytes > message.size() - begin) break;
-      lists_.push_back(
-          decode(message.subspan(begin, bytes), has_values, most_entries_[i], first + i, {source, i, count}));
+      lists_.push_back(decode(message.subspan(begin, bytes), has_values, bounds_[i], first + i,
+                              {origin.rank, origin.route, i, count}));
       begin += count > 1 ? aligned(bytes) : bytes;
     }
     if (lists_.size() == count && begin == message.size()) return;
-    throw CommError(fmt::format("rank {} received {} bytes from rank {}, which are not {} list{} of entries",
-                                communicator().rank(), message.size(), source, count, count == 1 ? "" : "s"));
+    throw communicator().bad_data(
+        origin.rank, origin.route,
+        fmt::format("{} bytes are not {} list{} of entries", message.size(), count, count == 1 ? "" : "s"));
   }
 
   void start_step(VerbBatch batch, std::size_t step, Slot& slot) {
     std::size_t lists = 0, most = 0;
     for (const ListVerb* verb : batch) {
       const SwapVerb::Incoming& incoming = std::get<SwapVerb>(*verb).incoming[step];
-      lists += incoming.most > 0 ? 1 : 0;
-      most += most_bytes(incoming.most);
+      lists += incoming.bounds.most > 0 ? 1 : 0;
+      most += most_bytes(incoming.bounds.most);
     }
     if (lists > 0) {
       resize_with_room(slot.incoming, table_bytes(lists) + most);
@@ -428,9 +451,8 @@ class MessageLists final : public ListTransport {
 
   /// Keeps what the lists of a packed message decode to, for their sender.
   void keep_sent(VerbBatch batch, std::size_t step, const Buffer<std::byte>& message) {
-    most_entries_.clear();
-    for (const ListView& list : lists_) most_entries_.push_back(list.size());
-    unpack_lists(message.host(), communicator().rank());
+    bounds_.assign(lists_.size(), {});
+    unpack_lists(message.host(), {communicator().rank()});
     auto list = lists_.begin();
     for (ListVerb* verb : batch) {
       SwapVerb::Outgoing& outgoing = std::get<SwapVerb>(*verb).outgoing[step];
@@ -442,7 +464,7 @@ class MessageLists final : public ListTransport {
     std::size_t lists = 0;
     bool sends = false;
     for (const ListVerb* verb : batch) {
-      lists += std::get<SwapVerb>(*verb).incoming[step].most > 0 ? 1 : 0;
+      lists += std::get<SwapVerb>(*verb).incoming[step].bounds.most > 0 ? 1 : 0;
       sends = sends || std::get<SwapVerb>(*verb).outgoing[step].most > 0;
     }
     if (lists > 0) receive_step(batch, step, slot);
@@ -451,16 +473,17 @@ class MessageLists final : public ListTransport {
 
   void receive_step(VerbBatch batch, std::size_t step, Slot& slot) {
     const std::size_t bytes = communicator().wait(slot.receive);
-    most_entries_.clear();
+    bounds_.clear();
     for (const ListVerb* verb : batch) {
       const SwapVerb::Incoming& incoming = std::get<SwapVerb>(*verb).incoming[step];
-      if (incoming.most > 0) most_entries_.push_back(incoming.most);
+      if (incoming.bounds.most > 0) bounds_.push_back(incoming.bounds);
     }
-    unpack_lists(slot.incoming.host().first(bytes), std::get<SwapVerb>(*batch.front()).incoming[step].source);
+    const int source = std::get<SwapVerb>(*batch.front()).incoming[step].source;
+    unpack_lists(slot.incoming.host().first(bytes), {source});
     auto list = lists_.begin();
     for (ListVerb* verb : batch) {
       SwapVerb::Incoming& incoming = std::get<SwapVerb>(*verb).incoming[step];
-      if (incoming.most == 0) continue;
+      if (incoming.bounds.most == 0) continue;
       incoming.list = keep(*list++);
     }
   }
@@ -482,8 +505,8 @@ class MessageLists final : public ListTransport {
   std::vector<std::span<float>> parts_, remainders_;  // of an allreduce
   std::vector<std::span<std::uint8_t>> stayed_;       // likewise
   CodedRingScratch ring_scratch_;
-  std::vector<ListView> lists_;            // of the message that is packed or unpacked
-  std::vector<std::size_t> most_entries_;  // of the lists of a message that is unpacked
+  std::vector<ListView> lists_;     // of the message that is packed or unpacked
+  std::vector<ListBounds> bounds_;  // of the lists of a message that is unpacked
   std::vector<Slot> slots_;
   SparseVector swapped_;  // what has come in a swap, and what was sent if that is not what was to be sent
   std::size_t kept_ = 0;  // entries of it

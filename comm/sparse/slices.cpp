@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include <fmt/format.h>
-
 #include "comm/blocks.h"
 #include "comm/room.h"
 
@@ -17,32 +15,33 @@ void Slices::plan_regions(int rank, const ListView& mine, std::span<const std::u
   const auto region_size = [&](std::size_t owner) { return regions[owner + 1] - regions[owner]; };
   bounds_.resize(counts.size() + 1);
   most_to_.resize(counts.size());
-  most_from_.resize(counts.size());
+  from_.resize(counts.size());
   for (std::size_t other = 0; other < counts.size(); ++other) {
     bounds_[other] = static_cast<std::size_t>(std::ranges::lower_bound(indices, regions[other]) - indices.begin());
     most_to_[other] = std::min(counts[me], region_size(other));
-    most_from_[other] = std::min(counts[other], region_size(me));
+    from_[other] = {.most = std::min(counts[other], region_size(me)), .begin = regions[me], .end = regions[me + 1]};
   }
   bounds_[counts.size()] = mine.size();
   plan(rank, mine);
 }
 
-void Slices::plan_blocks(int rank, const ListView& mine, std::span<const std::uint64_t> counts,
-                         std::vector<std::uint64_t>& balanced) {
+void Slices::plan_blocks(int rank, const ListView& mine, std::span<const std::uint64_t> regions,
+                         std::span<const std::uint64_t> counts, std::vector<std::uint64_t>& balanced) {
   const std::size_t ranks = counts.size();
   const auto me = static_cast<std::size_t>(rank);
   const auto total = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
   const Block own = block(total, ranks, me);
   bounds_.resize(ranks + 1);
   most_to_.resize(ranks);
-  most_from_.resize(ranks);
+  from_.resize(ranks);
   balanced.resize(ranks);
   std::uint64_t first = 0;
   for (std::size_t other = 0; other < ranks; ++other) {
     // The list of rank `other` is [first, last) of the whole sequence.
     const std::uint64_t last = first + counts[other];
-    most_from_[other] =
+    const std::uint64_t slice =
         std::clamp<std::uint64_t>(own.end, first, last) - std::clamp<std::uint64_t>(own.begin, first, last);
+    from_[other] = {slice, slice, regions[other], regions[other + 1]};
     if (other == me) {
       for (std::size_t target = 0; target <= ranks; ++target)
         bounds_[target] = std::clamp<std::uint64_t>(block_begin(total, ranks, target), first, last) - first;
@@ -64,7 +63,7 @@ void Slices::plan(int rank, const ListView& mine) {
   for (std::size_t step = 1; step < ranks; ++step) {
     const std::size_t to = (rank_ + step) % ranks, from = (rank_ + ranks - step) % ranks;
     outgoing_.push_back({static_cast<int>(to), most_to_[to], mine.slice(bounds_[to], bounds_[to + 1])});
-    incoming_.push_back({static_cast<int>(from), most_from_[from], mine.slice(0, 0)});
+    incoming_.push_back({static_cast<int>(from), from_[from], mine.slice(0, 0)});
   }
 }
 
@@ -93,18 +92,6 @@ ListView Slices::sent() {
     if (outgoing.list.size() > 0) keep(bounds_[static_cast<std::size_t>(outgoing.destination)], outgoing.sent);
   }
   return {mine_.indices, std::as_const(sent_).view()};
-}
-
-void Slices::check_regions(int rank, std::span<const std::uint64_t> regions) const {
-  const auto me = static_cast<std::size_t>(rank);
-  for (const SwapVerb::Incoming& incoming : incoming_) {
-    if (!incoming.list.indices.device().is_cpu() || incoming.list.size() == 0) continue;
-    const std::span<const std::uint32_t> indices = incoming.list.indices.host();
-    if (indices.front() >= regions[me] && indices.back() < regions[me + 1]) continue;
-    throw CommError(
-        fmt::format("rank {} sent entries {} to {} of {} for the region [{}, {}): the ranks disagree on the region",
-                    incoming.source, indices.front(), indices.back(), regions.back(), regions[me], regions[me + 1]));
-  }
 }
 
 SettingSpec in_flight_setting() {

@@ -23,9 +23,10 @@ class Slices {
   void plan_regions(int rank, const ListView& mine, std::span<const std::uint32_t> indices,
                     std::span<const std::uint64_t> regions, std::span<const std::uint64_t> counts);
   /// Plans that the lists of all ranks, one after the other, are cut anew into P blocks whose sizes differ by at most
-  /// one. balanced[r] <- the entries of block r.  @param counts entries of each rank's list.
-  void plan_blocks(int rank, const ListView& mine, std::span<const std::uint64_t> counts,
-                   std::vector<std::uint64_t>& balanced);
+  /// one. balanced[r] <- the entries of block r.  @param regions as in plan_regions; rank r's list is of region r.
+  /// @param counts entries of each rank's list.
+  void plan_blocks(int rank, const ListView& mine, std::span<const std::uint64_t> regions,
+                   std::span<const std::uint64_t> counts, std::vector<std::uint64_t>& balanced);
 
   /// Returns the planned swap; `mine` must stay until it is done.
   SwapVerb verb(std::size_t in_flight) { return {outgoing_, incoming_, in_flight}; }
@@ -36,16 +37,15 @@ class Slices {
   std::span<const ListView> in_rank_order();
   /// Returns the whole list as it left: the own slice as it is, the others as their codes decode. For a lossy codec.
   ListView sent();
-  /// Checks the received entries, in host memory. @throws CommError if one is not of this rank's region.
-  void check_regions(int rank, std::span<const std::uint64_t> regions) const;
 
  private:
-  /// Plans from bounds_ and from the largest slices to and from each rank.
+  /// Plans from bounds_, the largest slices to each rank, and the limits of those from each rank.
   void plan(int rank, const ListView& mine);
 
   std::size_t rank_ = 0;
   std::vector<std::size_t> bounds_;
-  std::vector<std::uint64_t> most_to_, most_from_;  // entries at most, by rank
+  std::vector<std::uint64_t> most_to_;  // entries at most, by rank
+  std::vector<ListBounds> from_;        // by rank
   ListView mine_, own_;
   std::vector<SwapVerb::Outgoing> outgoing_;
   std::vector<SwapVerb::Incoming> incoming_;

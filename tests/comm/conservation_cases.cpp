@@ -11,12 +11,6 @@
 namespace dragonn::comm::test {
 namespace {
 
-/// A collective with settings that are not its defaults.
-struct Variant {
-  const char* collective;
-  Overrides settings = {};
-};
-
 std::vector<Variant> variants() {
   std::vector<Variant> all{{"allgather", {{"decode", "dense"}}},
                            {"dsa", {{"switch", 0.0}}},
@@ -24,76 +18,13 @@ std::vector<Variant> variants() {
                            {"gtopk", {{"put_back", "exact"}}},
                            {"gtopk", {{"put_back", "naive"}}},
                            {"oktopk", {{"balance", "always"}, {"global_period", 2}, {"repartition_period", 3}}}};
-  for (const std::string& name : Registry<SparseCollectiveEntry>::instance().names()) {
-    all.push_back({Registry<SparseCollectiveEntry>::instance().at(name).name.c_str()});
-  }
+  for (const std::string& name : Registry<SparseCollectiveEntry>::instance().names()) all.push_back({name});
   return all;
 }
 
-bool accepts(const Variant& variant, const SelectionTraits& traits) {
-  return Registry<SparseCollectiveEntry>::instance().at(variant.collective).refuses(traits).empty();
-}
-
-/// Selections of one kind, with the traits that describe them.
-struct Selection {
-  SelectionTraits traits;
-  SparseVector (*select)(const Communicator&, std::uint64_t step, std::span<const float> acc, std::size_t k);
-};
-
-SparseVector exact(const Communicator&, std::uint64_t, std::span<const float> acc, std::size_t k) {
-  return largest_entries(acc, k);
-}
-
-/// Another number on every rank and step; nothing on every third rank.
-SparseVector uneven(const Communicator& communicator, std::uint64_t step, std::span<const float> acc, std::size_t k) {
-  const std::size_t place = unsigned_rank(communicator) + step;
-  return largest_entries(acc, place % 3 == 0 ? 0 : k * (place % 5) / 2);
-}
-
-SparseVector leaders(const Communicator& communicator, std::uint64_t step, std::span<const float> acc, std::size_t k) {
-  const bool leads = step % unsigned_size(communicator) == unsigned_rank(communicator);
-  return largest_entries(acc, leads ? k : 0);
-}
-
-/// The largest of the rank's own range; ranges are disjoint and move.
-SparseVector partitions(const Communicator& communicator, std::uint64_t step, std::span<const float> acc,
-                        std::size_t k) {
-  const std::size_t ranks = unsigned_size(communicator);
-  const std::size_t part = (unsigned_rank(communicator) + step) % ranks;
-  std::vector<float> own(acc.size());
-  for (std::size_t i = acc.size() * part / ranks; i < acc.size() * (part + 1) / ranks; ++i) own[i] = acc[i];
-  return largest_entries(own, k);
-}
-
-SparseVector drawn(std::uint64_t key, std::uint64_t step, std::span<const float> acc, std::size_t k) {
-  Rng rng(3, "drawn", {key, step});
-  std::vector<float> order(acc.size());
-  for (float& value : order) value = 1.0f + rng.uniform();
-  return entries_at(acc, indices_of(largest_entries(order, k).indices.view()));
-}
-
-SparseVector shared_draw(const Communicator&, std::uint64_t step, std::span<const float> acc, std::size_t k) {
-  return drawn(0, step, acc, k);
-}
-
-SparseVector private_draw(const Communicator& communicator, std::uint64_t step, std::span<const float> acc,
-                          std::size_t k) {
-  return drawn(1 + unsigned_rank(communicator), step, acc, k);
-}
-
-const std::array kSelections{
-    Selection{{}, exact},
-    Selection{{}, uneven},
-    Selection{{.at_most_k = true}, exact},
-    Selection{{.leader_only = true}, leaders},
-    Selection{{.partitioned = true}, partitions},
-    Selection{{.fixed_size = true, .shared_indices = true}, shared_draw},
-    Selection{{.fixed_size = true}, private_draw},
-};
-
 void every_collective_conserves(Communicator& communicator) {
   for (const Variant& variant : variants()) {
-    for (const Selection& selection : kSelections) {
+    for (const Selection& selection : selections()) {
       if (!accepts(variant, selection.traits)) continue;
       for (const std::size_t numel : {std::size_t{1}, std::size_t{3}, std::size_t{61}}) {
         FeedbackRank rank(communicator, variant.collective, variant.settings, numel);
@@ -122,14 +53,6 @@ void every_collective_takes_nothing(Communicator& communicator) {
       }
     }
   }
-}
-
-/// Floats whose sums depend on the order of additions.
-std::vector<float> rounding_gradient(std::size_t numel, std::uint64_t step, std::size_t rank) {
-  Rng rng(23, "rounding gradient", {step, rank});
-  std::vector<float> gradient(numel);
-  for (float& value : gradient) value = rng.normal();
-  return gradient;
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -191,12 +114,6 @@ const Registration<codec::IndexCodecEntry> registration{
     {{.name = "test_gaps", .summary = "gaps of indices in groups of 7 bits"},
      /*is_exact=*/false,
      /*make=*/[](const Settings&) -> std::unique_ptr<codec::IndexCodec> { return std::make_unique<GapCodec>(); }}};
-
-codec::ListCoding coding_of(const std::string& indices, const std::string& values = codec::kRawValues) {
-  using codec::IndexCodecEntry, codec::ListValueCodecEntry;
-  return {{indices, Settings(Registry<IndexCodecEntry>::instance().at(indices).settings)},
-          {values, Settings(Registry<ListValueCodecEntry>::instance().at(values).settings)}};
-}
 
 /// Buckets of one rank, exchanged alone and together.
 class Fused {
@@ -274,7 +191,7 @@ void together_is_alone(Communicator& communicator, const codec::ListCoding& codi
   all.push_back({"gtopk", {{"put_back", "paper"}}});
   for (const char* layout : {"fixed", "padded", "unpadded"}) all.push_back({"allgather", {{"layout", layout}}});
   for (const Variant& variant : all) {
-    for (const Selection& selection : kSelections) {
+    for (const Selection& selection : selections()) {
       if (!accepts(variant, selection.traits)) continue;
       const bool is_fixed =
           variant.settings.contains("layout") && variant.settings.at("layout") == SettingValue("fixed");
@@ -332,7 +249,7 @@ void lossy_codecs_lose_nothing(Communicator& communicator) {
       const auto& entry = Registry<SparseCollectiveEntry>::instance().at(variant.collective);
       const bool is_sent = entry.sends(Registry<codec::ListValueCodecEntry>::instance().at(values));
       if (!is_sent || loses_by_definition(variant)) continue;
-      for (const Selection& selection : kSelections) {
+      for (const Selection& selection : selections()) {
         if (!accepts(variant, selection.traits)) continue;
         for (const std::size_t numel : {std::size_t{1}, std::size_t{61}})
           conserves_coded(communicator, variant, selection, values, numel);
@@ -474,8 +391,9 @@ std::uint64_t coded_digest(Communicator& communicator, std::uint64_t digest) {
         std::vector<float> acc = rounding_gradient(kNumel, step, rank);
         for (std::size_t i = 0; i < kNumel; ++i) acc[i] += residual[i];
         const ReduceContext context{.step = step, .k = 20, .density = 0.1, .selection = traits};
-        const auto select = traits.partitioned ? partitions : exact;
-        const SparseVector selected = select(communicator, step, acc, context.k);
+        const auto partitioned = [](const Selection& selection) { return selection.traits.partitioned; };
+        const Selection& selection = *std::ranges::find(selections(), traits.partitioned, partitioned);
+        const SparseVector selected = selection.select(communicator, step, acc, context.k);
         group.run({collective.get(), &context, std::span<const float>(acc), &selected, &out});
         residual = residual_after(acc, out);
         const std::vector<float> sum = sum_of(out, kNumel);
@@ -493,7 +411,7 @@ std::uint64_t sparse_digest(Communicator& communicator) {
   constexpr std::size_t kNumel = 203;
   std::uint64_t digest = 0;
   for (const Variant& variant : variants()) {
-    for (const Selection& selection : kSelections) {
+    for (const Selection& selection : selections()) {
       if (!accepts(variant, selection.traits)) continue;
       FeedbackRank rank(communicator, variant.collective, variant.settings, kNumel);
       for (std::uint64_t step = 0; step < 4; ++step) {

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "comm/local/local.h"
+#include "tests/comm/forwarding_communicator.h"
 #include "tests/comm/sparse_support.h"
 #include "tests/comm/tcp_support.h"
 #include "tests/comm/timing.h"
@@ -22,58 +23,50 @@ constexpr std::size_t kCount = 6;
 constexpr const char* kLabel = "step 12, bucket 3";
 
 /// Passes everything on to another communicator, and calls `disturb` ahead of one of the operations.
-class DisturbedCommunicator final : public Communicator {
+class DisturbedCommunicator final : public ForwardingCommunicator {
  public:
   static constexpr std::size_t kNever = ~std::size_t{0};
 
   DisturbedCommunicator(Communicator& inner, std::size_t operation, std::function<void()> disturb)
-      : inner_(inner), due_(operation), disturb_(std::move(disturb)) {}
+      : ForwardingCommunicator(inner), due_(operation), disturb_(std::move(disturb)) {}
 
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
-  std::string backend() const override { return inner_.backend(); }
-  Clock& clock() override { return inner_.clock(); }
-  const Clock& clock() const override { return inner_.clock(); }
-  std::unique_ptr<Clock> fork_clock() const override { return inner_.fork_clock(); }
-  void abort(const std::string& reason) noexcept override { inner_.abort(reason); }
   std::size_t operations() const { return operations_; }
 
  protected:
   Request start_send(int destination, int tag, std::span<const std::byte> message) override {
     begin_operation();
-    return inner_.isend(destination, tag, message);
+    return inner().isend(destination, tag, message);
   }
   Request start_receive(int source, int tag, std::span<std::byte> buffer) override {
     begin_operation();
-    return inner_.irecv(source, tag, buffer);
+    return inner().irecv(source, tag, buffer);
   }
   std::size_t finish(const Request& request) override {
     begin_operation();
     Request same = request;
-    return inner_.wait(same);
+    return inner().wait(same);
   }
 
  private:
   /// The group knows the inner communicator, which must describe this one's operation.
   void begin_operation() {
-    inner_.set_label(activity().describe());
+    inner().set_label(activity().describe());
     if (operations_++ == due_) disturb_();
   }
 
-  Communicator& inner_;
   std::size_t due_;
   std::function<void()> disturb_;
   std::size_t operations_ = 0;
 };
 
 /// A collective in one of its modes, with selections that it takes.
-struct Variant {
+struct Mode {
   std::string name;
   Overrides settings = {};
   SelectionTraits traits = {};
 };
 
-std::vector<Variant> variants() {
+std::vector<Mode> variants() {
   const SelectionTraits shared{.fixed_size = true, .shared_indices = true};
   return {{"dense", {{"algorithm", "ring"}}},
           {"dense", {{"algorithm", "rabenseifner"}}},
@@ -115,7 +108,7 @@ SparseVector select(const Communicator& communicator, const SelectionTraits& tra
 /// Exchanges step after step under one label, the one that is disturbed being the last: reuse steps of oktopk too.
 class Exchanges {
  public:
-  Exchanges(const Variant& variant, const Communicator& communicator)
+  Exchanges(const Mode& variant, const Communicator& communicator)
       : variant_(variant), collective_(make_collective(variant.name, kNumel, variant.settings)), acc_(kNumel) {
     for (std::size_t i = 0; i < kNumel; ++i) acc_[i] = 1.0f + static_cast<float>((i * 7) % 13);
     selected_ = select(communicator, variant.traits, acc_);
@@ -126,7 +119,7 @@ class Exchanges {
   }
 
  private:
-  const Variant& variant_;
+  const Mode& variant_;
   std::unique_ptr<SparseCollective> collective_;
   std::vector<float> acc_;
   SparseVector selected_;
@@ -135,7 +128,7 @@ class Exchanges {
 };
 
 /// Messages that a rank starts and ends in the second exchange: sends, receives and waits.
-std::size_t operations_of(const Variant& variant, int world, int rank) {
+std::size_t operations_of(const Mode& variant, int world, int rank) {
   std::size_t operations = 0;
   run_local(world, {.timeout_s = 60}, [&](Communicator& c) {
     DisturbedCommunicator counting(c, DisturbedCommunicator::kNever, {});
@@ -173,7 +166,7 @@ struct Disturbance {
 };
 
 /// Runs exchanges until a rank ends them. Returns the error of each rank.
-std::vector<std::string> errors_of(const ErrorsOfRanks& errors_of_ranks, const Variant& variant, int world,
+std::vector<std::string> errors_of(const ErrorsOfRanks& errors_of_ranks, const Mode& variant, int world,
                                    double timeout_s, const Disturbance& disturbance) {
   return errors_of_ranks(world, timeout_s, [&](Communicator& c) {
     try {
@@ -192,7 +185,7 @@ std::vector<std::string> errors_of(const ErrorsOfRanks& errors_of_ranks, const V
 }
 
 /// All ranks learn of a rank that throws there.
-void check_throw(const ErrorsOfRanks& errors_of_ranks, const Variant& variant, int world, int victim,
+void check_throw(const ErrorsOfRanks& errors_of_ranks, const Mode& variant, int world, int victim,
                  std::size_t operation) {
   CAPTURE(variant.name);
   CAPTURE(world);
@@ -213,7 +206,7 @@ void check_throw(const ErrorsOfRanks& errors_of_ranks, const Variant& variant, i
 
 TEST_SUITE("comm") {
   TEST_CASE("local: a rank that throws at any point of a collective ends all, with its rank, collective and step") {
-    for (const Variant& variant : variants()) {
+    for (const Mode& variant : variants()) {
       for (const int world : {2, 3, 4, 5}) {
         for (const int victim : {0, world - 1}) {
           const std::size_t operations = operations_of(variant, world, victim);
@@ -228,7 +221,7 @@ TEST_SUITE("comm") {
 
   TEST_CASE("tcp: a rank that throws at any point of a collective ends all, with its rank, collective and step") {
     int turn = 0;
-    for (const Variant& variant : variants()) {
+    for (const Mode& variant : variants()) {
       for (const int world : {2, 3, 5}) {
         const int victim = turn % world;
         const std::size_t operations = operations_of(variant, world, victim);
@@ -241,7 +234,7 @@ TEST_SUITE("comm") {
   TEST_CASE("local: a rank that hangs in a collective is named by those who wait, when the deadline has passed") {
     constexpr int kWorld = 4, kVictim = 2;
     std::string done;
-    for (const Variant& variant : variants()) {
+    for (const Mode& variant : variants()) {
       if (variant.name == done) continue;  // one mode of each
       done = variant.name;
       CAPTURE(variant.name);

@@ -161,9 +161,12 @@ class Balancing final : public RoundsOwner {
       : rank_(communicator.rank()),
         lists_(unsigned_size(communicator)),
         transport_(make_list_transport(communicator)) {}
+  /// @param counts by rank: the entries of its list, and the elements of its region.
   SparseVector run(const SparseVector& mine, std::span<const std::uint64_t> counts) {
     SparseVector all;
     std::vector<Rounds> rounds;
+    regions_.assign(1, 0);
+    for (const std::uint64_t count : counts) regions_.push_back(regions_.back() + count);
     rounds.push_back(balance(mine, counts));
     run_rounds(*transport_, rounds);
     concatenate(lists_, all);
@@ -172,16 +175,16 @@ class Balancing final : public RoundsOwner {
 
  private:
   Rounds balance(const SparseVector& mine, std::span<const std::uint64_t> counts) {
-    slices_.plan_blocks(rank_, mine, counts, balanced_counts_);
+    slices_.plan_blocks(rank_, mine, regions_, counts, balanced_counts_);
     co_await slices_.verb(2);
     concatenate(slices_.in_rank_order(), balanced_);
-    co_await GatherListsVerb{.mine = balanced_, .slots = balanced_counts_, .lists = lists_};
+    co_await GatherListsVerb{.mine = balanced_, .slots = balanced_counts_, .lists = lists_, .numel = regions_.back()};
   }
 
   int rank_;
   Slices slices_;
   SparseVector balanced_;
-  std::vector<std::uint64_t> balanced_counts_;
+  std::vector<std::uint64_t> regions_, balanced_counts_;
   std::vector<ListView> lists_;
   std::unique_ptr<ListTransport> transport_;
 };

@@ -11,6 +11,82 @@
 
 namespace dragonn::comm::test {
 
+namespace {
+
+SparseVector exact(const Communicator&, std::uint64_t, std::span<const float> acc, std::size_t k) {
+  return largest_entries(acc, k);
+}
+
+/// Another number on every rank and step; nothing on every third rank.
+SparseVector uneven(const Communicator& communicator, std::uint64_t step, std::span<const float> acc, std::size_t k) {
+  const std::size_t place = unsigned_rank(communicator) + step;
+  return largest_entries(acc, place % 3 == 0 ? 0 : k * (place % 5) / 2);
+}
+
+SparseVector leaders(const Communicator& communicator, std::uint64_t step, std::span<const float> acc, std::size_t k) {
+  const bool leads = step % unsigned_size(communicator) == unsigned_rank(communicator);
+  return largest_entries(acc, leads ? k : 0);
+}
+
+/// The largest of the rank's own range; ranges are disjoint and move.
+SparseVector partitions(const Communicator& communicator, std::uint64_t step, std::span<const float> acc,
+                        std::size_t k) {
+  const std::size_t ranks = unsigned_size(communicator);
+  const std::size_t part = (unsigned_rank(communicator) + step) % ranks;
+  std::vector<float> own(acc.size());
+  for (std::size_t i = acc.size() * part / ranks; i < acc.size() * (part + 1) / ranks; ++i) own[i] = acc[i];
+  return largest_entries(own, k);
+}
+
+SparseVector drawn(std::uint64_t key, std::uint64_t step, std::span<const float> acc, std::size_t k) {
+  Rng rng(3, "drawn", {key, step});
+  std::vector<float> order(acc.size());
+  for (float& value : order) value = 1.0f + rng.uniform();
+  return entries_at(acc, indices_of(largest_entries(order, k).indices.view()));
+}
+
+SparseVector shared_draw(const Communicator&, std::uint64_t step, std::span<const float> acc, std::size_t k) {
+  return drawn(0, step, acc, k);
+}
+
+SparseVector private_draw(const Communicator& communicator, std::uint64_t step, std::span<const float> acc,
+                          std::size_t k) {
+  return drawn(1 + unsigned_rank(communicator), step, acc, k);
+}
+
+const std::array kSelections{
+    Selection{{}, exact},
+    Selection{{}, uneven},
+    Selection{{.at_most_k = true}, exact},
+    Selection{{.leader_only = true}, leaders},
+    Selection{{.partitioned = true}, partitions},
+    Selection{{.fixed_size = true, .shared_indices = true}, shared_draw},
+    Selection{{.fixed_size = true}, private_draw},
+};
+
+}  // namespace
+
+std::span<const Selection> selections() {
+  return kSelections;
+}
+
+bool accepts(const Variant& variant, const SelectionTraits& traits) {
+  return Registry<SparseCollectiveEntry>::instance().at(variant.collective).refuses(traits).empty();
+}
+
+codec::ListCoding coding_of(const std::string& indices, const std::string& values) {
+  using codec::IndexCodecEntry, codec::ListValueCodecEntry;
+  return {{indices, Settings(Registry<IndexCodecEntry>::instance().at(indices).settings)},
+          {values, Settings(Registry<ListValueCodecEntry>::instance().at(values).settings)}};
+}
+
+std::vector<float> rounding_gradient(std::size_t numel, std::uint64_t step, std::size_t rank) {
+  Rng rng(23, "rounding gradient", {step, rank});
+  std::vector<float> gradient(numel);
+  for (float& value : gradient) value = rng.normal();
+  return gradient;
+}
+
 SparseVector entries_at(std::span<const float> acc, const Indices& indices) {
   Entries entries;
   for (const std::uint32_t index : indices) entries.emplace_back(index, acc[index]);

@@ -45,6 +45,26 @@ void expect_conservation_to_rounding(Communicator& communicator, std::span<const
 /// The form of a result: indices that ascend, and the same bytes on all ranks; what was applied was contributed.
 void expect_well_formed(Communicator& communicator, const SparseReduction& out, std::size_t numel);
 
+/// A collective with settings that are not its defaults.
+struct Variant {
+  std::string collective;
+  Overrides settings = {};
+};
+
+/// Selections of one kind, with the traits that describe them.
+struct Selection {
+  SelectionTraits traits;
+  SparseVector (*select)(const Communicator&, std::uint64_t step, std::span<const float> acc, std::size_t k);
+};
+
+/// Selections of every kind that a collective may take or refuse.
+std::span<const Selection> selections();
+bool accepts(const Variant& variant, const SelectionTraits& traits);
+/// The codecs with their default settings.
+codec::ListCoding coding_of(const std::string& indices, const std::string& values = codec::kRawValues);
+
+/// Floats whose sums depend on the order of additions.
+std::vector<float> rounding_gradient(std::size_t numel, std::uint64_t step, std::size_t rank);
 /// Small integers, many of them zero, some tied: sums over tens of steps and ranks are exact.
 std::vector<float> integer_gradient(std::size_t numel, std::uint64_t step, std::size_t rank);
 

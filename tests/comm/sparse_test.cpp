@@ -61,12 +61,13 @@ TEST_SUITE("comm") {
     std::vector<std::byte> damaged = coded({1, 2, 30});
     damaged[4] = std::byte{31};
     const std::string error = error_of_message(damaged);
-    CHECK(error.find("cannot read list 1 of 1 that rank 1 sent: rice: b is 31, above 30") != std::string::npos);
+    CHECK(error.find("rank 0, in gtopk, receiving from rank 1: list: rice: b is 31, above 30") != std::string::npos);
     CHECK(error_of_message(coded({0, 1, 2, 3, 4, 5})).find("6 entries, and there are at most 5") != std::string::npos);
     const std::string larger = error_beside([](Communicator& communicator) {
       merge_entries(communicator, 80, sparse({{1, 1.0f}, {40, 1.0f}}));
     });
-    CHECK(larger.find("end with 40 in a bucket of 40") != std::string::npos);
+    CHECK(larger.find("rank 0, in gtopk, receiving from rank 1: list: index 40 is not in [0, 40)") !=
+          std::string::npos);
   }
 
   TEST_CASE("BatchDecoder sums lists in order, skips empty slots and starts anew") {

@@ -221,11 +221,13 @@ std::vector<std::unique_ptr<codec::ListCodec>> chosen_codecs() {
       if (!coding.is_raw() && (only == nullptr || coding.name() == only)) codecs.push_back(make_list_codec(coding));
     }
   }
+  const codec::ListCoding raw;  // the last: seeds choose by number
+  if (only == nullptr || raw.name() == only) codecs.push_back(make_list_codec(raw));
   require(!codecs.empty());
   return codecs;
 }
 
-/// The code of a list, whose indices ascend. The first byte chooses the codecs.
+/// The code of a list, or a list as it is; its indices ascend. The first byte chooses the codecs.
 void read_list_code(Bytes bytes) {
   static const auto codecs = chosen_codecs();
   if (bytes.empty()) return;
