@@ -3,14 +3,18 @@
 #include "core/timeline.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <set>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "comm/local/local.h"
 #include "core/file.h"
+#include "tests/comm/hostile_rank.h"
 #include "tests/trainer/quick_run.h"
+#include "trainer/metrics/step_timeline.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -99,6 +103,43 @@ TraceFile traced_run(const std::vector<std::string>& overrides, int ranks) {
 }
 
 TEST_SUITE("trainer") {
+  TEST_CASE("a length or a time of another rank takes no memory, and ends the timeline with the rank's name") {
+    const TemporaryFolder folder;
+    LoggingConfig config;
+    config.trace = 1;
+    for (const std::uint64_t number : {std::uint64_t{1} << 40, ~std::uint64_t{0}, std::uint64_t{1} << 63}) {
+      // Its summary, and the length of its text; its number of spans may be any.
+      for (const std::size_t victim : {0, 1}) {
+        std::string error;
+        const auto work = [&](comm::Communicator& communicator) {
+          StepTimeline timeline(config, 0, communicator, folder / "trace.json");
+          timeline.end_step(1, /*is_last_of_run=*/true);
+        };
+        const auto tamper = [&](const comm::test::Outgoing& message, comm::test::Bytes& bytes) {
+          if (message.number == victim) std::memcpy(bytes.data(), &number, std::min(bytes.size(), sizeof(number)));
+        };
+        comm::run_local(2, {.timeout_s = 60}, [&](comm::Communicator& communicator) {
+          if (communicator.rank() == 0) {
+            try {
+              return work(communicator);
+            } catch (const CommError& caught) {
+              error = caught.what();
+              return;
+            }
+          }
+          comm::test::HostileRank hostile(communicator, tamper);
+          try {
+            work(hostile);
+          } catch (const CommError&) {
+            // Rank 0 has ended.
+          }
+        });
+        CAPTURE(error);
+        CHECK((victim == 0 ? error.empty() : error.find("receiving from rank 1: a text of ") != std::string::npos));
+      }
+    }
+  }
+
   TEST_CASE("a timeline has a process per rank, whose spans nest on every track") {
     const std::vector<std::vector<std::string>> runs{
         {"compression.method=topk", "compression.fusion_mib=0"},

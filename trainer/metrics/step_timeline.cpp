@@ -42,6 +42,14 @@ std::int64_t nanoseconds(const Clock& clock) {
   return std::llround(clock.now() * kPerSecond);
 }
 
+/// Checks a time, or a difference of times, that another rank told: later sums must not overflow.
+std::int64_t checked_time(const Communicator& communicator, int peer, std::int64_t nanoseconds) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 8;  // 36 years
+  if (nanoseconds > -kMost && nanoseconds < kMost) return nanoseconds;
+  throw communicator.error("receiving from", peer,
+                           fmt::format("a time of {} ns, and there are at most {}", nanoseconds, kMost));
+}
+
 template <class T>
 View<std::byte> bytes_of(T& value) {
   return Communicator::as_writable_bytes(std::span<T>(&value, 1));
@@ -126,10 +134,10 @@ std::uint64_t StepTimeline::first_stop(const std::vector<Summary>& summaries) {
 void StepTimeline::write(std::uint64_t last_step) {
   const comm::ScopedPhase phase(communicator_.traffic(), comm::Phase::kMetrics);
   std::string text = own_text(clock_offset());
-  const Summary mine = summary_of(text);
+  const Summary mine = summary();
   std::vector<Summary> summaries(static_cast<std::size_t>(communicator_.size()));
   communicator_.allgather_values(std::span(&mine, 1), std::span(summaries));
-  text = gathered(std::move(text), summaries);
+  text = gathered(std::move(text));
   comm::rank_zero_or_none(communicator_, [&] {
     Json description{{"program", fmt::format("dragonn {}", version())},
                      {"clock", communicator_.clock().is_virtual() ? "virtual" : "wall"},
@@ -168,7 +176,7 @@ std::int64_t StepTimeline::measure_offset(int peer) {
     const std::int64_t back = nanoseconds(communicator_.clock());
     if (back - sent >= shortest) continue;
     shortest = back - sent;
-    offset = sent + shortest / 2 - there;
+    offset = sent + shortest / 2 - checked_time(communicator_, peer, there);
   }
   clock_error_ = std::max(clock_error_, (shortest + 1) / 2);
   return offset;
@@ -183,7 +191,7 @@ std::int64_t StepTimeline::let_measure() {
     communicator_.send(0, kTag, bytes_of(value));
   }
   communicator_.recv_exactly(0, kTag, bytes_of(value));
-  return value;
+  return checked_time(communicator_, 0, value);
 }
 
 std::string StepTimeline::own_text(std::int64_t offset) const {
@@ -197,24 +205,22 @@ std::string StepTimeline::own_text(std::int64_t offset) const {
   return text;
 }
 
-StepTimeline::Summary StepTimeline::summary_of(const std::string& text) const {
-  Summary summary{.text_bytes = text.size(), .stopped_in = stopped_in_};
+StepTimeline::Summary StepTimeline::summary() const {
+  Summary summary{.stopped_in = stopped_in_};
   for (std::size_t track = 0; track < kTrackNames.size(); ++track) {
     summary.spans += timeline_.spans(static_cast<Track>(track)).size();
   }
   return summary;
 }
 
-std::string StepTimeline::gathered(std::string text, const std::vector<Summary>& summaries) {
+std::string StepTimeline::gathered(std::string text) {
   if (communicator_.rank() != 0) {
-    communicator_.send(0, kTag, Communicator::as_bytes(std::span<const char>(text)));
+    communicator_.send_text(0, kTag, text);
     return text;
   }
-  for (int peer = 1; peer < communicator_.size(); ++peer) {
-    std::string part(summaries[static_cast<std::size_t>(peer)].text_bytes, '\0');
-    communicator_.recv_exactly(peer, kTag, Communicator::as_writable_bytes(std::span<char>(part)));
-    text += part;
-  }
+  // No honest part is larger than the whole file, or than what an empty one has.
+  const auto most = static_cast<std::size_t>(std::max(megabytes_, 1.0) * kBytesPerMegabyte);
+  for (int peer = 1; peer < communicator_.size(); ++peer) text += communicator_.recv_text(peer, kTag, most);
   return text;
 }
 

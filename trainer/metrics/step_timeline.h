@@ -33,7 +33,6 @@ class StepTimeline {
  private:
   /// The facts of a rank beside its text.
   struct Summary {
-    std::uint64_t text_bytes = 0;
     std::uint64_t spans = 0;
     std::uint64_t stopped_in = 0;  ///< the step in which there was no more room; 0: there was
   };
@@ -44,9 +43,9 @@ class StepTimeline {
   std::int64_t measure_offset(int peer);
   std::int64_t let_measure();
   std::string own_text(std::int64_t offset) const;
-  Summary summary_of(const std::string& text) const;
+  Summary summary() const;
   /// Collective. Returns the texts of all ranks on rank 0, this rank's on others.
-  std::string gathered(std::string text, const std::vector<Summary>& summaries);
+  std::string gathered(std::string text);
   static std::uint64_t first_stop(const std::vector<Summary>& summaries);
   void tell(std::uint64_t last_step, const std::vector<Summary>& summaries) const;
 
