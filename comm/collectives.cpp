@@ -286,7 +286,10 @@ std::size_t Communicator::broadcast_tree(int root, std::span<std::byte> room, st
 }
 
 void Communicator::broadcast_exactly(int root, std::span<std::byte> bytes) {
-  check_size("broadcasting from", root, broadcast_tree(root, bytes, bytes.size()), bytes.size());
+  const std::size_t came = broadcast_tree(root, bytes, bytes.size());
+  if (came == bytes.size()) return;
+  throw bad_data(root, {Route::Kind::kTree},
+                 fmt::format("received {} bytes instead of {}: the ranks disagree on a size", came, bytes.size()));
 }
 
 void Communicator::broadcast(int root, View<std::byte> bytes) {
