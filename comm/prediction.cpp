@@ -27,7 +27,11 @@ double depth(int ranks) {
 }
 
 Chain fused(const Chain& a, const Chain& b) {
-  return {std::max(a.messages, b.messages), a.bytes + b.bytes};
+  const double block = a.block + b.block;
+  Chain chain{std::max(a.messages, b.messages), a.bytes + b.bytes, block,
+              std::max(a.messages_if_large, b.messages_if_large)};
+  if (block > Communicator::kSmallBlock) chain.messages = std::max(chain.messages, chain.messages_if_large);
+  return chain;
 }
 
 }  // namespace
@@ -64,7 +68,8 @@ Chain tree_allreduce_chain(double bytes, int ranks) {
 
 Chain allgather_chain(double bytes, int ranks) {
   const bool doubles = std::has_single_bit(unsigned_of(ranks)) || bytes <= Communicator::kSmallBlock;
-  return {doubles ? rounds(ranks) : ranks - 1.0, bytes * (ranks - 1)};
+  const double around = std::has_single_bit(unsigned_of(ranks)) ? rounds(ranks) : ranks - 1.0;
+  return {doubles ? rounds(ranks) : around, bytes * (ranks - 1), bytes, around};
 }
 
 Chain ring_gather_chain(double bytes, int ranks) {

@@ -14,9 +14,18 @@ namespace dragonn::comm {
 struct Chain {
   double messages = 0;
   double bytes = 0;
+  /// The bytes that each rank gathers, where they decide on the number of messages: above Communicator::kSmallBlock, as
+  /// in fused exchanges, there are `messages_if_large`. 0: the number is fixed.
+  double block = 0;
+  double messages_if_large = 0;
 
   double seconds(const NetworkModel& network) const { return network.seconds(messages, bytes); }
-  friend Chain operator+(const Chain& a, const Chain& b) { return {a.messages + b.messages, a.bytes + b.bytes}; }
+  friend Chain operator+(const Chain& a, const Chain& b) {
+    // The larger block is the one that may grow beyond the bound.
+    const Chain& larger = a.block >= b.block ? a : b;
+    const Chain& other = a.block >= b.block ? b : a;
+    return {a.messages + b.messages, a.bytes + b.bytes, larger.block, larger.messages_if_large + other.messages};
+  }
   friend Chain operator*(double times, const Chain& chain) { return {times * chain.messages, times * chain.bytes}; }
 };
 

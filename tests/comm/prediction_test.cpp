@@ -269,6 +269,20 @@ TEST_SUITE("comm") {
     }
   }
 
+  TEST_CASE("small blocks that are sent together are predicted as the one block that they are") {
+    for (const int world : {2, 3, 5, 8, 12}) {
+      const double one = 0.7 * static_cast<double>(Communicator::kSmallBlock);
+      const Chain ahead{.messages = 2, .bytes = 100};
+      Prediction fused{.payload = ahead + allgather_chain(one, world)};
+      fused.fuse_with({.payload = ahead + allgather_chain(one, world)});
+      CHECK(fused.payload.messages == 2 + allgather_chain(2 * one, world).messages);
+      CHECK(fused.payload.bytes == doctest::Approx(200 + allgather_chain(2 * one, world).bytes));
+      Prediction small{.payload = allgather_chain(one / 4, world)};
+      small.fuse_with({.payload = allgather_chain(one / 4, world)});
+      CHECK(small.payload.messages == allgather_chain(one / 2, world).messages);
+    }
+  }
+
   TEST_CASE("an exchange holds what its collective states, up to the room that buffers grow with") {
     const SelectionTraits bounded{.at_most_k = true};
     const std::vector<Subject> subjects{{"dense"},
