@@ -16,4 +16,7 @@ struct PlaceOnMachine {
 /// were started; ranks of the local backend share one. Gathers 256 bytes from each rank.
 PlaceOnMachine place_on_machine(Communicator& communicator);
 
+/// Collective. Returns the lowest rank on another machine than rank 0's, by host names; 1 if all share one.
+int first_rank_elsewhere(Communicator& communicator);
+
 }  // namespace dragonn::comm

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <vector>
 
+#include "comm/machine.h"
 #include "comm/tags.h"
 
 namespace dragonn::comm {
@@ -33,6 +35,71 @@ double ping_pong(Communicator& communicator, std::size_t bytes) {
   std::ranges::nth_element(seconds, seconds.begin() + kRuns / 2);
   return seconds[kRuns / 2];
 }
+
+constexpr std::array<std::size_t, 3> kBriefSizes{8, 1 << 16, 1 << 20};
+constexpr double kBriefSeconds = 0.25;
+constexpr std::size_t kBriefRuns = 3;
+
+/// Measures on rank 0 against a partner, which sends back whatever comes.
+class BriefProbe {
+ public:
+  BriefProbe(Communicator& communicator, int partner)
+      : communicator_(communicator), partner_(partner), message_(kBriefSizes.back()) {}
+
+  /// Returns the times, of rank 0. The first message of a size only counts if there is no time for another.
+  std::vector<PingPong> measure() {
+    std::vector<PingPong> times;
+    const double begin = communicator_.now();
+    const auto elapsed = [&] { return communicator_.now() - begin; };
+    double until = 0;
+    for (const std::size_t bytes : kBriefSizes) {
+      // At least two sizes give a latency and a bandwidth.
+      if (times.size() >= 2 && elapsed() >= kBriefSeconds) break;
+      until += kBriefSeconds / kBriefSizes.size();
+      std::vector<double> seconds{there_and_back(bytes)};
+      for (std::size_t run = 0; run < kBriefRuns && elapsed() < until; ++run) {
+        if (run == 0) seconds.clear();
+        seconds.push_back(there_and_back(bytes));
+      }
+      const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+      std::ranges::nth_element(seconds, middle);
+      times.push_back({bytes, std::max(*middle / 2, kShortest)});
+    }
+    announce(0);
+    return times;
+  }
+
+  /// Sends back what comes from rank 0 until it announces the end.
+  void answer() {
+    for (;;) {
+      std::uint64_t bytes = 0;
+      communicator_.recv_exactly(0, kTagPing, Communicator::as_writable_bytes(std::span(&bytes, 1)));
+      if (bytes == 0) return;
+      DRAGONN_CHECK(bytes <= message_.size(), "rank 0 announces a message of {} bytes to measure the network", bytes);
+      communicator_.recv_exactly(0, kTagPing, view(bytes));
+      communicator_.send(0, kTagPing, View<const std::byte>(view(bytes)));
+    }
+  }
+
+ private:
+  static constexpr double kShortest = 1e-9;  // a clock may be coarse
+
+  View<std::byte> view(std::size_t bytes) { return View<std::byte>(std::span(message_)).subview(0, bytes); }
+  void announce(std::uint64_t bytes) {
+    communicator_.send(partner_, kTagPing, Communicator::as_bytes(std::span<const std::uint64_t>(&bytes, 1)));
+  }
+  double there_and_back(std::size_t bytes) {
+    announce(bytes);
+    const double start = communicator_.now();
+    communicator_.send(partner_, kTagPing, View<const std::byte>(view(bytes)));
+    communicator_.recv_exactly(partner_, kTagPing, view(bytes));
+    return communicator_.now() - start;
+  }
+
+  Communicator& communicator_;
+  int partner_;
+  std::vector<std::byte> message_;
+};
 
 }  // namespace
 
@@ -65,6 +132,16 @@ std::vector<PingPong> ping_pong_times(Communicator& communicator) {
     times.push_back(time);
   }
   return times;
+}
+
+NetworkModel measure_network_briefly(Communicator& communicator) {
+  DRAGONN_CHECK(communicator.size() > 1, "a network is measured between ranks, and there is one only");
+  const int partner = first_rank_elsewhere(communicator);
+  NetworkModel network;
+  if (communicator.rank() == 0) network = fit_network(BriefProbe(communicator, partner).measure());
+  if (communicator.rank() == partner) BriefProbe(communicator, partner).answer();
+  communicator.broadcast_value(0, network);
+  return network;
 }
 
 NetworkModel measure_network(Communicator& communicator) {

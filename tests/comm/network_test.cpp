@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <cstdint>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -9,6 +10,18 @@
 #include "core/error.h"
 
 namespace dragonn::comm::test {
+
+namespace {
+
+void same_everywhere(const std::vector<NetworkModel>& networks) {
+  for (const NetworkModel& network : networks) {
+    CHECK(network.bytes_per_second > 0);
+    CHECK(network.latency_seconds == networks[0].latency_seconds);
+    CHECK(network.bytes_per_second == networks[0].bytes_per_second);
+  }
+}
+
+}  // namespace
 
 TEST_SUITE("comm") {
   TEST_CASE("network presets are found by name, and others refused with the list") {
@@ -51,11 +64,17 @@ TEST_SUITE("comm") {
       run_local(ranks, {.timeout_s = 60}, [&](Communicator& communicator) {
         networks[static_cast<std::size_t>(communicator.rank())] = measure_network(communicator);
       });
-      for (const NetworkModel& network : networks) {
-        CHECK(network.bytes_per_second > 0);
-        CHECK(network.latency_seconds == networks[0].latency_seconds);
-        CHECK(network.bytes_per_second == networks[0].bytes_per_second);
-      }
+      same_everywhere(networks);
+      std::vector<std::uint64_t> sent(static_cast<std::size_t>(ranks));
+      run_local(ranks, {.timeout_s = 60}, [&](Communicator& communicator) {
+        const auto rank = static_cast<std::size_t>(communicator.rank());
+        networks[rank] = measure_network_briefly(communicator);
+        sent[rank] = communicator.traffic()[Phase::kControl].bytes_sent;
+      });
+      same_everywhere(networks);
+      // Four messages of each size, and a little control.
+      CHECK(sent[0] <= 4 * (8 + (1 << 16) + (1 << 20)) + 4096);
+      CHECK(sent[1] <= sent[0] + 4096);
     }
   }
 }
