@@ -12,6 +12,7 @@
 
 #include "bench/benchmark.h"
 #include "bench/options.h"
+#include "codec/value_codec.h"
 #include "compress/memory.h"
 #include "compress/sparsifier.h"
 #include "trainer/cost_model/cost_model_measure.h"
@@ -28,7 +29,8 @@ class ProfileBenchmark final : public Benchmark {
  public:
   void declare_options(CLI::App& command) override {
     command
-        .add_option("--sparsifier", sparsifiers_, "Sparsifiers to measure, or all (dragonn-train --list names them)")
+        .add_option("--sparsifier", sparsifiers_,
+                    "Sparsifiers or quantizers to measure, or all sparsifiers (dragonn-train --list names them)")
         ->delimiter(',');
     command.add_option("--memory", memory_, "Memory (error feedback) that accumulates in the same pass");
     command.add_option("--density", densities_, "Share of the elements to select, in (0, 1]")->delimiter(',');
@@ -58,15 +60,19 @@ class ProfileBenchmark final : public Benchmark {
     progress.plan(per_exchange * static_cast<double>(sparsifiers_.size() * densities_.size() * ranks_.size()));
     Rows rows;
     for (const std::string& sparsifier : sparsifiers_) {
-      for (const double density : densities_) {
+      for (const double density : is_quantizer(sparsifier) ? std::vector<double>{1} : densities_) {
         for (const int ranks : ranks_) {
-          const trainer::ProfiledExchange exchange{.sparsifier = with_defaults<compress::SparsifierEntry>(sparsifier),
-                                                   .memory = with_defaults<compress::MemoryEntry>(memory_),
-                                                   .decode_dense = decode_ == "dense",
-                                                   .density = density,
-                                                   .ranks = ranks,
-                                                   .momentum = momentum_,
-                                                   .device = device};
+          trainer::ProfiledExchange exchange{.memory = with_defaults<compress::MemoryEntry>(memory_),
+                                             .decode_dense = decode_ == "dense",
+                                             .density = density,
+                                             .ranks = ranks,
+                                             .momentum = momentum_,
+                                             .device = device};
+          if (is_quantizer(sparsifier)) {
+            exchange.quantizer = with_defaults<codec::ValueCodecEntry>(sparsifier);
+          } else {
+            exchange.sparsifier = with_defaults<compress::SparsifierEntry>(sparsifier);
+          }
           for (const std::size_t numel : sizes) {
             const trainer::ProfileRow row = measure_profile(exchange, gradient.view().subview(0, numel));
             rows.push_back(nlohmann::ordered_json::parse(to_json(row)));
@@ -81,10 +87,16 @@ class ProfileBenchmark final : public Benchmark {
  private:
   static constexpr std::size_t kLargest = std::size_t{1} << 28;
 
+  static bool is_quantizer(const std::string& name) {
+    return Registry<codec::ValueCodecEntry>::instance().contains(name);
+  }
+
   void check() {
     const auto& registry = Registry<compress::SparsifierEntry>::instance();
     if (sparsifiers_ == std::vector<std::string>{"all"}) sparsifiers_ = registry.names();
-    for (const std::string& name : sparsifiers_) registry.at(name);
+    for (const std::string& name : sparsifiers_) {
+      if (!is_quantizer(name)) registry.at(name);
+    }
     Registry<compress::MemoryEntry>::instance().at(memory_);
     for (const double density : densities_) {
       if (!(density > 0 && density <= 1)) throw ConfigError(fmt::format("--density {}: expected (0, 1]", density));

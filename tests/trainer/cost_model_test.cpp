@@ -194,6 +194,23 @@ TEST_SUITE("trainer") {
     CHECK(error_of("").starts_with("p.json: no JSON: "));
   }
 
+  TEST_CASE("every quantizer can be measured, and is told by its name") {
+    const Buffer<float> gradient = profile_gradient(4096);
+    for (const std::string& quantizer : Registry<codec::ValueCodecEntry>::instance().names()) {
+      CAPTURE(quantizer);
+      const ProfiledExchange exchange{.quantizer = with_defaults<codec::ValueCodecEntry>(quantizer),
+                                      .memory = with_defaults<compress::MemoryEntry>("none"),
+                                      .ranks = 3};
+      const ProfileRow measured = measure_profile(exchange, gradient.view(), {.ahead = 1, .counted = 3});
+      CHECK(measured.runs == 3);
+      CHECK(measured.key.sparsifier == quantizer);
+      CHECK(measured.key.density == 1);
+      CHECK(measured.encode_seconds > 0);
+      CHECK(measured.decode_seconds > 0);
+      CHECK_FALSE(measured.coding_seconds);
+    }
+  }
+
   TEST_CASE("sizes are powers that bracket what is asked for, two of them at least") {
     CHECK(profile_sizes(1, 1, 2, 1 << 24) == std::vector<std::size_t>{1024, 2048});
     CHECK(profile_sizes(3000, 9000, 2, 1 << 24) == std::vector<std::size_t>{2048, 4096, 8192, 16384});
@@ -217,6 +234,7 @@ TEST_SUITE("trainer") {
           CHECK(measured.runs >= 10);
           CHECK(measured.encode_seconds > 0);
           CHECK(measured.decode_seconds > 0);
+          CHECK(measured.coding_seconds.value_or(0) > 0);
           CHECK(measured.key.sparsifier == sparsifier);
         }
       }

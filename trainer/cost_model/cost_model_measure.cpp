@@ -2,10 +2,10 @@
 #include "trainer/cost_model/cost_model_measure.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <memory>
+#include <span>
 
 #include <omp.h>
 
@@ -19,24 +19,28 @@
 namespace dragonn::trainer {
 namespace {
 
-constexpr int kWarmUps = 3;
-constexpr int kRuns = 10;
 constexpr std::size_t kSmallestSize = 1024;
 
 template <class Work>
-double median_seconds(const Work& work) {
-  std::array<double, kRuns> seconds{};
-  for (int run = -kWarmUps; run < kRuns; ++run) {
+double median_seconds(const ProfileRuns& runs, const Work& work) {
+  std::vector<double> seconds;
+  for (int run = -runs.ahead; run < runs.counted; ++run) {
     const auto start = std::chrono::steady_clock::now();
     work();
     const double taken = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    if (run >= 0) seconds[static_cast<std::size_t>(run)] = taken;
+    if (run >= 0) seconds.push_back(taken);
   }
   std::ranges::sort(seconds);
-  return (seconds[(kRuns - 1) / 2] + seconds[kRuns / 2]) / 2;
+  return (seconds[(seconds.size() - 1) / 2] + seconds[seconds.size() / 2]) / 2;
 }
 
-/// Runs the local part of a step of one rank, up to the values that it would send.
+std::unique_ptr<compress::Memory> make_memory(const ProfiledExchange& exchange, std::size_t numel) {
+  return Registry<compress::MemoryEntry>::instance()
+      .at(exchange.memory.name)
+      .make(exchange.memory.settings, numel, exchange.momentum, exchange.nesterov, exchange.device);
+}
+
+/// Runs the local part of a step of one rank that sparsifies, up to the values that it would send.
 class Encoder {
  public:
   Encoder(const ProfiledExchange& exchange, std::size_t numel)
@@ -47,9 +51,7 @@ class Encoder {
         sparsifier_(Registry<compress::SparsifierEntry>::instance()
                         .at(exchange.sparsifier.name)
                         .make(exchange.sparsifier.settings, numel, exchange.device)),
-        memory_(Registry<compress::MemoryEntry>::instance()
-                    .at(exchange.memory.name)
-                    .make(exchange.memory.settings, numel, exchange.momentum, exchange.nesterov, exchange.device)),
+        memory_(make_memory(exchange, numel)),
         counts_(static_cast<std::size_t>(exchange.ranks)),
         selected_(exchange.device) {}
 
@@ -78,6 +80,42 @@ class Encoder {
   SparseVector selected_;
 };
 
+/// Runs the local parts of a step of one rank that quantizes.
+class Quantizer {
+ public:
+  Quantizer(const ProfiledExchange& exchange, std::size_t numel)
+      : codec_(Registry<codec::ValueCodecEntry>::instance()
+                   .at(exchange.quantizer.name)
+                   .make(exchange.quantizer.settings, numel, exchange.device)),
+        memory_(make_memory(exchange, numel)),
+        codes_(static_cast<std::size_t>(exchange.ranks) * codec_->code_bytes(), exchange.device),
+        sum_(numel, exchange.device) {}
+
+  void encode(View<const float> gradient) {
+    const kernels::PassResult& pass = memory_->compensate(codec_->plan(), gradient, 1.0f);
+    codec_->encode(context_, pass, memory_->accumulated(), code());
+    memory_->settle({.code = {codec_.get(), code()}});
+    ++context_.step;
+  }
+  /// Makes the codes of all ranks alike, for decode().
+  void spread() {
+    const View<const std::byte> code = this->code();
+    for (std::size_t begin = code.size(); begin < codes_.size(); begin += code.size()) {
+      kernels::transfer_bytes(code, codes_.view().subview(begin, code.size()));
+    }
+  }
+  void decode() { codec_->decode(codes_.view(), sum_.view()); }
+
+ private:
+  View<std::byte> code() { return codes_.view().subview(0, codec_->code_bytes()); }
+
+  std::unique_ptr<codec::ValueCodec> codec_;
+  std::unique_ptr<compress::Memory> memory_;
+  codec::CodeContext context_;
+  Buffer<std::byte> codes_;  // of all ranks, back to back; the first is the rank's own
+  Buffer<float> sum_;
+};
+
 /// Returns k entries, one at a random place in each of k equal parts of the vector.
 SparseVector spread_entries(std::size_t numel, std::size_t k, int rank) {
   Rng rng(1, "profile entries", {static_cast<std::uint64_t>(rank)});
@@ -91,14 +129,12 @@ SparseVector spread_entries(std::size_t numel, std::size_t k, int rank) {
   return entries;
 }
 
-double decode_seconds(const ProfiledExchange& exchange, std::size_t numel) {
-  std::vector<SparseVector> lists;
-  const std::size_t k = compress::target_count(exchange.density, numel);
-  for (int rank = 0; rank < exchange.ranks; ++rank) lists.push_back(spread_entries(numel, k, rank));
+double decode_seconds(const ProfiledExchange& exchange, std::size_t numel, std::span<const SparseVector> lists,
+                      const ProfileRuns& runs) {
   comm::BatchDecoder decoder(numel);
   SparseVector sum;
   std::vector<float> dense_sum(exchange.decode_dense ? numel : 0);
-  return median_seconds([&] {
+  return median_seconds(runs, [&] {
     for (const SparseVector& list : lists) decoder.add(list);
     if (exchange.decode_dense) {
       decoder.finish_dense(dense_sum);
@@ -108,15 +144,29 @@ double decode_seconds(const ProfiledExchange& exchange, std::size_t numel) {
   });
 }
 
+double coding_seconds(const ProfiledExchange& exchange, std::span<const SparseVector> lists, const ProfileRuns& runs) {
+  const auto codec = codec::make_list_codec(exchange.coding);
+  std::vector<std::uint32_t> code;  // aligned to 4 bytes
+  for (const SparseVector& list : lists) {
+    code.resize(std::max(code.size(), codec->most_bytes(list.size(), /*has_values=*/true) / sizeof(std::uint32_t) + 1));
+  }
+  const auto room = std::as_writable_bytes(std::span(code));
+  SparseVector decoded;
+  return median_seconds(runs, [&] {
+    const std::size_t length = codec->encode(lists.front(), /*has_values=*/true, room);
+    for (std::size_t rank = 0; rank < lists.size(); ++rank) codec->decode(room.first(length), true, decoded);
+  });
+}
+
 /// Returns the local time of a rank's part in a ring: its values are copied once, and all but its own chunk are added
 /// to once, and copied into and out of two messages.
-double dense_seconds(const ProfiledExchange& exchange, View<const float> gradient) {
+double dense_seconds(const ProfiledExchange& exchange, View<const float> gradient, const ProfileRuns& runs) {
   if (!exchange.device.is_cpu()) return 0;  // what a GPU's library does on the way is the network's
   const std::size_t numel = gradient.size();
   const std::size_t moved = numel - numel / static_cast<std::size_t>(exchange.ranks);
   Buffer<float> sum(numel), message(moved);
   const View<float> part = sum.view().subview(0, moved);
-  return median_seconds([&] {
+  return median_seconds(runs, [&] {
     kernels::copy(gradient, sum.view());
     for (int way = 0; way < 2; ++way) {
       kernels::copy(part, message.view());
@@ -129,24 +179,39 @@ double dense_seconds(const ProfiledExchange& exchange, View<const float> gradien
 }  // namespace
 
 ProfileKey ProfiledExchange::key(int threads) const {
-  return {.sparsifier = sparsifier.name,
+  return {.sparsifier = quantizes() ? quantizer.name : sparsifier.name,
           .memory = memory.name,
-          .decode = decode_dense ? "dense" : "sparse",
-          .density = density,
+          .decode = decode_dense || quantizes() ? "dense" : "sparse",
+          .density = quantizes() ? 1 : density,
           .ranks = ranks,
           .threads = threads,
           .device = device.is_cpu() ? "cpu" : "cuda"};
 }
 
-ProfileRow measure_profile(const ProfiledExchange& exchange, View<const float> gradient) {
-  Encoder encoder(exchange, gradient.size());
-  ProfileRow row{.key = exchange.key(omp_get_max_threads()), .numel = gradient.size(), .runs = kRuns};
-  row.encode_seconds = median_seconds([&] {
-    encoder.run(gradient);
-    kernels::synchronize(exchange.device);
-  });
-  row.decode_seconds = decode_seconds(exchange, gradient.size());
-  row.dense_seconds = dense_seconds(exchange, gradient);
+ProfileRow measure_profile(const ProfiledExchange& exchange, View<const float> gradient, const ProfileRuns& runs) {
+  const std::size_t numel = gradient.size();
+  ProfileRow row{.key = exchange.key(omp_get_max_threads()), .numel = numel, .runs = runs.counted};
+  const auto seconds = [&](const auto& work) {
+    return median_seconds(runs, [&] {
+      work();
+      kernels::synchronize(exchange.device);
+    });
+  };
+  row.dense_seconds = dense_seconds(exchange, gradient, runs);
+  if (exchange.quantizes()) {
+    Quantizer quantizer(exchange, numel);
+    row.encode_seconds = seconds([&] { quantizer.encode(gradient); });
+    quantizer.spread();
+    row.decode_seconds = seconds([&] { quantizer.decode(); });
+    return row;
+  }
+  Encoder encoder(exchange, numel);
+  row.encode_seconds = seconds([&] { encoder.run(gradient); });
+  std::vector<SparseVector> lists;
+  const std::size_t k = compress::target_count(exchange.density, numel);
+  for (int rank = 0; rank < exchange.ranks; ++rank) lists.push_back(spread_entries(numel, k, rank));
+  row.decode_seconds = decode_seconds(exchange, numel, lists, runs);
+  row.coding_seconds = coding_seconds(exchange, lists, runs);
   return row;
 }
 

@@ -5,16 +5,21 @@
 #include <cstddef>
 #include <vector>
 
+#include "codec/list_codec.h"
 #include "core/buffer.h"
 #include "core/component.h"
 #include "core/view.h"
 #include "trainer/cost_model/cost_model_profile.h"
+#include "trainer/exchange/bucket_form.h"
 
 namespace dragonn::trainer {
 
 /// The exchange whose parts are timed.
 struct ProfiledExchange {
   Component sparsifier = {};
+  Component quantizer{kNoQuantizer, {}};  ///< else the codes of whole buckets are timed, and there is no sparsifier
+  /// The code of lists whose time is measured beside: it is no part of the other times.
+  codec::ListCoding coding{{"smallest", {}}, {codec::kRawValues, {}}};
   Component memory = {};
   bool decode_dense = false;  ///< form of the sum: n floats, or one sparse list
   double density = 1;
@@ -23,14 +28,21 @@ struct ProfiledExchange {
   bool nesterov = false;
   Device device = {};  ///< device of the gradients
 
+  bool quantizes() const { return quantizer.name != kNoQuantizer; }
   ProfileKey key(int threads) const;
 };
 
-/// Local. Measures on the calling thread and its OpenMP threads: 3 runs that do not count, then 10.
+/// The number of runs of each measurement.
+struct ProfileRuns {
+  int ahead = 3;     ///< that do not count
+  int counted = 10;  ///< of which the median is taken
+};
+
+/// Local. Measures on the calling thread and its OpenMP threads.
 /// Needs 4 to 12 bytes per element for the memory, and 8 bytes per entry of each of the ranks' lists. Work on a GPU is
-/// waited for; lists are decoded on the host, where messages are.
+/// waited for; lists are decoded on the host, where messages are, and codes of whole buckets on the device.
 /// @param gradient of the size to measure, 1 element or more, on the exchange's device.
-ProfileRow measure_profile(const ProfiledExchange& exchange, View<const float> gradient);
+ProfileRow measure_profile(const ProfiledExchange& exchange, View<const float> gradient, const ProfileRuns& runs = {});
 
 /// Returns values as heavy-tailed as gradients are (Laplace), the same at every call.
 Buffer<float> profile_gradient(std::size_t numel, const Device& device = {});

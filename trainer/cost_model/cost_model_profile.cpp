@@ -48,9 +48,13 @@ CostCurve::CostCurve(std::vector<ProfileRow> rows) : rows_(std::move(rows)) {
                   twice->key.sparsifier, twice->key.density, twice->key.ranks, twice->numel));
 }
 
-double CostCurve::at(std::size_t numel, double ProfileRow::*seconds) const {
+bool CostCurve::knows_coding() const {
+  return std::ranges::all_of(rows_, [](const ProfileRow& row) { return row.coding_seconds.has_value(); });
+}
+
+double CostCurve::at(std::size_t numel, double (*seconds)(const ProfileRow& row)) const {
   const double size = static_cast<double>(numel);
-  if (rows_.size() == 1) return rows_[0].*seconds * size / static_cast<double>(rows_[0].numel);
+  if (rows_.size() == 1) return seconds(rows_[0]) * size / static_cast<double>(rows_[0].numel);
   // Takes the pair of rows around the size, or at the end that it lies beyond.
   const auto above = std::ranges::lower_bound(rows_.begin() + 1, rows_.end() - 1, numel, {}, &ProfileRow::numel);
   const ProfileRow &low = *(above - 1), &high = *above;
@@ -58,7 +62,7 @@ double CostCurve::at(std::size_t numel, double ProfileRow::*seconds) const {
   const bool between = numel >= low.numel && numel <= high.numel;
   const double share =
       between ? std::log(size / low_size) / std::log(high_size / low_size) : (size - low_size) / (high_size - low_size);
-  return std::max(0.0, low.*seconds + share * (high.*seconds - low.*seconds));
+  return std::max(0.0, seconds(low) + share * (seconds(high) - seconds(low)));
 }
 
 }  // namespace dragonn::trainer

@@ -14,11 +14,11 @@ namespace dragonn::trainer {
 
 /// The properties besides the size that times depend on.
 struct ProfileKey {
-  std::string sparsifier;
-  std::string memory;  ///< the memory whose pass selects
-  std::string decode;  ///< "sparse" or "dense"
-  double density = 1;  ///< in (0, 1]
-  int ranks = 1;       ///< number of lists that are decoded
+  std::string sparsifier;  ///< or the quantizer
+  std::string memory;      ///< the memory whose pass selects
+  std::string decode;      ///< "sparse" or "dense"
+  double density = 1;      ///< in (0, 1]
+  int ranks = 1;           ///< number of lists that are decoded
   int threads = 1;
   std::string device = "cpu";  ///< type of device that selects: "cpu", "cuda"
 };
@@ -31,6 +31,8 @@ struct ProfileRow {
   double encode_seconds = 0;  ///< compensate, select and settle on one rank
   double decode_seconds = 0;  ///< the lists of all ranks into one sum
   double dense_seconds = 0;   ///< a dense exchange of the same size, without the network; 0 if it was not measured
+  /// The list of one rank into a code, and the codes of all ranks into lists; empty if it was not measured.
+  std::optional<double> coding_seconds = {};
 };
 
 /// The rows of a file.
@@ -59,12 +61,24 @@ class CostCurve {
   /// @param rows in any order. @throws ConfigError if there are none, or two of one size.
   explicit CostCurve(std::vector<ProfileRow> rows);
 
-  double encode_seconds(std::size_t numel) const { return at(numel, &ProfileRow::encode_seconds); }
-  double decode_seconds(std::size_t numel) const { return at(numel, &ProfileRow::decode_seconds); }
-  double dense_seconds(std::size_t numel) const { return at(numel, &ProfileRow::dense_seconds); }
+  double encode_seconds(std::size_t numel) const {
+    return at(numel, [](const ProfileRow& row) { return row.encode_seconds; });
+  }
+  double decode_seconds(std::size_t numel) const {
+    return at(numel, [](const ProfileRow& row) { return row.decode_seconds; });
+  }
+  double dense_seconds(std::size_t numel) const {
+    return at(numel, [](const ProfileRow& row) { return row.dense_seconds; });
+  }
+  /// Returns whether all rows have the time of a codec of lists.
+  bool knows_coding() const;
+  /// Returns the time of a codec of lists; rows that lack it count as 0.
+  double coding_seconds(std::size_t numel) const {
+    return at(numel, [](const ProfileRow& row) { return row.coding_seconds.value_or(0); });
+  }
 
  private:
-  double at(std::size_t numel, double ProfileRow::*seconds) const;
+  double at(std::size_t numel, double (*seconds)(const ProfileRow& row)) const;
 
   std::vector<ProfileRow> rows_;  // sizes ascend
 };
