@@ -76,7 +76,7 @@ void print_plan(const RunSpec& config, int world_size) {
   const dragonn::trainer::DeviceChoice choice = dragonn::trainer::choose_device(config);
   const auto network = dragonn::trainer::make_network(config, choice.device);
   auto plan = dragonn::trainer::plan_run(config, network, world_size, choice.device);
-  dragonn::trainer::add_selection(plan, config, world_size, choice.device);
+  dragonn::trainer::add_selection(plan, config, network.arena(), world_size, choice.device);
   fmt::print("device: {}\n{}", choice.describe(), dragonn::trainer::describe(plan, config, world_size));
 }
 

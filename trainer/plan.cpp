@@ -15,6 +15,7 @@
 #include "compress/memory.h"
 #include "kernels/devices.h"
 #include "optim/optimizer.h"
+#include "trainer/cost_model/overlap_obstacle.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -101,25 +102,6 @@ std::string describe_cost(const RunPlan& plan) {
                             describe(plan.bytes));
 }
 
-/// Returns why no bucket of the run can be exchanged before backward has ended, in words for the user; empty if one
-/// can.
-std::string overlap_obstacle(const Config& config, const ParameterArena& arena, const std::vector<Bucket>& buckets) {
-  const TrainConfig& train = config.train;
-  // Global clipping is of the exchanged sums: it comes after all buckets in any case.
-  if (train.clip == Clip::kLocal || train.clip == Clip::kLocalSqrtWorkers) {
-    return fmt::format("train.clip = \"{}\" scales every bucket by the norm of the whole gradient",
-                       name_of(train.clip));
-  }
-  if (train.non_finite == NonFinite::kSkip)
-    return "train.non_finite = \"skip\" checks the whole gradient before any of it is sent";
-  // Matrices lie first in the arena, last layer first, and buckets are exchanged in its order.
-  if (!buckets.empty() && buckets.front().size < arena.matrix_size()) return {};
-  return fmt::format(
-      "the first bucket ({}) reaches to the first layer, which backward finishes last: smaller buckets "
-      "(compression.bucket) can overlap",
-      buckets.empty() ? "none" : buckets.front().name);
-}
-
 /// Describes the overlap; empty unless the run asks for it.
 std::string describe_overlap(const RunPlan& plan, const Config& config) {
   if (!config.compression.overlap) return "";
@@ -136,7 +118,9 @@ std::string describe_selection(const RunPlan& plan, const Config& config) {
                : "";
   }
   std::string text = "\n";
-  for (const std::string& line : describe(*plan.selection, config.compression.density)) text += line + "\n";
+  if (config.compression.selects()) {
+    for (const std::string& line : describe(*plan.selection, config.compression.density)) text += line + "\n";
+  }
   return text + describe_advice(*plan.selection) + "\n";
 }
 
@@ -250,14 +234,18 @@ RunPlan plan_run(const RunSpec& config, const layers::Network& network, int worl
   return plan;
 }
 
-void add_selection(RunPlan& plan, const RunSpec& config, int world_size, const Device& device) {
+void add_selection(RunPlan& plan, const RunSpec& config, const ParameterArena& arena, int world_size,
+                   const Device& device) {
   const double density = config.compression.density;
-  if (!wants_costs(config, world_size) || density >= 1) return;
+  if (!wants_costs(config, world_size) || (config.compression.selects() && density >= 1)) return;
   std::vector<Bucket> buckets;
   for (const BucketPlan& planned : plan.exchange.buckets) buckets.push_back(planned.bucket);
   const bool overlaps = config.compression.overlap && plan.overlap_obstacle.empty();
-  const SelectionQuestion question{config,  buckets, {density}, world_size, device, ready_shares(plan.layers, buckets),
-                                   overlaps};
+  const SelectionQuestion question{config,      buckets,
+                                   {density},   world_size,
+                                   device,      ready_shares(plan.layers, buckets),
+                                   overlaps,    &arena,
+                                   plan.layers, config.comm.process_backend() != Backend::kMpi};
   const auto profile = given_profile(question);
   const auto modelled = config.network.modelled();
   const auto network = modelled ? modelled : profile ? profile->network : std::nullopt;

@@ -38,9 +38,11 @@ struct RunPlan {
 /// Local. Plans a run. @param network made for `device`; it needs no memory yet.
 RunPlan plan_run(const RunSpec& config, const layers::Network& network, int world_size, const Device& device = {});
 
-/// Local. Adds the cost model's decisions for the plan's buckets at the target density. Does nothing if the network or
-/// the profile is not given, and would have to be measured. @throws ConfigError, DataError (see given_profile).
-void add_selection(RunPlan& plan, const RunSpec& config, int world_size, const Device& device = {});
+/// Local. Adds the cost model's decisions for the plan's buckets at the target density, and the advice. Does nothing if
+/// the network or the profile is not given, and would have to be measured. @throws ConfigError, DataError (see
+/// given_profile).
+void add_selection(RunPlan& plan, const RunSpec& config, const ParameterArena& arena, int world_size,
+                   const Device& device = {});
 
 /// Returns the plan as text, for --dry-run.
 std::string describe(const RunPlan& plan, const Config& config, int world_size);

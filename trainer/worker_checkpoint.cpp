@@ -174,7 +174,8 @@ void Worker::save_checkpoint() {
     schedule_->save(*model, "schedule/");
     save_progress(*model, progress_);
     save_position(*model, position_.at(progress_.step));
-    if (selection_) model->put_text(kSelection, to_json(*selection_));
+    // What was measured for an advice alone decides nothing: a resumed run measures it anew.
+    if (selection_ && wants_costs(config_, communicator_.size())) model->put_text(kSelection, to_json(*selection_));
   });
   if (communicator_.rank() != 0) return;
   const bool keep_best = config_.checkpoint.keep_best && progress_.best.has_value();

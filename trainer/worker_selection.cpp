@@ -26,8 +26,14 @@ SelectionQuestion Worker::selection_question() const {
       .world_size = communicator_.size(),
       .device = device(),
       .ready = ready_shares(network_.summary(), exchange_->buckets()),
-      .overlaps = overlapped_ != nullptr};
-  if (ends_unsettled()) question.counts = forecast_counts(config_.rules, communicator_.size(), RunPart::kFirstSteps);
+      .overlaps = overlapped_ != nullptr,
+      .arena = &network_.arena(),
+      .layers = network_.summary(),
+      .native_is_tree = communicator_.backend() != "mpi"};
+  if (ends_unsettled()) {
+    question.counts = forecast_counts(config_.rules, communicator_.size(), RunPart::kFirstSteps);
+    question.counts_are_forecast = true;
+  }
   return question;
 }
 
@@ -55,17 +61,22 @@ void Worker::choose_none() {
 
 /// Reports the advice in one line; dry runs show the table.
 void Worker::tell_advice() {
-  tell(describe_advice(*selection_), *selection_->advice);
+  if (has_advice()) tell(describe_advice(*selection_), *selection_->advice);
 }
 
 void Worker::tell(const std::string& text, const StepAdvice& advice) {
   if (advice.sparse_is_faster()) return log::info(communicator_.rank(), "{}", text);
+  if (!wants_costs(config_, communicator_.size())) {
+    // What was measured briefly is no part of the run's state, where warnings are.
+    if (communicator_.rank() == 0) log::warning(0, "{}", text);
+    return;
+  }
   progress_.dense_is_faster = true;
   warn(text);
 }
 
 bool Worker::has_advice() const {
-  return selection_ && selection_->advice;
+  return config_.logging.advice && selection_ && selection_->advice;
 }
 
 void Worker::begin_traffic_check() {
@@ -101,6 +112,7 @@ void Worker::check_traffic(double density) {
   }
   SelectionQuestion question = selection_question();
   question.counts = seen->counts;
+  question.counts_are_forecast = false;
   TensorSelection corrected = *selection_;
   corrected.advice = advise_again(question, *selection_);
   tell(fmt::format("{}; {}", line, describe_advice(corrected)), *corrected.advice);
@@ -116,10 +128,16 @@ void Worker::record_backward() {
 
 void Worker::choose_tensors() {
   if (selects_by_cost(config_) && communicator_.size() == 1) return choose_none();
-  if (!wants_costs(config_, communicator_.size())) return selection_.reset();
-  if (!selection_fits()) selection_ = trainer::choose_tensors(communicator_, selection_question());
-  if (selection_->densities.empty()) return;
-  if (has_advice()) tell_advice();
+  const bool asks = wants_costs(config_, communicator_.size());
+  if (!asks) {
+    selection_.reset();
+    if (measures_briefly(config_, communicator_)) selection_ = estimate_costs(communicator_, selection_question());
+    if (!selection_) return;
+  } else if (!selection_fits()) {
+    selection_ = trainer::choose_tensors(communicator_, selection_question());
+  }
+  if (selection_->densities.empty() && !selection_->advice) return;
+  tell_advice();
   comm::all_ranks_or_none(communicator_, [&] {
     if (selects_by_cost(config_)) exchange_->restrict_to(bucket_choices(*selection_, exchange_->buckets()));
     if (communicator_.rank() == 0) write_file_atomically(folder_.profile(), to_json(*selection_));

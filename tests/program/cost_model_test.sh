@@ -62,6 +62,26 @@ timeout 300 mpirun -np 3 "$train" quick.toml --set compression.select_tensors=co
 [ "$(decisions rerun)" = "$(decisions measured)" ] || fail "the rerun decided otherwise"
 [ "$(parameters_hash rerun)" = "$(parameters_hash measured)" ] || fail "the rerun has another result"
 
+# Processes measure briefly, for an advice before the first step, which changes nothing.
+advised=(quick.toml --set compression.method=topk)
+timeout 300 mpirun -np 3 "$train" "${advised[@]}" --output advised 2>mpi.log || fail "mpirun, advised: $(tail -3 mpi.log)"
+timeout 300 mpirun -np 3 "$train" "${advised[@]}" --set logging.advice=false --output silent 2>mpi.log || fail "mpirun, not advised"
+advice='exchanges add .* to a step, dense ones .* between 3 workers \(measured briefly; profile measured briefly\)'
+grep -E "$advice" advised/log.txt | head -1 | grep -q . || fail "no advice of an MPI run: $(cat advised/log.txt)"
+[ "$(grep -nE "$advice" advised/log.txt | head -1 | cut -d: -f1)" -lt "$(grep -n 'step ' advised/log.txt | head -1 | cut -d: -f1)" ] ||
+  fail "the advice came after the first step: $(cat advised/log.txt)"
+grep -q 'exchanges add' silent/log.txt && fail "an advice although logging.advice = false"
+[ -e silent/profile.json ] && fail "a profile although logging.advice = false"
+[ "$(parameters_hash advised)" = "$(parameters_hash silent)" ] || fail "the advice changed the result"
+# Workers without a network of their own have none to measure.
+"$train" "${advised[@]}" --workers 3 --output threads 2>/dev/null || fail "local workers"
+grep -q 'exchanges add' threads/log.txt && fail "local workers were advised on a network that they have not"
+# Quantizers are advised, too; a profile of one is measured by dragonn-bench.
+"$bench" profile --sparsifier qsgd --memory none --ranks 3 --max-numel 4096 --json qsgd.json >/dev/null || fail "a profile of a quantizer"
+"$train" quick.toml --workers 3 --set compression.method=qsgd --set compression.profile=qsgd.json "${slow[@]}" --output quantized \
+  2>/dev/null || fail "a quantizer with a profile"
+grep -q 'quantized exchanges add' quantized/log.txt || fail "no advice on a quantizer: $(cat quantized/log.txt)"
+
 # A resumed run decides as before, whatever became of the profile.
 cp fixed.json lost.json
 stop=("${by_cost[@]}" "${slow[@]}" --set compression.profile=lost.json)

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "tests/trainer/quick_run.h"
 
@@ -27,6 +28,40 @@ ProfileRow row(double encode, double dense = 0) {
           .encode_seconds = encode,
           .dense_seconds = dense};
 }
+
+/// Returns an arena of layers "1", "2" and so on, each with a matrix, and a vector unless that has no elements.
+ParameterArena arena_of(std::size_t layers, std::size_t matrix, std::size_t vector = 0) {
+  ParameterArena arena;
+  for (std::size_t layer = 1; layer <= layers; ++layer) {
+    arena.declare(fmt::format("{}.weight", layer), {static_cast<std::int64_t>(matrix), 1}, ParameterRole::kWeight);
+    if (vector > 0)
+      arena.declare(fmt::format("{}.bias", layer), {static_cast<std::int64_t>(vector)}, ParameterRole::kBias);
+  }
+  arena.lay_out();
+  return arena;
+}
+
+/// Returns the advice to a run with this model, whose computing takes no time.
+StepAdvice ask_about(const ParameterArena& arena, int ranks, const comm::NetworkModel& network,
+                     std::vector<std::string> settings, bool native_is_tree = true) {
+  settings.insert(settings.begin(), "compression.density=0.01");
+  const RunSpec config = quick_config(settings);
+  const std::vector<Bucket> buckets = make_buckets(arena, config.rules.buckets);
+  SelectionQuestion question{config, buckets, {0.01}, ranks};
+  question.arena = &arena;
+  question.native_is_tree = native_is_tree;
+  const bool quantizes = config.compression.quantizes();
+  if (quantizes) question.densities = {};
+  ProfileRow free = row(0);
+  free.key.sparsifier = quantizes ? config.compression.quantizer.name : config.compression.sparsifier.name;
+  free.key.density = quantizes ? 1 : 0.01;
+  free.key.ranks = ranks;
+  free.coding_seconds = 0;
+  return decide(question, {.rows = {free}, .network = {}}, network).advice.value();
+}
+
+constexpr comm::NetworkModel kFar{.latency_seconds = 60e-3, .bytes_per_second = 4.5e9 / 8};
+constexpr comm::NetworkModel kMiddling{.latency_seconds = 9e-3, .bytes_per_second = 4.5e9 / 8};
 
 std::vector<Bucket> buckets_of(std::size_t count, std::size_t size) {
   std::vector<Bucket> buckets;
@@ -97,15 +132,89 @@ TEST_SUITE("trainer") {
     CHECK(fused.remedy.empty());
     const StepAdvice advice =
         ask({.buckets = buckets_of(20, 1000), .network = kLatencyAlone, .settings = {"compression.fusion_mib=0"}});
-    CHECK(advice.dense_seconds == doctest::Approx(6 + 2));
+    CHECK(advice.ring_seconds == doctest::Approx(6 + 2));
     CHECK(advice.sparse_seconds == doctest::Approx(20 * 2 + 2));
     CHECK_FALSE(advice.sparse_is_faster());
-    CHECK(advice.remedy == "compression.bucket = \"model\"");
+    CHECK(advice.remedy == "compression.fusion_mib = 25");
     CHECK(advice.remedy_seconds == doctest::Approx(2 + 2));
     // A bucket is 25 MiB: a model of four of them, and of a little more.
     constexpr std::size_t kBucket = (std::size_t{25} << 20) / 4;
-    CHECK(ask({buckets_of(4, kBucket), kLatencyAlone}).dense_seconds == doctest::Approx(4 * 6 + 2));
-    CHECK(ask({buckets_of(1, 4 * kBucket + 1), kLatencyAlone}).dense_seconds == doctest::Approx(5 * 6 + 2));
+    CHECK(ask({buckets_of(4, kBucket), kLatencyAlone}).ring_seconds == doctest::Approx(4 * 6 + 2));
+    CHECK(ask({buckets_of(1, 4 * kBucket + 1), kLatencyAlone}).ring_seconds == doctest::Approx(5 * 6 + 2));
+  }
+
+  TEST_CASE("dense is compared by the fastest of its algorithms, and the setting for it is named") {
+    const ParameterArena arena = arena_of(2, 200000);
+    const std::vector<std::string> run{"compression.method=topk"};
+    // 12 ranks: a ring of 22 messages, halving and doubling with a fold in 8, a tree in 6; 4 for the word, of which a
+    // tree and a fold hide one.
+    const StepAdvice tree = ask_about(arena, 12, kFar, run);
+    CHECK(tree.ring_seconds == doctest::Approx(26 * 60e-3).epsilon(0.01));
+    CHECK(tree.dense_setting == "comm.dense_algorithm = \"native\"");
+    CHECK(tree.dense_seconds == doctest::Approx(9 * 60e-3).epsilon(0.06));
+    const StepAdvice mpi = ask_about(arena, 12, kFar, run, /*native_is_tree=*/false);
+    CHECK(mpi.dense_setting == "comm.dense_algorithm = \"rabenseifner\"");
+    CHECK(mpi.dense_seconds == doctest::Approx(11 * 60e-3).epsilon(0.02));
+    CHECK_FALSE(mpi.sparse_is_faster());
+    // The run's own algorithm has no need of a setting; where bytes matter the ring is as good.
+    const std::vector<std::string> chosen{"compression.method=topk", "comm.dense_algorithm=rabenseifner"};
+    CHECK(ask_about(arena, 12, kFar, chosen, false).dense_setting.empty());
+    CHECK(ask_about(arena, 12, kBytesAlone, run).dense_setting.empty());
+  }
+
+  TEST_CASE("the remedy is the best combination of settings, and is named with its time") {
+    // As an MLP: the lists of two tensors beside a ring for the biases; one list takes 11 messages and the word 4.
+    const ParameterArena mlp = arena_of(2, 200000, 512);
+    const StepAdvice model = ask_about(mlp, 12, kFar, {"compression.method=topk", "compression.bucket=tensor"});
+    CHECK(model.sparse_seconds == doctest::Approx(37 * 60e-3).epsilon(0.01));
+    CHECK(model.remedy == "compression.include_vectors = \"yes\"");
+    CHECK(model.remedy_seconds == doctest::Approx(15 * 60e-3).epsilon(0.01));
+    const StepAdvice apart = ask_about(
+        mlp, 12, kFar, {"compression.method=topk", "compression.bucket=tensor", "compression.select_tensors=1000"});
+    CHECK(apart.remedy == "compression.bucket = \"model\", compression.include_vectors = \"yes\"");
+    // As ResNet-56: with the vectors sparsified sparse is faster than dense, and nothing says the contrary.
+    const ParameterArena resnet = arena_of(55, 15500, 64);
+    const StepAdvice advice = ask_about(resnet, 6, kMiddling, {"compression.method=topk", "compression.bucket=tensor"});
+    CHECK_FALSE(advice.sparse_is_faster());
+    CHECK(advice.remedy == "compression.include_vectors = \"yes\"");
+    CHECK(advice.remedy_beats_dense());
+    CHECK(advice.remedy_seconds == doctest::Approx(8 * 9e-3).epsilon(0.03));
+    // Nothing is proposed to a run that does so already.
+    const StepAdvice done =
+        ask_about(resnet, 6, kMiddling,
+                  {"compression.method=topk", "compression.bucket=tensor", "compression.include_vectors=yes"});
+    CHECK(done.sparse_seconds == doctest::Approx(advice.remedy_seconds));
+    CHECK(done.remedy.empty());
+  }
+
+  TEST_CASE("a code that loses nothing is proposed where bytes are the cost, if its time is known") {
+    const StepAdvice advice = ask_about(arena_of(1, 1000000), 4, kBytesAlone, {"compression.method=topk"});
+    CHECK(advice.remedy == "compression.codec.indices = \"smallest\"");
+    CHECK(advice.remedy_seconds == doctest::Approx(advice.sparse_seconds * 5 / 8).epsilon(0.02));
+    CHECK(ask({buckets_of(1, 1000000), kBytesAlone}).remedy.empty());
+  }
+
+  TEST_CASE("quantizers are advised, too") {
+    const comm::NetworkModel slow{.latency_seconds = 1e-4, .bytes_per_second = 35e6 / 8};
+    const ParameterArena arena = arena_of(2, 200000);
+    const StepAdvice many = ask_about(arena, 12, slow, {"compression.method=qsgd"});
+    CHECK_FALSE(many.sparse_is_faster());
+    const StepAdvice few = ask_about(arena, 2, slow, {"compression.method=qsgd"});
+    CHECK(few.sparse_is_faster());
+  }
+
+  TEST_CASE("where the number of selected entries decides nothing is claimed") {
+    const ParameterArena arena = arena_of(2, 200000);
+    // The first steps of exdyna may select a hundred times as much as the settled ones.
+    const comm::NetworkModel slow{.latency_seconds = 0, .bytes_per_second = 35e6 / 8};
+    const StepAdvice varying = ask_about(arena, 6, slow, {"compression.method=exdyna"});
+    CHECK(varying.sparse_is_faster());
+    CHECK(varying.is_uncertain());
+    CHECK(varying.first_steps > 0);
+    CHECK(varying.first_range.high > varying.dense_seconds);
+    const StepAdvice exact = ask_about(arena, 6, slow, {"compression.method=topk"});
+    CHECK(exact.sparse_range.is_exact());
+    CHECK_FALSE(exact.is_uncertain());
   }
 
   TEST_CASE("encoding counts for sparse exchanges, a ring's additions for dense ones") {
@@ -154,6 +263,38 @@ TEST_SUITE("trainer") {
     CHECK(parse_selection(text, "again").backward_seconds == 0.25);
     CHECK(parse_profile(text, "again").backward_seconds == 0.25);
     CHECK(describe_advice(parse_selection(text, "again")) == describe_advice(selection));
+  }
+
+  TEST_CASE("the headline claims no more than the numbers") {
+    TensorSelection selection{.ranks = 4, .network = kFar, .densities = {{.density = 0.01, .tensors = {{}}}}};
+    const auto headline = [&](const StepAdvice& advice) {
+      selection.advice = advice;
+      const std::string text = describe_advice(selection);
+      return text.substr(0, text.find(':'));
+    };
+    StepAdvice advice{.dense_seconds = 2, .ring_seconds = 2, .sparse_seconds = 1};
+    advice.sparse_range = {1, 1};
+    CHECK(headline(advice) == "sparsifying pays");
+    advice.sparse_range = {0.5, 3};
+    CHECK(headline(advice).starts_with("sparse may be slower than dense"));
+    CHECK(describe_advice(selection).find("exchanges add 1000 ms (500 to 3000 ms) to a step") != std::string::npos);
+    advice.sparse_range = {3, 3};
+    advice.sparse_seconds = 3;
+    CHECK(headline(advice) == "dense is faster for everything");
+    advice.remedy = "compression.bucket = \"model\"";
+    advice.remedy_seconds = 1;
+    CHECK(headline(advice) ==
+          "dense is faster than these settings, and compression.bucket = \"model\" faster than both");
+    advice.dense_seconds = 0.5;
+    advice.dense_setting = "comm.dense_algorithm = \"rabenseifner\"";
+    CHECK(headline(advice) == "dense is faster for everything");
+    CHECK(describe_advice(selection).find("500 ms with comm.dense_algorithm = \"rabenseifner\" (a ring, as PyTorch "
+                                          "DDP over gloo: 2000 ms)") != std::string::npos);
+    selection.densities = {};
+    advice.sparse_seconds = 0.1;
+    advice.sparse_range = {0.1, 0.1};
+    CHECK(headline(advice) == "quantizing pays");
+    CHECK(describe_advice(selection).find(": quantized exchanges add") != std::string::npos);
   }
 }
 

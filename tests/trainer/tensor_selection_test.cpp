@@ -141,6 +141,9 @@ TEST_CASE("costs are wanted where they decide, or where a network or a profile i
   CHECK(wants_costs(topk_config({all, "compression.profile=p.json"}), 2));
   CHECK(wants_costs(topk_config({all, "network.model=alpha-beta", "network.preset=1gbe"}), 2));
   CHECK_FALSE(wants_costs(quick_config({"compression.select_tensors=cost_model"}), 2));
+  const std::vector<std::string> network{"network.model=alpha-beta", "network.preset=1gbe"};
+  CHECK_FALSE(wants_costs(quick_config(network), 2));
+  CHECK(wants_costs(quick_config({"compression.method=qsgd", network[0], network[1]}), 2));
 }
 
 TEST_CASE("the densities of a schedule are found once each, without the dense ones") {

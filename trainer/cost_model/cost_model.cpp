@@ -42,7 +42,7 @@ TensorCost CostModel::cost(const CostCurve& curve, std::size_t numel, double den
   };
   return {.numel = numel,
           .full_seconds = curve.dense_seconds(numel) + bytes_seconds(ExchangeForm::kDense, 1),
-          .encode_seconds = curve.encode_seconds(numel),
+          .encode_seconds = curve.encode_seconds(numel) + (rules_.coding.is_raw() ? 0 : curve.coding_seconds(numel)),
           .decode_seconds = curve.decode_seconds(numel),
           .sparse_seconds = bytes_seconds(ExchangeForm::kSparse, density)};
 }
@@ -57,6 +57,20 @@ void CostModel::add_to(GroupCost& group, std::size_t numel, ExchangeForm form, d
   } else {
     group.sparse_seconds = std::max(group.sparse_seconds, latencies(form));
   }
+}
+
+DensityCosts CostModel::costs(std::span<const Bucket> buckets, const CostCurve& curve, double density) const {
+  DensityCosts costs{.density = density};
+  const std::vector<std::size_t> groups = exchange_groups(rules_, buckets);
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    const Bucket& bucket = buckets[i];
+    if (i == 0 || groups[i] != groups[i - 1]) costs.groups.emplace_back();
+    add_to(costs.groups.back(), bucket.size, bucket.sparse ? ExchangeForm::kSparse : ExchangeForm::kDense, density);
+    if (!bucket.sparse) continue;
+    costs.tensors.push_back(cost(curve, bucket.size, density));
+    costs.tensors.back().group = costs.groups.size() - 1;
+  }
+  return costs;
 }
 
 void choose_sparse(std::span<TensorCost> tensors, std::span<const GroupCost> groups) {

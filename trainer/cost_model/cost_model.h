@@ -34,6 +34,13 @@ struct GroupCost {
   bool always_dense = false;  ///< it also holds buckets that are never sparsified: its dense exchange is made anyway
 };
 
+/// The costs of all tensors at one density.
+struct DensityCosts {
+  double density = 1;
+  std::vector<TensorCost> tensors = {};
+  std::vector<GroupCost> groups = {};
+};
+
 /// Predicts the times of exchanges. All times are of one rank.
 class CostModel {
  public:
@@ -42,10 +49,13 @@ class CostModel {
             const std::optional<comm::AssumedCounts>& counts = {})
       : network_(network), rules_(rules), world_size_(world_size), counts_(counts) {}
 
+  const comm::NetworkModel& network() const { return network_; }
   /// Returns the cost of a tensor. @param curve times of the sparsifier at this density.
   TensorCost cost(const CostCurve& curve, std::size_t numel, double density) const;
   /// Adds a bucket of the group. @param density of a bucket that may be sparsified; else 1.
   void add_to(GroupCost& group, std::size_t numel, ExchangeForm form, double density) const;
+  /// Returns the costs of those buckets that may be sparsified, undecided.
+  DensityCosts costs(std::span<const Bucket> buckets, const CostCurve& curve, double density) const;
 
  private:
   comm::Chain chain(std::size_t numel, ExchangeForm form, double density) const;

@@ -62,13 +62,6 @@ Forecasts forecasts_of(const ExchangeRules& rules, int world_size) {
           collective.sum_forecast ? collective.sum_forecast(rules.collective.settings, world_size) : CountForecast{}};
 }
 
-ExchangeForm form_of(const ExchangeRules& rules, const Bucket& bucket, double density) {
-  if (!bucket.sparse) return ExchangeForm::kDense;
-  if (rules.quantizes()) return ExchangeForm::kQuantized;
-  const bool is_bypassed = rules.bypass_density_one && compress::target_count(density, bucket.size) >= bucket.size;
-  return is_bypassed ? ExchangeForm::kDense : ExchangeForm::kSparse;
-}
-
 /// Returns the bytes of a result that is copied to the gradients' device.
 std::size_t staged_bytes(const comm::ExchangeSizes& sizes, ExchangeForm form) {
   return form == ExchangeForm::kSparse ? comm::result_bytes(sizes) : sizes.numel * sizeof(float);
@@ -125,6 +118,13 @@ comm::Prediction ExchangePlan::cost() const {
   comm::Prediction total;
   for (const auto& [group, exchange] : exchanges) total.follow_with(exchange);
   return total;
+}
+
+ExchangeForm form_of(const ExchangeRules& rules, const Bucket& bucket, double density) {
+  if (!bucket.sparse) return ExchangeForm::kDense;
+  if (rules.quantizes()) return ExchangeForm::kQuantized;
+  const bool is_bypassed = rules.bypass_density_one && compress::target_count(density, bucket.size) >= bucket.size;
+  return is_bypassed ? ExchangeForm::kDense : ExchangeForm::kSparse;
 }
 
 comm::Prediction predict_bucket(const ExchangeRules& rules, std::size_t numel, ExchangeForm form, double density,

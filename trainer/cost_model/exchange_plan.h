@@ -54,6 +54,9 @@ std::vector<std::size_t> exchange_groups(const ExchangeRules& rules, std::span<c
 /// Predicts a step of the same model without compression.
 comm::Prediction predict_dense_step(ExchangeRules rules, const ParameterArena& arena, int world_size);
 
+/// Returns the form in which a bucket is sent at this density.
+ExchangeForm form_of(const ExchangeRules& rules, const Bucket& bucket, double density);
+
 /// The part of a run that a prediction is for, and the end of the range of counts that it takes.
 enum class RunPart { kFirstSteps, kSettled };
 enum class RangeEnd { kLow, kExpected, kHigh };

@@ -20,18 +20,29 @@ namespace {
 constexpr std::size_t kLargestMeasured = std::size_t{1} << 24;       // elements
 constexpr std::size_t kLargestMeasuredLists = std::size_t{1} << 28;  // bytes, of all ranks
 constexpr std::size_t kSizeFactor = 4;
+constexpr std::size_t kSmallestBrief = 1 << 10, kLargestBrief = 1 << 20;  // elements
+constexpr std::size_t kLargestBriefLists = std::size_t{1} << 24;          // bytes, of all ranks
+constexpr ProfileRuns kBriefRuns{.ahead = 1, .counted = 3};
 
 ProfiledExchange profiled_exchange(const SelectionQuestion& question, double density) {
   const ExchangeRules& rules = question.config.rules;
   const Settings& collective = rules.collective.settings;
-  return {.sparsifier = rules.sparsifier,
-          .memory = rules.memory,
-          .decode_dense = collective.contains("decode") && collective.text("decode") == "dense",
-          .density = density,
-          .ranks = question.world_size,
-          .momentum = rules.momentum,
-          .nesterov = rules.nesterov,
-          .device = question.device};
+  ProfiledExchange exchange{.sparsifier = rules.sparsifier,
+                            .quantizer = rules.quantizer,
+                            .memory = rules.memory,
+                            .decode_dense = collective.contains("decode") && collective.text("decode") == "dense",
+                            .density = density,
+                            .ranks = question.world_size,
+                            .momentum = rules.momentum,
+                            .nesterov = rules.nesterov,
+                            .device = question.device};
+  if (!rules.coding.is_raw()) exchange.coding = rules.coding;
+  return exchange;
+}
+
+/// Returns the densities whose times are of use: of a code of whole buckets, 1.
+std::vector<double> profiled_densities(const SelectionQuestion& question) {
+  return question.quantizes() ? std::vector<double>{1} : question.densities;
 }
 
 ProfileKey profile_key(const SelectionQuestion& question, double density) {
@@ -72,15 +83,20 @@ std::pair<std::size_t, std::size_t> smallest_and_largest(std::span<const Bucket>
   return {smallest, largest};
 }
 
+/// Returns the largest size whose lists, of all ranks, have this many bytes.
+std::size_t largest_of_lists(const SelectionQuestion& question, double density, std::size_t bytes) {
+  const double list_bytes = density * static_cast<double>(SparseVector::kEntryBytes) * question.world_size;
+  return static_cast<std::size_t>(static_cast<double>(bytes) / list_bytes);
+}
+
 /// Collective. Measures on rank 0; the other ranks wait for it after every size.
 Profile measure_rows(comm::Communicator& communicator, const SelectionQuestion& question) {
   Profile profile;
   const auto [smallest, largest] = smallest_and_largest(question.buckets);
   Buffer<float> gradient;
-  for (const double density : question.densities) {
+  for (const double density : profiled_densities(question)) {
     const ProfiledExchange exchange = profiled_exchange(question, density);
-    const double list_bytes = density * static_cast<double>(SparseVector::kEntryBytes) * question.world_size;
-    const auto limit = static_cast<std::size_t>(static_cast<double>(kLargestMeasuredLists) / list_bytes);
+    const std::size_t limit = largest_of_lists(question, density, kLargestMeasuredLists);
     for (const std::size_t numel : profile_sizes(smallest, largest, kSizeFactor, std::min(kLargestMeasured, limit))) {
       comm::all_ranks_or_none(communicator, [&] {
         if (communicator.rank() != 0) return;
@@ -89,6 +105,23 @@ Profile measure_rows(comm::Communicator& communicator, const SelectionQuestion& 
         profile.rows.push_back(measure_profile(exchange, values.subview(0, numel)));
       });
     }
+  }
+  return profile;
+}
+
+/// Local. Measures two sizes at the last density, in a short time and with little memory.
+Profile measure_rows_briefly(const SelectionQuestion& question) {
+  Profile profile;
+  const double density = profiled_densities(question).back();
+  const std::size_t limit =
+      std::max(2 * kSmallestBrief, std::min(kLargestBrief, largest_of_lists(question, density, kLargestBriefLists)));
+  const auto [smallest, largest] = smallest_and_largest(question.buckets);
+  const std::size_t low = std::clamp(smallest, kSmallestBrief, limit / 2);
+  const std::size_t high = std::clamp(largest, 2 * low, limit);
+  const Buffer<float> gradient = profile_gradient(high, question.device);
+  for (const std::size_t numel : {low, high}) {
+    const View<const float> values = gradient.view().subview(0, numel);
+    profile.rows.push_back(measure_profile(profiled_exchange(question, density), values, kBriefRuns));
   }
   return profile;
 }
@@ -124,23 +157,6 @@ void warn_of_other_parts(const SelectionQuestion& question, const TensorSelectio
   }
 }
 
-/// Returns the costs, undecided.
-DensityCosts costs_at(const SelectionQuestion& question, const CostModel& model, const CostCurve& curve,
-                      double density) {
-  DensityCosts costs{.density = density};
-  const std::vector<std::size_t> groups = exchange_groups(question.config.rules, question.buckets);
-  for (std::size_t i = 0; i < question.buckets.size(); ++i) {
-    const Bucket& bucket = question.buckets[i];
-    if (i == 0 || groups[i] != groups[i - 1]) costs.groups.emplace_back();
-    model.add_to(costs.groups.back(), bucket.size, bucket.sparse ? ExchangeForm::kSparse : ExchangeForm::kDense,
-                 density);
-    if (!bucket.sparse) continue;
-    costs.tensors.push_back(model.cost(curve, bucket.size, density));
-    costs.tensors.back().group = costs.groups.size() - 1;
-  }
-  return costs;
-}
-
 }  // namespace
 
 const DensityCosts& TensorSelection::at(double density) const {
@@ -155,8 +171,14 @@ bool selects_by_cost(const Config& config) {
 
 bool wants_costs(const Config& config, int world_size) {
   const CompressionConfig& compression = config.compression;
-  if (!compression.selects() || world_size == 1) return false;
-  return selects_by_cost(config) || !compression.profile.empty() || config.network.modelled();
+  if (compression.is_dense() || world_size == 1) return false;
+  return selects_by_cost(config) || !compression.profile.empty() ||
+         (config.network.modelled() && config.logging.advice);
+}
+
+bool measures_briefly(const Config& config, const comm::Communicator& communicator) {
+  if (!config.logging.advice || config.compression.is_dense() || wants_costs(config, communicator.size())) return false;
+  return communicator.size() > 1 && communicator.backend() != "local" && communicator.device_transport() == nullptr;
 }
 
 std::optional<Profile> given_profile(const SelectionQuestion& question) {
@@ -164,7 +186,7 @@ std::optional<Profile> given_profile(const SelectionQuestion& question) {
   if (path.empty()) return std::nullopt;
   Profile profile = parse_profile(read_text_file(path), path);
   std::vector<double> missing;
-  for (const double density : question.densities) {
+  for (const double density : profiled_densities(question)) {
     std::vector<ProfileRow> rows = rows_of(profile, profile_key(question, density));
     if (rows.empty()) {
       missing.push_back(density);
@@ -187,18 +209,19 @@ TensorSelection decide(const SelectionQuestion& question, const Profile& profile
   for (const Bucket& bucket : question.buckets) {
     if (bucket.sparse) selection.tensors.push_back(bucket.name);
   }
-  for (const double density : question.densities) {
+  for (const double density : profiled_densities(question)) {
     std::vector<ProfileRow> rows = rows_of(profile, profile_key(question, density));
     selection.rows.insert(selection.rows.end(), rows.begin(), rows.end());
     const CostCurve curve(std::move(rows));
-    DensityCosts costs = costs_at(question, model, curve, density);
+    DensityCosts costs{.density = density};
+    if (!question.quantizes()) costs = model.costs(question.buckets, curve, density);
     choose_sparse(costs.tensors, costs.groups);
     DensityCosts followed = costs;
     if (!selects_by_cost(question.config)) {
       for (TensorCost& tensor : followed.tensors) tensor.is_sparse = true;
     }
     selection.advice = advise(question, network, followed, curve, profile.backward_seconds);
-    selection.densities.push_back(std::move(costs));
+    if (!question.quantizes()) selection.densities.push_back(std::move(costs));
   }
   return selection;
 }
@@ -209,13 +232,34 @@ StepAdvice advise_again(const SelectionQuestion& question, const TensorSelection
   Profile profile;
   profile.rows = selection.rows;
   const CostCurve curve(rows_of(profile, profile_key(question, density)));
-  DensityCosts costs = costs_at(question, model, curve, density);
+  DensityCosts costs = model.costs(question.buckets, curve, density);
   const DensityCosts& decided = selection.at(density);
   for (std::size_t i = 0; i < costs.tensors.size(); ++i) {
     costs.tensors[i].is_sparse = !selects_by_cost(question.config) || decided.tensors[i].is_sparse;
   }
   return advise(question, selection.network, costs, curve, selection.backward_seconds);
 }
+
+namespace {
+
+/// Collective. Decides on rank 0 and returns the outcome on every rank. @param profile rank 0's.
+TensorSelection decide_for_all(comm::Communicator& communicator, const SelectionQuestion& question,
+                               const Profile& profile, const SourcedNetwork& network,
+                               const std::string& profile_source) {
+  std::string text;
+  comm::all_ranks_or_none(communicator, [&] {
+    if (communicator.rank() != 0) return;
+    TensorSelection selection = decide(question, profile, network.network);
+    selection.network_source = network.source;
+    selection.profile_source = profile_source;
+    if (profile_source == question.config.compression.profile) warn_of_other_parts(question, selection);
+    text = to_json(selection);
+  });
+  communicator.broadcast_text(0, text);
+  return parse_selection(text, "the decisions of rank 0");
+}
+
+}  // namespace
 
 TensorSelection choose_tensors(comm::Communicator& communicator, const SelectionQuestion& question) {
   const std::string& path = question.config.compression.profile;
@@ -225,17 +269,18 @@ TensorSelection choose_tensors(comm::Communicator& communicator, const Selection
   });
   const SourcedNetwork network = network_of(communicator, question.config, given);
   const Profile profile = path.empty() ? measure_rows(communicator, question) : given.value_or(Profile{});
-  std::string text;
+  return decide_for_all(communicator, question, profile, network, path.empty() ? "measured" : path);
+}
+
+std::optional<TensorSelection> estimate_costs(comm::Communicator& communicator, SelectionQuestion question) {
+  if (profiled_densities(question).empty()) return std::nullopt;
+  if (!question.quantizes()) question.densities = {question.densities.back()};
+  const SourcedNetwork network{comm::measure_network_briefly(communicator), "measured briefly"};
+  Profile profile;
   comm::all_ranks_or_none(communicator, [&] {
-    if (communicator.rank() != 0) return;
-    TensorSelection selection = decide(question, profile, network.network);
-    selection.network_source = network.source;
-    selection.profile_source = path.empty() ? "measured" : path;
-    if (!path.empty()) warn_of_other_parts(question, selection);
-    text = to_json(selection);
+    if (communicator.rank() == 0) profile = measure_rows_briefly(question);
   });
-  communicator.broadcast_text(0, text);
-  return parse_selection(text, "the decisions of rank 0");
+  return decide_for_all(communicator, question, profile, network, "measured briefly");
 }
 
 std::vector<BucketChoice> bucket_choices(const TensorSelection& selection, std::span<const Bucket> buckets) {

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "core/parameter.h"
+#include "layers/network.h"
 #include "trainer/config/config.h"
 #include "trainer/cost_model/cost_model.h"
 #include "trainer/cost_model/cost_model_profile.h"
@@ -19,13 +21,6 @@
 #include "trainer/exchange/buckets.h"
 
 namespace dragonn::trainer {
-
-/// The costs of all tensors at one density.
-struct DensityCosts {
-  double density = 1;
-  std::vector<TensorCost> tensors = {};
-  std::vector<GroupCost> groups = {};
-};
 
 /// The decisions and their grounds. A "tensor" is a bucket that may be sparsified: with compression.bucket = "tensor"
 /// one tensor.
@@ -46,9 +41,13 @@ struct TensorSelection {
   const DensityCosts& at(double density) const;
 };
 
-/// Returns whether a run asks for costs: to choose tensors by them, or to be warned because its network or profile is
+/// Returns whether a run asks for costs: to choose tensors by them, or to be advised because its network or profile is
 /// given. With one worker there is nothing to exchange, and without compression nothing to choose.
 bool wants_costs(const Config& config, int world_size);
+
+/// Returns whether a run measures its network and its machine in a short time, to be advised (logging.advice): its
+/// workers are processes, it compresses, and it does not ask for costs. Between GPUs NCCL's network is not measured.
+bool measures_briefly(const Config& config, const comm::Communicator& communicator);
 
 /// The input of a decision.
 struct SelectionQuestion {
@@ -59,8 +58,16 @@ struct SelectionQuestion {
   Device device = {};              ///< device of the gradients
   std::vector<double> ready = {};  ///< by bucket (ready_shares); empty: nothing is final before backward ends
   bool overlaps = false;           ///< the run exchanges during backward
+  /// The parameters and layers, for the advice to consider other buckets; without them it considers none.
+  const ParameterArena* arena = nullptr;
+  std::vector<layers::LayerSummary> layers = {};
+  bool native_is_tree = true;  ///< DenseAlgorithm::kNative is Communicator's own tree, whose cost is known
   /// The counts of sparse exchanges that the run has seen; before that those that are expected (forecast_counts).
   std::optional<comm::AssumedCounts> counts = {};
+  bool counts_are_forecast = false;  ///< those are of the first steps, within which the run ends, and not seen
+
+  /// Returns whether compressed buckets are quantized, not sparsified. Then there are no densities.
+  bool quantizes() const { return config.compression.quantizes(); }
 };
 
 /// Local. Returns the profile that the config names; nothing if it names none.
@@ -77,6 +84,11 @@ StepAdvice advise_again(const SelectionQuestion& question, const TensorSelection
 /// Collective. Measures the data that is not given, and decides on rank 0; the same on every rank. No wait for a rank
 /// is longer than the measurement of one size. @throws comm::AgreedError as given_profile does, CommError.
 TensorSelection choose_tensors(comm::Communicator& communicator, const SelectionQuestion& question);
+
+/// Collective. Decides as choose_tensors, from brief measurements alone (comm::measure_network_briefly, and four runs
+/// of two sizes of up to 2^20 elements on rank 0): good enough for an advice, not for a choice. Knows the last density
+/// only; empty if there is none. @throws CommError.
+std::optional<TensorSelection> estimate_costs(comm::Communicator& communicator, SelectionQuestion question);
 
 /// Returns the decisions by bucket, for GradientExchange. @throws DataError if they were made for other buckets.
 std::vector<BucketChoice> bucket_choices(const TensorSelection& selection, std::span<const Bucket> buckets);

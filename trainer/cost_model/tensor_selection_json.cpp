@@ -40,6 +40,14 @@ class Reader {
     fail(key, expected);
   }
   double seconds(const char* key) const { return number(key, 0, "number of at least 0"); }
+  /// Expects a list of so many times.
+  std::vector<double> all_seconds(const char* key, std::size_t count) const {
+    const ParsedJson& list = find(key);
+    const auto is_time = [](const ParsedJson& value) { return value.is_number() && value.get<double>() >= 0; };
+    if (list.is_array() && list.size() == count && std::ranges::all_of(list, is_time))
+      return list.get<std::vector<double>>();
+    fail(key, fmt::format("list of {} numbers of at least 0", count));
+  }
   double positive(const char* key) const { return number(key, kAnyPositive, "number above 0"); }
   std::size_t count(const char* key, std::size_t minimum, std::size_t maximum) const {
     const ParsedJson& value = find(key);
@@ -101,36 +109,40 @@ class Reader {
 };
 
 Json row_json(const ProfileRow& row) {
-  return {{"version", kVersion},
-          {"device", row.key.device},
-          {"sparsifier", row.key.sparsifier},
-          {"memory", row.key.memory},
-          {"decode", row.key.decode},
-          {"density", row.key.density},
-          {"ranks", row.key.ranks},
-          {"threads", row.key.threads},
-          {"numel", row.numel},
-          {"runs", row.runs},
-          {"encode_seconds", row.encode_seconds},
-          {"decode_seconds", row.decode_seconds},
-          {"dense_seconds", row.dense_seconds}};
+  Json json{{"version", kVersion},
+            {"device", row.key.device},
+            {"sparsifier", row.key.sparsifier},
+            {"memory", row.key.memory},
+            {"decode", row.key.decode},
+            {"density", row.key.density},
+            {"ranks", row.key.ranks},
+            {"threads", row.key.threads},
+            {"numel", row.numel},
+            {"runs", row.runs},
+            {"encode_seconds", row.encode_seconds},
+            {"decode_seconds", row.decode_seconds},
+            {"dense_seconds", row.dense_seconds}};
+  if (row.coding_seconds) json["coding_seconds"] = *row.coding_seconds;
+  return json;
 }
 
 ProfileRow read_row(const Reader& row) {
   row.expect("version", kVersion);
   const std::string device = row.one_of("device", {"cpu", "cuda"});
-  return {.key = {.sparsifier = row.text("sparsifier"),
-                  .memory = row.text("memory"),
-                  .decode = row.text("decode"),
-                  .density = row.positive("density"),
-                  .ranks = row.small_count("ranks"),
-                  .threads = row.small_count("threads"),
-                  .device = device},
-          .numel = row.count("numel", 1, std::numeric_limits<std::uint32_t>::max()),
-          .runs = row.small_count("runs"),
-          .encode_seconds = row.seconds("encode_seconds"),
-          .decode_seconds = row.seconds("decode_seconds"),
-          .dense_seconds = row.contains("dense_seconds") ? row.seconds("dense_seconds") : 0};
+  return {
+      .key = {.sparsifier = row.text("sparsifier"),
+              .memory = row.text("memory"),
+              .decode = row.text("decode"),
+              .density = row.positive("density"),
+              .ranks = row.small_count("ranks"),
+              .threads = row.small_count("threads"),
+              .device = device},
+      .numel = row.count("numel", 1, std::numeric_limits<std::uint32_t>::max()),
+      .runs = row.small_count("runs"),
+      .encode_seconds = row.seconds("encode_seconds"),
+      .decode_seconds = row.seconds("decode_seconds"),
+      .dense_seconds = row.contains("dense_seconds") ? row.seconds("dense_seconds") : 0,
+      .coding_seconds = row.contains("coding_seconds") ? std::optional(row.seconds("coding_seconds")) : std::nullopt};
 }
 
 comm::NetworkModel read_network(const Reader& network) {
@@ -176,8 +188,17 @@ Json advice_json(const StepAdvice& advice) {
   Json json{{"faster", advice.sparse_is_faster() ? "sparse" : "dense"},
             {"dense_seconds", advice.dense_seconds},
             {"sparse_seconds", advice.sparse_seconds},
+            {"ring_seconds", advice.ring_seconds},
             {"dense_overlaps", advice.dense_overlaps},
             {"sparse_overlaps", advice.sparse_overlaps}};
+  const auto range = [](const SecondsRange& seconds) { return Json::array({seconds.low, seconds.high}); };
+  if (!advice.sparse_range.is_exact()) json["sparse_range_seconds"] = range(advice.sparse_range);
+  if (advice.first_steps > 0) {
+    json["first_steps"] = advice.first_steps;
+    json["first_range_seconds"] = range(advice.first_range);
+  }
+  if (advice.is_uncertain()) json["uncertain"] = true;
+  if (!advice.dense_setting.empty()) json["dense_setting"] = advice.dense_setting;
   if (advice.break_even_gbps) json["break_even_gbps"] = *advice.break_even_gbps;
   if (advice.remedy.empty()) return json;
   json["remedy"] = advice.remedy;
@@ -185,11 +206,24 @@ Json advice_json(const StepAdvice& advice) {
   return json;
 }
 
+SecondsRange read_range(const Reader& advice, const char* key) {
+  const std::vector<double> ends = advice.all_seconds(key, 2);
+  return {ends[0], ends[1]};
+}
+
 StepAdvice read_advice(const Reader& advice) {
   StepAdvice read{.dense_seconds = advice.seconds("dense_seconds"),
+                  .dense_setting = advice.contains("dense_setting") ? advice.text("dense_setting") : "",
+                  .ring_seconds = advice.seconds(advice.contains("ring_seconds") ? "ring_seconds" : "dense_seconds"),
                   .sparse_seconds = advice.seconds("sparse_seconds"),
                   .dense_overlaps = advice.flag("dense_overlaps"),
                   .sparse_overlaps = advice.flag("sparse_overlaps")};
+  read.sparse_range = {read.sparse_seconds, read.sparse_seconds};
+  if (advice.contains("sparse_range_seconds")) read.sparse_range = read_range(advice, "sparse_range_seconds");
+  if (advice.contains("first_steps")) {
+    read.first_steps = advice.count("first_steps", 1, std::numeric_limits<std::uint32_t>::max());
+    read.first_range = read_range(advice, "first_range_seconds");
+  }
   if (advice.contains("break_even_gbps")) read.break_even_gbps = advice.positive("break_even_gbps");
   if (!advice.contains("remedy")) return read;
   read.remedy = advice.text("remedy");

@@ -3,12 +3,16 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/units_text.h"
 #include "trainer/cost_model/tensor_selection.h"
 
 namespace dragonn::trainer {
 namespace {
+
+/// Times that differ by less are told to be about the same.
+constexpr double kClearly = 0.9;
 
 std::string milliseconds(double seconds) {
   return fmt::format("{:.4f}", seconds * 1e3);
@@ -29,11 +33,50 @@ std::string added_text(double seconds, bool overlaps) {
   return fmt::format("{} ms{}", three_digits(seconds * 1e3), overlaps ? " beside backward" : "");
 }
 
-std::string break_even_text(const StepAdvice& advice) {
+/// Returns "4.1 ms beside backward (3.9 to 6.2 ms; in the first 30 steps 5 to 8 ms)".
+std::string sparse_text(const StepAdvice& advice) {
+  const auto range = [](const SecondsRange& seconds) {
+    return fmt::format("{} to {} ms", three_digits(seconds.low * 1e3), three_digits(seconds.high * 1e3));
+  };
+  std::vector<std::string> ranges;
+  if (!advice.sparse_range.is_exact()) ranges.push_back(range(advice.sparse_range));
+  if (advice.first_steps > 0)
+    ranges.push_back(fmt::format("in the first {} steps {}", advice.first_steps, range(advice.first_range)));
+  const std::string text = added_text(advice.sparse_seconds, advice.sparse_overlaps);
+  return ranges.empty() ? text : fmt::format("{} ({})", text, fmt::join(ranges, "; "));
+}
+
+/// Returns "dense ones in buckets of 25 MiB 672 ms with comm.dense_algorithm = ...".
+std::string dense_text(const StepAdvice& advice) {
+  std::string text =
+      fmt::format("dense ones in buckets of 25 MiB {}", added_text(advice.dense_seconds, advice.dense_overlaps));
+  if (!advice.dense_setting.empty()) text += " with " + advice.dense_setting;
+  if (advice.dense_seconds != advice.ring_seconds) {
+    text += fmt::format(" (a ring, as PyTorch DDP over gloo: {} ms)", three_digits(advice.ring_seconds * 1e3));
+  }
+  return text;
+}
+
+/// Returns the headline.
+std::string verdict(const TensorSelection& selection) {
+  const StepAdvice& advice = *selection.advice;
+  const bool quantizes = selection.densities.empty();
+  if (advice.is_uncertain()) return "sparse may be slower than dense, by the entries that it selects";
+  if (advice.sparse_is_faster()) return quantizes ? "quantizing pays" : "sparsifying pays";
+  if (advice.remedy_beats_dense()) {
+    const bool is_clear = advice.remedy_seconds < kClearly * advice.dense_seconds;
+    return fmt::format("dense is faster than these settings, and {} {}", advice.remedy,
+                       is_clear ? "faster than both" : "about as fast as dense");
+  }
+  return !quantizes && sparse_tensors(selection.densities.back()) == 0 ? "dense is faster for everything"
+                                                                       : "dense is faster";
+}
+
+/// @param name of what is compared with dense.
+std::string break_even_text(const StepAdvice& advice, const std::string& name) {
   if (!advice.break_even_gbps) return "at any bandwidth with this latency";
   const std::string bandwidth = bandwidth_text(*advice.break_even_gbps);
-  return advice.sparse_is_faster() ? fmt::format("dense wins above {}", bandwidth)
-                                   : fmt::format("sparse wins below {}", bandwidth);
+  return advice.sparse_is_faster() ? "dense wins above " + bandwidth : name + " wins below " + bandwidth;
 }
 
 }  // namespace
@@ -69,13 +112,11 @@ std::vector<std::string> describe(const TensorSelection& selection, double densi
 
 std::string describe_advice(const TensorSelection& selection) {
   const StepAdvice& advice = selection.advice.value();
-  const DensityCosts& costs = selection.densities.back();
-  std::string text = advice.sparse_is_faster()    ? "sparsifying pays"
-                     : sparse_tensors(costs) == 0 ? "dense is faster for everything"
-                                                  : "dense is faster";
-  text += fmt::format(": at density {} exchanges add {} to a step, dense ones in buckets of 25 MiB {}; {}",
-                      costs.density, added_text(advice.sparse_seconds, advice.sparse_overlaps),
-                      added_text(advice.dense_seconds, advice.dense_overlaps), break_even_text(advice));
+  const bool quantizes = selection.densities.empty();
+  std::string text =
+      fmt::format("{}: {}exchanges add {} to a step, {}; {}", verdict(selection),
+                  quantizes ? "quantized " : fmt::format("at density {} ", selection.densities.back().density),
+                  sparse_text(advice), dense_text(advice), break_even_text(advice, quantizes ? "quantized" : "sparse"));
   if (!advice.remedy.empty()) {
     text += fmt::format("; {} would add {} ms", advice.remedy, three_digits(advice.remedy_seconds * 1e3));
   }
