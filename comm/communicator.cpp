@@ -35,6 +35,10 @@ void Communicator::check_size(const char* doing, int peer, std::size_t came, std
               fmt::format("received {} bytes instead of {}: the ranks disagree on a size", came, expected));
 }
 
+std::int64_t Communicator::next_message(MessageNumbers& numbers, int peer, int tag) {
+  return this_recording().timeline == nullptr ? -1 : numbers[{peer, tag}]++;
+}
+
 void Communicator::send(int destination, int tag, View<const std::byte> message) {
   Request request = isend(destination, tag, message);
   wait(request);
@@ -47,7 +51,11 @@ std::size_t Communicator::recv(int source, int tag, View<std::byte> buffer) {
 
 Request Communicator::isend(int destination, int tag, View<const std::byte> message) {
   check_peer("send to", destination);
-  const Span span(Track::kExchange, "send", {.bytes = static_cast<std::int64_t>(message.size()), .peer = destination});
+  const Span span(Track::kExchange, "send",
+                  {.bytes = static_cast<std::int64_t>(message.size()),
+                   .peer = destination,
+                   .tag = tag,
+                   .message = next_message(sent_, destination, tag)});
   Request request = start_send(destination, tag, size_only_ ? without_address(message.host()) : message.host());
   request.peer = destination;
   traffic_.count_sent(message.size());
@@ -58,11 +66,14 @@ Request Communicator::irecv(int source, int tag, View<std::byte> buffer) {
   check_peer("receive from", source);
   Request request = start_receive(source, tag, size_only_ ? without_address(buffer.host()) : buffer.host());
   request.peer = source;
+  request.tag = tag;
+  request.message = next_message(received_, source, tag);
   return request;
 }
 
 std::size_t Communicator::wait(Request& request) {
-  Span span(Track::kExchange, request.is_receive ? "receive" : "wait for send", {.peer = request.peer});
+  Span span(Track::kExchange, request.is_receive ? "receive" : "wait for send",
+            {.peer = request.peer, .tag = request.tag, .message = request.message});
   const std::size_t bytes = finish(request);
   if (request.is_receive) {
     traffic_.count_received(bytes);

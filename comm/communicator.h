@@ -6,11 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "comm/activity.h"
@@ -43,6 +45,8 @@ struct Request {
   std::uint64_t id = 0;
   bool is_receive = false;
   int peer = -1;  ///< rank at the other end; set by isend and irecv
+  int tag = -1;
+  std::int64_t message = -1;  ///< SpanDetail::message, while a timeline records
 };
 
 /// The way of data from one rank to another: a message between the two, allgather() of that many bytes from each rank,
@@ -205,6 +209,11 @@ class Communicator {
   friend class ScopedSizeOnly;
   void check_peer(const char* operation, int peer) const;
   void check_size(const char* doing, int peer, std::size_t came, std::size_t expected) const;
+  /// The numbers of the next messages, by peer and tag.
+  using MessageNumbers = std::map<std::pair<int, int>, std::int64_t>;
+  /// Returns the number of the next message, and counts it; -1 if the calling thread does not record. All ranks record
+  /// the same steps, and no message crosses the end of a step: both ends of a message give it the same number.
+  static std::int64_t next_message(MessageNumbers& numbers, int peer, int tag);
   std::size_t place_of(std::size_t rank, std::span<const std::size_t> places, std::size_t bytes) const;
   std::size_t broadcast_tree(int root, std::span<std::byte> room, std::size_t size);
   void broadcast_exactly(int root, std::span<std::byte> bytes);
@@ -218,6 +227,7 @@ class Communicator {
   Activity activity_;
   Buffer<std::byte> scratch_;  // what a reduction receives
   AllreduceScratch allreduce_scratch_;
+  MessageNumbers sent_, received_;
 };
 
 /// Makes the messages of a scope size-only: they count, and cost virtual time, as if they had content, but nothing is

@@ -23,6 +23,8 @@ struct SpanDetail {
   std::int64_t step = -1;         ///< from 1
   std::int64_t bytes = -1;        ///< of a message
   int peer = -1;                  ///< rank at the other end of a message
+  int tag = -1;                   ///< of a message
+  std::int64_t message = -1;      ///< number of a message among those of its sender, receiver and tag, from 0
   int first_bucket = -1;          ///< index of a bucket, or of the first of a group
   int last_bucket = -1;           ///< index of the last one
   const char* tensors = nullptr;  ///< name of the bucket
@@ -46,8 +48,8 @@ class Timeline {
   const std::vector<Entry>& spans(Track track) const { return tracks_[static_cast<std::size_t>(track)]; }
   /// Returns whether a span found no room.
   bool is_full() const { return full_; }
-  /// The most bytes that a span's text takes, besides its names.
-  static constexpr std::size_t kTextBytes = 192;
+  /// The most bytes that a span's text takes, besides its names; and what a message's arrow adds.
+  static constexpr std::size_t kTextBytes = 192, kArrowBytes = 128;
 
  private:
   friend class Span;

@@ -22,6 +22,13 @@ for span in spans:
         messages[span["name"]].setdefault(ends if span["name"] == "send" else ends[::-1], []).append(span)
 assert messages["send"].keys() == messages["receive"].keys() == {(0, 1), (1, 0)}
 error = 2 * file["otherData"]["clock_error_us"]
+arrows = {phase: {event["id"]: event for event in file["traceEvents"] if event["ph"] == phase} for phase in "sf"}
+number = sum(len(sends) for sends in messages["send"].values())
+assert arrows["s"].keys() == arrows["f"].keys() and len(arrows["s"]) == number, (len(arrows["s"]), len(arrows["f"]), number)
+assert sum(event["ph"] in "sf" for event in file["traceEvents"]) == 2 * number
+for id, begin in arrows["s"].items():
+    end = arrows["f"][id]
+    assert begin["pid"] != end["pid"] and begin["ts"] <= end["ts"] + 0.001 + error, (begin, end, error)
 for ends, sends in messages["send"].items():
     receives = messages["receive"][ends]
     assert [span["args"]["bytes"] for span in sends] == [span["args"]["bytes"] for span in receives]

@@ -31,9 +31,16 @@ struct FileSpan {
 /// The spans of one track, in the order of the file.
 using FileTrack = std::vector<FileSpan>;
 
+/// An end of a message's arrow.
+struct Arrow {
+  int rank;
+  std::int64_t time;
+};
+
 struct TraceFile {
   Json description;
-  std::map<std::pair<int, std::string>, FileTrack> tracks;  // by rank and name
+  std::map<std::pair<int, std::string>, FileTrack> tracks;   // by rank and name
+  std::map<std::uint64_t, std::vector<Arrow>> begins, ends;  // by id
 };
 
 std::int64_t nanoseconds(const Json& microseconds) {
@@ -42,7 +49,7 @@ std::int64_t nanoseconds(const Json& microseconds) {
 
 TraceFile read_trace(const std::filesystem::path& path) {
   const Json file = Json::parse(read_text_file(path));
-  TraceFile trace{file.at("otherData"), {}};
+  TraceFile trace{file.at("otherData"), {}, {}, {}};
   std::map<std::pair<int, int>, std::string> names;
   for (const Json& event : file.at("traceEvents")) {
     const std::pair place(event.at("pid").get<int>(), event.at("tid").get<int>());
@@ -50,8 +57,15 @@ TraceFile read_trace(const std::filesystem::path& path) {
       if (event.at("name") == "thread_name") names[place] = event.at("args").at("name");
       continue;
     }
-    CHECK(event.at("ph") == "X");
     const std::int64_t begin = nanoseconds(event.at("ts"));
+    if (event.at("ph") == "s" || event.at("ph") == "f") {
+      CHECK(event.at("cat") == "message");
+      CHECK(event.at("id") < std::uint64_t{1} << 53);
+      auto& arrows = event.at("ph") == "s" ? trace.begins : trace.ends;
+      arrows[event.at("id")].push_back({place.first, begin});
+      continue;
+    }
+    CHECK(event.at("ph") == "X");
     trace.tracks[{place.first, names.at(place)}].push_back(
         {event.at("name"), begin, begin + nanoseconds(event.at("dur")), event.value("args", Json::object())});
   }
@@ -70,6 +84,38 @@ std::string crossing_span(const FileTrack& track) {
     open.push_back(span);
   }
   return "";
+}
+
+/// Checks that every arrow has one begin and one end, on two ranks, and does not point back in time; and that it is at
+/// a message. Returns the number of arrows.
+std::size_t check_arrows(const TraceFile& trace) {
+  CHECK(trace.begins.size() == trace.ends.size());
+  const auto is_in_message = [&](const Arrow& arrow, const char* name) {
+    const FileTrack& track = trace.tracks.at({arrow.rank, "exchange"});
+    return std::ranges::any_of(track, [&](const FileSpan& span) {
+      return span.name == name && span.begin <= arrow.time && arrow.time <= span.end;
+    });
+  };
+  for (const auto& [id, begins] : trace.begins) {
+    const auto found = trace.ends.find(id);
+    REQUIRE(found != trace.ends.end());
+    REQUIRE(begins.size() == 1);
+    REQUIRE(found->second.size() == 1);
+    const Arrow begin = begins[0], end = found->second[0];
+    CHECK(begin.rank != end.rank);
+    CHECK(begin.time <= end.time + 1);
+    CHECK(is_in_message(begin, "send"));
+    CHECK(is_in_message(end, "receive"));
+  }
+  return trace.begins.size();
+}
+
+std::size_t messages(const TraceFile& trace, const std::string& name) {
+  std::size_t number = 0;
+  for (const auto& [place, track] : trace.tracks) {
+    number += static_cast<std::size_t>(std::ranges::count(track, name, &FileSpan::name));
+  }
+  return number;
 }
 
 /// Returns how often a track has each name.
@@ -177,6 +223,8 @@ TEST_SUITE("trainer") {
       }
       CHECK(bytes(trace, "send") == bytes(trace, "receive"));
       CHECK(bytes(trace, "send") > 0);
+      CHECK(check_arrows(trace) == messages(trace, "send"));
+      CHECK(check_arrows(trace) == messages(trace, "receive"));
     }
   }
 
@@ -225,17 +273,19 @@ TEST_SUITE("trainer") {
     const auto without = testing::quick_run(testing::quick_config(method), 2, folder / "without");
     CHECK_FALSE(std::filesystem::exists(folder / "without" / "trace.json"));
     const auto with = testing::quick_run(
-        testing::quick_config({"compression.method=topk", "logging.trace=100", "logging.trace_mb=0.02"}), 2,
+        testing::quick_config({"compression.method=topk", "logging.trace=100", "logging.trace_mb=0.08"}), 2,
         folder / "with");
     CHECK(with.parameters == without.parameters);
     const std::filesystem::path file = folder / "with" / "trace.json";
-    CHECK(std::filesystem::file_size(file) <= 20000);
+    CHECK(std::filesystem::file_size(file) <= 80000);
     CHECK(std::filesystem::file_size(file) > 5000);
     const TraceFile trace = read_trace(file);
     CHECK(trace.description.at("last_step") == 6);
     for (const auto& [place, track] : trace.tracks) CHECK(crossing_span(track) == "");
     CHECK(trace.tracks.at({0, "steps"}).size() < 6);
     CHECK(trace.description.at("stopped_in_step") == trace.tracks.at({0, "steps"}).size());
+    CHECK(check_arrows(trace) > 0);
+    CHECK(check_arrows(trace) <= messages(trace, "send"));
   }
 
   TEST_CASE("a resumed run records its own first steps") {

@@ -42,7 +42,12 @@ class StepTimeline {
   std::int64_t clock_offset();
   std::int64_t measure_offset(int peer);
   std::int64_t let_measure();
-  std::string own_text(std::int64_t offset) const;
+  /// Collective. Returns the first step that some rank did not record to its end; the one behind the last if all did.
+  std::uint64_t first_partial_step(std::uint64_t last_step);
+  /// Returns the time at which a step began; the end of time if this rank has not recorded it.
+  std::int64_t begin_of(std::uint64_t step) const;
+  /// @param arrows_end the time from which messages have no arrows: their other ends may not be recorded.
+  std::string own_text(std::int64_t offset, std::int64_t arrows_end) const;
   Summary summary() const;
   /// Collective. Returns the texts of all ranks on rank 0, this rank's on others.
   std::string gathered(std::string text);
