@@ -129,11 +129,12 @@ int Worker::train() {
   }
   const std::uint64_t scheduled = position_.scheduled(progress_.step);
   loader_.seek(scheduled / position_.steps_per_epoch(), scheduled % position_.steps_per_epoch());
-  while (progress_.step < total_steps_) {
+  while (progress_.step < total_steps_ && !is_out_of_patience()) {
     run_step();
     const ClockPause after_the_step(communicator_.clock());
-    const bool last = progress_.step == total_steps_;
+    bool last = progress_.step == total_steps_;
     if (last || epoch_is_due(config_.train.eval_every_epochs)) evaluate_now();
+    last = last || is_out_of_patience();
     const bool stop = !last && stop_requested_;
     if (timeline_) timeline_->end_step(progress_.step, last || stop);
     if (stop || last || checkpoint_is_due()) save_checkpoint();
@@ -147,6 +148,16 @@ int Worker::train() {
   }
   finish();
   return 0;
+}
+
+bool Worker::is_out_of_patience() const {
+  const auto patience = static_cast<std::uint64_t>(config_.train.patience);
+  return patience > 0 && progress_.evaluations_since_best >= patience;
+}
+
+const char* Worker::ended_by() const {
+  if (progress_.step < total_steps_) return "patience";
+  return total_steps_ < position_.step_at(scheduled_steps_) ? "max_steps" : "epochs";
 }
 
 bool Worker::checkpoint_is_due() const {
@@ -418,7 +429,12 @@ void Worker::evaluate_now() {
                           .qualities = result.qualities,
                           .time = run_time()};
   progress_.last = record;
-  if (!progress_.best || is_better(record, *progress_.best)) progress_.best = record;
+  // The one at a limit in steps does not count: a run that goes on from there would not have made it.
+  if (epoch_is_due(config_.train.eval_every_epochs)) ++progress_.evaluations_since_best;
+  if (!progress_.best || is_better(record, *progress_.best)) {
+    progress_.best = record;
+    progress_.evaluations_since_best = 0;
+  }
   schedule_->observe(record.loss);
   record_residuals();
   if (communicator_.rank() != 0) return;
@@ -427,6 +443,12 @@ void Worker::evaluate_now() {
             config_.train.epochs, record.step, total_steps_, record.loss, describe(record.qualities.front()),
             describe_value(progress_.best->qualities.front()), samples_per_second(),
             time_kind() == TimeKind::kVirtual ? " (virtual)" : "");
+  if (is_out_of_patience() && record.step < total_steps_) {
+    log::info(
+        0, "the run ends after step {}: {} evaluations have not improved on {} at epoch {:.4g} (train.patience = {})",
+        record.step, progress_.evaluations_since_best, describe(progress_.best->qualities.front()),
+        progress_.best->epoch, config_.train.patience);
+  }
 }
 
 void Worker::finish() {
@@ -442,6 +464,7 @@ void Worker::finish() {
     const Summary summary{.final_eval = progress_.last,
                           .best_eval = progress_.best,
                           .steps = progress_.step,
+                          .ended_by = ended_by(),
                           .seconds_total = time.seconds,
                           .network = time_kind() == TimeKind::kVirtual ? std::optional(config_.network) : std::nullopt,
                           .throughput = samples_per_second(),

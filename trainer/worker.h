@@ -68,7 +68,8 @@ struct Progress {
   double bytes_sent = 0;      ///< sum over ranks, for the exchange and its headers
   std::optional<EvalRecord> last;
   std::optional<EvalRecord> best;  ///< the earliest of equal ones (is_better)
-  bool dense_is_faster = false;    ///< one of the warnings says so: once per run is enough
+  std::uint64_t evaluations_since_best = 0;
+  bool dense_is_faster = false;  ///< one of the warnings says so: once per run is enough
   std::vector<std::string> warnings;
 };
 
@@ -158,6 +159,11 @@ class Worker {
   bool is_due(std::int64_t every) const { return every > 0 && progress_.step % static_cast<std::uint64_t>(every) == 0; }
   bool epoch_is_due(std::int64_t every) const;
   bool checkpoint_is_due() const;
+  /// Returns whether so many evaluations have not improved on the best one that the run ends (train.patience). All
+  /// ranks have the same evaluations.
+  bool is_out_of_patience() const;
+  /// Returns the reason of the end: "epochs", "max_steps" or "patience".
+  const char* ended_by() const;
   double bytes_sent_by_all();
   /// Returns the rate of training steps, over all ranks.
   double samples_per_second() const;

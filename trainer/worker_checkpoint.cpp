@@ -25,6 +25,7 @@ constexpr const char* kSeconds = "seconds";
 constexpr const char* kSelection = "tensor_selection";
 constexpr const char* kDenseIsFaster = "progress/dense_is_faster";
 constexpr const char* kSamples = "progress/samples";
+constexpr const char* kEvaluationsSinceBest = "progress/evaluations_since_best";
 
 /// Reads a field. @throws DataError if it has not as many values.
 void read_array(const Archive& archive, const std::string& name, View<float> values) {
@@ -83,6 +84,7 @@ void save_progress(Archive& archive, const Progress& progress) {
   archive.put(kDenseIsFaster, static_cast<std::uint64_t>(progress.dense_is_faster ? 1 : 0));
   save_eval(archive, "progress/last/", progress.last);
   save_eval(archive, "progress/best/", progress.best);
+  archive.put(kEvaluationsSinceBest, progress.evaluations_since_best);
 }
 
 Progress load_progress(const Archive& archive) {
@@ -98,6 +100,8 @@ Progress load_progress(const Archive& archive) {
   progress.dense_is_faster = archive.contains(kDenseIsFaster) && archive.get<std::uint64_t>(kDenseIsFaster) != 0;
   progress.last = load_eval(archive, "progress/last/");
   progress.best = load_eval(archive, "progress/best/");
+  if (archive.contains(kEvaluationsSinceBest))
+    progress.evaluations_since_best = archive.get<std::uint64_t>(kEvaluationsSinceBest);
   return progress;
 }
 

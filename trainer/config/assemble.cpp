@@ -40,6 +40,13 @@ void check_network(const NetworkConfig& network) {
       name_of(network.model), has_latency ? "gbps" : "latency_us", fmt::join(comm::network_preset_names(), " | "));
 }
 
+void check_train(const TrainConfig& train) {
+  require(train.patience == 0 || train.eval_every_epochs > 0,
+          "train.patience = {} counts evaluations, and train.eval_every_epochs = 0 makes none before the end: expected "
+          "train.eval_every_epochs of at least 1, or train.patience = 0",
+          train.patience);
+}
+
 void check_data(const Config& config) {
   require(!config.data.entry().needs_path || !config.data.path.empty(),
           "data.path is missing: the data set {} is read from a folder", config.data.name);
@@ -97,6 +104,7 @@ std::vector<std::string> config_warnings(const Config& config) {
 
 RunSpec::RunSpec(Config config) : Config(std::move(config)), rules(exchange_rules(*this)) {
   check_network(network);
+  check_train(train);
   check_comm(*this);
   check_data(*this);
   check_exchange(*this, rules);

@@ -164,6 +164,7 @@ double step_of(const nlohmann::json& line) {
 
 bool is_better(const EvalRecord& a, const EvalRecord& b) {
   const double x = a.qualities.front().value, y = b.qualities.front().value;
+  if (std::isnan(y)) return !std::isnan(x);
   return larger_is_better(a.qualities.front().name) ? x > y : x < y;
 }
 

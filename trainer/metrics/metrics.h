@@ -69,7 +69,7 @@ struct EvalRecord {
   Moment time = {};                     ///< since the run began
 };
 
-/// Returns whether an evaluation is better than another on the same data.
+/// Returns whether an evaluation is better than another on the same data. Any number is better than none (NaN).
 bool is_better(const EvalRecord& a, const EvalRecord& b);
 
 /// Returns the traffic of the gradient exchange: its payload and headers.

@@ -43,6 +43,7 @@ void write_summary(const std::filesystem::path& path, const Summary& summary) {
   Json json{{"final", by_split(summary.final_eval)},
             {"best", by_split(summary.best_eval)},
             {"steps", summary.steps},
+            {"ended_by", summary.ended_by},
             {"seconds_total", summary.seconds_total},
             {"time", summary.network ? "virtual" : "wall"},
             {"throughput_samples_per_second", summary.throughput},

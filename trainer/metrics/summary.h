@@ -18,6 +18,7 @@ struct Summary {
   std::optional<EvalRecord> final_eval;
   std::optional<EvalRecord> best_eval;
   std::uint64_t steps = 0;
+  std::string ended_by;  ///< "epochs", "max_steps", "patience"
   double seconds_total = 0;
   std::optional<NetworkConfig> network = {};  ///< of a virtual cluster: all times here and in metrics.jsonl are virtual
   double throughput = 0;                      ///< samples per second of training steps, over all ranks
