@@ -20,6 +20,7 @@
 #include "core/printable.h"
 #include "core/program_pages.h"
 #include "core/version.h"
+#include "trainer/config/methods.h"
 
 namespace {
 
@@ -30,6 +31,7 @@ constexpr int kUsageError = 2;
 
 /// The options of every subcommand.
 struct Options {
+  std::vector<std::string> plugins;
   std::string json_target;
   bool wide = false;
   double progress_seconds = 5;
@@ -40,6 +42,9 @@ using Benchmarks = std::map<std::string, std::unique_ptr<Benchmark>>;
 void declare_common(CLI::App& command, Options& options) {
   command.add_option("--json", options.json_target, "Also write the rows as a JSON array to FILE (-: standard output)")
       ->type_name("FILE");
+  command.add_option("--plugin", options.plugins, "Load a shared object with components of your own (repeatable)")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
   command.add_flag("--wide", options.wide, "Show all columns in the table (the JSON always has them)");
   command
       .add_option("--progress-every", options.progress_seconds,
@@ -88,6 +93,7 @@ void run(const std::string& name, Benchmark& benchmark, const Options& options) 
   if (!folder.empty() && !std::filesystem::is_directory(folder)) {
     throw ConfigError(fmt::format("--json {}: there is no folder {}", options.json_target, folder.string()));
   }
+  for (const std::string& file : options.plugins) trainer::load_plugin_methods(file, "--plugin " + file);
   Rows rows;
   {
     Progress progress(name, is_first_rank(), options.progress_seconds);

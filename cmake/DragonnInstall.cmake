@@ -23,7 +23,7 @@ configure_package_config_file(cmake/dragonnConfig.cmake.in "${CMAKE_CURRENT_BINA
 write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/dragonnConfigVersion.cmake"
   COMPATIBILITY SameMinorVersion)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/dragonnConfig.cmake"
-  "${CMAKE_CURRENT_BINARY_DIR}/dragonnConfigVersion.cmake" DESTINATION "${PACKAGE_DIR}")
+  "${CMAKE_CURRENT_BINARY_DIR}/dragonnConfigVersion.cmake" cmake/DragonnPlugin.cmake DESTINATION "${PACKAGE_DIR}")
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT runtime)
 install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT runtime)
 install(DIRECTORY configs DESTINATION "${CMAKE_INSTALL_DATADIR}/dragonn" COMPONENT runtime)

@@ -2,12 +2,11 @@
 /// Registry<Entry>: named components that register themselves from the file that defines them.
 #pragma once
 
-#include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <map>
+#include <memory>
 #include <source_location>
 #include <string>
+#include <typeinfo>
 #include <vector>
 
 #include "core/error.h"
@@ -23,26 +22,50 @@ struct RegistryEntry {
   SettingSpecs settings = {};  ///< keys of the component's own table; the only place of their defaults
 };
 
+/// The part of a registry that does not depend on its entries. It is compiled into the program alone, and a plug-in
+/// (core/plugins.h) uses the program's, however the plug-in was compiled.
+class RegistryBase {
+ public:
+  RegistryBase() = default;
+  virtual ~RegistryBase() = default;
+  RegistryBase(const RegistryBase&) = delete;
+  RegistryBase& operator=(const RegistryBase&) = delete;
+
+  /// Returns the source file that registered `name`.
+  const std::string& file_of(const std::string& name) const { return origins_.at(name).file; }
+  /// Returns the plug-in that registered `name`; empty for a component of the program itself.
+  const std::string& plugin_of(const std::string& name) const { return origins_.at(name).plugin; }
+
+ protected:
+  /// Returns the registry of a type of entries; `make` makes it the first time.
+  static RegistryBase& of_type(const std::type_info& entry, std::unique_ptr<RegistryBase> (*make)());
+  /// Notes who registers `name`, and returns true. A name taken twice aborts the program and prints both files; while a
+  /// plug-in is loaded, the loader learns of it, and the result is false.
+  bool claim(const char* kind, const std::string& name, const std::source_location& where);
+
+ private:
+  struct Origin {
+    std::string file;
+    std::string plugin;
+  };
+  std::map<std::string, Origin> origins_;
+};
+
 /// One registry per Entry type. Entry has `static constexpr const char* kKind` ("sparsifier") and derives from
 /// RegistryEntry.
 template <class Entry>
-class Registry {
+class Registry : public RegistryBase {
  public:
   static Registry& instance() {
-    static Registry registry;
+    static Registry& registry = static_cast<Registry&>(
+        of_type(typeid(Entry), [] { return std::unique_ptr<RegistryBase>(std::make_unique<Registry>()); }));
     return registry;
   }
 
-  /// Adds an entry; a Registration calls it before main. A name taken twice aborts the program and prints both files.
+  /// Adds an entry; a Registration calls it before main, or while a plug-in is loaded. See claim() for a name that is
+  /// taken.
   void add(Entry entry, const std::source_location& where) {
-    const auto found = files_.find(entry.name);
-    if (found != files_.end()) {
-      std::fprintf(stderr, "%s '%s' is registered by %s and by %s\n", Entry::kKind, entry.name.c_str(),
-                   found->second.c_str(), where.file_name());
-      std::abort();
-    }
-    files_[entry.name] = where.file_name();
-    entries_.emplace(entry.name, std::move(entry));
+    if (claim(Entry::kKind, entry.name, where)) entries_.emplace(entry.name, std::move(entry));
   }
 
   /// Returns the entry with that name. @throws ConfigError that lists the valid names.
@@ -59,12 +82,9 @@ class Registry {
     for (const auto& [name, entry] : entries_) result.push_back(name);
     return result;
   }
-  /// Returns the source file that registered `name`.
-  const std::string& file_of(const std::string& name) const { return files_.at(name); }
 
  private:
   std::map<std::string, Entry> entries_;
-  std::map<std::string, std::string> files_;
 };
 
 /// Registers a component: a static object of this type stands at the end of the component's .cpp file.
@@ -74,6 +94,26 @@ struct Registration {
   explicit Registration(Entry entry, std::source_location where = std::source_location::current()) {
     Registry<Entry>::instance().add(std::move(entry), where);
   }
+};
+
+/// The registrations while an object of this type lives, attributed to a plug-in. There is at most one such object.
+class PluginRegistrations {
+ public:
+  explicit PluginRegistrations(std::string plugin);
+  ~PluginRegistrations();
+  PluginRegistrations(const PluginRegistrations&) = delete;
+  PluginRegistrations& operator=(const PluginRegistrations&) = delete;
+
+  /// Returns what was registered, as "sparsifier every_nth".
+  const std::vector<std::string>& components() const { return components_; }
+  /// Returns the first name that was taken, as an error; empty if there is none.
+  const std::string& error() const { return error_; }
+
+ private:
+  friend class RegistryBase;
+  std::string plugin_;
+  std::vector<std::string> components_;
+  std::string error_;
 };
 
 }  // namespace dragonn

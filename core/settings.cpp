@@ -57,7 +57,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string type_name(const SettingValue& value) {
-  constexpr const char* kNames[] = {"boolean", "integer", "number", "string", "list of integers", "list of numbers"};
+  constexpr const char* kNames[] = {"boolean",          "integer",         "number",         "string",
+                                    "list of integers", "list of numbers", "list of strings"};
   return kNames[value.index()];
 }
 
@@ -73,6 +74,11 @@ std::string to_toml(const SettingValue& value) {
     std::string operator()(const std::vector<double>& list) const {
       std::vector<std::string> words;
       for (double number : list) words.push_back(number_to_toml(number));
+      return fmt::format("[{}]", fmt::join(words, ", "));
+    }
+    std::string operator()(const std::vector<std::string>& list) const {
+      std::vector<std::string> words;
+      for (const std::string& text : list) words.push_back(quote(text));
       return fmt::format("[{}]", fmt::join(words, ", "));
     }
   };
@@ -114,6 +120,10 @@ SettingValue SettingSpec::convert(const std::string& key, SettingValue value) co
     } else if (std::holds_alternative<std::vector<std::int64_t>>(default_value) &&
                std::holds_alternative<std::vector<double>>(value) && std::get<std::vector<double>>(value).empty()) {
       value = std::vector<std::int64_t>{};
+    } else if (std::holds_alternative<std::vector<std::string>>(default_value) &&
+               std::holds_alternative<std::vector<std::int64_t>>(value) &&
+               std::get<std::vector<std::int64_t>>(value).empty()) {
+      value = std::vector<std::string>{};  // an empty list says no type
     } else {
       throw fail();
     }

@@ -14,10 +14,11 @@
 namespace dragonn {
 
 /// The value of a setting. An integer converts to a double where a double is declared, never the other way round.
-using SettingValue =
-    std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<double>>;
+using SettingValue = std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
+                                  std::vector<double>, std::vector<std::string>>;
 
-/// Returns the type's name: "boolean", "integer", "number", "string", "list of integers", "list of numbers".
+/// Returns the type's name: "boolean", "integer", "number", "string", "list of integers", "list of numbers", "list of
+/// strings".
 std::string type_name(const SettingValue& value);
 /// Returns the value as TOML writes it; doubles in the shortest form that reads back to the same bits.
 std::string to_toml(const SettingValue& value);

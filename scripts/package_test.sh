@@ -98,6 +98,10 @@ if [ "${1:-}" = --dev ]; then
   inside sh -c 'cmake -S /root/consumer -B /root/build && cmake --build /root/build' >"$cache/consumer.log" 2>&1 ||
     fail "a project on dragonn-dev: $(tail -5 "$cache/consumer.log")"
   prints '^dragonn$' /root/build/consumer
-  echo "a project on dragonn-dev builds and runs"
+  cp -a examples/own_sparsifier "$root/root/"
+  inside sh -c 'cmake -S /root/own_sparsifier -B /root/plugin && cmake --build /root/plugin' >"$cache/plugin.log" 2>&1 ||
+    fail "a plug-in on dragonn-dev: $(tail -5 "$cache/plugin.log")"
+  prints '^sparsifier every_nth: .*plug-in /root/plugin/every_nth.so' dragonn-train --plugin /root/plugin/every_nth.so --list
+  echo "a project and a plug-in on dragonn-dev build and run"
 fi
 echo "all passed"

@@ -39,6 +39,7 @@ constexpr const char* kFooter =
   dragonn-train --export a.safetensors --from runs/a    weights for PyTorch
   mpirun -np 4 dragonn-train run.toml                   one process per worker
   dragonn-train --list dgc                              settings, paper, traffic
+  dragonn-train run.toml --plugin mine.so --set compression.method=mine
 
 DRAGONN_QUICK=N in the environment ends every run after N steps, to try a
 command.
@@ -61,6 +62,11 @@ void declare_run(CLI::App& app, CommandLine& line) {
       ->type_name("");
   app.add_option("--set", line.overrides, "Set a key, as train.epochs=3 (repeatable)")
       ->type_name("KEY=VALUE")
+      ->allow_extra_args(false)
+      ->group(kRun);
+  app.add_option("--plugin", line.plugins,
+                 "Load a shared object with components of your own,\nbesides those that CONFIG names (repeatable)")
+      ->type_name("FILE")
       ->allow_extra_args(false)
       ->group(kRun);
   app.add_option("--workers", line.workers,

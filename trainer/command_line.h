@@ -16,7 +16,8 @@ enum class PrintConfig { kNo, kYes, kAll };
 struct CommandLine {
   std::string config;  ///< path of the file; empty if none is given
   std::vector<std::string> overrides;
-  int workers = 0;  ///< 0 takes comm.workers
+  std::vector<std::string> plugins;  ///< files to load before the config
+  int workers = 0;                   ///< 0 takes comm.workers
   std::string output;
   std::string resume;
   std::string evaluate;

@@ -44,6 +44,7 @@ struct Description {
   std::string traffic;
   std::string chosen_by;                ///< "compression.sparsifier = \"topk\""
   std::vector<std::string> parts = {};  ///< parts of a method
+  std::string plugin = {};              ///< file that registered it; empty for the program's own
   std::vector<Table> tables = {};
 };
 
@@ -92,6 +93,7 @@ Kind registered(const std::string& plural, const std::string& key, const std::st
                        traffic_of(entry),
                        fmt::format("{} = \"{}\"", key, name),
                        {},
+                       Registry<Entry>::instance().plugin_of(name),
                        {{own_table, entry.settings}}};
   };
   return {Entry::kKind, plural, key.substr(0, key.rfind('.')), [] { return Registry<Entry>::instance().names(); },
@@ -105,6 +107,7 @@ const Entry* add_part(const std::string& name, Description& text, const std::str
   if (name == "none" || !registry.contains(name)) return nullptr;
   const Entry& entry = registry.at(name);
   text.parts.push_back(fmt::format("{} {}{} ({})", Entry::kKind, name, condition, entry.source));
+  if (text.plugin.empty()) text.plugin = registry.plugin_of(name);
   return &entry;
 }
 
@@ -160,6 +163,13 @@ const std::vector<Kind>& kinds() {
   return all;
 }
 
+/// Returns the summary for a list, with the plug-in that it comes from.
+std::string summary_of(const Kind& kind, const std::string& name) {
+  const Description description = kind.describe(name);
+  if (description.plugin.empty()) return description.summary;
+  return fmt::format("{} (plug-in {})", description.summary, description.plugin);
+}
+
 using KindList = std::vector<const Kind*>;
 
 /// Returns the kinds that a word means: that of this name, or those that a table of a config chooses.
@@ -202,7 +212,7 @@ std::string list_kind(const Kind& kind) {
   for (const std::string& name : kind.names()) width = std::max(width, name.size());
   std::string text;
   for (const std::string& name : kind.names()) {
-    text += fmt::format("{:<{}}  {}\n", name, width, kind.describe(name).summary);
+    text += fmt::format("{:<{}}  {}\n", name, width, summary_of(kind, name));
   }
   return text;
 }
@@ -234,6 +244,7 @@ std::string list_component(const Kind& kind, const std::string& name) {
   for (const std::string& part : description.parts) {
     text += paragraph(part == description.parts.front() ? "Parts" : "", part);
   }
+  text += paragraph("Plug-in", description.plugin);
   text += paragraph("Source", description.source) + paragraph("Traffic", description.traffic);
   bool has_settings = false;
   for (const Table& table : description.tables) {
@@ -250,7 +261,7 @@ std::string list_kinds(const KindList& chosen) {
   std::string text;
   for (const Kind* kind : chosen) {
     for (const std::string& name : kind->names()) {
-      text += fmt::format("{} {}: {}\n", kind->singular, name, kind->describe(name).summary);
+      text += fmt::format("{} {}: {}\n", kind->singular, name, summary_of(*kind, name));
     }
   }
   return text;

@@ -21,6 +21,7 @@
 #include "core/quick.h"
 #include "trainer/command_line.h"
 #include "trainer/config/assemble.h"
+#include "trainer/config/methods.h"
 #include "trainer/device_choice.h"
 #include "trainer/list.h"
 #include "trainer/plan.h"
@@ -38,16 +39,38 @@ using dragonn::trainer::Job;
 using dragonn::trainer::PrintConfig;
 using dragonn::trainer::RunSpec;
 
-RunSpec load(const CommandLine& line) {
-  const bool shows_defaults =
-      line.config.empty() && line.print_config != PrintConfig::kNo && !line.dry_run && line.named_run().empty();
+/// Returns the keys that the command line sets.
+std::vector<std::string> overrides_of(const CommandLine& line) {
   std::vector<std::string> overrides = line.overrides;
   if (line.workers > 0) overrides.push_back(fmt::format("comm.workers={}", line.workers));
+  return overrides;
+}
+
+void load_named_plugins(const CommandLine& line) {
+  for (const std::string& file : line.plugins) dragonn::trainer::load_plugin_methods(file, "--plugin " + file);
+}
+
+RunSpec load(const CommandLine& line) {
+  load_named_plugins(line);
+  const bool shows_defaults =
+      line.config.empty() && line.print_config != PrintConfig::kNo && !line.dry_run && line.named_run().empty();
+  const std::vector<std::string> overrides = overrides_of(line);
   RunSpec config = shows_defaults ? dragonn::trainer::default_config(overrides)
                                   : dragonn::trainer::load_config(line.config_file(), overrides);
   if (const auto quick = dragonn::quick_limit()) {
     const std::int64_t steps = config.train.max_steps;
     config.train.max_steps = steps > 0 ? std::min(steps, *quick) : *quick;
+  }
+  return config;
+}
+
+/// Returns what is left of a config that cannot be read: how the ranks are connected, so that they can tell each other.
+RunSpec connection_of(const CommandLine& line) {
+  RunSpec config;
+  try {
+    config.comm = dragonn::trainer::load_comm_config(line.config_file(), overrides_of(line));
+  } catch (const std::exception&) {
+    // The error that all learn is that of the whole config.
   }
   return config;
 }
@@ -169,13 +192,23 @@ int run_by_mpi(const CommandLine& line, const RunSpec& config, std::exception_pt
   }
 }
 
-int run_by_tcp(const CommandLine& line, const RunSpec& config) {
-  const auto tcp = dragonn::comm::tcp_options(config.comm.rendezvous, config.comm.timeout_s, config.comm.secret_file);
-  return run_as_process(line, config, nullptr, [&](const RankFunction& fn) { dragonn::comm::run_tcp(tcp, fn); });
+int run_by_tcp(const CommandLine& line, const RunSpec& config, const std::exception_ptr& unreadable) {
+  try {
+    const auto tcp = dragonn::comm::tcp_options(config.comm.rendezvous, config.comm.timeout_s, config.comm.secret_file);
+    return run_as_process(line, config, unreadable, [&](const RankFunction& fn) { dragonn::comm::run_tcp(tcp, fn); });
+  } catch (const AgreedError&) {
+    throw;
+  } catch (const dragonn::Error&) {
+    // Ranks that do not find each other have their own errors first.
+    if (unreadable) std::rethrow_exception(unreadable);
+    throw;
+  }
 }
 
 int run(const CommandLine& line) {
   if (line.list) {
+    load_named_plugins(line);
+    if (!line.config.empty()) dragonn::trainer::load_plugins_of(line.config, line.overrides);
     fmt::print("{}", dragonn::trainer::list_components(*line.list));
     return 0;
   }
@@ -186,11 +219,12 @@ int run(const CommandLine& line) {
     config = load(line);
   } catch (const std::exception&) {
     unreadable = std::current_exception();
+    config = connection_of(line);
   }
-  const bool by_tcp = !unreadable && config.comm.process_backend() == Backend::kTcp;
+  const bool by_tcp = config.comm.process_backend() == Backend::kTcp;
   // They need no other process.
-  const bool alone = is_for_one(line) && !dragonn::comm::detect_process();
-  if (by_tcp && !alone) return run_by_tcp(line, config);
+  const bool alone = (unreadable || is_for_one(line)) && !dragonn::comm::detect_process();
+  if (by_tcp && !alone) return run_by_tcp(line, config, unreadable);
   if (!by_tcp && dragonn::comm::launched_by_mpi()) return run_by_mpi(line, config, unreadable);
   if (unreadable) std::rethrow_exception(unreadable);
   return run_locally(line, std::move(config));

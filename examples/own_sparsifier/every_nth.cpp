@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// The method every_nth: n / k steps send every entry once, each step one of every n / k entries. Nothing refers to
-/// this file: it registers the method before main begins.
+/// this file: it registers the method when the plug-in is loaded.
 #include <algorithm>
 #include <memory>
 

@@ -16,6 +16,11 @@ struct WidgetEntry : RegistryEntry {
   int (*make)() = nullptr;
 };
 
+struct GadgetEntry : RegistryEntry {
+  static constexpr const char* kKind = "gadget";
+};
+const Registration<GadgetEntry> old_gadget{GadgetEntry{{.name = "old", .summary = "a gadget"}}};
+
 WidgetEntry widget(const std::string& name, int (*make)()) {
   WidgetEntry entry;
   entry.name = name;
@@ -83,6 +88,21 @@ TEST_SUITE("core") {
     REQUIRE(first != std::string::npos);
     CHECK(result.error_output.find(file, first + 1) != std::string::npos);
     CHECK(result.error_output.starts_with("widget 'flat' is registered by "));
+  }
+
+  TEST_CASE("registrations while a plug-in is loaded are the plug-in's, and a name registered twice is its error") {
+    const PluginRegistrations plugin("mine.so");
+    const auto gadget = [](const char* name) { return GadgetEntry{{.name = name, .summary = "a gadget"}}; };
+    const Registration<GadgetEntry> first{gadget("new")};
+    const auto& registry = Registry<GadgetEntry>::instance();
+    CHECK(registry.contains("new"));
+    CHECK(registry.plugin_of("new") == "mine.so");
+    CHECK(registry.plugin_of("old") == "");
+    CHECK(plugin.components() == std::vector<std::string>{"gadget new"});
+    CHECK(plugin.error() == "");
+    const Registration<GadgetEntry> again{gadget("old")}, once_more{gadget("new")};
+    CHECK(plugin.components().size() == 1);
+    CHECK(plugin.error().starts_with("gadget 'old' is registered by "));
   }
 }
 

@@ -1,6 +1,6 @@
 # Installs the build into a folder of its own, builds a five-line project against it through find_package(dragonn), and
-# checks that the program lists every sparsifier: nothing that registers itself was dropped by the linker. Then builds and
-# runs the examples.
+# checks that the program lists every sparsifier: nothing that registers itself was dropped by the linker. Then builds the
+# plug-ins of the examples, and trains with them.
 # In: BUILD_DIR, CONSUMER_DIR (the project's sources), EXAMPLES_DIR, WORK_DIR (emptied), GENERATOR, COMPILER, LAUNCHER.
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE RESULT OUTPUT_VARIABLE OUTPUT ERROR_VARIABLE OUTPUT)
@@ -35,10 +35,12 @@ run(sh -c "cc -std=c11 '${CONSUMER_DIR}/../../library/exchange.c' -o '${WORK_DIR
   $(PKG_CONFIG_PATH='${PKGCONFIG_DIR}' pkg-config --cflags --libs dragonn)")
 run(${CMAKE_COMMAND} -E env "LD_LIBRARY_PATH=${PKGCONFIG_DIR}/.." "${WORK_DIR}/exchange")
 
-# The examples train, with what they register: two thirds of four classes are far from chance.
-foreach(EXAMPLE own_model own_sparsifier)
+# The installed program trains with the plug-ins of the examples: two thirds of four classes are far from chance.
+foreach(PLUGIN own_model/shortcuts own_sparsifier/every_nth)
+  get_filename_component(EXAMPLE ${PLUGIN} DIRECTORY)
   build("${EXAMPLES_DIR}/${EXAMPLE}" ${EXAMPLE})
-  run("${WORK_DIR}/build/${EXAMPLE}/${EXAMPLE}" "${WORK_DIR}/run/${EXAMPLE}")
+  run("${WORK_DIR}/prefix/bin/dragonn-train" "${EXAMPLES_DIR}/${PLUGIN}.toml"
+    --set "plugins=[\"${WORK_DIR}/build/${PLUGIN}.so\"]" --output "${WORK_DIR}/run/${EXAMPLE}")
   file(READ "${WORK_DIR}/run/${EXAMPLE}/summary.json" SUMMARY)
   string(JSON ACCURACY GET "${SUMMARY}" final test accuracy)
   if(ACCURACY LESS 0.66)

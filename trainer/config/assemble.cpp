@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/config/assemble.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,10 +11,12 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/plugins.h"
 #include "core/quick.h"
 #include "core/units_text.h"
 #include "layers/graph.h"
 #include "trainer/config/exchange_config.h"
+#include "trainer/config/methods.h"
 #include "trainer/config/resolve.h"
 
 namespace dragonn::trainer {
@@ -74,6 +77,47 @@ std::vector<std::string> lost_entries(const CompressionConfig& compression) {
 /// A config with more bytes is some other file.
 constexpr std::size_t kMostConfigBytes = std::size_t{1} << 20;
 
+RawConfig read_config_file(const std::filesystem::path& path) {
+  try {
+    return read_toml(read_text_file(path, kMostConfigBytes), path.string());
+  } catch (const DataError& error) {
+    throw ConfigError(error.what());
+  }
+}
+
+/// Returns a config whose parts fit together. @throws ConfigError.
+RunSpec to_spec(RawConfig raw, const std::string& name, std::span<const std::string> overrides) {
+  Config config = resolve_config(std::move(raw), overrides, /*complete=*/true);
+  try {
+    return RunSpec(std::move(config));
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("{}: {}", name, error.what()));
+  }
+}
+
+/// Loads the plug-ins that a config names: their components can only then be found in the registries. Those of the file
+/// are relative to its folder, those of an override to the working directory. @throws ConfigError.
+void load_plugins(RawConfig raw, const std::filesystem::path& folder, std::span<const std::string> overrides) {
+  for (const std::string& assignment : overrides) apply_override(raw, assignment);
+  const auto key = std::ranges::find(raw.keys, "plugins", &RawKey::path);
+  if (key == raw.keys.end()) return;
+  const auto* const files = std::get_if<std::vector<std::string>>(&key->value);
+  if (files == nullptr) return;  // the types of keys are checked later
+  for (const std::string& file : *files) {
+    load_plugin_methods(key->is_override ? std::filesystem::path(file) : folder / file,
+                        key->is_override ? key->origin : fmt::format("{}: plugins: {}", key->origin, file));
+  }
+}
+
+/// Makes the config name all plug-ins of this process, wherever it is read again, and tells the user what they have.
+void name_plugins(Config& config) {
+  config.plugins.clear();
+  for (const LoadedPlugin& plugin : loaded_plugins()) {
+    config.plugins.push_back(plugin.file.string());
+    config.notes.push_back(fmt::format("plug-in {}: {}", plugin.file.string(), fmt::join(plugin.components, ", ")));
+  }
+}
+
 /// Describes targets, by TargetKind.
 constexpr const char* kTargets[] = {"one class per sample", "one class per time step", "a set of classes per sample",
                                     "a sequence of classes per sample"};
@@ -112,27 +156,34 @@ RunSpec::RunSpec(Config config) : Config(std::move(config)), rules(exchange_rule
 }
 
 RunSpec parse_config(const std::string& text, const std::string& name, std::span<const std::string> overrides) {
-  Config config = resolve_config(read_toml(text, name), overrides, /*complete=*/true);
-  try {
-    return RunSpec(std::move(config));
-  } catch (const ConfigError& error) {
-    throw ConfigError(fmt::format("{}: {}", name, error.what()));
-  }
+  return to_spec(read_toml(text, name), name, overrides);
 }
 
 RunSpec load_config(const std::filesystem::path& path, std::span<const std::string> overrides) {
-  std::string text;
-  try {
-    text = read_text_file(path, kMostConfigBytes);
-  } catch (const DataError& error) {
-    throw ConfigError(error.what());
-  }
-  return parse_config(text, path.string(), overrides);
+  const RawConfig raw = read_config_file(path);
+  load_plugins(raw, path.parent_path(), overrides);
+  RunSpec spec = to_spec(raw, path.string(), overrides);
+  name_plugins(spec);
+  return spec;
+}
+
+void load_plugins_of(const std::filesystem::path& path, std::span<const std::string> overrides) {
+  load_plugins(read_config_file(path), path.parent_path(), overrides);
+}
+
+CommConfig load_comm_config(const std::filesystem::path& path, std::span<const std::string> overrides) {
+  RawConfig raw = read_config_file(path);
+  for (const std::string& assignment : overrides) apply_override(raw, assignment);
+  std::erase_if(raw.keys, [](const RawKey& key) { return key.table != "comm"; });
+  raw.tables.clear();
+  return resolve_config(std::move(raw), {}, /*complete=*/false).comm;
 }
 
 RunSpec default_config(std::span<const std::string> overrides) {
+  load_plugins({}, "", overrides);
   RunSpec spec;
   static_cast<Config&>(spec) = resolve_config({}, overrides, /*complete=*/false);
+  name_plugins(spec);
   return spec;
 }
 

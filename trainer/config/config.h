@@ -183,11 +183,18 @@ struct RunSpec : Config {
 };
 
 /// Reads a TOML file, applies `overrides` ("a.b=value": a TOML value, or else a string; the last one of a key wins),
-/// fills in defaults, resolves the method, and checks what can be known without data.
+/// loads the plug-ins that it names (core/plugins.h), fills in defaults, resolves the method, and checks what can be
+/// known without data. The config then names all plug-ins of this process, by absolute paths.
 /// @throws ConfigError "file:line:column: key = value: expected ..." or "--set a.b=value: ..." for an unknown table or
 /// key, a wrong type, a value out of range, or parts that do not fit together.
 RunSpec load_config(const std::filesystem::path& path, std::span<const std::string> overrides = {});
-/// Parses a config from the text itself, as load_config. `name` stands for the file in errors.
+/// Loads the plug-ins that a TOML file and `overrides` name, and reads nothing else. @throws ConfigError, as
+/// load_config.
+void load_plugins_of(const std::filesystem::path& path, std::span<const std::string> overrides = {});
+/// Returns the table [comm] of a TOML file whose other keys may be wrong: what a rank needs to tell the others so.
+/// @throws ConfigError, as load_config.
+CommConfig load_comm_config(const std::filesystem::path& path, std::span<const std::string> overrides = {});
+/// Parses a config from the text itself, as load_config, but loads no plug-in. `name` stands for the file in errors.
 RunSpec parse_config(const std::string& text, const std::string& name, std::span<const std::string> overrides = {});
 /// Returns the defaults and `overrides`, without a file: the model and the data set have no name unless an override
 /// gives one. For looking at: whether the parts fit together is not checked, and no rules follow. @throws ConfigError,

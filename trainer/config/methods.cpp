@@ -3,9 +3,13 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "codec/value_codec.h"
 #include "compress/sparsifier.h"
 #include "core/error.h"
+#include "core/plugins.h"
 #include "core/registry.h"
 #include "trainer/exchange/bucket_form.h"
 
@@ -48,6 +52,17 @@ Method quantizer_method(const codec::ValueCodecEntry& entry) {
   return {entry.name, entry.summary, "none", kCodeCollective, memory, memory, entry.name};
 }
 
+/// Refuses the components of plug-ins that another method of their name hides. @param others also names methods.
+template <class Entry, class OtherEntry>
+void refuse_hidden(const Registry<Entry>& registry, const Registry<OtherEntry>& others) {
+  for (const std::string& name : registry.names()) {
+    const bool is_taken = std::ranges::count(presets(), name, &Method::name) > 0 || others.contains(name);
+    if (!is_taken || registry.plugin_of(name).empty()) continue;
+    throw ConfigError(fmt::format("{}: the {} '{}' has the name of another method: expected a name besides {}",
+                                  registry.plugin_of(name), Entry::kKind, name, fmt::join(method_names(), ", ")));
+  }
+}
+
 }  // namespace
 
 Method find_method(const std::string& name) {
@@ -67,6 +82,14 @@ std::vector<std::string> method_names() {
   std::ranges::sort(names);
   names.erase(std::ranges::unique(names).begin(), names.end());
   return names;
+}
+
+void load_plugin_methods(const std::filesystem::path& file, const std::string& named_by) {
+  load_plugin(file, named_by);
+  const auto& sparsifiers = Registry<compress::SparsifierEntry>::instance();
+  const auto& quantizers = Registry<codec::ValueCodecEntry>::instance();
+  refuse_hidden(sparsifiers, quantizers);
+  refuse_hidden(quantizers, sparsifiers);
 }
 
 }  // namespace dragonn::trainer

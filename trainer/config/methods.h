@@ -3,6 +3,7 @@
 /// of a paper.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -32,5 +33,9 @@ Method find_method(const std::string& name);
 
 /// Returns the names of all methods, ascending.
 std::vector<std::string> method_names();
+
+/// Loads a plug-in (core/plugins.h), whose sparsifiers and quantizers are methods, too. @throws ConfigError, also if
+/// one has the name of another method.
+void load_plugin_methods(const std::filesystem::path& file, const std::string& named_by);
 
 }  // namespace dragonn::trainer

@@ -20,8 +20,13 @@ std::string position(const std::string& name, const toml::source_region& source)
   return fmt::format("{}:{}:{}", name, source.begin.line, source.begin.column);
 }
 
-/// Returns a list of integers, or of numbers if at least one has a fraction.
+/// Returns a list of strings, of integers, or of numbers if at least one has a fraction.
 std::optional<SettingValue> list_value(const toml::array& array) {
+  if (!array.empty() && array.is_homogeneous<std::string>()) {
+    std::vector<std::string> list;
+    for (const toml::node& node : array) list.push_back(**node.as_string());
+    return list;
+  }
   const auto is_number = [](const toml::node& node) { return node.is_number(); };
   if (!std::all_of(array.begin(), array.end(), is_number)) return std::nullopt;
   if (array.empty() || array.is_homogeneous<std::int64_t>()) {
@@ -34,7 +39,8 @@ std::optional<SettingValue> list_value(const toml::array& array) {
   return list;
 }
 
-/// Returns a value; nothing for types that no key has: a date, a time, a table, a list of anything but numbers.
+/// Returns a value; nothing for types that no key has: a date, a time, a table, a list of anything but numbers or
+/// strings.
 std::optional<SettingValue> setting_value(const toml::node& node) {
   if (const auto* flag = node.as_boolean()) return SettingValue(flag->get());
   if (const auto* integer = node.as_integer()) return SettingValue(integer->get());
@@ -66,8 +72,9 @@ void flatten(const toml::table& table, const std::string& prefix, const std::str
     }
     const std::optional<SettingValue> value = setting_value(node);
     if (!value) {
-      throw ConfigError(fmt::format("{}: {} = {}: expected a boolean, integer, number, string or list of numbers",
-                                    raw.origin, excerpt(raw.path()), excerpt(one_line(node))));
+      throw ConfigError(
+          fmt::format("{}: {} = {}: expected a boolean, integer, number, string, or list of numbers or strings",
+                      raw.origin, excerpt(raw.path()), excerpt(one_line(node))));
     }
     raw.value = *value;
     out.keys.push_back(std::move(raw));

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT
-/// Example: trains a model of one's own on two workers, a perceptron whose blocks have shortcuts.
-/// Usage: `own_model RUN_FOLDER`.
-#include <cstdio>
-#include <exception>
+/// The model shortcuts: a perceptron whose blocks have shortcuts. Nothing refers to this file: it registers the model
+/// when the plug-in is loaded.
+#include <memory>
 #include <string>
 
-#include "comm/local/local.h"
 #include "layers/graph.h"
 #include "layers/layers.h"
-#include "trainer/config/assemble.h"
-#include "trainer/run.h"
+#include "layers/network.h"
 
 namespace {
 
@@ -39,51 +36,4 @@ const Registration<layers::ModelEntry> registration{
        {.name = "blocks", .default_value = std::int64_t{2}, .help = "blocks", .minimum = 0}}},
      make_shortcuts}};
 
-constexpr const char* kConfig = R"(
-[model]
-name = "shortcuts"
-blocks = 3
-[data]
-name = "synthetic_images"
-train_samples = 512
-test_samples = 128
-height = 8
-width = 8
-classes = 4
-[train]
-epochs = 3
-batch_size = 16
-[optimizer]
-learning_rate = 0.05
-[compression]
-method = "topk"
-density = 0.05
-)";
-
-int train(const std::string& folder) {
-  trainer::Job job;
-  job.config = trainer::parse_config(kConfig, "own_model");
-  job.data = trainer::load_data(job.config);
-  job.folder = {folder};
-  int exit_code = 0;
-  comm::run_local(2, trainer::local_options(job.config), [&](comm::Communicator& communicator) {
-    const int code = trainer::run_training(job, communicator);
-    if (communicator.rank() == 0) exit_code = code;
-  });
-  return exit_code;
-}
-
 }  // namespace
-
-int main(int count, char** arguments) {
-  if (count != 2) {
-    std::fputs("usage: own_model RUN_FOLDER\n", stderr);
-    return 2;
-  }
-  try {
-    return train(arguments[1]);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "own_model: %s\n", error.what());
-    return 1;
-  }
-}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+/// Plug-in of a test: a component of every kind, each a copy of one of the program's under another name. Copying works
+/// only if plug-in and program have the same registries.
+#include <string>
+
+#include "codec/indices/index_codec.h"
+#include "codec/value_codec.h"
+#include "codec/values/list_value_codec.h"
+#include "comm/sparse/sparse_collective.h"
+#include "compress/density_schedule.h"
+#include "compress/memory.h"
+#include "compress/sparsifier.h"
+#include "data/dataset.h"
+#include "layers/network.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+
+namespace {
+
+using namespace dragonn;
+
+template <class Entry>
+Entry copy_of(const char* name) {
+  Entry entry = Registry<Entry>::instance().at(name);
+  entry.name = std::string("own_") + name;
+  return entry;
+}
+
+const Registration<compress::SparsifierEntry> sparsifier{copy_of<compress::SparsifierEntry>("topk")};
+const Registration<compress::MemoryEntry> memory{copy_of<compress::MemoryEntry>("residual")};
+const Registration<compress::DensityScheduleEntry> density{copy_of<compress::DensityScheduleEntry>("constant")};
+const Registration<comm::SparseCollectiveEntry> collective{copy_of<comm::SparseCollectiveEntry>("allgather")};
+const Registration<codec::ValueCodecEntry> quantizer{copy_of<codec::ValueCodecEntry>("signsgd")};
+const Registration<codec::IndexCodecEntry> indices{copy_of<codec::IndexCodecEntry>("rice")};
+const Registration<codec::ListValueCodecEntry> values{copy_of<codec::ListValueCodecEntry>("int8")};
+const Registration<layers::ModelEntry> model{copy_of<layers::ModelEntry>("mlp")};
+const Registration<data::DatasetEntry> dataset{copy_of<data::DatasetEntry>("synthetic_images")};
+const Registration<optim::OptimizerEntry> optimizer{copy_of<optim::OptimizerEntry>("sgd")};
+const Registration<optim::ScheduleEntry> schedule{copy_of<optim::ScheduleEntry>("constant")};
+
+}  // namespace
