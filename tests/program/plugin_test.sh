@@ -58,14 +58,14 @@ tcp by-tcp every_nth.so
 tcp lacking absent.so
 [ "${codes[*]}" = "2 2" ] || fail "a rank without its plug-in over TCP: ${codes[*]}"
 [ "$(cat lacking.*.log | grep -c ' E rank 1: --plugin absent.so: .*no such file')" = 1 ] || fail "over TCP: $(cat lacking.*.log)"
-timeout 100 mpirun -np 2 "$train" quick.toml $own --plugin every_nth.so --output by-mpi 2>log || fail "mpirun: $(tail -3 log)"
+timeout 300 mpirun -np 2 "$train" quick.toml $own --plugin every_nth.so --output by-mpi 2>log || fail "mpirun: $(tail -3 log)"
 [ "$(parameters_hash whole)" = "$(parameters_hash by-mpi)" ] || fail "other parameters under mpirun"
 cat >of_rank.sh <<'SCRIPT'
 plugin=every_nth.so
 [ "$OMPI_COMM_WORLD_RANK" = 1 ] && plugin=absent.so
 exec "$@" --plugin $plugin
 SCRIPT
-timeout 100 mpirun -np 2 bash of_rank.sh "$train" quick.toml $own --output lacking 2>log
+timeout 300 mpirun -np 2 bash of_rank.sh "$train" quick.toml $own --output lacking 2>log
 [ $? = 2 ] && [ "$(grep -c ' E rank 1: --plugin absent.so: .*no such file' log)" = 1 ] || fail "a rank without its plug-in under mpirun: $(cat log)"
 [ ! -e lacking ] || fail "a rank without its plug-in left a folder"
 
