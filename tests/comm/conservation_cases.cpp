@@ -323,7 +323,7 @@ void nothing_left_keeps_momentum(Communicator& communicator) {
       const auto& entry = Registry<SparseCollectiveEntry>::instance().at(variant.collective);
       if (!entry.sends(Registry<codec::ListValueCodecEntry>::instance().at(values))) continue;
       std::uint64_t stayed = 0;
-      for (const Selection& selection : kSelections) {
+      for (const Selection& selection : selections()) {
         if (!accepts(variant, selection.traits)) continue;
         stayed += momentum_goes_on(communicator, variant, selection, values);
       }
