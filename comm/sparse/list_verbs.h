@@ -54,10 +54,10 @@ struct SumMetricsVerb {
 struct GatherListsVerb {
   ListView mine;
   std::span<const std::uint64_t> slots;  ///< by rank: entries of its message
-  /// By rank; without the empty slots that fill up a message. Empty if the exchange is size-only.
+  /// The lists by rank, without the empty slots that fill up a message. Empty if the exchange is size-only.
   std::span<ListView> lists;
   std::size_t numel = 0;
-  /// By rank, P + 1 boundaries: the indices of rank r's list are in [regions[r], regions[r + 1]). Empty: in [0, numel).
+  /// The P + 1 boundaries: the indices of rank r's list are in [regions[r], regions[r + 1]). Empty: in [0, numel).
   std::span<const std::uint64_t> regions = {};
   bool has_values = true;
   /// Whether all slots are the same number, and lists may be shorter: an allgather, else one of varying sizes.

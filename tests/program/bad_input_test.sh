@@ -104,7 +104,7 @@ for damage in emptied changed folder pipe missing all; do
   case $damage in
     emptied) : >$done; words="DONE is empty" ;;
     changed) printf 'S' | dd of=$done bs=1 conv=notrunc 2>/dev/null; words="DONE is not what a save writes" ;;
-    folder) rm $done; mkdir $done; words="DONE is a folder" ;;
+    folder) rm $done; mkdir $done; words="DONE is no regular file, but a folder" ;;
     pipe) rm $done; mkfifo $done; words="DONE is no regular file" ;;
     missing) rm $done; words="no such file: $done" ;;
     all) for file in damaged/checkpoints/*/DONE; do : >"$file"; done; words="DONE is empty" way_out="no older one is complete" ;;
@@ -151,8 +151,8 @@ grep -q 'W resumed after step [0-9]*; changed since the checkpoint: train.epochs
 "$train" --export weights --from run 2>/dev/null || fail "the export of run"
 printf '\0\0\300\177' | dd of=weights bs=1 seek=$(($(stat -c %s weights) - 4)) conv=notrunc 2>/dev/null
 expect_error 2 "E .*weights: tensor '[a-z0-9.]+': its value at \[[0-9, ]+\] is NaN" -- \
-  "$train" quick.toml --output other --workers 2 --set train.init_from=weights
-[ -e other ] && fail "refused weights left a run folder"
+  "$train" quick.toml --output unread --workers 2 --set train.init_from=weights
+[ -e unread ] && fail "refused weights left a run folder"
 
 # A run folder has its config: neither evaluating nor resuming it needs another.
 for folder in run run/ "$older"; do

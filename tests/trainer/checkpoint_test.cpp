@@ -49,7 +49,7 @@ std::vector<Damage> damages() {
       other_done("DONE is not what a save writes", "step 3\nworkers 2\ntoken 01234567"),
       other_done("DONE names step 2", "step 2\nworkers 2\ntoken 0123456789abcdef\n"),
       {"DONE is longer than what a save writes", [](const fs::path& at) { fs::resize_file(at / "DONE", 1ULL << 40); }},
-      {"DONE is a folder",
+      {"DONE is no regular file, but a folder",
        [=](const fs::path& at) {
          no_done(at);
          fs::create_directory(at / "DONE");
