@@ -49,6 +49,8 @@ CHANNELS, SIDE, CLASSES, PADDING = 3, 32, 10, 4
 MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # of the 50,000 training images
 # The layout in which PyTorch computes each model faster on a CPU.
 LAYOUTS = {"resnet20": torch.channels_last, "vgg16": torch.contiguous_format}
+# The settings of both models that their configs leave as they are.
+SETTINGS = {"shortcut": "pad", "form": "cifar", "width": 1, "dropout": 0}
 # PowerSGD's hook starts its second and third allreduce when the one before is done. Over gloo ranks then start those of
 # several buckets in different orders, and end with an error: so it gets one bucket. The others have DDP's default.
 BUCKET_MB = {"powersgd": 1024}
@@ -151,7 +153,7 @@ class Training:
         self.rank, self.world = dist.get_rank() if dist.is_initialized() else 0, options.world
         self.layout, self.batch = LAYOUTS[name], options.batch or config["train"]["batch_size"]
         self.inner = pytorch_models.build(
-            {"model": name, "settings": {"shortcut": "pad"}, "sample": [SIDE, SIDE, CHANNELS], "classes": CLASSES})
+            {"model": name, "settings": SETTINGS, "sample": [SIDE, SIDE, CHANNELS], "classes": CLASSES})
         initialize(self.inner)
         self.inner.to(memory_format=self.layout)
         self.model = torch.compile(self.inner) if options.compile else self.inner

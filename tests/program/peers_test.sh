@@ -94,6 +94,12 @@ cmp -s before.json peers.json || fail "what was measured is measured again"
 status_of 1 "${compare[@]}" --hooks plain,fp16 --minutes 0
 grep -q '2 runs are not there' output.log || fail "missing runs are not counted: $(cat output.log)"
 
+# Both models of the comparison.
+for model in resnet20 vgg16; do
+  status_of 0 python3 "$peers/ddp.py" --config "$ROOT/configs/cifar10_$model.toml" --hooks none --steps 1 --warmup 1 --batch 2 \
+    --output "$model.json"
+done
+
 # Training of a rank alone reads the files, and learns images that have one grey level per class.
 mkdir cifar
 cifar cifar/data_batch_1.bin 40
