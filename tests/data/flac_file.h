@@ -34,7 +34,8 @@ inline Bytes flac_silence(std::uint32_t frames, std::uint64_t stated, std::uint6
   append(kFlacFrame, 2);
   append(0, 6);                                              // their bytes are unknown
   append(rate << 44 | std::uint64_t{15} << 36 | stated, 8);  // 1 channel of 16 bits
-  append(0, 16);                                             // no checksum of the samples
+  append(0, 8);                                              // no checksum of the samples, in 16 bytes
+  append(0, 8);
   for (std::uint32_t frame = 0; frame < frames; ++frame) {
     const std::size_t begin = bytes.size();
     append(0xfff87000, 4);  // frames of a fixed size, which 16 bits state; rate and bits of a sample as in the header
