@@ -18,9 +18,10 @@ namespace dragonn::comm {
 // receiver does not know, each part costs a word more.
 
 //
-// What comes from another rank is checked before the verb ends: lists ascend, have as many entries as they may, and
-// none that is not of the bucket; counts are those of a bucket. So a collective may index by them. Values may be any
-// floats. Lists between GPUs are not read by the host: only their sizes are checked (comm/sparse/device_lists.cpp).
+// The transport checks all data from other ranks before a verb ends: lists ascend, have no more entries than they may,
+// and none outside of the bucket; counts are at most the bucket's size. So a collective may index by them. Values may
+// be any floats. Lists between GPUs are not read by the host: only their sizes are checked
+// (comm/sparse/device_lists.cpp).
 
 /// The limits of a list from another rank: `least` to `most` entries, whose indices are in [begin, end).
 struct ListBounds {
