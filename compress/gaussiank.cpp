@@ -122,7 +122,7 @@ const Registration<SparsifierEntry> registration{[] {
   entry.settings = settings();
   // The fit is corrected by 1.02^20, about a factor of 1.5, which does not make up for heavy tails.
   entry.band = {.low = 0.75, .high = 8, .may_miss_ties = true};
-  // Measured as for `dgc`: 0.83 to 1.57; in 2,340 steps of ResNet-20 1.48 in the mean (docs/results.md).
+  // Measured as for `dgc`: 0.83 to 1.57; in 2,340 steps of ResNet-20 1.48 in the mean (docs/results/accuracy.md).
   // The other variants, which have not been measured, correct in fewer or coarser steps.
   entry.forecast = [](const Settings& values) {
     return CountForecast{.settled = values.text("variant") == "vgg" ? CountRange{0.6, 1, 2} : CountRange{0.3, 1, 4}};

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# collective_figures.sh [FOLDER]: the virtual clusters of docs/results.md. Figures go to docs/images, rows to bench/results.
+# collective_figures.sh [FOLDER]: the virtual clusters of docs/results/collectives.md. Figures go to docs/images, rows to bench/results.
 #   gtopk     gTop-k, figure 9: 100 MB of gradient, density 0.001, 1 Gbit/s Ethernet, 4 to 64 workers.
 #   oktopk    Ok-Topk, section 5.4.3: BERT's 133.5 million elements, density 0.01, a supercomputer's network, 32 to 256
 #             workers. The last of these needs 13 GB of memory.

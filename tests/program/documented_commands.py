@@ -7,7 +7,7 @@ folder that looks like a checkout with a finished build. DRAGONN_QUICK and DRAGO
 is long. A line `<!-- not run: REASON -->` before a block leaves it out.
 
 Usage: documented_commands.py SOURCE_FOLDER PROGRAM_FOLDER WORK_FOLDER [DOCUMENT...]
-The documents are README.md, docs/*.md and the README.md of each folder unless some are given.
+The documents are README.md, all pages below docs/ and the README.md of each folder unless some are given.
 """
 import os
 import pathlib
@@ -55,7 +55,7 @@ def blocks_of(root, document):
 
 def documents_of(root):
     folders = sorted(path.parent for path in root.glob("*/README.md") if path.parent.name not in ("build", "runs"))
-    pages = ["README.md"] + sorted(f"docs/{path.name}" for path in (root / "docs").glob("*.md"))
+    pages = ["README.md"] + sorted(str(path.relative_to(root)) for path in (root / "docs").rglob("*.md"))
     return pages + [f"{folder.name}/README.md" for folder in folders if folder.name != "docs"]
 
 
