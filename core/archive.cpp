@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "core/archive_bytes.h"
 #include "core/error.h"
 #include "core/file.h"
 #include "core/hash.h"

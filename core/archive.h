@@ -67,4 +67,10 @@ class Archive {
   std::map<std::string, std::vector<std::byte>> fields_;
 };
 
+/// Returns the bytes that Archive::write would put in a file. O(size) time and memory.
+std::vector<std::byte> to_bytes(const Archive& archive);
+
+/// Reads such bytes. @param name stands for the file in errors. @throws DataError, as Archive::read.
+Archive archive_from_bytes(std::span<const std::byte> bytes, const std::string& name);
+
 }  // namespace dragonn

@@ -8,7 +8,6 @@
 #include "kernels/gradient/optimizer_update.h"
 #include "optim/optimizer.h"
 #include "optim/state.h"
-#include "optim/weight_decay.h"
 
 namespace dragonn::optim {
 namespace {

@@ -11,9 +11,9 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "core/program.h"
 #include "core/program_pages.h"
 #include "core/settings.h"
-#include "core/version.h"
 #include "trainer/config/config_hint.h"
 #include "trainer/config/config_page.h"
 #include "trainer/list.h"

@@ -8,9 +8,8 @@
 
 #include "core/error.h"
 #include "data/loader.h"
-#include "data/text/answers.h"
-#include "data/text/characters.h"
 #include "data/text/squad_file.h"
+#include "data/text/utf8.h"
 #include "data/text/wordpiece.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/data/dataset_fixture.h"

@@ -14,7 +14,6 @@
 #include <fmt/format.h>
 
 #include "core/archive.h"
-#include "core/archive_bytes.h"
 #include "core/rng.h"
 #include "library/dragonn.h"
 #include "trainer/config/methods.h"

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "core/program.h"
 #include "core/program_pages.h"
-#include "core/version.h"
 #include "trainer/config/config_keys.h"
 
 namespace dragonn::trainer {

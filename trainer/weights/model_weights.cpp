@@ -16,9 +16,9 @@
 #include <fmt/ranges.h>
 
 #include "core/printable.h"
-#include "core/version.h"
-#include "kernels/bf16.h"
+#include "core/program.h"
 #include "kernels/devices.h"
+#include "kernels/typed_view.h"
 #include "trainer/weights/safetensors.h"
 
 namespace dragonn::trainer {
