@@ -19,7 +19,7 @@
 #include "core/program.h"
 #include "kernels/devices.h"
 #include "kernels/typed_view.h"
-#include "trainer/weights/safetensors.h"
+#include "core/safetensors.h"
 
 namespace dragonn::trainer {
 namespace {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/weights/safetensors.h"
+#include "core/safetensors.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 #include <limits>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -16,7 +15,7 @@
 #include "core/file.h"
 #include "core/printable.h"
 
-namespace dragonn::trainer {
+namespace dragonn {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -28,19 +27,10 @@ constexpr const char* kMetadata = "__metadata__";
 /// A header is { name: { "shape": [...] } }: nothing is nested deeper.
 constexpr int kDeepest = 3;
 
-/// Returns the bytes of a value of each type that the format defines; nothing for other types.
-std::optional<std::uint64_t> bytes_of(const std::string& type) {
-  static const std::map<std::string, std::uint64_t> sizes{
-      {"F64", 8}, {"I64", 8}, {"U64", 8},  {"C64", 8}, {"F32", 4}, {"I32", 4},  {"U32", 4},     {"F16", 2},
-      {"I16", 2}, {"U16", 2}, {"BF16", 2}, {"I8", 1},  {"U8", 1},  {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}};
-  const auto found = sizes.find(type);
-  return found == sizes.end() ? std::nullopt : std::optional(found->second);
-}
-
 /// Parses a header and checks all that can be checked without its tensors' values. Its errors name the file.
 class HeaderReader {
  public:
-  HeaderReader(const std::filesystem::path& path, std::span<const std::byte> file) : path_(path), file_(file) {}
+  HeaderReader(const std::string& name, std::span<const std::byte> file) : file_name_(name), file_(file) {}
 
   /// Returns the tensors in the order of their places.
   std::vector<FileTensor> read(FileMetadata& metadata) {
@@ -68,7 +58,7 @@ class HeaderReader {
   };
 
   [[noreturn]] void fail(const std::string& reason) const {
-    throw DataError(fmt::format("{}: {}", path_.string(), reason));
+    throw DataError(fmt::format("{}: {}", file_name_, reason));
   }
   [[noreturn]] void fail(const std::string& name, const std::string& reason) const {
     fail(fmt::format("tensor '{}': {}", excerpt(name), reason));
@@ -149,9 +139,8 @@ class HeaderReader {
 
   void check_size(const Place& place) const {
     const FileTensor& tensor = place.tensor;
-    const auto size = bytes_of(tensor.type);
-    if (!size) return;  // of a later version of the format
-    std::uint64_t bytes = *size;
+    std::uint64_t bytes = element_bytes(tensor.type);
+    if (bytes == 0) return;  // of a later version of the format
     for (const std::uint64_t extent : tensor.shape) {
       if (extent != 0 && bytes > std::numeric_limits<std::uint64_t>::max() / extent) {
         fail(tensor.name, "its shape has more elements than any file");
@@ -177,14 +166,30 @@ class HeaderReader {
     if (filled != values_.size()) fail(fmt::format("{} bytes at its end are no tensor's", values_.size() - filled));
   }
 
-  const std::filesystem::path& path_;
+  const std::string& file_name_;
   std::span<const std::byte> file_;
   std::span<const std::byte> values_;
   std::vector<Place> places_;
 };
 
-/// Returns the header, filled up with blanks so that the values begin at a multiple of 8 bytes.
-std::string header_of(std::span<const FileTensor> tensors, const FileMetadata& metadata) {
+}  // namespace
+
+std::uint64_t element_bytes(const std::string& type) {
+  static const std::map<std::string, std::uint64_t> sizes{
+      {"F64", 8}, {"I64", 8}, {"U64", 8},  {"C64", 8}, {"F32", 4}, {"I32", 4},  {"U32", 4},     {"F16", 2},
+      {"I16", 2}, {"U16", 2}, {"BF16", 2}, {"I8", 1},  {"U8", 1},  {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}};
+  const auto found = sizes.find(type);
+  return found == sizes.end() ? 0 : found->second;
+}
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : bytes_(read_file(path)) {
+  tensors_ = HeaderReader(path.string(), bytes_).read(metadata_);
+}
+
+SafetensorsFile::SafetensorsFile(std::span<const std::byte> bytes, const std::string& name)
+    : tensors_(HeaderReader(name, bytes).read(metadata_)) {}
+
+std::string safetensors_header(std::span<const FileTensor> tensors, const FileMetadata& metadata) {
   Json json = Json::object();
   json[kMetadata] = metadata;
   std::uint64_t offset = 0;
@@ -193,30 +198,30 @@ std::string header_of(std::span<const FileTensor> tensors, const FileMetadata& m
     json[tensor.name] = {{"dtype", tensor.type}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
     offset = end;
   }
-  std::string header = json.dump();
-  header.resize((header.size() + kLengthBytes - 1) / kLengthBytes * kLengthBytes, ' ');
-  return header;
+  std::string text = json.dump();
+  // Filled up with blanks, so that the values begin at a multiple of 8 bytes.
+  text.resize((text.size() + kLengthBytes - 1) / kLengthBytes * kLengthBytes, ' ');
+  std::string header(kLengthBytes, '\0');
+  const std::uint64_t length = text.size();
+  std::memcpy(header.data(), &length, kLengthBytes);
+  return header + text;
 }
 
-}  // namespace
-
-SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : bytes_(read_file(path)) {
-  tensors_ = HeaderReader(path, bytes_).read(metadata_);
+std::vector<std::byte> safetensors_bytes(std::span<const FileTensor> tensors, const FileMetadata& metadata) {
+  const std::string header = safetensors_header(tensors, metadata);
+  std::vector<std::byte> file;
+  const auto append = [&](std::span<const std::byte> bytes) { file.insert(file.end(), bytes.begin(), bytes.end()); };
+  std::size_t size = header.size();
+  for (const FileTensor& tensor : tensors) size += tensor.bytes.size();
+  file.reserve(size);
+  append(std::as_bytes(std::span(header)));
+  for (const FileTensor& tensor : tensors) append(tensor.bytes);
+  return file;
 }
 
 void write_safetensors(const std::filesystem::path& path, std::span<const FileTensor> tensors,
                        const FileMetadata& metadata) {
-  const std::string header = header_of(tensors, metadata);
-  const std::uint64_t length = header.size();
-  std::vector<std::byte> file;
-  const auto append = [&](std::span<const std::byte> bytes) { file.insert(file.end(), bytes.begin(), bytes.end()); };
-  std::size_t size = kLengthBytes + header.size();
-  for (const FileTensor& tensor : tensors) size += tensor.bytes.size();
-  file.reserve(size);
-  append(std::as_bytes(std::span(&length, 1)));
-  append(std::as_bytes(std::span(header)));
-  for (const FileTensor& tensor : tensors) append(tensor.bytes);
-  write_file_atomically(path, file);
+  write_file_atomically(path, safetensors_bytes(tensors, metadata));
 }
 
-}  // namespace dragonn::trainer
+}  // namespace dragonn
