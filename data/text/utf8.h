@@ -34,17 +34,16 @@ std::uint32_t next_character(std::string_view text, std::size_t& position);
 /// Appends a code point as UTF-8.
 void append_character(std::uint32_t character, std::string& text);
 
-bool is_space(std::uint32_t character);
-bool is_control(std::uint32_t character);  ///< control and format characters that are no space
-/// Returns whether the character is punctuation: all of ASCII's that is no letter, digit or space, and the usual marks
-/// of Unicode's blocks Latin-1, General Punctuation and CJK.
+bool is_space(std::uint32_t character);    ///< tab, line feed, carriage return, and Unicode's separators (Z)
+bool is_control(std::uint32_t character);  ///< Unicode's controls and formats (Cc, Cf) that are no space, and U+FFFD
+/// Returns whether the character is punctuation: all of ASCII's that is no letter, digit or space, and Unicode's (P).
 bool is_punctuation(std::uint32_t character);
 bool is_ideograph(std::uint32_t character);  ///< Chinese characters, which are words of their own
 
-/// Returns the lower case of a Latin (U+0000 to U+017F), Greek or Cyrillic letter, and other characters as they are.
+/// Returns the lower case of a letter, and other characters as they are.
 std::uint32_t lower_case(std::uint32_t character);
-/// Returns the letter below the accents of a Latin letter (U+00C0 to U+017F); 0 for a combining accent; and other
-/// characters as they are.
+/// Returns the letter below the accents of a letter, by Unicode's canonical decomposition; 0 for a combining accent;
+/// and other characters as they are.
 std::uint32_t without_accent(std::uint32_t character);
 
 }  // namespace dragonn::data
