@@ -23,15 +23,6 @@ inline Buffer<float> make_state(const ParameterArena& arena) {
   return state;
 }
 
-inline void save_state(Archive& archive, const std::string& name, const Buffer<float>& state) {
-  kernels::put_view(archive, name, state.view());
-}
-
-/// Loads a state. @throws DataError if the archive lacks the field or it has another size.
-inline void load_state(const Archive& archive, const std::string& name, Buffer<float>& state) {
-  kernels::get_view(archive, name, state.view());
-}
-
 /// Cuts the arena into ranges of one coefficient. Weights always decay; biases and normalization parameters do if the
 /// setting `weight_decay_norm_bias` says so.
 class WeightDecay {
