@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/quick.h"
+#include "core/program.h"
 #include "core/settings.h"
 
 namespace dragonn::bench {

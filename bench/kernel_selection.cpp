@@ -8,7 +8,6 @@
 #include "bench/selection.h"
 #include "kernels/gradient/gradient_pass.h"
 #include "kernels/gradient/select.h"
-#include "kernels/gradient/sweep_count.h"
 #include "kernels/nn/elementwise.h"
 
 namespace dragonn::bench {

@@ -15,7 +15,7 @@
 #include "bench/benchmark.h"
 #include "bench/options.h"
 #include "core/error.h"
-#include "core/quick.h"
+#include "core/program.h"
 #include "data/dataset.h"
 
 namespace dragonn::bench {

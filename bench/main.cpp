@@ -18,8 +18,8 @@
 #include "comm/agreement.h"
 #include "core/error.h"
 #include "core/printable.h"
+#include "core/program.h"
 #include "core/program_pages.h"
-#include "core/version.h"
 #include "trainer/config/methods.h"
 
 namespace {

@@ -4,7 +4,7 @@
 #include "bench/device_timer.h"
 #include "bench/selection.h"
 #include "compress/memory.h"
-#include "kernels/gradient/sweep_count.h"
+#include "kernels/gradient/gradient_pass.h"
 
 namespace dragonn::bench {
 namespace {

@@ -13,7 +13,7 @@
 #include "core/rng.h"
 #include "kernels/devices.h"
 #include "kernels/gradient/optimizer_update.h"
-#include "kernels/nn/ctc.h"
+#include "kernels/nn/losses.h"
 #include "layers/graph.h"
 #include "trainer/config/toml_config.h"
 #include "trainer/weights/model_weights.h"

@@ -2,6 +2,7 @@
 #include "codec/list_codec.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
@@ -139,6 +140,29 @@ std::unique_ptr<ListCodec> make_list_codec(const ListCoding& coding) {
   if (coding.is_raw()) return std::make_unique<RawLists>();
   return std::make_unique<CodedLists>(indices.make(coding.indices.settings), values.make(coding.values.settings),
                                       values);
+}
+
+ListEstimate::ListEstimate(const ListCoding& coding) {
+  const auto& indices = Registry<IndexCodecEntry>::instance().at(coding.indices.name);
+  const auto& values = Registry<ListValueCodecEntry>::instance().at(coding.values.name);
+  if (coding.is_raw()) return;
+  indices_ = indices.make(coding.indices.settings);
+  values_ = values.make(coding.values.settings);
+  is_estimate_ = !indices.is_exact;
+  if (values.carries_sums) sum_bytes_ = static_cast<double>(values_->code_bytes(1));
+}
+
+double ListEstimate::bytes(double entries, double numel) const {
+  if (entries <= 0) return 0;
+  if (!indices_) return entries * static_cast<double>(SparseVector::kEntryBytes);
+  return index_bytes(entries, numel) +
+         static_cast<double>(values_->code_bytes(static_cast<std::size_t>(std::ceil(entries))));
+}
+
+double ListEstimate::index_bytes(double entries, double numel) const {
+  if (entries <= 0) return 0;
+  if (!indices_) return entries * sizeof(std::uint32_t);
+  return entries * indices_->expected_bits(entries, numel) / 8;
 }
 
 }  // namespace dragonn::codec

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compress/sampling.h"
 #include "compress/sparsifier.h"
+#include "compress/threshold.h"
 #include "core/rng.h"
 #include "kernels/gradient/hash_select.h"
 #include "kernels/gradient/select.h"

@@ -3,9 +3,8 @@
 #include <array>
 #include <cmath>
 
-#include "compress/candidate_pool.h"
-#include "compress/normal_quantile.h"
 #include "compress/sparsifier.h"
+#include "compress/threshold.h"
 #include "core/log.h"
 #include "kernels/gradient/select.h"
 

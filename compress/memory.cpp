@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "compress/memory.h"
 
+#include <utility>
+
+#include "kernels/devices.h"
 #include "kernels/gradient/select.h"
 #include "kernels/nn/elementwise.h"
 
@@ -17,6 +20,12 @@ void settle_residual(const Settlement& settlement, View<float> residual) {
     kernels::scatter_zero(settlement.contributed, residual);
   }
   if (settlement.returned != nullptr) kernels::scatter_add(*settlement.returned, residual);
+}
+
+void add_saved(const Archive& archive, const std::string& name, View<float> values) {
+  Buffer<float> saved(values.size(), values.device());
+  kernels::get_view(archive, name, saved.view());
+  kernels::add(values, std::as_const(saved).view(), values);
 }
 
 }  // namespace dragonn::compress

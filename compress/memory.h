@@ -11,8 +11,8 @@
 
 #include "codec/value_codec.h"
 #include "core/archive.h"
+#include "core/component_traits.h"
 #include "core/registry.h"
-#include "core/resize_rule.h"
 #include "core/sparse_vector.h"
 #include "kernels/gradient/gradient_pass.h"
 
@@ -76,5 +76,9 @@ struct MemoryEntry : RegistryEntry {
                                         const Device& device)>
       make;
 };
+
+/// Adds a field of values.size() floats to `values`, on any device, for memories that take over the state of other
+/// ranks. @throws DataError as kernels::get_view.
+void add_saved(const Archive& archive, const std::string& name, View<float> values);
 
 }  // namespace dragonn::compress

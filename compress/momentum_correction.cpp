@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <cmath>
 
-#include "compress/add_saved.h"
 #include "compress/memory.h"
-#include "kernels/archive_views.h"
+#include "kernels/devices.h"
 #include "kernels/gradient/magnitude.h"
 #include "kernels/gradient/select.h"
 #include "kernels/nn/elementwise.h"

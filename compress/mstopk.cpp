@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compress/candidate_pool.h"
 #include "compress/sparsifier.h"
+#include "compress/threshold.h"
 #include "core/rng.h"
 #include "kernels/devices.h"
 #include "kernels/gradient/select.h"

@@ -3,8 +3,8 @@
 #include <array>
 #include <cmath>
 
-#include "compress/sampling.h"
 #include "compress/sparsifier.h"
+#include "compress/threshold.h"
 #include "kernels/gradient/magnitude.h"
 #include "kernels/gradient/select.h"
 

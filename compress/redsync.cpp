@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 
-#include "compress/candidate_pool.h"
 #include "compress/sparsifier.h"
+#include "compress/threshold.h"
 #include "kernels/gradient/select.h"
 
 namespace dragonn::compress {

@@ -12,10 +12,8 @@
 #include <string>
 
 #include "core/archive.h"
-#include "core/count_forecast.h"
+#include "core/component_traits.h"
 #include "core/registry.h"
-#include "core/resize_rule.h"
-#include "core/selection_traits.h"
 #include "core/sparse_vector.h"
 #include "kernels/gradient/gradient_pass.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "compress/sampling.h"
 #include "compress/sparsifier.h"
+#include "compress/threshold.h"
 #include "kernels/gradient/magnitude.h"
 #include "kernels/gradient/select.h"
 

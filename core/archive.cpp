@@ -2,88 +2,87 @@
 #include "core/archive.h"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
+#include <functional>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include "core/archive_bytes.h"
 #include "core/error.h"
 #include "core/file.h"
 #include "core/hash.h"
 #include "core/printable.h"
+#include "core/safetensors.h"
 
 namespace dragonn {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "archives are little-endian");
+constexpr std::string_view kOldMagic = "DRAGONN\n";
+constexpr const char* kFormat = "format";
+constexpr const char* kFormatName = "dragonn archive 2";
 
-constexpr std::string_view kMagic = "DRAGONN\n";
-constexpr std::uint32_t kVersion = 1;
-
-/// Reads forward through the bytes of a file. Its errors name the file.
-class Reader {
- public:
-  Reader(const std::string& name, std::span<const std::byte> bytes) : name_(name), bytes_(bytes) {}
-
-  std::span<const std::byte> take(std::size_t count, const std::string& what) {
-    if (count > bytes_.size() - offset_) {
-      throw DataError(fmt::format("{}: truncated at byte {} while reading {} ({} bytes needed, {} left)", name_,
-                                  offset_, what, count, bytes_.size() - offset_));
-    }
-    const auto result = bytes_.subspan(offset_, count);
-    offset_ += count;
-    return result;
-  }
-  template <class T>
-  T number(const std::string& what) {
-    T value;
-    std::memcpy(&value, take(sizeof(T), what).data(), sizeof(T));
-    return value;
-  }
-  std::size_t offset() const { return offset_; }
-  std::span<const std::byte> since(std::size_t start) const { return bytes_.subspan(start, offset_ - start); }
-  bool at_end() const { return offset_ == bytes_.size(); }
-
- private:
-  const std::string& name_;
-  std::span<const std::byte> bytes_;
-  std::size_t offset_ = 0;
-};
-
-template <class T>
-void append(std::vector<std::byte>& out, const T& value) {
-  const auto bytes = std::as_bytes(std::span(&value, 1));
-  out.insert(out.end(), bytes.begin(), bytes.end());
+std::string checksum_key(const std::string& field) {
+  return "xxh3 " + field;
 }
 
-void read_field(Reader& reader, const std::string& name, Archive& archive) {
-  const std::size_t start = reader.offset();
-  const auto letters = reader.take(reader.number<std::uint32_t>("a field's name"), "a field's name");
-  const std::string shown = excerpt({reinterpret_cast<const char*>(letters.data()), letters.size()});
-  const auto bytes = reader.take(reader.number<std::uint64_t>("field " + shown), "field " + shown);
-  const auto content = reader.since(start);
-  if (hash_bytes(content) != reader.number<std::uint64_t>("field " + shown)) {
-    throw DataError(fmt::format("{}: checksum mismatch in field '{}' at bytes {} to {}: the file is damaged", name,
-                                shown, start, start + content.size() - 1));
-  }
-  const std::string field(reinterpret_cast<const char*>(letters.data()), letters.size());
-  if (archive.contains(field)) throw DataError(fmt::format("{}: field '{}' comes twice", name, shown));
-  archive.put_bytes(field, bytes);
+std::string checksum_of(const FileTensor& tensor) {
+  const std::string text = fmt::format("{} {} [{}] {}", tensor.name, tensor.type, fmt::join(tensor.shape, ","),
+                                       hash_text(hash_bytes(tensor.bytes)));
+  return hash_text(hash_bytes(std::as_bytes(std::span(text))));
+}
+
+/// Returns the fields, those of large elements first, so that each begins at a multiple of its elements' size.
+std::vector<FileTensor> tensors_of(const Archive& archive) {
+  std::vector<FileTensor> tensors;
+  for (const auto& [name, field] : archive.fields()) tensors.push_back({name, field.type, field.shape, field.bytes});
+  std::ranges::stable_sort(tensors, std::greater(),
+                           [](const FileTensor& tensor) { return element_bytes(tensor.type); });
+  return tensors;
+}
+
+FileMetadata metadata_of(std::span<const FileTensor> tensors) {
+  FileMetadata metadata{{kFormat, kFormatName}};
+  for (const FileTensor& tensor : tensors) metadata.emplace(checksum_key(tensor.name), checksum_of(tensor));
+  return metadata;
+}
+
+void refuse_other_formats(std::span<const std::byte> bytes, const std::string& name) {
+  if (bytes.size() < kOldMagic.size() ||
+      !std::ranges::equal(bytes.first(kOldMagic.size()), std::as_bytes(std::span(kOldMagic))))
+    return;
+  throw DataError(
+      fmt::format("{}: an archive in the format before safetensors: dragonn up to commit 60c1661 reads it", name));
+}
+
+/// Checks a tensor against its checksum. @param bytes of the file.
+void check_field(const FileTensor& tensor, const FileMetadata& metadata, std::span<const std::byte> bytes,
+                 const std::string& name) {
+  const auto expected = metadata.find(checksum_key(tensor.name));
+  if (expected != metadata.end() && expected->second == checksum_of(tensor)) return;
+  const std::string place = tensor.bytes.empty()
+                                ? ""
+                                : fmt::format(" at bytes {} to {}", tensor.bytes.data() - bytes.data(),
+                                              tensor.bytes.data() - bytes.data() + tensor.bytes.size() - 1);
+  throw DataError(
+      fmt::format("{}: checksum mismatch in field '{}'{}: the file is damaged", name, excerpt(tensor.name), place));
 }
 
 }  // namespace
 
-void Archive::put_bytes(const std::string& name, std::span<const std::byte> bytes) {
-  const bool added = fields_.emplace(name, std::vector<std::byte>(bytes.begin(), bytes.end())).second;
+void Archive::put_field(const std::string& name, Field field) {
+  const bool added = fields_.emplace(name, std::move(field)).second;
   DRAGONN_CHECK(added, "archive field {} written twice", name);
+}
+
+void Archive::put_text(const std::string& name, const std::string& text) {
+  put_array(name, std::span(reinterpret_cast<const unsigned char*>(text.data()), text.size()));
 }
 
 std::span<const std::byte> Archive::bytes(const std::string& name) const {
   const auto found = fields_.find(name);
   if (found == fields_.end()) throw DataError(fmt::format("the checkpoint has no field '{}'", name));
-  return found->second;
+  return found->second.bytes;
 }
 
 void Archive::copy_to(const std::string& name, std::span<std::byte> target) const {
@@ -102,45 +101,31 @@ std::string Archive::get_text(const std::string& name) const {
 
 std::size_t Archive::size_bytes() const {
   std::size_t total = 0;
-  for (const auto& [name, bytes] : fields_) total += bytes.size();
+  for (const auto& [name, field] : fields_) total += field.bytes.size();
   return total;
 }
 
 std::vector<std::byte> to_bytes(const Archive& archive) {
-  std::vector<std::byte> out;
-  out.reserve(archive.size_bytes() + 64 * (archive.fields().size() + 1));
-  const auto magic = std::as_bytes(std::span(kMagic));
-  out.insert(out.end(), magic.begin(), magic.end());
-  append(out, kVersion);
-  append(out, static_cast<std::uint64_t>(archive.fields().size()));
-  for (const auto& [name, bytes] : archive.fields()) {
-    const std::size_t start = out.size();
-    append(out, static_cast<std::uint32_t>(name.size()));
-    const auto letters = std::as_bytes(std::span(name));
-    out.insert(out.end(), letters.begin(), letters.end());
-    append(out, static_cast<std::uint64_t>(bytes.size()));
-    out.insert(out.end(), bytes.begin(), bytes.end());
-    append(out, hash_bytes(std::span(out).subspan(start)));
-  }
-  return out;
+  const std::vector<FileTensor> tensors = tensors_of(archive);
+  return safetensors_bytes(tensors, metadata_of(tensors));
 }
 
 Archive archive_from_bytes(std::span<const std::byte> bytes, const std::string& name) {
-  Reader reader(name, bytes);
-  const auto magic = reader.take(kMagic.size(), "the magic");
-  if (!std::ranges::equal(magic, std::as_bytes(std::span(kMagic)))) {
-    throw DataError(fmt::format("{}: not a dragonn archive (wrong magic at byte 0)", name));
-  }
-  const auto version = reader.number<std::uint32_t>("the version");
-  if (version != kVersion) {
-    throw DataError(fmt::format("{}: archive version {}, this program reads {}", name, version, kVersion));
-  }
+  refuse_other_formats(bytes, name);
+  const SafetensorsFile file(bytes, name);
+  const auto format = file.metadata().find(kFormat);
+  if (format == file.metadata().end() || format->second != kFormatName)
+    throw DataError(fmt::format("{}: a safetensors file, but no dragonn archive", name));
   Archive archive;
-  const auto count = reader.number<std::uint64_t>("the field count");
-  for (std::uint64_t i = 0; i < count; ++i) read_field(reader, name, archive);
-  if (!reader.at_end()) {
-    throw DataError(fmt::format("{}: {} bytes behind the last field", name, bytes.size() - reader.offset()));
+  for (const FileTensor& tensor : file.tensors()) {
+    check_field(tensor, file.metadata(), bytes, name);
+    archive.put_field(tensor.name, {tensor.type, tensor.shape, {tensor.bytes.begin(), tensor.bytes.end()}});
   }
+  // The checksums cover the fields; a header with any other byte than a save writes is found here.
+  const std::string header = safetensors_header(file.tensors(), file.metadata());
+  if (file.metadata().size() != file.tensors().size() + 1 ||
+      !std::ranges::equal(bytes.first(std::min(header.size(), bytes.size())), std::as_bytes(std::span(header))))
+    throw DataError(fmt::format("{}: the header is not as a save writes it: the file is damaged", name));
   return archive;
 }
 

@@ -1,8 +1,17 @@
 // SPDX-License-Identifier: MIT
-/// Device: a place where memory lives and arithmetic runs.
+/// Device: a place where memory lives and arithmetic runs; and the marks of code that GPU kernels share.
 #pragma once
 
 #include <string>
+
+/// DRAGONN_HOST_DEVICE marks functions that host code and GPU kernels share, so that tests of the host cover both.
+/// DRAGONN_DEVICE_CODE is defined where GPU kernels are compiled: by nvcc, or for tests/cuda_emulation.
+#ifdef __CUDACC__
+#define DRAGONN_DEVICE_CODE
+#define DRAGONN_HOST_DEVICE __host__ __device__
+#else
+#define DRAGONN_HOST_DEVICE
+#endif
 
 namespace dragonn {
 

@@ -59,6 +59,24 @@ namespace detail {
 [[noreturn]] void check_failed(const char* condition, const std::string& message, std::source_location where);
 }  // namespace detail
 
+/// Declares that the calling thread works for `rank` while this object lives.
+class ScopedRank {
+ public:
+  explicit ScopedRank(int rank);
+  ~ScopedRank();
+  ScopedRank(const ScopedRank&) = delete;
+  ScopedRank& operator=(const ScopedRank&) = delete;
+
+ private:
+  int previous_;
+};
+
+inline constexpr int kNoRank = -1;
+/// Returns the rank; kNoRank outside of any scope.
+int this_rank();
+/// Returns "rank 2, " as a prefix for errors; empty outside of any scope.
+std::string this_rank_prefix();
+
 }  // namespace dragonn
 
 /// Throws Error unless `condition` holds; stays on in release builds. Further arguments are a fmt string and its

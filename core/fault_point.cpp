@@ -15,7 +15,6 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
-#include "core/this_rank.h"
 
 namespace dragonn {
 namespace {

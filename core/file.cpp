@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -119,6 +120,13 @@ void sync_directory(const std::filesystem::path& path) {
   Descriptor folder(path, O_RDONLY | O_DIRECTORY);
   if (!folder.valid()) throw system_error("open", path, errno);
   if (::fsync(folder.get()) != 0 && errno != EINVAL) throw system_error("sync", path, errno);
+}
+
+FolderLock::FolderLock(const std::filesystem::path& folder) : folder_(folder, O_RDONLY | O_DIRECTORY) {
+  if (!folder_.valid()) throw SystemError(fmt::format("cannot open {}: {}", folder.string(), std::strerror(errno)));
+  if (::flock(folder_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  throw ConfigError(
+      fmt::format("{}: another process writes there; wait for its end, or choose another folder", folder.string()));
 }
 
 }  // namespace dragonn

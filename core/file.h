@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Whole-file reads and durable writes, with errors that name the file and the reason.
+/// Files: descriptors, whole-file reads and durable writes, with errors that name the file and the reason; and locks
+/// of folders.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +10,34 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unistd.h>
+#include <utility>
 #include <vector>
 
-#include "core/descriptor.h"
-
 namespace dragonn {
+
+/// A file descriptor that closes itself.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  /// Takes over an open descriptor; -1 stands for none.
+  explicit Descriptor(int fd) : fd_(fd) {}
+  /// Opens a file. errno gives the reason if the descriptor is not valid(). A file that `flags` creates is rw-r--r--.
+  Descriptor(const std::filesystem::path& path, int flags) : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
 
 /// A regular file that is open.
 struct RegularFile {
@@ -42,5 +66,19 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
 
 /// Fsyncs a folder, which makes renames in it durable.
 void sync_directory(const std::filesystem::path& path);
+
+/// Locks a folder while this object lives, against other processes and, where the file system shares locks, other
+/// machines. Leaves no file, and ends with the process however that ends. Has no effect on file systems without locks
+/// on folders (NFS).
+class FolderLock {
+ public:
+  /// Locks nothing.
+  FolderLock() = default;
+  /// @throws ConfigError if another holds the folder, SystemError if it cannot be opened.
+  explicit FolderLock(const std::filesystem::path& folder);
+
+ private:
+  Descriptor folder_;
+};
 
 }  // namespace dragonn

@@ -15,7 +15,6 @@
 
 #include "core/error.h"
 #include "core/file.h"
-#include "core/log_sink.h"
 #include "core/printable.h"
 
 namespace dragonn::log {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include <fmt/core.h>
@@ -48,5 +49,11 @@ template <class... Args>
 void error(int rank, fmt::format_string<Args...> format, Args&&... args) {
   write(Level::kError, rank, fmt::format(format, std::forward<Args>(args)...));
 }
+
+/// Receives one line without its end. Called by one thread at a time; it must not log.
+using Sink = std::function<void(Level, const std::string&)>;
+
+/// Hands every line from now on to `sink` instead of the terminal. An empty sink drops them. Thread safe.
+void set_sink(Sink sink);
 
 }  // namespace dragonn::log

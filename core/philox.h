@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "core/host_device.h"
+#include "core/device.h"
 
 namespace dragonn {
 

@@ -2,21 +2,19 @@
 #include "core/printable.h"
 
 #include <algorithm>
-
-#include "core/utf8.h"
+#include <utf8proc.h>
 
 namespace dragonn {
 namespace {
 
-/// Returns whether a well-formed character is no text of its own: a control character (C0, U+007F to U+009F), a line or
-/// paragraph separator, or a mark of direction (U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069).
-bool is_control(std::string_view character) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(character[i]); };
-  if (character.size() == 1) return byte(0) < 0x20 || byte(0) == 0x7f;
-  if (character.size() == 2) return byte(0) == 0xc2 && byte(1) < 0xa0;
-  if (character.size() != 3 || byte(0) != 0xe2) return false;
-  if (byte(1) == 0x80) return byte(2) == 0x8e || byte(2) == 0x8f || (byte(2) >= 0xa8 && byte(2) <= 0xae);
-  return byte(1) == 0x81 && byte(2) >= 0xa6 && byte(2) <= 0xa9;
+/// Returns whether a character is no text of its own: a control character, a line or paragraph separator, or a mark of
+/// direction.
+bool is_control(char32_t character) {
+  const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(character));
+  if (category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_ZL || category == UTF8PROC_CATEGORY_ZP)
+    return true;
+  const auto within = [&](char32_t first, char32_t last) { return first <= character && character <= last; };
+  return within(0x200E, 0x200F) || within(0x202A, 0x202E) || within(0x2066, 0x2069);
 }
 
 /// Returns where the character begins that the byte at `position` belongs to.
@@ -30,18 +28,32 @@ std::size_t start_of_character(std::string_view text, std::size_t position) {
 
 }  // namespace
 
+std::size_t utf8_length(std::string_view text, std::size_t position) {
+  char32_t character = 0;
+  return utf8_character(text, position, character);
+}
+
+std::size_t utf8_character(std::string_view text, std::size_t position, char32_t& character) {
+  utf8proc_int32_t found = 0;
+  const auto length = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()) + position,
+                                       static_cast<utf8proc_ssize_t>(text.size() - position), &found);
+  if (length <= 0) return 0;
+  character = static_cast<char32_t>(found);
+  return static_cast<std::size_t>(length);
+}
+
 std::string printable(std::string_view text) {
   std::string shown;
   shown.reserve(text.size());
   for (std::size_t position = 0; position < text.size();) {
-    const std::size_t length = utf8_length(text, position);
-    const std::string_view character = text.substr(position, length);
+    char32_t character = 0;
+    const std::size_t length = utf8_character(text, position, character);
     if (length == 0 || is_control(character)) {
       shown += '?';
     } else {
-      shown += character;
+      shown += text.substr(position, length);
     }
-    position += length == 0 ? 1 : length;
+    position += std::max<std::size_t>(length, 1);
   }
   return shown;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Printable: text from outside, made safe for one line of a log or a terminal.
+/// Printable: text from outside, made safe for one line of a log or a terminal; and the characters of UTF-8.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,12 @@
 #include <string_view>
 
 namespace dragonn {
+
+/// Returns the bytes of the character that begins at `position`: 1 to 4, or 0 if no well-formed one does (RFC 3629:
+/// shortest forms only, no surrogates, at most U+10FFFF). `position` < text.size().
+std::size_t utf8_length(std::string_view text, std::size_t position);
+/// Likewise, and tells the code point, if there is one.
+std::size_t utf8_character(std::string_view text, std::size_t position, char32_t& character);
 
 /// Returns `text` with '?' for every control character, every mark that changes the direction of a text, and every byte
 /// that is not UTF-8: no outsider's text moves a cursor, begins a line of its own, or reads as another.

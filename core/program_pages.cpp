@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/version.h"
+#include "core/program.h"
 
 namespace dragonn {
 namespace {

@@ -86,4 +86,10 @@ std::optional<std::string> nearest_name(std::string_view name, const std::vector
 /// Returns the error for an unknown name: "unknown sparsifier 'topkk'; did you mean 'topk'? valid: dgc, randomk, topk".
 std::string unknown_name_message(std::string_view kind, std::string_view name, const std::vector<std::string>& valid);
 
+/// The name of a registered component, with its settings.
+struct Component {
+  std::string name;
+  Settings settings;
+};
+
 }  // namespace dragonn

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "data/bad_samples.h"
+#include "data/folder.h"
 
 namespace dragonn::data {
 

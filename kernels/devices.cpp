@@ -6,6 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "kernels/device_math.h"
+#include "kernels/repeated_work.h"
+
 namespace dragonn::kernels {
 namespace {
 
@@ -83,5 +86,22 @@ void transfer_bytes(View<const std::byte> source, View<std::byte> target) {
   // The host may change its source, or read its target, as soon as this returns.
   if (source.device().is_cpu() != target.device().is_cpu()) synchronize(mover(source, target));
 }
+
+constinit decltype(make_work_recorder) make_work_recorder("record work",
+                                                          [](const Device&) -> std::unique_ptr<WorkRecorder> {
+                                                            return nullptr;
+                                                          });
+constinit decltype(set_recording) set_recording("set_recording", [](const Device&, bool) {});
+
+namespace {
+
+void on_cpu(const Device&, DeviceMath math) {
+  if (math != DeviceMath::kFloat32) throw ConfigError("the CPU multiplies in float32 only: valid is \"float32\"");
+}
+
+}  // namespace
+
+constinit decltype(set_math) set_math("set_math", on_cpu);
+constinit decltype(storage_type) storage_type("storage_type", [](const Device&) { return ElementType::kFloat32; });
 
 }  // namespace dragonn::kernels

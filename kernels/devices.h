@@ -7,6 +7,7 @@
 #include <string>
 #include <type_traits>
 
+#include "core/archive.h"
 #include "core/buffer.h"
 #include "core/device.h"
 #include "core/view.h"
@@ -93,5 +94,22 @@ class HostMirror {
  private:
   Buffer<T> copy_;
 };
+
+/// Puts the values of `view` into the archive.
+template <class T>
+void put_view(Archive& archive, const std::string& name, View<const T> view) {
+  HostMirror<T> mirror;
+  archive.put_array<T>(name, mirror.of(view));
+}
+
+/// Reads a field of view.size() values into `view`. @throws DataError if the archive lacks it or it has another size;
+/// `view` is then unchanged.
+template <class T>
+void get_view(const Archive& archive, const std::string& name, View<T> view) {
+  if (view.device().is_cpu()) return archive.get_array(name, view.host());
+  Buffer<T> values(view.size());
+  archive.get_array(name, values.host());
+  transfer(std::as_const(values).view(), view);
+}
 
 }  // namespace dragonn::kernels

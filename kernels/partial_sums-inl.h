@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Partial sums: sums in double whose bits do not depend on the vector width. Compiled once per instruction set.
+/// Partial sums: sums in double whose bits do not depend on the vector width; and maps over elements. Compiled once per
+/// instruction set.
 
 // A guard that lets Highway include this file once for every instruction set.
 #if defined(DRAGONN_KERNELS_PARTIAL_SUMS_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -10,6 +11,7 @@
 #endif
 
 #include <cstddef>
+#include <numeric>
 
 #include <hwy/highway.h>
 
@@ -47,6 +49,34 @@ class PartialSums {
  private:
   hn::Vec<Tag> sums_[kVectors];
 };
+
+/// Returns the sum in double of term(d, i), a vector of floats for the elements from i on; bits as PartialSums
+/// promises.
+template <class Term>
+HWY_INLINE double sum_terms(std::size_t size, const Term& term) {
+  using Wide = PartialSums::Tag;
+  const hn::Rebind<float, Wide> floats;
+  PartialSums sums;
+  std::size_t i = 0;
+  for (; i + kSums <= size; i += kSums)
+    for (std::size_t v = 0; v < PartialSums::kVectors; ++v)
+      sums.add(v, hn::PromoteTo(Wide(), term(floats, i + v * PartialSums::kLanes)));
+  double places[kSums];
+  sums.store(places);
+  const hn::CappedTag<float, 1> single;
+  for (std::size_t place = 0; i < size; ++i, ++place) places[place] += hn::GetLane(term(single, i));
+  return std::accumulate(places, places + kSums, 0.0);
+}
+
+/// Calls body(d, i) for all elements: whole vectors, then single elements.
+template <class Body>
+HWY_INLINE void for_each_element(std::size_t size, const Body& body) {
+  const hn::ScalableTag<float> whole;
+  const hn::CappedTag<float, 1> single;
+  std::size_t i = 0;
+  for (; i + hn::Lanes(whole) <= size; i += hn::Lanes(whole)) body(whole, i);
+  for (; i < size; ++i) body(single, i);
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace dragonn::kernels::detail

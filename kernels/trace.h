@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: MIT
-/// TraceRange: names a part of a thread's work for a profiler, and for the run's own timeline.
+/// Traces of a device's work: ranges that a profiler and the run's timeline show, and times that the device takes
+/// itself.
 #pragma once
+
+#include <cstddef>
+#include <memory>
 
 #include "core/device.h"
 #include "core/timeline.h"
+#include "kernels/operation.h"
 
 namespace dragonn::kernels {
 
@@ -37,5 +42,26 @@ class TraceRange {
   Span span_;
   TraceFunctions functions_;
 };
+
+/// Notes the times at which a device comes to marked places in a thread's work. Nobody waits at a mark: a mark after
+/// work that the host did itself, while the device had nothing to do, has the host's time.
+class EventTimer {
+ public:
+  EventTimer() = default;
+  virtual ~EventTimer() = default;
+  EventTimer(const EventTimer&) = delete;
+  EventTimer& operator=(const EventTimer&) = delete;
+
+  /// Marks this place in the calling thread's work on the device. It costs the host about a microsecond.
+  virtual void mark() = 0;
+  /// Returns the seconds from one mark to another; marks count from 0. The thread must have waited since the marks
+  /// were made. @throws DeviceError if the device has not come to them.
+  virtual double seconds(std::size_t first, std::size_t second) const = 0;
+  /// Forgets all marks.
+  virtual void clear() = 0;
+};
+
+/// Makes a timer; null for the CPU, whose work is done when a call returns.
+extern Operation<std::unique_ptr<EventTimer>(const Device&)> make_event_timer;
 
 }  // namespace dragonn::kernels

@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "layers/layer.h"
 #include "layers/layers.h"
-#include "layers/shape_checks.h"
 
 namespace dragonn::layers {
 namespace {

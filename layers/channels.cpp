@@ -4,9 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "kernels/nn/local_response.h"
+#include "layers/layer.h"
 #include "layers/layers.h"
-#include "layers/shape_checks.h"
 
 namespace dragonn::layers {
 namespace {

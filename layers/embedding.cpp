@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include "kernels/nn/elementwise.h"
+#include "layers/layer.h"
 #include "layers/layers.h"
-#include "layers/shape_checks.h"
 
 namespace dragonn::layers {
 namespace {

@@ -6,19 +6,24 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "core/component_traits.h"
+#include "core/error.h"
 #include "core/parameter.h"
-#include "core/resize_rule.h"
 #include "core/shape.h"
 #include "core/view.h"
 #include "kernels/nn/plan.h"
 #include "kernels/typed_view.h"
 #include "layers/initializer.h"
-#include "layers/mode.h"
 
 namespace dragonn::layers {
+
+/// The purpose of a forward pass. kTrain: batch statistics, dropout, and memory for a backward pass. kEvaluate: running
+/// statistics and no dropout.
+enum class Mode { kTrain, kEvaluate };
 
 /// A parameter as its layer declares it; the graph prefixes the layer's name.
 struct ParameterSpec {
@@ -176,5 +181,20 @@ class Layer {
   /// Makes a plan; null for a view.
   virtual std::unique_ptr<LayerPlan> plan(const PlanContext& context) const = 0;
 };
+
+/// The first of `count` inputs, of any rank. @throws ShapeError naming the layer if there are more or fewer.
+inline const Shape& first_input(std::string_view layer, std::span<const Shape> inputs, std::size_t count) {
+  if (inputs.size() != count) throw ShapeError(fmt::format("{} takes {} inputs, not {}", layer, count, inputs.size()));
+  return inputs[0];
+}
+
+/// The only input. @throws ShapeError likewise, or if it does not have `rank` axes.
+inline const Shape& single_input(std::string_view layer, std::span<const Shape> inputs, std::size_t rank) {
+  const Shape& input = first_input(layer, inputs, 1);
+  if (input.rank() != rank)
+    throw ShapeError(fmt::format("{} takes an input of {} axes ({}), not of shape {}", layer, rank,
+                                 rank == 4 ? "batch, height, width, channels" : "batch, features", input.to_string()));
+  return input;
+}
 
 }  // namespace dragonn::layers

@@ -124,7 +124,7 @@ std::unique_ptr<Layer> concatenate();
 /// Factors for whole channels: [batch, height, width, channels] times [batch, channels].
 std::unique_ptr<Layer> scale_channels();
 
-/// The numbers of local response normalization (kernels/nn/local_response.h); the defaults are those of Krizhevsky et
+/// The numbers of local response normalization (kernels/nn/channels.h); the defaults are those of Krizhevsky et
 /// al., NIPS 2012, section 3.3.
 struct LocalResponseSettings {
   std::int64_t size = 5;  ///< channels in a neighbourhood; odd

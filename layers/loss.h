@@ -54,7 +54,7 @@ std::unique_ptr<Loss> softmax_cross_entropy_loss();
 /// summed over the classes. `correct` counts samples whose largest logit is one of theirs.
 std::unique_ptr<Loss> multi_label_loss();
 /// Loss of [batch, steps, classes] with a sequence of classes 1 and up per sample; class 0 is the blank. See
-/// kernels/nn/ctc.h.
+/// kernels/nn/losses.h.
 std::unique_ptr<Loss> ctc_loss();
 /// Loss of [batch, steps, classes] with one class per step. The mean is over the steps of the batch that are not
 /// ignored.

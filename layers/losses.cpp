@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 /// The losses: softmax cross-entropy of one class per sample or time step, sets of classes, and CTC.
+#include "kernels/nn/losses.h"
+
 #include "core/buffer.h"
-#include "kernels/nn/ctc.h"
-#include "kernels/nn/multi_label.h"
-#include "kernels/nn/softmax_cross_entropy.h"
 #include "layers/loss.h"
 
 namespace dragonn::layers {

@@ -5,8 +5,8 @@
 #include <array>
 #include <utility>
 
+#include "core/error.h"
 #include "core/log.h"
-#include "core/this_rank.h"
 #include "kernels/device_math.h"
 #include "kernels/devices.h"
 #include "kernels/nn/elementwise.h"

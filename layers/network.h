@@ -13,8 +13,8 @@
 #include "core/archive.h"
 #include "core/parameter.h"
 #include "core/registry.h"
+#include "layers/layer.h"
 #include "layers/loss.h"
-#include "layers/mode.h"
 
 namespace dragonn::layers {
 

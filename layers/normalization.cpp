@@ -2,8 +2,8 @@
 /// Batch norm and layer norm.
 #include "kernels/nn/batch_norm.h"
 #include "kernels/nn/layer_norm.h"
+#include "layers/layer.h"
 #include "layers/layers.h"
-#include "layers/shape_checks.h"
 
 namespace dragonn::layers {
 namespace {

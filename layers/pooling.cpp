@@ -7,9 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "kernels/nn/padded_shortcut.h"
+#include "layers/layer.h"
 #include "layers/layers.h"
-#include "layers/shape_checks.h"
 
 namespace dragonn::layers {
 namespace {

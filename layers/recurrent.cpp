@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include "kernels/nn/sequence_rows.h"
+#include "layers/layer.h"
 #include "layers/layers.h"
-#include "layers/shape_checks.h"
 
 namespace dragonn::layers {
 namespace {

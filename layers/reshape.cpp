@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "layers/layer.h"
 #include "layers/layers.h"
-#include "layers/shape_checks.h"
 
 namespace dragonn::layers {
 namespace {

@@ -2,10 +2,9 @@
 /// Layers between the steps of sequences, beside recurrent layers and attention.
 #include <fmt/format.h>
 
-#include "kernels/nn/lookahead.h"
 #include "kernels/nn/sequence_rows.h"
+#include "layers/layer.h"
 #include "layers/layers.h"
-#include "layers/shape_checks.h"
 
 namespace dragonn::layers {
 namespace {

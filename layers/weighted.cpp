@@ -8,8 +8,8 @@
 #include "kernels/nn/convolution.h"
 #include "kernels/nn/linear.h"
 #include "kernels/nn/plan.h"
+#include "layers/layer.h"
 #include "layers/layers.h"
-#include "layers/shape_checks.h"
 
 namespace dragonn::layers {
 namespace {

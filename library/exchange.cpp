@@ -10,7 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "comm/agreement.h"
-#include "core/archive_bytes.h"
+#include "core/archive.h"
 #include "core/hash.h"
 #include "optim/clip.h"
 #include "optim/optimizer.h"

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "core/error.h"
+#include "kernels/devices.h"
 #include "kernels/gradient/optimizer_update.h"
 #include "optim/optimizer.h"
 #include "optim/state.h"
-#include "optim/weight_decay.h"
 
 namespace dragonn::optim {
 namespace {
@@ -60,12 +60,12 @@ class Adam final : public Optimizer {
   bool needs_dense(const Slice& /*slice*/) const override { return true; }
 
   void save(Archive& archive, const std::string& prefix) const override {
-    save_state(archive, prefix + "first", first_);
-    save_state(archive, prefix + "second", second_);
+    kernels::put_view(archive, prefix + "first", first_.view());
+    kernels::put_view(archive, prefix + "second", second_.view());
   }
   void load(const Archive& archive, const std::string& prefix) override {
-    load_state(archive, prefix + "first", first_);
-    load_state(archive, prefix + "second", second_);
+    kernels::get_view(archive, prefix + "first", first_.view());
+    kernels::get_view(archive, prefix + "second", second_.view());
   }
 
  private:

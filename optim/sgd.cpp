@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "core/error.h"
+#include "kernels/devices.h"
 #include "kernels/gradient/optimizer_update.h"
 #include "optim/optimizer.h"
 #include "optim/state.h"
-#include "optim/weight_decay.h"
 
 namespace dragonn::optim {
 namespace {
@@ -53,10 +53,10 @@ class Sgd final : public Optimizer {
   }
 
   void save(Archive& archive, const std::string& prefix) const override {
-    if (momentum_ > 0) save_state(archive, prefix + "momentum", buffer_);
+    if (momentum_ > 0) kernels::put_view(archive, prefix + "momentum", buffer_.view());
   }
   void load(const Archive& archive, const std::string& prefix) override {
-    if (momentum_ > 0) load_state(archive, prefix + "momentum", buffer_);
+    if (momentum_ > 0) kernels::get_view(archive, prefix + "momentum", buffer_.view());
   }
 
  private:

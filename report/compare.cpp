@@ -13,8 +13,8 @@
 #include <fmt/ranges.h>
 
 #include "core/error.h"
-#include "report/clock.h"
-#include "report/label.h"
+#include "report/run.h"
+#include "report/text.h"
 
 namespace dragonn::report {
 namespace {

@@ -10,7 +10,6 @@
 #include <fmt/ranges.h>
 
 #include "report/bandwidth.h"
-#include "report/cells.h"
 #include "report/curves.h"
 #include "report/outputs.h"
 #include "report/statistics.h"

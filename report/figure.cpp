@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "report/clock.h"
 #include "report/curves.h"
 #include "report/drawing.h"
 #include "report/outputs.h"

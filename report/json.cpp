@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "report/bandwidth.h"
-#include "report/cells.h"
 #include "report/outputs.h"
 
 namespace dragonn::report {

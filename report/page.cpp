@@ -13,7 +13,6 @@
 #include "core/timer.h"
 #include "report/assets.h"
 #include "report/bandwidth.h"
-#include "report/clock.h"
 #include "report/curves.h"
 #include "report/outputs.h"
 #include "report/statistics.h"

@@ -7,7 +7,6 @@
 #include <fmt/ranges.h>
 
 #include "report/bandwidth.h"
-#include "report/clock.h"
 #include "report/outputs.h"
 #include "report/text.h"
 

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "core/units_text.h"
+#include "report/compare.h"
 #include "report/run.h"
 
 namespace dragonn::report {
@@ -28,5 +30,22 @@ std::string ratio_text(double ratio);
 std::string network_text(const Network& network);
 /// Returns "compute time is measured CPU time".
 std::string compute_text(const Network& network);
+
+/// Returns "virtual time: modelled network 100 Mbit/s, 100 us latency; compute time is measured CPU time" or "wall
+/// time".
+std::string clock_text(const Run& run);
+/// Returns the text of all runs, or that they have several clocks.
+std::string clock_text(const Comparison& comparison);
+
+/// Returns "virtual time" or "wall time" if all runs have that clock, else "time".
+std::string clock_name(const Comparison& comparison);
+
+/// Returns the network that all runs of a comparison share; nothing if one has wall times or another network.
+std::optional<Network> shared_network(const Comparison& comparison);
+/// Returns a title's words for the network of all runs, "at 100 Mbit/s", or "on each run's network".
+std::string described_network_name(const Comparison& comparison);
+
+/// Returns whether some run logs its time on an ideal network, where messages take no time.
+bool has_ideal_times(const Comparison& comparison);
 
 }  // namespace dragonn::report

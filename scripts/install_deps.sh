@@ -36,6 +36,7 @@ libfmt-dev            header:fmt/core.h
 libspdlog-dev         header:spdlog/spdlog.h
 nlohmann-json3-dev    header:nlohmann/json.hpp
 libxxhash-dev         header:xxhash.h
+libutf8proc-dev       header:utf8proc.h
 zlib1g-dev            header:zlib.h
 libjpeg-dev           header:jpeglib.h
 libpng-dev            header:png.h

@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kDone = "DONE";
-constexpr const char* kModel = "model.bin";
+constexpr const char* kModel = "model.safetensors";
 constexpr const char* kPartial = ".partial";
 constexpr const char* kOld = ".old";
 constexpr const char* kWorldSize = "progress/world_size";
@@ -33,7 +33,7 @@ constexpr const char* kSave = "checkpoint/save";
 constexpr const char* kRank = "checkpoint/rank";
 
 std::string rank_file(int rank) {
-  return fmt::format("rank-{:04}.bin", rank);
+  return fmt::format("rank-{:04}.safetensors", rank);
 }
 
 void make_folder(const fs::path& folder) {
@@ -99,19 +99,23 @@ Done read_done(const fs::path& folder) {
   return done;
 }
 
+bool is_there(const fs::path& path) {
+  std::error_code code;
+  return fs::exists(fs::symlink_status(path, code));
+}
+
 /// Reads an archive of a checkpoint. @throws DataError if it is of another save than the checkpoint's DONE says.
 Archive read_of_save(const fs::path& checkpoint, const std::string& file) {
-  Archive archive = Archive::read(checkpoint / file);
-  const std::string done = read_text_file(checkpoint / kDone);
-  // Checkpoints of earlier versions name the step in DONE and nothing else, and no save in their archives.
-  const std::string expected = done.find("token") == std::string::npos ? "" : done;
-  const std::string found = archive.contains(kSave) ? archive.get_text(kSave) : "";
+  const fs::path path = checkpoint / file;
+  // Before archives were safetensors, their names ended with .bin: reading one says which version reads it.
+  const fs::path earlier = fs::path(path).replace_extension(".bin");
+  Archive archive = Archive::read(!is_there(path) && is_there(earlier) ? earlier : path);
+  const std::string expected = read_text_file(checkpoint / kDone);
+  const std::string found = archive.contains(kSave) ? archive.get_text(kSave) : "no save";
   if (found == expected) return archive;
-  const auto name = [](const std::string& save) {
-    return save.empty() ? std::string("a save of an earlier version") : fmt::format("'{}'", in_one_line(save));
-  };
-  throw DataError(fmt::format("{} belongs to {}, and the checkpoint's {} to {}: files of two checkpoints were mixed",
-                              (checkpoint / file).string(), name(found), kDone, name(expected)));
+  throw DataError(
+      fmt::format("{} belongs to '{}', and the checkpoint's {} to '{}': files of two checkpoints were mixed",
+                  path.string(), in_one_line(found), kDone, in_one_line(expected)));
 }
 
 /// Returns the step in a folder's name; nothing for a name that no save gives.
@@ -129,7 +133,7 @@ bool is_file_of_save(std::string name) {
   if (name.ends_with(".tmp")) name.resize(name.size() - 4);
   int rank = -1;
   return name == kDone || name == kModel ||
-         (std::sscanf(name.c_str(), "rank-%d.bin", &rank) == 1 && rank >= 0 && name == rank_file(rank));
+         (std::sscanf(name.c_str(), "rank-%d.", &rank) == 1 && rank >= 0 && name == rank_file(rank));
 }
 
 /// Returns what is in a folder; nothing if it is none. @throws SystemError if it cannot be read.
@@ -144,11 +148,6 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
   if (code) throw SystemError(fmt::format("cannot read folder {}: {}", folder.string(), code.message()));
   std::ranges::sort(entries);
   return entries;
-}
-
-bool is_there(const fs::path& path) {
-  std::error_code code;
-  return fs::exists(fs::symlink_status(path, code));
 }
 
 bool is_written_by_save(const fs::path& file) {
@@ -386,11 +385,11 @@ int CheckpointStore::workers(const Archive& model) {
 
 Archive CheckpointStore::read_rank(const fs::path& checkpoint, int rank) {
   const fs::path file = checkpoint / rank_file(rank);
-  if (std::error_code code; !fs::exists(file, code)) {
+  if (!is_there(file)) {
     throw DataError(fmt::format("{} is missing: the checkpoint has a file of each of its ranks", file.string()));
   }
   Archive archive = read_of_save(checkpoint, rank_file(rank));
-  if (archive.contains(kRank) && archive.get<std::int64_t>(kRank) != rank) {
+  if (archive.get<std::int64_t>(kRank) != rank) {
     throw DataError(fmt::format("{} was saved by rank {}: the files of two ranks were mixed", file.string(),
                                 archive.get<std::int64_t>(kRank)));
   }

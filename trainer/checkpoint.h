@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /// Checkpoint: the state that makes a resumed run bit-identical to an uninterrupted one, saved atomically.
 ///
-/// A checkpoint is a folder `checkpoints/step-00000120/` with `model.bin` (rank 0: parameters, optimizer, progress,
-/// averaged batch-norm statistics), `rank-0000.bin` ... (residuals, method state, batch-norm statistics of that rank)
-/// and `DONE`, written last. It is prepared in a folder whose name ends in `.partial` and renamed when every rank's
-/// file is on disk. Files are archives with a checksum per field (core/archive.h). All carry the save that they belong
-/// to - its step, its number of workers and a random token - and a rank's file its rank, so that files of two saves, or
-/// of two ranks, are not mixed up.
+/// A checkpoint is a folder `checkpoints/step-00000120/` with `model.safetensors` (rank 0: parameters, optimizer,
+/// progress, averaged batch-norm statistics), `rank-0000.safetensors` ... (residuals, method state, batch-norm
+/// statistics of that rank) and `DONE`, written last. It is prepared in a folder whose name ends in `.partial` and
+/// renamed when every rank's file is on disk. Files are safetensors with a checksum per field (core/archive.h). All
+/// carry the save that they belong to - its step, its number of workers and a random token - and a rank's file its
+/// rank, so that files of two saves, or of two ranks, are not mixed up.
 ///
 /// A folder with a checkpoint's name and without a DONE that names this step is therefore no save that was cut off. It
 /// is a damaged checkpoint, which a run does not pass over for an older one, or a user's own folder if no file in it

@@ -11,11 +11,11 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "core/program.h"
 #include "core/program_pages.h"
 #include "core/settings.h"
-#include "core/version.h"
+#include "trainer/config/config.h"
 #include "trainer/config/config_hint.h"
-#include "trainer/config/config_page.h"
 #include "trainer/list.h"
 
 namespace dragonn::trainer {

@@ -18,7 +18,7 @@
 #include "comm/tcp/tcp.h"
 #include "core/error.h"
 #include "core/log.h"
-#include "core/quick.h"
+#include "core/program.h"
 #include "trainer/command_line.h"
 #include "trainer/config/assemble.h"
 #include "trainer/config/methods.h"

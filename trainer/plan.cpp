@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "codec/list_estimate.h"
+#include "codec/list_codec.h"
 #include "comm/agreement.h"
 #include "comm/machine.h"
 #include "compress/memory.h"

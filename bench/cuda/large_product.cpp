@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "kernels/bf16.h"
 #include "kernels/cuda/runtime.h"
 #include "kernels/devices.h"
+#include "kernels/typed_view.h"
 
 namespace dragonn::bench {
 namespace {

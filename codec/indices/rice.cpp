@@ -11,7 +11,7 @@
 #include <limits>
 #include <utility>
 
-#include "codec/bit_stream.h"
+#include "codec/code_bytes.h"
 #include "codec/indices/index_codec.h"
 #include "core/sparse_vector.h"
 

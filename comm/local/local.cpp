@@ -16,7 +16,7 @@
 
 #include "comm/local/mailbox.h"
 #include "comm/virtual/virtual_worker.h"
-#include "core/this_rank.h"
+#include "core/error.h"
 
 namespace dragonn::comm {
 namespace {

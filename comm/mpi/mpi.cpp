@@ -22,8 +22,8 @@
 #include "comm/mpi/call_watch.h"
 #include "comm/mpi/keeper.h"
 #include "comm/peer_processes.h"
+#include "core/error.h"
 #include "core/fault_point.h"
-#include "core/this_rank.h"
 
 namespace dragonn::comm {
 namespace {

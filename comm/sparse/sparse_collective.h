@@ -11,17 +11,15 @@
 #include <string>
 #include <vector>
 
-#include "codec/list_estimate.h"
+#include "codec/list_codec.h"
 #include "codec/value_codec.h"
 #include "comm/communicator.h"
 #include "comm/prediction.h"
 #include "comm/sparse/list_operations.h"
 #include "comm/sparse/list_transport.h"
 #include "core/archive.h"
-#include "core/count_forecast.h"
+#include "core/component_traits.h"
 #include "core/registry.h"
-#include "core/resize_rule.h"
-#include "core/selection_traits.h"
 #include "core/sparse_vector.h"
 
 namespace dragonn::comm {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "comm/tcp/tcp.h"
-#include "core/descriptor.h"
+#include "core/file.h"
 
 namespace dragonn::comm {
 

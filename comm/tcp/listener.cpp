@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 
 #include "core/printable.h"
-#include "core/version.h"
+#include "core/program.h"
 
 namespace dragonn::comm {
 namespace {

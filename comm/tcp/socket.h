@@ -10,7 +10,7 @@
 
 #include "comm/deadline.h"
 #include "comm/tcp/address.h"
-#include "core/descriptor.h"
+#include "core/file.h"
 
 namespace dragonn::comm {
 

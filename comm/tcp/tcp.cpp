@@ -21,7 +21,7 @@
 #include "comm/tcp/handshake.h"
 #include "comm/tcp/incoming.h"
 #include "comm/tcp/outgoing.h"
-#include "core/this_rank.h"
+#include "core/error.h"
 
 namespace dragonn::comm {
 namespace {

@@ -1,17 +1,26 @@
 // SPDX-License-Identifier: MIT
-#include "compress/sidco/sidco.h"
-
+/// The sparsifiers `sidco_e`, `sidco_gp` and `sidco_p`: a threshold from a fitted distribution, refined on the values
+/// that exceed it. They differ in their fits.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "compress/sidco/sidco_fit.h"
 #include "compress/sidco/sidco_stages.h"
+#include "compress/sparsifier.h"
 #include "kernels/gradient/exceedance.h"
 #include "kernels/gradient/select.h"
 
 namespace dragonn::compress {
 namespace {
+
+enum class SidcoDistribution { kExponential, kGamma, kPareto };
+
+/// The fit to all magnitudes, and the one to those that exceed a threshold (exponential or Pareto).
+struct SidcoFits {
+  SidcoDistribution first = SidcoDistribution::kExponential;
+  SidcoDistribution later = SidcoDistribution::kExponential;
+};
 
 struct Rules {
   SidcoFits fits;
@@ -225,8 +234,9 @@ StageRules stage_rules(const Settings& values) {
           .tolerance_low = values.number("tolerance_low")};
 }
 
-}  // namespace
-
+/// Returns the entry of a variant. Cost: a sweep for the moments, fused with the accumulation; one for the logarithms
+/// if a gamma distribution is fitted; one for the values that exceed the first threshold, or for the selection if there
+/// is one stage.
 SparsifierEntry sidco_entry(const char* name, const char* summary, const SidcoFits& fits) {
   SparsifierEntry entry;
   entry.name = name;
@@ -254,4 +264,15 @@ SparsifierEntry sidco_entry(const char* name, const char* summary, const SidcoFi
   return entry;
 }
 
+const Registration<SparsifierEntry> exponential{
+    sidco_entry("sidco_e", "entries above a threshold from exponential fits in stages",
+                {.first = SidcoDistribution::kExponential, .later = SidcoDistribution::kExponential})};
+const Registration<SparsifierEntry> gamma{
+    sidco_entry("sidco_gp", "entries above a threshold from a gamma fit, refined by generalized Pareto fits in stages",
+                {.first = SidcoDistribution::kGamma, .later = SidcoDistribution::kPareto})};
+const Registration<SparsifierEntry> pareto{
+    sidco_entry("sidco_p", "entries above a threshold from generalized Pareto fits in stages",
+                {.first = SidcoDistribution::kPareto, .later = SidcoDistribution::kPareto})};
+
+}  // namespace
 }  // namespace dragonn::compress

@@ -9,7 +9,7 @@
 #include <span>
 
 #include "core/error.h"
-#include "data/images/image_reader.h"
+#include "data/images/image_file.h"
 #include "data/images/resample.h"
 
 namespace dragonn::data {

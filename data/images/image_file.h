@@ -4,12 +4,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "data/images/resample.h"
 
 namespace dragonn::data {
 
@@ -18,20 +22,6 @@ namespace dragonn::data {
 inline constexpr std::int64_t kMostPixels = std::int64_t{1} << 26;
 /// The longest side of an image, in pixels: JPEG's own limit.
 inline constexpr std::int64_t kMostSide = 65535;
-
-struct ImageSize {
-  std::int64_t height = 0;
-  std::int64_t width = 0;
-  bool operator==(const ImageSize&) const = default;
-};
-
-/// A part of an image, in pixels.
-struct Region {
-  std::int64_t top = 0;
-  std::int64_t left = 0;
-  std::int64_t height = 0;
-  std::int64_t width = 0;
-};
 
 /// An image file whose header has been read. Grey, palette, CMYK and 16-bit images become 8-bit RGB; transparency is
 /// dropped, colour profiles are ignored.
@@ -74,4 +64,22 @@ std::unique_ptr<ImageFile> open_png(Bytes bytes, const std::string& name);
 void require_end(Bytes bytes, std::size_t from, std::string_view mark, const std::string& name);
 
 }  // namespace detail
+
+/// Reads and decodes files, one after the other, into the same memory. That of an unusually large image is given back.
+class ImageReader {
+ public:
+  /// Reads the part of an image that `choose` picks, given its size. The result is valid until the next call.
+  /// @throws DataError naming the file if it is damaged, too large, or cannot be read.
+  RgbView read(const std::filesystem::path& path, const std::function<Region(ImageSize)>& choose);
+
+  Resampler resampler;
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::vector<std::uint8_t> rgb_;
+};
+
+/// Returns the size whose shorter side is `side`, with the proportions of `size`.
+ImageSize with_shorter_side(ImageSize size, std::int64_t side);
+
 }  // namespace dragonn::data

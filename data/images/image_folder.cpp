@@ -18,12 +18,11 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/rng.h"
-#include "data/bad_samples.h"
 #include "data/dataset.h"
 #include "data/folder.h"
 #include "data/images/folder_list.h"
 #include "data/images/image_cache.h"
-#include "data/images/image_reader.h"
+#include "data/images/image_file.h"
 #include "data/worker_pool.h"
 
 namespace dragonn::data {

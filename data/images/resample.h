@@ -7,9 +7,21 @@
 #include <span>
 #include <vector>
 
-#include "data/images/image_file.h"
-
 namespace dragonn::data {
+
+struct ImageSize {
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  bool operator==(const ImageSize&) const = default;
+};
+
+/// A part of an image, in pixels.
+struct Region {
+  std::int64_t top = 0;
+  std::int64_t left = 0;
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+};
 
 /// Pixels of 8-bit red, green and blue, row by row.
 struct RgbView {

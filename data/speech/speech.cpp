@@ -12,7 +12,6 @@
 
 #include "core/error.h"
 #include "core/printable.h"
-#include "data/bad_samples.h"
 #include "data/folder.h"
 #include "data/speech/speech_dataset.h"
 

@@ -11,10 +11,8 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
-#include "data/bad_samples.h"
 #include "data/folder.h"
 #include "data/sample_dataset.h"
-#include "data/text/answers.h"
 #include "data/text/squad_file.h"
 #include "data/text/wordpiece.h"
 

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
-/// Files of SQuAD 1.1: questions about paragraphs, whose answers are spans of these.
+/// SQuAD 1.1: its files, questions about paragraphs whose answers are spans of these; and the comparison of answers.
 #pragma once
 
 #include <cstddef>
 #include <filesystem>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "data/bad_samples.h"
+#include "data/dataset.h"
+#include "data/folder.h"
 
 namespace dragonn::data {
 
@@ -33,5 +36,25 @@ struct SquadFile {
 /// @throws ConfigError if the file is missing; DataError naming the file, and the byte if it is not JSON, the key if it
 /// is not there or of another type, or the question's id.
 SquadFile read_squad_file(const std::filesystem::path& path, BadSamples& bad);
+
+/// Returns an answer without case, ASCII punctuation, articles and superfluous blanks.
+std::string normalized_answer(std::string_view answer);
+
+/// Compares with each true answer and returns the best of each measure: equal when normalized; harmonic mean of
+/// precision and recall over words. Source: SQuAD 1.1's official evaluation, Rajpurkar et al., arXiv:1606.05250,
+/// section 6.1.
+AnswerScore score_answer(std::string_view answer, std::span<const std::string> truths);
+
+/// A span of tokens, both ends included, and its score.
+struct TokenSpan {
+  std::size_t start = 0;
+  std::size_t end = 0;
+  float score = 0;  ///< start's logit plus end's
+};
+
+/// Returns the span with the largest score among those within [first, last] of at most `longest` tokens; of equal ones
+/// the first. `first` <= `last` < sizes of both. Source: arXiv:1810.04805, section 4.2.
+TokenSpan best_span(std::span<const float> starts, std::span<const float> ends, std::size_t first, std::size_t last,
+                    std::size_t longest);
 
 }  // namespace dragonn::data

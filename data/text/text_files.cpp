@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
-#include "data/bad_samples.h"
 #include "data/folder.h"
 #include "data/text/utf8.h"
 

@@ -7,7 +7,6 @@
 #include "core/file.h"
 #include "core/printable.h"
 #include "data/folder.h"
-#include "data/text/characters.h"
 #include "data/text/utf8.h"
 
 namespace dragonn::data {

@@ -23,7 +23,7 @@ struct Piece {
 /// A tokenizer. Words end at spaces; punctuation and Chinese characters are words of their own. A word is cut into the
 /// longest pieces, from left to right; one that cannot be, or has more than 100 characters, is [UNK]. Sources: Devlin
 /// et al., arXiv:1810.04805; Wu et al., arXiv:1609.08144, section 4.1. Case and accents are removed as
-/// data/text/characters.h does: of Latin, Greek and Cyrillic letters.
+/// data/text/utf8.h does: of Latin, Greek and Cyrillic letters.
 class WordPiece {
  public:
   /// Reads a vocabulary: a token in each line, numbered from 0; pieces within words begin with ##.

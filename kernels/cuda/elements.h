@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/host_device.h"
+#include "core/device.h"
 #include "kernels/typed_view.h"
 
 namespace dragonn::kernels::cuda {

@@ -4,13 +4,15 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <set>
 
 #include <fmt/format.h>
 
 #include "core/buffer.h"
 #include "core/error.h"
+#include "core/log.h"
 #include "core/memory_ledger.h"
-#include "core/this_rank.h"
 #include "kernels/devices.h"
 
 namespace dragonn::kernels::cuda {
@@ -215,6 +217,29 @@ Context& context(const Device& device) {
     check(cudaSetDevice(device.index), "cudaSetDevice");
   }
   return *own;
+}
+
+namespace {
+
+void start_transfer(View<const std::byte> source, View<std::byte> target) {
+  if (source.empty() || source.data() == target.data()) return;
+  const Device& device = source.device().is_cpu() ? target.device() : source.device();
+  if (!target.device().is_cpu() && !(target.device() == device))
+    throw DeviceError("transfer from " + to_string(source.device()) + " to " + to_string(target.device()) +
+                      ": expected one GPU, and the host");
+  check(cudaMemcpyAsync(target.data(), source.data(), source.size(), cudaMemcpyDefault, context(device).stream()),
+        "cudaMemcpyAsync");
+}
+
+[[maybe_unused]] const bool transfer_registered = kernels::transfer_rows.add(DeviceType::kCuda, start_transfer);
+
+}  // namespace
+
+void warn_of_slower_way(const std::string& what, const std::string& reason) {
+  static std::mutex mutex;
+  static std::set<std::string> known;
+  const std::lock_guard lock(mutex);
+  if (known.insert(what).second) log::warning(std::max(this_rank(), 0), "{}, which is slower: {}", what, reason);
 }
 
 }  // namespace dragonn::kernels::cuda

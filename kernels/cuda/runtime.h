@@ -13,7 +13,6 @@
 
 #include "core/buffer.h"
 #include "core/device.h"
-#include "core/host_device.h"
 #include "core/view.h"
 #include "kernels/cuda/staging.h"
 #include "kernels/device_math.h"
@@ -151,5 +150,8 @@ __device__ inline Split split(std::size_t value, std::size_t divisor) {
   return {small / by, small % by};
 }
 #endif
+
+/// Logs "WHAT, which is slower: REASON" as a warning, once per process and `what`. May be called from any thread.
+void warn_of_slower_way(const std::string& what, const std::string& reason);
 
 }  // namespace dragonn::kernels::cuda

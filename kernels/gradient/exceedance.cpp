@@ -11,11 +11,11 @@
 
 #include <hwy/highway.h>
 
-#include "kernels/chunks.h"
 #include "kernels/gradient/exceedance.h"
+#include "kernels/gradient/gradient_pass.h"
 #include "kernels/gradient/gradient_pass_sweep.h"
-#include "kernels/gradient/sweep_count.h"
 #include "kernels/partial_sums-inl.h"
+#include "kernels/pieces.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace dragonn::kernels::detail {
@@ -183,12 +183,12 @@ Piece examine_piece(std::span<const float> values, std::size_t begin, std::size_
 Exceedances examine_pieces(std::span<const float> values, float threshold, float least, SparseVector* selected) {
   if (selected != nullptr) selected->resize_discard(values.size());
   const detail::Chunks pieces(values.size(), kPieceElements, kLineElements);
-  std::array<Piece, detail::kMaxChunks> found;
+  std::array<Piece, kMostPieces> found;
   for_each_chunk(pieces, [&](std::size_t piece) {
     found[piece] = examine_piece(values, pieces.begin(piece), pieces.end(piece), threshold, least, selected);
   });
   Exceedances total;
-  std::array<detail::HitRun, detail::kMaxChunks> runs;
+  std::array<detail::HitRun, kMostPieces> runs;
   for (std::size_t piece = 0; piece < pieces.count(); ++piece) {
     const auto& [above, hits] = found[piece];
     total.count += above.count;
@@ -213,7 +213,7 @@ Exceedances exceedances_and_entries_cpu(View<const float> values, float threshol
 double logs_cpu(View<const float> values, double scale, double offset) {
   const float* const data = values.data();
   const detail::Chunks pieces(values.size(), kPieceElements);
-  std::array<double, detail::kMaxChunks> sums{};
+  std::array<double, kMostPieces> sums{};
   for_each_chunk(pieces, [&](std::size_t piece) {
     sums[piece] = HWY_DYNAMIC_DISPATCH(detail::SumMagnitudeLogsChunk)(data, pieces.begin(piece), pieces.end(piece),
                                                                       scale, offset);

@@ -9,10 +9,10 @@
 
 #include <hwy/highway.h>
 
-#include "kernels/chunks.h"
 #include "kernels/gradient/select.h"
 #include "kernels/operation.h"
-#include "kernels/sum_terms-inl.h"
+#include "kernels/partial_sums-inl.h"
+#include "kernels/pieces.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace dragonn::kernels::detail {
@@ -95,7 +95,7 @@ namespace {
 
 constexpr std::size_t kPieceEntries = 32768;
 
-using Counts = std::array<std::size_t, detail::kMaxChunks>;
+using Counts = std::array<std::size_t, kMostPieces>;
 
 /// Returns how many values of each piece reach the threshold.
 Counts count_pieces(const detail::Chunks& pieces, View<const float> values, float threshold) {

@@ -17,7 +17,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/gradient/gradient_pass_simd.h"
-#include "kernels/gradient/magnitude_sample.h"
+#include "kernels/gradient/magnitude.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace dragonn::kernels::detail {

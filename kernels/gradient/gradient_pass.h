@@ -9,7 +9,7 @@
 #include "core/sparse_vector.h"
 #include "core/view.h"
 #include "kernels/gradient/hash_rule.h"
-#include "kernels/gradient/magnitude_sample.h"
+#include "kernels/gradient/magnitude.h"
 
 namespace dragonn::kernels {
 
@@ -98,5 +98,28 @@ void examine(const PassRequest& request, View<const float> acc, PassResult& resu
 /// passes over several buckets take one wait. If a selection did not fit its memory, it is made again, with a wait.
 /// Nothing to do if the pass was not deferred.
 void finish_pass(PassResult& result);
+
+/// Counts the elements read by passes over whole gradients (and samples of them) that this thread starts while the
+/// object lives; of nested ones the innermost counts. Work on entries that were selected before does not count. It
+/// costs one addition per pass. Returning counts instead would pass through the interface of every sparsifier and
+/// memory.
+class SweepCount {
+ public:
+  SweepCount();
+  ~SweepCount();
+  SweepCount(const SweepCount&) = delete;
+  SweepCount& operator=(const SweepCount&) = delete;
+
+  std::uint64_t elements() const { return elements_; }
+
+ private:
+  friend void count_swept(std::size_t elements);
+
+  std::uint64_t elements_ = 0;
+  SweepCount* outer_;
+};
+
+/// Adds to the innermost count. Every pass calls it once, on the thread that starts it.
+void count_swept(std::size_t elements);
 
 }  // namespace dragonn::kernels

@@ -12,7 +12,6 @@
 #include "kernels/gradient/gradient_pass-inl.h"
 #include "kernels/gradient/gradient_pass_simd.h"
 #include "kernels/partial_sums-inl.h"
-#include "kernels/sum_terms-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace dragonn::kernels::detail {

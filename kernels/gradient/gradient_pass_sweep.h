@@ -9,7 +9,7 @@
 #include "core/sparse_vector.h"
 #include "kernels/gradient/gradient_pass.h"
 #include "kernels/gradient/gradient_pass_simd.h"
-#include "kernels/gradient/magnitude_sample.h"
+#include "kernels/gradient/magnitude.h"
 #include "kernels/operation.h"
 
 namespace dragonn::kernels::detail {

@@ -14,8 +14,8 @@
 
 #include <hwy/highway.h>
 
-#include "kernels/chunks.h"
 #include "kernels/gradient/key_rank.h"
+#include "kernels/pieces.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace dragonn::kernels::detail {
@@ -123,7 +123,7 @@ template <class Ranked>
 std::span<const std::uint32_t> collect_bin(std::span<const Ranked> ranked, const Bins& bins, std::uint32_t wanted,
                                            std::uint32_t* keys) {
   const Chunks pieces(ranked.size(), kPiece);
-  std::array<std::size_t, kMaxChunks> counts{};
+  std::array<std::size_t, kMostPieces> counts{};
   for_each_chunk(pieces, [&](std::size_t piece) {
     // Every key is written, but stays only if it is counted.
     std::uint32_t* const begin = keys + pieces.begin(piece);
@@ -140,7 +140,7 @@ std::span<const std::uint32_t> collect_bin(std::span<const Ranked> ranked, const
 /// Returns the smallest and the largest key. There must be a value.
 KeyRange range_of(std::span<const float> values) {
   const Chunks pieces(values.size(), kPiece);
-  std::array<KeyRange, kMaxChunks> ranges;
+  std::array<KeyRange, kMostPieces> ranges;
   for_each_chunk(pieces, [&](std::size_t piece) {
     // Keys have 31 bits; signed numbers compare faster.
     std::int32_t low = std::numeric_limits<std::int32_t>::max(), high = 0;
@@ -195,7 +195,7 @@ std::uint32_t kth_largest_key(std::span<const float> values, std::size_t k, Magn
   if (values.size() >= kLeastSampled) {
     const KeyRange range = sample_range(values, k);
     const Chunks pieces(values.size(), kPiece);
-    std::array<std::size_t, kMaxChunks> above{}, inside{};
+    std::array<std::size_t, kMostPieces> above{}, inside{};
     for_each_chunk(pieces, [&](std::size_t piece) {
       const BandCounts counts = HWY_DYNAMIC_DISPATCH(SplitBandChunk)(
           values.data(), pieces.begin(piece), pieces.end(piece), range, scratch.keys.data() + pieces.begin(piece));

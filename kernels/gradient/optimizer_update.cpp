@@ -11,7 +11,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/sum_terms-inl.h"
+#include "kernels/partial_sums-inl.h"
 
 // This file is compiled once for every instruction set. The part up to HWY_ONCE is the arithmetic of one block.
 HWY_BEFORE_NAMESPACE();

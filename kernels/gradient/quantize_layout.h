@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "core/host_device.h"
+#include "core/device.h"
 #include "core/view.h"
 #include "kernels/gradient/quantize.h"
 

@@ -8,11 +8,11 @@
 
 #include <hwy/highway.h>
 
-#include "kernels/chunks.h"
 #include "kernels/devices.h"
 #include "kernels/gradient/quantize.h"
 #include "kernels/gradient/quantize_layout.h"
 #include "kernels/operation.h"
+#include "kernels/pieces.h"
 #include "kernels/uniform_draws.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/chunks.h"
 #include "kernels/nn/batch_norm_simd.h"
+#include "kernels/pieces.h"
 
 namespace dragonn::kernels {
 namespace {

@@ -4,11 +4,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include "kernels/nn/onednn_weighted.h"
-#include "kernels/nn/pointwise_convolution.h"
-#include "kernels/nn/strip_convolution.h"
-#include "kernels/nn/tap_convolution.h"
-#include "kernels/nn/winograd_convolution.h"
+#include "kernels/nn/cpu_convolutions.h"
+#include "kernels/nn/onednn.h"
 
 namespace dragonn::kernels {
 namespace {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/nn/ctc.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "kernels/nn/loss_rows.h"
+#include "kernels/nn/losses.h"
 
 namespace dragonn::kernels {
 namespace {

@@ -9,11 +9,10 @@
 
 #include <hwy/highway.h>
 
-#include "kernels/chunks.h"
 #include "kernels/devices.h"
 #include "kernels/nn/elementwise.h"
+#include "kernels/partial_sums-inl.h"
 #include "kernels/pieces.h"
-#include "kernels/sum_terms-inl.h"
 #include "kernels/uniform_draws.h"
 
 HWY_BEFORE_NAMESPACE();

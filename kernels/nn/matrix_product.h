@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: MIT
-/// Products of whole matrices on the CPU, by oneDNN. For .cpp files of this folder only.
+/// Matrix products: of whole matrices on the CPU, for .cpp files of this folder only; and PackedProduct, which runs
+/// many times with the same weights.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+
+#include "core/device.h"
+#include "core/view.h"
+#include "kernels/nn/plan.h"
 
 namespace dragonn::kernels::detail {
 
@@ -27,3 +33,31 @@ void sum_columns(const Matrix& matrix, float* sums);
 void fill_rows(const float* row, std::int64_t rows, std::int64_t columns, float* matrix);
 
 }  // namespace dragonn::kernels::detail
+
+namespace dragonn::kernels {
+
+/// The shape of output [rows, outputs] = input [rows, inner] * weights. All float32.
+struct PackedProductSpec {
+  std::int64_t rows = 1, inner = 1, outputs = 1;
+  /// Weights are [outputs, inner], as a linear layer's, and multiply transposed; otherwise they are [inner, outputs].
+  bool transposed = true;
+};
+
+/// A product with packed weights. Packing costs a copy of the weights; every product after it reads them in the order
+/// in which it needs them.
+class PackedProduct {
+ public:
+  virtual ~PackedProduct() = default;
+  /// Returns the floats of the packed weights (0 if the plain ones do), and below those of the scratch memory of both
+  /// calls.
+  virtual std::size_t packed_floats() const = 0;
+  virtual std::size_t scratch_floats() const = 0;
+  /// Packs the weights. Returns the argument for run(): `packed`, or `weights` themselves.
+  virtual View<const float> pack(View<const float> weights, View<float> packed, View<float> scratch) = 0;
+  virtual void run(View<const float> input, View<const float> weights, View<float> output, View<float> scratch) = 0;
+};
+
+/// Makes a product. @throws Error if the device's library refuses, DeviceError if there is no row for the device.
+extern PlanFactory<PackedProduct, PackedProductSpec> make_packed_product;
+
+}  // namespace dragonn::kernels

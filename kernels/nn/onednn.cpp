@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/nn/onednn.h"
 
+#include <algorithm>
+
 namespace dragonn::kernels::onednn {
 
 const dnnl::engine& engine() {
@@ -60,6 +62,134 @@ void Execution::run(std::initializer_list<const void*> pointers) {
 Execution reordering(const dnnl::memory::desc& from, const dnnl::memory::desc& to) {
   const dnnl::reorder::primitive_desc description(engine(), from, engine(), to, user_scratchpad());
   return {description, {DNNL_ARG_FROM, DNNL_ARG_TO, DNNL_ARG_SCRATCHPAD}};
+}
+
+namespace {
+
+using Description = dnnl::memory::desc;
+
+/// A primitive, and the reorder between the caller's layout of its weights and its own, if they differ. `copy` floats
+/// hold the weights in its layout.
+struct Stage {
+  Execution execution;
+  Execution reorder;
+  std::size_t copy = 0;
+
+  std::size_t scratch() const { return std::max(execution.scratch(), reorder.scratch()); }
+  std::size_t total() const { return copy + scratch(); }
+};
+
+class Weighted final : public WeightedPlan {
+ public:
+  explicit Weighted(const WeightedDescriptions& descriptions) : patches_(descriptions.patches) {
+    make_forward(descriptions);
+    if (descriptions.backward_weights.get(true) != nullptr) make_backward_weights(descriptions);
+    if (descriptions.backward_data.get(true) != nullptr) make_backward_data(descriptions);
+  }
+
+  PlanMemory memory() const override {
+    const std::size_t shared = share_copy_ ? forward_.copy : 0;
+    return {shared, forward_.total() - shared,
+            std::max(patch_floats() + backward_weights_.total(),
+                     backward_data_.scratch() + (share_copy_ ? 0 : backward_data_.copy))};
+  }
+
+  void forward(const WeightedForward& arguments) override {
+    const float* weights = arguments.weights.data();
+    float* scratch = arguments.scratch.data();
+    if (forward_.reorder) {
+      float* copy = arguments.saved.data();
+      if (!share_copy_) {
+        copy = scratch;
+        scratch += forward_.copy;
+      }
+      forward_.reorder.run({weights, copy, scratch});
+      weights = copy;
+    }
+    forward_.execution.run({arguments.input.data(), weights, arguments.bias.data(), arguments.output.data(), scratch});
+  }
+
+  void backward(const WeightedBackward& arguments) override {
+    DRAGONN_CHECK(backward_weights_.execution, "backward of a plan that was made for evaluation");
+    run_backward_weights(arguments);
+    if (backward_data_.execution) run_backward_data(arguments);
+  }
+
+ private:
+  void make_forward(const WeightedDescriptions& descriptions) {
+    const Description weights = descriptions.forward.query_md(dnnl::query::weights_md);
+    forward_.execution = {descriptions.forward,
+                          {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD}};
+    reorder(forward_, descriptions.plain_weights, weights, weights);
+  }
+
+  void make_backward_data(const WeightedDescriptions& descriptions) {
+    const Description weights = descriptions.backward_data.query_md(dnnl::query::weights_md);
+    backward_data_.execution = {descriptions.backward_data,
+                                {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC, DNNL_ARG_SCRATCHPAD}};
+    reorder(backward_data_, descriptions.plain_weights, weights, weights);
+    share_copy_ = backward_data_.reorder && weights == descriptions.forward.query_md(dnnl::query::weights_md);
+  }
+
+  void make_backward_weights(const WeightedDescriptions& descriptions) {
+    const Description gradient = descriptions.backward_weights.query_md(dnnl::query::diff_weights_md);
+    backward_weights_.execution = {
+        descriptions.backward_weights,
+        {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS, DNNL_ARG_SCRATCHPAD}};
+    if (!patches_) reorder(backward_weights_, gradient, descriptions.plain_weights, gradient);
+  }
+
+  /// @param own the primitive's layout, which is one of both.
+  static void reorder(Stage& stage, const Description& from, const Description& to, const Description& own) {
+    if (from == to) return;
+    stage.reorder = reordering(from, to);
+    stage.copy = floats(own);
+  }
+
+  std::size_t patch_floats() const {
+    return patches_ ? aligned_floats(static_cast<std::size_t>(patches_->rows() * patches_->columns())) : 0;
+  }
+
+  void run_backward_weights(const WeightedBackward& arguments) {
+    const float* input = arguments.input.data();
+    float* scratch = arguments.scratch.data();
+    if (patches_) {
+      patches_->gather(input, scratch);
+      input = scratch;
+      scratch += patch_floats();
+    }
+    const bool reorder = static_cast<bool>(backward_weights_.reorder);
+    float* gradient = reorder ? scratch : arguments.weights_gradient.data();
+    scratch += backward_weights_.copy;
+    backward_weights_.execution.run(
+        {input, arguments.output_gradient.data(), gradient, arguments.bias_gradient.data(), scratch});
+    if (reorder) backward_weights_.reorder.run({gradient, arguments.weights_gradient.data(), scratch});
+  }
+
+  void run_backward_data(const WeightedBackward& arguments) {
+    const float* weights = arguments.weights.data();
+    float* scratch = arguments.scratch.data();
+    if (share_copy_) {
+      weights = arguments.saved.data();
+    } else if (backward_data_.reorder) {
+      scratch += backward_data_.copy;
+      backward_data_.reorder.run({weights, arguments.scratch.data(), scratch});
+      weights = arguments.scratch.data();
+    }
+    backward_data_.execution.run({arguments.output_gradient.data(), weights, arguments.input_gradient.data(), scratch});
+  }
+
+  Stage forward_;
+  Stage backward_data_;
+  Stage backward_weights_;
+  std::optional<Patches> patches_;
+  bool share_copy_ = false;  // forward's copy of the weights serves the data gradient too
+};
+
+}  // namespace
+
+std::unique_ptr<WeightedPlan> make_weighted_plan(const WeightedDescriptions& descriptions) {
+  return std::make_unique<Weighted>(descriptions);
 }
 
 }  // namespace dragonn::kernels::onednn

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/nn/pointwise_convolution.h"
-
 #include <algorithm>
 
 #include "core/error.h"
+#include "kernels/nn/cpu_convolutions.h"
 #include "kernels/nn/matrix_product.h"
 #include "kernels/pieces.h"
 

@@ -6,7 +6,7 @@
 #include "kernels/nn/elementwise.h"
 #include "kernels/nn/linear.h"
 #include "kernels/nn/loss_rows.h"
-#include "kernels/nn/packed_product.h"
+#include "kernels/nn/matrix_product.h"
 #include "kernels/nn/recurrent_steps.h"
 
 namespace dragonn::kernels {

@@ -7,7 +7,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/nn/recurrent_steps.h"
-#include "kernels/sum_terms-inl.h"
+#include "kernels/partial_sums-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace dragonn::kernels::detail {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Copies in another order: sequences between batch-major and time-major, with zeros for padding; and transposes.
+/// Operations on the steps of sequences: copies in another order, with zeros for padding; transposes; and lookahead, a
+/// convolution over the following steps.
 #pragma once
 
 #include <cstddef>
@@ -39,5 +40,22 @@ extern Operation<void(const SequenceRows& rows, TypedView<const float> input, st
 /// @throws ShapeError if the sizes do not fit; DeviceError if there is no row for the device.
 extern Operation<void(TypedView<const float> input, std::size_t rows, std::size_t columns, TypedView<float> output)>
     swap_axes;
+
+/// The shape of output[b, t, f] = sum over j in [0, context] with t + j < steps of weights[j, f] * input[b, t + j, f].
+struct LookaheadSpec {
+  std::size_t batch = 1, steps = 1, features = 1;
+  std::size_t context = 0;
+};
+
+/// Computes the output. @param input [batch, steps, features].  @param weights [context + 1, features].
+/// @throws DeviceError if there is no row for the device.
+extern Operation<void(const LookaheadSpec& spec, TypedView<const float> input, View<const float> weights,
+                      TypedView<float> output)>
+    lookahead_forward;
+/// Computes both gradients, which are overwritten; `input_gradient` may be empty.
+extern Operation<void(const LookaheadSpec& spec, TypedView<const float> input, View<const float> weights,
+                      TypedView<const float> output_gradient, TypedView<float> input_gradient,
+                      View<float> weights_gradient)>
+    lookahead_backward;
 
 }  // namespace dragonn::kernels

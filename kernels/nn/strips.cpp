@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "kernels/chunks.h"
+#include "kernels/pieces.h"
 
 namespace dragonn::kernels {
 namespace {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/nn/tap_convolution.h"
-
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <vector>
 
+#include <omp.h>
+
 #include "core/error.h"
-#include "kernels/chunks.h"
+#include "kernels/nn/cpu_convolutions.h"
 #include "kernels/nn/matrix_product.h"
 #include "kernels/nn/onednn.h"
 #include "kernels/pieces.h"

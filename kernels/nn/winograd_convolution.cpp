@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/nn/winograd_convolution.h"
-
 #include <algorithm>
 #include <vector>
 
 #include <omp.h>
 
 #include "core/error.h"
-#include "kernels/chunks.h"
+#include "kernels/nn/cpu_convolutions.h"
 #include "kernels/nn/matrix_product.h"
 #include "kernels/nn/winograd_simd.h"
+#include "kernels/pieces.h"
 
 namespace dragonn::kernels {
 namespace {

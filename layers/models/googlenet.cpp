@@ -2,7 +2,6 @@
 /// GoogLeNet for small images, with batch norm; two 3x3 convolutions in place of each 5x5.
 #include "layers/models/convolution_blocks.h"
 #include "layers/models/model_shapes.h"
-#include "layers/models/residual_block.h"
 
 namespace dragonn::layers {
 namespace {

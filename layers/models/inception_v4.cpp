@@ -2,7 +2,6 @@
 /// Inception-v4, and a form for small images whose stem keeps their size.
 #include "layers/models/convolution_blocks.h"
 #include "layers/models/model_shapes.h"
-#include "layers/models/residual_block.h"
 
 namespace dragonn::layers {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// Residual networks for CIFAR-10: 6n + 2 layers in three stages of 16, 32 and 64 channels.
+#include "layers/models/convolution_blocks.h"
 #include "layers/models/model_shapes.h"
-#include "layers/models/residual_block.h"
 
 namespace dragonn::layers {
 namespace {

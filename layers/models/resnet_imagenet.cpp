@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// Residual networks for ImageNet: four stages with projection shortcuts. With another stem they take small images.
+#include "layers/models/convolution_blocks.h"
 #include "layers/models/model_shapes.h"
-#include "layers/models/residual_block.h"
 
 namespace dragonn::layers {
 namespace {

@@ -2,7 +2,6 @@
 /// SENet-18 for small images: residual blocks whose channels are scaled by squeeze-and-excitation.
 #include "layers/models/convolution_blocks.h"
 #include "layers/models/model_shapes.h"
-#include "layers/models/residual_block.h"
 
 namespace dragonn::layers {
 namespace {

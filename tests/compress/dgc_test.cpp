@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include "compress/threshold_search.h"
+#include "compress/threshold.h"
 #include "core/rng.h"
 #include "kernels/gradient/select.h"
 #include "tests/compress/support.h"

@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "compress/normal_quantile.h"
+#include "compress/threshold.h"
 #include "kernels/gradient/magnitude.h"
 #include "tests/compress/search_input.h"
 #include "tests/compress/support.h"

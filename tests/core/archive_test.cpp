@@ -3,12 +3,15 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/safetensors.h"
 #include "tests/core/temporary_folder.h"
 
 namespace dragonn {
@@ -95,12 +98,49 @@ TEST_SUITE("core") {
     archive.put("step", std::uint32_t{1});
     archive.write(path);
     std::vector<std::byte> bytes = read_file(path);
-    // 20 bytes of magic, version and count; name size, name, byte count and the value follow.
-    constexpr std::size_t kFieldStart = 8 + 4 + 8, kValueStart = kFieldStart + 4 + 4 + 8;
-    bytes[kValueStart] ^= std::byte{1};
+    const std::size_t value = bytes.size() - sizeof(std::uint32_t);
+    bytes[value] ^= std::byte{1};
     CHECK(read_error(path, bytes) == path.string() + ": checksum mismatch in field 'step' at bytes " +
-                                         std::to_string(kFieldStart) + " to " + std::to_string(kValueStart + 3) +
+                                         std::to_string(value) + " to " + std::to_string(value + 3) +
                                          ": the file is damaged");
+  }
+
+  TEST_CASE("an archive is a safetensors file, whose fields are aligned and have types and shapes") {
+    const std::vector<std::byte> bytes = to_bytes(example());
+    const SafetensorsFile file(bytes, "archive");
+    REQUIRE(file.tensors().size() == 5);
+    const auto check = [&](std::size_t i, const char* name, const char* type, const std::vector<std::uint64_t>& shape) {
+      const FileTensor& tensor = file.tensors()[i];
+      CAPTURE(name);
+      CHECK(tensor.name == name);
+      CHECK(tensor.type == type);
+      CHECK(tensor.shape == shape);
+      CHECK((tensor.bytes.data() - bytes.data()) % static_cast<std::ptrdiff_t>(element_bytes(type)) == 0);
+      CHECK(file.metadata().at(std::string("xxh3 ") + name).size() == 16);
+    };
+    check(0, "step", "U64", {});
+    check(1, "bucket0/residual", "F32", {3});
+    check(2, "bucket1/residual", "F32", {0});
+    check(3, "rate", "F32", {});
+    check(4, "config", "U8", {9});
+  }
+
+  TEST_CASE("files of other formats are refused with their names") {
+    const test::TemporaryFolder folder;
+    const auto path = folder / "archive";
+    const auto error_of = [&](std::string_view text) { return read_error(path, std::as_bytes(std::span(text))); };
+    CHECK(error_of(std::string_view("DRAGONN\n\1\0\0\0\0\0\0\0\0\0\0\0", 20)) ==
+          path.string() + ": an archive in the format before safetensors: dragonn up to commit 60c1661 reads it");
+    const float weight = 1;
+    const FileTensor tensor{"weight", "F32", {1}, std::as_bytes(std::span(&weight, 1))};
+    CHECK(read_error(path, safetensors_bytes(std::span(&tensor, 1), {{"format", "pt"}})) ==
+          path.string() + ": a safetensors file, but no dragonn archive");
+    CHECK(read_error(path, safetensors_bytes(std::span(&tensor, 1), {{"format", "dragonn archive 2"}}))
+              .starts_with(path.string() + ": checksum mismatch in field 'weight'"));
+    FileMetadata metadata = SafetensorsFile(to_bytes(Archive()), "archive").metadata();
+    metadata["note"] = "added";
+    CHECK(read_error(path, safetensors_bytes({}, metadata)) ==
+          path.string() + ": the header is not as a save writes it: the file is damaged");
   }
 
   TEST_CASE("fields that are absent, of another size or written twice are errors") {
@@ -116,16 +156,14 @@ TEST_SUITE("core") {
 
   TEST_CASE("a file with a field twice is an error that names both") {
     const test::TemporaryFolder folder;
+    const std::uint64_t step = 41;
+    const auto bytes = std::as_bytes(std::span(&step, 1));
+    const std::vector<FileTensor> twice{{"step", "U64", {}, bytes}, {"stop", "U64", {}, bytes}};
+    std::vector<std::byte> file = safetensors_bytes(twice, {{"format", "dragonn archive 2"}});
+    const std::string_view letters(reinterpret_cast<const char*>(file.data()), file.size());
+    file[letters.find("stop") + 2] = std::byte{'e'};
     const auto path = folder / "archive";
-    Archive archive;
-    archive.put("step", std::uint64_t{41});
-    archive.write(path);
-    std::vector<std::byte> bytes = read_file(path);
-    constexpr std::size_t kCount = 8 + 4, kFirst = kCount + 8;  // behind magic and version; behind the count
-    const std::vector<std::byte> field(bytes.begin() + kFirst, bytes.end());
-    bytes[kCount] = std::byte{2};
-    bytes.insert(bytes.end(), field.begin(), field.end());
-    CHECK(read_error(path, bytes) == path.string() + ": field 'step' comes twice");
+    CHECK(read_error(path, file) == path.string() + ": the header names 'step' twice");
   }
 
   TEST_CASE("an archive that does not exist is a config error") {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "core/folder_lock.h"
-
 #include <filesystem>
 #include <utility>
 
 #include <doctest/doctest.h>
 
 #include "core/error.h"
+#include "core/file.h"
 #include "tests/core/temporary_folder.h"
 
 namespace dragonn {

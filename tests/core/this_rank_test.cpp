@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "core/this_rank.h"
-
 #include <thread>
 
 #include <doctest/doctest.h>
+
+#include "core/error.h"
 
 namespace dragonn {
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "core/version.h"
-
 #include <doctest/doctest.h>
 
 #include "core/hash.h"
+#include "core/program.h"
 
 namespace dragonn {
 namespace {

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "kernels/bf16.h"
+#include "kernels/typed_view.h"
 #include "tests/cuda_emulation/memory.h"
 #include "tests/cuda_emulation/stream.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The convolutions of cuDNN that this project makes: NHWC tensors, KRSC filters, straight from the definition, in
-// double. Its graphs have a stand-in as a whole, kernels/nn/cuda/convolution_graph.h. So that the way around a refusal
+// double. Its graphs have a stand-in as a whole, kernels/nn/cuda/convolution_choice.h. So that the way around a refusal
 // is tested, it has none for windows of five rows.
 #include <algorithm>
 #include <cstddef>
@@ -9,8 +9,8 @@
 #include <cudnn.h>
 #include <vector>
 
-#include "kernels/bf16.h"
-#include "kernels/nn/cuda/convolution_graph.h"
+#include "kernels/nn/cuda/convolution_choice.h"
+#include "kernels/typed_view.h"
 #include "tests/cuda_emulation/memory.h"
 #include "tests/cuda_emulation/stream.h"
 

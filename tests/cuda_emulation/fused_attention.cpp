@@ -8,8 +8,8 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/bf16.h"
 #include "kernels/cuda/runtime.h"
+#include "kernels/typed_view.h"
 #include "tests/cuda_emulation/memory.h"
 #include "tests/cuda_emulation/stream.h"
 

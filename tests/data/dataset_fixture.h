@@ -13,7 +13,7 @@
 
 #include <doctest/doctest.h>
 
-#include "data/bad_samples.h"
+#include "data/folder.h"
 #include "data/sample_dataset.h"
 
 namespace dragonn::data {

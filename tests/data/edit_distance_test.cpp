@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "data/speech/edit_distance.h"
-
 #include <algorithm>
 #include <string>
 
 #include <doctest/doctest.h>
 
 #include "core/rng.h"
+#include "data/speech/transcripts.h"
 
 namespace dragonn::data {
 namespace {

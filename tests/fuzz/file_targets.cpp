@@ -43,7 +43,7 @@ void require(bool holds) {
 }
 
 void read_archive(Bytes bytes) {
-  const Archive archive = Archive::read(write_file("archive.bin", bytes));
+  const Archive archive = Archive::read(write_file("archive.safetensors", bytes));
   require(archive.size_bytes() <= bytes.size());
 }
 

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <unistd.h>
 
-#include "core/descriptor.h"
 #include "core/error.h"
+#include "core/file.h"
 #include "tests/fuzz/target.h"
 
 namespace dragonn::fuzz {

@@ -24,7 +24,7 @@
 #include "trainer/config/config.h"
 #include "trainer/cost_model/tensor_selection.h"
 #include "trainer/metrics/metrics.h"
-#include "trainer/weights/safetensors.h"
+#include "core/safetensors.h"
 
 namespace dragonn::fuzz {
 namespace {
@@ -86,8 +86,8 @@ void read_checkpoint(Bytes bytes) {
   Archive model;
   model.put_text("checkpoint/save", text_of(parts[0]));
   model.put("progress/world_size", std::int64_t{1});
-  write_file("checkpoints/step-00000001/rank-0000.bin", parts[1]);
-  model.write(folder / "model.bin");
+  write_file("checkpoints/step-00000001/rank-0000.safetensors", parts[1]);
+  model.write(folder / "model.safetensors");
   const trainer::CheckpointStore store(folder.parent_path());
   store.list();
   store.renamed();
@@ -97,9 +97,9 @@ void read_checkpoint(Bytes bytes) {
 }
 
 void read_safetensors(Bytes bytes) {
-  const trainer::SafetensorsFile file(write_file("weights.safetensors", bytes));
+  const SafetensorsFile file(write_file("weights.safetensors", bytes));
   std::size_t total = 0;
-  for (const trainer::FileTensor& tensor : file.tensors()) total += tensor.bytes.size();
+  for (const FileTensor& tensor : file.tensors()) total += tensor.bytes.size();
   require(total <= bytes.size());
 }
 

@@ -94,6 +94,7 @@ const std::vector<Confined>& confined_headers() {
       {"toml++/", {"trainer/config/toml_config.cpp"}},
       {"spdlog/", {"core/log.cpp"}},
       {"xxhash.h", {"core/hash.cpp"}},
+      {"utf8proc.h", {"core/printable.cpp", "data/text/utf8.cpp"}},
       {"CLI/", {"trainer/command_line.cpp", "bench/", "report/main.cpp"}},
       {"doctest/", {"tests/"}},
       {"cu",  // CUDA, cuBLAS, cuDNN, CUB

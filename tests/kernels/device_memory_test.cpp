@@ -8,7 +8,6 @@
 #include "core/buffer.h"
 #include "core/error.h"
 #include "core/memory_ledger.h"
-#include "core/this_rank.h"
 #include "tests/support/devices.h"
 
 #ifdef DRAGONN_WITH_CUDA

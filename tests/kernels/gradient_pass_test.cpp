@@ -12,7 +12,6 @@
 
 #include "core/rng.h"
 #include "kernels/gradient/select.h"
-#include "kernels/gradient/sweep_count.h"
 #include "tests/support/thread_counts.h"
 
 using namespace dragonn;

@@ -15,8 +15,8 @@
 #include "kernels/nn/batch_norm.h"
 #include "kernels/nn/elementwise.h"
 #include "kernels/nn/embedding.h"
+#include "kernels/nn/losses.h"
 #include "kernels/nn/sequence_rows.h"
-#include "kernels/nn/softmax_cross_entropy.h"
 #include "tests/kernels/host_views.h"
 #include "tests/support/devices.h"
 

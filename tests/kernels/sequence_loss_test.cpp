@@ -8,8 +8,7 @@
 
 #include "core/error.h"
 #include "core/rng.h"
-#include "kernels/nn/ctc.h"
-#include "kernels/nn/multi_label.h"
+#include "kernels/nn/losses.h"
 #include "tests/support/devices.h"
 
 namespace dragonn::kernels {

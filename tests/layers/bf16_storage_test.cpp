@@ -18,10 +18,10 @@
 #include <doctest/doctest.h>
 #include <omp.h>
 
-#include "kernels/bf16.h"
 #include "kernels/device_math.h"
 #include "kernels/devices.h"
 #include "kernels/nn/elementwise.h"
+#include "kernels/typed_view.h"
 #include "layers/graph.h"
 #include "layers/layers.h"
 #include "layers/network.h"

@@ -14,7 +14,6 @@
 #include <fmt/format.h>
 
 #include "core/archive.h"
-#include "core/archive_bytes.h"
 #include "core/rng.h"
 #include "library/dragonn.h"
 #include "trainer/config/methods.h"
@@ -62,15 +61,21 @@ State saved(dragonn_exchange_handle* handle) {
   return state;
 }
 
+Fields fields_of(const State& state) {
+  Fields fields;
+  for (const auto& [name, field] : archive_from_bytes(state, "state").fields()) fields[name] = field.bytes;
+  return fields;
+}
+
 State state_of(const Fields& fields) {
   Archive archive;
-  for (const auto& [name, bytes] : fields) archive.put_bytes(name, bytes);
+  for (const auto& [name, bytes] : fields) archive.put_field(name, {"U8", {bytes.size()}, bytes});
   return to_bytes(archive);
 }
 
 /// Returns states without one of the fields, with one that is shorter, and with one that is longer.
 std::vector<std::pair<std::string, State>> with_bad_fields(const State& state) {
-  const Fields fields = archive_from_bytes(state, "state").fields();
+  const Fields fields = fields_of(state);
   std::vector<std::pair<std::string, State>> damaged;
   for (const auto& [name, bytes] : fields) {
     Fields changed = fields;
@@ -88,7 +93,7 @@ std::vector<std::pair<std::string, State>> with_bad_fields(const State& state) {
 
 /// Returns states with another value in a field that a method uses as a place in the bucket.
 std::vector<std::pair<std::string, State>> with_bad_places(const State& state) {
-  const Fields fields = archive_from_bytes(state, "state").fields();
+  const Fields fields = fields_of(state);
   std::vector<std::pair<std::string, State>> damaged;
   for (const auto& [name, bytes] : fields) {
     const std::string last = name.substr(name.rfind('/') + 1);

@@ -86,11 +86,16 @@ expect_error 1 "data_batch_1.bin.*label" -- "$train" quick.toml --set data.name=
 # A damaged checkpoint.
 "$train" quick.toml --output run --workers 2 2>/dev/null || fail "the plain run"
 checkpoint=$(ls -d run/checkpoints/step-* | tail -1)
-printf 'x' | dd of="$checkpoint/model.bin" bs=1 seek=200 conv=notrunc 2>/dev/null
-expect_error 1 "model.bin.*(checksum|damaged|truncated)" -- "$train" quick.toml --output run --workers 2 --resume auto
-expect_error 1 "model.bin" -- "$train" quick.toml --evaluate "$checkpoint"
-truncate -s 100 "$checkpoint/model.bin"
-expect_error 1 "model.bin.*truncated" -- "$train" quick.toml --output run --workers 2 --resume auto
+printf 'xx' | dd of="$checkpoint/model.safetensors" bs=1 seek="$(($(stat -c %s "$checkpoint/model.safetensors") - 200))" conv=notrunc 2>/dev/null
+expect_error 1 "model.safetensors: checksum mismatch in field '.*: the file is damaged" -- "$train" quick.toml --output run --workers 2 --resume auto
+expect_error 1 "model.safetensors" -- "$train" quick.toml --evaluate "$checkpoint"
+truncate -s 100 "$checkpoint/model.safetensors"
+expect_error 1 "model.safetensors.*cut off" -- "$train" quick.toml --output run --workers 2 --resume auto
+# A checkpoint from before archives were safetensors.
+rm "$checkpoint/model.safetensors"
+printf 'DRAGONN\n\1' >"$checkpoint/model.bin"
+expect_error 1 "model.bin: an archive in the format before safetensors: dragonn up to commit [0-9a-f]+ reads it" -- \
+  "$train" quick.toml --output run --workers 2 --resume auto
 older=$(ls -d run/checkpoints/step-* | head -1)
 # A damaged DONE: nobody loses steps in silence, and nothing waits for a pipe.
 "$train" quick.toml --output scarred --workers 2 --set checkpoint.every_steps=5 --set train.max_steps=15 2>/dev/null ||
@@ -124,13 +129,13 @@ done
 expect_error 2 "E .*3 workers for 2 training samples: at most 2" -- \
   "$train" quick.toml --output other --workers 3 --set data.train_samples=2 --resume "$older"
 cp -r "$older" lacking
-mv lacking/rank-0001.bin away
+mv lacking/rank-0001.safetensors away
 for workers in 1 2 3; do
-  expect_error 1 "lacking/rank-0001.bin is missing" -- \
+  expect_error 1 "lacking/rank-0001.safetensors is missing" -- \
     "$train" quick.toml --output other --workers "$workers" --resume lacking
 done
-cp lacking/rank-0000.bin lacking/rank-0001.bin
-expect_error 1 "lacking/rank-0001.bin was saved by rank 0" -- \
+cp lacking/rank-0000.safetensors lacking/rank-0001.safetensors
+expect_error 1 "lacking/rank-0001.safetensors was saved by rank 0" -- \
   "$train" quick.toml --output other --workers 1 --resume lacking
 # Work of rank 0 for all ranks concerns all: no rank is named.
 expect_error 2 "E --resume nothing: no such folder" -- "$train" quick.toml --output other --workers 2 --resume nothing

@@ -8,7 +8,6 @@
 
 #include <doctest/doctest.h>
 
-#include "report/clock.h"
 #include "report/outputs.h"
 #include "report/text.h"
 #include "tests/core/temporary_folder.h"

@@ -81,18 +81,21 @@ TEST_SUITE("trainer") {
     const fs::path first = folder / "step-00000001", second = folder / "step-00000002";
     CHECK(CheckpointStore::read_rank(second, 1).get<std::uint64_t>("step") == 2);
 
-    fs::copy_file(second / "rank-0000.bin", second / "rank-0001.bin", fs::copy_options::overwrite_existing);
-    CHECK_THROWS_WITH_AS(CheckpointStore::read_rank(second, 1), doctest::Contains("rank-0001.bin was saved by rank 0"),
-                         DataError);
-    fs::copy_file(first / "rank-0001.bin", second / "rank-0001.bin", fs::copy_options::overwrite_existing);
-    for (const char* part : {"rank-0001.bin belongs to 'step 1 workers 2", "DONE to 'step 2 workers 2"}) {
+    fs::copy_file(second / "rank-0000.safetensors", second / "rank-0001.safetensors",
+                  fs::copy_options::overwrite_existing);
+    CHECK_THROWS_WITH_AS(CheckpointStore::read_rank(second, 1),
+                         doctest::Contains("rank-0001.safetensors was saved by rank 0"), DataError);
+    fs::copy_file(first / "rank-0001.safetensors", second / "rank-0001.safetensors",
+                  fs::copy_options::overwrite_existing);
+    for (const char* part : {"rank-0001.safetensors belongs to 'step 1 workers 2", "DONE to 'step 2 workers 2"}) {
       CHECK_THROWS_WITH_AS(CheckpointStore::read_rank(second, 1), doctest::Contains(part), DataError);
     }
 
     // The same step, saved twice.
     const TemporaryFolder again;
     save(again.path(), {1});
-    fs::copy_file(again / "step-00000001/model.bin", first / "model.bin", fs::copy_options::overwrite_existing);
+    fs::copy_file(again / "step-00000001/model.safetensors", first / "model.safetensors",
+                  fs::copy_options::overwrite_existing);
     CHECK_THROWS_WITH_AS(CheckpointStore::read_model(first), doctest::Contains("files of two checkpoints were mixed"),
                          DataError);
   }
@@ -164,7 +167,7 @@ TEST_SUITE("trainer") {
     fs::rename(folder / "step-00000002", folder / "step-00000002.partial");
     fs::copy(folder / "step-00000001", folder / "step-00000007.old.partial");
     fs::remove(folder / "step-00000002.partial/DONE");
-    write_file_atomically(folder / "step-00000002.partial/rank-0001.bin.tmp", std::string_view("begun"));
+    write_file_atomically(folder / "step-00000002.partial/rank-0001.safetensors.tmp", std::string_view("begun"));
     CHECK(store.newest() == folder / "step-00000001");
     save(folder.path(), {3});
     store.prune(9, std::nullopt);

@@ -74,15 +74,7 @@ level = "error"
                       overrides);
 }
 
-const std::string kImages = R"(
-[data]
-name = "synthetic_images"
-train_samples = 60
-test_samples = 12
-height = 6
-width = 6
-classes = 4
-)";
+const std::string kImages = image_data(6, 60, 12);
 const std::string kConvolutions = R"(
 [model]
 name = "resnet20")" + kImages;
@@ -93,17 +85,6 @@ patch = 2
 layers = 1
 hidden = 8
 heads = 2)" + kImages;
-const std::string kRecurrent = R"(
-[model]
-name = "lstm_lm"
-layers = 2
-hidden = 6
-[data]
-name = "text"
-level = "character"
-window = 5
-)";
-
 void write_text(const std::filesystem::path& folder) {
   for (const char* name : {"train.txt", "valid.txt"}) {
     std::ofstream file(folder / name);
@@ -158,7 +139,7 @@ DRAGONN_DEVICE_TEST("what a run is told means the same on every device") {
 DRAGONN_DEVICE_TEST("convolutions with batch norm, attention and recurrent layers train where the CPU trains") {
   const TemporaryFolder data;
   write_text(data.path());
-  for (const std::string& model : {kConvolutions, kAttention, kRecurrent}) {
+  for (const std::string& model : {kConvolutions, kAttention, kQuickText}) {
     CAPTURE(model);
     for (const std::string method : {"dense", "topk"}) {
       const Overrides overrides{"compression.method=" + method};

@@ -13,7 +13,6 @@
 
 #include "core/file.h"
 #include "layers/network.h"
-#include "tests/data/wav_file.h"
 #include "tests/trainer/quick_run.h"
 
 namespace dragonn::trainer::testing {
@@ -26,33 +25,8 @@ using Losses = std::vector<double>;
 constexpr double kTolerance = 1e-3;
 constexpr std::size_t kSteps = 20;
 
-const std::string kImages = R"(
-[data]
-name = "synthetic_images"
-train_samples = 80
-test_samples = 8
-height = 8
-width = 8
-classes = 4
-)";
-const std::string kLargeImages = R"(
-[data]
-name = "synthetic_images"
-train_samples = 80
-test_samples = 8
-height = 32
-width = 32
-classes = 4
-)";
-const std::string kLargestImages = R"(
-[data]
-name = "synthetic_images"
-train_samples = 80
-test_samples = 8
-height = 64
-width = 64
-classes = 4
-)";
+const std::string kImages = image_data(8, 80, 8), kLargeImages = image_data(32, 80, 8),
+                  kLargestImages = image_data(64, 80, 8);
 
 /// A model's name without its depth, settings of a small one, and data for it, in TOML. The learning rate is so low
 /// that steps do not enlarge what rounding differs by: batch norm over few values and CTC do at higher ones.
@@ -95,15 +69,7 @@ void write_data(const std::filesystem::path& folder) {
     std::ofstream file(folder / name);
     for (int i = 0; i < 900; ++i) file << "abcab "[i * i % 7 % 6];
   }
-  std::string manifest;
-  for (int i = 0; i < 12; ++i) {
-    data::Samples samples(static_cast<std::size_t>(1600 + 160 * i));
-    for (std::size_t s = 0; s < samples.size(); ++s) samples[s] = static_cast<std::int16_t>(s * s % (100 + 7 * i));
-    const std::string name = fmt::format("u{}.wav", i);
-    data::write_bytes(folder / name, data::wav_file(samples, 16000));
-    manifest += name + (i % 2 == 0 ? "\tA\n" : "\tB\n");
-  }
-  for (const char* name : {"train.tsv", "test.tsv"}) std::ofstream(folder / name) << manifest;
+  write_utterances(folder, 12);
 }
 
 Losses losses_of(const Family& family) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <unistd.h>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "comm/local/local.h"
 #include "core/log.h"
 #include "tests/core/temporary_folder.h"
+#include "tests/data/wav_file.h"
 #include "trainer/config/assemble.h"
 #include "trainer/run.h"
 
@@ -72,6 +74,39 @@ inline std::vector<std::string> on_device(const Device& device, std::vector<std:
 
 inline RunSpec quick_config(const std::vector<std::string>& overrides = {}) {
   return parse_config(kQuickConfig, "quick.toml", overrides);
+}
+
+/// Returns the table of square images of four classes.
+inline std::string image_data(int side, int train_samples, int test_samples) {
+  return fmt::format(
+      "\n[data]\nname = \"synthetic_images\"\ntrain_samples = {}\ntest_samples = {}\nheight = {}\nwidth = {}\n"
+      "classes = 4\n",
+      train_samples, test_samples, side, side);
+}
+
+/// A small language model, on characters of train.txt and valid.txt.
+inline constexpr const char* kQuickText = R"(
+[model]
+name = "lstm_lm"
+layers = 2
+hidden = 6
+[data]
+name = "text"
+level = "character"
+window = 5
+)";
+
+/// Writes `count` utterances, and train.tsv and test.tsv that name all of them. Utterance i has 0.1 + 0.01 i seconds.
+inline void write_utterances(const std::filesystem::path& folder, int count) {
+  std::string manifest;
+  for (int i = 0; i < count; ++i) {
+    data::Samples samples(static_cast<std::size_t>(1600 + 160 * i));
+    for (std::size_t s = 0; s < samples.size(); ++s) samples[s] = static_cast<std::int16_t>(s * s % (100 + 7 * i));
+    const std::string name = fmt::format("u{}.wav", i);
+    data::write_bytes(folder / name, data::wav_file(samples, 16000));
+    manifest += name + (i % 2 == 0 ? "\tA\n" : "\tB\n");
+  }
+  for (const char* name : {"train.tsv", "test.tsv"}) std::ofstream(folder / name) << manifest;
 }
 
 /// The outcome of a run. Every run ends with a comparison of all replicas' bits (check_replicas).

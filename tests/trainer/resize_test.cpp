@@ -336,14 +336,14 @@ TEST_CASE("a missing or a foreign rank's file is refused by name, on any number 
   const TemporaryFolder whole, rest;
   quick_run(config, 4, whole.path());
   const fs::path checkpoint = checkpoint_of(whole, 3);
-  fs::rename(checkpoint / "rank-0003.bin", whole.path() / "away");
+  fs::rename(checkpoint / "rank-0003.safetensors", whole.path() / "away");
   for (const int world_size : {1, 2, 4}) {
     CHECK_THROWS_WITH(quick_run(config, world_size, rest.path(), checkpoint.string()),
-                      doctest::Contains("rank-0003.bin is missing"));
+                      doctest::Contains("rank-0003.safetensors is missing"));
   }
-  fs::copy_file(checkpoint / "rank-0001.bin", checkpoint / "rank-0003.bin");
+  fs::copy_file(checkpoint / "rank-0001.safetensors", checkpoint / "rank-0003.safetensors");
   CHECK_THROWS_WITH(quick_run(config, 2, rest.path(), checkpoint.string()),
-                    doctest::Contains("rank-0003.bin was saved by rank 1"));
+                    doctest::Contains("rank-0003.safetensors was saved by rank 1"));
 }
 
 TEST_SUITE_END();

@@ -9,7 +9,6 @@
 
 #include "core/error.h"
 #include "core/file.h"
-#include "tests/data/wav_file.h"
 #include "tests/support/devices.h"
 #include "tests/trainer/quick_run.h"
 
@@ -28,17 +27,7 @@ struct Task {
   std::string quality;         ///< the metric that its evaluation reports first
 };
 
-const Task kText{"text", R"(
-[model]
-name = "lstm_lm"
-layers = 2
-hidden = 6
-[data]
-name = "text"
-level = "character"
-window = 5
-)",
-                 "perplexity"};
+const Task kText{"text", testing::kQuickText, "perplexity"};
 const Task kSpeech{"speech", R"(
 [model]
 name = "lstm_speech"
@@ -69,23 +58,13 @@ void write_text(const std::filesystem::path& path, const std::string& text) {
   std::ofstream(path) << text;
 }
 
-/// Files for all tasks. Utterance i has 0.1 + 0.01 i seconds.
+/// Writes files for all tasks.
 void write_data(const std::filesystem::path& folder) {
   std::string text;
   for (int i = 0; i < 100; ++i) text += "abcab "[i % 6];
   write_text(folder / "train.txt", text + text + text);
   write_text(folder / "valid.txt", text);
-  std::string manifest;
-  for (int i = 0; i < 24; ++i) {
-    data::Samples samples(static_cast<std::size_t>(1600 + 160 * i));
-    for (std::size_t s = 0; s < samples.size(); ++s) samples[s] = static_cast<std::int16_t>(s * s % (100 + 7 * i));
-    const data::Bytes bytes = data::wav_file(samples, 16000);
-    const std::string name = fmt::format("u{}.wav", i);
-    data::write_bytes(folder / name, bytes);
-    manifest += name + (i % 2 == 0 ? "\tA\n" : "\tB\n");
-  }
-  write_text(folder / "train.tsv", manifest);
-  write_text(folder / "test.tsv", manifest);
+  testing::write_utterances(folder, 24);
 }
 
 RunSpec config_of(const Task& task, const std::filesystem::path& folder, std::vector<std::string> overrides) {

@@ -10,11 +10,11 @@
 
 #include "comm/agreement.h"
 #include "core/file.h"
+#include "core/safetensors.h"
 #include "layers/graph.h"
 #include "layers/layers.h"
 #include "tests/trainer/quick_run.h"
 #include "trainer/weights/model_weights.h"
-#include "trainer/weights/safetensors.h"
 
 namespace dragonn::trainer {
 namespace {

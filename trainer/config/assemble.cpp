@@ -12,7 +12,7 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "core/plugins.h"
-#include "core/quick.h"
+#include "core/program.h"
 #include "core/units_text.h"
 #include "layers/graph.h"
 #include "trainer/config/exchange_config.h"

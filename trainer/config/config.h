@@ -210,6 +210,11 @@ std::string to_toml(const Config& config);
 /// Returns the settings of all components that to_toml() does not show because the config names others, all in
 /// comments.
 std::string other_settings(const Config& config);
+/// Returns the manual page dragonn-train.toml(5): every key with meaning, type, range and default, then the settings of
+/// all registered components.
+std::string config_man_page();
+/// Returns "table.key=" for every key and setting, and "table.key=word" for each word that a key takes.
+std::vector<std::string> config_words();
 /// Returns "train.epochs 2 -> 3" for every key whose values differ and that can change the numbers of a run.
 std::vector<std::string> config_changes(const Config& before, const Config& after);
 /// Returns 16 hexadecimal digits over every key that can change the numbers of a run. Where data lies, how often is

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
+/// The keys of a config in words: as TOML, as a manual page, and as words for completions.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -9,6 +11,8 @@
 #include <fmt/format.h>
 
 #include "core/hash.h"
+#include "core/program.h"
+#include "core/program_pages.h"
 #include "core/units_text.h"
 #include "trainer/config/config.h"
 #include "trainer/config/config_keys.h"
@@ -25,13 +29,28 @@ std::string comment(const std::string& text) {
   return lines;
 }
 
+/// Returns "help; type; default": a key in words.
+std::string meaning(const ConfigKey& key) {
+  const std::string fallback =
+      key.required ? "required" : fmt::format("default {}", dragonn::to_toml(key.spec.default_value));
+  return fmt::format("{}; {}; {}", key.spec.help, key.describe_type(), fallback);
+}
+
+/// Calls visit(slot, name, keys) for every registered component that has settings.
+template <class Visit>
+void for_each_component(const ConfigSchema& schema, const Visit& visit) {
+  for (const ComponentSlot& slot : schema.components) {
+    for (const auto& [name, specs] : slot.registered) {
+      if (!specs->empty()) visit(slot, name, slot.settings(name));
+    }
+  }
+}
+
 /// Returns the lines of a key. A required one without a value is a comment as a whole.
 std::string to_toml(const ConfigKey& key, const Config& config) {
   const SettingValue value = key.get(config);
-  const std::string fallback =
-      key.required ? "required" : fmt::format("default {}", dragonn::to_toml(key.spec.default_value));
   const bool is_missing = key.required && value == SettingValue(std::string());
-  return comment(fmt::format("{}; {}; {}", key.spec.help, key.describe_type(), fallback)) +
+  return comment(meaning(key)) +
          fmt::format("{}{} = {}\n", is_missing ? "# " : "", key.spec.name, dragonn::to_toml(value));
 }
 
@@ -50,6 +69,36 @@ std::vector<ConfigKey> keys_of(const Config& config) {
   }
   for (const auto& [path, key] : of_parts) schema.keys.push_back(key);
   return std::move(schema.keys);
+}
+
+constexpr const char* kHead = R"(.SH NAME
+dragonn\-train.toml \- experiments of dragonn\-train
+.SH DESCRIPTION
+A config is a TOML file. Keys that it leaves out have their defaults; an unknown key is an error. The option
+\fB\-\-set\fR of \fBdragonn\-train\fR(1) sets one as \fItable.key=value\fR, and \fB\-\-print\-config\fR prints all of a
+config, resolved. A table that names a component (\fBmodel\fR, \fBdata\fR, \fBoptimizer\fR, \fBschedule\fR) also takes
+that component's settings; settings of the parts of \fBcompression\fR are in tables of their names.
+.SH KEYS
+)";
+
+constexpr const char* kFoot = R"(.SH SEE ALSO
+\fBdragonn\-train\fR(1)
+)";
+
+std::string man_key(const ConfigKey& key) {
+  return fmt::format(".TP\n\\fB{}\\fR\n{}\n", roff(key.spec.name), roff(meaning(key)));
+}
+
+std::string heading(const std::string& text) {
+  return fmt::format(".SS \"{}\"\n", roff(text));
+}
+
+void add_words(const ConfigKey& key, std::set<std::string>& words) {
+  const std::string path = key.path();
+  words.insert(path + "=");
+  for (const std::string& choice : key.spec.choices) words.insert(fmt::format("{}={}", path, choice));
+  if (!std::holds_alternative<bool>(key.spec.default_value)) return;
+  for (const char* value : {"true", "false"}) words.insert(fmt::format("{}={}", path, value));
 }
 
 /// The one setting of a data set that changes no number.
@@ -85,17 +134,45 @@ std::string to_toml(const Config& config) {
 
 std::string other_settings(const Config& config) {
   std::string text = "\n# Settings of the components that this config does not name, at their defaults.\n";
-  for (const ComponentSlot& slot : config_schema().components) {
-    for (const auto& [name, specs] : slot.registered) {
-      if (specs->empty() || name == slot.in(config).name) continue;
-      text += fmt::format("\n# [{}] with {} = \"{}\":\n", slot.table_of(name), slot.key, name);
-      for (const SettingSpec& spec : *specs) {
-        text += comment(fmt::format("{}; {}", spec.help, spec.describe_type()));
-        text += fmt::format("#   {} = {}\n", spec.name, dragonn::to_toml(spec.default_value));
-      }
+  for_each_component(config_schema(), [&](const ComponentSlot& slot, const std::string& name, const auto& keys) {
+    if (name == slot.in(config).name) return;
+    text += fmt::format("\n# [{}] with {} = \"{}\":\n", slot.table_of(name), slot.key, name);
+    for (const ConfigKey& key : keys) {
+      text += comment(fmt::format("{}; {}", key.spec.help, key.describe_type()));
+      text += fmt::format("#   {} = {}\n", key.spec.name, dragonn::to_toml(key.spec.default_value));
     }
-  }
+  });
   return text;
+}
+
+std::string config_man_page() {
+  const ConfigSchema schema = config_schema();
+  std::string text = fmt::format(
+      ".\\\" Generated from the program's declared keys.\n"
+      ".TH DRAGONN\\-TRAIN.TOML 5 \"\" \"dragonn {}\" \"File Formats\"\n{}",
+      roff(version()), kHead);
+  std::string table = "none yet";
+  for (const ConfigKey& key : schema.keys) {
+    if (key.table != table) text += heading(key.table.empty() ? "Above all tables" : fmt::format("[{}]", key.table));
+    table = key.table;
+    text += man_key(key);
+  }
+  text += ".SH SETTINGS OF COMPONENTS\n";
+  for_each_component(schema, [&](const ComponentSlot& slot, const std::string& name, const auto& keys) {
+    text += heading(fmt::format("[{}] with {} = {}", slot.table_of(name), slot.key, name));
+    for (const ConfigKey& key : keys) text += man_key(key);
+  });
+  return text + kFoot;
+}
+
+std::vector<std::string> config_words() {
+  const ConfigSchema schema = config_schema();
+  std::set<std::string> words;
+  for (const ConfigKey& key : schema.keys) add_words(key, words);
+  for_each_component(schema, [&](const auto&, const auto&, const auto& keys) {
+    for (const ConfigKey& key : keys) add_words(key, words);
+  });
+  return {words.begin(), words.end()};
 }
 
 std::vector<std::string> config_changes(const Config& before, const Config& after) {

@@ -7,7 +7,7 @@
 
 #include "codec/list_codec.h"
 #include "core/buffer.h"
-#include "core/component.h"
+#include "core/settings.h"
 #include "core/view.h"
 #include "trainer/cost_model/cost_model_profile.h"
 #include "trainer/exchange/bucket_form.h"

@@ -12,7 +12,7 @@
 #include "compress/memory.h"
 #include "compress/sparsifier.h"
 #include "core/archive.h"
-#include "core/component.h"
+#include "core/settings.h"
 
 namespace dragonn::trainer {
 

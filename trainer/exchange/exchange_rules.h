@@ -6,7 +6,7 @@
 
 #include "codec/list_codec.h"
 #include "compress/memory.h"
-#include "core/component.h"
+#include "core/settings.h"
 #include "trainer/exchange/bucket_form.h"
 #include "trainer/exchange/buckets.h"
 

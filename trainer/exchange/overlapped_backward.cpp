@@ -8,7 +8,6 @@
 #include <omp.h>
 
 #include "core/error.h"
-#include "core/this_rank.h"
 #include "trainer/exchange/run_verb.h"
 
 namespace dragonn::trainer {

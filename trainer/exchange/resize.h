@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/archive.h"
-#include "core/resize_rule.h"
+#include "core/component_traits.h"
 
 namespace dragonn::trainer {
 

@@ -9,7 +9,6 @@
 #include "core/timeline.h"
 #include "core/timer.h"
 #include "kernels/devices.h"
-#include "kernels/event_timer.h"
 #include "kernels/trace.h"
 
 namespace dragonn::trainer {

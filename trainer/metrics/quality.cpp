@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "data/speech/edit_distance.h"
 #include "data/speech/transcripts.h"
 
 namespace dragonn::trainer {

@@ -16,7 +16,7 @@
 #include "core/file.h"
 #include "core/hash.h"
 #include "core/log.h"
-#include "core/version.h"
+#include "core/program.h"
 
 namespace dragonn::trainer {
 namespace {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/file.h"
-#include "core/version.h"
+#include "core/program.h"
 
 namespace dragonn::trainer {
 namespace {

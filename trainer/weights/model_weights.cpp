@@ -16,10 +16,10 @@
 #include <fmt/ranges.h>
 
 #include "core/printable.h"
-#include "core/version.h"
-#include "kernels/bf16.h"
+#include "core/program.h"
 #include "kernels/devices.h"
-#include "trainer/weights/safetensors.h"
+#include "kernels/typed_view.h"
+#include "core/safetensors.h"
 
 namespace dragonn::trainer {
 namespace {

@@ -16,7 +16,7 @@
 #include "kernels/gradient/cuda/accumulate.h"
 #include "kernels/gradient/cuda/compact_entries.h"
 #include "kernels/gradient/cuda/gradient_sweep.h"
-#include "kernels/gradient/sweep_count.h"
+#include "kernels/gradient/gradient_pass.h"
 
 namespace dragonn::kernels::cuda {
 namespace {

@@ -3,10 +3,10 @@
 #include <new>
 
 #include "kernels/gradient/cuda/gradient_sweep.h"
+#include "kernels/gradient/gradient_pass.h"
 #include "kernels/gradient/gradient_pass_sweep.h"
 #include "kernels/gradient/hash_select.h"
 #include "kernels/gradient/select.h"
-#include "kernels/gradient/sweep_count.h"
 
 namespace dragonn::kernels::cuda {
 namespace {

@@ -10,7 +10,7 @@
 #include "kernels/gradient/cuda/look_back.h"
 #include "kernels/gradient/cuda/slots.h"
 #include "kernels/gradient/gradient_pass_simd.h"
-#include "kernels/gradient/magnitude_sample.h"
+#include "kernels/gradient/magnitude.h"
 
 namespace dragonn::kernels::cuda {
 

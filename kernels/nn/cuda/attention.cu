@@ -10,10 +10,10 @@
 #include <fmt/format.h>
 
 #include "kernels/cuda/elements.h"
+#include "kernels/cuda/runtime.h"
 #include "kernels/nn/attention.h"
 #include "kernels/nn/cuda/fused_attention.h"
 #include "kernels/nn/cuda/gemm.h"
-#include "kernels/nn/cuda/slower_way.h"
 #include "kernels/nn/cuda/softmax_rows.h"
 
 namespace dragonn::kernels::cuda {

@@ -64,9 +64,85 @@ void products(const ChannelScale& shape, TypedView<const float> input, TypedView
   });
 }
 
-[[maybe_unused]] const bool registered = kernels::copy_channels.add(DeviceType::kCuda, copy) &&
-                                         kernels::scale_channels.add(DeviceType::kCuda, scale) &&
-                                         kernels::channel_products.add(DeviceType::kCuda, products);
+/// The neighbourhood of a channel, in numbers that kernels take.
+struct Neighbourhood {
+  explicit Neighbourhood(const LocalResponseSpec& spec)
+      : channels(static_cast<std::size_t>(spec.channels)),
+        reach(static_cast<std::size_t>(spec.size / 2)),
+        factor(spec.alpha / static_cast<float>(spec.size)),
+        beta(spec.beta),
+        k(spec.k) {}
+
+  __device__ std::size_t begin(std::size_t channel) const { return channel < reach ? 0 : channel - reach; }
+  __device__ std::size_t end(std::size_t channel) const { return min(channels, channel + reach + 1); }
+  /// Returns the number whose power divides a channel of the pixel that begins at `pixel`.
+  template <class Element>
+  __device__ float base(const Reader<Element>& input, std::size_t pixel, std::size_t channel) const {
+    float squares = 0;
+    for (std::size_t other = begin(channel); other < end(channel); ++other)
+      squares += input[pixel + other] * input[pixel + other];
+    return k + factor * squares;
+  }
+
+  std::size_t channels, reach;
+  float factor, beta, k;
+};
+
+template <class Element>
+__global__ void forward_kernel(Neighbourhood near, Reader<Element> input, Writer<Element> output, std::size_t size) {
+  for (std::size_t i = first_element(); i < size; i += element_stride()) {
+    const std::size_t channel = split(i, near.channels).remainder;
+    output[i] = input[i] * powf(near.base(input, i - channel, channel), -near.beta);
+  }
+}
+
+/// Channel c divides its neighbours, too: each adds a term to its gradient. Their divisors are computed anew.
+template <class Element>
+__global__ void backward_kernel(Neighbourhood near, Reader<Element> input, Reader<Element> output_gradient,
+                                Writer<Element> input_gradient, std::size_t size) {
+  for (std::size_t i = first_element(); i < size; i += element_stride()) {
+    const std::size_t channel = split(i, near.channels).remainder, pixel = i - channel;
+    float terms = 0;
+    for (std::size_t other = near.begin(channel); other < near.end(channel); ++other)
+      terms +=
+          output_gradient[pixel + other] * input[pixel + other] * powf(near.base(input, pixel, other), -near.beta - 1);
+    input_gradient[i] = output_gradient[i] * powf(near.base(input, pixel, channel), -near.beta) -
+                        2 * near.factor * near.beta * input[i] * terms;
+  }
+}
+
+class LocalResponse final : public LocalResponsePlan {
+ public:
+  LocalResponse(const Device& device, const LocalResponseSpec& spec) : device_(device), near_(spec) {}
+
+  PlanMemory memory() const override { return {}; }
+
+  void forward(const LocalResponseForward& arguments) override {
+    const std::size_t size = arguments.output.size();
+    with_element(arguments.output.type(), [&](auto element) {
+      launch_over(context(device_), "local_response", size, forward_kernel<decltype(element)>, near_, arguments.input,
+                  arguments.output, size);
+    });
+  }
+
+  void backward(const LocalResponseBackward& arguments) override {
+    const std::size_t size = arguments.input_gradient.size();
+    with_element(arguments.input_gradient.type(), [&](auto element) {
+      launch_over(context(device_), "local_response_backward", size, backward_kernel<decltype(element)>, near_,
+                  arguments.input, arguments.output_gradient, arguments.input_gradient, size);
+    });
+  }
+
+ private:
+  Device device_;
+  Neighbourhood near_;
+};
+
+[[maybe_unused]] const bool registered =
+    kernels::copy_channels.add(DeviceType::kCuda, copy) && kernels::scale_channels.add(DeviceType::kCuda, scale) &&
+    kernels::channel_products.add(DeviceType::kCuda, products) &&
+    kernels::make_local_response_plan.add(DeviceType::kCuda,
+                                          construct_plan<LocalResponse, LocalResponsePlan, LocalResponseSpec>);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

@@ -8,11 +8,9 @@
 
 #include <fmt/format.h>
 
+#include "kernels/cuda/runtime.h"
 #include "kernels/nn/cuda/columns.h"
 #include "kernels/nn/cuda/convolution_choice.h"
-#include "kernels/nn/cuda/convolution_graph.h"
-#include "kernels/nn/cuda/patch_convolution.h"
-#include "kernels/nn/cuda/slower_way.h"
 #include "kernels/nn/sequence_rows.h"
 
 namespace dragonn::kernels::cuda {

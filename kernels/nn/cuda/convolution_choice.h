@@ -5,9 +5,12 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "core/device.h"
 #include "kernels/cuda/runtime.h"
+#include "kernels/device_math.h"
 #include "kernels/nn/convolution.h"
 
 namespace dragonn::kernels::cuda {
@@ -107,5 +110,18 @@ class ConvolutionPasses {
 /// the bias.
 std::shared_ptr<const ConvolutionPasses> make_chosen_passes(const Device& device, const ConvolutionSpec& spec,
                                                             DeviceMath math, const ConvolutionChoices& choices);
+
+/// Makes the passes of a convolution of bf16 without groups as graphs of cuDNN. They reach kernels that the calls of
+/// ConvolutionChoices do not, and the forward pass adds the bias before it rounds. Every pass takes the first engine,
+/// in the order of cuDNN's heuristics, that gives the same bits every time, sums in float32 and needs no more than 1
+/// GiB of workspace. A shape is looked up once per thread, since cuDNN compiles some kernels when they are asked for.
+/// @param obstacle is set if the result is null: why cuDNN has no such graph for the shape and the GPU.
+std::shared_ptr<const ConvolutionPasses> make_convolution_graphs(const Device& device, const ConvolutionSpec& spec,
+                                                                 std::string& obstacle);
+
+/// Makes a plan for any window, any number of groups and any math mode, with HWIO weights. It copies every pixel for
+/// every window that sees it, in pieces of images of at most 2^28 elements.
+std::unique_ptr<WeightedPlan> make_patch_convolution(const Device& device, const ConvolutionSpec& spec,
+                                                     DeviceMath math);
 
 }  // namespace dragonn::kernels::cuda

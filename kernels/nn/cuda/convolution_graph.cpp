@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Graphs of cuDNN for convolutions, through its backend interface (cudnn_graph.h): nodes are descriptors with
 // attributes. It has not run yet; the emulation has a stand-in.
-#include "kernels/nn/cuda/convolution_graph.h"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -20,6 +18,7 @@
 #include <fmt/format.h>
 
 #include "kernels/cuda/runtime.h"
+#include "kernels/nn/cuda/convolution_choice.h"
 
 namespace dragonn::kernels::cuda {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/runtime.h"
-#include "kernels/nn/ctc.h"
 #include "kernels/nn/cuda/softmax_rows.h"
+#include "kernels/nn/losses.h"
 
 namespace dragonn::kernels::cuda {
 namespace {

@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/bf16.h"
 #include "kernels/cuda/runtime.h"
+#include "kernels/typed_view.h"
 
 namespace dragonn::kernels::cuda {
 namespace {

@@ -8,7 +8,6 @@
 
 #include "kernels/nn/cuda/columns.h"
 #include "kernels/nn/cuda/gemm.h"
-#include "kernels/nn/cuda/lt_product.h"
 #include "kernels/nn/elementwise.h"
 
 namespace dragonn::kernels::cuda {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/nn/packed_product.h"
-
 #include "kernels/nn/cuda/gemm.h"
 #include "kernels/nn/elementwise.h"
+#include "kernels/nn/matrix_product.h"
 
 namespace dragonn::kernels::cuda {
 namespace {

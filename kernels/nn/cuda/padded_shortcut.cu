@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/runtime.h"
-#include "kernels/nn/padded_shortcut.h"
+#include "kernels/nn/pooling.h"
 
 namespace dragonn::kernels::cuda {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "kernels/cuda/elements.h"
 #include "kernels/nn/cuda/columns.h"
+#include "kernels/nn/cuda/convolution_choice.h"
 #include "kernels/nn/cuda/gemm.h"
-#include "kernels/nn/cuda/patch_convolution.h"
 #include "kernels/nn/cuda/windows.h"
 #include "kernels/nn/elementwise.h"
 

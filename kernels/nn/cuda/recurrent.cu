@@ -8,7 +8,6 @@
 
 #include "kernels/cuda/runtime.h"
 #include "kernels/nn/cuda/fused_recurrent.h"
-#include "kernels/nn/cuda/slower_way.h"
 #include "kernels/nn/elementwise.h"
 #include "kernels/nn/recurrent.h"
 #include "kernels/nn/recurrent_steps.h"

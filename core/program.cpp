@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+#include "core/program.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "core/version_text.h"
+
+namespace dragonn {
+
+std::string_view version() {
+  return kVersionText;
+}
+
+std::optional<std::int64_t> quick_limit() {
+  const char* variable = std::getenv("DRAGONN_QUICK");
+  const std::string_view text = variable == nullptr ? "" : variable;
+  if (text.empty()) return std::nullopt;
+  std::int64_t limit = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), limit);
+  if (error != std::errc() || end != text.data() + text.size() || limit < 1) {
+    throw ConfigError(fmt::format("DRAGONN_QUICK={}: expected a number of steps, at least 1", text));
+  }
+  return limit;
+}
+
+}  // namespace dragonn

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT
+#include "core/safetensors.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/file.h"
+#include "core/printable.h"
+
+namespace dragonn {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+static_assert(std::endian::native == std::endian::little, "safetensors are little-endian");
+
+constexpr std::size_t kLengthBytes = sizeof(std::uint64_t);
+constexpr const char* kMetadata = "__metadata__";
+/// A header is { name: { "shape": [...] } }: nothing is nested deeper.
+constexpr int kDeepest = 3;
+
+/// Parses a header and checks all that can be checked without its tensors' values. Its errors name the file.
+class HeaderReader {
+ public:
+  HeaderReader(const std::string& name, std::span<const std::byte> file) : file_name_(name), file_(file) {}
+
+  /// Returns the tensors in the order of their places.
+  std::vector<FileTensor> read(FileMetadata& metadata) {
+    const std::span<const std::byte> header = take_header();
+    values_ = file_.subspan(kLengthBytes + header.size());
+    const Json json = parse(header);
+    for (const auto& [name, entry] : json.items()) {
+      if (name == kMetadata) {
+        metadata = texts_of(entry);
+      } else {
+        places_.push_back(tensor(name, entry));
+      }
+    }
+    check_places();
+    std::vector<FileTensor> tensors;
+    for (Place& place : places_) tensors.push_back(std::move(place.tensor));
+    return tensors;
+  }
+
+ private:
+  struct Place {
+    std::uint64_t begin;
+    std::uint64_t end;
+    FileTensor tensor;
+  };
+
+  [[noreturn]] void fail(const std::string& reason) const {
+    throw DataError(fmt::format("{}: {}", file_name_, reason));
+  }
+  [[noreturn]] void fail(const std::string& name, const std::string& reason) const {
+    fail(fmt::format("tensor '{}': {}", excerpt(name), reason));
+  }
+
+  std::span<const std::byte> take_header() const {
+    if (file_.size() < kLengthBytes) fail(fmt::format("{} bytes are no safetensors file", file_.size()));
+    std::uint64_t length = 0;
+    std::memcpy(&length, file_.data(), kLengthBytes);
+    const std::uint64_t most = file_.size() - kLengthBytes;
+    if (length > most)
+      fail(
+          fmt::format("the header's length is {}, and {} bytes follow it: no safetensors file, or "
+                      "cut off",
+                      length, most));
+    return file_.subspan(kLengthBytes, length);
+  }
+
+  /// Parses the header. JSON's readers let a later key replace an earlier one of its name, so names are checked here.
+  Json parse(std::span<const std::byte> header) const {
+    std::vector<std::set<std::string>> names;  // of the objects that are open, from the outermost
+    const auto check = [&](int depth, Json::parse_event_t event, Json& parsed) {
+      if (depth > kDeepest) fail("the header is nested too deep");
+      if (event == Json::parse_event_t::object_start) names.emplace_back();
+      if (event == Json::parse_event_t::object_end) names.pop_back();
+      if (event == Json::parse_event_t::key && !names.back().insert(parsed.get<std::string>()).second) {
+        fail(fmt::format("the header names '{}' twice", excerpt(parsed.get<std::string>())));
+      }
+      return true;
+    };
+    const auto* text = reinterpret_cast<const char*>(header.data());
+    Json json;
+    try {
+      json = Json::parse(text, text + header.size(), check);
+    } catch (const Json::parse_error& error) {
+      fail(fmt::format("the header is no valid JSON from its byte {} on", error.byte));
+    } catch (const Json::exception&) {
+      fail("the header is no valid JSON: a number is too large");
+    }
+    if (!json.is_object()) fail("the header is no JSON object");
+    return json;
+  }
+
+  FileMetadata texts_of(const Json& entry) const {
+    FileMetadata texts;
+    if (!entry.is_object()) fail(fmt::format("{} is no JSON object", kMetadata));
+    for (const auto& [key, value] : entry.items()) {
+      if (!value.is_string()) fail(fmt::format("{}: '{}' is no text", kMetadata, excerpt(key)));
+      texts.emplace(key, value.get<std::string>());
+    }
+    return texts;
+  }
+
+  /// Returns an array of whole numbers of at least 0.
+  std::vector<std::uint64_t> numbers(const std::string& name, const Json& entry, const char* key) const {
+    const auto found = entry.find(key);
+    const bool valid = found != entry.end() && found->is_array() &&
+                       std::ranges::all_of(*found, [](const Json& item) { return item.is_number_unsigned(); });
+    if (!valid) fail(name, fmt::format("'{}' is no list of whole numbers", key));
+    return found->get<std::vector<std::uint64_t>>();
+  }
+
+  Place tensor(const std::string& name, const Json& entry) const {
+    if (!entry.is_object()) fail(name, "its entry is no JSON object");
+    const auto type = entry.find("dtype");
+    if (type == entry.end() || !type->is_string()) fail(name, "it has no 'dtype'");
+    const auto places = numbers(name, entry, "data_offsets");
+    if (places.size() != 2) fail(name, "'data_offsets' are not two numbers");
+    Place place{places[0], places[1], {name, type->get<std::string>(), numbers(name, entry, "shape"), {}}};
+    if (place.begin > place.end || place.end > values_.size()) {
+      fail(name, fmt::format("data_offsets {} to {} are not in the {} bytes of values", place.begin, place.end,
+                             values_.size()));
+    }
+    check_size(place);
+    place.tensor.bytes = values_.subspan(place.begin, place.end - place.begin);
+    return place;
+  }
+
+  void check_size(const Place& place) const {
+    const FileTensor& tensor = place.tensor;
+    std::uint64_t bytes = element_bytes(tensor.type);
+    if (bytes == 0) return;  // of a later version of the format
+    for (const std::uint64_t extent : tensor.shape) {
+      if (extent != 0 && bytes > std::numeric_limits<std::uint64_t>::max() / extent) {
+        fail(tensor.name, "its shape has more elements than any file");
+      }
+      bytes *= extent;
+    }
+    if (bytes == place.end - place.begin) return;
+    fail(tensor.name, fmt::format("{} bytes of data_offsets {} to {} do not fit its shape and type, which take {}",
+                                  place.end - place.begin, place.begin, place.end, bytes));
+  }
+
+  /// Puts the tensors in the order of their places, and checks that they fill all bytes.
+  void check_places() {
+    std::ranges::sort(places_, {}, [](const Place& place) { return std::pair(place.begin, place.end); });
+    std::uint64_t filled = 0;
+    for (const Place& place : places_) {
+      if (place.begin < filled) fail(place.tensor.name, "its values overlap another tensor's");
+      if (place.begin > filled) {
+        fail(place.tensor.name, fmt::format("bytes {} to {} before its values are no tensor's", filled, place.begin));
+      }
+      filled = place.end;
+    }
+    if (filled != values_.size()) fail(fmt::format("{} bytes at its end are no tensor's", values_.size() - filled));
+  }
+
+  const std::string& file_name_;
+  std::span<const std::byte> file_;
+  std::span<const std::byte> values_;
+  std::vector<Place> places_;
+};
+
+}  // namespace
+
+std::uint64_t element_bytes(const std::string& type) {
+  static const std::map<std::string, std::uint64_t> sizes{
+      {"F64", 8}, {"I64", 8}, {"U64", 8},  {"C64", 8}, {"F32", 4}, {"I32", 4},  {"U32", 4},     {"F16", 2},
+      {"I16", 2}, {"U16", 2}, {"BF16", 2}, {"I8", 1},  {"U8", 1},  {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}};
+  const auto found = sizes.find(type);
+  return found == sizes.end() ? 0 : found->second;
+}
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : bytes_(read_file(path)) {
+  tensors_ = HeaderReader(path.string(), bytes_).read(metadata_);
+}
+
+SafetensorsFile::SafetensorsFile(std::span<const std::byte> bytes, const std::string& name)
+    : tensors_(HeaderReader(name, bytes).read(metadata_)) {}
+
+std::string safetensors_header(std::span<const FileTensor> tensors, const FileMetadata& metadata) {
+  Json json = Json::object();
+  json[kMetadata] = metadata;
+  std::uint64_t offset = 0;
+  for (const FileTensor& tensor : tensors) {
+    const std::uint64_t end = offset + tensor.bytes.size();
+    json[tensor.name] = {{"dtype", tensor.type}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
+    offset = end;
+  }
+  std::string text = json.dump();
+  // Filled up with blanks, so that the values begin at a multiple of 8 bytes.
+  text.resize((text.size() + kLengthBytes - 1) / kLengthBytes * kLengthBytes, ' ');
+  std::string header(kLengthBytes, '\0');
+  const std::uint64_t length = text.size();
+  std::memcpy(header.data(), &length, kLengthBytes);
+  return header + text;
+}
+
+std::vector<std::byte> safetensors_bytes(std::span<const FileTensor> tensors, const FileMetadata& metadata) {
+  const std::string header = safetensors_header(tensors, metadata);
+  std::vector<std::byte> file;
+  const auto append = [&](std::span<const std::byte> bytes) { file.insert(file.end(), bytes.begin(), bytes.end()); };
+  std::size_t size = header.size();
+  for (const FileTensor& tensor : tensors) size += tensor.bytes.size();
+  file.reserve(size);
+  append(std::as_bytes(std::span(header)));
+  for (const FileTensor& tensor : tensors) append(tensor.bytes);
+  return file;
+}
+
+void write_safetensors(const std::filesystem::path& path, std::span<const FileTensor> tensors,
+                       const FileMetadata& metadata) {
+  write_file_atomically(path, safetensors_bytes(tensors, metadata));
+}
+
+}  // namespace dragonn

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/nn/losses.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <span>
+
+#include "core/targets.h"
+#include "kernels/nn/loss_rows.h"
+
+namespace dragonn::kernels {
+namespace {
+
+struct RowLoss {
+  double loss = 0;
+  bool correct = false;
+};
+
+/// Returns the loss of one row, and computes its gradient if there is room for one.
+RowLoss row_loss(std::span<const float> logits, std::size_t label, double smoothing, std::span<float> gradient,
+                 double rows) {
+  // The gradient may take the place of the logits.
+  const float largest = detail::largest_in_row(logits.data(), logits.size());
+  const bool correct = detail::is_first_largest(logits.data(), label, largest);
+  const double distance = static_cast<double>(logits[label]) - largest;
+  const detail::RowSums sums = detail::softmax_row_sums(logits.data(), logits.size(), largest, gradient.data());
+  const double classes = static_cast<double>(logits.size());
+  const double normalizer = std::log(sums.exponentials);
+  const double loss = (1 - smoothing) * (normalizer - distance) + smoothing * (normalizer - sums.distances / classes);
+  if (gradient.empty()) return {loss, correct};
+  if (!std::isfinite(loss)) {  // the vector exponential turns NaN into 0: a run that has diverged must show it
+    std::ranges::fill(gradient, std::numeric_limits<float>::quiet_NaN());
+    return {loss, correct};
+  }
+  const double target = std::exp(distance - normalizer) - (1 - smoothing) - smoothing / classes;
+  detail::scale_row(gradient.data(), gradient.size(), static_cast<float>(1 / (sums.exponentials * rows)),
+                    static_cast<float>(-smoothing / classes / rows));
+  gradient[label] = static_cast<float>(target / rows);
+  return {loss, correct};
+}
+
+/// Returns the number of rows that are not ignored. @throws DataError for a label out of range.
+std::size_t count_labels(std::span<const std::int32_t> labels, std::size_t classes) {
+  std::size_t count = 0;
+  for (std::size_t row = 0; row < labels.size(); ++row) {
+    if (labels[row] == kIgnoredLabel) continue;
+    if (labels[row] < 0 || static_cast<std::size_t>(labels[row]) >= classes)
+      detail::refuse_label(labels[row], row, classes);
+    ++count;
+  }
+  return count;
+}
+
+CrossEntropy on_cpu(TypedView<const float> logits, View<const std::int32_t> labels, std::size_t classes,
+                    double smoothing, TypedView<float> gradient) {
+  const std::span<const std::int32_t> all_labels = labels.host();
+  const std::span<const float> all_logits = logits.host();
+  const std::span<float> all_gradients = gradient.empty() ? std::span<float>() : gradient.host();
+  const std::size_t count = count_labels(all_labels, classes);
+  std::array<CrossEntropy, kMostPieces> parts{};
+  const std::size_t pieces = detail::for_each_row(all_labels.size(), classes, [&](std::size_t piece, std::size_t row) {
+    const auto row_gradient =
+        all_gradients.empty() ? std::span<float>() : all_gradients.subspan(row * classes, classes);
+    if (all_labels[row] == kIgnoredLabel) {
+      std::ranges::fill(row_gradient, 0.0f);
+      return;
+    }
+    const RowLoss own = row_loss(all_logits.subspan(row * classes, classes), static_cast<std::size_t>(all_labels[row]),
+                                 smoothing, row_gradient, static_cast<double>(count));
+    parts[piece].loss_sum += own.loss;
+    parts[piece].correct += own.correct ? 1 : 0;
+  });
+  CrossEntropy result;
+  result.count = count;
+  for (std::size_t piece = 0; piece < pieces; ++piece) {
+    result.loss_sum += parts[piece].loss_sum;
+    result.correct += parts[piece].correct;
+  }
+  return result;
+}
+
+}  // namespace
+
+void detail::refuse_label(std::int32_t label, std::size_t row, std::size_t classes) {
+  throw DataError(fmt::format("label {} of row {} of the batch: valid are 0 to {}", label, row, classes - 1));
+}
+
+constinit decltype(softmax_cross_entropy_rows) softmax_cross_entropy_rows("softmax_cross_entropy", on_cpu);
+CrossEntropy softmax_cross_entropy(TypedView<const float> logits, View<const std::int32_t> labels, std::size_t classes,
+                                   double smoothing, TypedView<float> gradient) {
+  if (logits.size() != labels.size() * classes || (!gradient.empty() && gradient.size() != logits.size()))
+    throw ShapeError(fmt::format("cross-entropy of {} logits, {} labels, {} classes and a gradient of {}",
+                                 logits.size(), labels.size(), classes, gradient.size()));
+  return softmax_cross_entropy_rows.at(logits.device())(logits, labels, classes, smoothing, gradient);
+}
+
+namespace {
+
+void check_labels(std::span<const std::int32_t> labels, std::size_t sample, std::size_t classes) {
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] < 0 || static_cast<std::size_t>(labels[i]) >= classes)
+      throw DataError(
+          fmt::format("label {} of sample {} of the batch: valid are 0 to {}", labels[i], sample, classes - 1));
+    if (i > 0 && labels[i] <= labels[i - 1])
+      throw DataError(fmt::format("label {} of sample {} of the batch behind {}: labels must ascend", labels[i], sample,
+                                  labels[i - 1]));
+  }
+}
+
+MultiLabelResult on_cpu(TypedView<const float> logits, const Targets& targets, std::size_t classes,
+                        TypedView<float> gradient) {
+  const std::size_t batch = targets.offsets.size() - 1;
+  const float share = 1.0f / static_cast<float>(batch);
+  const std::span<const float> all_logits = logits.host();
+  std::array<MultiLabelResult, kMostPieces> parts{};
+  const std::size_t pieces = detail::for_each_row(batch, classes, [&](std::size_t piece, std::size_t sample) {
+    const auto labels = labels_of(targets, sample);
+    const float* row = all_logits.data() + sample * classes;
+    float* slope = gradient.empty() ? nullptr : gradient.data() + sample * classes;
+    const float largest = detail::largest_in_row(row, classes);
+    double own = 0;
+    bool correct = false;
+    for (const std::int32_t label : labels) {
+      own += row[label];
+      correct = correct || detail::is_first_largest(row, static_cast<std::size_t>(label), largest);
+    }
+    const double loss = detail::logistic_row(row, classes, share, slope) - own;
+    parts[piece].loss_sum += loss;
+    parts[piece].correct += correct ? 1 : 0;
+    if (slope == nullptr) return;
+    for (const std::int32_t label : labels) slope[label] -= share;
+    if (!std::isfinite(loss)) std::fill_n(slope, classes, std::numeric_limits<float>::quiet_NaN());
+  });
+  MultiLabelResult result;
+  for (std::size_t piece = 0; piece < pieces; ++piece) {
+    result.loss_sum += parts[piece].loss_sum;
+    result.correct += parts[piece].correct;
+  }
+  return result;
+}
+
+}  // namespace
+
+constinit decltype(multi_label) multi_label(
+    "multi_label", on_cpu, [](auto logits, const Targets& targets, std::size_t classes, auto gradient) {
+      const std::size_t batch = logits.size() / classes;
+      if (logits.size() != batch * classes || (!gradient.empty() && gradient.size() != logits.size()))
+        throw ShapeError(fmt::format("multi-label loss of {} logits, {} classes and a gradient of {}", logits.size(),
+                                     classes, gradient.size()));
+      check_offsets(targets, batch);
+      for (std::size_t sample = 0; sample < batch; ++sample) check_labels(labels_of(targets, sample), sample, classes);
+      return true;
+    });
+
+}  // namespace dragonn::kernels
