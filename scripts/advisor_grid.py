@@ -21,9 +21,10 @@ import pathlib
 import re
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
+
+from runs import BIN, CLUSTER, metrics, output_of, read_rows, sets, table, write_rows
 
 # Below this difference of the two times no advice is wrong.
 TOLERANCE = 0.10
@@ -116,12 +117,8 @@ class Runner:
             # As DDP: beside backward, where a bucket ends before the first layer.
             return settings + ["compression.method=dense", "compression.overlap=true"] + more
         settings += [f"compression.method={p['method']}", f"compression.density={p['density']}"]
-        if p.get("overlap"):
-            settings.append("compression.overlap=true")
-        if "bucket" in p:
-            settings.append(f"compression.bucket={p['bucket']}")
-        if "fusion" in p:
-            settings.append(f"compression.fusion_mib={p['fusion']}")
+        keys = {"overlap": "overlap", "bucket": "bucket", "fusion": "fusion_mib"}
+        settings += [f"compression.{key}={str(p[name]).lower()}" for name, key in keys.items() if name in p]
         return settings + more
 
     def run(self, p, dense, network=True, profile=None, more=()):
@@ -131,19 +128,12 @@ class Runner:
         command = [self.train, str(self.folder / "empty.toml"), "--output", str(output)]
         if not self.hosts:
             command += ["--workers", str(p["workers"])]
-        for setting in self.settings(p, dense, network, list(more)) + ([f"compression.profile={profile}"] if profile else []):
-            command += ["--set", setting]
-        if self.hosts:
-            cluster = pathlib.Path(__file__).parent / "netns_cluster.sh"
-            command = [str(cluster), "run", str(self.hosts), p["rate"], "--"] + command
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise SystemExit(f"{' '.join(command)}\n{done.stderr[-2000:]}")
+        command += sets(self.settings(p, dense, network, list(more)) + ([f"compression.profile={profile}"] if profile else []))
+        output_of([CLUSTER, "run", self.hosts, p["rate"], "--", *command] if self.hosts else command)
         return output
 
     def seconds_per_step(self, output):
-        times = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
-        times = [line["time"] for line in times if line["kind"] == "step"]
+        times = [line["time"] for line in metrics(output, "step")]
         return statistics.median(b - a for a, b in zip(times[WARM_UP - 1:], times[WARM_UP:]))
 
     def profile(self, p):
@@ -152,8 +142,8 @@ class Runner:
         if key not in self.profiles:
             ahead = {**p, "gbps": 1, "latency_us": 100, "compute": "measured"}
             ahead.pop("overlap", None)
-            measured = json.loads((self.run(ahead, False, network=not self.hosts) / "profile.json").read_text()) \
-                if not self.hosts else self.profile_of_hosts(p)
+            # A network is given, so that the run asks for costs at all; hosts have wall times, whatever it is.
+            measured = json.loads((self.run(ahead, False) / "profile.json").read_text())
             profile = {"version": 1, "profile": measured["profile"], "backward_seconds": measured["backward_seconds"]}
             if p["compute"] == "zero":
                 profile["backward_seconds"] = 0
@@ -165,11 +155,6 @@ class Runner:
             path.write_text(json.dumps(profile))
             self.profiles[key] = path
         return self.profiles[key]
-
-    def profile_of_hosts(self, p):
-        # A network is given, so that the run asks for costs at all; hosts have wall times, whatever it is.
-        ahead = {**p, "gbps": 1, "latency_us": 100, "compute": "measured"}
-        return json.loads((self.run(ahead, False) / "profile.json").read_text())
 
     def measure(self, p):
         profile = self.profile(p)
@@ -265,9 +250,7 @@ def best_text(row):
 
 
 def markdown(rows):
-    lines = ["| model | method | workers | density | compute | network | dense ms | sparse ms | faster | advice | named as best | "
-             "best of all | |", "|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
-    for row in rows:
+    def cells(row):
         method = row["method"] + (f", {row['bucket']}" if "bucket" in row else "") + \
             (", overlap" if row.get("overlap") else "") + (f", {row['algorithm']}" if "algorithm" in row else "")
         verdict = "claims nothing" if row["advice"].get("uncertain") else \
@@ -275,15 +258,17 @@ def markdown(rows):
             "within 10 %" if row["right"] else "**wrong**"
         if row.get("missed"):
             verdict += f", **misses {row['fastest']}**"
-        lines.append(f"| {row['model']} | {method} | {row['workers']} | {row['density']:g} | {row['compute']} | "
-                     f"{network_of(row)} | {row['dense_seconds'] * 1e3:.4g} | {row['sparse_seconds'] * 1e3:.4g} | "
-                     f"{row['faster']} | {row['advice']['faster']} | {named_text(row)} | {best_text(row)} | {verdict} |")
-    return "\n".join(lines) + "\n"
+        return [row["model"], method, row["workers"], f"{row['density']:g}", row["compute"], network_of(row),
+                f"{row['dense_seconds'] * 1e3:.4g}", f"{row['sparse_seconds'] * 1e3:.4g}", row["faster"], row["advice"]["faster"],
+                named_text(row), best_text(row), verdict]
+
+    return table(["model", "method", "workers", "density", "compute", "network", "dense ms", "sparse ms", "faster", "advice",
+                  "named as best", "best of all", ""], map(cells, rows)) + "\n"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", default="build/release/bin")
+    parser.add_argument("--bin", default=BIN)
     parser.add_argument("--output", required=True, type=pathlib.Path)
     parser.add_argument("--markdown", type=pathlib.Path)
     parser.add_argument("--grid", choices=["small", "full"], default="full")
@@ -292,7 +277,7 @@ def main():
     parser.add_argument("--steps", type=int, default=6)
     options = parser.parse_args()
     points = points_of_hosts(options) if options.hosts else grid_of(options.grid)
-    rows = json.loads(options.output.read_text()) if options.output.exists() else []
+    rows = read_rows(options.output)
     done = {name_of({k: v for k, v in row.items() if k in p}) for row in rows for p in points if
             all(row.get(k) == v for k, v in p.items())}
     with tempfile.TemporaryDirectory() as folder:
@@ -301,7 +286,7 @@ def main():
             if name_of(p) in done:
                 continue
             rows.append(runner.measure(p))
-            options.output.write_text(json.dumps(rows, indent=1) + "\n")
+            write_rows(options.output, rows)
             print(f"{number}/{len(points)} {name_of(p)}: dense {rows[-1]['dense_seconds'] * 1e3:.4g} ms, sparse "
                   f"{rows[-1]['sparse_seconds'] * 1e3:.4g} ms, advice {rows[-1]['advice']['faster']}"
                   f"{'' if rows[-1]['right'] else ' WRONG'}"
@@ -318,4 +303,7 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except RuntimeError as error:
+        sys.exit(f"advisor_grid: {error}")

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# collective_figures.sh [FOLDER]: the virtual clusters of docs/results/collectives.md. Figures go to docs/images, rows to bench/results.
+# collective_figures.sh [FOLDER]: the virtual clusters of docs/results/collectives.md. Figures go to docs/images, rows to
+# runs/collectives.
 #   gtopk     gTop-k, figure 9: 100 MB of gradient, density 0.001, 1 Gbit/s Ethernet, 4 to 64 workers.
 #   oktopk    Ok-Topk, section 5.4.3: BERT's 133.5 million elements, density 0.01, a supercomputer's network, 32 to 256
 #             workers. The last of these needs 13 GB of memory.
@@ -9,12 +10,13 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 BIN=${1:-build/release/bin}
 FIGURES=${FIGURES:-gtopk oktopk bound}
+mkdir -p runs/collectives
 
-# collective NAME ARGUMENT...: rows to bench/results/collective-NAME.json.
+# collective NAME ARGUMENT...: rows to runs/collectives/NAME.json.
 collective() {
   local name=$1
   shift
-  "$BIN/dragonn-bench" collective "$@" --json "bench/results/collective-$name.json"
+  "$BIN/dragonn-bench" collective "$@" --json "runs/collectives/$name.json"
 }
 
 for figure in $FIGURES; do

@@ -11,22 +11,28 @@ Usage:
 
 Every run is a folder in DIR, named by what distinguishes it (topk-density0.01-seed1); beside it NAME.log has what the run
 printed. A run that is finished is not repeated, one that was interrupted goes on from its last checkpoint, and a run that
-failed is tried again: the same command continues a sweep, also one with further values. All configs are checked before the
-first run begins. In the end DIR has table.md (printed, too) with a row for each group of runs that differ in `seed` only,
-and for each config report.html of dragonn-compare, its report.csv and groups.csv.
+failed is tried again: the same command continues a sweep, also one with further values. Several sweeps may share DIR: each
+takes the next run that no other one is at. All configs are checked before the first run begins. In the end DIR has table.md
+(printed, too) with a row for each group of runs that differ in `seed` only, and for each config report.html of
+dragonn-compare, its report.csv, report.svg and groups.csv. scripts/grids has the sweeps behind docs/results.md.
 Exit codes: 0 all runs are done; 1 some are not, and the end says why; 2 wrong usage, sweep or config, nothing was run;
 130 or 143 stopped by SIGINT or SIGTERM, after the runs that were at work have saved checkpoints.
 
 SWEEP.toml (paths of configs are relative to it, all others to the working directory):
-  config = "../configs/cifar10_resnet20.toml"    # or a list
+  config = "../configs/cifar10_resnet20.toml"    # or a list; * and ? stand for parts of names
   output = "runs/sweep"
   parallel = 2                                   # runs at a time (1)
   launcher = ["mpirun", "-np", "4"]              # stands before dragonn-train (none: local workers)
+  retry = false                                  # a run that ended with an error is over (true: it is tried again)
+  bare = ["compression.density"]                 # keys that name a run by their value alone: topk-0.01
+  prepare = "cifar10"                            # DIR/data gets 10,000 training and all test images of DRAGONN_DATA/cifar10
+  [data]                                         # data.path by the name of a config's data set
+  wikitext2 = "$DRAGONN_DATA/text/wikitext-2"
   [set]                                          # keys of every run
   train.epochs = 10
   plugins = ["build/mine.so"]                    # components of your own, if the config does not name them
   [grid]                                         # lists of values; the last key varies fastest
-  compression.method = ["topk", "gtopk"]
+  compression.method = ["topk", "gtopk"]         # "@sparsifier": all that `dragonn-train --list` names so
   compression.density = [0.01, 0.001]
   seed = [1, 2, 3]
   [[exclude]]                                    # leaves out the runs with all of these values
@@ -36,15 +42,30 @@ SWEEP.toml (paths of configs are relative to it, all others to the working direc
   name = "dense"                                 # begins the names of its runs
   set.compression.method = "dense"
   grid.compression = { method = [], density = [] }  # replaces lists of the grid; an empty one takes the key out
+  near = 2                                       # points that its quality may lack to be near the baseline's
+  [equal_bytes]                                  # also runs each method at the density at which it sends as many bytes as
+  method = "topk"                                # this one, by --dry-run, if it is off by 10 %: gtopk-bytes-of-topk-0.01
+  warm_up = [0.25, 0.0625]                       # densities of the first epochs, which are scaled likewise
   [report]
   metric = "accuracy"                            # of the table (the first one of the data set)
-  baseline = "dense"                             # run or group with which the table compares the others (none)
+  baseline = "dense"                             # run or group (of the same config) with which the table compares (none)
+  near_share = 0.05                              # near for perplexities: a share of the baseline's
+  least = 65                                     # what the baseline must reach with --check
+  columns = ["selected_over_k", "select_share"]  # of report.csv, means over the seeds, or keys, behind the table's own
+  prefix = "methods-"                            # of the names of table.md and report.html
+  pivot = true                                   # a row for each config and a column for each variant instead
+  page_by = "compression.density"                # a page for each value of this key; runs without it are on all
   target = 0.65                                  # or target_share, and title: options of dragonn-compare
 """
 import argparse
+import csv
 import fcntl
+import fnmatch
+import functools
+import glob
 import itertools
 import json
+import math
 import os
 import pathlib
 import re
@@ -56,23 +77,37 @@ import sys
 import time
 import tomllib
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from runs import BIN, cifar10_part, last_line, registered, summary, table
+
 POLL_SECONDS = 0.1
+EQUAL_BYTES = 0.10  # below this difference two methods send as many
 STOPPED_WITH_CHECKPOINT = 75
 LOWER_IS_BETTER = ("loss", "perplexity", "character_error_rate", "word_error_rate")
+NO_SHARES = ("loss", "perplexity")  # all other metrics are shown in percent
 # Keys that change no result: a finished run may have other ones.
-FREE = ("logging", "checkpoint", "plugins")
-SEED = "seed"
+FREE = ("logging", "checkpoint", "plugins", "data.path")
+SEED, METHOD, DENSITY = "seed", "compression.method", "compression.density"
+# Columns of dragonn-compare's table of runs: heading, format.
+COLUMNS = {
+    "selected_over_k": ("selected / k", "{:.3f}"),
+    "select_seconds": ("compensate and select, s", "{:.1f}"),
+    "select_share": ("of a step", "{:.1%}"),
+    "bits_per_entry": ("bits/entry", "{:.1f}"),
+    "bytes_to_target": ("bytes to the target", "{:.4g}"),
+    "seconds_to_target": ("seconds to the target", "{:.0f}"),
+    "time_to_target_speedup_over_dense": ("dense's time over it", "{:.2f}"),
+    "target": ("target", "{:.4g}"),
+}
 
 
 class UsageError(Exception):
     """The sweep cannot be run as it is described. Nothing was run."""
 
 
-def flatten(table, prefix=""):
+def flatten(nested, prefix=""):
     """Returns {"a.b": value} of nested TOML tables."""
     flat = {}
-    for key, value in table.items():
+    for key, value in nested.items():
         path = f"{prefix}{key}"
         flat.update(flatten(value, path + ".") if isinstance(value, dict) else {path: value})
     return flat
@@ -109,64 +144,106 @@ def assignment(text, option, parse):
     return key, parse(value)
 
 
+def expanded(text):
+    """Returns a text with the environment's variables in their places."""
+    result = os.path.expandvars(text)
+    if "$" in result:
+        raise UsageError(f"{result}: set {result[result.index('$') + 1:].partition('/')[0]} to the folder of the data sets")
+    return result
+
+
+@functools.cache
+def keys_of(config):
+    """Returns the keys of a config; none if it cannot be read, which dragonn-train will say."""
+    try:
+        return flatten(tomllib.loads(config.read_text()))
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError):
+        return {}
+
+
+def words_of(configs):
+    """Returns what distinguishes configs: their paths without the folders and the last word that all have."""
+    if len(configs) == 1:
+        return {configs[0]: []}
+    paths = [list(config.with_suffix("").parts) for config in configs]
+    while min(map(len, paths)) > 1 and len({path[0] for path in paths}) == 1:
+        paths = [path[1:] for path in paths]
+    names = ["-".join(path) for path in paths]
+    endings = {name.rpartition("_")[2] for name in names}
+    if len(endings) == 1 and all("_" in name for name in names):
+        names = [name.rpartition("_")[0] for name in names]
+    return {config: [name] for config, name in zip(configs, names)}
+
+
 class Sweep:
     """What the TOML file and the command line ask for."""
 
-    KEYS = {"config": (str, list), "output": str, "parallel": int, "launcher": list, "set": dict, "grid": dict,
-            "exclude": list, "variant": list, "report": dict}
-    VARIANT_KEYS = {"name": str, "set": dict, "grid": dict}
-    REPORT_KEYS = {"metric": str, "baseline": str, "target": (int, float), "target_share": (int, float), "title": str}
+    KEYS = {"config": (str, list), "output": str, "parallel": int, "launcher": list, "retry": bool, "bare": list, "prepare": str,
+            "data": dict, "set": dict, "grid": dict, "exclude": list, "variant": list, "equal_bytes": dict, "report": dict}
+    VARIANT_KEYS = {"name": str, "set": dict, "grid": dict, "near": (int, float)}
+    EQUAL_KEYS = {"method": str, "warm_up": list}
+    REPORT_KEYS = {"metric": str, "baseline": str, "target": (int, float), "target_share": (int, float), "title": str,
+                   "near_share": float, "least": (int, float), "columns": list, "prefix": str, "pivot": bool, "page_by": str}
 
-    def __init__(self, options):
-        table, folder = {}, pathlib.Path()
+    def __init__(self, options, programs):
+        nested, folder = {}, pathlib.Path()
+        self.programs = programs
         if options.sweep:
-            table, folder = self.read(options.sweep), options.sweep.parent
-        configs = table.get("config", [])
-        self.configs = [folder / file for file in ([configs] if isinstance(configs, str) else configs)]
-        self.configs = options.config or self.configs
+            nested, folder = self.read(options.sweep), options.sweep.parent
+        configs = nested.get("config", [])
+        self.configs = options.config or [found for file in ([configs] if isinstance(configs, str) else configs)
+                                          for found in self.files(folder / file)]
         if not self.configs:
             raise UsageError("no config: expected --config CONFIG.toml, or config = \"...\" in a sweep's file")
-        output = options.output or table.get("output")
+        output = options.output or nested.get("output")
         if not output:
             raise UsageError("no output: expected --output DIR, or output = \"...\" in the sweep's file")
         self.output = pathlib.Path(output)
-        self.parallel = options.parallel or table.get("parallel", 1)
+        self.parallel = options.parallel or nested.get("parallel", 1)
         if self.parallel < 1:
             raise UsageError(f"parallel = {self.parallel}: expected at least 1")
-        self.launcher = table.get("launcher", [])
-        self.settings = flatten(table.get("set", {}))
+        self.launcher, self.retry = nested.get("launcher", []), nested.get("retry", True)
+        self.bare, self.prepare, self.data = nested.get("bare", []), nested.get("prepare"), nested.get("data", {})
+        self.settings = flatten(nested.get("set", {}))
         self.settings.update(assignment(text, "--set", parsed) for text in options.set)
-        self.grid = flatten(table.get("grid", {}))
+        self.grid = flatten(nested.get("grid", {}))
         self.grid.update(assignment(text, "--grid", parsed_list) for text in options.grid)
-        self.excluded = [flatten(entry) for entry in table.get("exclude", [])]
+        self.excluded = [flatten(entry) for entry in nested.get("exclude", [])]
         for text in options.exclude:
             self.excluded.append(dict(assignment(part, "--exclude", parsed) for part in text.split(",")))
-        self.variants = table.get("variant", [{}])
-        self.report = table.get("report", {})
+        self.variants = nested.get("variant", [{}])
+        self.equal_bytes = nested.get("equal_bytes", {})
+        self.report, self.only = nested.get("report", {}), options.only
         self.check(options.sweep)
+
+    @staticmethod
+    def files(path):
+        found = sorted(glob.glob(str(path))) if glob.has_magic(str(path)) else [path]
+        return [pathlib.Path(os.path.normpath(file)) for file in found]
 
     def read(self, file):
         try:
-            table = tomllib.loads(file.read_text())
+            nested = tomllib.loads(file.read_text())
         except OSError as error:
             raise UsageError(f"{file}: {error.strerror}") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise UsageError(f"{file}: {error}") from error
-        self.check_keys(table, self.KEYS, str(file))
-        for variant in table.get("variant", []):
+        self.check_keys(nested, self.KEYS, str(file))
+        for variant in nested.get("variant", []):
             self.check_keys(variant, self.VARIANT_KEYS, f"{file}: [[variant]]")
-        self.check_keys(table.get("report", {}), self.REPORT_KEYS, f"{file}: [report]")
-        return table
+        self.check_keys(nested.get("equal_bytes", {}), self.EQUAL_KEYS, f"{file}: [equal_bytes]")
+        self.check_keys(nested.get("report", {}), self.REPORT_KEYS, f"{file}: [report]")
+        return nested
 
     @staticmethod
-    def check_keys(table, types, where):
-        if not isinstance(table, dict):
+    def check_keys(nested, types, where):
+        if not isinstance(nested, dict):
             raise UsageError(f"{where}: expected a table")
-        for key, value in table.items():
+        for key, value in nested.items():
             if key not in types:
                 raise UsageError(f"{where}: unknown key '{key}'; valid: {', '.join(types)}")
-            if not isinstance(value, types[key]) or isinstance(value, bool):
-                expected = types[key] if isinstance(types[key], tuple) else (types[key],)
+            expected = types[key] if isinstance(types[key], tuple) else (types[key],)
+            if not isinstance(value, expected) or isinstance(value, bool) != (expected == (bool,)):
                 raise UsageError(f"{where}: {key}: expected {' or '.join(kind.__name__ for kind in expected)}")
 
     def check(self, file):
@@ -174,85 +251,191 @@ class Sweep:
         for key, values in itertools.chain.from_iterable(grid.items() for grid in grids):
             if not isinstance(values, list):
                 raise UsageError(f"{file}: grid.{key} = {toml_text(values)}: expected a list of values")
-        if self.variants != [{}] and not all(variant.get("name") for variant in self.variants):
-            raise UsageError(f"{file}: [[variant]]: name is missing")
         known = set(itertools.chain(self.settings, *grids, *(flatten(v.get("set", {})) for v in self.variants)))
         for entry in self.excluded:
             for key in set(entry) - known:
                 raise UsageError(f"exclude: {key} is no key of the sweep: expected {', '.join(sorted(known))}")
+        for name in self.report.get("columns", []):
+            if name not in COLUMNS and name not in known:
+                raise UsageError(f"{file}: report.columns: no '{name}': expected keys of the sweep, or {', '.join(COLUMNS)}")
+        if self.prepare not in (None, "cifar10"):
+            raise UsageError(f"{file}: prepare = {toml_text(self.prepare)}: expected \"cifar10\"")
+
+    def data_path(self, config):
+        """Returns {"data.path": folder} of the config's data set, if the sweep names one."""
+        name = keys_of(config).get("data.name")
+        if self.prepare and name == self.prepare:
+            return {"data.path": str(self.output / "data")}
+        return {"data.path": expanded(self.data[name])} if name in self.data else {}
+
+    def values_of(self, values):
+        """Returns the values of a list of the grid, with the components that "@KIND" stands for."""
+        for value in values:
+            if isinstance(value, str) and value.startswith("@"):
+                yield from registered(self.programs.path("dragonn-train"), value[1:])
+            else:
+                yield value
 
     def runs(self):
-        """Returns all runs, in the order of the grid. @throws UsageError if two have one name."""
-        runs = {}
+        """Returns the wanted runs, in the order of the grid. @throws UsageError if two have one name."""
+        runs, names = {}, words_of(self.configs)
         for config, variant in itertools.product(self.configs, self.variants):
             grid = {**self.grid, **flatten(variant.get("grid", {}))}
-            axes = {key: values for key, values in grid.items() if values}
-            fixed = {**self.settings, **flatten(variant.get("set", {}))}
+            axes = {key: list(self.values_of(values)) for key, values in grid.items() if values}
+            fixed = {**self.data_path(config), **self.settings, **flatten(variant.get("set", {}))}
             for values in itertools.product(*axes.values()):
                 point = dict(zip(axes, values))
                 settings = {**fixed, **point}
                 if any(all(settings.get(key) == value for key, value in entry.items()) for entry in self.excluded):
                     continue
-                words = [config.stem] if len(self.configs) > 1 else []
-                words += [variant["name"]] if variant else []
-                run = Run(self, config, words, point, settings)
-                if run.name in runs:
-                    raise UsageError(f"two runs have the name {run.name}: {runs[run.name].describe()}, and {run.describe()}")
-                runs[run.name] = run
+                run = Run(self, config, names[config], variant, point, settings)
+                for found in (run, *self.at_equal_bytes(run)):
+                    if found.name in runs:
+                        raise UsageError(
+                            f"two runs have the name {found.name}: {runs[found.name].describe()}, and {found.describe()}")
+                    runs[found.name] = found
         if not runs:
             raise UsageError("the sweep has no run: everything is excluded")
         groups = dict.fromkeys(run.group for run in runs.values())
-        if self.report.get("baseline", next(iter(groups))) not in groups:
+        if "baseline" in self.report and not any(run.is_baseline() for run in runs.values()):
             raise UsageError(f"report.baseline = {self.report['baseline']}: expected one of {', '.join(groups)}")
-        return list(runs.values())
+        wanted = [run for run in runs.values() if self.wants(run.name)]
+        if not wanted:
+            raise UsageError(f"--only {' '.join(self.only)}: no such run: expected patterns of {', '.join(runs)}")
+        return wanted
+
+    def wants(self, name):
+        return not self.only or any(fnmatch.fnmatchcase(name, pattern) for pattern in self.only)
+
+    def at_equal_bytes(self, run):
+        """Yields the run at the density at which its method sends as many bytes as the sweep's, where that is another one."""
+        method, density = (run.point.get(key) for key in (METHOD, DENSITY))
+        wanted = self.equal_bytes.get("method", method)
+        if wanted == method or density is None:
+            return
+        suffix = f"-bytes-of-{wanted}"
+        result = Run(self, run.config, [], {"name": f"{method}{suffix}"}, {k: v for k, v in run.point.items() if k != METHOD},
+                     dict(run.settings))
+        if not self.wants(result.name):
+            return
+        equal = self.equal_density(run.config, tuple(run.settings.items()), method, wanted, density)
+        if equal is None:
+            return
+        result.settings[DENSITY] = equal
+        warm_up = [min(1.0, float(f"{at * equal / density:.6g}")) for at in self.equal_bytes.get("warm_up", []) if at > density]
+        if warm_up:
+            result.settings |= {"compression.density_schedule": "list", "compression.list.densities": warm_up}
+        yield result
+
+    @functools.cache
+    def predicted_bytes(self, config, settings, method, density):
+        """Returns what a worker sends in a step behind the warm-up, by --dry-run."""
+        changed = {**dict(settings), METHOD: method, DENSITY: density, "compression.density_schedule": "constant"}
+        for key in (SEED, "compression.list.densities"):
+            changed.pop(key, None)
+        code, text, error = self.programs.output_of("dragonn-train", [*arguments_of(config, changed), "--dry-run"])
+        found = re.search(r" sent per worker and step \((\d+) bytes", text)
+        if code != 0 or not found:
+            raise UsageError(f"{config}: --dry-run: {error}")
+        return int(found.group(1))
+
+    def equal_density(self, config, settings, method, wanted, density):
+        """Returns the density, found by bisection in logarithms; None where they differ little at this one."""
+        settings = tuple((key, value) for key, value in settings if key != SEED and not isinstance(value, list))
+        goal = self.predicted_bytes(config, settings, wanted, density)
+        if abs(self.predicted_bytes(config, settings, method, density) / goal - 1) < EQUAL_BYTES:
+            return None
+        low, high = density / 100, 1.0
+        for _ in range(14):
+            middle = float(f"{math.sqrt(low * high):.6g}")
+            if self.predicted_bytes(config, settings, method, middle) > goal:
+                high = middle
+            else:
+                low = middle
+        return float(f"{low:.4g}")
 
 
-def word_of(key, value):
-    """Returns what a value adds to a run's name."""
-    text = value if isinstance(value, str) else key.rpartition(".")[2] + toml_text(value)
-    return re.sub(r"[^A-Za-z0-9._+]+", "_", text).strip("_") or "_"
+def arguments_of(config, settings):
+    return [str(config), *itertools.chain.from_iterable(("--set", f"{key}={toml_text(value)}") for key, value in settings.items())]
 
 
 class Run:
     """One training run, a folder of the sweep's output."""
 
-    def __init__(self, sweep, config, words, point, settings):
-        self.config = config
-        self.settings = settings
-        self.group = "-".join(words + [word_of(key, value) for key, value in point.items() if key != SEED]) or "run"
-        seed = [word_of(SEED, point[SEED])] if SEED in point else []
-        self.name = "-".join([self.group] + seed)
-        self.folder = sweep.output / self.name
-        self.log = sweep.output / f"{self.name}.log"
-        self.failure = None
+    def __init__(self, sweep, config, words, variant, point, settings):
+        self.sweep, self.config, self.variant, self.point, self.settings = sweep, config, variant, point, settings
+        self.config_words = words
+        words = [*words, *filter(None, [variant.get("name")]), *(self.word(key) for key in point if key != SEED)]
+        self.group = "-".join(words) or "run"
+        self.name = "-".join([self.group] + ([self.word(SEED)] if SEED in point else []))
+        self.folder, self.log = sweep.output / self.name, sweep.output / f"{self.name}.log"
+        self.failure = self.recorded = None
+
+    def word(self, key):
+        """Returns what a key adds to the run's name."""
+        value = self.point[key]
+        text = value if isinstance(value, str) else toml_text(value)
+        if not isinstance(value, str) and key not in self.sweep.bare:
+            text = key.rpartition(".")[2] + text
+        return re.sub(r"[^A-Za-z0-9._+]+", "_", text).strip("_") or "_"
+
+    def is_baseline(self):
+        baseline = self.sweep.report.get("baseline")
+        return self.group in (baseline, "-".join([*self.config_words, str(baseline)]))
 
     def describe(self):
         return ", ".join([str(self.config)] + [f"{key} = {toml_text(value)}" for key, value in self.settings.items()])
 
     def arguments(self):
-        sets = itertools.chain.from_iterable(("--set", f"{key}={toml_text(value)}") for key, value in self.settings.items())
-        return [str(self.config), *sets]
+        return arguments_of(self.config, self.settings)
+
+    def command(self):
+        return [*self.sweep.launcher, self.sweep.programs.path("dragonn-train"), *self.arguments(), "--output", str(self.folder),
+                "--resume", "auto"]
 
     def summary(self):
-        """Returns the summary of a finished run; None otherwise."""
+        return summary(self.folder)
+
+    def is_finished(self):
+        return self.recorded is not None or self.summary() is not None
+
+    def error(self):
+        """Returns the error that ended the run: then it is the last line of its log."""
         try:
-            return json.loads((self.folder / "summary.json").read_text())
+            line = last_line((self.folder / "log.txt").read_text(errors="replace"))
         except FileNotFoundError:
             return None
+        found = re.match(r"\S* error (.*)", line)
+        return found and found.group(1).partition(";")[0]
+
+    def is_over(self):
+        return self.is_finished() or (not self.sweep.retry and self.error() is not None)
+
+    def state(self):
+        error = self.error()
+        return f"stopped: {error}" if error else "not run yet"
 
     def quality(self, metric):
-        """Returns the value of a metric at the end, and its name: the first one of the data set if none is asked for."""
+        """Returns the name and the value of a metric at the end: the first one of the data set if none is asked for."""
+        if self.recorded:
+            return metric or self.recorded["metric"], self.recorded["value"]
         end = self.summary()["final"].get("test", {})
         name = metric or next((key for key in end if key not in ("step", "epoch", "loss")), "loss")
         if name not in end:
             raise UsageError(f"report.metric = {metric}: {self.name} has {', '.join(key for key in end)}")
-        return name, end[name]
+        value = float("nan") if end[name] is None else end[name]
+        return name, value if name in NO_SHARES else 100 * value
+
+    def bytes_per_step(self):
+        if self.recorded:
+            return self.recorded["bytes_per_step"]
+        end = self.summary()
+        return end["bytes_sent_total"] / end["world_size"] / max(end["steps"], 1)
 
 
 class Programs:
     def __init__(self, folder):
-        built = ROOT / "build" / "release" / "bin"
-        self.folder = pathlib.Path(folder) if folder else built if (built / "dragonn-train").exists() else None
+        self.folder = pathlib.Path(folder) if folder else BIN if (BIN / "dragonn-train").exists() else None
 
     def path(self, name):
         return str(self.folder / name) if self.folder else name
@@ -266,9 +449,38 @@ class Programs:
         return done.returncode, done.stdout, last_line(done.stderr)
 
 
-def last_line(text):
-    lines = text.strip().splitlines()
-    return lines[-1] if lines else "no message"
+class Rows:
+    """A CSV file of finished runs with the same settings, which need no folder any more: task,run,seed,METRIC,bytes_per_step."""
+
+    def __init__(self, path, runs):
+        self.path, known = path, {}
+        self.task = keys_of(runs[0].config).get("model.name", runs[0].config.stem)
+        self.metric = None
+        if path and path.exists():
+            with open(path, newline="", encoding="utf-8") as file:
+                reader = csv.DictReader(file)
+                self.metric = reader.fieldnames[3]
+                known = {(row["task"], row["run"], row["seed"]): row for row in reader}
+        for run in runs:
+            row = known.get(self.key(run))
+            if row:
+                run.recorded = {"metric": self.metric, "value": float(row[self.metric]),
+                                "bytes_per_step": float(row["bytes_per_step"])}
+
+    def key(self, run):
+        return self.task, run.group, str(run.settings.get(SEED, keys_of(run.config).get(SEED, "")))
+
+    def add(self, runs):
+        """Writes the runs that were finished since."""
+        new = [run for run in runs if not run.recorded and run.summary()] if self.path else []
+        if not new:
+            return
+        is_there = self.path.exists()
+        with open(self.path, "a", encoding="utf-8") as file:
+            if not is_there:
+                file.write(f"task,run,seed,{new[0].quality(None)[0]},bytes_per_step\n")
+            for run in new:
+                file.write(f"{','.join(self.key(run))},{run.quality(self.metric)[1]:.2f},{run.bytes_per_step():.0f}\n")
 
 
 def check_configs(runs, programs):
@@ -288,7 +500,7 @@ def check_configs(runs, programs):
             refused.setdefault(f"its config.toml is damaged: {error}", []).append(str(run.folder))
             continue
         changed = [f"{key} = {toml_text(found[key])}, not {toml_text(wanted[key])}" for key in wanted
-                   if key in found and found[key] != wanted[key] and key.partition(".")[0] not in FREE]
+                   if key in found and found[key] != wanted[key] and not {key, key.partition(".")[0]} & set(FREE)]
         if changed:
             refused.setdefault(f"an earlier run there has {'; '.join(changed)}: remove it, or take another --output",
                                []).append(str(run.folder))
@@ -311,35 +523,41 @@ class Stop:
         self.signal = number
 
 
-def train(runs, sweep, programs):
-    """Runs what is not finished. Returns the signal that ended the sweep early, or 0."""
-    stop, waiting, working = Stop(), [run for run in runs if run.summary() is None], {}
-    total, forwarded = len(waiting), False
-    done = len(runs) - total
+def begin(run):
+    """Starts a run, with its log as a lock that lasts as long as the run. Returns None if that is not possible."""
+    with open(run.log, "ab") as log:
+        try:
+            fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # A session of its own: a terminal's Ctrl-C comes here alone, and is passed on once.
+            return None if run.is_over() else subprocess.Popen(run.command(), stdout=log, stderr=subprocess.STDOUT,
+                                                               stdin=subprocess.DEVNULL, start_new_session=True)
+        except BlockingIOError:
+            run.failure = "another sweep is at it"
+        except OSError as error:
+            run.failure = f"{run.command()[0]}: {error.strerror}"
+    return None
+
+
+def train(runs, parallel):
+    """Runs what is not over. Returns the signal that ended the sweep early, or 0."""
+    stop, waiting, working = Stop(), [run for run in runs if not run.is_over()], {}
+    done, forwarded = len(runs) - len(waiting), False
     if done:
         print(f"{done} of {len(runs)} runs are finished already", file=sys.stderr)
     while working or (waiting and not stop.signal):
-        while waiting and len(working) < sweep.parallel and not stop.signal:
+        while waiting and len(working) < parallel and not stop.signal:
             run = waiting.pop(0)
-            command = [*sweep.launcher, programs.path("dragonn-train"), *run.arguments(), "--output", str(run.folder),
-                       "--resume", "auto"]
-            with open(run.log, "ab") as log:
-                try:
-                    # A session of its own: a terminal's Ctrl-C comes here alone, and is passed on once.
-                    process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT,
-                                               stdin=subprocess.DEVNULL, start_new_session=True)
-                except OSError as error:
-                    run.failure = f"{command[0]}: {error.strerror}"
-                    continue
-            working[process] = (run, time.monotonic())
+            process = begin(run)
+            if process:
+                working[process] = (run, time.monotonic())
         if stop.signal and not forwarded:
             forwarded = True
             for process in working:
                 os.killpg(process.pid, signal.SIGTERM)
         for process in [process for process in working if process.poll() is not None]:
-            run, begin = working.pop(process)
+            run, start = working.pop(process)
             done += 1
-            report_end(run, process.returncode, f"{done}/{len(runs)}", time.monotonic() - begin)
+            report_end(run, process.returncode, f"{done}/{len(runs)}", time.monotonic() - start)
         time.sleep(POLL_SECONDS if working else 0)
     return stop.signal
 
@@ -354,60 +572,153 @@ def report_end(run, code, place, seconds):
     print(f"{place} {run.name}: {run.failure}", file=sys.stderr)
 
 
-def table(runs, sweep):
-    """Returns a Markdown table: a row for each group of seeds."""
+class Group:
+    """Runs that differ in their seed only: a row of the table."""
+
+    def __init__(self, members):
+        self.first, self.members = members[0], members
+        self.finished = [run for run in members if run.is_finished()]
+        qualities = [run.quality(self.first.sweep.report.get("metric")) for run in self.finished]
+        self.metric = qualities[0][0] if qualities else None
+        self.values = [value for _, value in qualities]
+        self.mean = statistics.mean(self.values) if self.values else None
+        self.baseline = None  # another group, if the table compares with one
+
+    def text(self, value, sign=""):
+        return f"{value:{sign}.{4 if self.metric == 'loss' else 2}f}"
+
+    def by_seed(self):
+        values = iter(self.values)
+        return " ".join(self.text(next(values)) if run.is_finished() else run.state().partition(":")[0].partition(" yet")[0]
+                        for run in self.members)
+
+    def verdict(self):
+        """Returns whether the group is near its baseline: "yes", or how much worse it is."""
+        if self.mean is None or self.baseline is None or self.baseline.mean is None:
+            return "unknown"
+        lower, report = self.metric in LOWER_IS_BETTER, self.first.sweep.report
+        worse = (self.mean - self.baseline.mean) * (1 if lower else -1)
+        limit = report.get("near_share", 0) * self.baseline.mean if self.metric in NO_SHARES else self.first.variant["near"]
+        return f"{worse:.2f} worse" if worse > limit else "yes"
+
+    def mean_of(self, column, pages):
+        """Returns the mean of a column of dragonn-compare's table over the seeds; None if a seed has none."""
+        values = [next((value for key, value in pages.get(run.name, {}).items()
+                        if key == column or (column == "target" and key.startswith("target_"))), "") for run in self.members]
+        return statistics.mean(map(float, values)) if all(values) else None
+
+
+def groups_of(runs):
     groups = {}
     for run in runs:
-        if run.summary() is not None:
-            groups.setdefault(run.group, []).append(run)
-    if not groups:
+        groups.setdefault(run.group, []).append(run)
+    groups = [Group(members) for members in groups.values()]
+    for group in groups:
+        bases = [base for base in groups if base.first.is_baseline() and base.mean is not None]
+        group.baseline = next((base for base in bases if base.first.config == group.first.config), bases[0] if bases else None)
+    return groups
+
+
+def rows_text(groups, report, pages):
+    """Returns a Markdown table: a row for each group of seeds."""
+    names = sorted({group.metric for group in groups if group.metric})
+    if not names:
         return "No run is finished.\n"
-    metric = sweep.report.get("metric")
-    values = {group: [run.quality(metric)[1] for run in members] for group, members in groups.items()}
-    names = sorted({run.quality(metric)[0] for members in groups.values() for run in members})
-    baseline = sweep.report.get("baseline")
-    if baseline not in groups:
-        baseline = None  # it is not finished
-    head = ["runs", f"mean {' or '.join(names)}", "range", "by seed", "bytes per worker and step", "time, s"]
-    if baseline:
-        head.insert(2, f"to {baseline}")
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for group, members in groups.items():
-        numbers, summaries = values[group], [run.summary() for run in members]
-        if any(number is None for number in numbers):
-            numbers = [float("nan") if number is None else number for number in numbers]
-        sent = statistics.mean(s["bytes_sent_total"] / s["world_size"] / max(s["steps"], 1) for s in summaries)
-        cells = [f"`{group}`", f"{statistics.mean(numbers):.4f}", f"{min(numbers):.4f} to {max(numbers):.4f}",
-                 " ".join(f"{number:.4f}" for number in numbers), f"{sent:.0f}",
-                 f"{statistics.mean(s['seconds_total'] for s in summaries):.1f}"]
-        if baseline:
-            cells.insert(2, f"{statistics.mean(numbers) - statistics.mean(values[baseline]):+.4f}")
-        lines.append("| " + " | ".join(cells) + " |")
-    better = "Lower" if names[0] in LOWER_IS_BETTER else "Higher"
-    return "\n".join(lines) + f"\n\n{better} is better; values are those of the end of each run.\n"
+    shares = ", %" if not set(names) & set(NO_SHARES) else ""
+    compares = any(group.baseline for group in groups)
+    is_judged = any("near" in group.first.variant for group in groups)
+    head = ["runs", f"mean {' or '.join(names)}{shares}", *([f"to {report['baseline']}"] if compares else []), "range", "by seed",
+            "bytes per worker and step", "time, s", *(COLUMNS.get(name, [name])[0] for name in report.get("columns", [])),
+            *(["near"] if is_judged else [])]
+
+    def cells(group):
+        yield f"`{group.first.group}`"
+        if group.mean is None:
+            yield from [group.members[0].state(), *[""] * (len(head) - 2)]
+            return
+        yield group.text(group.mean)
+        if compares:
+            yield group.text(group.mean - group.baseline.mean, "+") if group.metric == group.baseline.metric else ""
+        seconds = [run.summary()["seconds_total"] for run in group.finished if run.summary()]
+        yield from [f"{group.text(min(group.values))} to {group.text(max(group.values))}", group.by_seed(),
+                    f"{statistics.mean(run.bytes_per_step() for run in group.finished):.0f}",
+                    f"{statistics.mean(seconds):.1f}" if seconds else ""]
+        for name in report.get("columns", []):
+            if name not in COLUMNS:
+                yield group.first.settings.get(name, "-")
+                continue
+            value, base = (found and found.mean_of(name, pages) for found in (group, group.baseline))
+            share = f" ({value / base:.2f})" if name == "bytes_to_target" and value and base else ""
+            yield "-" if value is None else COLUMNS[name][1].format(value) + share
+        if is_judged:
+            yield group.verdict() if "near" in group.first.variant else ""
+
+    lower = [name for name in names if name in LOWER_IS_BETTER]
+    better = "Lower is better" if lower == names else "Higher is better" + (f", but for {' and '.join(lower)}" if lower else "")
+    return table(head, map(cells, groups)) + f"\n\n{better}; values are those of the end of each run.\n"
+
+
+def pivot_text(groups):
+    """Returns a Markdown table: a row for each config, a column for each variant."""
+    variants = list(dict.fromkeys(group.first.variant["name"] for group in groups))
+    by_config = {}
+    for group in groups:
+        by_config.setdefault(group.first.config, {})[group.first.variant["name"]] = group
+
+    def cells(found):
+        first = next(iter(found.values()))
+        verdicts = [(name, group.verdict()) for name, group in found.items() if "near" in group.first.variant]
+        bad = [f"{'unknown' if text == 'unknown' else 'not'} at {name}{'' if text == 'unknown' else f': {text}'}"
+               for name, text in verdicts if text != "yes"]
+        yield f"`{' '.join(first.first.config_words) or first.first.config.stem}`"
+        yield f"`{keys_of(first.first.config).get(METHOD, '')}`"
+        yield next((group.metric for group in found.values() if group.metric), "-")
+        for name in variants:
+            group = found.get(name)
+            yield "" if group is None else group.members[0].state() if group.mean is None else group.text(group.mean)
+        yield "; ".join(bad) or "yes"
+
+    return table(["config", "method", "quality", *variants, "near"], map(cells, by_config.values())) + "\n"
+
+
+def failed_checks(groups, report):
+    """Returns what --check refuses."""
+    failures = [f"{group.first.group} is not near {report['baseline']}: {group.verdict()}" for group in groups
+                if "near" in group.first.variant and group.verdict() != "yes"]
+    for group in groups:
+        if group.first.is_baseline() and not (group.mean or 0) >= report.get("least", 0):
+            failures.append(f"{group.first.group} does not reach {report['least']}")
+    return failures
 
 
 def compare(runs, sweep, programs):
-    """Writes a page for each config, whose runs are of one task. Returns whether all could be written."""
-    good = True
-    for config in sweep.configs:
-        folders = [str(run.folder) for run in runs if run.config == config and run.summary() is not None]
+    """Writes the pages: of each config, whose runs are of one task, and of each value of report.page_by.
+
+    Returns whether all could be written, and their tables of runs by name.
+    """
+    good, found, key = True, {}, sweep.report.get("page_by")
+    values = list(dict.fromkeys(run.settings[key] for run in runs if key in run.settings)) if key else []
+    for config, value in itertools.product(sweep.configs, values or [None]):
+        chosen = [run for run in runs if run.config == config and run.settings.get(key, value) == value]
+        folders = [str(run.folder) for run in chosen if run.summary() is not None]
         if not folders:
             continue
-        prefix = f"{config.stem}-" if len(sweep.configs) > 1 else ""
+        prefix = sweep.report.get("prefix", "") + "".join(f"{word}-" for word in [*chosen[0].config_words, *([toml_text(value)] if values else [])])
         file = sweep.output / f"{prefix}report.html"
-        options = ["--output", str(file), "--csv", str(file.with_suffix(".csv")),
-                   "--groups", str(sweep.output / f"{prefix}groups.csv")]
-        for key in ("target", "target_share", "title"):
-            if key in sweep.report:
-                options += [f"--{key.replace('_', '-')}", str(sweep.report[key])]
+        options = ["--output", str(file), "--groups", str(sweep.output / f"{prefix}groups.csv")]
+        options += [option for kind in ("csv", "svg") for option in (f"--{kind}", str(file.with_suffix(f".{kind}")))]
+        for name in ("target", "target_share", "title"):
+            if name in sweep.report:
+                options += [f"--{name.replace('_', '-')}", str(sweep.report[name])]
         code, _, error = programs.output_of("dragonn-compare", [*folders, *options])
         if code != 0:
             print(f"experiments: dragonn-compare: {error}", file=sys.stderr)
             good = False
-        else:
-            print(f"wrote {file}", file=sys.stderr)
-    return good
+            continue
+        print(f"wrote {file}", file=sys.stderr)
+        with open(file.with_suffix(".csv"), newline="", encoding="utf-8") as lines:
+            found.update({row["run"]: row for row in csv.DictReader(lines)})
+    return good, found
 
 
 def parse_arguments():
@@ -421,45 +732,58 @@ def parse_arguments():
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a key of every run (repeatable)")
     parser.add_argument("--exclude", action="append", default=[], metavar="KEY=V,...",
                         help="leave out the runs with all of these values (repeatable)")
+    parser.add_argument("--only", action="append", default=[], metavar="PATTERN",
+                        help="of all runs those with such names, for instance 'topk-*' (repeatable)")
     parser.add_argument("--parallel", type=int, metavar="N", help="runs at a time")
+    parser.add_argument("--rows", type=pathlib.Path, metavar="FILE.csv",
+                        help="finished runs that are not repeated; new ones are added (task,run,seed,METRIC,bytes_per_step)")
     parser.add_argument("--bin", metavar="DIR", help="folder of dragonn-train (build/release/bin, or else the PATH)")
     action = parser.add_mutually_exclusive_group()
-    action.add_argument("--print", action="store_true", help="print the runs and their commands, and run nothing")
+    action.add_argument("--print", action="store_true", help="print the commands of the runs that are left, and run nothing")
     action.add_argument("--table", action="store_true", help="compare what is finished, and run nothing")
+    action.add_argument("--check", action="store_true", help="also fail if a group is not near, or the baseline below `least`")
     return parser.parse_args()
+
+
+def write_tables(runs, sweep, programs, check):
+    """Returns whether all could be written, and nothing fails the check."""
+    good, pages = compare(runs, sweep, programs)
+    try:
+        groups = groups_of(runs)
+        text = pivot_text(groups) if sweep.report.get("pivot") else rows_text(groups, sweep.report, pages)
+    except UsageError as error:  # a metric that the data set lacks
+        print(f"experiments: {error}", file=sys.stderr)
+        return False
+    print(text, end="")
+    if sweep.output.is_dir():
+        (sweep.output / f"{sweep.report.get('prefix', '')}table.md").write_text(text)
+    failures = failed_checks(groups, sweep.report) if check else []
+    for failure in failures:
+        print(f"experiments: {failure}", file=sys.stderr)
+    return good and not failures
 
 
 def main():
     options = parse_arguments()
-    sweep, programs = Sweep(options), Programs(options.bin)
+    programs = Programs(options.bin)
+    sweep = Sweep(options, programs)
     runs = sweep.runs()
-    if options.print:
-        for run in runs:
-            print(shlex.join([*sweep.launcher, programs.path("dragonn-train"), *run.arguments(), "--output",
-                              str(run.folder), "--resume", "auto"]))
-        return 0
+    rows = Rows(options.rows, runs)
     stopped = 0
     if not options.table:
-        check_configs(runs, programs)
+        if sweep.prepare:
+            cifar10_part(sweep.output)
+        if options.print:
+            print("".join(f"{shlex.join(run.command())}\n" for run in runs if not run.is_over()), end="")
+            return 0
+        check_configs([run for run in runs if not run.recorded], programs)
         sweep.output.mkdir(parents=True, exist_ok=True)
-        lock = os.open(sweep.output, os.O_RDONLY)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise UsageError(f"{sweep.output}: another sweep is at work there") from error
-        stopped = train(runs, sweep, programs)
-    missing = [run for run in runs if run.summary() is None]
-    good = compare(runs, sweep, programs)
-    try:
-        text = table(runs, sweep)
-        print(text, end="")
-        if sweep.output.is_dir():
-            (sweep.output / "table.md").write_text(text)
-    except UsageError as error:  # a metric that the data set lacks
-        print(f"experiments: {error}", file=sys.stderr)
-        good = False
+        stopped = train(runs, sweep.parallel)
+    rows.add(runs)
+    missing = [run for run in runs if not run.is_finished()]
+    good = write_tables(runs, sweep, programs, options.check)
     for run in missing:
-        print(f"experiments: {run.name}: {run.failure or 'not run yet'}", file=sys.stderr)
+        print(f"experiments: {run.name}: {run.failure or run.state()}", file=sys.stderr)
     if stopped:
         print(f"experiments: stopped with {len(missing)} of {len(runs)} runs left: the same command goes on", file=sys.stderr)
         return 128 + stopped
@@ -469,6 +793,6 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except UsageError as error:
+    except (UsageError, RuntimeError) as error:
         print(f"experiments: {error}", file=sys.stderr)
         sys.exit(2)

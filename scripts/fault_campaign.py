@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes runs of 3 workers fail at random, by the hundred, and judges how each ends; scripts/fault_campaign.sh builds and
-calls it. docs/reliability.md has what is promised, and the table.
+"""Makes runs of 3 workers fail at random, by the hundred, and judges how each ends. docs/reliability.md has what is promised, and
+the table. Build dragonn-train before (scripts/test.sh).
 
 A fault is drawn from the seed and its number: its kind, a method, a backend, and the moment - a place in the program
 (core/fault_point.h) or a time. The run must end before the deadline with an error that names the rank and the step, or go
@@ -26,7 +26,8 @@ import sys
 import threading
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from runs import BIN, CLUSTER, metrics, sets, summary, table_head, table_line
+
 WORKERS = 3
 STEPS = 40
 CHECKPOINT_EVERY = 5
@@ -79,8 +80,7 @@ DAMAGES = ("flipped bit", "cut file", "damaged DONE")
 
 
 def settings_of(method):
-    words = METHODS[method] or [f"compression.method={method}"]
-    return [word for setting in words for word in ("--set", setting)]
+    return sets(METHODS[method] or [f"compression.method={method}"])
 
 
 def mpi_environment():
@@ -369,8 +369,7 @@ class Case:
             self.resumed = "failed"
             self.findings.append(f"loss: cannot resume: {text.strip().splitlines()[-1:]}")
             return
-        summary = json.loads((self.folder / "run" / "summary.json").read_text())
-        equal = summary["parameters_hash"] == self.campaign.hashes[self.method]
+        equal = summary(self.folder / "run")["parameters_hash"] == self.campaign.hashes[self.method]
         self.resumed = "equal" if equal else "other parameters"
         if not equal:
             self.findings.append("loss: another result after resuming")
@@ -453,9 +452,8 @@ class Campaign:
             return os.geteuid() == 0
         if kind != "network":
             return True
-        cluster = ROOT / "scripts" / "netns_cluster.sh"
         environment = dict(os.environ, DRAGONN_CLUSTER=self.cluster, DRAGONN_CLUSTER_AWAKE="no")
-        up = os.geteuid() == 0 and subprocess.run([cluster, "up", str(WORKERS), "1gbit"], env=environment,
+        up = os.geteuid() == 0 and subprocess.run([CLUSTER, "up", str(WORKERS), "1gbit"], env=environment,
                                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
         if not up:
             print("fault_campaign: no network faults: this machine permits no network namespaces", file=sys.stderr)
@@ -463,7 +461,7 @@ class Campaign:
 
     def close(self):
         environment = dict(os.environ, DRAGONN_CLUSTER=self.cluster)
-        subprocess.run([ROOT / "scripts" / "netns_cluster.sh", "down"], env=environment, stdout=subprocess.DEVNULL,
+        subprocess.run([CLUSTER, "down"], env=environment, stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL)
 
     def undisturbed(self):
@@ -479,12 +477,10 @@ class Campaign:
             code, text = case.run_to_end("local", [])
             if code:
                 raise SystemExit(f"fault_campaign: {method} fails undisturbed: {text}")
-            self.hashes[method] = json.loads((case.folder / "run" / "summary.json").read_text())["parameters_hash"]
-            for line in (case.folder / "run" / "metrics.jsonl").read_text().splitlines():
-                line = json.loads(line)
-                if line["kind"] == "step":
-                    verbs = {verb for verb in line["seconds"] if not verb.startswith("exchange_") and verb != "decode"}
-                    self.verbs[method] = sorted(verbs | {"agree"})
+            self.hashes[method] = summary(case.folder / "run")["parameters_hash"]
+            for line in metrics(case.folder / "run", "step"):
+                verbs = {verb for verb in line["seconds"] if not verb.startswith("exchange_") and verb != "decode"}
+                self.verbs[method] = sorted(verbs | {"agree"})
             if method == "dgc_overlap":  # the thread of backward has no verb of its own
                 self.verbs[method].remove("backward")
         for backend in ("local", "mpi", "tcp"):
@@ -495,16 +491,16 @@ class Campaign:
 
 def table(records):
     """Returns the table of docs/reliability.md."""
-    rows = ["| fault | faults | ended with an error | stopped with a checkpoint | went on | hangs | losses | other findings |",
-            "|---|---|---|---|---|---|---|---|"]
+    rows = [table_head(["fault", "faults", "ended with an error", "stopped with a checkpoint", "went on", "hangs", "losses",
+                        "other findings"])]
 
     def row(name, some):
         outcomes = collections.Counter(record["outcome"] for record in some)
         findings = [finding for record in some for finding in record["findings"]]
         hangs = sum(finding.startswith("hang") for finding in findings)
         losses = sum(finding.startswith("loss") for finding in findings)
-        return (f"| {name} | {len(some)} | {outcomes['ended']} | {outcomes['stopped with a checkpoint']} | "
-                f"{outcomes['went on']} | {hangs} | {losses} | {len(findings) - hangs - losses} |")
+        return table_line([name, len(some), outcomes["ended"], outcomes["stopped with a checkpoint"], outcomes["went on"], hangs,
+                           losses, len(findings) - hangs - losses])
 
     for kind in KINDS:
         some = [record for record in records if record["kind"] == kind]
@@ -523,7 +519,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--faults", type=int, default=100, help="number of faults, those of earlier calls included")
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("runs/faults"))
-    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/release/bin")
+    parser.add_argument("--bin", type=pathlib.Path, default=BIN)
     parser.add_argument("--kind", action="append", choices=KINDS, help="draw faults of this kind; may be given again")
     parser.add_argument("--place", action="append", choices=OUTSIDE_STEPS + MPI_PLACES,
                         help="draw faults at this place; may be given again")
@@ -536,6 +532,8 @@ def main():
     if options.table:
         print(table(records))
         return 0
+    if not (options.bin / "dragonn-train").exists():
+        parser.error(f"--bin {options.bin}: no dragonn-train there: run scripts/test.sh, or name another folder")
     campaign = Campaign(options)
     try:
         campaign.undisturbed()

@@ -16,7 +16,8 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from runs import BIN, output_of, sets, table_head, table_line
+
 TOLERANCE = 0.10
 UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 COMMON = ["data.name=synthetic_images", "train.epochs=1", "train.max_steps=4", "optimizer.name=sgd",
@@ -62,11 +63,10 @@ class Program:
         self.config.write_text("")
 
     def command(self, settings, workers, more):
-        words = [word for setting in COMMON + settings for word in ("--set", setting)]
-        return [str(self.program), str(self.config), *words, "--workers", str(workers), *more]
+        return [str(self.program), str(self.config), *sets(COMMON + settings), "--workers", str(workers), *more]
 
     def predicted(self, settings, workers):
-        text = subprocess.run(self.command(settings, workers, ["--dry-run"]), capture_output=True, text=True, check=True).stdout
+        text = output_of(self.command(settings, workers, ["--dry-run"]))
         kinds = dict(re.findall(r"^  (\S.*?)  +([\d.]+ [KMG]?i?B)$", text.split("memory per worker")[1].split("exchange:")[0], re.M))
         total = re.search(r"^  total .*\(\d+ workers: ([\d.]+ \w+)[,)]", text, re.M)
         return in_bytes(total.group(1)), kinds
@@ -83,7 +83,7 @@ class Program:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/release/bin")
+    parser.add_argument("--bin", type=pathlib.Path, default=BIN)
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--kinds", action="store_true", help="also print the kinds of memory of each prediction")
     options = parser.parse_args()
@@ -92,7 +92,7 @@ def main():
         program = Program(pathlib.Path(folder), options.bin / "dragonn-train")
         base = program.measured(SMALL + ["compression.method=dense"], 1)
         print(f"base: {base / 2**20:.1f} MiB, of a model of 14 parameters\n")
-        print("| config | workers | predicted, MiB | measured, MiB | measured / predicted |\n|---|---|---|---|---|")
+        print(table_head(["config", "workers", "predicted, MiB", "measured, MiB", "measured / predicted"]))
         for name, (workers, settings) in CONFIGS.items():
             if options.only and name not in options.only:
                 continue
@@ -100,11 +100,14 @@ def main():
             peak = program.measured(settings, workers) - base
             ratio = peak / expected
             wrong += abs(ratio - 1) > TOLERANCE
-            print(f"| {name} | {workers} | {expected / 2**20:.1f} | {peak / 2**20:.1f} | {ratio:.2f} |", flush=True)
+            print(table_line([name, workers, f"{expected / 2**20:.1f}", f"{peak / 2**20:.1f}", f"{ratio:.2f}"]), flush=True)
             if options.kinds:
                 print("  ", kinds)
     return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except RuntimeError as error:
+        sys.exit(f"memory_table: {error}")

@@ -15,18 +15,13 @@ in Markdown. Run it on a quiet machine: `chrt -f 1 scripts/netns_table.py` keeps
 import argparse
 import json
 import pathlib
-import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-CLUSTER = ROOT / "scripts" / "netns_cluster.sh"
+from runs import BIN, CLUSTER, ROOT, output_of, read_rows, registered, table_head, table_line, words, write_rows
+
 # A dense exchange takes many seconds and varies little. All others: as many as dragonn-bench takes, whole periods.
 STEPS = {"dense": ["--warmup", "1", "--steps", "1"]}
-
-
-def words(text):
-    return text.split(",")
 
 
 def parse_arguments():
@@ -39,15 +34,15 @@ def parse_arguments():
     parser.add_argument("--numel", default="25000000")
     parser.add_argument("--json", type=pathlib.Path, default=ROOT / "bench" / "results" / "netns.json")
     parser.add_argument("--again", action="store_true", help="measure what is in the JSON file anew")
-    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "release" / "bin")
+    parser.add_argument("--bin", type=pathlib.Path, default=BIN)
     return parser.parse_args()
 
 
 def run_json(command):
     """The rows that `command --json FILE` writes."""
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
-        subprocess.run([*map(str, command), "--json", file.name], check=True, stdout=subprocess.DEVNULL)
-        return json.load(open(file.name))
+        output_of([*command, "--json", file.name])
+        return json.load(file)
 
 
 def key_of(row):
@@ -94,18 +89,16 @@ class Measurement:
 
 def collectives(arguments):
     """Sparse ones, by name."""
-    listing = subprocess.run([arguments.bin / "dragonn-train", "--list"], check=True, capture_output=True, text=True).stdout
-    names = [line.split(" ")[1].rstrip(":") for line in listing.splitlines() if line.startswith("collective ")]
-    return [name for name in names if name != "dense"]
+    return [name for name in registered(arguments.bin / "dragonn-train", "collective") if name != "dense"]
 
 
 def measure(arguments, known):
     """Adds to `known` what is missing, and writes it after every exchange."""
     wanted = [["--collective", "dense", "--dense-algorithm", name, "--density", arguments.densities[0]]
-              for name in arguments.dense if name]
+              for name in arguments.dense]
     names = collectives(arguments) if arguments.collectives is None else arguments.collectives
     wanted += [["--collective", name, "--density", density]
-               for density in arguments.densities for name in names if name]
+               for density in arguments.densities for name in names]
     for hosts in arguments.hosts:
         for rate in arguments.rates:
             measurement, network = Measurement(arguments, hosts, rate), None
@@ -116,7 +109,7 @@ def measure(arguments, known):
                 print(f"{hosts} hosts, {rate}: {' '.join(what)}", file=sys.stderr)
                 rows = list(measurement.rows(network, what))
                 known[:] = [row for row in known if identity(row) not in set(map(identity, rows))] + rows
-                arguments.json.write_text("[\n" + ",\n".join(map(json.dumps, known)) + "\n]\n")
+                write_rows(arguments.json, known)
 
 
 def identity(row):
@@ -154,10 +147,9 @@ def table(rows):
     names = list(dict.fromkeys(name_of(row) for row in sorted(rows, key=lambda row: (
         row["collective"] != "dense", row["density"], row["collective"]))))
     cells = {(name_of(row), (row["hosts"], row["rate"])): cell(row) for row in rows}
-    yield "| collective, density | " + " | ".join(f"{hosts} hosts, {rate}" for hosts, rate in clusters) + " |"
-    yield "|---" * (len(clusters) + 1) + "|"
+    yield table_head(["collective, density", *(f"{hosts} hosts, {rate}" for hosts, rate in clusters)])
     for name in names:
-        yield f"| {name} | " + " | ".join(cells.get((name, cluster), "") for cluster in clusters) + " |"
+        yield table_line([name, *(cells.get((name, cluster), "") for cluster in clusters)])
     yield ""
     yield from (f"- {line}" for cluster in clusters for line in gains(rows, cluster))
 
@@ -176,11 +168,11 @@ def gains(rows, cluster):
 
 def main():
     arguments = parse_arguments()
-    known = json.loads(arguments.json.read_text()) if arguments.json.exists() else []
+    known = read_rows(arguments.json)
     try:
         measure(arguments, known)
-    except subprocess.CalledProcessError as error:
-        print(f"netns_table: exit code {error.returncode} from: {' '.join(map(str, error.cmd))}", file=sys.stderr)
+    except RuntimeError as error:
+        print(f"netns_table: {error}", file=sys.stderr)
         return 1
     print("\n".join(table(known)))
     return 0

@@ -19,13 +19,13 @@ import json
 import pathlib
 import re
 import statistics
-import subprocess
 import sys
 import tempfile
 import tomllib
 import wave
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from runs import ROOT, metrics, output_of, sets, table
+
 ASSUMPTIONS = pathlib.Path(__file__).with_suffix(".toml")
 WORD = 4
 ENTRY = 8
@@ -35,10 +35,6 @@ LARGEST_RUN = 4e8
 LARGEST_UNION = 2e7
 UNLIMITED_GBPS = 1e9
 MARKS = ("<!-- tables: written by scripts/paper_headlines.py --update -->", "<!-- end of tables -->")
-
-
-class RunError(Exception):
-    """A program failed, or what it printed is not what this script reads."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,11 +82,7 @@ class Programs:
         self.work = pathlib.Path(work)
 
     def output_of(self, program, *arguments):
-        command = [str(self.folder / program), *map(str, arguments)]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise RunError(f"{' '.join(command)}: exit code {done.returncode}: {done.stderr.strip()[-300:]}")
-        return done.stdout
+        return output_of([self.folder / program, *arguments], cwd=ROOT)
 
     def rows_of(self, *arguments):
         file = self.work / "rows.json"
@@ -142,7 +134,7 @@ def parse_dry_run(text, resize):
     mflop = {name: float(number) for name, number in re.findall(r"^  (\S+) .*\] +\d+ +([\d.]+)$", text, re.MULTILINE)}
     buckets = re.findall(r"^  (\S+) +(\d+) +\d+ +(sparse|dense)$", text, re.MULTILINE)
     if not buckets:
-        raise RunError("dragonn-train --dry-run printed no buckets")
+        raise RuntimeError("dragonn-train --dry-run printed no buckets")
     # A layer's FLOPs count once: at the first of its tensors. Layers without weights of their own count with the vectors.
     unclaimed, tensors = dict(mflop), []
     for name, numel, kind in buckets:
@@ -155,6 +147,20 @@ def parse_dry_run(text, resize):
     return tensors
 
 
+def read_assumptions(path):
+    """Returns the assumptions with what groups of setups and of headlines have in common in each of them."""
+    given = tomllib.loads(path.read_text())
+    given["setups"] = {name: given["papers"][name.partition("_")[0]] | setup for name, setup in given["setups"].items()}
+    given["headlines"] = [{**group, **dict(zip(group.get("columns", []), row))}
+                          for group in given["headlines"] for row in group.get("rows", [[]])]
+    for model in given["models"].values():
+        if "image" in model:
+            side, classes = model["image"]
+            model["set"] = model.get("set", []) + [f"data.height={side}", f"data.width={side}", "data.channels=3",
+                                                   f"data.classes={classes}"]
+    return given
+
+
 class Headlines:
     def __init__(self, assumptions, programs):
         self.given = assumptions
@@ -163,15 +169,16 @@ class Headlines:
     @functools.cache
     def tensors(self, name):
         model = self.given["models"][name]
-        arguments = list(model["set"])
+        arguments = [f"model.name={name}"] if "image" in model else []
+        arguments += model["set"]
         folder = self.programs.work / name
         folder.mkdir(exist_ok=True)
         for kind, amount in model.get("generated", {}).items():
             {"words": write_words, "seconds": write_audio}[kind](folder, amount)
             arguments.append(f"data.path={folder}")
         arguments += ["compression.method=topk", "compression.bucket=tensor", "compression.density_schedule=constant"]
-        text = self.programs.output_of("dragonn-train", model["config"], "--dry-run",
-                                       *(part for argument in arguments for part in ("--set", argument)))
+        text = self.programs.output_of("dragonn-train", model.get("config", "configs/synthetic_quick.toml"), "--dry-run",
+                                       *sets(arguments))
         return parse_dry_run(text, model.get("resize", {}))
 
     def compute_seconds(self, setup):
@@ -318,9 +325,8 @@ class Headlines:
         """Entries that all workers' lists have together, over the target, measured in a short training."""
         folder = self.programs.work / "density"
         self.programs.output_of("dragonn-train", row["config"], "--output", folder,
-                                *(part for argument in row["set"] for part in ("--set", argument)))
-        steps = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-        return statistics.mean(s["density_global"] / s["density_target"] for s in steps if s["kind"] == "step")
+                                *sets(row["set"]))
+        return statistics.mean(s["density_global"] / s["density_target"] for s in metrics(folder, "step"))
 
     def exchanges(self, row):
         """Time of an exchange of drawn gradients with the baseline's settings over that with the method's, by number of
@@ -330,7 +336,7 @@ class Headlines:
             rows = self.programs.rows_of(
                 "--collective", "oktopk", "--ranks", ",".join(map(str, row["ranks"])), "--numel", row["numel"], "--density",
                 row["density"], "--latency-us", row["latency_us"], "--gbps", row["gbps"], "--warmup", row["warm_up"], "--steps",
-                row["steps"], *(part for setting in row[side] for part in ("--set", setting)))
+                row["steps"], *sets(row[side]))
             seconds[side] = {r["ranks"]: r["seconds"] for r in rows if r["phase"] == "reuse"}
         return ", ".join(f"{seconds['baseline'][ranks] / seconds['method'][ranks]:.2f} at {ranks}" for ranks in row["ranks"])
 
@@ -407,24 +413,21 @@ def shown(value):
 
 
 def headline_table(results, notes):
-    lines = ["| headline | paper | their selectors, our collectives | ours | implied Gbit/s | at the effective rate: theirs | "
-             "ours | why |", "|---|---|---|---|---|---|---|---|"]
+    head = ["headline", "paper", "their selectors, our collectives", "ours", "implied Gbit/s", "at the effective rate: theirs", "ours",
+            "why"]
     columns = ("paper", "theirs", "ours", "implied_gbps", "theirs_effective", "ours_effective")
-    for row in results:
-        lines.append(f"| {row['headline']} | {' | '.join(shown(row[column]) for column in columns)} | {row['why']} |")
     used = [key for key in notes if any(key in row["why"].split() for row in results)]
-    return "\n".join(lines) + "\n\n" + "\n".join(f"- **{key}**: {notes[key]}" for key in used)
+    return (table(head, ([row["headline"], *(shown(row[column]) for column in columns), row["why"]] for row in results))
+            + "\n\n" + "\n".join(f"- **{key}**: {notes[key]}" for key in used))
 
 
 def traffic_table(rows):
-    lines = ["| setup | P | elements | scheme | compute, ms | select, ms: theirs, ours | exchange, ms | step, ms: theirs, ours | "
-             "sent by a worker | messages |", "|---|---|---|---|---|---|---|---|---|---|"]
-    for row in rows:
-        lines.append(f"| {row['setup']} | {row['ranks']} | {row['numel']:,} | {row['scheme']} | {row['compute_ms']:.4g} | "
-                     f"{row['select_theirs_ms']:.3g}, {row['select_ours_ms']:.3g} | {row['exchange_ms']:.4g} | "
-                     f"{row['step_theirs_ms']:.4g}, {row['step_ours_ms']:.4g} | {row['bytes_sent'] / 1e6:.4g} MB | "
-                     f"{row['messages']:.0f} |")
-    return "\n".join(lines)
+    head = ["setup", "P", "elements", "scheme", "compute, ms", "select, ms: theirs, ours", "exchange, ms", "step, ms: theirs, ours",
+            "sent by a worker", "messages"]
+    return table(head, ([row["setup"], row["ranks"], f"{row['numel']:,}", row["scheme"], f"{row['compute_ms']:.4g}",
+                         f"{row['select_theirs_ms']:.3g}, {row['select_ours_ms']:.3g}", f"{row['exchange_ms']:.4g}",
+                         f"{row['step_theirs_ms']:.4g}, {row['step_ours_ms']:.4g}", f"{row['bytes_sent'] / 1e6:.4g} MB",
+                         f"{row['messages']:.0f}"] for row in rows))
 
 
 def update(page, text):
@@ -442,7 +445,7 @@ def main():
     parser.add_argument("--json", help="also write the rows to this file")
     parser.add_argument("--update", help="also put the tables into this page, between its two marks")
     options = parser.parse_args()
-    assumptions = tomllib.loads(ASSUMPTIONS.read_text())
+    assumptions = read_assumptions(ASSUMPTIONS)
     rows = assumptions["headlines"]
     if options.list:
         print("\n".join(f"{row['id']}: {row['headline']}" for row in rows))
@@ -461,7 +464,7 @@ def main():
                 print(f"{row['id']}", file=sys.stderr, flush=True)
                 results.append(headlines.restate(row))
             traffic = headlines.traffic(rows)
-    except (RunError, OSError) as error:
+    except (RuntimeError, OSError) as error:
         print(f"paper_headlines: {error}", file=sys.stderr)
         return 1
     text = headline_table(results, assumptions["notes"]) + "\n\n" + traffic_table(traffic)

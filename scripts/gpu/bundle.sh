@@ -141,12 +141,10 @@ done
 ! wants variants || add_lab
 if wants pytorch rest; then
   mkdir "$stage/python"
-  cp scripts/gpu/pytorch_rows.py scripts/pytorch_models.py "$stage/python/"
+  cp scripts/gpu/pytorch_rows.py scripts/pytorch_models.py scripts/runs.py "$stage/python/"
 fi
 ! wants rest || { add_mpi && add_data; }
 if wants convergence; then
-  mkdir "$stage/scripts"
-  cp scripts/convergence_common.sh "$stage/scripts/"
   cp configs/cifar10_resnet20.toml "$stage/configs/"
   add_full_data
 fi

@@ -16,9 +16,8 @@
 set -uo pipefail
 # shellcheck source=scripts/gpu/bundle_common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/bundle_common.sh"
-readonly workers_here=${WORKERS:-4} seed=${SEED:-1} per_call=${PER_CALL:-2}
+readonly workers=${WORKERS:-4} seed=${SEED:-1} per_call=${PER_CALL:-2}
 read -r -a methods <<<"${METHODS:-dense dragonn topk dgc gtopk sidco_e}"
-export EPOCHS=${EPOCHS:-30}
 
 die() { echo "four_workers.sh: $*" >&2 && exit 2; }
 seconds=540 data='' from='' results=results
@@ -39,12 +38,10 @@ done
 mkdir -p "$results" || exit 1
 results=$(cd "$results" && pwd)
 unpack_bundle
-[ -f scripts/convergence_common.sh ] || die "this bundle is for other stages: make one by bundle.sh --for convergence"
+[ -f configs/cifar10_resnet20.toml ] || die "this bundle is for other stages: make one by bundle.sh --for convergence"
 find_cuda_libraries
 [ "${DEVICE:-cuda}" = cpu ] || read_ahead
-DRAGONN_BIN=bin
-. scripts/convergence_common.sh
-output=$PWD/runs workers=(--workers "$workers_here")
+output=$PWD/runs
 mkdir -p "$output"
 
 # restore: the runs as the call before left them.
@@ -73,12 +70,31 @@ find_data() {
   fi
 }
 
-# set_run METHOD: `command` and `folder` of a run. One bucket, beside that of biases and normalization, costs a GPU the
-# least waits.
+# set_run METHOD: `command` and `folder` of a run, which goes on from its last checkpoint. One bucket, beside that of biases and
+# normalization, costs a GPU the least waits.
 set_run() {
-  set_command "$1" "$seed" --set "compression.method=$1" --set "device=${DEVICE:-cuda}" --set compression.bucket=model \
-    --set compression.include_vectors=no --set checkpoint.every_epochs=1 --set checkpoint.keep=1
-  folder=$(run_folder "$1" "$seed")
+  local setting
+  folder=$output/$1-seed$seed
+  command=(bin/dragonn-train configs/cifar10_resnet20.toml --output "$folder" --resume auto --workers "$workers")
+  for setting in "seed=$seed" "data.path=$output/data" "train.epochs=${EPOCHS:-30}" train.eval_every_epochs=5 \
+    "compression.method=$1" "device=${DEVICE:-cuda}" compression.bucket=model compression.include_vectors=no \
+    checkpoint.every_epochs=1 checkpoint.keep=1 ${OVERRIDES:-}; do
+    command+=(--set "$setting")
+  done
+}
+
+is_done() { [ -f "$output/$1-seed$seed/summary.json" ]; } # METHOD
+
+# error_of FOLDER: the error that ended the run, if one did: then it is the log's last line.
+error_of() { [ ! -f "$1/log.txt" ] || tail -1 "$1/log.txt" | sed -n 's/^[^ ]* error //p'; }
+
+is_over() { [ -f "$1/summary.json" ] || [ -n "$(error_of "$1")" ]; } # FOLDER
+
+# number METHOD COLUMN: of the table of runs that dragonn-compare wrote. Labels, in quotes, may have commas.
+number() {
+  awk -F, -v run="$1-seed$seed" -v column="$2" '{ gsub(/"[^"]*"/, "label") }
+    NR == 1 { for (i = 1; i <= NF; ++i) if ($i == column) at = i }
+    $1 == run && at { print $at }' "$results/runs.csv"
 }
 
 # train METHOD: as far as the time goes.
@@ -105,10 +121,10 @@ epochs_of() {
 row() { # METHOD
   local state=interrupted
   set_run "$1"
-  ! is_done "$1" "$seed" || state='done'
+  ! is_done "$1" || state='done'
   printf "| \`%s\` | %s | %s | %s | %s |\n" "$1" "$(epochs_of "$folder")" \
-    "$(csv_number "$results/runs.csv" "$1-seed$seed" final_accuracy)" \
-    "$(csv_number "$results/runs.csv" "$1-seed$seed" bytes_per_step)" "$(error_of "$folder" | grep . || echo $state)"
+    "$(number "$1" final_accuracy)" \
+    "$(number "$1" bytes_per_step)" "$(error_of "$folder" | grep . || echo $state)"
 }
 
 # report: the table and curves of all runs so far.
@@ -119,8 +135,8 @@ report() {
     [ ! -s "$folder/metrics.jsonl" ] || folders+=("$folder")
   done
   [ ${#folders[@]} -gt 0 ] || return 0
-  "$bin/dragonn-compare" "${folders[@]}" --output "$results/report.html" --csv "$results/runs.csv" \
-    --svg "$results/curves.svg" --title "ResNet-20 on CIFAR-10, $workers_here workers on one GPU" >/dev/null
+  bin/dragonn-compare "${folders[@]}" --output "$results/report.html" --csv "$results/runs.csv" \
+    --svg "$results/curves.svg" --title "ResNet-20 on CIFAR-10, $workers workers on one GPU" >/dev/null
   {
     echo "| method | epochs | test accuracy | bytes sent by a worker per step | |"
     echo "|---|---|---|---|---|"
@@ -146,4 +162,4 @@ trained=0
 for method in "${methods[@]}"; do train "$method"; done
 report
 save
-for method in "${methods[@]}"; do is_done "$method" "$seed" || exit 1; done
+for method in "${methods[@]}"; do is_done "$method" || exit 1; done

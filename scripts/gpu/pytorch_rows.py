@@ -22,7 +22,6 @@ import contextlib
 import functools
 import importlib.util
 import json
-import os
 import pathlib
 import statistics
 import sys
@@ -34,6 +33,7 @@ try:
     import torch
 
     import pytorch_models
+    from runs import table, write_rows
 except ImportError as error:
     print(f"skipped: {error}", file=sys.stderr)
     sys.exit(77)
@@ -62,7 +62,7 @@ def percentile(values, share):
 
 
 class Report:
-    """The rows so far, in the file, and as a table at the end."""
+    """The rows so far, in the file, and as a table in Markdown at the end."""
 
     def __init__(self, path):
         self.path = path
@@ -71,10 +71,7 @@ class Report:
 
     def add(self, row):
         self.rows.append(row)
-        if self.path:
-            partial = self.path.with_name(self.path.name + ".part")
-            partial.write_text(json.dumps(self.rows, indent=2) + "\n")
-            os.replace(partial, self.path)
+        write_rows(self.path, self.rows)
 
     def print_table(self, columns):
         def cell(value):
@@ -84,10 +81,7 @@ class Report:
                 return ",".join(map(str, value))
             return "-" if value is None else str(value)
 
-        lines = [columns, *([cell(row[column]) for column in columns] for row in self.rows)]
-        widths = [max(map(len, column)) for column in zip(*lines)]
-        for line in lines:
-            print("  ".join(text.rjust(width) for text, width in zip(line, widths)))
+        print(table(columns, ([cell(row[column]) for column in columns] for row in self.rows)))
 
 
 # select

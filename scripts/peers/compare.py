@@ -14,8 +14,8 @@ the same config. The parts:
   accuracy    test accuracy against seconds of training, evaluations left out: ResNet-20 on CIFAR-10, once
 compute and throughput are made of rounds, in which all take their turn; each side gives the seconds of windows of as
 many steps. PyTorch runs in the environments of scripts/peers/baselines.py, eagerly and, for compute and with --compile,
-compiled; the tables have the fastest. Data: DRAGONN_DATA as in scripts/convergence_common.sh; without it both train on made-up images, and the
-part accuracy is left out.
+compiled; the tables have the fastest. Data: 10,000 training and all test images of DRAGONN_DATA/cifar10; without it both
+train on made-up images, and the part accuracy is left out.
 
 Every row is kept in a JSON array and not measured again. Run it on a quiet machine.
 Exit code: 0 all rows are there, 1 a run failed or rows are missing, 2 bad usage, 77 PyTorch, NumPy or the hosts are not
@@ -33,12 +33,12 @@ import sys
 import tempfile
 import time
 
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
 import baselines
 import tables
+from runs import BIN, CLUSTER, ROOT, cifar10_part, metrics, read_rows, sets, words, write_rows
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-HERE = ROOT / "scripts" / "peers"
-CLUSTER = ROOT / "scripts" / "netns_cluster.sh"
 PARTS = ["compute", "throughput", "accuracy"]
 RATES = ["100mbit", "1gbit"]
 ACCURACY_MODEL, ACCURACY_RATE = "resnet20", "100mbit"
@@ -47,10 +47,6 @@ ACCURACY = {"ddp": ["plain", "powersgd"], "dragonn": ["dense", "topk", "gtopk", 
 MILESTONES = 15 / 30, 25 / 30
 # A run that takes longer hangs.
 RUN_SECONDS = 1800
-
-
-def words(text):
-    return [word for word in text.split(",") if word]
 
 
 def parse_arguments():
@@ -73,7 +69,7 @@ def parse_arguments():
     baselines.add_option(parser)
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no other run after that")
     parser.add_argument("--json", type=pathlib.Path, default=ROOT / "bench" / "results" / "peers.json")
-    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "release" / "bin")
+    parser.add_argument("--bin", type=pathlib.Path, default=BIN)
     parser.add_argument("--table", action="store_true", help="measure nothing")
     options = parser.parse_args()
     unknown = [part for part in options.parts if part not in PARTS]
@@ -97,15 +93,6 @@ def obstacle():
         return imports.stderr.strip().splitlines()[-1]
     hosts = subprocess.run([CLUSTER, "check"], capture_output=True, text=True)
     return hosts.stderr.strip() if hosts.returncode != 0 else ""
-
-
-def prepare_data(folder):
-    """The folder of 10,000 training and all test images, or None without DRAGONN_DATA."""
-    if not os.environ.get("DRAGONN_DATA"):
-        return None
-    script = ". scripts/convergence_common.sh; output=$1; prepare_data"
-    subprocess.run(["bash", "-euc", script, "-", folder], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    return folder / "data"
 
 
 class Job:
@@ -209,16 +196,15 @@ class Bench:
         warmup, steps, window = self.steps(job)
         command = [self.options.bin / "dragonn-train", self.config(job), "--output", folder]
         command += ["--workers", 1] if job.rate is None else []
-        command += [word for key, value in self.settings(job).items() for word in ("--set", f"{key}={value}")]
+        command += sets(self.settings(job))
         counts = folder.with_name(folder.name + "-sent")
         if job.part == "throughput":
             command = [sys.executable, HERE / "interface_bytes.py", "--run", folder, "--from-step", warmup, "--to-step",
                        warmup + steps, "--output", counts, "--", *command]
         self.run(job, command)
-        lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
         if job.part == "accuracy":
-            return [{"epochs": tables.training_epochs(lines)}]
-        times = [line["time"] for line in lines if line["kind"] == "step" and line["step"] >= warmup]
+            return [{"epochs": tables.training_epochs(metrics(folder))}]
+        times = [line["time"] for line in metrics(folder, "step") if line["step"] >= warmup]
         windows = [(after - before) / window for before, after in zip(times, times[1:])]
         return [{"step_seconds": windows, "sent_per_step": self.sent(counts) if job.part == "throughput" else 0.0}]
 
@@ -263,16 +249,9 @@ def identity(row):
     return tuple(row.get(key) for key in keys)
 
 
-def keep(path, rows):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".part")
-    partial.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")
-    os.replace(partial, path)
-
-
 def measure(options, rows, folder):
     """Adds what is missing to the rows, and returns how many jobs are left."""
-    data = prepare_data(folder)
+    data = cifar10_part(folder) if os.environ.get("DRAGONN_DATA") else None
     if data is None and "accuracy" in options.parts:
         print("compare: no part accuracy: DRAGONN_DATA is not set", file=sys.stderr)
     bench, known, left = Bench(options, folder, data), set(map(identity, rows)), 0
@@ -286,7 +265,7 @@ def measure(options, rows, folder):
             continue
         try:
             rows += [row | measured for row, measured in zip(job.rows(options), bench.measure(job), strict=True)]
-            keep(options.json, rows)
+            write_rows(options.json, rows)
         except (RuntimeError, subprocess.TimeoutExpired) as error:
             left += 1
             print(f"compare: failed: {error}", file=sys.stderr)
@@ -296,7 +275,7 @@ def measure(options, rows, folder):
 def main():
     options = parse_arguments()
     try:
-        rows = json.loads(options.json.read_text()) if options.json.exists() else []
+        rows = read_rows(options.json)
     except json.JSONDecodeError as error:
         print(f"compare: {options.json}: no JSON: {error}", file=sys.stderr)
         return 2

@@ -17,13 +17,11 @@ Exit code: 0 done, 1 a run failed, 2 bad usage, 77 NumPy is not installed.
 """
 import ctypes
 import ctypes.util
+import itertools
 import os
-import pathlib
-import statistics
 import sys
-import time
 
-from side_by_side import WORKER, PeerProcess, bench_rows, finish_parse, make_parser, serve, words
+from side_by_side import bench_rows, finish_parse, make_parser, median_seconds, medians_of, run, start_peers, take_turns, words
 
 # Rows, outputs, inputs: of the layers of the models that step_side_by_side.py measures.
 SHAPES = {
@@ -45,32 +43,33 @@ SHAPES = {
     "xml": (256, 30938, 4096),
 }
 LIBRARIES = ["onednn", "openblas", "blis", "mkl"]
-PASSES = ["forward", "weights"]
+PRODUCTS = ["forward", "weights"]
+
+
+COLUMNS = {"layer": "layer", "shape": "rows x outputs x inputs", "product": "product", "threads": "threads", "dragonn": "dragonn",
+           **{name: name for name in LIBRARIES}, "ratio": "dragonn / best"}
 
 
 def parse():
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, has_baselines=False)
     parser.add_argument("--shapes", type=words, default=list(SHAPES), help=",".join(SHAPES))
     parser.add_argument("--libraries", type=words, default=LIBRARIES, help=",".join(LIBRARIES))
-    parser.add_argument("--threads", default="1,2")
-    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.3, help="about the time of each turn")
-    parser.add_argument("--table", type=pathlib.Path, help="also write the table")
-    return finish_parse(parser, ["threads"], shapes=SHAPES, libraries=LIBRARIES)
+    return finish_parse(parser, shapes=SHAPES, libraries=LIBRARIES)
 
 
 # dragonn
 
 
-def dragonn_rates(options, shape, threads):
-    """GFLOP/s of forward and of the gradient of the weights. The model is a single linear layer."""
-    rows, outputs, inputs = SHAPES[shape]
+def dragonn_rate(options, case):
+    """GFLOP/s of a pass. The model is a single linear layer."""
+    rows, outputs, inputs = SHAPES[case["layer"]]
     operations = 2 * rows * outputs * inputs
     rounds = max(3, int(options.seconds * 1e11 / operations))
     found = bench_rows(options, "step", "--profile", "--model", "xml_linear", "--batch", rows, "--sample", inputs, "--classes",
-                       outputs, "--threads", threads, "--rounds", rounds)
-    times = {row["pass"]: row["milliseconds"] for row in found if row["layer_kind"] == "linear"}
-    return {"forward": operations / times["forward"] / 1e6, "weights": operations / times["backward"] / 1e6}
+                       outputs, "--threads", case["threads"], "--rounds", rounds)
+    wanted = {"forward": "forward", "weights": "backward"}[case["product"]]
+    return operations / next(row["milliseconds"] for row in found if row["layer_kind"] == "linear" and row["pass"] == wanted) / 1e6
 
 
 # Libraries: multiply(first, transposed, second, transposed, result) of row-major matrices that NumPy holds.
@@ -129,110 +128,43 @@ def mkl_product():
     return multiply
 
 
-def make_product(library):
-    if library == "mkl":
-        return mkl_product()
-    return onednn_product() if library == "onednn" else blas_product(library)
-
-
-def work(library):
-    """A worker: tells that it is there, then answers with the GFLOP/s of a pass of a shape."""
+def prepare(library, case):
+    """A library: answers with the GFLOP/s of the product."""
     import numpy
 
-    def answer(question):
-        nonlocal multiply
-        if question is None:
-            try:
-                multiply = make_product(library)
-            except (ImportError, OSError) as error:
-                return {"missing": str(error)}
-            return {}
-        rows, outputs, inputs = question["shape"]
-        random = numpy.random.default_rng(1)
-        draw = lambda *shape: random.random(shape, dtype=numpy.float32)  # noqa: E731
-        if question["pass"] == "forward":
-            arguments = draw(rows, inputs), False, draw(outputs, inputs), True, draw(rows, outputs)
-        else:
-            arguments = draw(rows, outputs), True, draw(rows, inputs), False, draw(outputs, inputs)
-        multiply(*arguments)
-        end, seconds = time.perf_counter() + question["seconds"], []
-        while len(seconds) < 3 or time.perf_counter() < end:
-            begin = time.perf_counter()
-            multiply(*arguments)
-            seconds.append(time.perf_counter() - begin)
-        return 2e-9 * rows * outputs * inputs / statistics.median(seconds)
-
-    multiply = None
-    serve(answer)
+    try:
+        multiply = {"mkl": mkl_product, "onednn": onednn_product}.get(library, lambda: blas_product(library))()
+    except (ImportError, OSError) as error:
+        return {"note": str(error)}, None
+    rows, outputs, inputs = SHAPES[case["layer"]]
+    random = numpy.random.default_rng(1)
+    draw = lambda *shape: random.random(shape, dtype=numpy.float32)  # noqa: E731
+    if case["product"] == "forward":
+        arguments = draw(rows, inputs), False, draw(outputs, inputs), True, draw(rows, outputs)
+    else:
+        arguments = draw(rows, outputs), True, draw(rows, inputs), False, draw(outputs, inputs)
+    multiply(*arguments)
+    return {}, lambda turn: 2e-9 * rows * outputs * inputs / median_seconds(lambda: multiply(*arguments), turn, 3)
 
 
 # Both
 
 
-def start(options, threads):
-    """The libraries that are here, each in a process with so many threads."""
-    environment = {f"{name}_NUM_THREADS": str(threads) for name in ("OMP", "OPENBLAS", "BLIS", "MKL")}
+def cases(options):
+    for threads, layer, product in itertools.product(options.threads, options.shapes, PRODUCTS):
+        yield {"layer": layer, "shape": " x ".join(map(str, SHAPES[layer])), "product": product, "threads": threads}
+
+
+def compare(options, case):
+    environment = {f"{name}_NUM_THREADS": str(case["threads"]) for name in ("OMP", "OPENBLAS", "BLIS", "MKL")}
     # These two hold OpenBLAS to kernels of an older processor where they are set.
     for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
         os.environ.pop(name, None)
-    peers = []
-    for library in options.libraries:
-        peer = PeerProcess(library, environment)
-        missing = peer.ask(None).get("missing")
-        if missing is None:
-            peers.append(peer)
-        else:
-            print(f"left out: {library}: {missing}", file=sys.stderr)
-            peer.close()
-    return peers
-
-
-def compare(options, peers, shape, threads):
-    """Lines of the table: GFLOP/s of dragonn and of all libraries, a line per pass."""
-    rates = {}
-    for _ in range(options.rounds):
-        for name, rate in dragonn_rates(options, shape, threads).items():
-            rates.setdefault((name, "dragonn"), []).append(rate)
-        for peer in peers:
-            for name in PASSES:
-                question = {"shape": SHAPES[shape], "pass": name, "seconds": options.seconds}
-                rates.setdefault((name, peer.name), []).append(peer.ask(question))
-    for name in PASSES:
-        medians = [statistics.median(rates[name, who]) for who in ("dragonn", *(peer.name for peer in peers))]
-        ratio = f"{medians[0] / max(medians[1:]):.2f}" if peers else "-"
-        yield [shape, " x ".join(map(str, SHAPES[shape])), name, str(threads), *(f"{rate:.0f}" for rate in medians), ratio]
-
-
-def main():
-    if sys.argv[1:2] == [WORKER]:
-        return work(sys.argv[2])
-    options = parse()
-    try:
-        import numpy  # noqa: F401: the workers use it
-    except ImportError as error:
-        print(f"skipped: {error}", file=sys.stderr)
-        return 77
-    lines = []
-
-    def put(cells):
-        lines.append("| " + " | ".join(cells) + " |")
-        print(lines[-1], flush=True)
-
-    for threads in options.threads:
-        peers = start(options, threads)
-        if not lines:
-            put(["layer", "rows x outputs x inputs", "product", "threads", "dragonn", *(peer.name for peer in peers),
-                 "dragonn / best"])
-            put(["---"] * (6 + len(peers)))
-        for shape in options.shapes:
-            for cells in compare(options, peers, shape, threads):
-                put(cells)
-        for peer in peers:
-            peer.close()
-    if options.table:
-        options.table.write_text("\n".join(lines) + "\n")
-    return 0
+    peers = start_peers({library: (library, environment) for library in options.libraries}, case)
+    rates = take_turns(options.rounds, lambda: dragonn_rate(options, case), peers, options.seconds)
+    own, medians = medians_of(rates, options.rounds)
+    return {"dragonn": own, **medians, "ratio": own / max(medians.values()) if medians else None}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(prepare, parse, cases, compare, COLUMNS, ("numpy",)))

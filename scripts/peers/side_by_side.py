@@ -1,16 +1,27 @@
 # SPDX-License-Identifier: MIT
-"""What the scripts *_side_by_side.py share: options, runs of dragonn-bench, and processes that hold a peer."""
+"""What the scripts *_side_by_side.py share: options, runs of dragonn-bench, processes that hold a peer, turns, rows and tables.
+
+A script compares dragonn with peers in cases. In each case all take their turn, round by round, and what counts are medians over
+the rounds. Rows are printed as they come; those that --json has already are not measured again.
+"""
 import argparse
+import functools
 import importlib
 import json
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
+import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import baselines
+from runs import BIN, ROOT, output_of, read_rows, table, table_head, table_line, write_rows
+
 SCRIPT = os.path.basename(sys.argv[0])
 WORKER = "--worker"
+OWN = "dragonn"
 
 
 # Options
@@ -20,22 +31,28 @@ def words(text):
     return text.split(",")
 
 
-def make_parser(text):
-    """A parser of options with --bin, for finish_parse."""
+def make_parser(text, has_baselines=True):
+    """A parser of the options that all scripts have, for finish_parse."""
     parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build" / "release" / "bin", help="dragonn's programs")
+    parser.add_argument("--bin", type=pathlib.Path, default=BIN, help="dragonn's programs")
+    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", type=pathlib.Path, help="also write the rows as a JSON array, and keep those that it has")
+    parser.add_argument("--table", type=pathlib.Path, help="also write the table, with processor, date and versions")
+    if has_baselines:
+        baselines.add_option(parser)
     return parser
 
 
 def finish_parse(parser, numbers=(), **choices):
-    """The options: those in `numbers` are lists of numbers above 0, those in `choices` are lists of the words in their values.
-    `bench` is the path of dragonn-bench."""
+    """The options: --threads and those in `numbers` are lists of numbers above 0, those in `choices` are lists of the words in
+    their values. `bench` is the path of dragonn-bench."""
     options = parser.parse_args()
     for name, valid in choices.items():
         for value in getattr(options, name):
             if value not in valid:
                 parser.error(f"--{name} {value}: valid are {', '.join(valid)}")
-    for name in numbers:
+    for name in ("threads", *numbers):
         values = words(getattr(options, name))
         if not all(value.isdigit() and int(value) > 0 for value in values):
             parser.error(f"--{name} {','.join(values)}: expected numbers above 0, such as 1,2")
@@ -48,16 +65,9 @@ def finish_parse(parser, numbers=(), **choices):
     return options
 
 
-# dragonn
-
-
 def bench_rows(options, *arguments):
     """The rows that dragonn-bench writes when it is called with these arguments."""
-    command = [options.bench, *map(str, arguments), "--json", "-"]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
-    if run.returncode != 0:
-        raise SystemExit(f"{SCRIPT}: dragonn-bench {' '.join(map(str, arguments))}: {run.stderr.strip()}")
-    return json.loads(run.stdout)
+    return json.loads(output_of([options.bench, *arguments, "--json", "-"]))
 
 
 # Peers
@@ -73,28 +83,154 @@ def skip_without(*modules):
             raise SystemExit(77) from error
 
 
-class PeerProcess:
-    """A worker: this script with the arguments --worker NAME, which ends when its standard input does."""
+class Peer:
+    """A worker: this script with the arguments --worker KIND, which ends when its standard input does. `found` is what it answers
+    to the first question, the case that it prepares; {"note": REASON} if it cannot."""
 
-    def __init__(self, name, environment):
+    def __init__(self, name, kind, environment, case):
         self.name = name
-        self.process = subprocess.Popen([sys.executable, sys.argv[0], WORKER, name], stdin=subprocess.PIPE,
+        self.process = subprocess.Popen([sys.executable, sys.argv[0], WORKER, kind], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True, env=os.environ | environment)
+        self.found = self.ask(case)
 
     def ask(self, question):
         print(json.dumps(question), file=self.process.stdin, flush=True)
         answer = self.process.stdout.readline()
         if not answer:
-            raise SystemExit(f"{SCRIPT}: {self.name} ended with {self.process.wait()}")
+            raise RuntimeError(f"{self.name} ended with {self.process.wait()}")
         return json.loads(answer)
 
+    def is_there(self):
+        return self.process.poll() is None
+
     def close(self):
-        self.process.stdin.close()
-        self.process.wait()
+        if self.is_there():
+            self.process.stdin.close()
+            self.process.wait()
 
 
-def serve(answer):
-    """Runs a worker: answer(question) for every line. What libraries print goes to the standard error."""
+@functools.cache
+def tell(line):
+    """Prints a line to the standard error, once."""
+    print(line, file=sys.stderr)
+
+
+def start_peers(environments, case):
+    """The peers that can prepare the case, of {name: (kind, environment)}."""
+    peers = [Peer(name, kind, environment, case) for name, (kind, environment) in environments.items()]
+    for peer in peers:
+        if "note" in peer.found:
+            tell(f"left out: {peer.name}: {peer.found['note']}")
+            peer.close()
+    return [peer for peer in peers if peer.is_there()]
+
+
+def pytorch_peers(options, case, kinds=("",)):
+    """PyTorch in each of its environments, once for each of the kinds."""
+    return start_peers({", ".join(filter(None, (kind, name))): (kind, environment) for kind in kinds
+                        for name, environment in baselines.environments(options).items()}, case)
+
+
+def serve(prepare, kind):
+    """Runs a worker: prepare(kind, case) returns what it found and what answers every later question. What libraries print goes
+    to the standard error."""
     answers, sys.stdout = sys.stdout, sys.stderr
+    answer = None
     for line in sys.stdin:
-        print(json.dumps(answer(json.loads(line))), file=answers, flush=True)
+        question = json.loads(line)
+        found, answer = (answer(question), answer) if answer else prepare(kind, question)
+        print(json.dumps(found), file=answers, flush=True)
+
+
+def median_seconds(work, turn, least=1):
+    """The median time of the work, done for about so many seconds and at least so many times."""
+    end, seconds = time.perf_counter() + turn, []
+    while len(seconds) < least or time.perf_counter() < end:
+        begin = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - begin)
+    return statistics.median(seconds)
+
+
+def take_turns(rounds, own, peers, question=None, hopeless=None):
+    """{name: answers} of dragonn and its peers, round by round; then ends the peers. One whose first answer is more than `hopeless`
+    times the fastest peer's has no further turns."""
+    answers = {OWN: []}
+    for _ in range(rounds):
+        answers[OWN].append(own())
+        for peer in peers:
+            if peer.is_there():
+                answers.setdefault(peer.name, []).append(peer.ask(question))
+        for peer in peers if hopeless else []:
+            if answers[peer.name][0] > hopeless * min(answers[other.name][0] for other in peers):
+                peer.close()
+    for peer in peers:
+        peer.close()
+    return answers
+
+
+def medians_of(answers, rounds):
+    """Dragonn's median, and those of the peers that were measured in every round."""
+    medians = {name: statistics.median(values) for name, values in answers.items() if len(values) == rounds}
+    return medians.pop(OWN), medians
+
+
+# Rows
+
+
+def processor():
+    with open("/proc/cpuinfo", encoding="ascii") as file:
+        names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
+    return f"{len(names)} x {names[0]}" if names else "unknown"
+
+
+def text(key, value):
+    if value is None:
+        return "-"
+    if key.endswith("_bytes"):
+        return f"{value * 1e-6:.0f}"
+    return str(value) if not isinstance(value, float) else f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def conditions(rows):
+    """A line for each condition that the rows name."""
+    for name in ("processor", "date", "torch"):
+        found = dict.fromkeys(str(row[name]) for row in rows if row.get(name))
+        if found:
+            yield f"{name}: " + ", ".join(found)
+    yield from dict.fromkeys(line for row in rows for line in row.get("baselines", []))
+
+
+def run(prepare, options_of, cases, compare, columns, modules=("torch",), summary=lambda rows: []):
+    """A script: a row for each case, compare(options, case). Columns are {key: heading}. Returns the exit code."""
+    if sys.argv[1:2] == [WORKER]:
+        return serve(prepare, sys.argv[2])
+    options = options_of()
+    skip_without(*modules)
+    rows = read_rows(options.json)
+
+    def cells(row):
+        return [text(key, row.get(key)) for key in columns]
+
+    def closing():
+        return "\n".join(f"- {line}" for line in [*summary(rows), *conditions(rows)])
+
+    print("\n".join([table_head(list(columns.values())), *(table_line(cells(row)) for row in rows)]), flush=True)
+    try:
+        for case in cases(options):
+            if any(case.items() <= {key: row[key] for key in case if key in row}.items() for row in rows):
+                continue
+            load = os.getloadavg()[0]
+            row = case | compare(options, case) | {"load": load, "date": time.strftime("%Y-%m-%d"), "processor": processor()}
+            if hasattr(options, "baseline"):
+                row["baselines"] = baselines.describe(baselines.environments(options))
+            rows.append(row)
+            print(table_line(cells(row)), flush=True)
+            write_rows(options.json, rows)
+            if options.table:
+                options.table.write_text(f"{table(list(columns.values()), map(cells, rows))}\n\n{closing()}\n")
+    except RuntimeError as error:
+        print(f"{SCRIPT}: {error}", file=sys.stderr)
+        return 1
+    print("\n" + closing())
+    return 0

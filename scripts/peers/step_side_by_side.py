@@ -17,17 +17,15 @@ Run it on a quiet machine; build dragonn-bench before (scripts/test.sh). Rows ar
 those that are there already are not measured again. `load` is how many threads ran or waited beside the row, one minute's mean.
 Exit code: 0 done, 1 a run failed, 2 bad usage, 77 PyTorch is not installed.
 """
-import json
+import itertools
 import math
-import os
-import pathlib
 import statistics
 import subprocess
 import sys
 import time
 
-import baselines
-from side_by_side import ROOT, WORKER, PeerProcess, bench_rows, finish_parse, make_parser, serve, skip_without, words
+from side_by_side import (ROOT, bench_rows, finish_parse, make_parser, median_seconds, medians_of, pytorch_peers, run,
+                          take_turns, words)
 
 # The options of dragonn-bench step.
 MODELS = {
@@ -52,17 +50,19 @@ VARIANTS = ["eager", "compile", "eager_channels_last", "compile_channels_last"]
 HOPELESS = 1.3
 
 
+COLUMNS = {
+    "model": "model", "threads": "threads", "dragonn_samples_per_second": "dragonn, samples/s",
+    "pytorch_samples_per_second": "PyTorch's best", "pytorch_variant": "which", "ratio": "ratio", "of_gemm": "of GEMM",
+    "dragonn_bytes": "dragonn, MB", "pytorch_bytes": "PyTorch, MB", "load": "load",
+}
+
+
 def parse():
     parser = make_parser(__doc__)
     parser.add_argument("--models", type=words, default=list(MODELS), help=",".join(MODELS))
-    parser.add_argument("--threads", default="1,2")
     parser.add_argument("--variants", type=words, default=VARIANTS, help="of PyTorch: " + ",".join(VARIANTS))
-    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3, help="about the time of each turn")
-    parser.add_argument("--json", type=pathlib.Path, help="also write the rows as a JSON array, and keep those that it has")
-    parser.add_argument("--table", type=pathlib.Path, help="also write the table, with processor, date and versions")
-    baselines.add_option(parser)
-    return finish_parse(parser, ["threads"], models=MODELS, variants=VARIANTS)
+    return finish_parse(parser, models=MODELS, variants=VARIANTS)
 
 
 # dragonn
@@ -102,35 +102,22 @@ def memory_of(process, what):
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith(what + ":"))
 
 
-def work(variant):
-    """A worker: is told the row of the model, then numbers of seconds; answers with the median of steps in that time."""
-    sys.path[:0] = [str(ROOT / "scripts" / "gpu"), str(ROOT / "scripts")]
+def prepare(variant, row):
+    """PyTorch's model: answers with the median of steps in so many seconds."""
+    sys.path[:0] = [str(ROOT / "scripts" / "gpu")]
     import pytorch_rows
     import torch
 
-    step = None
-
-    def prepare(row):
-        nonlocal step
-        torch.set_num_threads(row["threads"])
-        before = memory_of("self", "VmRSS")
-        try:
-            step = pytorch_rows.Step(row, torch.device("cpu"), variant)
-            for _ in range(3):
-                step.run()
-        except Exception as error:  # a variant that PyTorch cannot run here
-            return {"note": f"{type(error).__name__}: {pytorch_rows.first_line(error)}"}
-        return {"memory": memory_of("self", "VmHWM") - before, "torch": torch.__version__}
-
-    def measure(turn):
-        end, seconds = time.perf_counter() + turn, []
-        while not seconds or time.perf_counter() < end:
-            begin = time.perf_counter()
+    torch.set_num_threads(row["threads"])
+    before = memory_of("self", "VmRSS")
+    try:
+        step = pytorch_rows.Step(row, torch.device("cpu"), variant)
+        for _ in range(3):
             step.run()
-            seconds.append(time.perf_counter() - begin)
-        return statistics.median(seconds)
-
-    serve(lambda question: prepare(question) if isinstance(question, dict) else measure(question))
+    except Exception as error:  # a variant that PyTorch cannot run here
+        return {"note": f"{type(error).__name__}: {pytorch_rows.first_line(error)}"}, None
+    found = {"memory": memory_of("self", "VmHWM") - before, "torch": torch.__version__}
+    return found, lambda turn: median_seconds(step.run, turn)
 
 
 # both
@@ -142,135 +129,46 @@ def variants_of(model, options):
     return [variant for variant in options.variants if images or not variant.endswith("channels_last")]
 
 
-def start_peers(row, options):
-    """The processes that hold the model, by the name of what they measure, with what they found."""
-    ready = {}
-    for variant in variants_of(row["model"], options):
-        for baseline, environment in baselines.environments(options).items():
-            peer = PeerProcess(variant, environment)
-            found = peer.ask(row)
-            if "note" in found:
-                peer.close()
-            else:
-                ready[f"{variant}, {baseline}"] = peer, found
-    return ready
+def cases(options):
+    for model, threads in itertools.product(options.models, options.threads):
+        yield {"model": model, "threads": threads}
 
 
-def measure_peers(ready, seconds, turn):
-    """A round of all that are still in the race; closes those that are not."""
-    for name, (peer, _) in ready.items():
-        if peer.process.poll() is None:
-            seconds.setdefault(name, []).append(peer.ask(turn))
-    fastest = min(seconds[name][0] for name in ready)
-    for name, (peer, _) in ready.items():
-        if seconds[name][0] > HOPELESS * fastest and peer.process.poll() is None:
-            peer.close()
-
-
-def compare(model, threads, options):
-    load = os.getloadavg()[0]
+def compare(options, case):
+    model, threads = case["model"], case["threads"]
     row = run_dragonn(options, model, threads, 1)
     # A turn of dragonn-bench is rounds of about the time of one large product, or of one step if that takes longer.
     turn = max(row["seconds_median"], 2e-9 * 2048**3 / row["gemm_gflops"])
     rounds = max(1, round(options.seconds / turn))
-    ready = start_peers(row, options)
-    ours, theirs, of_gemm = [], {}, []
-    for _ in range(options.rounds):
-        own = run_dragonn(options, model, threads, rounds)
-        ours.append(own["seconds_median"])
-        of_gemm.append(own["of_gemm"])
-        if ready:
-            measure_peers(ready, theirs, options.seconds)
-    for peer, _ in ready.values():
-        if peer.process.poll() is None:
-            peer.close()
-    # Only what was measured in every round counts.
-    medians = {name: statistics.median(values) for name, values in theirs.items() if len(values) == options.rounds}
+    peers, of_gemm = pytorch_peers(options, row, variants_of(row["model"], options)), []
+
+    def own():
+        found = run_dragonn(options, model, threads, rounds)
+        of_gemm.append(found["of_gemm"])
+        return found["seconds_median"]
+
+    seconds = take_turns(options.rounds, own, peers, options.seconds, HOPELESS)
+    ours, medians = medians_of(seconds, options.rounds)
     best = min(medians, key=medians.get, default=None)
-    seconds = statistics.median(ours)
     return {
-        "model": model, "batch": row["batch"], "threads": threads, "parameters": row["parameters"],
-        "dragonn_samples_per_second": row["batch"] / seconds, "of_gemm": statistics.median(of_gemm),
+        "batch": row["batch"], "parameters": row["parameters"], "dragonn_samples_per_second": row["batch"] / ours,
+        "of_gemm": statistics.median(of_gemm),
         "pytorch_samples_per_second": row["batch"] / medians[best] if best else None, "pytorch_variant": best,
-        "ratio": medians[best] / seconds if best else None,
-        "dragonn_bytes": dragonn_memory(options.bench, model, threads),
-        "pytorch_bytes": min((found["memory"] for _, found in ready.values()), default=None),
-        "seconds": {"dragonn": ours, **theirs}, "torch": next((found["torch"] for _, found in ready.values()), None),
-        "load": load, "date": time.strftime("%Y-%m-%d"), "processor": processor(),
-        "baselines": baselines.describe(baselines.environments(options)),
+        "ratio": medians[best] / ours if best else None, "dragonn_bytes": dragonn_memory(options.bench, model, threads),
+        "pytorch_bytes": min((peer.found["memory"] for peer in peers), default=None), "seconds": seconds,
+        "torch": next((peer.found["torch"] for peer in peers), None),
     }
 
 
-def processor():
-    with open("/proc/cpuinfo", encoding="ascii") as file:
-        names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
-    return f"{len(names)} x {names[0]}" if names else "unknown"
-
-
-COLUMNS = {
-    "model": "model", "threads": "threads", "dragonn_samples_per_second": "dragonn, samples/s",
-    "pytorch_samples_per_second": "PyTorch's best", "pytorch_variant": "which", "ratio": "ratio", "of_gemm": "of GEMM",
-    "dragonn_bytes": "dragonn, MB", "pytorch_bytes": "PyTorch, MB", "load": "load",
-}
-
-
-def text(key, value):
-    if value is None:
-        return "-"
-    if key.endswith("_bytes"):
-        return f"{value * 1e-6:.0f}"
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-def line(row):
-    return "| " + " | ".join(text(key, row[key]) for key in COLUMNS) + " |"
-
-
-HEAD = "| " + " | ".join(COLUMNS.values()) + " |\n" + "|---" * len(COLUMNS) + "|"
-
-
 def summary(rows):
-    """The means over all rows, and the conditions that they name."""
-    lines = []
+    """The means over all rows."""
     ratios = [row["ratio"] for row in rows if row["ratio"]]
     if ratios:
         mean = math.exp(statistics.mean(map(math.log, ratios)))
-        lines.append(f"Geometric mean of {len(ratios)} ratios: {mean:.2f}; least: {min(ratios):.2f}")
+        yield f"Geometric mean of {len(ratios)} ratios: {mean:.2f}; least: {min(ratios):.2f}"
     more = [row["model"] for row in rows if row["pytorch_bytes"] and row["dragonn_bytes"] > row["pytorch_bytes"]]
-    lines.append("Peak memory above PyTorch's: " + (", ".join(dict.fromkeys(more)) or "none"))
-    for name in ("processor", "date", "torch"):
-        lines.append(f"{name}: " + ", ".join(dict.fromkeys(str(row[name]) for row in rows)))
-    lines += dict.fromkeys(text for row in rows for text in row["baselines"])
-    return "\n".join(f"- {line}" for line in lines)
-
-
-def write(rows, options):
-    if options.json:
-        partial = options.json.with_name(options.json.name + ".part")
-        partial.write_text(json.dumps(rows, indent=2) + "\n")
-        os.replace(partial, options.json)
-    if options.table:
-        options.table.write_text("\n".join([HEAD, *map(line, rows)]) + "\n\n" + summary(rows) + "\n")
-
-
-def main():
-    if sys.argv[1:2] == [WORKER]:
-        return work(sys.argv[2])
-    options = parse()
-    skip_without("torch")
-    rows = json.loads(options.json.read_text()) if options.json and options.json.exists() else []
-    print("\n".join([HEAD, *map(line, rows)]), flush=True)
-    there = {(row["model"], row["threads"]) for row in rows}
-    for model in options.models:
-        for threads in options.threads:
-            if (model, threads) in there:
-                continue
-            rows.append(compare(model, threads, options))
-            print(line(rows[-1]), flush=True)
-            write(rows, options)
-    print("\n" + summary(rows))
-    return 0
+    yield "Peak memory above PyTorch's: " + (", ".join(dict.fromkeys(more)) or "none")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(prepare, parse, cases, compare, COLUMNS, summary=summary))

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Markdown tables of the rows that compare.py keeps."""
+"""Markdown tables of the rows that compare.py keeps. It finds runs.py where compare.py does."""
 import statistics
+
+from runs import table
 
 LABELS = {
     ("ddp", "plain"): "PyTorch DDP", ("ddp", "fp16"): "PyTorch DDP, `fp16_compress_hook`",
@@ -62,13 +64,6 @@ def caption(rows):
            f"thread, batch {batch} a rank, density {density}, PyTorch {torch}.")
 
 
-def markdown(header, lines):
-    yield "| " + " | ".join(header) + " |"
-    yield "|---" * len(header) + "|"
-    for line in lines:
-        yield "| " + " | ".join(line) + " |"
-
-
 def speeds(rows):
     """samples/s of PyTorch's fastest mode, by label."""
     return {name: samples_per_second(in_best_mode(group, samples_per_second)) for name, group in in_groups(rows, label).items()}
@@ -94,7 +89,7 @@ def throughput_lines(rows):
         return f"{number(samples_per_second(found))}{how}; {bytes_text(sent)}"
 
     names = dict.fromkeys(label(row) for row in sorted(rows, key=lambda row: row["side"], reverse=True))
-    yield from markdown(header, ([name, *(cell(name, column) for column in columns)] for name in names))
+    yield table(header, ([name, *(cell(name, column) for column in columns)] for name in names))
 
 
 def gain_lines(rows):
@@ -120,7 +115,7 @@ def compute_lines(rows):
     cells = {key: samples_per_second(group)
              for key, group in in_groups(rows, lambda row: (label(row), mode(row), row["model"])).items()}
     names = list(dict.fromkeys((label(row), mode(row)) for row in rows))
-    yield from markdown(["1 rank, 1 thread, no network: samples/s", *models],
+    yield table(["1 rank, 1 thread, no network: samples/s", *models],
                         ([", ".join(filter(None, name)), *(number(cells[*name, model]) if (*name, model) in cells else ""
                                                            for model in models)] for name in names))
     yield ""
@@ -170,7 +165,7 @@ def accuracy_lines(rows, share):
 
     header = [f"{reference['model']}, {rate_name(reference['rate'])}", f"training until {100 * target:.1f} %",
               "times as fast as DDP", f"accuracy after epoch {len(reference['epochs'])}", "training in all"]
-    yield from markdown(header, map(line, rows))
+    yield table(header, map(line, rows))
 
 
 def report(rows, share, environments):

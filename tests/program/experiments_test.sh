@@ -15,7 +15,7 @@ names="dense-density0.1-seed1 dense-density0.1-seed2 topk-density0.05-seed1 topk
 for name in $names; do [ -s "out/$name/summary.json" ] || fail "$name has not ended"; done
 grep -q '^seed = 2$' out/topk-density0.05-seed2/config.toml && grep -q '^density = 0.05$' out/topk-density0.05-seed2/config.toml ||
   fail "the keys of a run: $(grep -E '^(seed|density) =' out/topk-density0.05-seed2/config.toml)"
-[ "$(grep -cE '^\| `(topk|dense)-density0\.(1|05)` \| 0\.[0-9]+ \| 0\.[0-9]+ to 0\.[0-9]+ \| 0\.[0-9]+ 0\.[0-9]+ \| [0-9]+ \|' table.txt)" = 3 ] ||
+[ "$(grep -cE '^\| `(topk|dense)-density0\.(1|05)` \| [0-9.]+ \| [0-9.]+ to [0-9.]+ \| [0-9.]+ [0-9.]+ \| [0-9]+ \|' table.txt)" = 3 ] ||
   fail "the table: $(cat table.txt)"
 cmp -s table.txt out/table.md || fail "table.md is another table"
 [ "$(wc -l <out/report.csv)" = 7 ] && [ "$(wc -l <out/groups.csv)" = 4 ] && [ -s out/report.html ] || fail "the report: $(cat log)"
@@ -27,7 +27,7 @@ before=$(stamps)
 sweep "${quick[@]}" "${grid[@]}" --output out >again.txt 2>log || fail "the same sweep again: $(cat log)"
 [ "$before" = "$(stamps)" ] && cmp -s table.txt again.txt && grep -q '6 of 6 runs are finished already' log || fail "it is repeated: $(cat log)"
 sweep "${quick[@]}" "${grid[@]}" --grid seed=1,2,3 --output out --print >commands.txt || fail "--print"
-[ "$(wc -l <commands.txt)" = 9 ] || fail "--print: $(cat commands.txt)"
+[ "$(wc -l <commands.txt)" = 3 ] || fail "--print: $(cat commands.txt)"
 sweep "${quick[@]}" "${grid[@]}" --grid seed=1,2,3 --output out --table >table.txt 2>log && fail "--table does not say that runs are missing"
 grep -q 'experiments: topk-density0.1-seed3: not run yet' log && [ "$before" = "$(stamps)" ] || fail "--table: $(cat log)"
 bash -c "$(grep topk-density0.1-seed3 commands.txt)" 2>log || fail "a printed command: $(cat log)"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Every config of the papers' experiments plans its run, on made-up data; a twin trains by scripts/paper_twins.sh.
+# Every config of the papers' experiments plans its run, on made-up data; a twin trains by scripts/experiments.py.
 . "$(dirname "$0")/lib.sh" "$1"
 train=$BIN/dragonn-train
 
@@ -41,18 +41,21 @@ done
 
 # twins ARGUMENT...: one step of each run.
 twins() {
-  DRAGONN_DATA=$WORK/data DRAGONN_BIN=$BIN OVERRIDES='train.max_steps=1 data.test_samples=20' \
-    "$ROOT/scripts/paper_twins.sh" "$@" 2>errors.txt
+  DRAGONN_DATA=$WORK/data "$ROOT/scripts/experiments.py" "$ROOT/scripts/grids/paper_twins.toml" --bin "$BIN" --output out \
+    --set train.max_steps=1 --set data.test_samples=20 "$@" 2>errors.txt
 }
-twins "$WORK/out" dragonn/xml_linear >table.md || fail "the twin of dragonn/xml_linear: $(cat errors.txt)"
-grep -qE '^\| `dragonn/xml_linear` \| `dragonn` \| precision_at_1 \|( [0-9.]+ \|){3} ' table.md || fail "its row: $(cat table.md)"
-finished=$(stat -c %Y.%i "$WORK/out/dragonn-xml_linear-dense/summary.json")
-[ -z "$(twins --print "$WORK/out" dragonn/xml_linear)" ] || fail "--print lists runs that are done"
-rm -r "$WORK/out/dragonn-xml_linear-0.01"
-twins --table "$WORK/out" dragonn/xml_linear >table.md && fail "--table does not say that a run is missing"
+xml=(--only 'dragonn-xml_linear-*')
+twins "${xml[@]}" >table.md || fail "the twin of dragonn/xml_linear: $(cat errors.txt)"
+grep -qE '^\| `dragonn-xml_linear` \| `dragonn` \| precision_at_1 \|( [0-9.]+ \|){3} ' table.md || fail "its row: $(cat table.md)"
+finished=$(stat -c %Y.%i "out/dragonn-xml_linear-dense/summary.json")
+[ -z "$(twins --print "${xml[@]}")" ] || fail "--print lists runs that are done"
+rm -r "out/dragonn-xml_linear-0.01"
+twins --table "${xml[@]}" >table.md && fail "--table does not say that a run is missing"
 grep -qE '\| not run yet \| [0-9.]+ \| .*unknown at 0.01' table.md || fail "the missing run: $(cat table.md)"
-[ "$finished" = "$(stat -c %Y.%i "$WORK/out/dragonn-xml_linear-dense/summary.json")" ] || fail "the dense run was repeated"
-twins "$WORK/out" dragonn/xml >table.md && fail "a twin that is not there"
-grep -q 'dragonn/xml: no file configs/papers/dragonn/xml_small.toml' errors.txt || fail "a twin that is not there: $(cat errors.txt)"
+[ "$finished" = "$(stat -c %Y.%i "out/dragonn-xml_linear-dense/summary.json")" ] || fail "the dense run was repeated"
+[ "$(twins --print | wc -l)" -ge 75 ] || fail "not all twins: $(cat errors.txt)"
+twins --only 'dragonn-xml' >table.md && fail "a twin that is not there"
+grep -q -- '--only dragonn-xml: no such run: expected patterns of .*dragonn-xml_linear-dense' errors.txt ||
+  fail "a twin that is not there: $(cat errors.txt)"
 
 finish

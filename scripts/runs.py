@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: MIT
+"""What the scripts share that run dragonn's programs: runs and their logs, files of rows, Markdown tables."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BIN = ROOT / "build" / "release" / "bin"
+CLUSTER = ROOT / "scripts" / "netns_cluster.sh"
+
+
+def words(text):
+    """The words of "a,b"."""
+    return [word for word in text.split(",") if word]
+
+
+def sets(settings):
+    """The options of dragonn-train that set these keys: of "KEY=VALUE", or of a dictionary."""
+    pairs = [f"{key}={value}" for key, value in settings.items()] if isinstance(settings, dict) else settings
+    return [option for pair in pairs for option in ("--set", pair)]
+
+
+def last_line(text):
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else "no message"
+
+
+def output_of(command, **options):
+    """What a command prints. Raises RuntimeError, with the command and the end of its errors, if it fails."""
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False, **options)
+    if done.returncode != 0:
+        raise RuntimeError(f"exit code {done.returncode} from {' '.join(map(str, command))}: {done.stderr.strip()[-2000:]}")
+    return done.stdout
+
+
+def registered(train, kind):
+    """The names of the components of a kind, as `dragonn-train --list` prints them."""
+    lines = output_of([train, "--list"]).splitlines()
+    return [line.removeprefix(f"{kind} ").partition(":")[0] for line in lines if line.startswith(f"{kind} ")]
+
+
+def metrics(folder, kind=None):
+    """The lines of a run's metrics.jsonl, all or those of a kind."""
+    lines = [json.loads(line) for line in (pathlib.Path(folder) / "metrics.jsonl").read_text().splitlines()]
+    return [line for line in lines if kind in (None, line["kind"])]
+
+
+def summary(folder):
+    """The summary of a finished run; None otherwise."""
+    try:
+        return json.loads((pathlib.Path(folder) / "summary.json").read_text())
+    except FileNotFoundError:
+        return None
+
+
+def read_rows(path):
+    """The rows of a file that write_rows wrote; none if there is no file."""
+    return json.loads(path.read_text()) if path and path.exists() else []
+
+
+def write_rows(path, rows):
+    """Writes a JSON array, one row a line, so that the file is whole at every moment. Does nothing without a path."""
+    if path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(path.name + ".part")
+        partial.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")
+        os.replace(partial, path)
+
+
+def table_line(cells):
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def table_head(names):
+    return table_line(names) + "\n" + "|---" * len(names) + "|"
+
+
+def table(names, rows):
+    """A table in Markdown, without a line end behind the last line."""
+    return "\n".join([table_head(names), *map(table_line, rows)])
+
+
+def cifar10_part(output):
+    """Fills OUTPUT/data with the first 10,000 training images of CIFAR-10 and all test images. Returns the folder.
+
+    They come from DRAGONN_DATA/cifar10, which has the official binary files, or all images as JPEG files in
+    cifar10_full.tar.xz, and unpack_full.py. Raises RuntimeError if that fails.
+    """
+    if not os.environ.get("DRAGONN_DATA"):
+        raise RuntimeError("set DRAGONN_DATA to the folder with cifar10/")
+    source, data, full = pathlib.Path(os.environ["DRAGONN_DATA"]) / "cifar10", output / "data", output / "data.full"
+    if (data / "test_batch.bin").exists():
+        return data
+    data.mkdir(parents=True, exist_ok=True)
+    if (source / "unpack_full.py").exists():
+        # The distribution's python3, which has Pillow and NumPy as packages (python3-pil, python3-numpy).
+        output_of(["/usr/bin/python3", source / "unpack_full.py", full])
+        source = full
+    for name in ("data_batch_1.bin", "test_batch.bin"):
+        if not (source / name).exists():
+            raise RuntimeError(f"{source} has no {name}")
+        shutil.copyfile(source / name, data / name)
+    shutil.rmtree(full, ignore_errors=True)
+    return data
