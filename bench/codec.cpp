@@ -60,7 +60,7 @@ class CodecBenchmark final : public Benchmark {
     command.add_option("--indices", indices_, "Codecs of indices to measure, or all")->delimiter(',');
     command.add_option("--values", values_, "Codecs of values to measure, or all")->delimiter(',');
     command.add_flag("--alone", alone_,
-                     "Indices without values, beside the codecs of streamvbyte and zstd where they are built in");
+                     "Indices without values, compared with the codecs of streamvbyte and zstd if they are built in");
     command.add_option("--set", assignments_, "Override a setting of a codec (repeatable)")
         ->type_name("CODEC.KEY=VALUE")
         ->default_str("");

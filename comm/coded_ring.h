@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Ring allreduce in a lossy code of values: what rounding takes stays with the rank that rounded.
+/// Ring allreduce with a lossy value codec: the rounding error stays with the rank that rounded.
 #pragma once
 
 #include <cstdint>

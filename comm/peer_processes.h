@@ -14,7 +14,7 @@ namespace dragonn::comm {
 /// reports that a process has ended, but not which.
 class PeerProcesses {
  public:
-  /// Knows no processes.
+  /// Creates an empty table: errors then name ranks only.
   PeerProcesses() = default;
   /// Collective. Exchanges process ids: 16 bytes from each rank, counted as control traffic.
   explicit PeerProcesses(Communicator& communicator);

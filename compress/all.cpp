@@ -36,7 +36,7 @@ class All final : public Sparsifier {
 const Registration<SparsifierEntry> registration{[] {
   SparsifierEntry entry;
   entry.name = "all";
-  entry.summary = "every entry, at any density: what quantizers send";
+  entry.summary = "every entry, at any density; for quantizers";
   entry.source = "EF-SignSGD (arXiv:1901.09847) and QSGD (arXiv:1610.02132) send all entries";
   entry.band.high = std::numeric_limits<double>::infinity();
   entry.traits = [](const Settings&) { return SelectionTraits{.shared_indices = true, .blind = true}; };

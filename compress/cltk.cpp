@@ -35,7 +35,7 @@ class LeaderTopk final : public Sparsifier {
 const Registration<SparsifierEntry> registration{[] {
   SparsifierEntry entry;
   entry.name = "cltk";
-  entry.summary = "the k entries of largest magnitude on the leader; another worker leads every step";
+  entry.summary = "the k entries of largest magnitude on the leader; the leader changes every step";
   entry.source = "ScaleCom (Chen et al., NeurIPS 2020), CLT-k, without its residual filter";
   entry.exact = true;
   entry.traits = [](const Settings&) { return SelectionTraits{.leader_only = true}; };

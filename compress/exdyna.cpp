@@ -176,7 +176,7 @@ SettingSpecs settings() {
        .maximum = 1e3},
       {.name = "beta",
        .default_value = 1.1,
-       .help = "the threshold changes by gamma where selected / k is outside [1 / beta, beta], and by gamma / 4 inside",
+       .help = "the threshold changes by gamma if selected / k is outside [1 / beta, beta], and by gamma / 4 inside",
        .minimum = 1,
        .maximum = 1e3},
       {.name = "gamma",
@@ -211,7 +211,7 @@ std::uint64_t first_steps(const Settings& values) {
 const Registration<SparsifierEntry> registration{[] {
   SparsifierEntry entry;
   entry.name = "exdyna";
-  entry.summary = "entries above a threshold controlled by feedback; each rank searches its own partition";
+  entry.summary = "entries above a threshold controlled by feedback; each rank selects in its own partition";
   entry.source = "ExDyna (2024), algorithms 1 to 5; kljp/exdyna";
   entry.settings = settings();
   entry.traits = [](const Settings&) { return SelectionTraits{.partitioned = true}; };

@@ -90,18 +90,18 @@ class Redsync final : public Sparsifier {
 const Registration<SparsifierEntry> registration{[] {
   SparsifierEntry entry;
   entry.name = "redsync";
-  entry.summary = "entries above a threshold that is searched between the mean and the largest magnitude";
+  entry.summary = "entries above a threshold found by a search between the mean and the largest magnitude";
   entry.source = "RedSync (Fang et al., JPDC 2019); the search of SIDCo's released code, sands-lab/SIDCo";
   entry.settings = {
       {.name = "mode",
        .default_value = std::string("fixed"),
        .help = "fixed: search a threshold that selects k to 2k entries, and keep the k largest if it ends with more; "
-               "search: as the released code, which raises the threshold at k/2 to k entries, too; trim: lower the "
+               "search: as in the released code, which also raises the threshold at k/2 to k entries; trim: lower the "
                "threshold in fifths until it selects k entries, and keep the k largest",
        .choices = {"fixed", "search", "trim"}},
       {.name = "tolerance",
        .default_value = 0.2,
-       .help = "width of the search bracket, 1 at first, at which the search ends",
+       .help = "the search ends when its bracket, 1 wide at first, is this narrow",
        .minimum = 1e-6,
        .maximum = 1}};
   // Three trials between the mean and the largest magnitude may end anywhere; more than 2k are reduced to k.

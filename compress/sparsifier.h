@@ -88,7 +88,7 @@ struct SparsifierEntry : RegistryEntry {
   CountRange longest = {};
   /// The rule for P' workers instead of P. kReshard: rank r loads the state of rank r modulo P.
   ResizeRule resize = {};
-  /// Returns the promises of these settings about every selection.
+  /// Returns the traits that hold for every selection with these settings.
   std::function<SelectionTraits(const Settings&)> traits = [](const Settings&) { return SelectionTraits{}; };
   /// Makes a sparsifier for buckets of `numel` elements on `device`. @throws DeviceError if that device lacks a kernel
   /// it needs.

@@ -31,12 +31,12 @@ SettingSpecs sample_settings() {
            .exclusive_minimum = true},
           {.name = "sample_most",
            .default_value = std::int64_t{1} << 20,
-           .help = "the most elements that sample_ratio asks for; sample_rank may ask for more",
+           .help = "largest sample by sample_ratio, in elements; sample_rank may need more",
            .minimum = 1,
            .maximum = 4294967295.0},
           {.name = "sample_rank",
            .default_value = std::int64_t{16},
-           .help = "the sample is large enough to hold this number of entries above the threshold (the DGC code: 2)",
+           .help = "number of entries above the threshold that the sample must hold (the DGC code: 2)",
            .minimum = 1,
            .maximum = 1e6}};
 }

@@ -53,7 +53,7 @@ class WallClock final : public Clock {
   std::chrono::steady_clock::time_point origin_;
 };
 
-/// Returns a wall clock for users that were given no clock.
+/// Returns the process-wide wall clock, used where no clock is passed.
 inline const Clock& wall_clock() {
   static const WallClock clock;
   return clock;

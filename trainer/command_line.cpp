@@ -65,7 +65,7 @@ void declare_run(CLI::App& app, CommandLine& line) {
       ->allow_extra_args(false)
       ->group(kRun);
   app.add_option("--plugin", line.plugins,
-                 "Load a shared object with components of your own,\nbesides those that CONFIG names (repeatable)")
+                 "Load a shared object with components of your own,\nadded to those that CONFIG names (repeatable)")
       ->type_name("FILE")
       ->allow_extra_args(false)
       ->group(kRun);

@@ -13,7 +13,7 @@ class StopSignals {
   /// Installs the handlers, and forgets what was received. They stay until the process ends: a signal that comes when
   /// all results are written must not make a failure of the run. A second SIGINT or SIGTERM kills the process at once.
   static void install();
-  /// Says that from now on somebody looks at received() in every step. Any thread may call it.
+  /// Says that from now on the training loop polls received() in every step. Any thread may call it.
   static void training_begins();
   /// Returns the signal that arrived, or 0. Any thread may call it.
   static int received();

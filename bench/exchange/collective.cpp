@@ -350,7 +350,7 @@ class CollectiveBenchmark final : public Benchmark {
 };
 
 const Registration<BenchmarkEntry> registration{
-    {{"collective", "Measures an exchange by each collective, beside the formulas"},
+    {{"collective", "Measures an exchange by each collective, and compares it with the formulas"},
      [] { return std::make_unique<CollectiveBenchmark>(); },
      {.conditions = {"algorithm", "ranks", "numel", "density", "backend", "network", "compute"},
       .results = {"collective", "phase", "seconds", "seconds_total", "of_formula", "bytes_sent", "bytes_of_formula",

@@ -114,7 +114,7 @@ class Blocked final : public IndexCodec {
 
 const Registration<IndexCodecEntry> registration{
     {{.name = "blocked",
-      .summary = "12 bits an index within blocks of 4,096 elements, and a count per block",
+      .summary = "12 bits per index within blocks of 4,096 elements, and a count per block",
       .source = "CCLoco's code (SparseLoCo, arXiv:2508.15706), 12-bit indices"},
      /*is_exact=*/true,
      /*make=*/[](const Settings&) -> std::unique_ptr<IndexCodec> { return std::make_unique<Blocked>(); }}};

@@ -61,7 +61,7 @@ class Smallest final : public IndexCodec {
 };
 
 const Registration<IndexCodecEntry> registration{
-    {{.name = "smallest", .summary = "for every list the shortest of rice, blocked, bitmap and raw32"},
+    {{.name = "smallest", .summary = "the shortest of rice, blocked, bitmap and raw32 for each list"},
      /*is_exact=*/false,
      /*make=*/[](const Settings&) -> std::unique_ptr<IndexCodec> { return std::make_unique<Smallest>(); }}};
 

@@ -25,7 +25,7 @@ struct Sign {
 const Registration<ListValueCodecEntry> registration{[] {
   ListValueCodecEntry entry;
   entry.name = "sign";
-  entry.summary = "one bit a value: its sign, times the mean magnitude";
+  entry.summary = "one bit per value: its sign, times the mean magnitude";
   entry.source = "arXiv:1901.09847 (EF-SignSGD, Karimireddy et al., ICML 2019), of the selected entries";
   entry.settings = {{.name = "group",
                      .default_value = std::int64_t{0},

@@ -151,8 +151,8 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
      .settings = {{.name = "layout",
                    .default_value = std::string("auto"),
                    .help = "message layout; fixed: k slots, no counts; padded: to the largest count; unpadded: each "
-                           "list at its own length; auto: fixed where the sparsifier never selects more than k "
-                           "entries, values only where all ranks select the same indices, else unpadded",
+                           "list at its own length; auto: fixed if the sparsifier never selects more than k "
+                           "entries, values only if all ranks select the same indices, else unpadded",
                    .choices = {"auto", "fixed", "padded", "unpadded"}},
                   {.name = "decode",
                    .default_value = std::string("sparse"),

@@ -60,7 +60,7 @@ std::size_t memory(const Settings&, const ExchangeSizes& sizes, const Device&) {
 
 const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     {.name = "cltk",
-     .summary = "the leader broadcasts its indices, and all workers sum their gradients at them; another worker leads "
+     .summary = "the leader broadcasts its indices, and all workers sum their gradients at them; the leader changes "
                 "every step",
      .source = "ScaleCom (Chen et al., NeurIPS 2020), CLT-k, as used by ExDyna's released code"},
     refuses,

@@ -126,8 +126,8 @@ std::size_t memory(const Settings& settings, const ExchangeSizes& sizes, const D
 
 const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     {.name = "dsa",
-     .summary = "each worker sums a region of the bucket; all workers gather the regions as lists, or dense where they "
-                "fill in",
+     .summary = "each worker sums a region of the bucket; all workers gather the regions as lists, or dense if they "
+                "fill up",
      .source = "SparCML (Renggli et al., SC 2019), dynamic sparse allreduce, as Ok-Topk (PPoPP 2022) describes it",
      .settings = {{.name = "switch",
                    .default_value = 0.5,

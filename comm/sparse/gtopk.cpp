@@ -233,9 +233,9 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
      .source = "gTop-k (Shi et al., ICDCS 2019), algorithms 2 to 4",
      .settings = {{.name = "put_back",
                    .default_value = std::string("merger"),
-                   .help = "where entries go that a merge drops; merger: to the residual of the merging rank; exact: "
-                           "they are summed after all; naive: none are dropped, by an allgather; paper: some are lost, "
-                           "and lost_mass tells how much",
+                   .help = "fate of entries that a merge drops; merger: to the residual of the merging rank; exact: "
+                           "they are summed after all; naive: an allgather drops none; paper: some are lost, and "
+                           "lost_mass says how much",
                    .choices = {kPutBackNames.begin(), kPutBackNames.end()}}}},
     refuses,
     /*make=*/

@@ -269,7 +269,7 @@ SettingSpecs settings() {
   return {
       {.name = "repartition_period",
        .default_value = std::int64_t{64},
-       .help = "steps between choices of the regions; 0: regions of equal size, whatever is selected",
+       .help = "steps between choices of the regions; 0: regions always have equal size",
        .minimum = 0},
       {.name = "global_period",
        .default_value = std::int64_t{32},
@@ -277,7 +277,7 @@ SettingSpecs settings() {
        .minimum = 1},
       {.name = "balance",
        .default_value = std::string("auto"),
-       .help = "balance the lists of sums before all workers gather them; auto: where the largest list is "
+       .help = "balance the lists of sums before all workers gather them; auto: if the largest list is "
                "balance_above times the mean; always; never",
        .choices = {"auto", "always", "never"}},
       {.name = "balance_above",

@@ -174,12 +174,12 @@ SettingSpecs settings(const SidcoFits& fits) {
   SettingSpecs specs{
       {.name = "stages",
        .default_value = std::int64_t{1},
-       .help = "initial number of stages; each further stage fits the entries above the threshold before",
+       .help = "initial number of stages; each further stage fits the entries above the previous threshold",
        .minimum = 1,
        .maximum = 64},
       {.name = "adapt",
        .default_value = std::string("hillclimb"),
-       .help = "how the number of stages changes; hillclimb: it turns around where selected / k got worse; paper: one "
+       .help = "how the number of stages changes; hillclimb: it reverses when selected / k got worse; paper: one "
                "stage fewer above the band, one more below; fixed: never",
        .choices = {"hillclimb", "paper", "fixed"}},
       {.name = "window",
@@ -188,11 +188,11 @@ SettingSpecs settings(const SidcoFits& fits) {
        .minimum = 1},
       {.name = "tolerance_high",
        .default_value = 0.2,
-       .help = "the number of stages stays where the mean of selected / k is at most 1 + this",
+       .help = "the number of stages stays while the mean of selected / k is at most 1 + this",
        .minimum = 0},
       {.name = "tolerance_low",
        .default_value = 0.2,
-       .help = "the number of stages stays where the mean of selected / k is at least 1 - this",
+       .help = "the number of stages stays while the mean of selected / k is at least 1 - this",
        .minimum = 0,
        .maximum = 1},
       {.name = "first_ratio",

@@ -31,10 +31,10 @@ void ImageStore::keep_first(std::int64_t limit) {
 SettingSpecs image_settings(bool augment_default) {
   return {
       {"augment", augment_default,
-       "true: random crop after padding by 4 pixels, and horizontal flip where it keeps the class"},
+       "true: random crop after padding by 4 pixels, and horizontal flip if that keeps the class"},
       {"normalize", true, "true: subtract the mean and divide by the standard deviation of each channel"},
       SettingSpec::integer(
-          "resize", 0, "enlarge images to this many rows and columns, after the crop; 0: as they are stored", 0, 4096)};
+          "resize", 0, "enlarge images to this many rows and columns, after the crop; 0: their stored size", 0, 4096)};
 }
 
 SettingSpecs image_file_settings(bool augment_default) {

@@ -65,7 +65,7 @@ SettingSpecs text_settings(const TextDefaults& defaults) {
           "level", defaults.level,
           "kind of token; word: text between blanks, plus a mark at each end of line; character: a UTF-8 character",
           {"character", "word"}),
-      SettingSpec::integer("window", 35, "time steps of a batch; each batch continues where the one before ends", 1,
+      SettingSpec::integer("window", 35, "time steps of a batch; each batch continues where the previous one ends", 1,
                            100'000),
       SettingSpec::integer("minimum_count", 1, "tokens with fewer occurrences in the training text are unknown", 1),
       SettingSpec::integer("vocabulary", 0,

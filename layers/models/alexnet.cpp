@@ -70,7 +70,7 @@ std::unique_ptr<LayerGraph> make_alexnet(const Settings& settings, const ModelCo
 
 SettingSpecs settings() {
   return {SettingSpec::flag("local_response", false,
-                            "local response normalization behind the first two convolutions, as published in 2012"),
+                            "local response normalization after the first two convolutions, as published in 2012"),
           SettingSpec::number("dropout", 0.0, "dropout rate in front of the first two linear layers; published: 0.5", 0,
                               0.99),
           width_setting()};

@@ -34,7 +34,7 @@ Registration<ModelEntry> registered(int depth) {
         "residual network for small images, three stages of " + std::to_string(blocks) + " basic blocks",
         "arXiv:1512.03385, section 4.2",
         {SettingSpec::text("shortcut", "pad",
-                           "shortcut where the shape changes; pad: option A, no parameters; projection: option B",
+                           "shortcut when the shape changes; pad: option A, no parameters; projection: option B",
                            {"pad", "projection"})}},
        [name, blocks](const Settings& settings, const ModelContext& context) {
          return make_resnet(name, blocks, settings, context);

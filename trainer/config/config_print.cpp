@@ -117,7 +117,7 @@ std::vector<std::pair<std::string, std::string>> result_keys(const Config& confi
 }  // namespace
 
 std::string to_toml(const Config& config) {
-  std::string text = "# Every key of this run, resolved. dragonn-train takes this file as it is.\n";
+  std::string text = "# Every key of this run, resolved. This file is itself a config for dragonn-train.\n";
   const std::vector<ConfigKey> keys = keys_of(config);
   std::vector<std::string> tables;
   for (const ConfigKey& key : keys) {

@@ -24,8 +24,7 @@ const std::vector<Method>& presets() {
        "momentum_correction"},
       {"dragonn", "hashed selection with momentum correction (DRAGONN, ICML 2022)", "dragonn", "allgather", "residual",
        "momentum_correction"},
-      {"index_union", "top-k, with the sum over all workers taken at every index that one of them selected", "topk",
-       "index_union"},
+      {"index_union", "top-k, summed over all workers at every index that any of them selected", "topk", "index_union"},
       {"dsa", "top-k, summed region by region (SparCML, SC 2019)", "topk", "dsa"},
       {.name = "gtopk",
        .summary = "top-k of all workers, merged in a tree (gTop-k, ICDCS 2019)",
@@ -42,7 +41,7 @@ const std::vector<Method>& presets() {
        .sparsifier = "exdyna",
        .collective = "exdyna",
        .bucket = BucketScope::kModel},
-      {"cltk", "the top-k of a cyclic leader for all workers (ScaleCom, NeurIPS 2020)", "cltk", "cltk"},
+      {"cltk", "the top-k of a cyclic leader, used by all workers (ScaleCom, NeurIPS 2020)", "cltk", "cltk"},
   };
   return table;
 }
