@@ -86,8 +86,10 @@ expect_error 1 "data_batch_1.bin.*label" -- "$train" quick.toml --set data.name=
 # A damaged checkpoint.
 "$train" quick.toml --output run --workers 2 2>/dev/null || fail "the plain run"
 checkpoint=$(ls -d run/checkpoints/step-* | tail -1)
-printf 'xx' | dd of="$checkpoint/model.safetensors" bs=1 seek="$(($(stat -c %s "$checkpoint/model.safetensors") - 200))" conv=notrunc 2>/dev/null
-expect_error 1 "model.safetensors: checksum mismatch in field '.*: the file is damaged" -- "$train" quick.toml --output run --workers 2 --resume auto
+place=$(($(stat -c %s "$checkpoint/model.safetensors") - 200))
+printf 'xx' | dd of="$checkpoint/model.safetensors" bs=1 seek=$place conv=notrunc 2>/dev/null
+expect_error 1 "model.safetensors: checksum mismatch in field '.*: the file is damaged" -- \
+  "$train" quick.toml --output run --workers 2 --resume auto
 expect_error 1 "model.safetensors" -- "$train" quick.toml --evaluate "$checkpoint"
 truncate -s 100 "$checkpoint/model.safetensors"
 expect_error 1 "model.safetensors.*cut off" -- "$train" quick.toml --output run --workers 2 --resume auto
