@@ -50,7 +50,7 @@ double predicted_seconds(const comm::NetworkModel& network, const std::string& c
   const auto& entry = Registry<comm::SparseCollectiveEntry>::instance().at(collective);
   const auto& topk = Registry<compress::SparsifierEntry>::instance().at("topk");
   const std::size_t k = compress::target_count(runs.density, numel);
-  const SelectionTraits traits = trainer::selection_traits({topk.name, Settings(topk.settings)});
+  const SelectionTraits traits = exchange::selection_traits({topk.name, Settings(topk.settings)});
   const comm::ExchangeSizes sizes = comm::expected_sizes(entry, traits, numel, k, runs.ranks);
   return entry.predict(Settings(entry.settings), sizes).seconds(network);
 }

@@ -67,7 +67,7 @@ class Exdyna final : public Sparsifier {
     if (has_delta()) return {};
     return context.rank == 0 ? kernels::kth_largest_magnitude(acc, context.k, scratch_) : 0.0f;
   }
-  void agree(float delta) override { set_delta(delta > 0 ? delta : formula(k_)); }
+  void accept_proposal(float delta) override { set_delta(delta > 0 ? delta : formula(k_)); }
 
   void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
               SparseVector& selected) override {
@@ -76,7 +76,7 @@ class Exdyna final : public Sparsifier {
     if (has_delta() && pass.request.kind == kernels::PassRequest::Kind::kThreshold) {
       kernels::copy_entries(pass.selected, selected);
     } else {
-      if (context.world_size == 1) agree(kernels::kth_largest_magnitude(acc, context.k, scratch_));
+      if (context.world_size == 1) accept_proposal(kernels::kth_largest_magnitude(acc, context.k, scratch_));
       DRAGONN_CHECK(has_delta(), "exdyna's first threshold was not agreed on by {} ranks", context.world_size);
       kernels::select_threshold(acc, compared(), begin, end, selected);
     }

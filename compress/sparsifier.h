@@ -44,8 +44,8 @@ struct ExchangeOutcome {
   std::size_t global_count = 0;                    ///< entries of the exchanged sum
 };
 
-/// The sparsifier of one bucket. For every step: plan, (the memory runs the pass), propose and agree if there is more
-/// than one rank, select, (exchange), observe.
+/// The sparsifier of one bucket. For every step: plan, (the memory runs the pass), propose and accept_proposal if there
+/// is more than one rank, select, (exchange), observe.
 class Sparsifier {
  public:
   virtual ~Sparsifier() = default;
@@ -53,9 +53,9 @@ class Sparsifier {
   /// Returns the request for the one pass over (residual, gradient).
   virtual kernels::PassRequest plan(const SelectContext& context) = 0;
   /// Returns a number that the ranks must agree on before they select. Either every rank has one or none; rank 0's goes
-  /// to all, to `agree`. Most methods have none, and the others ask once in many steps.
+  /// to all, to `accept_proposal`. Most methods have none, and the others ask once in many steps.
   virtual std::optional<float> propose(const SelectContext& /*context*/, View<const float> /*acc*/) { return {}; }
-  virtual void agree(float /*value*/) {}
+  virtual void accept_proposal(float /*value*/) {}
   /// Finishes from that pass, with further passes over acc if the method needs them.
   /// `selected` is overwritten: ascending unique indices, values equal to acc there (bit for bit, unless rescaled).
   virtual void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,

@@ -12,11 +12,11 @@
 #include "comm/agreement.h"
 #include "core/archive.h"
 #include "core/hash.h"
+#include "exchange/step_agreement.h"
 #include "optim/clip.h"
 #include "optim/optimizer.h"
 #include "trainer/config/resolve.h"
 #include "trainer/density_plan.h"
-#include "trainer/exchange/step_agreement.h"
 
 namespace dragonn::library {
 namespace {
@@ -88,7 +88,7 @@ Exchange::Exchange(const trainer::RunSpec& spec, const std::vector<Tensor>& tens
       communicator_(communicator),
       tensors_hash_(hash_of(tensors)),
       arena_(laid_out(tensors)),
-      exchange_(std::make_unique<trainer::GradientExchange>(spec.rules, arena_, communicator)),
+      exchange_(std::make_unique<exchange::GradientExchange>(spec.rules, arena_, communicator)),
       gradient_(arena_.size()),
       timers_(communicator.clock()),
       learning_rate_(spec.optimizer.learning_rate) {}
@@ -119,7 +119,7 @@ void Exchange::for_each(std::span<float* const> gradients, const Copy& copy) {
 dragonn_tensor_info Exchange::info(std::size_t tensor) const {
   const Parameter& parameter = arena_[tensor];
   const auto& buckets = exchange_->buckets();
-  const auto bucket = std::ranges::find_if(buckets, [&](const trainer::Bucket& candidate) {
+  const auto bucket = std::ranges::find_if(buckets, [&](const exchange::Bucket& candidate) {
     return parameter.offset >= candidate.offset && parameter.offset < candidate.offset + candidate.size;
   });
   DRAGONN_CHECK(bucket != buckets.end(), "no bucket holds tensor {}", parameter.name);
@@ -159,7 +159,7 @@ void Exchange::average(std::span<float* const> gradients) {
   ++step_;
 
   const comm::Traffic traffic = total(communicator_.traffic().by_phase() - before);
-  const trainer::ExchangeCounts& counts = exchange_->counts();
+  const exchange::ExchangeCounts& counts = exchange_->counts();
   const auto seconds = [&](Verb verb) { return timers_.seconds(verb); };
   last_ = {.exchanges = step_,
            .bytes_sent = traffic.bytes_sent,
@@ -179,11 +179,11 @@ void Exchange::average(std::span<float* const> gradients) {
 }
 
 /// Collective. Refuses, on all ranks, a gradient that is not finite on some rank, before any residual sees it. It is
-/// the one agreement of a step (trainer/exchange/step_agreement.h).
+/// the one agreement of a step (exchange/step_agreement.h).
 void Exchange::check_finite(std::span<float* const> gradients) {
   const bool is_finite = std::isfinite(optim::squared_norm(gradient_.view()));
-  const trainer::StepWord agreed =
-      trainer::agree(communicator_, {.skip = !is_finite, .non_finite_bucket = overflowed_});
+  const exchange::StepWord agreed =
+      exchange::reduce_step_word(communicator_, {.skip = !is_finite, .non_finite_bucket = overflowed_});
   if (agreed.non_finite_bucket) {
     throw NonFiniteError(
         fmt::format("exchange {}: the accumulated gradient of {} has overflowed on some rank: load a saved state",
@@ -236,8 +236,8 @@ void Exchange::check_origin(const Archive& state) const {
   }
 }
 
-std::unique_ptr<trainer::GradientExchange> Exchange::load_exchange(const Archive& state) const {
-  auto exchange = std::make_unique<trainer::GradientExchange>(spec_.rules, arena_, communicator_);
+std::unique_ptr<exchange::GradientExchange> Exchange::load_exchange(const Archive& state) const {
+  auto exchange = std::make_unique<exchange::GradientExchange>(spec_.rules, arena_, communicator_);
   exchange->load(state);
   if (!std::isfinite(exchange->residual_norm())) {
     throw DataError("it holds NaN or infinity: expected a state from before the gradient overflowed");

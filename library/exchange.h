@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Exchange: trainer::GradientExchange for gradients of another program, tensor by tensor.
+/// Exchange: exchange::GradientExchange for gradients of another program, tensor by tensor.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,9 @@
 #include "core/buffer.h"
 #include "core/parameter.h"
 #include "core/timer.h"
+#include "exchange/gradient_exchange.h"
 #include "library/dragonn.h"
 #include "trainer/config/config.h"
-#include "trainer/exchange/gradient_exchange.h"
 
 namespace dragonn::library {
 
@@ -69,7 +69,7 @@ class Exchange {
   /// Checks that a state is of this rank of the same run. @throws DataError; ConfigError if its config is none.
   void check_origin(const Archive& state) const;
   /// Makes an exchange with the residuals and the method's numbers of a state. @throws Error if it lacks some.
-  std::unique_ptr<trainer::GradientExchange> load_exchange(const Archive& state) const;
+  std::unique_ptr<exchange::GradientExchange> load_exchange(const Archive& state) const;
   /// Calls `copy(address in the caller's memory, place in the arena's order)` for each tensor.
   template <class Copy>
   void for_each(std::span<float* const> gradients, const Copy& copy);
@@ -79,7 +79,7 @@ class Exchange {
   comm::Communicator& communicator_;
   std::uint64_t tensors_hash_;
   ParameterArena arena_;  // sizes and offsets only
-  std::unique_ptr<trainer::GradientExchange> exchange_;
+  std::unique_ptr<exchange::GradientExchange> exchange_;
   Buffer<float> gradient_;  // in the arena's order; after an exchange the mean
   StepTimers timers_;
   double learning_rate_;

@@ -31,11 +31,11 @@ std::string size_text(double bytes) {
 
 /// Returns ", codec rice x float32: 40.2 bits an entry (an estimate)", over all buckets whose selection is sent in
 /// lists.
-std::string describe_coding(const CompressionConfig& compression, const ExchangePlan& exchange) {
+std::string describe_coding(const CompressionConfig& compression, const exchange::ExchangePlan& exchange) {
   const codec::ListEstimate estimate(compression.coding());
   double bytes = 0, entries = 0;
-  for (const BucketPlan& planned : exchange.buckets) {
-    if (planned.form != ExchangeForm::kSparse) continue;
+  for (const exchange::BucketPlan& planned : exchange.buckets) {
+    if (planned.form != exchange::ExchangeForm::kSparse) continue;
     const auto k = static_cast<double>(planned.k);
     bytes += estimate.bytes(k, static_cast<double>(planned.bucket.size));
     entries += k;
@@ -46,7 +46,7 @@ std::string describe_coding(const CompressionConfig& compression, const Exchange
 }
 
 /// Returns "topk (sparsifier topk, collective allgather, memory residual), density 0.01".
-std::string describe_exchange(const CompressionConfig& compression, const ExchangePlan& exchange) {
+std::string describe_exchange(const CompressionConfig& compression, const exchange::ExchangePlan& exchange) {
   if (compression.is_dense()) {
     const bool is_rounded = compression.coding().is_lossy();
     return is_rounded
@@ -126,13 +126,13 @@ std::string describe_selection(const RunPlan& plan, const Config& config) {
 
 /// Returns the bytes of a worker's messages that lie in the mailboxes of local workers: two places for the largest
 /// message to each other worker. A dense sum sends to the next worker only.
-std::size_t mailbox_bytes(const Config& config, const ExchangePlan& exchange, int world_size) {
+std::size_t mailbox_bytes(const Config& config, const exchange::ExchangePlan& exchange, int world_size) {
   if (config.comm.process_backend() == Backend::kMpi || config.comm.process_backend() == Backend::kTcp) return 0;
   double dense = 0, lists = 0;
-  for (const BucketPlan& planned : exchange.buckets) {
+  for (const exchange::BucketPlan& planned : exchange.buckets) {
     if (planned.cost.chain().messages < 1) continue;
     const double message = planned.cost.bytes_sent / planned.cost.chain().messages;
-    if (planned.form == ExchangeForm::kDense) {
+    if (planned.form == exchange::ExchangeForm::kDense) {
       dense = std::max(dense, message);
     } else {
       lists = std::max(lists, message * std::min(planned.cost.chain().messages, static_cast<double>(world_size - 1)));
@@ -196,13 +196,13 @@ RunPlan plan_run(const RunSpec& config, const layers::Network& network, int worl
   plan.layers = network.summary();
   plan.parameters = network.arena().size();
   const bool has_device_messages = config.comm.backend == Backend::kNccl;
-  plan.exchange = plan_exchange(config.rules, network.arena(), config.compression.density, world_size,
-                                has_device_messages ? device : Device{});
-  plan.bytes = forecast_bytes(config.rules, plan.exchange, config.compression.density, world_size);
-  plan.dense_cost = predict_dense_step(config.rules, network.arena(), world_size);
-  const std::vector<Bucket> buckets = make_buckets(network.arena(), config.rules.buckets);
-  plan.overlap_obstacle =
-      overlap_obstacle(config, network.arena(), group_slices(buckets, make_groups(buckets, config.rules.fusion)));
+  plan.exchange = exchange::plan_exchange(config.rules, network.arena(), config.compression.density, world_size,
+                                          has_device_messages ? device : Device{});
+  plan.bytes = exchange::forecast_bytes(config.rules, plan.exchange, config.compression.density, world_size);
+  plan.dense_cost = exchange::predict_dense_step(config.rules, network.arena(), world_size);
+  const std::vector<exchange::Bucket> buckets = exchange::make_buckets(network.arena(), config.rules.buckets);
+  plan.overlap_obstacle = overlap_obstacle(
+      config, network.arena(), exchange::group_slices(buckets, exchange::make_groups(buckets, config.rules.fusion)));
 
   const layers::MemoryEstimate training = network.memory(static_cast<std::size_t>(config.train.batch_size));
   const std::size_t evaluation = network.evaluation_bytes(static_cast<std::size_t>(config.train.eval_batch_size));
@@ -238,8 +238,8 @@ void add_selection(RunPlan& plan, const RunSpec& config, const ParameterArena& a
                    const Device& device) {
   const double density = config.compression.density;
   if (!wants_costs(config, world_size) || (config.compression.selects() && density >= 1)) return;
-  std::vector<Bucket> buckets;
-  for (const BucketPlan& planned : plan.exchange.buckets) buckets.push_back(planned.bucket);
+  std::vector<exchange::Bucket> buckets;
+  for (const exchange::BucketPlan& planned : plan.exchange.buckets) buckets.push_back(planned.bucket);
   const bool overlaps = config.compression.overlap && plan.overlap_obstacle.empty();
   const SelectionQuestion question{config,      buckets,
                                    {density},   world_size,
@@ -254,9 +254,9 @@ void add_selection(RunPlan& plan, const RunSpec& config, const ParameterArena& a
   plan.selection->network_source = modelled ? "modelled" : "of the profile";
   plan.selection->profile_source = config.compression.profile;
   if (!selects_by_cost(config)) return;
-  const BucketChoice choice = bucket_choices(*plan.selection, buckets).front();
-  apply_choice(config.rules, choice, world_size, plan.exchange);
-  plan.bytes = forecast_bytes(config.rules, plan.exchange, density, world_size);
+  const exchange::BucketChoice choice = bucket_choices(*plan.selection, buckets).front();
+  exchange::apply_choice(config.rules, choice, world_size, plan.exchange);
+  plan.bytes = exchange::forecast_bytes(config.rules, plan.exchange, density, world_size);
 }
 
 std::string describe(const RunPlan& plan, const Config& config, int world_size) {
@@ -279,7 +279,7 @@ std::string describe(const RunPlan& plan, const Config& config, int world_size) 
                       size_text(total), world_size, size_text(total * world_size + saved), size_text(saved));
   text += fmt::format("exchange: {}\n", describe_exchange(config.compression, plan.exchange));
   text += fmt::format("  {:<48} {:>12} {:>12} {:>10}\n", "bucket", "elements", "k", "");
-  for (const BucketPlan& planned : plan.exchange.buckets) {
+  for (const exchange::BucketPlan& planned : plan.exchange.buckets) {
     text += fmt::format("  {:<48} {:>12} {:>12} {:>10}\n", planned.bucket.name, planned.bucket.size, planned.k,
                         name_of(planned.form));
   }

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "exchange/exchange_plan.h"
 #include "layers/network.h"
 #include "trainer/config/config.h"
-#include "trainer/cost_model/exchange_plan.h"
 #include "trainer/cost_model/tensor_selection.h"
 #include "trainer/device_choice.h"
 
@@ -21,9 +21,9 @@ namespace dragonn::trainer {
 struct RunPlan {
   std::vector<layers::LayerSummary> layers;
   std::size_t parameters = 0;
-  ExchangePlan exchange;
-  ByteForecast bytes = {};           ///< of a step at the target density
-  comm::Prediction dense_cost = {};  ///< cost of a step without compression
+  exchange::ExchangePlan exchange;
+  exchange::ByteForecast bytes = {};  ///< of a step at the target density
+  comm::Prediction dense_cost = {};   ///< cost of a step without compression
   /// The bytes per worker by kind, in the order in which they are shown; host memory unless the run computes on a GPU.
   std::vector<std::pair<std::string, std::size_t>> memory;
   std::size_t host_bytes = 0;         ///< the part that a run on a GPU holds on the host: batches, and messages

@@ -15,7 +15,7 @@ double factor(double a, double b) {
 
 }  // namespace
 
-std::optional<SeenTraffic> TrafficCheck::add(comm::Communicator& communicator, const ExchangeCounts& counts,
+std::optional<SeenTraffic> TrafficCheck::add(comm::Communicator& communicator, const exchange::ExchangeCounts& counts,
                                              double bytes) {
   if (++steps_ + kWindow <= next_) return std::nullopt;
   bytes_ += bytes;

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "comm/communicator.h"
-#include "trainer/cost_model/exchange_plan.h"
-#include "trainer/exchange/gradient_exchange.h"
+#include "exchange/exchange_plan.h"
+#include "exchange/gradient_exchange.h"
 
 namespace dragonn::trainer {
 
@@ -28,23 +28,25 @@ class TrafficCheck {
   static constexpr double kChange = 2;
 
   /// @param assumed bytes of a step.
-  TrafficCheck(const ExchangeRules& rules, const ByteRange& assumed) : rules_(&rules), assumed_(assumed) {}
+  TrafficCheck(const exchange::ExchangeRules& rules, const exchange::ByteRange& assumed)
+      : rules_(&rules), assumed_(assumed) {}
 
   /// Collective in a few steps. Adds a step at the target density. @param bytes the payload that this rank sent.
   /// Returns the traffic if it is not what was assumed, or was said last.
-  std::optional<SeenTraffic> add(comm::Communicator& communicator, const ExchangeCounts& counts, double bytes);
+  std::optional<SeenTraffic> add(comm::Communicator& communicator, const exchange::ExchangeCounts& counts,
+                                 double bytes);
 
-  const ByteRange& assumed() const { return assumed_; }
+  const exchange::ByteRange& assumed() const { return assumed_; }
 
  private:
   bool is_off(double bytes) const;
   comm::AssumedCounts seen_counts(int ranks) const;
 
-  const ExchangeRules* rules_;
-  ByteRange assumed_;
+  const exchange::ExchangeRules* rules_;
+  exchange::ByteRange assumed_;
   std::uint64_t steps_ = 0, next_ = 2 * kWindow;
-  double bytes_ = 0;     // of this rank in the window, and below of all ranks and buckets
-  ExchangeCounts sums_;  // numel, target, padded and global alone
+  double bytes_ = 0;               // of this rank in the window, and below of all ranks and buckets
+  exchange::ExchangeCounts sums_;  // numel, target, padded and global alone
   double selected_ = 0;
   std::optional<double> told_;
 };

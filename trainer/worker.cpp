@@ -14,10 +14,10 @@
 #include "core/hash.h"
 #include "core/log.h"
 #include "core/memory_ledger.h"
+#include "exchange/run_verb.h"
 #include "kernels/nn/elementwise.h"
 #include "optim/clip.h"
 #include "trainer/density_plan.h"
-#include "trainer/exchange/run_verb.h"
 #include "trainer/metrics/final_report.h"
 #include "trainer/replica_check.h"
 #include "trainer/signals.h"
@@ -40,7 +40,7 @@ std::uint64_t samples_per_step(const Config& config, const comm::Communicator& c
   return batch_rules(config, communicator).batch * static_cast<std::uint64_t>(communicator.size());
 }
 
-double mean_density(const ExchangeCounts& counts) {
+double mean_density(const exchange::ExchangeCounts& counts) {
   if (counts.numel == 0) return 1.0;
   const double selected = std::accumulate(counts.selected.begin(), counts.selected.end(), 0.0);
   return selected / static_cast<double>(counts.selected.size()) / static_cast<double>(counts.numel);
@@ -91,14 +91,14 @@ Worker::Worker(const Job& job, const RunPlan& plan, layers::Network network, com
   optimizer_ = config.optimizer.entry().make(config.optimizer.settings, network_.arena());
   schedule_ = config.schedule.entry().make(config.schedule.settings,
                                            {config.optimizer.learning_rate, steps_per_epoch, scheduled_steps_});
-  exchange_ = std::make_unique<GradientExchange>(config.rules, network_.arena(), communicator_);
+  exchange_ = std::make_unique<exchange::GradientExchange>(config.rules, network_.arena(), communicator_);
   dump_ = std::make_unique<GradientDump>(folder_.gradients(), config.logging.dump_gradients, exchange_->dump_size());
   if (config.train.gradient_accumulation > 1) accumulated_ = Buffer<float>(network_.arena().size(), device);
   sample_.timers = StepTimers(communicator_.clock());
   begin_clock_at({});
   if (!config.compression.overlap || !plan.overlap_obstacle.empty()) return;
   overlapped_ = std::make_unique<OverlappedBackward>(communicator_, network_.arena(),
-                                                     group_slices(exchange_->buckets(), exchange_->groups()),
+                                                     exchange::group_slices(exchange_->buckets(), exchange_->groups()),
                                                      [this](const layers::GradientReady& ready) { backward(ready); });
 }
 
@@ -204,7 +204,7 @@ void Worker::train_on_batch(double learning_rate, double density) {
       timeline_ ? timeline_->record(progress_.step + 1) : ScopedRecording(nullptr, communicator_.clock());
   const Span span(Track::kSteps, "step", {.step = static_cast<std::int64_t>(progress_.step) + 1});
   const data::Batch* batch = nullptr;
-  run_verb({}, sample_.timers, Verb::kLoad, [&] { batch = &loader_.next(); });
+  exchange::run_verb({}, sample_.timers, Verb::kLoad, [&] { batch = &loader_.next(); });
   const layers::LossResult loss = forward_backward(*batch);
   sample_.loss_sum = loss.loss_sum;
   sample_.count = loss.count;
@@ -215,7 +215,7 @@ bool Worker::update(double learning_rate, double density) {
   const bool may_skip = config_.train.non_finite == NonFinite::kSkip;
   if (may_skip) {
     // A failure in the exchange before is reported now, so that one word per step is enough.
-    const StepWord agreed = agree_on_step(
+    const exchange::StepWord agreed = agree_on_step(
         {.skip = !std::isfinite(optim::squared_norm(gradient())), .non_finite_bucket = exchange_->non_finite_bucket()},
         progress_.step);
     if (agreed.skip) {
@@ -239,12 +239,13 @@ bool Worker::update(double learning_rate, double density) {
   return true;
 }
 
-StepWord Worker::agree_on_step(StepWord mine, std::uint64_t exchanged) {
+exchange::StepWord Worker::agree_on_step(exchange::StepWord mine, std::uint64_t exchanged) {
   fault_point("agree");
   mine.stop = StopSignals::received() != 0;
-  StepWord agreed;
-  run_verb({}, sample_.timers, Verb::kExchange, [&] { agreed = agree(communicator_, mine); });
-  check_finite(agreed, exchanged, exchange_->buckets());
+  exchange::StepWord agreed;
+  exchange::run_verb({}, sample_.timers, Verb::kExchange,
+                     [&] { agreed = exchange::reduce_step_word(communicator_, mine); });
+  exchange::check_finite(agreed, exchanged, exchange_->buckets());
   stop_requested_ = agreed.stop;
   return agreed;
 }
@@ -256,7 +257,7 @@ layers::LossResult Worker::forward_backward(const data::Batch& batch) {
   if (micro_batches > 1) kernels::fill(0.0f, accumulated_.view());
   layers::LossResult sum;
   for (std::size_t micro = 0; micro < micro_batches; ++micro) {
-    run_verb(device(), sample_.timers, Verb::kForward, [&] {
+    exchange::run_verb(device(), sample_.timers, Verb::kForward, [&] {
       const layers::LossResult loss = network_.forward(micro_batch(batch, micro, micro_batches), layers::Mode::kTrain,
                                                        progress_.step * micro_batches + micro, communicator_.rank());
       sum.loss_sum += loss.loss_sum;
@@ -266,7 +267,7 @@ layers::LossResult Worker::forward_backward(const data::Batch& batch) {
       overlapped_->start();
       continue;
     }
-    run_verb(device(), sample_.timers, Verb::kBackward, [&] { backward({}); });
+    exchange::run_verb(device(), sample_.timers, Verb::kBackward, [&] { backward({}); });
   }
   return sum;
 }
@@ -293,7 +294,7 @@ void Worker::accumulate(ParameterId parameter) {
   kernels::add(sum, gradient, sum);
 }
 
-void Worker::exchange(const ExchangeStep& step) {
+void Worker::exchange(const exchange::ExchangeStep& step) {
   exchange_->run(step, gradient(), sample_.timers, overlapped_.get());
   if (overlapped_) overlapped_->finish(sample_.timers);
 }
@@ -336,7 +337,7 @@ void Worker::record_step(StepRecord record) {
   sample_.residual_norm = config_.compression.is_dense() ? std::nan("") : exchange_->residual_norm();
   reduce_step(communicator_, sample_, record);
   // Nothing was exchanged in a step that was skipped.
-  record.counts = skipped_ ? ExchangeCounts{} : exchange_->counts();
+  record.counts = skipped_ ? exchange::ExchangeCounts{} : exchange_->counts();
   record.bytes_sent_total = bytes_sent_by_all() / communicator_.size();
   record.time = run_time();
   warn_if_traffic_exceeds_dense(record);

@@ -12,19 +12,19 @@
 #include "comm/communicator.h"
 #include "compress/density_schedule.h"
 #include "data/loader.h"
+#include "exchange/exchange_plan.h"
+#include "exchange/gradient_exchange.h"
+#include "exchange/step_agreement.h"
 #include "kernels/devices.h"
 #include "layers/network.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "trainer/checkpoint.h"
 #include "trainer/config/config.h"
-#include "trainer/cost_model/exchange_plan.h"
 #include "trainer/cost_model/tensor_selection.h"
 #include "trainer/evaluation.h"
 #include "trainer/exchange/gradient_dump.h"
-#include "trainer/exchange/gradient_exchange.h"
 #include "trainer/exchange/overlapped_backward.h"
-#include "trainer/exchange/step_agreement.h"
 #include "trainer/metrics/metrics.h"
 #include "trainer/metrics/progress_report.h"
 #include "trainer/metrics/step_timeline.h"
@@ -112,12 +112,12 @@ class Worker {
   /// Runs backward; `ready` may be empty.
   void backward(const layers::GradientReady& ready);
   void accumulate(ParameterId parameter);
-  void exchange(const ExchangeStep& step);
+  void exchange(const exchange::ExchangeStep& step);
   /// Exchanges and updates. Returns false if the ranks agree to skip the step.
   bool update(double learning_rate, double density);
   /// Collective, once in every step. Agrees on the ranks' words and the signals that reached them. @throws
   /// comm::AgreedError if a bucket was not finite in step `exchanged` (from 1).
-  StepWord agree_on_step(StepWord mine, std::uint64_t exchanged);
+  exchange::StepWord agree_on_step(exchange::StepWord mine, std::uint64_t exchanged);
   float local_clip();
   void apply_update(double learning_rate);
   void open_metrics();
@@ -188,7 +188,7 @@ class Worker {
   data::EvaluationLoader test_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<optim::Schedule> schedule_;
-  std::unique_ptr<GradientExchange> exchange_;
+  std::unique_ptr<exchange::GradientExchange> exchange_;
   std::unique_ptr<GradientDump> dump_;
   CheckpointStore checkpoints_;
   std::unique_ptr<MetricsWriter> metrics_;  // rank 0 only, from the first step on
@@ -198,7 +198,7 @@ class Worker {
   std::uint64_t scheduled_steps_ = 0;          ///< steps of all epochs, as position_ schedules them
   std::uint64_t total_steps_ = 0;              ///< updates of the whole run
   std::optional<TensorSelection> selection_;   // where the run wants costs
-  ByteForecast predicted_;                     ///< of a step at the target density
+  exchange::ByteForecast predicted_;           ///< of a step at the target density
   std::optional<TrafficCheck> traffic_check_;  // where ranks exchange selections
   Buffer<float> accumulated_;                  ///< sum over micro-batches; empty without gradient accumulation
   kernels::HostMirror<float> parameters_;      ///< for hashes and checkpoints

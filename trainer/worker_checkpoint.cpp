@@ -243,9 +243,9 @@ void Worker::take_over_ranks(const Archive& model, const std::filesystem::path& 
   progress_.dense_is_faster = false;  // that depends on the number of workers
   progress_.bytes_sent = 0;
   progress_.time = {};
-  for (const auto& [saved, what] : ranks_to_take(communicator_.rank(), communicator_.size(), workers)) {
+  for (const auto& [saved, what] : exchange::ranks_to_take(communicator_.rank(), communicator_.size(), workers)) {
     const Archive archive = CheckpointStore::read_rank(checkpoint, saved);
-    exchange_->take_over(archive, what);
+    exchange_->reshard_from(archive, what);
     if (what.memories) progress_.bytes_sent += archive.get<double>(kBytesSent);
     const Moment time = load_time(archive, kSeconds);
     progress_.time.seconds = std::max(progress_.time.seconds, time.seconds);
@@ -269,7 +269,7 @@ void Worker::tell_resize(const DataPosition& position, int workers) {
       "samples instead of {}; schedules in epochs count step {} as step {}",
       communicator_.size(), step, workers, position.samples(), position.epoch + 1, rest, position_.samples_per_step(),
       position.parts.back().samples_per_step, step, position_.scheduled(step)));
-  std::vector<std::string> rules = exchange_->describe_take_over();
+  std::vector<std::string> rules = exchange_->describe_resharding();
   if (network_.statistics().size() > 0) rules.emplace_back("batch-norm statistics start from their mean");
   if (network_.carries_state()) rules.emplace_back("the state carried from batch to batch starts from zeros");
   if (selects_by_cost(config_)) rules.emplace_back("the cost model decides anew");

@@ -14,7 +14,7 @@
 namespace dragonn::trainer {
 
 bool Worker::ends_unsettled() const {
-  return total_steps_ <= unsettled_steps(config_.rules, communicator_.size());
+  return total_steps_ <= exchange::unsettled_steps(config_.rules, communicator_.size());
 }
 
 SelectionQuestion Worker::selection_question() const {
@@ -31,7 +31,7 @@ SelectionQuestion Worker::selection_question() const {
       .layers = network_.summary(),
       .native_is_tree = communicator_.backend() != "mpi"};
   if (ends_unsettled()) {
-    question.counts = forecast_counts(config_.rules, communicator_.size(), RunPart::kFirstSteps);
+    question.counts = exchange::forecast_counts(config_.rules, communicator_.size(), exchange::RunPart::kFirstSteps);
     question.counts_are_forecast = true;
   }
   return question;
@@ -53,7 +53,7 @@ void Worker::choose_none() {
       "compression.select_tensors = \"cost_model\" with one worker: nothing is exchanged, so sparsifying gains "
       "nothing, "
       "and every tensor stays dense");
-  std::vector<BucketChoice> choices;
+  std::vector<exchange::BucketChoice> choices;
   for (const double density : selection_question().densities)
     choices.push_back({density, std::vector<bool>(exchange_->buckets().size(), false)});
   exchange_->restrict_to(std::move(choices));
@@ -82,15 +82,15 @@ bool Worker::has_advice() const {
 void Worker::begin_traffic_check() {
   const double density = config_.compression.density;
   if (!config_.compression.selects() || communicator_.size() == 1) return;
-  ExchangePlan plan = plan_.exchange;
+  exchange::ExchangePlan plan = plan_.exchange;
   if (selection_ && selects_by_cost(config_)) {
     const auto choices = bucket_choices(*selection_, exchange_->buckets());
-    const auto choice = std::ranges::find(choices, density, &BucketChoice::density);
+    const auto choice = std::ranges::find(choices, density, &exchange::BucketChoice::density);
     if (choice == choices.end()) return;
-    apply_choice(config_.rules, *choice, communicator_.size(), plan);
-    predicted_ = forecast_bytes(config_.rules, plan, density, communicator_.size());
+    exchange::apply_choice(config_.rules, *choice, communicator_.size(), plan);
+    predicted_ = exchange::forecast_bytes(config_.rules, plan, density, communicator_.size());
   }
-  if (std::ranges::count(plan.buckets, ExchangeForm::kSparse, &BucketPlan::form) == 0) return;
+  if (std::ranges::count(plan.buckets, exchange::ExchangeForm::kSparse, &exchange::BucketPlan::form) == 0) return;
   traffic_check_.emplace(config_.rules, ends_unsettled() ? predicted_.first : predicted_.settled);
 }
 

@@ -91,7 +91,7 @@ void CollectiveRows::add(const ExchangeCase& exchange_case, int ranks, std::span
 }
 
 void CollectiveRows::add_row(const ExchangeCase& exchange_case, int ranks, const Measured& measured) {
-  const trainer::ExchangeRules& rules = exchange_case.rules;
+  const exchange::ExchangeRules& rules = exchange_case.rules;
   const bool is_dense = !rules.buckets.compress;
   const ExchangeRecord& record = measured.record;
   const double seconds = record[Quantity::kSeconds].max;

@@ -9,7 +9,7 @@
 #include "comm/sparse/registry.h"
 #include "core/parameter.h"
 #include "core/rng.h"
-#include "trainer/exchange/step_agreement.h"
+#include "exchange/step_agreement.h"
 
 namespace dragonn::bench {
 namespace {
@@ -47,7 +47,7 @@ class GradientRun {
     meter_.stop(values);
     check_finite(step);
     values[Quantity::kSeconds] = timers.seconds(Verb::kExchange) + timers.seconds(Verb::kDecode);
-    const trainer::ExchangeCounts& counts = exchange_.counts();
+    const exchange::ExchangeCounts& counts = exchange_.counts();
     const bool is_sparse = counts.numel > 0;
     const auto me = static_cast<std::size_t>(communicator_.rank());
     const auto numel = static_cast<double>(case_.numel);
@@ -66,8 +66,9 @@ class GradientRun {
   /// Checks the gradient: a file may hold anything.
   void check_finite(std::uint64_t step) {
     const ClockPause pause(communicator_.clock());
-    const trainer::StepWord word = trainer::agree(communicator_, {.non_finite_bucket = exchange_.non_finite_bucket()});
-    trainer::check_finite(word, step + 1, exchange_.buckets());
+    const exchange::StepWord word =
+        exchange::reduce_step_word(communicator_, {.non_finite_bucket = exchange_.non_finite_bucket()});
+    exchange::check_finite(word, step + 1, exchange_.buckets());
   }
 
   void draw(std::uint64_t step) {
@@ -79,7 +80,7 @@ class GradientRun {
   const ExchangeCase& case_;
   StepMeter meter_;
   ParameterArena arena_;
-  trainer::GradientExchange exchange_;
+  exchange::GradientExchange exchange_;
   WorkerGradient source_;
   Buffer<float> gradient_;
 };
@@ -206,7 +207,7 @@ std::size_t ExchangeCase::period() const {
 }
 
 SelectionTraits ExchangeCase::traits() const {
-  return rules.buckets.compress ? trainer::exchanged_selection(rules) : SelectionTraits{};
+  return rules.buckets.compress ? exchange::exchanged_selection(rules) : SelectionTraits{};
 }
 
 comm::Prediction ExchangeCase::predict(const std::string& backend, int ranks, const ExchangeRecord& record) const {

@@ -14,7 +14,7 @@
 #include "comm/communicator.h"
 #include "comm/sparse/sparse_collective.h"
 #include "core/timer.h"
-#include "trainer/exchange/gradient_exchange.h"
+#include "exchange/gradient_exchange.h"
 #include "trainer/metrics/metrics.h"
 
 namespace dragonn::bench {
@@ -121,8 +121,8 @@ class StepMeter {
 
 /// The exchange to be measured, and how often.
 struct ExchangeCase {
-  trainer::ExchangeRules rules;  ///< the gradient is one bucket
-  std::string collective;        ///< its name, also where the rules exchange dense
+  exchange::ExchangeRules rules;  ///< the gradient is one bucket
+  std::string collective;         ///< its name, also where the rules exchange dense
   std::size_t numel = 0;
   double density = 1;
   WorkerGradientRules gradients = {};

@@ -220,7 +220,7 @@ TEST_SUITE("compress") {
       const auto proposal = method->propose(context, view(rank == 0 ? mine : other));
       REQUIRE(proposal);
       if (rank == 0) CHECK(*proposal == 6);
-      method->agree(6);
+      method->accept_proposal(6);
       CHECK_FALSE(method->propose(context, view(mine)));
       CHECK(method->plan(context_of(3, 1, rank, 2)).threshold == 6);
       // Another target is measured anew.
@@ -240,7 +240,7 @@ TEST_SUITE("compress") {
       const auto proposal = method->propose(context, view(rank == 0 ? Vector{0, 0.1f, 0, -0.6f} : Vector{9, 9, 9, 9}));
       REQUIRE(proposal);
       CHECK(*proposal == 0);
-      method->agree(*proposal);
+      method->accept_proposal(*proposal);
       CHECK(method->plan(context_of(3, 1, rank, 2)).threshold == static_cast<float>(1 / (2 * std::sqrt(3.0))));
     }
   }

@@ -19,7 +19,8 @@ using Folders = std::set<std::string>;
 
 /// The folders that each folder may include. A folder may always include itself.
 const std::map<std::string, Folders>& may_include() {
-  static const Folders below_trainer{"core", "kernels", "codec", "layers", "optim", "compress", "comm", "data"};
+  static const Folders below_trainer{"core",     "kernels", "codec",    "layers", "optim",
+                                     "compress", "comm",    "exchange", "data"};
   static const std::map<std::string, Folders> table = [] {
     std::map<std::string, Folders> rows{
         {"core", {}},
@@ -29,10 +30,11 @@ const std::map<std::string, Folders>& may_include() {
         {"codec", {"core", "kernels"}},
         {"compress", {"core", "kernels", "codec"}},
         {"comm", {"core", "kernels", "codec"}},
+        {"exchange", {"core", "kernels", "codec", "compress", "comm", "optim"}},
         {"data", {"core"}},
         {"trainer", below_trainer},
         {"report", {"core"}},
-        {"library", {"core", "comm", "optim", "trainer"}},
+        {"library", {"core", "comm", "optim", "exchange", "trainer"}},
     };
     rows["bench"] = rows["tests"] = Folders(code_folders().begin(), code_folders().end());
     return rows;
@@ -69,9 +71,9 @@ const std::map<std::string, Folders>& rooms() {
       {"data/text", {"data"}},
       {"data/speech", {"data", "data/text"}},
       {"trainer/exchange", {}},
-      {"trainer/config", {"trainer/exchange"}},
-      {"trainer/cost_model", {"trainer/exchange", "trainer/config"}},
-      {"trainer/metrics", {"trainer/exchange", "trainer/config"}},
+      {"trainer/config", {}},
+      {"trainer/cost_model", {"trainer/config"}},
+      {"trainer/metrics", {"trainer/config"}},
       {"trainer/weights", {}},
       {"trainer", {"trainer/exchange", "trainer/config", "trainer/cost_model", "trainer/metrics", "trainer/weights"}},
   };

@@ -16,12 +16,12 @@
 #include "core/file.h"
 #include "core/parameter.h"
 #include "core/rng.h"
+#include "exchange/gradient_exchange.h"
 #include "library/dragonn.h"
 #include "optim/optimizer.h"
 #include "tests/core/temporary_folder.h"
 #include "trainer/config/exchange_config.h"
 #include "trainer/config/methods.h"
-#include "trainer/exchange/gradient_exchange.h"
 
 namespace dragonn::test {
 namespace {
@@ -60,7 +60,7 @@ std::vector<Gradient> by_trainer(const std::string& config, comm::Communicator& 
   arena.declare("bias", {40}, ParameterRole::kBias);
   arena.declare("second", {12, 40}, ParameterRole::kWeight);
   arena.allocate();
-  trainer::GradientExchange exchange(spec.rules, arena, communicator);
+  exchange::GradientExchange exchange(spec.rules, arena, communicator);
   const auto& sgd = Registry<optim::OptimizerEntry>::instance().at("sgd");
   Settings settings(sgd.settings);
   settings.set("momentum", 0.0);

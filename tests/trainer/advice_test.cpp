@@ -46,7 +46,7 @@ StepAdvice ask_about(const ParameterArena& arena, int ranks, const comm::Network
                      std::vector<std::string> settings, bool native_is_tree = true) {
   settings.insert(settings.begin(), "compression.density=0.01");
   const RunSpec config = quick_config(settings);
-  const std::vector<Bucket> buckets = make_buckets(arena, config.rules.buckets);
+  const std::vector<exchange::Bucket> buckets = exchange::make_buckets(arena, config.rules.buckets);
   SelectionQuestion question{config, buckets, {0.01}, ranks};
   question.arena = &arena;
   question.native_is_tree = native_is_tree;
@@ -63,8 +63,8 @@ StepAdvice ask_about(const ParameterArena& arena, int ranks, const comm::Network
 constexpr comm::NetworkModel kFar{.latency_seconds = 60e-3, .bytes_per_second = 4.5e9 / 8};
 constexpr comm::NetworkModel kMiddling{.latency_seconds = 9e-3, .bytes_per_second = 4.5e9 / 8};
 
-std::vector<Bucket> buckets_of(std::size_t count, std::size_t size) {
-  std::vector<Bucket> buckets;
+std::vector<exchange::Bucket> buckets_of(std::size_t count, std::size_t size) {
+  std::vector<exchange::Bucket> buckets;
   for (std::size_t i = 0; i < count; ++i) {
     buckets.push_back({.name = std::to_string(i), .offset = i * size, .size = size, .sparse = true});
   }
@@ -72,7 +72,7 @@ std::vector<Bucket> buckets_of(std::size_t count, std::size_t size) {
 }
 
 struct Asked {
-  std::vector<Bucket> buckets;
+  std::vector<exchange::Bucket> buckets;
   comm::NetworkModel network;
   ProfileRow profile = row(0);
   std::vector<std::string> settings = {};
@@ -114,15 +114,15 @@ TEST_SUITE("trainer") {
     const std::vector<layers::LayerSummary> layers{{.name = "conv", .kind = "", .output = {}, .forward_flops = 60},
                                                    {.name = "conv2", .kind = "", .output = {}, .forward_flops = 30},
                                                    {.name = "fc", .kind = "", .output = {}, .forward_flops = 10}};
-    const auto bucket = [](const char* name) { return Bucket{.name = name}; };
-    const std::vector<Bucket> buckets{bucket("fc.weight"), bucket("conv2.weight"), bucket("conv.weight"),
-                                      bucket("fc.bias..conv.bias")};
+    const auto bucket = [](const char* name) { return exchange::Bucket{.name = name}; };
+    const std::vector<exchange::Bucket> buckets{bucket("fc.weight"), bucket("conv2.weight"), bucket("conv.weight"),
+                                                bucket("fc.bias..conv.bias")};
     const std::vector<double> shares = ready_shares(layers, buckets);
     CHECK(shares[0] == doctest::Approx(0.1));
     CHECK(shares[1] == doctest::Approx(0.4));
     CHECK(shares[2] == 1);
     CHECK(shares[3] == 1);
-    CHECK(ready_shares(layers, std::vector<Bucket>{bucket("unknown")})[0] == 1);
+    CHECK(ready_shares(layers, std::vector<exchange::Bucket>{bucket("unknown")})[0] == 1);
   }
 
   TEST_CASE("dense is one ring for all small tensors, sparse an exchange of each group, and a word for both") {
@@ -254,7 +254,7 @@ TEST_SUITE("trainer") {
 
   TEST_CASE("an advice reads back from JSON to the same bits, and earlier files have none") {
     const RunSpec config = quick_config({"compression.method=topk", "compression.memory=residual"});
-    const std::vector<Bucket> buckets = buckets_of(20, 1000);
+    const std::vector<exchange::Bucket> buckets = buckets_of(20, 1000);
     const TensorSelection selection =
         decide({config, buckets, {0.1}, 4}, {.rows = {row(1e-5)}, .network = {}, .backward_seconds = 0.25},
                {.latency_seconds = 1e-3, .bytes_per_second = 1e9 / 7});

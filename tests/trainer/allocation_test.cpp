@@ -6,13 +6,15 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "tests/exchange/combinations.h"
 #include "tests/support/allocation_counter.h"
 #include "tests/support/devices.h"
-#include "tests/trainer/combinations.h"
 #include "tests/trainer/quick_run.h"
 
 namespace dragonn::trainer::testing {
 namespace {
+
+using namespace exchange::testing;
 
 using dragonn::testing::AllocationCounter;
 

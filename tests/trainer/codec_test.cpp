@@ -14,11 +14,11 @@
 #include "comm/sparse/registry.h"
 #include "compress/memory.h"
 #include "core/archive.h"
+#include "exchange/exchange_plan.h"
+#include "exchange/gradient_exchange.h"
 #include "tests/trainer/quick_run.h"
 #include "trainer/config/exchange_config.h"
 #include "trainer/config/methods.h"
-#include "trainer/cost_model/exchange_plan.h"
-#include "trainer/exchange/gradient_exchange.h"
 
 namespace dragonn::trainer::testing {
 namespace {
@@ -27,7 +27,7 @@ namespace {
 std::vector<std::string> methods_with_indices() {
   std::vector<std::string> names = method_names();
   std::erase_if(names, [](const std::string& name) {
-    return !sends_indices(exchange_rules(quick_config({"compression.method=" + name})));
+    return !exchange::sends_indices(exchange_rules(quick_config({"compression.method=" + name})));
   });
   return names;
 }
@@ -202,7 +202,8 @@ TEST_SUITE("trainer") {
     CHECK(quick_run(config("residual"), 3, with.path()).parameters !=
           quick_run(config("none"), 3, without.path()).parameters);
     const auto bytes = [](const std::vector<std::string>& overrides) {
-      return predict_bucket(quick_config(overrides).rules, 1000, ExchangeForm::kDense, 1, 4).bytes_sent;
+      return exchange::predict_bucket(quick_config(overrides).rules, 1000, exchange::ExchangeForm::kDense, 1, 4)
+          .bytes_sent;
     };
     CHECK(2 * bytes({"compression.codec.values=bfloat16"}) == bytes({}));
   }

@@ -159,7 +159,7 @@ TEST_SUITE("trainer") {
     CHECK(config.optimizer.learning_rate == 0.01);
     CHECK(config.schedule.settings.integers("milestones") == std::vector<std::int64_t>{2, 4});
     CHECK(config.data.path == "a b");
-    CHECK(config.rules.buckets.grouping == BucketRules::Grouping::kBytes);
+    CHECK(config.rules.buckets.grouping == exchange::BucketRules::Grouping::kBytes);
     CHECK(config.rules.buckets.bytes == std::size_t{4} << 20);
     CHECK(parse("", {"data.path=2024"}).data.path == "2024");
     CHECK(parse("", {"data.path=$HOME/~x"}).data.path == "$HOME/~x");
@@ -189,7 +189,7 @@ TEST_SUITE("trainer") {
   }
 
   TEST_CASE("a method that is defined on the whole model gets it as one bucket, unless the config says otherwise") {
-    using Grouping = BucketRules::Grouping;
+    using Grouping = exchange::BucketRules::Grouping;
     const auto bucket = [](const std::string& lines, const std::vector<std::string>& overrides = {}) {
       return parse(lines, overrides).rules.buckets;
     };

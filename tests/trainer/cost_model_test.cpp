@@ -8,20 +8,22 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "tests/trainer/combinations.h"
+#include "tests/exchange/combinations.h"
 #include "trainer/cost_model/cost_model_measure.h"
 #include "trainer/cost_model/tensor_selection.h"
 
 namespace dragonn::trainer::testing {
 namespace {
 
+using namespace exchange::testing;
+
 ProfileRow row(std::size_t numel, double encode, double decode,
                const ProfileKey& key = {"topk", "residual", "sparse"}) {
   return {.key = key, .numel = numel, .runs = 10, .encode_seconds = encode, .decode_seconds = decode};
 }
 
-ExchangeRules rules_with(const std::string& algorithm) {
-  ExchangeRules rules = rules_of({"topk", "allgather", "residual"});
+exchange::ExchangeRules rules_with(const std::string& algorithm) {
+  exchange::ExchangeRules rules = rules_of({"topk", "allgather", "residual"});
   rules.dense.settings.set("algorithm", algorithm);
   return rules;
 }
@@ -37,10 +39,10 @@ struct AloneCost {
 
 AloneCost cost_alone(const comm::NetworkModel& network, int ranks, const ProfileRow& profile, double density,
                      const std::string& algorithm = "ring") {
-  const ExchangeRules rules = rules_with(algorithm);
+  const exchange::ExchangeRules rules = rules_with(algorithm);
   const CostModel model(network, rules, ranks);
   AloneCost cost{model.cost(CostCurve({profile}), profile.numel, density), {}};
-  model.add_to(cost.latencies, profile.numel, ExchangeForm::kSparse, density);
+  model.add_to(cost.latencies, profile.numel, exchange::ExchangeForm::kSparse, density);
   choose_sparse(std::span(&cost.tensor, 1), std::span(&cost.latencies, 1));
   return cost;
 }

@@ -8,10 +8,12 @@
 
 #include "comm/local/local.h"
 #include "core/rng.h"
-#include "tests/trainer/combinations.h"
+#include "tests/exchange/combinations.h"
 
 namespace dragonn::trainer::testing {
 namespace {
+
+using namespace exchange::testing;
 
 constexpr int kWorld = 3;
 constexpr std::uint64_t kSteps = 8;
@@ -19,7 +21,7 @@ constexpr double kRate = 0.1;
 
 /// Parameters after kSteps of SGD with momentum on random gradients, exchanged by `rules` at `density_of(step)`.
 template <class DensityOf>
-std::vector<float> train(const ExchangeRules& rules, DensityOf density_of) {
+std::vector<float> train(const exchange::ExchangeRules& rules, DensityOf density_of) {
   std::vector<float> result;
   comm::run_local(kWorld, {.timeout_s = 60}, [&](comm::Communicator& communicator) {
     ParameterArena arena;
@@ -30,7 +32,7 @@ std::vector<float> train(const ExchangeRules& rules, DensityOf density_of) {
     settings.set("momentum", static_cast<double>(rules.momentum));
     settings.set("weight_decay", 0.01);
     const auto optimizer = entry.make(settings, arena);
-    GradientExchange exchange(rules, arena, communicator);
+    exchange::GradientExchange exchange(rules, arena, communicator);
     StepTimers timers;
     for (std::uint64_t step = 0; step < kSteps; ++step) {
       Rng rng(5, "density one", {step, static_cast<std::uint64_t>(communicator.rank())});
@@ -44,8 +46,8 @@ std::vector<float> train(const ExchangeRules& rules, DensityOf density_of) {
   return result;
 }
 
-ExchangeRules dense_rules() {
-  ExchangeRules rules = rules_of({"topk", "allgather", "residual"});
+exchange::ExchangeRules dense_rules() {
+  exchange::ExchangeRules rules = rules_of({"topk", "allgather", "residual"});
   rules.buckets.compress = false;
   rules.momentum = 0.9f;
   return rules;
@@ -72,7 +74,7 @@ TEST_CASE("exact selectors at density 1, not bypassed, equal dense training to r
     const auto& sparsifier = Registry<compress::SparsifierEntry>::instance().at(combination.sparsifier);
     if (!sparsifier.exact) continue;
     CAPTURE(combination.name());
-    ExchangeRules rules = rules_of(combination);
+    exchange::ExchangeRules rules = rules_of(combination);
     rules.momentum = 0.9f;
     rules.bypass_density_one = false;
     // Masking stops the momentum of what was sent, that is of everything here: not dense training by definition.
@@ -87,7 +89,7 @@ TEST_CASE("a dense phase of a sparsified run is dense training, for every memory
   const std::vector<float> dense = train(dense_rules(), [](std::uint64_t) { return 1.0; });
   for (const std::string& memory : Registry<compress::MemoryEntry>::instance().names()) {
     CAPTURE(memory);
-    ExchangeRules rules = rules_of({"topk", "allgather", memory});
+    exchange::ExchangeRules rules = rules_of({"topk", "allgather", memory});
     rules.momentum = 0.9f;
     CHECK(largest_relative_difference(train(rules, [](std::uint64_t) { return 1.0; }), dense) < kTolerance);
   }
@@ -97,7 +99,7 @@ TEST_CASE("momentum carries over from a dense phase into a sparse one") {
   // With masking off and everything sent in the end, momentum correction is linear: what is applied after the last
   // dense step is the dense run's, whatever was held back in between.
   const std::vector<float> dense = train(dense_rules(), [](std::uint64_t) { return 1.0; });
-  ExchangeRules rules = rules_of({"topk", "allgather", "momentum_correction"});
+  exchange::ExchangeRules rules = rules_of({"topk", "allgather", "momentum_correction"});
   rules.momentum = 0.9f;
   rules.memory.settings.set("masking", false);
   const auto phases = [](std::uint64_t step) { return step == 2 || step == 3 ? 0.05 : 1.0; };

@@ -12,14 +12,16 @@
 #include <omp.h>
 
 #include "data/loader.h"
-#include "tests/trainer/combinations.h"
+#include "exchange/exchange_plan.h"
+#include "tests/exchange/combinations.h"
 #include "tests/trainer/quick_run.h"
-#include "trainer/cost_model/exchange_plan.h"
 #include "trainer/evaluation.h"
 #include "trainer/plan.h"
 
 namespace dragonn::trainer::testing {
 namespace {
+
+using namespace exchange::testing;
 
 constexpr std::uint64_t kWindow = 10;
 constexpr std::uint64_t kSteps = 60;
@@ -67,7 +69,7 @@ std::vector<double> sent_bytes(const RunSpec& config, const data::DatasetSplits&
                                      .seed = 1,
                                      .rank = communicator.rank(),
                                      .world = world});
-    GradientExchange exchange(config.rules, network.arena(), communicator);
+    exchange::GradientExchange exchange(config.rules, network.arena(), communicator);
     const auto optimizer = config.optimizer.entry().make(config.optimizer.settings, network.arena());
     for (std::uint64_t step = 0; step < steps; ++step) {
       network.forward(network_batch(loader.next()), layers::Mode::kTrain, step, communicator.rank());
@@ -89,15 +91,16 @@ std::vector<double> sent_bytes(const RunSpec& config, const data::DatasetSplits&
   return sent;
 }
 
-ByteForecast forecast_of(const RunSpec& config, const data::DatasetSplits& data, int world) {
+exchange::ByteForecast forecast_of(const RunSpec& config, const data::DatasetSplits& data, int world) {
   const layers::Network network = make_network(config, *data.train);
   const double density = config.compression.density;
-  return forecast_bytes(config.rules, plan_exchange(config.rules, network.arena(), density, world), density, world);
+  return exchange::forecast_bytes(config.rules, exchange::plan_exchange(config.rules, network.arena(), density, world),
+                                  density, world);
 }
 
 /// Checks the mean of every ten steps against its part's range.
 void check_windows(const RunSpec& config, const data::DatasetSplits& data, int world, std::uint64_t steps) {
-  const ByteForecast forecast = forecast_of(config, data, world);
+  const exchange::ByteForecast forecast = forecast_of(config, data, world);
   CAPTURE(world);
   CAPTURE(describe(forecast));
   const std::vector<double> sent = sent_bytes(config, data, world, steps);
@@ -105,7 +108,7 @@ void check_windows(const RunSpec& config, const data::DatasetSplits& data, int w
     CAPTURE(begin);
     double mean = 0;
     for (std::uint64_t step = begin; step < begin + kWindow; ++step) mean += sent[step] / kWindow;
-    const ByteRange& range = begin < forecast.first_steps ? forecast.first : forecast.settled;
+    const exchange::ByteRange& range = begin < forecast.first_steps ? forecast.first : forecast.settled;
     // A bucket's list is a whole number of entries.
     CHECK(mean >= range.low * 0.999 - 64);
     CHECK(mean <= range.high * 1.001 + 64);
@@ -154,7 +157,7 @@ TEST_SUITE("trainer") {
     }
     const auto growth = [&](const std::string& method) {
       const RunSpec config = quick_config(with(kImages, {"compression.method=" + method}));
-      const ExchangePlan plan = plan_run(config, make_network(config, *data.train), 3).exchange;
+      const exchange::ExchangePlan plan = plan_run(config, make_network(config, *data.train), 3).exchange;
       return static_cast<double>(plan.most_bytes) / static_cast<double>(plan.buffer_bytes);
     };
     CHECK(growth("topk") == 1);

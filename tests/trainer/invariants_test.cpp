@@ -8,11 +8,13 @@
 #include <fmt/format.h>
 
 #include "core/file.h"
-#include "tests/trainer/combinations.h"
+#include "tests/exchange/combinations.h"
 #include "tests/trainer/quick_run.h"
 
 namespace dragonn::trainer::testing {
 namespace {
+
+using namespace exchange::testing;
 
 std::vector<std::string> overrides_of(const Combination& combination) {
   return {"compression.method=" + combination.method(), "compression.collective=" + combination.collective,

@@ -17,18 +17,20 @@
 #include "comm/local/local.h"
 #include "core/file.h"
 #include "core/rng.h"
+#include "exchange/step_agreement.h"
+#include "tests/exchange/combinations.h"
 #include "tests/support/devices.h"
 #include "tests/support/thread_counts.h"
-#include "tests/trainer/combinations.h"
 #include "tests/trainer/quick_run.h"
 #include "trainer/exchange/overlapped_backward.h"
-#include "trainer/exchange/step_agreement.h"
 #include "trainer/plan.h"
 
 namespace dragonn::trainer::testing {
 namespace {
 
-using Grouping = BucketRules::Grouping;
+using namespace exchange::testing;
+
+using Grouping = exchange::BucketRules::Grouping;
 
 constexpr std::uint64_t kSteps = 4;
 
@@ -71,9 +73,9 @@ class FakeBackward {
 };
 
 /// A gate that tells when a bucket was exchanged.
-class NotifyingGate : public GroupGate {
+class NotifyingGate : public exchange::GroupGate {
  public:
-  NotifyingGate(GroupGate& gate, std::size_t bucket, std::binary_semaphore& closed)
+  NotifyingGate(exchange::GroupGate& gate, std::size_t bucket, std::binary_semaphore& closed)
       : gate_(gate), bucket_(bucket), closed_(closed) {}
   void open(std::size_t group) override { gate_.open(group); }
   void close(std::size_t bucket) override {
@@ -82,7 +84,7 @@ class NotifyingGate : public GroupGate {
   }
 
  private:
-  GroupGate& gate_;
+  exchange::GroupGate& gate_;
   std::size_t bucket_;
   std::binary_semaphore& closed_;
 };
@@ -90,7 +92,7 @@ class NotifyingGate : public GroupGate {
 /// The exchanged sums and the residuals of all steps, bucket by bucket.
 using Ledger = std::vector<float>;
 
-void append(Ledger& ledger, const GradientExchange& exchange) {
+void append(Ledger& ledger, const exchange::GradientExchange& exchange) {
   const auto add = [&](std::span<const float> values) { ledger.insert(ledger.end(), values.begin(), values.end()); };
   for (std::size_t bucket = 0; bucket < exchange.buckets().size(); ++bucket) {
     const comm::SparseReduction& reduction = exchange.reduction(bucket);
@@ -100,12 +102,12 @@ void append(Ledger& ledger, const GradientExchange& exchange) {
 }
 
 /// Returns the ledgers by rank.
-std::vector<Ledger> run_steps(const ExchangeRules& rules, int world_size, bool overlap) {
+std::vector<Ledger> run_steps(const exchange::ExchangeRules& rules, int world_size, bool overlap) {
   std::vector<Ledger> ledgers(static_cast<std::size_t>(world_size));
   comm::run_local(world_size, {.timeout_s = 60}, [&](comm::Communicator& communicator) {
     omp_set_num_threads(1);
     ParameterArena arena = three_layers();
-    GradientExchange exchange(rules, arena, communicator);
+    exchange::GradientExchange exchange(rules, arena, communicator);
     FakeBackward backward(arena, communicator.rank());
     OverlappedBackward overlapped(communicator, arena, exchange.buckets(), std::ref(backward));
     StepTimers timers;
@@ -125,8 +127,8 @@ std::vector<Ledger> run_steps(const ExchangeRules& rules, int world_size, bool o
   return ledgers;
 }
 
-ExchangeRules overlap_rules(const Combination& combination, Grouping grouping) {
-  ExchangeRules rules = rules_of(combination);
+exchange::ExchangeRules overlap_rules(const Combination& combination, Grouping grouping) {
+  exchange::ExchangeRules rules = rules_of(combination);
   rules.momentum = 0.9f;
   rules.buckets.grouping = grouping;
   rules.buckets.bytes = 1000;  // a matrix has 836, the three vectors 132 together
@@ -146,13 +148,15 @@ std::string error_of(int world_size, const std::function<void(comm::Communicator
 /// One overlapped step of top-k by tensor, on a rank of a group.
 void overlapped_step(comm::Communicator& communicator, ParameterArena& arena, OverlappedBackward::Pass pass) {
   omp_set_num_threads(1);
-  GradientExchange exchange(overlap_rules({"topk", "allgather", "residual"}, Grouping::kTensor), arena, communicator);
+  exchange::GradientExchange exchange(overlap_rules({"topk", "allgather", "residual"}, Grouping::kTensor), arena,
+                                      communicator);
   OverlappedBackward overlapped(communicator, arena, exchange.buckets(), std::move(pass));
   StepTimers timers;
   overlapped.start();
   exchange.run({.step = 3, .density = 0.1}, View<const float>(arena.gradients()), timers, &overlapped);
   overlapped.finish(timers);
-  check_finite(agree(communicator, {.non_finite_bucket = exchange.non_finite_bucket()}), 4, exchange.buckets());
+  exchange::check_finite(exchange::reduce_step_word(communicator, {.non_finite_bucket = exchange.non_finite_bucket()}),
+                         4, exchange.buckets());
 }
 
 std::string obstacle_of(std::vector<std::string> overrides) {
@@ -173,7 +177,7 @@ TEST_CASE("overlapped exchanges give the sums and residuals of exchanges after b
         if (grouping == Grouping::kBytes && world_size != 3) continue;
         CAPTURE(combination.name());
         CAPTURE(world_size);
-        const ExchangeRules rules = overlap_rules(combination, grouping);
+        const exchange::ExchangeRules rules = overlap_rules(combination, grouping);
         const std::vector<Ledger> after = run_steps(rules, world_size, false);
         CHECK(std::ranges::any_of(after.front(), [](float value) { return value != 0; }));
         CHECK(run_steps(rules, world_size, true) == after);
@@ -254,7 +258,8 @@ TEST_CASE("buckets are exchanged while backward goes on, and what was hidden and
   comm::run_local(2, {.timeout_s = 60}, [&](comm::Communicator& communicator) {
     omp_set_num_threads(1);
     ParameterArena arena = three_layers();
-    GradientExchange exchange(overlap_rules({"topk", "allgather", "residual"}, Grouping::kTensor), arena, communicator);
+    exchange::GradientExchange exchange(overlap_rules({"topk", "allgather", "residual"}, Grouping::kTensor), arena,
+                                        communicator);
     std::binary_semaphore exchanged(0);
     bool in_time = false;
     OverlappedBackward overlapped(communicator, arena, exchange.buckets(), [&](const layers::GradientReady& ready) {

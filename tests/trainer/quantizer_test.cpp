@@ -10,14 +10,16 @@
 #include "comm/local/local.h"
 #include "core/file.h"
 #include "core/rng.h"
-#include "tests/trainer/combinations.h"
+#include "exchange/exchange_plan.h"
+#include "exchange/step_agreement.h"
+#include "tests/exchange/combinations.h"
 #include "tests/trainer/quick_run.h"
-#include "trainer/cost_model/exchange_plan.h"
-#include "trainer/exchange/step_agreement.h"
 #include "trainer/plan.h"
 
 namespace dragonn::trainer::testing {
 namespace {
+
+using namespace exchange::testing;
 
 using Json = nlohmann::json;
 
@@ -30,8 +32,8 @@ ParameterArena one_tensor() {
   return arena;
 }
 
-ExchangeRules quantized_rules(const std::string& quantizer) {
-  ExchangeRules rules = rules_of({"none", kCodeCollective, "none", quantizer});
+exchange::ExchangeRules quantized_rules(const std::string& quantizer) {
+  exchange::ExchangeRules rules = rules_of({"none", exchange::kCodeCollective, "none", quantizer});
   rules.seed = 3;
   return rules;
 }
@@ -62,17 +64,19 @@ TEST_SUITE_BEGIN("trainer");
 
 TEST_CASE("every rank sends its code to every other: the bytes of the formulas, no header") {
   const std::size_t words = (kNumel + 31) / 32 + 1, groups = (kNumel + 127) / 128;
-  for (const auto& [name, code_bytes] : {std::pair{"signsgd", 4 * words}, std::pair{"qsgd", kNumel + 4 * groups}}) {
+  for (const auto& [name, code_bytes] :
+       {std::pair{"signsgd", 4 * words}, std::pair{"qsgd", kNumel + 4 * groups}}) {
     for (int world_size : kWorlds) {
       CAPTURE(name);
       CAPTURE(world_size);
-      const ExchangeRules rules = quantized_rules(name);
+      const exchange::ExchangeRules rules = quantized_rules(name);
       const std::size_t expected = code_bytes * static_cast<std::size_t>(world_size - 1);
-      CHECK(plan_exchange(rules, one_tensor(), 0.01, world_size).cost().bytes_sent == static_cast<double>(expected));
+      CHECK(exchange::plan_exchange(rules, one_tensor(), 0.01, world_size).cost().bytes_sent ==
+            static_cast<double>(expected));
       std::vector<comm::Traffic> payload(static_cast<std::size_t>(world_size)), header(payload.size());
       comm::run_local(world_size, {.timeout_s = 60}, [&](comm::Communicator& communicator) {
         ParameterArena arena = one_tensor();
-        GradientExchange exchange(rules, arena, communicator);
+        exchange::GradientExchange exchange(rules, arena, communicator);
         StepTimers timers;
         const std::vector<float> gradient(kNumel, 1.0f);
         exchange.run({.step = 0, .density = 1.0}, View<const float>(std::span(gradient)), timers);
@@ -102,7 +106,7 @@ TEST_CASE("the exchanged sum is the sum of what the ranks' quantizers send, roun
     };
     comm::run_local(kWorld, {.timeout_s = 60}, [&](comm::Communicator& communicator) {
       ParameterArena arena = one_tensor();
-      GradientExchange exchange(quantized_rules(name), arena, communicator);
+      exchange::GradientExchange exchange(quantized_rules(name), arena, communicator);
       StepTimers timers;
       const std::vector<float> gradient = gradient_of(communicator.rank());
       exchange.run({.step = 5, .density = 1.0}, View<const float>(std::span(gradient)), timers);
@@ -135,13 +139,14 @@ TEST_CASE("a NaN of one rank is told to all ranks, whatever the quantizer and th
       int told = 0;
       comm::run_local(3, {.timeout_s = 60}, [&](comm::Communicator& communicator) {
         ParameterArena arena = one_tensor();
-        GradientExchange exchange(quantized_rules(name), arena, communicator);
+        exchange::GradientExchange exchange(quantized_rules(name), arena, communicator);
         StepTimers timers;
         std::vector<float> gradient(kNumel, 1.0f);
         if (communicator.rank() == culprit) gradient[777] = std::nanf("");
         exchange.run({.step = 0, .density = 1.0}, View<const float>(std::span(gradient)), timers);
         const bool mine = exchange.non_finite_bucket().has_value();
-        const StepWord agreed = agree(communicator, {.non_finite_bucket = exchange.non_finite_bucket()});
+        const exchange::StepWord agreed =
+            exchange::reduce_step_word(communicator, {.non_finite_bucket = exchange.non_finite_bucket()});
         std::uint64_t failed = agreed.non_finite_bucket == 0 && mine == (communicator.rank() == culprit) ? 1 : 0;
         communicator.allreduce_sum(std::span<std::uint64_t>(&failed, 1));
         if (communicator.rank() == 0) told = static_cast<int>(failed);
@@ -195,7 +200,7 @@ TEST_CASE("a quantizer's name is a method, and --set swaps it with any other") {
   const RunSpec signsgd = quick_config({"compression.method=signsgd"});
   CHECK(signsgd.compression.sparsifier.name == "none");
   CHECK(signsgd.compression.quantizer.name == "signsgd");
-  CHECK(signsgd.compression.collective.name == kCodeCollective);
+  CHECK(signsgd.compression.collective.name == exchange::kCodeCollective);
   CHECK(signsgd.compression.memory.name == "residual");
   CHECK(quick_config({"compression.method=qsgd"}).compression.memory.name == "none");
   CHECK(quick_config({"compression.method=qsgd", "compression.qsgd.bucket=64"})
@@ -216,8 +221,8 @@ TEST_CASE("the dry run shows quantized buckets and their bytes") {
   const RunSpec config = quick_config({"compression.method=signsgd"});
   const RunPlan plan = plan_run(config, make_network(config, Shape{6, 6, 1}, 4), 3);
   double expected = 0;
-  for (const BucketPlan& planned : plan.exchange.buckets) {
-    const bool quantized = planned.form == ExchangeForm::kQuantized;
+  for (const exchange::BucketPlan& planned : plan.exchange.buckets) {
+    const bool quantized = planned.form == exchange::ExchangeForm::kQuantized;
     CHECK(quantized == planned.bucket.sparse);
     const std::size_t words = (planned.bucket.size + 31) / 32 + 1;
     if (quantized) CHECK(planned.cost.bytes_sent == 2.0 * 4.0 * static_cast<double>(words));

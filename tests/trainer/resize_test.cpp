@@ -15,12 +15,14 @@
 #include "comm/sparse/registry.h"
 #include "core/file.h"
 #include "core/rng.h"
-#include "tests/trainer/combinations.h"
+#include "tests/exchange/combinations.h"
 #include "tests/trainer/quick_run.h"
 #include "trainer/config/methods.h"
 
 namespace dragonn::trainer::testing {
 namespace {
+
+using namespace exchange::testing;
 
 namespace fs = std::filesystem;
 
@@ -41,15 +43,15 @@ ParameterArena small_arena() {
 }
 
 /// The rules of a combination with a dyadic momentum, which keeps sums of integers exact.
-ExchangeRules integer_rules(const Combination& combination) {
-  ExchangeRules rules = rules_of(combination);
+exchange::ExchangeRules integer_rules(const Combination& combination) {
+  exchange::ExchangeRules rules = rules_of(combination);
   rules.momentum = 0.5f;
   rules.buckets.include_vectors = true;
   return rules;
 }
 
 /// Runs steps on small multiples of 8, many of them zero: halving them a few times leaves integers.
-void run_steps(GradientExchange& exchange, std::size_t size, int rank, std::uint64_t from, std::uint64_t to) {
+void run_steps(exchange::GradientExchange& exchange, std::size_t size, int rank, std::uint64_t from, std::uint64_t to) {
   std::vector<float> gradient(size);
   StepTimers timers;
   for (std::uint64_t step = from; step < to; ++step) {
@@ -60,11 +62,11 @@ void run_steps(GradientExchange& exchange, std::size_t size, int rank, std::uint
 }
 
 /// The state of each rank of a group, after some steps.
-std::vector<Archive> saved_states(const ExchangeRules& rules, int world_size) {
+std::vector<Archive> saved_states(const exchange::ExchangeRules& rules, int world_size) {
   std::vector<Archive> archives(static_cast<std::size_t>(world_size));
   comm::run_local(world_size, {.timeout_s = 60}, [&](comm::Communicator& communicator) {
     ParameterArena arena = small_arena();
-    GradientExchange exchange(rules, arena, communicator);
+    exchange::GradientExchange exchange(rules, arena, communicator);
     run_steps(exchange, arena.size(), communicator.rank(), 0, kSteps);
     exchange.save(archives[static_cast<std::size_t>(communicator.rank())]);
   });
@@ -72,15 +74,16 @@ std::vector<Archive> saved_states(const ExchangeRules& rules, int world_size) {
 }
 
 /// Returns what becomes of it in a group of another size. One of the sizes goes on training, which must not fail.
-std::vector<Archive> taken_over(const ExchangeRules& rules, const std::vector<Archive>& saved, int world_size) {
+std::vector<Archive> taken_over(const exchange::ExchangeRules& rules, const std::vector<Archive>& saved,
+                                int world_size) {
   std::vector<Archive> archives(static_cast<std::size_t>(world_size));
   const int workers = static_cast<int>(saved.size());
   comm::run_local(world_size, {.timeout_s = 60}, [&](comm::Communicator& communicator) {
     ParameterArena arena = small_arena();
-    GradientExchange exchange(rules, arena, communicator);
+    exchange::GradientExchange exchange(rules, arena, communicator);
     const int rank = communicator.rank();
-    for (const RankToTake& from : ranks_to_take(rank, world_size, workers)) {
-      exchange.take_over(saved[static_cast<std::size_t>(from.rank)], from.what);
+    for (const exchange::RankToTake& from : exchange::ranks_to_take(rank, world_size, workers)) {
+      exchange.reshard_from(saved[static_cast<std::size_t>(from.rank)], from.what);
     }
     exchange.save(archives[static_cast<std::size_t>(rank)]);
     if (world_size == 3) run_steps(exchange, arena.size(), rank, kSteps, kSteps + 2);
@@ -112,7 +115,7 @@ bool all_integers(const std::map<std::string, std::vector<double>>& sums) {
 /// Checks that a part's rule is that of a part without state if and only if it saves none.
 template <class Entry, class Part>
 void check_rule(const Entry& entry, const Part& part) {
-  CAPTURE(part_name(entry));
+  CAPTURE(exchange::part_name(entry));
   Archive archive;
   part.save(archive, "state/");
   CHECK(archive.fields().empty() == (entry.resize.kind == OnResize::kStateless));
@@ -178,7 +181,7 @@ TEST_SUITE_BEGIN("trainer");
 TEST_CASE("residuals and momenta keep their sums, exactly, from any number of workers to any other") {
   std::size_t checked = 0;
   for (const Combination& combination : pairwise_combinations()) {
-    const ExchangeRules rules = integer_rules(combination);
+    const exchange::ExchangeRules rules = integer_rules(combination);
     for (const int from : kResizeWorlds) {
       const std::vector<Archive> saved = saved_states(rules, from);
       const auto before = mass(saved);
@@ -236,7 +239,7 @@ TEST_CASE("a part that refuses, or saves state without a rule, is refused by nam
   Archive archive;
   archive.put("bucket0/sparsifier/threshold", 1.0);
   const auto takes = [&](const ResizeRule& rule, const std::string& prefix) {
-    return takes_over("sparsifier 'own'", rule, archive, prefix);
+    return exchange::reshards("sparsifier 'own'", rule, archive, prefix);
   };
   CHECK(takes({OnResize::kReshard, "stays"}, "bucket0/sparsifier/"));
   CHECK_FALSE(takes({OnResize::kRestart, "restarts"}, "bucket0/sparsifier/"));
@@ -253,7 +256,7 @@ TEST_CASE("every saved rank is read by one rank, which adds up its residual, wha
       std::vector<int> added(static_cast<std::size_t>(from));
       for (int rank = 0; rank < to; ++rank) {
         int methods = 0;
-        for (const RankToTake& taken : ranks_to_take(rank, to, from)) {
+        for (const exchange::RankToTake& taken : exchange::ranks_to_take(rank, to, from)) {
           added[static_cast<std::size_t>(taken.rank)] += taken.what.memories ? 1 : 0;
           methods += taken.what.methods ? 1 : 0;
         }

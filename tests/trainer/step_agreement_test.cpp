@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/exchange/step_agreement.h"
+#include "exchange/step_agreement.h"
 
 #include <algorithm>
 #include <bit>
@@ -18,13 +18,15 @@
 #include "comm/agreement.h"
 #include "core/file.h"
 #include "core/rng.h"
-#include "tests/trainer/combinations.h"
+#include "tests/exchange/combinations.h"
 #include "tests/trainer/quick_run.h"
 #include "trainer/signals.h"
 #include "trainer/worker.h"
 
 namespace dragonn::trainer::testing {
 namespace {
+
+using namespace exchange::testing;
 
 using Json = nlohmann::json;
 using Overrides = std::vector<std::string>;
@@ -37,11 +39,11 @@ std::uint64_t rounds(int world_size) {
 }
 
 /// Returns the words that the ranks agree on, by rank, if `speaker` has something to say and the others have not.
-std::vector<StepWord> agreed(int world_size, int speaker, const StepWord& said) {
-  std::vector<StepWord> words(static_cast<std::size_t>(world_size));
+std::vector<exchange::StepWord> agreed(int world_size, int speaker, const exchange::StepWord& said) {
+  std::vector<exchange::StepWord> words(static_cast<std::size_t>(world_size));
   comm::run_local(world_size, {.timeout_s = 60}, [&](comm::Communicator& communicator) {
-    const StepWord mine = communicator.rank() == speaker ? said : StepWord{};
-    words[static_cast<std::size_t>(communicator.rank())] = agree(communicator, mine);
+    const exchange::StepWord mine = communicator.rank() == speaker ? said : exchange::StepWord{};
+    words[static_cast<std::size_t>(communicator.rank())] = exchange::reduce_step_word(communicator, mine);
     const comm::Traffic& moved = communicator.traffic()[comm::Phase::kControl];
     if (moved.messages_sent != rounds(world_size) || moved.bytes_sent != 16 * rounds(world_size)) {
       throw Error("a word takes ceil(log2 P) messages of 16 bytes");
@@ -75,15 +77,15 @@ void fill_gradient(ParameterArena& arena, int rank, std::uint64_t step) {
 
 /// Exchanges finite gradients once if `after_a_step`, then gradients whose second bucket is damaged on rank `culprit`,
 /// or on all ranks.
-void exchange_damaged(comm::Communicator& communicator, const ExchangeRules& rules, const Damage& damage, int culprit,
-                      bool after_a_step) {
+void exchange_damaged(comm::Communicator& communicator, const exchange::ExchangeRules& rules, const Damage& damage,
+                      int culprit, bool after_a_step) {
   ParameterArena arena = two_layers();
-  GradientExchange exchange(rules, arena, communicator);
+  exchange::GradientExchange exchange(rules, arena, communicator);
   StepTimers timers;
   const bool mine = culprit == communicator.rank() || culprit == communicator.size();
   for (std::uint64_t step = after_a_step ? 0 : 1; step < 2; ++step) {
     fill_gradient(arena, communicator.rank(), step);
-    const Bucket& bucket = exchange.buckets().back();
+    const exchange::Bucket& bucket = exchange.buckets().back();
     const std::span<float> values = arena.gradients().host().subspan(bucket.offset, bucket.size);
     const bool damaged = mine && step == 1;
     for (std::size_t i = damage.first; damaged && i < values.size(); i += damage.step) values[i] = damage.value;
@@ -92,12 +94,13 @@ void exchange_damaged(comm::Communicator& communicator, const ExchangeRules& rul
       throw Error("a rank knows of its own damage, and of no other's");
     }
   }
-  const StepWord word = agree(communicator, {.non_finite_bucket = exchange.non_finite_bucket()});
+  const exchange::StepWord word =
+      exchange::reduce_step_word(communicator, {.non_finite_bucket = exchange.non_finite_bucket()});
   if (word.non_finite_bucket != exchange.buckets().size() - 1) throw Error("all ranks know of one rank's damage");
 }
 
 /// Runs all damages. @throws what a rank throws: CommError if one waits for a message that does not come.
-void exchange_all_damages(const ExchangeRules& rules, int world_size) {
+void exchange_all_damages(const exchange::ExchangeRules& rules, int world_size) {
   comm::run_local(world_size, {.timeout_s = 60}, [&](comm::Communicator& communicator) {
     for (const Damage& damage : kDamages) {
       for (const int culprit : {0, world_size - 1, world_size}) {
@@ -109,9 +112,9 @@ void exchange_all_damages(const ExchangeRules& rules, int world_size) {
   });
 }
 
-ExchangeRules with_setting(const Combination& combination, const std::string& part, const std::string& name,
-                           const SettingValue& value) {
-  ExchangeRules rules = rules_of(combination);
+exchange::ExchangeRules with_setting(const Combination& combination, const std::string& part, const std::string& name,
+                                     const SettingValue& value) {
+  exchange::ExchangeRules rules = rules_of(combination);
   (part == "sparsifier" ? rules.sparsifier : rules.collective).settings.set(name, value);
   return rules;
 }
@@ -168,19 +171,19 @@ std::vector<End> ends_of(const RunSpec& config, int world_size) {
 TEST_SUITE_BEGIN("trainer");
 
 TEST_CASE("what one rank says in a step all ranks hear") {
-  const std::vector<StepWord> said{{},
-                                   {.stop = true},
-                                   {.skip = true},
-                                   {.stop = true, .skip = true},
-                                   {.non_finite_bucket = 0},
-                                   {.non_finite_bucket = 7},
-                                   {.stop = true, .non_finite_bucket = 1 << 20}};
+  const std::vector<exchange::StepWord> said{{},
+                                             {.stop = true},
+                                             {.skip = true},
+                                             {.stop = true, .skip = true},
+                                             {.non_finite_bucket = 0},
+                                             {.non_finite_bucket = 7},
+                                             {.stop = true, .non_finite_bucket = 1 << 20}};
   for (const int world_size : {1, 2, 3, 5, 7, 8, 16}) {
     for (const int speaker : {0, world_size / 2, world_size - 1}) {
-      for (const StepWord& word : said) {
+      for (const exchange::StepWord& word : said) {
         CAPTURE(world_size);
         CAPTURE(speaker);
-        for (const StepWord& heard : agreed(world_size, speaker, word)) CHECK(heard == word);
+        for (const exchange::StepWord& heard : agreed(world_size, speaker, word)) CHECK(heard == word);
       }
     }
   }
@@ -189,18 +192,21 @@ TEST_CASE("what one rank says in a step all ranks hear") {
 TEST_CASE("of several ranks' buckets the first is agreed on, and an error goes before a skipped step") {
   comm::run_local(4, {.timeout_s = 60}, [](comm::Communicator& communicator) {
     const auto rank = static_cast<std::size_t>(communicator.rank());
-    const StepWord first = agree(communicator, {.stop = rank == 2, .non_finite_bucket = 9 - 2 * rank});
-    if (first != StepWord{.stop = true, .non_finite_bucket = 3}) throw Error("the lowest bucket, and the signal");
-    StepWord mine{.skip = rank != 3};
+    const exchange::StepWord first =
+        exchange::reduce_step_word(communicator, {.stop = rank == 2, .non_finite_bucket = 9 - 2 * rank});
+    if (first != exchange::StepWord{.stop = true, .non_finite_bucket = 3})
+      throw Error("the lowest bucket, and the signal");
+    exchange::StepWord mine{.skip = rank != 3};
     if (rank == 3) mine.non_finite_bucket = 5;
-    if (agree(communicator, mine) != StepWord{.non_finite_bucket = 5}) throw Error("the bucket");
+    if (exchange::reduce_step_word(communicator, mine) != exchange::StepWord{.non_finite_bucket = 5})
+      throw Error("the bucket");
   });
 }
 
 TEST_CASE("the error of a gradient that is not finite names step and bucket") {
-  const std::vector<Bucket> buckets{{.name = "first.weight"}, {.name = "second.weight"}};
-  check_finite({.stop = true, .skip = true}, 12, buckets);
-  CHECK_THROWS_WITH_AS(check_finite({.non_finite_bucket = 1}, 12, buckets),
+  const std::vector<exchange::Bucket> buckets{{.name = "first.weight"}, {.name = "second.weight"}};
+  exchange::check_finite({.stop = true, .skip = true}, 12, buckets);
+  CHECK_THROWS_WITH_AS(exchange::check_finite({.non_finite_bucket = 1}, 12, buckets),
                        "step 12: a worker's gradient of second.weight is not finite (NaN or infinity); lower the "
                        "learning rate, clip (train.clip), or set train.non_finite = \"skip\"",
                        comm::AgreedError);
@@ -217,7 +223,7 @@ TEST_CASE("an exchange comes to its end whatever is not finite on some rank, for
 }
 
 TEST_CASE("an exchange comes to its end whatever is not finite, with settings that change its messages") {
-  std::vector<ExchangeRules> all{
+  std::vector<exchange::ExchangeRules> all{
       with_setting({"exdyna", "exdyna", "residual"}, "sparsifier", "first_delta", std::string("topk")),
       with_setting({"exdyna", "exdyna", "residual"}, "sparsifier", "force_one", true),
       with_setting({"topk", "allgather", "residual"}, "collective", "decode", std::string("dense")),
@@ -236,12 +242,12 @@ TEST_CASE("an exchange comes to its end whatever is not finite, with settings th
     }
   }
   for (const char* algorithm : {"ring", "rabenseifner", "native"}) {
-    ExchangeRules rules = rules_of({"topk", "allgather", "residual"});
+    exchange::ExchangeRules rules = rules_of({"topk", "allgather", "residual"});
     rules.buckets.compress = false;
     rules.dense.settings.set("algorithm", std::string(algorithm));
     all.push_back(rules);
   }
-  for (const ExchangeRules& rules : all) {
+  for (const exchange::ExchangeRules& rules : all) {
     for (const int world_size : kDamagedWorlds) {
       CAPTURE(rules.sparsifier.name);
       CAPTURE(rules.collective.name);

@@ -38,7 +38,7 @@ std::string json_of(const Profile& profile) {
   return text + "]";
 }
 
-std::vector<Bucket> two_tensors_and_a_vector() {
+std::vector<exchange::Bucket> two_tensors_and_a_vector() {
   return {{.name = "a", .size = 1000, .sparse = true},
           {.name = "b", .offset = 1000, .size = 2000, .sparse = true},
           {.name = "bias", .offset = 3000, .size = 30}};
@@ -57,7 +57,7 @@ TEST_SUITE_BEGIN("trainer");
 
 TEST_CASE("a slow and a fast network make opposite decisions") {
   const RunSpec config = topk_config();
-  const std::vector<Bucket> buckets = two_tensors_and_a_vector();
+  const std::vector<exchange::Bucket> buckets = two_tensors_and_a_vector();
   const SelectionQuestion question{config, buckets, {0.1}, 4, {}};
   const Profile profile = flat_profile({0.1}, 4);
   const TensorSelection slow = decide(question, profile, kSlow), fast = decide(question, profile, kFast);
@@ -80,7 +80,7 @@ TEST_CASE("a slow and a fast network make opposite decisions") {
 
 TEST_CASE("the table has a line per tensor with its times and decision, in columns") {
   const RunSpec config = topk_config();
-  const std::vector<Bucket> buckets = two_tensors_and_a_vector();
+  const std::vector<exchange::Bucket> buckets = two_tensors_and_a_vector();
   const TensorSelection selection = decide({config, buckets, {0.1}, 4}, flat_profile({0.1}, 4), kSlow);
   const std::vector<std::string> lines = describe(selection, 0.1);
   REQUIRE(lines.size() == 5);
@@ -94,7 +94,7 @@ TEST_CASE("the table has a line per tensor with its times and decision, in colum
 
 TEST_CASE("a selection reads back from its JSON to the same bits") {
   const RunSpec config = topk_config();
-  const std::vector<Bucket> buckets = two_tensors_and_a_vector();
+  const std::vector<exchange::Bucket> buckets = two_tensors_and_a_vector();
   TensorSelection selection =
       decide({config, buckets, {0.1, 0.025}, 4}, flat_profile({0.1, 0.025}, 4), {1.0 / 3e4, 1e9 / 7});
   selection.network_source = "measured";
@@ -108,7 +108,7 @@ TEST_CASE("a selection reads back from its JSON to the same bits") {
 
 TEST_CASE("a selection for other buckets is refused") {
   const RunSpec config = topk_config();
-  std::vector<Bucket> buckets = two_tensors_and_a_vector();
+  std::vector<exchange::Bucket> buckets = two_tensors_and_a_vector();
   const TensorSelection selection = decide({config, buckets, {0.1}, 4}, flat_profile({0.1}, 4), kSlow);
   buckets[0].name = "c";
   CHECK_THROWS_AS(bucket_choices(selection, buckets), DataError);
@@ -119,7 +119,7 @@ TEST_CASE("a profile that lacks a density of the schedule is refused with the co
   const std::string path = (folder.path() / "p.json").string();
   write_file_atomically(path, json_of(flat_profile({0.1}, 4)));
   const RunSpec config = topk_config({"compression.profile=" + path});
-  const std::vector<Bucket> buckets = two_tensors_and_a_vector();
+  const std::vector<exchange::Bucket> buckets = two_tensors_and_a_vector();
   CHECK(given_profile({config, buckets, {0.1}, 4})->rows.size() == 2);
   CHECK_THROWS_WITH_AS(
       given_profile({config, buckets, {0.25, 0.0625, 0.1}, 4}),
@@ -156,7 +156,7 @@ TEST_CASE("the densities of a schedule are found once each, without the dense on
 
 TEST_CASE("all ranks choose alike, whatever is measured") {
   const RunSpec config = topk_config();
-  const std::vector<Bucket> buckets = two_tensors_and_a_vector();
+  const std::vector<exchange::Bucket> buckets = two_tensors_and_a_vector();
   for (const int ranks : {2, 3, 5}) {
     std::vector<std::string> chosen(static_cast<std::size_t>(ranks));
     comm::run_local(ranks, {.timeout_s = 60}, [&](comm::Communicator& communicator) {

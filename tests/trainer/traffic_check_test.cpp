@@ -7,19 +7,21 @@
 #include <doctest/doctest.h>
 
 #include "comm/local/local.h"
-#include "tests/trainer/combinations.h"
+#include "tests/exchange/combinations.h"
 
 namespace dragonn::trainer::testing {
 namespace {
 
-constexpr ByteRange kAssumed{.low = 80, .expected = 100, .high = 300};
+using namespace exchange::testing;
+
+constexpr exchange::ByteRange kAssumed{.low = 80, .expected = 100, .high = 300};
 
 /// Runs `steps` steps in which rank r sends `bytes(step)` + r - 1 bytes, and returns the steps, from 1, that told
 /// something, on all ranks alike.
 template <class Bytes>
 std::vector<std::pair<std::uint64_t, double>> told(std::uint64_t steps, const Bytes& bytes) {
   constexpr int kRanks = 3;
-  const ExchangeRules rules = rules_of({"topk", "allgather", "residual"});
+  const exchange::ExchangeRules rules = rules_of({"topk", "allgather", "residual"});
   std::vector<std::vector<std::pair<std::uint64_t, double>>> by_rank(kRanks);
   comm::run_local(kRanks, {.timeout_s = 60}, [&](comm::Communicator& communicator) {
     TrafficCheck check(rules, kAssumed);
@@ -56,11 +58,12 @@ TEST_SUITE("trainer") {
 
   TEST_CASE("the counts of the steps are shares of their targets") {
     const auto seen_by = [](const char* sparsifier, const char* collective) {
-      const ExchangeRules rules = rules_of({sparsifier, collective, "residual"});
+      const exchange::ExchangeRules rules = rules_of({sparsifier, collective, "residual"});
       std::optional<SeenTraffic> seen;
       comm::run_local(1, {.timeout_s = 60}, [&](comm::Communicator& communicator) {
         TrafficCheck check(rules, kAssumed);
-        const ExchangeCounts counts{.numel = 1000, .target = 10, .selected = {20, 40}, .global = 45, .padded = 80};
+        const exchange::ExchangeCounts counts{
+            .numel = 1000, .target = 10, .selected = {20, 40}, .global = 45, .padded = 80};
         for (int step = 0; step < 20; ++step) seen = check.add(communicator, counts, 1000);
       });
       return seen.value().counts;

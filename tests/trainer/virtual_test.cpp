@@ -11,12 +11,14 @@
 
 #include "comm/virtual/virtual_clock.h"
 #include "core/file.h"
-#include "tests/trainer/combinations.h"
+#include "tests/exchange/combinations.h"
 #include "tests/trainer/quick_run.h"
 #include "trainer/exchange/overlapped_backward.h"
 
 namespace dragonn::trainer::testing {
 namespace {
+
+using namespace exchange::testing;
 
 using Json = nlohmann::json;
 using Overrides = std::vector<std::string>;
@@ -148,7 +150,7 @@ OverlapTimes overlap_times(double work, bool overlap) {
   comm::run_local(2, options, [&](comm::Communicator& inner) {
     ForkKeeper communicator(inner);
     ParameterArena arena = three_matrices();
-    GradientExchange exchange(rules_of({"topk", "allgather", "residual"}), arena, communicator);
+    exchange::GradientExchange exchange(rules_of({"topk", "allgather", "residual"}), arena, communicator);
     const auto backward = [&](const layers::GradientReady& ready) {
       for (ParameterId id = arena.parameters().size(); id-- > 0;) {
         work_for(work, overlap ? communicator.forked() : communicator.clock());
@@ -276,7 +278,7 @@ TEST_SUITE("trainer") {
   TEST_CASE("virtual: the measured work of backward's own thread is in the time of backward") {
     comm::run_local(1, {.network = kSlow}, [&](comm::Communicator& communicator) {
       ParameterArena arena = three_matrices();
-      GradientExchange exchange(rules_of({"topk", "allgather", "residual"}), arena, communicator);
+      exchange::GradientExchange exchange(rules_of({"topk", "allgather", "residual"}), arena, communicator);
       double worked = 0;
       OverlappedBackward overlapped(communicator, arena, exchange.buckets(), [&](const layers::GradientReady&) {
         comm::VirtualClock clock(comm::Compute::kMeasured);

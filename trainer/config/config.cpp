@@ -192,7 +192,7 @@ class Resolver {
     std::string& indices = config_.compression.codec.indices.name;
     if (indices != kAuto) return;
     const bool shortens = compression.codec.values.name != codec::kRawValues && compression.selects() &&
-                          sends_indices(exchange_rules(config_));
+                          exchange::sends_indices(exchange_rules(config_));
     indices = shortens ? kShortIndices : codec::kRawIndices;
   }
 

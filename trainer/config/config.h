@@ -23,11 +23,11 @@
 #include "core/registry.h"
 #include "data/dataset.h"
 #include "data/sampler.h"
+#include "exchange/exchange_rules.h"
 #include "kernels/device_math.h"
 #include "layers/network.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
-#include "trainer/exchange/exchange_rules.h"
 
 namespace dragonn::trainer {
 
@@ -179,7 +179,7 @@ struct RunSpec : Config {
   /// Derives the rules. @throws ConfigError naming the keys that do not fit together, and what would.
   explicit RunSpec(Config config);
 
-  ExchangeRules rules;  ///< how gradients are exchanged
+  exchange::ExchangeRules rules;  ///< how gradients are exchanged
 };
 
 /// Reads a TOML file, applies `overrides` ("a.b=value": a TOML value, or else a string; the last one of a key wins),

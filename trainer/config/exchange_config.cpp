@@ -84,8 +84,8 @@ std::size_t bytes_of(double mebibytes) {
   return static_cast<std::size_t>(mebibytes * (1 << 20));
 }
 
-BucketRules bucket_rules(const CompressionConfig& compression) {
-  using Grouping = BucketRules::Grouping;
+exchange::BucketRules bucket_rules(const CompressionConfig& compression) {
+  using Grouping = exchange::BucketRules::Grouping;
   return {.grouping = compression.bucket.number                    ? Grouping::kBytes
                       : compression.bucket.is(BucketScope::kModel) ? Grouping::kModel
                                                                    : Grouping::kTensor,
@@ -158,9 +158,9 @@ bool Config::has_momentum() const {
   return optimizer.entry().has_momentum && optimizer.settings.number("momentum") > 0;
 }
 
-ExchangeRules exchange_rules(const Config& config) {
+exchange::ExchangeRules exchange_rules(const Config& config) {
   const CompressionConfig& compression = config.compression;
-  ExchangeRules rules;
+  exchange::ExchangeRules rules;
   rules.buckets = bucket_rules(compression);
   rules.fusion = {.bytes = bytes_of(compression.fusion_mib), .overlaps = compression.overlap};
   rules.sparsifier = compression.sparsifier;
@@ -207,11 +207,11 @@ void check_comm(const Config& config) {
   if (!comm.rendezvous.empty()) comm::parse_rendezvous(comm.rendezvous);
 }
 
-void check_exchange(const Config& config, const ExchangeRules& rules) {
+void check_exchange(const Config& config, const exchange::ExchangeRules& rules) {
   check_parts(config.compression);
   check_memory(config);
   check_accumulator(config);
-  check_rules(rules);
+  exchange::check_rules(rules);
 }
 
 RunSpec parse_exchange_config(const std::string& text, const std::string& name) {

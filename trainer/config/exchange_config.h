@@ -9,14 +9,14 @@
 namespace dragonn::trainer {
 
 /// Returns the rules of a resolved config.
-ExchangeRules exchange_rules(const Config& config);
+exchange::ExchangeRules exchange_rules(const Config& config);
 
 /// Checks what moves between GPUs without the host, and how workers connect. @throws ConfigError naming the keys.
 void check_comm(const Config& config);
 
 /// Checks that the parts of the exchange fit together and the optimizer. @throws ConfigError naming the keys that do
 /// not, and what would.
-void check_exchange(const Config& config, const ExchangeRules& rules);
+void check_exchange(const Config& config, const exchange::ExchangeRules& rules);
 
 /// Parses the config of an exchange whose model, data and optimizer steps are another program's: `seed`, [optimizer]
 /// for the momentum that a memory may own, [compression] and [comm]. The model and the data set of the result have no

@@ -11,7 +11,7 @@
 #include "core/error.h"
 #include "core/plugins.h"
 #include "core/registry.h"
-#include "trainer/exchange/bucket_form.h"
+#include "exchange/bucket_form.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -48,7 +48,7 @@ const std::vector<Method>& presets() {
 
 Method quantizer_method(const codec::ValueCodecEntry& entry) {
   const std::string memory = entry.unbiased ? "none" : "residual";
-  return {entry.name, entry.summary, "none", kCodeCollective, memory, memory, entry.name};
+  return {entry.name, entry.summary, "none", exchange::kCodeCollective, memory, memory, entry.name};
 }
 
 /// Refuses the components of plug-ins that another method of their name hides. @param others also names methods.

@@ -29,30 +29,31 @@ constexpr const char* kShortIndices = "smallest";
 
 /// A way of exchanging gradients: settings, and the buckets that follow from them.
 struct Way {
-  ExchangeRules rules;
-  std::vector<Bucket> buckets;
+  exchange::ExchangeRules rules;
+  std::vector<exchange::Bucket> buckets;
   std::vector<double> ready;              ///< by bucket, the share of backward after which it is final
   std::vector<std::string> changes = {};  ///< the settings that are not the run's: "compression.overlap = true"
   double expected_gain = 0;               ///< share of a step's time that these changes must gain
-  std::vector<ExchangeForm> forms = {};   ///< by bucket
+  std::vector<exchange::ExchangeForm> forms = {};  ///< by bucket
 
   void change(double gain, std::string setting) {
     changes.push_back(std::move(setting));
     expected_gain += gain;
   }
   bool overlaps() const { return rules.fusion.overlaps; }
-  bool has(ExchangeForm form) const { return std::ranges::count(forms, form) > 0; }
+  bool has(exchange::ExchangeForm form) const { return std::ranges::count(forms, form) > 0; }
 };
 
-std::size_t total_bytes(std::span<const Bucket> buckets) {
+std::size_t total_bytes(std::span<const exchange::Bucket> buckets) {
   std::size_t bytes = 0;
-  for (const Bucket& bucket : buckets) bytes += bucket.size * sizeof(float);
+  for (const exchange::Bucket& bucket : buckets) bytes += bucket.size * sizeof(float);
   return bytes;
 }
 
-bool same_slices(std::span<const Bucket> a, std::span<const Bucket> b) {
-  return std::ranges::equal(a, b,
-                            [](const Bucket& x, const Bucket& y) { return x.size == y.size && x.sparse == y.sparse; });
+bool same_slices(std::span<const exchange::Bucket> a, std::span<const exchange::Bucket> b) {
+  return std::ranges::equal(a, b, [](const exchange::Bucket& x, const exchange::Bucket& y) {
+    return x.size == y.size && x.sparse == y.sparse;
+  });
 }
 
 std::string dense_setting(const std::string& algorithm) {
@@ -123,20 +124,21 @@ class Ways {
   static void set_forms(Way& way, const DensityCosts& costs) {
     std::size_t tensor = 0;
     way.forms.clear();
-    for (const Bucket& bucket : way.buckets) {
+    for (const exchange::Bucket& bucket : way.buckets) {
       const bool is_left = bucket.sparse && !costs.tensors.empty() && !costs.tensors[tensor++].is_sparse;
-      way.forms.push_back(is_left ? ExchangeForm::kDense : form_of(way.rules, bucket, costs.density));
+      way.forms.push_back(is_left ? exchange::ExchangeForm::kDense
+                                  : exchange::form_of(way.rules, bucket, costs.density));
     }
   }
 
   /// Returns the way with the whole model, or each tensor, in a bucket, and with vectors in them or not.
   std::vector<Way> other_buckets(const Way& way) const {
-    using Grouping = BucketRules::Grouping;
+    using Grouping = exchange::BucketRules::Grouping;
     std::vector<Way> others;
     if (question_.arena == nullptr) return others;
     const ParameterArena& arena = *question_.arena;
     const bool has_vectors = arena.matrix_size() < arena.size();
-    const BucketRules& rules = way.rules.buckets;
+    const exchange::BucketRules& rules = way.rules.buckets;
     std::vector<Grouping> groupings{rules.grouping};
     for (const Grouping grouping : {Grouping::kTensor, Grouping::kModel}) {
       const bool is_too_large =
@@ -149,7 +151,7 @@ class Ways {
         Way other = way;
         other.rules.buckets.grouping = grouping;
         other.rules.buckets.include_vectors = vectors;
-        other.buckets = make_buckets(arena, other.rules.buckets);
+        other.buckets = exchange::make_buckets(arena, other.rules.buckets);
         if (same_slices(other.buckets, way.buckets)) continue;
         other.ready = ready_shares(question_.layers, other.buckets);
         if (grouping != rules.grouping)
@@ -171,7 +173,8 @@ class Ways {
     Way other = way;
     const double mebibytes = std::max(kDefaultMib, std::ceil(static_cast<double>(total_bytes(way.buckets)) / kMib));
     other.rules.fusion.bytes = static_cast<std::size_t>(mebibytes * kMib);
-    if (exchange_groups(other.rules, way.buckets) == exchange_groups(way.rules, way.buckets)) return {};
+    if (exchange::exchange_groups(other.rules, way.buckets) == exchange::exchange_groups(way.rules, way.buckets))
+      return {};
     other.change(kGainOfChange, fmt::format("compression.fusion_mib = {}", mebibytes));
     return {std::move(other)};
   }
@@ -181,7 +184,8 @@ class Ways {
     if (!may_overlap_) return {};
     Way other = way;
     other.rules.fusion.overlaps = !way.overlaps();
-    const std::vector<Bucket> slices = group_slices(way.buckets, make_groups(way.buckets, other.rules.fusion));
+    const std::vector<exchange::Bucket> slices =
+        exchange::group_slices(way.buckets, exchange::make_groups(way.buckets, other.rules.fusion));
     if (other.overlaps() && question_.arena != nullptr &&
         !overlap_obstacle(question_.config, *question_.arena, slices).empty())
       return {};
@@ -192,7 +196,7 @@ class Ways {
   /// Returns the way with a code of indices, which loses nothing.
   std::vector<Way> shorter_indices(const Way& way) const {
     const bool may_code = way.rules.coding.is_raw() && question_.config.comm.backend != Backend::kNccl &&
-                          curve_.knows_coding() && sends_indices(way.rules);
+                          curve_.knows_coding() && exchange::sends_indices(way.rules);
     if (!may_code) return {};
     Way other = way;
     other.rules.coding.indices = {kShortIndices, {}};
@@ -203,7 +207,7 @@ class Ways {
   /// Returns the way with other algorithms for its dense buckets.
   std::vector<Way> other_algorithms(const Way& way) const {
     std::vector<Way> others;
-    if (!way.has(ExchangeForm::kDense)) return others;
+    if (!way.has(exchange::ExchangeForm::kDense)) return others;
     for (const std::string& algorithm : algorithms()) {
       if (algorithm == way.rules.dense.settings.text("algorithm")) continue;
       Way& other = others.emplace_back(way);
@@ -232,12 +236,12 @@ class Steps {
 
   /// Returns the stages of dense exchanges as DDP makes them: neighbours share a bucket of up to 25 MiB.
   Stages dense(const std::string& algorithm) const {
-    constexpr std::size_t kMost = kDenseBucketBytes / sizeof(float);
-    ExchangeRules rules = question_.config.rules;
+    constexpr std::size_t kMost = exchange::kDenseBucketBytes / sizeof(float);
+    exchange::ExchangeRules rules = question_.config.rules;
     rules.dense.settings.set("algorithm", algorithm);
     Stages stages;
     const auto add = [&](std::size_t numel, double ready) {
-      stages.push_back({ready, curve_.dense_seconds(numel), predict(rules, numel, ExchangeForm::kDense)});
+      stages.push_back({ready, curve_.dense_seconds(numel), predict(rules, numel, exchange::ExchangeForm::kDense)});
     };
     std::size_t merged = 0;
     double ready = 0;
@@ -265,9 +269,9 @@ class Steps {
 
   /// Returns the stages of a way: those of a group send all buckets of one form together.
   Stages of(const Way& way) const {
-    const std::vector<std::size_t> groups = exchange_groups(way.rules, way.buckets);
+    const std::vector<std::size_t> groups = exchange::exchange_groups(way.rules, way.buckets);
     Stages stages;
-    std::map<ExchangeForm, comm::Prediction> together;
+    std::map<exchange::ExchangeForm, comm::Prediction> together;
     for (std::size_t i = 0; i < way.buckets.size(); ++i) {
       if (i == 0 || groups[i] != groups[i - 1]) stages.emplace_back();
       const std::size_t numel = way.buckets[i].size;
@@ -287,13 +291,13 @@ class Steps {
   static double ready_of(const std::vector<double>& ready, std::size_t bucket) {
     return ready.empty() ? 1 : ready[bucket];
   }
-  double local_seconds(const ExchangeRules& rules, std::size_t numel, ExchangeForm form) const {
-    if (form == ExchangeForm::kDense) return curve_.dense_seconds(numel);
-    const bool is_coded = form == ExchangeForm::kSparse && !rules.coding.is_raw();
+  double local_seconds(const exchange::ExchangeRules& rules, std::size_t numel, exchange::ExchangeForm form) const {
+    if (form == exchange::ExchangeForm::kDense) return curve_.dense_seconds(numel);
+    const bool is_coded = form == exchange::ExchangeForm::kSparse && !rules.coding.is_raw();
     return curve_.encode_seconds(numel) + curve_.decode_seconds(numel) + (is_coded ? curve_.coding_seconds(numel) : 0);
   }
-  comm::Prediction predict(const ExchangeRules& rules, std::size_t numel, ExchangeForm form) const {
-    return predict_bucket(rules, numel, form, density_, question_.world_size, counts_);
+  comm::Prediction predict(const exchange::ExchangeRules& rules, std::size_t numel, exchange::ExchangeForm form) const {
+    return exchange::predict_bucket(rules, numel, form, density_, question_.world_size, counts_);
   }
   /// @param hidden messages of the word that take no time of their own.
   Stages agreed(Stages stages, double hidden = 0) const {
@@ -369,15 +373,17 @@ void add_remedy(StepAdvice& advice, std::span<const Way> ways, const Steps& step
 template <class Seconds>
 void add_ranges(StepAdvice& advice, const SelectionQuestion& question, const Seconds& seconds) {
   if (question.quantizes() || (question.counts && !question.counts_are_forecast)) return;
-  const ExchangeRules& rules = question.config.rules;
-  const auto range = [&](RunPart part) {
-    const auto at = [&](RangeEnd end) { return seconds(forecast_counts(rules, question.world_size, part, end)); };
-    return SecondsRange{at(RangeEnd::kLow), at(RangeEnd::kHigh)};
+  const exchange::ExchangeRules& rules = question.config.rules;
+  const auto range = [&](exchange::RunPart part) {
+    const auto at = [&](exchange::RangeEnd end) {
+      return seconds(exchange::forecast_counts(rules, question.world_size, part, end));
+    };
+    return SecondsRange{at(exchange::RangeEnd::kLow), at(exchange::RangeEnd::kHigh)};
   };
-  advice.sparse_range = range(question.counts ? RunPart::kFirstSteps : RunPart::kSettled);
+  advice.sparse_range = range(question.counts ? exchange::RunPart::kFirstSteps : exchange::RunPart::kSettled);
   if (question.counts) return;
-  advice.first_steps = unsettled_steps(rules, question.world_size);
-  if (advice.first_steps > 0) advice.first_range = range(RunPart::kFirstSteps);
+  advice.first_steps = exchange::unsettled_steps(rules, question.world_size);
+  if (advice.first_steps > 0) advice.first_range = range(exchange::RunPart::kFirstSteps);
 }
 
 }  // namespace
@@ -404,9 +410,10 @@ StepAdvice advise(const SelectionQuestion& question, const comm::NetworkModel& n
   });
   // If everything is left dense, break-even is that of compressing everything.
   Way compared = own;
-  if (std::ranges::all_of(own.forms, [](ExchangeForm form) { return form == ExchangeForm::kDense; })) {
+  if (std::ranges::all_of(own.forms,
+                          [](exchange::ExchangeForm form) { return form == exchange::ExchangeForm::kDense; })) {
     for (std::size_t i = 0; i < own.forms.size(); ++i)
-      compared.forms[i] = form_of(own.rules, own.buckets[i], costs.density);
+      compared.forms[i] = exchange::form_of(own.rules, own.buckets[i], costs.density);
   }
   const Stages stages = steps.of(compared);
   const auto difference = [&](double gbps) {

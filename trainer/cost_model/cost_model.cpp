@@ -32,40 +32,41 @@ double seconds(std::span<const TensorCost> tensors, std::size_t group, const Gro
 
 }  // namespace
 
-comm::Chain CostModel::chain(std::size_t numel, ExchangeForm form, double density) const {
-  return predict_bucket(rules_, numel, form, density, world_size_, counts_).chain();
+comm::Chain CostModel::chain(std::size_t numel, exchange::ExchangeForm form, double density) const {
+  return exchange::predict_bucket(rules_, numel, form, density, world_size_, counts_).chain();
 }
 
 TensorCost CostModel::cost(const CostCurve& curve, std::size_t numel, double density) const {
-  const auto bytes_seconds = [&](ExchangeForm form, double of_density) {
+  const auto bytes_seconds = [&](exchange::ExchangeForm form, double of_density) {
     return network_.seconds(0, chain(numel, form, of_density).bytes);
   };
   return {.numel = numel,
-          .full_seconds = curve.dense_seconds(numel) + bytes_seconds(ExchangeForm::kDense, 1),
+          .full_seconds = curve.dense_seconds(numel) + bytes_seconds(exchange::ExchangeForm::kDense, 1),
           .encode_seconds = curve.encode_seconds(numel) + (rules_.coding.is_raw() ? 0 : curve.coding_seconds(numel)),
           .decode_seconds = curve.decode_seconds(numel),
-          .sparse_seconds = bytes_seconds(ExchangeForm::kSparse, density)};
+          .sparse_seconds = bytes_seconds(exchange::ExchangeForm::kSparse, density)};
 }
 
-void CostModel::add_to(GroupCost& group, std::size_t numel, ExchangeForm form, double density) const {
-  const auto latencies = [&](ExchangeForm of_form) {
+void CostModel::add_to(GroupCost& group, std::size_t numel, exchange::ExchangeForm form, double density) const {
+  const auto latencies = [&](exchange::ExchangeForm of_form) {
     return network_.seconds(chain(numel, of_form, density).messages, 0);
   };
-  group.full_seconds = std::max(group.full_seconds, latencies(ExchangeForm::kDense));
-  if (form == ExchangeForm::kDense) {
+  group.full_seconds = std::max(group.full_seconds, latencies(exchange::ExchangeForm::kDense));
+  if (form == exchange::ExchangeForm::kDense) {
     group.always_dense = true;
   } else {
     group.sparse_seconds = std::max(group.sparse_seconds, latencies(form));
   }
 }
 
-DensityCosts CostModel::costs(std::span<const Bucket> buckets, const CostCurve& curve, double density) const {
+DensityCosts CostModel::costs(std::span<const exchange::Bucket> buckets, const CostCurve& curve, double density) const {
   DensityCosts costs{.density = density};
-  const std::vector<std::size_t> groups = exchange_groups(rules_, buckets);
+  const std::vector<std::size_t> groups = exchange::exchange_groups(rules_, buckets);
   for (std::size_t i = 0; i < buckets.size(); ++i) {
-    const Bucket& bucket = buckets[i];
+    const exchange::Bucket& bucket = buckets[i];
     if (i == 0 || groups[i] != groups[i - 1]) costs.groups.emplace_back();
-    add_to(costs.groups.back(), bucket.size, bucket.sparse ? ExchangeForm::kSparse : ExchangeForm::kDense, density);
+    add_to(costs.groups.back(), bucket.size,
+           bucket.sparse ? exchange::ExchangeForm::kSparse : exchange::ExchangeForm::kDense, density);
     if (!bucket.sparse) continue;
     costs.tensors.push_back(cost(curve, bucket.size, density));
     costs.tensors.back().group = costs.groups.size() - 1;

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "comm/network_model.h"
+#include "exchange/exchange_plan.h"
 #include "trainer/cost_model/cost_model_profile.h"
-#include "trainer/cost_model/exchange_plan.h"
 
 namespace dragonn::trainer {
 
@@ -45,7 +45,7 @@ struct DensityCosts {
 class CostModel {
  public:
   /// @param counts of sparse exchanges; by default those that are expected (predict_bucket).
-  CostModel(const comm::NetworkModel& network, const ExchangeRules& rules, int world_size,
+  CostModel(const comm::NetworkModel& network, const exchange::ExchangeRules& rules, int world_size,
             const std::optional<comm::AssumedCounts>& counts = {})
       : network_(network), rules_(rules), world_size_(world_size), counts_(counts) {}
 
@@ -53,15 +53,15 @@ class CostModel {
   /// Returns the cost of a tensor. @param curve times of the sparsifier at this density.
   TensorCost cost(const CostCurve& curve, std::size_t numel, double density) const;
   /// Adds a bucket of the group. @param density of a bucket that may be sparsified; else 1.
-  void add_to(GroupCost& group, std::size_t numel, ExchangeForm form, double density) const;
+  void add_to(GroupCost& group, std::size_t numel, exchange::ExchangeForm form, double density) const;
   /// Returns the costs of those buckets that may be sparsified, undecided.
-  DensityCosts costs(std::span<const Bucket> buckets, const CostCurve& curve, double density) const;
+  DensityCosts costs(std::span<const exchange::Bucket> buckets, const CostCurve& curve, double density) const;
 
  private:
-  comm::Chain chain(std::size_t numel, ExchangeForm form, double density) const;
+  comm::Chain chain(std::size_t numel, exchange::ExchangeForm form, double density) const;
 
   comm::NetworkModel network_;
-  const ExchangeRules& rules_;
+  const exchange::ExchangeRules& rules_;
   int world_size_;
   std::optional<comm::AssumedCounts> counts_;
 };

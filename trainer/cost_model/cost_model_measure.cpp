@@ -58,7 +58,8 @@ class Encoder {
   void run(View<const float> gradient) {
     const kernels::PassRequest request = sparsifier_->plan(context_);
     const kernels::PassResult& pass = memory_->compensate(request, gradient, 1.0f);
-    if (const auto proposal = sparsifier_->propose(context_, memory_->accumulated())) sparsifier_->agree(*proposal);
+    if (const auto proposal = sparsifier_->propose(context_, memory_->accumulated()))
+      sparsifier_->accept_proposal(*proposal);
     sparsifier_->select(context_, pass, memory_->accumulated(), selected_);
     memory_->settle({.contributed = selected_.indices.view()});
     // The counts are as if the ranks had selected alike, for methods that adapt to them.

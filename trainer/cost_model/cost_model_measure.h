@@ -9,15 +9,16 @@
 #include "core/buffer.h"
 #include "core/settings.h"
 #include "core/view.h"
+#include "exchange/bucket_form.h"
 #include "trainer/cost_model/cost_model_profile.h"
-#include "trainer/exchange/bucket_form.h"
 
 namespace dragonn::trainer {
 
 /// The exchange whose parts are timed.
 struct ProfiledExchange {
   Component sparsifier = {};
-  Component quantizer{kNoQuantizer, {}};  ///< else the codes of whole buckets are timed, and there is no sparsifier
+  Component quantizer{exchange::kNoQuantizer,
+                      {}};  ///< else the codes of whole buckets are timed, and there is no sparsifier
   /// The code of lists whose time is measured beside: it is no part of the other times.
   codec::ListCoding coding{{"smallest", {}}, {codec::kRawValues, {}}};
   Component memory = {};
@@ -28,7 +29,7 @@ struct ProfiledExchange {
   bool nesterov = false;
   Device device = {};  ///< device of the gradients
 
-  bool quantizes() const { return quantizer.name != kNoQuantizer; }
+  bool quantizes() const { return quantizer.name != exchange::kNoQuantizer; }
   ProfileKey key(int threads) const;
 };
 

@@ -5,7 +5,8 @@
 
 namespace dragonn::trainer {
 
-std::string overlap_obstacle(const Config& config, const ParameterArena& arena, std::span<const Bucket> buckets) {
+std::string overlap_obstacle(const Config& config, const ParameterArena& arena,
+                             std::span<const exchange::Bucket> buckets) {
   const TrainConfig& train = config.train;
   // Global clipping is of the exchanged sums: it comes after all buckets in any case.
   if (train.clip == Clip::kLocal || train.clip == Clip::kLocalSqrtWorkers) {

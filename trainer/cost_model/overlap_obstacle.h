@@ -6,13 +6,14 @@
 #include <string>
 
 #include "core/parameter.h"
+#include "exchange/buckets.h"
 #include "trainer/config/config.h"
-#include "trainer/exchange/buckets.h"
 
 namespace dragonn::trainer {
 
 /// Returns why no bucket of the run can be exchanged before backward has ended, in words for the user; empty if one
 /// can. @param buckets that are sent together, each group as one (group_slices).
-std::string overlap_obstacle(const Config& config, const ParameterArena& arena, std::span<const Bucket> buckets);
+std::string overlap_obstacle(const Config& config, const ParameterArena& arena,
+                             std::span<const exchange::Bucket> buckets);
 
 }  // namespace dragonn::trainer

@@ -36,10 +36,11 @@ double exposed_seconds(std::span<const ExchangeStage> stages, const comm::Networ
   return std::max(0.0, now - backward);
 }
 
-std::vector<double> ready_shares(std::span<const layers::LayerSummary> layers, std::span<const Bucket> buckets) {
+std::vector<double> ready_shares(std::span<const layers::LayerSummary> layers,
+                                 std::span<const exchange::Bucket> buckets) {
   std::vector<double> shares;
   double latest = 0;
-  for (const Bucket& bucket : buckets) {
+  for (const exchange::Bucket& bucket : buckets) {
     latest = std::max(latest, share_behind(layers, last_tensor(bucket.name)));
     shares.push_back(latest);
   }

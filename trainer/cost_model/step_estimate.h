@@ -10,8 +10,8 @@
 
 #include "comm/network_model.h"
 #include "comm/prediction.h"
+#include "exchange/buckets.h"
 #include "layers/network.h"
-#include "trainer/exchange/buckets.h"
 
 namespace dragonn::trainer {
 
@@ -28,7 +28,8 @@ double exposed_seconds(std::span<const ExchangeStage> stages, const comm::Networ
                        std::optional<double> backward_seconds = {});
 
 /// Returns, by bucket, the share of backward after which its gradient is final, as far as the layers' operations tell.
-std::vector<double> ready_shares(std::span<const layers::LayerSummary> layers, std::span<const Bucket> buckets);
+std::vector<double> ready_shares(std::span<const layers::LayerSummary> layers,
+                                 std::span<const exchange::Bucket> buckets);
 
 /// The shortest and the longest time that exchanges may take.
 struct SecondsRange {

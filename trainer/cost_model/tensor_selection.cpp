@@ -25,7 +25,7 @@ constexpr std::size_t kLargestBriefLists = std::size_t{1} << 24;          // byt
 constexpr ProfileRuns kBriefRuns{.ahead = 1, .counted = 3};
 
 ProfiledExchange profiled_exchange(const SelectionQuestion& question, double density) {
-  const ExchangeRules& rules = question.config.rules;
+  const exchange::ExchangeRules& rules = question.config.rules;
   const Settings& collective = rules.collective.settings;
   ProfiledExchange exchange{.sparsifier = rules.sparsifier,
                             .quantizer = rules.quantizer,
@@ -73,9 +73,9 @@ std::vector<std::string> contents(const Profile& profile) {
 }
 
 /// Returns the smallest and the largest of the buckets that may be sparsified.
-std::pair<std::size_t, std::size_t> smallest_and_largest(std::span<const Bucket> buckets) {
+std::pair<std::size_t, std::size_t> smallest_and_largest(std::span<const exchange::Bucket> buckets) {
   std::size_t smallest = kLargestMeasured, largest = 1;
-  for (const Bucket& bucket : buckets) {
+  for (const exchange::Bucket& bucket : buckets) {
     if (!bucket.sparse) continue;
     smallest = std::min(smallest, bucket.size);
     largest = std::max(largest, bucket.size);
@@ -206,7 +206,7 @@ TensorSelection decide(const SelectionQuestion& question, const Profile& profile
   const CostModel model(network, question.config.rules, question.world_size, question.counts);
   TensorSelection selection{
       .ranks = question.world_size, .network = network, .backward_seconds = profile.backward_seconds};
-  for (const Bucket& bucket : question.buckets) {
+  for (const exchange::Bucket& bucket : question.buckets) {
     if (bucket.sparse) selection.tensors.push_back(bucket.name);
   }
   for (const double density : profiled_densities(question)) {
@@ -283,9 +283,10 @@ std::optional<TensorSelection> estimate_costs(comm::Communicator& communicator, 
   return decide_for_all(communicator, question, profile, network, "measured briefly");
 }
 
-std::vector<BucketChoice> bucket_choices(const TensorSelection& selection, std::span<const Bucket> buckets) {
+std::vector<exchange::BucketChoice> bucket_choices(const TensorSelection& selection,
+                                                   std::span<const exchange::Bucket> buckets) {
   std::vector<std::string> names;
-  for (const Bucket& bucket : buckets) {
+  for (const exchange::Bucket& bucket : buckets) {
     if (bucket.sparse) names.push_back(bucket.name);
   }
   if (names != selection.tensors) {
@@ -294,11 +295,12 @@ std::vector<BucketChoice> bucket_choices(const TensorSelection& selection, std::
                     "differs",
                     fmt::join(selection.tensors, ", "), fmt::join(names, ", ")));
   }
-  std::vector<BucketChoice> choices;
+  std::vector<exchange::BucketChoice> choices;
   for (const DensityCosts& costs : selection.densities) {
-    BucketChoice& choice = choices.emplace_back(BucketChoice{costs.density, {}});
+    exchange::BucketChoice& choice = choices.emplace_back(exchange::BucketChoice{costs.density, {}});
     std::size_t tensor = 0;
-    for (const Bucket& bucket : buckets) choice.is_sparse.push_back(bucket.sparse && costs.tensors[tensor++].is_sparse);
+    for (const exchange::Bucket& bucket : buckets)
+      choice.is_sparse.push_back(bucket.sparse && costs.tensors[tensor++].is_sparse);
   }
   return choices;
 }

@@ -13,12 +13,12 @@
 
 #include "comm/communicator.h"
 #include "core/parameter.h"
+#include "exchange/buckets.h"
 #include "layers/network.h"
 #include "trainer/config/config.h"
 #include "trainer/cost_model/cost_model.h"
 #include "trainer/cost_model/cost_model_profile.h"
 #include "trainer/cost_model/step_estimate.h"
-#include "trainer/exchange/buckets.h"
 
 namespace dragonn::trainer {
 
@@ -52,8 +52,8 @@ bool measures_briefly(const Config& config, const comm::Communicator& communicat
 /// The input of a decision.
 struct SelectionQuestion {
   const RunSpec& config;
-  std::span<const Bucket> buckets;  ///< all buckets; those that are not sparse stay out
-  std::vector<double> densities;    ///< below 1
+  std::span<const exchange::Bucket> buckets;  ///< all buckets; those that are not sparse stay out
+  std::vector<double> densities;              ///< below 1
   int world_size = 1;
   Device device = {};              ///< device of the gradients
   std::vector<double> ready = {};  ///< by bucket (ready_shares); empty: nothing is final before backward ends
@@ -91,7 +91,8 @@ TensorSelection choose_tensors(comm::Communicator& communicator, const Selection
 std::optional<TensorSelection> estimate_costs(comm::Communicator& communicator, SelectionQuestion question);
 
 /// Returns the decisions by bucket, for GradientExchange. @throws DataError if they were made for other buckets.
-std::vector<BucketChoice> bucket_choices(const TensorSelection& selection, std::span<const Bucket> buckets);
+std::vector<exchange::BucketChoice> bucket_choices(const TensorSelection& selection,
+                                                   std::span<const exchange::Bucket> buckets);
 
 /// Returns the content of profile.json (docs/formats.md), and below parses it to the same numbers. @throws DataError
 /// naming `name` and the key.

@@ -8,16 +8,16 @@
 #include <omp.h>
 
 #include "core/error.h"
-#include "trainer/exchange/run_verb.h"
+#include "exchange/run_verb.h"
 
 namespace dragonn::trainer {
 namespace {
 
 /// Returns the bucket that holds each parameter.
-std::vector<std::size_t> buckets_of(const ParameterArena& arena, const std::vector<Bucket>& buckets) {
+std::vector<std::size_t> buckets_of(const ParameterArena& arena, const std::vector<exchange::Bucket>& buckets) {
   std::vector<std::size_t> result;
   for (const Parameter& parameter : arena.parameters()) {
-    const auto holder = std::ranges::find_if(buckets, [&](const Bucket& bucket) {
+    const auto holder = std::ranges::find_if(buckets, [&](const exchange::Bucket& bucket) {
       return parameter.offset >= bucket.offset && parameter.offset < bucket.offset + bucket.size;
     });
     DRAGONN_CHECK(holder != buckets.end(), "parameter {} is in no bucket", parameter.name);
@@ -29,7 +29,7 @@ std::vector<std::size_t> buckets_of(const ParameterArena& arena, const std::vect
 }  // namespace
 
 OverlappedBackward::OverlappedBackward(comm::Communicator& communicator, const ParameterArena& arena,
-                                       const std::vector<Bucket>& buckets, Pass pass)
+                                       const std::vector<exchange::Bucket>& buckets, Pass pass)
     : clock_(communicator.clock()),
       pass_clock_(communicator.fork_clock()),
       pass_(std::move(pass)),
@@ -134,7 +134,7 @@ void OverlappedBackward::run_pass() {
   pass_clock_->advance_to(pass_time_.begin);
   try {
     const ScopedRecording recording(timeline_, *pass_clock_);
-    const Span span(track_of(Verb::kBackward), verb_name(Verb::kBackward));
+    const Span span(exchange::track_of(Verb::kBackward), exchange::verb_name(Verb::kBackward));
     pass_(ready_);
   } catch (...) {
     failure = std::current_exception();

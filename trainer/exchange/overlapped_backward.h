@@ -16,9 +16,9 @@
 #include "core/parameter.h"
 #include "core/timeline.h"
 #include "core/timer.h"
+#include "exchange/buckets.h"
+#include "exchange/gradient_exchange.h"
 #include "layers/network.h"
-#include "trainer/exchange/buckets.h"
-#include "trainer/exchange/gradient_exchange.h"
 
 namespace dragonn::trainer {
 
@@ -36,14 +36,14 @@ namespace dragonn::trainer {
 /// Waits have no deadline: they are for a pass that computes and waits for nobody, as if the caller computed it itself.
 /// Errors of the pass are thrown in the caller, where it would need the missing result. After start() nothing here
 /// allocates.
-class OverlappedBackward final : public GroupGate {
+class OverlappedBackward final : public exchange::GroupGate {
  public:
   /// Runs backward; calls its argument as soon as a parameter's gradient is final.
   using Pass = std::function<void(const layers::GradientReady&)>;
 
   /// Starts the thread, which sleeps until start(). @throws SystemError if it cannot be started.
-  OverlappedBackward(comm::Communicator& communicator, const ParameterArena& arena, const std::vector<Bucket>& buckets,
-                     Pass pass);
+  OverlappedBackward(comm::Communicator& communicator, const ParameterArena& arena,
+                     const std::vector<exchange::Bucket>& buckets, Pass pass);
   /// Waits for the end of a running pass: the objects that it uses must live until then.
   ~OverlappedBackward() override;
   OverlappedBackward(const OverlappedBackward&) = delete;

@@ -106,7 +106,7 @@ Json selected_json(const std::vector<std::uint64_t>& selected) {
 
 /// Adds the numbers that only a sparsified step has.
 void add_sparsity(Json& line, const StepRecord& record) {
-  const ExchangeCounts& counts = record.counts;
+  const exchange::ExchangeCounts& counts = record.counts;
   if (counts.numel == 0) return;
   const double selected = std::accumulate(counts.selected.begin(), counts.selected.end(), 0.0);
   const double ranks = static_cast<double>(counts.selected.size());

@@ -13,7 +13,7 @@
 #include "comm/communicator.h"
 #include "core/clock.h"
 #include "core/timer.h"
-#include "trainer/exchange/gradient_exchange.h"
+#include "exchange/gradient_exchange.h"
 #include "trainer/metrics/event_file.h"
 #include "trainer/metrics/magnitude_counts.h"
 #include "trainer/metrics/quality.h"
@@ -50,7 +50,7 @@ struct StepRecord {
   double loss = 0;         ///< mean over the global batch
   double learning_rate = 0;
   double density_target = 1;
-  ExchangeCounts counts = {};
+  exchange::ExchangeCounts counts = {};
   double residual_norm = 0;      ///< mean over ranks of the Euclidean norm; NaN if dense
   double bits_per_entry = 0;     ///< of the lists in messages, mean over all entries; NaN without lists
   TrafficRecord exchanged = {};  ///< payload and headers of the gradient exchange

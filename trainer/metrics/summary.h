@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "exchange/byte_forecast.h"
 #include "trainer/config/config.h"
-#include "trainer/exchange/byte_forecast.h"
 #include "trainer/metrics/metrics.h"
 
 namespace dragonn::trainer {
@@ -23,9 +23,9 @@ struct Summary {
   std::optional<NetworkConfig> network = {};  ///< of a virtual cluster: all times here and in metrics.jsonl are virtual
   double throughput = 0;                      ///< samples per second of training steps, over all ranks
   double bytes_sent_total = 0;                ///< sum over ranks, for the gradient exchange and its headers
-  ByteForecast predicted_bytes = {};          ///< of a step at the target density, before the run
-  double density_mean = 1;                    ///< mean over steps of selected / n, itself a mean over ranks
-  std::size_t tensors_sparse = 0;             ///< tensors sparsified in the last step
+  exchange::ByteForecast predicted_bytes = {};  ///< of a step at the target density, before the run
+  double density_mean = 1;                      ///< mean over steps of selected / n, itself a mean over ranks
+  std::size_t tensors_sparse = 0;               ///< tensors sparsified in the last step
   std::size_t tensors_dense = 0;
   int world_size = 1;
   std::string backend;

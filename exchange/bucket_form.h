@@ -14,10 +14,10 @@
 #include "core/archive.h"
 #include "core/settings.h"
 
-namespace dragonn::trainer {
+namespace dragonn::exchange {
 
-/// The form of one bucket. For every step: plan, (the memory runs the pass), propose and agree, select, stage, rounds,
-/// (settlement goes to the memory), observe.
+/// The form of one bucket. For every step: plan, (the memory runs the pass), propose and accept_proposal, select,
+/// stage, rounds, (settlement goes to the memory), observe.
 class BucketForm {
  public:
   virtual ~BucketForm() = default;
@@ -29,7 +29,7 @@ class BucketForm {
   virtual std::optional<float> propose(const compress::SelectContext& /*context*/, View<const float> /*acc*/) {
     return std::nullopt;
   }
-  virtual void agree(float /*proposal*/) {}
+  virtual void accept_proposal(float /*proposal*/) {}
   /// Decides which part of acc leaves this rank. Local.
   virtual void select(const compress::SelectContext& /*context*/, const kernels::PassResult& /*pass*/,
                       View<const float> /*acc*/) {}
@@ -49,8 +49,8 @@ class BucketForm {
 
   virtual void save(Archive& /*archive*/, const std::string& /*prefix*/) const {}
   virtual void load(const Archive& /*archive*/, const std::string& /*prefix*/) {}
-  /// Takes over the state of a rank of another number of workers, where the parts' rules say so (takes_over).
-  virtual void take_over(const Archive& /*archive*/, const std::string& /*prefix*/) {}
+  /// Takes over the state of a rank of another number of workers, where the parts' rules say so (reshards).
+  virtual void reshard_from(const Archive& /*archive*/, const std::string& /*prefix*/) {}
 };
 
 /// Returns the traits that a sparsifier with these settings states for collectives.
@@ -77,4 +77,4 @@ inline constexpr const char* kNoQuantizer = "none";
 /// Returns the length of a quantizer's code of `numel` elements; 0 for kNoQuantizer.
 std::size_t code_bytes(const Component& quantizer, std::size_t numel);
 
-}  // namespace dragonn::trainer
+}  // namespace dragonn::exchange

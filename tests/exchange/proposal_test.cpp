@@ -10,9 +10,9 @@
 
 #include "comm/local/local.h"
 #include "core/rng.h"
-#include "tests/trainer/combinations.h"
+#include "tests/exchange/combinations.h"
 
-namespace dragonn::trainer::testing {
+namespace dragonn::exchange::testing {
 namespace {
 
 constexpr std::size_t kSize = 3000;
@@ -47,7 +47,7 @@ std::vector<std::vector<float>> thresholds(int world_size, std::uint64_t steps) 
 
 }  // namespace
 
-TEST_SUITE_BEGIN("trainer");
+TEST_SUITE_BEGIN("exchange");
 
 TEST_CASE("exdyna's first threshold is rank 0's k-th magnitude on all ranks, and theirs stay equal") {
   std::vector<float> magnitudes = gradient_of(0);
@@ -63,4 +63,4 @@ TEST_CASE("exdyna's first threshold is rank 0's k-th magnitude on all ranks, and
 
 TEST_SUITE_END();
 
-}  // namespace dragonn::trainer::testing
+}  // namespace dragonn::exchange::testing

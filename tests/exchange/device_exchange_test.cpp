@@ -9,10 +9,10 @@
 #include "comm/device_transport.h"
 #include "comm/local/local.h"
 #include "core/rng.h"
+#include "tests/exchange/combinations.h"
 #include "tests/support/devices.h"
-#include "tests/trainer/combinations.h"
 
-namespace dragonn::trainer::testing {
+namespace dragonn::exchange::testing {
 namespace {
 
 using dragonn::test::to_host;
@@ -104,7 +104,7 @@ void expect_equal(const Combination& combination, const Workers& workers) {
   return count < wanted;
 }
 
-TEST_SUITE("trainer") {
+TEST_SUITE("exchange") {
   DRAGONN_DEVICE_TEST("gradients are exchanged on any device as on the host, bit for bit") {
     const std::vector<Combination> combinations{{"topk", "allgather", "residual"},
                                                 {"topk", "index_union", "residual"},
@@ -175,4 +175,4 @@ TEST_SUITE("trainer") {
 }
 
 }  // namespace
-}  // namespace dragonn::trainer::testing
+}  // namespace dragonn::exchange::testing

@@ -6,9 +6,9 @@
 #include <doctest/doctest.h>
 
 #include "comm/local/local.h"
-#include "tests/trainer/combinations.h"
+#include "tests/exchange/combinations.h"
 
-namespace dragonn::trainer::testing {
+namespace dragonn::exchange::testing {
 namespace {
 
 constexpr std::size_t kSize = 100;
@@ -36,7 +36,7 @@ std::uint64_t global_count(const std::string& decode) {
 
 }  // namespace
 
-TEST_SUITE_BEGIN("trainer");
+TEST_SUITE_BEGIN("exchange");
 
 TEST_CASE("a list of sums counts an index whose values cancelled, a dense vector of them does not") {
   CHECK(global_count("sparse") == 4);
@@ -45,4 +45,4 @@ TEST_CASE("a list of sums counts an index whose values cancelled, a dense vector
 
 TEST_SUITE_END();
 
-}  // namespace dragonn::trainer::testing
+}  // namespace dragonn::exchange::testing

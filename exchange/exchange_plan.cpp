@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/cost_model/exchange_plan.h"
+#include "exchange/exchange_plan.h"
 
 #include <algorithm>
 #include <map>
@@ -8,9 +8,9 @@
 
 #include "compress/sparsifier.h"
 #include "core/units_text.h"
-#include "trainer/exchange/bucket_form.h"
+#include "exchange/bucket_form.h"
 
-namespace dragonn::trainer {
+namespace dragonn::exchange {
 namespace {
 
 using comm::SparseCollectiveEntry;
@@ -209,4 +209,4 @@ comm::Prediction predict_dense_step(ExchangeRules rules, const ParameterArena& a
   return plan_exchange(rules, arena, /*density=*/1, world_size).cost();
 }
 
-}  // namespace dragonn::trainer
+}  // namespace dragonn::exchange

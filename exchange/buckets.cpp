@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/exchange/buckets.h"
+#include "exchange/buckets.h"
 
 #include <algorithm>
 #include <limits>
@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-namespace dragonn::trainer {
+namespace dragonn::exchange {
 namespace {
 
 bool is_sparse(const Parameter& parameter, const BucketRules& rules) {
@@ -88,4 +88,4 @@ std::vector<Bucket> group_slices(const std::vector<Bucket>& buckets, const std::
   return slices;
 }
 
-}  // namespace dragonn::trainer
+}  // namespace dragonn::exchange

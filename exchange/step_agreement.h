@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "trainer/exchange/buckets.h"
+#include "exchange/buckets.h"
 
-namespace dragonn::trainer {
+namespace dragonn::exchange {
 
 /// A rank's report on a step and, once agreed on, the report of any rank.
 struct StepWord {
@@ -24,7 +24,7 @@ struct StepWord {
 
 /// Collective. Returns `stop` and `skip` if some rank has them, and the lowest bucket of any. ceil(log2 P) messages of
 /// 16 bytes, counted as control traffic.
-StepWord agree(comm::Communicator& communicator, const StepWord& mine);
+StepWord reduce_step_word(comm::Communicator& communicator, const StepWord& mine);
 
 /// Throws if the agreed word has a bucket.
 /// @param word agreed on, so that all ranks throw or none does.
@@ -32,4 +32,4 @@ StepWord agree(comm::Communicator& communicator, const StepWord& mine);
 /// @throws comm::AgreedError naming step and bucket.
 void check_finite(const StepWord& word, std::uint64_t step, const std::vector<Bucket>& buckets);
 
-}  // namespace dragonn::trainer
+}  // namespace dragonn::exchange

@@ -10,10 +10,10 @@
 #include "core/archive.h"
 #include "core/component_traits.h"
 
-namespace dragonn::trainer {
+namespace dragonn::exchange {
 
 /// The state of a saved rank that a rank of another number of workers takes over.
-struct TakeOver {
+struct ReshardedParts {
   bool memories = true;  ///< residuals and momenta: they are added to this rank's
   bool methods = true;   ///< the state of sparsifiers and collectives: it replaces this rank's
 };
@@ -21,7 +21,7 @@ struct TakeOver {
 /// A saved rank, and what one of the new ranks takes over from it.
 struct RankToTake {
   int rank = 0;
-  TakeOver what = {};
+  ReshardedParts what = {};
 };
 
 /// Returns the saved ranks, of `workers`, that concern rank `rank` of `world_size`: r, r + world_size, ... All their
@@ -37,6 +37,6 @@ std::string part_name(const Entry& entry) {
 
 /// Returns whether a part takes over its state below `prefix`; otherwise it starts anew. @param part its name.
 /// @throws ConfigError if the part's rule refuses, or if it saved state and has no rule.
-bool takes_over(const std::string& part, const ResizeRule& rule, const Archive& archive, const std::string& prefix);
+bool reshards(const std::string& part, const ResizeRule& rule, const Archive& archive, const std::string& prefix);
 
-}  // namespace dragonn::trainer
+}  // namespace dragonn::exchange

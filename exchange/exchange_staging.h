@@ -5,7 +5,7 @@
 #include "comm/sparse/sparse_collective.h"
 #include "core/sparse_vector.h"
 
-namespace dragonn::trainer {
+namespace dragonn::exchange {
 
 // One object per bucket. Data that is already where its reader needs it is passed on: on the CPU nothing is copied. The
 // copies run back to back, those of all buckets of a group too, and nothing here waits for them.
@@ -40,4 +40,4 @@ class OutcomeStaging {
   comm::SparseReduction on_device_;
 };
 
-}  // namespace dragonn::trainer
+}  // namespace dragonn::exchange

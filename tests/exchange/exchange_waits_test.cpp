@@ -10,9 +10,9 @@
 #include "core/rng.h"
 #include "kernels/devices.h"
 #include "tests/cuda_emulation/waits.h"
-#include "tests/trainer/combinations.h"
+#include "tests/exchange/combinations.h"
 
-namespace dragonn::trainer::testing {
+namespace dragonn::exchange::testing {
 namespace {
 
 /// Returns how often one worker waits for its GPU in an exchange of this many buckets, all of one group, after steps in
@@ -47,7 +47,7 @@ std::uint64_t waits_of_step(const Combination& combination, std::size_t buckets)
   return waits;
 }
 
-TEST_SUITE("trainer") {
+TEST_SUITE("exchange") {
   TEST_CASE("gpu: an exchange waits as often for many buckets of a group as for few") {
     // Once for the counts of all passes, once for the copies of all selections, once at the end for the times.
     constexpr std::uint64_t kWaits = 3;
@@ -71,5 +71,5 @@ TEST_SUITE("trainer") {
 }
 
 }  // namespace
-}  // namespace dragonn::trainer::testing
+}  // namespace dragonn::exchange::testing
 #endif

@@ -7,10 +7,10 @@
 #include "codec/list_codec.h"
 #include "compress/memory.h"
 #include "core/settings.h"
-#include "trainer/exchange/bucket_form.h"
-#include "trainer/exchange/buckets.h"
+#include "exchange/bucket_form.h"
+#include "exchange/buckets.h"
 
-namespace dragonn::trainer {
+namespace dragonn::exchange {
 
 /// The rules by which gradients are exchanged. Names are resolved in the registries; the parts must fit (check_rules
 /// below).
@@ -49,4 +49,4 @@ SelectionTraits exchanged_selection(const ExchangeRules& rules);
 /// Returns whether lists with indices travel, so that the codec of indices has an effect.
 bool sends_indices(const ExchangeRules& rules);
 
-}  // namespace dragonn::trainer
+}  // namespace dragonn::exchange

@@ -9,7 +9,7 @@
 
 #include "core/parameter.h"
 
-namespace dragonn::trainer {
+namespace dragonn::exchange {
 
 /// A slice of the arena with one memory, one sparsifier and one collective.
 struct Bucket {
@@ -62,4 +62,4 @@ std::vector<BucketGroup> make_groups(std::span<const Bucket> buckets, const Fusi
 /// Returns the slices of the arena that groups cover, as if each were a bucket.
 std::vector<Bucket> group_slices(const std::vector<Bucket>& buckets, const std::vector<BucketGroup>& groups);
 
-}  // namespace dragonn::trainer
+}  // namespace dragonn::exchange

@@ -13,11 +13,11 @@
 #include "comm/prediction.h"
 #include "comm/sparse/exchange_cost.h"
 #include "core/parameter.h"
-#include "trainer/exchange/buckets.h"
-#include "trainer/exchange/byte_forecast.h"
-#include "trainer/exchange/exchange_rules.h"
+#include "exchange/buckets.h"
+#include "exchange/byte_forecast.h"
+#include "exchange/exchange_rules.h"
 
-namespace dragonn::trainer {
+namespace dragonn::exchange {
 
 enum class ExchangeForm { kDense, kSparse, kQuantized };
 constexpr auto choices(ExchangeForm) {
@@ -87,4 +87,4 @@ std::string describe(const ByteForecast& forecast);
 /// Makes buckets dense that a choice leaves dense.
 void apply_choice(const ExchangeRules& rules, const BucketChoice& choice, int world_size, ExchangePlan& plan);
 
-}  // namespace dragonn::trainer
+}  // namespace dragonn::exchange

@@ -11,7 +11,7 @@
 #include "kernels/devices.h"
 #include "kernels/trace.h"
 
-namespace dragonn::trainer {
+namespace dragonn::exchange {
 
 /// Returns the track of a verb: the exchange's for what a GradientExchange does.
 constexpr Track track_of(Verb verb) {
@@ -78,4 +78,4 @@ class VerbTimes {
   std::vector<Verb> marked_;                     // two marks each
 };
 
-}  // namespace dragonn::trainer
+}  // namespace dragonn::exchange

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/exchange/exchange_staging.h"
+#include "exchange/exchange_staging.h"
 
 #include "comm/room.h"
 #include "kernels/devices.h"
 
-namespace dragonn::trainer {
+namespace dragonn::exchange {
 namespace {
 
 /// Starts a copy. Until the GPU has been waited for, the source must stay and the target must not be read.
@@ -45,4 +45,4 @@ const comm::SparseReduction& OutcomeStaging::to_device(const comm::SparseReducti
   return on_device_;
 }
 
-}  // namespace dragonn::trainer
+}  // namespace dragonn::exchange

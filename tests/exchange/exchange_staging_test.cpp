@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// Tests of staging: selections come to the memory of messages, and outcomes to that of gradients, without allocations.
-#include "trainer/exchange/exchange_staging.h"
+#include "exchange/exchange_staging.h"
 
 #include <numeric>
 #include <vector>
@@ -10,7 +10,7 @@
 #include "tests/support/allocation_counter.h"
 #include "tests/support/devices.h"
 
-namespace dragonn::trainer {
+namespace dragonn::exchange {
 namespace {
 
 using dragonn::test::on_device;
@@ -39,7 +39,7 @@ bool holds(const SparseVector& list, const Entries& entries) {
   return to_host(list.indices.view()) == entries.indices && to_host(list.values.view()) == entries.values;
 }
 
-TEST_SUITE("trainer") {
+TEST_SUITE("exchange") {
   DRAGONN_DEVICE_TEST(
       "what is staged is the same at its other end, step after step, and shorter lists take no memory") {
     const AllocationCounter counter;
@@ -77,4 +77,4 @@ TEST_SUITE("trainer") {
 }
 
 }  // namespace
-}  // namespace dragonn::trainer
+}  // namespace dragonn::exchange

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/exchange/bucket_form.h"
+#include "exchange/bucket_form.h"
 
 #include <utility>
 
 #include "codec/value_codec.h"
 #include "comm/sparse/registry.h"
+#include "exchange/exchange_staging.h"
+#include "exchange/resize.h"
 #include "kernels/devices.h"
-#include "trainer/exchange/exchange_staging.h"
-#include "trainer/exchange/resize.h"
 
-namespace dragonn::trainer {
+namespace dragonn::exchange {
 namespace {
 
 std::unique_ptr<comm::SparseCollective> make_collective(const Component& component, std::size_t numel) {
@@ -69,7 +69,7 @@ class SparseForm final : public BucketForm {
   std::optional<float> propose(const compress::SelectContext& context, View<const float> acc) override {
     return sparsifier_->propose(context, acc);
   }
-  void agree(float proposal) override { sparsifier_->agree(proposal); }
+  void accept_proposal(float proposal) override { sparsifier_->accept_proposal(proposal); }
   void select(const compress::SelectContext& context, const kernels::PassResult& pass, View<const float> acc) override {
     if (!codec_) return sparsifier_->select(context, pass, acc, selected_);
     // All entries leave: no list of them is made.
@@ -98,13 +98,13 @@ class SparseForm final : public BucketForm {
     sparsifier_->load(archive, prefix + "sparsifier/");
     collective_->load(archive, prefix + "collective/");
   }
-  void take_over(const Archive& archive, const std::string& prefix) override {
+  void reshard_from(const Archive& archive, const std::string& prefix) override {
     const auto& sparsifier = Registry<compress::SparsifierEntry>::instance().at(sparsifier_name_);
     const auto& collective = Registry<comm::SparseCollectiveEntry>::instance().at(collective_name_);
-    if (takes_over(part_name(sparsifier), sparsifier.resize, archive, prefix + "sparsifier/")) {
+    if (reshards(part_name(sparsifier), sparsifier.resize, archive, prefix + "sparsifier/")) {
       sparsifier_->load(archive, prefix + "sparsifier/");
     }
-    if (takes_over(part_name(collective), collective.resize, archive, prefix + "collective/")) {
+    if (reshards(part_name(collective), collective.resize, archive, prefix + "collective/")) {
       collective_->load(archive, prefix + "collective/");
     }
   }
@@ -142,4 +142,4 @@ std::size_t code_bytes(const Component& quantizer, std::size_t numel) {
   return codec ? codec->code_bytes() : 0;
 }
 
-}  // namespace dragonn::trainer
+}  // namespace dragonn::exchange

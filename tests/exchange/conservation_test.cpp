@@ -10,9 +10,9 @@
 
 #include "comm/local/local.h"
 #include "core/rng.h"
-#include "tests/trainer/combinations.h"
+#include "tests/exchange/combinations.h"
 
-namespace dragonn::trainer::testing {
+namespace dragonn::exchange::testing {
 namespace {
 
 constexpr float kMomentum = 0.5f;  // dyadic: products stay exact
@@ -165,7 +165,7 @@ bool is_exempt(const Combination& combination) {
 
 }  // namespace
 
-TEST_SUITE_BEGIN("trainer");
+TEST_SUITE_BEGIN("exchange");
 
 TEST_CASE("no gradient mass is lost, exactly, for every combination and world size") {
   std::size_t checked = 0;
@@ -223,4 +223,4 @@ TEST_CASE("memory none loses what was not sent: the invariant can fail") {
 
 TEST_SUITE_END();
 
-}  // namespace dragonn::trainer::testing
+}  // namespace dragonn::exchange::testing

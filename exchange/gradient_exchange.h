@@ -9,15 +9,15 @@
 #include <vector>
 
 #include "core/timer.h"
+#include "exchange/bucket_form.h"
+#include "exchange/buckets.h"
+#include "exchange/exchange_rules.h"
+#include "exchange/exchange_staging.h"
+#include "exchange/resize.h"
+#include "exchange/run_verb.h"
 #include "optim/optimizer.h"
-#include "trainer/exchange/bucket_form.h"
-#include "trainer/exchange/buckets.h"
-#include "trainer/exchange/exchange_rules.h"
-#include "trainer/exchange/exchange_staging.h"
-#include "trainer/exchange/resize.h"
-#include "trainer/exchange/run_verb.h"
 
-namespace dragonn::trainer {
+namespace dragonn::exchange {
 
 /// The schedules' values for one step.
 struct ExchangeStep {
@@ -100,10 +100,10 @@ class GradientExchange {
   void save(Archive& archive) const;
   void load(const Archive& archive);
   /// Local. Takes over state that a rank of another number of workers saved, by the rules that the parts declare;
-  /// called on a fresh exchange, once for each rank whose state this rank takes. @throws ConfigError (see takes_over).
-  void take_over(const Archive& archive, const TakeOver& what);
+  /// called on a fresh exchange, once for each rank whose state this rank takes. @throws ConfigError (see reshards).
+  void reshard_from(const Archive& archive, const ReshardedParts& what);
   /// Returns these rules for a log line: "memory 'residual' is added up, ...", one for each part that has state.
-  std::vector<std::string> describe_take_over() const;
+  std::vector<std::string> describe_resharding() const;
 
  private:
   /// The state of one bucket.
@@ -138,7 +138,7 @@ class GradientExchange {
   /// Finishes the passes of all buckets of a group, with one wait for a GPU.
   void finish_passes(const BucketGroup& group);
   /// Collective. Sends rank 0's proposals to all ranks, if sparsifiers have some.
-  void agree(const BucketGroup& group);
+  void share_proposals(const BucketGroup& group);
   void select(std::size_t index, StepTimers& timers);
   void exchange(const BucketGroup& group, StepTimers& timers);
   void settle(std::size_t index, const ExchangeStep& step, StepTimers& timers);
@@ -169,4 +169,4 @@ class GradientExchange {
   ExchangeCounts counts_;
 };
 
-}  // namespace dragonn::trainer
+}  // namespace dragonn::exchange

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/exchange/step_agreement.h"
+#include "exchange/step_agreement.h"
 
 #include <array>
 #include <limits>
@@ -9,7 +9,7 @@
 
 #include "comm/agreement.h"
 
-namespace dragonn::trainer {
+namespace dragonn::exchange {
 namespace {
 
 // The ranks agree on the maximum of a number that orders faults: a step to be skipped, and above that the buckets, the
@@ -25,7 +25,7 @@ std::uint64_t severity(const StepWord& word) {
 
 }  // namespace
 
-StepWord agree(comm::Communicator& communicator, const StepWord& mine) {
+StepWord reduce_step_word(comm::Communicator& communicator, const StepWord& mine) {
   std::array<std::uint64_t, 2> words{mine.stop ? std::uint64_t{1} : 0, severity(mine)};
   const comm::ScopedPhase phase(communicator.traffic(), comm::Phase::kControl);
   const comm::ScopedOperation operation = communicator.operation("agreement on the step");
@@ -43,4 +43,4 @@ void check_finite(const StepWord& word, std::uint64_t step, const std::vector<Bu
                   step, buckets.at(*word.non_finite_bucket).name));
 }
 
-}  // namespace dragonn::trainer
+}  // namespace dragonn::exchange

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// Tests of plans of an exchange against the counters of exchanges: every sparsifier x collective that fit, with the
 /// settings that change what is sent.
-#include "trainer/cost_model/exchange_plan.h"
+#include "exchange/exchange_plan.h"
 
 #include <algorithm>
 #include <map>
@@ -14,9 +14,9 @@
 #include "comm/local/local.h"
 #include "comm/sparse/exchange_cost.h"
 #include "core/rng.h"
-#include "tests/trainer/combinations.h"
+#include "tests/exchange/combinations.h"
 
-namespace dragonn::trainer::testing {
+namespace dragonn::exchange::testing {
 namespace {
 
 constexpr std::int64_t kNumel = 4096;
@@ -192,7 +192,7 @@ void check_case(const Case& tested, int world) {
 
 }  // namespace
 
-TEST_SUITE("trainer") {
+TEST_SUITE("exchange") {
   TEST_CASE("every exchange sends what its collective predicts for its sizes") {
     for (const Case& tested : all_cases()) {
       for (const int world : kPredictedWorlds) check_case(tested, world);
@@ -228,4 +228,4 @@ TEST_SUITE("trainer") {
   }
 }
 
-}  // namespace dragonn::trainer::testing
+}  // namespace dragonn::exchange::testing

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/exchange/exchange_rules.h"
+#include "exchange/exchange_rules.h"
 
 #include <string>
 #include <vector>
@@ -10,7 +10,7 @@
 #include "comm/sparse/registry.h"
 #include "core/error.h"
 
-namespace dragonn::trainer {
+namespace dragonn::exchange {
 namespace {
 
 using comm::SparseCollectiveEntry;
@@ -128,4 +128,4 @@ bool sends_indices(const ExchangeRules& rules) {
   return entry.sends_indices(rules.collective.settings, exchanged_selection(rules));
 }
 
-}  // namespace dragonn::trainer
+}  // namespace dragonn::exchange

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/exchange/resize.h"
+#include "exchange/resize.h"
 
 #include <fmt/format.h>
 
 #include "core/error.h"
 
-namespace dragonn::trainer {
+namespace dragonn::exchange {
 namespace {
 
 bool has_fields(const Archive& archive, const std::string& prefix) {
@@ -24,7 +24,7 @@ std::vector<RankToTake> ranks_to_take(int rank, int world_size, int workers) {
   return ranks;
 }
 
-bool takes_over(const std::string& part, const ResizeRule& rule, const Archive& archive, const std::string& prefix) {
+bool reshards(const std::string& part, const ResizeRule& rule, const Archive& archive, const std::string& prefix) {
   const char* expected = "expected as many workers as the checkpoint has";
   if (rule.kind == OnResize::kRefuse) {
     throw ConfigError(
@@ -36,4 +36,4 @@ bool takes_over(const std::string& part, const ResizeRule& rule, const Archive& 
   return rule.kind == OnResize::kReshard;
 }
 
-}  // namespace dragonn::trainer
+}  // namespace dragonn::exchange

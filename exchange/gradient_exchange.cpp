@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/exchange/gradient_exchange.h"
+#include "exchange/gradient_exchange.h"
 
 #include <algorithm>
 #include <array>
@@ -13,12 +13,12 @@
 #include "comm/align.h"
 #include "comm/sparse/registry.h"
 #include "core/memory_ledger.h"
+#include "exchange/run_verb.h"
 #include "kernels/gradient/exceedance.h"
 #include "kernels/nn/elementwise.h"
 #include "optim/clip.h"
-#include "trainer/exchange/run_verb.h"
 
-namespace dragonn::trainer {
+namespace dragonn::exchange {
 namespace {
 
 /// The label of memory that the exchange holds besides its state, for the error when it runs out.
@@ -174,7 +174,7 @@ void GradientExchange::run_group(const BucketGroup& group, const ExchangeStep& s
     compensate(index, step, gradient, timers);
   }
   finish_passes(group);
-  agree(group);
+  share_proposals(group);
   for (std::size_t index = group.begin; index < group.end; ++index) select(index, timers);
   if (step.aligned) comm::align(communicator_);
   exchange(group, timers);
@@ -227,7 +227,7 @@ void GradientExchange::finish_passes(const BucketGroup& group) {
   }
 }
 
-void GradientExchange::agree(const BucketGroup& group) {
+void GradientExchange::share_proposals(const BucketGroup& group) {
   if (communicator_.size() == 1) return;
   proposals_.clear();
   proposing_.clear();
@@ -241,7 +241,7 @@ void GradientExchange::agree(const BucketGroup& group) {
   if (proposals_.empty()) return;
   const comm::ScopedPhase phase(communicator_.traffic(), comm::Phase::kHeader);
   communicator_.broadcast(0, comm::Communicator::as_writable_bytes(std::span(proposals_)));
-  for (std::size_t i = 0; i < proposals_.size(); ++i) proposing_[i]->form->agree(proposals_[i]);
+  for (std::size_t i = 0; i < proposals_.size(); ++i) proposing_[i]->form->accept_proposal(proposals_[i]);
 }
 
 void GradientExchange::select(std::size_t index, StepTimers& timers) {
@@ -377,19 +377,19 @@ void GradientExchange::load(const Archive& archive) {
   }
 }
 
-void GradientExchange::take_over(const Archive& archive, const TakeOver& what) {
+void GradientExchange::reshard_from(const Archive& archive, const ReshardedParts& what) {
   for (std::size_t index = 0; index < states_.size(); ++index) {
     const std::string prefix = bucket_prefix(index);
     require_bucket(archive, index);
     const MemoryEntry& memory = memory_of(buckets_[index]);
-    if (takes_over(part_name(memory), memory.resize, archive, prefix + "memory/") && what.memories) {
+    if (reshards(part_name(memory), memory.resize, archive, prefix + "memory/") && what.memories) {
       states_[index].memory->add(archive, prefix + "memory/");
     }
-    if (states_[index].compressed && what.methods) states_[index].compressed->take_over(archive, prefix);
+    if (states_[index].compressed && what.methods) states_[index].compressed->reshard_from(archive, prefix);
   }
 }
 
-std::vector<std::string> GradientExchange::describe_take_over() const {
+std::vector<std::string> GradientExchange::describe_resharding() const {
   std::vector<std::string> lines;
   const auto add = [&](const auto& entry) {
     if (entry.resize.kind != OnResize::kStateless) lines.push_back(part_name(entry) + " " + entry.resize.how);
@@ -412,4 +412,4 @@ void GradientExchange::require_bucket(const Archive& archive, std::size_t index)
                                 buckets_[index].name));
 }
 
-}  // namespace dragonn::trainer
+}  // namespace dragonn::exchange

@@ -13,9 +13,9 @@
 #include "comm/sparse/sparse_collective.h"
 #include "compress/memory.h"
 #include "compress/sparsifier.h"
-#include "trainer/exchange/gradient_exchange.h"
+#include "exchange/gradient_exchange.h"
 
-namespace dragonn::trainer::testing {
+namespace dragonn::exchange::testing {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 // Faults that sanitizers find show with these numbers or not at all: one worker, a power of two, another number.
@@ -158,4 +158,4 @@ inline std::vector<Combination> pairwise_combinations() {
   return result;
 }
 
-}  // namespace dragonn::trainer::testing
+}  // namespace dragonn::exchange::testing

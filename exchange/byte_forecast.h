@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace dragonn::trainer {
+namespace dragonn::exchange {
 
 /// Bytes that a worker sends in a step: the payload, mean over workers and over ten steps.
 struct ByteRange {
@@ -22,4 +22,4 @@ struct ByteForecast {
   std::uint64_t first_steps = 0;
 };
 
-}  // namespace dragonn::trainer
+}  // namespace dragonn::exchange
