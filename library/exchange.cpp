@@ -14,8 +14,8 @@
 #include "core/hash.h"
 #include "optim/clip.h"
 #include "optim/optimizer.h"
+#include "trainer/config/exchange_config.h"
 #include "trainer/config/resolve.h"
-#include "trainer/density_plan.h"
 #include "trainer/exchange/step_agreement.h"
 
 namespace dragonn::library {

@@ -20,10 +20,10 @@
 #include "comm/tcp/rendezvous_file.h"
 #include "core/error.h"
 #include "tests/fuzz/target.h"
-#include "trainer/checkpoint.h"
 #include "trainer/config/config.h"
 #include "trainer/cost_model/tensor_selection.h"
 #include "trainer/metrics/metrics.h"
+#include "trainer/run/checkpoint.h"
 #include "trainer/weights/safetensors.h"
 
 namespace dragonn::fuzz {

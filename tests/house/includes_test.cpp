@@ -69,11 +69,16 @@ const std::map<std::string, Folders>& rooms() {
       {"data/text", {"data"}},
       {"data/speech", {"data", "data/text"}},
       {"trainer/exchange", {}},
-      {"trainer/config", {"trainer/exchange"}},
+      {"trainer/update", {}},
+      {"trainer/config", {"trainer/exchange", "trainer/update"}},
       {"trainer/cost_model", {"trainer/exchange", "trainer/config"}},
       {"trainer/metrics", {"trainer/exchange", "trainer/config"}},
       {"trainer/weights", {}},
-      {"trainer", {"trainer/exchange", "trainer/config", "trainer/cost_model", "trainer/metrics", "trainer/weights"}},
+      {"trainer/run",
+       {"trainer/exchange", "trainer/update", "trainer/config", "trainer/cost_model", "trainer/metrics",
+        "trainer/weights"}},
+      {"trainer/update/schemes", {"trainer/exchange", "trainer/update", "trainer/config", "trainer/run"}},
+      {"trainer", {"trainer/config", "trainer/run", "trainer/update"}},
   };
   return table;
 }

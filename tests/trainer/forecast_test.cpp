@@ -15,8 +15,8 @@
 #include "tests/trainer/combinations.h"
 #include "tests/trainer/quick_run.h"
 #include "trainer/cost_model/exchange_plan.h"
-#include "trainer/evaluation.h"
-#include "trainer/plan.h"
+#include "trainer/run/evaluation.h"
+#include "trainer/run/plan.h"
 
 namespace dragonn::trainer::testing {
 namespace {

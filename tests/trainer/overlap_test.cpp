@@ -21,9 +21,9 @@
 #include "tests/support/thread_counts.h"
 #include "tests/trainer/combinations.h"
 #include "tests/trainer/quick_run.h"
-#include "trainer/exchange/overlapped_backward.h"
 #include "trainer/exchange/step_agreement.h"
-#include "trainer/plan.h"
+#include "trainer/run/overlapped_backward.h"
+#include "trainer/run/plan.h"
 
 namespace dragonn::trainer::testing {
 namespace {
@@ -107,7 +107,8 @@ std::vector<Ledger> run_steps(const ExchangeRules& rules, int world_size, bool o
     ParameterArena arena = three_layers();
     GradientExchange exchange(rules, arena, communicator);
     FakeBackward backward(arena, communicator.rank());
-    OverlappedBackward overlapped(communicator, arena, exchange.buckets(), std::ref(backward));
+    ComputeThread thread(communicator);
+    OverlappedBackward overlapped(thread, arena, exchange.buckets(), std::ref(backward));
     StepTimers timers;
     for (std::uint64_t step = 0; step < kSteps; ++step) {
       backward.set_step(step);
@@ -147,7 +148,8 @@ std::string error_of(int world_size, const std::function<void(comm::Communicator
 void overlapped_step(comm::Communicator& communicator, ParameterArena& arena, OverlappedBackward::Pass pass) {
   omp_set_num_threads(1);
   GradientExchange exchange(overlap_rules({"topk", "allgather", "residual"}, Grouping::kTensor), arena, communicator);
-  OverlappedBackward overlapped(communicator, arena, exchange.buckets(), std::move(pass));
+  ComputeThread thread(communicator);
+  OverlappedBackward overlapped(thread, arena, exchange.buckets(), std::move(pass));
   StepTimers timers;
   overlapped.start();
   exchange.run({.step = 3, .density = 0.1}, View<const float>(arena.gradients()), timers, &overlapped);
@@ -257,7 +259,8 @@ TEST_CASE("buckets are exchanged while backward goes on, and what was hidden and
     GradientExchange exchange(overlap_rules({"topk", "allgather", "residual"}, Grouping::kTensor), arena, communicator);
     std::binary_semaphore exchanged(0);
     bool in_time = false;
-    OverlappedBackward overlapped(communicator, arena, exchange.buckets(), [&](const layers::GradientReady& ready) {
+    ComputeThread thread(communicator);
+    OverlappedBackward overlapped(thread, arena, exchange.buckets(), [&](const layers::GradientReady& ready) {
       for (ParameterId id = arena.parameters().size(); id-- > 0;) {
         if (id == 1) {  // the first layer waits until the others are exchanged, and lets nothing run beside it
           in_time = exchanged.try_acquire_for(std::chrono::seconds(30));

@@ -14,7 +14,7 @@
 #include "tests/trainer/quick_run.h"
 #include "trainer/cost_model/exchange_plan.h"
 #include "trainer/exchange/step_agreement.h"
-#include "trainer/plan.h"
+#include "trainer/run/plan.h"
 
 namespace dragonn::trainer::testing {
 namespace {

@@ -13,7 +13,8 @@
 #include "core/log.h"
 #include "tests/core/temporary_folder.h"
 #include "trainer/config/assemble.h"
-#include "trainer/run.h"
+#include "trainer/run/checkpoint.h"
+#include "trainer/run/run.h"
 
 namespace dragonn::trainer::testing {
 
