@@ -15,8 +15,8 @@
 #include "exchange/step_agreement.h"
 #include "optim/clip.h"
 #include "optim/optimizer.h"
+#include "trainer/config/exchange_config.h"
 #include "trainer/config/resolve.h"
-#include "trainer/density_plan.h"
 
 namespace dragonn::library {
 namespace {

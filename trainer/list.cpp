@@ -25,6 +25,7 @@
 #include "optim/schedule.h"
 #include "trainer/config/config_keys.h"
 #include "trainer/config/methods.h"
+#include "trainer/update/update_scheme.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -150,6 +151,7 @@ const std::vector<Kind>& kinds() {
       registered<data::DatasetEntry>("datasets", "data.name", "data"),
       registered<optim::OptimizerEntry>("optimizers", "optimizer.name", "optimizer"),
       registered<optim::ScheduleEntry>("schedules", "schedule.name", "schedule"),
+      registered<UpdateSchemeEntry>("update_schemes", "update.scheme", "update.*"),
       {"method", "methods", "compression", method_names, describe_method},
       registered<compress::SparsifierEntry>("sparsifiers", "compression.sparsifier", "compression.*"),
       registered<codec::ValueCodecEntry>("quantizers", "compression.quantizer", "compression.*"),

@@ -22,11 +22,11 @@
 #include "trainer/command_line.h"
 #include "trainer/config/assemble.h"
 #include "trainer/config/methods.h"
-#include "trainer/device_choice.h"
 #include "trainer/list.h"
-#include "trainer/plan.h"
-#include "trainer/run.h"
-#include "trainer/signals.h"
+#include "trainer/run/device_choice.h"
+#include "trainer/run/plan.h"
+#include "trainer/run/run.h"
+#include "trainer/run/signals.h"
 
 namespace {
 

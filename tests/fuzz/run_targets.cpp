@@ -20,11 +20,11 @@
 #include "comm/tcp/rendezvous_file.h"
 #include "core/error.h"
 #include "tests/fuzz/target.h"
-#include "trainer/checkpoint.h"
 #include "trainer/config/config.h"
 #include "trainer/cost_model/tensor_selection.h"
 #include "trainer/metrics/metrics.h"
 #include "core/safetensors.h"
+#include "trainer/run/checkpoint.h"
 
 namespace dragonn::fuzz {
 namespace {

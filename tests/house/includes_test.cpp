@@ -70,12 +70,15 @@ const std::map<std::string, Folders>& rooms() {
       {"data/images", {"data"}},
       {"data/text", {"data"}},
       {"data/speech", {"data", "data/text"}},
-      {"trainer/exchange", {}},
-      {"trainer/config", {}},
+      {"trainer/update", {}},
+      {"trainer/config", {"trainer/update"}},
       {"trainer/cost_model", {"trainer/config"}},
       {"trainer/metrics", {"trainer/config"}},
       {"trainer/weights", {}},
-      {"trainer", {"trainer/exchange", "trainer/config", "trainer/cost_model", "trainer/metrics", "trainer/weights"}},
+      {"trainer/run",
+       {"trainer/update", "trainer/config", "trainer/cost_model", "trainer/metrics", "trainer/weights"}},
+      {"trainer/update/schemes", {"trainer/update", "trainer/config", "trainer/run"}},
+      {"trainer", {"trainer/config", "trainer/run", "trainer/update"}},
   };
   return table;
 }

@@ -20,6 +20,7 @@
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "tests/house/source_tree.h"
+#include "trainer/update/update_scheme.h"
 
 namespace dragonn::test {
 namespace {
@@ -59,6 +60,7 @@ std::vector<Registered> everything() {
   append<layers::ModelEntry>(all);
   append<optim::OptimizerEntry>(all);
   append<optim::ScheduleEntry>(all);
+  append<trainer::UpdateSchemeEntry>(all);
   return all;
 }
 
@@ -93,7 +95,8 @@ TEST_SUITE("house") {
   TEST_CASE("every sparsifier, quantizer, memory and collective has a source of its own, or one with its family") {
     const std::map<std::string, std::string> kinds{{"sparsifier", "compress/"},       {"memory", "compress/"},
                                                    {"index codec", "codec/indices/"}, {"value codec", "codec/values/"},
-                                                   {"quantizer", "codec/"},           {"collective", "comm/sparse/"}};
+                                                   {"quantizer", "codec/"},           {"collective", "comm/sparse/"},
+                                                   {"update scheme", "trainer/update/schemes/"}};
     std::map<std::string, std::string> owner;
     for (const Registered& item : everything()) {
       if (!kinds.contains(item.kind)) continue;
@@ -105,7 +108,8 @@ TEST_SUITE("house") {
   }
 
   TEST_CASE("a sparsifier's, quantizer's or collective's source is named after it") {
-    const std::set<std::string> kinds{"sparsifier", "index codec", "value codec", "quantizer", "collective"};
+    const std::set<std::string> kinds{"sparsifier", "index codec", "value codec",
+                                      "quantizer",  "collective",  "update scheme"};
     for (const Registered& item : everything()) {
       if (!kinds.contains(item.kind) || is_of_family(item)) continue;
       INFO(item.kind, " ", item.entry.name, " in ", item.file);

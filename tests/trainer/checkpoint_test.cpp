@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/checkpoint.h"
+#include "trainer/run/checkpoint.h"
 
 #include <filesystem>
 #include <functional>

@@ -91,6 +91,14 @@ TEST_SUITE("trainer") {
     }
   }
 
+  TEST_CASE("the update scheme is synchronous, and an unknown one is refused with those that there are") {
+    CHECK(parse().update.scheme.name == "synchronous");
+    CHECK(parse().update.scheme.entry().make(Settings())->is_synchronized());
+    CHECK(contains(error_of(std::string(kBase) + "[update]\nscheme = \"synchronos\"\n"),
+                   "update.scheme = \"synchronos\": expected string, one of synchronous; did you mean 'synchronous'?"));
+    CHECK(contains(error_of(kBase, {"update.every=2"}), "unknown key"));
+  }
+
   TEST_CASE("an unknown key or table is refused, and the nearest valid name is proposed") {
     const std::string key = error_of(std::string(kBase) + "[train]\nepoch = 3\n");
     CHECK(
@@ -104,10 +112,10 @@ TEST_SUITE("trainer") {
     CHECK(contains(error_of(kBase, {"models.width=2"}), "unknown table [models]; did you mean 'model'?"));
     CHECK(contains(error_of(kBase, {"optim.name=sgd"}), "unknown table [optim]; did you mean 'optimizer'?"));
     CHECK(contains(error_of(kBase, {"dgc.sample_ratio=1"}), "unknown table [dgc]; did you mean 'compression.dgc'?"));
-    CHECK(
-        error_of(kBase, {"xyzzyq.a=1"}) ==
-        "--set xyzzyq.a=1: unknown table [xyzzyq]; valid: model, data, train, optimizer, schedule, compression, comm, "
-        "network, checkpoint, logging");
+    CHECK(error_of(kBase, {"xyzzyq.a=1"}) ==
+          "--set xyzzyq.a=1: unknown table [xyzzyq]; valid: model, data, train, optimizer, schedule, update, "
+          "compression, comm, "
+          "network, checkpoint, logging");
     CHECK(contains(error_of(std::string(kBase) + "[compression.topk]\nsample = 3\n"), "unknown key"));
     CHECK(contains(error_of(kBase, {"train=3"}), "--set train=3: train is a table of keys: epochs"));
   }

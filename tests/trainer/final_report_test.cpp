@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// Tests of a run's reports: the progress line, the notes in a log and the final report.
-#include "trainer/metrics/final_report.h"
+#include "trainer/metrics/summary.h"
 
 #include <algorithm>
 #include <string>
@@ -9,7 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "core/units_text.h"
-#include "trainer/metrics/progress_line.h"
+#include "trainer/metrics/progress_report.h"
 
 namespace {
 

@@ -15,8 +15,8 @@
 #include "exchange/exchange_plan.h"
 #include "tests/exchange/combinations.h"
 #include "tests/trainer/quick_run.h"
-#include "trainer/evaluation.h"
-#include "trainer/plan.h"
+#include "trainer/run/evaluation.h"
+#include "trainer/run/plan.h"
 
 namespace dragonn::trainer::testing {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/exchange/gradient_dump.h"
+#include "trainer/run/gradient_dump.h"
 
 #include <algorithm>
 #include <filesystem>

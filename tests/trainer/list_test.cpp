@@ -163,14 +163,16 @@ TEST_SUITE("trainer") {
                                                    {"collective", "collectives"},
                                                    {"memory", "memories"},
                                                    {"value_codec", "value_codecs"},
-                                                   {"density_schedule", "density_schedules"}};
-    // The keys of [compression.codec] are named after what is coded.
-    const std::map<std::string, std::string> codecs{{"indices", "index_codec"}, {"values", "value_codec"}};
+                                                   {"density_schedule", "density_schedules"},
+                                                   {"update_scheme", "update_schemes"}};
+    // Some keys have shorter names than the kind that they choose.
+    const std::map<std::string, std::string> by_key{
+        {"indices", "index_codec"}, {"values", "value_codec"}, {"scheme", "update_scheme"}};
     for (const ComponentSlot& slot : config_schema().components) {
       if (!slot.is_part()) continue;
       for (const auto& [name, specs] : slot.registered) {
         CAPTURE(name);
-        const std::string kind = codecs.contains(slot.key) ? codecs.at(slot.key) : slot.key;
+        const std::string kind = by_key.contains(slot.key) ? by_key.at(slot.key) : slot.key;
         const std::string text = list_components({kinds.at(kind), name});
         CHECK(text == list_components({kind, name}));
         for (const SettingSpec& spec : *specs) {

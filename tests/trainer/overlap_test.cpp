@@ -22,8 +22,8 @@
 #include "tests/support/devices.h"
 #include "tests/support/thread_counts.h"
 #include "tests/trainer/quick_run.h"
-#include "trainer/exchange/overlapped_backward.h"
-#include "trainer/plan.h"
+#include "trainer/run/overlapped_backward.h"
+#include "trainer/run/plan.h"
 
 namespace dragonn::trainer::testing {
 namespace {
@@ -109,7 +109,8 @@ std::vector<Ledger> run_steps(const exchange::ExchangeRules& rules, int world_si
     ParameterArena arena = three_layers();
     exchange::GradientExchange exchange(rules, arena, communicator);
     FakeBackward backward(arena, communicator.rank());
-    OverlappedBackward overlapped(communicator, arena, exchange.buckets(), std::ref(backward));
+    ComputeThread thread(communicator);
+    OverlappedBackward overlapped(thread, arena, exchange.buckets(), std::ref(backward));
     StepTimers timers;
     for (std::uint64_t step = 0; step < kSteps; ++step) {
       backward.set_step(step);
@@ -148,9 +149,9 @@ std::string error_of(int world_size, const std::function<void(comm::Communicator
 /// One overlapped step of top-k by tensor, on a rank of a group.
 void overlapped_step(comm::Communicator& communicator, ParameterArena& arena, OverlappedBackward::Pass pass) {
   omp_set_num_threads(1);
-  exchange::GradientExchange exchange(overlap_rules({"topk", "allgather", "residual"}, Grouping::kTensor), arena,
-                                      communicator);
-  OverlappedBackward overlapped(communicator, arena, exchange.buckets(), std::move(pass));
+  exchange::GradientExchange exchange(overlap_rules({"topk", "allgather", "residual"}, Grouping::kTensor), arena, communicator);
+  ComputeThread thread(communicator);
+  OverlappedBackward overlapped(thread, arena, exchange.buckets(), std::move(pass));
   StepTimers timers;
   overlapped.start();
   exchange.run({.step = 3, .density = 0.1}, View<const float>(arena.gradients()), timers, &overlapped);
@@ -262,7 +263,8 @@ TEST_CASE("buckets are exchanged while backward goes on, and what was hidden and
                                         communicator);
     std::binary_semaphore exchanged(0);
     bool in_time = false;
-    OverlappedBackward overlapped(communicator, arena, exchange.buckets(), [&](const layers::GradientReady& ready) {
+    ComputeThread thread(communicator);
+    OverlappedBackward overlapped(thread, arena, exchange.buckets(), [&](const layers::GradientReady& ready) {
       for (ParameterId id = arena.parameters().size(); id-- > 0;) {
         if (id == 1) {  // the first layer waits until the others are exchanged, and lets nothing run beside it
           in_time = exchanged.try_acquire_for(std::chrono::seconds(30));

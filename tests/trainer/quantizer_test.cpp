@@ -14,7 +14,7 @@
 #include "exchange/step_agreement.h"
 #include "tests/exchange/combinations.h"
 #include "tests/trainer/quick_run.h"
-#include "trainer/plan.h"
+#include "trainer/run/plan.h"
 
 namespace dragonn::trainer::testing {
 namespace {

@@ -15,7 +15,8 @@
 #include "tests/core/temporary_folder.h"
 #include "tests/data/wav_file.h"
 #include "trainer/config/assemble.h"
-#include "trainer/run.h"
+#include "trainer/run/checkpoint.h"
+#include "trainer/run/run.h"
 
 namespace dragonn::trainer::testing {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/run_position.h"
+#include "trainer/run/run_position.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -20,8 +20,8 @@
 #include "core/rng.h"
 #include "tests/exchange/combinations.h"
 #include "tests/trainer/quick_run.h"
-#include "trainer/signals.h"
-#include "trainer/worker.h"
+#include "trainer/run/signals.h"
+#include "trainer/run/training.h"
 
 namespace dragonn::trainer::testing {
 namespace {
@@ -153,15 +153,15 @@ std::vector<End> ends_of(const RunSpec& config, int world_size) {
     End& end = ends[static_cast<std::size_t>(communicator.rank())];
     layers::Network network = make_network(config, *job.data.train);
     const RunPlan plan = plan_run(config, network, world_size);
-    Worker worker(job, plan, std::move(network), communicator);
+    TrainingState state(config, std::move(network));
     try {
-      worker.train();
+      Training(job, plan, state, communicator).train();
     } catch (const comm::AgreedError& error) {
       end.error = error.what();
     }
-    const View<const float> parameters = worker.network().arena().values();
+    const View<const float> parameters = state.network.arena().values();
     end.finite = std::ranges::all_of(parameters.host(), [](float value) { return std::isfinite(value); });
-    end.steps = worker.progress().step;
+    end.steps = state.progress.step;
   });
   return ends;
 }

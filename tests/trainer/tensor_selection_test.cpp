@@ -9,7 +9,7 @@
 
 #include "core/file.h"
 #include "tests/trainer/quick_run.h"
-#include "trainer/density_plan.h"
+#include "trainer/config/exchange_config.h"
 
 namespace dragonn::trainer::testing {
 namespace {

@@ -13,7 +13,7 @@
 #include "core/file.h"
 #include "tests/exchange/combinations.h"
 #include "tests/trainer/quick_run.h"
-#include "trainer/exchange/overlapped_backward.h"
+#include "trainer/run/overlapped_backward.h"
 
 namespace dragonn::trainer::testing {
 namespace {
@@ -157,7 +157,8 @@ OverlapTimes overlap_times(double work, bool overlap) {
         if (ready) ready(id);
       }
     };
-    OverlappedBackward overlapped(communicator, arena, exchange.buckets(), backward);
+    ComputeThread thread(communicator);
+    OverlappedBackward overlapped(thread, arena, exchange.buckets(), backward);
     for (std::uint64_t step = 0; step < 3; ++step) {
       StepTimers timers(communicator.clock());
       const double begin = communicator.now();
@@ -280,7 +281,8 @@ TEST_SUITE("trainer") {
       ParameterArena arena = three_matrices();
       exchange::GradientExchange exchange(rules_of({"topk", "allgather", "residual"}), arena, communicator);
       double worked = 0;
-      OverlappedBackward overlapped(communicator, arena, exchange.buckets(), [&](const layers::GradientReady&) {
+      ComputeThread thread(communicator);
+      OverlappedBackward overlapped(thread, arena, exchange.buckets(), [&](const layers::GradientReady&) {
         comm::VirtualClock clock(comm::Compute::kMeasured);
         clock.take_over();
         while (worked < 1e-3) worked = clock.now();

@@ -28,6 +28,7 @@
 #include "layers/network.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
+#include "trainer/update/update_scheme.h"
 
 namespace dragonn::trainer {
 
@@ -160,6 +161,7 @@ struct Config : TopConfig {
   TrainConfig train;
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
+  UpdateConfig update;
   CompressionConfig compression;
   CommConfig comm;
   NetworkConfig network;

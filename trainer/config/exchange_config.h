@@ -2,7 +2,9 @@
 /// Exchange config: the keys of a config that decide how gradients are exchanged, with or without a training run.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "trainer/config/config.h"
 
@@ -17,6 +19,15 @@ void check_comm(const Config& config);
 /// Checks that the parts of the exchange fit together and the optimizer. @throws ConfigError naming the keys that do
 /// not, and what would.
 void check_exchange(const Config& config, const exchange::ExchangeRules& rules);
+
+/// Returns the target density of a step in an epoch, both counted from 0; 1 if nothing is selected.
+double density_at(const CompressionConfig& compression, std::uint64_t epoch, std::uint64_t step);
+/// Returns that of a run whose epochs all have as many steps.
+double density_of_step(const CompressionConfig& compression, std::uint64_t step, std::uint64_t steps_per_epoch);
+
+/// Returns the different densities below 1 of the first `steps` steps, in the order in which they come. O(steps).
+std::vector<double> sparse_densities(const CompressionConfig& compression, std::uint64_t steps,
+                                     std::uint64_t steps_per_epoch);
 
 /// Parses the config of an exchange whose model, data and optimizer steps are another program's: `seed`, [optimizer]
 /// for the momentum that a memory may own, [compression] and [comm]. The model and the data set of the result have no

@@ -1,16 +1,57 @@
 // SPDX-License-Identifier: MIT
-/// ProgressReport: reports a run's progress to the terminal and the log, from the first step on; on rank 0.
+/// ProgressReport: reports a run's progress to the terminal and the log, from the first step on; on rank 0. StepTimes:
+/// the time of training steps by part, as a summary names the parts. Progress line: one line for a terminal of any
+/// width, and one for a log.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <string>
 
 #include "core/clock.h"
+#include "core/timer.h"
 #include "trainer/metrics/metrics.h"
-#include "trainer/metrics/progress_line.h"
-#include "trainer/metrics/step_times.h"
 
 namespace dragonn::trainer {
+
+/// The seconds of one rank. Without overlap a step consists of computing, selecting and exchanging; with overlap, of
+/// computing and of the exposed part of the exchange.
+struct StepTimes {
+  double computing = 0;   ///< loading, forward, backward and the update
+  double selecting = 0;   ///< error feedback, selection or quantization, decoding
+  double exchanging = 0;  ///< messages, and the wait for those of slower workers
+  double exposed = 0;     ///< with overlap: time that the exchange added to the step
+  double hidden = 0;      ///< with overlap: time of the exchange behind backward
+  double backward = 0;    ///< the part of computing in backward passes, without the first step, which also sets up
+  int steps = 0;
+  bool overlapped = false;
+
+  /// Adds the timers of one step.
+  void add(const StepTimers& timers, bool overlaps);
+  double total() const { return computing + (overlapped ? exposed : selecting + exchanging); }
+  /// Returns the share of a step's time that is communication not hidden by computing. With overlap, selecting behind
+  /// backward counts, too.
+  double exposed_share() const;
+};
+
+struct ProgressNumbers {
+  std::uint64_t step = 0;
+  std::uint64_t total_steps = 0;
+  double epoch = 0;
+  std::int64_t total_epochs = 0;
+  double loss = 0;
+  double samples_per_second = 0;
+  bool is_time_virtual = false;  ///< whether samples_per_second counts virtual time
+  double bytes_per_step = 0;     ///< sent by a worker
+  double exposed_share = 0;      ///< share of a step's time that is communication not hidden by computing
+  double seconds_left = 0;       ///< wall time
+};
+
+/// Returns a line of at most `columns`: the fields that matter least are left out first.
+std::string progress_line(const ProgressNumbers& numbers, std::size_t columns);
+/// Returns a line with all fields except those that are true for a moment only.
+std::string progress_note(const ProgressNumbers& numbers);
 
 class ProgressReport {
  public:

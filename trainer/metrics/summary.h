@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Summary: the results of a finished run, written to summary.json.
+/// Summary: the results of a finished run, written to summary.json, and on one screen.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include "exchange/byte_forecast.h"
 #include "trainer/config/config.h"
 #include "trainer/metrics/metrics.h"
+#include "trainer/metrics/progress_report.h"
 
 namespace dragonn::trainer {
 
@@ -37,5 +38,20 @@ struct Summary {
 
 /// Writes the file atomically. @throws SystemError.
 void write_summary(const std::filesystem::path& path, const Summary& summary);
+
+/// The data of the report that the summary lacks.
+struct RunOutcome {
+  std::filesystem::path folder;
+  StepTimes times;               ///< rank 0's, for the steps after first_step
+  std::uint64_t first_step = 0;  ///< steps done before this process
+  double wall_seconds = 0;       ///< wall time of this process, from its first step on
+  double dense_bytes = 0;        ///< bytes that a dense ring allreduce would send per worker and step
+  bool is_dense = false;         ///< true for the method dense
+};
+
+/// Returns the lines of the report, the result first.
+std::vector<std::string> final_report(const Summary& summary, const RunOutcome& outcome);
+/// Logs the report.
+void log_final_report(const Summary& summary, const RunOutcome& outcome);
 
 }  // namespace dragonn::trainer

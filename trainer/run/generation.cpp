@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/run/generation.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "comm/align.h"
+#include "core/memory_ledger.h"
+#include "exchange/run_verb.h"
+#include "kernels/nn/elementwise.h"
+#include "trainer/config/exchange_config.h"
+#include "trainer/run/evaluation.h"
+
+namespace dragonn::trainer {
+namespace {
+
+/// The label of memory for passes through the network, for the error when it runs out.
+constexpr const char* kPassLabel = "activations and workspace";
+constexpr const char* kSelection = "tensor_selection";
+constexpr const char* kScheme = "update/";
+
+data::BatchRules batch_rules(const Config& config, const comm::Communicator& communicator) {
+  return {.batch = static_cast<std::size_t>(config.train.batch_size * config.train.gradient_accumulation),
+          .seed = static_cast<std::uint64_t>(config.seed),
+          .rank = communicator.rank(),
+          .world = communicator.size(),
+          .remainder = config.train.remainder};
+}
+
+/// Returns part `micro` of `micro_batches` equal ones. More than one is refused if samples have lists of labels or
+/// continue from batch to batch.
+layers::NetworkBatch micro_batch(const data::Batch& batch, std::size_t micro, std::size_t micro_batches) {
+  layers::NetworkBatch part = network_batch(batch);
+  if (micro_batches == 1) return part;
+  part.size = batch.count / micro_batches;
+  part.inputs = part.inputs.subview(micro * part.size * batch.sample_size, part.size * batch.sample_size);
+  part.targets.labels = part.targets.labels.subview(micro * part.size, part.size);
+  return part;
+}
+
+void check_accumulation(const Config& config, const data::Dataset& data) {
+  if (config.train.gradient_accumulation == 1 || data.target_kind() == TargetKind::kClass) return;
+  throw ConfigError(
+      fmt::format("train.gradient_accumulation = {}: it must be 1 for data '{}', whose samples do not have one "
+                  "class each",
+                  config.train.gradient_accumulation, config.data.name));
+}
+
+}  // namespace
+
+Generation::Generation(const Job& job, const RunPlan& plan, TrainingState& trained, comm::Communicator& group)
+    : config(job.config),
+      state(trained),
+      communicator(group),
+      loader(job.data.train, batch_rules(config, group), state.device()),
+      test(job.data.test, static_cast<std::size_t>(config.train.eval_batch_size), group.rank(), group.size(),
+           state.device()) {
+  check_accumulation(config, *job.data.train);
+  const MemoryLabel label("parameters, gradients and optimizer");
+  const data::BatchRules rules = batch_rules(config, group);
+  state.lay_out(rules.batch * static_cast<std::uint64_t>(rules.world), loader.steps_per_epoch());
+  ParameterArena& arena = state.network.arena();
+  gradient_exchange = std::make_unique<exchange::GradientExchange>(config.rules, arena, communicator);
+  scheme = config.update.scheme.entry().make(config.update.scheme.settings);
+  if (config.train.gradient_accumulation > 1) accumulated_ = Buffer<float>(arena.size(), state.device());
+  sample.timers = StepTimers(communicator.clock());
+  begin_clock_at({});
+  if (!config.compression.overlap || !plan.overlap_obstacle.empty()) return;
+  compute_thread = std::make_unique<ComputeThread>(communicator);
+  overlapped = std::make_unique<OverlappedBackward>(
+      *compute_thread, arena, exchange::group_slices(gradient_exchange->buckets(), gradient_exchange->groups()),
+      [this](const layers::GradientReady& ready) { backward(ready); });
+}
+
+DataPosition Generation::reshard_from(StateSource& source) {
+  const int rank = communicator.rank(), size = communicator.size(), workers = source.workers();
+  const UpdateSchemeEntry& entry = config.update.scheme.entry();
+  DataPosition stopped =
+      state.reshard_from(source, size, [this](std::uint64_t epoch, std::span<const data::EpochPart> earlier) {
+        return loader.continue_epoch(epoch, earlier);
+      });
+  if (workers == size) {
+    const Archive own = source.rank(rank);
+    gradient_exchange->load(own);
+    scheme->load(own, kScheme);
+    state.load_rank(own, stopped);
+    if (source.model().contains(kSelection))
+      selection = parse_selection(source.model().get_text(kSelection), source.name());
+  } else {
+    for (const auto& [saved, what] : exchange::ranks_to_take(rank, size, workers)) {
+      const Archive archive = source.rank(saved);
+      gradient_exchange->reshard_from(archive, what);
+      if (what.methods && exchange::reshards(exchange::part_name(entry), entry.resize, archive, kScheme))
+        scheme->load(archive, kScheme);
+      state.add_rank(archive, what);
+    }
+  }
+  begin_clock_at(state.progress.time);
+  return stopped;
+}
+
+void Generation::save(Archive* model, Archive& rank, std::span<const float> mean_statistics) {
+  gradient_exchange->save(rank);
+  scheme->save(rank, kScheme);
+  state.save_rank(rank);
+  if (model == nullptr) return;
+  state.save(*model, mean_statistics);
+  // What was measured for an advice alone decides nothing: a resumed run measures it anew.
+  if (selection && wants_costs(config, communicator.size())) model->put_text(kSelection, to_json(*selection));
+}
+
+bool Generation::ends_unsettled() const {
+  return state.total_steps <= exchange::unsettled_steps(config.rules, communicator.size());
+}
+
+SelectionQuestion Generation::selection_question() const {
+  SelectionQuestion question{
+      .config = config,
+      .buckets = gradient_exchange->buckets(),
+      .densities = sparse_densities(config.compression, std::max(state.scheduled_steps, state.total_steps),
+                                    state.position.steps_per_epoch()),
+      .world_size = communicator.size(),
+      .device = state.device(),
+      .ready = ready_shares(state.network.summary(), gradient_exchange->buckets()),
+      .overlaps = overlapped != nullptr,
+      .arena = &state.network.arena(),
+      .layers = state.network.summary(),
+      .native_is_tree = communicator.backend() != "mpi"};
+  if (ends_unsettled()) {
+    question.counts = forecast_counts(config.rules, communicator.size(), exchange::RunPart::kFirstSteps);
+    question.counts_are_forecast = true;
+  }
+  return question;
+}
+
+void Generation::seek() {
+  const std::uint64_t scheduled = state.position.scheduled(state.progress.step);
+  loader.seek(scheduled / state.position.steps_per_epoch(), scheduled % state.position.steps_per_epoch());
+}
+
+void Generation::compute_gradient() {
+  const data::Batch* batch = nullptr;
+  exchange::run_verb({}, sample.timers, Verb::kLoad, [&] { batch = &loader.next(); });
+  const MemoryLabel label(kPassLabel);
+  const auto micro_batches = static_cast<std::size_t>(config.train.gradient_accumulation);
+  if (batch->begins) state.network.reset_state(layers::Mode::kTrain);
+  if (micro_batches > 1) kernels::fill(0.0f, accumulated_.view());
+  sample.loss_sum = 0;
+  sample.count = 0;
+  for (std::size_t micro = 0; micro < micro_batches; ++micro) {
+    exchange::run_verb(state.device(), sample.timers, Verb::kForward, [&] {
+      const layers::LossResult loss =
+          state.network.forward(micro_batch(*batch, micro, micro_batches), layers::Mode::kTrain,
+                                state.progress.step * micro_batches + micro, communicator.rank());
+      sample.loss_sum += loss.loss_sum;
+      sample.count += loss.count;
+    });
+    if (overlapped && micro + 1 == micro_batches) {
+      overlapped->start();
+      continue;
+    }
+    exchange::run_verb(state.device(), sample.timers, Verb::kBackward, [&] { backward({}); });
+  }
+}
+
+void Generation::backward(const layers::GradientReady& ready) {
+  const MemoryLabel label(kPassLabel);
+  ParameterArena& arena = state.network.arena();
+  if (!ready || accumulated_.size() == 0) {
+    state.network.backward(ready);
+    if (accumulated_.size() > 0) kernels::add(accumulated_.view(), arena.gradients(), accumulated_.view());
+  } else {
+    state.network.backward([&](ParameterId parameter) {
+      const View<const float> gradient = arena.gradient(parameter);
+      const View<float> sum = accumulated_.view().subview(arena[parameter].offset, gradient.size());
+      kernels::add(sum, gradient, sum);
+      kernels::synchronize(state.device());  // whoever is told reads in another thread's order
+      ready(parameter);
+    });
+  }
+  if (ready) kernels::synchronize(state.device());  // the next forward is in another order, too
+}
+
+View<const float> Generation::gradient() const {
+  return accumulated_.size() > 0 ? accumulated_.view() : state.network.arena().gradients();
+}
+
+void Generation::begin_clock_at(Moment time) {
+  communicator.clock().advance_to(time);
+  const Moment now = communicator.clock().moment();
+  clock_offset_ = {time.seconds - now.seconds, time.ideal - now.ideal};
+}
+
+Moment Generation::elapsed() const {
+  const Moment now = communicator.clock().moment();
+  return {now.seconds + clock_offset_.seconds, now.ideal + clock_offset_.ideal};
+}
+
+Moment Generation::run_time() const {
+  // A virtual clock has run since the run began, also that of a resumed run.
+  return is_virtual() ? comm::latest_moment(communicator) : elapsed();
+}
+
+double Generation::bytes_sent_by_all() const {
+  double bytes = state.progress.bytes_sent;
+  communicator.allreduce_sum(std::span<double>(&bytes, 1));
+  return bytes;
+}
+
+}  // namespace dragonn::trainer

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+/// Generation: what depends on one group of workers; another group of the same run has another one.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "comm/communicator.h"
+#include "data/loader.h"
+#include "exchange/gradient_exchange.h"
+#include "trainer/cost_model/tensor_selection.h"
+#include "trainer/metrics/metrics.h"
+#include "trainer/run/compute_thread.h"
+#include "trainer/run/job.h"
+#include "trainer/run/overlapped_backward.h"
+#include "trainer/run/plan.h"
+#include "trainer/run/training_state.h"
+#include "trainer/update/update_scheme.h"
+
+namespace dragonn::trainer {
+
+/// The group's communicator, and what of a rank's training is of no use without it: loaders, exchange, update scheme,
+/// computing thread, timers. It trains a state that outlives it. A run goes on with another group like this: save() on
+/// all ranks, the end of this object and of its communicator, a new one on the new communicator, reshard_from().
+struct Generation {
+  /// Lays out the state for the group. The job, the state and the communicator outlive this object.
+  /// @throws ConfigError, on every rank that can see the reason.
+  Generation(const Job& job, const RunPlan& plan, TrainingState& trained, comm::Communicator& group);
+
+  /// Local. Takes over what a group of any size left. With as many workers as this one has, training goes on as if it
+  /// had not stopped. With another number the samples, the residuals and the state of the methods are shared out anew,
+  /// by the rules of docs/design.md. Returns the place in the data at which that group stopped.
+  DataPosition reshard_from(StateSource& source);
+  /// Local. Saves the state of this rank, and on rank 0 the model's. @param mean_statistics over all ranks.
+  void save(Archive* model, Archive& rank, std::span<const float> mean_statistics);
+  /// Begins to read batches at the state's place in the data.
+  void seek();
+
+  /// Computes this rank's gradient of the next batch. With overlap the last micro-batch's backward is only started: the
+  /// exchange's gate is `overlapped`, whose finish() ends it.
+  void compute_gradient();
+  /// The sum over micro-batches.
+  View<const float> gradient() const;
+
+  /// The input of a choice of tensors, or of an advice.
+  SelectionQuestion selection_question() const;
+  /// Returns whether the run ends before its counts have settled.
+  bool ends_unsettled() const;
+
+  bool is_virtual() const { return communicator.clock().is_virtual(); }
+  /// Returns the time on this rank since the run began.
+  Moment elapsed() const;
+  /// Collective. Returns the time since the run began: rank 0's wall time, or the virtual time of the rank that is
+  /// farthest.
+  Moment run_time() const;
+  /// Collective. Returns the run's bytes.
+  double bytes_sent_by_all() const;
+
+ private:
+  /// Runs backward; `ready` may be empty.
+  void backward(const layers::GradientReady& ready);
+  /// Makes the run's time continue from `time`.
+  void begin_clock_at(Moment time);
+
+  Buffer<float> accumulated_;  // sum over micro-batches; empty without gradient accumulation
+  Moment clock_offset_;        // from the group's clock to the run's
+
+ public:
+  const RunSpec& config;
+  TrainingState& state;
+  comm::Communicator& communicator;
+  data::Loader loader;
+  data::EvaluationLoader test;
+  std::unique_ptr<exchange::GradientExchange> gradient_exchange;
+  std::unique_ptr<UpdateScheme> scheme;
+  std::optional<TensorSelection> selection;        ///< where the run wants costs
+  StepSample sample;                               ///< of the current step
+  std::unique_ptr<ComputeThread> compute_thread;   ///< null without overlap, as is the next
+  std::unique_ptr<OverlappedBackward> overlapped;  // last: its pass uses the members above
+};
+
+}  // namespace dragonn::trainer

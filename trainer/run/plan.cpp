@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/run/plan.h"
+
+#include <algorithm>
+#include <fstream>
+#include <numeric>
+#include <optional>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "codec/list_codec.h"
+#include "comm/agreement.h"
+#include "comm/machine.h"
+#include "compress/memory.h"
+#include "kernels/devices.h"
+#include "optim/optimizer.h"
+#include "trainer/cost_model/overlap_obstacle.h"
+
+namespace dragonn::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string size_text(double bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  int unit = 0;
+  for (; bytes >= 1024 && unit < 4; ++unit) bytes /= 1024;
+  return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 1, kUnits[unit]);
+}
+
+/// Returns ", codec rice x float32: 40.2 bits an entry (an estimate)", over all buckets whose selection is sent in
+/// lists.
+std::string describe_coding(const CompressionConfig& compression, const exchange::ExchangePlan& exchange) {
+  const codec::ListEstimate estimate(compression.coding());
+  double bytes = 0, entries = 0;
+  for (const exchange::BucketPlan& planned : exchange.buckets) {
+    if (planned.form != exchange::ExchangeForm::kSparse) continue;
+    const auto k = static_cast<double>(planned.k);
+    bytes += estimate.bytes(k, static_cast<double>(planned.bucket.size));
+    entries += k;
+  }
+  if (entries == 0) return "";
+  return fmt::format(", codec {}: {:.1f} bits an entry{}", compression.coding().name(), 8 * bytes / entries,
+                     estimate.is_estimate() ? " (an estimate)" : "");
+}
+
+/// Returns "topk (sparsifier topk, collective allgather, memory residual), density 0.01".
+std::string describe_exchange(const CompressionConfig& compression, const exchange::ExchangePlan& exchange) {
+  if (compression.is_dense()) {
+    const bool is_rounded = compression.coding().is_lossy();
+    return is_rounded
+               ? fmt::format("dense (values {}, memory {})", compression.codec.values.name, compression.memory.name)
+               : "dense";
+  }
+  const std::string rest =
+      fmt::format("collective {}, memory {}", compression.collective.name, compression.memory.name);
+  if (compression.quantizes()) {
+    return fmt::format("{} (quantizer {}, {})", compression.method, compression.quantizer.name, rest);
+  }
+  return fmt::format("{} (sparsifier {}, {}), density {}{}", compression.method, compression.sparsifier.name, rest,
+                     compression.density, describe_coding(compression, exchange));
+}
+
+/// Returns the first number after `key` in a file of "key: number unit" lines, in bytes if the unit is kB.
+std::optional<std::size_t> read_kib(const char* path, const std::string& key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(key)) continue;
+    std::istringstream words(line.substr(key.size()));
+    std::size_t number = 0;
+    if (words >> number) return number * 1024;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::size_t> read_number(const char* path) {
+  std::ifstream file(path);
+  std::size_t number = 0;
+  if (file >> number) return number;
+  return std::nullopt;  // no such file, or "max"
+}
+
+/// Returns the memory that this process may still take: the machine's, or the rest of its control group's.
+std::size_t available_memory() {
+  std::size_t available = read_kib("/proc/meminfo", "MemAvailable:").value_or(static_cast<std::size_t>(-1));
+  const auto limit = read_number("/sys/fs/cgroup/memory.max");
+  const auto used = read_number("/sys/fs/cgroup/memory.current");
+  if (limit && used) available = std::min(available, *limit > *used ? *limit - *used : 0);
+  return available;
+}
+
+std::string describe_cost(const RunPlan& plan) {
+  const comm::Prediction cost = plan.exchange.cost();
+  std::string text = fmt::format("  {} sent per worker and step ({:.0f} bytes; dense: {})", size_text(cost.bytes_sent),
+                                 cost.bytes_sent, size_text(plan.dense_cost.bytes_sent));
+  if (cost.header.bytes > 0) text += fmt::format(", {} of headers", size_text(cost.header.bytes));
+  text += fmt::format("; {:.0f} messages one after the other (dense: {:.0f})\n", cost.chain().messages,
+                      plan.dense_cost.chain().messages);
+  if (plan.bytes.settled.is_exact() && plan.bytes.first_steps == 0) return text;
+  return text + fmt::format("  the counts vary: expect {} per worker and step, as the mean of ten steps\n",
+                            describe(plan.bytes));
+}
+
+/// Describes the overlap; empty unless the run asks for it.
+std::string describe_overlap(const RunPlan& plan, const Config& config) {
+  if (!config.compression.overlap) return "";
+  return fmt::format("  overlap: {}\n", plan.overlap_obstacle.empty() ? "a bucket is exchanged as soon as backward has "
+                                                                        "finished it"
+                                                                      : "none, as " + plan.overlap_obstacle);
+}
+
+std::string describe_selection(const RunPlan& plan, const Config& config) {
+  if (!plan.selection) {
+    return selects_by_cost(config)
+               ? "  the cost model decides at the start of the run; with compression.profile and network.model its "
+                 "decisions are shown here\n"
+               : "";
+  }
+  std::string text = "\n";
+  if (config.compression.selects()) {
+    for (const std::string& line : describe(*plan.selection, config.compression.density)) text += line + "\n";
+  }
+  return text + describe_advice(*plan.selection) + "\n";
+}
+
+/// Returns the bytes of a worker's messages that lie in the mailboxes of local workers: two places for the largest
+/// message to each other worker. A dense sum sends to the next worker only.
+std::size_t mailbox_bytes(const Config& config, const exchange::ExchangePlan& exchange, int world_size) {
+  if (config.comm.process_backend() == Backend::kMpi || config.comm.process_backend() == Backend::kTcp) return 0;
+  double dense = 0, lists = 0;
+  for (const exchange::BucketPlan& planned : exchange.buckets) {
+    if (planned.cost.chain().messages < 1) continue;
+    const double message = planned.cost.bytes_sent / planned.cost.chain().messages;
+    if (planned.form == exchange::ExchangeForm::kDense) {
+      dense = std::max(dense, message);
+    } else {
+      lists = std::max(lists, message * std::min(planned.cost.chain().messages, static_cast<double>(world_size - 1)));
+    }
+  }
+  return static_cast<std::size_t>(2 * (dense + lists));
+}
+
+/// Checks that the memory suffices. @param needed by one worker.  @param once needed by one of them on top.
+void check_memory(const std::string& where, int workers, std::size_t needed, std::size_t once, std::size_t available) {
+  const double needed_by_all = static_cast<double>(needed) * workers + static_cast<double>(once);
+  if (needed_by_all <= static_cast<double>(available)) return;
+  throw SystemError(
+      fmt::format("not enough memory: {} workers on {} need {}, and {} are available; lower train.batch_size, "
+                  "train.eval_batch_size or the number of workers (--dry-run shows more)",
+                  workers, where, size_text(needed_by_all), size_text(static_cast<double>(available))));
+}
+
+/// Warns of buffers that do not fit if the counts are the highest that are forecast. They may never be, so the run
+/// starts.
+void warn_of_growth(const comm::Communicator& communicator, const RunPlan& plan, int neighbours, const Device& device) {
+  const std::size_t growth = plan.exchange.most_bytes - std::min(plan.exchange.most_bytes, plan.exchange.buffer_bytes);
+  const std::size_t planned = device.is_cpu() ? plan.memory_total() : plan.host_bytes;
+  const double most = static_cast<double>(planned + growth) * neighbours;
+  const auto available = static_cast<double>(available_memory());
+  if (communicator.rank() != 0 || growth == 0 || most <= available) return;
+  log::warning(
+      0,
+      "{} workers on this machine need up to {} while the selections are as large as they are forecast to get, "
+      "and {} are available (--dry-run shows more)",
+      neighbours, size_text(most), size_text(available));
+}
+
+fs::path existing_parent(fs::path path) {
+  path = fs::absolute(path);
+  while (!fs::exists(path) && path.has_parent_path() && path != path.parent_path()) path = path.parent_path();
+  return path;
+}
+
+/// Warns of workers that are so many that a step's messages between their threads take long: most collectives send a
+/// number of messages that grows with the square of the workers.
+void warn_of_messages(const comm::Communicator& communicator, const RunPlan& plan) {
+  constexpr double kMany = 1e6;
+  constexpr double kSecondsPerMessage = 5e-6;  // two switches between threads
+  const double messages = plan.exchange.cost().chain().messages * communicator.size();
+  if (communicator.rank() != 0 || communicator.backend() != "local" || messages < kMany) return;
+  log::warning(
+      0, "{} workers in one process exchange {:.3g} messages a step: expect some {:.0f} s a step, whatever the model",
+      communicator.size(), messages, messages * kSecondsPerMessage);
+}
+
+}  // namespace
+
+std::size_t RunPlan::memory_total() const {
+  return std::accumulate(memory.begin(), memory.end(), std::size_t{0},
+                         [](std::size_t sum, const auto& kind) { return sum + kind.second; });
+}
+
+RunPlan plan_run(const RunSpec& config, const layers::Network& network, int world_size, const Device& device) {
+  RunPlan plan;
+  plan.layers = network.summary();
+  plan.parameters = network.arena().size();
+  const bool has_device_messages = config.comm.backend == Backend::kNccl;
+  plan.exchange = exchange::plan_exchange(config.rules, network.arena(), config.compression.density, world_size,
+                                          has_device_messages ? device : Device{});
+  plan.bytes = exchange::forecast_bytes(config.rules, plan.exchange, config.compression.density, world_size);
+  plan.dense_cost = exchange::predict_dense_step(config.rules, network.arena(), world_size);
+  const std::vector<exchange::Bucket> buckets = exchange::make_buckets(network.arena(), config.rules.buckets);
+  plan.overlap_obstacle = overlap_obstacle(
+      config, network.arena(), exchange::group_slices(buckets, exchange::make_groups(buckets, config.rules.fusion)));
+
+  const layers::MemoryEstimate training = network.memory(static_cast<std::size_t>(config.train.batch_size));
+  const std::size_t evaluation = network.evaluation_bytes(static_cast<std::size_t>(config.train.eval_batch_size));
+  const std::size_t model_bytes = plan.parameters * sizeof(float);
+  const std::size_t optimizer_bytes = config.optimizer.entry().floats_per_parameter * model_bytes;
+  const std::size_t batch_bytes =
+      network.sample_shape().size() * sizeof(float) *
+      static_cast<std::size_t>(config.train.batch_size * config.train.gradient_accumulation * 3);
+  const std::size_t staging_bytes = has_device_messages ? 0 : plan.exchange.staging_bytes;
+  plan.memory = {{"parameters", training.parameters},
+                 {"gradients", training.gradients * (config.train.gradient_accumulation > 1 ? 2 : 1)},
+                 {"activations", training.activations},
+                 {"workspace", training.workspace},
+                 {"evaluation", evaluation - std::min(evaluation, training.activations + training.workspace)},
+                 {"error feedback", plan.exchange.state_bytes},
+                 {"exchange buffers", plan.exchange.buffer_bytes + (device.is_cpu() ? 0 : staging_bytes)},
+                 {"optimizer", optimizer_bytes},
+                 {"batches", batch_bytes}};
+  // The fields of an archive, and the file's bytes.
+  const std::size_t saved_state = 2 * plan.exchange.state_bytes;
+  plan.host_bytes = batch_bytes + saved_state + (has_device_messages ? 0 : plan.exchange.buffer_bytes);
+  plan.saved_model_bytes = 2 * (model_bytes + optimizer_bytes);
+  if (device.is_cpu()) {
+    plan.memory.emplace_back("messages", mailbox_bytes(config, plan.exchange, world_size));
+    plan.memory.emplace_back("checkpoint", saved_state);
+  }
+  plan.checkpoint_bytes =
+      model_bytes + optimizer_bytes + plan.exchange.state_bytes * static_cast<std::size_t>(world_size);
+  return plan;
+}
+
+void add_selection(RunPlan& plan, const RunSpec& config, const ParameterArena& arena, int world_size,
+                   const Device& device) {
+  const double density = config.compression.density;
+  if (!wants_costs(config, world_size) || (config.compression.selects() && density >= 1)) return;
+  std::vector<exchange::Bucket> buckets;
+  for (const exchange::BucketPlan& planned : plan.exchange.buckets) buckets.push_back(planned.bucket);
+  const bool overlaps = config.compression.overlap && plan.overlap_obstacle.empty();
+  const SelectionQuestion question{config,      buckets,
+                                   {density},   world_size,
+                                   device,      ready_shares(plan.layers, buckets),
+                                   overlaps,    &arena,
+                                   plan.layers, config.comm.process_backend() != Backend::kMpi};
+  const auto profile = given_profile(question);
+  const auto modelled = config.network.modelled();
+  const auto network = modelled ? modelled : profile ? profile->network : std::nullopt;
+  if (!profile || !network) return;
+  plan.selection = decide(question, *profile, *network);
+  plan.selection->network_source = modelled ? "modelled" : "of the profile";
+  plan.selection->profile_source = config.compression.profile;
+  if (!selects_by_cost(config)) return;
+  const exchange::BucketChoice choice = bucket_choices(*plan.selection, buckets).front();
+  exchange::apply_choice(config.rules, choice, world_size, plan.exchange);
+  plan.bytes = exchange::forecast_bytes(config.rules, plan.exchange, density, world_size);
+}
+
+std::string describe(const RunPlan& plan, const Config& config, int world_size) {
+  std::string text = fmt::format("model {}\n  {:<36} {:<26} {:>20} {:>12} {:>14}\n", config.model.name, "layer", "kind",
+                                 "output", "parameters", "MFLOP forward");
+  for (const layers::LayerSummary& layer : plan.layers) {
+    text += fmt::format("  {:<36} {:<26} {:>20} {:>12} {:>14.3f}\n", layer.name, layer.kind, layer.output.to_string(),
+                        layer.parameters, layer.forward_flops / 1e6);
+  }
+  text += fmt::format("  {} parameters\n\nmemory per worker\n", plan.parameters);
+  for (const auto& [kind, bytes] : plan.memory) {
+    text += fmt::format("  {:<20} {:>12}\n", kind, size_text(static_cast<double>(bytes)));
+  }
+  if (plan.exchange.most_bytes > plan.exchange.buffer_bytes) {
+    text += fmt::format("  (exchange buffers grow to {} if the counts are the highest that are forecast)\n",
+                        size_text(static_cast<double>(plan.exchange.most_bytes)));
+  }
+  const auto total = static_cast<double>(plan.memory_total()), saved = static_cast<double>(plan.saved_model_bytes);
+  text += fmt::format("  {:<20} {:>12}   ({} workers: {}, of which rank 0 saves the model with {})\n\n", "total",
+                      size_text(total), world_size, size_text(total * world_size + saved), size_text(saved));
+  text += fmt::format("exchange: {}\n", describe_exchange(config.compression, plan.exchange));
+  text += fmt::format("  {:<48} {:>12} {:>12} {:>10}\n", "bucket", "elements", "k", "");
+  for (const exchange::BucketPlan& planned : plan.exchange.buckets) {
+    text += fmt::format("  {:<48} {:>12} {:>12} {:>10}\n", planned.bucket.name, planned.bucket.size, planned.k,
+                        name_of(planned.form));
+  }
+  text += describe_cost(plan);
+  text += describe_overlap(plan, config);
+  text += describe_selection(plan, config);
+  text += fmt::format("\ncheckpoint: {} on disk\n", size_text(static_cast<double>(plan.checkpoint_bytes)));
+  return text;
+}
+
+void check_resources(comm::Communicator& communicator, const RunPlan& plan, const Config& config,
+                     const fs::path& folder, const DeviceChoice& choice) {
+  const int neighbours = comm::place_on_machine(communicator).ranks;
+  comm::all_ranks_or_none(communicator, [&] {
+    const bool on_host = choice.device.is_cpu();
+    warn_of_growth(communicator, plan, neighbours, choice.device);
+    check_memory("this machine", neighbours, on_host ? plan.memory_total() : plan.host_bytes, plan.saved_model_bytes,
+                 available_memory());
+    if (!on_host)
+      check_memory(to_string(choice.device), choice.workers, plan.memory_total(), 0,
+                   kernels::free_memory(choice.device));
+  });
+  warn_of_messages(communicator, plan);
+  comm::rank_zero_or_none(communicator, [&] {
+    // Checkpoints on disk: the last ones, the best, and the one being written.
+    const std::int64_t kept =
+        std::max<std::int64_t>(config.checkpoint.keep, 1) + (config.checkpoint.keep_best ? 1 : 0) + 1;
+    const double disk = static_cast<double>(plan.checkpoint_bytes) * static_cast<double>(kept);
+    const double free = static_cast<double>(fs::space(existing_parent(folder)).available);
+    if (disk > free) {
+      throw SystemError(
+          fmt::format("not enough disk: {} checkpoints need {}, and {} are free at {}; lower checkpoint.keep or "
+                      "choose another --output",
+                      kept, size_text(disk), size_text(free), existing_parent(folder).string()));
+    }
+  });
+}
+
+}  // namespace dragonn::trainer

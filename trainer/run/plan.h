@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+/// RunPlan: the memory and traffic of a run, computed before it starts.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "exchange/exchange_plan.h"
+#include "layers/network.h"
+#include "trainer/config/config.h"
+#include "trainer/cost_model/tensor_selection.h"
+#include "trainer/run/device_choice.h"
+
+namespace dragonn::trainer {
+
+struct RunPlan {
+  std::vector<layers::LayerSummary> layers;
+  std::size_t parameters = 0;
+  exchange::ExchangePlan exchange;
+  exchange::ByteForecast bytes = {};  ///< of a step at the target density
+  comm::Prediction dense_cost = {};   ///< cost of a step without compression
+  /// The bytes per worker by kind, in the order in which they are shown; host memory unless the run computes on a GPU.
+  std::vector<std::pair<std::string, std::size_t>> memory;
+  std::size_t host_bytes = 0;         ///< the part that a run on a GPU holds on the host: batches, and messages
+  std::size_t saved_model_bytes = 0;  ///< host memory that rank 0 needs besides, while it saves the model
+  std::size_t checkpoint_bytes = 0;   ///< one checkpoint, all ranks
+  std::optional<TensorSelection> selection = {};
+  std::string overlap_obstacle;  ///< why compression.overlap could do nothing; empty if it could
+
+  std::size_t memory_total() const;
+};
+
+/// Local. Plans a run. @param network made for `device`; it needs no memory yet.
+RunPlan plan_run(const RunSpec& config, const layers::Network& network, int world_size, const Device& device = {});
+
+/// Local. Adds the cost model's decisions for the plan's buckets at the target density, and the advice. Does nothing if
+/// the network or the profile is not given, and would have to be measured. @throws ConfigError, DataError (see
+/// given_profile).
+void add_selection(RunPlan& plan, const RunSpec& config, const ParameterArena& arena, int world_size,
+                   const Device& device = {});
+
+/// Returns the plan as text, for --dry-run.
+std::string describe(const RunPlan& plan, const Config& config, int world_size);
+
+/// Collective. Checks that memory and disk suffice. @throws comm::AgreedError if the workers of a machine, or of a GPU,
+/// need more memory than it has left, or the checkpoints more disk than `folder`'s file system has; it says how much is
+/// needed, how much is there and what to change.
+void check_resources(comm::Communicator& communicator, const RunPlan& plan, const Config& config,
+                     const std::filesystem::path& folder, const DeviceChoice& choice);
+
+}  // namespace dragonn::trainer

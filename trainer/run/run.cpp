@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/run/run.h"
+
+#include <cmath>
+#include <cstdio>
+#include <optional>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <omp.h>
+
+#include "comm/agreement.h"
+#include "core/fault_point.h"
+#include "core/file.h"
+#include "core/log.h"
+#include "core/program.h"
+#include "kernels/device_math.h"
+#include "kernels/repeated_work.h"
+#include "trainer/config/assemble.h"
+#include "trainer/run/device_choice.h"
+#include "trainer/run/evaluation.h"
+#include "trainer/run/plan.h"
+#include "trainer/run/training.h"
+#include "trainer/weights/model_weights.h"
+
+namespace dragonn::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Sets threads, precision and recording for this rank's thread, before it makes its first plan: plans keep all three.
+void set_arithmetic(const Config& config, const Device& device) {
+  omp_set_num_threads(static_cast<int>(config.comm.threads_per_worker));
+  kernels::set_math(device, config.device_math);
+  kernels::set_recording(device, config.device_graphs);
+}
+
+/// Returns the checkpoint that `given` names for `option`: "auto", a checkpoint folder or a run folder. Empty: a fresh
+/// start.
+fs::path find_checkpoint(const char* option, const std::string& given, const RunFolder& folder) {
+  if (given.empty()) return {};
+  if (given == "auto") return CheckpointStore(folder.checkpoints()).newest();
+  if (!fs::is_directory(given)) throw ConfigError(fmt::format("{} {}: no such folder", option, given));
+  const RunFolder run{given};
+  if (!fs::exists(run.checkpoints())) {
+    CheckpointStore::require_complete(given);
+    return given;
+  }
+  const fs::path newest = CheckpointStore(run.checkpoints()).newest();
+  if (newest.empty()) {
+    throw ConfigError(fmt::format("{} {}: no complete checkpoint in {}", option, given, run.checkpoints().string()));
+  }
+  return newest;
+}
+
+/// Moves the files of an earlier run to the subfolder earlier-N, and nothing else: the folder may hold a user's own
+/// files.
+void move_aside(const RunFolder& folder) {
+  fs::path target;
+  std::vector<fs::path> files = folder.events();
+  files.insert(files.end(), {folder.config(), folder.metrics(), folder.summary(), folder.log(), folder.profile(),
+                             folder.trace(), folder.checkpoints(), folder.gradients()});
+  for (const fs::path& file : files) {
+    if (!fs::exists(file)) continue;
+    if (target.empty()) {
+      int number = 1;
+      while (fs::exists(folder.path / fmt::format("earlier-{}", number))) ++number;
+      target = folder.path / fmt::format("earlier-{}", number);
+      fs::create_directory(target);
+      log::warning(0, "{} holds an earlier run: its files are moved to {}", folder.path.string(), target.string());
+    }
+    fs::rename(file, target / file.filename());
+  }
+}
+
+/// Prepares the folder on rank 0 and locks it; returns the checkpoint to resume from. Nothing is changed if the
+/// run's profile or weights are unusable, or another run is at work there.
+fs::path prepare_folder(const Job& job, Training& training, FolderLock& lock) {
+  try {
+    if (fs::exists(job.folder.path) && !fs::is_directory(job.folder.path)) {
+      throw ConfigError(fmt::format("--output {} is a file, not a folder", job.folder.path.string()));
+    }
+    const fs::path checkpoint = find_checkpoint("--resume", job.resume, job.folder);
+    if (checkpoint.empty()) training.prepare_fresh();
+    fs::create_directories(job.folder.path);
+    lock = FolderLock(job.folder.path);
+    if (checkpoint.empty()) move_aside(job.folder);
+    write_file_atomically(job.folder.config(), to_toml(job.config));
+    log::set_file(job.folder.log());
+    return checkpoint;
+  } catch (const fs::filesystem_error& error) {
+    throw SystemError(fmt::format("cannot prepare {}: {}", job.folder.path.string(), error.code().message()));
+  }
+}
+
+/// Returns "topk: each worker sends about 1 % of its gradient, 55 kB a step", or the method alone if it selects
+/// nothing. The cost model may leave some of that dense.
+std::string describe_method(const Config& config, const RunPlan& plan, int workers) {
+  const CompressionConfig& compression = config.compression;
+  if (!compression.selects()) return compression.method;
+  std::string text =
+      std::isinf(compression.sparsifier.entry().band.high)
+          ? fmt::format("{}: each worker sends what it selects, whatever the density", compression.method)
+          : fmt::format("{}: each worker sends about {:.4g} % of its gradient", compression.method,
+                        100 * compression.density);
+  if (workers > 1 && !selects_by_cost(config)) text += fmt::format(", {} a step", describe(plan.bytes));
+  return text;
+}
+
+/// Logs the kind of the run's times, if a network is modelled.
+void log_network(const Config& config, const comm::Communicator& communicator) {
+  const auto network = config.network.modelled();
+  if (!network) return;
+  const std::string text = config.network.describe();
+  if (communicator.clock().is_virtual()) {
+    log::info(communicator.rank(), "virtual cluster: {}; {}; all times are virtual and count training steps only", text,
+              config.network.compute == comm::Compute::kMeasured ? "compute time is measured CPU time"
+                                                                 : "compute time is zero");
+  } else {
+    log::info(communicator.rank(),
+              "decisions and warnings assume a network of {} (network.model); times are wall times", text);
+  }
+}
+
+/// Trains. An error of this rank alone gets its rank and activity as a prefix, if there are other ranks; errors that
+/// all share name their rank already.
+int train(Training& training, const comm::Communicator& communicator) {
+  try {
+    return training.train();
+  } catch (const comm::AgreedError&) {
+    throw;
+  } catch (const CommError&) {
+    throw;
+  } catch (const std::exception& failure) {
+    if (communicator.size() == 1) throw;
+    const std::string activity = communicator.activity().describe();
+    throw Error(
+        fmt::format("rank {}{}{}: {}", communicator.rank(), activity.empty() ? "" : ", ", activity, failure.what()));
+  }
+}
+
+}  // namespace
+
+comm::LocalOptions local_options(const Config& config) {
+  const NetworkConfig& network = config.network;
+  const bool measured = network.compute == comm::Compute::kMeasured;
+  const std::int64_t threads = config.comm.threads_per_worker;
+  if (network.modelled() && measured && threads > 1) {
+    throw ConfigError(fmt::format(
+        "network.compute = \"measured\" does not go with comm.threads_per_worker = {}: a virtual cluster measures one "
+        "thread per worker; expected 1, or network.compute = \"zero\"",
+        threads));
+  }
+  return {.timeout_s = config.comm.timeout_s, .network = network.modelled(), .compute = network.compute};
+}
+
+int run_training(const Job& job, comm::Communicator& communicator) {
+  std::optional<ClockPause> setting_up(std::in_place, communicator.clock());
+  const int rank = communicator.rank();
+  const DeviceChoice choice = choose_device(job.config, communicator);
+  set_arithmetic(job.config, choice.device);
+  GpuLink link(job.config, communicator, choice);
+  std::optional<layers::Network> network;
+  RunPlan plan;
+  std::string checkpoint;
+  FolderLock lock;
+  comm::all_ranks_or_none(communicator, [&] {
+    fault_point("start");
+    network = make_network(job.config, *job.data.train, choice.device);
+    plan = plan_run(job.config, *network, communicator.size(), choice.device);
+  });
+  check_resources(communicator, plan, job.config, job.folder.path, choice);
+  std::optional<TrainingState> state;
+  std::optional<Training> training;
+  comm::all_ranks_or_none(communicator, [&] {
+    state.emplace(job.config, std::move(*network));
+    training.emplace(job, plan, *state, communicator);
+  });
+  comm::rank_zero_or_none(communicator, [&] { checkpoint = prepare_folder(job, *training, lock).string(); });
+  communicator.broadcast_text(0, checkpoint);
+
+  log::info(rank, "dragonn {}: {} ({} parameters) on {} ({} samples), {} workers ({}), {}", version(),
+            job.config.model.name, plan.parameters, job.config.data.name, job.data.train->size(), communicator.size(),
+            comm::backend_name(communicator), describe_method(job.config, plan, communicator.size()));
+  log::info(rank, "device: {}", choice.describe());
+  log_network(job.config, communicator);
+  for (const std::string& note : job.config.notes) log::info(rank, "{}", note);
+  for (const std::string& note : job.data.notes) log::info(rank, "{}", note);
+  if (checkpoint.empty()) {
+    training->share_initial_weights();
+  } else {
+    CheckpointSource source(checkpoint);
+    training->resume(source);
+  }
+  training->choose_tensors();
+  setting_up.reset();
+  const int exit_code = train(*training, communicator);
+  link.finish();
+  return exit_code;
+}
+
+void run_evaluation(const Job& job, const fs::path& checkpoint, comm::Communicator& communicator) {
+  const DeviceChoice choice = choose_device(job.config, communicator);
+  if (communicator.rank() == 0) {
+    for (const std::string& warning : job.data.warnings) log::warning(0, "{}", warning);
+  }
+  set_arithmetic(job.config, choice.device);
+  layers::Network network = make_network(job.config, *job.data.test, choice.device);
+  std::string found;  // by rank 0 for all: a run that is at work there may save another one meanwhile
+  comm::rank_zero_or_none(communicator,
+                          [&] { found = find_checkpoint("--evaluate", checkpoint.string(), job.folder).string(); });
+  communicator.broadcast_text(0, found);
+  comm::all_ranks_or_none(communicator, [&] {
+    network.initialize(static_cast<std::uint64_t>(job.config.seed));
+    load_model(found, job.config, network);
+  });
+  data::EvaluationLoader loader(job.data.test, static_cast<std::size_t>(job.config.train.eval_batch_size),
+                                communicator.rank(), communicator.size(), choice.device);
+  const EvaluationResult result = evaluate(communicator, network, loader);
+  if (communicator.rank() != 0) return;
+  fmt::print("{{\"split\": \"test\", \"samples\": {}, \"loss\": {}", result.samples, result.loss);
+  for (const Quality& quality : result.qualities) fmt::print(", \"{}\": {}", quality.name, quality.value);
+  fmt::print("}}\n");
+  std::fflush(stdout);
+}
+
+void run_export(const RunSpec& config, const fs::path& checkpoint, const fs::path& file) {
+  if (fs::is_directory(file)) throw ConfigError(fmt::format("--export {}: it is a folder", file.string()));
+  layers::Network network = make_network(config);
+  network.initialize(static_cast<std::uint64_t>(config.seed));
+  const std::uint64_t step = load_model(find_checkpoint("--from", checkpoint.string(), {}), config, network);
+  export_weights(file, network, {.model = config.model.name, .step = step});
+  log::info(0, "wrote {} tensors of {} after step {} to {}", network.tensors().size(), config.model.name, step,
+            file.string());
+}
+
+}  // namespace dragonn::trainer

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+/// Run: from a request on the command line to a finished run folder.
+#pragma once
+
+#include <filesystem>
+
+#include "comm/communicator.h"
+#include "comm/local/local.h"
+#include "trainer/run/job.h"
+
+namespace dragonn::trainer {
+
+/// Returns the options of the local backend: a virtual cluster if [network] models one.
+/// @throws ConfigError if the workers' compute time is to be measured and uses several threads, which a worker's clock
+/// does not see.
+comm::LocalOptions local_options(const Config& config);
+
+/// Collective. Trains and returns the exit code (Training::train).
+/// Rank 0 prepares the run folder: the files of an earlier run that is not resumed are moved to earlier-N in it, never
+/// overwritten. @throws comm::AgreedError, CommError.
+int run_training(const Job& job, comm::Communicator& communicator);
+
+/// Collective. Evaluates a checkpoint on the test split; rank 0 prints one JSON object.
+void run_evaluation(const Job& job, const std::filesystem::path& checkpoint, comm::Communicator& communicator);
+
+/// Local. Writes the weights of a checkpoint, or of the newest one of a run folder, to a safetensors file.
+/// @throws ConfigError, DataError, SystemError.
+void run_export(const RunSpec& config, const std::filesystem::path& checkpoint, const std::filesystem::path& file);
+
+}  // namespace dragonn::trainer

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/run/training.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "comm/agreement.h"
+#include "core/fault_point.h"
+#include "core/file.h"
+#include "core/log.h"
+#include "kernels/nn/elementwise.h"
+#include "trainer/config/exchange_config.h"
+#include "trainer/run/evaluation.h"
+#include "trainer/run/signals.h"
+#include "trainer/weights/model_weights.h"
+
+namespace dragonn::trainer {
+namespace {
+
+double mean_density(const exchange::ExchangeCounts& counts) {
+  if (counts.numel == 0) return 1.0;
+  const double selected = std::accumulate(counts.selected.begin(), counts.selected.end(), 0.0);
+  return selected / static_cast<double>(counts.selected.size()) / static_cast<double>(counts.numel);
+}
+
+}  // namespace
+
+Training::Training(const Job& job, const RunPlan& plan, TrainingState& state, comm::Communicator& communicator)
+    : config_(job.config),
+      folder_(job.folder),
+      state_(state),
+      communicator_(communicator),
+      generation_(job, plan, state, communicator),
+      recorder_(job, plan, generation_),
+      checkpoints_(folder_.checkpoints()) {}
+
+void Training::prepare_fresh() {
+  if (wants_costs(config_, communicator_.size())) given_profile(generation_.selection_question());
+  if (config_.train.init_from.empty()) return;
+  for (const std::string& warning : import_weights(config_.train.init_from, state_.network))
+    recorder_.warn("train.init_from: " + warning);
+  log::info(communicator_.rank(), "starts from the weights in {}", config_.train.init_from);
+}
+
+void Training::share_initial_weights() {
+  if (config_.train.init_from.empty()) return;
+  const ClockPause pause(communicator_.clock());
+  for (const View<float>& values : {state_.network.arena().values(), state_.network.statistics()}) {
+    if (values.empty()) continue;
+    kernels::HostMirror<float> mirror;
+    const std::span<const float> mine = mirror.of(values);
+    Buffer<float> copy(mine.size());
+    std::ranges::copy(mine, copy.host().begin());
+    communicator_.broadcast(0, comm::Communicator::as_writable_bytes(copy.host()));
+    if (communicator_.rank() != 0) kernels::transfer(View<const float>(copy.view()), values);
+  }
+}
+
+void Training::choose_tensors() {
+  std::optional<TensorSelection>& selection = generation_.selection;
+  if (selects_by_cost(config_) && communicator_.size() == 1) return choose_none();
+  if (!wants_costs(config_, communicator_.size())) {
+    selection.reset();
+    if (measures_briefly(config_, communicator_))
+      selection = estimate_costs(communicator_, generation_.selection_question());
+    if (!selection) return;
+  } else if (!selection_fits()) {
+    selection = trainer::choose_tensors(communicator_, generation_.selection_question());
+  }
+  if (selection->densities.empty() && !selection->advice) return;
+  recorder_.tell_advice();
+  comm::all_ranks_or_none(communicator_, [&] {
+    exchange::GradientExchange& exchange = *generation_.gradient_exchange;
+    if (selects_by_cost(config_)) exchange.restrict_to(bucket_choices(*selection, exchange.buckets()));
+    if (communicator_.rank() == 0) write_file_atomically(folder_.profile(), to_json(*selection));
+  });
+}
+
+bool Training::selection_fits() const {
+  const std::optional<TensorSelection>& selection = generation_.selection;
+  return selection && std::ranges::all_of(generation_.selection_question().densities, [&](double density) {
+           return std::ranges::count(selection->densities, density, &DensityCosts::density) > 0;
+         });
+}
+
+void Training::choose_none() {
+  recorder_.warn(
+      "compression.select_tensors = \"cost_model\" with one worker: nothing is exchanged, so sparsifying gains "
+      "nothing, and every tensor stays dense");
+  std::vector<exchange::BucketChoice> choices;
+  for (const double density : generation_.selection_question().densities)
+    choices.push_back({density, std::vector<bool>(generation_.gradient_exchange->buckets().size(), false)});
+  generation_.gradient_exchange->restrict_to(std::move(choices));
+}
+
+void Training::resume(StateSource& source) {
+  DataPosition stopped;
+  comm::all_ranks_or_none(communicator_, [&] {
+    fault_point("resume");
+    stopped = generation_.reshard_from(source);
+    if (const std::string changes = changes_since(source.model(), config_); !changes.empty())
+      recorder_.warn(fmt::format("resumed after step {}; {}", state_.progress.step, changes));
+  });
+  log::info(communicator_.rank(), "resumes from {} after step {}", source.name(), state_.progress.step);
+  if (source.workers() != communicator_.size()) tell_resize(stopped, source.workers());
+}
+
+void Training::tell_resize(const DataPosition& stopped, int workers) {
+  const RunPosition& position = state_.position;
+  const std::uint64_t step = state_.progress.step;
+  const bool is_over = position.epoch(step) > stopped.epoch;
+  const std::string rest = is_over ? "the rest, which fills no step, is left out" : "the others follow";
+  recorder_.warn(
+      fmt::format("{} workers go on after step {} of {} workers: {} samples of epoch {} are done, {}; a step takes {} "
+                  "samples instead of {}; schedules in epochs count step {} as step {}",
+                  communicator_.size(), step, workers, stopped.samples(), stopped.epoch + 1, rest,
+                  position.samples_per_step(), stopped.parts.back().samples_per_step, step, position.scheduled(step)));
+  std::vector<std::string> rules = generation_.gradient_exchange->describe_resharding();
+  if (state_.network.statistics().size() > 0) rules.emplace_back("batch-norm statistics start from their mean");
+  if (state_.network.carries_state()) rules.emplace_back("the state carried from batch to batch starts from zeros");
+  if (selects_by_cost(config_)) rules.emplace_back("the cost model decides anew");
+  if (rules.empty()) rules.emplace_back("nothing is kept by workers");
+  log::info(communicator_.rank(), "state of {} workers for {}: {}", workers, communicator_.size(),
+            fmt::join(rules, "; "));
+}
+
+int Training::train() {
+  StopSignals::training_begins();
+  recorder_.begin();
+  generation_.seek();
+  const Progress& progress = state_.progress;
+  while (progress.step < state_.total_steps && !state_.is_out_of_patience()) {
+    const StepOutcome outcome = run_step();
+    const ClockPause after_the_step(communicator_.clock());
+    const bool is_synchronized = generation_.scheme->is_synchronized();
+    bool last = progress.step == state_.total_steps;
+    if (is_synchronized && (last || state_.epoch_is_due(config_.train.eval_every_epochs))) evaluate_now();
+    last = last || state_.is_out_of_patience();
+    const bool stop = !last && is_synchronized && outcome.stop;
+    recorder_.end_step(last || stop);
+    if (is_synchronized && (stop || last || checkpoint_is_due())) save_checkpoint();
+    if (stop) {
+      log::info(communicator_.rank(),
+                "a signal stopped the run after step {}; a checkpoint is saved: --resume auto "
+                "continues from it",
+                progress.step);
+      return kExitRequeue;
+    }
+  }
+  finish();
+  return 0;
+}
+
+StepOutcome Training::run_step() {
+  Progress& progress = state_.progress;
+  const double begin = communicator_.now();
+  communicator_.set_label(fmt::format("step {}", progress.step + 1));
+  const comm::PhaseTraffic before = communicator_.traffic().by_phase();
+  StepSample& sample = generation_.sample;
+  sample.timers.reset();
+  const StepValues values{
+      .learning_rate = state_.schedule->learning_rate(state_.position.scheduled(progress.step)),
+      .density = density_at(config_.compression, state_.position.epoch(progress.step), progress.step),
+      .accumulated = recorder_.dump_target()};
+  StepOutcome outcome;
+  {
+    const ScopedRecording recording = recorder_.record_timeline();
+    const Span span(Track::kSteps, "step", {.step = static_cast<std::int64_t>(progress.step) + 1});
+    outcome = generation_.scheme->step(generation_, values);
+    if (!outcome.is_skipped) recorder_.write_dump();
+  }
+  ++progress.step;
+  progress.samples += state_.position.samples_per_step();
+  const ClockPause after_the_step(communicator_.clock());
+  sample.traffic = communicator_.traffic().by_phase() - before;
+  progress.density_sum += outcome.is_skipped ? 0.0 : mean_density(generation_.gradient_exchange->counts());
+  progress.bytes_sent += static_cast<double>(exchange_traffic(sample.traffic).bytes_sent);
+  if (state_.is_due(config_.train.replica_check_every) && generation_.scheme->is_synchronized())
+    check_replicas(communicator_, state_.parameters(), progress.step);
+  recorder_.check_traffic(values, outcome);
+  progress.step_seconds += communicator_.now() - begin;
+  recorder_.record_step(values, outcome);
+  return outcome;
+}
+
+void Training::evaluate_now() {
+  fault_point("evaluate");
+  const AveragedStatistics averaged(communicator_, state_.network);
+  const EvaluationResult result = evaluate(communicator_, state_.network, generation_.test);
+  state_.observe({.step = state_.progress.step,
+                  .epoch = state_.epochs_done(),
+                  .loss = result.loss,
+                  .qualities = result.qualities,
+                  .time = generation_.run_time()});
+  recorder_.record_evaluation();
+}
+
+bool Training::checkpoint_is_due() const {
+  const CheckpointConfig& checkpoint = config_.checkpoint;
+  if (state_.is_due(checkpoint.every_steps) || state_.epoch_is_due(checkpoint.every_epochs)) return true;
+  // The best parameters are kept only if they were saved while they were the current ones.
+  const bool wanted = checkpoint.keep_best && (checkpoint.every_steps > 0 || checkpoint.every_epochs > 0);
+  return wanted && state_.progress.best && state_.progress.best->step == state_.progress.step;
+}
+
+void Training::save_checkpoint() {
+  Progress& progress = state_.progress;
+  progress.time = generation_.elapsed();
+  const Buffer<float> mean = mean_statistics(communicator_, state_.network);
+  checkpoints_.save(communicator_, progress.step, [&](Archive* model, Archive& rank) {
+    fault_point("save");
+    generation_.save(model, rank, mean.host());
+  });
+  if (communicator_.rank() != 0) return;
+  const bool keep_best = config_.checkpoint.keep_best && progress.best.has_value();
+  checkpoints_.prune(config_.checkpoint.keep, keep_best ? std::optional(progress.best->step) : std::nullopt);
+}
+
+void Training::finish() {
+  const ClockPause pause(communicator_.clock());
+  fault_point("finish");
+  DRAGONN_CHECK(generation_.scheme->is_synchronized(), "the update scheme leaves the ranks with different parameters");
+  recorder_.finish(check_replicas(communicator_, state_.parameters(), state_.progress.step));
+}
+
+}  // namespace dragonn::trainer

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+/// Training: one rank's training with one group of workers, from the first step to the last.
+#pragma once
+
+#include "trainer/run/checkpoint.h"
+#include "trainer/run/generation.h"
+#include "trainer/run/job.h"
+#include "trainer/run/plan.h"
+#include "trainer/run/run_recorder.h"
+
+namespace dragonn::trainer {
+
+/// The loop of steps, evaluations and checkpoints. All methods are collective unless said otherwise.
+class Training {
+ public:
+  /// All arguments outlive this object. @throws ConfigError, on every rank that can see the reason.
+  Training(const Job& job, const RunPlan& plan, TrainingState& state, comm::Communicator& communicator);
+
+  /// Local, on rank 0. Checks and reads what a fresh run needs, before anything is written: the given profile and
+  /// train.init_from. @throws ConfigError, DataError (see given_profile, import_weights).
+  void prepare_fresh();
+  /// Gives the parameters and running moments of rank 0 to all ranks, if the run has train.init_from.
+  void share_initial_weights();
+  /// Goes on where a group of any size stopped (Generation::reshard_from); the log says how.
+  void resume(StateSource& source);
+  /// Trains to the end, or until a stop signal reaches some rank. Called once, after any resume. Returns the program's
+  /// exit code: 0, or kExitRequeue when it stopped early with a checkpoint.
+  int train();
+  /// Decides which tensors are sparsified if the run asks for it, unless a checkpoint holds the decision; logs the
+  /// advice and writes the decision into the run folder. Called once before train(), after any resume.
+  void choose_tensors();
+
+  Generation& generation() { return generation_; }
+
+ private:
+  /// Returns whether the restored decision covers the densities that this run's config schedules.
+  bool selection_fits() const;
+  void choose_none();
+  StepOutcome run_step();
+  void evaluate_now();
+  void save_checkpoint();
+  bool checkpoint_is_due() const;
+  /// Reports how a run goes on with another number of workers.
+  void tell_resize(const DataPosition& stopped, int workers);
+  void finish();
+
+  const RunSpec& config_;
+  const RunFolder& folder_;
+  TrainingState& state_;
+  comm::Communicator& communicator_;
+  Generation generation_;
+  RunRecorder recorder_;
+  CheckpointStore checkpoints_;
+};
+
+}  // namespace dragonn::trainer

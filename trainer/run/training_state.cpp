@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/run/training_state.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/memory_ledger.h"
+#include "kernels/nn/elementwise.h"
+
+namespace dragonn::trainer {
+namespace {
+
+constexpr const char* kConfig = "config";
+constexpr const char* kConfigHash = "config_hash";
+constexpr const char* kParameters = "parameters";
+constexpr const char* kStatistics = "statistics";
+constexpr const char* kCarriedState = "carried_state";
+constexpr const char* kBytesSent = "bytes_sent";
+constexpr const char* kSeconds = "seconds";
+constexpr const char* kDenseIsFaster = "progress/dense_is_faster";
+constexpr const char* kSamples = "progress/samples";
+constexpr const char* kEvaluationsSinceBest = "progress/evaluations_since_best";
+
+/// Reads a field. @throws DataError if it has not as many values.
+void read_array(const Archive& archive, const std::string& name, View<float> values) {
+  Buffer<float> read(values.size());
+  archive.get_array(name, read.host());
+  kernels::copy(read.view(), values);
+}
+
+void save_time(Archive& archive, const std::string& name, Moment time) {
+  archive.put(name, time.seconds);
+  archive.put(name + "_ideal", time.ideal);
+}
+
+/// Reads a time. Checkpoints of earlier versions have no ideal time.
+Moment load_time(const Archive& archive, const std::string& name) {
+  const double seconds = archive.get<double>(name);
+  return {seconds, archive.contains(name + "_ideal") ? archive.get<double>(name + "_ideal") : seconds};
+}
+
+void save_eval(Archive& archive, const std::string& prefix, const std::optional<EvalRecord>& eval) {
+  if (!eval) return;
+  archive.put(prefix + "step", eval->step);
+  archive.put(prefix + "epoch", eval->epoch);
+  archive.put(prefix + "loss", eval->loss);
+  archive.put(prefix + "qualities", static_cast<std::uint64_t>(eval->qualities.size()));
+  for (std::size_t i = 0; i < eval->qualities.size(); ++i) {
+    archive.put_text(fmt::format("{}quality{}/name", prefix, i), eval->qualities[i].name);
+    archive.put(fmt::format("{}quality{}/value", prefix, i), eval->qualities[i].value);
+  }
+  save_time(archive, prefix + "time", eval->time);
+}
+
+std::optional<EvalRecord> load_eval(const Archive& archive, const std::string& prefix) {
+  if (!archive.contains(prefix + "step")) return std::nullopt;
+  EvalRecord eval{.step = archive.get<std::uint64_t>(prefix + "step"),
+                  .epoch = archive.get<double>(prefix + "epoch"),
+                  .loss = archive.get<double>(prefix + "loss"),
+                  .time = load_time(archive, prefix + "time")};
+  const auto qualities = archive.get<std::uint64_t>(prefix + "qualities");
+  for (std::uint64_t i = 0; i < qualities; ++i) {
+    eval.qualities.push_back({archive.get_text(fmt::format("{}quality{}/name", prefix, i)),
+                              archive.get<double>(fmt::format("{}quality{}/value", prefix, i))});
+  }
+  return eval;
+}
+
+void save_progress(Archive& archive, const Progress& progress) {
+  archive.put("progress/step", progress.step);
+  archive.put(kSamples, progress.samples);
+  archive.put("progress/step_seconds", progress.step_seconds);
+  archive.put("progress/density_sum", progress.density_sum);
+  archive.put("progress/warnings", static_cast<std::uint64_t>(progress.warnings.size()));
+  for (std::size_t i = 0; i < progress.warnings.size(); ++i) {
+    archive.put_text(fmt::format("progress/warning{}", i), progress.warnings[i]);
+  }
+  archive.put(kDenseIsFaster, static_cast<std::uint64_t>(progress.dense_is_faster ? 1 : 0));
+  save_eval(archive, "progress/last/", progress.last);
+  save_eval(archive, "progress/best/", progress.best);
+  archive.put(kEvaluationsSinceBest, progress.evaluations_since_best);
+}
+
+Progress load_progress(const Archive& archive) {
+  Progress progress;
+  progress.step = archive.get<std::uint64_t>("progress/step");
+  progress.step_seconds = archive.get<double>("progress/step_seconds");
+  progress.density_sum = archive.get<double>("progress/density_sum");
+  const auto warnings = archive.get<std::uint64_t>("progress/warnings");
+  for (std::uint64_t i = 0; i < warnings; ++i) {
+    progress.warnings.push_back(archive.get_text(fmt::format("progress/warning{}", i)));
+  }
+  // Checkpoints of earlier versions lack this field.
+  progress.dense_is_faster = archive.contains(kDenseIsFaster) && archive.get<std::uint64_t>(kDenseIsFaster) != 0;
+  progress.last = load_eval(archive, "progress/last/");
+  progress.best = load_eval(archive, "progress/best/");
+  if (archive.contains(kEvaluationsSinceBest))
+    progress.evaluations_since_best = archive.get<std::uint64_t>(kEvaluationsSinceBest);
+  return progress;
+}
+
+/// Returns the config of the run that saved the checkpoint; nothing if it is not one of this version.
+std::optional<Config> saved_config(const Archive& model) {
+  try {
+    return parse_config(model.get_text(kConfig), "the checkpoint's config");
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+/// Checks the model. @throws ConfigError that names both models if the checkpoint's is another one than `config` names.
+void require_same_model(const Archive& model, const std::string& source, const Config& config,
+                        const layers::Network& network) {
+  const std::optional<Config> saved = saved_config(model);
+  const std::size_t parameters = network.arena().size();
+  const std::size_t saved_parameters = model.bytes(kParameters).size() / sizeof(float);
+  const std::string saved_name = saved ? saved->model.name : "unknown";
+  if (saved_parameters == parameters && (!saved || saved_name == config.model.name)) return;
+  throw ConfigError(
+      fmt::format("{} holds the model '{}' of {} parameters, and the config names the model '{}' of {}: "
+                  "expected the config of the run that saved it",
+                  source, saved_name, saved_parameters, config.model.name, parameters));
+}
+
+/// Returns the position in a checkpoint. Those of earlier versions have none: they follow from the steps as long as a
+/// step takes as many samples as then.
+DataPosition position_of(const Archive& model, const std::string& source, const RunPosition& own, int workers,
+                         int workers_now) {
+  if (has_position(model)) return load_position(model);
+  if (workers != workers_now) {
+    throw ConfigError(
+        fmt::format("{} is of an earlier version and does not say which samples are done: only {} workers, which saved "
+                    "it, can resume from it; expected --workers {}",
+                    source, workers, workers));
+  }
+  const auto step = model.get<std::uint64_t>("progress/step");
+  return {step / own.steps_per_epoch(), {{own.samples_per_step(), step % own.steps_per_epoch()}}};
+}
+
+}  // namespace
+
+TrainingState::TrainingState(const RunSpec& run, layers::Network untrained)
+    : config(run), network(std::move(untrained)) {
+  const MemoryLabel label("parameters, gradients and optimizer");
+  network.initialize(static_cast<std::uint64_t>(config.seed));
+  optimizer = config.optimizer.entry().make(config.optimizer.settings, network.arena());
+}
+
+void TrainingState::lay_out(std::uint64_t samples_per_step, std::uint64_t steps_per_epoch) {
+  position = RunPosition(samples_per_step, steps_per_epoch);
+  scheduled_steps = static_cast<std::uint64_t>(config.train.epochs) * steps_per_epoch;
+  schedule = config.schedule.entry().make(config.schedule.settings,
+                                          {config.optimizer.learning_rate, steps_per_epoch, scheduled_steps});
+  set_length();
+}
+
+void TrainingState::set_length() {
+  const std::uint64_t steps = position.step_at(scheduled_steps);
+  const auto limit = static_cast<std::uint64_t>(config.train.max_steps);
+  total_steps = limit > 0 ? std::min(steps, limit) : steps;
+}
+
+void TrainingState::save(Archive& model, std::span<const float> mean_statistics) {
+  model.put_text(kConfig, to_toml(config));
+  model.put_text(kConfigHash, config_hash(config));
+  model.put_array<float>(kParameters, parameters());
+  model.put_array<float>(kStatistics, mean_statistics);
+  optimizer->save(model, "optimizer/");
+  schedule->save(model, "schedule/");
+  save_progress(model, progress);
+  save_position(model, position.at(progress.step));
+}
+
+void TrainingState::save_rank(Archive& rank) {
+  kernels::HostMirror<float> statistics, carried;
+  rank.put_array<float>(kStatistics, statistics.of(network.statistics()));
+  rank.put(kBytesSent, progress.bytes_sent);
+  save_time(rank, kSeconds, progress.time);
+  rank.put_array<float>(kCarriedState, carried.of(network.state(layers::Mode::kTrain)));
+}
+
+DataPosition TrainingState::reshard_from(StateSource& source, int workers,
+                                         const RunPosition::ContinueEpoch& continue_epoch) {
+  const Archive& model = source.model();
+  require_same_model(model, source.name(), config, network);
+  read_array(model, kParameters, network.arena().values());
+  optimizer->load(model, "optimizer/");
+  schedule->load(model, "schedule/");
+  progress = load_progress(model);
+  // Checkpoints of earlier versions do not count samples.
+  progress.samples =
+      model.contains(kSamples) ? model.get<std::uint64_t>(kSamples) : progress.step * position.samples_per_step();
+  DataPosition stopped = position_of(model, source.name(), position, source.workers(), workers);
+  position.resume(progress.step, stopped, continue_epoch);
+  set_length();
+  network.reset_state(layers::Mode::kTrain);
+  if (source.workers() != workers) {
+    const std::vector<float> statistics = model.get_vector<float>(kStatistics);
+    network.resize(View<const float>(std::span<const float>(statistics)));
+    progress.dense_is_faster = false;  // that depends on the number of workers
+  }
+  return stopped;
+}
+
+void TrainingState::load_rank(const Archive& rank, const DataPosition& stopped) {
+  read_array(rank, kStatistics, network.statistics());
+  progress.bytes_sent = rank.get<double>(kBytesSent);
+  progress.time = load_time(rank, kSeconds);
+  const std::vector<float> carried = rank.get_vector<float>(kCarriedState);
+  // With another batch size the rows of a batch are at other places of the data.
+  const bool rows_stay = stopped.parts.back().samples_per_step == position.samples_per_step();
+  if (carried.empty() || !rows_stay) return;
+  network.set_state(layers::Mode::kTrain, static_cast<std::size_t>(config.train.batch_size),
+                    View<const float>(std::span<const float>(carried)));
+}
+
+void TrainingState::add_rank(const Archive& rank, const exchange::ReshardedParts& what) {
+  if (what.memories) progress.bytes_sent += rank.get<double>(kBytesSent);
+  const Moment time = load_time(rank, kSeconds);
+  progress.time.seconds = std::max(progress.time.seconds, time.seconds);
+  progress.time.ideal = std::max(progress.time.ideal, time.ideal);
+}
+
+void TrainingState::observe(const EvalRecord& record) {
+  progress.last = record;
+  // The one at a limit in steps does not count: a run that goes on from there would not have made it.
+  if (epoch_is_due(config.train.eval_every_epochs)) ++progress.evaluations_since_best;
+  if (!progress.best || is_better(record, *progress.best)) {
+    progress.best = record;
+    progress.evaluations_since_best = 0;
+  }
+  schedule->observe(record.loss);
+}
+
+bool TrainingState::is_out_of_patience() const {
+  const auto patience = static_cast<std::uint64_t>(config.train.patience);
+  return patience > 0 && progress.evaluations_since_best >= patience;
+}
+
+const char* TrainingState::ended_by() const {
+  if (progress.step < total_steps) return "patience";
+  return total_steps < position.step_at(scheduled_steps) ? "max_steps" : "epochs";
+}
+
+std::string changes_since(const Archive& model, const Config& config) {
+  if (model.get_text(kConfigHash) == config_hash(config)) return "";
+  const std::optional<Config> saved = saved_config(model);
+  if (!saved) return "the config differs from the checkpoint's";
+  const std::vector<std::string> changes = config_changes(*saved, config);
+  // A key that is newer than the checkpoint changes the hash, and nothing if it has its default.
+  return changes.empty() ? "" : fmt::format("changed since the checkpoint: {}", fmt::join(changes, ", "));
+}
+
+std::uint64_t load_model(const std::filesystem::path& checkpoint, const Config& config, layers::Network& network) {
+  const Archive model = CheckpointStore::read_model(checkpoint);
+  require_same_model(model, checkpoint.string(), config, network);
+  read_array(model, kParameters, network.arena().values());
+  read_array(model, kStatistics, network.statistics());
+  return load_progress(model).step;
+}
+
+}  // namespace dragonn::trainer

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+/// TrainingState: what a rank keeps from one group of workers to the next.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "exchange/resize.h"
+#include "kernels/devices.h"
+#include "layers/network.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+#include "trainer/config/config.h"
+#include "trainer/metrics/metrics.h"
+#include "trainer/run/checkpoint.h"
+#include "trainer/run/run_position.h"
+
+namespace dragonn::trainer {
+
+/// The run's progress besides its parameters; saved in checkpoints.
+struct Progress {
+  std::uint64_t step = 0;     ///< optimizer steps done
+  std::uint64_t samples = 0;  ///< that these took, over all workers
+  Moment time = {};           ///< this rank's clock since the run began
+  double step_seconds = 0;    ///< the part of `time` in training steps
+  double density_sum = 0;     ///< sum of the steps' local densities
+  double bytes_sent = 0;      ///< sum over ranks, for the exchange and its headers
+  std::optional<EvalRecord> last;
+  std::optional<EvalRecord> best;  ///< the earliest of equal ones (is_better)
+  std::uint64_t evaluations_since_best = 0;
+  bool dense_is_faster = false;  ///< one of the warnings says so: once per run is enough
+  std::vector<std::string> warnings;
+
+  /// Returns the rate of training steps, over all ranks.
+  double samples_per_second() const { return step_seconds > 0 ? static_cast<double>(samples) / step_seconds : 0.0; }
+};
+
+/// Network, optimizer, schedule and place of a run. Every rank builds it alike. Nothing here communicates: a generation
+/// (trainer/run/generation.h) trains it.
+struct TrainingState {
+  /// @param run outlives the state.  @param untrained has no memory yet.
+  TrainingState(const RunSpec& run, layers::Network untrained);
+
+  /// Sets the lengths of epochs and of the run for a group whose workers together take so many samples per step.
+  void lay_out(std::uint64_t samples_per_step, std::uint64_t steps_per_epoch);
+
+  /// Saves what all ranks share, with the mean of the ranks' statistics; and below what this rank alone has.
+  void save(Archive& model, std::span<const float> mean_statistics);
+  void save_rank(Archive& rank);
+  /// Takes what all ranks share from a group of any size, for one of `workers` that lay_out() has seen. Where the sizes
+  /// differ, statistics start from their mean. Returns the place in the data at which that group stopped.
+  /// @throws ConfigError for another model's state; DataError.
+  DataPosition reshard_from(StateSource& source, int workers, const RunPosition::ContinueEpoch& continue_epoch);
+  /// After that: takes what a rank alone had. The first is for the same rank of a group of the same size, the second
+  /// for each of the ranks that ranks_to_take() names.
+  void load_rank(const Archive& rank, const DataPosition& position);
+  void add_rank(const Archive& rank, const exchange::ReshardedParts& what);
+
+  /// Notes an evaluation, the same on all ranks.
+  void observe(const EvalRecord& record);
+
+  bool is_due(std::int64_t every) const { return every > 0 && progress.step % static_cast<std::uint64_t>(every) == 0; }
+  bool epoch_is_due(std::int64_t every) const {
+    return every > 0 && position.ends_epochs(progress.step, static_cast<std::uint64_t>(every));
+  }
+  /// Returns whether so many evaluations have not improved on the best one that the run ends (train.patience).
+  bool is_out_of_patience() const;
+  /// Returns the reason of the end: "epochs", "max_steps" or "patience".
+  const char* ended_by() const;
+  double epochs_done() const { return position.epochs_done(progress.step); }
+  Device device() const { return network.arena().values().device(); }
+  std::span<const float> parameters() { return mirror.of(network.arena().values()); }
+
+  const RunSpec& config;
+  layers::Network network;
+  std::unique_ptr<optim::Optimizer> optimizer;
+  std::unique_ptr<optim::Schedule> schedule;
+  RunPosition position{1, 1};
+  std::uint64_t scheduled_steps = 0;  ///< steps of all epochs, as the position schedules them
+  std::uint64_t total_steps = 0;      ///< updates of the whole run
+  kernels::HostMirror<float> mirror;  ///< of the parameters, for hashes and checkpoints
+  Progress progress;
+
+ private:
+  void set_length();
+};
+
+/// Returns "changed since the checkpoint: ..." about a saved run's config; empty if no change affects a number.
+std::string changes_since(const Archive& model, const Config& config);
+
+/// Fills a network, made by `config`, with the parameters and the averaged statistics of a checkpoint folder, of any
+/// world size. Returns the steps after which it was saved.
+/// @throws ConfigError, DataError (see CheckpointStore::read_model); ConfigError for another model's.
+std::uint64_t load_model(const std::filesystem::path& checkpoint, const Config& config, layers::Network& network);
+
+}  // namespace dragonn::trainer
