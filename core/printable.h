@@ -11,7 +11,7 @@ namespace dragonn {
 /// Returns the bytes of the character that begins at `position`: 1 to 4, or 0 if no well-formed one does (RFC 3629:
 /// shortest forms only, no surrogates, at most U+10FFFF). `position` < text.size().
 std::size_t utf8_length(std::string_view text, std::size_t position);
-/// Likewise, and tells the code point, if there is one.
+/// Returns the same, and sets `character` to the code point, if there is one.
 std::size_t utf8_character(std::string_view text, std::size_t position, char32_t& character);
 
 /// Returns `text` with '?' for every control character, every mark that changes the direction of a text, and every byte

@@ -62,8 +62,9 @@ State saved(dragonn_exchange_handle* handle) {
 }
 
 Fields fields_of(const State& state) {
+  const Archive archive = archive_from_bytes(state, "state");
   Fields fields;
-  for (const auto& [name, field] : archive_from_bytes(state, "state").fields()) fields[name] = field.bytes;
+  for (const auto& [name, field] : archive.fields()) fields[name] = field.bytes;
   return fields;
 }
 

@@ -139,7 +139,7 @@ DRAGONN_DEVICE_TEST("what a run is told means the same on every device") {
 DRAGONN_DEVICE_TEST("convolutions with batch norm, attention and recurrent layers train where the CPU trains") {
   const TemporaryFolder data;
   write_text(data.path());
-  for (const std::string& model : {kConvolutions, kAttention, kQuickText}) {
+  for (const std::string& model : {kConvolutions, kAttention, std::string(kQuickText)}) {
     CAPTURE(model);
     for (const std::string method : {"dense", "topk"}) {
       const Overrides overrides{"compression.method=" + method};

@@ -65,7 +65,7 @@ std::unique_ptr<MemorySource> train_group(const Job& job, const Group& group, St
 }
 
 /// Returns the fields that hold no time and no config, nor the marks of a checkpoint.
-std::map<std::string, std::vector<std::byte>> results(const Archive& archive) {
+std::map<std::string, Archive::Field> results(const Archive& archive) {
   auto fields = archive.fields();
   std::erase_if(fields, [](const auto& field) {
     const std::string& name = field.first;
