@@ -18,6 +18,7 @@
 #include "tests/exchange/combinations.h"
 #include "tests/trainer/quick_run.h"
 #include "trainer/config/methods.h"
+#include "trainer/run/run_position.h"
 
 namespace dragonn::trainer::testing {
 namespace {
