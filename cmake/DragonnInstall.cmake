@@ -16,6 +16,11 @@ foreach(FOLDER IN LISTS DRAGONN_FOLDERS)
     FILES_MATCHING PATTERN "*.h" PATTERN "*.def" PATTERN "*-inl.h" EXCLUDE PATTERN "cuda" EXCLUDE)
 endforeach()
 
+if(DRAGONN_FAULT_POINTS)
+  install(CODE "message(NOTICE \"These programs have fault points, for tests: DRAGONN_FAULT_POINTS=OFF builds them without\")"
+    ALL_COMPONENTS)
+endif()
+
 set(PACKAGE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/dragonn")
 install(EXPORT dragonnTargets NAMESPACE dragonn:: DESTINATION "${PACKAGE_DIR}")
 configure_package_config_file(cmake/dragonnConfig.cmake.in "${CMAKE_CURRENT_BINARY_DIR}/dragonnConfig.cmake"

@@ -5,5 +5,5 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/build.sh
-build release dragonn-train >&2
+DRAGONN_FAULT_POINTS=ON build release dragonn-train >&2
 exec scripts/fault_campaign.py "$@"

@@ -120,7 +120,7 @@ void declare_inspect(CLI::App& app, CommandLine& line, std::vector<std::string>&
       ->group(kInspect);
   app.add_flag("--dry-run", line.dry_run, "Print layers, memory, buckets and bytes per step")->group(kInspect);
   app.set_help_flag("-h,--help", "Print this text")->group(kInspect);
-  app.set_version_flag("--version", "dragonn-train " + std::string(version()), "Print the version")->group(kInspect);
+  app.set_version_flag("--version", version_line("dragonn-train"), "Print the version")->group(kInspect);
 }
 
 /// Returns the word after the option, if it may be the option's value.
