@@ -33,7 +33,9 @@ const std::map<std::string, Folders>& may_include() {
         {"trainer", below_trainer},
         {"report", {"core"}},
         {"library", {"core", "comm", "optim", "trainer"}},
+        {"program", below_trainer},
     };
+    rows["program"].insert("trainer");
     rows["bench"] = rows["tests"] = Folders(code_folders().begin(), code_folders().end());
     return rows;
   }();
@@ -94,7 +96,7 @@ const std::vector<Confined>& confined_headers() {
       {"toml++/", {"trainer/config/toml_config.cpp"}},
       {"spdlog/", {"core/log.cpp"}},
       {"xxhash.h", {"core/hash.cpp"}},
-      {"CLI/", {"trainer/command_line.cpp", "bench/", "report/main.cpp"}},
+      {"CLI/", {"trainer/command_line.cpp", "bench/", "report/main.cpp", "program/"}},
       {"doctest/", {"tests/"}},
       {"cu",  // CUDA, cuBLAS, cuDNN, CUB
        {"kernels/cuda/", "kernels/nn/cuda/", "kernels/gradient/cuda/", "bench/cuda/", "tests/cuda_emulation/"}},

@@ -69,7 +69,8 @@ TEST_SUITE("house") {
     for (const std::string& file : code_files()) {
       if (file.starts_with("tests/") || !file.ends_with(".cpp")) continue;
       if (read(file).find("const Registration<") == std::string::npos) continue;
-      if (file.starts_with("bench/")) continue;  // its subcommands are linked into the program only
+      // Their subcommands are linked into the programs only.
+      if (file.starts_with("bench/") || file.starts_with("program/")) continue;
       INFO(file);
       CHECK(registering.contains(file));
     }

@@ -15,7 +15,7 @@ fs::path source_root() {
 
 const std::vector<std::string>& code_folders() {
   static const std::vector<std::string> folders{"core", "kernels", "codec", "layers", "optim",   "compress", "comm",
-                                                "data", "trainer", "bench", "report", "library", "tests"};
+                                                "data", "trainer", "bench", "report", "library", "program",  "tests"};
   return folders;
 }
 
