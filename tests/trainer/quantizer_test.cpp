@@ -198,8 +198,8 @@ TEST_CASE("a quantizer's name is a method, and --set swaps it with any other") {
   CHECK(signsgd.compression.collective.name == kCodeCollective);
   CHECK(signsgd.compression.memory.name == "residual");
   CHECK(quick_config({"compression.method=qsgd"}).compression.memory.name == "none");
-  CHECK(quick_config({"compression.method=qsgd", "compression.qsgd.bucket=64"})
-            .compression.quantizer.settings.integer("bucket") == 64);
+  CHECK(quick_config({"compression.method=qsgd", "compression.qsgd.group=64"})
+            .compression.quantizer.settings.integer("group") == 64);
   const std::vector<std::string> methods{"dense", "topk", "signsgd", "qsgd"};
   for (const std::string& from : methods) {
     const std::string written = to_toml(quick_config({"compression.method=" + from}));
