@@ -147,10 +147,10 @@ TEST_SUITE("trainer") {
     CHECK(bytes_text(999.4) == "999 B");
     CHECK(bytes_text(999.6) == "1 kB");
     CHECK(bytes_text(1.234e9) == "1.23 GB");
-    CHECK(seconds_text(9.94) == "9.9 s");
-    CHECK(seconds_text(9.96) == "10 s");
-    CHECK(seconds_text(61) == "1:01");
-    CHECK(seconds_text(3723) == "1:02:03");
+    CHECK(elapsed_text(9.94) == "9.9 s");
+    CHECK(elapsed_text(9.96) == "10 s");
+    CHECK(elapsed_text(61) == "1:01");
+    CHECK(elapsed_text(3723) == "1:02:03");
     CHECK(percent_text(0) == "0 %");
     CHECK(percent_text(0.001) == "<1 %");
     CHECK(wrapped("one two three", 7) == std::vector<std::string>{"one two", "three"});
