@@ -21,11 +21,11 @@
 namespace dragonn::bench {
 namespace {
 
-/// Returns the memory of this process that is no part of a file, in MiB.
-double resident_mib() {
+/// Returns the memory of this process that is no part of a file, in MB.
+double resident_mb() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("RssAnon:")) return std::stod(line.substr(8)) / 1024;
+    if (line.starts_with("RssAnon:")) return std::stod(line.substr(8)) * 1024e-6;
   }
   return 0;
 }
@@ -74,7 +74,7 @@ class LoaderBenchmark final : public Benchmark {
       for (std::size_t step = 0; step < steps; ++step) loader.next();
       const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
       rates.push_back(static_cast<double>(steps * batch_) / taken.count());
-      memory.push_back(resident_mib());
+      memory.push_back(resident_mb());
       progress.advance(1, fmt::format("{} threads, round {}", threads, round + 1));
     }
     return {{"data", data_},
@@ -85,8 +85,8 @@ class LoaderBenchmark final : public Benchmark {
             {"samples_per_second", percentile(rates, 0.5)},
             {"samples_per_second_lowest", std::ranges::min(rates)},
             {"samples_per_second_highest", std::ranges::max(rates)},
-            {"resident_mib_first", memory.front()},
-            {"resident_mib_last", memory.back()}};
+            {"resident_mb_first", memory.front()},
+            {"resident_mb_last", memory.back()}};
   }
 
   std::string data_ = "image_folder";
@@ -103,7 +103,7 @@ const Registration<BenchmarkEntry> registration{
      [] { return std::make_unique<LoaderBenchmark>(); },
      {.conditions = {"data", "samples", "batch", "steps"},
       .results = {"threads", "samples_per_second", "samples_per_second_lowest", "samples_per_second_highest",
-                  "resident_mib_first", "resident_mib_last"}},
+                  "resident_mb_first", "resident_mb_last"}},
      {"loader --path data/imagenet", "loader --data synthetic_images --steps 100",
       "loader --path data/imagenet --set image_folder.side=160 --threads 4 --json -"}}};
 

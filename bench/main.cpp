@@ -56,7 +56,7 @@ void declare_common(CLI::App& command, Options& options) {
 Benchmarks declare(CLI::App& program, Options& options) {
   program.option_defaults()->always_capture_default();  // the help shows them, of subcommands too
   program.require_subcommand(1);
-  program.set_version_flag("--version", "dragonn-bench " + std::string(version()), "Print the version and exit");
+  program.set_version_flag("--version", version_line("dragonn-bench"), "Print the version and exit");
   program.set_help_flag("--help,-h", "Print this help and exit");
   program.footer(examples_text({"step --model resnet20 --threads 1",
                                 "compress --sparsifier all --density 0.01 --json -", "network"}) +

@@ -13,6 +13,7 @@
 #include "comm/network_probe.h"
 #include "comm/sparse/exchange_cost.h"
 #include "compress/sparsifier.h"
+#include "core/units_text.h"
 #include "layers/graph.h"
 #include "trainer/config/assemble.h"
 
@@ -28,11 +29,6 @@ struct AdvisedRuns {
 
 /// A dense exchange is called cheap if it takes at most this share of a step.
 constexpr double kCheapShare = 0.1;
-
-std::string seconds_text(double seconds) {
-  if (seconds >= 1) return fmt::format("{:.3g} s", seconds);
-  return seconds >= 1e-3 ? fmt::format("{:.3g} ms", seconds * 1e3) : fmt::format("{:.3g} us", seconds * 1e6);
-}
 
 /// Returns the parameters of a model on the data that `dragonn-bench step` gives it.
 std::size_t parameter_count(const std::string& model) {
@@ -94,7 +90,7 @@ class NetworkBenchmark final : public Benchmark {
   Rows run(Progress& progress) override {
     network_advice({.latency_seconds = 0, .bytes_per_second = 1}, advised_);  // refuses bad options before the work
     progress.plan(1);
-    progress.announce("messages of 8 bytes to 1 MiB between two ranks, 19 MB each way");
+    progress.announce("messages of 8 bytes to 1.05 MB between two ranks, 19 MB each way");
     std::vector<comm::PingPong> times;
     std::string backend;
     run_ranks(/*local_ranks=*/2, timeout_s_, [&](comm::Communicator& communicator) {
@@ -103,7 +99,7 @@ class NetworkBenchmark final : public Benchmark {
       times = measured;
       backend = communicator.backend();
     });
-    progress.advance(1, "messages of 8 bytes to 1 MiB");
+    progress.advance(1, "messages of 8 bytes to 1.05 MB");
     if (times.empty()) return {};
     const comm::NetworkModel network = fit_network(times);
     remarks_ = network_advice(network, advised_);

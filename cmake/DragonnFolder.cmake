@@ -4,6 +4,8 @@
 # cuda/, and .cu files, belong to it with DRAGONN_CUDA only, as do the libraries after CUDA.
 # Files register what they offer (methods, models, data sets) in static objects. The linker drops an object file that
 # nothing refers to, also through a second static library, so the folder's archive is linked whole by an interface target.
+set(DRAGONN_INSTALLED_HEADERS $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
+  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/dragonn/detail>)
 function(dragonn_add_folder NAME)
   cmake_parse_arguments(ARG "" "" "DEPENDS;PUBLIC;PRIVATE;CUDA;EXCLUDE" ${ARGN})
   file(GLOB_RECURSE SOURCES CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp" "${CMAKE_CURRENT_SOURCE_DIR}/*.cu")
@@ -19,7 +21,7 @@ function(dragonn_add_folder NAME)
   add_library(${ARCHIVE} STATIC ${SOURCES})
   set_target_properties(${ARCHIVE} PROPERTIES OUTPUT_NAME dragonn_${NAME} POSITION_INDEPENDENT_CODE ON)
   target_include_directories(${ARCHIVE} PUBLIC
-    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/dragonn>)
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> ${DRAGONN_INSTALLED_HEADERS})
   target_link_libraries(${ARCHIVE} PUBLIC dragonn_options ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
   if("OpenMP::OpenMP_CXX" IN_LIST ARG_PRIVATE)
     set(OPENMP OPENMP)
@@ -35,5 +37,4 @@ function(dragonn_add_folder NAME)
   set_target_properties(${ARCHIVE} PROPERTIES EXPORT_NAME ${NAME}_archive)
   set_target_properties(dragonn_${NAME} PROPERTIES EXPORT_NAME ${NAME})
   set_property(GLOBAL APPEND PROPERTY DRAGONN_INSTALL_TARGETS ${ARCHIVE} dragonn_${NAME})
-  set_property(GLOBAL APPEND PROPERTY DRAGONN_INSTALL_FOLDERS ${NAME})
 endfunction()

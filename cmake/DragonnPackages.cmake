@@ -14,7 +14,7 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 
 set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "Distributed sparsified SGD trainer
  Trains neural networks data-parallel over networks that are too slow for
- dense gradients: dragonn-train, dragonn-bench and dragonn-compare.")
+ dense gradients: dragonn, dragonn-train, dragonn-bench and dragonn-compare.")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME dragonn)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "openmpi-bin")

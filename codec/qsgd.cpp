@@ -44,14 +44,14 @@ const Registration<ValueCodecEntry> registration{[] {
                      .help = "number of non-zero levels of a magnitude",
                      .minimum = 1,
                      .maximum = 127},
-                    {.name = "bucket",
+                    {.name = "group",
                      .default_value = std::int64_t{128},
                      .help = "number of neighbouring entries that share a norm",
                      .minimum = 1,
                      .maximum = 0x1p31}};
   entry.unbiased = true;
   entry.make = [](const Settings& settings, std::size_t numel, const Device&) {
-    return std::make_unique<Qsgd>(kernels::LevelFormat{.group = static_cast<std::size_t>(settings.integer("bucket")),
+    return std::make_unique<Qsgd>(kernels::LevelFormat{.group = static_cast<std::size_t>(settings.integer("group")),
                                                        .levels = static_cast<int>(settings.integer("levels"))},
                                   numel);
   };

@@ -17,7 +17,7 @@ namespace {
 class Dragonn final : public Sparsifier {
  public:
   Dragonn(const Settings& settings, std::size_t numel, const Device& device)
-      : memory_(settings.number("memory")),
+      : slots_(settings.number("slots")),
         oversample_(settings.number("oversample")),
         priority_(settings.text("collision") == "priority"),
         sample_(sample_rules(settings)),
@@ -48,10 +48,10 @@ class Dragonn final : public Sparsifier {
 
  private:
   std::size_t slots(std::size_t k) const {
-    return std::max<std::size_t>(1, static_cast<std::size_t>(memory_ * static_cast<double>(k)));
+    return std::max<std::size_t>(1, static_cast<std::size_t>(slots_ * static_cast<double>(k)));
   }
 
-  double memory_;
+  double slots_;
   double oversample_;
   bool priority_;
   SampleRules sample_;
@@ -62,7 +62,7 @@ class Dragonn final : public Sparsifier {
 
 SettingSpecs settings() {
   SettingSpecs specs = sample_settings();
-  specs.push_back({.name = "memory",
+  specs.push_back({.name = "slots",
                    .default_value = 8.0,
                    .help = "slots of the hash table, as a multiple of k; 1: the paper's, where 37 % of the hits wait",
                    .minimum = 0,
@@ -95,7 +95,7 @@ const Registration<SparsifierEntry> registration{[] {
   // eight slots an entry.
   entry.forecast = [](const Settings& values) {
     // Of l hits m (1 - (1 - 1/m)^l) keep their slots.
-    const double slots = values.number("memory"), hits = values.number("oversample");
+    const double slots = values.number("slots"), hits = values.number("oversample");
     const double kept = slots * (1 - std::exp(-hits / slots));
     return CountForecast{.settled = {0.5 * kept, kept, 1.6 * kept}};
   };

@@ -17,6 +17,9 @@
 #include "core/error.h"
 
 namespace dragonn {
+
+#ifdef DRAGONN_FAULT_POINTS
+
 namespace {
 
 struct Fault {
@@ -78,5 +81,21 @@ void detail::reach_fault_point(std::string_view place) {
   static std::atomic<int> passes{0};
   if (place == fault.place && this_rank() == fault.rank && ++passes == fault.pass) act(fault);
 }
+
+bool has_fault_points() {
+  return true;
+}
+
+#else
+
+const bool detail::fault_wanted = false;
+
+void detail::reach_fault_point(std::string_view) {}
+
+bool has_fault_points() {
+  return false;
+}
+
+#endif
 
 }  // namespace dragonn

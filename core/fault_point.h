@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Fault points: named places of a run, at which a test makes it fail.
+/// Fault points: named places of a run, at which a test makes it fail. Only a build with DRAGONN_FAULT_POINTS has them:
+/// elsewhere no environment variable ends a run.
 ///
 /// DRAGONN_FAULT=PLACE:RANK:PASS:ACTION in the environment lets the rank do the action when it comes to the place for
 /// the PASS-th time, from 1 on. Places are the verbs of a step (core/timer.h), where a verb begins, and "start",
@@ -12,6 +13,9 @@
 #include <string_view>
 
 namespace dragonn {
+
+/// Returns whether this build has fault points.
+bool has_fault_points();
 
 namespace detail {
 extern const bool fault_wanted;

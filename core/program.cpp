@@ -8,12 +8,17 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "core/fault_point.h"
 #include "core/version_text.h"
 
 namespace dragonn {
 
 std::string_view version() {
   return kVersionText;
+}
+
+std::string version_line(std::string_view program) {
+  return fmt::format("{} {}{}", program, version(), has_fault_points() ? " (for tests: with fault points)" : "");
 }
 
 std::optional<std::int64_t> quick_limit() {

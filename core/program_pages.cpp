@@ -166,6 +166,11 @@ std::string function_name(std::string name) {
   return "_" + name;
 }
 
+/// Returns the program that a subcommand is.
+std::string program_of(const ProgramText& program, const ProgramText& command) {
+  return program.name + "-" + command.name;
+}
+
 std::string bash_words(const std::vector<std::string>& words) {
   return fmt::format("compgen -W '{}' -- \"$cur\"", fmt::join(words, " "));
 }
@@ -192,7 +197,7 @@ std::string bash_body(const ProgramText& program, const WordLists& lists) {
   for (const OptionText& option : program.options) {
     const std::string value = option.takes_value || option.is_positional ? bash_value(option, lists) : "";
     if (option.is_positional) {
-      positional = value;
+      if (!value.empty()) positional = value;
       continue;
     }
     names.insert(names.end(), option.names.begin(), option.names.end());
@@ -235,6 +240,7 @@ std::string zsh_action(const ProgramText& program, const OptionText& option, con
 /// Returns the specifications of _arguments, a line each.
 std::string zsh_arguments(const ProgramText& program, const WordLists& lists, std::string& functions) {
   std::string lines;
+  int position = 0;
   for (const OptionText& option : program.options) {
     const bool has_value = option.takes_value || option.is_positional;
     std::string action = has_value ? zsh_action(program, option, lists, functions) : "";
@@ -245,7 +251,8 @@ std::string zsh_arguments(const ProgramText& program, const WordLists& lists, st
     }
     const std::string value = fmt::format(":{}:{}", zsh_text(value_of(option).name), action);
     if (option.is_positional) {
-      lines += fmt::format(" \\\n    '{}:{}:{}'", option.is_repeatable ? "*" : "1", option.names.front(), action);
+      lines += fmt::format(" \\\n    '{}:{}:{}'", option.is_repeatable ? "*" : std::to_string(++position),
+                           option.names.front(), action);
       continue;
     }
     for (const std::string& name : option.names) {
@@ -283,6 +290,10 @@ std::string man_page(const ProgramText& program, const std::vector<std::string>&
   if (!program.commands.empty()) text += ".SH SUBCOMMANDS\n";
   for (const ProgramText& command : program.commands) {
     text += fmt::format(".SS \"{} {}\"\n{}.\n", roff(program.name), roff(command.name), roff(command.summary));
+    if (command.is_program) {
+      text += fmt::format("It takes the arguments of {}(1).\n", bold(program_of(program, command)));
+      continue;
+    }
     text += man_options(command.options) + man_footer(command.footer, ".PP\nExamples:");
   }
   text += man_footer(program.footer, ".SH EXAMPLES AND NOTES");
@@ -294,13 +305,21 @@ std::string bash_completion(const ProgramText& program, const WordLists& words) 
   const std::string function = function_name(program.name);
   std::string text = fmt::format("# bash completion of {}; generated from its command line.\n\n", program.name);
   for (const ProgramText& command : program.commands) {
-    text += fmt::format("{}_{}() {{\n{}}}\n\n", function, command.name, bash_body(command, words));
+    if (command.is_program) continue;
+    text += fmt::format("{}__{}() {{\n{}}}\n\n", function, command.name, bash_body(command, words));
   }
   text += fmt::format("{}__program() {{\n", function);
   if (!program.commands.empty()) {
     text += "  local word\n  for word in \"${words[@]:1:cword-1}\"; do\n    case $word in\n";
     for (const ProgramText& command : program.commands) {
-      text += fmt::format("      {}) {}_{}; return ;;\n", command.name, function, command.name);
+      if (!command.is_program) {
+        text += fmt::format("      {}) {}__{}; return ;;\n", command.name, function, command.name);
+        continue;
+      }
+      const std::string called = program_of(program, command), completes = function_name(called) + "__program";
+      text += fmt::format(
+          "      {0})\n        declare -F {1} >/dev/null || _completion_loader {2}\n        {1}; return ;;\n",
+          command.name, completes, called);
     }
     text += "    esac\n  done\n";
   }
@@ -331,8 +350,11 @@ std::string zsh_completion(const ProgramText& program, const WordLists& words) {
     std::string names, cases;
     for (const ProgramText& command : program.commands) {
       names += fmt::format(" {}\\:\"{}\"", command.name, zsh_text(escaped(command.summary, "\"")));
-      cases +=
-          fmt::format("    {})\n      _arguments -S{} ;;\n", command.name, zsh_arguments(command, words, functions));
+      // Another program's completion sees its own name in the place of the subcommand.
+      const std::string called = program_of(program, command);
+      cases += command.is_program ? fmt::format("    {0}) words[1]={1}; _{1} ;;\n", command.name, called)
+                                  : fmt::format("    {})\n      _arguments -S{} ;;\n", command.name,
+                                                zsh_arguments(command, words, functions));
     }
     body = fmt::format(
         "  local line state\n  _arguments -C{} \\\n    '1:subcommand:(({}))' \\\n    '*::option:->options'\n"

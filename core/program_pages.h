@@ -32,6 +32,7 @@ struct ProgramText {
   std::string footer;
   std::vector<OptionText> options;
   std::vector<ProgramText> commands;
+  bool is_program = false;  ///< of a subcommand: it is a program of its own, PROGRAM-SUBCOMMAND
 };
 
 /// The words that complete an option's value, by its name ("--set"). A word that ends with "=" is completed further, by
@@ -54,7 +55,8 @@ ProgramText describe_program(const App& app) {
                       .summary = app.get_description(),
                       .footer = app.get_footer(),
                       .options = {},
-                      .commands = {}};
+                      .commands = {},
+                      .is_program = app.get_prefix_command()};
   for (const auto* option : app.get_options()) {
     if (option->get_group().empty()) continue;  // hidden
     OptionText text{.names = {},

@@ -43,6 +43,14 @@ std::string bytes_text(double bytes) {
 }
 
 std::string seconds_text(double seconds) {
+  if (seconds == 0) return "0 s";
+  if (seconds < 1e-3) return three_digits(seconds * 1e6) + " us";
+  if (seconds < 1) return three_digits(seconds * 1e3) + " ms";
+  if (seconds < 600) return three_digits(seconds) + " s";
+  return seconds < 7200 ? three_digits(seconds / 60) + " min" : three_digits(seconds / 3600) + " h";
+}
+
+std::string elapsed_text(double seconds) {
   if (seconds < 9.95) return fmt::format("{:.1f} s", seconds);
   const auto total = static_cast<std::int64_t>(std::llround(seconds));
   const std::int64_t hours = total / 3600, minutes = total / 60 % 60;
@@ -56,16 +64,26 @@ std::string percent_text(double share) {
   return fmt::format("{:.0f} %", 100 * share);
 }
 
-std::vector<std::string> wrapped(const std::string& text, std::size_t columns) {
+std::string ratio_text(double ratio) {
+  return three_digits(ratio) + "x";
+}
+
+std::size_t width(std::string_view text) {
+  // Bytes that continue a character do not count.
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char letter) { return (static_cast<unsigned char>(letter) & 0xC0) != 0x80; }));
+}
+
+std::vector<std::string> wrapped(std::string_view text, std::size_t columns) {
   std::vector<std::string> lines;
   for (std::size_t begin = 0; begin < text.size();) {
-    std::size_t end = text.size();
-    if (end - begin > columns) {
-      const std::size_t space = text.rfind(' ', begin + columns);
-      end = space == std::string::npos || space <= begin ? text.find(' ', begin + columns) : space;
-      end = std::min(end, text.size());
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string_view word = text.substr(begin, end - begin);
+    if (!lines.empty() && width(lines.back()) + 1 + width(word) <= columns) {
+      lines.back().append(" ").append(word);
+    } else {
+      lines.emplace_back(word);
     }
-    lines.push_back(text.substr(begin, end - begin));
     begin = end + 1;
   }
   return lines;

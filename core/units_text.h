@@ -25,13 +25,20 @@ std::string network_text(std::optional<double> gbps, std::optional<double> laten
 
 /// Returns a number of bytes as text: "951 kB", "1.62 MB": three digits, units of 1000.
 std::string bytes_text(double bytes);
-/// Returns a duration as text: "9.1 s", "2:03" (minutes), "1:02:03" (hours).
+/// Returns a duration as text: "31.2 s", of three digits, in us, ms, s, min or h.
 std::string seconds_text(double seconds);
+/// Returns a duration as a clock shows it: "9.1 s", "2:03" (minutes), "1:02:03" (hours).
+std::string elapsed_text(double seconds);
 /// Returns a share as text: "12 %"; "<1 %" for a positive share that rounds to nothing. @param share of 1.
 std::string percent_text(double share);
+/// Returns a ratio as "12.3x".
+std::string ratio_text(double ratio);
+
+/// Returns the number of characters of UTF-8 text, as a terminal counts columns.
+std::size_t width(std::string_view text);
 
 /// Breaks a text at spaces into lines of at most `columns`; a longer word is a line of its own. Returns no lines for an
 /// empty text.
-std::vector<std::string> wrapped(const std::string& text, std::size_t columns);
+std::vector<std::string> wrapped(std::string_view text, std::size_t columns);
 
 }  // namespace dragonn

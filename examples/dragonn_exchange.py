@@ -35,6 +35,11 @@ class _Tensor(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("shape", ctypes.POINTER(ctypes.c_uint64)), ("dimensions", ctypes.c_uint64)]
 
 
+class _Options(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("config", ctypes.c_char_p), ("rendezvous", ctypes.c_char_p),
+                ("steps_per_epoch", ctypes.c_uint64)]
+
+
 class _Info(ctypes.Structure):
     _fields_ = [("elements", ctypes.c_uint64)] + [
         (name, ctypes.c_uint32) for name in ("sparsified", "momentum_applied", "learning_rate_applied")] + [
@@ -53,15 +58,16 @@ _HANDLE = ctypes.c_void_p
 _SIZE = ctypes.c_uint64
 # By function: what it returns, and its arguments. Without a result it is a status.
 _FUNCTIONS = {
-    "create_at": [ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(_Tensor), _SIZE, _SIZE, ctypes.POINTER(_HANDLE)],
+    "create": [ctypes.POINTER(_Options), ctypes.POINTER(_Tensor), _SIZE, ctypes.POINTER(_HANDLE)],
     "destroy": [_HANDLE],
-    "get_tensor_info": [_HANDLE, _SIZE, ctypes.POINTER(_Info)],
+    "get_tensor_info": [_HANDLE, _SIZE, ctypes.POINTER(_Info), ctypes.c_size_t],
     "set_learning_rate": [_HANDLE, ctypes.c_double],
     "exchange_tensors": [_HANDLE, ctypes.POINTER(ctypes.c_void_p), _SIZE],
     "get_statistics": [_HANDLE, ctypes.POINTER(_Statistics), ctypes.c_size_t],
     "state_size": [_HANDLE, ctypes.POINTER(_SIZE)],
     "state_save": [_HANDLE, ctypes.c_void_p, _SIZE],
     "state_load": [_HANDLE, ctypes.c_char_p, _SIZE],
+    "state_load_all": [_HANDLE, ctypes.POINTER(ctypes.c_char_p), ctypes.POINTER(_SIZE), _SIZE],
 }
 _library = None
 
@@ -127,8 +133,9 @@ class Exchange:
             for extent in shape:
                 self.sizes[-1] *= extent
         place = None if rendezvous is None else _text("the rendezvous", rendezvous)
-        _call("create_at", place, _text("the config", config), records, len(self.names),
-              _positive("steps_per_epoch", steps_per_epoch, smallest=0), ctypes.byref(self._handle))
+        options = _Options(ctypes.sizeof(_Options), _text("the config", config), place,
+                           _positive("steps_per_epoch", steps_per_epoch, smallest=0))
+        _call("create", ctypes.byref(options), records, len(self.names), ctypes.byref(self._handle))
         self.rank = _load().dragonn_rank(self._handle)
         self.size = _load().dragonn_size(self._handle)
 
@@ -174,7 +181,7 @@ class Exchange:
     def tensor_info(self, place):
         """How a tensor is treated: the fields of dragonn_tensor_info in dragonn.h, as a dictionary."""
         info = _Info()
-        _call("get_tensor_info", self._open(), place, ctypes.byref(info))
+        _call("get_tensor_info", self._open(), place, ctypes.byref(info), ctypes.sizeof(info))
         return {name: getattr(info, name) for name, _ in _Info._fields_}
 
     def set_learning_rate(self, learning_rate):
@@ -198,6 +205,12 @@ class Exchange:
     def load_state(self, state):
         """Restores what state() returned on this rank, in a run of the same config, tensors and number of ranks."""
         _call("state_load", self._open(), bytes(state), len(state))
+
+    def load_states(self, states):
+        """Restores what state() returned on all ranks of a run, in their order, on this number of ranks or another one."""
+        states = [bytes(state) for state in states]
+        _call("state_load_all", self._open(), (ctypes.c_char_p * len(states))(*states),
+              (_SIZE * len(states))(*map(len, states)), len(states))
 
     def close(self):
         """Collective. Ends the exchange in order."""

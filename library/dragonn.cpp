@@ -100,6 +100,24 @@ void require(bool right, fmt::format_string<Args...> otherwise, Args&&... args) 
   if (!right) throw UsageError(fmt::format(otherwise, std::forward<Args>(args)...));
 }
 
+/// Checks the size of a struct in the caller's header, which may be older than this library's, but not newer.
+template <class Struct>
+void require_size(std::size_t size, const char* name) {
+  require(size > 0 && size <= sizeof(Struct),
+          "{} has {} bytes in the caller's header: expected at most {}, the header of "
+          "this library",
+          name, size, sizeof(Struct));
+}
+
+/// Returns the options that a caller gives; a null pointer gives none.
+dragonn_options read_options(const dragonn_options* given) {
+  dragonn_options options{};
+  if (given == nullptr) return options;
+  require_size<dragonn_options>(given->size, "dragonn_options");
+  std::memcpy(&options, given, given->size);
+  return options;
+}
+
 /// Sends the log nowhere until a caller wants it.
 void silence_log() {
   static std::once_flag once;
@@ -153,15 +171,16 @@ void set_up(dragonn_exchange_handle& handle, dragonn::comm::Communicator& commun
   }
 }
 
-std::unique_ptr<dragonn_exchange_handle> make_handle(const char* rendezvous, const char* config,
-                                                     std::vector<library::Tensor> tensors,
-                                                     std::uint64_t steps_per_epoch) {
+std::unique_ptr<dragonn_exchange_handle> make_handle(const dragonn_options& options,
+                                                     std::vector<library::Tensor> tensors) {
   auto handle = std::make_unique<dragonn_exchange_handle>();
-  handle->spec = dragonn::trainer::parse_exchange_config(config == nullptr ? "" : config, "config");
+  handle->spec = dragonn::trainer::parse_exchange_config(options.config == nullptr ? "" : options.config, "config");
+  for (const std::string& note : handle->spec.notes) dragonn::log::info(0, "{}", note);
   handle->tensors = std::move(tensors);
-  handle->steps_per_epoch = steps_per_epoch > 0 ? steps_per_epoch : std::numeric_limits<std::uint64_t>::max();
+  const std::uint64_t steps = options.steps_per_epoch;
+  handle->steps_per_epoch = steps > 0 ? steps : std::numeric_limits<std::uint64_t>::max();
   const library::Connection connection =
-      library::choose_connection(handle->spec.comm, rendezvous == nullptr ? "" : rendezvous);
+      library::choose_connection(handle->spec.comm, options.rendezvous == nullptr ? "" : options.rendezvous);
   dragonn_exchange_handle* const address = handle.get();
   handle->thread = std::make_unique<library::RankThread>(
       connection.connect, [address](dragonn::comm::Communicator& communicator) { set_up(*address, communicator); },
@@ -226,18 +245,13 @@ dragonn_status dragonn_set_log(dragonn_log_function function, void* user) {
   });
 }
 
-dragonn_status dragonn_create(const char* config, const dragonn_tensor* tensors, uint64_t tensor_count,
-                              uint64_t steps_per_epoch, dragonn_exchange_handle** handle) {
-  return dragonn_create_at(nullptr, config, tensors, tensor_count, steps_per_epoch, handle);
-}
-
-dragonn_status dragonn_create_at(const char* rendezvous, const char* config, const dragonn_tensor* tensors,
-                                 uint64_t tensor_count, uint64_t steps_per_epoch, dragonn_exchange_handle** handle) {
+dragonn_status dragonn_create(const dragonn_options* options, const dragonn_tensor* tensors, uint64_t tensor_count,
+                              dragonn_exchange_handle** handle) {
   if (handle != nullptr) *handle = nullptr;
   return guarded([&] {
     silence_log();
     require(handle != nullptr, "dragonn_create has no place for the handle: a null pointer");
-    *handle = make_handle(rendezvous, config, read_tensors(tensors, tensor_count), steps_per_epoch).release();
+    *handle = make_handle(read_options(options), read_tensors(tensors, tensor_count)).release();
   });
 }
 
@@ -267,12 +281,13 @@ uint64_t dragonn_elements(const dragonn_exchange_handle* handle) {
 }
 
 dragonn_status dragonn_get_tensor_info(const dragonn_exchange_handle* handle, uint64_t tensor,
-                                       dragonn_tensor_info* info) {
+                                       dragonn_tensor_info* info, size_t size) {
   return guarded([&] {
     check_handle(handle);
     require(info != nullptr, "the place for the tensor's info is a null pointer");
     require(tensor < handle->infos.size(), "tensor {}: expected 0 to {}", tensor, handle->infos.size() - 1);
-    *info = handle->infos[tensor];
+    require_size<dragonn_tensor_info>(size, "dragonn_tensor_info");
+    std::memcpy(info, &handle->infos[tensor], size);
   });
 }
 
@@ -318,10 +333,11 @@ dragonn_status dragonn_get_statistics(dragonn_exchange_handle* handle, dragonn_s
   return guarded([&] {
     const HandleUse use(handle);
     require(statistics != nullptr, "the place for the statistics is a null pointer");
-    require(size == sizeof(dragonn_statistics),
-            "dragonn_statistics has {} bytes in the caller's header: expected {}, the header of this library", size,
-            sizeof(dragonn_statistics));
-    handle->thread->run([&] { *statistics = handle->exchange->statistics(); });
+    require_size<dragonn_statistics>(size, "dragonn_statistics");
+    handle->thread->run([&] {
+      const dragonn_statistics all = handle->exchange->statistics();
+      std::memcpy(statistics, &all, size);
+    });
   });
 }
 
@@ -353,5 +369,22 @@ dragonn_status dragonn_state_load(dragonn_exchange_handle* handle, const void* s
     handle->saved.clear();
     const std::span<const std::byte> bytes(static_cast<const std::byte*>(state), size);
     handle->thread->run([&] { handle->exchange->load(bytes); });
+  });
+}
+
+dragonn_status dragonn_state_load_all(dragonn_exchange_handle* handle, const void* const* states, const uint64_t* sizes,
+                                      uint64_t state_count) {
+  return guarded([&] {
+    const HandleUse use(handle);
+    require(states != nullptr && sizes != nullptr, "the list of states, or of their sizes, is a null pointer");
+    require(state_count > 0 && state_count <= std::numeric_limits<int>::max(),
+            "there are {} states: expected at least 1", state_count);
+    std::vector<std::span<const std::byte>> all;
+    for (std::uint64_t rank = 0; rank < state_count; ++rank) {
+      require(states[rank] != nullptr, "the state of rank {} is a null pointer", rank);
+      all.emplace_back(static_cast<const std::byte*>(states[rank]), sizes[rank]);
+    }
+    handle->saved.clear();
+    handle->thread->run([&] { handle->exchange->load_all(all); });
   });
 }

@@ -10,12 +10,14 @@
 ///   finalized when the process exits.
 /// - "tcp": rank and size come from RANK and WORLD_SIZE or from the launcher, the rendezvous from comm.rendezvous or
 ///   MASTER_ADDR and MASTER_PORT. Under torchrun, whose own store has that port, from MASTER_PORT + 1. A program whose
-///   processes can already talk to each other gives one to dragonn_create_at.
+///   processes can already talk to each other gives one in its options.
 /// - "local": this process alone.
 /// - "auto": "tcp" under torchrun, "mpi" under another launcher, "tcp" where RANK and WORLD_SIZE are set, else "local".
 ///
-/// Collective calls: dragonn_create and dragonn_create_at, the two exchanges and dragonn_destroy. All ranks make them
-/// in the same order.
+/// Collective calls: dragonn_create, the two exchanges and dragonn_destroy. All ranks make them in the same order.
+///
+/// Structs that may grow come with their size in the caller's header. A library with more fields leaves out those that
+/// the caller does not know, and takes 0 for those that it did not give.
 ///
 /// Threads. A handle has a thread of its own, which computes and communicates while the caller waits. One thread at a
 /// time uses a handle; it need not be the same one. A second thread gets DRAGONN_ERROR_USAGE while the first one's call
@@ -55,7 +57,7 @@ typedef enum dragonn_status {
   /// The gradient of some rank holds NaN or infinity; all ranks get this. A sum with the residual that overflows
   /// although the gradient is finite is reported by the next exchange, and by all others until a saved state is loaded.
   DRAGONN_ERROR_NON_FINITE = 5,
-  DRAGONN_ERROR_STATE = 6,  ///< a saved state is damaged, or of another rank, size, config or list of tensors
+  DRAGONN_ERROR_STATE = 6,  ///< a saved state is damaged, or of another rank, config or list of tensors
   DRAGONN_ERROR_SYSTEM = 7  ///< memory, a thread, or an error of dragonn's own
 } dragonn_status;
 
@@ -69,6 +71,16 @@ typedef struct dragonn_tensor {
   const uint64_t* shape;  ///< [dimensions], each at least 1; unused without dimensions
   uint64_t dimensions;
 } dragonn_tensor;
+
+/// The options of dragonn_create. What is 0 or null has its default.
+typedef struct dragonn_options {
+  size_t size;         ///< sizeof(dragonn_options)
+  const char* config;  ///< TOML text with the keys of dragonn-train: seed, [optimizer], [compression], [comm]
+  /// The place where the ranks meet if they do so over TCP and the config has no comm.rendezvous: "tcp:HOST:PORT", an
+  /// address of rank 0, or "file:PATH". Null: as the environment says.
+  const char* rendezvous;
+  uint64_t steps_per_epoch;  ///< exchanges in an epoch, for density schedules that count epochs; 0: all is one epoch
+} dragonn_options;
 
 /// The treatment of a tensor.
 typedef struct dragonn_tensor_info {
@@ -121,18 +133,11 @@ DRAGONN_API const char* dragonn_last_error(void);
 DRAGONN_API dragonn_status dragonn_set_log(dragonn_log_function function, void* user);
 
 /// Collective. Connects the processes and creates this rank's end.
-/// @param config TOML text with the keys of dragonn-train: seed, [optimizer], [compression], [comm]. Null: defaults.
+/// @param options null: all have their defaults.
 /// @param tensors [tensor_count], the same on every rank.
-/// @param steps_per_epoch exchanges in an epoch, for density schedules that count epochs; 0: all is one epoch.
 /// @param handle receives the handle; null after an error.
-DRAGONN_API dragonn_status dragonn_create(const char* config, const dragonn_tensor* tensors, uint64_t tensor_count,
-                                          uint64_t steps_per_epoch, dragonn_exchange_handle** handle);
-
-/// Collective. Works as dragonn_create. @param rendezvous the place where the ranks meet if they do so over TCP and the
-/// config has no comm.rendezvous: "tcp:HOST:PORT", an address of rank 0, or "file:PATH". Null: as dragonn_create.
-DRAGONN_API dragonn_status dragonn_create_at(const char* rendezvous, const char* config, const dragonn_tensor* tensors,
-                                             uint64_t tensor_count, uint64_t steps_per_epoch,
-                                             dragonn_exchange_handle** handle);
+DRAGONN_API dragonn_status dragonn_create(const dragonn_options* options, const dragonn_tensor* tensors,
+                                          uint64_t tensor_count, dragonn_exchange_handle** handle);
 
 /// Collective. Waits until all ranks are here, ends the group and frees the handle, also after an error; only after
 /// DRAGONN_ERROR_USAGE it is as before. A null handle is ignored.
@@ -151,9 +156,10 @@ DRAGONN_API int32_t dragonn_size(const dragonn_exchange_handle* handle);
 /// Returns the number of elements of all tensors, or 0 for a null handle. Local.
 DRAGONN_API uint64_t dragonn_elements(const dragonn_exchange_handle* handle);
 
-/// Tells how a tensor is treated. Local. @param tensor its place in the list, from 0.
+/// Tells how a tensor is treated. Local. @param tensor its place in the list, from 0. @param size
+/// sizeof(dragonn_tensor_info).
 DRAGONN_API dragonn_status dragonn_get_tensor_info(const dragonn_exchange_handle* handle, uint64_t tensor,
-                                                   dragonn_tensor_info* info);
+                                                   dragonn_tensor_info* info, size_t size);
 
 /// Sets the learning rate of the next exchanges, for compression.acc_form = "folded" only. It is
 /// optimizer.learning_rate at first. Local.
@@ -170,7 +176,7 @@ DRAGONN_API dragonn_status dragonn_exchange(dragonn_exchange_handle* handle, flo
 DRAGONN_API dragonn_status dragonn_exchange_tensors(dragonn_exchange_handle* handle, float* const* gradients,
                                                     uint64_t tensor_count);
 
-/// Returns the statistics of the last exchange. Local. @param size sizeof(dragonn_statistics) of the caller's header.
+/// Returns the statistics of the last exchange. Local. @param size sizeof(dragonn_statistics).
 DRAGONN_API dragonn_status dragonn_get_statistics(dragonn_exchange_handle* handle, dragonn_statistics* statistics,
                                                   size_t size);
 
@@ -187,6 +193,15 @@ DRAGONN_API dragonn_status dragonn_state_save(dragonn_exchange_handle* handle, v
 /// the bits of an uninterrupted run. Local; all ranks load, or none. After any error, lack of memory included, the
 /// handle is as before.
 DRAGONN_API dragonn_status dragonn_state_load(dragonn_exchange_handle* handle, const void* state, uint64_t size);
+
+/// Restores the states that all ranks of a run saved after the same exchange, on this number of ranks or another one.
+/// On another one residuals are added up or start empty, so that no gradient is lost, and the method's own numbers
+/// follow the rules of checkpoints (docs/design.md, section 5); a method whose rule refuses is an error. Local; all
+/// ranks load the same states, or none. A rank reads those that concern it, and the first. After any error the handle
+/// is as before.
+/// @param states [state_count], in the order of the ranks that saved them. @param sizes their bytes.
+DRAGONN_API dragonn_status dragonn_state_load_all(dragonn_exchange_handle* handle, const void* const* states,
+                                                  const uint64_t* sizes, uint64_t state_count);
 
 #ifdef __cplusplus
 }

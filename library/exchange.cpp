@@ -12,6 +12,7 @@
 #include "comm/agreement.h"
 #include "core/archive.h"
 #include "core/hash.h"
+#include "exchange/resize.h"
 #include "exchange/step_agreement.h"
 #include "optim/clip.h"
 #include "optim/optimizer.h"
@@ -222,36 +223,31 @@ std::vector<std::byte> Exchange::save() const {
   return to_bytes(archive);
 }
 
-void Exchange::check_origin(const Archive& state) const {
-  const auto rank = state.get<std::uint64_t>(kRank), size = state.get<std::uint64_t>(kSize);
-  if (rank != static_cast<std::uint64_t>(communicator_.rank()) ||
-      size != static_cast<std::uint64_t>(communicator_.size())) {
-    throw DataError(fmt::format("it is of rank {} of {}: expected rank {} of {}", rank, size, communicator_.rank(),
-                                communicator_.size()));
+Archive Exchange::read_state(std::span<const std::byte> state, int rank, int size) const {
+  Archive archive = archive_from_bytes(state, fmt::format("the state of rank {}", rank));
+  const auto saved_rank = archive.get<std::uint64_t>(kRank), saved_size = archive.get<std::uint64_t>(kSize);
+  if (saved_rank != static_cast<std::uint64_t>(rank) || saved_size != static_cast<std::uint64_t>(size)) {
+    throw DataError(fmt::format("it is of rank {} of {}: expected rank {} of {}", saved_rank, saved_size, rank, size));
   }
-  const std::vector<std::string> changes = trainer::config_changes(saved_config(state), spec_);
+  const std::vector<std::string> changes = trainer::config_changes(saved_config(archive), spec_);
   if (!changes.empty()) throw DataError(fmt::format("it is of another config: {}", fmt::join(changes, ", ")));
-  if (state.get<std::uint64_t>(kTensors) != tensors_hash_) {
+  if (archive.get<std::uint64_t>(kTensors) != tensors_hash_) {
     throw DataError("it is of another list of tensors: expected the same names and shapes");
   }
+  return archive;
 }
 
-std::unique_ptr<exchange::GradientExchange> Exchange::load_exchange(const Archive& state) const {
-  auto exchange = std::make_unique<exchange::GradientExchange>(spec_.rules, arena_, communicator_);
-  exchange->load(state);
-  if (!std::isfinite(exchange->residual_norm())) {
-    throw DataError("it holds NaN or infinity: expected a state from before the gradient overflowed");
-  }
-  return exchange;
-}
-
-void Exchange::load(std::span<const std::byte> state) {
-  const Archive archive = archive_from_bytes(state, kStateName);
+template <class Fill>
+void Exchange::continue_with(std::span<const std::byte> first, int rank, int size, const Fill& fill) {
   try {
-    check_origin(archive);
-    auto exchange = load_exchange(archive);
-    const auto step = archive.get<std::uint64_t>(kExchanges);
-    const auto learning_rate = archive.get<double>(kLearningRate);
+    const Archive state = read_state(first, rank, size);
+    auto exchange = std::make_unique<exchange::GradientExchange>(spec_.rules, arena_, communicator_);
+    fill(*exchange, state);
+    if (!std::isfinite(exchange->residual_norm())) {
+      throw DataError("it holds NaN or infinity: expected a state from before the gradient overflowed");
+    }
+    const auto step = state.get<std::uint64_t>(kExchanges);
+    const auto learning_rate = state.get<double>(kLearningRate);
     // Only now, when nothing can fail any more, this exchange changes.
     exchange_ = std::move(exchange);
     step_ = step;
@@ -261,6 +257,25 @@ void Exchange::load(std::span<const std::byte> state) {
   } catch (const Error& error) {
     throw DataError(fmt::format("{} is refused: {}", kStateName, error.what()));
   }
+}
+
+void Exchange::load(std::span<const std::byte> state) {
+  continue_with(state, communicator_.rank(), communicator_.size(),
+                [](exchange::GradientExchange& exchange, const Archive& own) { exchange.load(own); });
+}
+
+void Exchange::load_all(std::span<const std::span<const std::byte>> states) {
+  const int rank = communicator_.rank(), size = communicator_.size(), saved = static_cast<int>(states.size());
+  if (saved == size) return load(states[static_cast<std::size_t>(rank)]);
+  continue_with(states.front(), 0, saved, [&](exchange::GradientExchange& exchange, const Archive& first) {
+    for (const auto& [from, what] : exchange::ranks_to_take(rank, size, saved)) {
+      const Archive state = read_state(states[static_cast<std::size_t>(from)], from, saved);
+      if (state.get<std::uint64_t>(kExchanges) != first.get<std::uint64_t>(kExchanges)) {
+        throw DataError(fmt::format("those of ranks 0 and {} are from after different exchanges", from));
+      }
+      exchange.reshard_from(state, what);
+    }
+  });
 }
 
 }  // namespace dragonn::library

@@ -62,14 +62,19 @@ class Exchange {
   /// Restores such a state, or changes nothing. Meanwhile there are two exchanges in memory. @throws DataError if the
   /// state is damaged, or of another rank, number of ranks, config or list of tensors.
   void load(std::span<const std::byte> state);
+  /// Restores the states of all ranks of a run, of this number of ranks or another one, likewise.
+  void load_all(std::span<const std::span<const std::byte>> states);
 
  private:
   void average(std::span<float* const> gradients);
   void check_finite(std::span<float* const> gradients);
-  /// Checks that a state is of this rank of the same run. @throws DataError; ConfigError if its config is none.
-  void check_origin(const Archive& state) const;
-  /// Makes an exchange with the residuals and the method's numbers of a state. @throws Error if it lacks some.
-  std::unique_ptr<exchange::GradientExchange> load_exchange(const Archive& state) const;
+  /// Reads a state, and checks that it is of this rank of `size` of the same run. @throws DataError; ConfigError if its
+  /// config is none.
+  Archive read_state(std::span<const std::byte> state, int rank, int size) const;
+  /// Makes an exchange with the residuals and the method's numbers that `fill` gives it, and continues with it. The
+  /// first state says after how many exchanges. Changes nothing if any of this fails. @throws DataError.
+  template <class Fill>
+  void continue_with(std::span<const std::byte> first, int rank, int size, const Fill& fill);
   /// Calls `copy(address in the caller's memory, place in the arena's order)` for each tensor.
   template <class Copy>
   void for_each(std::span<float* const> gradients, const Copy& copy);

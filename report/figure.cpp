@@ -3,7 +3,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <sstream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -224,8 +223,10 @@ double draw_legend_below(Drawing& drawing, const Comparison& comparison, const s
       std::ranges::any_of(comparison.groups, [](const Group& group) { return group.runs.size() > 1; });
   const std::string bands =
       has_bands ? " Lines are means over seeds, bands the range from the lowest to the highest." : "";
-  std::istringstream lines(wrapped(measured_text(comparison) + bands, kColumns));
-  for (std::string line; std::getline(lines, line); y += 15) drawing.text(kLeft, y + 12, "start", line, kSmall);
+  for (const std::string& line : wrapped(measured_text(comparison) + bands, kColumns)) {
+    drawing.text(kLeft, y + 12, "start", line, kSmall);
+    y += 15;
+  }
   return y + 16;
 }
 

@@ -71,7 +71,7 @@ void declare(CLI::App& app, Options& options) {
   app.add_flag("--allow-different-tasks", options.comparison.allow_different_tasks,
                "Compare runs of several models or data sets, which are refused otherwise");
   app.add_option("--title", options.title, "Title of the page")->type_name("TEXT");
-  app.set_version_flag("--version", "dragonn-compare " + std::string(version()));
+  app.set_version_flag("--version", version_line("dragonn-compare"));
 }
 
 /// @param stream where it says so.

@@ -26,6 +26,11 @@ std::string shortened(std::string text, std::size_t columns) {
   return text + "...";
 }
 
+/// Returns the text in lines, each of which ends with a line end.
+std::string paragraph(const std::string& text) {
+  return fmt::format("{}\n", fmt::join(wrapped(text, kTerminalColumns), "\n"));
+}
+
 std::string metric_text(const Metric& metric, double value) {
   return metric.is_share ? fmt::format("{:.2f} %", 100 * value) : fmt::format("{:.4g}", value);
 }
@@ -142,15 +147,15 @@ std::string measured_text(const Comparison& comparison) {
 
 std::string terminal_summary(const Comparison& comparison) {
   std::string text = table_of(comparison).text();
-  if (const std::string ranges = ranges_text(comparison); !ranges.empty()) text += wrapped(ranges, kTerminalColumns);
-  text += wrapped(measured_text(comparison), kTerminalColumns);
+  if (const std::string ranges = ranges_text(comparison); !ranges.empty()) text += paragraph(ranges);
+  text += paragraph(measured_text(comparison));
   if (comparison.dense && comparison.groups.size() > 1) {
     const std::string dense = comparison.groups[*comparison.dense].label;
-    text += wrapped(fmt::format("In brackets: {}'s time over the run's, and bytes against {}'s.{}", dense, dense,
-                                has_ideal_times(comparison) ? " Pays: the bandwidths at which a run reaches the target "
-                                                              "sooner, computed from counted bytes and compute time."
-                                                            : ""),
-                    kTerminalColumns);
+    text +=
+        paragraph(fmt::format("In brackets: {}'s time over the run's, and bytes against {}'s.{}", dense, dense,
+                              has_ideal_times(comparison) ? " Pays: the bandwidths at which a run reaches the target "
+                                                            "sooner, computed from counted bytes and compute time."
+                                                          : ""));
   }
   return text;
 }

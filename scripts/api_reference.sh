@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Writes the reference of the installed headers by Doxygen; the first page is FOLDER/html/index.html. Ends with an error for
+# Writes the reference of all headers by Doxygen; the first page is FOLDER/html/index.html. Ends with an error for
 # every fault in a doc comment, and with 77 without Doxygen.
 # Usage: scripts/api_reference.sh [FOLDER]     FOLDER: build/api if not given
 set -euo pipefail

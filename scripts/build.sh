@@ -3,7 +3,8 @@
 # Sourced by the other scripts, from the root folder of the sources.
 
 # build PRESET TARGET...: configures and builds, with ccache if it is installed.
-# Environment: DRAGONN_WERROR=ON, DRAGONN_CUDA_ARCHITECTURES (of the preset cuda: "90", instead of all that it names),
+# Environment: DRAGONN_WERROR=ON, DRAGONN_FAULT_POINTS=ON (for tests of failures: core/fault_point.h; the build folder keeps both),
+# DRAGONN_CUDA_ARCHITECTURES (of the preset cuda: "90", instead of all that it names),
 # DRAGONN_SKIP_BUILD=1 (the programs in build/PRESET/bin are taken as they are).
 build() {
   [ -z "${DRAGONN_SKIP_BUILD:-}" ] || return 0
@@ -16,6 +17,7 @@ build() {
     ! command -v ccache >/dev/null || options+=(-D CMAKE_CUDA_COMPILER_LAUNCHER=ccache)
     [ -z "${DRAGONN_CUDA_ARCHITECTURES:-}" ] || options+=(-D "CMAKE_CUDA_ARCHITECTURES=$DRAGONN_CUDA_ARCHITECTURES")
   fi
+  [ -z "${DRAGONN_FAULT_POINTS:-}" ] || options+=(-D "DRAGONN_FAULT_POINTS=$DRAGONN_FAULT_POINTS")
   [ -z "${DRAGONN_WERROR:-}" ] || options+=(-D "DRAGONN_WERROR=$DRAGONN_WERROR")
   cmake --preset "$preset" "${options[@]}"
   cmake --build --preset "$preset" --target "$@"

@@ -445,6 +445,10 @@ class Campaign:
         self.cluster = f"faults{os.getpid()}"
         self.places = options.place or []
         kinds = options.kind or (list(ACTIONS) if self.places else KINDS)
+        version = subprocess.run([self.train, "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
+        if "with fault points" not in version and set(kinds) & set(ACTIONS):
+            raise SystemExit(f"fault_campaign: {self.train} has no fault points: build it with DRAGONN_FAULT_POINTS=ON, as "
+                             "scripts/test.sh does")
         self.kinds = [kind for kind in kinds if self.permits(kind)]
 
     def permits(self, kind):

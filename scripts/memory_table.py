@@ -19,7 +19,7 @@ import tempfile
 from runs import BIN, output_of, sets, table_head, table_line
 
 TOLERANCE = 0.10
-UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+UNITS = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9}
 COMMON = ["data.name=synthetic_images", "train.epochs=1", "train.max_steps=4", "optimizer.name=sgd",
           "optimizer.learning_rate=0.01", "checkpoint.every_steps=2", "logging.every_steps=1", "data.classes=10"]
 SMALL = ["data.height=2", "data.width=2", "data.channels=1", "model.name=mlp", "model.hidden=[2]", "data.train_samples=64",
@@ -67,7 +67,7 @@ class Program:
 
     def predicted(self, settings, workers):
         text = output_of(self.command(settings, workers, ["--dry-run"]))
-        kinds = dict(re.findall(r"^  (\S.*?)  +([\d.]+ [KMG]?i?B)$", text.split("memory per worker")[1].split("exchange:")[0], re.M))
+        kinds = dict(re.findall(r"^  (\S.*?)  +([\d.]+ [kMG]?B)$", text.split("memory per worker")[1].split("exchange:")[0], re.M))
         total = re.search(r"^  total .*\(\d+ workers: ([\d.]+ \w+)[,)]", text, re.M)
         return in_bytes(total.group(1)), kinds
 
@@ -91,8 +91,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         program = Program(pathlib.Path(folder), options.bin / "dragonn-train")
         base = program.measured(SMALL + ["compression.method=dense"], 1)
-        print(f"base: {base / 2**20:.1f} MiB, of a model of 14 parameters\n")
-        print(table_head(["config", "workers", "predicted, MiB", "measured, MiB", "measured / predicted"]))
+        print(f"base: {base / 1e6:.1f} MB, of a model of 14 parameters\n")
+        print(table_head(["config", "workers", "predicted, MB", "measured, MB", "measured / predicted"]))
         for name, (workers, settings) in CONFIGS.items():
             if options.only and name not in options.only:
                 continue
@@ -100,7 +100,7 @@ def main():
             peak = program.measured(settings, workers) - base
             ratio = peak / expected
             wrong += abs(ratio - 1) > TOLERANCE
-            print(table_line([name, workers, f"{expected / 2**20:.1f}", f"{peak / 2**20:.1f}", f"{ratio:.2f}"]), flush=True)
+            print(table_line([name, workers, f"{expected / 1e6:.1f}", f"{peak / 1e6:.1f}", f"{ratio:.2f}"]), flush=True)
             if options.kinds:
                 print("  ", kinds)
     return 1 if wrong else 0

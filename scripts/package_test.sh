@@ -37,7 +37,7 @@ if [ ! -d "$cache/$release" ]; then
 fi
 
 . scripts/build.sh
-build release dragonn-train dragonn-bench dragonn-compare dragonn_pages
+DRAGONN_FAULT_POINTS=OFF build release dragonn dragonn_pages
 rm -rf "$packages"
 cpack --config build/release/CPackConfig.cmake -G DEB -B "$packages" >"$cache/cpack.log" || fail "$(tail -5 "$cache/cpack.log")"
 rm -rf "$packages/_CPack_Packages"
@@ -67,8 +67,8 @@ prints() {
   output=$(inside "$@" 2>&1) || fail "$*: $(tail -3 <<<"$output")"
   grep -qE -e "$pattern" <<<"$output" || fail "$* does not print '$pattern': $(head -5 <<<"$output")"
 }
-for program in dragonn-train dragonn-bench dragonn-compare; do
-  prints "^$program [0-9]" $program --version
+for program in dragonn dragonn-train dragonn-bench dragonn-compare; do
+  prints "^$program [0-9][^ ]*$" $program --version # without fault points
   inside man -P cat $program >"$cache/page.txt" 2>"$cache/page.err" || fail "man $program"
   [ ! -s "$cache/page.err" ] || fail "man $program warns: $(cat "$cache/page.err")"
   grep -q -e '--version' "$cache/page.txt" || fail "man $program has no --version"
@@ -76,7 +76,8 @@ done
 prints '^sparsifier topk:' dragonn-train --list
 prints fusion_mib man -P cat 5 dragonn-train.toml
 prints Finished dragonn-train /usr/share/dragonn/configs/synthetic_quick.toml --output /root/run
-prints 'wrote /root/report.html' dragonn-compare /root/run --output /root/report.html
+prints 'wrote /root/report.html' dragonn compare /root/run --output /root/report.html
+prints '"accuracy":' dragonn evaluate /root/run
 prints latency env DRAGONN_QUICK=1 dragonn-bench network
 
 cp tests/program/complete.bash "$root/root/"
@@ -89,6 +90,7 @@ offers "dragonn-train --set compression.me" "compression.memory= compression.met
 offers "dragonn-train --set compression.method=gt" "gtopk"
 offers "dragonn-bench netw" "network"
 offers "dragonn-compare --sv" "--svg"
+offers "dragonn train --d" "--dry-run"
 
 if [ "${1:-}" = --dev ]; then
   install dragonn-dev

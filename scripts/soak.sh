@@ -4,7 +4,7 @@
 # drift: bytes and messages of every logged step must be those of the first, and their sum what metrics.jsonl says.
 # Usage: scripts/soak.sh [--steps N] [--workers P] [--output DIR]      defaults: 100000, 64, runs/soak
 # Environment: DRAGONN_BIN, the folder of the programs (build/release/bin).
-# Exit code 1 if resident memory grew by more than 2 MiB after the first fifth of the run, or a counter differs.
+# Exit code 1 if resident memory grew by more than 2 MB after the first fifth of the run, or a counter differs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -86,10 +86,10 @@ if not settled:
     faults.append("too short to measure its memory")
 else:
     grown = max(settled) - settled[0]
-    print(f"{last['step']} steps: {len(samples)} samples of memory, {settled[0] / 1024:.1f} MiB after a fifth, "
-          f"{max(settled) / 1024:.1f} MiB at most, {first['bytes_sent']['mean']:.0f} bytes a step and worker")
-    if grown > 2048:
-        faults.append(f"memory grew by {grown / 1024:.1f} MiB")
+    print(f"{last['step']} steps: {len(samples)} samples of memory, {settled[0] * 1.024e-3:.1f} MB after a fifth, "
+          f"{max(settled) * 1.024e-3:.1f} MB at most, {first['bytes_sent']['mean']:.0f} bytes a step and worker")
+    if grown * 1.024e-3 > 2:
+        faults.append(f"memory grew by {grown * 1.024e-3:.1f} MB")
 for fault in faults:
     print("soak:", fault, file=sys.stderr)
 sys.exit(1 if faults else 0)

@@ -14,6 +14,7 @@ preset=${1:-release}
 
 if [ "$preset" = cuda ]; then scripts/install_deps.sh cuda; else scripts/install_deps.sh; fi
 . scripts/build.sh
+export DRAGONN_FAULT_POINTS=ON
 
 case $preset in
   cuda_emulated) targets=(dragonn_unit_tests dragonn_gpu_tests) selection=(--label-regex '^(unit|gpu)$') ;;

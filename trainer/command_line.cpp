@@ -83,17 +83,18 @@ void declare_run(CLI::App& app, CommandLine& line) {
       ->type_name("auto|DIR")
       ->group(kResume);
   app.add_option("--evaluate", line.evaluate,
-                 "Evaluate a checkpoint, or the newest one of a run\nfolder, on the test split; print JSON and exit")
+                 "Evaluate a checkpoint, or the newest one of a run\nfolder, on the test split; print JSON and exit\n"
+                 "(also: dragonn evaluate DIR)")
       ->type_name("DIR")
       ->excludes("--resume")
       ->group(kResume);
-  CLI::Option* file =
-      app.add_option("--export", line.export_file,
-                     "Write the weights of --from to a safetensors file, in\nPyTorch's layouts, and exit")
-          ->type_name("FILE")
-          ->excludes("--resume")
-          ->excludes("--evaluate")
-          ->group(kResume);
+  CLI::Option* file = app.add_option("--export", line.export_file,
+                                     "Write the weights of --from to a safetensors file, in\nPyTorch's layouts, and "
+                                     "exit\n(also: dragonn export DIR FILE)")
+                          ->type_name("FILE")
+                          ->excludes("--resume")
+                          ->excludes("--evaluate")
+                          ->group(kResume);
   CLI::Option* from = app.add_option("--from", line.from, "Checkpoint, or run folder with a newest one, to export")
                           ->type_name("DIR")
                           ->needs(file)
@@ -106,13 +107,13 @@ void declare_inspect(CLI::App& app, CommandLine& line, std::vector<std::string>&
   app.add_option(
          "--list", list,
          "List all components, or those of a KIND (models,\nmethods, ...) or of a table (data, compression, ...);\n"
-         "with NAME the settings, paper and traffic of one")
+         "with NAME the settings, paper and traffic of one\n(also: dragonn list)")
       ->type_name("[KIND] [NAME]")
       ->expected(0, 2)
       ->group(kInspect);
   app.add_flag("--print-config", print,
                "Print every key with meaning, type, range, default and\nvalue, without CONFIG the defaults;\n"
-               "--print-config=all adds the settings of components\nthat CONFIG does not name")
+               "--print-config=all adds the settings of components\nthat CONFIG does not name (also: dragonn config)")
       ->check([](const std::string& text) {
         const bool known = text == "true" || text == kAllSettings;
         return known ? std::string() : fmt::format("expected nothing or =all, not '{}'", text);
@@ -120,7 +121,7 @@ void declare_inspect(CLI::App& app, CommandLine& line, std::vector<std::string>&
       ->group(kInspect);
   app.add_flag("--dry-run", line.dry_run, "Print layers, memory, buckets and bytes per step")->group(kInspect);
   app.set_help_flag("-h,--help", "Print this text")->group(kInspect);
-  app.set_version_flag("--version", "dragonn-train " + std::string(version()), "Print the version")->group(kInspect);
+  app.set_version_flag("--version", version_line("dragonn-train"), "Print the version")->group(kInspect);
 }
 
 /// Returns the word after the option, if it may be the option's value.
@@ -164,14 +165,15 @@ std::optional<std::string> page_asked_for(const CLI::App& app, int argc, const c
   if (argc == 3 && std::string_view(argv[1]) == "--generate" && std::string_view(argv[2]) == "config") {
     return config_man_page();
   }
-  return generated_page(app, argc, argv, {"dragonn-train.toml(5)", "dragonn-bench(1)", "dragonn-compare(1)"},
+  return generated_page(app, argc, argv,
+                        {"dragonn-train.toml(5)", "dragonn(1)", "dragonn-bench(1)", "dragonn-compare(1)"},
                         {{"--set", config_words()}, {"--list", component_kinds()}});
 }
 
 }  // namespace
 
 std::string CommandLine::named_run() const {
-  const auto [option, named] = named_folder();
+  const std::string named = named_folder();
   if (named.empty()) return "";
   fs::path given = fs::path(named).lexically_normal();
   if (!given.has_filename()) given = given.parent_path();  // "runs/a/"
@@ -181,20 +183,17 @@ std::string CommandLine::named_run() const {
 
 std::string CommandLine::config_file() const {
   if (!config.empty()) return config;
-  const auto [option, named] = named_folder();
+  const std::string named = named_folder();
   if (named.empty()) throw ConfigError("no config file given; usage: dragonn-train CONFIG.toml (see --help)");
   const fs::path found = fs::path(named_run()) / "config.toml";
   if (!named_run().empty() && fs::exists(found)) return found.string();
-  throw ConfigError(
-      fmt::format("no config file given, and {} is not in a run folder with a config.toml: "
-                  "usage: dragonn-train CONFIG.toml {} {}",
-                  named, option, named));
+  throw ConfigError(fmt::format("no config file given, and {} is not in a run folder with a config.toml", named));
 }
 
-std::pair<const char*, std::string> CommandLine::named_folder() const {
-  if (!evaluate.empty()) return {"--evaluate", evaluate};
-  if (!from.empty()) return {"--from", from};
-  return {"--resume", resume == "auto" ? "" : resume};
+std::string CommandLine::named_folder() const {
+  if (!evaluate.empty()) return evaluate;
+  if (!from.empty()) return from;
+  return resume == "auto" ? "" : resume;
 }
 
 std::optional<int> parse_command_line(int argc, const char* const* argv, CommandLine& line) {

@@ -4,7 +4,6 @@
 
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace dragonn::trainer {
@@ -34,8 +33,8 @@ struct CommandLine {
   std::string config_file() const;
 
  private:
-  /// Returns the option that names a folder of an earlier run, and that folder; empty if none does.
-  std::pair<const char*, std::string> named_folder() const;
+  /// Returns the folder of an earlier run, or of a checkpoint, that an option names; empty if none does.
+  std::string named_folder() const;
 };
 
 /// Parses the command line. Returns the exit code if it asked for help or the version, or if CLI11 refused it and

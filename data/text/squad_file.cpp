@@ -94,7 +94,7 @@ SquadFile read_squad_file(const std::filesystem::path& path, BadSamples& bad) {
   for (const Json& article : reader.list(root, "data")) {
     for (const Json& paragraph : reader.list(article, "paragraphs")) {
       file.paragraphs.push_back(reader.text(paragraph, "context"));
-      if (file.paragraphs.back().size() > UINT32_MAX) throw reader.fault("a \"context\" of more than 4 GiB");
+      if (file.paragraphs.back().size() > UINT32_MAX) throw reader.fault("a \"context\" of more than 4.29 GB");
       for (const Json& value : reader.list(paragraph, "qas")) {
         bad.accept([&] {
           SquadQuestion question = reader.question(value, file.paragraphs.back());

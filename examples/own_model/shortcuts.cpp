@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 /// The model shortcuts: a perceptron whose blocks have shortcuts. Nothing refers to this file: it registers the model
 /// when the plug-in is loaded.
+#include <dragonn/layers/graph.h>
+#include <dragonn/layers/layers.h>
+#include <dragonn/layers/network.h>
 #include <memory>
 #include <string>
-
-#include "layers/graph.h"
-#include "layers/layers.h"
-#include "layers/network.h"
 
 namespace {
 

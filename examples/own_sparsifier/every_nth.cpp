@@ -2,11 +2,10 @@
 /// The method every_nth: n / k steps send every entry once, each step one of every n / k entries. Nothing refers to
 /// this file: it registers the method when the plug-in is loaded.
 #include <algorithm>
+#include <dragonn/compress/sparsifier.h>
+#include <dragonn/kernels/devices.h>
+#include <dragonn/kernels/gradient/select.h>
 #include <memory>
-
-#include "compress/sparsifier.h"
-#include "kernels/devices.h"
-#include "kernels/gradient/select.h"
 
 namespace {
 

@@ -138,20 +138,19 @@ TEST_SUITE("compress") {
     const auto context = context_for(acc.size(), 0.01);
     const auto k = static_cast<double>(context.k);
     // 1 % of the sample: about 105 entries above the threshold, so 10 % standard deviation of the hits.
-    CHECK(static_cast<double>(select_once("dragonn", acc, context, {{"memory", 1.0}}).size()) / k ==
+    CHECK(static_cast<double>(select_once("dragonn", acc, context, {{"slots", 1.0}}).size()) / k ==
           doctest::Approx(0.632).epsilon(0.2));
-    CHECK(static_cast<double>(select_once("dragonn", acc, context, {{"memory", 1.0}, {"oversample", 2.0}}).size()) /
-              k ==
+    CHECK(static_cast<double>(select_once("dragonn", acc, context, {{"slots", 1.0}, {"oversample", 2.0}}).size()) / k ==
           doctest::Approx(0.865).epsilon(0.1));
     CHECK(static_cast<double>(select_once("dragonn", acc, context).size()) / k == doctest::Approx(0.94).epsilon(0.25));
-    CHECK(static_cast<double>(select_once("dragonn", acc, context, {{"memory", 4.0}}).size()) / k ==
+    CHECK(static_cast<double>(select_once("dragonn", acc, context, {{"slots", 4.0}}).size()) / k ==
           doctest::Approx(0.885).epsilon(0.25));
   }
 
   TEST_CASE("dragonn never selects more than its slots, and one entry with one slot") {
     const std::vector<float> acc = normals(5000);
     CHECK(select_once("dragonn", acc, context_for(5000, 1.0)).size() < 5000);
-    CHECK(select_once("dragonn", acc, context_for(5000, 0.0001), {{"memory", 1.0}, {"oversample", 100.0}}).size() == 1);
+    CHECK(select_once("dragonn", acc, context_for(5000, 0.0001), {{"slots", 1.0}, {"oversample", 100.0}}).size() == 1);
     CHECK(select_once("dragonn", std::vector<float>(5000, 0.0f), context_for(5000, 0.01)).empty());
   }
 
@@ -162,7 +161,7 @@ TEST_SUITE("compress") {
     SelectContext context = context_for(acc.size(), 0.002);  // two slots
     int both = 0;
     for (context.step = 0; context.step < 64; ++context.step) {
-      if (select_once("dragonn", acc, context, {{"memory", 1.0}}).size() == 2) ++both;
+      if (select_once("dragonn", acc, context, {{"slots", 1.0}}).size() == 2) ++both;
     }
     CHECK(both > 16);
     CHECK(both < 48);

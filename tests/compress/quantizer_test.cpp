@@ -77,7 +77,7 @@ TEST_SUITE("compress") {
     for (const std::size_t n : {1, 31, 32, 33, 128, 1000, 4096}) {
       CHECK(make_quantizer("signsgd", n)->code_bytes() == 4 * ((n + 31) / 32 + 1));
       CHECK(make_quantizer("qsgd", n)->code_bytes() == n + 4 * ((n + 127) / 128));
-      CHECK(make_quantizer("qsgd", n, {{"bucket", std::int64_t{32}}})->code_bytes() == n + 4 * ((n + 31) / 32));
+      CHECK(make_quantizer("qsgd", n, {{"group", std::int64_t{32}}})->code_bytes() == n + 4 * ((n + 31) / 32));
     }
   }
 
@@ -95,7 +95,7 @@ TEST_SUITE("compress") {
   TEST_CASE("qsgd is within one level of every entry, at any number of levels") {
     for (const std::int64_t levels : {1, 4, 127}) {
       const Vector acc = normals(300, 2);
-      const auto quantizer = make_quantizer("qsgd", acc.size(), {{"levels", levels}, {"bucket", std::int64_t{300}}});
+      const auto quantizer = make_quantizer("qsgd", acc.size(), {{"levels", levels}, {"group", std::int64_t{300}}});
       double squares = 0;
       for (const float value : acc) squares += static_cast<double>(value) * value;
       // A level, and float32 roundings of the quotient and the product.
@@ -138,7 +138,7 @@ TEST_SUITE("compress") {
 
   TEST_CASE("finite values of any size decode to finite ones, and leave finite ones, with every quantizer") {
     std::vector<std::pair<std::string, Overrides>> quantizers{
-        {"qsgd", {{"levels", std::int64_t{1}}, {"bucket", std::int64_t{1000}}}}};
+        {"qsgd", {{"levels", std::int64_t{1}}, {"group", std::int64_t{1000}}}}};
     for (const std::string& name : names()) quantizers.emplace_back(name, Overrides{});
     for (const auto& [name, overrides] : quantizers) {
       CAPTURE(name);

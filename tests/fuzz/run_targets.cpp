@@ -19,11 +19,11 @@
 #include "comm/tcp/listener.h"
 #include "comm/tcp/rendezvous_file.h"
 #include "core/error.h"
+#include "core/safetensors.h"
 #include "tests/fuzz/target.h"
 #include "trainer/config/config.h"
 #include "trainer/cost_model/tensor_selection.h"
 #include "trainer/metrics/metrics.h"
-#include "core/safetensors.h"
 #include "trainer/run/checkpoint.h"
 
 namespace dragonn::fuzz {

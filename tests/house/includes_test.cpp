@@ -35,7 +35,9 @@ const std::map<std::string, Folders>& may_include() {
         {"trainer", below_trainer},
         {"report", {"core"}},
         {"library", {"core", "comm", "optim", "exchange", "trainer"}},
+        {"program", below_trainer},
     };
+    rows["program"].insert("trainer");
     rows["bench"] = rows["tests"] = Folders(code_folders().begin(), code_folders().end());
     return rows;
   }();
@@ -75,8 +77,7 @@ const std::map<std::string, Folders>& rooms() {
       {"trainer/cost_model", {"trainer/config"}},
       {"trainer/metrics", {"trainer/config"}},
       {"trainer/weights", {}},
-      {"trainer/run",
-       {"trainer/update", "trainer/config", "trainer/cost_model", "trainer/metrics", "trainer/weights"}},
+      {"trainer/run", {"trainer/update", "trainer/config", "trainer/cost_model", "trainer/metrics", "trainer/weights"}},
       {"trainer/update/schemes", {"trainer/update", "trainer/config", "trainer/run"}},
       {"trainer", {"trainer/config", "trainer/run", "trainer/update"}},
   };
@@ -100,7 +101,7 @@ const std::vector<Confined>& confined_headers() {
       {"spdlog/", {"core/log.cpp"}},
       {"xxhash.h", {"core/hash.cpp"}},
       {"utf8proc.h", {"core/printable.cpp", "data/text/utf8.cpp"}},
-      {"CLI/", {"trainer/command_line.cpp", "bench/", "report/main.cpp"}},
+      {"CLI/", {"trainer/command_line.cpp", "bench/", "report/main.cpp", "program/"}},
       {"doctest/", {"tests/"}},
       {"cu",  // CUDA, cuBLAS, cuDNN, CUB
        {"kernels/cuda/", "kernels/nn/cuda/", "kernels/gradient/cuda/", "bench/cuda/", "tests/cuda_emulation/"}},

@@ -86,16 +86,20 @@ TEST_SUITE("house") {
     for (const std::string& file : code_files()) {
       if (file.starts_with("tests/") || !file.ends_with(".cpp")) continue;
       if (read(file).find("const Registration<") == std::string::npos) continue;
-      if (file.starts_with("bench/")) continue;  // its subcommands are linked into the program only
+      // Their subcommands are linked into the programs only.
+      if (file.starts_with("bench/") || file.starts_with("program/")) continue;
       INFO(file);
       CHECK(registering.contains(file));
     }
   }
 
   TEST_CASE("every sparsifier, quantizer, memory and collective has a source of its own, or one with its family") {
-    const std::map<std::string, std::string> kinds{{"sparsifier", "compress/"},       {"memory", "compress/"},
-                                                   {"index codec", "codec/indices/"}, {"value codec", "codec/values/"},
-                                                   {"quantizer", "codec/"},           {"collective", "comm/sparse/"},
+    const std::map<std::string, std::string> kinds{{"sparsifier", "compress/"},
+                                                   {"memory", "compress/"},
+                                                   {"index codec", "codec/indices/"},
+                                                   {"value codec", "codec/values/"},
+                                                   {"quantizer", "codec/"},
+                                                   {"collective", "comm/sparse/"},
                                                    {"update scheme", "trainer/update/schemes/"}};
     std::map<std::string, std::string> owner;
     for (const Registered& item : everything()) {

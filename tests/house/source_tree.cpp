@@ -14,9 +14,9 @@ fs::path source_root() {
 }
 
 const std::vector<std::string>& code_folders() {
-  static const std::vector<std::string> folders{"core",     "kernels", "codec",    "layers", "optim",
-                                                "compress", "comm",    "exchange", "data",   "trainer",
-                                                "bench",    "report",  "library",  "tests"};
+  static const std::vector<std::string> folders{"core",     "kernels", "codec",    "layers",  "optim",
+                                                "compress", "comm",    "exchange", "data",    "trainer",
+                                                "bench",    "report",  "library",  "program", "tests"};
   return folders;
 }
 

@@ -27,6 +27,12 @@ static const char* const kTopk = "[compression]\nmethod = \"topk\"\ndensity = 0.
 
 static double timeout_s = 60;
 
+static dragonn_status create_of(const char* config, const dragonn_tensor* tensors, uint64_t count,
+                                dragonn_exchange_handle** handle) {
+  const dragonn_options options = {.size = sizeof options, .config = config};
+  return dragonn_create(&options, tensors, count, handle);
+}
+
 /// Creates an exchange that waits `timeout_s`, over TCP where the environment has a rendezvous.
 static dragonn_exchange_handle* create(const char* keys) {
   dragonn_exchange_handle* handle = NULL;
@@ -36,7 +42,7 @@ static dragonn_exchange_handle* create(const char* keys) {
   if (rendezvous != NULL) {
     snprintf(config + length, sizeof config - (size_t)length, "backend = \"tcp\"\nrendezvous = \"file:%s\"\n", rendezvous);
   }
-  CHECK(dragonn_create(config, kTensors, 2, 0, &handle) == DRAGONN_OK);
+  CHECK(create_of(config, kTensors, 2, &handle) == DRAGONN_OK);
   CHECK(handle != NULL);
   return handle;
 }
@@ -105,11 +111,17 @@ static void nothing_is_lost(void) {
   }
   for (int i = 0; i < kElements; ++i) CHECK(in[i] == out[i]);
   dragonn_tensor_info info;
-  CHECK(dragonn_get_tensor_info(handle, 0, &info) == DRAGONN_OK);
+  CHECK(dragonn_get_tensor_info(handle, 0, &info, sizeof info) == DRAGONN_OK);
   CHECK(info.elements == kMatrix && info.sparsified == 1 && info.momentum_applied == 0);
-  CHECK(dragonn_get_tensor_info(handle, 1, &info) == DRAGONN_OK);
+  CHECK(dragonn_get_tensor_info(handle, 1, &info, sizeof info) == DRAGONN_OK);
   CHECK(info.sparsified == 0);
-  CHECK(dragonn_get_tensor_info(handle, 2, &info) == DRAGONN_ERROR_USAGE);
+  CHECK(dragonn_get_tensor_info(handle, 2, &info, sizeof info) == DRAGONN_ERROR_USAGE);
+  // A caller with an older header, whose struct is shorter, gets what it knows.
+  info.sparsified = 7;
+  CHECK(dragonn_get_tensor_info(handle, 0, &info, sizeof info.elements) == DRAGONN_OK);
+  CHECK(info.elements == kMatrix && info.sparsified == 7);
+  CHECK(dragonn_get_tensor_info(handle, 0, &info, sizeof info + 8) == DRAGONN_ERROR_USAGE);
+  CHECK(strstr(dragonn_last_error(), "dragonn_tensor_info has 32 bytes in the caller's header: expected at most 24") != NULL);
   CHECK(dragonn_destroy(handle) == DRAGONN_OK);
 }
 
@@ -117,13 +129,13 @@ static void nothing_is_lost(void) {
 static void momentum_is_told(void) {
   dragonn_exchange_handle* handle = create("[compression]\nmethod = \"dgc\"\n");
   dragonn_tensor_info info;
-  CHECK(dragonn_get_tensor_info(handle, 0, &info) == DRAGONN_OK && info.sparsified == 1 && info.momentum_applied == 0);
+  CHECK(dragonn_get_tensor_info(handle, 0, &info, sizeof info) == DRAGONN_OK && info.sparsified == 1 && info.momentum_applied == 0);
   CHECK(dragonn_destroy(handle) == DRAGONN_OK);
 }
 
 static void fails(const char* config, dragonn_status expected, const char* text) {
   dragonn_exchange_handle* handle = NULL;
-  CHECK(dragonn_create(config, kTensors, 2, 0, &handle) == expected);
+  CHECK(create_of(config, kTensors, 2, &handle) == expected);
   CHECK(handle == NULL);
   CHECK(strstr(dragonn_last_error(), text) != NULL);
 }
@@ -135,13 +147,15 @@ static void configs_are_checked(void) {
   fails("[compression]\noverlap = true\n", DRAGONN_ERROR_CONFIG, "overlap");
   fails("[compression\n", DRAGONN_ERROR_CONFIG, "config:1:");
   dragonn_exchange_handle* handle = NULL;
-  CHECK(dragonn_create("", NULL, 0, 0, &handle) == DRAGONN_ERROR_USAGE);
+  CHECK(create_of("", NULL, 0, &handle) == DRAGONN_ERROR_USAGE);
   const uint64_t empty[] = {3, 0};
   const dragonn_tensor bad = {"bad", empty, 2};
-  CHECK(dragonn_create("", &bad, 1, 0, &handle) == DRAGONN_ERROR_USAGE);
+  CHECK(create_of("", &bad, 1, &handle) == DRAGONN_ERROR_USAGE);
   const dragonn_tensor twice[] = {kTensors[0], kTensors[0]};
-  CHECK(dragonn_create("", twice, 2, 0, &handle) == DRAGONN_ERROR_USAGE);
-  CHECK(dragonn_create("", kTensors, 2, 0, NULL) == DRAGONN_ERROR_USAGE);
+  CHECK(create_of("", twice, 2, &handle) == DRAGONN_ERROR_USAGE);
+  CHECK(create_of("", kTensors, 2, NULL) == DRAGONN_ERROR_USAGE);
+  const dragonn_options no_size = {.config = ""};
+  CHECK(dragonn_create(&no_size, kTensors, 2, &handle) == DRAGONN_ERROR_USAGE);
 }
 
 static void bad_gradients_change_nothing(void) {
@@ -188,8 +202,8 @@ static void states_come_back(void) {
   dragonn_exchange_handle* second = create(kDgc);
   CHECK(dragonn_state_load(second, state, size) == DRAGONN_OK);
   dragonn_tensor_info info;
-  CHECK(dragonn_get_tensor_info(second, 0, &info) == DRAGONN_OK && info.momentum_applied == 1 && info.momentum == 0.9f);
-  CHECK(dragonn_get_tensor_info(second, 1, &info) == DRAGONN_OK && info.momentum_applied == 0);
+  CHECK(dragonn_get_tensor_info(second, 0, &info, sizeof info) == DRAGONN_OK && info.momentum_applied == 1 && info.momentum == 0.9f);
+  CHECK(dragonn_get_tensor_info(second, 1, &info, sizeof info) == DRAGONN_OK && info.momentum_applied == 0);
   for (int step = 3; step < 6; ++step) {
     fill(gradient, rank, step);
     fill(resumed, rank, step);
@@ -237,7 +251,7 @@ static void children_are_refused(void) {
     CHECK(dragonn_exchange(handle, gradient, kElements) == DRAGONN_ERROR_USAGE);
     CHECK(strstr(dragonn_last_error(), "which forked this process") != NULL);
     CHECK(dragonn_exchange_tensors(handle, pointers, 2) == DRAGONN_ERROR_USAGE);
-    CHECK(dragonn_get_tensor_info(handle, 0, &info) == DRAGONN_ERROR_USAGE);
+    CHECK(dragonn_get_tensor_info(handle, 0, &info, sizeof info) == DRAGONN_ERROR_USAGE);
     CHECK(dragonn_set_learning_rate(handle, 0.1) == DRAGONN_ERROR_USAGE);
     CHECK(dragonn_get_statistics(handle, &statistics, sizeof statistics) == DRAGONN_ERROR_USAGE);
     CHECK(dragonn_state_size(handle, &size) == DRAGONN_ERROR_USAGE);
@@ -246,11 +260,11 @@ static void children_are_refused(void) {
     dragonn_abort(handle, "a child ends");
     CHECK(dragonn_destroy(handle) == DRAGONN_ERROR_USAGE);
     dragonn_exchange_handle* own = NULL;
-    CHECK(dragonn_create("[comm]\nbackend = \"local\"\n", kTensors, 2, 0, &own) == DRAGONN_OK);
+    CHECK(create_of("[comm]\nbackend = \"local\"\n", kTensors, 2, &own) == DRAGONN_OK);
     CHECK(dragonn_exchange(own, gradient, kElements) == DRAGONN_OK);
     CHECK(dragonn_destroy(own) == DRAGONN_OK);
     if (getenv("OMPI_COMM_WORLD_SIZE") != NULL) {
-      CHECK(dragonn_create("comm.backend = \"mpi\"\n", kTensors, 2, 0, &own) == DRAGONN_ERROR_CONFIG);
+      CHECK(create_of("comm.backend = \"mpi\"\n", kTensors, 2, &own) == DRAGONN_ERROR_CONFIG);
       CHECK(strstr(dragonn_last_error(), "which forked this process") != NULL);
     }
     _exit(0);

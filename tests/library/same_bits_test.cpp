@@ -101,7 +101,9 @@ std::vector<Gradient> by_library(const std::string& config, int rank) {
   const std::array<dragonn_tensor, 3> tensors{
       {{"first", first.data(), 2}, {"bias", &bias, 1}, {"second", second.data(), 2}}};
   dragonn_exchange_handle* handle = nullptr;
-  if (dragonn_create(config.c_str(), tensors.data(), tensors.size(), 0, &handle) != DRAGONN_OK) return {};
+  const dragonn_options options{
+      .size = sizeof options, .config = config.c_str(), .rendezvous = nullptr, .steps_per_epoch = 0};
+  if (dragonn_create(&options, tensors.data(), tensors.size(), &handle) != DRAGONN_OK) return {};
   std::vector<Gradient> means;
   for (int step = 0; step < kSteps; ++step) {
     means.push_back(gradient_of(rank, step));

@@ -53,6 +53,13 @@ expect_error() {
   [ "$(grep -c ' E ' <<<"$output")" = 1 ] || fail "not one error line from $*: $output"
 }
 
+# has_fault_points: whether the programs can be made to fail (core/fault_point.h). A test that leaves something out says so.
+has_fault_points() {
+  "$BIN/dragonn-train" --version | grep -q 'with fault points' && return
+  echo "left out: the build has no fault points (DRAGONN_FAULT_POINTS)"
+  return 1
+}
+
 # wait_until PROCESS CONDITION...: the command CONDITION holds, or the process has ended, which fails if it still does not.
 # There is no other limit than CTest's: a busy machine is slow.
 wait_until() {

@@ -3,7 +3,7 @@
 # bash-completion that half is left out, which is said.
 . "$(dirname "$0")/lib.sh" "$1"
 
-for program in dragonn-train dragonn-bench dragonn-compare; do
+for program in dragonn dragonn-train dragonn-bench dragonn-compare; do
   for kind in man bash zsh; do "$BIN/$program" --generate $kind >$program.$kind || fail "$program --generate $kind"; done
   bash -n $program.bash || fail "the completion of $program is no bash"
   "$BIN/$program" --help | grep -oE -e '--[a-z-]+' | sort -u | while read -r option; do
@@ -33,6 +33,7 @@ offers() {
 }
 if [ -r /usr/share/bash-completion/bash_completion ]; then
   touch only.toml.json && mkdir runs
+  cat dragonn-*.bash >>dragonn.bash
   offers "dragonn-train --set compression.me" "compression.memory= compression.method="
   offers "dragonn-train --set compression.method=gt" "gtopk"
   offers "dragonn-train --set train.nosuch" ""
@@ -45,6 +46,12 @@ if [ -r /usr/share/bash-completion/bash_completion ]; then
   offers "dragonn-bench step --device-m" "--device-math"
   offers "dragonn-bench step --device c" "cpu cuda"
   offers "dragonn-compare --sv" "--svg"
+  offers "dragonn ev" "evaluate"
+  offers "dragonn train --d" "--dry-run"
+  offers "dragonn bench netw" "network"
+  offers "dragonn list meth" "methods"
+  offers "dragonn evaluate ru" "runs"
+  offers "dragonn export --set compression.method=gt" "gtopk"
 else
   echo "left out: there is no bash-completion here"
 fi

@@ -4,6 +4,7 @@
 # the deadlines, with a line that names what they waited for and the process that is stopped. mpirun then ends that, too.
 . "$(dirname "$0")/lib.sh" "$1"
 train=$BIN/dragonn-train
+has_fault_points || exit 77
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export OMPI_MCA_btl_vader_single_copy_mechanism=none
 readonly ranks=3 at_once=4

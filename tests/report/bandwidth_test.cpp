@@ -216,9 +216,9 @@ TEST_SUITE("report") {
     CHECK(bandwidth_text(0.9999) == "1 Gbit/s");
     CHECK(bandwidth_text(5e-5) == "50 kbit/s");
     CHECK(bytes_text(1'070'000) == "1.07 MB");
-    CHECK(report::seconds_text(0.0123) == "12.3 ms");
-    CHECK(report::seconds_text(31.25) == "31.2 s");
-    CHECK(report::seconds_text(1234) == "20.6 min");
+    CHECK(seconds_text(0.0123) == "12.3 ms");
+    CHECK(seconds_text(31.25) == "31.2 s");
+    CHECK(seconds_text(1234) == "20.6 min");
     CHECK(ratio_text(50.04) == "50x");
   }
 }

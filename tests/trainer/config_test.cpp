@@ -290,6 +290,28 @@ TEST_SUITE("trainer") {
     CHECK(back.compression.memory.name == "residual");
   }
 
+  TEST_CASE("a key works by its old name, and the config says what it is called now") {
+    using Notes = std::vector<std::string>;
+    const Config old = parse("[compression]\nmethod = \"dragonn\"\n[compression.dragonn]\nmemory = 3\n");
+    CHECK(old.compression.sparsifier.settings.number("slots") == 3);
+    CHECK(old.notes == Notes{"test.toml:11:1: compression.dragonn.memory is called compression.dragonn.slots now"});
+    CHECK(parse_config(to_toml(old), "resolved").notes.empty());
+    const Config set = parse("", {"compression.method=qsgd", "compression.qsgd.bucket=64"});
+    CHECK(set.compression.quantizer.settings.integer("group") == 64);
+    CHECK(set.notes ==
+          Notes{"--set compression.qsgd.bucket=64: compression.qsgd.bucket is called compression.qsgd.group now"});
+    // The newer of two settings counts, whatever they call the key.
+    const Config both =
+        parse("[compression.dragonn]\nmemory = 3\n", {"compression.method=dragonn", "compression.dragonn.slots=5"});
+    CHECK(both.compression.sparsifier.settings.number("slots") == 5);
+    CHECK(both.notes.empty());
+    CHECK_THROWS_WITH_AS(
+        parse("[compression.dragonn]\nmemory = 3\nslots = 3\n"),
+        "test.toml:9:1: compression.dragonn.memory is called compression.dragonn.slots now, which is set "
+        "as well: expected one of them",
+        ConfigError);
+  }
+
   TEST_CASE("--set says which keys of the file it drops with a method or a component, and only those") {
     using Notes = std::vector<std::string>;
     const std::string file =

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
 /// Tests of a run's reports: the progress line, the notes in a log and the final report.
-#include "trainer/metrics/summary.h"
-
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -10,6 +8,7 @@
 
 #include "core/units_text.h"
 #include "trainer/metrics/progress_report.h"
+#include "trainer/metrics/summary.h"
 
 namespace {
 
@@ -147,10 +146,10 @@ TEST_SUITE("trainer") {
     CHECK(bytes_text(999.4) == "999 B");
     CHECK(bytes_text(999.6) == "1 kB");
     CHECK(bytes_text(1.234e9) == "1.23 GB");
-    CHECK(seconds_text(9.94) == "9.9 s");
-    CHECK(seconds_text(9.96) == "10 s");
-    CHECK(seconds_text(61) == "1:01");
-    CHECK(seconds_text(3723) == "1:02:03");
+    CHECK(elapsed_text(9.94) == "9.9 s");
+    CHECK(elapsed_text(9.96) == "10 s");
+    CHECK(elapsed_text(61) == "1:01");
+    CHECK(elapsed_text(3723) == "1:02:03");
     CHECK(percent_text(0) == "0 %");
     CHECK(percent_text(0.001) == "<1 %");
     CHECK(wrapped("one two three", 7) == std::vector<std::string>{"one two", "three"});

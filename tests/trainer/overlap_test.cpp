@@ -149,7 +149,8 @@ std::string error_of(int world_size, const std::function<void(comm::Communicator
 /// One overlapped step of top-k by tensor, on a rank of a group.
 void overlapped_step(comm::Communicator& communicator, ParameterArena& arena, OverlappedBackward::Pass pass) {
   omp_set_num_threads(1);
-  exchange::GradientExchange exchange(overlap_rules({"topk", "allgather", "residual"}, Grouping::kTensor), arena, communicator);
+  exchange::GradientExchange exchange(overlap_rules({"topk", "allgather", "residual"}, Grouping::kTensor), arena,
+                                      communicator);
   ComputeThread thread(communicator);
   OverlappedBackward overlapped(thread, arena, exchange.buckets(), std::move(pass));
   StepTimers timers;

@@ -64,8 +64,7 @@ TEST_SUITE_BEGIN("trainer");
 
 TEST_CASE("every rank sends its code to every other: the bytes of the formulas, no header") {
   const std::size_t words = (kNumel + 31) / 32 + 1, groups = (kNumel + 127) / 128;
-  for (const auto& [name, code_bytes] :
-       {std::pair{"signsgd", 4 * words}, std::pair{"qsgd", kNumel + 4 * groups}}) {
+  for (const auto& [name, code_bytes] : {std::pair{"signsgd", 4 * words}, std::pair{"qsgd", kNumel + 4 * groups}}) {
     for (int world_size : kWorlds) {
       CAPTURE(name);
       CAPTURE(world_size);
@@ -203,8 +202,8 @@ TEST_CASE("a quantizer's name is a method, and --set swaps it with any other") {
   CHECK(signsgd.compression.collective.name == exchange::kCodeCollective);
   CHECK(signsgd.compression.memory.name == "residual");
   CHECK(quick_config({"compression.method=qsgd"}).compression.memory.name == "none");
-  CHECK(quick_config({"compression.method=qsgd", "compression.qsgd.bucket=64"})
-            .compression.quantizer.settings.integer("bucket") == 64);
+  CHECK(quick_config({"compression.method=qsgd", "compression.qsgd.group=64"})
+            .compression.quantizer.settings.integer("group") == 64);
   const std::vector<std::string> methods{"dense", "topk", "signsgd", "qsgd"};
   for (const std::string& from : methods) {
     const std::string written = to_toml(quick_config({"compression.method=" + from}));

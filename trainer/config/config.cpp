@@ -72,6 +72,10 @@ class Resolver {
   Resolver(RawConfig raw, bool complete) : raw_(std::move(raw)), complete_(complete) {}
 
   Config resolve() {
+    for (const RawKey& key : raw_.keys) {
+      if (key.old_path.empty()) continue;
+      config_.notes.push_back(fmt::format("{}: {} is called {} now", key.origin, key.old_path, key.path()));
+    }
     forget_replaced_method();
     for (const ConfigKey& key : schema_.keys) read(key);
     read_components(/*parts=*/false);

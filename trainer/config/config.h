@@ -168,7 +168,7 @@ struct Config : TopConfig {
   CheckpointConfig checkpoint;
   LoggingConfig logging;
 
-  /// The keys that were dropped when the config was read, as notes for the user. This is no key.
+  /// Notes for the user on how the config was read: keys that were dropped or have new names. This is no key.
   std::vector<std::string> notes;
 
   /// Returns whether the optimizer has momentum that is not 0.

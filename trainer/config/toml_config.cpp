@@ -59,6 +59,30 @@ std::string one_line(const toml::node& node) {
   return text;
 }
 
+/// A key that was called something else in earlier versions. Its old name still works; the log says what it is now.
+struct RenamedKey {
+  const char* old_path;
+  const char* name;
+};
+constexpr RenamedKey kRenamedKeys[] = {{"compression.dragonn.memory", "slots"}, {"compression.qsgd.bucket", "group"}};
+
+/// Gives a key that stands under its old name the new one.
+void take_new_name(RawKey& key) {
+  const std::string path = key.path();
+  const auto renamed = std::ranges::find(kRenamedKeys, path, &RenamedKey::old_path);
+  if (renamed == std::end(kRenamedKeys)) return;
+  key.old_path = path;
+  key.name = renamed->name;
+}
+
+void refuse_both_names(const RawConfig& raw) {
+  for (const RawKey& key : raw.keys) {
+    if (key.old_path.empty() || std::ranges::count(raw.keys, key.path(), &RawKey::path) == 1) continue;
+    throw ConfigError(fmt::format("{}: {} is called {} now, which is set as well: expected one of them", key.origin,
+                                  key.old_path, key.path()));
+  }
+}
+
 void flatten(const toml::table& table, const std::string& prefix, const std::string& name, RawConfig& out) {
   for (const auto& [key, node] : table) {
     RawKey raw;
@@ -77,6 +101,7 @@ void flatten(const toml::table& table, const std::string& prefix, const std::str
                       raw.origin, excerpt(raw.path()), excerpt(one_line(node))));
     }
     raw.value = *value;
+    take_new_name(raw);
     out.keys.push_back(std::move(raw));
   }
 }
@@ -117,6 +142,7 @@ RawConfig read_toml(const std::string& text, const std::string& name) {
   } catch (const toml::parse_error& error) {
     throw ConfigError(fmt::format("{}: {}", position(name, error.source()), excerpt(error.description(), 300)));
   }
+  refuse_both_names(raw);
   return raw;
 }
 
@@ -135,7 +161,8 @@ void apply_override(RawConfig& raw, const std::string& assignment) {
   key.is_override = true;
   key.text = assignment.substr(equals + 1);
   key.value = override_value(key.text);
-  const auto earlier = std::ranges::find(raw.keys, path, &RawKey::path);
+  take_new_name(key);
+  const auto earlier = std::ranges::find(raw.keys, key.path(), &RawKey::path);
   if (earlier == raw.keys.end()) {
     raw.keys.push_back(std::move(key));
     return;

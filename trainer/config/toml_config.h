@@ -17,6 +17,7 @@ struct RawKey {
   SettingValue value;
   std::string origin;                         ///< "file:line:column", or "--set a.b=value"
   bool is_override = false;                   ///< from the command line
+  std::string old_path = {};                  ///< the name that the user wrote, where the key has a new one
   std::string text = {};                      ///< the value of an override as typed
   std::optional<SettingValue> replaced = {};  ///< the file's value, for an override
   bool is_taken = false;  ///< taken by the config's reader; keys that are left at the end are unknown
@@ -36,7 +37,7 @@ struct RawConfig {
 };
 
 /// Parses TOML. @throws ConfigError "name:line:column: ..." for bad syntax, or a value that no key can have (a date, a
-/// list of tables).
+/// list of tables), or for a key that stands there by its old name and its new one.
 RawConfig read_toml(const std::string& text, const std::string& name);
 
 /// Adds "a.b=value", replacing what the file or an earlier override said. The value is TOML, or else a string.

@@ -46,10 +46,10 @@ std::string sparse_text(const StepAdvice& advice) {
   return ranges.empty() ? text : fmt::format("{} ({})", text, fmt::join(ranges, "; "));
 }
 
-/// Returns "dense ones in buckets of 25 MiB 672 ms with comm.dense_algorithm = ...".
+/// Returns "dense ones in DDP's buckets 672 ms with comm.dense_algorithm = ...".
 std::string dense_text(const StepAdvice& advice) {
   std::string text =
-      fmt::format("dense ones in buckets of 25 MiB {}", added_text(advice.dense_seconds, advice.dense_overlaps));
+      fmt::format("dense ones in DDP's buckets {}", added_text(advice.dense_seconds, advice.dense_overlaps));
   if (!advice.dense_setting.empty()) text += " with " + advice.dense_setting;
   if (advice.dense_seconds != advice.ring_seconds) {
     text += fmt::format(" (a ring, as PyTorch DDP over gloo: {} ms)", three_digits(advice.ring_seconds * 1e3));

@@ -41,7 +41,7 @@ std::string progress_line(const ProgressNumbers& numbers, std::size_t columns) {
       {3, speed(numbers)},
       {4, fmt::format("comm {}", percent_text(numbers.exposed_share))},
       {5, fmt::format("{}/step", bytes_text(numbers.bytes_per_step))},
-      {2, fmt::format("ETA {}", seconds_text(numbers.seconds_left))},
+      {2, fmt::format("ETA {}", elapsed_text(numbers.seconds_left))},
   };
   while (fields.size() > 1 && joined(fields).size() > columns) {
     fields.erase(std::ranges::max_element(fields, {}, &Field::rank));

@@ -8,8 +8,8 @@
 
 #include "core/file.h"
 #include "core/log.h"
-#include "core/units_text.h"
 #include "core/program.h"
+#include "core/units_text.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -60,7 +60,7 @@ std::string against_dense(const Summary& summary, const RunOutcome& outcome) {
 
 std::string headline(const Summary& summary, const RunOutcome& outcome) {
   std::string text =
-      fmt::format("Finished in {}{}:", seconds_text(summary.seconds_total), summary.network ? " of virtual time" : "");
+      fmt::format("Finished in {}{}:", elapsed_text(summary.seconds_total), summary.network ? " of virtual time" : "");
   if (summary.final_eval) text += fmt::format(" {},", describe(summary.final_eval->qualities.front()));
   if (summary.world_size == 1) return text + " one worker, nothing exchanged";
   text += fmt::format(" {}/step", bytes_text(bytes_per_step(summary)));
@@ -130,7 +130,7 @@ std::vector<std::string> final_report(const Summary& summary, const RunOutcome& 
     lines.push_back(fmt::format("  {:<10} {}", name, text));
   };
   if (summary.network) {
-    add("network", fmt::format("{}; {} of wall time", summary.network->describe(), seconds_text(outcome.wall_seconds)));
+    add("network", fmt::format("{}; {} of wall time", summary.network->describe(), elapsed_text(outcome.wall_seconds)));
   }
   if (summary.final_eval) add("test", quality_line(summary));
   if (summary.steps > outcome.first_step) add("step", step_line(summary, outcome));

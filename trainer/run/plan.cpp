@@ -13,6 +13,7 @@
 #include "comm/agreement.h"
 #include "comm/machine.h"
 #include "compress/memory.h"
+#include "core/units_text.h"
 #include "kernels/devices.h"
 #include "optim/optimizer.h"
 #include "trainer/cost_model/overlap_obstacle.h"
@@ -21,13 +22,6 @@ namespace dragonn::trainer {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string size_text(double bytes) {
-  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  int unit = 0;
-  for (; bytes >= 1024 && unit < 4; ++unit) bytes /= 1024;
-  return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 1, kUnits[unit]);
-}
 
 /// Returns ", codec rice x float32: 40.2 bits an entry (an estimate)", over all buckets whose selection is sent in
 /// lists.
@@ -92,9 +86,9 @@ std::size_t available_memory() {
 
 std::string describe_cost(const RunPlan& plan) {
   const comm::Prediction cost = plan.exchange.cost();
-  std::string text = fmt::format("  {} sent per worker and step ({:.0f} bytes; dense: {})", size_text(cost.bytes_sent),
-                                 cost.bytes_sent, size_text(plan.dense_cost.bytes_sent));
-  if (cost.header.bytes > 0) text += fmt::format(", {} of headers", size_text(cost.header.bytes));
+  std::string text = fmt::format("  {} sent per worker and step ({:.0f} bytes; dense: {})", bytes_text(cost.bytes_sent),
+                                 cost.bytes_sent, bytes_text(plan.dense_cost.bytes_sent));
+  if (cost.header.bytes > 0) text += fmt::format(", {} of headers", bytes_text(cost.header.bytes));
   text += fmt::format("; {:.0f} messages one after the other (dense: {:.0f})\n", cost.chain().messages,
                       plan.dense_cost.chain().messages);
   if (plan.bytes.settled.is_exact() && plan.bytes.first_steps == 0) return text;
@@ -148,7 +142,7 @@ void check_memory(const std::string& where, int workers, std::size_t needed, std
   throw SystemError(
       fmt::format("not enough memory: {} workers on {} need {}, and {} are available; lower train.batch_size, "
                   "train.eval_batch_size or the number of workers (--dry-run shows more)",
-                  workers, where, size_text(needed_by_all), size_text(static_cast<double>(available))));
+                  workers, where, bytes_text(needed_by_all), bytes_text(static_cast<double>(available))));
 }
 
 /// Warns of buffers that do not fit if the counts are the highest that are forecast. They may never be, so the run
@@ -163,7 +157,7 @@ void warn_of_growth(const comm::Communicator& communicator, const RunPlan& plan,
       0,
       "{} workers on this machine need up to {} while the selections are as large as they are forecast to get, "
       "and {} are available (--dry-run shows more)",
-      neighbours, size_text(most), size_text(available));
+      neighbours, bytes_text(most), bytes_text(available));
 }
 
 fs::path existing_parent(fs::path path) {
@@ -268,15 +262,15 @@ std::string describe(const RunPlan& plan, const Config& config, int world_size) 
   }
   text += fmt::format("  {} parameters\n\nmemory per worker\n", plan.parameters);
   for (const auto& [kind, bytes] : plan.memory) {
-    text += fmt::format("  {:<20} {:>12}\n", kind, size_text(static_cast<double>(bytes)));
+    text += fmt::format("  {:<20} {:>12}\n", kind, bytes_text(static_cast<double>(bytes)));
   }
   if (plan.exchange.most_bytes > plan.exchange.buffer_bytes) {
     text += fmt::format("  (exchange buffers grow to {} if the counts are the highest that are forecast)\n",
-                        size_text(static_cast<double>(plan.exchange.most_bytes)));
+                        bytes_text(static_cast<double>(plan.exchange.most_bytes)));
   }
   const auto total = static_cast<double>(plan.memory_total()), saved = static_cast<double>(plan.saved_model_bytes);
   text += fmt::format("  {:<20} {:>12}   ({} workers: {}, of which rank 0 saves the model with {})\n\n", "total",
-                      size_text(total), world_size, size_text(total * world_size + saved), size_text(saved));
+                      bytes_text(total), world_size, bytes_text(total * world_size + saved), bytes_text(saved));
   text += fmt::format("exchange: {}\n", describe_exchange(config.compression, plan.exchange));
   text += fmt::format("  {:<48} {:>12} {:>12} {:>10}\n", "bucket", "elements", "k", "");
   for (const exchange::BucketPlan& planned : plan.exchange.buckets) {
@@ -286,7 +280,7 @@ std::string describe(const RunPlan& plan, const Config& config, int world_size) 
   text += describe_cost(plan);
   text += describe_overlap(plan, config);
   text += describe_selection(plan, config);
-  text += fmt::format("\ncheckpoint: {} on disk\n", size_text(static_cast<double>(plan.checkpoint_bytes)));
+  text += fmt::format("\ncheckpoint: {} on disk\n", bytes_text(static_cast<double>(plan.checkpoint_bytes)));
   return text;
 }
 
@@ -313,7 +307,7 @@ void check_resources(comm::Communicator& communicator, const RunPlan& plan, cons
       throw SystemError(
           fmt::format("not enough disk: {} checkpoints need {}, and {} are free at {}; lower checkpoint.keep or "
                       "choose another --output",
-                      kept, size_text(disk), size_text(free), existing_parent(folder).string()));
+                      kept, bytes_text(disk), bytes_text(free), existing_parent(folder).string()));
     }
   });
 }

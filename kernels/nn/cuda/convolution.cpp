@@ -127,7 +127,7 @@ std::unique_ptr<WeightedPlan> make(const Device& device, const ConvolutionSpec& 
       return std::make_unique<CudnnConvolution>(device, spec, make_chosen_passes(device, spec, math, *choices));
   }
   warn_of("as products with patches", spec,
-          fits_cudnn ? "cuDNN has no deterministic algorithm for it that fits into 1 GiB"
+          fits_cudnn ? "cuDNN has no deterministic algorithm for it that fits into 1.07 GB"
                      : "a window overhangs the end of an axis");
   return make_patch_convolution(device, spec, math);
 }

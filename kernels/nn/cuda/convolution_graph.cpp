@@ -150,7 +150,7 @@ class PassGraph {
     for (const Node* configuration : std::span(configurations).first(count))
       if (try_engine(dnn, *configuration)) return;
     throw Refusal(fmt::format(
-        "of cuDNN's {} engines for the {} pass none is deterministic, sums in float32 and fits 1 GiB", count, pass_));
+        "of cuDNN's {} engines for the {} pass none is deterministic, sums in float32 and fits 1.07 GB", count, pass_));
   }
 
   std::size_t workspace_bytes() const { return bytes_; }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <cstdio>
-
-#include "compress/sparsifier.h"
+#include <dragonn/compress/sparsifier.h>
 
 int main() {
   for (const auto& name : dragonn::Registry<dragonn::compress::SparsifierEntry>::instance().names())

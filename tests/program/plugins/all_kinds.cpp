@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: MIT
 /// Plug-in of a test: a component of every kind, each a copy of one of the program's under another name. Copying works
 /// only if plug-in and program have the same registries.
+#include <dragonn/codec/indices/index_codec.h>
+#include <dragonn/codec/value_codec.h>
+#include <dragonn/codec/values/list_value_codec.h>
+#include <dragonn/comm/sparse/sparse_collective.h>
+#include <dragonn/compress/density_schedule.h>
+#include <dragonn/compress/memory.h>
+#include <dragonn/compress/sparsifier.h>
+#include <dragonn/data/dataset.h>
+#include <dragonn/layers/network.h>
+#include <dragonn/optim/optimizer.h>
+#include <dragonn/optim/schedule.h>
 #include <string>
-
-#include "codec/indices/index_codec.h"
-#include "codec/value_codec.h"
-#include "codec/values/list_value_codec.h"
-#include "comm/sparse/sparse_collective.h"
-#include "compress/density_schedule.h"
-#include "compress/memory.h"
-#include "compress/sparsifier.h"
-#include "data/dataset.h"
-#include "layers/network.h"
-#include "optim/optimizer.h"
-#include "optim/schedule.h"
 
 namespace {
 

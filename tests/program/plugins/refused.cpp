@@ -2,9 +2,8 @@
 /// Plug-ins of a test that are refused, one for each REFUSED_* that the build defines. Those that a program must refuse
 /// before anything of theirs runs end the process when something does.
 #include <cstdlib>
-
-#include "compress/sparsifier.h"
-#include "core/plugin.h"
+#include <dragonn/compress/sparsifier.h>
+#include <dragonn/core/plugin.h>
 
 #if defined(REFUSED_ABI)
 extern "C" {

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Checks a change before it is merged: clang-tidy on the files that it touches, and benchmarks beside those of the last tag.
+
+Findings of clang-tidy make the exit code 1. The benchmarks are a report, for a person to judge: medians of both builds, in
+alternating rounds on this machine, and their ratio, those that are slower first. The other version is built once, below
+build/compared.
+"""
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROUNDS = 2
+NUMEL = "1000000"
+BENCHMARKS = {
+    "compress": ["--sparsifier", "topk,dgc,dragonn,exdyna", "--numel", NUMEL, "--density", "0.01", "--threads", "1"],
+    "collective": ["--collective", "dense,allgather,gtopk,oktopk", "--numel", NUMEL, "--density", "0.01", "--ranks", "4"],
+    "decode": ["--numel", NUMEL, "--density", "0.01", "--ranks", "4"],
+    "codec": ["--numel", NUMEL, "--density", "0.01"],
+    "step": ["--model", "mlp", "resnet20", "--threads", "1"],
+}
+TIMES = ("seconds", "seconds_median", "encode_seconds_median", "decode_seconds_median")
+
+
+def git(*words):
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+
+
+def build(folder):
+    """Returns the dragonn-bench of the sources in a folder."""
+    subprocess.run(["bash", "-c", ". scripts/build.sh && build release dragonn-bench"], cwd=folder, check=True,
+                   stdout=subprocess.DEVNULL)
+    return folder / "build" / "release" / "bin" / "dragonn-bench"
+
+
+def build_of(revision):
+    folder = ROOT / "build" / "compared" / revision.replace("/", "-")
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        archive = subprocess.Popen(["git", "archive", revision], cwd=ROOT, stdout=subprocess.PIPE)
+        subprocess.run(["tar", "-x", "-C", folder], stdin=archive.stdout, check=True)
+    return build(folder)
+
+
+def times(program, name):
+    """Returns the seconds of each row, by its conditions: its texts, and the number of ranks."""
+    output = subprocess.run([program, name, *BENCHMARKS[name], "--json", "-"], capture_output=True, text=True)
+    if output.returncode:
+        print(f"check_change: {program} {name}: {output.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
+        return {}
+    found = {}
+    for row in json.loads(output.stdout):
+        label = " ".join(str(value) for key, value in row.items() if isinstance(value, str) or key == "ranks")
+        found.update({f"{label}, {key}": row[key] for key in TIMES if row.get(key)})
+    return found
+
+
+def compare(ours, theirs, names):
+    rows = []
+    for name in names:
+        measured = {ours: {}, theirs: {}}
+        for _ in range(ROUNDS):
+            for program in (theirs, ours):
+                for label, seconds in times(program, name).items():
+                    measured[program].setdefault(label, []).append(seconds)
+        for label in measured[ours].keys() & measured[theirs].keys():
+            before, after = (statistics.median(measured[program][label]) for program in (theirs, ours))
+            rows.append((after / before, name, label, before, after))
+    return sorted(rows, reverse=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--since", default="main", help="clang-tidy reads what was changed since this commit (main)")
+    parser.add_argument("--against", help="revision whose benchmarks are compared (the last tag)")
+    parser.add_argument("--benchmark", action="append", choices=BENCHMARKS, help="run this one; may be given again (all)")
+    parser.add_argument("--no-tidy", action="store_true", help="compare benchmarks only")
+    options = parser.parse_args()
+    status = 0
+    if not options.no_tidy:
+        status = subprocess.run([ROOT / "scripts" / "tidy.sh", "tsan", options.since]).returncode
+    against = options.against or git("describe", "--tags", "--abbrev=0")
+    if not against:
+        print("no benchmarks: there is no tag here; --against names a commit to compare with")
+        return status
+    if not git("rev-parse", "--verify", "--quiet", f"{against}^{{commit}}"):
+        sys.exit(f"check_change: there is no commit {against} here")
+    print(f"{'ratio':>6} {against[:12]:>12} {'now':>12}")
+    for ratio, name, label, before, after in compare(build(ROOT), build_of(against), options.benchmark or BENCHMARKS):
+        print(f"{ratio:6.2f} {before * 1e3:9.3f} ms {after * 1e3:9.3f} ms  {name}: {label}")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
