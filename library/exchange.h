@@ -65,6 +65,8 @@ class Exchange {
 
  private:
   void average(std::span<float* const> gradients);
+  /// Writes the mean of a bucket where its gradient was.
+  void write_mean(const exchange::BucketSum& sum);
   void check_finite(std::span<float* const> gradients);
   /// Checks that a state is of this rank of the same run. @throws DataError; ConfigError if its config is none.
   void check_origin(const Archive& state) const;

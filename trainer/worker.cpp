@@ -18,6 +18,7 @@
 #include "kernels/nn/elementwise.h"
 #include "optim/clip.h"
 #include "trainer/density_plan.h"
+#include "trainer/exchange/apply_sums.h"
 #include "trainer/metrics/final_report.h"
 #include "trainer/replica_check.h"
 #include "trainer/signals.h"
@@ -225,17 +226,18 @@ bool Worker::update(double learning_rate, double density) {
     }
   }
   const float micro_batches = static_cast<float>(config_.train.gradient_accumulation);
-  exchange({.step = progress_.step,
-            .density = density,
-            .learning_rate = learning_rate,
-            .gradient_scale = local_clip() / micro_batches,
-            .accumulated = dump_->target(progress_.step + 1)});
+  const auto sums = exchange({.step = progress_.step,
+                              .density = density,
+                              .learning_rate = learning_rate,
+                              .gradient_scale = local_clip() / micro_batches,
+                              .accumulated = dump_->target(progress_.step + 1)});
   if (!may_skip) agree_on_step({.non_finite_bucket = exchange_->non_finite_bucket()}, progress_.step + 1);
+  exchange_->commit(sample_.timers);
   {
     const ClockPause pause(communicator_.clock());
     dump_->write(communicator_, progress_.step + 1);
   }
-  apply_update(learning_rate);
+  apply_update(sums, learning_rate);
   return true;
 }
 
@@ -294,9 +296,10 @@ void Worker::accumulate(ParameterId parameter) {
   kernels::add(sum, gradient, sum);
 }
 
-void Worker::exchange(const exchange::ExchangeStep& step) {
-  exchange_->run(step, gradient(), sample_.timers, overlapped_.get());
+std::span<const exchange::BucketSum> Worker::exchange(const exchange::ExchangeStep& step) {
+  const auto sums = exchange_->run(step, gradient(), sample_.timers, overlapped_.get());
   if (overlapped_) overlapped_->finish(sample_.timers);
+  return sums;
 }
 
 View<const float> Worker::gradient() const {
@@ -313,12 +316,14 @@ float Worker::local_clip() {
   return optim::local_clip_scale(norm, config_.train.clip_norm, world_size);
 }
 
-void Worker::apply_update(double learning_rate) {
+void Worker::apply_update(std::span<const exchange::BucketSum> sums, double learning_rate) {
+  const int ranks = communicator_.size();
   float scale = 1.0f;
   if (config_.train.clip == Clip::kGlobal)
-    scale = optim::clip_scale(exchange_->mean_gradient_norm(), config_.train.clip_norm);
+    scale = optim::clip_scale(mean_gradient_norm(sums, ranks), config_.train.clip_norm);
   optimizer_->begin_step(learning_rate, progress_.step);
-  exchange_->apply(*optimizer_, scale, sample_.timers);
+  exchange::run_verb(device(), sample_.timers, Verb::kOptimize,
+                     [&] { apply_sums(sums, scale / static_cast<float>(ranks), *optimizer_); });
 }
 
 void Worker::open_metrics() {

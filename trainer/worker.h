@@ -112,14 +112,15 @@ class Worker {
   /// Runs backward; `ready` may be empty.
   void backward(const layers::GradientReady& ready);
   void accumulate(ParameterId parameter);
-  void exchange(const exchange::ExchangeStep& step);
+  /// Returns the sums of the gradients, which are not committed.
+  std::span<const exchange::BucketSum> exchange(const exchange::ExchangeStep& step);
   /// Exchanges and updates. Returns false if the ranks agree to skip the step.
   bool update(double learning_rate, double density);
   /// Collective, once in every step. Agrees on the ranks' words and the signals that reached them. @throws
   /// comm::AgreedError if a bucket was not finite in step `exchanged` (from 1).
   exchange::StepWord agree_on_step(exchange::StepWord mine, std::uint64_t exchanged);
   float local_clip();
-  void apply_update(double learning_rate);
+  void apply_update(std::span<const exchange::BucketSum> sums, double learning_rate);
   void open_metrics();
   void record_step(StepRecord record);
   /// Collective. Writes a histogram of all ranks' residuals for TensorBoard, if the run writes for it.

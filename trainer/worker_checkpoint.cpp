@@ -225,7 +225,7 @@ void Worker::load_model_state(const Archive& model, const std::filesystem::path&
 }
 
 void Worker::load_rank_state(const Archive& rank, const DataPosition& position) {
-  exchange_->load(rank);
+  exchange_->load(rank, progress_.step);
   read_array(rank, kStatistics, network_.statistics());
   progress_.bytes_sent = rank.get<double>(kBytesSent);
   progress_.time = load_time(rank, kSeconds);
@@ -245,7 +245,7 @@ void Worker::take_over_ranks(const Archive& model, const std::filesystem::path& 
   progress_.time = {};
   for (const auto& [saved, what] : exchange::ranks_to_take(communicator_.rank(), communicator_.size(), workers)) {
     const Archive archive = CheckpointStore::read_rank(checkpoint, saved);
-    exchange_->reshard_from(archive, what);
+    exchange_->reshard_from(archive, what, progress_.step);
     if (what.memories) progress_.bytes_sent += archive.get<double>(kBytesSent);
     const Moment time = load_time(archive, kSeconds);
     progress_.time.seconds = std::max(progress_.time.seconds, time.seconds);
