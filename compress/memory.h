@@ -49,6 +49,10 @@ class Memory {
   virtual View<const float> accumulated() const = 0;
   /// Makes the residual: acc less the values that left, plus the returned mass (see settle_residual).
   virtual void settle(const Settlement& settlement) = 0;
+  /// Returns a sum of accs, dense or of entries, as the sum of the gradients that they stand for, [n]: the inverse of
+  /// the transform (orthonormal, or the residual would weigh otherwise) that compensate applies to a gradient. Valid
+  /// until the next call. Empty if acc is in the gradient's own basis: the sum is used as it is.
+  virtual View<const float> to_gradient(View<const float> /*dense*/, const SparseVector* /*entries*/) { return {}; }
 
   /// Returns the Euclidean norm of the residual, in double. O(n).
   virtual double residual_norm() const = 0;

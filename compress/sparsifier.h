@@ -22,7 +22,7 @@ namespace dragonn::compress {
 /// The step's data for a sparsifier.
 struct SelectContext {
   std::uint64_t seed = 1;  ///< the run's
-  std::uint64_t step = 0;  ///< from 0
+  std::uint64_t step = 0;  ///< committed exchanges of the bucket so far
   int rank = 0;
   int world_size = 1;
   std::uint32_t bucket = 0;  ///< index of the bucket: a tensor, or a range of the arena

@@ -16,13 +16,13 @@
 #include "exchange/run_verb.h"
 #include "kernels/gradient/exceedance.h"
 #include "kernels/nn/elementwise.h"
-#include "optim/clip.h"
 
 namespace dragonn::exchange {
 namespace {
 
 /// The label of memory that the exchange holds besides its state, for the error when it runs out.
 constexpr const char* kBufferLabel = "exchange buffers";
+constexpr const char* kExchanges = "exchanges";
 
 using comm::SparseCollectiveEntry;
 using compress::MemoryEntry;
@@ -97,7 +97,10 @@ void GradientExchange::make_state(const Bucket& bucket, const MemoryPlace& messa
     state.memory = entry.make(is_configured ? rules_.memory.settings : Settings(entry.settings), bucket.size,
                               rules_.momentum, rules_.nesterov, device_);
   }
-  state.slice = {bucket.offset, bucket.size, entry.owns_momentum, bucket.sparse && rules_.folded};
+  state.sum = {.offset = bucket.offset,
+               .size = bucket.size,
+               .momentum_applied = entry.owns_momentum,
+               .learning_rate_applied = bucket.sparse && rules_.folded};
   const MemoryLabel label(kBufferLabel);
   const BucketPlace place{bucket.size, device_, messages};
   state.dense = make_dense_form(rules_.dense, place);
@@ -140,80 +143,134 @@ std::size_t GradientExchange::sparse_tensors(double density) const {
   return tensors;
 }
 
-void GradientExchange::run(const ExchangeStep& step, View<const float> gradient, StepTimers& timers, GroupGate* gate) {
-  std::ranges::fill(counts_.selected, std::uint64_t{0});
-  counts_.numel = 0;
-  counts_.target = 0;
-  counts_.global = 0;
-  counts_.padded = 0;
-  counts_.owned = 0;
-  counts_.owned_padded = 0;
-  counts_.lost_mass = std::numeric_limits<double>::quiet_NaN();
+std::span<const BucketSum> GradientExchange::run(const ExchangeStep& step, View<const float> gradient,
+                                                 StepTimers& timers, GroupGate* gate) {
+  DRAGONN_CHECK(!is_open_, "the exchange before was neither committed nor abandoned");
+  is_open_ = true;
+  step_ = step;
+  gradient_ = gradient;
+  const auto is_chosen = [&](std::size_t group) {
+    return step.groups.empty() || std::ranges::count(step.groups, group);
+  };
+  exchanged_.clear();
+  for (std::size_t group = 0; group < groups_.size(); ++group) {
+    if (!is_chosen(group)) continue;
+    for (std::size_t index = groups_[group].begin; index < groups_[group].end; ++index) {
+      exchanged_.push_back(index);
+      states_[index].holds_gradient = false;
+    }
+  }
   transport_->reset_counts();
   non_finite_bucket_.reset();
   const MemoryLabel label(kBufferLabel);
-  times_.drop();  // of a step that ended in the middle
+  times_.drop();  // of an exchange that ended in the middle
   for (std::size_t group = 0; group < groups_.size(); ++group) {
+    if (!is_chosen(group)) continue;
     if (gate != nullptr) gate->open(group);
     set_label(communicator_, step.step, groups_[group]);
-    run_group(groups_[group], step, gradient, timers);
+    run_group(groups_[group], timers);
     set_label(communicator_, step.step);
     if (gate == nullptr) continue;
     times_.collect(timers);
     gate->close(group);
   }
-  times_.collect(timers);
-  counts_.lists = transport_->list_counts();
-  counts_.threshold = mean_threshold();
+  sums_.clear();
+  for (const std::size_t index : exchanged_) {
+    BucketSum& sum = sums_.emplace_back(states_[index].sum);
+    const comm::SparseReduction& outcome = *states_[index].outcome;
+    if (outcome.is_dense) {
+      sum.dense = outcome.dense_sum.view();
+    } else {
+      sum.entries = &outcome.sum;
+    }
+    const View<const float> gradient_sum = states_[index].memory->to_gradient(sum.dense, sum.entries);
+    if (gradient_sum.empty()) continue;
+    sum.dense = gradient_sum;
+    sum.entries = nullptr;
+  }
+  return sums_;
 }
 
-void GradientExchange::run_group(const BucketGroup& group, const ExchangeStep& step, View<const float> gradient,
-                                 StepTimers& timers) {
+void GradientExchange::commit(StepTimers& timers) {
+  DRAGONN_CHECK(is_open_, "there is no exchange to commit");
+  counts_.numel = 0;
+  counts_.target = 0;
+  std::ranges::fill(counts_.selected, std::uint64_t{0});
+  counts_.global = 0;
+  counts_.padded = 0;
+  counts_.owned = 0;
+  counts_.owned_padded = 0;
+  counts_.lost_mass = std::numeric_limits<double>::quiet_NaN();
+  counts_.lists = transport_->list_counts();
+  const MemoryLabel label(kBufferLabel);
+  for (const std::size_t index : exchanged_) settle(index, timers);
+  times_.collect(timers);
+  counts_.threshold = mean_threshold();
+  is_open_ = false;
+}
+
+void GradientExchange::abandon() {
+  if (!is_open_) return;
+  const MemoryLabel label(kBufferLabel);
+  for (const std::size_t index : exchanged_) {
+    BucketState& state = states_[index];
+    if (!state.holds_gradient) state.memory->compensate({}, gradient_of(index), scale_of(state));
+  }
+  kernels::synchronize(device_);
+  is_open_ = false;
+}
+
+void GradientExchange::run_group(const BucketGroup& group, StepTimers& timers) {
   for (std::size_t index = group.begin; index < group.end; ++index) {
-    begin(index, step);
-    compensate(index, step, gradient, timers);
+    begin(index);
+    compensate(index, timers);
   }
   finish_passes(group);
   share_proposals(group);
   for (std::size_t index = group.begin; index < group.end; ++index) select(index, timers);
-  if (step.aligned) comm::align(communicator_);
+  if (step_.aligned) comm::align(communicator_);
   exchange(group, timers);
-  for (std::size_t index = group.begin; index < group.end; ++index) settle(index, step, timers);
 }
 
-/// Chooses the form of this step.
-void GradientExchange::begin(std::size_t index, const ExchangeStep& step) {
+/// Chooses the form of this exchange.
+void GradientExchange::begin(std::size_t index) {
   const Bucket& bucket = buckets_[index];
   BucketState& state = states_[index];
   state.select = {.seed = rules_.seed,
-                  .step = step.step,
+                  .step = state.exchanges,
                   .rank = communicator_.rank(),
                   .world_size = communicator_.size(),
                   .bucket = static_cast<std::uint32_t>(index),
-                  .density = step.density,
-                  .k = compress::target_count(step.density, bucket.size),
-                  .learning_rate = state.slice.learning_rate_applied ? step.learning_rate : 1.0};
-  state.reduce = {.step = step.step, .k = state.select.k, .density = step.density, .selection = selection_};
+                  .density = step_.density,
+                  .k = compress::target_count(step_.density, bucket.size),
+                  .learning_rate = state.sum.learning_rate_applied ? step_.learning_rate : 1.0};
+  state.reduce = {.step = state.exchanges, .k = state.select.k, .density = step_.density, .selection = selection_};
   const bool bypassed = !rules_.quantizes() && rules_.bypass_density_one && state.select.k >= bucket.size;
-  const bool compresses = is_sparse(index, step.density) && !bypassed;
+  const bool compresses = is_sparse(index, step_.density) && !bypassed;
   state.form = compresses ? state.compressed.get() : state.dense.get();
   state.reduce.codes_dense = compresses || rules_.codes_dense();
 }
 
-void GradientExchange::compensate(std::size_t index, const ExchangeStep& step, View<const float> gradient,
-                                  StepTimers& timers) {
+float GradientExchange::scale_of(const BucketState& state) const {
+  return step_.gradient_scale * (state.sum.learning_rate_applied ? static_cast<float>(step_.learning_rate) : 1.0f);
+}
+
+View<const float> GradientExchange::gradient_of(std::size_t index) const {
+  return gradient_.subview(buckets_[index].offset, buckets_[index].size);
+}
+
+void GradientExchange::compensate(std::size_t index, StepTimers& timers) {
   const Bucket& bucket = buckets_[index];
   BucketState& state = states_[index];
-  const float scale = step.gradient_scale * static_cast<float>(state.select.learning_rate);
   kernels::PassRequest request = state.form->plan(state.select);
   request.deferred = true;
   // If the pass selects, too, the two verbs are one.
   state.selects_in_pass = request.kind != kernels::PassRequest::Kind::kNone;
-  times_.run(
-      timers, state.selects_in_pass ? Verb::kCompensateSelect : Verb::kCompensate, detail_of(index, bucket),
-      [&] { state.pass = &state.memory->compensate(request, gradient.subview(bucket.offset, bucket.size), scale); });
-  if (step.accumulated.empty() || !is_dumped(bucket)) return;
-  kernels::copy(state.memory->accumulated(), step.accumulated.subview(state.dump_offset, bucket.size));
+  times_.run(timers, state.selects_in_pass ? Verb::kCompensateSelect : Verb::kCompensate, detail_of(index, bucket),
+             [&] { state.pass = &state.memory->compensate(request, gradient_of(index), scale_of(state)); });
+  state.holds_gradient = true;
+  if (step_.accumulated.empty() || !is_dumped(bucket)) return;
+  kernels::copy(state.memory->accumulated(), step_.accumulated.subview(state.dump_offset, bucket.size));
 }
 
 void GradientExchange::finish_passes(const BucketGroup& group) {
@@ -274,25 +331,25 @@ void GradientExchange::exchange(const BucketGroup& group, StepTimers& timers) {
   }
 }
 
-void GradientExchange::settle(std::size_t index, const ExchangeStep& step, StepTimers& timers) {
+void GradientExchange::settle(std::size_t index, StepTimers& timers) {
   const Bucket& bucket = buckets_[index];
   BucketState& state = states_[index];
   times_.run(timers, Verb::kSettle, detail_of(index, bucket),
              [&] { state.memory->settle(state.form->settlement(*state.outcome)); });
-  if (rules_.quantizes()) return;
-  if (state.form == state.dense.get()) {
-    if (is_sparse(index, step.density)) count(state, bucket, bucket.size);
-    return;
-  }
-  state.form->observe({.step = step.step,
+  const std::uint64_t step = state.exchanges++;
+  const bool is_dense = state.form == state.dense.get();
+  if (rules_.quantizes() || (is_dense && !is_sparse(index, step_.density))) return;
+  const std::size_t global = global_count(state.reduction, bucket.size);
+  if (is_dense) return count(state, bucket, bucket.size, global);
+  state.form->observe({.step = step,
                        .numel = bucket.size,
                        .k = state.select.k,
                        .selected_counts = state.reduction.statistics.selected_counts,
-                       .global_count = global_count(state.reduction, bucket.size)});
-  count(state, bucket, state.select.k);
+                       .global_count = global});
+  count(state, bucket, state.select.k, global);
 }
 
-void GradientExchange::count(const BucketState& state, const Bucket& bucket, std::size_t k) {
+void GradientExchange::count(const BucketState& state, const Bucket& bucket, std::size_t k, std::size_t global) {
   const comm::SparseReduction& reduction = state.reduction;
   const bool all = reduction.contributed_all;
   counts_.numel += bucket.size;
@@ -308,7 +365,7 @@ void GradientExchange::count(const BucketState& state, const Bucket& bucket, std
   }
   const bool shared = !all && (selection_.partitioned || selection_.leader_only);
   counts_.target += static_cast<double>(k) / (shared ? communicator_.size() : 1);
-  counts_.global += global_count(reduction, bucket.size);
+  counts_.global += global;
   if (!std::isnan(reduction.statistics.lost_mass)) {
     counts_.lost_mass = (std::isnan(counts_.lost_mass) ? 0.0 : counts_.lost_mass) + reduction.statistics.lost_mass;
   }
@@ -317,7 +374,8 @@ void GradientExchange::count(const BucketState& state, const Bucket& bucket, std
 float GradientExchange::mean_threshold() const {
   float sum = 0;
   std::size_t seen = 0;
-  for (const BucketState& state : states_) {
+  for (const std::size_t index : exchanged_) {
+    const BucketState& state = states_[index];
     const float threshold =
         state.reduction.contributed_all ? std::numeric_limits<float>::quiet_NaN() : state.form->threshold();
     if (std::isnan(threshold)) continue;
@@ -325,28 +383,6 @@ float GradientExchange::mean_threshold() const {
     ++seen;
   }
   return seen == 0 ? std::numeric_limits<float>::quiet_NaN() : sum / static_cast<float>(seen);
-}
-
-double GradientExchange::mean_gradient_norm() const {
-  double sum = 0;
-  for (const BucketState& state : states_) {
-    const Buffer<float>& values = state.outcome->is_dense ? state.outcome->dense_sum : state.outcome->sum.values;
-    sum += optim::squared_norm(values.view());
-  }
-  return std::sqrt(sum) / communicator_.size();
-}
-
-void GradientExchange::apply(optim::Optimizer& optimizer, float scale, StepTimers& timers) {
-  const float mean_scale = scale / static_cast<float>(communicator_.size());
-  run_verb(device_, timers, Verb::kOptimize, [&] {
-    for (const BucketState& state : states_) {
-      if (state.outcome->is_dense) {
-        optimizer.update(state.slice, state.outcome->dense_sum.view(), mean_scale);
-      } else {
-        optimizer.update(state.slice, state.outcome->sum, mean_scale);
-      }
-    }
-  });
 }
 
 double GradientExchange::residual_norm() const {
@@ -359,10 +395,12 @@ double GradientExchange::residual_norm() const {
 }
 
 void GradientExchange::save(Archive& archive) const {
+  DRAGONN_CHECK(!is_open_, "an exchange is saved that is neither committed nor abandoned");
   for (std::size_t index = 0; index < states_.size(); ++index) {
     const std::string prefix = bucket_prefix(index);
     archive.put(prefix + "offset", static_cast<std::uint64_t>(buckets_[index].offset));
     archive.put(prefix + "size", static_cast<std::uint64_t>(buckets_[index].size));
+    archive.put(prefix + kExchanges, states_[index].exchanges);
     states_[index].memory->save(archive, prefix + "memory/");
     if (states_[index].compressed) states_[index].compressed->save(archive, prefix);
   }
@@ -371,7 +409,7 @@ void GradientExchange::save(Archive& archive) const {
 void GradientExchange::load(const Archive& archive) {
   for (std::size_t index = 0; index < states_.size(); ++index) {
     const std::string prefix = bucket_prefix(index);
-    require_bucket(archive, index);
+    load_place(archive, index);
     states_[index].memory->load(archive, prefix + "memory/");
     if (states_[index].compressed) states_[index].compressed->load(archive, prefix);
   }
@@ -380,7 +418,7 @@ void GradientExchange::load(const Archive& archive) {
 void GradientExchange::reshard_from(const Archive& archive, const ReshardedParts& what) {
   for (std::size_t index = 0; index < states_.size(); ++index) {
     const std::string prefix = bucket_prefix(index);
-    require_bucket(archive, index);
+    load_place(archive, index);
     const MemoryEntry& memory = memory_of(buckets_[index]);
     if (reshards(part_name(memory), memory.resize, archive, prefix + "memory/") && what.memories) {
       states_[index].memory->add(archive, prefix + "memory/");
@@ -402,14 +440,15 @@ std::vector<std::string> GradientExchange::describe_resharding() const {
   return lines;
 }
 
-void GradientExchange::require_bucket(const Archive& archive, std::size_t index) const {
+void GradientExchange::load_place(const Archive& archive, std::size_t index) {
   const std::string prefix = bucket_prefix(index);
-  if (archive.get<std::uint64_t>(prefix + "offset") == buckets_[index].offset &&
-      archive.get<std::uint64_t>(prefix + "size") == buckets_[index].size) {
-    return;
+  const Bucket& bucket = buckets_[index];
+  if (archive.get<std::uint64_t>(prefix + "offset") != bucket.offset ||
+      archive.get<std::uint64_t>(prefix + "size") != bucket.size) {
+    throw ConfigError(fmt::format("the checkpoint's bucket {} is not {} of this run: compression.bucket differs", index,
+                                  bucket.name));
   }
-  throw ConfigError(fmt::format("the checkpoint's bucket {} is not {} of this run: compression.bucket differs", index,
-                                buckets_[index].name));
+  states_[index].exchanges = archive.get<std::uint64_t>(prefix + kExchanges);
 }
 
 }  // namespace dragonn::exchange

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-/// GradientExchange: compensate, select, exchange, settle. The one place where compress and comm meet.
+/// GradientExchange: compensate, select, exchange, settle, in two phases. The one place where compress and comm meet.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,18 +16,18 @@
 #include "exchange/exchange_staging.h"
 #include "exchange/resize.h"
 #include "exchange/run_verb.h"
-#include "optim/optimizer.h"
 
 namespace dragonn::exchange {
 
 /// The schedules' values for one step.
 struct ExchangeStep {
-  std::uint64_t step = 0;
-  double density = 1.0;          ///< target, in (0, 1]
-  double learning_rate = 0.0;    ///< used by the folded accumulator
-  float gradient_scale = 1.0f;   ///< local clipping
-  View<float> accumulated = {};  ///< [dump_size()]: receives acc, before select; empty: not wanted
-  bool aligned = false;          ///< all ranks begin to exchange at the same time, so that none times another's work
+  std::uint64_t step = 0;                    ///< of the run, from 0: for errors
+  double density = 1.0;                      ///< target, in (0, 1]
+  double learning_rate = 0.0;                ///< used by the folded accumulator
+  float gradient_scale = 1.0f;               ///< local clipping
+  View<float> accumulated = {};              ///< [dump_size()]: receives acc, before select; empty: not wanted
+  std::span<const std::size_t> groups = {};  ///< to be exchanged, ascending, the same on every rank; empty: all
+  bool aligned = false;  ///< all ranks begin to exchange at the same time, so that none times another's work
 };
 
 /// A gate between backward and exchange. It is asked before each group of buckets, in ascending order, and told after.
@@ -35,13 +36,27 @@ class GroupGate {
   virtual ~GroupGate() = default;
   /// Waits until the group's gradient is final. @throws the error that kept it from becoming so.
   virtual void open(std::size_t group) = 0;
-  /// Learns that the group is settled, on a GPU too.
+  /// Learns that the group is exchanged, on a GPU too.
   virtual void close(std::size_t group) = 0;
 };
 
-/// Counts of one step over the sparsified buckets of this rank; the counts per rank are known on every rank.
+/// The sum over ranks of one bucket, in the gradient's memory: dense or sparse.
+struct BucketSum {
+  std::size_t offset = 0;  ///< in the arena
+  std::size_t size = 0;
+  /// The memory has applied the momentum already.
+  bool momentum_applied = false;
+  /// The gradients contain the learning rate already (lr-folded accumulator).
+  bool learning_rate_applied = false;
+  View<const float> dense = {};           ///< [size], if there are no entries
+  const SparseVector* entries = nullptr;  ///< ascending; null: the sum is dense
+
+  View<const float> values() const { return entries != nullptr ? entries->values.view() : dense; }
+};
+
+/// Counts of one exchange over the sparsified buckets of this rank; the counts per rank are known on every rank.
 struct ExchangeCounts {
-  std::size_t numel = 0;                ///< elements of the buckets that were to be sparsified in this step
+  std::size_t numel = 0;                ///< elements of the buckets that were to be sparsified
   double target = 0;                    ///< requested entries of a rank, mean over ranks (see count)
   std::vector<std::uint64_t> selected;  ///< by rank
   std::uint64_t global = 0;             ///< entries of the exchanged sums
@@ -57,6 +72,11 @@ struct ExchangeCounts {
 
 /// Owns memory and form of every bucket of one rank. Every bucket has its own selection and state; the selections of a
 /// group's buckets are sent in one exchange.
+///
+/// An exchange has two phases: run(), then commit() or abandon(). run() adds the gradient to the memories and sums what
+/// the ranks select; nothing leaves a memory before commit(). So the ranks can agree on a step before it counts, and an
+/// exchange that failed, or on which they do not agree, loses nothing. The steps that methods count (a leader, periods,
+/// keys of random streams) are a bucket's committed exchanges.
 class GradientExchange {
  public:
   /// Takes an arena that must outlive the exchange. @throws ConfigError (see check_rules).
@@ -66,22 +86,27 @@ class GradientExchange {
   /// memory. One choice for each density below 1 that will come, the same on every rank.
   void restrict_to(std::vector<BucketChoice> choices) { choices_ = std::move(choices); }
 
-  /// Collective. Sends this rank's gradient ([arena.size()]) through all buckets; afterwards the sums are held for
-  /// apply(). The order of the buckets is the same with and without a gate, through which each passes if there is one.
+  /// Collective. Sends this rank's gradient ([arena.size()], unchanged until commit() or abandon()) through the buckets
+  /// of the step's groups. Returns their sums, in the order of the arena, valid until the next run(). The order of the
+  /// buckets is the same with and without a gate, through which each group passes if there is one.
   /// A bucket whose acc is not finite on this rank takes part, with nothing selected (see non_finite_bucket).
-  /// @throws what the gate throws.
-  void run(const ExchangeStep& step, View<const float> gradient, StepTimers& timers, GroupGate* gate = nullptr);
-
-  /// Returns the Euclidean norm of the mean gradient, over all buckets, in double: for clipping the aggregated
-  /// gradient.
-  double mean_gradient_norm() const;
-  /// Feeds the sums to the optimizer, as means over the ranks times `scale`.
-  void apply(optim::Optimizer& optimizer, float scale, StepTimers& timers);
+  /// @throws CommError; what the gate throws. abandon() then keeps the gradient.
+  std::span<const BucketSum> run(const ExchangeStep& step, View<const float> gradient, StepTimers& timers,
+                                 GroupGate* gate = nullptr);
+  /// Local, on all ranks or on none. Settles the memories of the exchanged buckets, and lets sparsifiers observe.
+  void commit(StepTimers& timers);
+  /// Local, on all ranks or on none. Gives up the exchange, also one that threw: the residual of its buckets becomes
+  /// acc, which the next exchange sends. The gradient, final by now, is added where run() did not come to. With
+  /// momentum correction u and v stay as accumulated: u = m u + g, v = v + u, nothing masked. Memory `none`, that of
+  /// dense buckets, too, drops the step. Where acc held NaN or infinity, the residual does. A collective's own state
+  /// (thresholds, regions), the same on all ranks, stays as it was computed. Does nothing if no exchange is open.
+  void abandon();
 
   /// The first bucket whose acc held NaN or infinity on this rank in the last run. The ranks must agree on it before
-  /// they use the sums, which may have no meaning then.
+  /// they commit: the sums may have no meaning then.
   std::optional<std::size_t> non_finite_bucket() const { return non_finite_bucket_; }
 
+  /// Returns the counts of the last exchange that was committed.
   const ExchangeCounts& counts() const { return counts_; }
   /// Returns the elements that ExchangeStep::accumulated receives: the sparsified buckets one after the other, or all
   /// buckets if nothing is sparsified.
@@ -97,7 +122,9 @@ class GradientExchange {
   /// Returns, for tests, a bucket's last exchanged sum, in the memory of messages, or where a quantizer decoded it.
   const comm::SparseReduction& reduction(std::size_t bucket) const { return states_[bucket].reduction; }
 
+  /// Saves the state of this rank. Not between run() and commit() or abandon().
   void save(Archive& archive) const;
+  /// Restores such a state.
   void load(const Archive& archive);
   /// Local. Takes over state that a rank of another number of workers saved, by the rules that the parts declare;
   /// called on a fresh exchange, once for each rank whose state this rank takes. @throws ConfigError (see reshards).
@@ -116,10 +143,12 @@ class GradientExchange {
     std::unique_ptr<BucketForm> compressed;  // null: always dense
     comm::SparseReduction reduction;
     OutcomeStaging staging;
-    optim::Slice slice;
+    BucketSum sum;
     std::size_t dump_offset = 0;  // of this bucket in ExchangeStep::accumulated
+    std::uint64_t exchanges = 0;  // committed ones: the step that methods count
 
-    // The fields below are of the current step.
+    // The fields below are of the current exchange.
+    bool holds_gradient = false;  // the memory has the gradient
     BucketForm* form = nullptr;
     compress::SelectContext select;
     comm::ReduceContext reduce;
@@ -130,23 +159,26 @@ class GradientExchange {
 
   void make_state(const Bucket& bucket, const MemoryPlace& messages);
   const compress::MemoryEntry& memory_of(const Bucket& bucket) const;
-  /// Checks that the archive has this bucket. @throws ConfigError.
-  void require_bucket(const Archive& archive, std::size_t index) const;
-  void run_group(const BucketGroup& group, const ExchangeStep& step, View<const float> gradient, StepTimers& timers);
-  void begin(std::size_t index, const ExchangeStep& step);
-  void compensate(std::size_t index, const ExchangeStep& step, View<const float> gradient, StepTimers& timers);
+  /// Reads the number of exchanges of a bucket. @throws ConfigError if the archive does not have this bucket.
+  void load_place(const Archive& archive, std::size_t index);
+  void run_group(const BucketGroup& group, StepTimers& timers);
+  void begin(std::size_t index);
+  /// Returns the factor on a bucket's gradient.
+  float scale_of(const BucketState& state) const;
+  View<const float> gradient_of(std::size_t index) const;
+  void compensate(std::size_t index, StepTimers& timers);
   /// Finishes the passes of all buckets of a group, with one wait for a GPU.
   void finish_passes(const BucketGroup& group);
   /// Collective. Sends rank 0's proposals to all ranks, if sparsifiers have some.
   void share_proposals(const BucketGroup& group);
   void select(std::size_t index, StepTimers& timers);
   void exchange(const BucketGroup& group, StepTimers& timers);
-  void settle(std::size_t index, const ExchangeStep& step, StepTimers& timers);
+  void settle(std::size_t index, StepTimers& timers);
   bool is_dumped(const Bucket& bucket) const { return bucket.sparse || !any_sparse_; }
   bool is_sparse(std::size_t index, double density) const;
   /// Counts a bucket. Every rank is asked for k entries, or all together are if they share the bucket (partitions, a
   /// leader).
-  void count(const BucketState& state, const Bucket& bucket, std::size_t k);
+  void count(const BucketState& state, const Bucket& bucket, std::size_t k, std::size_t global);
   /// Returns the mean threshold of the buckets that have one, NaN if none has. Called when a GPU's work is done: to ask
   /// some methods waits for it.
   float mean_threshold() const;
@@ -165,6 +197,12 @@ class GradientExchange {
   std::vector<float> proposals_;
   std::vector<BucketState*> proposing_;
   bool any_sparse_ = false;  // some bucket has a sparsifier
+  // The current exchange, or the last one.
+  bool is_open_ = false;  // neither committed nor abandoned
+  ExchangeStep step_;
+  View<const float> gradient_;
+  std::vector<std::size_t> exchanged_;  // its buckets
+  std::vector<BucketSum> sums_;
   std::optional<std::size_t> non_finite_bucket_;
   ExchangeCounts counts_;
 };

@@ -15,7 +15,6 @@
 #include "exchange/resize.h"
 #include "exchange/step_agreement.h"
 #include "optim/clip.h"
-#include "optim/optimizer.h"
 #include "trainer/config/exchange_config.h"
 #include "trainer/config/resolve.h"
 
@@ -29,32 +28,6 @@ constexpr const char* kTensors = "library/tensors";
 constexpr const char* kExchanges = "library/exchanges";
 constexpr const char* kLearningRate = "library/learning_rate";
 constexpr const char* kStateName = "the saved state";
-
-/// Writes the mean where an optimizer of dragonn-train would update parameters.
-class MeanWriter final : public optim::Optimizer {
- public:
-  explicit MeanWriter(std::span<float> mean) : mean_(mean) {}
-
-  void begin_step(double /*learning_rate*/, std::uint64_t /*step*/) override {}
-  void update(const optim::Slice& slice, View<const float> gradient, float scale) override {
-    std::ranges::transform(gradient.host(), target(slice).begin(), [scale](float value) { return value * scale; });
-  }
-  void update(const optim::Slice& slice, const SparseVector& gradient, float scale) override {
-    const std::span<float> mean = target(slice);
-    std::ranges::fill(mean, 0.0f);
-    const auto indices = gradient.indices.host();
-    const auto values = gradient.values.host();
-    for (std::size_t i = 0; i < indices.size(); ++i) mean[indices[i]] = values[i] * scale;
-  }
-  bool needs_dense(const optim::Slice& /*slice*/) const override { return false; }
-  void save(Archive& /*archive*/, const std::string& /*prefix*/) const override {}
-  void load(const Archive& /*archive*/, const std::string& /*prefix*/) override {}
-
- private:
-  std::span<float> target(const optim::Slice& slice) const { return mean_.subspan(slice.offset, slice.size); }
-
-  std::span<float> mean_;
-};
 
 ParameterArena laid_out(const std::vector<Tensor>& tensors) {
   ParameterArena arena;
@@ -152,10 +125,11 @@ void Exchange::average(std::span<float* const> gradients) {
   check_finite(gradients);
   timers_.reset();
   const double density = trainer::density_of_step(spec_.compression, step_, steps_per_epoch_);
-  exchange_->run({.step = step_, .density = density, .learning_rate = learning_rate_}, gradient_.view(), timers_);
+  const auto sums =
+      exchange_->run({.step = step_, .density = density, .learning_rate = learning_rate_}, gradient_.view(), timers_);
+  exchange_->commit(timers_);
   overflowed_ = exchange_->non_finite_bucket();
-  MeanWriter mean(gradient_.host());
-  exchange_->apply(mean, 1.0f, timers_);
+  for (const exchange::BucketSum& sum : sums) write_mean(sum);
   for_each(gradients, [](auto to, auto from) { std::ranges::copy(from, to.begin()); });
   ++step_;
 
@@ -177,6 +151,19 @@ void Exchange::average(std::span<float* const> gradients) {
            .seconds_exchange = seconds(Verb::kExchange),
            .seconds_decode = seconds(Verb::kDecode),
            .seconds_settle = seconds(Verb::kSettle)};
+}
+
+void Exchange::write_mean(const exchange::BucketSum& sum) {
+  const std::span<float> mean = gradient_.host().subspan(sum.offset, sum.size);
+  const float scale = 1.0f / static_cast<float>(communicator_.size());
+  if (sum.entries == nullptr) {
+    std::ranges::transform(sum.dense.host(), mean.begin(), [scale](float value) { return value * scale; });
+    return;
+  }
+  std::ranges::fill(mean, 0.0f);
+  const auto indices = sum.entries->indices.host();
+  const auto values = sum.entries->values.host();
+  for (std::size_t i = 0; i < indices.size(); ++i) mean[indices[i]] = values[i] * scale;
 }
 
 /// Collective. Refuses, on all ranks, a gradient that is not finite on some rank, before any residual sees it. It is

@@ -67,6 +67,8 @@ class Exchange {
 
  private:
   void average(std::span<float* const> gradients);
+  /// Writes the mean of a bucket where its gradient was.
+  void write_mean(const exchange::BucketSum& sum);
   void check_finite(std::span<float* const> gradients);
   /// Reads a state, and checks that it is of this rank of `size` of the same run. @throws DataError; ConfigError if its
   /// config is none.

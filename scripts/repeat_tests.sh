@@ -16,7 +16,7 @@ if [[ $# -lt 1 || $# -gt 2 || ! $1 =~ ^[1-9][0-9]{0,3}$ ]]; then
   usage >&2
   exit 2
 fi
-readonly runs=$1 regex=${2:-'^(comm/.*|comm_mpi_(fails|times).*|trainer/.*|netns|program_(failure|four_workers|mpi|resume|tcp))$'}
+readonly runs=$1 regex=${2:-'^(comm/.*|comm_mpi_(fails|times).*|exchange/.*|trainer/.*|netns|program_(failure|four_workers|mpi|resume|tcp))$'}
 readonly preset=${PRESET:-release}
 readonly output=build/$preset/repeat_tests
 

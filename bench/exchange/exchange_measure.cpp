@@ -43,6 +43,7 @@ class GradientRun {
     meter_.start();
     StepTimers timers(communicator_.clock());
     exchange_.run({.step = step, .density = case_.density, .aligned = case_.aligned}, gradient_.view(), timers);
+    exchange_.commit(timers);
     RankValues values;
     meter_.stop(values);
     check_finite(step);

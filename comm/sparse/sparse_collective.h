@@ -26,7 +26,7 @@ namespace dragonn::comm {
 
 /// The data of a bucket's exchange that all ranks have.
 struct ReduceContext {
-  std::uint64_t step = 0;  ///< from 0
+  std::uint64_t step = 0;  ///< committed exchanges of the bucket so far
   std::size_t k = 0;       ///< target entries per rank
   double density = 1.0;    ///< target
   /// There is no acc, and nobody reads the outcome: for measuring the traffic of clusters that are too large for real

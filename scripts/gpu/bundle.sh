@@ -51,7 +51,7 @@ programs=()
 ! wants rest convergence || programs+=(dragonn-compare)
 ! wants smoke memcheck rest || programs+=(test_kernels)
 ! wants smoke rest || programs+=(test_comm)
-! wants rest || programs+=(test_layers test_optim test_compress test_trainer) # the others with cases for a GPU
+! wants rest || programs+=(test_layers test_optim test_compress test_exchange test_trainer) # the others with cases for a GPU
 if [ -z "$bin" ]; then
   scripts/install_deps.sh cuda
   export DRAGONN_CUDA_ARCHITECTURES=$architectures

@@ -269,7 +269,7 @@ run_pytorch() {
 }
 
 run_rest() {
-  run_tests test_layers test_trainer test_compress test_optim
+  run_tests test_layers test_trainer test_exchange test_compress test_optim
   if has bin/dragonn-bench; then
     bench decode 60 decode --numel $decode_numel --rounds $rounds
     bench quantize 60 quantize --numel $numel --rounds $rounds

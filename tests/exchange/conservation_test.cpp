@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT
-/// Invariant 1: sum over ranks of acc = exchanged sum + sum over ranks of the new residuals.
+/// Invariant 1: sum over ranks of acc = exchanged sum + sum over ranks of the new residuals, also where exchanges are
+/// abandoned.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <limits>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "comm/local/local.h"
+#include "core/error.h"
 #include "core/rng.h"
 #include "tests/exchange/combinations.h"
 
@@ -79,16 +83,47 @@ void add_sum(const comm::SparseReduction& reduction, std::size_t offset, std::ve
   for (std::size_t i = 0; i < indices.size(); ++i) sum[offset + indices[i]] = reduction.sum.values.host()[i];
 }
 
-Account run_step(GradientExchange& exchange, Ledger& ledger, std::span<const float> gradient, std::uint64_t step,
-                 bool owns_momentum) {
+/// The end of an exchange.
+enum class End { kCommit, kAbandon, kFail };
+using Ends = std::array<End, kSteps>;
+constexpr Ends kCommitAll{};
+
+/// Fails before the last group, on every rank.
+class FailingGate final : public GroupGate {
+ public:
+  explicit FailingGate(const GradientExchange& exchange) : last_(exchange.groups().size() - 1) {}
+  void open(std::size_t group) override {
+    if (group == last_) throw SystemError("the gate fails");
+  }
+  void close(std::size_t /*group*/) override {}
+
+ private:
+  std::size_t last_;
+};
+
+void exchange_gradient(GradientExchange& exchange, const ExchangeStep& step, View<const float> gradient, End end) {
   StepTimers timers;
+  FailingGate gate(exchange);
+  try {
+    exchange.run(step, gradient, timers, end == End::kFail ? &gate : nullptr);
+  } catch (const SystemError&) {
+  }
+  if (end == End::kCommit) {
+    exchange.commit(timers);
+  } else {
+    exchange.abandon();
+  }
+}
+
+Account run_step(GradientExchange& exchange, Ledger& ledger, std::span<const float> gradient, std::uint64_t step,
+                 bool owns_momentum, End end) {
   Account account{ledger.accumulate(gradient), std::vector<double>(gradient.size()),
                   std::vector<double>(gradient.size())};
-  exchange.run({.step = step, .density = 0.1, .learning_rate = 0.1}, View<const float>(gradient), timers);
+  exchange_gradient(exchange, {.step = step, .density = 0.1, .learning_rate = 0.1}, View<const float>(gradient), end);
   for (std::size_t b = 0; b < exchange.buckets().size(); ++b) {
     const Bucket& bucket = exchange.buckets()[b];
     const comm::SparseReduction& reduction = exchange.reduction(b);
-    add_sum(reduction, bucket.offset, account.sum);
+    if (end == End::kCommit) add_sum(reduction, bucket.offset, account.sum);
     const auto residual = exchange.memory(b).residual().host();
     if (residual.empty()) {
       ledger.clear_residual(bucket.offset, bucket.size);
@@ -96,7 +131,8 @@ Account run_step(GradientExchange& exchange, Ledger& ledger, std::span<const flo
       ledger.take_residual(bucket.offset, residual);
       std::ranges::copy(residual, account.residual.begin() + static_cast<std::ptrdiff_t>(bucket.offset));
       // A quantizer contributes something of every entry, and none as a whole: nothing is masked.
-      if (!reduction.contributed_all && owns_momentum) ledger.settle(bucket.offset, reduction.masked().host());
+      const bool masks = end == End::kCommit && !reduction.contributed_all && owns_momentum;
+      if (masks) ledger.settle(bucket.offset, reduction.masked().host());
     }
   }
   return account;
@@ -105,7 +141,7 @@ Account run_step(GradientExchange& exchange, Ledger& ledger, std::span<const flo
 /// The accounts by step and rank.
 using Accounts = std::vector<std::vector<Account>>;
 
-Accounts run_steps(const Combination& combination, int world_size, BucketRules::Grouping grouping) {
+Accounts run_steps(const Combination& combination, int world_size, BucketRules::Grouping grouping, const Ends& ends) {
   const auto& memory = Registry<compress::MemoryEntry>::instance().at(combination.memory);
   Accounts accounts(kSteps, std::vector<Account>(static_cast<std::size_t>(world_size)));
   comm::run_local(world_size, {.timeout_s = 60}, [&](comm::Communicator& communicator) {
@@ -120,7 +156,7 @@ Accounts run_steps(const Combination& combination, int world_size, BucketRules::
     for (std::uint64_t step = 0; step < kSteps; ++step) {
       fill_gradient(gradient, communicator.rank(), step);
       accounts[step][static_cast<std::size_t>(communicator.rank())] =
-          run_step(exchange, ledger, gradient, step, memory.owns_momentum);
+          run_step(exchange, ledger, gradient, step, memory.owns_momentum, ends[step]);
     }
   });
   return accounts;
@@ -134,9 +170,11 @@ double deviation_at(const std::vector<Account>& ranks, std::size_t i) {
 }
 
 /// Largest deviation from the invariant over all coordinates and steps.
-double largest_loss(const Combination& combination, int world_size, BucketRules::Grouping grouping) {
+double largest_loss(const Combination& combination, int world_size, BucketRules::Grouping grouping,
+                    const Ends& ends = kCommitAll) {
   double largest = 0;
-  for (const auto& ranks : run_steps(combination, world_size, grouping)) {
+  for (const auto& ranks : run_steps(combination, world_size, grouping, ends)) {
+    for (const Account& account : ranks) REQUIRE(account.sum == ranks[0].sum);
     for (std::size_t i = 0; i < ranks[0].sum.size(); ++i) largest = std::max(largest, deviation_at(ranks, i));
   }
   return largest;
@@ -145,9 +183,11 @@ double largest_loss(const Combination& combination, int world_size, BucketRules:
 /// Returns the largest deviation over what rounding allows: each rank rounds acc - decoded once, and the sum of decoded
 /// values
 /// P - 1 times. Values are as large as acc and the decoded value, which is acc - residual.
-double largest_loss_in_roundings(const Combination& combination, int world_size, BucketRules::Grouping grouping) {
+double largest_loss_in_roundings(const Combination& combination, int world_size, BucketRules::Grouping grouping,
+                                 const Ends& ends = kCommitAll) {
   double largest = 0;
-  for (const auto& ranks : run_steps(combination, world_size, grouping)) {
+  for (const auto& ranks : run_steps(combination, world_size, grouping, ends)) {
+    for (const Account& account : ranks) REQUIRE(account.sum == ranks[0].sum);
     for (std::size_t i = 0; i < ranks[0].sum.size(); ++i) {
       double size = 0;
       for (const Account& account : ranks) size += std::abs(account.acc[i]) + std::abs(account.residual[i]);
@@ -156,6 +196,15 @@ double largest_loss_in_roundings(const Combination& combination, int world_size,
     }
   }
   return largest;
+}
+
+/// An exchange is abandoned, one fails, and two are given up in a row; the others count.
+constexpr Ends kSomeAbandoned{End::kAbandon, End::kCommit, End::kFail, End::kAbandon, End::kCommit};
+
+/// Returns whether the codes of values are exact: then integers stay integers.
+bool is_exact(const Combination& combination) {
+  return combination.quantizer == "none" &&
+         !Registry<codec::ListValueCodecEntry>::instance().at(combination.values).lossy;
 }
 
 /// Returns whether a combination is exempt by definition: memory none discards what was not sent.
@@ -214,6 +263,73 @@ TEST_CASE("no gradient mass is lost to codes of lists, to rounding") {
     }
   }
   CHECK(checked >= 100);
+}
+
+TEST_CASE("abandoned and failed exchanges lose nothing, with every memory, collective and codec") {
+  std::vector<Combination> all = combinations();
+  std::ranges::move(pairwise_coded_combinations(), std::back_inserter(all));
+  std::size_t exact = 0, rounded = 0;
+  for (const Combination& combination : all) {
+    if (is_exempt(combination)) continue;
+    for (int world_size : {2, 3, 5}) {
+      CAPTURE(combination.name());
+      CAPTURE(world_size);
+      const auto grouping = world_size == 3 ? BucketRules::Grouping::kModel : BucketRules::Grouping::kTensor;
+      if (is_exact(combination)) {
+        CHECK(largest_loss(combination, world_size, grouping, kSomeAbandoned) == 0.0);
+        ++exact;
+      } else {
+        CHECK(largest_loss_in_roundings(combination, world_size, grouping, kSomeAbandoned) <= 1.0);
+        ++rounded;
+      }
+    }
+  }
+  CHECK(exact >= 100);
+  CHECK(rounded >= 50);
+}
+
+TEST_CASE("with memory none an abandoned exchange is a step that never was") {
+  const Combination combination{"topk", "allgather", "none"};
+  const auto grouping = BucketRules::Grouping::kTensor;
+  const Accounts all = run_steps(combination, 3, grouping, kCommitAll);
+  const Accounts some = run_steps(combination, 3, grouping, kSomeAbandoned);
+  for (std::size_t step = 0; step < kSteps; ++step) {
+    if (kSomeAbandoned[step] == End::kCommit) CHECK(some[step][0].sum == all[step][0].sum);
+  }
+}
+
+TEST_CASE(
+    "an exchange of one group leaves the others as they are, and groups one by one give the bits of all at once") {
+  comm::run_local(3, {.timeout_s = 60}, [&](comm::Communicator& communicator) {
+    ParameterArena arena = small_arena();
+    ExchangeRules rules = rules_of({"cltk", "cltk", "residual"});
+    rules.buckets.include_vectors = true;
+    GradientExchange together(rules, arena, communicator), apart(rules, arena, communicator);
+    std::vector<float> gradient(arena.size());
+    StepTimers timers;
+    for (std::uint64_t step = 0; step < kSteps; ++step) {
+      fill_gradient(gradient, communicator.rank(), step);
+      const View<const float> view{std::span<const float>(gradient)};
+      together.run({.step = step, .density = 0.1}, view, timers);
+      together.commit(timers);
+      for (std::size_t group = 0; group < apart.groups().size(); ++group) {
+        const std::array one{group};
+        const auto sums = apart.run({.step = step, .density = 0.1, .groups = one}, view, timers);
+        const BucketGroup& buckets = apart.groups()[group];
+        if (sums.size() != buckets.end - buckets.begin) throw Error("sums of other groups");
+        if (sums.front().offset != apart.buckets()[buckets.begin].offset) throw Error("another group");
+        apart.commit(timers);
+      }
+      for (std::size_t bucket = 0; bucket < apart.buckets().size(); ++bucket) {
+        std::vector<double> expected(arena.size()), found(arena.size());
+        add_sum(together.reduction(bucket), apart.buckets()[bucket].offset, expected);
+        add_sum(apart.reduction(bucket), apart.buckets()[bucket].offset, found);
+        const bool same = expected == found && std::ranges::equal(together.memory(bucket).residual().host(),
+                                                                  apart.memory(bucket).residual().host());
+        if (!same) throw Error("another sum or residual");
+      }
+    }
+  });
 }
 
 TEST_CASE("memory none loses what was not sent: the invariant can fail") {

@@ -77,6 +77,7 @@ std::vector<Trace> run(const Combination& combination, const Workers& workers) {
       const std::vector<float> gradient = gradient_of(arena.size(), communicator.rank(), step);
       kernels::transfer(View<const float>(gradient), arena.gradients());
       exchange.run({.step = step, .density = 0.1}, arena.gradients(), timers);
+      exchange.commit(timers);
       traces[static_cast<std::size_t>(communicator.rank())].add(exchange);
     }
     if (transport != nullptr) transport->finish();

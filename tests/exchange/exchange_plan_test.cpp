@@ -129,6 +129,7 @@ class Observation {
       StepTimers timers;
       exchange.run({.step = step, .density = kDensity, .learning_rate = 1}, View<const float>(std::span(gradient)),
                    timers);
+      exchange.commit(timers);
       if (step + 1 == kSteps) record(communicator, exchange, before, communicator.now() - start);
     }
   }

@@ -40,6 +40,7 @@ std::uint64_t waits_of_step(const Combination& combination, std::size_t buckets)
       kernels::transfer(View<const float>(gradient), arena.gradients());
       const std::uint64_t before = emulation::waits_here();
       exchange.run({.step = step, .density = kDensity}, arena.gradients(), timers);
+      exchange.commit(timers);
       waits = emulation::waits_here() - before;
     }
     DRAGONN_CHECK(timers.seconds(Verb::kSettle) > 0, "the parts of an exchange are timed");

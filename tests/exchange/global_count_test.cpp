@@ -29,6 +29,7 @@ std::uint64_t global_count(const std::string& decode) {
     if (communicator.rank() == 1) gradient[31] = -2;
     StepTimers timers;
     exchange.run({.step = 0, .density = kDensity}, std::span<const float>(gradient), timers);
+    exchange.commit(timers);
     if (communicator.rank() == 0) count = exchange.counts().global;
   });
   return count;

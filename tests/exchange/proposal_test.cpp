@@ -39,6 +39,7 @@ std::vector<std::vector<float>> thresholds(int world_size, std::uint64_t steps) 
     StepTimers timers;
     for (std::uint64_t step = 0; step < steps; ++step) {
       exchange.run({.step = step, .density = kDensity}, std::span<const float>(gradient), timers);
+      exchange.commit(timers);
       result[static_cast<std::size_t>(communicator.rank())].push_back(exchange.counts().threshold);
     }
   });

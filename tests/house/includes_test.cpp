@@ -30,7 +30,7 @@ const std::map<std::string, Folders>& may_include() {
         {"codec", {"core", "kernels"}},
         {"compress", {"core", "kernels", "codec"}},
         {"comm", {"core", "kernels", "codec"}},
-        {"exchange", {"core", "kernels", "codec", "compress", "comm", "optim"}},
+        {"exchange", {"core", "kernels", "codec", "compress", "comm"}},
         {"data", {"core"}},
         {"trainer", below_trainer},
         {"report", {"core"}},

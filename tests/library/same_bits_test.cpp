@@ -22,6 +22,7 @@
 #include "tests/core/temporary_folder.h"
 #include "trainer/config/exchange_config.h"
 #include "trainer/config/methods.h"
+#include "trainer/update/apply_sums.h"
 
 namespace dragonn::test {
 namespace {
@@ -73,11 +74,13 @@ std::vector<Gradient> by_trainer(const std::string& config, comm::Communicator& 
     for_each(arena, [&](std::size_t from, std::size_t to, std::size_t size) {
       std::copy_n(gradient.data() + from, size, arena.gradients().data() + to);
     });
-    exchange.run({.step = static_cast<std::uint64_t>(step), .density = spec.compression.selects() ? 0.05 : 1.0},
-                 arena.gradients(), timers);
+    const auto sums =
+        exchange.run({.step = static_cast<std::uint64_t>(step), .density = spec.compression.selects() ? 0.05 : 1.0},
+                     arena.gradients(), timers);
+    exchange.commit(timers);
     std::ranges::fill(arena.values().host(), 0.0f);
     optimizer->begin_step(1.0, static_cast<std::uint64_t>(step));
-    exchange.apply(*optimizer, 1.0f, timers);
+    trainer::apply_sums(sums, 1.0f / static_cast<float>(communicator.size()), *optimizer);
     Gradient& mean = means.emplace_back(kElements);
     for_each(arena, [&](std::size_t to, std::size_t from, std::size_t size) {
       for (std::size_t i = 0; i < size; ++i) mean[to + i] = -arena.values().data()[from + i];

@@ -9,7 +9,8 @@
 skip() { echo "skipped: $*" && exit 77; }
 full() { [ "${REHEARSAL:-}" = full ]; }
 
-for name in dragonn-bench dragonn-train dragonn-compare test_kernels test_comm test_layers test_optim test_compress test_trainer; do
+for name in dragonn-bench dragonn-train dragonn-compare test_kernels test_comm test_layers test_optim test_compress \
+  test_exchange test_trainer; do
   [ -x "$BIN/$name" ] || skip "$name is not built"
 done
 sanitized=$(ldd "$BIN/test_kernels" | grep -c libasan)
@@ -180,8 +181,8 @@ says '== smoke' 'test_kernels: done' 'test_comm: done' 'bench_compress: done' 'b
   '== profile' 'ncu: not on this machine' 'timers_dense: done' 'timers_dragonn: done' '  a step of resnet20.*"forward":' \
   '== variants' '(lab: skipped|lab: done|select_lab.cu: not in this bundle|variants: no nvcc here)' \
   '== pytorch' 'pytorch.*: skipped: ' \
-  '== rest' 'test_layers: done' 'test_trainer: done' 'test_compress: done' 'test_optim: done' 'bench_decode: done' \
-  'bench_quantize: done' 'bench_step_lstm_lm_float32: done' 'train_dense: done' 'train_dragonn: done' 'compare: done' \
+  '== rest' 'test_layers: done' 'test_trainer: done' 'test_exchange: done' 'test_compress: done' 'test_optim: done' \
+  'bench_decode: done' 'bench_quantize: done' 'bench_step_lstm_lm_float32: done' 'train_dense: done' 'train_dragonn: done' 'compare: done' \
   '== memcheck' 'compute-sanitizer: not on this machine' '0 parts failed' 'CUDA.s libraries: '
 grep -E '=> not found|lib(cu|nccl|nvrtc)[^ ]*: not found' check.txt | grep -v '^libcuda.so.1: not found on this machine' &&
   fail "a library is missing: $(cat check.txt)"

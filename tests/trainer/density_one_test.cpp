@@ -9,6 +9,7 @@
 #include "comm/local/local.h"
 #include "core/rng.h"
 #include "tests/exchange/combinations.h"
+#include "trainer/update/apply_sums.h"
 
 namespace dragonn::trainer::testing {
 namespace {
@@ -37,9 +38,11 @@ std::vector<float> train(const exchange::ExchangeRules& rules, DensityOf density
     for (std::uint64_t step = 0; step < kSteps; ++step) {
       Rng rng(5, "density one", {step, static_cast<std::uint64_t>(communicator.rank())});
       for (float& value : arena.gradients().host()) value = rng.normal();
-      exchange.run({.step = step, .density = density_of(step), .learning_rate = kRate}, arena.gradients(), timers);
+      const auto sums =
+          exchange.run({.step = step, .density = density_of(step), .learning_rate = kRate}, arena.gradients(), timers);
+      exchange.commit(timers);
       optimizer->begin_step(kRate, step);
-      exchange.apply(*optimizer, 1.0f, timers);
+      apply_sums(sums, 1.0f / kWorld, *optimizer);
     }
     if (communicator.rank() == 0) result.assign(arena.values().host().begin(), arena.values().host().end());
   });

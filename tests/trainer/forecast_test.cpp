@@ -17,6 +17,7 @@
 #include "tests/trainer/quick_run.h"
 #include "trainer/run/evaluation.h"
 #include "trainer/run/plan.h"
+#include "trainer/update/apply_sums.h"
 
 namespace dragonn::trainer::testing {
 namespace {
@@ -76,13 +77,14 @@ std::vector<double> sent_bytes(const RunSpec& config, const data::DatasetSplits&
       network.backward({});
       StepTimers timers;
       const comm::PhaseTraffic before = communicator.traffic().by_phase();
-      exchange.run({.step = step, .density = config.compression.density, .learning_rate = 1},
-                   network.arena().gradients(), timers);
+      const auto sums = exchange.run({.step = step, .density = config.compression.density, .learning_rate = 1},
+                                     network.arena().gradients(), timers);
+      exchange.commit(timers);
       const comm::PhaseTraffic traffic = communicator.traffic().by_phase() - before;
       by_rank[static_cast<std::size_t>(communicator.rank())][step] =
           static_cast<double>(traffic[static_cast<std::size_t>(comm::Phase::kExchange)].bytes_sent);
       optimizer->begin_step(config.optimizer.learning_rate, step);
-      exchange.apply(*optimizer, 1, timers);
+      apply_sums(sums, 1.0f / static_cast<float>(world), *optimizer);
     }
   });
   for (const std::vector<double>& one : by_rank) {

@@ -121,6 +121,7 @@ std::vector<Ledger> run_steps(const exchange::ExchangeRules& rules, int world_si
       }
       exchange.run({.step = step, .density = 0.1, .learning_rate = 0.1}, View<const float>(arena.gradients()), timers,
                    overlap ? &overlapped : nullptr);
+      exchange.commit(timers);
       if (overlap) overlapped.finish(timers);
       append(ledgers[static_cast<std::size_t>(communicator.rank())], exchange);
     }
@@ -156,6 +157,7 @@ void overlapped_step(comm::Communicator& communicator, ParameterArena& arena, Ov
   StepTimers timers;
   overlapped.start();
   exchange.run({.step = 3, .density = 0.1}, View<const float>(arena.gradients()), timers, &overlapped);
+  exchange.commit(timers);
   overlapped.finish(timers);
   exchange::check_finite(exchange::reduce_step_word(communicator, {.non_finite_bucket = exchange.non_finite_bucket()}),
                          4, exchange.buckets());
@@ -278,6 +280,7 @@ TEST_CASE("buckets are exchanged while backward goes on, and what was hidden and
     StepTimers timers;
     overlapped.start();
     exchange.run({.step = 0, .density = 0.1}, View<const float>(arena.gradients()), timers, &gate);
+    exchange.commit(timers);
     overlapped.finish(timers);
     const double backward = timers.seconds(Verb::kBackward), hidden = timers.seconds(Verb::kExchangeHidden),
                  exposed = timers.seconds(Verb::kExchangeExposed);

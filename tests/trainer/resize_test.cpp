@@ -59,6 +59,7 @@ void run_steps(exchange::GradientExchange& exchange, std::size_t size, int rank,
     Rng rng(5, "resize test", {step, static_cast<std::uint64_t>(rank)});
     for (float& value : gradient) value = rng.below(3) == 0 ? 0.0f : 8 * (static_cast<float>(rng.below(17)) - 8.0f);
     exchange.run({.step = step, .density = 0.1, .learning_rate = 0.1}, View<const float>(gradient), timers);
+    exchange.commit(timers);
   }
 }
 

@@ -90,6 +90,7 @@ void exchange_damaged(comm::Communicator& communicator, const exchange::Exchange
     const bool damaged = mine && step == 1;
     for (std::size_t i = damage.first; damaged && i < values.size(); i += damage.step) values[i] = damage.value;
     exchange.run({.step = step, .density = 0.1, .learning_rate = 0.1}, View<const float>(arena.gradients()), timers);
+    exchange.commit(timers);
     if (exchange.non_finite_bucket() != (damaged ? std::optional(exchange.buckets().size() - 1) : std::nullopt)) {
       throw Error("a rank knows of its own damage, and of no other's");
     }

@@ -165,6 +165,7 @@ OverlapTimes overlap_times(double work, bool overlap) {
       overlap ? overlapped.start() : backward({});
       exchange.run({.step = step, .density = kDensity, .learning_rate = 0.1}, View<const float>(arena.gradients()),
                    timers, overlap ? &overlapped : nullptr);
+      exchange.commit(timers);
       if (overlap) overlapped.finish(timers);
       if (communicator.rank() > 0) continue;
       times = {communicator.now() - begin, timers.seconds(Verb::kBackward), timers.seconds(Verb::kExchangeHidden),
@@ -290,6 +291,7 @@ TEST_SUITE("trainer") {
       StepTimers timers(communicator.clock());
       overlapped.start();
       exchange.run({.step = 0, .density = kDensity}, View<const float>(arena.gradients()), timers, &overlapped);
+      exchange.commit(timers);
       overlapped.finish(timers);
       if (timers.seconds(Verb::kBackward) < worked) throw Error("the work of backward is not in its time");
     });

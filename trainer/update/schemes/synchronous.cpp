@@ -8,6 +8,7 @@
 #include "optim/clip.h"
 #include "trainer/run/generation.h"
 #include "trainer/run/signals.h"
+#include "trainer/update/apply_sums.h"
 #include "trainer/update/update_scheme.h"
 
 namespace dragonn::trainer {
@@ -36,20 +37,23 @@ class Synchronous final : public UpdateScheme {
     }
     const auto micro_batches = static_cast<float>(generation.config.train.gradient_accumulation);
     StepTimers& timers = generation.sample.timers;
-    exchange.run({.step = step,
-                  .density = values.density,
-                  .learning_rate = values.learning_rate,
-                  .gradient_scale = local_clip(generation) / micro_batches,
-                  .accumulated = values.accumulated},
-                 generation.gradient(), timers, generation.overlapped.get());
+    const auto sums = exchange.run({.step = step,
+                                    .density = values.density,
+                                    .learning_rate = values.learning_rate,
+                                    .gradient_scale = local_clip(generation) / micro_batches,
+                                    .accumulated = values.accumulated},
+                                   generation.gradient(), timers, generation.overlapped.get());
     if (generation.overlapped) generation.overlapped->finish(timers);
     if (!may_skip) word = agree_on_step(generation, {.non_finite_bucket = exchange.non_finite_bucket()}, step + 1);
+    exchange.commit(timers);
     const TrainConfig& train = generation.config.train;
+    const int ranks = generation.communicator.size();
     const float scale =
-        train.clip == Clip::kGlobal ? optim::clip_scale(exchange.mean_gradient_norm(), train.clip_norm) : 1.0f;
+        train.clip == Clip::kGlobal ? optim::clip_scale(mean_gradient_norm(sums, ranks), train.clip_norm) : 1.0f;
     optim::Optimizer& optimizer = *generation.state.optimizer;
     optimizer.begin_step(values.learning_rate, step);
-    exchange.apply(optimizer, scale, timers);
+    exchange::run_verb(generation.state.device(), timers, Verb::kOptimize,
+                       [&] { apply_sums(sums, scale / static_cast<float>(ranks), optimizer); });
     return {.stop = word.stop};
   }
 
