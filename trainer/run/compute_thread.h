@@ -41,7 +41,7 @@ class ComputeThread {
 
   /// Starts the work, which the caller keeps until finish(). The work's spans go to the caller's timeline.
   void start(const Work& work);
-  /// In the work: makes a change that the caller may wait for. @param change returns whether to wake it.
+  /// Makes a change that the caller may wait for; called by the work. @param change returns whether to wake the caller.
   template <class Change>
   void publish(const Change& change) {
     {
@@ -50,7 +50,7 @@ class ComputeThread {
     }
     changed_.notify_all();
   }
-  /// In the caller: waits until something is `reached`, or the work has ended. @throws the work's error.
+  /// Waits until something is `reached`, or the work has ended; called by the caller. @throws the work's error.
   template <class Reached>
   void wait_for(const Reached& reached) {
     std::unique_lock lock(mutex_);

@@ -28,7 +28,7 @@ class RunRecorder {
   /// All arguments outlive the recorder.
   RunRecorder(const Job& job, const RunPlan& plan, Generation& generation);
 
-  /// Before the first step, and after any resume: opens the run's files and logs its warnings.
+  /// Opens the run's files and logs its warnings; called before the first step, and after any resume.
   void begin();
   /// Lets the calling thread record the next step while the result lives, if it is one of the timeline's.
   [[nodiscard]] ScopedRecording record_timeline();

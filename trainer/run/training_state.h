@@ -56,8 +56,8 @@ struct TrainingState {
   /// differ, statistics start from their mean. Returns the place in the data at which that group stopped.
   /// @throws ConfigError for another model's state; DataError.
   DataPosition reshard_from(StateSource& source, int workers, const RunPosition::ContinueEpoch& continue_epoch);
-  /// After that: takes what a rank alone had. The first is for the same rank of a group of the same size, the second
-  /// for each of the ranks that ranks_to_take() names.
+  /// Takes what a rank alone had, after reshard_from(). load_rank() is for the same rank of a group of the same size,
+  /// add_rank() for each of the ranks that ranks_to_take() names.
   void load_rank(const Archive& rank, const DataPosition& position);
   void add_rank(const Archive& rank, const exchange::ReshardedParts& what);
 
