@@ -129,8 +129,8 @@ class HeaderReader {
     if (places.size() != 2) fail(name, "'data_offsets' are not two numbers");
     Place place{places[0], places[1], {name, type->get<std::string>(), numbers(name, entry, "shape"), {}}};
     if (place.begin > place.end || place.end > values_.size()) {
-      fail(name, fmt::format("data_offsets {} to {} are not in the {} bytes of values", place.begin, place.end,
-                             values_.size()));
+      fail(name, fmt::format("data_offsets {} to {} are not in the {} bytes of values: it is truncated or damaged",
+                             place.begin, place.end, values_.size()));
     }
     check_size(place);
     place.tensor.bytes = values_.subspan(place.begin, place.end - place.begin);

@@ -4,13 +4,12 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
 #include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "trainer/cost_model/overlap_obstacle.h"
+#include "trainer/cost_model/exchange_ways.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -19,210 +18,8 @@ using Stages = std::vector<ExchangeStage>;
 
 /// Another setting is named if it takes at most this share of the time.
 constexpr double kClearly = 0.95;
-/// A change of a setting must gain this share of a step's time, and one that changes results this share, or the fewer
-/// changes are better.
-constexpr double kGainOfChange = 0.01, kGainOfOtherResults = 0.02;
 /// The range of bandwidths in which break-even is searched.
 constexpr double kLowestGbps = 1e-6, kHighestGbps = 1e6;
-/// The code of indices that is proposed.
-constexpr const char* kShortIndices = "smallest";
-
-/// A way of exchanging gradients: settings, and the buckets that follow from them.
-struct Way {
-  exchange::ExchangeRules rules;
-  std::vector<exchange::Bucket> buckets;
-  std::vector<double> ready;              ///< by bucket, the share of backward after which it is final
-  std::vector<std::string> changes = {};  ///< the settings that are not the run's: "compression.overlap = true"
-  double expected_gain = 0;               ///< share of a step's time that these changes must gain
-  std::vector<exchange::ExchangeForm> forms = {};  ///< by bucket
-
-  void change(double gain, std::string setting) {
-    changes.push_back(std::move(setting));
-    expected_gain += gain;
-  }
-  bool overlaps() const { return rules.fusion.overlaps; }
-  bool has(exchange::ExchangeForm form) const { return std::ranges::count(forms, form) > 0; }
-};
-
-std::size_t total_bytes(std::span<const exchange::Bucket> buckets) {
-  std::size_t bytes = 0;
-  for (const exchange::Bucket& bucket : buckets) bytes += bucket.size * sizeof(float);
-  return bytes;
-}
-
-bool same_slices(std::span<const exchange::Bucket> a, std::span<const exchange::Bucket> b) {
-  return std::ranges::equal(a, b, [](const exchange::Bucket& x, const exchange::Bucket& y) {
-    return x.size == y.size && x.sparse == y.sparse;
-  });
-}
-
-std::string dense_setting(const std::string& algorithm) {
-  return fmt::format("comm.dense_algorithm = \"{}\"", algorithm);
-}
-
-/// The ways of exchanging that the advice knows.
-class Ways {
- public:
-  /// @param costs decided, as the run follows them.
-  Ways(const SelectionQuestion& question, const comm::NetworkModel& network, const DensityCosts& costs,
-       const CostCurve& curve, bool may_overlap)
-      : question_(question), network_(network), costs_(costs), curve_(curve), may_overlap_(may_overlap) {}
-
-  /// Returns all ways, the run's own first.
-  std::vector<Way> all() const {
-    std::vector<Way> ways{own()};
-    add(ways, [&](const Way& way) { return other_buckets(way); });
-    add(ways, [&](const Way& way) { return wider_fusion(way); });
-    add(ways, [&](const Way& way) { return other_overlap(way); });
-    add(ways, [&](const Way& way) { return shorter_indices(way); });
-    std::for_each(ways.begin() + 1, ways.end(), [&](Way& way) { choose_forms(way); });
-    add(ways, [&](const Way& way) { return other_algorithms(way); });
-    return ways;
-  }
-  /// Returns the dense algorithms whose cost is known, the run's own first.
-  std::vector<std::string> algorithms() const {
-    const std::string& own = question_.config.rules.dense.settings.text("algorithm");
-    std::vector<std::string> names{own};
-    if (question_.config.comm.backend == Backend::kNccl) return names;  // NCCL chooses
-    for (const char* name : choices(comm::DenseAlgorithm())) {
-      const bool is_known = question_.native_is_tree || std::string_view(name) != "native";
-      if (name != own && is_known) names.emplace_back(name);
-    }
-    return names;
-  }
-
- private:
-  template <class Alternatives>
-  static void add(std::vector<Way>& ways, const Alternatives& alternatives) {
-    const std::size_t count = ways.size();
-    for (std::size_t i = 0; i < count; ++i) {
-      for (Way& way : alternatives(ways[i])) ways.push_back(std::move(way));
-    }
-  }
-
-  /// Returns the run's own way, with its decisions.
-  Way own() const {
-    Way way{.rules = question_.config.rules, .buckets = {}, .ready = question_.ready};
-    way.buckets.assign(question_.buckets.begin(), question_.buckets.end());
-    way.rules.fusion.overlaps = question_.overlaps;
-    set_forms(way, costs_);
-    return way;
-  }
-
-  /// Decides the forms of the buckets as a run with these settings would.
-  void choose_forms(Way& way) const {
-    DensityCosts costs{.density = costs_.density};
-    if (selects_by_cost(question_.config)) {
-      const CostModel model(network_, way.rules, question_.world_size, question_.counts);
-      costs = model.costs(way.buckets, curve_, costs_.density);
-      choose_sparse(costs.tensors, costs.groups);
-    }
-    set_forms(way, costs);
-  }
-
-  /// @param costs of the tensors that were decided; if there are none all of them are compressed.
-  static void set_forms(Way& way, const DensityCosts& costs) {
-    std::size_t tensor = 0;
-    way.forms.clear();
-    for (const exchange::Bucket& bucket : way.buckets) {
-      const bool is_left = bucket.sparse && !costs.tensors.empty() && !costs.tensors[tensor++].is_sparse;
-      way.forms.push_back(is_left ? exchange::ExchangeForm::kDense
-                                  : exchange::form_of(way.rules, bucket, costs.density));
-    }
-  }
-
-  /// Returns the way with the whole model, or each tensor, in a bucket, and with vectors in them or not.
-  std::vector<Way> other_buckets(const Way& way) const {
-    using Grouping = exchange::BucketRules::Grouping;
-    std::vector<Way> others;
-    if (question_.arena == nullptr) return others;
-    const ParameterArena& arena = *question_.arena;
-    const bool has_vectors = arena.matrix_size() < arena.size();
-    const exchange::BucketRules& rules = way.rules.buckets;
-    std::vector<Grouping> groupings{rules.grouping};
-    for (const Grouping grouping : {Grouping::kTensor, Grouping::kModel}) {
-      const bool is_too_large =
-          grouping == Grouping::kModel && arena.size() >= std::numeric_limits<std::uint32_t>::max();
-      if (grouping != rules.grouping && !is_too_large) groupings.push_back(grouping);
-    }
-    for (const Grouping grouping : groupings) {
-      for (const bool vectors : {false, true}) {
-        if (!has_vectors && vectors != rules.include_vectors) continue;
-        Way other = way;
-        other.rules.buckets.grouping = grouping;
-        other.rules.buckets.include_vectors = vectors;
-        other.buckets = exchange::make_buckets(arena, other.rules.buckets);
-        if (same_slices(other.buckets, way.buckets)) continue;
-        other.ready = ready_shares(question_.layers, other.buckets);
-        if (grouping != rules.grouping)
-          other.change(kGainOfOtherResults,
-                       fmt::format("compression.bucket = \"{}\"", grouping == Grouping::kModel ? "model" : "tensor"));
-        // With another bucket "auto" may mean another value than now.
-        if (has_vectors && (grouping != rules.grouping || vectors != rules.include_vectors))
-          other.change(kGainOfOtherResults,
-                       fmt::format("compression.include_vectors = \"{}\"", vectors ? "yes" : "no"));
-        others.push_back(std::move(other));
-      }
-    }
-    return others;
-  }
-
-  /// Returns the way with all buckets in one group.
-  std::vector<Way> wider_fusion(const Way& way) const {
-    constexpr double kDefaultMib = 25, kMib = 1 << 20;
-    Way other = way;
-    const double mebibytes = std::max(kDefaultMib, std::ceil(static_cast<double>(total_bytes(way.buckets)) / kMib));
-    other.rules.fusion.bytes = static_cast<std::size_t>(mebibytes * kMib);
-    if (exchange::exchange_groups(other.rules, way.buckets) == exchange::exchange_groups(way.rules, way.buckets))
-      return {};
-    other.change(kGainOfChange, fmt::format("compression.fusion_mib = {}", mebibytes));
-    return {std::move(other)};
-  }
-
-  /// Returns the way with or without overlap, where that makes a difference.
-  std::vector<Way> other_overlap(const Way& way) const {
-    if (!may_overlap_) return {};
-    Way other = way;
-    other.rules.fusion.overlaps = !way.overlaps();
-    const std::vector<exchange::Bucket> slices =
-        exchange::group_slices(way.buckets, exchange::make_groups(way.buckets, other.rules.fusion));
-    if (other.overlaps() && question_.arena != nullptr &&
-        !overlap_obstacle(question_.config, *question_.arena, slices).empty())
-      return {};
-    other.change(kGainOfChange, fmt::format("compression.overlap = {}", other.overlaps()));
-    return {std::move(other)};
-  }
-
-  /// Returns the way with a code of indices, which loses nothing.
-  std::vector<Way> shorter_indices(const Way& way) const {
-    const bool may_code = way.rules.coding.is_raw() && question_.config.comm.backend != Backend::kNccl &&
-                          curve_.knows_coding() && exchange::sends_indices(way.rules);
-    if (!may_code) return {};
-    Way other = way;
-    other.rules.coding.indices = {kShortIndices, {}};
-    other.change(kGainOfChange, fmt::format("compression.codec.indices = \"{}\"", kShortIndices));
-    return {std::move(other)};
-  }
-
-  /// Returns the way with other algorithms for its dense buckets.
-  std::vector<Way> other_algorithms(const Way& way) const {
-    std::vector<Way> others;
-    if (!way.has(exchange::ExchangeForm::kDense)) return others;
-    for (const std::string& algorithm : algorithms()) {
-      if (algorithm == way.rules.dense.settings.text("algorithm")) continue;
-      Way& other = others.emplace_back(way);
-      other.rules.dense.settings.set("algorithm", algorithm);
-      other.change(kGainOfOtherResults, dense_setting(algorithm));
-    }
-    return others;
-  }
-
-  const SelectionQuestion& question_;
-  const comm::NetworkModel& network_;
-  const DensityCosts& costs_;
-  const CostCurve& curve_;
-  bool may_overlap_;
-};
 
 /// The stages of one step, in different ways of exchanging.
 class Steps {
@@ -390,13 +187,12 @@ void add_ranges(StepAdvice& advice, const SelectionQuestion& question, const Sec
 
 StepAdvice advise(const SelectionQuestion& question, const comm::NetworkModel& network, const DensityCosts& costs,
                   const CostCurve& curve, std::optional<double> backward_seconds) {
-  const Ways ways(question, network, costs, curve, backward_seconds.has_value());
   const Steps steps(question, curve, costs.density);
-  const std::vector<Way> all = ways.all();
+  const std::vector<Way> all = exchange_ways(question, network, costs, curve, backward_seconds.has_value());
   const Way& own = all.front();
   const auto beside = own.overlaps() ? backward_seconds : std::nullopt;
   std::vector<DenseExchange> dense;
-  for (const std::string& algorithm : ways.algorithms()) dense.push_back({algorithm, steps.dense(algorithm)});
+  for (const std::string& algorithm : dense_algorithms(question)) dense.push_back({algorithm, steps.dense(algorithm)});
   const auto [dense_seconds, algorithm] = fastest(dense, network, backward_seconds);
   StepAdvice advice{.dense_seconds = dense_seconds,
                     .dense_setting = algorithm == dense.front().algorithm ? "" : dense_setting(algorithm),

@@ -166,12 +166,14 @@ void Generation::compute_gradient() {
 
 void Generation::backward(const layers::GradientReady& ready) {
   const MemoryLabel label(kPassLabel);
-  ParameterArena& arena = state.network.arena();
   if (!ready || accumulated_.size() == 0) {
     state.network.backward(ready);
-    if (accumulated_.size() > 0) kernels::add(accumulated_.view(), arena.gradients(), accumulated_.view());
+    if (accumulated_.size() > 0)
+      kernels::add(accumulated_.view(), state.network.arena().gradients(), accumulated_.view());
   } else {
-    state.network.backward([&](ParameterId parameter) {
+    // It captures no more than std::function holds without allocating.
+    state.network.backward([this, &ready](ParameterId parameter) {
+      const ParameterArena& arena = state.network.arena();
       const View<const float> gradient = arena.gradient(parameter);
       const View<float> sum = accumulated_.view().subview(arena[parameter].offset, gradient.size());
       kernels::add(sum, gradient, sum);

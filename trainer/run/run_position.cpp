@@ -25,10 +25,6 @@ void save_position(Archive& archive, const DataPosition& position) {
   archive.put_array<std::uint64_t>(kSteps, steps);
 }
 
-bool has_position(const Archive& archive) {
-  return archive.contains(kEpoch);
-}
-
 DataPosition load_position(const Archive& archive) {
   DataPosition position{.epoch = archive.get<std::uint64_t>(kEpoch)};
   const auto samples = archive.get_vector<std::uint64_t>(kSamplesPerStep);

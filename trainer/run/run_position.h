@@ -24,8 +24,6 @@ struct DataPosition {
 
 /// Saves a position below "position/" of a model's archive.
 void save_position(Archive& archive, const DataPosition& position);
-/// Returns whether the archive has a position: checkpoints of earlier versions have none.
-bool has_position(const Archive& archive);
 DataPosition load_position(const Archive& archive);
 
 /// Converts the steps that a run has done to its place in the data, and to the step of its schedules.

@@ -36,10 +36,8 @@ void save_time(Archive& archive, const std::string& name, Moment time) {
   archive.put(name + "_ideal", time.ideal);
 }
 
-/// Reads a time. Checkpoints of earlier versions have no ideal time.
 Moment load_time(const Archive& archive, const std::string& name) {
-  const double seconds = archive.get<double>(name);
-  return {seconds, archive.contains(name + "_ideal") ? archive.get<double>(name + "_ideal") : seconds};
+  return {archive.get<double>(name), archive.get<double>(name + "_ideal")};
 }
 
 void save_eval(Archive& archive, const std::string& prefix, const std::optional<EvalRecord>& eval) {
@@ -87,18 +85,17 @@ void save_progress(Archive& archive, const Progress& progress) {
 Progress load_progress(const Archive& archive) {
   Progress progress;
   progress.step = archive.get<std::uint64_t>("progress/step");
+  progress.samples = archive.get<std::uint64_t>(kSamples);
   progress.step_seconds = archive.get<double>("progress/step_seconds");
   progress.density_sum = archive.get<double>("progress/density_sum");
   const auto warnings = archive.get<std::uint64_t>("progress/warnings");
   for (std::uint64_t i = 0; i < warnings; ++i) {
     progress.warnings.push_back(archive.get_text(fmt::format("progress/warning{}", i)));
   }
-  // Checkpoints of earlier versions lack this field.
-  progress.dense_is_faster = archive.contains(kDenseIsFaster) && archive.get<std::uint64_t>(kDenseIsFaster) != 0;
+  progress.dense_is_faster = archive.get<std::uint64_t>(kDenseIsFaster) != 0;
   progress.last = load_eval(archive, "progress/last/");
   progress.best = load_eval(archive, "progress/best/");
-  if (archive.contains(kEvaluationsSinceBest))
-    progress.evaluations_since_best = archive.get<std::uint64_t>(kEvaluationsSinceBest);
+  progress.evaluations_since_best = archive.get<std::uint64_t>(kEvaluationsSinceBest);
   return progress;
 }
 
@@ -123,21 +120,6 @@ void require_same_model(const Archive& model, const std::string& source, const C
       fmt::format("{} holds the model '{}' of {} parameters, and the config names the model '{}' of {}: "
                   "expected the config of the run that saved it",
                   source, saved_name, saved_parameters, config.model.name, parameters));
-}
-
-/// Returns the position in a checkpoint. Those of earlier versions have none: they follow from the steps as long as a
-/// step takes as many samples as then.
-DataPosition position_of(const Archive& model, const std::string& source, const RunPosition& own, int workers,
-                         int workers_now) {
-  if (has_position(model)) return load_position(model);
-  if (workers != workers_now) {
-    throw ConfigError(
-        fmt::format("{} is of an earlier version and does not say which samples are done: only {} workers, which saved "
-                    "it, can resume from it; expected --workers {}",
-                    source, workers, workers));
-  }
-  const auto step = model.get<std::uint64_t>("progress/step");
-  return {step / own.steps_per_epoch(), {{own.samples_per_step(), step % own.steps_per_epoch()}}};
 }
 
 }  // namespace
@@ -190,10 +172,7 @@ DataPosition TrainingState::reshard_from(StateSource& source, int workers,
   optimizer->load(model, "optimizer/");
   schedule->load(model, "schedule/");
   progress = load_progress(model);
-  // Checkpoints of earlier versions do not count samples.
-  progress.samples =
-      model.contains(kSamples) ? model.get<std::uint64_t>(kSamples) : progress.step * position.samples_per_step();
-  DataPosition stopped = position_of(model, source.name(), position, source.workers(), workers);
+  DataPosition stopped = load_position(model);
   position.resume(progress.step, stopped, continue_epoch);
   set_length();
   network.reset_state(layers::Mode::kTrain);
