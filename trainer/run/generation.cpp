@@ -173,7 +173,7 @@ void Generation::backward(const layers::GradientReady& ready) {
   } else {
     // It captures no more than std::function holds without allocating.
     state.network.backward([this, &ready](ParameterId parameter) {
-      const ParameterArena& arena = state.network.arena();
+      ParameterArena& arena = state.network.arena();
       const View<const float> gradient = arena.gradient(parameter);
       const View<float> sum = accumulated_.view().subview(arena[parameter].offset, gradient.size());
       kernels::add(sum, gradient, sum);
