@@ -274,8 +274,8 @@ TEST_SUITE("trainer") {
     tensor("[-2]", "[0, 8]", "'shape' is no list of whole numbers");
     tensor("[2]", "[0, 1.5]", "'data_offsets' is no list of whole numbers");
     tensor("[2]", "[0, 4, 8]", "'data_offsets' are not two numbers");
-    tensor("[2]", "[8, 0]", "data_offsets 8 to 0 are not in the 8 bytes of values");
-    tensor("[2]", "[0, 16]", "data_offsets 0 to 16 are not in the 8 bytes of values");
+    tensor("[2]", "[8, 0]", "data_offsets 8 to 0 are not in the 8 bytes of values: it is truncated or damaged");
+    tensor("[2]", "[0, 16]", "data_offsets 0 to 16 are not in the 8 bytes of values: it is truncated or damaged");
     tensor("[3]", "[0, 8]", "8 bytes of data_offsets 0 to 8 do not fit its shape and type, which take 12");
     tensor("[4294967296, 4294967296]", "[0, 8]", "its shape has more elements than any file");
     tensor("[1]", "[4, 8]", "bytes 0 to 4 before its values are no tensor's");
