@@ -17,7 +17,7 @@ case ${1:-} in
   *) echo "demo: '$1': expected no argument, or --help" >&2 && exit 2 ;;
 esac
 
-# Sized for 8 minutes on 2 cores together with the build.
+# Sized for some minutes on 2 cores, the build included.
 readonly train_samples=${DEMO_TRAIN_SAMPLES:-4096}
 readonly epochs=${DEMO_EPOCHS:-10}
 readonly test_samples=${DEMO_TEST_SAMPLES:-1000}
