@@ -17,9 +17,9 @@
 
 #include "core/printable.h"
 #include "core/program.h"
+#include "core/safetensors.h"
 #include "kernels/devices.h"
 #include "kernels/typed_view.h"
-#include "core/safetensors.h"
 
 namespace dragonn::trainer {
 namespace {
