@@ -38,9 +38,11 @@ void TrainOptions::call(std::vector<std::string> arguments) const {
   call_program("dragonn-train", arguments);
 }
 
-void declare_config(CLI::App& command, TrainOptions& options) {
+void declare_run(CLI::App& command, std::string& run, TrainOptions& options) {
+  command.add_option("RUN_DIR", run, "Run folder, of which the newest checkpoint counts, or a checkpoint")->required();
   command.add_option("--config", options.config, "Read this config instead of the run's config.toml")
       ->type_name("CONFIG");
+  options.declare(command);
 }
 
 }  // namespace dragonn::program

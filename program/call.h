@@ -27,7 +27,8 @@ class TrainOptions {
   std::vector<std::string> overrides_, plugins_;
 };
 
-/// The option by which a subcommand that works on a run names another config.
-void declare_config(CLI::App& command, TrainOptions& options);
+/// Declares what a subcommand that works on a run takes: RUN_DIR, and --config beside the options of dragonn-train.
+/// @param run receives RUN_DIR; it outlives the command.
+void declare_run(CLI::App& command, std::string& run, TrainOptions& options);
 
 }  // namespace dragonn::program

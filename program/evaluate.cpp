@@ -10,11 +10,8 @@ namespace {
 class Evaluate final : public Subcommand {
  public:
   void declare_options(CLI::App& command) override {
-    command.add_option("RUN_DIR", run_, "Run folder, of which the newest checkpoint counts, or a checkpoint")
-        ->required();
+    declare_run(command, run_, options_);
     command.add_option("--workers", workers_, "Number of local workers, instead of comm.workers")->type_name("P");
-    declare_config(command, options_);
-    options_.declare(command);
   }
   int run() override {
     std::vector<std::string> arguments{"--evaluate", run_};

@@ -10,11 +10,8 @@ namespace {
 class Export final : public Subcommand {
  public:
   void declare_options(CLI::App& command) override {
-    command.add_option("RUN_DIR", run_, "Run folder, of which the newest checkpoint counts, or a checkpoint")
-        ->required();
+    declare_run(command, run_, options_);
     command.add_option("FILE", file_, "The safetensors file to write, in PyTorch's layouts")->required();
-    declare_config(command, options_);
-    options_.declare(command);
   }
   int run() override { options_.call({"--export", file_, "--from", run_}); }
 

@@ -81,9 +81,10 @@ void RunRecorder::record_step(const StepValues& values, const StepOutcome& outco
   record.bytes_sent_total = generation_.bytes_sent_by_all() / communicator_.size();
   record.time = generation_.run_time();
   warn_if_traffic_exceeds_dense(record);
-  const std::string obstacle = state_.network.repetition_obstacle();
-  const std::string unrepeated = "device_graphs = true has no effect on some passes: " + obstacle;
-  if (!obstacle.empty() && !was_warned_of(unrepeated)) warn(unrepeated);
+  if (const std::string obstacle = state_.network.repetition_obstacle(); !obstacle.empty()) {
+    const std::string unrepeated = "device_graphs = true has no effect on some passes: " + obstacle;
+    if (!was_warned_of(unrepeated)) warn(unrepeated);
+  }
   if (communicator_.rank() != 0) return;
   metrics_->write(record);
   report_->record(record);
