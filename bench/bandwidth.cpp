@@ -46,8 +46,8 @@ double copy_seconds(const Device& device, View<const float> values, View<float> 
   return seconds_on(device, [&] { copy_all(values.host(), target.host()); });
 }
 
-double read_seconds(const Device& device, View<const float> values, View<float> room) {
-  if (!device.is_cpu()) return copy_seconds(device, values, room) * kReadBytes / kCopyBytes;
+double read_seconds(const Device& device, View<const float> values, View<float> scratch) {
+  if (!device.is_cpu()) return copy_seconds(device, values, scratch) * kReadBytes / kCopyBytes;
   volatile float total = 0;
   return seconds_on(device, [&] { total = read_all(values.host()); });
 }

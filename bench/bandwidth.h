@@ -23,8 +23,8 @@ inline constexpr double kCopyBytes = 8;
 /// Returns the seconds in which a device copies `values` to `target`, in its own memory.
 double copy_seconds(const Device& device, View<const float> values, View<float> target);
 /// Returns the seconds in which a device reads 4 bytes per element of `values`. A GPU's are taken as half the time of
-/// copying them to `room`, the rate that its makers and others measure.
-double read_seconds(const Device& device, View<const float> values, View<float> room);
+/// copying them to `scratch`, the rate that its makers and others measure.
+double read_seconds(const Device& device, View<const float> values, View<float> scratch);
 /// Returns the seconds in which a device adds `values` to `sums`, by plain loops.
 double add_seconds(const Device& device, View<const float> values, View<float> sums);
 

@@ -124,11 +124,11 @@ class CodecBenchmark final : public Benchmark {
     for (float& value : values) value = rng.normal();
     const ListView list{std::span(drawn.indices), std::span<const float>(values)};
     const auto codec = codec::make_list_codec(coding);
-    Buffer<std::byte> code(codec->most_bytes(entries, !alone_));
-    SparseVector room;
+    Buffer<std::byte> code(codec->max_bytes(entries, !alone_));
+    SparseVector scratch;
     std::size_t bytes = 0;
     const auto encode = [&] { return bytes = codec->encode(list, !alone_, code.host()); };
-    const auto decode = [&] { codec->decode(code.host().first(bytes), !alone_, room); };
+    const auto decode = [&] { codec->decode(code.host().first(bytes), !alone_, scratch); };
     // What papers send is read in place: there is no time to measure.
     const bool decodes = !coding.is_raw();
     const std::size_t of_values = alone_ ? 0
@@ -140,7 +140,7 @@ class CodecBenchmark final : public Benchmark {
   }
 
   nlohmann::ordered_json measure(const PeerCodec& peer, const Drawn& drawn) const {
-    std::vector<std::byte> code(peer.most_bytes(drawn.indices.size()));
+    std::vector<std::byte> code(peer.max_bytes(drawn.indices.size()));
     std::vector<std::uint32_t> decoded(drawn.indices.size());
     std::size_t bytes = 0;
     const auto encode = [&] { return bytes = peer.encode(drawn.indices, code); };

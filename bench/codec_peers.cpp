@@ -22,7 +22,7 @@ constexpr std::size_t kPadding = 16;  // bytes that its decoder may read behind 
 PeerCodec streamvbyte() {
   const auto count = [](std::size_t indices) { return static_cast<std::uint32_t>(indices); };
   return {"streamvbyte",
-          /*most_bytes=*/
+          /*max_bytes=*/
           [count](std::size_t indices) { return streamvbyte_max_compressedbytes(count(indices)) + kPadding; },
           /*encode=*/
           [count](std::span<const std::uint32_t> indices, std::span<std::byte> code) {
@@ -49,7 +49,7 @@ PeerCodec zstd() {
     return bytes;
   };
   return {"zstd",
-          /*most_bytes=*/[](std::size_t indices) { return ZSTD_compressBound(indices * sizeof(std::uint32_t)); },
+          /*max_bytes=*/[](std::size_t indices) { return ZSTD_compressBound(indices * sizeof(std::uint32_t)); },
           /*encode=*/
           [=](std::span<const std::uint32_t> indices, std::span<std::byte> code) {
             gaps->resize(indices.size());

@@ -55,7 +55,7 @@ std::string describe_unknown(const CLI::App& program, const CLI::App& command, c
 }
 
 constexpr std::int64_t kLargestSize = 1 << 16;
-constexpr std::int64_t kMostRanks = 8;
+constexpr std::int64_t kMaxRanks = 8;
 
 struct Limit {
   const char* option;
@@ -122,7 +122,7 @@ std::vector<std::string> shortened(std::vector<std::string> arguments, const CLI
   const bool has_input = std::ranges::count(arguments, "--input") > 0;
   const Limit limits[] = {{"--rounds", *rounds, true},         {"--steps", *rounds, true},
                           {"--warmup", *rounds, true},         {"--numel", kLargestSize, !has_input},
-                          {"--max-numel", kLargestSize, true}, {"--ranks", kMostRanks, false}};
+                          {"--max-numel", kLargestSize, true}, {"--ranks", kMaxRanks, false}};
   for (const Limit& limit : limits) {
     if (commands.front()->get_option_no_throw(limit.option) == nullptr) continue;
     const auto given = std::ranges::find(arguments, limit.option);

@@ -49,8 +49,8 @@ Statistics statistics(const std::vector<float>& gradient) {
 std::vector<double> shares(std::size_t numel) {
   std::vector<double> result;
   for (int i = 49; i >= 1; --i) result.push_back(i / 50.0);
-  const double least = 30.0 / static_cast<double>(numel);
-  for (int i = 10; std::pow(10.0, -i / 5.0) >= least; ++i) result.push_back(std::pow(10.0, -i / 5.0));
+  const double min = 30.0 / static_cast<double>(numel);
+  for (int i = 10; std::pow(10.0, -i / 5.0) >= min; ++i) result.push_back(std::pow(10.0, -i / 5.0));
   return result;
 }
 

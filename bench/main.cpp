@@ -122,7 +122,7 @@ int main(int argc, char** argv) {
     if (error.get_exit_code() == 0) return program.exit(error);
     if (is_first_rank()) fmt::print(stderr, "{}\n", usage_error(program, error));
     return kUsageError;
-  } catch (const comm::AgreedError& error) {
+  } catch (const comm::CollectiveError& error) {
     if (is_first_rank()) fmt::print(stderr, "dragonn-bench: {}\n", error.what());
     return error.exit_code();
   } catch (const std::exception& error) {

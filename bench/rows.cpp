@@ -17,8 +17,8 @@ namespace {
 constexpr std::size_t kGap = 2;  // spaces between columns
 
 std::string number_text(double value) {
-  constexpr double kMostDigits = 1e15;  // above, a double has no exact digits to show
-  if (std::abs(value) >= 1e4 && std::abs(value) < kMostDigits) return fmt::format("{:.0f}", value);
+  constexpr double kMaxDigits = 1e15;  // above, a double has no exact digits to show
+  if (std::abs(value) >= 1e4 && std::abs(value) < kMaxDigits) return fmt::format("{:.0f}", value);
   return fmt::format("{:.4g}", value);
 }
 

@@ -36,17 +36,17 @@ namespace {
 
 /// Parses "32x32x3" or "35".
 Shape parse_sample(const std::string& text) {
-  constexpr std::size_t kMostAxes = 3;
+  constexpr std::size_t kMaxAxes = 3;
   std::vector<std::int64_t> extents;
   std::size_t begin = 0;
-  while (begin <= text.size() && extents.size() <= kMostAxes) {
+  while (begin <= text.size() && extents.size() <= kMaxAxes) {
     const std::size_t end = std::min(text.find('x', begin), text.size());
     std::int64_t extent = 0;
     const auto [rest, failure] = std::from_chars(text.data() + begin, text.data() + end, extent);
     extents.push_back(failure == std::errc() && rest == text.data() + end ? extent : 0);
     begin = end + 1;
   }
-  if (extents.size() > kMostAxes || std::ranges::any_of(extents, [](std::int64_t extent) { return extent < 1; }))
+  if (extents.size() > kMaxAxes || std::ranges::any_of(extents, [](std::int64_t extent) { return extent < 1; }))
     throw ConfigError(
         fmt::format("--sample {}: valid are HEIGHTxWIDTHxCHANNELS, FEATURES, STEPS or STEPSxFEATURES, "
                     "such as 32x32x3 or 35",

@@ -99,8 +99,8 @@ TrainingStep::TrainingStep(const StepSettings& settings)
   const bool tokens = entry_of(settings).inputs == layers::InputKind::kTokens;
   for (float& value : inputs_.host()) value = tokens ? static_cast<float>(stream.below(classes)) : stream.normal();
   const TargetKind kind = network_.target_kind();
-  const std::uint64_t least = kind == TargetKind::kClassSequence ? kernels::kCtcBlank + 1 : 0;
-  for (std::int32_t& label : labels_.host()) label = static_cast<std::int32_t>(least + stream.below(classes - least));
+  const std::uint64_t min = kind == TargetKind::kClassSequence ? kernels::kCtcBlank + 1 : 0;
+  for (std::int32_t& label : labels_.host()) label = static_cast<std::int32_t>(min + stream.below(classes - min));
   std::iota(offsets_.host().begin(), offsets_.host().end(), 0);
   network_.initialize(settings.seed);
   if (!settings.weights.empty()) {

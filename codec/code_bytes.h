@@ -73,7 +73,7 @@ class CodeReader {
 /// Writes bits into memory, eight bytes at a time: up to seven bytes behind the last bit are overwritten.
 class BitWriter {
  public:
-  static constexpr unsigned kMost = 56;  ///< bits of one put
+  static constexpr unsigned kMax = 56;  ///< bits of one put
 
   explicit BitWriter(std::byte* to) : to_(to) {}
 

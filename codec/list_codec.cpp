@@ -29,7 +29,7 @@ std::size_t checked_entries(std::span<const std::uint32_t> indices) {
 /// Writes all indices as uint32, then all values as float32. A list is read in place.
 class RawLists final : public ListCodec {
  public:
-  std::size_t most_bytes(std::size_t entries, bool has_values) const override {
+  std::size_t max_bytes(std::size_t entries, bool has_values) const override {
     return entries * entry_bytes(has_values);
   }
   bool is_fixed_size() const override { return true; }
@@ -75,9 +75,9 @@ class CodedLists final : public ListCodec {
         lossy_(traits.lossy),
         carries_sums_(traits.carries_sums) {}
 
-  std::size_t most_bytes(std::size_t entries, bool has_values) const override {
+  std::size_t max_bytes(std::size_t entries, bool has_values) const override {
     if (entries == 0) return 0;
-    return aligned(indices_->most_bytes(entries)) + (has_values ? values_->code_bytes(entries) : 0);
+    return aligned(indices_->max_bytes(entries)) + (has_values ? values_->code_bytes(entries) : 0);
   }
   bool is_fixed_size() const override { return false; }
   bool is_lossy() const override { return lossy_; }
@@ -85,8 +85,8 @@ class CodedLists final : public ListCodec {
 
   std::size_t encode(const ListView& list, bool has_values, std::span<std::byte> code) const override {
     if (list.size() == 0) return 0;
-    DRAGONN_CHECK(code.size() >= most_bytes(list.size(), has_values), "{} bytes for the code of {} entries",
-                  code.size(), list.size());
+    DRAGONN_CHECK(code.size() >= max_bytes(list.size(), has_values), "{} bytes for the code of {} entries", code.size(),
+                  list.size());
     const std::size_t end = indices_->encode(list.indices.host(), code);
     if (!has_values) return end;
     const std::size_t begin = aligned(end);
@@ -96,10 +96,10 @@ class CodedLists final : public ListCodec {
     return begin + values.size();
   }
 
-  ListView decode(std::span<const std::byte> code, bool has_values, SparseVector& room) const override {
+  ListView decode(std::span<const std::byte> code, bool has_values, SparseVector& scratch) const override {
     if (code.empty()) return {};
-    const std::size_t end = code.size() - indices_->decode(code, room.indices).size();
-    const std::span<const std::uint32_t> indices = std::as_const(room.indices).host();
+    const std::size_t end = code.size() - indices_->decode(code, scratch.indices).size();
+    const std::span<const std::uint32_t> indices = std::as_const(scratch.indices).host();
     if (checked_entries(indices) != indices.size()) throw DataError(fmt::format("index {} is none", kEmptySlot));
     if (!has_values) {
       if (end != code.size())
@@ -110,7 +110,7 @@ class CodedLists final : public ListCodec {
     if (code.size() != expected)
       throw DataError(
           fmt::format("{} bytes for the code of {} entries, which has {}", code.size(), indices.size(), expected));
-    return {indices, values_->decode(code.subspan(begin), indices.size(), room.values)};
+    return {indices, values_->decode(code.subspan(begin), indices.size(), scratch.values)};
   }
 
  private:

@@ -37,7 +37,7 @@ class ListCodec {
 
   /// Returns the room that the code of a list of that many entries needs, in bytes.
   /// @param has_values false if indices travel alone.
-  virtual std::size_t most_bytes(std::size_t entries, bool has_values) const = 0;
+  virtual std::size_t max_bytes(std::size_t entries, bool has_values) const = 0;
   /// Returns whether every code of a number of entries is that long. Otherwise ranks send each other the lengths.
   virtual bool is_fixed_size() const = 0;
   /// Returns whether decoded values differ from the encoded ones.
@@ -46,12 +46,12 @@ class ListCodec {
   virtual const ListValueCodec* sums() const = 0;
   /// Writes the code of a list at the beginning of `code`. Returns its length: all of `code` for a codec of a fixed
   /// size, which marks places without an entry as empty.
-  /// @param code at least most_bytes() of the list long, aligned to 4 bytes.
+  /// @param code at least max_bytes() of the list long, aligned to 4 bytes.
   virtual std::size_t encode(const ListView& list, bool has_values, std::span<std::byte> code) const = 0;
   /// Reads a code of exactly this length, which may come from another rank. The list lies in `code` itself or in
-  /// `room`, without empty slots. Its indices ascend; whether the bucket has them is the caller's to check.
+  /// `scratch`, without empty slots. Its indices ascend; whether the bucket has them is the caller's to check.
   /// @param code aligned to 4 bytes.  @throws DataError that says what is wrong, for bytes that are no such list.
-  virtual ListView decode(std::span<const std::byte> code, bool has_values, SparseVector& room) const = 0;
+  virtual ListView decode(std::span<const std::byte> code, bool has_values, SparseVector& scratch) const = 0;
 };
 
 /// Makes the codec of lists. @throws ConfigError if one of the names is unknown.

@@ -26,7 +26,7 @@ Report report_of(const std::exception_ptr& error) {
 
 }  // namespace
 
-void agree(Communicator& communicator, const std::exception_ptr& error, bool names_rank) {
+void throw_everywhere(Communicator& communicator, const std::exception_ptr& error, bool names_rank) {
   Report mine = report_of(error);
   std::vector<std::uint64_t> codes(static_cast<std::size_t>(communicator.size()));
   communicator.allgather_values(std::span<const std::uint64_t>(&mine.exit_code, 1), std::span<std::uint64_t>(codes));
@@ -37,10 +37,10 @@ void agree(Communicator& communicator, const std::exception_ptr& error, bool nam
   const int known_code = *failed == 2 ? 2 : 1;
   communicator.broadcast_text(rank, mine.message);
   const bool everywhere = std::ranges::none_of(codes, [](std::uint64_t code) { return code == 0; });
-  if (everywhere || !names_rank) throw AgreedError(mine.message, known_code);
+  if (everywhere || !names_rank) throw CollectiveError(mine.message, known_code);
   const std::string label = communicator.activity().label();  // that of all ranks
   const std::string place = label.empty() ? "" : fmt::format(", '{}'", label);
-  throw AgreedError(fmt::format("rank {}{}: {}", rank, place, mine.message), known_code);
+  throw CollectiveError(fmt::format("rank {}{}: {}", rank, place, mine.message), known_code);
 }
 
 }  // namespace dragonn::comm

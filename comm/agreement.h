@@ -12,9 +12,9 @@ namespace dragonn::comm {
 
 /// An error that every rank throws at the same place, so that the group can end in order: no rank waits for another,
 /// and one rank prints it for all.
-class AgreedError : public Error {
+class CollectiveError : public Error {
  public:
-  explicit AgreedError(const std::string& message, int exit_code = 1) : Error(message), exit_code_(exit_code) {}
+  explicit CollectiveError(const std::string& message, int exit_code = 1) : Error(message), exit_code_(exit_code) {}
 
   /// The program's exit code: 2 when the first failing rank had a ConfigError.
   int exit_code() const { return exit_code_; }
@@ -23,9 +23,10 @@ class AgreedError : public Error {
   int exit_code_;
 };
 
-/// Collective. If some rank brings an error, all ranks throw an AgreedError with the message of the lowest such rank.
+/// Collective. If some rank brings an error, all ranks throw a CollectiveError with the message of the lowest such
+/// rank.
 /// @param names_rank prefix the message with that rank, unless all ranks failed.
-void agree(Communicator& communicator, const std::exception_ptr& error, bool names_rank = true);
+void throw_everywhere(Communicator& communicator, const std::exception_ptr& error, bool names_rank = true);
 
 /// Runs `work` on every rank, then agrees on its success. `work` must not communicate.
 template <class Work>
@@ -36,7 +37,7 @@ void all_ranks_or_none(Communicator& communicator, Work&& work) {
   } catch (...) {
     error = std::current_exception();
   }
-  agree(communicator, error);
+  throw_everywhere(communicator, error);
 }
 
 /// Runs `work` on rank 0 for all ranks, then agrees on its success. The error names no rank, since the work was not
@@ -49,7 +50,7 @@ void rank_zero_or_none(Communicator& communicator, Work&& work) {
   } catch (...) {
     error = std::current_exception();
   }
-  agree(communicator, error, /*names_rank=*/false);
+  throw_everywhere(communicator, error, /*names_rank=*/false);
 }
 
 }  // namespace dragonn::comm

@@ -5,7 +5,6 @@
 #include <bit>
 
 #include "comm/blocks.h"
-#include "comm/room.h"
 #include "comm/tags.h"
 
 namespace dragonn::comm {
@@ -57,7 +56,7 @@ class Parts {
 
  private:
   static std::span<float> floats(Buffer<std::byte>& buffer, std::size_t count) {
-    resize_with_room(buffer, count * sizeof(float));  // sparse sums of varying size pass through here too
+    resize_with_slack(buffer, count * sizeof(float));  // sparse sums of varying size pass through here too
     return {reinterpret_cast<float*>(buffer.data()), count};
   }
   static std::span<float> slice(std::span<float> part, const Window& window) {

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "comm/blocks.h"
-#include "comm/room.h"
 #include "comm/tags.h"
 
 namespace dragonn::comm {
@@ -19,15 +18,15 @@ class CodedRing {
       : communicator_(communicator), codec_(codec), vectors_(vectors), scratch_(scratch) {
     // Messages pass from one buffer to the other: both get the room of the largest block, the first.
     for (Buffer<std::byte>* message : {&scratch_.incoming, &scratch_.outgoing})
-      resize_with_room(*message, codec_.code_bytes(size(0)));
+      resize_with_slack(*message, codec_.code_bytes(size(0)));
   }
 
   /// Encodes a block as the next message, and keeps what that leaves behind.
   void round(std::size_t block) {
     const std::size_t count = size(block);
-    resize_with_room(scratch_.outgoing, codec_.code_bytes(count));
+    resize_with_slack(scratch_.outgoing, codec_.code_bytes(count));
     if (count == 0 || communicator_.is_size_only()) return;
-    resize_with_room(scratch_.values, count);
+    resize_with_slack(scratch_.values, count);
     float* to = scratch_.values.data();
     for (const std::span<float> values : vectors_.values) to = std::ranges::copy(slice(values, block), to).out;
     codec_.encode(std::as_const(scratch_.values).host(), scratch_.outgoing.host());
@@ -47,7 +46,7 @@ class CodedRing {
 
   /// Sends the message on, and receives that of a block.
   void shift(std::size_t block) {
-    resize_with_room(scratch_.incoming, codec_.code_bytes(size(block)));
+    resize_with_slack(scratch_.incoming, codec_.code_bytes(size(block)));
     communicator_.send_recv(wrapped(1), scratch_.outgoing.view(), wrapped(ranks() - 1), scratch_.incoming.view(),
                             kTagAllreduce);
   }

@@ -29,9 +29,9 @@ void copy_unless_in_place(std::span<const std::byte> source, std::span<std::byte
 /// @param room_of returns the bytes of a rank's place.
 /// @param take completes the receive of a rank's block and returns its bytes.
 /// @param on_block is called with each rank and its bytes, in the order of the ring, while the next block travels.
-template <class RoomOf, class Take, class OnBlock>
+template <class BytesOf, class Take, class OnBlock>
 void ring_allgather(Communicator& communicator, std::span<std::byte> all, std::size_t my_offset, std::size_t my_bytes,
-                    RoomOf room_of, Take take, OnBlock on_block) {
+                    BytesOf bytes_of, Take take, OnBlock on_block) {
   const int ranks = communicator.size();
   const int next = wrap(communicator.rank() + 1, ranks);
   const int previous = wrap(communicator.rank() - 1, ranks);
@@ -43,8 +43,8 @@ void ring_allgather(Communicator& communicator, std::span<std::byte> all, std::s
     const int here = owner;
     if (owner == 0) offset = all.size();
     owner = wrap(owner - 1, ranks);
-    offset -= room_of(owner);
-    Request receive = communicator.irecv(previous, kTagAllgather, all.subspan(offset, room_of(owner)));
+    offset -= bytes_of(owner);
+    Request receive = communicator.irecv(previous, kTagAllgather, all.subspan(offset, bytes_of(owner)));
     Request sending = communicator.isend(next, kTagAllgather, outgoing);
     on_block(here, bytes);
     if (step > 0) communicator.wait(sent);
@@ -171,9 +171,9 @@ void Communicator::reduce_in_rank_order(std::span<T> values, Combine combine) {
   if (size() == 1) return;
   const ScopedOperation operation(activity_, "reduction of counters");
   // The work goes piece by piece, so that the values of all ranks take little memory.
-  constexpr std::size_t kMost = kSmallBlock / sizeof(T);
-  for (std::size_t begin = 0; begin < values.size(); begin += kMost) {
-    const std::span<T> piece = values.subspan(begin, std::min(kMost, values.size() - begin));
+  constexpr std::size_t kMax = kSmallBlock / sizeof(T);
+  for (std::size_t begin = 0; begin < values.size(); begin += kMax) {
+    const std::span<T> piece = values.subspan(begin, std::min(kMax, values.size() - begin));
     scratch_.resize_discard(static_cast<std::size_t>(size()) * piece.size_bytes());
     std::ranges::copy(std::as_bytes(piece), scratch_.data());
     bruck_allgather(*this, scratch_.host(), piece.size_bytes());
@@ -250,17 +250,17 @@ void Communicator::allgather_variable(View<const std::byte> mine, std::span<cons
   ring_allgather(*this, all.host(), my_offset, [&](int r) { return sizes[static_cast<std::size_t>(r)]; });
 }
 
-void Communicator::allgather_messages(View<const std::byte> mine, std::span<const std::size_t> rooms,
+void Communicator::allgather_messages(View<const std::byte> mine, std::span<const std::size_t> capacities,
                                       View<std::byte> all,
                                       const std::function<void(int rank, std::size_t bytes)>& on_message) {
   const auto me = static_cast<std::size_t>(rank());
-  const std::size_t my_offset = place_of(me, rooms, all.size());
-  DRAGONN_CHECK(mine.size() <= rooms[me] && mine.data() == all.data() + my_offset,
-                "allgather of {} bytes from rank {}, which has a place of {}", mine.size(), me, rooms[me]);
+  const std::size_t my_offset = place_of(me, capacities, all.size());
+  DRAGONN_CHECK(mine.size() <= capacities[me] && mine.data() == all.data() + my_offset,
+                "allgather of {} bytes from rank {}, which has a place of {}", mine.size(), me, capacities[me]);
   const ScopedOperation operation(activity_, "allgather");
-  const auto room_of = [&](int r) { return rooms[static_cast<std::size_t>(r)]; };
+  const auto bytes_of = [&](int r) { return capacities[static_cast<std::size_t>(r)]; };
   const auto take = [&](Request& receive, int) { return wait(receive); };
-  ring_allgather(*this, all.host(), my_offset, mine.size(), room_of, take, on_message);
+  ring_allgather(*this, all.host(), my_offset, mine.size(), bytes_of, take, on_message);
 }
 
 std::vector<int> Communicator::senders(int source, const Route& route) const {
@@ -270,16 +270,16 @@ std::vector<int> Communicator::senders(int source, const Route& route) const {
   return found;
 }
 
-std::size_t Communicator::broadcast_tree(int root, std::span<std::byte> room, std::size_t size) {
+std::size_t Communicator::broadcast_tree(int root, std::span<std::byte> buffer, std::size_t size) {
   // Positions count from the root. A position receives from the one without its lowest set bit, then sends to those at
   // smaller distances, the farthest first.
   const int ranks = this->size();
   const int position = wrap(rank() - root, ranks);
   int distance = position == 0 ? static_cast<int>(std::bit_ceil(static_cast<unsigned>(ranks))) : position & -position;
-  if (position != 0) size = recv(wrap(rank() - distance, ranks), kTagBroadcast, room);
+  if (position != 0) size = recv(wrap(rank() - distance, ranks), kTagBroadcast, buffer);
   for (distance /= 2; distance > 0; distance /= 2) {
     if (position + distance < ranks) {
-      send(wrap(rank() + distance, ranks), kTagBroadcast, std::span<const std::byte>(room.first(size)));
+      send(wrap(rank() + distance, ranks), kTagBroadcast, std::span<const std::byte>(buffer.first(size)));
     }
   }
   return size;
@@ -298,16 +298,16 @@ void Communicator::broadcast(int root, View<std::byte> bytes) {
   broadcast_exactly(root, bytes.host());
 }
 
-std::size_t Communicator::broadcast_variable(int root, View<std::byte> room, std::size_t size) {
+std::size_t Communicator::broadcast_variable(int root, View<std::byte> buffer, std::size_t size) {
   DRAGONN_CHECK(root >= 0 && root < this->size(), "broadcast from rank {} of {}", root, this->size());
-  DRAGONN_CHECK(rank() != root || size <= room.size(), "broadcast of {} bytes with room for {}", size, room.size());
+  DRAGONN_CHECK(rank() != root || size <= buffer.size(), "broadcast of {} bytes with room for {}", size, buffer.size());
   const ScopedOperation operation(activity_, "broadcast");
-  return broadcast_tree(root, room.host(), size);
+  return broadcast_tree(root, buffer.host(), size);
 }
 
-void Communicator::check_text(int source, const Route& route, std::uint64_t length, std::uint64_t most) const {
-  if (length <= most) return;
-  throw bad_data(source, route, fmt::format("a text of {} bytes, and there are at most {}", length, most));
+void Communicator::check_text(int source, const Route& route, std::uint64_t length, std::uint64_t max) const {
+  if (length <= max) return;
+  throw bad_data(source, route, fmt::format("a text of {} bytes, and there are at most {}", length, max));
 }
 
 void Communicator::broadcast_text(int root, std::string& text) {
@@ -333,10 +333,10 @@ void Communicator::send_text(int destination, int tag, const std::string& text) 
   });
 }
 
-std::string Communicator::recv_text(int source, int tag, std::size_t most) {
+std::string Communicator::recv_text(int source, int tag, std::size_t max) {
   std::uint64_t length = 0;
   recv_exactly(source, tag, as_writable_bytes(std::span(&length, 1)));
-  check_text(source, {}, length, most);
+  check_text(source, {}, length, max);
   std::string text;
   for_each_piece(length, [&](std::size_t begin, std::size_t end) {
     text.resize(end);

@@ -113,27 +113,27 @@ class Communicator {
   void allgather(View<const std::byte> mine, View<std::byte> all);
   /// Gathers sizes[r] bytes from rank r, back to back in rank order. `sizes` is known on every rank.
   void allgather_variable(View<const std::byte> mine, std::span<const std::size_t> sizes, View<std::byte> all);
-  /// Gathers messages whose sizes only their senders know: rank r's goes to the place of rooms[r] bytes in `all`,
+  /// Gathers messages whose sizes only their senders know: rank r's goes to the place of capacities[r] bytes in `all`,
   /// places back to back in rank order. `mine` is the beginning of its own place.
-  /// @param rooms the same on all ranks.
+  /// @param capacities the same on all ranks.
   /// @param on_message is called once for each rank, the own one first, with the message's size; other messages may
   /// still be under way.  @throws CommError if a message is larger than its room.
-  void allgather_messages(View<const std::byte> mine, std::span<const std::size_t> rooms, View<std::byte> all,
+  void allgather_messages(View<const std::byte> mine, std::span<const std::size_t> capacities, View<std::byte> all,
                           const std::function<void(int rank, std::size_t bytes)>& on_message);
   /// Returns the ranks that data of `source` passes on its way to this one: the source first, the rank that sends it
   /// here last. For errors: each of them can have changed it.
   std::vector<int> senders(int source, const Route& route) const;
   void broadcast(int root, View<std::byte> bytes);
-  /// Broadcasts a message whose size only the root knows: the first `size` bytes of its `room`. Returns the size on all
-  /// ranks. @param room as large on all ranks as any message may be. @throws CommError if a message is larger.
-  std::size_t broadcast_variable(int root, View<std::byte> room, std::size_t size);
+  /// Broadcasts a message whose size only the root knows: the first `size` bytes of its `buffer`. Returns the size on
+  /// all ranks. @param buffer as large on all ranks as any message may be. @throws CommError if a message is larger.
+  std::size_t broadcast_variable(int root, View<std::byte> buffer, std::size_t size);
   /// Broadcasts a text of up to kLongestText bytes from `root`. Memory grows with the bytes that come.
   /// @throws CommError if the root announces a longer one.
   void broadcast_text(int root, std::string& text);
   static constexpr std::size_t kLongestText = std::size_t{64} << 20;
-  // A text from one rank to another, in the same way. @param most bytes that the receiver takes.
+  // A text from one rank to another, in the same way. @param max bytes that the receiver takes.
   void send_text(int destination, int tag, const std::string& text);
-  std::string recv_text(int source, int tag, std::size_t most);
+  std::string recv_text(int source, int tag, std::size_t max);
   void barrier();
 
   template <class T>
@@ -215,9 +215,9 @@ class Communicator {
   /// the same steps, and no message crosses the end of a step: both ends of a message give it the same number.
   static std::int64_t next_message(MessageNumbers& numbers, int peer, int tag);
   std::size_t place_of(std::size_t rank, std::span<const std::size_t> places, std::size_t bytes) const;
-  std::size_t broadcast_tree(int root, std::span<std::byte> room, std::size_t size);
+  std::size_t broadcast_tree(int root, std::span<std::byte> buffer, std::size_t size);
   void broadcast_exactly(int root, std::span<std::byte> bytes);
-  void check_text(int source, const Route& route, std::uint64_t length, std::uint64_t most) const;
+  void check_text(int source, const Route& route, std::uint64_t length, std::uint64_t max) const;
   template <class T, class Combine>
   void reduce_in_rank_order(std::span<T> values, Combine combine);
 

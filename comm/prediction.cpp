@@ -40,7 +40,7 @@ Prediction& Prediction::follow_with(const Prediction& next) {
   bytes_sent += next.bytes_sent;
   payload = payload + next.payload;
   header = header + next.header;
-  most_bytes += next.most_bytes;
+  max_bytes += next.max_bytes;
   return *this;
 }
 
@@ -48,7 +48,7 @@ Prediction& Prediction::fuse_with(const Prediction& bucket) {
   bytes_sent += bucket.bytes_sent;
   payload = fused(payload, bucket.payload);
   header = fused(header, bucket.header);
-  most_bytes += bucket.most_bytes;
+  max_bytes += bucket.max_bytes;
   return *this;
 }
 

@@ -35,7 +35,7 @@ struct Prediction {
   Chain payload = {};     ///< on the path that takes longest
   Chain header = {};      ///< counts and flags, ahead of it; a rank sends as many bytes as are on the path
   /// An upper bound of the payload that any rank sends or receives, if the method has one; else NaN.
-  double most_bytes = std::numeric_limits<double>::quiet_NaN();
+  double max_bytes = std::numeric_limits<double>::quiet_NaN();
 
   Chain chain() const { return header + payload; }
   double seconds(const NetworkModel& network) const { return chain().seconds(network); }

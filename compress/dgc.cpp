@@ -56,8 +56,8 @@ class Dgc final : public Sparsifier {
         search_threshold(strategy_.search, acc, k, pass.threshold, pass.selected, wider_, selected);
     threshold_ = found.threshold;
     is_kept_ = false;
-    const auto most = static_cast<std::size_t>(std::ceil(strategy_.search.too_many * static_cast<double>(k)));
-    if (strategy_.search.stop_above && selected.size() > most) {
+    const auto max = static_cast<std::size_t>(std::ceil(strategy_.search.too_many * static_cast<double>(k)));
+    if (strategy_.search.stop_above && selected.size() > max) {
       selected.indices.swap(found_.indices);
       selected.values.swap(found_.values);
       kernels::start_keep_largest(found_, k, scratch_, selected);

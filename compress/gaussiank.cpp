@@ -21,7 +21,7 @@ struct Variant {
   bool whole_bounds;     ///< these bounds are rounded down
   double lower;          ///< divisor
   double raise;          ///< factor
-  int most_changes;
+  int max_changes;
   bool may_turn;  ///< may lower and raise in one search
 };
 constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -80,7 +80,7 @@ class GaussianK final : public Sparsifier {
       return variant_.whole_bounds ? std::floor(entries) : entries;
     };
     int lowered = 0, raised = 0;
-    while (lowered + raised < variant_.most_changes) {
+    while (lowered + raised < variant_.max_changes) {
       const auto count = static_cast<double>(pool_.count(static_cast<float>(threshold)));
       const bool is_first = lowered + raised == 0;
       if (count < bound(is_first ? variant_.few_at_first : variant_.few) && (raised == 0 || variant_.may_turn)) {

@@ -14,13 +14,13 @@ namespace {
 /// The rule that keeps a reused threshold near its target: the released code's constants, by experiment.
 struct DriftRules {
   const char* name;
-  double too_many_at_once;  ///< times k: above it the threshold rises at once, by kRaise, kMostRaises times
+  double too_many_at_once;  ///< times k: above it the threshold rises at once, by kRaise, kMaxRaises times
   double few;               ///< times k: below it the next step's threshold is divided by `step`
   double many;              ///< times k: above it the next step's threshold is multiplied by `step`
   double step;
 };
 constexpr double kRaise = 1.03;
-constexpr int kMostRaises = 5;
+constexpr int kMaxRaises = 5;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr std::array kDriftRules{DriftRules{"vgg", 4.0 / 3, 2.0 / 3, 5.0 / 4, 1.012},
                                  DriftRules{"lstm", 3.0 / 2, 3.0 / 4, 5.0 / 4, 1.012},
@@ -108,9 +108,9 @@ class Oktopk final : public Sparsifier {
   }
 
   void reuse(const SelectContext& context, const kernels::PassResult& pass, SparseVector& selected) {
-    const double most = drift_.too_many_at_once * static_cast<double>(context.k);
+    const double max = drift_.too_many_at_once * static_cast<double>(context.k);
     std::size_t count = pass.selected.size();
-    for (int left = kMostRaises; left > 0 && static_cast<double>(count) > most; --left) {
+    for (int left = kMaxRaises; left > 0 && static_cast<double>(count) > max; --left) {
       next_ *= kRaise;
       count = kernels::count_threshold(pass.selected, static_cast<float>(next_));
     }

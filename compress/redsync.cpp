@@ -32,8 +32,8 @@ class Redsync final : public Sparsifier {
     const double ratio = mode_ == Mode::kTrim ? trim(context.k) : search(context.k);
     threshold_ = threshold_at(ratio);
     // The released code takes all entries that its search ends with; the other modes choose among too many.
-    const std::size_t most = mode_ == Mode::kTrim ? context.k : 2 * context.k;
-    if (mode_ != Mode::kSearch && pool_.count(threshold_) > most) {
+    const std::size_t max = mode_ == Mode::kTrim ? context.k : 2 * context.k;
+    if (mode_ != Mode::kSearch && pool_.count(threshold_) > max) {
       threshold_ = pool_.select_largest(context.k, selected);
     } else {
       pool_.select(acc, threshold_, selected);

@@ -43,14 +43,14 @@ SettingSpecs sample_settings() {
 
 SampleRules sample_rules(const Settings& settings) {
   return {.ratio = settings.number("sample_ratio"),
-          .most = static_cast<std::size_t>(settings.integer("sample_most")),
+          .max = static_cast<std::size_t>(settings.integer("sample_most")),
           .minimum_rank = static_cast<std::size_t>(settings.integer("sample_rank"))};
 }
 
 kernels::SamplePlan plan_sample(const SampleRules& rules, std::size_t numel, double density,
                                 const SelectContext& context, std::string_view purpose) {
   const auto elements = static_cast<double>(numel);
-  const double share = std::min(std::ceil(rules.ratio * elements), static_cast<double>(rules.most));
+  const double share = std::min(std::ceil(rules.ratio * elements), static_cast<double>(rules.max));
   const double wanted = std::max(share, std::ceil(static_cast<double>(rules.minimum_rank) / density));
   kernels::SamplePlan plan;
   plan.key =
@@ -89,13 +89,13 @@ CandidatePool::CandidatePool(std::size_t numel, const Device& device) : numel_(n
   scratch_.reserve(numel);
 }
 
-void CandidatePool::gather(View<const float> acc, std::size_t most, const SelectContext& context,
+void CandidatePool::gather(View<const float> acc, std::size_t max, const SelectContext& context,
                            std::string_view purpose) {
-  kernels::examine(bounded_request(numel_, most + 1, context, purpose), acc, pass_);
+  kernels::examine(bounded_request(numel_, max + 1, context, purpose), acc, pass_);
   entries_ = &pass_.selected;
   bound_ = pass_.threshold;
-  if (entries_->size() > most || bound_ <= 0) return;
-  bound_ = kernels::magnitude_lower_bound(acc, most + 1, scratch_);
+  if (entries_->size() > max || bound_ <= 0) return;
+  bound_ = kernels::magnitude_lower_bound(acc, max + 1, scratch_);
   kernels::select_threshold(acc, bound_, scratch_.candidates);
   entries_ = &scratch_.candidates;
 }
@@ -126,7 +126,7 @@ ThresholdSearchResult search_threshold(const ThresholdSearchRules& rules, View<c
   float pool_threshold = threshold;
   std::size_t count = candidates.size();
   ThresholdSearchResult result{.threshold = threshold};
-  while (result.changes < rules.most_changes && result.threshold > 0) {
+  while (result.changes < rules.max_changes && result.threshold > 0) {
     const bool too_few = static_cast<double>(count) < few;
     const bool too_many = static_cast<double>(count) > many;
     if ((!too_few && !too_many) || (too_many && rules.stop_above)) break;

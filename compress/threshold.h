@@ -19,9 +19,9 @@ double normal_upper_quantile(double probability);
 /// The size of a sample, relative and absolute. The relative error of the number of entries above the sampled threshold
 /// is about 1 / sqrt(rank of the threshold in the sample).
 struct SampleRules {
-  double ratio = 0.01;                      ///< share of the elements
-  std::size_t most = std::size_t{1} << 20;  ///< elements that the share asks for, at most
-  std::size_t minimum_rank = 2;             ///< the sample is at least so large that the threshold has this rank in it
+  double ratio = 0.01;                     ///< share of the elements
+  std::size_t max = std::size_t{1} << 20;  ///< elements that the share asks for, at most
+  std::size_t minimum_rank = 2;            ///< the sample is at least so large that the threshold has this rank in it
 };
 
 /// Declares the settings `sample_ratio`, `sample_most` and `sample_rank`, shared by the methods that sample.
@@ -49,16 +49,16 @@ class CandidatePool {
  public:
   CandidatePool(std::size_t numel, const Device& device);
 
-  /// Collects more than `most` entries of acc [n], or all that are not zero. A sample gives the bound. It takes one
+  /// Collects more than `max` entries of acc [n], or all that are not zero. A sample gives the bound. It takes one
   /// pass, and two more if the sample misled. `purpose` and the context key the sample, on which no result depends.
-  void gather(View<const float> acc, std::size_t most, const SelectContext& context, std::string_view purpose);
+  void gather(View<const float> acc, std::size_t max, const SelectContext& context, std::string_view purpose);
 
   /// Returns the entries of the pool: all that reach bound().
   const SparseVector& entries() const { return *entries_; }
   float bound() const { return bound_; }
 
   /// Returns how many entries of acc reach the threshold. At or below the bound it returns the pool's size, which then
-  /// is more than `most`, or all there are.
+  /// is more than `max`, or all there are.
   std::size_t count(float threshold) const;
   /// Selects all entries of acc that reach the threshold; below the bound by one more pass.
   void select(View<const float> acc, float threshold, SparseVector& selected) const;
@@ -81,7 +81,7 @@ struct ThresholdSearchRules {
   float lower = 1;          ///< below 1
   float raise = 1;          ///< above 1; unused if `stop_above`
   bool stop_above = false;  ///< too many ends the search: the caller chooses among them
-  int most_changes = 10;    ///< the search ends after this many, whatever the count
+  int max_changes = 10;     ///< the search ends after this many, whatever the count
 };
 
 /// The end of a search.

@@ -2,7 +2,9 @@
 /// Buffer<T>: owned memory of one device, aligned to 64 bytes, not initialized, growing without copies when asked to.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -110,5 +112,15 @@ class Buffer {
   std::size_t capacity_ = 0;
   MemoryPlace place_;
 };
+
+/// Resizes as resize_discard does, but grows to twice the needed size (at most `limit` elements): the sizes of
+/// selections differ a little between steps and must not allocate in every other one. Memory that is never touched is
+/// never backed by pages.
+template <class T>
+void resize_with_slack(Buffer<T>& buffer, std::size_t size,
+                       std::size_t limit = std::numeric_limits<std::size_t>::max()) {
+  if (size > buffer.capacity()) buffer.resize_discard(std::max(size, std::min(2 * size, limit)));
+  buffer.resize_discard(size);
+}
 
 }  // namespace dragonn

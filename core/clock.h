@@ -27,7 +27,7 @@ class Clock {
   virtual void advance_to(Moment /*moment*/) {}
   /// Makes the clock advance with the work of the calling thread from now on. The thread's earlier work does not count.
   /// The thread that the clock followed before must be done with it.
-  virtual void take_over() {}
+  virtual void attach_to_this_thread() {}
 
  protected:
   Clock(const Clock&) = default;

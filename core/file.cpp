@@ -60,10 +60,10 @@ void require_regular_or_missing(const std::filesystem::path& path) {
   if (::stat(path.c_str(), &status) == 0) require_regular(path, status);
 }
 
-std::vector<std::byte> read_file(const std::filesystem::path& path, std::size_t most_bytes) {
+std::vector<std::byte> read_file(const std::filesystem::path& path, std::size_t max_bytes) {
   const RegularFile file = open_regular_file(path);
-  if (file.bytes > most_bytes) {
-    throw DataError(fmt::format("{}: {} bytes: should be at most {}", path.string(), file.bytes, most_bytes));
+  if (file.bytes > max_bytes) {
+    throw DataError(fmt::format("{}: {} bytes: should be at most {}", path.string(), file.bytes, max_bytes));
   }
   if (const std::size_t memory = memory_of_machine(); file.bytes > memory) {
     throw SystemError(
@@ -82,8 +82,8 @@ std::vector<std::byte> read_file(const std::filesystem::path& path, std::size_t 
   return bytes;
 }
 
-std::string read_text_file(const std::filesystem::path& path, std::size_t most_bytes) {
-  const std::vector<std::byte> bytes = read_file(path, most_bytes);
+std::string read_text_file(const std::filesystem::path& path, std::size_t max_bytes) {
+  const std::vector<std::byte> bytes = read_file(path, max_bytes);
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 

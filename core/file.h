@@ -53,10 +53,10 @@ RegularFile open_regular_file(const std::filesystem::path& path, int flags = O_R
 /// Checks that a path may be written: nothing is there, or a regular file. @throws ConfigError naming what is there.
 void require_regular_or_missing(const std::filesystem::path& path);
 
-/// Reads a whole file. @throws as open_regular_file, DataError if it has more than `most_bytes`, SystemError if it
+/// Reads a whole file. @throws as open_regular_file, DataError if it has more than `max_bytes`, SystemError if it
 /// cannot be read, or has more bytes than the machine's memory.
-std::vector<std::byte> read_file(const std::filesystem::path& path, std::size_t most_bytes = SIZE_MAX);
-std::string read_text_file(const std::filesystem::path& path, std::size_t most_bytes = SIZE_MAX);
+std::vector<std::byte> read_file(const std::filesystem::path& path, std::size_t max_bytes = SIZE_MAX);
+std::string read_text_file(const std::filesystem::path& path, std::size_t max_bytes = SIZE_MAX);
 
 /// Writes a file atomically: writes `bytes` to a temporary file beside it, fsyncs, renames, and fsyncs the folder.
 /// After a crash `path` is the old file or the new one. @throws SystemError (full disk, permission), and the temporary

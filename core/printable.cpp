@@ -19,8 +19,8 @@ bool is_control(char32_t character) {
 
 /// Returns where the character begins that the byte at `position` belongs to.
 std::size_t start_of_character(std::string_view text, std::size_t position) {
-  constexpr std::size_t kMostBehind = 3;  // bytes of a character behind its first
-  for (std::size_t back = 0; back <= std::min(kMostBehind, position); ++back) {
+  constexpr std::size_t kMaxBehind = 3;  // bytes of a character behind its first
+  for (std::size_t back = 0; back <= std::min(kMaxBehind, position); ++back) {
     if ((static_cast<unsigned char>(text[position - back]) & 0xc0) != 0x80) return position - back;
   }
   return position;  // no UTF-8

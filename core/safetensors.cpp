@@ -68,12 +68,12 @@ class HeaderReader {
     if (file_.size() < kLengthBytes) fail(fmt::format("{} bytes are no safetensors file", file_.size()));
     std::uint64_t length = 0;
     std::memcpy(&length, file_.data(), kLengthBytes);
-    const std::uint64_t most = file_.size() - kLengthBytes;
-    if (length > most)
+    const std::uint64_t max = file_.size() - kLengthBytes;
+    if (length > max)
       fail(
           fmt::format("the header's length is {}, and {} bytes follow it: no safetensors file, or "
                       "cut off",
-                      length, most));
+                      length, max));
     return file_.subspan(kLengthBytes, length);
   }
 

@@ -43,6 +43,13 @@ struct SparseVector {
   static constexpr std::size_t kEntryBytes = sizeof(std::uint32_t) + sizeof(float);
 };
 
+/// Resizes both buffers with slack.
+inline void resize_with_slack(SparseVector& entries, std::size_t size,
+                              std::size_t limit = std::numeric_limits<std::size_t>::max()) {
+  resize_with_slack(entries.indices, size, limit);
+  resize_with_slack(entries.values, size, limit);
+}
+
 /// Returns the bytes of that many entries.
 constexpr std::size_t coo_bytes(std::size_t entries) {
   return entries * SparseVector::kEntryBytes;

@@ -18,7 +18,7 @@ std::size_t Timeline::add(Track track, const Entry& entry) {
   const std::size_t names =
       std::strlen(entry.name) + (entry.detail.tensors == nullptr ? 0 : std::strlen(entry.detail.tensors));
   const std::size_t bytes = kTextBytes + names + (entry.detail.message < 0 ? 0 : kArrowBytes);
-  if (full_ || bytes_.fetch_add(bytes) + bytes > most_bytes_) {
+  if (full_ || bytes_.fetch_add(bytes) + bytes > max_bytes_) {
     full_ = true;
     return kNoEntry;
   }

@@ -41,8 +41,8 @@ class Timeline {
     SpanDetail detail;
   };
 
-  /// Holds spans whose texts in a file take `most_bytes` at most; what comes after that is not recorded.
-  explicit Timeline(std::size_t most_bytes) : most_bytes_(most_bytes) {}
+  /// Holds spans whose texts in a file take `max_bytes` at most; what comes after that is not recorded.
+  explicit Timeline(std::size_t max_bytes) : max_bytes_(max_bytes) {}
 
   /// Returns a track's spans in the order of their beginnings: outer ones before those inside.
   const std::vector<Entry>& spans(Track track) const { return tracks_[static_cast<std::size_t>(track)]; }
@@ -58,7 +58,7 @@ class Timeline {
   std::size_t add(Track track, const Entry& entry);
   Entry& entry(Track track, std::size_t index) { return tracks_[static_cast<std::size_t>(track)][index]; }
 
-  std::size_t most_bytes_;
+  std::size_t max_bytes_;
   std::atomic<std::size_t> bytes_ = 0;
   std::atomic<bool> full_ = false;
   std::array<std::vector<Entry>, kTrackNames.size()> tracks_;

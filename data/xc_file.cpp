@@ -71,9 +71,9 @@ Header read_header(LineReader line) {
   header.labels = line.number<std::size_t>("number of labels");
   line.skip_blanks();
   if (!line.at_end()) line.fail("the first line should be: points features labels");
-  constexpr std::size_t kMost = std::numeric_limits<std::int32_t>::max();
+  constexpr std::size_t kMax = std::numeric_limits<std::int32_t>::max();
   if (header.points == 0 || header.features == 0 || header.labels == 0) line.fail("a count of 0");
-  if (header.features > kMost || header.labels > kMost) line.fail(fmt::format("a count above {}", kMost));
+  if (header.features > kMax || header.labels > kMax) line.fail(fmt::format("a count above {}", kMax));
   return header;
 }
 

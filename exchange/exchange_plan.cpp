@@ -85,7 +85,7 @@ void add_memory(const ExchangeRules& rules, const BucketPlan& planned, double de
     return held_bytes(rules, planned.form, sizes(part, end), messages);
   };
   plan.buffer_bytes += held(RunPart::kSettled, RangeEnd::kExpected);
-  plan.most_bytes += std::max(held(RunPart::kSettled, RangeEnd::kHigh), held(RunPart::kFirstSteps, RangeEnd::kHigh));
+  plan.max_bytes += std::max(held(RunPart::kSettled, RangeEnd::kHigh), held(RunPart::kFirstSteps, RangeEnd::kHigh));
   plan.staging_bytes += staged_bytes(sizes(RunPart::kSettled, RangeEnd::kExpected), planned.form);
 }
 

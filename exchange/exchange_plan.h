@@ -37,7 +37,7 @@ struct ExchangePlan {
   std::vector<BucketPlan> buckets;
   std::size_t state_bytes = 0;    ///< memories
   std::size_t buffer_bytes = 0;   ///< selections or codes, messages and sums, in the memory of messages
-  std::size_t most_bytes = 0;     ///< what these grow to if the counts are the highest that are forecast
+  std::size_t max_bytes = 0;      ///< what these grow to if the counts are the highest that are forecast
   std::size_t staging_bytes = 0;  ///< the part of those that is held once more on the gradients' device
 
   /// Returns the cost of a step: the exchanges of all groups, one after the other.

@@ -13,7 +13,7 @@
 #include "comm/align.h"
 #include "comm/sparse/registry.h"
 #include "core/memory_ledger.h"
-#include "exchange/run_verb.h"
+#include "exchange/run_part.h"
 #include "kernels/gradient/exceedance.h"
 #include "kernels/nn/elementwise.h"
 
@@ -266,7 +266,8 @@ void GradientExchange::compensate(std::size_t index, StepTimers& timers) {
   request.deferred = true;
   // If the pass selects, too, the two verbs are one.
   state.selects_in_pass = request.kind != kernels::PassRequest::Kind::kNone;
-  times_.run(timers, state.selects_in_pass ? Verb::kCompensateSelect : Verb::kCompensate, detail_of(index, bucket),
+  times_.run(timers, state.selects_in_pass ? StepPart::kCompensateSelect : StepPart::kCompensate,
+             detail_of(index, bucket),
              [&] { state.pass = &state.memory->compensate(request, gradient_of(index), scale_of(state)); });
   state.holds_gradient = true;
   if (step_.accumulated.empty() || !is_dumped(bucket)) return;
@@ -304,13 +305,14 @@ void GradientExchange::share_proposals(const BucketGroup& group) {
 void GradientExchange::select(std::size_t index, StepTimers& timers) {
   BucketState& state = states_[index];
   if (state.form == state.dense.get()) return;
-  times_.run(timers, state.selects_in_pass ? Verb::kCompensateSelect : Verb::kSelect, detail_of(index, buckets_[index]),
+  times_.run(timers, state.selects_in_pass ? StepPart::kCompensateSelect : StepPart::kSelect,
+             detail_of(index, buckets_[index]),
              [&] { state.form->select(state.select, *state.pass, state.memory->accumulated()); });
 }
 
 void GradientExchange::exchange(const BucketGroup& group, StepTimers& timers) {
   rounds_.clear();  // of a step that ended before its rounds began
-  times_.run(timers, Verb::kExchange, detail_of(group), [&] {
+  times_.run(timers, StepPart::kExchange, detail_of(group), [&] {
     bool is_copying = false;
     for (std::size_t index = group.begin; index < group.end; ++index)
       is_copying = states_[index].form->stage() || is_copying;
@@ -326,15 +328,15 @@ void GradientExchange::exchange(const BucketGroup& group, StepTimers& timers) {
     }
   });
   for (std::size_t index = group.begin; index < group.end; ++index) {
-    timers.add(Verb::kExchange, -states_[index].reduction.statistics.decode_seconds);
-    timers.add(Verb::kDecode, states_[index].reduction.statistics.decode_seconds);
+    timers.add(StepPart::kExchange, -states_[index].reduction.statistics.decode_seconds);
+    timers.add(StepPart::kDecode, states_[index].reduction.statistics.decode_seconds);
   }
 }
 
 void GradientExchange::settle(std::size_t index, StepTimers& timers) {
   const Bucket& bucket = buckets_[index];
   BucketState& state = states_[index];
-  times_.run(timers, Verb::kSettle, detail_of(index, bucket),
+  times_.run(timers, StepPart::kSettle, detail_of(index, bucket),
              [&] { state.memory->settle(state.form->settlement(*state.outcome)); });
   const std::uint64_t step = state.exchanges++;
   const bool is_dense = state.form == state.dense.get();

@@ -15,7 +15,7 @@
 #include "exchange/exchange_rules.h"
 #include "exchange/exchange_staging.h"
 #include "exchange/resize.h"
-#include "exchange/run_verb.h"
+#include "exchange/run_part.h"
 
 namespace dragonn::exchange {
 
@@ -186,7 +186,7 @@ class GradientExchange {
   ExchangeRules rules_;
   comm::Communicator& communicator_;
   Device device_;
-  VerbTimes times_;
+  PartTimes times_;
   SelectionTraits selection_;
   std::vector<Bucket> buckets_;
   std::vector<BucketChoice> choices_;  // empty: all buckets that may be sparsified are

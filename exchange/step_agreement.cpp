@@ -37,7 +37,7 @@ StepWord reduce_step_word(comm::Communicator& communicator, const StepWord& mine
 
 void check_finite(const StepWord& word, std::uint64_t step, const std::vector<Bucket>& buckets) {
   if (!word.non_finite_bucket) return;
-  throw comm::AgreedError(
+  throw comm::CollectiveError(
       fmt::format("step {}: a worker's gradient of {} is not finite (NaN or infinity); lower the learning rate, "
                   "clip (train.clip), or set train.non_finite = \"skip\"",
                   step, buckets.at(*word.non_finite_bucket).name));

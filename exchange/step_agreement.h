@@ -29,7 +29,7 @@ StepWord reduce_step_word(comm::Communicator& communicator, const StepWord& mine
 /// Throws if the agreed word has a bucket.
 /// @param word agreed on, so that all ranks throw or none does.
 /// @param step from 1, as logs and metrics count.
-/// @throws comm::AgreedError naming step and bucket.
+/// @throws comm::CollectiveError naming step and bucket.
 void check_finite(const StepWord& word, std::uint64_t step, const std::vector<Bucket>& buckets);
 
 }  // namespace dragonn::exchange

@@ -8,14 +8,14 @@
 namespace dragonn::kernels {
 
 /// The largest number of pieces of a range: results per piece fit on the stack.
-inline constexpr std::size_t kMostPieces = 256;
+inline constexpr std::size_t kMaxPieces = 256;
 
 /// The floats of the shortest piece of a pass that does little per element: fewer do not repay waking a thread.
-inline constexpr std::size_t kLeastPiece = 16384;
+inline constexpr std::size_t kMinPiece = 16384;
 
 /// Returns the fewest rows of `columns` floats that make a piece of such a pass.
 constexpr std::size_t rows_per_piece(std::size_t columns) {
-  return std::max<std::size_t>(1, kLeastPiece / std::max<std::size_t>(1, columns));
+  return std::max<std::size_t>(1, kMinPiece / std::max<std::size_t>(1, columns));
 }
 
 namespace detail {
@@ -26,7 +26,7 @@ class Chunks {
  public:
   /// Makes pieces of at least `minimum` elements and, if there is more than one, of a multiple of `alignment`.
   Chunks(std::size_t size, std::size_t minimum, std::size_t alignment = 1) : size_(size) {
-    const std::size_t even = (size + kMostPieces - 1) / kMostPieces;
+    const std::size_t even = (size + kMaxPieces - 1) / kMaxPieces;
     length_ = (std::max(even, minimum) + alignment - 1) / alignment * alignment;
   }
 

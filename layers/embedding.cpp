@@ -47,7 +47,7 @@ class Embedding final : public Layer {
 
 class PositionEmbedding final : public Layer {
  public:
-  explicit PositionEmbedding(std::int64_t most_steps) : most_steps_(most_steps) {}
+  explicit PositionEmbedding(std::int64_t max_steps) : max_steps_(max_steps) {}
 
   std::string kind() const override { return "position embedding"; }
   LayerTraits traits() const override {
@@ -55,12 +55,12 @@ class PositionEmbedding final : public Layer {
   }
   Shape output_shape(std::span<const Shape> inputs) const override {
     const Shape& input = single_input(kind(), inputs, 3);
-    if (input[1] > most_steps_)
-      throw ShapeError(fmt::format("{} of {} steps takes no sequence of {}", kind(), most_steps_, input[1]));
+    if (input[1] > max_steps_)
+      throw ShapeError(fmt::format("{} of {} steps takes no sequence of {}", kind(), max_steps_, input[1]));
     return input;
   }
   std::vector<ParameterSpec> parameters(std::span<const Shape> inputs) const override {
-    return {{"weight", {most_steps_, inputs[0][2]}, ParameterRole::kWeight, Initializer::normal(kDeviation)}};
+    return {{"weight", {max_steps_, inputs[0][2]}, ParameterRole::kWeight, Initializer::normal(kDeviation)}};
   }
   std::unique_ptr<LayerPlan> plan(const PlanContext& context) const override {
     const auto steps = static_cast<std::size_t>(context.output[1]), width = static_cast<std::size_t>(context.output[2]);
@@ -77,7 +77,7 @@ class PositionEmbedding final : public Layer {
  private:
   static constexpr double kDeviation = 0.02;  // as BERT's and ViT's
 
-  std::int64_t most_steps_;
+  std::int64_t max_steps_;
 };
 
 }  // namespace
@@ -86,8 +86,8 @@ std::unique_ptr<Layer> embedding(const EmbeddingSettings& settings) {
   return std::make_unique<Embedding>(settings);
 }
 
-std::unique_ptr<Layer> position_embedding(std::int64_t most_steps) {
-  return std::make_unique<PositionEmbedding>(most_steps);
+std::unique_ptr<Layer> position_embedding(std::int64_t max_steps) {
+  return std::make_unique<PositionEmbedding>(max_steps);
 }
 
 }  // namespace dragonn::layers

@@ -12,7 +12,7 @@
 #include "core/parameter.h"
 #include "kernels/repeated_work.h"
 #include "layers/graph.h"
-#include "layers/schedule.h"
+#include "layers/graph_schedule.h"
 
 namespace dragonn::layers {
 
@@ -106,7 +106,7 @@ class GraphPlan {
   Mode mode_;
   std::vector<kernels::ElementType> types_;        // per node, of its output and the gradient of that
   std::vector<std::unique_ptr<LayerPlan>> plans_;  // per node; null for the input and views
-  Schedule schedule_;
+  GraphSchedule schedule_;
   View<float> workspace_;
   const float* bound_values_ = nullptr;
   const float* bound_statistics_ = nullptr;

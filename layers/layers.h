@@ -98,9 +98,9 @@ std::unique_ptr<Layer> layer_norm();
 /// uses no step behind a sample's length (the output there is zero), nor later ones if `causal`.
 std::unique_ptr<Layer> attention(std::int64_t heads, bool causal);
 
-/// Position embedding: [batch, steps, width] with steps <= most_steps; adds a learned vector to each step. Parameter
-/// weight [most_steps, width].
-std::unique_ptr<Layer> position_embedding(std::int64_t most_steps);
+/// Position embedding: [batch, steps, width] with steps <= max_steps; adds a learned vector to each step. Parameter
+/// weight [max_steps, width].
+std::unique_ptr<Layer> position_embedding(std::int64_t max_steps);
 
 /// Transposition: [batch, a, b] to [batch, b, a].
 std::unique_ptr<Layer> swap_axes();

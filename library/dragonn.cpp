@@ -71,7 +71,7 @@ dragonn_status status_of(const std::exception& error) {
   if (dynamic_cast<const dragonn::CommError*>(&error) != nullptr) return DRAGONN_ERROR_COMMUNICATION;
   if (dynamic_cast<const library::NonFiniteError*>(&error) != nullptr) return DRAGONN_ERROR_NON_FINITE;
   if (dynamic_cast<const dragonn::DataError*>(&error) != nullptr) return DRAGONN_ERROR_STATE;
-  const auto* const agreed = dynamic_cast<const dragonn::comm::AgreedError*>(&error);
+  const auto* const agreed = dynamic_cast<const dragonn::comm::CollectiveError*>(&error);
   if (agreed != nullptr && agreed->exit_code() == kBadConfig) return DRAGONN_ERROR_CONFIG;
   return DRAGONN_ERROR_SYSTEM;
 }
@@ -126,13 +126,13 @@ void silence_log() {
 
 /// Returns the shape with at most two dimensions.
 dragonn::Shape shape_of(const dragonn_tensor& tensor, std::uint64_t index) {
-  constexpr std::uint64_t kMostElements = std::numeric_limits<std::int64_t>::max();
+  constexpr std::uint64_t kMaxElements = std::numeric_limits<std::int64_t>::max();
   require(tensor.dimensions == 0 || tensor.shape != nullptr, "tensor {} ('{}'): shape is a null pointer", index,
           tensor.name);
   std::uint64_t first = 1, rest = 1;
   for (std::uint64_t axis = 0; axis < tensor.dimensions; ++axis) {
     const std::uint64_t extent = tensor.shape[axis];
-    require(extent > 0 && extent <= kMostElements / first / rest,
+    require(extent > 0 && extent <= kMaxElements / first / rest,
             "tensor {} ('{}'): dimension {} is {}: expected at least 1, and fewer than 2^63 elements in all", index,
             tensor.name, axis, extent);
     (axis == 0 ? first : rest) *= extent;

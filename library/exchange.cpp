@@ -76,9 +76,9 @@ void Exchange::check_same_on_all_ranks() const {
   for (std::size_t rank = 1; rank < all.size() / mine.size(); ++rank) {
     for (std::size_t kind = 0; kind < mine.size(); ++kind) {
       if (all[kind] == all[rank * mine.size() + kind]) continue;
-      throw comm::AgreedError(fmt::format("rank {} has another {} than rank 0: expected the same on every rank", rank,
-                                          kind == 0 ? "config" : "list of tensors"),
-                              kBadConfig);
+      throw comm::CollectiveError(fmt::format("rank {} has another {} than rank 0: expected the same on every rank",
+                                              rank, kind == 0 ? "config" : "list of tensors"),
+                                  kBadConfig);
     }
   }
 }
@@ -135,7 +135,7 @@ void Exchange::average(std::span<float* const> gradients) {
 
   const comm::Traffic traffic = total(communicator_.traffic().by_phase() - before);
   const exchange::ExchangeCounts& counts = exchange_->counts();
-  const auto seconds = [&](Verb verb) { return timers_.seconds(verb); };
+  const auto seconds = [&](StepPart part) { return timers_.seconds(part); };
   last_ = {.exchanges = step_,
            .bytes_sent = traffic.bytes_sent,
            .bytes_received = traffic.bytes_received,
@@ -146,11 +146,11 @@ void Exchange::average(std::span<float* const> gradients) {
            .density = density,
            .residual_norm = 0,
            .seconds = communicator_.now() - begin,
-           .seconds_compensate = seconds(Verb::kCompensate) + seconds(Verb::kCompensateSelect),
-           .seconds_select = seconds(Verb::kSelect),
-           .seconds_exchange = seconds(Verb::kExchange),
-           .seconds_decode = seconds(Verb::kDecode),
-           .seconds_settle = seconds(Verb::kSettle)};
+           .seconds_compensate = seconds(StepPart::kCompensate) + seconds(StepPart::kCompensateSelect),
+           .seconds_select = seconds(StepPart::kSelect),
+           .seconds_exchange = seconds(StepPart::kExchange),
+           .seconds_decode = seconds(StepPart::kDecode),
+           .seconds_settle = seconds(StepPart::kSettle)};
 }
 
 void Exchange::write_mean(const exchange::BucketSum& sum) {

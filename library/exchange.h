@@ -45,7 +45,7 @@ class Exchange {
   Exchange(const trainer::RunSpec& spec, const std::vector<Tensor>& tensors, std::uint64_t steps_per_epoch,
            comm::Communicator& communicator);
 
-  /// Collective. Checks that all ranks have the same config and tensors. @throws comm::AgreedError.
+  /// Collective. Checks that all ranks have the same config and tensors. @throws comm::CollectiveError.
   void check_same_on_all_ranks() const;
   std::size_t elements() const { return arena_.size(); }
   /// Returns how a tensor is treated. @param tensor its place in the caller's order.

@@ -74,7 +74,7 @@ struct RankThread::Shared {
     }
     try {
       set_up(communicator);
-    } catch (const comm::AgreedError&) {
+    } catch (const comm::CollectiveError&) {
       const std::lock_guard lock(mutex);
       error = std::current_exception();
       return;

@@ -22,7 +22,7 @@ class RankThread {
   /// Collective. Starts the thread and waits until the ranks are connected and `set_up` has run.
   /// @param connect_seconds the longest wait for a connection whose own wait has no deadline; the thread is then left
   /// to itself. @param clean_up runs in the thread when the group ends, before the communicator goes.
-  /// @throws comm::TimeoutError at that deadline; what `connect` and `set_up` throw. After a comm::AgreedError of
+  /// @throws comm::TimeoutError at that deadline; what `connect` and `set_up` throw. After a comm::CollectiveError of
   /// `set_up`, which all ranks have, the group ends in order.
   RankThread(Connect connect, RankFunction set_up, std::function<void()> clean_up, double connect_seconds);
   /// Ends as abort() does if nobody has ended the group.

@@ -128,25 +128,25 @@ ThresholdTrace threshold_trace(const Group& group) {
           curve([&](const StepPoint& point) { return *point.residual_norm * thresholds / norms; })};
 }
 
-std::map<std::string, double> seconds_by_verb(std::span<const Run> runs) {
+std::map<std::string, double> seconds_by_part(std::span<const Run> runs) {
   std::map<std::string, double> sums;
   std::size_t lines = 0;
   for (const Run& run : runs) {
     for (std::size_t i = run.steps.size() > 1 ? 1 : 0; i < run.steps.size(); ++i, ++lines) {
-      for (const auto& [verb, seconds] : run.steps[i].seconds) sums[verb] += seconds;
+      for (const auto& [part, seconds] : run.steps[i].seconds) sums[part] += seconds;
     }
   }
-  for (auto& [verb, seconds] : sums) seconds /= static_cast<double>(lines);
+  for (auto& [part, seconds] : sums) seconds /= static_cast<double>(lines);
   return sums;
 }
 
 std::optional<SelectCost> select_cost(std::span<const Run> runs) {
   SelectCost cost;
   double all = 0;
-  for (const auto& [verb, seconds] : seconds_by_verb(runs)) {
-    if (is_overlap_share(verb)) continue;
+  for (const auto& [part, seconds] : seconds_by_part(runs)) {
+    if (is_overlap_share(part)) continue;
     all += seconds;
-    if (verb == "compensate" || verb == "select" || verb == "compensate_select") cost.seconds += seconds;
+    if (part == "compensate" || part == "select" || part == "compensate_select") cost.seconds += seconds;
   }
   if (all <= 0) return std::nullopt;
   cost.share = cost.seconds / all;

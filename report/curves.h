@@ -41,7 +41,7 @@ ThresholdTrace threshold_trace(const Group& group);
 
 /// Returns the seconds of a step by verb, mean over step lines and runs. The first line of a run is left out if there
 /// are more: it contains one-time set-up.
-std::map<std::string, double> seconds_by_verb(std::span<const Run> runs);
+std::map<std::string, double> seconds_by_part(std::span<const Run> runs);
 
 /// The cost of selecting entries: compensate and select, which are one pass in some methods and two in others.
 struct SelectCost {

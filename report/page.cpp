@@ -124,7 +124,7 @@ Json to_json(const Group& group, const Metric& metric) {
           {"estimation", to_json(estimation(group.runs))},
           {"quality", to_json(step_curve(group, &StepPoint::selected_over_k), group)},
           {"trace", {{"threshold", to_json(trace.threshold, group)}, {"error", to_json(trace.error, group)}}},
-          {"seconds", seconds_by_verb(group.runs)},
+          {"seconds", seconds_by_part(group.runs)},
           {"table", table_row(group)}};
 }
 
@@ -159,11 +159,11 @@ std::string short_label(std::string label) {
 
 /// Returns the verbs that add up to a step.
 Json parts_of_a_step() {
-  Json verbs = Json::array();
-  for (const char* verb : kVerbNames) {
-    if (!is_overlap_share(verb)) verbs.push_back(verb);
+  Json parts = Json::array();
+  for (const char* part : kStepPartNames) {
+    if (!is_overlap_share(part)) parts.push_back(part);
   }
-  return verbs;
+  return parts;
 }
 
 Json clock_json(const Comparison& comparison) {

@@ -121,8 +121,8 @@ void read_step(const Json& line, Run& run) {
   point.bytes = mean_over_ranks(line, "bytes_sent_total")
                     .value_or(before.bytes + point.bytes_of_step * (point.step - before.step));
   if (const auto seconds = line.find("seconds"); seconds != line.end() && seconds->is_object()) {
-    for (const auto& [verb, value] : seconds->items()) {
-      if (value.is_number()) point.seconds[verb] = value.get<double>();
+    for (const auto& [part, value] : seconds->items()) {
+      if (value.is_number()) point.seconds[part] = value.get<double>();
     }
   }
   run.steps.push_back(std::move(point));

@@ -32,7 +32,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using dragonn::ConfigError;
-using dragonn::comm::AgreedError;
+using dragonn::comm::CollectiveError;
 using dragonn::trainer::Backend;
 using dragonn::trainer::CommandLine;
 using dragonn::trainer::Job;
@@ -155,7 +155,7 @@ int run_as_process(const CommandLine& line, const RunSpec& config, const std::ex
   int exit_code = 0;
   run_ranks([&](dragonn::comm::Communicator& communicator) {
     try {
-      dragonn::comm::agree(communicator, unreadable);
+      dragonn::comm::throw_everywhere(communicator, unreadable);
       if (is_for_one(line)) {
         dragonn::comm::rank_zero_or_none(communicator, [&] { run_for_one(line, config, communicator.size()); });
         return;
@@ -163,7 +163,7 @@ int run_as_process(const CommandLine& line, const RunSpec& config, const std::ex
       Job job;
       dragonn::comm::all_ranks_or_none(communicator, [&] { job = make_job(line, config); });
       exit_code = run_rank(line, job, communicator);
-    } catch (const AgreedError& error) {
+    } catch (const CollectiveError& error) {
       // Every rank is here, so one prints for all. The others wait until it has, since a launcher ends all processes as
       // soon as one of them fails.
       if (communicator.rank() == 0) dragonn::log::error(0, "{}", error.what());
@@ -196,7 +196,7 @@ int run_by_tcp(const CommandLine& line, const RunSpec& config, const std::except
   try {
     const auto tcp = dragonn::comm::tcp_options(config.comm.rendezvous, config.comm.timeout_s, config.comm.secret_file);
     return run_as_process(line, config, unreadable, [&](const RankFunction& fn) { dragonn::comm::run_tcp(tcp, fn); });
-  } catch (const AgreedError&) {
+  } catch (const CollectiveError&) {
     throw;
   } catch (const dragonn::Error&) {
     // Ranks that do not find each other have their own errors first.
@@ -237,7 +237,7 @@ int main(int argc, char** argv) {
     CommandLine line;
     if (const auto code = dragonn::trainer::parse_command_line(argc, argv, line)) return *code;
     return run(line);
-  } catch (const AgreedError& error) {
+  } catch (const CollectiveError& error) {
     dragonn::log::error(0, "{}", error.what());
     return error.exit_code();
   } catch (const std::exception& error) {

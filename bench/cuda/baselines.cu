@@ -5,7 +5,7 @@
 #include <cub/device/device_select.cuh>
 #include <thrust/iterator/counting_iterator.h>
 
-#include "bench/cuda/room.h"
+#include "bench/cuda/scratch.h"
 #include "bench/selection.h"
 #include "kernels/devices.h"
 #include "kernels/gradient/select.h"
@@ -29,15 +29,15 @@ struct Reaches {
 /// Selects by CUB: reads 4 bytes per element, then gathers the values of the indices found.
 void select_with_cub(const Subject& subject, SparseVector& selected) {
   Context& here = context(subject.gradient.device());
-  Room& room = room_on(subject.gradient.device());
-  room.words.resize_discard(subject.gradient.size());
-  with_storage(room, "cub::DeviceSelect::If", [&](void* memory, std::size_t& bytes) {
-    return cub::DeviceSelect::If(memory, bytes, thrust::counting_iterator<std::uint32_t>(0), room.words.data(),
-                                 room.count.data(), static_cast<std::int64_t>(subject.gradient.size()),
+  Scratch& scratch = scratch_on(subject.gradient.device());
+  scratch.words.resize_discard(subject.gradient.size());
+  with_storage(scratch, "cub::DeviceSelect::If", [&](void* memory, std::size_t& bytes) {
+    return cub::DeviceSelect::If(memory, bytes, thrust::counting_iterator<std::uint32_t>(0), scratch.words.data(),
+                                 scratch.count.data(), static_cast<std::int64_t>(subject.gradient.size()),
                                  Reaches{subject.gradient.data(), subject.exact_threshold}, here.stream());
   });
-  selected.resize_discard(read(here, room.count.data()));
-  const View<const std::uint32_t> found = std::as_const(room.words).view().subview(0, selected.size());
+  selected.resize_discard(read(here, scratch.count.data()));
+  const View<const std::uint32_t> found = std::as_const(scratch.words).view().subview(0, selected.size());
   kernels::transfer(found, selected.indices.view());
   kernels::gather(subject.gradient, found, selected.values.view());
 }
@@ -60,12 +60,12 @@ __global__ void scatter_kernel(Reaches reaches, std::size_t size, const std::uin
 void select_with_prefix_sums(const Subject& subject, SparseVector& selected) {
   const std::size_t size = subject.gradient.size();
   Context& here = context(subject.gradient.device());
-  Room& room = room_on(subject.gradient.device());
-  room.words.resize_discard(size);
-  std::uint32_t* const mask = room.words.data();
+  Scratch& scratch = scratch_on(subject.gradient.device());
+  scratch.words.resize_discard(size);
+  std::uint32_t* const mask = scratch.words.data();
   const Reaches reaches{subject.gradient.data(), subject.exact_threshold};
   launch_over(here, "mask", size, mask_kernel, reaches, size, mask);
-  with_storage(room, "cub::DeviceScan::InclusiveSum", [&](void* memory, std::size_t& bytes) {
+  with_storage(scratch, "cub::DeviceScan::InclusiveSum", [&](void* memory, std::size_t& bytes) {
     return cub::DeviceScan::InclusiveSum(memory, bytes, mask, mask, static_cast<std::int64_t>(size), here.stream());
   });
   selected.resize_discard(read(here, mask + size - 1));

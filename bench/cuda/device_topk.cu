@@ -3,7 +3,7 @@
 // toolkit's CUB may be too old for it; a newer one can be put in front (bench/README.md).
 #include <cub/version.cuh>
 
-#include "bench/cuda/room.h"
+#include "bench/cuda/scratch.h"
 #include "kernels/gradient/select.h"
 
 // Before 3.3 it has other arguments, or is missing.
@@ -27,15 +27,15 @@ struct Magnitude {
 
 void select_with_topk(const Subject& subject, SparseVector& selected) {
   kernels::cuda::Context& here = kernels::cuda::context(subject.gradient.device());
-  Room& room = room_on(subject.gradient.device());
-  room.floats.resize_discard(subject.k);
+  Scratch& scratch = scratch_on(subject.gradient.device());
+  scratch.floats.resize_discard(subject.k);
   selected.resize_discard(subject.k);
   const auto magnitudes = thrust::make_transform_iterator(subject.gradient.data(), Magnitude{});
   const auto how = cuda::std::execution::env{cuda::stream_ref{here.stream()},
                                              cuda::execution::require(cuda::execution::determinism::not_guaranteed,
                                                                       cuda::execution::output_ordering::unsorted)};
-  with_storage(room, "cub::DeviceTopK::MaxPairs", [&](void* memory, std::size_t& bytes) {
-    return cub::DeviceTopK::MaxPairs(memory, bytes, magnitudes, room.floats.data(),
+  with_storage(scratch, "cub::DeviceTopK::MaxPairs", [&](void* memory, std::size_t& bytes) {
+    return cub::DeviceTopK::MaxPairs(memory, bytes, magnitudes, scratch.floats.data(),
                                      thrust::counting_iterator<std::uint32_t>(0), selected.indices.data(),
                                      static_cast<std::int64_t>(subject.gradient.size()),
                                      static_cast<std::int64_t>(subject.k), how);

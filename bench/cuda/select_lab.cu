@@ -42,7 +42,7 @@ constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr unsigned kFour = 4;                   // elements of a 16-byte access
 constexpr unsigned kWarpFours = kWarp * kFour;  // elements of one 16-byte access of a warp
 constexpr float kDecay = 0.9f;
-constexpr std::size_t kRoomShare = 32;  // a list has room for one element in so many
+constexpr std::size_t kCapacityShare = 32;  // a list has room for one element in so many
 
 void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
@@ -291,10 +291,10 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
 
 // Segments.
 
-/// The chunks of the warps: `chunk` elements each, with room for `room` hits.
+/// The chunks of the warps: `chunk` elements each, with room for `capacity` hits.
 struct Segments {
   std::size_t chunk;
-  std::uint32_t room;
+  std::uint32_t capacity;
   std::uint32_t warps;
   std::uint32_t* counts;  ///< of the warps' hits, with and without room
   std::uint32_t* indices;
@@ -307,8 +307,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks) segment_kernel(Input input,
   const std::uint32_t warp = blockIdx.x * kWarps + warp_id();
   if (warp >= segments.warps) return;
   const std::size_t begin = warp * segments.chunk, end = min(begin + segments.chunk, input.size);
-  const List list{segments.indices + std::size_t{warp} * segments.room,
-                  segments.values + std::size_t{warp} * segments.room, segments.room};
+  const List list{segments.indices + std::size_t{warp} * segments.capacity,
+                  segments.values + std::size_t{warp} * segments.capacity, segments.capacity};
   std::uint32_t count = 0;
   float finite = 0;
   for (std::size_t i = begin; i < end; i += kVectors * kWarpFours) {
@@ -338,11 +338,11 @@ __global__ void __launch_bounds__(kThreads) pack_kernel(Segments segments, List 
   if (own >= segments.warps) return;
   const std::uint32_t count = segments.counts[own];
   if (lane_id() == 0) {
-    if (count > segments.room) outcome->overflows = 1;
+    if (count > segments.capacity) outcome->overflows = 1;
     if (own + 1 == segments.warps) outcome->count = place + count;
   }
-  const std::size_t from = std::size_t{own} * segments.room;
-  for (std::uint32_t entry = lane_id(); entry < min(count, segments.room); entry += kWarp) {
+  const std::size_t from = std::size_t{own} * segments.capacity;
+  for (std::uint32_t entry = lane_id(); entry < min(count, segments.capacity); entry += kWarp) {
     if (place + entry >= list.capacity) return;
     list.indices[place + entry] = segments.indices[from + entry];
     list.values[place + entry] = segments.values[from + entry];
@@ -350,24 +350,24 @@ __global__ void __launch_bounds__(kThreads) pack_kernel(Segments segments, List 
 }
 
 /// All memory of the variants for gradients of up to `size` elements.
-struct Room {
-  explicit Room(std::size_t most)
-      : size(most),
-        capacity(most / kRoomShare + 64),
+struct Scratch {
+  explicit Scratch(std::size_t max)
+      : size(max),
+        capacity(max / kCapacityShare + 64),
         indices(capacity),
         values(capacity),
         outcome(1),
-        words(most / (kThreads * kFour * 4) + 2),
-        warps(std::max<std::size_t>(1, std::min<std::size_t>(most_warps(), most / 4096))),
-        segment_room(static_cast<std::uint32_t>(chunk() / kRoomShare + 32)),
+        words(max / (kThreads * kFour * 4) + 2),
+        warps(std::max<std::size_t>(1, std::min<std::size_t>(max_warps(), max / 4096))),
+        segment_capacity(static_cast<std::uint32_t>(chunk() / kCapacityShare + 32)),
         counts(warps),
-        segment_indices(warps * segment_room),
-        segment_values(warps * segment_room),
-        copy(most) {}
+        segment_indices(warps * segment_capacity),
+        segment_values(warps * segment_capacity),
+        copy(max) {}
 
   /// Returns the warps that run at once with four blocks per multiprocessor, twice: a warp has about 32 K elements of
   /// 2^28.
-  static std::size_t most_warps() {
+  static std::size_t max_warps() {
     int device = 0, multiprocessors = 0;
     check(cudaGetDevice(&device), "cudaGetDevice");
     check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
@@ -380,7 +380,7 @@ struct Room {
   }
   List list() const { return {indices.data(), values.data(), static_cast<std::uint32_t>(capacity)}; }
   Segments segments() const {
-    return {chunk(),       segment_room,           static_cast<std::uint32_t>(warps),
+    return {chunk(),       segment_capacity,       static_cast<std::uint32_t>(warps),
             counts.data(), segment_indices.data(), segment_values.data()};
   }
 
@@ -390,7 +390,7 @@ struct Room {
   Array<Outcome> outcome;
   Array<std::uint64_t> words;
   std::size_t warps;
-  std::uint32_t segment_room;
+  std::uint32_t segment_capacity;
   Array<std::uint32_t> counts, segment_indices;
   Array<float> segment_values;
   Array<float> copy;
@@ -399,20 +399,21 @@ struct Room {
 };
 
 template <bool kFused, unsigned kVectors, unsigned kRounds = 1>
-void select_by_look_back(const Input& input, Room& room) {
+void select_by_look_back(const Input& input, Scratch& scratch) {
   constexpr std::size_t kTile = kThreads * kFour * kVectors * kRounds;
   const std::size_t tiles = (input.size + kTile - 1) / kTile;
-  room.outcome.clear();
-  check(cudaMemsetAsync(room.words.data(), 0, tiles * sizeof(std::uint64_t), stream), "cudaMemsetAsync");
-  start(tiles, look_back_kernel<kFused, kVectors, kRounds>, input, room.list(), room.outcome.data(), room.words.data());
+  scratch.outcome.clear();
+  check(cudaMemsetAsync(scratch.words.data(), 0, tiles * sizeof(std::uint64_t), stream), "cudaMemsetAsync");
+  start(tiles, look_back_kernel<kFused, kVectors, kRounds>, input, scratch.list(), scratch.outcome.data(),
+        scratch.words.data());
 }
 
 template <bool kFused>
-void select_by_segments(const Input& input, Room& room) {
-  const std::size_t blocks = (room.warps + kWarps - 1) / kWarps;
-  room.outcome.clear();
-  start(blocks, segment_kernel<kFused>, input, room.segments(), room.outcome.data());
-  start(blocks, pack_kernel, room.segments(), room.list(), room.outcome.data());
+void select_by_segments(const Input& input, Scratch& scratch) {
+  const std::size_t blocks = (scratch.warps + kWarps - 1) / kWarps;
+  scratch.outcome.clear();
+  start(blocks, segment_kernel<kFused>, input, scratch.segments(), scratch.outcome.data());
+  start(blocks, pack_kernel, scratch.segments(), scratch.list(), scratch.outcome.data());
 }
 
 #ifdef __CUDACC__
@@ -428,21 +429,21 @@ __global__ void gather_kernel(const float* values, List list, const Outcome* out
 }
 
 /// Selects the indices by CUB, into memory for all elements, as it cannot be told to stop; then gathers the values.
-void select_by_cub(const Input& input, Room& room) {
-  if (room.cub_indices == nullptr) room.cub_indices = std::make_unique<Array<std::uint32_t>>(room.size);
+void select_by_cub(const Input& input, Scratch& scratch) {
+  if (scratch.cub_indices == nullptr) scratch.cub_indices = std::make_unique<Array<std::uint32_t>>(scratch.size);
   std::size_t bytes = 0;
   const auto call_cub = [&](void* memory) {
-    check(cub::DeviceSelect::If(memory, bytes, thrust::counting_iterator<std::uint32_t>(0), room.cub_indices->data(),
-                                &room.outcome.data()->count, static_cast<std::int64_t>(input.size), Reaches{input},
+    check(cub::DeviceSelect::If(memory, bytes, thrust::counting_iterator<std::uint32_t>(0), scratch.cub_indices->data(),
+                                &scratch.outcome.data()->count, static_cast<std::int64_t>(input.size), Reaches{input},
                                 stream),
           "cub::DeviceSelect::If");
   };
   call_cub(nullptr);
-  if (room.cub_memory == nullptr) room.cub_memory = std::make_unique<Array<std::byte>>(bytes);
-  room.outcome.clear();
-  call_cub(room.cub_memory->data());
-  const List list{room.cub_indices->data(), room.values.data(), static_cast<std::uint32_t>(room.capacity)};
-  start(1024, gather_kernel, input.gradient, list, room.outcome.data());
+  if (scratch.cub_memory == nullptr) scratch.cub_memory = std::make_unique<Array<std::byte>>(bytes);
+  scratch.outcome.clear();
+  call_cub(scratch.cub_memory->data());
+  const List list{scratch.cub_indices->data(), scratch.values.data(), static_cast<std::uint32_t>(scratch.capacity)};
+  start(1024, gather_kernel, input.gradient, list, scratch.outcome.data());
 }
 #endif
 
@@ -451,7 +452,7 @@ struct Variant {
   const char* name;
   bool fused;
   double bytes_per_element;
-  std::function<void(const Input&, Room&)> run;
+  std::function<void(const Input&, Scratch&)> run;
   bool sees_non_finite = true;
 };
 
@@ -480,27 +481,27 @@ struct Selected {
 
 /// Runs a variant; where a segment or the list is too short, look-back on what is stored, with a list that is long
 /// enough.
-Selected select(const Variant& variant, const Input& input, Room& room) {
-  variant.run(input, room);
-  Outcome outcome = room.outcome.get(1)[0];
+Selected select(const Variant& variant, const Input& input, Scratch& scratch) {
+  variant.run(input, scratch);
+  Outcome outcome = scratch.outcome.get(1)[0];
   Selected selected;
   selected.non_finite = outcome.non_finite != 0;
-  selected.repeated = outcome.overflows != 0 || outcome.count > room.capacity;
+  selected.repeated = outcome.overflows != 0 || outcome.count > scratch.capacity;
   if (!selected.repeated) {
-    const bool is_cub = room.cub_indices != nullptr && !variant.sees_non_finite;
-    selected.indices = (is_cub ? *room.cub_indices : room.indices).get(outcome.count);
-    selected.values = room.values.get(outcome.count);
+    const bool is_cub = scratch.cub_indices != nullptr && !variant.sees_non_finite;
+    selected.indices = (is_cub ? *scratch.cub_indices : scratch.indices).get(outcome.count);
+    selected.values = scratch.values.get(outcome.count);
     return selected;
   }
   const Array<std::uint32_t> indices(outcome.count);
   const Array<float> values(outcome.count);
   constexpr std::size_t kTile = kThreads * kFour * 8;
   const std::size_t tiles = (input.size + kTile - 1) / kTile;
-  room.outcome.clear();
-  room.words.clear();
+  scratch.outcome.clear();
+  scratch.words.clear();
   const Input stored{variant.fused ? input.residual : input.gradient, nullptr, input.size, input.bound};
   start(tiles, look_back_kernel<false, 8, 1>, stored, List{indices.data(), values.data(), outcome.count},
-        room.outcome.data(), room.words.data());
+        scratch.outcome.data(), scratch.words.data());
   selected.indices = indices.get(outcome.count);
   selected.values = values.get(outcome.count);
   return selected;
@@ -547,7 +548,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 /// Compares all variants on one input with the host. Returns the number of those that are wrong.
 int compare(const std::vector<float>& gradient, float bound, bool clustered, int* repeated) {
   const std::size_t size = gradient.size();
-  Room room(size);
+  Scratch scratch(size);
   Array<float> input(size), residual(size);
   const std::vector<float> before = draw(size, 2, clustered);
   int wrong = 0;
@@ -556,7 +557,7 @@ int compare(const std::vector<float>& gradient, float bound, bool clustered, int
     const Selected expected = select_on_host(gradient, expected_residual, variant.fused, bound);
     input.set(gradient);
     residual.set(before);
-    const Selected found = select(variant, {input.data(), residual.data(), size, bound}, room);
+    const Selected found = select(variant, {input.data(), residual.data(), size, bound}, scratch);
     const bool is_right = found.indices == expected.indices && same_bits(found.values, expected.values) &&
                           same_bits(residual.get(size), expected_residual) &&
                           (!variant.sees_non_finite || found.non_finite == expected.non_finite);
@@ -668,7 +669,7 @@ void print(const std::vector<Timed>& calls, std::size_t size, double density) {
 /// Measures all variants on one gradient, in turns. The residual is ten times the gradient, and stays so: the fused
 /// variants select the same share at every call.
 void measure(std::size_t size, double density, int rounds) {
-  Room room(size);
+  Scratch scratch(size);
   Array<float> gradient(size), residual(size), sums(std::size_t{2048} * kThreads);
   std::vector<float> values = draw(size, 1, false);
   gradient.set(values);
@@ -680,12 +681,12 @@ void measure(std::size_t size, double density, int rounds) {
   std::vector<Timed> calls;
   calls.push_back({"copy", 8 * elements, [&] {
                      constexpr std::size_t kTile = kThreads * kFour * 4;
-                     start((size + kTile - 1) / kTile, copy_kernel, gradient.data(), room.copy.data(), size);
+                     start((size + kTile - 1) / kTile, copy_kernel, gradient.data(), scratch.copy.data(), size);
                    }});
   calls.push_back({"sum", 4 * elements, [&] { start(2048, sum_kernel, gradient.data(), sums.data(), size); }});
   for (const Variant& variant : variants()) {
     calls.push_back({variant.name, variant.bytes_per_element * elements + entry_bytes,
-                     [&, run = variant.run, is_fused = variant.fused] { run(is_fused ? fused : input, room); }});
+                     [&, run = variant.run, is_fused = variant.fused] { run(is_fused ? fused : input, scratch); }});
   }
   Clock clock;
   for (int round = -2; round < rounds; ++round) {
@@ -724,8 +725,8 @@ Options parse(int count, char** arguments) {
     }
   }
   const bool fits = options.size >= 65536 && options.size <= std::size_t{1} << 31;
-  if (!fits || options.rounds < 1 || !(options.density > 0 && options.density < 1.0 / kRoomShare)) {
-    std::fprintf(stderr, "select_lab: expected 65536 <= N <= 2147483648, 0 < D < 1/%zu and R >= 1\n", kRoomShare);
+  if (!fits || options.rounds < 1 || !(options.density > 0 && options.density < 1.0 / kCapacityShare)) {
+    std::fprintf(stderr, "select_lab: expected 65536 <= N <= 2147483648, 0 < D < 1/%zu and R >= 1\n", kCapacityShare);
     std::exit(2);
   }
   return options;

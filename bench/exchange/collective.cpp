@@ -165,7 +165,7 @@ class CollectiveBenchmark final : public Benchmark {
     }
     Rows rows;
     run_ranks(/*local_ranks=*/1, timeout_s_, [&](comm::Communicator& communicator) {
-      comm::agree(communicator, wrong);
+      comm::throw_everywhere(communicator, wrong);
       comm::all_ranks_or_none(communicator, [&] { check_world(communicator.size()); });
       plan(progress, cases, {communicator.size()});
       CollectiveRows measured(row_options(communicator.backend()));

@@ -26,11 +26,11 @@ ExchangeRecord mix(double share, const ExchangeRecord& a, const ExchangeRecord& 
 /// Adds the columns of --everything.
 void add_parts(const ExchangeRecord& record, nlohmann::ordered_json& row) {
   row["seconds_total"] = record[Quantity::kSecondsTotal].max;
-  for (const Verb verb :
-       {Verb::kCompensate, Verb::kSelect, Verb::kCompensateSelect, Verb::kExchange, Verb::kDecode, Verb::kSettle}) {
-    const auto index = static_cast<std::size_t>(verb);
+  for (const StepPart part : {StepPart::kCompensate, StepPart::kSelect, StepPart::kCompensateSelect,
+                              StepPart::kExchange, StepPart::kDecode, StepPart::kSettle}) {
+    const auto index = static_cast<std::size_t>(part);
     const double seconds = record.values[static_cast<std::size_t>(Quantity::kFirstVerb) + index].max;
-    row[fmt::format("seconds_{}", kVerbNames[index])] = seconds;
+    row[fmt::format("seconds_{}", kStepPartNames[index])] = seconds;
   }
 }
 
@@ -65,8 +65,8 @@ void CollectiveRows::add(const ExchangeCase& exchange_case, int ranks, std::span
     const bool computes = exchange_case.computes_threshold(record.step);
     (computes ? recomputes : reuses).push_back(record);
     if (computes) continue;
-    const double most = std::max(record[Quantity::kBytesSent].max, record[Quantity::kBytesReceived].max);
-    of_bound = std::max(of_bound, most / expected(record).most_bytes);
+    const double max = std::max(record[Quantity::kBytesSent].max, record[Quantity::kBytesReceived].max);
+    of_bound = std::max(of_bound, max / expected(record).max_bytes);
   }
   std::optional<Measured> reuse, recompute;
   if (!reuses.empty()) {

@@ -47,7 +47,7 @@ class GradientRun {
     RankValues values;
     meter_.stop(values);
     check_finite(step);
-    values[Quantity::kSeconds] = timers.seconds(Verb::kExchange) + timers.seconds(Verb::kDecode);
+    values[Quantity::kSeconds] = timers.seconds(StepPart::kExchange) + timers.seconds(StepPart::kDecode);
     const exchange::ExchangeCounts& counts = exchange_.counts();
     const bool is_sparse = counts.numel > 0;
     const auto me = static_cast<std::size_t>(communicator_.rank());

@@ -53,8 +53,8 @@ struct ExchangeFiles {
 std::filesystem::path input_path(const std::string& pattern, int rank);
 /// Returns the length of the array, from the file of rank 0. @throws as read_input.
 std::size_t input_numel(const std::string& pattern);
-/// Collective. Returns this rank's array. @throws AgreedError on all ranks if a file is missing, is no array of `numel`
-/// float32 in one dimension, or holds NaN or infinity.
+/// Collective. Returns this rank's array. @throws CollectiveError on all ranks if a file is missing, is no array of
+/// `numel` float32 in one dimension, or holds NaN or infinity.
 std::vector<float> read_input(comm::Communicator& communicator, const std::string& pattern, std::size_t numel);
 
 /// The arrays of one rank after an exchange.
@@ -64,12 +64,12 @@ struct ExchangeDump {
   View<const float> residual;  ///< after settle; empty: nothing stays behind
 };
 /// Collective. Writes acc_{rank}.npy and residual_{rank}.npy of every rank, and sum.npy, the exchanged sum over ranks.
-/// @throws AgreedError on all ranks if a file cannot be written.
+/// @throws CollectiveError on all ranks if a file cannot be written.
 void write_dump(comm::Communicator& communicator, const std::string& folder, const ExchangeDump& dump);
 
 /// A quantity of one exchange on one rank. kSeconds is the collective, decoding included; kSecondsTotal is compensate
 /// to settle. Bytes and messages are payload; counts and flags are headers. kFirstVerb and those after it are seconds
-/// by Verb.
+/// by StepPart.
 enum class Quantity : std::size_t {
   kSeconds,
   kSecondsTotal,
@@ -83,7 +83,7 @@ enum class Quantity : std::size_t {
   kGlobal,    ///< entries of the sum
   kFirstVerb
 };
-inline constexpr std::size_t kQuantities = static_cast<std::size_t>(Quantity::kFirstVerb) + kVerbNames.size();
+inline constexpr std::size_t kQuantities = static_cast<std::size_t>(Quantity::kFirstVerb) + kStepPartNames.size();
 
 /// The quantities of one step, over the ranks.
 struct ExchangeRecord {
@@ -147,8 +147,8 @@ struct ExchangeCase {
 
 /// Collective. Runs the case and returns the measured steps, on every rank. All ranks begin a step at the same time.
 /// @param on_step is called after every step, on the rank's thread and outside of measured time; may be empty.
-/// @throws AgreedError, the same on all ranks, for input that differs in length or holds NaN or infinity, and if the
-/// gradient exchange throws it.
+/// @throws CollectiveError, the same on all ranks, for input that differs in length or holds NaN or infinity, and if
+/// the gradient exchange throws it.
 std::vector<ExchangeRecord> measure_exchange(comm::Communicator& communicator, const ExchangeCase& exchange_case,
                                              const std::function<void()>& on_step = {});
 

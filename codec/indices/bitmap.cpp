@@ -15,7 +15,7 @@ namespace {
 
 using Word = std::uint64_t;
 constexpr std::uint32_t kBits = 64;
-constexpr std::uint64_t kMostWords = (std::uint64_t{kEmptySlot} + 1) / kBits;
+constexpr std::uint64_t kMaxWords = (std::uint64_t{kEmptySlot} + 1) / kBits;
 
 /// Writes the words from the first index's on. Returns the first byte behind them.
 std::byte* write_words(std::span<const std::uint32_t> indices, std::byte* to) {
@@ -39,7 +39,7 @@ std::size_t words_bytes(const CellRange& range) {
 
 class Bitmap final : public IndexCodec {
  public:
-  std::size_t most_bytes(std::size_t indices) const override {
+  std::size_t max_bytes(std::size_t indices) const override {
     return CellRange::kBytes + indices * sizeof(std::uint32_t) + sizeof(Word);
   }
 
@@ -57,7 +57,7 @@ class Bitmap final : public IndexCodec {
 
   std::span<const std::byte> decode(std::span<const std::byte> code, Buffer<std::uint32_t>& indices) const override {
     CodeReader reader("bitmap", code);
-    const auto [count, first, words] = CellRange::read(reader, kMostWords);
+    const auto [count, first, words] = CellRange::read(reader, kMaxWords);
     if (words == 0) {
       read_plain(reader, count, indices);
       return reader.rest();
@@ -67,7 +67,7 @@ class Bitmap final : public IndexCodec {
     for (std::size_t i = 0; i < words; ++i)
       bits += static_cast<unsigned>(std::popcount(load<Word>(from + i * sizeof(Word))));
     reader.require(bits == count, "{} bits are set for {} indices", bits, count);
-    resize_with_room(indices, count);
+    resize_with_slack(indices, count);
     std::uint32_t* to = indices.data();
     for (std::uint32_t i = 0; i < words; ++i) {
       for (Word word = load<Word>(from + i * sizeof(Word)); word != 0; word &= word - 1)

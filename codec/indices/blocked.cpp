@@ -15,7 +15,7 @@ namespace {
 
 constexpr unsigned kIndexBits = 12;
 constexpr std::uint32_t kBlock = 1u << kIndexBits;
-constexpr std::uint64_t kMostBlocks = (std::uint64_t{kEmptySlot} + 1) >> kIndexBits;
+constexpr std::uint64_t kMaxBlocks = (std::uint64_t{kEmptySlot} + 1) >> kIndexBits;
 
 constexpr std::size_t kCount = sizeof(std::uint16_t);
 
@@ -67,7 +67,7 @@ std::size_t packed_range_bytes(const CellRange& range) {
 
 class Blocked final : public IndexCodec {
  public:
-  std::size_t most_bytes(std::size_t indices) const override {
+  std::size_t max_bytes(std::size_t indices) const override {
     return CellRange::kBytes + indices * sizeof(std::uint32_t) + sizeof(std::uint64_t);
   }
 
@@ -85,14 +85,14 @@ class Blocked final : public IndexCodec {
 
   std::span<const std::byte> decode(std::span<const std::byte> code, Buffer<std::uint32_t>& indices) const override {
     CodeReader reader("blocked", code);
-    const auto [count, first, blocks] = CellRange::read(reader, kMostBlocks);
+    const auto [count, first, blocks] = CellRange::read(reader, kMaxBlocks);
     if (blocks == 0) {
       read_plain(reader, count, indices);
       return reader.rest();
     }
     const std::byte* counts = reader.take(std::uint64_t{blocks} * kCount, "the numbers of indices by block").data();
     const std::byte* packed = reader.take(packed_bytes(count), "packed indices").data();
-    resize_with_room(indices, count);
+    resize_with_slack(indices, count);
     std::size_t begin = 0;
     for (std::uint32_t block = first; block < first + blocks; ++block, counts += kCount) {
       const auto of_block = load<std::uint16_t>(counts);

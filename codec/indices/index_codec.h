@@ -21,9 +21,9 @@ class IndexCodec {
   virtual ~IndexCodec() = default;
 
   /// Returns the room that encode needs for that many indices, in bytes: at least the length of the longest code.
-  virtual std::size_t most_bytes(std::size_t indices) const = 0;
+  virtual std::size_t max_bytes(std::size_t indices) const = 0;
   /// Writes the code of at least one index at the beginning of `code`, and returns its length. What follows it in
-  /// `code` is undefined. @param code at least most_bytes() long.
+  /// `code` is undefined. @param code at least max_bytes() long.
   virtual std::size_t encode(std::span<const std::uint32_t> indices, std::span<std::byte> code) const = 0;
   /// Returns the length of the code of at least one index, if it takes no look at more than their ends.
   virtual std::optional<std::size_t> known_bytes(std::span<const std::uint32_t> /*indices*/) const {
@@ -46,13 +46,5 @@ struct IndexCodecEntry : RegistryEntry {
 
 /// The name of the index codec that papers use: indices as they are.
 inline constexpr const char* kRawIndices = "raw32";
-
-/// Resizes as resize_discard does, but grows to twice the needed room: numbers of entries differ a little between steps
-/// and must not allocate in every other one.
-template <class T>
-void resize_with_room(Buffer<T>& buffer, std::size_t size) {
-  if (size > buffer.capacity()) buffer.resize_discard(2 * size);
-  buffer.resize_discard(size);
-}
 
 }  // namespace dragonn::codec

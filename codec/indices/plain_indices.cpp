@@ -14,7 +14,7 @@ std::byte* write_plain(std::span<const std::uint32_t> indices, std::byte* to) {
 void read_plain(CodeReader& reader, std::uint32_t count, Buffer<std::uint32_t>& indices) {
   const std::span<const std::byte> bytes = reader.take(std::uint64_t{count} * sizeof(std::uint32_t), "indices");
   reader.require(count > 0, "a code of no indices is not empty");
-  resize_with_room(indices, count);
+  resize_with_slack(indices, count);
   std::memcpy(indices.data(), bytes.data(), bytes.size());
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 class Raw32 final : public IndexCodec {
  public:
-  std::size_t most_bytes(std::size_t indices) const override { return (indices + 1) * sizeof(std::uint32_t); }
+  std::size_t max_bytes(std::size_t indices) const override { return (indices + 1) * sizeof(std::uint32_t); }
 
   std::size_t encode(std::span<const std::uint32_t> indices, std::span<std::byte> code) const override {
     store(static_cast<std::uint32_t>(indices.size()), code.data());
@@ -17,7 +17,7 @@ class Raw32 final : public IndexCodec {
   }
 
   std::optional<std::size_t> known_bytes(std::span<const std::uint32_t> indices) const override {
-    return most_bytes(indices.size());
+    return max_bytes(indices.size());
   }
 
   std::span<const std::byte> decode(std::span<const std::byte> code, Buffer<std::uint32_t>& indices) const override {

@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t kGroup = 1024;
 constexpr unsigned kEscape = 32;         // ones in front of a gap that is written as it is
 constexpr unsigned kEscapedBits = 64;    // of such a gap
-constexpr unsigned kMostLowBits = 30;    // the largest b
+constexpr unsigned kMaxLowBits = 30;     // the largest b
 constexpr unsigned kNarrowLowBits = 24;  // up to here the longest code of a gap is one put and one window
 constexpr std::uint32_t kNoIndex = std::numeric_limits<std::uint32_t>::max();  // before the first
 
@@ -49,7 +49,7 @@ class GapHistogram {
   unsigned best_low_bits() const {
     unsigned best = 0;
     std::uint64_t fewest = std::numeric_limits<std::uint64_t>::max();
-    for (unsigned low_bits = 0; low_bits <= kMostLowBits; ++low_bits) {
+    for (unsigned low_bits = 0; low_bits <= kMaxLowBits; ++low_bits) {
       const std::uint64_t bits = bits_with(low_bits);
       if (bits < fewest) best = low_bits;
       fewest = std::min(fewest, bits);
@@ -161,11 +161,11 @@ class GroupDecoder {
 
 class Rice final : public IndexCodec {
  public:
-  std::size_t most_bytes(std::size_t indices) const override {
+  std::size_t max_bytes(std::size_t indices) const override {
     // With b = 30 a gap takes at most three ones, a zero and 30 bits.
-    constexpr std::size_t kMostBits = kMostLowBits + 4;
+    constexpr std::size_t kMaxBits = kMaxLowBits + 4;
     const std::size_t groups = groups_of(indices);
-    return kHeader + groups * (kTableEntry + 1) + (indices * kMostBits + 7) / 8 + sizeof(std::uint64_t);
+    return kHeader + groups * (kTableEntry + 1) + (indices * kMaxBits + 7) / 8 + sizeof(std::uint64_t);
   }
 
   std::size_t encode(std::span<const std::uint32_t> indices, std::span<std::byte> code) const override {
@@ -192,12 +192,12 @@ class Rice final : public IndexCodec {
     const auto count = reader.number<std::uint32_t>("the number of indices");
     const unsigned low_bits = reader.number<std::uint8_t>("b");
     reader.require(count > 0, "a code of no indices is not empty");
-    reader.require(low_bits <= kMostLowBits, "b is {}, above {}", low_bits, kMostLowBits);
+    reader.require(low_bits <= kMaxLowBits, "b is {}, above {}", low_bits, kMaxLowBits);
     const std::size_t groups = groups_of(count);
     const std::byte* entry = reader.take(std::uint64_t{groups} * kTableEntry, "the table of groups").data();
     // A gap takes a bit at least: this bounds the memory by the length of the code.
     reader.require(count <= 8 * reader.rest().size(), "{} indices in {} bytes", count, reader.rest().size());
-    resize_with_room(indices, count);
+    resize_with_slack(indices, count);
     const auto read_any = low_bits <= kNarrowLowBits ? read_groups<true> : read_groups<false>;
     read_any(reader, {entry, groups, low_bits}, indices.host());
     return reader.rest();
@@ -207,7 +207,7 @@ class Rice final : public IndexCodec {
     if (indices <= 0 || numel <= 0) return 0;
     const double density = std::min(indices / numel, 1 - 1e-9);
     double fewest = std::numeric_limits<double>::infinity();
-    for (unsigned low_bits = 0; low_bits <= kMostLowBits; ++low_bits) {
+    for (unsigned low_bits = 0; low_bits <= kMaxLowBits; ++low_bits) {
       // The mean of gap >> b, whose gaps are geometrically distributed.
       const double more = std::pow(1 - density, std::ldexp(1.0, static_cast<int>(low_bits)));
       fewest = std::min(fewest, low_bits + 1 + more / (1 - more));
@@ -266,11 +266,11 @@ class Rice final : public IndexCodec {
 
   template <bool kNarrow>
   static void read_group(CodeReader& reader, const Table& table, std::size_t group, std::span<std::uint32_t> to) {
-    constexpr std::size_t kMostBytes = kGroup * kEscapedBits / 8;
+    constexpr std::size_t kMaxBytes = kGroup * kEscapedBits / 8;
     auto bytes = reader.take(table.bytes(group), "a group");
-    std::array<std::byte, kMostBytes + kOverread> copy;
+    std::array<std::byte, kMaxBytes + kOverread> copy;
     if (reader.rest().size() < kOverread) {
-      reader.require(bytes.size() <= kMostBytes, "group {} has {} bytes, above {}", group, bytes.size(), kMostBytes);
+      reader.require(bytes.size() <= kMaxBytes, "group {} has {} bytes, above {}", group, bytes.size(), kMaxBytes);
       std::fill_n(std::ranges::copy(bytes, copy.begin()).out, kOverread, std::byte{0});
       bytes = std::span(std::as_const(copy)).first(bytes.size());
     }

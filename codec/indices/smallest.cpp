@@ -23,21 +23,21 @@ class Smallest final : public IndexCodec {
     }
   }
 
-  std::size_t most_bytes(std::size_t indices) const override {
-    std::size_t most = 0;
-    for (const auto& codec : codecs_) most = std::max(most, codec->most_bytes(indices));
-    return 1 + most;
+  std::size_t max_bytes(std::size_t indices) const override {
+    std::size_t max = 0;
+    for (const auto& codec : codecs_) max = std::max(max, codec->max_bytes(indices));
+    return 1 + max;
   }
 
   std::size_t encode(std::span<const std::uint32_t> indices, std::span<std::byte> code) const override {
-    const std::span<std::byte> room = code.subspan(1);
-    std::size_t best = 0, fewest = codecs_.front()->encode(indices, room);
+    const std::span<std::byte> scratch = code.subspan(1);
+    std::size_t best = 0, fewest = codecs_.front()->encode(indices, scratch);
     for (std::size_t i = 1; i < codecs_.size(); ++i) {
       const std::size_t bytes = codecs_[i]->known_bytes(indices).value();
       if (bytes < fewest) best = i;
       fewest = std::min(fewest, bytes);
     }
-    if (best != 0) codecs_[best]->encode(indices, room);
+    if (best != 0) codecs_[best]->encode(indices, scratch);
     store(static_cast<std::uint8_t>(best), code.data());
     return 1 + fewest;
   }

@@ -30,16 +30,16 @@ struct Levels {
     const float per_level = is_usable ? static_cast<float>(levels) / norm : 0.0f;
     // Far apart: the streams of equal groups do not overlap.
     const std::uint64_t counter = std::uint64_t{group} << 32;
-    return [per_level, most = levels, rng = Rng(hash_bytes(std::as_bytes(values)), counter)](float value) mutable {
-      const float share = per_level > 0 ? std::min(std::abs(value) * per_level, static_cast<float>(most)) : 0.0f;
+    return [per_level, max = levels, rng = Rng(hash_bytes(std::as_bytes(values)), counter)](float value) mutable {
+      const float share = per_level > 0 ? std::min(std::abs(value) * per_level, static_cast<float>(max)) : 0.0f;
       const float floor = std::floor(share);
       const int level = static_cast<int>(floor) + (rng.uniform() < share - floor ? 1 : 0);
-      return static_cast<std::uint32_t>(most + (std::signbit(value) ? -level : level));
+      return static_cast<std::uint32_t>(max + (std::signbit(value) ? -level : level));
     };
   }
   auto decoder(const Shared& shared) const {
-    return [norm = shared[0], most = levels](std::uint32_t number) {
-      return norm * (static_cast<float>(static_cast<int>(number) - most) / static_cast<float>(most));
+    return [norm = shared[0], max = levels](std::uint32_t number) {
+      return norm * (static_cast<float>(static_cast<int>(number) - max) / static_cast<float>(max));
     };
   }
 };

@@ -25,9 +25,9 @@ class ListValueCodec {
   /// Writes the code of at least one value. @param code code_bytes() long.
   virtual void encode(std::span<const float> values, std::span<std::byte> code) const = 0;
   /// Reads the code of `count` values, at least one, which may come from another rank. Any bytes are a code. Returns
-  /// the values: in `code` itself or in `room`. @param code code_bytes(count) long, aligned to 4 bytes.
+  /// the values: in `code` itself or in `scratch`. @param code code_bytes(count) long, aligned to 4 bytes.
   virtual std::span<const float> decode(std::span<const std::byte> code, std::size_t count,
-                                        Buffer<float>& room) const = 0;
+                                        Buffer<float>& scratch) const = 0;
 };
 
 struct ListValueCodecEntry : RegistryEntry {

@@ -112,16 +112,16 @@ class PackedGroups final : public ListValueCodec {
   }
 
   std::span<const float> decode(std::span<const std::byte> code, std::size_t count,
-                                Buffer<float>& room) const override {
-    resize_with_room(room, count);
+                                Buffer<float>& scratch) const override {
+    resize_with_slack(scratch, count);
     const std::byte* from = code.data();
     for (std::size_t begin = 0; begin < count; begin += group_) {
-      const std::span<float> group = room.host().subspan(begin, std::min(group_, count - begin));
+      const std::span<float> group = scratch.host().subspan(begin, std::min(group_, count - begin));
       const auto shared = load<Shared>(from);
       decode_values(from + sizeof(shared), format_.decoder(shared), group);
       from += group_bytes(group.size());
     }
-    return room.host();
+    return scratch.host();
   }
 
  private:
@@ -130,10 +130,10 @@ class PackedGroups final : public ListValueCodec {
   /// Computes the numbers of a block before any is packed, so that both loops can use vectors.
   template <class NumberOf>
   void encode_values(std::span<const float> values, NumberOf number_of, std::byte* to) const {
-    std::array<std::uint32_t, kPackedAtOnce> room;
+    std::array<std::uint32_t, kPackedAtOnce> scratch;
     for (std::size_t begin = 0; begin < values.size(); begin += kPackedAtOnce) {
       const std::span<const float> block = values.subspan(begin, std::min(kPackedAtOnce, values.size() - begin));
-      const std::span<std::uint32_t> numbers = std::span(room).first(block.size());
+      const std::span<std::uint32_t> numbers = std::span(scratch).first(block.size());
       for (std::size_t i = 0; i < block.size(); ++i) numbers[i] = number_of(block[i]);
       std::byte* const place = to + begin * bits_ / 8;
       with_bits(
@@ -142,10 +142,10 @@ class PackedGroups final : public ListValueCodec {
   }
   template <class ValueOf>
   void decode_values(const std::byte* from, ValueOf value_of, std::span<float> values) const {
-    std::array<std::uint32_t, kPackedAtOnce> room;
+    std::array<std::uint32_t, kPackedAtOnce> scratch;
     for (std::size_t begin = 0; begin < values.size(); begin += kPackedAtOnce) {
       const std::span<float> block = values.subspan(begin, std::min(kPackedAtOnce, values.size() - begin));
-      const std::span<std::uint32_t> numbers = std::span(room).first(block.size());
+      const std::span<std::uint32_t> numbers = std::span(scratch).first(block.size());
       const std::byte* const place = from + begin * bits_ / 8;
       with_bits(
           bits_, [&](auto bits) { unpack_from_bytes<bits>(place, numbers); },

@@ -28,22 +28,22 @@ struct ScaledIntegers {
     }
   };
 
-  float most() const { return static_cast<float>((1 << (bits - 1)) - 1); }
+  float max() const { return static_cast<float>((1 << (bits - 1)) - 1); }
   std::array<float, kShared> shared(std::span<const float> values) const {
-    const float scale = largest_magnitude(values) / most();
+    const float scale = largest_magnitude(values) / max();
     // Rounded up, the scale of the largest floats would decode to infinity.
-    const bool overflows = scale * most() > std::numeric_limits<float>::max();
+    const bool overflows = scale * max() > std::numeric_limits<float>::max();
     return {overflows ? std::nextafter(scale, 0.0f) : scale};
   }
   Encoder encoder(const std::array<float, kShared>& shared, std::span<const float>, std::size_t) const {
-    const float scale = shared[0], limit = most();
+    const float scale = shared[0], limit = max();
     const float usable = scale > 0 && scale <= std::numeric_limits<float>::max() ? scale : 0;
     const auto offset = static_cast<std::int32_t>(limit) + 1;
     if (usable == 0) return Encoder{1, 0, offset};
     return Encoder{usable, limit, offset};
   }
   auto decoder(const std::array<float, kShared>& shared) const {
-    const auto offset = static_cast<std::int32_t>(most()) + 1;
+    const auto offset = static_cast<std::int32_t>(max()) + 1;
     return [scale = shared[0], offset](std::uint32_t number) {
       return scale * static_cast<float>(static_cast<std::int32_t>(number) - offset);
     };

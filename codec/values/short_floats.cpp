@@ -20,13 +20,13 @@ class ShortFloats final : public ListValueCodec {
     for (std::size_t i = 0; i < values.size(); ++i) store(Format::encode(values[i]), to + i * sizeof(std::uint16_t));
   }
   std::span<const float> decode(std::span<const std::byte> code, std::size_t count,
-                                Buffer<float>& room) const override {
-    resize_with_room(room, count);
-    float* const to = room.data();
+                                Buffer<float>& scratch) const override {
+    resize_with_slack(scratch, count);
+    float* const to = scratch.data();
     const std::byte* const from = code.data();
     for (std::size_t i = 0; i < count; ++i)
       to[i] = Format::decode(load<std::uint16_t>(from + i * sizeof(std::uint16_t)));
-    return room.host();
+    return scratch.host();
   }
 };
 

@@ -231,7 +231,7 @@ class LocalCommunicator final : public Communicator {
     if (virtual_) receive.arrival = virtual_->receive(result.stamp, result.bytes);
   }
 
-  [[noreturn]] void fail_wait(const char* doing, int peer, const Mailbox::Result& result, std::size_t room) const {
+  [[noreturn]] void fail_wait(const char* doing, int peer, const Mailbox::Result& result, std::size_t capacity) const {
     switch (result.status) {
       case Mailbox::Status::kTimedOut:
         throw error(doing, peer,
@@ -239,7 +239,7 @@ class LocalCommunicator final : public Communicator {
                                 group_.whereabouts(group_.culprit(peer))));
       case Mailbox::Status::kTooLarge:
         throw error(doing, peer,
-                    fmt::format("a message of {} bytes does not fit the {} bytes for it", result.bytes, room));
+                    fmt::format("a message of {} bytes does not fit the {} bytes for it", result.bytes, capacity));
       default:
         break;
     }
@@ -262,7 +262,7 @@ std::exception_ptr run_rank(LocalGroup& group, LocalCommunicator& communicator,
   std::exception_ptr thrown;
   const ScopedRank scope(communicator.rank());
   try {
-    communicator.clock().take_over();
+    communicator.clock().attach_to_this_thread();
     fn(communicator);
     group.leave(communicator.rank());
   } catch (const std::exception& failure) {

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "comm/room.h"
-
 namespace dragonn::comm {
 namespace {
 
@@ -56,7 +54,7 @@ Mailbox::Result Mailbox::put(int tag, std::span<const std::byte> message, Moment
   slot->size_only = message.data() == nullptr;
   if (!slot->size_only) {
     largest_ = std::max(largest_, message.size());
-    resize_with_room(slot->bytes, largest_);
+    resize_with_slack(slot->bytes, largest_);
     copy(message, slot->bytes.data());
   }
   {

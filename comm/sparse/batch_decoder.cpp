@@ -7,8 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "comm/room.h"
-
 namespace dragonn::comm {
 namespace {
 
@@ -114,7 +112,7 @@ void BatchDecoder::finish(SparseVector& sum) {
   std::size_t entries = 0;
   for (const Cursor& cursor : cursors_) entries += cursor.end;
   const std::size_t bound = std::min(entries, numel_);
-  resize_with_room(sum, bound + 1, numel_ + 1);  // read_window writes one entry more
+  resize_with_slack(sum, bound + 1, numel_ + 1);  // read_window writes one entry more
   std::size_t count = 0;
   std::size_t read_to = 0;
   std::size_t begin = next_window();

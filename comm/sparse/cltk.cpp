@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Collective "cltk": all ranks use the leader's indices.
 
-#include "comm/room.h"
 #include "comm/sparse/coding_error.h"
 #include "comm/sparse/exchange_cost.h"
 #include "comm/sparse/index_sum.h"
@@ -27,7 +26,7 @@ class CyclicLeader final : public IndexSum {
                        const SparseVector& selected, SparseReduction& out) {
     const auto leader = static_cast<int>(context.step % static_cast<std::uint64_t>(communicator.size()));
     co_await CountsVerb{selected.size(), out.statistics.selected_counts, numel()};
-    resize_with_room(out.sum, out.statistics.selected_counts[static_cast<std::size_t>(leader)], acc.size());
+    resize_with_slack(out.sum, out.statistics.selected_counts[static_cast<std::size_t>(leader)], acc.size());
     if (communicator.rank() == leader) kernels::transfer(selected.indices.view(), out.sum.indices.view());
     co_await BroadcastIndicesVerb{leader, out.sum.indices.view(), numel()};
     if (!context.payload_only) read(acc, out);

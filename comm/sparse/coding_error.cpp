@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "comm/room.h"
 #include "comm/sparse/list_operations.h"
 #include "comm/sparse/merge.h"
 
@@ -15,7 +14,7 @@ namespace {
 /// Finds kept <- the indices at the places i, in ascending order, for which keeps(i). `kept` may hold the indices.
 template <class Keeps>
 void keep_indices(std::span<const std::uint32_t> indices, Keeps keeps, Buffer<std::uint32_t>& kept) {
-  resize_with_room(kept, indices.size());
+  resize_with_slack(kept, indices.size());
   std::size_t count = 0;
   for (std::size_t i = 0; i < indices.size(); ++i) {
     kept.data()[count] = indices[i];
@@ -37,8 +36,8 @@ void CodingError::add(const ListView& list, const ListView& decoded, bool zeros_
   const auto values = list.values.host(), found = decoded.values.host();
   const bool is_first = left_.empty();
   SparseVector& difference = is_first ? left_ : difference_;
-  resize_with_room(difference, list.size());
-  make_room(list.size());
+  resize_with_slack(difference, list.size());
+  reserve_more(list.size());
   std::size_t count = 0;
   for (std::size_t i = 0; i < list.size(); ++i) {
     difference.indices.data()[count] = indices[i];
@@ -53,11 +52,11 @@ void CodingError::add(const ListView& list, const ListView& decoded, bool zeros_
 }
 
 void CodingError::note_stayed(std::span<const std::uint32_t> indices) {
-  make_room(indices.size());
+  reserve_more(indices.size());
   stayed_.insert(stayed_.end(), indices.begin(), indices.end());
 }
 
-void CodingError::make_room(std::size_t more) {
+void CodingError::reserve_more(std::size_t more) {
   const std::size_t wanted = stayed_.size() + more;
   if (wanted > stayed_.capacity()) stayed_.reserve(2 * wanted);
 }
@@ -83,7 +82,7 @@ void CodingError::give_back(SparseReduction& out) {
 
 void CodingError::give_back_at_sum(SparseReduction& out) {
   common_indices(left_.indices.host(), out.sum.indices.host(), common_);
-  resize_with_room(difference_, common_.size());
+  resize_with_slack(difference_, common_.size());
   std::ranges::copy(common_.host(), difference_.indices.data());
   values_at(left_, common_.host(), difference_.values.host());
   add_entries(out.returned, difference_, merged_);
@@ -95,7 +94,7 @@ void return_remainder(SparseReduction& out) {
   const std::span<const float> left = std::as_const(out.remainder).host();
   DRAGONN_CHECK(left.size() == out.sum.size(), "{} remainders of {} entries", left.size(), out.sum.size());
   const std::span<const std::uint32_t> indices = std::as_const(out.sum.indices).host();
-  resize_with_room(out.returned, left.size());
+  resize_with_slack(out.returned, left.size());
   std::size_t count = 0;
   for (std::size_t i = 0; i < left.size(); ++i) {
     out.returned.indices.data()[count] = indices[i];

@@ -34,7 +34,7 @@ class CodingError {
  private:
   void add(const ListView& list, const ListView& decoded, bool zeros_stay);
   /// Makes room for more indices, and for as many again: their number varies between steps.
-  void make_room(std::size_t more);
+  void reserve_more(std::size_t more);
 
   SparseVector left_, difference_, merged_;
   Buffer<std::uint32_t> common_;

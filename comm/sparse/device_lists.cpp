@@ -8,7 +8,6 @@
 #include <array>
 
 #include "comm/device_transport.h"
-#include "comm/room.h"
 #include "comm/sparse/list_operations.h"
 #include "comm/sparse/list_transport.h"
 #include "comm/tags.h"
@@ -73,7 +72,7 @@ class DeviceLists final : public ListTransport {
       const auto size_from = [&](std::size_t from) { return sizes_[from * batch.size() + bucket]; };
       std::size_t total = 0;
       for (std::size_t from = 0; from < ranks(); ++from) total += size_from(from);
-      resize_with_room(all, total);
+      resize_with_slack(all, total);
       std::size_t begin = 0;
       for (std::size_t from = 0; from < ranks(); ++from) {
         gather.lists[from] = ListView(all).slice(begin, begin + size_from(from));
@@ -147,7 +146,7 @@ class DeviceLists final : public ListTransport {
       const auto& broadcast = std::get<BroadcastListVerb>(*batch[bucket]);
       SparseVector& result = *broadcast.result;
       check_count(words_[bucket], broadcast.bounds(), root, {Route::Kind::kTree});
-      resize_with_room(result, words_[bucket]);
+      resize_with_slack(result, words_[bucket]);
       add_broadcast(root, bytes_of(broadcast.mine.indices), bytes_of(result.indices.view()));
       add_broadcast(root, bytes_of(broadcast.mine.values), bytes_of(result.values.view()));
     }
@@ -163,16 +162,16 @@ class DeviceLists final : public ListTransport {
     for (std::size_t step = 0; step < steps; ++step) {
       for (ListVerb* verb : batch) {
         const SwapVerb::Outgoing& outgoing = std::get<SwapVerb>(*verb).outgoing[step];
-        if (outgoing.most > 0) {
+        if (outgoing.max > 0) {
           outgoing_.push_back({outgoing.destination, bytes_of(outgoing.list.indices)});
           outgoing_.push_back({outgoing.destination, bytes_of(outgoing.list.values)});
         }
         SwapVerb::Incoming& incoming = std::get<SwapVerb>(*verb).incoming[step];
-        if (incoming.bounds.most == 0) continue;
+        if (incoming.bounds.max == 0) continue;
         if (received_.size() == lists) received_.emplace_back(device());
         SparseVector& list = received_[lists];
         check_count(words_[lists], incoming.bounds, incoming.source, {});
-        resize_with_room(list, words_[lists++]);
+        resize_with_slack(list, words_[lists++]);
         incoming_.push_back({incoming.source, bytes_of(list.indices.view())});
         incoming_.push_back({incoming.source, bytes_of(list.values.view())});
         incoming.list = list;
@@ -217,8 +216,8 @@ class DeviceLists final : public ListTransport {
     for (std::size_t step = 0; step < first.outgoing.size(); ++step) {
       for (const ListVerb* verb : batch) {
         const auto& [outgoing, incoming, in_flight] = std::get<SwapVerb>(*verb);
-        if (outgoing[step].most > 0) own_words_.push_back(static_cast<std::uint32_t>(outgoing[step].list.size()));
-        coming += incoming[step].bounds.most > 0 ? 1 : 0;
+        if (outgoing[step].max > 0) own_words_.push_back(static_cast<std::uint32_t>(outgoing[step].list.size()));
+        coming += incoming[step].bounds.max > 0 ? 1 : 0;
       }
     }
     words_.resize(coming);
@@ -232,8 +231,8 @@ class DeviceLists final : public ListTransport {
     for (std::size_t step = 0; step < first.outgoing.size(); ++step) {
       std::size_t to = 0, from = 0;
       for (const ListVerb* verb : batch) {
-        to += std::get<SwapVerb>(*verb).outgoing[step].most > 0 ? 1 : 0;
-        from += std::get<SwapVerb>(*verb).incoming[step].bounds.most > 0 ? 1 : 0;
+        to += std::get<SwapVerb>(*verb).outgoing[step].max > 0 ? 1 : 0;
+        from += std::get<SwapVerb>(*verb).incoming[step].bounds.max > 0 ? 1 : 0;
       }
       if (from > 0) {
         requests_.push_back(communicator().irecv(first.incoming[step].source, kTagSlices,

@@ -5,7 +5,6 @@
 #include <numeric>
 #include <optional>
 
-#include "comm/room.h"
 #include "comm/sparse/coding_error.h"
 #include "comm/sparse/exchange_cost.h"
 #include "comm/sparse/slices.h"
@@ -28,32 +27,32 @@ class DynamicSparseAllreduce final : public SparseCollective {
                    const SparseVector& selected, SparseReduction& out) override {
     DRAGONN_CHECK(acc.size() == numel_, "a collective for {} elements got {}", numel_, acc.size());
     out.reset(communicator.size());
-    if (!room_) room_.emplace(selected.device());
+    if (!scratch_) scratch_.emplace(selected.device());
     co_await CountsVerb{selected.size(), out.statistics.selected_counts, numel_};
     split_evenly(out.statistics.selected_counts.size());
-    slices_.plan_regions(communicator.rank(), selected, room_->indices.of(selected.indices.view()), regions_,
+    slices_.plan_regions(communicator.rank(), selected, scratch_->indices.of(selected.indices.view()), regions_,
                          out.statistics.selected_counts);
     error_.clear();
     const bool is_lossy = co_await slices_.verb(in_flight_);
     if (is_lossy) error_.add_selection(selected, slices_.sent());
-    sum_lists(communicator.clock(), slices_.in_rotation(), numel_, room_->reduced, out.statistics);
+    sum_lists(communicator.clock(), slices_.in_rotation(), numel_, scratch_->reduced, out.statistics);
 
     out.statistics.owned_counts.resize(out.statistics.selected_counts.size());
-    co_await CountsVerb{room_->reduced.size(), out.statistics.owned_counts, numel_};
+    co_await CountsVerb{scratch_->reduced.size(), out.statistics.owned_counts, numel_};
     const auto total =
         std::accumulate(out.statistics.owned_counts.begin(), out.statistics.owned_counts.end(), std::uint64_t{0});
     if (static_cast<double>(total) < dense_share_ * static_cast<double>(numel_)) {
       lists_.resize(out.statistics.owned_counts.size());
       co_await GatherListsVerb{
-          .mine = room_->reduced, .slots = out.statistics.owned_counts, .lists = lists_, .regions = regions_};
+          .mine = scratch_->reduced, .slots = out.statistics.owned_counts, .lists = lists_, .regions = regions_};
       if (!context.payload_only) concatenate(lists_, out.sum);
-      if (is_lossy) error_.add_sums(room_->reduced, lists_[static_cast<std::size_t>(communicator.rank())]);
+      if (is_lossy) error_.add_sums(scratch_->reduced, lists_[static_cast<std::size_t>(communicator.rank())]);
     } else {
       scatter_region(communicator.rank(), context.payload_only, out);
       co_await GatherPartsVerb{out.dense_sum.view(), regions_};
     }
     if (context.payload_only) {
-      resize_with_room(out.sum, total);
+      resize_with_slack(out.sum, total);
     } else {
       copy_indices(selected.indices.view(), out.contributed, numel_);
     }
@@ -64,8 +63,8 @@ class DynamicSparseAllreduce final : public SparseCollective {
 
  private:
   /// The memory of the lists, on the device of the first selection.
-  struct Room {
-    explicit Room(const Device& device) : reduced(device), indices(device) {}
+  struct Scratch {
+    explicit Scratch(const Device& device) : reduced(device), indices(device) {}
     SparseVector reduced;
     kernels::HostMirror<std::uint32_t> indices;
   };
@@ -84,13 +83,13 @@ class DynamicSparseAllreduce final : public SparseCollective {
     out.is_dense = true;
     if (payload_only) return;
     kernels::fill(0.0f, out.dense_sum.view().subview(regions_[me], regions_[me + 1] - regions_[me]));
-    kernels::scatter_add(room_->reduced, out.dense_sum.view());
+    kernels::scatter_add(scratch_->reduced, out.dense_sum.view());
   }
 
   double dense_share_;
   std::size_t in_flight_;
   std::size_t numel_;
-  std::optional<Room> room_;
+  std::optional<Scratch> scratch_;
   std::vector<std::uint64_t> regions_;
   Slices slices_;
   std::vector<ListView> lists_;  // by rank

@@ -15,9 +15,9 @@ double expected_sum(SumSize sum, const ExchangeSizes& sizes, double share) {
   if (sizes.selection.shared_indices) return sizes.selected;
   if (sum == SumSize::kOneRank) return sizes.selection.leader_only ? sizes.largest : sizes.selected;
   const double by_all = sizes.selected * sizes.ranks;
-  const double most = std::min(by_all, numel);
-  if (sum == SumSize::kTarget) return std::min(share * static_cast<double>(sizes.k), most);
-  return std::clamp(share * most, std::min(sizes.largest, most), most);
+  const double max = std::min(by_all, numel);
+  if (sum == SumSize::kTarget) return std::min(share * static_cast<double>(sizes.k), max);
+  return std::clamp(share * max, std::min(sizes.largest, max), max);
 }
 
 }  // namespace
@@ -29,8 +29,8 @@ ExchangeSizes expected_sizes(const SparseCollectiveEntry& entry, const Selection
   const double share = selection.fits_k_slots() ? std::min(counts.selected, 1.0) : counts.selected;
   const double by_rank = std::min(share * static_cast<double>(sizes.k), static_cast<double>(numel));
   sizes.selected = is_shared_out ? by_rank / ranks : by_rank;
-  const double most = is_shared_out ? by_rank : static_cast<double>(numel);
-  sizes.largest = selection.leader_only ? by_rank : std::min(sizes.selected * counts.longest, most);
+  const double max = is_shared_out ? by_rank : static_cast<double>(numel);
+  sizes.largest = selection.leader_only ? by_rank : std::min(sizes.selected * counts.longest, max);
   sizes.global = expected_sum(entry.sum, sizes, counts.sum);
   return sizes;
 }

@@ -7,7 +7,6 @@
 #include <optional>
 #include <utility>
 
-#include "comm/room.h"
 #include "comm/sparse/coding_error.h"
 #include "comm/sparse/exchange_cost.h"
 #include "comm/sparse/put_back.h"
@@ -34,7 +33,7 @@ class GlobalTopk final : public SparseCollective {
   Rounds do_rounds(Communicator& communicator, const ReduceContext& context, View<const float> /*acc*/,
                    const SparseVector& selected, SparseReduction& out) override {
     out.reset(communicator.size());
-    if (!room_) room_.emplace(selected.device());
+    if (!scratch_) scratch_.emplace(selected.device());
     // Without counts every list has at most k entries, and counts as k.
     if (needs_counts(communicator, context)) {
       co_await CountsVerb{selected.size(), out.statistics.selected_counts, numel_};
@@ -55,18 +54,18 @@ class GlobalTopk final : public SparseCollective {
         error_.add_selection(selected, lists_[static_cast<std::size_t>(communicator.rank())]);
     } else {
       // After the round with ranks at distance 2^i each multiple of 2^(i+1) stands for the ranks up to the next one.
-      copy_list(selected, room_->current);
+      copy_list(selected, scratch_->current);
       for (int distance = 1; distance < communicator.size(); distance *= 2) {
         const bool sends = communicator.rank() % (2 * distance) != 0;
         if (!sends && communicator.rank() + distance >= communicator.size()) continue;
         plan_merge(communicator.rank(), distance, sends, context.k, out);
         is_lossy = co_await SwapVerb{std::span(&outgoing_, 1), std::span(&incoming_, 1)};
-        if (sends && is_lossy && outgoing_.most > 0) error_.add_sums(room_->current, outgoing_.sent);
+        if (sends && is_lossy && outgoing_.max > 0) error_.add_sums(scratch_->current, outgoing_.sent);
         if (sends) break;
         merge(communicator.clock(), context.k, is_lossy, out);
       }
-      is_lossy = co_await BroadcastListVerb{0, room_->current, context.k, &out.sum, numel_};
-      if (is_lossy && communicator.rank() == 0 && !context.payload_only) error_.add_sums(room_->current, out.sum);
+      is_lossy = co_await BroadcastListVerb{0, scratch_->current, context.k, &out.sum, numel_};
+      if (is_lossy && communicator.rank() == 0 && !context.payload_only) error_.add_sums(scratch_->current, out.sum);
     }
 
     // The entries that left this rank, and for some ways to put back, what else must be sent.
@@ -81,8 +80,8 @@ class GlobalTopk final : public SparseCollective {
 
  private:
   /// The memory of the lists, on the device of the first selection.
-  struct Room {
-    explicit Room(const Device& device)
+  struct Scratch {
+    explicit Scratch(const Device& device)
         : current(device),
           merged(device),
           dropped(device),
@@ -102,17 +101,17 @@ class GlobalTopk final : public SparseCollective {
   /// Plans a merge. A merged list has at most k entries, one that was not merged is a selection.
   void plan_merge(int rank, int distance, bool sends, std::size_t k, const SparseReduction& out) {
     const int partner = sends ? rank - distance : rank + distance;
-    const auto most = [&](int sender) {
+    const auto max = [&](int sender) {
       return std::max<std::size_t>(k, out.statistics.selected_counts[static_cast<std::size_t>(sender)]);
     };
-    outgoing_ = {partner, sends ? most(rank) : 0, room_->current};
-    incoming_ = {partner, {.most = sends ? 0 : most(partner), .end = numel_}, ListView(room_->current).slice(0, 0)};
+    outgoing_ = {partner, sends ? max(rank) : 0, scratch_->current};
+    incoming_ = {partner, {.max = sends ? 0 : max(partner), .end = numel_}, ListView(scratch_->current).slice(0, 0)};
   }
 
   void merge(const Clock& clock, std::size_t k, bool is_lossy, SparseReduction& out) {
     const ScopedSeconds decoding(clock, out.statistics.decode_seconds);
     ListOperations& lists = operations(numel_, out.sum.device());
-    auto& [current, merged, dropped, given, given_mirror, sum_mirror] = *room_;
+    auto& [current, merged, dropped, given, given_mirror, sum_mirror] = *scratch_;
     lists.merge(current, incoming_.list, merged);
     lists.keep_largest(merged, k, current);
     if (put_back_ == PutBack::kMerger && current.size() < merged.size()) {
@@ -125,12 +124,12 @@ class GlobalTopk final : public SparseCollective {
   }
 
   void rank_sum_of_all(const Clock& clock, const ReduceContext& context, SparseReduction& out) {
-    if (context.payload_only) return resize_with_room(out.sum, context.k);
+    if (context.payload_only) return resize_with_slack(out.sum, context.k);
     const ScopedSeconds decoding(clock, out.statistics.decode_seconds);
     ListOperations& lists = operations(numel_, out.sum.device());
-    lists.sum(lists_, room_->current);
-    lists.keep_above(room_->current, 0, room_->merged);
-    lists.keep_largest(room_->merged, context.k, out.sum);
+    lists.sum(lists_, scratch_->current);
+    lists.keep_above(scratch_->current, 0, scratch_->merged);
+    lists.keep_largest(scratch_->merged, context.k, out.sum);
     lists.finish();
   }
 
@@ -156,22 +155,22 @@ class GlobalTopk final : public SparseCollective {
     if (communicator.size() == 1) return;
     if (put_back_ == PutBack::kExact) lists.values_at(selected, result, out.sum.values.view());
     if (put_back_ != PutBack::kPaper) return;
-    resize_with_room(room_->given, result.size());
-    lists.values_at(selected, result, room_->given.view());
-    const std::span<const float> given = room_->given_mirror.of(std::as_const(room_->given).view());
+    resize_with_slack(scratch_->given, result.size());
+    lists.values_at(selected, result, scratch_->given.view());
+    const std::span<const float> given = scratch_->given_mirror.of(std::as_const(scratch_->given).view());
     given_.assign(given.begin(), given.end());
   }
 
   /// Returns the mass that was selected at the result's indices and is not in its values.
   double lost_mass(const SparseVector& sum) {
-    const std::span<const float> applied = room_->sum_mirror.of(sum.values.view());
+    const std::span<const float> applied = scratch_->sum_mirror.of(sum.values.view());
     return std::transform_reduce(given_.begin(), given_.end(), applied.begin(), 0.0, std::plus<>(),
                                  [](double mass, float value) { return std::abs(mass - value); });
   }
 
   PutBack put_back_;
   std::size_t numel_;
-  std::optional<Room> room_;
+  std::optional<Scratch> scratch_;
   SwapVerb::Outgoing outgoing_;  // of a merge
   SwapVerb::Incoming incoming_;
   std::vector<ListView> lists_;  // by rank, of kNaive

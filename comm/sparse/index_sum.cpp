@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "comm/room.h"
 #include "comm/sparse/coding_error.h"
 #include "comm/sparse/scoped_seconds.h"
 #include "kernels/devices.h"
@@ -50,7 +49,7 @@ void IndexSum::read(View<const float> acc, SparseReduction& out) {
   const View<const std::uint32_t> indices = out.sum.indices.view();
   if (acc.device() == indices.device()) return kernels::gather(acc, indices, out.sum.values.view());
   if (!(on_device_.device() == acc.device())) on_device_ = SparseVector(acc.device());
-  resize_with_room(on_device_, indices.size(), acc.size());
+  resize_with_slack(on_device_, indices.size(), acc.size());
   kernels::start_transfer(indices, on_device_.indices.view());  // waited for with the values
   kernels::gather(acc, on_device_.indices.view(), on_device_.values.view());
   kernels::transfer(View<const float>(on_device_.values.view()), out.sum.values.view());

@@ -5,7 +5,6 @@
 #include <limits>
 #include <numeric>
 
-#include "comm/room.h"
 #include "comm/sparse/batch_decoder.h"
 #include "comm/sparse/merge.h"
 #include "kernels/devices.h"
@@ -24,7 +23,7 @@ class Constants {
 
   View<const float> first(std::size_t count) {
     if (count > values_.size()) {
-      resize_with_room(values_, count, numel_);
+      resize_with_slack(values_, count, numel_);
       kernels::fill(value_, values_.view());
     }
     return std::as_const(values_).view().subview(0, count);
@@ -59,7 +58,7 @@ class HostOperations final : public ListOperations {
   }
   void merge(const ListView& a, const ListView& b, SparseVector& sum) override { add_entries(a, b, sum); }
   float keep_largest(const SparseVector& entries, std::size_t k, SparseVector& kept) override {
-    return keep_largest_with_room(entries, k, scratch_, kept);
+    return keep_largest_with_slack(entries, k, scratch_, kept);
   }
   void keep_above(const SparseVector& entries, float threshold, SparseVector& kept) override {
     comm::keep_above(entries, threshold, kept);
@@ -129,7 +128,7 @@ class DeviceOperations final : public ListOperations {
   }
   /// Adds all entries and subtracts the kept ones: exact, since every value occurs with both signs or alone.
   void leave_out(const SparseVector& all, const SparseVector& kept, SparseVector& rest) override {
-    resize_with_room(negated_, kept.size());
+    resize_with_slack(negated_, kept.size());
     kernels::accumulate_scaled({}, kept.values.view(), -1.0f, negated_.view(), pass_);
     merge(all, {kept.indices.view(), std::as_const(negated_).view()}, rest);
   }
@@ -176,20 +175,20 @@ std::unique_ptr<ListOperations> make_list_operations(std::size_t numel, const De
 }
 
 void copy_list(const ListView& source, SparseVector& target) {
-  resize_with_room(target, source.size());
+  resize_with_slack(target, source.size());
   kernels::transfer(source.indices, target.indices.view());
   kernels::transfer(source.values, target.values.view());
 }
 
 void copy_indices(View<const std::uint32_t> source, Buffer<std::uint32_t>& target, std::size_t limit) {
-  resize_with_room(target, source.size(), limit);
+  resize_with_slack(target, source.size(), limit);
   kernels::transfer(source, target.view());
 }
 
 void concatenate(std::span<const ListView> lists, SparseVector& target) {
   std::size_t total = 0;
   for (const ListView& list : lists) total += list.size();
-  resize_with_room(target, total);
+  resize_with_slack(target, total);
   std::size_t begin = 0;
   for (const ListView& list : lists) {
     kernels::transfer(list.indices, target.indices.view().subview(begin, list.size()));

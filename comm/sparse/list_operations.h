@@ -48,7 +48,7 @@ std::unique_ptr<ListOperations> make_list_operations(std::size_t numel, const De
 
 /// Copies a list. The target's memory grows with room.
 void copy_list(const ListView& source, SparseVector& target);
-/// Copies indices. @param limit of the room (resize_with_room).
+/// Copies indices. @param limit of the room (resize_with_slack).
 void copy_indices(View<const std::uint32_t> source, Buffer<std::uint32_t>& target, std::size_t limit);
 /// Concatenates lists.
 void concatenate(std::span<const ListView> lists, SparseVector& target);

@@ -81,11 +81,11 @@ void ListTransport::gather_header(std::span<const T> mine, std::vector<T>& all) 
 template void ListTransport::gather_header(std::span<const std::uint32_t> mine, std::vector<std::uint32_t>& all);
 
 void ListTransport::check_count(std::uint64_t count, const ListBounds& bounds, int source, const Route& route) const {
-  if (count >= bounds.least && count <= bounds.most) return;
+  if (count >= bounds.min && count <= bounds.max) return;
   throw communicator_.bad_data(source, route,
-                               bounds.least == bounds.most
-                                   ? fmt::format("{} entries, and {} were announced", count, bounds.most)
-                                   : fmt::format("{} entries, and there are at most {}", count, bounds.most));
+                               bounds.min == bounds.max
+                                   ? fmt::format("{} entries, and {} were announced", count, bounds.max)
+                                   : fmt::format("{} entries, and there are at most {}", count, bounds.max));
 }
 
 void ListTransport::counts(VerbBatch batch) {
@@ -101,7 +101,7 @@ void ListTransport::counts(VerbBatch batch) {
     const auto& [mine, all, numel] = std::get<CountsVerb>(*batch[bucket]);
     for (std::size_t from = 0; from < ranks(); ++from) {
       all[from] = words_[from * batch.size() + bucket];
-      if (from != rank()) check_count(all[from], {.most = numel}, static_cast<int>(from), header_route(mine_));
+      if (from != rank()) check_count(all[from], {.max = numel}, static_cast<int>(from), header_route(mine_));
     }
   }
 }

@@ -23,10 +23,10 @@ namespace dragonn::comm {
 // be any floats. Lists between GPUs are not read by the host: only their sizes are checked
 // (comm/sparse/device_lists.cpp).
 
-/// The limits of a list from another rank: `least` to `most` entries, whose indices are in [begin, end).
+/// The limits of a list from another rank: `min` to `max` entries, whose indices are in [begin, end).
 struct ListBounds {
-  std::size_t least = 0;
-  std::size_t most = 0;
+  std::size_t min = 0;
+  std::size_t max = 0;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
 };
@@ -109,12 +109,12 @@ struct BroadcastIndicesVerb {
 /// its code decodes to.
 struct BroadcastListVerb {
   int root = 0;
-  ListView mine;         ///< on the root
-  std::size_t most = 0;  ///< at most this many entries, the same on all ranks
+  ListView mine;        ///< on the root
+  std::size_t max = 0;  ///< at most this many entries, the same on all ranks
   SparseVector* result = nullptr;
   std::size_t numel = 0;
 
-  ListBounds bounds() const { return {0, most, 0, numel}; }
+  ListBounds bounds() const { return {0, max, 0, numel}; }
 };
 
 /// Swaps lists between pairs of ranks. In step s a rank sends outgoing[s] while it receives incoming[s]. Both ends know
@@ -123,7 +123,7 @@ struct BroadcastListVerb {
 struct SwapVerb {
   struct Outgoing {
     int destination = 0;
-    std::size_t most = 0;  ///< 0: no message
+    std::size_t max = 0;  ///< 0: no message
     ListView list;
     ListView sent = {};  ///< what the list's code decodes to, if that is something else; valid as received lists are
   };

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "comm/room.h"
 #include "kernels/gradient/select.h"
 
 namespace dragonn::comm {
@@ -23,7 +22,7 @@ struct HostList {
 
 void add_entries(const ListView& first, const ListView& second, SparseVector& sum) {
   const HostList a(first), b(second);
-  resize_with_room(sum, a.size() + b.size());
+  resize_with_slack(sum, a.size() + b.size());
   std::uint32_t* const indices = sum.indices.data();
   float* const values = sum.values.data();
   std::size_t i = 0, j = 0, count = 0;
@@ -47,7 +46,7 @@ void add_entries(const ListView& first, const ListView& second, SparseVector& su
 }
 
 void entries_left_out(const SparseVector& all, std::span<const std::uint32_t> kept, SparseVector& dropped) {
-  resize_with_room(dropped, all.size());
+  resize_with_slack(dropped, all.size());
   std::size_t position = 0, count = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const std::uint32_t index = all.indices.data()[i];
@@ -62,7 +61,7 @@ void entries_left_out(const SparseVector& all, std::span<const std::uint32_t> ke
 }
 
 void common_indices(std::span<const std::uint32_t> a, std::span<const std::uint32_t> b, Buffer<std::uint32_t>& common) {
-  resize_with_room(common, std::min(a.size(), b.size()));
+  resize_with_slack(common, std::min(a.size(), b.size()));
   const auto end = std::ranges::set_intersection(a, b, common.data()).out;
   common.truncate(static_cast<std::size_t>(end - common.data()));
 }
@@ -77,15 +76,15 @@ void values_at(const SparseVector& entries, std::span<const std::uint32_t> indic
   }
 }
 
-float keep_largest_with_room(const SparseVector& entries, std::size_t k, kernels::MagnitudeScratch& scratch,
-                             SparseVector& kept) {
-  resize_with_room(scratch.keys, entries.size());
-  resize_with_room(kept, std::min(k, entries.size()));
+float keep_largest_with_slack(const SparseVector& entries, std::size_t k, kernels::MagnitudeScratch& scratch,
+                              SparseVector& kept) {
+  resize_with_slack(scratch.keys, entries.size());
+  resize_with_slack(kept, std::min(k, entries.size()));
   return kernels::keep_largest(entries, k, scratch, kept);
 }
 
 void keep_above(const SparseVector& entries, float threshold, SparseVector& kept) {
-  resize_with_room(kept, entries.size());
+  resize_with_slack(kept, entries.size());
   kernels::filter_threshold(entries, std::max(threshold, std::numeric_limits<float>::denorm_min()), kept);
 }
 

@@ -24,8 +24,8 @@ void common_indices(std::span<const std::uint32_t> a, std::span<const std::uint3
 void values_at(const SparseVector& entries, std::span<const std::uint32_t> indices, std::span<float> out);
 
 /// Works like kernels::keep_largest; memory grows with room, since the number of entries varies between steps.
-float keep_largest_with_room(const SparseVector& entries, std::size_t k, kernels::MagnitudeScratch& scratch,
-                             SparseVector& kept);
+float keep_largest_with_slack(const SparseVector& entries, std::size_t k, kernels::MagnitudeScratch& scratch,
+                              SparseVector& kept);
 /// Keeps the entries with |x| >= threshold and x != 0.
 void keep_above(const SparseVector& entries, float threshold, SparseVector& kept);
 

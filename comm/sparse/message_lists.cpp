@@ -10,7 +10,6 @@
 
 #include "codec/list_codec.h"
 #include "comm/coded_ring.h"
-#include "comm/room.h"
 #include "comm/sparse/list_transport.h"
 #include "comm/tags.h"
 
@@ -46,7 +45,7 @@ class MessageLists final : public ListTransport {
     for (std::size_t from = 0; from < ranks(); ++from) {
       for (const ListVerb* verb : batch) {
         const auto& gather = std::get<GatherListsVerb>(*verb);
-        sizes_[from] += most_bytes(gather.slots[from], gather.has_values);
+        sizes_[from] += max_bytes(gather.slots[from], gather.has_values);
       }
     }
     lay_out();
@@ -138,7 +137,7 @@ class MessageLists final : public ListTransport {
     }
     std::size_t bytes = 0;
     for (const ListVerb* verb : batch) bytes += std::get<BroadcastIndicesVerb>(*verb).indices.host().size_bytes();
-    resize_with_room(message_, bytes);
+    resize_with_slack(message_, bytes);
     const auto each = [&](const auto& copy) {
       std::size_t begin = 0;
       for (const ListVerb* verb : batch) {
@@ -156,28 +155,28 @@ class MessageLists final : public ListTransport {
   void broadcast_lists(VerbBatch batch) override {
     const int root = std::get<BroadcastListVerb>(*batch.front()).root;
     const bool is_root = communicator().rank() == root;
-    std::size_t room = 0;
+    std::size_t scratch = 0;
     lists_.clear();
     bounds_.clear();
     for (const ListVerb* verb : batch) {
       const auto& broadcast = std::get<BroadcastListVerb>(*verb);
       lists_.push_back(broadcast.mine);
       bounds_.push_back(broadcast.bounds());
-      room += most_bytes(is_root ? broadcast.mine.size() : broadcast.most);
+      scratch += max_bytes(is_root ? broadcast.mine.size() : broadcast.max);
     }
-    resize_with_room(message_, table_bytes(batch.size()) + room);
+    resize_with_slack(message_, table_bytes(batch.size()) + scratch);
     if (is_root) message_.truncate(pack_lists(message_.host()));
     const ScopedSizeOnly scope(communicator(), is_size_only());
     const ScopedPhase phase(communicator().traffic(), Phase::kExchange);
     const std::size_t bytes = communicator().broadcast_variable(root, message_.view(), is_root ? message_.size() : 0);
     if (is_size_only()) {
       // There is one list: size-only exchanges have one bucket.
-      return resize_with_room(*std::get<BroadcastListVerb>(*batch.front()).result, bytes / SparseVector::kEntryBytes);
+      return resize_with_slack(*std::get<BroadcastListVerb>(*batch.front()).result, bytes / SparseVector::kEntryBytes);
     }
     unpack_lists(message_.host().first(bytes), {root, {Route::Kind::kTree}});
     for (std::size_t bucket = 0; bucket < batch.size(); ++bucket) {
       SparseVector& result = *std::get<BroadcastListVerb>(*batch[bucket]).result;
-      resize_with_room(result, lists_[bucket].size());
+      resize_with_slack(result, lists_[bucket].size());
       std::ranges::copy(lists_[bucket].indices.host(), result.indices.data());
       std::ranges::copy(lists_[bucket].values.host(), result.values.data());
     }
@@ -190,14 +189,14 @@ class MessageLists final : public ListTransport {
     const std::size_t window = std::min(first.in_flight, steps);
     while (slots_.size() < window) slots_.emplace_back();
     // There is room for all that may come, and for what is sent; only pages that are really filled are ever touched.
-    std::size_t most = 0;
+    std::size_t max = 0;
     for (const ListVerb* verb : batch) {
-      for (const SwapVerb::Incoming& incoming : std::get<SwapVerb>(*verb).incoming) most += incoming.bounds.most;
+      for (const SwapVerb::Incoming& incoming : std::get<SwapVerb>(*verb).incoming) max += incoming.bounds.max;
       if (!is_lossy()) continue;
-      for (const SwapVerb::Outgoing& outgoing : std::get<SwapVerb>(*verb).outgoing) most += outgoing.list.size();
+      for (const SwapVerb::Outgoing& outgoing : std::get<SwapVerb>(*verb).outgoing) max += outgoing.list.size();
     }
     kept_ = 0;
-    resize_with_room(swapped_, most);
+    resize_with_slack(swapped_, max);
     const ScopedPhase phase(communicator().traffic(), Phase::kExchange);
     for (std::size_t step = 0; step < window; ++step) start_step(batch, step, slots_[step]);
     for (std::size_t step = 0; step < steps; ++step) {
@@ -216,8 +215,8 @@ class MessageLists final : public ListTransport {
     Request send;
   };
 
-  std::size_t most_bytes(std::size_t entries, bool has_values = true) const {
-    return aligned(codec_->most_bytes(entries, has_values));
+  std::size_t max_bytes(std::size_t entries, bool has_values = true) const {
+    return aligned(codec_->max_bytes(entries, has_values));
   }
   /// Returns the bytes of a message's table. If a message holds several lists whose sizes its receiver does not know,
   /// it begins with their sizes.
@@ -227,7 +226,7 @@ class MessageLists final : public ListTransport {
   void lay_out() {
     offsets_.resize(ranks());
     std::exclusive_scan(sizes_.begin(), sizes_.end(), offsets_.begin(), std::size_t{0});
-    resize_with_room(gathered_, offsets_.back() + sizes_.back());
+    resize_with_slack(gathered_, offsets_.back() + sizes_.back());
   }
   View<std::byte> place_of(std::size_t rank) { return gathered_.view().subview(offsets_[rank], sizes_[rank]); }
   /// Gathers messages that fill their places.
@@ -255,7 +254,7 @@ class MessageLists final : public ListTransport {
       std::span<const std::byte> message = place_of(from).host();
       for (std::size_t bucket = 0; bucket < batch.size(); ++bucket) {
         auto& gather = std::get<GatherListsVerb>(*batch[bucket]);
-        const auto [code, rest] = split_at(message, most_bytes(gather.slots[from], gather.has_values));
+        const auto [code, rest] = split_at(message, max_bytes(gather.slots[from], gather.has_values));
         gather.lists[from] = decode(code, gather.has_values, gather.bounds(from), from * batch.size() + bucket,
                                     {source, route, bucket, batch.size()});
         message = rest;
@@ -266,7 +265,7 @@ class MessageLists final : public ListTransport {
     std::span<std::byte> message = place_of(rank()).host();
     for (const ListVerb* verb : batch) {
       const auto& gather = std::get<GatherListsVerb>(*verb);
-      const auto [code, rest] = split_at(message, most_bytes(gather.slots[rank()], gather.has_values));
+      const auto [code, rest] = split_at(message, max_bytes(gather.slots[rank()], gather.has_values));
       codec_->encode(gather.mine, gather.has_values, code);
       if (gather.has_values) count_list(gather.mine.size(), code.size());
       message = rest;
@@ -314,10 +313,10 @@ class MessageLists final : public ListTransport {
   /// @param index of the code among those of this verb, whose lists are all in use at once.
   ListView decode(std::span<const std::byte> code, bool has_values, const ListBounds& bounds, std::size_t index,
                   const Origin& origin) {
-    while (rooms_.size() <= index) rooms_.emplace_back();
+    while (decoded_.size() <= index) decoded_.emplace_back();
     ListView list;
     try {
-      list = codec_->decode(code, has_values, rooms_[index]);
+      list = codec_->decode(code, has_values, decoded_[index]);
     } catch (const DataError& error) {
       throw bad_list(origin, error.what());
     }
@@ -348,9 +347,8 @@ class MessageLists final : public ListTransport {
   std::size_t pack_lists(std::span<std::byte> message, bool has_values = true) {
     std::size_t begin = table_bytes(lists_.size());
     for (std::size_t i = 0; i < lists_.size(); ++i) {
-      const std::size_t most = codec_->most_bytes(lists_[i].size(), has_values);
-      const auto bytes =
-          static_cast<std::uint32_t>(codec_->encode(lists_[i], has_values, message.subspan(begin, most)));
+      const std::size_t max = codec_->max_bytes(lists_[i].size(), has_values);
+      const auto bytes = static_cast<std::uint32_t>(codec_->encode(lists_[i], has_values, message.subspan(begin, max)));
       if (lists_.size() > 1) std::memcpy(message.data() + i * kWord, &bytes, kWord);
       if (has_values) count_list(lists_[i].size(), bytes);
       // An only list is as long as its message.
@@ -362,16 +360,16 @@ class MessageLists final : public ListTransport {
   void broadcast_coded_indices(VerbBatch batch) {
     const int root = std::get<BroadcastIndicesVerb>(*batch.front()).root;
     const bool is_root = communicator().rank() == root;
-    std::size_t room = table_bytes(batch.size());
+    std::size_t scratch = table_bytes(batch.size());
     lists_.clear();
     bounds_.clear();
     for (const ListVerb* verb : batch) {
       const View<const std::uint32_t> indices = std::get<BroadcastIndicesVerb>(*verb).indices;
       lists_.push_back({indices, {}});
       bounds_.push_back(std::get<BroadcastIndicesVerb>(*verb).bounds());
-      room += most_bytes(indices.size(), /*has_values=*/false);
+      scratch += max_bytes(indices.size(), /*has_values=*/false);
     }
-    resize_with_room(message_, room);
+    resize_with_slack(message_, scratch);
     if (is_root) message_.truncate(pack_lists(message_.host(), /*has_values=*/false));
     const ScopedSizeOnly scope(communicator(), is_size_only());
     const ScopedPhase phase(communicator().traffic(), Phase::kExchange);
@@ -391,9 +389,9 @@ class MessageLists final : public ListTransport {
     for (std::size_t bucket = 0; bucket < batch.size(); ++bucket) {
       const auto& allreduce = std::get<AllreduceVerb>(*batch[bucket]);
       DRAGONN_CHECK(allreduce.algorithm == DenseAlgorithm::kRing, "only a ring sums in a code of values");
-      resize_with_room(*allreduce.remainder, parts_[bucket].size());
+      resize_with_slack(*allreduce.remainder, parts_[bucket].size());
       remainders_.push_back(allreduce.remainder->host());
-      if (allreduce.stayed != nullptr) resize_with_room(*allreduce.stayed, parts_[bucket].size());
+      if (allreduce.stayed != nullptr) resize_with_slack(*allreduce.stayed, parts_[bucket].size());
       stayed_.push_back(allreduce.stayed != nullptr ? allreduce.stayed->host() : std::span<std::uint8_t>());
     }
     const ScopedOperation operation = communicator().operation("allreduce");
@@ -422,27 +420,27 @@ class MessageLists final : public ListTransport {
   }
 
   void start_step(VerbBatch batch, std::size_t step, Slot& slot) {
-    std::size_t lists = 0, most = 0;
+    std::size_t lists = 0, max = 0;
     for (const ListVerb* verb : batch) {
       const SwapVerb::Incoming& incoming = std::get<SwapVerb>(*verb).incoming[step];
-      lists += incoming.bounds.most > 0 ? 1 : 0;
-      most += most_bytes(incoming.bounds.most);
+      lists += incoming.bounds.max > 0 ? 1 : 0;
+      max += max_bytes(incoming.bounds.max);
     }
     if (lists > 0) {
-      resize_with_room(slot.incoming, table_bytes(lists) + most);
+      resize_with_slack(slot.incoming, table_bytes(lists) + max);
       slot.receive = communicator().irecv(std::get<SwapVerb>(*batch.front()).incoming[step].source, kTagSlices,
                                           slot.incoming.view());
     }
     lists_.clear();
-    most = 0;
+    max = 0;
     for (const ListVerb* verb : batch) {
       const SwapVerb::Outgoing& outgoing = std::get<SwapVerb>(*verb).outgoing[step];
-      if (outgoing.most == 0) continue;
+      if (outgoing.max == 0) continue;
       lists_.push_back(outgoing.list);
-      most += most_bytes(outgoing.most);
+      max += max_bytes(outgoing.max);
     }
     if (lists_.empty()) return;
-    resize_with_room(slot.outgoing, table_bytes(lists_.size()) + most);
+    resize_with_slack(slot.outgoing, table_bytes(lists_.size()) + max);
     slot.outgoing.truncate(pack_lists(slot.outgoing.host()));
     if (is_lossy()) keep_sent(batch, step, slot.outgoing);
     slot.send = communicator().isend(std::get<SwapVerb>(*batch.front()).outgoing[step].destination, kTagSlices,
@@ -456,7 +454,7 @@ class MessageLists final : public ListTransport {
     auto list = lists_.begin();
     for (ListVerb* verb : batch) {
       SwapVerb::Outgoing& outgoing = std::get<SwapVerb>(*verb).outgoing[step];
-      if (outgoing.most > 0) outgoing.sent = keep(*list++);
+      if (outgoing.max > 0) outgoing.sent = keep(*list++);
     }
   }
 
@@ -464,8 +462,8 @@ class MessageLists final : public ListTransport {
     std::size_t lists = 0;
     bool sends = false;
     for (const ListVerb* verb : batch) {
-      lists += std::get<SwapVerb>(*verb).incoming[step].bounds.most > 0 ? 1 : 0;
-      sends = sends || std::get<SwapVerb>(*verb).outgoing[step].most > 0;
+      lists += std::get<SwapVerb>(*verb).incoming[step].bounds.max > 0 ? 1 : 0;
+      sends = sends || std::get<SwapVerb>(*verb).outgoing[step].max > 0;
     }
     if (lists > 0) receive_step(batch, step, slot);
     if (sends) communicator().wait(slot.send);
@@ -476,14 +474,14 @@ class MessageLists final : public ListTransport {
     bounds_.clear();
     for (const ListVerb* verb : batch) {
       const SwapVerb::Incoming& incoming = std::get<SwapVerb>(*verb).incoming[step];
-      if (incoming.bounds.most > 0) bounds_.push_back(incoming.bounds);
+      if (incoming.bounds.max > 0) bounds_.push_back(incoming.bounds);
     }
     const int source = std::get<SwapVerb>(*batch.front()).incoming[step].source;
     unpack_lists(slot.incoming.host().first(bytes), {source});
     auto list = lists_.begin();
     for (ListVerb* verb : batch) {
       SwapVerb::Incoming& incoming = std::get<SwapVerb>(*verb).incoming[step];
-      if (incoming.bounds.most == 0) continue;
+      if (incoming.bounds.max == 0) continue;
       incoming.list = keep(*list++);
     }
   }
@@ -498,7 +496,7 @@ class MessageLists final : public ListTransport {
   }
 
   std::unique_ptr<codec::ListCodec> codec_;
-  std::deque<SparseVector> rooms_;                    // of lists that are not read where their code lies
+  std::deque<SparseVector> decoded_;                  // of lists that are not read where their code lies
   std::vector<std::size_t> sizes_, offsets_;          // bytes by rank, of gathered_
   Buffer<std::byte> gathered_;                        // the messages of all ranks
   Buffer<std::byte> message_;                         // of a broadcast

@@ -12,7 +12,6 @@
 #include <fmt/format.h>
 
 #include "comm/blocks.h"
-#include "comm/room.h"
 #include "comm/sparse/coding_error.h"
 #include "comm/sparse/exchange_cost.h"
 #include "comm/sparse/slices.h"
@@ -57,12 +56,12 @@ class OkTopk final : public SparseCollective {
                    const SparseVector& selected, SparseReduction& out) override {
     DRAGONN_CHECK(acc.size() == numel_, "a collective for {} elements got {}", numel_, acc.size());
     out.reset(communicator.size());
-    if (!room_) room_.emplace(selected.device());
+    if (!scratch_) scratch_.emplace(selected.device());
     ListOperations& lists = operations(numel_, selected.device());
     const auto ranks = static_cast<std::size_t>(communicator.size());
     co_await CountsVerb{selected.size(), out.statistics.selected_counts, numel_};
 
-    const std::span<const std::uint32_t> indices = room_->indices.of(selected.indices.view());
+    const std::span<const std::uint32_t> indices = scratch_->indices.of(selected.indices.view());
     if (rules_.repartition_period == 0) {
       keep_equal_regions(ranks);
     } else if (regions_.size() != ranks + 1 || context.step % rules_.repartition_period == 0) {
@@ -76,33 +75,33 @@ class OkTopk final : public SparseCollective {
     error_.clear();
     const bool is_lossy = co_await slices_.verb(in_flight_);
     if (is_lossy) error_.add_selection(selected, slices_.sent());
-    sum_lists(communicator.clock(), slices_.in_rotation(), numel_, room_->reduced, out.statistics);
+    sum_lists(communicator.clock(), slices_.in_rotation(), numel_, scratch_->reduced, out.statistics);
 
     // All ranks gather the sums that reach the threshold: all sums if it must be computed.
     const bool stale = threshold_ <= 0 || context.k != k_ || context.step % rules_.global_period == 0;
-    lists.keep_above(room_->reduced, stale ? 0 : threshold_of(context), room_->kept);
+    lists.keep_above(scratch_->reduced, stale ? 0 : threshold_of(context), scratch_->kept);
     out.statistics.owned_counts.resize(ranks);
-    co_await CountsVerb{room_->kept.size(), out.statistics.owned_counts, numel_};
+    co_await CountsVerb{scratch_->kept.size(), out.statistics.owned_counts, numel_};
     const auto total =
         std::accumulate(out.statistics.owned_counts.begin(), out.statistics.owned_counts.end(), std::uint64_t{0});
     const bool balances = !stale && is_uneven(out.statistics.owned_counts, total);
     if (balances) {
-      slices_.plan_blocks(communicator.rank(), room_->kept, regions_, out.statistics.owned_counts, balanced_counts_);
+      slices_.plan_blocks(communicator.rank(), scratch_->kept, regions_, out.statistics.owned_counts, balanced_counts_);
       co_await slices_.verb(in_flight_);
-      if (is_lossy) error_.add_sums(room_->kept, slices_.sent());
-      concatenate(slices_.in_rank_order(), room_->balanced);
+      if (is_lossy) error_.add_sums(scratch_->kept, slices_.sent());
+      concatenate(slices_.in_rank_order(), scratch_->balanced);
     }
     lists_.resize(ranks);
-    const SparseVector& owned = balances ? room_->balanced : room_->kept;
+    const SparseVector& owned = balances ? scratch_->balanced : scratch_->kept;
     co_await GatherListsVerb{.mine = owned,
                              .slots = balances ? balanced_counts_ : out.statistics.owned_counts,
                              .lists = lists_,
                              .numel = numel_,
                              .regions = balances ? std::span<const std::uint64_t>() : regions_};
     if (is_lossy) error_.add_sums(owned, lists_[static_cast<std::size_t>(communicator.rank())]);
-    SparseVector& gathered = stale ? room_->all : out.sum;
+    SparseVector& gathered = stale ? scratch_->all : out.sum;
     if (context.payload_only) {
-      resize_with_room(gathered, total);
+      resize_with_slack(gathered, total);
     } else {
       if (balances) check_order_of_blocks(communicator);
       concatenate(lists_, gathered);
@@ -137,8 +136,8 @@ class OkTopk final : public SparseCollective {
 
  private:
   /// The memory of the lists, on the device of the first selection.
-  struct Room {
-    explicit Room(const Device& device)
+  struct Scratch {
+    explicit Scratch(const Device& device)
         : reduced(device), kept(device), balanced(device), all(device), indices(device) {}
     SparseVector reduced;   // the sums of this rank's region
     SparseVector kept;      // those that are gathered
@@ -206,7 +205,7 @@ class OkTopk final : public SparseCollective {
   void keep_largest(Communicator& communicator, const ReduceContext& context, SparseVector& sum) {
     const float smallest = context.payload_only
                                ? rank_size_only_sums(communicator, context.k, sum)
-                               : operations(numel_, sum.device()).keep_largest(room_->all, context.k, sum);
+                               : operations(numel_, sum.device()).keep_largest(scratch_->all, context.k, sum);
     if (sum.empty()) {
       k_ = 0;  // nothing to compute from: the threshold stays, and the next step computes it
       return;
@@ -224,11 +223,11 @@ class OkTopk final : public SparseCollective {
     for (std::uint32_t bit = std::uint32_t{1} << 30; bit > 0; bit >>= 1) {
       const auto bound = std::bit_cast<float>(bits | bit);
       const auto reaches = [&](float value) { return std::abs(value) >= bound; };
-      auto count = static_cast<std::uint64_t>(std::ranges::count_if(room_->kept.values.host(), reaches));
+      auto count = static_cast<std::uint64_t>(std::ranges::count_if(scratch_->kept.values.host(), reaches));
       communicator.allreduce_sum(std::span<std::uint64_t>(&count, 1));
       if (count >= k) bits |= bit;
     }
-    resize_with_room(sum, std::min(k, room_->all.size()));
+    resize_with_slack(sum, std::min(k, scratch_->all.size()));
     return std::bit_cast<float>(bits);
   }
 
@@ -241,7 +240,7 @@ class OkTopk final : public SparseCollective {
   Rules rules_;
   std::size_t in_flight_;
   std::size_t numel_;
-  std::optional<Room> room_;  // from the first exchange on
+  std::optional<Scratch> scratch_;  // from the first exchange on
   Slices slices_;
   CodingError error_;
   std::vector<ListView> lists_;  // by rank
@@ -318,17 +317,17 @@ CountForecast sum_forecast(const Settings& settings, int ranks) {
 /// threshold all sums are gathered: as many as there can be.
 Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
   const double slices = sizes.part_bytes(sizes.selected);
-  const double most = std::min(sizes.selected * sizes.ranks, static_cast<double>(sizes.numel));
+  const double max = std::min(sizes.selected * sizes.ranks, static_cast<double>(sizes.numel));
   const double computing = sizes.computes_threshold ? (*sizes.computes_threshold ? 1.0 : 0.0)
                                                     : 1.0 / static_cast<double>(settings.integer("global_period"));
-  const double sums = computing * sizes.part_bytes(most) + (1 - computing) * sizes.part_bytes(sizes.global);
+  const double sums = computing * sizes.part_bytes(max) + (1 - computing) * sizes.part_bytes(sizes.global);
   Prediction prediction{
       .bytes_sent = (slices + sums) * share_of_others(sizes.ranks),
       .payload = slices_chain(slices, sizes.ranks, in_flight(settings)) + ring_gather_chain(sums, sizes.ranks),
       .header = 2 * counts_chain(sizes.ranks)};
   if (sizes.computes_threshold == false && sizes.coding.is_fixed_size()) {
     const double entries = std::max(sizes.largest, sizes.global);
-    prediction.most_bytes = 3 * SparseVector::kEntryBytes * entries * share_of_others(sizes.ranks);
+    prediction.max_bytes = 3 * SparseVector::kEntryBytes * entries * share_of_others(sizes.ranks);
   }
   return prediction;
 }
@@ -336,9 +335,9 @@ Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
 /// Returns the bytes of sent and received slices, this rank's sums and those that it keeps; and of all sums, as
 /// messages and as a list, of which there are most in the steps that compute the threshold.
 std::size_t memory(const Settings&, const ExchangeSizes& sizes, const Device& device) {
-  const double most = std::min(sizes.selected * sizes.ranks, static_cast<double>(sizes.numel));
-  const double own = 2 * most / sizes.ranks;
-  return list_bytes(2 * sizes.selected + own + 2 * most) + decoder_bytes(sizes, device) + result_bytes(sizes);
+  const double max = std::min(sizes.selected * sizes.ranks, static_cast<double>(sizes.numel));
+  const double own = 2 * max / sizes.ranks;
+  return list_bytes(2 * sizes.selected + own + 2 * max) + decoder_bytes(sizes, device) + result_bytes(sizes);
 }
 
 const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{

@@ -61,10 +61,10 @@ class [[nodiscard]] Rounds {
     /// Lets errors leave through resume(), as from a function.
     void unhandled_exception() { throw; }
 
-    template <class Verb>
+    template <class StepPart>
     class Round {
      public:
-      explicit Round(const Verb& verb) : verb_(verb) {}
+      explicit Round(const StepPart& verb) : verb_(verb) {}
       bool await_ready() const noexcept { return false; }
       void await_suspend(std::coroutine_handle<promise_type> coroutine) noexcept {
         promise_ = &coroutine.promise();
@@ -78,9 +78,9 @@ class [[nodiscard]] Rounds {
       ListVerb verb_;
       promise_type* promise_ = nullptr;
     };
-    template <class Verb>
-    Round<Verb> await_transform(const Verb& verb) {
-      return Round<Verb>(verb);
+    template <class StepPart>
+    Round<StepPart> await_transform(const StepPart& verb) {
+      return Round<StepPart>(verb);
     }
 
    private:

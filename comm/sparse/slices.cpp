@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "comm/blocks.h"
-#include "comm/room.h"
 
 namespace dragonn::comm {
 
@@ -14,12 +13,12 @@ void Slices::plan_regions(int rank, const ListView& mine, std::span<const std::u
   const auto me = static_cast<std::size_t>(rank);
   const auto region_size = [&](std::size_t owner) { return regions[owner + 1] - regions[owner]; };
   bounds_.resize(counts.size() + 1);
-  most_to_.resize(counts.size());
+  max_to_.resize(counts.size());
   from_.resize(counts.size());
   for (std::size_t other = 0; other < counts.size(); ++other) {
     bounds_[other] = static_cast<std::size_t>(std::ranges::lower_bound(indices, regions[other]) - indices.begin());
-    most_to_[other] = std::min(counts[me], region_size(other));
-    from_[other] = {.most = std::min(counts[other], region_size(me)), .begin = regions[me], .end = regions[me + 1]};
+    max_to_[other] = std::min(counts[me], region_size(other));
+    from_[other] = {.max = std::min(counts[other], region_size(me)), .begin = regions[me], .end = regions[me + 1]};
   }
   bounds_[counts.size()] = mine.size();
   plan(rank, mine);
@@ -32,7 +31,7 @@ void Slices::plan_blocks(int rank, const ListView& mine, std::span<const std::ui
   const auto total = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
   const Block own = block(total, ranks, me);
   bounds_.resize(ranks + 1);
-  most_to_.resize(ranks);
+  max_to_.resize(ranks);
   from_.resize(ranks);
   balanced.resize(ranks);
   std::uint64_t first = 0;
@@ -49,12 +48,12 @@ void Slices::plan_blocks(int rank, const ListView& mine, std::span<const std::ui
     balanced[other] = block(total, ranks, other).size();
     first = last;
   }
-  for (std::size_t target = 0; target < ranks; ++target) most_to_[target] = bounds_[target + 1] - bounds_[target];
+  for (std::size_t target = 0; target < ranks; ++target) max_to_[target] = bounds_[target + 1] - bounds_[target];
   plan(rank, mine);
 }
 
 void Slices::plan(int rank, const ListView& mine) {
-  const std::size_t ranks = most_to_.size();
+  const std::size_t ranks = max_to_.size();
   rank_ = static_cast<std::size_t>(rank);
   mine_ = mine;
   own_ = mine.slice(bounds_[rank_], bounds_[rank_ + 1]);
@@ -62,7 +61,7 @@ void Slices::plan(int rank, const ListView& mine) {
   incoming_.clear();
   for (std::size_t step = 1; step < ranks; ++step) {
     const std::size_t to = (rank_ + step) % ranks, from = (rank_ + ranks - step) % ranks;
-    outgoing_.push_back({static_cast<int>(to), most_to_[to], mine.slice(bounds_[to], bounds_[to + 1])});
+    outgoing_.push_back({static_cast<int>(to), max_to_[to], mine.slice(bounds_[to], bounds_[to + 1])});
     incoming_.push_back({static_cast<int>(from), from_[from], mine.slice(0, 0)});
   }
 }
@@ -75,14 +74,14 @@ std::span<const ListView> Slices::in_rotation() {
 }
 
 std::span<const ListView> Slices::in_rank_order() {
-  lists_.assign(most_to_.size(), own_);
+  lists_.assign(max_to_.size(), own_);
   for (const SwapVerb::Incoming& incoming : incoming_)
     lists_[static_cast<std::size_t>(incoming.source)] = incoming.list;
   return lists_;
 }
 
 ListView Slices::sent() {
-  resize_with_room(sent_, mine_.size());
+  resize_with_slack(sent_, mine_.size());
   const auto keep = [&](std::size_t begin, const ListView& list) {
     std::ranges::copy(list.values.host(), sent_.data() + begin);
   };

@@ -44,8 +44,8 @@ class Slices {
 
   std::size_t rank_ = 0;
   std::vector<std::size_t> bounds_;
-  std::vector<std::uint64_t> most_to_;  // entries at most, by rank
-  std::vector<ListBounds> from_;        // by rank
+  std::vector<std::uint64_t> max_to_;  // entries at most, by rank
+  std::vector<ListBounds> from_;       // by rank
   ListView mine_, own_;
   std::vector<SwapVerb::Outgoing> outgoing_;
   std::vector<SwapVerb::Incoming> incoming_;

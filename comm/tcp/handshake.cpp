@@ -51,7 +51,8 @@ std::string write_text(const Descriptor& socket, const std::string& text, Deadli
 std::string read_text(const Descriptor& socket, std::string& text, Deadline deadline) {
   constexpr std::uint64_t kLongest = 1 << 16;
   std::uint64_t length = 0;
-  if (const std::string problem = read_all(socket, room_of(length), deadline); !problem.empty()) return problem;
+  if (const std::string problem = read_all(socket, writable_bytes_of(length), deadline); !problem.empty())
+    return problem;
   if (length > kLongest) return "the message is not a text";
   text.resize(length);
   std::string problem = read_all(socket, std::as_writable_bytes(std::span(text)), deadline);
@@ -169,10 +170,10 @@ class Coordinator : Participant {
       if (!socket_of(rank).valid()) missing.push_back(rank);
     }
     if (missing.empty()) return;
-    constexpr std::size_t kMost = 3;
+    constexpr std::size_t kMax = 3;
     std::string reasons;
-    for (const auto& [rank, reason] : refusals_ | std::views::take(kMost)) reasons += "; " + reason;
-    if (refusals_.size() > kMost) reasons += fmt::format("; so for {} ranks", refusals_.size());
+    for (const auto& [rank, reason] : refusals_ | std::views::take(kMax)) reasons += "; " + reason;
+    if (refusals_.size() > kMax) reasons += fmt::format("; so for {} ranks", refusals_.size());
     note(fmt::format("rank{} {} did not come {}{}", missing.size() == 1 ? "" : "s", fmt::join(missing, ", "), within(),
                      reasons));
   }
@@ -354,7 +355,8 @@ class Joiner : Participant {
       return obstacle;
     if (!is_answered()) return {"no answer"};
     Answer answer{};
-    if (std::string lost = read_all(connection.socket, room_of(answer), soon); !lost.empty()) return {std::move(lost)};
+    if (std::string lost = read_all(connection.socket, writable_bytes_of(answer), soon); !lost.empty())
+      return {std::move(lost)};
     if (answer == kHasSecret) return {"it has a secret (comm.secret_file), and this rank has none", true};
     if (answer == kOtherRun) return {"another run uses this rendezvous", true};
     if (answer != kAccepted) return {"the process that listens there is not rank 0 of this program"};
@@ -383,7 +385,7 @@ class Joiner : Participant {
   }
 
   void learn_of_others() {
-    std::string lost = read_all(socket_of(0), room_of(token_), deadline(1));
+    std::string lost = read_all(socket_of(0), writable_bytes_of(token_), deadline(1));
     if (lost.empty()) lost = read_all(socket_of(0), std::as_writable_bytes(std::span(listeners_)), deadline(1));
     if (!lost.empty()) throw error(lost_coordinator(lost));
   }

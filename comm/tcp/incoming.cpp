@@ -8,7 +8,6 @@
 #include <system_error>
 #include <utility>
 
-#include "comm/room.h"
 #include "core/printable.h"
 
 namespace dragonn::comm {
@@ -102,7 +101,7 @@ bool Incoming::place_message() {
   return true;
 }
 
-std::size_t Incoming::room_for_bytes() {
+std::size_t Incoming::capacity_for_bytes() {
   if (slot_ == nullptr) return left_;
   const std::size_t filled = slot_->size - left_;
   if (filled == slot_->bytes.size() && left_ > 0) {
@@ -115,13 +114,13 @@ std::size_t Incoming::room_for_bytes() {
 }
 
 bool Incoming::read_bytes() {
-  const std::size_t room = room_for_bytes();
-  std::size_t count = std::min(room, staged());
+  const std::size_t capacity = capacity_for_bytes();
+  std::size_t count = std::min(capacity, staged());
   if (count > 0) {
     copy_bytes(stage_.data() + stage_begin_, target_, count);
     stage_begin_ += count;
   } else if (left_ >= kDirectBytes && target_ != nullptr) {
-    count = take(target_, room);
+    count = take(target_, capacity);
     if (count == 0) return false;
   } else if (left_ > 0) {
     return fill_stage();
@@ -208,7 +207,7 @@ Incoming::Slot* Incoming::free_slot() {
 
 void Incoming::reserve_free_slots() {
   for (Slot& slot : slots_) {
-    if (!slot.in_use) resize_with_room(slot.bytes, largest_);
+    if (!slot.in_use) resize_with_slack(slot.bytes, largest_);
   }
 }
 
@@ -230,10 +229,10 @@ bool Incoming::fill_stage() {
   return count > 0;
 }
 
-std::size_t Incoming::take(std::byte* target, std::size_t room) {
+std::size_t Incoming::take(std::byte* target, std::size_t capacity) {
   if (drained_) return 0;
   for (;;) {
-    const ssize_t count = ::recv(socket_, target, room, MSG_DONTWAIT);
+    const ssize_t count = ::recv(socket_, target, capacity, MSG_DONTWAIT);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EAGAIN) return 0;
     if (count <= 0) {
@@ -241,7 +240,7 @@ std::size_t Incoming::take(std::byte* target, std::size_t room) {
                       : "its connection broke: " + std::generic_category().message(errno));
       return 0;
     }
-    drained_ = static_cast<std::size_t>(count) < room;
+    drained_ = static_cast<std::size_t>(count) < capacity;
     return static_cast<std::size_t>(count);
   }
 }

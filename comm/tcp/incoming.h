@@ -43,7 +43,7 @@ class Incoming {
   void release(std::size_t number) { receives_.release(number); }
   /// Returns the size of a message that is done: more than room() if it did not fit.
   std::size_t bytes(std::size_t number) const { return receives_[number].bytes; }
-  std::size_t room(std::size_t number) const { return receives_[number].buffer.size(); }
+  std::size_t capacity(std::size_t number) const { return receives_[number].buffer.size(); }
 
   void read();
   /// Returns whether more of the socket can be read now.
@@ -90,7 +90,7 @@ class Incoming {
   void begin_frame();
   bool place_message();
   /// Returns how many bytes of the frame there is room for now: all, or at least one in a slot that grows.
-  std::size_t room_for_bytes();
+  std::size_t capacity_for_bytes();
   bool read_bytes();
   void end_frame();
   void end_text_frame();
@@ -103,7 +103,7 @@ class Incoming {
   std::size_t staged() const { return stage_end_ - stage_begin_; }
   bool fill_stage();
   /// Reads from the socket. Returns the number of bytes; 0 if none are there.
-  std::size_t take(std::byte* target, std::size_t room);
+  std::size_t take(std::byte* target, std::size_t capacity);
 
   int socket_;
   Operations<Receive> receives_;

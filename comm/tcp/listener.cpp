@@ -56,11 +56,11 @@ Obstacle greet(const Descriptor& socket, Hello hello, const Secret* secret, Dead
   if (!problem.empty() || secret == nullptr) return {problem};
   if (!ready()) return {"no answer"};
   Answer answer{};
-  if (problem = read_all(socket, room_of(answer), deadline); !problem.empty()) return {problem};
+  if (problem = read_all(socket, writable_bytes_of(answer), deadline); !problem.empty()) return {problem};
   if (answer == kHasNone) return {"it has no secret (comm.secret_file), and this rank has one", true};
   if (answer != kProve) return {"the process that listens there is not of this program"};
   Challenge challenge{};
-  if (problem = read_all(socket, room_of(challenge), deadline); !problem.empty()) return {problem};
+  if (problem = read_all(socket, writable_bytes_of(challenge), deadline); !problem.empty()) return {problem};
   if (!secret->accepts(challenge.proof, Secret::Side::kAccepting, bytes_of(hello), challenge.nonce)) {
     static_cast<void>(write_all(socket, Proof{}, deadline));
     return {"it has another secret (comm.secret_file) than this rank", true};
@@ -110,7 +110,7 @@ Listener::State Listener::read_more(PendingConnection& pending) {
   Hello& hello = pending.connection.hello;
   for (;;) {
     const bool in_hello = pending.received < sizeof(Hello);
-    const std::span<std::byte> rest = in_hello ? room_of(hello).subspan(pending.received)
+    const std::span<std::byte> rest = in_hello ? writable_bytes_of(hello).subspan(pending.received)
                                                : std::span(pending.proof).subspan(pending.received - sizeof(Hello));
     const ssize_t count = ::recv(pending.connection.socket.get(), rest.data(), rest.size(), 0);
     if (count < 0) return errno == EAGAIN || errno == EINTR ? State::kPending : State::kDropped;
@@ -127,7 +127,7 @@ Listener::State Listener::read_more(PendingConnection& pending) {
 }
 
 void Listener::refuse(const PendingConnection& pending, const char* reason) {
-  if (refused_.size() == kMostRefused) return;
+  if (refused_.size() == kMaxRefused) return;
   const AcceptedConnection& connection = pending.connection;
   refused_.push_back({connection.hello, remote_address(connection.socket), reason});
 }

@@ -84,7 +84,7 @@ class Listener {
   static constexpr double kGreetingSeconds = 5;
   /// Longest silence of a connection while the system has no more descriptors.
   static constexpr double kStarvedSeconds = 1;
-  static constexpr std::size_t kMostRefused = 1024;
+  static constexpr std::size_t kMaxRefused = 1024;
 
   /// @param secret that every connection must prove; may be null, and else outlives this.
   explicit Listener(Descriptor listener, const Secret* secret = nullptr)
@@ -93,7 +93,7 @@ class Listener {
   /// Waits until some connection has been greeted, or until the deadline. Returns those that have, in no order.
   /// @param problem set if the system accepts no more connections; otherwise cleared.
   std::vector<AcceptedConnection> wait(Deadline deadline, std::string& problem);
-  /// Returns the connections that the last wait() refused, at most kMostRefused.
+  /// Returns the connections that the last wait() refused, at most kMaxRefused.
   const std::vector<RefusedConnection>& refused() const { return refused_; }
   std::uint16_t port() const;
 

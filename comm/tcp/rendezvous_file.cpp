@@ -22,8 +22,8 @@ constexpr const char* kEnd = "end";
 std::optional<RendezvousFile> RendezvousFile::read(const std::filesystem::path& path) {
   std::istringstream lines;
   try {
-    constexpr std::size_t kMostBytes = std::size_t{1} << 16;
-    lines.str(read_text_file(path, kMostBytes));
+    constexpr std::size_t kMaxBytes = std::size_t{1} << 16;
+    lines.str(read_text_file(path, kMaxBytes));
   } catch (const MissingFileError&) {
     return std::nullopt;
   } catch (const DataError&) {

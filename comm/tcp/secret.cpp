@@ -36,10 +36,10 @@ Nonce random_nonce() {
 }
 
 Secret Secret::load(const std::filesystem::path& path) {
-  constexpr std::size_t kMostBytes = 4096;
+  constexpr std::size_t kMaxBytes = 4096;
   std::vector<std::byte> bytes;
   try {
-    bytes = read_file(path, kMostBytes);
+    bytes = read_file(path, kMaxBytes);
   } catch (const SystemError& error) {
     throw SystemError(fmt::format("comm.secret_file: {}", error.what()));
   } catch (const Error& error) {
@@ -47,9 +47,9 @@ Secret Secret::load(const std::filesystem::path& path) {
   }
   require_private(path);
   while (!bytes.empty() && (bytes.back() == std::byte{'\n'} || bytes.back() == std::byte{'\r'})) bytes.pop_back();
-  if (bytes.size() < kLeastBytes) {
+  if (bytes.size() < kMinBytes) {
     throw ConfigError(fmt::format("comm.secret_file {}: {} bytes: a secret has at least {} (openssl rand -hex 32)",
-                                  path.string(), bytes.size(), kLeastBytes));
+                                  path.string(), bytes.size(), kMinBytes));
   }
   return Secret(std::move(bytes));
 }

@@ -24,7 +24,7 @@ class Secret {
  public:
   /// The end of a connection that proves. The sides differ, so that nobody's proof can be sent back to them.
   enum class Side : unsigned char { kConnecting = 'c', kAccepting = 'a' };
-  static constexpr std::size_t kLeastBytes = 16;
+  static constexpr std::size_t kMinBytes = 16;
 
   /// Reads a secret from a file, without a line break at its end.
   /// @throws ConfigError if it is missing, no regular file, shorter than kLeastBytes, longer than any secret, or

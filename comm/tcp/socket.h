@@ -48,7 +48,7 @@ std::span<const std::byte> bytes_of(const T& value) {
 }
 /// Returns the bytes that a value is received into.
 template <class T>
-std::span<std::byte> room_of(T& value) {
+std::span<std::byte> writable_bytes_of(T& value) {
   return std::as_writable_bytes(std::span(&value, 1));
 }
 

@@ -174,11 +174,11 @@ std::size_t TcpCommunicator::finish_receive(Lock& lock, int peer, std::size_t nu
   constexpr const char* kDoing = "receiving from";
   Incoming& in = link(peer).in;
   wait(lock, kDoing, peer, [&] { return in.is_done(number); });
-  const std::size_t bytes = in.bytes(number), room = in.room(number);
+  const std::size_t bytes = in.bytes(number), capacity = in.capacity(number);
   in.release(number);
-  if (bytes > room) {
+  if (bytes > capacity) {
     throw fatal(
-        error(kDoing, peer, fmt::format("a message of {} bytes does not fit the {} bytes for it", bytes, room)));
+        error(kDoing, peer, fmt::format("a message of {} bytes does not fit the {} bytes for it", bytes, capacity)));
   }
   return bytes;
 }

@@ -34,7 +34,7 @@ void VirtualClock::advance_to(Moment moment) {
   reached_ = {std::max(reached_.seconds, moment.seconds), std::max(reached_.ideal, moment.ideal)};
 }
 
-void VirtualClock::take_over() {
+void VirtualClock::attach_to_this_thread() {
   is_taken_ = true;
   if (runs()) mark_ = thread_seconds();
 }

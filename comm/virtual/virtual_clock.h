@@ -26,7 +26,7 @@ class VirtualClock final : public Clock {
   Moment moment() const override;
   bool is_virtual() const override { return true; }
   void advance_to(Moment moment) override;
-  void take_over() override;
+  void attach_to_this_thread() override;
   bool paused() const { return paused_; }
 
   /// Stops the clock, until go(), for the simulator's own work.

@@ -12,14 +12,14 @@ constexpr std::int64_t kWindowsHeld = 20;
 
 }  // namespace
 
-std::int64_t most_stages(double density) {
+std::int64_t max_stages(double density) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(-std::log2(density))));
 }
 
 StageSearch::StageSearch(const StageRules& rules) : rules_(rules), stages_(rules.initial) {}
 
 std::int64_t StageSearch::stages(double density) const {
-  return rules_.adaptation == StageAdaptation::kFixed ? stages_ : std::min(stages_, most_stages(density));
+  return rules_.adaptation == StageAdaptation::kFixed ? stages_ : std::min(stages_, max_stages(density));
 }
 
 void StageSearch::observe(double ratio, double density) {
@@ -30,11 +30,11 @@ void StageSearch::observe(double ratio, double density) {
   sum_ = 0;
   count_ = 0;
   stages_ = stages(density);
-  const std::int64_t most = most_stages(density);
+  const std::int64_t max = max_stages(density);
   if (rules_.adaptation == StageAdaptation::kHillclimb) {
-    climb(mean, most);
+    climb(mean, max);
   } else if (!in_band(mean)) {
-    stages_ = std::clamp<std::int64_t>(stages_ + (mean > 1 ? -1 : 1), 1, most);
+    stages_ = std::clamp<std::int64_t>(stages_ + (mean > 1 ? -1 : 1), 1, max);
   }
 }
 
@@ -42,7 +42,7 @@ bool StageSearch::in_band(double mean) const {
   return mean >= 1 - rules_.tolerance_low && mean <= 1 + rules_.tolerance_high;
 }
 
-void StageSearch::climb(double mean, std::int64_t most) {
+void StageSearch::climb(double mean, std::int64_t max) {
   if (windows_held_ > 0) {
     if (++windows_held_ <= kWindowsHeld) return;
     search_anew();
@@ -59,7 +59,7 @@ void StageSearch::climb(double mean, std::int64_t most) {
     if (++turns_ == kTurnsBeforeHold) return hold();
   }
   const std::int64_t wanted = stages_ + direction_ * (mean > 1 ? -1 : 1);
-  const std::int64_t next = std::clamp<std::int64_t>(wanted, 1, most);
+  const std::int64_t next = std::clamp<std::int64_t>(wanted, 1, max);
   if (next != wanted) direction_ = -direction_;
   moved_ = next != stages_;
   last_error_ = error;

@@ -24,7 +24,7 @@ struct StageRules {
 };
 
 /// Returns the most stages that a density allows, ceil(ln(density) / ln(1/2)): with more, each would keep over half.
-std::int64_t most_stages(double density);
+std::int64_t max_stages(double density);
 
 /// Searches the number of stages M of one bucket on one rank. Local: ranks may differ.
 ///
@@ -46,7 +46,7 @@ class StageSearch {
 
  private:
   bool in_band(double mean) const;
-  void climb(double mean, std::int64_t most);
+  void climb(double mean, std::int64_t max);
   void hold();
   void forget_errors();
   void search_anew();

@@ -90,7 +90,7 @@ void store(ImageReader& reader, const std::filesystem::path& path, std::int64_t 
   try {
     const RgbView whole = reader.read(path, [](ImageSize size) { return Region{0, 0, size.height, size.width}; });
     const ImageSize size = with_shorter_side(whole.size, shorter_side);
-    if (size.height > kMostPixels / size.width) {
+    if (size.height > kMaxPixels / size.width) {
       throw DataError(fmt::format("{}: {} x {} pixels are too narrow for a cache of images of {} pixels", path.string(),
                                   whole.size.height, whole.size.width, shorter_side));
     }

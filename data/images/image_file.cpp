@@ -20,16 +20,16 @@ std::string_view text(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-void ImageFile::set_size(std::uint64_t height, std::uint64_t width, std::uint64_t most_pixels) {
-  constexpr std::uint64_t kSide = kMostSide, kPixels = kMostPixels;
+void ImageFile::set_size(std::uint64_t height, std::uint64_t width, std::uint64_t max_pixels) {
+  constexpr std::uint64_t kSide = kMaxSide, kPixels = kMaxPixels;
   if (height == 0 || width == 0 || height > kSide || width > kSide || height * width > kPixels) {
     throw DataError(
         fmt::format("{}: its header states {} x {} pixels: should be sides of 1 to {}, and at most {} pixels", name_,
                     height, width, kSide, kPixels));
   }
-  if (height * width > most_pixels) {
+  if (height * width > max_pixels) {
     throw DataError(fmt::format("{}: its header states {} x {} pixels: its bytes hold at most {}", name_, height, width,
-                                most_pixels));
+                                max_pixels));
   }
   size_ = {static_cast<std::int64_t>(height), static_cast<std::int64_t>(width)};
 }

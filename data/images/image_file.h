@@ -19,9 +19,9 @@ namespace dragonn::data {
 
 /// Images with more pixels are refused, so that a header cannot ask for any amount of memory. ImageNet's largest has 61
 /// million.
-inline constexpr std::int64_t kMostPixels = std::int64_t{1} << 26;
+inline constexpr std::int64_t kMaxPixels = std::int64_t{1} << 26;
 /// The longest side of an image, in pixels: JPEG's own limit.
-inline constexpr std::int64_t kMostSide = 65535;
+inline constexpr std::int64_t kMaxSide = 65535;
 
 /// An image file whose header has been read. Grey, palette, CMYK and 16-bit images become 8-bit RGB; transparency is
 /// dropped, colour profiles are ignored.
@@ -39,9 +39,9 @@ class ImageFile {
 
  protected:
   explicit ImageFile(std::string name) : name_(std::move(name)) {}
-  /// Takes the size that the header states. @param most_pixels that the bytes of the file can stand for.
-  /// @throws DataError for no pixels, more than kMostPixels or `most_pixels`, or a side beyond kMostSide.
-  void set_size(std::uint64_t height, std::uint64_t width, std::uint64_t most_pixels);
+  /// Takes the size that the header states. @param max_pixels that the bytes of the file can stand for.
+  /// @throws DataError for no pixels, more than kMaxPixels or `max_pixels`, or a side beyond kMaxSide.
+  void set_size(std::uint64_t height, std::uint64_t width, std::uint64_t max_pixels);
   const std::string& name() const { return name_; }
 
  private:

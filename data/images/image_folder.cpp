@@ -31,7 +31,7 @@ namespace {
 constexpr std::int64_t kRgb = 3;
 /// The proportions of a random crop, and the attempts to find one within the image: Szegedy et al., arXiv:1409.4842,
 /// section 6, as torchvision's RandomResizedCrop carries it out.
-constexpr double kLeastRatio = 3.0 / 4, kMostRatio = 4.0 / 3;
+constexpr double kMinRatio = 3.0 / 4, kMaxRatio = 4.0 / 3;
 constexpr int kAttempts = 10;
 
 /// The steps of an image on its way into a batch.
@@ -55,8 +55,8 @@ struct Crop {
 Region central_crop(ImageSize size) {
   Region region{0, 0, size.height, size.width};
   const double ratio = static_cast<double>(size.width) / static_cast<double>(size.height);
-  if (ratio < kLeastRatio) region.height = std::llround(static_cast<double>(size.width) / kLeastRatio);
-  if (ratio > kMostRatio) region.width = std::llround(static_cast<double>(size.height) * kMostRatio);
+  if (ratio < kMinRatio) region.height = std::llround(static_cast<double>(size.width) / kMinRatio);
+  if (ratio > kMaxRatio) region.width = std::llround(static_cast<double>(size.height) * kMaxRatio);
   region.top = (size.height - region.height) / 2;
   region.left = (size.width - region.width) / 2;
   return region;
@@ -70,7 +70,7 @@ Region draw_region(ImageSize size, double smallest_area, Rng& rng) {
   const auto area = static_cast<double>(size.height * size.width);
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     const double target = area * (smallest_area + (1 - smallest_area) * rng.uniform_double());
-    const double low = std::log(kLeastRatio), high = std::log(kMostRatio);
+    const double low = std::log(kMinRatio), high = std::log(kMaxRatio);
     const double ratio = std::exp(low + (high - low) * rng.uniform_double());
     const std::int64_t width = std::llround(std::sqrt(target * ratio));
     const std::int64_t height = std::llround(std::sqrt(target / ratio));

@@ -16,12 +16,12 @@ namespace dragonn::data {
 namespace {
 
 /// Progressive files with more scans are refused: each takes a pass over the whole image, whatever its bytes.
-constexpr int kMostScans = 500;
+constexpr int kMaxScans = 500;
 /// Columns decoded beside a region: the upsampling of chroma reads the neighbours of a pixel.
 constexpr std::int64_t kMargin = 32;
 constexpr std::size_t kRgb = 3, kCmyk = 4;
 /// Every block has a bit at least, and every 128 pixels a block, with any sampling of the components.
-constexpr std::uint64_t kMostPixelsPerByte = 8 * 128;
+constexpr std::uint64_t kMaxPixelsPerByte = 8 * 128;
 
 /// The C structures that libjpeg calls back with. libjpeg cannot be left by an exception, so errors jump.
 struct Callbacks {
@@ -48,7 +48,7 @@ void note(j_common_ptr info, int level) {
 }
 
 void limit_scans(j_common_ptr info) {
-  if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMostScans) return;
+  if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMaxScans) return;
   info->err->msg_code = JERR_BAD_PROGRESSION;
   leave(info);
 }
@@ -72,7 +72,7 @@ class JpegFile final : public ImageFile {
     callbacks_.progress.progress_monitor = limit_scans;
     try {
       guarded([&] { read_header(); });
-      set_size(info_.image_height, info_.image_width, bytes_.size() * kMostPixelsPerByte);
+      set_size(info_.image_height, info_.image_width, bytes_.size() * kMaxPixelsPerByte);
       detail::require_end(bytes_, offset(), "\xff\xd9", name);
     } catch (...) {
       jpeg_destroy_decompress(&info_);

@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::size_t kRgb = 3;
 /// Deflate makes at most 1032 bytes of one, and a byte holds at most 8 pixels.
-constexpr std::uint64_t kMostPixelsPerByte = 8 * 1032;
-constexpr png_alloc_size_t kMostChunk = 8u << 20;      ///< bytes of a chunk that is kept, as a colour profile
+constexpr std::uint64_t kMaxPixelsPerByte = 8 * 1032;
+constexpr png_alloc_size_t kMaxChunk = 8u << 20;       ///< bytes of a chunk that is kept, as a colour profile
 constexpr std::size_t kSignature = 8, kChunkHead = 8;  ///< bytes before the content of the first chunk
 
 class PngFile final : public ImageFile {
@@ -30,7 +30,7 @@ class PngFile final : public ImageFile {
     if (info_ == nullptr) throw SystemError(fmt::format("{}: no memory to read it", name));
     try {
       guarded([&] { read_header(); });
-      set_size(png_get_image_height(png_, info_), png_get_image_width(png_, info_), bytes_.size() * kMostPixelsPerByte);
+      set_size(png_get_image_height(png_, info_), png_get_image_width(png_, info_), bytes_.size() * kMaxPixelsPerByte);
     } catch (...) {
       png_destroy_read_struct(&png_, &info_, nullptr);
       throw;
@@ -64,7 +64,7 @@ class PngFile final : public ImageFile {
   void read_header() {
     png_set_read_fn(png_, this, read);
     png_set_user_limits(png_, 0x7fffffff, 0x7fffffff);  // set_size() has narrower ones
-    png_set_chunk_malloc_max(png_, kMostChunk);
+    png_set_chunk_malloc_max(png_, kMaxChunk);
     png_read_info(png_, info_);
   }
   /// Asks for 8-bit RGB, whatever is stored. @return the passes over the rows.

@@ -35,10 +35,10 @@ std::array<float, 4> weighted(const float* pixels, const float* weights, std::in
 void Resampler::Taps::set(std::int64_t from, std::int64_t to, std::int64_t begin, std::int64_t outputs) {
   const double scale = static_cast<double>(from) / static_cast<double>(to);
   const double reach = std::max(scale, 1.0);
-  most = static_cast<std::size_t>(std::ceil(reach)) * 2 + 1;
+  max = static_cast<std::size_t>(std::ceil(reach)) * 2 + 1;
   first.resize(static_cast<std::size_t>(outputs));
   count.resize(first.size());
-  weights.resize(first.size() * most);
+  weights.resize(first.size() * max);
   for (std::size_t i = 0; i < first.size(); ++i) {
     const double centre = (static_cast<double>(begin) + static_cast<double>(i) + 0.5) * scale;
     const auto low = std::max<std::int64_t>(0, static_cast<std::int64_t>(centre - reach + 0.5));
@@ -51,7 +51,7 @@ void Resampler::Taps::set(std::int64_t from, std::int64_t to, std::int64_t begin
     first[i] = static_cast<std::int32_t>(low);
     count[i] = static_cast<std::int32_t>(high - low);
     for (std::int64_t place = low; place < high; ++place) {
-      weights[i * most + static_cast<std::size_t>(place - low)] = static_cast<float>(weight(place) / sum);
+      weights[i * max + static_cast<std::size_t>(place - low)] = static_cast<float>(weight(place) / sum);
     }
   }
 }
@@ -59,7 +59,7 @@ void Resampler::Taps::set(std::int64_t from, std::int64_t to, std::int64_t begin
 void Resampler::add_rows(const RgbView& source, std::size_t row, std::size_t begin, std::size_t end) {
   const std::uint8_t* pixels = source.pixels + static_cast<std::size_t>(down_.first[row]) * source.stride + begin;
   for (std::int32_t tap = 0; tap < down_.count[row]; ++tap, pixels += source.stride) {
-    const float weight = down_.weights[row * down_.most + static_cast<std::size_t>(tap)];
+    const float weight = down_.weights[row * down_.max + static_cast<std::size_t>(tap)];
     if (tap == 0) {
       accumulate<false>(pixels, weight, end - begin, line_.data() + begin);
     } else {
@@ -82,9 +82,8 @@ void Resampler::resize(const RgbView& source, ImageSize size, const Region& wind
     add_rows(source, row, begin, end);
     std::uint8_t* const line = out.data() + row * columns * kRgb;
     for (std::size_t column = 0; column < columns; ++column) {
-      const std::array<float, 4> pixel =
-          weighted(line_.data() + static_cast<std::size_t>(across_.first[column]) * kRgb,
-                   across_.weights.data() + column * across_.most, across_.count[column]);
+      const std::array<float, 4> pixel = weighted(line_.data() + static_cast<std::size_t>(across_.first[column]) * kRgb,
+                                                  across_.weights.data() + column * across_.max, across_.count[column]);
       std::uint8_t* const place = line + (mirrored ? columns - 1 - column : column) * kRgb;
       for (std::size_t c = 0; c < kRgb; ++c) place[c] = static_cast<std::uint8_t>(pixel[c] + 0.5f);
     }

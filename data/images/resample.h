@@ -52,7 +52,7 @@ class Resampler {
     std::vector<std::int32_t> first;  ///< [outputs]
     std::vector<std::int32_t> count;  ///< [outputs]
     std::vector<float> weights;       ///< [outputs, most]
-    std::size_t most = 0;
+    std::size_t max = 0;
 
     void set(std::int64_t from, std::int64_t to, std::int64_t begin, std::int64_t outputs);
   };

@@ -47,7 +47,7 @@ Samples read_samples(SNDFILE* file, sf_count_t frames) {
 
 }  // namespace
 
-Samples read_audio(const std::filesystem::path& path, int sample_rate, std::size_t most_samples) {
+Samples read_audio(const std::filesystem::path& path, int sample_rate, std::size_t max_samples) {
   const RegularFile regular = open_regular_file(path);  // libsndfile would wait for a pipe
   SF_INFO info{};
   if (path.extension() == ".raw") {
@@ -78,10 +78,10 @@ Samples read_audio(const std::filesystem::path& path, int sample_rate, std::size
   }
   // A few bytes of FLAC stand for any number of samples, so the header decides before anything is decoded. A header
   // that states less than there is bounds what is read.
-  if (static_cast<std::uint64_t>(info.frames) > most_samples) {
+  if (static_cast<std::uint64_t>(info.frames) > max_samples) {
     const auto seconds = [&](auto samples) { return static_cast<double>(samples) / sample_rate; };
     throw DataError(fmt::format("{}: {:.2f} s: longer than data.longest_seconds, {:.2f} s", path.string(),
-                                seconds(info.frames), seconds(most_samples)));
+                                seconds(info.frames), seconds(max_samples)));
   }
   const Samples samples = read_samples(file.get(), info.frames);
   const auto count = static_cast<sf_count_t>(samples.size());

@@ -23,7 +23,7 @@ using ListUtterances =
     std::function<std::vector<Utterance>(const std::string& folder, const std::string& split, BadSamples& bad)>;
 
 /// Returns the steps that CTC needs for these labels: one for each, and one for a blank between equal ones.
-std::size_t least_steps(std::span<const std::int32_t> labels) {
+std::size_t min_steps(std::span<const std::int32_t> labels) {
   std::size_t steps = labels.size();
   for (std::size_t i = 1; i < labels.size(); ++i) steps += labels[i] == labels[i - 1] ? 1 : 0;
   return steps;
@@ -59,7 +59,7 @@ class Reader {
     const std::size_t samples = speech.samples.size();
     const double seconds = static_cast<double>(samples) / sample_rate_;
     const std::size_t steps = (spectrogram_.frames(samples) + frames_per_step_ - 1) / frames_per_step_;
-    const std::size_t needed = least_steps(speech.labels);
+    const std::size_t needed = min_steps(speech.labels);
     if (steps < needed) {
       throw DataError(fmt::format(
           "{}: {}: {:.2f} s: {} steps (data.frames_per_step = {}) for '{}', which needs {}: is it cut off?", place,

@@ -13,7 +13,7 @@ namespace dragonn::data {
 namespace {
 
 constexpr std::size_t kLongestWord = 100;         ///< characters
-constexpr std::size_t kMostTokens = 1u << 24;     ///< tokens travel as floats
+constexpr std::size_t kMaxTokens = 1u << 24;      ///< tokens travel as floats
 constexpr std::string_view kContinuation = "##";  ///< before a piece that does not begin its word
 
 }  // namespace
@@ -47,7 +47,7 @@ WordPiece::WordPiece(const std::filesystem::path& path, bool lower_case) : lower
     if (token.ends_with('\r')) token.remove_suffix(1);
     require_utf8(token, place, static_cast<std::size_t>(token.data() - text.data()));
     if (token.empty()) throw DataError(place.text() + ": an empty line: it should be a token");
-    if (line > kMostTokens) throw DataError(fmt::format("{}: more than {} tokens", place.text(), kMostTokens));
+    if (line > kMaxTokens) throw DataError(fmt::format("{}: more than {} tokens", place.text(), kMaxTokens));
     if (!numbers_.emplace(token, static_cast<std::int32_t>(line - 1)).second) {
       throw DataError(fmt::format("{}: the token '{}' is there twice", place.text(), excerpt(token)));
     }

@@ -30,7 +30,7 @@ void Staging::release() noexcept {
   capacity_ = 0;
 }
 
-void Staging::make_room(std::size_t values, cudaStream_t stream) {
+void Staging::reserve(std::size_t values, cudaStream_t stream) {
   if (used_ + values <= capacity_) return;
   check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
   used_ = 0;
@@ -45,7 +45,7 @@ void Staging::make_room(std::size_t values, cudaStream_t stream) {
 const std::int32_t* Staging::place(std::initializer_list<std::span<const std::int32_t>> parts, cudaStream_t stream) {
   const std::size_t values = std::accumulate(parts.begin(), parts.end(), std::size_t{0},
                                              [](std::size_t sum, const auto& part) { return sum + part.size(); });
-  make_room(values, stream);
+  reserve(values, stream);
   const std::size_t begin = used_;
   for (const auto& part : parts) {
     std::ranges::copy(part, host_ + used_);

@@ -24,7 +24,7 @@ class Staging {
   const std::int32_t* place(std::initializer_list<std::span<const std::int32_t>> parts, cudaStream_t stream);
 
  private:
-  void make_room(std::size_t values, cudaStream_t stream);
+  void reserve(std::size_t values, cudaStream_t stream);
   void release() noexcept;
 
   std::int32_t* host_ = nullptr;

@@ -71,7 +71,7 @@ void AddExceedancesChunk(const float* values, std::size_t begin, std::size_t end
 class PartialProducts {
  public:
   /// The number of factors in [1e-18, 2] that take a mantissa in [1, 2) neither to 0 nor to infinity.
-  static constexpr std::size_t kMostFactors = 16;
+  static constexpr std::size_t kMaxFactors = 16;
 
   HWY_INLINE PartialProducts() {
     for (std::size_t vector = 0; vector < kVectors; ++vector) {
@@ -82,7 +82,7 @@ class PartialProducts {
   HWY_INLINE void multiply(std::size_t vector, hn::Vec<Wide> factors) {
     mantissas_[vector] = hn::Mul(mantissas_[vector], factors);
   }
-  /// Moves the powers of two out of the mantissas, at the latest after kMostFactors factors each.
+  /// Moves the powers of two out of the mantissas, at the latest after kMaxFactors factors each.
   HWY_INLINE void normalize() {
     const auto bias = hn::Set(kInts, kBias);
     for (std::size_t vector = 0; vector < kVectors; ++vector) {
@@ -120,7 +120,7 @@ double SumMagnitudeLogsChunk(const float* values, std::size_t begin, std::size_t
       products.multiply(vector, hn::IfThenElse(hn::Eq(factor, factor), factor, one));
     }
     // The bound is one short: the remaining elements add one.
-    if (++factors < PartialProducts::kMostFactors - 1) continue;
+    if (++factors < PartialProducts::kMaxFactors - 1) continue;
     products.normalize();
     factors = 0;
   }
@@ -161,8 +161,8 @@ struct Piece {
   std::size_t selected = 0;
 };
 
-/// Examines a piece. Entries that reach `least` go to the places of the piece's own elements.
-Piece examine_piece(std::span<const float> values, std::size_t begin, std::size_t end, float threshold, float least,
+/// Examines a piece. Entries that reach `min` go to the places of the piece's own elements.
+Piece examine_piece(std::span<const float> values, std::size_t begin, std::size_t end, float threshold, float min,
                     SparseVector* selected) {
   const detail::AccumulateJob job{.gradient = values.data()};
   const bool exceedable = std::isfinite(threshold);
@@ -173,22 +173,22 @@ Piece examine_piece(std::span<const float> values, std::size_t begin, std::size_
       HWY_DYNAMIC_DISPATCH(detail::AddExceedancesChunk)(values.data(), i, block_end, threshold, &piece.above);
     if (selected == nullptr) continue;
     const std::size_t place = begin + piece.selected;
-    piece.selected += detail::accumulate_select_chunk(job, i, block_end, least, selected->indices.data() + place,
+    piece.selected += detail::accumulate_select_chunk(job, i, block_end, min, selected->indices.data() + place,
                                                       selected->values.data() + place)
                           .selected;
   }
   return piece;
 }
 
-Exceedances examine_pieces(std::span<const float> values, float threshold, float least, SparseVector* selected) {
+Exceedances examine_pieces(std::span<const float> values, float threshold, float min, SparseVector* selected) {
   if (selected != nullptr) selected->resize_discard(values.size());
   const detail::Chunks pieces(values.size(), kPieceElements, kLineElements);
-  std::array<Piece, kMostPieces> found;
+  std::array<Piece, kMaxPieces> found;
   for_each_chunk(pieces, [&](std::size_t piece) {
-    found[piece] = examine_piece(values, pieces.begin(piece), pieces.end(piece), threshold, least, selected);
+    found[piece] = examine_piece(values, pieces.begin(piece), pieces.end(piece), threshold, min, selected);
   });
   Exceedances total;
-  std::array<detail::HitRun, kMostPieces> runs;
+  std::array<detail::HitRun, kMaxPieces> runs;
   for (std::size_t piece = 0; piece < pieces.count(); ++piece) {
     const auto& [above, hits] = found[piece];
     total.count += above.count;
@@ -205,15 +205,14 @@ Exceedances exceedances_cpu(View<const float> values, float threshold) {
   return examine_pieces(values.host(), threshold, 0, nullptr);
 }
 
-Exceedances exceedances_and_entries_cpu(View<const float> values, float threshold, float least,
-                                        SparseVector& selected) {
-  return examine_pieces(values.host(), threshold, least, &selected);
+Exceedances exceedances_and_entries_cpu(View<const float> values, float threshold, float min, SparseVector& selected) {
+  return examine_pieces(values.host(), threshold, min, &selected);
 }
 
 double logs_cpu(View<const float> values, double scale, double offset) {
   const float* const data = values.data();
   const detail::Chunks pieces(values.size(), kPieceElements);
-  std::array<double, kMostPieces> sums{};
+  std::array<double, kMaxPieces> sums{};
   for_each_chunk(pieces, [&](std::size_t piece) {
     sums[piece] = HWY_DYNAMIC_DISPATCH(detail::SumMagnitudeLogsChunk)(data, pieces.begin(piece), pieces.end(piece),
                                                                       scale, offset);

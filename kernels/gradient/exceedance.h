@@ -28,7 +28,7 @@ extern Operation<Exceedances(View<const float> values, float threshold)> exceeda
 
 /// Returns the same statistics, bit for bit, and in the same sweep selects the entries with |x| >= least and x != 0,
 /// ascending. `selected` is overwritten and reserves n entries. Reads 4n bytes, on a GPU twice.
-extern Operation<Exceedances(View<const float> values, float threshold, float least, SparseVector& selected)>
+extern Operation<Exceedances(View<const float> values, float threshold, float min, SparseVector& selected)>
     exceedances_and_entries;
 
 /// Returns the sum of ln(scale * |x| + offset), where each of these is in [1e-18, 2]. Reads 4n bytes: logarithms are

@@ -23,7 +23,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 struct Target {
   std::uint32_t* indices;
   float* values;
-  std::size_t room;
+  std::size_t capacity;
 };
 
 /// Writes the hits among whole vectors of entries from *position on, and advances the target.
@@ -42,7 +42,7 @@ HWY_INLINE void filter_vectors(D d, const SparseVector& entries, std::size_t* po
     const auto hit_indices = hn::Compress(index, hn::RebindMask(du, hits));
     const auto hit_values = hn::Compress(value, hits);
     const std::size_t count = hn::CountTrue(d, hits);
-    if (HWY_LIKELY(lanes <= next.room)) {
+    if (HWY_LIKELY(lanes <= next.capacity)) {
       // Lanes behind the hits too: the next hits overwrite them.
       hn::StoreU(hit_indices, du, next.indices);
       hn::StoreU(hit_values, d, next.values);
@@ -56,7 +56,7 @@ HWY_INLINE void filter_vectors(D d, const SparseVector& entries, std::size_t* po
     }
     next.indices += count;
     next.values += count;
-    next.room -= count;
+    next.capacity -= count;
   }
   *position = entry;
   *target = next;
@@ -95,7 +95,7 @@ namespace {
 
 constexpr std::size_t kPieceEntries = 32768;
 
-using Counts = std::array<std::size_t, kMostPieces>;
+using Counts = std::array<std::size_t, kMaxPieces>;
 
 /// Returns how many values of each piece reach the threshold.
 Counts count_pieces(const detail::Chunks& pieces, View<const float> values, float threshold) {
@@ -126,14 +126,14 @@ void filter_cpu(const SparseVector& entries, float threshold, SparseVector& sele
   selected.truncate(places.back() + counts.back());
 }
 
-bool make_room(const SparseVector& entries, float, SparseVector& selected) {
+bool reserve_for(const SparseVector& entries, float, SparseVector& selected) {
   selected.resize_discard(entries.size());
   return true;
 }
 
 }  // namespace
 
-constinit decltype(filter_threshold) filter_threshold("filter_threshold", filter_cpu, make_room);
+constinit decltype(filter_threshold) filter_threshold("filter_threshold", filter_cpu, reserve_for);
 constinit decltype(count_threshold) count_threshold("count_threshold", count_cpu);
 
 }  // namespace dragonn::kernels

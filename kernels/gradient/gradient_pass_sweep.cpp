@@ -17,7 +17,7 @@ namespace {
 /// The fewest elements of a piece that are worth a thread's wake-up.
 constexpr std::size_t kPieceElements = 32768;
 
-using Outcomes = std::array<ChunkOutcome, kMostPieces>;
+using Outcomes = std::array<ChunkOutcome, kMaxPieces>;
 
 bool any_non_finite(const Outcomes& outcomes) {
   return std::any_of(outcomes.begin(), outcomes.end(), [](const ChunkOutcome& outcome) { return outcome.non_finite; });
@@ -41,8 +41,8 @@ ChunkOutcome select_piece(const AccumulateJob& job, Range piece, Range wanted, f
 }  // namespace
 
 void join_runs(std::span<const HitRun> runs, SparseVector& selected) {
-  DRAGONN_ASSERT(runs.size() <= kMostPieces);
-  std::array<std::size_t, kMostPieces> places;
+  DRAGONN_ASSERT(runs.size() <= kMaxPieces);
+  std::array<std::size_t, kMaxPieces> places;
   std::size_t total = 0;
   for (std::size_t run = 0; run < runs.size(); ++run) {
     places[run] = total;
@@ -80,7 +80,7 @@ bool sweep(const AccumulateJob& job, Range range) {
 bool sweep_moments(const AccumulateJob& job, Range range, Moments& moments) {
   count_swept(range.end - range.begin);
   const Chunks pieces(range.end - range.begin, kPieceElements, kLineElements);
-  std::array<Moments, kMostPieces> parts;
+  std::array<Moments, kMaxPieces> parts;
   for_each_chunk(pieces, [&](std::size_t piece) {
     parts[piece] = accumulate_moments_chunk(job, range.begin + pieces.begin(piece), range.begin + pieces.end(piece));
   });
@@ -106,7 +106,7 @@ bool sweep_select(const AccumulateJob& job, Range range, Range wanted, float thr
     const Range elements{range.begin + pieces.begin(piece), range.begin + pieces.end(piece)};
     outcomes[piece] = select_piece(job, elements, wanted, threshold, selected);
   });
-  std::array<HitRun, kMostPieces> runs;
+  std::array<HitRun, kMaxPieces> runs;
   for (std::size_t piece = 0; piece < pieces.count(); ++piece) {
     const std::size_t first = std::max(range.begin + pieces.begin(piece), wanted.begin);
     runs[piece] = {first - wanted.begin, outcomes[piece].selected};

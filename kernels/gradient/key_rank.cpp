@@ -69,21 +69,21 @@ HWY_EXPORT(SplitBandChunk);
 
 namespace {
 
-constexpr std::size_t kMostHistogramPieces = 16;
+constexpr std::size_t kMaxHistogramPieces = 16;
 
 /// Returns the pieces. Each has two histograms, so they are few: every histogram is as much work as it is long.
 Chunks histogram_pieces(std::size_t size) {
-  return {size, std::max<std::size_t>(1u << 16, (size + kMostHistogramPieces - 1) / kMostHistogramPieces)};
+  return {size, std::max<std::size_t>(1u << 16, (size + kMaxHistogramPieces - 1) / kMaxHistogramPieces)};
 }
 
 template <class Ranked>
 std::span<const std::uint32_t> count_ranked(std::span<const Ranked> ranked, const Bins& bins,
-                                            Buffer<std::uint32_t>& room) {
+                                            Buffer<std::uint32_t>& scratch) {
   const Chunks pieces = histogram_pieces(ranked.size());
-  room.resize_discard(2 * pieces.count() * bins.count);
+  scratch.resize_discard(2 * pieces.count() * bins.count);
   for_each_chunk(pieces, [&](std::size_t piece) {
     // The histograms take turns: increments of one counter wait for each other, and neighbours are often alike.
-    std::uint32_t* const even = room.data() + 2 * piece * bins.count;
+    std::uint32_t* const even = scratch.data() + 2 * piece * bins.count;
     std::uint32_t* const odd = even + bins.count;
     std::fill_n(even, 2 * bins.count, 0);
     std::size_t i = pieces.begin(piece);
@@ -93,9 +93,9 @@ std::span<const std::uint32_t> count_ranked(std::span<const Ranked> ranked, cons
     }
     if (i < pieces.end(piece)) ++even[bins.of(key_of(ranked[i]))];
   });
-  const std::span<std::uint32_t> total = room.host().first(bins.count);
+  const std::span<std::uint32_t> total = scratch.host().first(bins.count);
   for (std::size_t other = 1; other < 2 * pieces.count(); ++other) {
-    const std::uint32_t* const histogram = room.data() + other * bins.count;
+    const std::uint32_t* const histogram = scratch.data() + other * bins.count;
     for (std::size_t bin = 0; bin < bins.count; ++bin) total[bin] += histogram[bin];
   }
   return total;
@@ -104,7 +104,7 @@ std::span<const std::uint32_t> count_ranked(std::span<const Ranked> ranked, cons
 constexpr int kBinBits = 11;
 constexpr std::size_t kSampleSize = 4096;
 /// The fewest values for which a sample saves more than it costs.
-constexpr std::size_t kLeastSampled = 1u << 16;
+constexpr std::size_t kMinSampled = 1u << 16;
 constexpr std::size_t kPiece = 32768;
 
 /// Joins the pieces' keys, each at the places of its values, to one list.
@@ -123,7 +123,7 @@ template <class Ranked>
 std::span<const std::uint32_t> collect_bin(std::span<const Ranked> ranked, const Bins& bins, std::uint32_t wanted,
                                            std::uint32_t* keys) {
   const Chunks pieces(ranked.size(), kPiece);
-  std::array<std::size_t, kMostPieces> counts{};
+  std::array<std::size_t, kMaxPieces> counts{};
   for_each_chunk(pieces, [&](std::size_t piece) {
     // Every key is written, but stays only if it is counted.
     std::uint32_t* const begin = keys + pieces.begin(piece);
@@ -140,7 +140,7 @@ std::span<const std::uint32_t> collect_bin(std::span<const Ranked> ranked, const
 /// Returns the smallest and the largest key. There must be a value.
 KeyRange range_of(std::span<const float> values) {
   const Chunks pieces(values.size(), kPiece);
-  std::array<KeyRange, kMostPieces> ranges;
+  std::array<KeyRange, kMaxPieces> ranges;
   for_each_chunk(pieces, [&](std::size_t piece) {
     // Keys have 31 bits; signed numbers compare faster.
     std::int32_t low = std::numeric_limits<std::int32_t>::max(), high = 0;
@@ -192,10 +192,10 @@ KeyRange sample_range(std::span<const float> values, std::size_t k) {
 
 std::uint32_t kth_largest_key(std::span<const float> values, std::size_t k, MagnitudeScratch& scratch) {
   scratch.keys.resize_discard(values.size());
-  if (values.size() >= kLeastSampled) {
+  if (values.size() >= kMinSampled) {
     const KeyRange range = sample_range(values, k);
     const Chunks pieces(values.size(), kPiece);
-    std::array<std::size_t, kMostPieces> above{}, inside{};
+    std::array<std::size_t, kMaxPieces> above{}, inside{};
     for_each_chunk(pieces, [&](std::size_t piece) {
       const BandCounts counts = HWY_DYNAMIC_DISPATCH(SplitBandChunk)(
           values.data(), pieces.begin(piece), pieces.end(piece), range, scratch.keys.data() + pieces.begin(piece));
@@ -210,17 +210,17 @@ std::uint32_t kth_largest_key(std::span<const float> values, std::size_t k, Magn
 }
 
 std::span<const std::uint32_t> count_bins(std::span<const float> ranked, const Bins& bins,
-                                          Buffer<std::uint32_t>& room) {
-  return count_ranked(ranked, bins, room);
+                                          Buffer<std::uint32_t>& scratch) {
+  return count_ranked(ranked, bins, scratch);
 }
 
 std::span<const std::uint32_t> count_bins(std::span<const std::uint32_t> ranked, const Bins& bins,
-                                          Buffer<std::uint32_t>& room) {
-  return count_ranked(ranked, bins, room);
+                                          Buffer<std::uint32_t>& scratch) {
+  return count_ranked(ranked, bins, scratch);
 }
 
-std::size_t histogram_room(std::size_t size, std::size_t bins) {
-  return 2 * std::min(kMostHistogramPieces, size / (1u << 16) + 1) * bins;
+std::size_t histogram_capacity(std::size_t size, std::size_t bins) {
+  return 2 * std::min(kMaxHistogramPieces, size / (1u << 16) + 1) * bins;
 }
 
 std::uint32_t find_bin(std::span<const std::uint32_t> counts, std::size_t* k) {

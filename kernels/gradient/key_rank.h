@@ -27,12 +27,13 @@ struct Bins {
   std::uint32_t of(std::uint32_t key) const { return (key - low) >> shift; }
 };
 
-/// Counts the ranked values in each bin; every value is in some bin. `room` holds the result, and grows to at most
-/// histogram_room(ranked.size(), bins.count).
-std::span<const std::uint32_t> count_bins(std::span<const float> ranked, const Bins& bins, Buffer<std::uint32_t>& room);
+/// Counts the ranked values in each bin; every value is in some bin. `scratch` holds the result, and grows to at most
+/// histogram_capacity(ranked.size(), bins.count).
+std::span<const std::uint32_t> count_bins(std::span<const float> ranked, const Bins& bins,
+                                          Buffer<std::uint32_t>& scratch);
 std::span<const std::uint32_t> count_bins(std::span<const std::uint32_t> ranked, const Bins& bins,
-                                          Buffer<std::uint32_t>& room);
-std::size_t histogram_room(std::size_t size, std::size_t bins);
+                                          Buffer<std::uint32_t>& scratch);
+std::size_t histogram_capacity(std::size_t size, std::size_t bins);
 
 /// Returns the bin of the k-th largest, from the bins' counts; *k becomes its rank in that bin.
 std::uint32_t find_bin(std::span<const std::uint32_t> counts, std::size_t* k);

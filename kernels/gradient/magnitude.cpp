@@ -63,7 +63,7 @@ Moments moments_cpu(View<const float> values) {
 void MagnitudeScratch::reserve(std::size_t numel) {
   if (!keys.device().is_cpu()) return;
   keys.resize_discard(numel);
-  histogram.resize_discard(detail::histogram_room(numel, kBoundDigit.values));
+  histogram.resize_discard(detail::histogram_capacity(numel, kBoundDigit.values));
   smallest.resize_discard(1);
   candidates.resize_discard(numel);
   candidates.clear();

@@ -46,7 +46,7 @@ class SlotTable {
   template <class SlotOf>
   void collect(const SparseVector& hits, const SlotOf& slot_of, SparseVector& kept) const {
     kept.resize_discard(hits.size());
-    std::array<detail::HitRun, kMostPieces> runs;
+    std::array<detail::HitRun, kMaxPieces> runs;
     const std::size_t pieces =
         for_each_piece(hits.size(), kPiece, [&](std::size_t piece, std::size_t begin, std::size_t end) {
           runs[piece] = {begin, collect_range(hits, begin, end, slot_of, kept)};
@@ -87,7 +87,7 @@ class SlotClaims {
   void reserve(std::size_t hits, std::size_t slots) {
     marks_.resize_discard(hits);
     // A piece has at least slots / 32 hits: half a word for each of them, and what rounding up adds.
-    bits_.resize_discard(hits / 2 + words(slots) + kMostCuts + 1);
+    bits_.resize_discard(hits / 2 + words(slots) + kMaxCuts + 1);
   }
 
   /// Writes to `kept` those of `hits` (ascending) that are the last of their slot, ascending; slot_of(index) < slots <
@@ -111,7 +111,7 @@ class SlotClaims {
         for (std::size_t word = begin; word < end; ++word) bits[word] |= later[word];
       }
     });
-    std::array<std::size_t, kMostPieces + 1> places{};
+    std::array<std::size_t, kMaxPieces + 1> places{};
     for_each_piece(hits.size(), cut.length, [&](std::size_t piece, std::size_t begin, std::size_t end) {
       const bool is_last = piece + 1 == cut.pieces;
       places[piece + 1] = is_last ? mark_claims(begin, end) : mark_unclaimed(begin, end, bits_of(piece + 1));
@@ -127,14 +127,14 @@ class SlotClaims {
   /// The mark of a hit that a later one of its piece replaces. Marks are slots first, and 0 or 1 in the end.
   static constexpr std::uint32_t kLost = 0xffffffff;
   static constexpr std::size_t kPieceWords = 4096;
-  static constexpr std::size_t kMostCuts = 16;
+  static constexpr std::size_t kMaxCuts = 16;
 
   static std::size_t words(std::size_t slots) { return (slots + 63) / 64; }
 
   /// The pieces of hits: few, since every one has bits for all slots.
   struct Cut {
     Cut(std::size_t hits, std::size_t slots)
-        : length(std::max({std::size_t{32768}, (hits + kMostCuts - 1) / kMostCuts, slots / 32})),
+        : length(std::max({std::size_t{32768}, (hits + kMaxCuts - 1) / kMaxCuts, slots / 32})),
           pieces((hits + length - 1) / length) {}
     std::size_t length;
     std::size_t pieces;

@@ -153,10 +153,10 @@ constinit decltype(ctc) ctc("ctc", ctc_cpu, [](const CtcArguments& arguments) {
   return true;
 });
 std::size_t detail::longest_sequence(const Targets& targets) {
-  std::size_t most = 0;
+  std::size_t max = 0;
   for (std::size_t i = 0; i + 1 < targets.offsets.size(); ++i)
-    most = std::max(most, static_cast<std::size_t>(targets.offsets.host()[i + 1] - targets.offsets.host()[i]));
-  return most;
+    max = std::max(max, static_cast<std::size_t>(targets.offsets.host()[i + 1] - targets.offsets.host()[i]));
+  return max;
 }
 
 std::size_t ctc_scratch(const Device& device, std::size_t steps, const Targets& targets) {

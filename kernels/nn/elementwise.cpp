@@ -71,7 +71,7 @@ HWY_EXPORT(relu_backward_piece);
 using Piece = void (*)(const float*, const float*, float*, std::size_t);
 
 void run(Piece piece, TypedView<const float> a, TypedView<const float> b, TypedView<float> result) {
-  const detail::Chunks chunks(a.size(), kLeastPiece, 16);
+  const detail::Chunks chunks(a.size(), kMinPiece, 16);
   detail::for_each_chunk(chunks, [&](std::size_t chunk) {
     const std::size_t begin = chunks.begin(chunk);
     piece(a.data() + begin, b.data() + begin, result.data() + begin, chunks.end(chunk) - begin);
@@ -90,7 +90,7 @@ void relu_backward_cpu(TypedView<const float> output, TypedView<const float> out
 }
 
 void fill_cpu(float value, View<float> target) {
-  for_each_piece(target.size(), kLeastPiece, [&](std::size_t, std::size_t begin, std::size_t end) {
+  for_each_piece(target.size(), kMinPiece, [&](std::size_t, std::size_t begin, std::size_t end) {
     std::fill(target.data() + begin, target.data() + end, value);
   });
 }
@@ -106,7 +106,7 @@ void dropout_cpu(TypedView<const float> input, float rate, View<const std::uint6
   constexpr std::size_t kDraws = 1024;
   const float factor = 1.0f / (1.0f - rate);
   const std::uint64_t stream = key.host()[0];
-  const detail::Chunks chunks(input.size(), kLeastPiece, kDraws);
+  const detail::Chunks chunks(input.size(), kMinPiece, kDraws);
   detail::for_each_chunk(chunks, [&](std::size_t chunk) {
     std::array<float, kDraws> draws;
     for (std::size_t begin = chunks.begin(chunk); begin < chunks.end(chunk); begin += kDraws) {

@@ -22,10 +22,10 @@ float largest_in(const float* row, std::size_t size) {
   float largest = row[0];
   std::size_t i = 0;
   if (size >= hn::Lanes(whole)) {
-    auto most = hn::LoadU(whole, row);
+    auto max = hn::LoadU(whole, row);
     for (i = hn::Lanes(whole); i + hn::Lanes(whole) <= size; i += hn::Lanes(whole))
-      most = hn::Max(most, hn::LoadU(whole, row + i));
-    largest = hn::GetLane(hn::MaxOfLanes(whole, most));
+      max = hn::Max(max, hn::LoadU(whole, row + i));
+    largest = hn::GetLane(hn::MaxOfLanes(whole, max));
   }
   for (; i < size; ++i) largest = std::max(largest, row[i]);
   return largest;

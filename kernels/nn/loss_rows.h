@@ -38,7 +38,7 @@ void softmax_backward_row(const float* weights, std::size_t size, float scale, f
 double logistic_row(const float* row, std::size_t size, float share, float* result);
 
 /// Calls body(piece, row) for every row, on threads. The rows of a piece are in order on one of them; pieces depend on
-/// the sizes alone. Returns how many there are, kMostPieces at most. `body` must not throw.
+/// the sizes alone. Returns how many there are, kMaxPieces at most. `body` must not throw.
 template <class Body>
 std::size_t for_each_row(std::size_t rows, std::size_t columns, const Body& body) {
   return for_each_piece(rows, rows_per_piece(columns), [&](std::size_t piece, std::size_t begin, std::size_t end) {

@@ -59,7 +59,7 @@ CrossEntropy on_cpu(TypedView<const float> logits, View<const std::int32_t> labe
   const std::span<const float> all_logits = logits.host();
   const std::span<float> all_gradients = gradient.empty() ? std::span<float>() : gradient.host();
   const std::size_t count = count_labels(all_labels, classes);
-  std::array<CrossEntropy, kMostPieces> parts{};
+  std::array<CrossEntropy, kMaxPieces> parts{};
   const std::size_t pieces = detail::for_each_row(all_labels.size(), classes, [&](std::size_t piece, std::size_t row) {
     const auto row_gradient =
         all_gradients.empty() ? std::span<float>() : all_gradients.subspan(row * classes, classes);
@@ -114,7 +114,7 @@ MultiLabelResult on_cpu(TypedView<const float> logits, const Targets& targets, s
   const std::size_t batch = targets.offsets.size() - 1;
   const float share = 1.0f / static_cast<float>(batch);
   const std::span<const float> all_logits = logits.host();
-  std::array<MultiLabelResult, kMostPieces> parts{};
+  std::array<MultiLabelResult, kMaxPieces> parts{};
   const std::size_t pieces = detail::for_each_row(batch, classes, [&](std::size_t piece, std::size_t sample) {
     const auto labels = labels_of(targets, sample);
     const float* row = all_logits.data() + sample * classes;

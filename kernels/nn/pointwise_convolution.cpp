@@ -72,8 +72,8 @@ class PointwiseConvolution final : public WeightedPlan {
   /// Calls body with the offsets of every pixel that is read, in the input and in a copy.
   template <class Body>
   void for_each_pixel(const Body& body) const {
-    const std::size_t least = rows_per_piece(static_cast<std::size_t>(spec_.channels));
-    for_each_piece(static_cast<std::size_t>(rows()), least, [&](std::size_t, std::size_t begin, std::size_t end) {
+    const std::size_t min = rows_per_piece(static_cast<std::size_t>(spec_.channels));
+    for_each_piece(static_cast<std::size_t>(rows()), min, [&](std::size_t, std::size_t begin, std::size_t end) {
       for (auto row = static_cast<std::int64_t>(begin); row < static_cast<std::int64_t>(end); ++row) {
         const std::int64_t x = row % width_, y = row / width_ % height_, image = row / (width_ * height_);
         const std::int64_t line = image * spec_.height + y * spec_.vertical.stride;

@@ -126,9 +126,9 @@ class ByPixel {
 
   template <class Body>
   void for_each_pixel(const Body& body) const {
-    const std::size_t least = rows_per_piece(static_cast<std::size_t>(channels_));
+    const std::size_t min = rows_per_piece(static_cast<std::size_t>(channels_));
     const auto pixels = static_cast<std::size_t>(batch_ * height_ * width_);
-    for_each_piece(pixels, least, [&](std::size_t, std::size_t first, std::size_t last) {
+    for_each_piece(pixels, min, [&](std::size_t, std::size_t first, std::size_t last) {
       for (auto row = static_cast<std::int64_t>(first); row < static_cast<std::int64_t>(last); ++row) {
         const std::int64_t x = row % width_, y = row / width_ % height_, image = row / (width_ * height_);
         body(row * channels_, offset(y * pitch_ + x) + image * channels_);
@@ -281,10 +281,10 @@ bool taps_are_faster(const ConvolutionSpec& spec) {
   // Those for AVX-512 are slower if padding adds much to them, or if pixels are so few that copying the weights to
   // oneDNN's layout and back costs as much.
   constexpr std::int64_t kFewPixels = 512;
-  constexpr double kMostInside = 0.75, kMostInsideOfFew = 0.9;
+  constexpr double kMaxInside = 0.75, kMaxInsideOfFew = 0.9;
   const std::int64_t pixels = spec.vertical.outputs(spec.height) * spec.horizontal.outputs(spec.width);
   const double share = share_inside(spec.vertical, spec.height) * share_inside(spec.horizontal, spec.width);
-  return channels >= kFewestChannels && share < (spec.batch * pixels <= kFewPixels ? kMostInsideOfFew : kMostInside);
+  return channels >= kFewestChannels && share < (spec.batch * pixels <= kFewPixels ? kMaxInsideOfFew : kMaxInside);
 }
 
 }  // namespace dragonn::kernels

@@ -37,8 +37,8 @@ class Tiling {
  public:
   Tiling(std::size_t tiles, std::size_t channels_of_both) : tiles_(tiles) {
     constexpr std::size_t kFloats = std::size_t{1} << 16;  // 256 KiB
-    constexpr std::size_t kRows = 24, kLeast = 2 * kRows;  // products take up to 24 rows at a time
-    length_ = std::max(kLeast, kFloats / (kWinogradPositions * channels_of_both) / kRows * kRows);
+    constexpr std::size_t kRows = 24, kMin = 2 * kRows;    // products take up to 24 rows at a time
+    length_ = std::max(kMin, kFloats / (kWinogradPositions * channels_of_both) / kRows * kRows);
     length_ = std::min(length_, std::max<std::size_t>(1, tiles));
   }
   std::size_t length() const { return length_; }
@@ -71,8 +71,8 @@ class WinogradConvolution final : public WeightedPlan {
                   spec.horizontal.kernel);
     // The chunks of a group add up their products; the groups' sums are added up in order. So no sum depends on the
     // number of threads.
-    constexpr std::size_t kFloats = std::size_t{1} << 19, kMost = 32, kLeast = 4;
-    const std::size_t groups = std::clamp(kFloats / sum_floats(), kLeast, kMost);
+    constexpr std::size_t kFloats = std::size_t{1} << 19, kMax = 32, kMin = 4;
+    const std::size_t groups = std::clamp(kFloats / sum_floats(), kMin, kMax);
     groups_ = std::min(groups, forward_tiles_.count());
   }
 
@@ -206,10 +206,10 @@ bool winograd_is_faster(const ConvolutionSpec& spec) {
   const std::int64_t tiles = halves(height) * halves(width);
   // Small images read so much padding, which a direct convolution leaves out, that little is gained: with 2 x 2 pixels
   // nothing, with 4 x 4 pixels up to 1.3 times.
-  constexpr double kLeastGain = 1.4;
+  constexpr double kMinGain = 1.4;
   const double multiplications =
       static_cast<double>(spec.vertical.inputs_read(spec.height) * spec.horizontal.inputs_read(spec.width));
-  if (multiplications < kLeastGain * static_cast<double>(tiles * std::int64_t{kWinogradPositions})) return false;
+  if (multiplications < kMinGain * static_cast<double>(tiles * std::int64_t{kWinogradPositions})) return false;
   // Few tiles do not repay transforming the weights, and adding up their gradients, which with many channels leave the
   // cache.
   constexpr std::int64_t kFewestTiles = 256, kFewestTilesOfFewChannels = 128, kFewChannels = 128;

@@ -30,11 +30,11 @@ HWY_INLINE std::size_t place(std::size_t tiles, std::size_t channel) {
 /// The vectors of sums that a product keeps in registers; the rest holds factors.
 constexpr std::size_t kSums = HWY_TARGET <= HWY_AVX3 ? 24 : 12;
 /// The most vectors of a packed row of weights: a panel of columns that are computed together.
-constexpr std::size_t kMostVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
+constexpr std::size_t kMaxVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
 
 /// Returns the vectors of a panel.
 std::size_t panel_vectors(std::size_t columns) {
-  std::size_t vectors = kMostVectors;
+  std::size_t vectors = kMaxVectors;
   while (columns % (vectors * kLanes) != 0) vectors /= 2;
   return vectors;
 }
@@ -255,17 +255,17 @@ void multiply_as(const float* transformed, const float* packed, std::size_t tile
 }
 
 /// Calls body.operator()<n>() with n = vectors.
-template <std::size_t kMost, class Body>
+template <std::size_t kMax, class Body>
 void specialize_vectors(std::size_t vectors, const Body& body) {
-  if constexpr (kMost > 1) {
-    if (vectors < kMost) return specialize_vectors<kMost / 2>(vectors, body);
+  if constexpr (kMax > 1) {
+    if (vectors < kMax) return specialize_vectors<kMax / 2>(vectors, body);
   }
-  body.template operator()<kMost>();
+  body.template operator()<kMax>();
 }
 
 void multiply(const float* transformed, const float* packed, std::size_t tiles, std::size_t inputs, std::size_t outputs,
               float* product) {
-  specialize_vectors<kMostVectors>(panel_vectors(outputs), [&]<std::size_t kVectors>() {
+  specialize_vectors<kMaxVectors>(panel_vectors(outputs), [&]<std::size_t kVectors>() {
     multiply_as<kVectors>(transformed, packed, tiles, inputs, outputs, product);
   });
 }

@@ -31,17 +31,17 @@ void add_span_head(LayerGraph& graph, NodeId last) {
 std::unique_ptr<LayerGraph> make_bert(const Settings& settings, const ModelContext& context) {
   require_sequence("bert", context, 1);
   const std::int64_t hidden = settings.integer("hidden"), heads = settings.integer("heads");
-  const std::int64_t most_steps = settings.integer("max_steps");
+  const std::int64_t max_steps = settings.integer("max_steps");
   require_heads("bert", hidden, heads);
-  if (context.sample_shape[0] > most_steps)
+  if (context.sample_shape[0] > max_steps)
     throw ConfigError(fmt::format("model bert: samples of {} steps are longer than max_steps = {}",
-                                  context.sample_shape[0], most_steps));
+                                  context.sample_shape[0], max_steps));
   const double rate = settings.number("dropout");
   auto graph = std::make_unique<LayerGraph>(context.sample_shape);
   EmbeddingSettings words{.tokens = context.classes, .width = hidden};
   words.initial_deviation = kInitialDeviation;
   const NodeId tokens = graph->add("embedding", embedding(words), {LayerGraph::input()});
-  NodeId last = graph->add("position", position_embedding(most_steps), {tokens});
+  NodeId last = graph->add("position", position_embedding(max_steps), {tokens});
   last = graph->add("embedding.norm", layer_norm(), {last});
   if (rate > 0) last = graph->add("embedding.dropout", dropout(rate), {last});
   for (std::int64_t i = 0; i < settings.integer("layers"); ++i)

@@ -54,14 +54,14 @@ bool survives(const ListCodec& codec, const Bytes& code, bool has_values) {
   const std::size_t words = (code.size() + 3) / 4;
   const std::unique_ptr<std::byte[]> copy(new (std::align_val_t(4)) std::byte[code.size()]);
   std::ranges::copy(code, copy.get());
-  SparseVector room;
+  SparseVector scratch;
   try {
-    const ListView list = codec.decode({copy.get(), code.size()}, has_values, room);
+    const ListView list = codec.decode({copy.get(), code.size()}, has_values, scratch);
     const auto indices = list.indices.host();
     CHECK(std::ranges::adjacent_find(indices, std::greater_equal<>()) == indices.end());
     CHECK((indices.empty() || indices.back() < kEmptySlot));
     CHECK(list.values.size() == (has_values ? indices.size() : 0));
-    CHECK(room.indices.capacity() <= 2 * 8 * 4 * words + 64);
+    CHECK(scratch.indices.capacity() <= 2 * 8 * 4 * words + 64);
     return true;
   } catch (const DataError& error) {
     CHECK(std::string(error.what()).size() > 10);
@@ -85,7 +85,7 @@ TEST_SUITE("codec") {
         for (const bool has_values : {false, true}) {
           const ListView list{std::span(indices),
                               has_values ? View<const float>(std::span(values)) : View<const float>()};
-          Bytes code(codec->most_bytes(indices.size(), has_values));
+          Bytes code(codec->max_bytes(indices.size(), has_values));
           code.resize(codec->encode(list, has_values, code));
           REQUIRE(survives(*codec, code, has_values));
           for (int i = 0; i < kMutations; ++i) ++(survives(*codec, mutated(code, rng), has_values) ? taken : refused);
@@ -99,9 +99,9 @@ TEST_SUITE("codec") {
   TEST_CASE("a list in its message is refused unless it ascends, with empty slots behind it alone") {
     const auto codec = list_codec(kRawIndices);
     const auto entries = [&](const Indices& indices) {
-      SparseVector room;
+      SparseVector scratch;
       const auto code = std::as_bytes(std::span(indices));
-      const ListView list = codec->decode(code, /*has_values=*/false, room);
+      const ListView list = codec->decode(code, /*has_values=*/false, scratch);
       CHECK(std::ranges::equal(list.indices.host(), std::span(indices).first(list.size())));
       return list.size();
     };
@@ -130,9 +130,9 @@ TEST_SUITE("codec") {
       const auto codec = list_codec(name);
       Bytes code(64, std::byte{0});
       for (std::size_t i = name == std::string("smallest") ? 1 : 0; i < 5; ++i) code[i] = std::byte{0xFF};
-      SparseVector room;
-      CHECK_THROWS_AS(codec->decode(code, true, room), DataError);
-      CHECK(room.indices.capacity() == 0);
+      SparseVector scratch;
+      CHECK_THROWS_AS(codec->decode(code, true, scratch), DataError);
+      CHECK(scratch.indices.capacity() == 0);
     }
   }
 }

@@ -45,7 +45,7 @@ TEST_SUITE("codec") {
       for (const Indices& indices : lists_of_every_kind()) {
         INFO(name, ", ", indices.size(), " indices up to ", indices.back());
         Bytes code = encode(*codec, indices);
-        REQUIRE(code.size() <= codec->most_bytes(indices.size()));
+        REQUIRE(code.size() <= codec->max_bytes(indices.size()));
         if (const auto known = codec->known_bytes(indices)) CHECK(code.size() == *known);
         CHECK(encode(*codec, indices) == code);
         const std::size_t bytes = code.size();

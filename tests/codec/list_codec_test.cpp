@@ -32,10 +32,10 @@ TEST_SUITE("codec") {
           const std::vector<float> values = some_values(indices.size());
           const ListView list{std::span(indices), std::span(values)};
           for (const bool has_values : {true, false}) {
-            Bytes code(codec->most_bytes(list.size(), has_values));
+            Bytes code(codec->max_bytes(list.size(), has_values));
             code.resize(codec->encode(list, has_values, code));
-            SparseVector room;
-            const ListView found = codec->decode(code, has_values, room);
+            SparseVector scratch;
+            const ListView found = codec->decode(code, has_values, scratch);
             CHECK(std::ranges::equal(found.indices.host(), indices));
             CHECK(found.values.size() == (has_values ? values.size() : 0));
             if (has_values) CHECK(std::memcmp(found.values.data(), values.data(), 4 * values.size()) == 0);
@@ -48,21 +48,21 @@ TEST_SUITE("codec") {
   TEST_CASE("the code of an empty list is empty") {
     for (const std::string& name : Registry<IndexCodecEntry>::instance().names()) {
       const auto codec = list_codec(name);
-      SparseVector room;
-      CHECK(codec->most_bytes(0, true) == 0);
+      SparseVector scratch;
+      CHECK(codec->max_bytes(0, true) == 0);
       CHECK(codec->encode(ListView(), true, {}) == 0);
-      CHECK(codec->decode({}, true, room).size() == 0);
+      CHECK(codec->decode({}, true, scratch).size() == 0);
     }
   }
 
   TEST_CASE("nothing allocates once lists have been as long") {
     for (const std::string& name : Registry<IndexCodecEntry>::instance().names()) {
       const auto codec = list_codec(name);
-      SparseVector room;
-      Bytes code(codec->most_bytes(7000, true));
+      SparseVector scratch;
+      Bytes code(codec->max_bytes(7000, true));
       const auto pass = [&](const Indices& indices, const std::vector<float>& values) {
         const std::size_t bytes = codec->encode({std::span(indices), std::span(values)}, true, code);
-        codec->decode(std::span(code).first(codec->is_fixed_size() ? code.size() : bytes), true, room);
+        codec->decode(std::span(code).first(codec->is_fixed_size() ? code.size() : bytes), true, scratch);
       };
       const Indices first = random_indices(60000, 0.1, 1), second = random_indices(60000, 0.11, 2);
       const std::vector<float> values = some_values(7000);
@@ -81,10 +81,10 @@ TEST_SUITE("codec") {
     CHECK(codec->is_fixed_size());
     const Indices indices{7, 9};
     const std::vector<float> values{1, -2};
-    Bytes code(codec->most_bytes(3, true));
+    Bytes code(codec->max_bytes(3, true));
     CHECK(codec->encode({std::span(indices), std::span(values)}, true, code) == 24);
-    SparseVector room;
-    const ListView list = codec->decode(code, true, room);
+    SparseVector scratch;
+    const ListView list = codec->decode(code, true, scratch);
     CHECK(static_cast<const void*>(list.indices.data()) == code.data());
     CHECK(std::ranges::equal(list.indices.host(), Indices{7, 9}));
     CHECK(std::ranges::equal(list.values.host(), values));

@@ -72,16 +72,16 @@ inline std::vector<Indices> lists_of_every_kind() {
 }
 
 inline Bytes encode(const IndexCodec& codec, const Indices& indices) {
-  Bytes code(codec.most_bytes(indices.size()), std::byte{0xA5});
+  Bytes code(codec.max_bytes(indices.size()), std::byte{0xA5});
   code.resize(codec.encode(indices, code));
   return code;
 }
 
 /// The indices and the number of bytes that were read.
 inline std::pair<Indices, std::size_t> decode(const IndexCodec& codec, std::span<const std::byte> code) {
-  Buffer<std::uint32_t> room;
-  const std::size_t read = code.size() - codec.decode(code, room).size();
-  const auto indices = room.host();
+  Buffer<std::uint32_t> scratch;
+  const std::size_t read = code.size() - codec.decode(code, scratch).size();
+  const auto indices = scratch.host();
   return {Indices(indices.begin(), indices.end()), read};
 }
 

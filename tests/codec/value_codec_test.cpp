@@ -25,8 +25,8 @@ std::unique_ptr<ListValueCodec> value_codec(const std::string& name, const Overr
 Values coded(const ListValueCodec& codec, const Values& values) {
   Bytes code(codec.code_bytes(values.size()), std::byte{0xA5});
   codec.encode(values, code);
-  Buffer<float> room;
-  const auto found = codec.decode(code, values.size(), room);
+  Buffer<float> scratch;
+  const auto found = codec.decode(code, values.size(), scratch);
   return {found.begin(), found.end()};
 }
 
@@ -124,8 +124,8 @@ TEST_SUITE("codec") {
       Bytes code(codec->code_bytes(1500));
       for (int i = 0; i < 20; ++i) {
         for (std::byte& byte : code) byte = static_cast<std::byte>(rng());
-        Buffer<float> room;
-        CHECK(codec->decode(code, 1500, room).size() == 1500);
+        Buffer<float> scratch;
+        CHECK(codec->decode(code, 1500, scratch).size() == 1500);
       }
     }
   }

@@ -68,10 +68,10 @@ void gathers_variable(Communicator& communicator) {
 void gathers_messages(Communicator& communicator) {
   const std::size_t ranks = unsigned_size(communicator), me = unsigned_rank(communicator);
   const auto size_of = [](std::size_t rank) { return 5 * (rank % 3); };
-  std::vector<std::size_t> rooms(ranks), offsets(ranks), found(ranks, 1);
-  for (std::size_t rank = 0; rank < ranks; ++rank) rooms[rank] = size_of(rank) + rank;
-  std::exclusive_scan(rooms.begin(), rooms.end(), offsets.begin(), std::size_t{0});
-  std::vector<std::byte> all(offsets.back() + rooms.back());
+  std::vector<std::size_t> capacities(ranks), offsets(ranks), found(ranks, 1);
+  for (std::size_t rank = 0; rank < ranks; ++rank) capacities[rank] = size_of(rank) + rank;
+  std::exclusive_scan(capacities.begin(), capacities.end(), offsets.begin(), std::size_t{0});
+  std::vector<std::byte> all(offsets.back() + capacities.back());
   const std::vector<std::byte> mine = block_of(me, size_of(me));
   std::ranges::copy(mine, all.begin() + static_cast<std::ptrdiff_t>(offsets[me]));
   const TrafficMeter meter(communicator, Phase::kControl);
@@ -82,7 +82,7 @@ void gathers_messages(Communicator& communicator) {
     found[from] = bytes;
     for (std::size_t i = 0; i < bytes; ++i) expect(all[offsets[from] + i] == byte_of(from, i), "rank r's message");
   };
-  communicator.allgather_messages(std::span<const std::byte>(all).subspan(offsets[me], mine.size()), rooms,
+  communicator.allgather_messages(std::span<const std::byte>(all).subspan(offsets[me], mine.size()), capacities,
                                   std::span<std::byte>(all), read);
   expect(calls == ranks, "one call for each rank");
   std::uint64_t total = 0;

@@ -64,7 +64,7 @@ constexpr std::uint64_t kFusedSteps = 5;
 /// An index codec as another project may register one: gaps of indices in groups of 7 bits.
 class GapCodec final : public codec::IndexCodec {
  public:
-  std::size_t most_bytes(std::size_t indices) const override { return kLongest * (indices + 1); }
+  std::size_t max_bytes(std::size_t indices) const override { return kLongest * (indices + 1); }
 
   std::size_t encode(std::span<const std::uint32_t> indices, std::span<std::byte> code) const override {
     std::size_t end = put(static_cast<std::uint32_t>(indices.size()), code, 0);
@@ -136,7 +136,7 @@ class Fused {
     std::array<std::vector<float>, kSizes.size()> acc;
     std::array<SparseVector, kSizes.size()> selected;
     std::vector<ReducePart> parts;
-    std::uint64_t most_messages = 0, all_messages = 0, bytes = 0;
+    std::uint64_t max_messages = 0, all_messages = 0, bytes = 0;
     for (std::size_t bucket = 0; bucket < kSizes.size(); ++bucket) {
       const std::size_t numel = kSizes[bucket], k = 1 + numel / 9;
       contexts[bucket] = {.step = step, .k = k, .density = 0.1, .selection = selection_.traits};
@@ -146,7 +146,7 @@ class Fused {
       alone_.run({collectives_alone_[bucket].get(), &contexts[bucket], std::span<const float>(acc[bucket]),
                   &selected[bucket], &expected[bucket]});
       const Traffic moved = meter.moved();
-      most_messages = std::max(most_messages, moved.messages_sent);
+      max_messages = std::max(max_messages, moved.messages_sent);
       all_messages += moved.messages_sent;
       bytes += moved.bytes_sent;
       parts.push_back({collectives_together_[bucket].get(), &contexts[bucket], std::span<const float>(acc[bucket]),
@@ -157,9 +157,8 @@ class Fused {
     const Traffic moved = meter.moved();
     for (std::size_t bucket = 0; bucket < kSizes.size(); ++bucket) expect_same(expected[bucket], found[bucket], bucket);
     if (!is_raw_) return;
-    expect(
-        moved.messages_sent >= most_messages && (moved.messages_sent < all_messages || all_messages == most_messages),
-        "the messages of one bucket, not of all");
+    expect(moved.messages_sent >= max_messages && (moved.messages_sent < all_messages || all_messages == max_messages),
+           "the messages of one bucket, not of all");
     expect(moved.bytes_sent >= bytes && moved.bytes_sent <= bytes + 4 * kSizes.size() * moved.messages_sent,
            "all bytes, and a word for each list of a message at most");
   }
@@ -306,8 +305,8 @@ bool makes_zeros(const std::string& values) {
   const auto codec = Registry<codec::ListValueCodecEntry>::instance().at(values).make(coding.values.settings);
   std::vector<std::byte> code(codec->code_bytes(small.size()));
   codec->encode(small, code);
-  Buffer<float> room;
-  const auto decoded = codec->decode(code, small.size(), room);
+  Buffer<float> buffer;
+  const auto decoded = codec->decode(code, small.size(), buffer);
   for (std::size_t i = 0; i < small.size(); ++i) {
     if (small[i] != 0 && decoded[i] == 0) return true;
   }

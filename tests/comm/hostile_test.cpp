@@ -140,9 +140,9 @@ std::optional<FoundList> list_in(const codec::ListCodec& codec, const Outgoing& 
   if (!may_be) return std::nullopt;
   for (const bool has_values : {false, true}) {
     try {
-      SparseVector room;
+      SparseVector buffer;
       Bytes copy(bytes);
-      const ListView list = codec.decode(copy, has_values, room);
+      const ListView list = codec.decode(copy, has_values, buffer);
       std::span<const std::uint32_t> indices = list.indices.host();
       while (!indices.empty() && indices.back() == kEmptySlot) indices = indices.first(indices.size() - 1);
       const bool ascends = std::ranges::adjacent_find(indices, std::greater_equal<>()) == indices.end();
@@ -162,11 +162,11 @@ Bytes code_of(const codec::ListCodec& codec, const FoundList& list, std::size_t 
   const View<const float> values = list.has_values ? View<const float>(std::span(list.values)) : View<const float>();
   const ListView view{std::span(list.indices), values};
   if (codec.is_fixed_size()) {
-    Bytes code(codec.most_bytes(std::max(slots, list.indices.size()), list.has_values));
+    Bytes code(codec.max_bytes(std::max(slots, list.indices.size()), list.has_values));
     codec.encode(view, list.has_values, code);
     return code;
   }
-  Bytes code(4 * codec.most_bytes(list.indices.size(), list.has_values) + 64);  // gaps below zero take more
+  Bytes code(4 * codec.max_bytes(list.indices.size(), list.has_values) + 64);  // gaps below zero take more
   code.resize(codec.encode(view, list.has_values, code));
   return code;
 }
@@ -181,7 +181,7 @@ template <class Change>
 bool change_list(const codec::ListCodec& codec, const Outgoing& message, Bytes& bytes, const Change& change) {
   std::optional<FoundList> list = list_in(codec, message, bytes);
   if (!list || !change(*list)) return false;
-  const std::size_t slots = codec.is_fixed_size() ? bytes.size() / codec.most_bytes(1, list->has_values) : 0;
+  const std::size_t slots = codec.is_fixed_size() ? bytes.size() / codec.max_bytes(1, list->has_values) : 0;
   bytes = code_of(codec, *list, slots);
   return true;
 }
@@ -454,12 +454,12 @@ TEST_SUITE("comm") {
   }
 
   TEST_CASE("hostile: headers of frames with lengths up to 2^64 end the rank that reads them") {
-    constexpr std::uint64_t kMost = ~std::uint64_t{0};
+    constexpr std::uint64_t kMax = ~std::uint64_t{0};
     for (const FrameHeader& header :
-         {FrameHeader{FrameKind::kMessage, kTagAllgather, kMost},
-          FrameHeader{FrameKind::kMessage, kTagAllgather, kMost / 2},
+         {FrameHeader{FrameKind::kMessage, kTagAllgather, kMax},
+          FrameHeader{FrameKind::kMessage, kTagAllgather, kMax / 2},
           FrameHeader{FrameKind::kMessage, kTagAllgather, std::uint64_t{1} << 40},
-          FrameHeader{FrameKind::kMessage, 0, std::uint64_t{1} << 36}, FrameHeader{FrameKind::kAbort, 0, kMost},
+          FrameHeader{FrameKind::kMessage, 0, std::uint64_t{1} << 36}, FrameHeader{FrameKind::kAbort, 0, kMax},
           FrameHeader{FrameKind::kHere, 0, std::uint64_t{1} << 40}, FrameHeader{static_cast<FrameKind>(99), 0, 8}}) {
       const TemporaryFolder folder;
       const auto errors = run_each(tcp_world(2, kTimeout, folder.path()), [&](const TcpOptions& options) {

@@ -195,12 +195,12 @@ TEST_SUITE("comm") {
     });
     CHECK(contains(sizes[0] + sizes[1], "the ranks disagree on a size"));
 
-    const std::vector<std::string> room = errors_of(2, 60, [](Communicator& c) {
+    const std::vector<std::string> buffer = errors_of(2, 60, [](Communicator& c) {
       std::vector<std::byte> bytes(8);
       if (c.rank() == 0) return c.send(1, 0, std::span<const std::byte>(bytes));
       c.recv(0, 0, std::span<std::byte>(bytes).first(4));
     });
-    CHECK(room[1] == "rank 1, receiving from rank 0: a message of 8 bytes does not fit the 4 bytes for it");
+    CHECK(buffer[1] == "rank 1, receiving from rank 0: a message of 8 bytes does not fit the 4 bytes for it");
   }
 
   TEST_CASE("local: a peer is another rank of the group") {

@@ -16,7 +16,7 @@ View<const std::byte> bytes(const T& value) {
 }
 
 template <class T>
-View<std::byte> room(T& value) {
+View<std::byte> buffer(T& value) {
   return Communicator::as_writable_bytes(std::span<T>(&value, 1));
 }
 
@@ -34,7 +34,7 @@ void keep_order(Communicator& communicator) {
   for (int i = 0; i < kMessages; ++i) {
     const int sent = 100 * communicator.rank() + i;
     int received = -1;
-    communicator.send_recv(next(communicator), bytes(sent), previous(communicator), room(received), 3);
+    communicator.send_recv(next(communicator), bytes(sent), previous(communicator), buffer(received), 3);
     expect(received == 100 * previous(communicator) + i, "messages arrive in order");
   }
 }
@@ -46,9 +46,9 @@ void tags_select(Communicator& communicator) {
   Request a = communicator.isend(next(communicator), 1, bytes(first));
   Request b = communicator.isend(next(communicator), 2, bytes(second));
   int received = 0;
-  communicator.recv(previous(communicator), 2, room(received));
+  communicator.recv(previous(communicator), 2, buffer(received));
   expect(received == second, "the tag selects the message");
-  communicator.recv(previous(communicator), 1, room(received));
+  communicator.recv(previous(communicator), 1, buffer(received));
   expect(received == first, "the message that was passed over is still there");
   communicator.wait(a);
   communicator.wait(b);
@@ -58,8 +58,8 @@ void receives_in_order(Communicator& communicator) {
   if (communicator.size() == 1) return;
   const std::array<int, 2> sent{10, 20};
   std::array<int, 2> received{};
-  Request first = communicator.irecv(previous(communicator), 1, room(received[0]));
-  Request second = communicator.irecv(previous(communicator), 1, room(received[1]));
+  Request first = communicator.irecv(previous(communicator), 1, buffer(received[0]));
+  Request second = communicator.irecv(previous(communicator), 1, buffer(received[1]));
   Request a = communicator.isend(next(communicator), 1, bytes(sent[0]));
   Request b = communicator.isend(next(communicator), 1, bytes(sent[1]));
   communicator.wait(second);
@@ -88,7 +88,7 @@ void both_sides_count(Communicator& communicator) {
     if (communicator.size() > 1) {
       const std::uint64_t sent = 1;
       std::uint64_t received = 0;
-      communicator.send_recv(next(communicator), bytes(sent), previous(communicator), room(received), 1);
+      communicator.send_recv(next(communicator), bytes(sent), previous(communicator), buffer(received), 1);
     }
   }
   const std::uint64_t messages = communicator.size() > 1 ? 1 : 0;

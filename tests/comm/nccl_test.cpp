@@ -55,10 +55,10 @@ void expect_sums(Communicator& c, DeviceTransport& transport) {
 
 void expect_gathered(Communicator& c, DeviceTransport& transport) {
   const Buffer<std::byte> mine = on_device(bytes_of(c.rank()), transport.device());
-  std::vector<Buffer<std::byte>> room;
+  std::vector<Buffer<std::byte>> buffer;
   std::vector<View<std::byte>> parts;
-  for (int rank = 0; rank < c.size(); ++rank) room.emplace_back(bytes_of(rank).size(), transport.device());
-  for (Buffer<std::byte>& part : room) parts.push_back(part.view());
+  for (int rank = 0; rank < c.size(); ++rank) buffer.emplace_back(bytes_of(rank).size(), transport.device());
+  for (Buffer<std::byte>& part : buffer) parts.push_back(part.view());
   const DeviceGather gather{mine.view(), parts};
   transport.gather(std::span(&gather, 1));
   for (int rank = 0; rank < c.size(); ++rank)

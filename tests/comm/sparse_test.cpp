@@ -49,7 +49,7 @@ std::string error_of_message(const std::vector<std::byte>& message) {
 std::vector<std::byte> coded(const std::vector<std::uint32_t>& indices) {
   const auto codec = codec::make_list_codec({{"rice", {}}, {"float32", {}}});
   const std::vector<float> values(indices.size(), 1.0f);
-  std::vector<std::byte> code(codec->most_bytes(indices.size(), true));
+  std::vector<std::byte> code(codec->max_bytes(indices.size(), true));
   code.resize(codec->encode({std::span(indices), std::span(values)}, true, code));
   return code;
 }

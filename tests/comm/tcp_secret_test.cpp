@@ -131,7 +131,7 @@ TEST_SUITE("comm") {
   TEST_CASE("tcp: where secrets differ, every rank says so, whichever rank is the odd one") {
     const auto right = secret_of("a secret of all ranks"), wrong = secret_of("a secret of another run");
     struct Example {
-      std::shared_ptr<const Secret> most, odd;
+      std::shared_ptr<const Secret> max, odd;
       const char* of_odd;   // what rank 0 says of the rank that it refuses: the odd one,
       const char* of_most;  // or all others if rank 0 is the odd one
     };
@@ -150,7 +150,7 @@ TEST_SUITE("comm") {
           std::vector<TcpOptions> ranks = tcp_world(size, timeout_s, folder.path());
           const std::string place = "tcp:" + open_door().address.text();  // a port that was free a moment ago
           for (TcpOptions& rank : ranks) {
-            rank.secret = rank.rank == odd ? example.odd : example.most;
+            rank.secret = rank.rank == odd ? example.odd : example.max;
             if (!by_file) rank.rendezvous = parse_rendezvous(place);
           }
           const auto errors = run_each(ranks, [](const TcpOptions& options) { connect_ranks(options); });

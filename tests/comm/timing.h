@@ -21,13 +21,13 @@ inline void await(const std::function<bool()>& condition) {
   }
 }
 
-/// Returns a deadline in seconds of at least `least` that is much longer than `work` takes on this machine now: a rank
+/// Returns a deadline in seconds of at least `min` that is much longer than `work` takes on this machine now: a rank
 /// that waits for a processor must not be taken for one that hangs.
-inline double deadline_beside(double least, const std::function<void()>& work) {
+inline double deadline_beside(double min, const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();
   work();
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-  return std::max(least, std::ceil(20 * taken.count()));
+  return std::max(min, std::ceil(20 * taken.count()));
 }
 
 }  // namespace dragonn::comm::test

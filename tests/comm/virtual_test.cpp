@@ -284,7 +284,7 @@ TEST_SUITE("comm") {
       forked->advance_to({5, 4});
       expect(forked->now() == 5, "a forked clock stands where it was put until a thread takes it over");
       std::jthread([&] {
-        forked->take_over();
+        forked->attach_to_this_thread();
         use_processor(0.01);
       }).join();
       c.clock().advance_to({7, 3});

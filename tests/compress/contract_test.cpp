@@ -345,15 +345,15 @@ TEST_SUITE("compress") {
           for (const double density : {0.001, 0.01, 0.05}) {
             const std::size_t k = target_count(density, size);
             // Counts of a few are noise, and a threshold that should select more than there is has nowhere to settle.
-            const std::size_t most = is_blind(name) ? k : std::min(k, non_zeros);
-            if (most < 10 || (band.settling_steps > 0 && most < k)) continue;
+            const std::size_t max = is_blind(name) ? k : std::min(k, non_zeros);
+            if (max < 10 || (band.settling_steps > 0 && max < k)) continue;
             CAPTURE(name);
             CAPTURE(size);
             CAPTURE(density);
             CAPTURE(static_cast<int>(input));
             const double count = settled_count(name, band, draws, density, *memory);
-            CHECK(count >= band.low * static_cast<double>(most) - 1);
-            CHECK(count <= band.high * static_cast<double>(most) + 2);
+            CHECK(count >= band.low * static_cast<double>(max) - 1);
+            CHECK(count <= band.high * static_cast<double>(max) + 2);
             if (size > kLargestDrawn) break;
           }
         }

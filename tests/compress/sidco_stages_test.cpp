@@ -31,12 +31,12 @@ Stages follow(const StageRules& rules, const std::vector<double>& ratios, std::s
 
 TEST_SUITE("compress") {
   TEST_CASE("the most stages are ceil(log2(1 / density)), at least one") {
-    CHECK(most_stages(0.001) == 10);
-    CHECK(most_stages(1.0 / 1024) == 10);
-    CHECK(most_stages(0.2) == 3);
-    CHECK(most_stages(0.25) == 2);
-    CHECK(most_stages(0.9) == 1);
-    CHECK(most_stages(1) == 1);
+    CHECK(max_stages(0.001) == 10);
+    CHECK(max_stages(1.0 / 1024) == 10);
+    CHECK(max_stages(0.2) == 3);
+    CHECK(max_stages(0.25) == 2);
+    CHECK(max_stages(0.9) == 1);
+    CHECK(max_stages(1) == 1);
   }
 
   TEST_CASE("at a ratio of 3 the paper's rule stays at one stage, hillclimb goes on to two") {

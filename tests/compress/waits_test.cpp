@@ -22,14 +22,14 @@ struct Waits {
 };
 
 /// Returns the most waits of a step, after steps in which memory grows and thresholds settle.
-Waits most_waits(const std::string& name, const std::string& memory_name) {
+Waits max_waits(const std::string& name, const std::string& memory_name) {
   constexpr std::size_t kSize = 30000;
   constexpr std::uint64_t kSettled = 4, kSteps = 10;
   const Device device{DeviceType::kCuda, 0};
   const auto sparsifier = make_sparsifier(name, kSize, {}, device);
   const auto memory = make_memory(memory_name, kSize, {}, 0.5f, false, device);
   SparseVector selected(device);
-  Waits most;
+  Waits max;
   for (std::uint64_t step = 0; step < kSteps; ++step) {
     Rng rng(step, "waits test");
     std::vector<float> values(kSize);
@@ -46,10 +46,10 @@ Waits most_waits(const std::string& name, const std::string& memory_name) {
     const std::uint64_t counts[] = {selected.size()};
     sparsifier->observe({.step = step, .numel = kSize, .k = context.k, .selected_counts = counts});
     if (step < kSettled) continue;
-    most.pass = std::max(most.pass, passed - begin);
-    most.selection = std::max(most.selection, done - passed);
+    max.pass = std::max(max.pass, passed - begin);
+    max.selection = std::max(max.selection, done - passed);
   }
-  return most;
+  return max;
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ TEST_SUITE("compress") {
       for (const std::string memory : {"residual", "none"}) {
         CAPTURE(name);
         CAPTURE(memory);
-        const Waits waits = most_waits(name, memory);
+        const Waits waits = max_waits(name, memory);
         CHECK(waits.pass == 1);
         const auto search = searches.find(name);
         CHECK(waits.selection <= (search == searches.end() ? 0 : search->second));

@@ -13,7 +13,7 @@
 namespace dragonn::emulation {
 
 Place place;
-int votes[kMostThreads];
+int votes[kMaxThreads];
 
 namespace {
 
@@ -34,7 +34,7 @@ struct Launch {
 };
 
 Launch launch;
-std::array<Thread, kMostThreads> threads;
+std::array<Thread, kMaxThreads> threads;
 unsigned running = 0;
 Slots slots[2];
 std::vector<std::unique_ptr<Fiber>> fibers;
@@ -121,8 +121,8 @@ void run(dim3 blocks, dim3 block_threads, void (*kernel)(const void*), const voi
   const unsigned count = block_threads.x * block_threads.y;
   place.block_size = block_threads;
   place.grid_size = blocks;
-  if (count == 0 || count > kMostThreads || block_threads.z != 1 || blocks.x == 0 || blocks.y == 0 ||
-      blocks.y > 65535 || blocks.z != 1)
+  if (count == 0 || count > kMaxThreads || block_threads.z != 1 || blocks.x == 0 || blocks.y == 0 || blocks.y > 65535 ||
+      blocks.z != 1)
     die("a launch of no blocks or threads, or of more than a GPU takes");
   launch = {kernel, argument, count, 0};
   for (unsigned y = 0; y < blocks.y; ++y)

@@ -8,7 +8,7 @@
 namespace dragonn::emulation {
 
 inline constexpr unsigned kWarpThreads = 32;
-inline constexpr unsigned kMostThreads = 1024;
+inline constexpr unsigned kMaxThreads = 1024;
 
 /// The place of the running thread; threadIdx and its like name its parts.
 struct Place {
@@ -38,11 +38,11 @@ void wait_for_warp();
 struct alignas(16) Slot {
   std::byte bytes[16];
 };
-using Slots = Slot[kMostThreads];
+using Slots = Slot[kMaxThreads];
 /// The set for the running thread's next exchange.
 Slots& next_slots();
 
 /// The values of an int per thread of the block, of one exchange at a time.
-extern int votes[kMostThreads];
+extern int votes[kMaxThreads];
 
 }  // namespace dragonn::emulation

@@ -88,13 +88,13 @@ struct Operand {
   Description description;
   const void* values;
 
-  /// Returns the elements as float32: those of bf16 in `room`.
-  const float* read(std::vector<float>& room) const {
+  /// Returns the elements as float32: those of bf16 in `buffer`.
+  const float* read(std::vector<float>& scratch) const {
     if (!is_bf16()) return checked<float>();
     const Bf16* const elements = checked<Bf16>();
-    room.resize(description.count());
-    std::transform(elements, elements + room.size(), room.begin(), dragonn::kernels::from_bf16);
-    return room.data();
+    scratch.resize(description.count());
+    std::transform(elements, elements + scratch.size(), scratch.begin(), dragonn::kernels::from_bf16);
+    return scratch.data();
   }
   void write(const std::vector<double>& results) const {
     if (!is_bf16()) return round(results, const_cast<float*>(checked<float>()), [](float value) { return value; });
@@ -140,12 +140,12 @@ cudnnStatus_t enqueue(cudnnHandle_t handle, const Convolution& of, const Operand
                       const float* bias = nullptr) {
   dragonn::emulation::enqueue(handle->stream, [=] {
     static std::vector<double> sums;  // used by the holder of the device
-    static std::vector<float> left_room, right_room;
+    static std::vector<float> left_scratch, right_scratch;
     sums.assign(target.description.count(), 0.0);
     if (bias != nullptr) begin_with(bias, static_cast<std::size_t>(target.description.sizes[1]), sums);
     workspace.spoil();
     double* const to = sums.data();
-    const float *const a = left.read(left_room), *const b = right.read(right_room);
+    const float *const a = left.read(left_scratch), *const b = right.read(right_scratch);
     of.for_each([&](std::size_t in, std::size_t weight, std::size_t out) { term(to, a, b, in, weight, out); });
     target.write(sums);
   });

@@ -37,8 +37,8 @@ std::map<const std::byte*, Allocation>& allocations() {
 /// Returns how many bytes are guarded: of large memory the front, since all of it would cost more than the work between
 /// a wait and the next.
 std::size_t guarded_bytes(const Allocation& allocation) {
-  constexpr std::size_t kMost = std::size_t{64} << 10;
-  return allocation.kind == Kind::kDevice ? std::min(allocation.bytes, kMost) : 0;
+  constexpr std::size_t kMax = std::size_t{64} << 10;
+  return allocation.kind == Kind::kDevice ? std::min(allocation.bytes, kMax) : 0;
 }
 void close([[maybe_unused]] const void* memory, [[maybe_unused]] const Allocation& allocation) {
   ASAN_POISON_MEMORY_REGION(memory, guarded_bytes(allocation));

@@ -65,10 +65,10 @@ std::map<std::int64_t, int> count(const Dataset& dataset, const Parts& parts, Re
   return counts;
 }
 
-int most_repeated(const std::map<std::int64_t, int>& counts) {
-  int most = 0;
-  for (const auto& [sample, times] : counts) most = std::max(most, times);
-  return most;
+int max_repeated(const std::map<std::int64_t, int>& counts) {
+  int max = 0;
+  for (const auto& [sample, times] : counts) max = std::max(max, times);
+  return max;
 }
 
 std::size_t drawn(const std::map<std::int64_t, int>& counts) {
@@ -104,15 +104,15 @@ Identify by_values(std::map<std::vector<float>, std::int64_t>& known) {
   };
 }
 
-/// Checks both rules of the remainder for samples that are drawn one by one. @param most_padded samples that padding
+/// Checks both rules of the remainder for samples that are drawn one by one. @param max_padded samples that padding
 /// may repeat, and one more.
-void check_samples(const Dataset& dataset, const Parts& parts, const Identify& identify, std::size_t most_padded) {
+void check_samples(const Dataset& dataset, const Parts& parts, const Identify& identify, std::size_t max_padded) {
   const auto dropped = count(dataset, parts, Remainder::kDrop, identify);
-  REQUIRE(most_repeated(dropped) == 1);
+  REQUIRE(max_repeated(dropped) == 1);
   REQUIRE(dropped.size() + per_step(parts.back()) > dataset.size());
   const auto padded = count(dataset, parts, Remainder::kPad, identify);
   REQUIRE(padded.size() == dataset.size());
-  REQUIRE(drawn(padded) < dataset.size() + most_padded);
+  REQUIRE(drawn(padded) < dataset.size() + max_padded);
 }
 
 /// Utterance i has i + 1 labels.
@@ -167,9 +167,9 @@ TEST_SUITE("data") {
     const auto speech = utterances(53);
     for_each_change([&](const Parts& parts) {
       // Steps are shuffled: those that are padded may come before the next change.
-      std::size_t most_padded = 0;
-      for (const Part& part : parts) most_padded += per_step(part);
-      check_samples(*speech, parts, identify_utterances, most_padded);
+      std::size_t max_padded = 0;
+      for (const Part& part : parts) max_padded += per_step(part);
+      check_samples(*speech, parts, identify_utterances, max_padded);
     });
   }
 
@@ -178,7 +178,7 @@ TEST_SUITE("data") {
     const auto text = counting_text(211, window);
     for_each_change([&](const Parts& parts) {
       const auto counts = count(*text, parts, Remainder::kDrop, identify_tokens);
-      REQUIRE(most_repeated(counts) == 1);
+      REQUIRE(max_repeated(counts) == 1);
       // What fills no window in every strip is dropped, as in an epoch of equal steps.
       REQUIRE(counts.size() + per_step(parts.back()) * window > 210);
     });
@@ -192,7 +192,7 @@ TEST_SUITE("data") {
     const auto padded = count(*points.train, parts, Remainder::kPad, by_values(known));
     CHECK(padded.size() == 20);
     CHECK(drawn(padded) == 32);
-    CHECK(most_repeated(padded) == 2);
+    CHECK(max_repeated(padded) == 2);
   }
 
   TEST_CASE("the other epochs do not know that one was continued") {

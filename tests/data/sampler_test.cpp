@@ -29,7 +29,7 @@ std::map<std::uint32_t, int> epoch_counts(std::size_t samples, std::size_t batch
   return counts;
 }
 
-int most_repeated(const std::map<std::uint32_t, int>& counts) {
+int max_repeated(const std::map<std::uint32_t, int>& counts) {
   return std::ranges::max_element(counts, {}, [](const auto& item) { return item.second; })->second;
 }
 
@@ -39,7 +39,7 @@ TEST_SUITE("data") {
       const std::size_t samples = 103, batch = 3, per_step = batch * static_cast<std::size_t>(world);
       const auto counts = epoch_counts(samples, batch, world, Remainder::kDrop, 2);
       CHECK(counts.size() == samples / per_step * per_step);
-      CHECK(most_repeated(counts) == 1);
+      CHECK(max_repeated(counts) == 1);
       CHECK(counts.rbegin()->first < samples);
     }
   }
@@ -52,14 +52,14 @@ TEST_SUITE("data") {
       std::size_t drawn = 0;
       for (const auto& [index, count] : counts) drawn += static_cast<std::size_t>(count);
       CHECK(drawn == (samples + per_step - 1) / per_step * per_step);
-      CHECK(most_repeated(counts) <= 2);
+      CHECK(max_repeated(counts) <= 2);
     }
   }
 
   TEST_CASE("padding fills a step that is larger than the data") {
     const auto counts = epoch_counts(5, 4, 3, Remainder::kPad, 0);
     CHECK(counts.size() == 5);
-    CHECK(most_repeated(counts) == 3);
+    CHECK(max_repeated(counts) == 3);
   }
 
   TEST_CASE("every epoch has another order, which depends on the seed") {
@@ -105,8 +105,8 @@ TEST_SUITE("data") {
         for (int rank = 0; rank < world; ++rank) {
           const EvaluationShard shard = evaluation_shard(samples, rank, world);
           CHECK(shard.begin == next);
-          const std::size_t least = samples / static_cast<std::size_t>(world);
-          CHECK((shard.size() == least || shard.size() == least + 1));
+          const std::size_t min = samples / static_cast<std::size_t>(world);
+          CHECK((shard.size() == min || shard.size() == min + 1));
           next = shard.end;
         }
         CHECK(next == samples);

@@ -43,7 +43,7 @@ std::uint64_t waits_of_step(const Combination& combination, std::size_t buckets)
       exchange.commit(timers);
       waits = emulation::waits_here() - before;
     }
-    DRAGONN_CHECK(timers.seconds(Verb::kSettle) > 0, "the parts of an exchange are timed");
+    DRAGONN_CHECK(timers.seconds(StepPart::kSettle) > 0, "the parts of an exchange are timed");
   });
   return waits;
 }

@@ -133,15 +133,16 @@ void send_and_end(const Descriptor& socket, Bytes bytes) {
 void read_frames(Bytes bytes) {
   const Connection connection;
   comm::Incoming incoming(connection.ours.get());
-  std::array<std::array<std::byte, 64>, 3> rooms{};
+  std::array<std::array<std::byte, 64>, 3> capacities{};
   std::array<std::size_t, 3> receives{};
-  for (std::size_t i = 0; i < rooms.size(); ++i) receives[i] = incoming.start(static_cast<int>(i / 2), rooms[i]);
+  for (std::size_t i = 0; i < capacities.size(); ++i)
+    receives[i] = incoming.start(static_cast<int>(i / 2), capacities[i]);
   send_and_end(connection.theirs, bytes);
   incoming.read();
   for (const std::size_t receive : receives) {
-    if (incoming.is_done(receive)) require(incoming.room(receive) == sizeof(rooms[0]));
+    if (incoming.is_done(receive)) require(incoming.buffer(receive) == sizeof(capacities[0]));
   }
-  for (int tag = 0; tag < 3 && !incoming.is_closed(); ++tag) incoming.start(tag, rooms[0]);
+  for (int tag = 0; tag < 3 && !incoming.is_closed(); ++tag) incoming.start(tag, capacities[0]);
   incoming.take_question();
   incoming.take_answer();
   incoming.drop();
@@ -173,7 +174,7 @@ class Door {
 };
 
 const comm::Secret& secret() {
-  static const comm::Secret kept(std::vector<std::byte>(comm::Secret::kLeastBytes, std::byte{7}));
+  static const comm::Secret kept(std::vector<std::byte>(comm::Secret::kMinBytes, std::byte{7}));
   return kept;
 }
 
@@ -234,8 +235,8 @@ void read_list_code(Bytes bytes) {
   const auto choice = std::to_integer<std::size_t>(bytes[0]);
   const bool has_values = choice % 2 == 0;
   const std::vector<std::byte> code(bytes.begin() + 1, bytes.end());
-  SparseVector room;
-  const ListView list = codecs[choice / 2 % codecs.size()]->decode(code, has_values, room);
+  SparseVector buffer;
+  const ListView list = codecs[choice / 2 % codecs.size()]->decode(code, has_values, buffer);
   const auto indices = list.indices.host();
   require(std::ranges::adjacent_find(indices, std::greater_equal<>()) == indices.end());
   require(indices.empty() || indices.back() < kEmptySlot);

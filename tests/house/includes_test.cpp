@@ -46,7 +46,7 @@ const std::map<std::string, Folders>& may_include() {
 
 /// The rooms of a folder that each room of it may include; the folder's own name is the room of the files that are in
 /// none. A folder that may include another may include all of its rooms.
-const std::map<std::string, Folders>& rooms() {
+const std::map<std::string, Folders>& subfolders() {
   static const std::map<std::string, Folders> table{
       {"kernels", {}},
       {"kernels/cuda", {"kernels"}},
@@ -162,9 +162,9 @@ TEST_SUITE("house") {
       if (from == to) return;
       INFO(place(file, line), from, " may not include ", to);
       // Folders without an entry have no rooms, or what is in them belongs to one program or test alone.
-      if (!rooms().contains(first_folder(file))) return;
-      REQUIRE(rooms().contains(from));
-      CHECK(rooms().at(from).contains(to));
+      if (!subfolders().contains(first_folder(file))) return;
+      REQUIRE(subfolders().contains(from));
+      CHECK(subfolders().at(from).contains(to));
       seen.insert(from);
     });
     CHECK(seen.size() > 15);  // else the pattern does not match any more

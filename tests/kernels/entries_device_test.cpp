@@ -57,11 +57,11 @@ TEST_SUITE("kernels") {
         const float smallest = keep_largest(list, k, scratch, kept);
         const Entries expected = largest_of(entries, k);
         CHECK(entries_of(kept) == expected);
-        float least = expected.empty() ? 0.0f : std::numeric_limits<float>::infinity();
-        for (const auto& [index, value] : expected) least = std::min(least, std::fabs(value));
-        CHECK(smallest == least);
+        float min = expected.empty() ? 0.0f : std::numeric_limits<float>::infinity();
+        for (const auto& [index, value] : expected) min = std::min(min, std::fabs(value));
+        CHECK(smallest == min);
         start_keep_largest(list, k, scratch, late);
-        CHECK(smallest_kept(scratch) == least);
+        CHECK(smallest_kept(scratch) == min);
         CHECK(entries_of(late) == expected);
       }
     }

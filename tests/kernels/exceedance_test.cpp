@@ -88,11 +88,11 @@ TEST_SUITE("kernels") {
     SparseVector selected, expected;
     for (const std::size_t size : kSizes) {
       const std::vector<float> values = normals(size);
-      for (const float least : {0.0f, 0.5f, 2.0f, 9.0f, std::numeric_limits<float>::infinity()}) {
+      for (const float min : {0.0f, 0.5f, 2.0f, 9.0f, std::numeric_limits<float>::infinity()}) {
         CAPTURE(size);
-        CAPTURE(least);
-        check_equal(exceedances_and_entries(in(values), 1.0f, least, selected), exceedances(in(values), 1.0f));
-        select_threshold(in(values), least, expected);
+        CAPTURE(min);
+        check_equal(exceedances_and_entries(in(values), 1.0f, min, selected), exceedances(in(values), 1.0f));
+        select_threshold(in(values), min, expected);
         check_entries(selected, expected);
       }
     }

@@ -108,9 +108,9 @@ TEST_SUITE("kernels") {
         select_largest(view(values), k, candidates, bound, scratch, selected);
         const float smallest = smallest_kept(scratch);
         CHECK(indices(selected) == sorted_largest(values, k));
-        float least = std::numeric_limits<float>::infinity();
-        for (const float value : selected.values.host()) least = std::min(least, std::fabs(value));
-        CHECK(smallest == least);
+        float min = std::numeric_limits<float>::infinity();
+        for (const float value : selected.values.host()) min = std::min(min, std::fabs(value));
+        CHECK(smallest == min);
       }
     }
   }

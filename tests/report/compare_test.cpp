@@ -231,7 +231,7 @@ TEST_SUITE("report") {
     CHECK(loss.bytes[0] == 200);
     CHECK(metric_curve(comparison.groups[1], comparison.metric).step == std::vector<double>{10, 20});
     CHECK(step_curve(comparison.groups[1], &StepPoint::density_local).empty());
-    CHECK(seconds_by_verb(comparison.groups[1].runs).at("exchange") == 0.5);
+    CHECK(seconds_by_part(comparison.groups[1].runs).at("exchange") == 0.5);
   }
 
   TEST_CASE("a long curve is thinned to means of neighbours") {

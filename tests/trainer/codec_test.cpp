@@ -135,7 +135,7 @@ TEST_SUITE("trainer") {
   }
 
   TEST_CASE("the lines of a run say how many bits an entry takes") {
-    for (const auto& [values, least, most] : {std::tuple("float32", 64.0, 64.0), std::tuple("int8", 12.0, 40.0)}) {
+    for (const auto& [values, min, max] : {std::tuple("float32", 64.0, 64.0), std::tuple("int8", 12.0, 40.0)}) {
       CAPTURE(values);
       const TemporaryFolder folder;
       quick_run(quick_config({"compression.method=gtopk", std::string("compression.codec.values=") + values}), 3,
@@ -146,8 +146,8 @@ TEST_SUITE("trainer") {
         const auto json = nlohmann::json::parse(line);
         if (json.at("kind") != "step") continue;
         ++steps;
-        CHECK(json.at("bits_per_entry") >= least);
-        CHECK(json.at("bits_per_entry") <= most);
+        CHECK(json.at("bits_per_entry") >= min);
+        CHECK(json.at("bits_per_entry") <= max);
       }
       CHECK(steps == 6);
     }

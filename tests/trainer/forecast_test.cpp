@@ -160,7 +160,7 @@ TEST_SUITE("trainer") {
     const auto growth = [&](const std::string& method) {
       const RunSpec config = quick_config(with(kImages, {"compression.method=" + method}));
       const exchange::ExchangePlan plan = plan_run(config, make_network(config, *data.train), 3).exchange;
-      return static_cast<double>(plan.most_bytes) / static_cast<double>(plan.buffer_bytes);
+      return static_cast<double>(plan.max_bytes) / static_cast<double>(plan.buffer_bytes);
     };
     CHECK(growth("topk") == 1);
     CHECK(growth("exdyna") > 4);

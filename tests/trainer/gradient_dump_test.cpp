@@ -95,7 +95,7 @@ TEST_SUITE("trainer") {
       dump.write(communicator, 3);  // not named: nothing happens
       try {
         dump.write(communicator, 4);
-      } catch (const comm::AgreedError& error) {
+      } catch (const comm::CollectiveError& error) {
         messages[static_cast<std::size_t>(rank)] = error.what();
       }
     });

@@ -282,8 +282,8 @@ TEST_CASE("buckets are exchanged while backward goes on, and what was hidden and
     exchange.run({.step = 0, .density = 0.1}, View<const float>(arena.gradients()), timers, &gate);
     exchange.commit(timers);
     overlapped.finish(timers);
-    const double backward = timers.seconds(Verb::kBackward), hidden = timers.seconds(Verb::kExchangeHidden),
-                 exposed = timers.seconds(Verb::kExchangeExposed);
+    const double backward = timers.seconds(StepPart::kBackward), hidden = timers.seconds(StepPart::kExchangeHidden),
+                 exposed = timers.seconds(StepPart::kExchangeExposed);
     const bool told = hidden > 0 && hidden <= backward - kPause && exposed > 0;
     if (!in_time || !told) throw Error(fmt::format("backward {}, hidden {}, exposed {}", backward, hidden, exposed));
   });

@@ -157,7 +157,7 @@ std::vector<End> ends_of(const RunSpec& config, int world_size) {
     TrainingState state(config, std::move(network));
     try {
       Training(job, plan, state, communicator).train();
-    } catch (const comm::AgreedError& error) {
+    } catch (const comm::CollectiveError& error) {
       end.error = error.what();
     }
     const View<const float> parameters = state.network.arena().values();
@@ -210,7 +210,7 @@ TEST_CASE("the error of a gradient that is not finite names step and bucket") {
   CHECK_THROWS_WITH_AS(exchange::check_finite({.non_finite_bucket = 1}, 12, buckets),
                        "step 12: a worker's gradient of second.weight is not finite (NaN or infinity); lower the "
                        "learning rate, clip (train.clip), or set train.non_finite = \"skip\"",
-                       comm::AgreedError);
+                       comm::CollectiveError);
 }
 
 TEST_CASE("an exchange comes to its end whatever is not finite on some rank, for every combination of parts") {

@@ -126,10 +126,10 @@ std::map<std::string, int> counts(const FileTrack& track) {
 }
 
 /// Returns the buckets of a verb's spans.
-std::multiset<int> buckets(const FileTrack& track, const std::string& verb) {
+std::multiset<int> buckets(const FileTrack& track, const std::string& part) {
   std::multiset<int> result;
   for (const FileSpan& span : track) {
-    if (span.name == verb) result.insert(span.arguments.value("bucket", -1));
+    if (span.name == part) result.insert(span.arguments.value("bucket", -1));
   }
   return result;
 }

@@ -168,8 +168,8 @@ OverlapTimes overlap_times(double work, bool overlap) {
       exchange.commit(timers);
       if (overlap) overlapped.finish(timers);
       if (communicator.rank() > 0) continue;
-      times = {communicator.now() - begin, timers.seconds(Verb::kBackward), timers.seconds(Verb::kExchangeHidden),
-               timers.seconds(Verb::kExchangeExposed)};
+      times = {communicator.now() - begin, timers.seconds(StepPart::kBackward),
+               timers.seconds(StepPart::kExchangeHidden), timers.seconds(StepPart::kExchangeExposed)};
     }
   });
   return times;
@@ -285,7 +285,7 @@ TEST_SUITE("trainer") {
       ComputeThread thread(communicator);
       OverlappedBackward overlapped(thread, arena, exchange.buckets(), [&](const layers::GradientReady&) {
         comm::VirtualClock clock(comm::Compute::kMeasured);
-        clock.take_over();
+        clock.attach_to_this_thread();
         while (worked < 1e-3) worked = clock.now();
       });
       StepTimers timers(communicator.clock());
@@ -293,7 +293,7 @@ TEST_SUITE("trainer") {
       exchange.run({.step = 0, .density = kDensity}, View<const float>(arena.gradients()), timers, &overlapped);
       exchange.commit(timers);
       overlapped.finish(timers);
-      if (timers.seconds(Verb::kBackward) < worked) throw Error("the work of backward is not in its time");
+      if (timers.seconds(StepPart::kBackward) < worked) throw Error("the work of backward is not in its time");
     });
   }
 

@@ -75,11 +75,11 @@ std::vector<std::string> lost_entries(const CompressionConfig& compression) {
 }
 
 /// A config with more bytes is some other file.
-constexpr std::size_t kMostConfigBytes = std::size_t{1} << 20;
+constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
 
 RawConfig read_config_file(const std::filesystem::path& path) {
   try {
-    return read_toml(read_text_file(path, kMostConfigBytes), path.string());
+    return read_toml(read_text_file(path, kMaxConfigBytes), path.string());
   } catch (const DataError& error) {
     throw ConfigError(error.what());
   }

@@ -109,14 +109,14 @@ void flatten(const toml::table& table, const std::string& prefix, const std::str
 /// Refuses keys of so many parts that the tables' recursion would overflow the stack. Dots of one line bound the parts
 /// of its keys.
 void refuse_deep_keys(const std::string& text, const std::string& name) {
-  constexpr std::ptrdiff_t kMostDots = 500;
+  constexpr std::ptrdiff_t kMaxDots = 500;
   std::istringstream lines(text);
   std::size_t number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
     const std::ptrdiff_t dots = std::ranges::count(line, '.');
-    if (dots <= kMostDots) continue;
-    throw ConfigError(fmt::format("{}:{}: a line with {} dots: expected at most {}", name, number, dots, kMostDots));
+    if (dots <= kMaxDots) continue;
+    throw ConfigError(fmt::format("{}:{}: a line with {} dots: expected at most {}", name, number, dots, kMaxDots));
   }
 }
 

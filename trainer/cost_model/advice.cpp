@@ -33,7 +33,7 @@ class Steps {
 
   /// Returns the stages of dense exchanges as DDP makes them: neighbours share a bucket of up to 25 MiB.
   Stages dense(const std::string& algorithm) const {
-    constexpr std::size_t kMost = exchange::kDenseBucketBytes / sizeof(float);
+    constexpr std::size_t kMax = exchange::kDenseBucketBytes / sizeof(float);
     exchange::ExchangeRules rules = question_.config.rules;
     rules.dense.settings.set("algorithm", algorithm);
     Stages stages;
@@ -44,16 +44,16 @@ class Steps {
     double ready = 0;
     for (std::size_t i = 0; i < question_.buckets.size(); ++i) {
       const std::size_t size = question_.buckets[i].size;
-      if (merged > 0 && merged + size > kMost) {
+      if (merged > 0 && merged + size > kMax) {
         add(merged, ready);
         merged = 0;
       }
       merged += size;
       // A larger bucket of this run, such as the whole model, would be several of DDP's.
-      const double before = ready, pieces = std::ceil(static_cast<double>(merged) / static_cast<double>(kMost));
+      const double before = ready, pieces = std::ceil(static_cast<double>(merged) / static_cast<double>(kMax));
       ready = ready_of(question_.ready, i);
-      for (double piece = 1; merged > kMost; ++piece, merged -= kMost) {
-        add(kMost, before + (ready - before) * piece / pieces);
+      for (double piece = 1; merged > kMax; ++piece, merged -= kMax) {
+        add(kMax, before + (ready - before) * piece / pieces);
       }
     }
     if (merged > 0) add(merged, ready);

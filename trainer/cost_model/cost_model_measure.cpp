@@ -149,13 +149,13 @@ double coding_seconds(const ProfiledExchange& exchange, std::span<const SparseVe
   const auto codec = codec::make_list_codec(exchange.coding);
   std::vector<std::uint32_t> code;  // aligned to 4 bytes
   for (const SparseVector& list : lists) {
-    code.resize(std::max(code.size(), codec->most_bytes(list.size(), /*has_values=*/true) / sizeof(std::uint32_t) + 1));
+    code.resize(std::max(code.size(), codec->max_bytes(list.size(), /*has_values=*/true) / sizeof(std::uint32_t) + 1));
   }
-  const auto room = std::as_writable_bytes(std::span(code));
+  const auto scratch = std::as_writable_bytes(std::span(code));
   SparseVector decoded;
   return median_seconds(runs, [&] {
-    const std::size_t length = codec->encode(lists.front(), /*has_values=*/true, room);
-    for (std::size_t rank = 0; rank < lists.size(); ++rank) codec->decode(room.first(length), true, decoded);
+    const std::size_t length = codec->encode(lists.front(), /*has_values=*/true, scratch);
+    for (std::size_t rank = 0; rank < lists.size(); ++rank) codec->decode(scratch.first(length), true, decoded);
   });
 }
 

@@ -82,7 +82,7 @@ TensorSelection decide(const SelectionQuestion& question, const Profile& profile
 StepAdvice advise_again(const SelectionQuestion& question, const TensorSelection& selection);
 
 /// Collective. Measures the data that is not given, and decides on rank 0; the same on every rank. No wait for a rank
-/// is longer than the measurement of one size. @throws comm::AgreedError as given_profile does, CommError.
+/// is longer than the measurement of one size. @throws comm::CollectiveError as given_profile does, CommError.
 TensorSelection choose_tensors(comm::Communicator& communicator, const SelectionQuestion& question);
 
 /// Collective. Decides as choose_tensors, from brief measurements alone (comm::measure_network_briefly, and four runs

@@ -32,7 +32,7 @@ enum Field : std::size_t {
   kFirstPhase = kExchanged + 3
 };
 constexpr std::size_t kFirstVerb = kFirstPhase + 3 * comm::kPhaseNames.size();
-constexpr std::size_t kFields = kFirstVerb + kVerbNames.size();
+constexpr std::size_t kFields = kFirstVerb + kStepPartNames.size();
 
 void pack_traffic(const comm::Traffic& traffic, double* fields) {
   fields[0] = static_cast<double>(traffic.bytes_sent);
@@ -192,9 +192,9 @@ void reduce_step(comm::Communicator& communicator, const StepSample& mine, StepR
   const comm::ListCounts lists{static_cast<std::uint64_t>(column(kListEntries).sum()),
                                static_cast<std::uint64_t>(column(kListBytes).sum())};
   record.bits_per_entry = lists.bits_per_entry();
-  record.seconds.resize(kVerbNames.size());
-  for (std::size_t verb = 0; verb < kVerbNames.size(); ++verb) {
-    record.seconds[verb] = column(kFirstVerb + verb).mean_max().max;
+  record.seconds.resize(kStepPartNames.size());
+  for (std::size_t part = 0; part < kStepPartNames.size(); ++part) {
+    record.seconds[part] = column(kFirstVerb + part).mean_max().max;
   }
 }
 
@@ -232,8 +232,8 @@ void MetricsWriter::write(const StepRecord& record) {
   line["traffic"] = to_json(record.by_phase);
   line["bytes_sent_total"] = record.bytes_sent_total;
   Json seconds = Json::object();
-  for (std::size_t verb = 0; verb < record.seconds.size(); ++verb) {
-    if (record.seconds[verb] > 0) seconds[kVerbNames[verb]] = record.seconds[verb];
+  for (std::size_t part = 0; part < record.seconds.size(); ++part) {
+    if (record.seconds[part] > 0) seconds[kStepPartNames[part]] = record.seconds[part];
   }
   line["seconds"] = std::move(seconds);
   add_time(line, record.time, times_);

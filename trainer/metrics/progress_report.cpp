@@ -57,13 +57,14 @@ std::string progress_note(const ProgressNumbers& numbers) {
 }
 
 void StepTimes::add(const StepTimers& timers, bool overlaps) {
-  const auto sum = [&](auto... verbs) { return (timers.seconds(verbs) + ...); };
-  computing += sum(Verb::kLoad, Verb::kForward, Verb::kBackward, Verb::kOptimize);
-  selecting += sum(Verb::kCompensate, Verb::kSelect, Verb::kCompensateSelect, Verb::kDecode, Verb::kSettle);
-  exchanging += timers.seconds(Verb::kExchange);
-  exposed += timers.seconds(Verb::kExchangeExposed);
-  hidden += timers.seconds(Verb::kExchangeHidden);
-  if (steps > 0) backward += timers.seconds(Verb::kBackward);
+  const auto sum = [&](auto... parts) { return (timers.seconds(parts) + ...); };
+  computing += sum(StepPart::kLoad, StepPart::kForward, StepPart::kBackward, StepPart::kOptimize);
+  selecting +=
+      sum(StepPart::kCompensate, StepPart::kSelect, StepPart::kCompensateSelect, StepPart::kDecode, StepPart::kSettle);
+  exchanging += timers.seconds(StepPart::kExchange);
+  exposed += timers.seconds(StepPart::kExchangeExposed);
+  hidden += timers.seconds(StepPart::kExchangeHidden);
+  if (steps > 0) backward += timers.seconds(StepPart::kBackward);
   ++steps;
   overlapped = overlaps;
 }

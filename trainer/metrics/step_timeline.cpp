@@ -46,10 +46,10 @@ std::int64_t nanoseconds(const Clock& clock) {
 
 /// Checks a time, or a difference of times, that another rank told: later sums must not overflow.
 std::int64_t checked_time(const Communicator& communicator, int peer, std::int64_t nanoseconds) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 8;  // 36 years
-  if (nanoseconds > -kMost && nanoseconds < kMost) return nanoseconds;
+  constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max() / 8;  // 36 years
+  if (nanoseconds > -kMax && nanoseconds < kMax) return nanoseconds;
   throw communicator.error("receiving from", peer,
-                           fmt::format("a time of {} ns, and there are at most {}", nanoseconds, kMost));
+                           fmt::format("a time of {} ns, and there are at most {}", nanoseconds, kMax));
 }
 
 template <class T>
@@ -214,10 +214,10 @@ std::int64_t StepTimeline::let_measure() {
 }
 
 std::uint64_t StepTimeline::first_partial_step(std::uint64_t last_step) {
-  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
-  std::uint64_t counted_down = kMost - (stopped_in_ > 0 ? stopped_in_ : last_step + 1);
+  constexpr std::uint64_t kMax = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t counted_down = kMax - (stopped_in_ > 0 ? stopped_in_ : last_step + 1);
   communicator_.allreduce_max(std::span(&counted_down, 1));
-  return kMost - counted_down;
+  return kMax - counted_down;
 }
 
 std::int64_t StepTimeline::begin_of(std::uint64_t step) const {
@@ -255,8 +255,8 @@ std::string StepTimeline::gathered(std::string text) {
     return text;
   }
   // No honest part is larger than the whole file, or than what an empty one has.
-  const auto most = static_cast<std::size_t>(std::max(megabytes_, 1.0) * kBytesPerMegabyte);
-  for (int peer = 1; peer < communicator_.size(); ++peer) text += communicator_.recv_text(peer, kTag, most);
+  const auto max = static_cast<std::size_t>(std::max(megabytes_, 1.0) * kBytesPerMegabyte);
+  for (int peer = 1; peer < communicator_.size(); ++peer) text += communicator_.recv_text(peer, kTag, max);
   return text;
 }
 

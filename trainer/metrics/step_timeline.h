@@ -27,7 +27,7 @@ class StepTimeline {
   /// Local. Lets the calling thread record while the result lives, if step `step` (from 1) is one of the timeline's.
   [[nodiscard]] ScopedRecording record(std::uint64_t step);
   /// Collective, after every step: writes the file after the last step of the timeline, or of the run.
-  /// @throws comm::AgreedError if it cannot be written.
+  /// @throws comm::CollectiveError if it cannot be written.
   void end_step(std::uint64_t step, bool is_last_of_run);
 
  private:

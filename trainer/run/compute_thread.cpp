@@ -75,7 +75,7 @@ void ComputeThread::serve() {
 
 void ComputeThread::run() {
   std::exception_ptr failure;
-  clock_->take_over();
+  clock_->attach_to_this_thread();
   clock_->advance_to(time_.begin);
   try {
     const ScopedRecording recording(timeline_, *clock_);

@@ -30,14 +30,14 @@ DeviceChoice choose_device(const Config& config);
 
 /// Collective. Chooses the same type of device on all ranks. "auto" takes GPUs only if every rank has one. Ranks of a
 /// machine take its GPUs in turn, and share them if there are more ranks.
-/// @throws comm::AgreedError with the reason of choose_device(config) on the lowest rank that has one.
+/// @throws comm::CollectiveError with the reason of choose_device(config) on the lowest rank that has one.
 DeviceChoice choose_device(const Config& config, comm::Communicator& communicator);
 
 /// Gives the communicator the transport while it lives.
 class GpuLink {
  public:
-  /// Collective. Does nothing unless `comm.backend` is "nccl". @throws comm::AgreedError if some rank computes on the
-  /// CPU or shares its GPU, saying what would do; CommError.
+  /// Collective. Does nothing unless `comm.backend` is "nccl". @throws comm::CollectiveError if some rank computes on
+  /// the CPU or shares its GPU, saying what would do; CommError.
   GpuLink(const Config& config, comm::Communicator& communicator, const DeviceChoice& choice);
   /// Removes the transport. Without finish(), as after an error, this aborts the waits of the other ranks.
   ~GpuLink() { communicator_.set_device_transport(nullptr); }

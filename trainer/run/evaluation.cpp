@@ -58,7 +58,7 @@ std::uint64_t check_replicas(comm::Communicator& communicator, std::span<const f
     if (hashes[rank] != hashes[0]) different.push_back(rank);
   }
   if (!different.empty()) {
-    throw comm::AgreedError(
+    throw comm::CollectiveError(
         fmt::format("step {}: the parameters of rank{} {} differ from those of rank 0; the run stops because "
                     "its replicas have diverged",
                     step, different.size() == 1 ? "" : "s", fmt::join(different, ", ")));

@@ -42,7 +42,7 @@ class AveragedStatistics {
 /// Collective. Runs this rank's shard of a split through the network as its statistics are now, and reduces.
 EvaluationResult evaluate(comm::Communicator& communicator, layers::Network& network, data::EvaluationLoader& loader);
 
-/// Collective. Returns XXH3-64 of the parameters, the same on all ranks. @throws comm::AgreedError naming the ranks
+/// Collective. Returns XXH3-64 of the parameters, the same on all ranks. @throws comm::CollectiveError naming the ranks
 /// that differ from rank 0, and the step.
 std::uint64_t check_replicas(comm::Communicator& communicator, std::span<const float> parameters, std::uint64_t step);
 

@@ -7,7 +7,7 @@
 
 #include "comm/align.h"
 #include "core/memory_ledger.h"
-#include "exchange/run_verb.h"
+#include "exchange/run_part.h"
 #include "kernels/nn/elementwise.h"
 #include "trainer/config/exchange_config.h"
 #include "trainer/run/evaluation.h"
@@ -141,7 +141,7 @@ void Generation::seek() {
 
 void Generation::compute_gradient() {
   const data::Batch* batch = nullptr;
-  exchange::run_verb({}, sample.timers, Verb::kLoad, [&] { batch = &loader.next(); });
+  exchange::run_part({}, sample.timers, StepPart::kLoad, [&] { batch = &loader.next(); });
   const MemoryLabel label(kPassLabel);
   const auto micro_batches = static_cast<std::size_t>(config.train.gradient_accumulation);
   if (batch->begins) state.network.reset_state(layers::Mode::kTrain);
@@ -149,7 +149,7 @@ void Generation::compute_gradient() {
   sample.loss_sum = 0;
   sample.count = 0;
   for (std::size_t micro = 0; micro < micro_batches; ++micro) {
-    exchange::run_verb(state.device(), sample.timers, Verb::kForward, [&] {
+    exchange::run_part(state.device(), sample.timers, StepPart::kForward, [&] {
       const layers::LossResult loss =
           state.network.forward(micro_batch(*batch, micro, micro_batches), layers::Mode::kTrain,
                                 state.progress.step * micro_batches + micro, communicator.rank());
@@ -160,7 +160,7 @@ void Generation::compute_gradient() {
       overlapped->start();
       continue;
     }
-    exchange::run_verb(state.device(), sample.timers, Verb::kBackward, [&] { backward({}); });
+    exchange::run_part(state.device(), sample.timers, StepPart::kBackward, [&] { backward({}); });
   }
 }
 

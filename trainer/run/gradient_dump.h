@@ -23,7 +23,7 @@ class GradientDump {
   /// Returns the place where the exchange of step `step` puts acc: [numel], or empty if that step is not named.
   View<float> target(std::uint64_t step);
   /// Collective. Writes the content of target(step); does nothing if the step is not named.
-  /// @throws comm::AgreedError on every rank if some rank cannot write its file (full disk).
+  /// @throws comm::CollectiveError on every rank if some rank cannot write its file (full disk).
   void write(comm::Communicator& communicator, std::uint64_t step);
 
  private:

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "exchange/run_verb.h"
+#include "exchange/run_part.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -30,7 +30,7 @@ OverlappedBackward::OverlappedBackward(ComputeThread& thread, const ParameterAre
       work_([this, pass = std::move(pass), ready = layers::GradientReady([this](ParameterId parameter) {
                                              thread_.publish([&] { return mark_final(parameter); });
                                            })] {
-        const Span span(exchange::track_of(Verb::kBackward), exchange::verb_name(Verb::kBackward));
+        const Span span(exchange::track_of(StepPart::kBackward), exchange::part_name(StepPart::kBackward));
         pass(ready);
       }),
       bucket_of_(buckets_of(arena, buckets)),
@@ -61,11 +61,11 @@ void OverlappedBackward::close(std::size_t bucket) {
 void OverlappedBackward::finish(StepTimers& timers) {
   const Span span(Track::kExchange, "wait for backward");
   const auto [begin, end] = thread_.finish();
-  timers.add(Verb::kBackward, end.seconds - begin.seconds);
+  timers.add(StepPart::kBackward, end.seconds - begin.seconds);
   for (const Progress& progress : progress_) {
-    timers.add(Verb::kExchangeHidden, std::max(0.0, std::min(progress.closed, end.seconds) - progress.opened));
+    timers.add(StepPart::kExchangeHidden, std::max(0.0, std::min(progress.closed, end.seconds) - progress.opened));
   }
-  timers.add(Verb::kExchangeExposed, std::max(0.0, progress_.back().closed - end.seconds));
+  timers.add(StepPart::kExchangeExposed, std::max(0.0, progress_.back().closed - end.seconds));
 }
 
 bool OverlappedBackward::mark_final(ParameterId parameter) {

@@ -148,16 +148,16 @@ void check_memory(const std::string& where, int workers, std::size_t needed, std
 /// Warns of buffers that do not fit if the counts are the highest that are forecast. They may never be, so the run
 /// starts.
 void warn_of_growth(const comm::Communicator& communicator, const RunPlan& plan, int neighbours, const Device& device) {
-  const std::size_t growth = plan.exchange.most_bytes - std::min(plan.exchange.most_bytes, plan.exchange.buffer_bytes);
+  const std::size_t growth = plan.exchange.max_bytes - std::min(plan.exchange.max_bytes, plan.exchange.buffer_bytes);
   const std::size_t planned = device.is_cpu() ? plan.memory_total() : plan.host_bytes;
-  const double most = static_cast<double>(planned + growth) * neighbours;
+  const double max = static_cast<double>(planned + growth) * neighbours;
   const auto available = static_cast<double>(available_memory());
-  if (communicator.rank() != 0 || growth == 0 || most <= available) return;
+  if (communicator.rank() != 0 || growth == 0 || max <= available) return;
   log::warning(
       0,
       "{} workers on this machine need up to {} while the selections are as large as they are forecast to get, "
       "and {} are available (--dry-run shows more)",
-      neighbours, bytes_text(most), bytes_text(available));
+      neighbours, bytes_text(max), bytes_text(available));
 }
 
 fs::path existing_parent(fs::path path) {
@@ -264,9 +264,9 @@ std::string describe(const RunPlan& plan, const Config& config, int world_size) 
   for (const auto& [kind, bytes] : plan.memory) {
     text += fmt::format("  {:<20} {:>12}\n", kind, bytes_text(static_cast<double>(bytes)));
   }
-  if (plan.exchange.most_bytes > plan.exchange.buffer_bytes) {
+  if (plan.exchange.max_bytes > plan.exchange.buffer_bytes) {
     text += fmt::format("  (exchange buffers grow to {} if the counts are the highest that are forecast)\n",
-                        bytes_text(static_cast<double>(plan.exchange.most_bytes)));
+                        bytes_text(static_cast<double>(plan.exchange.max_bytes)));
   }
   const auto total = static_cast<double>(plan.memory_total()), saved = static_cast<double>(plan.saved_model_bytes);
   text += fmt::format("  {:<20} {:>12}   ({} workers: {}, of which rank 0 saves the model with {})\n\n", "total",

@@ -47,9 +47,9 @@ void add_selection(RunPlan& plan, const RunSpec& config, const ParameterArena& a
 /// Returns the plan as text, for --dry-run.
 std::string describe(const RunPlan& plan, const Config& config, int world_size);
 
-/// Collective. Checks that memory and disk suffice. @throws comm::AgreedError if the workers of a machine, or of a GPU,
-/// need more memory than it has left, or the checkpoints more disk than `folder`'s file system has; it says how much is
-/// needed, how much is there and what to change.
+/// Collective. Checks that memory and disk suffice. @throws comm::CollectiveError if the workers of a machine, or of a
+/// GPU, need more memory than it has left, or the checkpoints more disk than `folder`'s file system has; it says how
+/// much is needed, how much is there and what to change.
 void check_resources(comm::Communicator& communicator, const RunPlan& plan, const Config& config,
                      const std::filesystem::path& folder, const DeviceChoice& choice);
 

@@ -129,7 +129,7 @@ void log_network(const Config& config, const comm::Communicator& communicator) {
 int train(Training& training, const comm::Communicator& communicator) {
   try {
     return training.train();
-  } catch (const comm::AgreedError&) {
+  } catch (const comm::CollectiveError&) {
     throw;
   } catch (const CommError&) {
     throw;

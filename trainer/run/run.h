@@ -17,7 +17,7 @@ comm::LocalOptions local_options(const Config& config);
 
 /// Collective. Trains and returns the exit code (Training::train).
 /// Rank 0 prepares the run folder: the files of an earlier run that is not resumed are moved to earlier-N in it, never
-/// overwritten. @throws comm::AgreedError, CommError.
+/// overwritten. @throws comm::CollectiveError, CommError.
 int run_training(const Job& job, comm::Communicator& communicator);
 
 /// Collective. Evaluates a checkpoint on the test split; rank 0 prints one JSON object.

@@ -148,7 +148,7 @@ bool RunRecorder::has_advice() const {
   return config_.logging.advice && generation_.selection && generation_.selection->advice;
 }
 
-void RunRecorder::tell_advice() {
+void RunRecorder::log_advice() {
   if (has_advice()) tell(describe_advice(*generation_.selection), *generation_.selection->advice);
 }
 

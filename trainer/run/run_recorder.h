@@ -50,7 +50,7 @@ class RunRecorder {
   /// Logs a warning on rank 0, and keeps it for the summary.
   void warn(const std::string& warning);
   /// Reports the advice in one line; dry runs show the table.
-  void tell_advice();
+  void log_advice();
 
  private:
   std::uint64_t next_step() const { return state_.progress.step + 1; }

@@ -63,7 +63,7 @@ void Training::share_initial_weights() {
 
 void Training::choose_tensors() {
   std::optional<TensorSelection>& selection = generation_.selection;
-  if (selects_by_cost(config_) && communicator_.size() == 1) return choose_none();
+  if (selects_by_cost(config_) && communicator_.size() == 1) return choose_nothing_to_sparsify();
   if (!wants_costs(config_, communicator_.size())) {
     selection.reset();
     if (measures_briefly(config_, communicator_))
@@ -73,7 +73,7 @@ void Training::choose_tensors() {
     selection = trainer::choose_tensors(communicator_, generation_.selection_question());
   }
   if (selection->densities.empty() && !selection->advice) return;
-  recorder_.tell_advice();
+  recorder_.log_advice();
   comm::all_ranks_or_none(communicator_, [&] {
     exchange::GradientExchange& exchange = *generation_.gradient_exchange;
     if (selects_by_cost(config_)) exchange.restrict_to(bucket_choices(*selection, exchange.buckets()));
@@ -88,7 +88,7 @@ bool Training::selection_fits() const {
          });
 }
 
-void Training::choose_none() {
+void Training::choose_nothing_to_sparsify() {
   recorder_.warn(
       "compression.select_tensors = \"cost_model\" with one worker: nothing is exchanged, so sparsifying gains "
       "nothing, and every tensor stays dense");

@@ -35,7 +35,7 @@ class Training {
  private:
   /// Returns whether the restored decision covers the densities that this run's config schedules.
   bool selection_fits() const;
-  void choose_none();
+  void choose_nothing_to_sparsify();
   StepOutcome run_step();
   void evaluate_now();
   void save_checkpoint();

@@ -33,8 +33,8 @@ class UpdateScheme {
  public:
   virtual ~UpdateScheme() = default;
 
-  /// Collective. Trains on the next batch. @throws comm::AgreedError if a gradient is not finite and such steps are not
-  /// skipped.
+  /// Collective. Trains on the next batch. @throws comm::CollectiveError if a gradient is not finite and such steps are
+  /// not skipped.
   virtual StepOutcome step(Generation& generation, const StepValues& values) = 0;
   /// Returns whether all ranks hold the same parameters and the same optimizer after the steps so far. Evaluations,
   /// comparisons of replicas, checkpoints and stops are left out where they do not. After a run's last step they do.

@@ -187,10 +187,10 @@ void require_finite(const WeightsFile& file, const FileTensor& tensor) {
 
 /// Returns the number of names, and the names: the first of them if they are many.
 std::string listed(const std::vector<std::string>& names) {
-  constexpr std::size_t kMost = 50;
+  constexpr std::size_t kMax = 50;
   std::vector<std::string> shown;
-  for (std::size_t i = 0; i < std::min(names.size(), kMost); ++i) shown.push_back(excerpt(names[i]));
-  return fmt::format("{} ({}{})", names.size(), fmt::join(shown, ", "), names.size() > kMost ? ", ..." : "");
+  for (std::size_t i = 0; i < std::min(names.size(), kMax); ++i) shown.push_back(excerpt(names[i]));
+  return fmt::format("{} ({}{})", names.size(), fmt::join(shown, ", "), names.size() > kMax ? ", ..." : "");
 }
 
 /// Returns warnings for tensors that only one of model and file has.

@@ -56,7 +56,7 @@ __device__ void compact_tile(const EntryLists& lists, std::size_t size, const Ru
   }
   std::uint64_t end = 0;
   const std::uint64_t place = place_of_warp(look_back, tile, mine, &end);
-  const std::uint32_t most_ties = rule.most_ties();
+  const std::uint32_t max_ties = rule.max_ties();
   auto keeps_before = static_cast<std::uint32_t>(place);
   auto ties_before = static_cast<std::uint32_t>(place >> 32);
   for (unsigned step = 0; step < kEntriesPerThread; ++step) {
@@ -64,8 +64,8 @@ __device__ void compact_tile(const EntryLists& lists, std::size_t size, const Ru
     const std::uint32_t tied = ties_before + bits_before(ties[step]);
     const bool is_kept = (kept[step] >> lane_id() & 1u) != 0;
     const bool is_tie = (ties[step] >> lane_id() & 1u) != 0;
-    if (is_kept || (is_tie && tied < most_ties)) {
-      const std::uint32_t target = keeps + min(tied, most_ties);
+    if (is_kept || (is_tie && tied < max_ties)) {
+      const std::uint32_t target = keeps + min(tied, max_ties);
       lists.kept_indices[target] = indices[step];
       lists.kept_values[target] = values[step];
     }
@@ -73,11 +73,11 @@ __device__ void compact_tile(const EntryLists& lists, std::size_t size, const Ru
     ties_before += static_cast<unsigned>(__popc(ties[step]));
   }
   if ((tile + 1) * kTileEntries >= size && threadIdx.x == 0)
-    result->count = static_cast<std::uint32_t>(end) + min(static_cast<std::uint32_t>(end >> 32), most_ties);
+    result->count = static_cast<std::uint32_t>(end) + min(static_cast<std::uint32_t>(end >> 32), max_ties);
 }
 
 /// Compacts a list. `Rule` has `__device__ Verdict operator()(std::uint32_t index, float value) const` and
-/// `__device__ std::uint32_t most_ties() const`: the ties of lowest place stay, up to this number.
+/// `__device__ std::uint32_t max_ties() const`: the ties of lowest place stay, up to this number.
 template <class Rule>
 __global__ void __launch_bounds__(kThreads) compact_kernel(EntryLists lists, Rule rule, CompactionMemory compaction) {
   LookBack look_back(compaction);

@@ -53,10 +53,10 @@ Exceedances exceedances_on_gpu(View<const float> values, float threshold) {
           .smallest = static_cast<float>(sums.smallest)};
 }
 
-Exceedances exceedances_and_entries_on_gpu(View<const float> values, float threshold, float least,
+Exceedances exceedances_and_entries_on_gpu(View<const float> values, float threshold, float min,
                                            SparseVector& selected) {
   const Range all{0, values.size()};
-  sweep_select(context(values.device()), {.gradient = values.data()}, all, {all, {.value = least}}, selected);
+  sweep_select(context(values.device()), {.gradient = values.data()}, all, {all, {.value = min}}, selected);
   return exceedances_on_gpu(values, threshold);
 }
 
@@ -66,7 +66,7 @@ struct LogSum {
 };
 
 /// The number of factors in [1e-18, 2] per logarithm: their product does not fall to 0.
-constexpr int kMostFactors = 16;
+constexpr int kMaxFactors = 16;
 
 template <bool kAligned>
 __global__ void __launch_bounds__(kThreads)
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kThreads)
   for_each_value<kAligned>(values, size, [&](float value) {
     const double factor = scale * fabs(static_cast<double>(value)) + offset;
     if (factor == factor) product *= factor;
-    if (++factors < kMostFactors) return;
+    if (++factors < kMaxFactors) return;
     mine.sum += log(product);
     product = 1;
     factors = 0;

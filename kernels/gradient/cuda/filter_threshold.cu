@@ -13,7 +13,7 @@ struct ReachesThreshold {
   __device__ Verdict operator()(std::uint32_t /*index*/, float value) const {
     return fabsf(value) >= threshold ? Verdict::kKeep : Verdict::kDrop;
   }
-  __device__ std::uint32_t most_ties() const { return 0; }
+  __device__ std::uint32_t max_ties() const { return 0; }
 };
 
 void filter(const SparseVector& entries, float threshold, SparseVector& selected) {

@@ -182,7 +182,7 @@ struct HoldsSlot {
   __device__ Verdict operator()(std::uint32_t index, float /*value*/) const {
     return holds_slot(slots, index) ? Verdict::kKeep : Verdict::kDrop;
   }
-  __device__ std::uint32_t most_ties() const { return 0; }
+  __device__ std::uint32_t max_ties() const { return 0; }
 };
 
 /// Starts the compaction of the hits that hold their slots, of the sweep's `hits`, whose number is on the GPU. No more
@@ -224,9 +224,9 @@ void start_select(Context& here, const AccumulateJob& job, const Range& range, c
     return;
   }
   selected.resize_discard(std::min(selected.indices.capacity(), selected.values.capacity()));
-  constexpr std::size_t kMostPlaces = std::numeric_limits<std::uint32_t>::max();
+  constexpr std::size_t kMaxPlaces = std::numeric_limits<std::uint32_t>::max();
   const Wanted hits{selection, selected.indices.data(), selected.values.data(),
-                    static_cast<std::uint32_t>(std::min(selected.size(), kMostPlaces))};
+                    static_cast<std::uint32_t>(std::min(selected.size(), kMaxPlaces))};
   const Range swept{range.begin / kFour * kFour, range.end};  // 16-byte accesses begin at multiples of 4
   const std::size_t tiles = tiles_of(swept.end - swept.begin);
   const std::size_t hit_tiles = selection.holders == nullptr ? 0 : tiles_of_entries(hits.capacity);

@@ -31,17 +31,17 @@ struct AmongLargest {
     if (magnitude == selection->magnitude) return Verdict::kTie;
     return magnitude > selection->magnitude ? Verdict::kKeep : Verdict::kDrop;
   }
-  __device__ std::uint32_t most_ties() const { return selection->rank; }
+  __device__ std::uint32_t max_ties() const { return selection->rank; }
 };
 
 /// Finds the k-th magnitude and starts the compaction.
 CompactionMemory start_choice(Context& here, const SparseVector& entries, std::size_t k,
                               const RadixSelection** selection, SparseVector& kept) {
   // Ties are counted in 30 bits (look_back.h).
-  constexpr std::size_t kMostEntries = std::size_t{1} << 30;
-  if (entries.size() >= kMostEntries)
+  constexpr std::size_t kMaxEntries = std::size_t{1} << 30;
+  if (entries.size() >= kMaxEntries)
     throw DeviceError(
-        fmt::format("keep_largest: {} entries on a GPU, expected fewer than {}", entries.size(), kMostEntries));
+        fmt::format("keep_largest: {} entries on a GPU, expected fewer than {}", entries.size(), kMaxEntries));
   *selection = select_kth_largest(here, entries.values.data(), entries.size(), k);
   return start_compaction(here, entries, AmongLargest{*selection}, kept);
 }

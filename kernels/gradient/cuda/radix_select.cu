@@ -10,12 +10,12 @@
 namespace dragonn::kernels::cuda {
 namespace {
 
-constexpr unsigned kMostDigits = 4096;
-static_assert(kBoundDigit.values <= kMostDigits && kDigits[0].values <= kMostDigits);
+constexpr unsigned kMaxDigits = 4096;
+static_assert(kBoundDigit.values <= kMaxDigits && kDigits[0].values <= kMaxDigits);
 
 /// The counts of a digit's values, of all blocks. They are zeros at the start of every digit.
 struct DigitCounts {
-  std::uint32_t histogram[kMostDigits];
+  std::uint32_t histogram[kMaxDigits];
   std::uint32_t blocks_done;
 };
 
@@ -65,7 +65,7 @@ __device__ void find_digit(const Digit& digit, const std::uint32_t* histogram, s
 template <bool kAligned>
 __global__ void __launch_bounds__(kThreads)
     digit_kernel(const float* values, std::size_t size, DigitStep step, DigitCounts* all, RadixSelection* selection) {
-  __shared__ std::uint32_t counts[kMostDigits];
+  __shared__ std::uint32_t counts[kMaxDigits];
   __shared__ bool is_last;
   const bool is_first = step.known_bits == 0;
   const std::uint32_t known = is_first ? 0 : selection->key, rank = is_first ? step.rank : selection->rank;

@@ -15,14 +15,14 @@ namespace dragonn::kernels::cuda {
 /// threads are lanes x strands: a lane has `width` neighbouring columns, and a strand takes every strands-th row. There
 /// are enough pieces to fill a GPU, and no more than one block can add up in little time.
 struct ColumnCut {
-  static constexpr std::size_t kMostPieces = 512;
+  static constexpr std::size_t kMaxPieces = 512;
 
   /// @param lane_width divides the columns.
   ColumnCut(std::size_t all_rows, std::size_t all_columns, std::size_t lane_width = 1)
       : rows(all_rows), columns(all_columns), width(lane_width) {
     lay_out_lanes();
-    const std::size_t least = rows_at_once(width) * (kThreads / lanes);
-    piece_rows = least * std::max<std::size_t>(1, (rows + least * kMostPieces - 1) / (least * kMostPieces));
+    const std::size_t min = rows_at_once(width) * (kThreads / lanes);
+    piece_rows = min * std::max<std::size_t>(1, (rows + min * kMaxPieces - 1) / (min * kMaxPieces));
     pieces = (rows + piece_rows - 1) / piece_rows;
   }
   /// Returns the least rows of a strand, which has a multiple of these: what it may have in registers at a time.

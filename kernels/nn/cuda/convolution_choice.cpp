@@ -11,7 +11,7 @@
 namespace dragonn::kernels::cuda {
 namespace {
 
-constexpr int kMostCandidates = 16;
+constexpr int kMaxCandidates = 16;
 
 /// Returns whether cuDNN says that it has nothing for a shape. A lack in its installation is an error instead.
 bool is_not_for_this_shape(cudnnStatus_t status) {
@@ -42,7 +42,7 @@ template <class Candidate, class Ask, class Workspace>
 auto choose(const ConvolutionSpec& spec, DeviceMath math, const Ask& ask, const Workspace& workspace)
     -> std::optional<Choice<decltype(Candidate::algo)>> {
   const ConvolutionWindows windows(spec, asked_type(math));
-  std::array<Candidate, kMostCandidates> candidates{};
+  std::array<Candidate, kMaxCandidates> candidates{};
   int count = 0;
   const cudnnStatus_t status = ask(windows.get(), &count, candidates.data());
   if (is_not_for_this_shape(status)) return std::nullopt;
@@ -53,7 +53,7 @@ auto choose(const ConvolutionSpec& spec, DeviceMath math, const Ask& ask, const 
     if (candidate.status != CUDNN_STATUS_SUCCESS || candidate.determinism != CUDNN_DETERMINISTIC || !type) continue;
     windows.set_math(*type);
     std::size_t bytes = 0;
-    if (workspace(windows.get(), candidate.algo, &bytes) == CUDNN_STATUS_SUCCESS && bytes <= kMostWorkspaceBytes)
+    if (workspace(windows.get(), candidate.algo, &bytes) == CUDNN_STATUS_SUCCESS && bytes <= kMaxWorkspaceBytes)
       return Choice<decltype(Candidate::algo)>{candidate.algo, *type, bytes};
   }
   return std::nullopt;
@@ -64,7 +64,7 @@ auto choose_forward(cudnnHandle_t dnn, const ConvolutionSpec& spec, DeviceMath m
       spec, math,
       [&](auto windows, int* count, auto* candidates) {
         return cudnnGetConvolutionForwardAlgorithm_v7(dnn, of.input.get(), of.filter.get(), windows, of.output.get(),
-                                                      kMostCandidates, count, candidates);
+                                                      kMaxCandidates, count, candidates);
       },
       [&](auto windows, auto algorithm, std::size_t* bytes) {
         return cudnnGetConvolutionForwardWorkspaceSize(dnn, of.input.get(), of.filter.get(), windows, of.output.get(),
@@ -78,7 +78,7 @@ auto choose_backward_weights(cudnnHandle_t dnn, const ConvolutionSpec& spec, Dev
       spec, math,
       [&](auto windows, int* count, auto* candidates) {
         return cudnnGetConvolutionBackwardFilterAlgorithm_v7(dnn, of.input.get(), of.output.get(), windows,
-                                                             of.filter.get(), kMostCandidates, count, candidates);
+                                                             of.filter.get(), kMaxCandidates, count, candidates);
       },
       [&](auto windows, auto algorithm, std::size_t* bytes) {
         return cudnnGetConvolutionBackwardFilterWorkspaceSize(dnn, of.input.get(), of.output.get(), windows,
@@ -92,7 +92,7 @@ auto choose_backward_data(cudnnHandle_t dnn, const ConvolutionSpec& spec, Device
       spec, math,
       [&](auto windows, int* count, auto* candidates) {
         return cudnnGetConvolutionBackwardDataAlgorithm_v7(dnn, of.filter.get(), of.output.get(), windows,
-                                                           of.input.get(), kMostCandidates, count, candidates);
+                                                           of.input.get(), kMaxCandidates, count, candidates);
       },
       [&](auto windows, auto algorithm, std::size_t* bytes) {
         return cudnnGetConvolutionBackwardDataWorkspaceSize(dnn, of.filter.get(), of.output.get(), windows,

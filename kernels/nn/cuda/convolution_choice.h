@@ -52,7 +52,7 @@ class ConvolutionWindows {
 };
 
 /// The most memory that a pass may ask for.
-inline constexpr std::size_t kMostWorkspaceBytes = std::size_t{1} << 30;
+inline constexpr std::size_t kMaxWorkspaceBytes = std::size_t{1} << 30;
 
 /// An algorithm, the math type that belongs to it, and the bytes of the workspace that both need together.
 template <class Algorithm>

@@ -23,7 +23,7 @@
 namespace dragonn::kernels::cuda {
 namespace {
 
-constexpr std::size_t kMostEngines = 32;
+constexpr std::size_t kMaxEngines = 32;
 
 /// The error of a graph that cuDNN refuses, with its reason. It does not leave this file.
 struct Refusal : std::runtime_error {
@@ -139,9 +139,9 @@ class PassGraph {
     heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
     heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, {CUDNN_HEUR_MODE_A});
     heuristics.finalize("ask for a convolution's engines");
-    std::array<const Node*, kMostEngines> configurations{};
-    std::array<cudnnBackendDescriptor_t, kMostEngines> places{};
-    for (std::size_t i = 0; i < kMostEngines; ++i) {
+    std::array<const Node*, kMaxEngines> configurations{};
+    std::array<cudnnBackendDescriptor_t, kMaxEngines> places{};
+    for (std::size_t i = 0; i < kMaxEngines; ++i) {
       configurations[i] = &add(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
       places[i] = configurations[i]->get();
     }
@@ -274,7 +274,7 @@ class PassGraph {
     plan->set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, {dnn});
     if (cudnnBackendFinalize(plan->get()) != CUDNN_STATUS_SUCCESS) return false;
     const auto bytes = static_cast<std::size_t>(plan->number(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
-    if (bytes > kMostWorkspaceBytes) return false;
+    if (bytes > kMaxWorkspaceBytes) return false;
     plan_ = std::move(plan);
     bytes_ = bytes;
     engine_ = engine.number(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);

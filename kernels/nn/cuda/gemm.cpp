@@ -32,7 +32,7 @@ void multiply(Context& here, DeviceMath math, const Product& product) {
 
 namespace {
 
-constexpr std::size_t kMostWorkspaceBytes = std::size_t{32} << 20;  // what NVIDIA recommends from Hopper on
+constexpr std::size_t kMaxWorkspaceBytes = std::size_t{32} << 20;  // what NVIDIA recommends from Hopper on
 
 /// Returns cuBLAS's handle, which is one of cuBLASLt, too.
 cublasLtHandle_t handle(Context& here) {
@@ -94,7 +94,7 @@ LtProduct::LtProduct(const Device& device, const LtSpec& spec) : device_(device)
   describe(result_.place(), spec.result_type, spec.rows, spec.columns);
   LtDescriptor<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> preference;
   check(cublasLtMatmulPreferenceCreate(preference.place()), "cublasLtMatmulPreferenceCreate");
-  set(preference.get(), CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostWorkspaceBytes);
+  set(preference.get(), CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMaxWorkspaceBytes);
   for (const auto alignment : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                                CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
     set(preference.get(), alignment, kAlignmentBytes);

@@ -11,7 +11,7 @@
 namespace dragonn::kernels::cuda {
 namespace {
 
-constexpr std::size_t kMostPatchElements = std::size_t{1} << 28;
+constexpr std::size_t kMaxPatchElements = std::size_t{1} << 28;
 
 struct Geometry {
   explicit Geometry(const ConvolutionSpec& spec)
@@ -77,7 +77,7 @@ class PatchConvolution final : public WeightedPlan {
         geometry_(spec),
         plain_(is_plain(spec.vertical) && is_plain(spec.horizontal)),
         piece_(std::clamp<std::int64_t>(
-            static_cast<std::int64_t>(kMostPatchElements / (geometry_.image_pixels() * geometry_.row())), 1,
+            static_cast<std::int64_t>(kMaxPatchElements / (geometry_.image_pixels() * geometry_.row())), 1,
             spec.batch)),
         bias_cut_(static_cast<std::size_t>(spec.batch) * geometry_.image_pixels(),
                   static_cast<std::size_t>(spec.output_channels)) {}

@@ -3,7 +3,7 @@
 
 #include "core/fault_point.h"
 #include "core/log.h"
-#include "exchange/run_verb.h"
+#include "exchange/run_part.h"
 #include "exchange/step_agreement.h"
 #include "optim/clip.h"
 #include "trainer/run/generation.h"
@@ -52,7 +52,7 @@ class Synchronous final : public UpdateScheme {
         train.clip == Clip::kGlobal ? optim::clip_scale(mean_gradient_norm(sums, ranks), train.clip_norm) : 1.0f;
     optim::Optimizer& optimizer = *generation.state.optimizer;
     optimizer.begin_step(values.learning_rate, step);
-    exchange::run_verb(generation.state.device(), timers, Verb::kOptimize,
+    exchange::run_part(generation.state.device(), timers, StepPart::kOptimize,
                        [&] { apply_sums(sums, scale / static_cast<float>(ranks), optimizer); });
     return {.stop = word.stop};
   }
@@ -61,12 +61,12 @@ class Synchronous final : public UpdateScheme {
 
  private:
   /// Collective, once in every step. Agrees on the ranks' words and the signals that reached them. @throws
-  /// comm::AgreedError if a bucket was not finite in step `exchanged` (from 1).
+  /// comm::CollectiveError if a bucket was not finite in step `exchanged` (from 1).
   static exchange::StepWord agree_on_step(Generation& generation, exchange::StepWord mine, std::uint64_t exchanged) {
     fault_point("agree");
     mine.stop = StopSignals::received() != 0;
     exchange::StepWord agreed;
-    exchange::run_verb({}, generation.sample.timers, Verb::kExchange,
+    exchange::run_part({}, generation.sample.timers, StepPart::kExchange,
                        [&] { agreed = exchange::reduce_step_word(generation.communicator, mine); });
     exchange::check_finite(agreed, exchanged, generation.gradient_exchange->buckets());
     return agreed;

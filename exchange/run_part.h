@@ -14,47 +14,47 @@
 namespace dragonn::exchange {
 
 /// Returns the track of a verb: the exchange's for what a GradientExchange does.
-constexpr Track track_of(Verb verb) {
-  const bool computes =
-      verb == Verb::kLoad || verb == Verb::kForward || verb == Verb::kBackward || verb == Verb::kOptimize;
+constexpr Track track_of(StepPart part) {
+  const bool computes = part == StepPart::kLoad || part == StepPart::kForward || part == StepPart::kBackward ||
+                        part == StepPart::kOptimize;
   return computes ? Track::kComputing : Track::kExchange;
 }
-constexpr const char* verb_name(Verb verb) {
-  return kVerbNames[static_cast<std::size_t>(verb)];
+constexpr const char* part_name(StepPart part) {
+  return kStepPartNames[static_cast<std::size_t>(part)];
 }
 
 /// Runs `work`, whose time goes to `verb`. The calls only start work on a GPU, so the part ends by waiting for it:
 /// otherwise its time would count at the next wait.
 template <class Work>
-void run_verb(const Device& device, StepTimers& timers, Verb verb, const SpanDetail& detail, Work&& work) {
-  const kernels::TraceRange range(device, verb_name(verb), track_of(verb), detail);
-  const ScopedTimer timer(timers, verb);
-  fault_point(verb_name(verb));
+void run_part(const Device& device, StepTimers& timers, StepPart part, const SpanDetail& detail, Work&& work) {
+  const kernels::TraceRange range(device, part_name(part), track_of(part), detail);
+  const ScopedTimer timer(timers, part);
+  fault_point(part_name(part));
   work();
   kernels::synchronize(device);
 }
 
 template <class Work>
-void run_verb(const Device& device, StepTimers& timers, Verb verb, Work&& work) {
-  run_verb(device, timers, verb, {}, work);
+void run_part(const Device& device, StepTimers& timers, StepPart part, Work&& work) {
+  run_part(device, timers, part, {}, work);
 }
 
 /// Times the many verbs of an exchange without a wait for each: a GPU notes by itself when it comes to the beginning
-/// and the end of a verb. On the CPU, and by a virtual clock, which advances with the work of its thread, as run_verb.
-class VerbTimes {
+/// and the end of a verb. On the CPU, and by a virtual clock, which advances with the work of its thread, as run_part.
+class PartTimes {
  public:
-  explicit VerbTimes(const Device& device) : device_(device), events_(kernels::make_event_timer(device)) {}
+  explicit PartTimes(const Device& device) : device_(device), events_(kernels::make_event_timer(device)) {}
 
   /// Runs `work`, whose time goes to `verb`: now, or at the next collect().
   template <class Work>
-  void run(StepTimers& timers, Verb verb, const SpanDetail& detail, Work&& work) {
-    if (events_ == nullptr || timers.clock().is_virtual()) return run_verb(device_, timers, verb, detail, work);
-    const kernels::TraceRange range(device_, verb_name(verb), track_of(verb), detail);
-    fault_point(verb_name(verb));
+  void run(StepTimers& timers, StepPart part, const SpanDetail& detail, Work&& work) {
+    if (events_ == nullptr || timers.clock().is_virtual()) return run_part(device_, timers, part, detail, work);
+    const kernels::TraceRange range(device_, part_name(part), track_of(part), detail);
+    fault_point(part_name(part));
     events_->mark();
     work();
     events_->mark();
-    marked_.push_back(verb);
+    marked_.push_back(part);
   }
 
   /// Waits for the device, and adds the times of all verbs since the last call.
@@ -75,7 +75,7 @@ class VerbTimes {
  private:
   Device device_;
   std::unique_ptr<kernels::EventTimer> events_;  // null on the CPU
-  std::vector<Verb> marked_;                     // two marks each
+  std::vector<StepPart> marked_;                 // two marks each
 };
 
 }  // namespace dragonn::exchange

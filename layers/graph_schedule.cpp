@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "layers/schedule.h"
+#include "layers/graph_schedule.h"
 
 #include <algorithm>
 
@@ -22,8 +22,8 @@ std::vector<kernels::ElementType> element_types(const LayerGraph& graph, kernels
   return types;
 }
 
-Schedule::Schedule(const LayerGraph& graph, std::size_t batch, Mode mode, bool input_gradient,
-                   std::span<const kernels::PlanMemory> memory, std::span<const kernels::ElementType> types)
+GraphSchedule::GraphSchedule(const LayerGraph& graph, std::size_t batch, Mode mode, bool input_gradient,
+                             std::span<const kernels::PlanMemory> memory, std::span<const kernels::ElementType> types)
     : graph_(graph),
       batch_(batch),
       training_(mode == Mode::kTrain),
@@ -47,7 +47,7 @@ Schedule::Schedule(const LayerGraph& graph, std::size_t batch, Mode mode, bool i
 
 /// Places the outputs. A value lives from its forward to the last pass that reads it. Views share their input's block;
 /// so does a layer that works in place, if it is the last to read its input.
-void Schedule::place_activations() {
+void GraphSchedule::place_activations() {
   const std::vector<Node>& nodes = graph_.nodes();
   std::vector<NodeId> value(nodes.size());  // the node whose output a view shows, through any number of views
   std::vector<std::size_t> last(nodes.size());
@@ -79,7 +79,7 @@ void Schedule::place_activations() {
   input_ = rounds ? planner_.add(input_size, 0, 0) : nodes_[LayerGraph::input()].output;
 }
 
-void Schedule::place_plan_memory(std::span<const kernels::PlanMemory> memory) {
+void GraphSchedule::place_plan_memory(std::span<const kernels::PlanMemory> memory) {
   for (NodeId id = 1; id < nodes_.size(); ++id) {
     nodes_[id].saved = planner_.add(memory[id].saved, id, gradient_needs_[id] ? backward_time(id) : id);
     nodes_[id].forward_scratch = planner_.add(memory[id].forward_scratch, id, id);
@@ -88,7 +88,7 @@ void Schedule::place_plan_memory(std::span<const kernels::PlanMemory> memory) {
   }
 }
 
-void Schedule::place_gradients() {
+void GraphSchedule::place_gradients() {
   const NodeId output = graph_.output();
   loss_gradient_ = planner_.add(floats(output), nodes_.size(), backward_time(output));
   nodes_[output].output_gradients = {loss_gradient_};
@@ -107,7 +107,7 @@ void Schedule::place_gradients() {
 }
 
 /// Returns the block of an output gradient that the layer may overwrite, or a new one.
-Block Schedule::place_input_gradient(NodeId id, std::size_t input) {
+Block GraphSchedule::place_input_gradient(NodeId id, std::size_t input) {
   const Node& node = graph_.nodes()[id];
   const std::vector<Block>& gradients = nodes_[id].output_gradients;
   const std::size_t from_last = node.inputs.size() - 1 - input;
@@ -118,7 +118,7 @@ Block Schedule::place_input_gradient(NodeId id, std::size_t input) {
 
 /// Records that node `from` has written a gradient of `to`'s output. The first one stays until `to` runs backward.
 /// Others are added to it at once, unless there are two and `to` sums them itself.
-void Schedule::contribute(NodeId from, NodeId to, Block gradient) {
+void GraphSchedule::contribute(NodeId from, NodeId to, Block gradient) {
   std::vector<Block>& gradients = nodes_[to].output_gradients;
   const bool keep = gradients.empty() || (graph_.nodes()[to].traits.sums_output_gradients && consumers_[to] == 2);
   if (keep) {
@@ -131,7 +131,7 @@ void Schedule::contribute(NodeId from, NodeId to, Block gradient) {
 
 /// Schedules the parameters' gradients. Backward visits the nodes in descending order: a parameter's first contributor
 /// overwrites the arena's gradient, the others add, and after the last it is final.
-void Schedule::schedule_parameters() {
+void GraphSchedule::schedule_parameters() {
   std::vector<bool> seen(graph_.parameters().size());
   for (NodeId id = graph_.output(); id > 0; --id) {
     for (std::size_t parameter : graph_.nodes()[id].parameters) {
@@ -150,11 +150,11 @@ void Schedule::schedule_parameters() {
   }
 }
 
-Block Schedule::input_gradient() const {
+Block GraphSchedule::input_gradient() const {
   return nodes_[0].output_gradients.empty() ? kNoBlock : nodes_[0].output_gradients[0];
 }
 
-std::size_t Schedule::kept_floats() const {
+std::size_t GraphSchedule::kept_floats() const {
   const std::size_t loss = loss_gradient_ == kNoBlock ? 0 : planner_.size(loss_gradient_);
   return planner_.live_at(nodes_.size()) - loss;
 }

@@ -8,25 +8,25 @@
 namespace dragonn::bench {
 
 /// Memory that is kept from call to call.
-struct Room {
-  explicit Room(const Device& device) : bytes(0, device), words(0, device), floats(0, device), count(1, device) {}
+struct Scratch {
+  explicit Scratch(const Device& device) : bytes(0, device), words(0, device), floats(0, device), count(1, device) {}
   Buffer<std::byte> bytes;
   Buffer<std::uint32_t> words;
   Buffer<float> floats;
   Buffer<std::uint32_t> count;
 };
-inline Room& room_on(const Device& device) {
-  thread_local Room room(device);
-  return room;
+inline Scratch& scratch_on(const Device& device) {
+  thread_local Scratch scratch(device);
+  return scratch;
 }
 
 /// Calls run(memory, bytes) as CUB wants it: once for the number of bytes, once with the memory.
 template <class Run>
-void with_storage(Room& room, const char* operation, const Run& run) {
+void with_storage(Scratch& scratch, const char* operation, const Run& run) {
   std::size_t bytes = 0;
   kernels::cuda::check(run(nullptr, bytes), operation);
-  room.bytes.resize_discard(bytes);
-  kernels::cuda::check(run(static_cast<void*>(room.bytes.data()), bytes), operation);
+  scratch.bytes.resize_discard(bytes);
+  kernels::cuda::check(run(static_cast<void*>(scratch.bytes.data()), bytes), operation);
 }
 
 inline std::uint32_t read(kernels::cuda::Context& here, const std::uint32_t* value) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Schedule: the place of every value of a forward and backward pass, and the work after each layer's backward.
+/// GraphSchedule: the place of every value of a forward and backward pass, and the work after each layer's backward.
 #pragma once
 
 #include <cstddef>
@@ -43,12 +43,12 @@ std::vector<kernels::ElementType> element_types(const LayerGraph& graph, kernels
 
 /// Places all values by their lifetimes. Node i runs forward at time i, the loss at n (the number of nodes), node i
 /// backward at 2n - i.
-class Schedule {
+class GraphSchedule {
  public:
   /// @param memory one entry per node, with sizes for the batch.  @param mode an evaluation has no backward pass.
   /// @param types by node, as element_types() returns them.
-  Schedule(const LayerGraph& graph, std::size_t batch, Mode mode, bool input_gradient,
-           std::span<const kernels::PlanMemory> memory, std::span<const kernels::ElementType> types);
+  GraphSchedule(const LayerGraph& graph, std::size_t batch, Mode mode, bool input_gradient,
+                std::span<const kernels::PlanMemory> memory, std::span<const kernels::ElementType> types);
 
   const NodeSchedule& operator[](NodeId node) const { return nodes_[node]; }
   const MemoryPlanner& memory() const { return planner_; }
