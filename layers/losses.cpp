@@ -23,7 +23,7 @@ class CrossEntropyLoss final : public Loss {
   LossPlan plan(const Device&, const Shape& output) const override {
     return [classes = static_cast<std::size_t>(output[output.rank() - 1]),
             per_step = targets_ == TargetKind::kClassPerStep](const LossPass& pass) -> LossResult {
-      const kernels::CrossEntropy loss = kernels::softmax_cross_entropy(pass.outputs, pass.targets.labels, classes,
+      const kernels::LossSums loss = kernels::softmax_cross_entropy(pass.outputs, pass.targets.labels, classes,
                                                                         pass.label_smoothing, pass.gradient);
       if (!per_step && loss.count != pass.targets.labels.size())
         throw DataError(fmt::format("label {} of a sample: valid are 0 to {}", kIgnoredLabel, classes - 1));
@@ -47,7 +47,7 @@ class MultiLabelLoss final : public Loss {
   LossPlan plan(const Device&, const Shape& output) const override {
     const auto batch = static_cast<std::size_t>(output[0]), classes = static_cast<std::size_t>(output[1]);
     return [=](const LossPass& pass) -> LossResult {
-      const kernels::MultiLabelResult result = kernels::multi_label(pass.outputs, pass.targets, classes, pass.gradient);
+      const kernels::LossSums result = kernels::multi_label(pass.outputs, pass.targets, classes, pass.gradient);
       return {result.loss_sum, result.correct, batch};
     };
   }

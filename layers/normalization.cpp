@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// Batch norm and layer norm.
-#include "kernels/nn/batch_norm.h"
-#include "kernels/nn/layer_norm.h"
+#include "kernels/nn/normalization.h"
 #include "layers/layer.h"
 #include "layers/layers.h"
 

@@ -6,8 +6,7 @@
 #include <fmt/format.h>
 
 #include "kernels/nn/convolution.h"
-#include "kernels/nn/linear.h"
-#include "kernels/nn/plan.h"
+#include "kernels/nn/matrix_product.h"
 #include "layers/layer.h"
 #include "layers/layers.h"
 

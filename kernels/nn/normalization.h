@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Batch normalization of channels-last data, with an optional residual and ReLU in the same pass.
+/// Batch normalization of channels-last data, with an optional residual and ReLU in the same pass; and layer
+/// normalization: every row to mean 0 and variance 1, then scaled and shifted by column.
 #pragma once
 
 #include <cstddef>
@@ -31,5 +32,17 @@ struct BatchNormSpec {
 /// and reads the output only with both residual and ReLU. The residual's gradient may be output_gradients[0]; the
 /// input's may be an output gradient that is not the residual's gradient.
 extern PlanFactory<BatchNormSpec> make_batch_norm_plan;
+
+/// The shape. Input and output [rows, columns], scale and shift [columns].
+struct LayerNormSpec {
+  std::int64_t rows = 1, columns = 1;
+  float epsilon = 1e-5f;
+  bool training = true;        ///< backward will be called
+  bool input_gradient = true;  ///< backward computes the input's gradient
+};
+
+/// Makes the plan of layer normalization. Parameters are scale and shift. The variance is the biased one. Source: Ba et
+/// al., arXiv:1607.06450, equations 3 and 4.
+extern PlanFactory<LayerNormSpec> make_layer_norm_plan;
 
 }  // namespace dragonn::kernels
