@@ -22,7 +22,7 @@ struct ChannelCopy {
 };
 
 /// Copies a run of channels of every pixel; the target's other channels keep their values. The arrays must not overlap.
-/// @throws ShapeError if sizes do not fit; DeviceError if there is no row for the device.
+/// @throws ShapeError if sizes do not fit.
 extern Operation<void(const ChannelCopy& shape, TypedView<const float> source, TypedView<float> target)> copy_channels;
 
 /// The shape of a scaling. Images [batch, pixels, channels], factors [batch, channels].
@@ -31,7 +31,7 @@ struct ChannelScale {
 };
 
 /// Scales channels: output = input * factor of its sample and channel. `output` may be `input`.
-/// @throws ShapeError if sizes do not fit; DeviceError if there is no row for the device.
+/// @throws ShapeError if sizes do not fit.
 extern Operation<void(const ChannelScale& shape, TypedView<const float> input, TypedView<const float> factors,
                       TypedView<float> output)>
     scale_channels;
@@ -55,24 +55,7 @@ struct LocalResponseSpec {
   bool training = true;  ///< backward will be called
 };
 
-struct LocalResponseForward {
-  TypedView<const float> input;
-  TypedView<float> output;
-  View<float> saved;
-  View<float> scratch;
-};
-
-struct LocalResponseBackward {
-  TypedView<const float> input;
-  TypedView<const float> output_gradient;
-  TypedView<float> input_gradient;  ///< overwritten; not one of the others
-  View<const float> saved;
-  View<float> scratch;
-};
-
-using LocalResponsePlan = Plan<LocalResponseForward, LocalResponseBackward>;
-
-/// Makes a plan. @throws Error if the device's library refuses, DeviceError if there is no row for the device.
-extern PlanFactory<LocalResponsePlan, LocalResponseSpec> make_local_response_plan;
+/// Makes a plan.
+extern PlanFactory<LocalResponseSpec> make_local_response_plan;
 
 }  // namespace dragonn::kernels

@@ -3,9 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 
-#include "core/device.h"
 #include "kernels/nn/plan.h"
 
 namespace dragonn::kernels {
@@ -24,11 +22,13 @@ struct ConvolutionSpec {
   bool input_gradient = true;                ///< backward computes the input's gradient
   ElementType type = ElementType::kFloat32;  ///< of input and output; weights and bias are float32
 
+  std::int64_t output_height() const { return vertical.outputs(height); }
+  std::int64_t output_width() const { return horizontal.outputs(width); }
+  std::int64_t output_pixels() const { return batch * output_height() * output_width(); }
   friend bool operator==(const ConvolutionSpec&, const ConvolutionSpec&) = default;
 };
 
 /// Makes a plan. That takes tens of milliseconds if code is generated, and little if the same shape was planned before.
-/// @throws Error if the device's library cannot do this convolution, DeviceError if there is no row for the device.
-extern PlanFactory<WeightedPlan, ConvolutionSpec> make_convolution_plan;
+extern PlanFactory<ConvolutionSpec> make_convolution_plan;
 
 }  // namespace dragonn::kernels

@@ -42,7 +42,7 @@ struct Pitch {
 
   explicit Pitch(const ConvolutionSpec& spec) {
     constexpr std::int64_t kNarrow = 12;
-    const std::int64_t outputs = spec.horizontal.outputs(spec.width), left = spec.horizontal.padding;
+    const std::int64_t outputs = spec.output_width(), left = spec.horizontal.padding;
     const std::int64_t reach = spec.horizontal.kernel - 1 - left;  // of the last tap
     const std::int64_t right = outputs + reach - spec.width;       // padding
     pixels = std::max(spec.width, outputs);
@@ -57,7 +57,7 @@ struct Pitch {
 std::vector<Run> find_runs(const ConvolutionSpec& spec) {
   std::vector<Run> runs;
   const Pitch pitch(spec);
-  const std::int64_t height = spec.vertical.outputs(spec.height), width = spec.horizontal.outputs(spec.width);
+  const std::int64_t height = spec.output_height(), width = spec.output_width();
   for (std::int64_t tap = 0; tap < spec.vertical.kernel * spec.horizontal.kernel; ++tap) {
     const std::int64_t down = tap / spec.horizontal.kernel - spec.vertical.padding;
     const std::int64_t right = tap % spec.horizontal.kernel - spec.horizontal.padding;
@@ -141,51 +141,51 @@ class ByPixel {
   std::int64_t margin_;  // pixels
 };
 
-class TapConvolution final : public WeightedPlan {
+class TapConvolution final : public Plan {
  public:
   explicit TapConvolution(const ConvolutionSpec& spec)
       : spec_(spec),
         pitch_(spec),
         runs_(find_runs(spec)),
         inputs_({spec.batch, spec.height, spec.width, spec.channels}, pitch_, pitch_.margin),
-        outputs_(
-            {spec.batch, spec.vertical.outputs(spec.height), spec.horizontal.outputs(spec.width), spec.output_channels},
-            pitch_, 0) {}
+        outputs_({spec.batch, spec.output_height(), spec.output_width(), spec.output_channels}, pitch_, 0) {}
 
   PlanMemory memory() const override {
     const std::size_t both = inputs_.floats() + outputs_.floats();
     return {0, both, spec_.training ? both + (spec_.input_gradient ? inputs_.floats() : 0) : 0};
   }
 
-  void forward(const WeightedForward& arguments) override {
-    float* input = arguments.scratch.data();
+  void forward(const ForwardPass& pass) override {
+    float* input = pass.scratch.data();
     float* output = input + inputs_.floats();
-    inputs_.gather(arguments.input.data(), input);
-    detail::fill_rows(spec_.bias ? arguments.bias.data() : nullptr, outputs_.rows(), outputs_.channels(), output);
+    inputs_.gather(pass.inputs[0].data(), input);
+    detail::fill_rows(spec_.bias ? bias_of(pass.parameters).data() : nullptr, outputs_.rows(), outputs_.channels(),
+                      output);
     for_each_run(outputs_, &Run::output, [&](const Run& run) {
-      multiply(inputs_.run(input, run.input, run.pixels), weights_of(arguments.weights.data(), run), 1,
+      multiply(inputs_.run(input, run.input, run.pixels), weights_of(pass.parameters[0].data(), run), 1,
                outputs_.at(output, run.output));
     });
-    outputs_.scatter(output, arguments.output.data());
+    outputs_.scatter(output, pass.output.data());
   }
 
-  void backward(const WeightedBackward& arguments) override {
+  void backward(const BackwardPass& pass) override {
     DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
-    float* input = arguments.scratch.data();
+    float* input = pass.scratch.data();
     float* output_gradient = input + inputs_.floats();
-    outputs_.gather(arguments.output_gradient.data(), output_gradient);
+    outputs_.gather(pass.output_gradients[0].data(), output_gradient);
     if (spec_.bias)
-      detail::sum_columns({output_gradient, outputs_.rows(), outputs_.channels()}, arguments.bias_gradient.data());
-    inputs_.gather(arguments.input.data(), input);
-    run_backward_weights(input, output_gradient, arguments.weights_gradient.data());
+      detail::sum_columns({output_gradient, outputs_.rows(), outputs_.channels()},
+                          bias_of(pass.parameter_gradients).data());
+    inputs_.gather(pass.inputs[0].data(), input);
+    run_backward_weights(input, output_gradient, pass.parameter_gradients[0].data());
     if (!spec_.input_gradient) return;
     float* input_gradient = output_gradient + outputs_.floats();
     detail::fill_rows(nullptr, inputs_.rows(), inputs_.channels(), input_gradient);
     for_each_run(inputs_, &Run::input, [&](const Run& run) {
       multiply(outputs_.run(output_gradient, run.output, run.pixels),
-               transpose(weights_of(arguments.weights.data(), run)), 1, inputs_.at(input_gradient, run.input));
+               transpose(weights_of(pass.parameters[0].data(), run)), 1, inputs_.at(input_gradient, run.input));
     });
-    inputs_.scatter(input_gradient, arguments.input_gradient.data());
+    inputs_.scatter(input_gradient, pass.input_gradients[0].data());
   }
 
  private:
@@ -263,7 +263,7 @@ double share_inside(const Window& window, std::int64_t inputs) {
 
 }  // namespace
 
-std::unique_ptr<WeightedPlan> make_tap_convolution(const ConvolutionSpec& spec) {
+std::unique_ptr<Plan> make_tap_convolution(const ConvolutionSpec& spec) {
   return std::make_unique<TapConvolution>(spec);
 }
 
@@ -282,7 +282,7 @@ bool taps_are_faster(const ConvolutionSpec& spec) {
   // oneDNN's layout and back costs as much.
   constexpr std::int64_t kFewPixels = 512;
   constexpr double kMaxInside = 0.75, kMaxInsideOfFew = 0.9;
-  const std::int64_t pixels = spec.vertical.outputs(spec.height) * spec.horizontal.outputs(spec.width);
+  const std::int64_t pixels = spec.output_height() * spec.output_width();
   const double share = share_inside(spec.vertical, spec.height) * share_inside(spec.horizontal, spec.width);
   return channels >= kFewestChannels && share < (spec.batch * pixels <= kFewPixels ? kMaxInsideOfFew : kMaxInside);
 }

@@ -125,7 +125,7 @@ std::string first_folder(const std::string& path) {
   return path.substr(0, path.find('/'));
 }
 
-/// Returns "kernels/nn" for "kernels/nn/linear.h".
+/// Returns "kernels/nn" for "kernels/nn/pooling.h".
 std::string folder_of(const std::string& path) {
   return path.substr(0, path.rfind('/'));
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cuda/elements.h"
+#include "kernels/cuda/runtime.h"
 #include "kernels/nn/cuda/windows.h"
 #include "kernels/nn/pooling.h"
 
@@ -79,7 +80,7 @@ __global__ void backward_kernel(Geometry g, Reader<Element> output_gradient, con
   }
 }
 
-class CudaPooling final : public PoolingPlan {
+class CudaPooling final : public Plan {
  public:
   CudaPooling(const Device& device, const PoolingSpec& spec) : device_(device), spec_(spec), geometry_(spec) {}
 
@@ -87,27 +88,28 @@ class CudaPooling final : public PoolingPlan {
     return {spec_.training && maximum() ? aligned_floats(geometry_.outputs) : 0, 0, 0};
   }
 
-  void forward(TypedView<const float> input, TypedView<float> output, View<float> saved, View<float>) override {
+  void forward(const ForwardPass& pass) override {
     const Context& here = context(device_);
     const unsigned blocks = here.blocks(geometry_.outputs, kThreads);
-    auto* places = spec_.training ? reinterpret_cast<std::int32_t*>(saved.data()) : nullptr;
-    with_element(output.type(), [&](auto element) {
+    auto* places = spec_.training ? reinterpret_cast<std::int32_t*>(pass.saved.data()) : nullptr;
+    with_element(pass.output.type(), [&](auto element) {
       using Element = decltype(element);
       if (maximum())
-        launch(here, "maximum pooling", blocks, kThreads, maximum_kernel<Element>, geometry_, input, output, places);
+        launch(here, "maximum pooling", blocks, kThreads, maximum_kernel<Element>, geometry_, pass.inputs[0],
+               pass.output, places);
       else
-        launch(here, "average pooling", blocks, kThreads, average_kernel<Element>, geometry_, input, output);
+        launch(here, "average pooling", blocks, kThreads, average_kernel<Element>, geometry_, pass.inputs[0],
+               pass.output);
     });
   }
 
-  void backward(TypedView<const float> output_gradient, TypedView<float> input_gradient, View<const float> saved,
-                View<float>) override {
+  void backward(const BackwardPass& pass) override {
     DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
     const Context& here = context(device_);
-    const auto* places = maximum() ? reinterpret_cast<const std::int32_t*>(saved.data()) : nullptr;
-    with_element(input_gradient.type(), [&](auto element) {
+    const auto* places = maximum() ? reinterpret_cast<const std::int32_t*>(pass.saved.data()) : nullptr;
+    with_element(pass.input_gradients[0].type(), [&](auto element) {
       launch_over(here, "pooling_backward", geometry_.inputs, backward_kernel<decltype(element)>, geometry_,
-                  output_gradient, places, input_gradient);
+                  pass.output_gradients[0], places, pass.input_gradients[0]);
     });
   }
 
@@ -119,7 +121,68 @@ class CudaPooling final : public PoolingPlan {
   Geometry geometry_;
 };
 
-[[maybe_unused]] const bool registered = kernels::make_pooling_plan.add(DeviceType::kCuda, construct_plan<CudaPooling>);
+/// The two shapes. Elements of one side are enumerated; each finds its partner on the other side, or is zero.
+struct ShortcutShapes {
+  explicit ShortcutShapes(const PaddedShortcutSpec& of)
+      : spec(of),
+        output_height((of.height + of.stride - 1) / of.stride),
+        output_width((of.width + of.stride - 1) / of.stride),
+        before((of.output_channels - of.channels) / 2) {}
+  PaddedShortcutSpec spec;
+  std::size_t output_height, output_width, before;
+};
+
+template <class Element>
+__global__ void shortcut_kernel(ShortcutShapes shapes, Reader<Element> input, Writer<Element> output,
+                                std::size_t size) {
+  const PaddedShortcutSpec& spec = shapes.spec;
+  for (std::size_t i = first_element(); i < size; i += element_stride()) {
+    const Split pixel = split(i, spec.output_channels), line = split(pixel.quotient, shapes.output_width);
+    const Split image = split(line.quotient, shapes.output_height);
+    const std::size_t channel = pixel.remainder;
+    const std::size_t column = line.remainder * spec.stride, row = image.remainder * spec.stride;
+    const bool kept = channel >= shapes.before && channel < shapes.before + spec.channels;
+    const std::size_t from = ((image.quotient * spec.height + row) * spec.width + column) * spec.channels;
+    output[i] = kept ? input[from + channel - shapes.before] : 0.0f;
+  }
+}
+
+template <class Element>
+__global__ void shortcut_backward_kernel(ShortcutShapes shapes, Reader<Element> output_gradient,
+                                         Writer<Element> input_gradient, std::size_t size) {
+  const PaddedShortcutSpec& spec = shapes.spec;
+  for (std::size_t i = first_element(); i < size; i += element_stride()) {
+    const Split pixel = split(i, spec.channels), line = split(pixel.quotient, spec.width);
+    const Split image = split(line.quotient, spec.height);
+    const Split column = split(line.remainder, spec.stride), row = split(image.remainder, spec.stride);
+    const bool kept = column.remainder == 0 && row.remainder == 0;
+    const std::size_t to_row = image.quotient * shapes.output_height + row.quotient;
+    const std::size_t to = (to_row * shapes.output_width + column.quotient) * spec.output_channels;
+    input_gradient[i] = kept ? output_gradient[to + shapes.before + pixel.remainder] : 0.0f;
+  }
+}
+
+void shortcut_forward(const PaddedShortcutSpec& spec, TypedView<const float> input, TypedView<float> output) {
+  const Context& here = context(output.device());
+  with_element(output.type(), [&](auto element) {
+    launch_over(here, "padded_shortcut", output.size(), shortcut_kernel<decltype(element)>, ShortcutShapes(spec), input,
+                output, output.size());
+  });
+}
+
+void shortcut_backward(const PaddedShortcutSpec& spec, TypedView<const float> output_gradient,
+                       TypedView<float> input_gradient) {
+  const Context& here = context(input_gradient.device());
+  with_element(input_gradient.type(), [&](auto element) {
+    launch_over(here, "padded_shortcut_backward", input_gradient.size(), shortcut_backward_kernel<decltype(element)>,
+                ShortcutShapes(spec), output_gradient, input_gradient, input_gradient.size());
+  });
+}
+
+[[maybe_unused]] const bool registered =
+    kernels::make_pooling_plan.add(DeviceType::kCuda, construct_plan<CudaPooling>) &&
+    kernels::padded_shortcut_forward.add(DeviceType::kCuda, shortcut_forward) &&
+    kernels::padded_shortcut_backward.add(DeviceType::kCuda, shortcut_backward);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda
