@@ -13,7 +13,7 @@ namespace {
 /// One rank's place in the ring. Blocks with one number, of all vectors, travel in one message.
 class CodedRing {
  public:
-  CodedRing(Communicator& communicator, const codec::ListValueCodec& codec, const CodedVectors& vectors,
+  CodedRing(Communicator& communicator, const codec::ValueCodec& codec, const CodedVectors& vectors,
             CodedRingScratch& scratch)
       : communicator_(communicator), codec_(codec), vectors_(vectors), scratch_(scratch) {
     // Messages pass from one buffer to the other: both get the room of the largest block, the first.
@@ -29,7 +29,7 @@ class CodedRing {
     resize_with_slack(scratch_.values, count);
     float* to = scratch_.values.data();
     for (const std::span<float> values : vectors_.values) to = std::ranges::copy(slice(values, block), to).out;
-    codec_.encode(std::as_const(scratch_.values).host(), scratch_.outgoing.host());
+    codec_.encode(std::as_const(scratch_.values).view(), {}, scratch_.outgoing.view());
     const std::span<const float> decoded =
         codec_.decode(std::as_const(scratch_.outgoing).host(), count, scratch_.decoded);
     const float* sum = scratch_.values.data();
@@ -96,14 +96,14 @@ class CodedRing {
   }
 
   Communicator& communicator_;
-  const codec::ListValueCodec& codec_;
+  const codec::ValueCodec& codec_;
   const CodedVectors& vectors_;
   CodedRingScratch& scratch_;
 };
 
 }  // namespace
 
-void coded_ring_allreduce(Communicator& communicator, const codec::ListValueCodec& codec, const CodedVectors& vectors,
+void coded_ring_allreduce(Communicator& communicator, const codec::ValueCodec& codec, const CodedVectors& vectors,
                           CodedRingScratch& scratch) {
   CodedRing ring(communicator, codec, vectors, scratch);
   const std::size_t others = ring.ranks() - 1;

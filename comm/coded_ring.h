@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "codec/values/list_value_codec.h"
+#include "codec/values/value_codec.h"
 #include "comm/communicator.h"
 
 namespace dragonn::comm {
@@ -27,9 +27,9 @@ struct CodedVectors {
 /// where it sends it on, or in the block whose sum it completes; remainders <- partial sum - what its code decodes to.
 /// So sums over the ranks of values before = values after + sums of remainders, to float32. All ranks decode the same
 /// bytes. Two ranks or more.
-/// @param codec codes each value by itself (ListValueCodecEntry::carries_sums).  @param scratch grows to a block of all
+/// @param codec codes each value by itself (ValueCodecEntry::carries_sums).  @param scratch grows to a block of all
 /// vectors, four times.
-void coded_ring_allreduce(Communicator& communicator, const codec::ListValueCodec& codec, const CodedVectors& vectors,
+void coded_ring_allreduce(Communicator& communicator, const codec::ValueCodec& codec, const CodedVectors& vectors,
                           CodedRingScratch& scratch);
 
 }  // namespace dragonn::comm

@@ -9,7 +9,7 @@ namespace {
 /// Starts a copy. Until the GPU has been waited for, the source must stay and the target must not be read.
 template <class T>
 void start_copy(const Buffer<T>& source, Buffer<T>& target) {
-  comm::resize_with_slack(target, source.size());
+  resize_with_slack(target, source.size());
   kernels::start_transfer(source.view(), target.view());
 }
 

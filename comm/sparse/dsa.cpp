@@ -143,7 +143,6 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     memory,
     SumSize::kUnion,
     /*traffic=*/"(2 k + min(2 k P, n)) (P-1) / P",
-    /*sums_codes=*/false,
     CodedValues::kLists,
     /*resize=*/{},
     /*lists_shared_indices=*/nullptr,

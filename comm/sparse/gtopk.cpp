@@ -245,7 +245,6 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     memory,
     SumSize::kTarget,
     /*traffic=*/"4 k (P-1) / P",
-    /*sums_codes=*/false,
     CodedValues::kLists}};
 
 }  // namespace

@@ -65,7 +65,6 @@ const Registration<SparseCollectiveEntry> registration{
                           memory,
                           SumSize::kUnion,
                           /*traffic=*/"(k + 2 min(k P, n) / P) (P-1)",
-                          /*sums_codes=*/false,
                           CodedValues::kSums,
                           /*resize=*/{},
                           /*lists_shared_indices=*/nullptr,

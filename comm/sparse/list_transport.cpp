@@ -147,14 +147,14 @@ void ListTransport::sum_metrics(VerbBatch batch) {
   }
 }
 
-std::unique_ptr<ListTransport> make_list_transport(Communicator& communicator, const codec::ListCoding& coding) {
+std::unique_ptr<ListTransport> make_list_transport(Communicator& communicator, const codec::CodecChoice& coding) {
   if (communicator.device_transport() == nullptr) {
     return make_message_lists(communicator, codec::make_list_codec(coding));
   }
   if (!coding.is_raw()) {
     throw ConfigError(
         fmt::format("codec {} needs messages in host memory: between GPUs lists travel as they are; valid: {}",
-                    coding.name(), codec::ListCoding{}.name()));
+                    coding.name(), codec::CodecChoice{}.name()));
   }
   return make_device_lists(communicator);
 }

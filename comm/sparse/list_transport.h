@@ -95,7 +95,7 @@ class ListTransport {
 
 /// Makes the transport over the communicator's DeviceTransport if it has one, else over its messages. This is the only
 /// place that decides it. @throws ConfigError if a codec is unknown, or if lists travel between GPUs and are not raw.
-std::unique_ptr<ListTransport> make_list_transport(Communicator& communicator, const codec::ListCoding& coding = {});
+std::unique_ptr<ListTransport> make_list_transport(Communicator& communicator, const codec::CodecChoice& coding = {});
 /// Makes the transport of lists in host memory, which are sent as messages in the codec's code.
 std::unique_ptr<ListTransport> make_message_lists(Communicator& communicator, std::unique_ptr<codec::ListCodec> codec);
 /// Makes the transport of lists on the device of the communicator's DeviceTransport; sizes are headers of the

@@ -359,7 +359,6 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     memory,
     SumSize::kTarget,
     /*traffic=*/"4 k (P-1) / P",
-    /*sums_codes=*/false,
     CodedValues::kLists,
     {OnResize::kRestart, "restarts: its regions are one per worker, and the threshold of the sums is computed anew"},
     /*lists_shared_indices=*/nullptr,

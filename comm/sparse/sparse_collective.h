@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "codec/list_codec.h"
-#include "codec/value_codec.h"
 #include "comm/communicator.h"
 #include "comm/prediction.h"
 #include "comm/sparse/list_operations.h"
@@ -34,8 +33,6 @@ struct ReduceContext {
   /// (ScopedSizeOnly); the sum has its number of entries if the method knows it, without content, and nothing is
   /// contributed.
   bool payload_only = false;
-  /// The code of all of acc, if it is sent in one (SparseCollectiveEntry::sums_codes).
-  codec::Code code = {};
   /// Whether the collective dense may send its sum in a lossy code of values.
   bool codes_dense = true;
   /// The sparsifier's traits: collectives send less if the size or the indices of all selections are known.
@@ -149,7 +146,7 @@ class GroupReduce {
  public:
   /// Exchanges over a communicator, which must outlive it. Lists are where its DeviceTransport has them, else in host
   /// memory.
-  explicit GroupReduce(Communicator& communicator, const codec::ListCoding& coding = {})
+  explicit GroupReduce(Communicator& communicator, const codec::CodecChoice& coding = {})
       : transport_(make_list_transport(communicator, coding)) {}
 
   /// Collective. @param parts the same buckets in the same order on all ranks; may be empty. Each bucket gets, bit for
@@ -169,10 +166,9 @@ struct ExchangeSizes {
   std::size_t numel = 0;
   std::size_t k = 0;  ///< target entries per rank
   int ranks = 1;
-  double selected = 0;         ///< by a rank, mean
-  double largest = 0;          ///< by a rank, maximum
-  double global = 0;           ///< of the sum
-  std::size_t code_bytes = 0;  ///< of a rank's code, if all of acc is sent in one: entries then do not count
+  double selected = 0;  ///< by a rank, mean
+  double largest = 0;   ///< by a rank, maximum
+  double global = 0;    ///< of the sum
   SelectionTraits selection = {};
   /// Whether it is one of the steps in which a reused threshold is computed; empty: the mean over all steps.
   std::optional<bool> computes_threshold = {};
@@ -200,7 +196,7 @@ enum class SumSize {
 /// The codes of values that a collective can send. What a lossy one leaves behind comes back to the rank that encoded.
 enum class CodedValues {
   kLists,  ///< any code
-  kSums,   ///< those that carry partial sums (ListValueCodecEntry::carries_sums): there are no lists of values
+  kSums,   ///< those that carry partial sums (ValueCodecEntry::carries_sums): there are no lists of values
 };
 
 /// A registered collective. Its `predict` and `memory` are the only statements of an exchange's cost.
@@ -219,7 +215,6 @@ struct SparseCollectiveEntry : RegistryEntry {
   /// The words of 4 bytes that a worker sends, mean over workers, when every worker selects k of n entries at P
   /// workers: `predict` as a formula, for `dragonn-train --list`. Factors stand side by side: "2 k (P-1) / P".
   std::string traffic = {};
-  bool sums_codes = false;  ///< takes ReduceContext::code instead of a selection
   CodedValues codes = CodedValues::kSums;
   /// The rule for P' workers instead of P. kReshard: rank r loads the state of rank r modulo P.
   ResizeRule resize = {};
@@ -236,7 +231,7 @@ struct SparseCollectiveEntry : RegistryEntry {
     return !selection.shared_indices || (lists_shared_indices && lists_shared_indices(chosen));
   }
   /// Returns whether values can travel in a code.
-  bool sends(const codec::ListValueCodecEntry& values) const {
+  bool sends(const codec::ValueCodecEntry& values) const {
     return !values.lossy || values.carries_sums || codes == CodedValues::kLists;
   }
 };

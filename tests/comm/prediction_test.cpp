@@ -120,7 +120,7 @@ void check_prediction(int world, const Subject& subject) {
 }
 
 /// Exchanges selections at random places, whose lists are coded. Returns sent over predicted bytes, mean over ranks.
-double sent_over_predicted(int world, const std::string& name, const codec::ListCoding& coding) {
+double sent_over_predicted(int world, const std::string& name, const codec::CodecChoice& coding) {
   constexpr std::size_t kNumel = 60000, kSelected = 3000;
   std::vector<double> sent(static_cast<std::size_t>(world)), entries(sent);
   run_local(world, {.timeout_s = 60}, [&](Communicator& communicator) {
@@ -210,10 +210,10 @@ TEST_SUITE("comm") {
   TEST_CASE("coded lists take about the predicted bytes, where indices are at random places") {
     for (const char* indices : {"raw32", "rice", "blocked", "smallest"}) {
       for (const char* values : {"float32", "float16", "int8"}) {
-        const codec::ListCoding coding{{indices, {}}, {values, {}}};
+        const codec::CodecChoice coding{{indices, {}}, {values, {}}};
         for (const char* name : {"allgather", "dsa", "gtopk", "index_union", "cltk", "dense"}) {
           const auto& entry = Registry<SparseCollectiveEntry>::instance().at(name);
-          if (!entry.sends(Registry<codec::ListValueCodecEntry>::instance().at(values))) continue;
+          if (!entry.sends(Registry<codec::ValueCodecEntry>::instance().at(values))) continue;
           if (values == std::string("float16") && entry.codes == CodedValues::kLists) continue;  // as int8
           if (!entry.sends_indices(Settings(entry.settings), {}) && indices != std::string("raw32")) continue;
           INFO(coding.name(), ", ", name);

@@ -182,13 +182,13 @@ TEST_SUITE("comm") {
     CHECK(contains(sizes[0] + sizes[1], "the ranks disagree on a size"));
 
     for (const std::size_t bytes : {std::size_t{8}, std::size_t{1} << 20}) {
-      const std::vector<std::string> buffer = tcp_errors(2, 60, [&](Communicator& c) {
+      const std::vector<std::string> errors = tcp_errors(2, 60, [&](Communicator& c) {
         const std::vector<std::byte> message(bytes);
         std::array<std::byte, 4> buffer{};
         if (c.rank() == 0) return c.send(1, 0, std::span<const std::byte>(message));
         c.recv(0, 0, std::span<std::byte>(buffer));
       });
-      CHECK(buffer[1] ==
+      CHECK(errors[1] ==
             fmt::format("rank 1, receiving from rank 0: a message of {} bytes does not fit the 4 bytes for it", bytes));
     }
   }
