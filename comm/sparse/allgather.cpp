@@ -42,7 +42,7 @@ class Allgather final : public SparseCollective {
     DRAGONN_CHECK(acc.size() == numel_, "a collective for {} elements got {}", numel_, acc.size());
     out.reset(communicator.size());
     const bool shared = sums_shared_indices(layout_, context.selection);
-    return shared ? shared_.rounds(context, acc.size(), selected, out) : gather(communicator, context, selected, out);
+    return shared ? shared_.rounds(acc.size(), selected, out) : gather(communicator, context, selected, out);
   }
 
  private:
@@ -66,7 +66,6 @@ class Allgather final : public SparseCollective {
                                                    .lists = lists_,
                                                    .numel = numel_,
                                                    .equal = fixed || layout_ == Layout::kPadded};
-    if (context.payload_only) co_return;
     std::ranges::transform(lists_, slots.begin(), [](const ListView& list) { return list.size(); });
     decode(communicator.clock(), out);
     copy_indices(selected.indices.view(), out.contributed, numel_);

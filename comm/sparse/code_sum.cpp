@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "comm/sparse/code_sum.h"
 
+#include <numeric>
+
 #include "comm/sparse/scoped_seconds.h"
 #include "kernels/devices.h"
 
@@ -11,8 +13,11 @@ Rounds CodeSum::rounds(Communicator& communicator, const codec::ValueCodec& code
   out.reset(communicator.size());
   const std::size_t code_bytes = code.size();
   const Device& device = code.device();
-  const std::size_t all_bytes = static_cast<std::size_t>(communicator.size()) * code_bytes;
+  const auto ranks = static_cast<std::size_t>(communicator.size());
+  const std::size_t all_bytes = ranks * code_bytes;
   if (messages_.size() != all_bytes) {
+    bounds_.resize(ranks + 1);
+    std::iota(bounds_.begin(), bounds_.end(), std::uint64_t{0});
     messages_ = Buffer<std::byte>(all_bytes, host_memory_for(device));
     on_device_ = Buffer<std::byte>(device.is_cpu() ? 0 : all_bytes, device);
   }
@@ -20,7 +25,7 @@ Rounds CodeSum::rounds(Communicator& communicator, const codec::ValueCodec& code
   const View<std::byte> mine =
       messages_.view().subview(static_cast<std::size_t>(communicator.rank()) * code_bytes, code_bytes);
   kernels::transfer_bytes(code, mine);
-  co_await GatherCodesVerb{mine, messages_.view()};
+  co_await GatherPartsVerb{.whole = messages_.view(), .bounds = bounds_, .element = code_bytes, .equal = true};
   const ScopedSeconds decoding(communicator.clock(), out.statistics.decode_seconds);
   kernels::transfer_bytes(messages_.view(), codes);
   out.is_dense = true;

@@ -18,6 +18,7 @@ class CodeSum final : public RoundsOwner {
   // The codes of all ranks, back to back: as messages, and where they are decoded if that is not host memory.
   Buffer<std::byte> messages_;
   Buffer<std::byte> on_device_;
+  std::vector<std::uint64_t> bounds_;  // of messages_, in codes
 };
 
 /// Predicts the cost of such a sum.

@@ -11,19 +11,10 @@
 #include "comm/sparse/list_operations.h"
 #include "comm/sparse/list_transport.h"
 #include "comm/tags.h"
-#include "kernels/devices.h"
+#include "kernels/nn/elementwise.h"
 
 namespace dragonn::comm {
 namespace {
-
-template <class T>
-View<std::byte> bytes_of(View<T> elements) {
-  return {reinterpret_cast<std::byte*>(elements.data()), elements.size() * sizeof(T), elements.device()};
-}
-template <class T>
-View<const std::byte> bytes_of(View<const T> elements) {
-  return {reinterpret_cast<const std::byte*>(elements.data()), elements.size() * sizeof(T), elements.device()};
-}
 
 /// The arguments of DeviceTransport::gather: each bucket's parts from all ranks, and this rank's.
 class Gathers {
@@ -98,26 +89,18 @@ class DeviceLists final : public ListTransport {
     gathers_.clear();
     for (const ListVerb* verb : batch) {
       const auto& gather = std::get<GatherPartsVerb>(*verb);
-      const auto part = [&](std::size_t from) {
-        return bytes_of(gather.whole.subview(gather.bounds[from], gather.bounds[from + 1] - gather.bounds[from]));
-      };
-      gathers_.add(part(rank()), part);
+      gathers_.add(gather.part(rank()), [&](std::size_t from) { return gather.part(from); });
     }
     gathers_.run(communicator());
   }
 
-  /// Gathers codes, which are host memory.
-  void gather_codes(VerbBatch batch) override {
-    const ScopedPhase phase(communicator().traffic(), Phase::kExchange);
-    for (const ListVerb* verb : batch) {
-      const auto& gather = std::get<GatherCodesVerb>(*verb);
-      communicator().allgather(gather.mine, gather.all);
-    }
-  }
-
   void allreduce(VerbBatch batch) override {
     vectors_.clear();
-    for (const ListVerb* verb : batch) vectors_.push_back(std::get<AllreduceVerb>(*verb).values);
+    for (const ListVerb* verb : batch) {
+      const auto& allreduce = std::get<AllreduceVerb>(*verb);
+      if (!allreduce.source.empty()) kernels::copy(allreduce.source, allreduce.values);
+      vectors_.push_back(allreduce.values);
+    }
     const ScopedPhase phase(communicator().traffic(), Phase::kExchange);
     communicator().device_transport()->allreduce_sum(vectors_);
   }

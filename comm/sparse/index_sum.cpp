@@ -38,9 +38,8 @@ Rounds IndexSum::sum_at_union(Communicator& communicator, const ReduceContext& c
     lists.unite(lists_, out.sum);
     lists.finish();
   }
-  if (!context.payload_only) read(acc, out);
+  read(acc, out);
   co_await AllreduceVerb{.values = out.sum.values.view(), .remainder = &out.remainder, .stayed = &out.stayed};
-  if (context.payload_only) co_return;
   copy_indices(out.sum.indices.view(), out.contributed, numel_);
   return_remainder(out);
 }

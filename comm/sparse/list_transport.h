@@ -42,8 +42,6 @@ class ListTransport {
   /// @throws CommError (see Communicator).
   void execute(VerbBatch batch);
 
-  /// Sets whether gathers of entries, sums and broadcasts are size-only from now on (see ScopedSizeOnly).
-  void set_size_only(bool size_only) { size_only_ = size_only; }
   /// Counts since the last call of reset_counts(). Lists between GPUs are not counted.
   const ListCounts& list_counts() const { return list_counts_; }
   void reset_counts() { list_counts_ = {}; }
@@ -53,7 +51,6 @@ class ListTransport {
  protected:
   virtual void gather_lists(VerbBatch batch) = 0;
   virtual void gather_parts(VerbBatch batch) = 0;
-  virtual void gather_codes(VerbBatch batch) = 0;
   virtual void allreduce(VerbBatch batch) = 0;
   virtual void broadcast_indices(VerbBatch batch) = 0;
   virtual void broadcast_lists(VerbBatch batch) = 0;
@@ -71,7 +68,6 @@ class ListTransport {
   void check_count(std::uint64_t count, const ListBounds& bounds, int source, const Route& route) const;
   std::size_t rank() const { return static_cast<std::size_t>(communicator_.rank()); }
   std::size_t ranks() const { return static_cast<std::size_t>(communicator_.size()); }
-  bool is_size_only() const { return size_only_; }
   void count_list(std::size_t entries, std::size_t bytes) {
     list_counts_.entries += entries;
     list_counts_.bytes += bytes;
@@ -84,7 +80,6 @@ class ListTransport {
   void sum_metrics(VerbBatch batch);
 
   Communicator& communicator_;
-  bool size_only_ = false;
   ListCounts list_counts_;
   std::vector<std::uint32_t> mine_, words_;
   std::vector<std::uint64_t> proposed_, proposals_;  // boundaries of all buckets, by this rank and by all

@@ -7,14 +7,12 @@
 
 namespace dragonn::comm {
 
-Rounds SharedSum::rounds(const ReduceContext& context, std::size_t numel, const SparseVector& selected,
-                         SparseReduction& out) {
+Rounds SharedSum::rounds(std::size_t numel, const SparseVector& selected, SparseReduction& out) {
   std::ranges::fill(out.statistics.selected_counts, selected.size());
   copy_list(selected, out.sum);
   const bool is_partial = selected.size() < numel;
   co_await AllreduceVerb{
       .values = out.sum.values.view(), .remainder = &out.remainder, .stayed = is_partial ? &out.stayed : nullptr};
-  if (context.payload_only) co_return;
   copy_indices(out.sum.indices.view(), out.contributed, out.sum.size());
   // Of every element only a part may have left: nothing is masked, as with a quantizer.
   out.is_partly_applied = out.remainder.size() > 0 && !is_partial;

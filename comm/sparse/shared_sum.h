@@ -11,7 +11,7 @@ class SharedSum final : public RoundsOwner {
  public:
   /// Sums for a bucket of `numel` elements: out.sum <- the entries with the sums of their values; every rank has
   /// contributed its own.
-  Rounds rounds(const ReduceContext& context, std::size_t numel, const SparseVector& selected, SparseReduction& out);
+  Rounds rounds(std::size_t numel, const SparseVector& selected, SparseReduction& out);
 };
 
 /// Predicts the cost of such a sum.

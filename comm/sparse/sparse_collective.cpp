@@ -32,7 +32,6 @@ void SparseCollective::sum_lists(const Clock& clock, std::span<const ListView> l
 void GroupReduce::run(std::span<const ReducePart> parts) {
   if (parts.empty()) return;
   Communicator& communicator = transport_->communicator();
-  transport_->set_size_only(parts.front().context->payload_only);
   rounds_.clear();  // of a call that ended before its rounds began
   for (const ReducePart& part : parts) {
     rounds_.push_back(part.collective->rounds(communicator, *part.context, part.acc, *part.selected, *part.out));

@@ -28,11 +28,6 @@ struct ReduceContext {
   std::uint64_t step = 0;  ///< committed exchanges of the bucket so far
   std::size_t k = 0;       ///< target entries per rank
   double density = 1.0;    ///< target
-  /// There is no acc, and nobody reads the outcome: for measuring the traffic of clusters that are too large for real
-  /// messages. Data as large as the bucket, or as the lists of all ranks together, is sent as sizes only
-  /// (ScopedSizeOnly); the sum has its number of entries if the method knows it, without content, and nothing is
-  /// contributed.
-  bool payload_only = false;
   /// Whether the collective dense may send its sum in a lossy code of values.
   bool codes_dense = true;
   /// The sparsifier's traits: collectives send less if the size or the indices of all selections are known.
@@ -108,6 +103,8 @@ class SparseCollective : public RoundsOwner {
 
   /// Sets the registered name, for errors. @param name outlives the collective.
   void set_name(const char* name) { name_ = name; }
+  /// Sets other operations than those of the lists' device: a simulator's (comm/sparse/sized_lists.h).
+  void set_operations(std::unique_ptr<ListOperations> operations) { operations_ = std::move(operations); }
   /// Saves state that outlives a step below `prefix`. Most collectives have none.
   virtual void save(Archive&, const std::string& /*prefix*/) const {}
   virtual void load(const Archive&, const std::string& /*prefix*/) {}
@@ -148,6 +145,7 @@ class GroupReduce {
   /// memory.
   explicit GroupReduce(Communicator& communicator, const codec::CodecChoice& coding = {})
       : transport_(make_list_transport(communicator, coding)) {}
+  explicit GroupReduce(std::unique_ptr<ListTransport> transport) : transport_(std::move(transport)) {}
 
   /// Collective. @param parts the same buckets in the same order on all ranks; may be empty. Each bucket gets, bit for
   /// bit, the result that it would get alone.

@@ -12,6 +12,8 @@
 #include "comm/local/local.h"
 #include "comm/sparse/batch_decoder.h"
 #include "comm/sparse/exchange_cost.h"
+#include "comm/sparse/registry.h"
+#include "comm/sparse/sized_lists.h"
 #include "core/rng.h"
 #include "tests/comm/cases.h"
 #include "tests/comm/sparse_support.h"
@@ -76,18 +78,21 @@ Observed observe(int world, const Subject& subject, bool payload_only = false, s
     std::vector<float> acc(ranks * kRegion);
     const SparseVector selected = even_selection(ranks, me, subject.traits, acc);
     const auto collective = make_collective(subject.collective, acc.size(), subject.settings);
+    GroupReduce group(payload_only ? make_sized_lists(communicator) : make_list_transport(communicator));
+    if (payload_only) collective->set_operations(make_sized_operations(communicator, acc.size()));
     for (std::uint64_t step = 0; step < steps; ++step) {
       {
         const ClockPause pause(communicator.clock());
         communicator.clock().advance_to(latest_moment(communicator));
       }
       const double start = communicator.now();
-      const ReduceContext context{.step = step, .k = k, .payload_only = payload_only, .selection = subject.traits};
-      const Outcome outcome = exchange(communicator, *collective, context, acc, selected);
+      const ReduceContext context{.step = step, .k = k, .selection = subject.traits};
+      const TrafficMeter payload(communicator, Phase::kExchange), header(communicator, Phase::kHeader);
+      SparseReduction out;
+      group.run({collective.get(), &context, std::span<const float>(acc), &selected, &out});
       seconds[me] = communicator.now() - start;
-      observed.payload[me] = outcome.payload;
-      observed.header[me] = outcome.header;
-      const SparseReduction& out = outcome.reduction;
+      observed.payload[me] = payload.moved();
+      observed.header[me] = header.moved();
       entries[me] = static_cast<double>(subject.collective == "dense" ? acc.size() : out.sum.size());
     }
   });
@@ -297,6 +302,7 @@ TEST_SUITE("comm") {
                                         {"gtopk", {}, bounded},
                                         {"gtopk", {{"put_back", "exact"}}},
                                         {"gtopk", {{"put_back", "naive"}}},
+                                        {"gtopk", {{"put_back", "paper"}}},
                                         {"oktopk"},
                                         {"cltk"},
                                         {"exdyna", {}, {.partitioned = true}}};
@@ -326,6 +332,7 @@ TEST_SUITE("comm") {
                                         {"gtopk", {}, bounded},
                                         {"gtopk", {{"put_back", "exact"}}},
                                         {"gtopk", {{"put_back", "naive"}}},
+                                        {"gtopk", {{"put_back", "paper"}}},
                                         {"oktopk"},
                                         {"cltk"},
                                         {"exdyna", {}, {.partitioned = true}}};
