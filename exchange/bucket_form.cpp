@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "comm/sparse/code_sum.h"
-#include "comm/sparse/registry.h"
+#include "comm/sparse/sparse_collective.h"
 #include "exchange/exchange_staging.h"
 #include "exchange/resize.h"
 #include "kernels/devices.h"

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "comm/sparse/registry.h"
+#include "comm/sparse/sparse_collective.h"
 #include "core/error.h"
 
 namespace dragonn::exchange {

@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "comm/align.h"
-#include "comm/sparse/registry.h"
+#include "comm/sparse/sparse_collective.h"
 #include "core/memory_ledger.h"
 #include "exchange/run_part.h"
 #include "kernels/gradient/exceedance.h"

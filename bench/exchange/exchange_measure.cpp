@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "comm/blocks.h"
-#include "comm/sparse/registry.h"
 #include "comm/sparse/sized_lists.h"
+#include "comm/sparse/sparse_collective.h"
 #include "core/parameter.h"
 #include "core/rng.h"
 #include "exchange/step_agreement.h"

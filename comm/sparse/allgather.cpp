@@ -6,8 +6,7 @@
 
 #include "comm/sparse/coding_error.h"
 #include "comm/sparse/exchange_cost.h"
-#include "comm/sparse/scoped_seconds.h"
-#include "comm/sparse/shared_sum.h"
+#include "comm/sparse/index_sum.h"
 #include "comm/sparse/sparse_collective.h"
 #include "core/sparse_vector.h"
 

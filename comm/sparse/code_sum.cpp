@@ -3,7 +3,6 @@
 
 #include <numeric>
 
-#include "comm/sparse/scoped_seconds.h"
 #include "kernels/devices.h"
 
 namespace dragonn::comm {

@@ -60,27 +60,19 @@ class DeviceLists final : public ListTransport {
     for (std::size_t bucket = 0; bucket < batch.size(); ++bucket) {
       auto& gather = std::get<GatherListsVerb>(*batch[bucket]);
       SparseVector& all = gathered_[bucket];
-      const auto size_from = [&](std::size_t from) { return sizes_[from * batch.size() + bucket]; };
-      std::size_t total = 0;
-      for (std::size_t from = 0; from < ranks(); ++from) total += size_from(from);
-      resize_with_slack(all, total);
-      std::size_t begin = 0;
-      for (std::size_t from = 0; from < ranks(); ++from) {
-        gather.lists[from] = ListView(all).slice(begin, begin + size_from(from));
-        begin += size_from(from);
-      }
-      const auto part_of = [&](auto whole) {
-        return [&, whole, at = std::size_t{0}](std::size_t from) mutable {
-          const auto part = whole.subview(at, size_from(from));
-          at += part.size();
-          return bytes_of(part);
-        };
+      bounds_.assign(1, 0);
+      for (std::size_t from = 0; from < ranks(); ++from)
+        bounds_.push_back(bounds_.back() + sizes_[from * batch.size() + bucket]);
+      resize_with_slack(all, bounds_.back());
+      for (std::size_t from = 0; from < ranks(); ++from)
+        gather.lists[from] = ListView(all).slice(bounds_[from], bounds_[from + 1]);
+      const auto add = [&](auto mine, auto whole) {
+        gathers_.add(bytes_of(mine), [&](std::size_t from) {
+          return bytes_of(whole.subview(bounds_[from], bounds_[from + 1] - bounds_[from]));
+        });
       };
-      auto indices_from = part_of(all.indices.view());
-      gathers_.add(bytes_of(gather.mine.indices), [&](std::size_t from) { return indices_from(from); });
-      if (!gather.has_values) continue;
-      auto values_from = part_of(all.values.view());
-      gathers_.add(bytes_of(gather.mine.values), [&](std::size_t from) { return values_from(from); });
+      add(gather.mine.indices, all.indices.view());
+      if (gather.has_values) add(gather.mine.values, all.values.view());
     }
     gathers_.run(communicator());
   }
@@ -240,6 +232,7 @@ class DeviceLists final : public ListTransport {
   Gathers gathers_;
   std::vector<SparseVector> gathered_;  // by bucket of the batch
   std::vector<SparseVector> received_;  // of a swap
+  std::vector<std::size_t> bounds_;     // of the ranks' lists in one of gathered_
   std::vector<std::uint32_t> sizes_, words_, own_words_;
   std::vector<View<float>> vectors_;
   std::vector<OutgoingBytes> outgoing_;

@@ -17,9 +17,11 @@
 #include "comm/sparse/list_operations.h"
 #include "comm/sparse/list_transport.h"
 #include "core/archive.h"
+#include "core/clock.h"
 #include "core/component_traits.h"
 #include "core/registry.h"
 #include "core/sparse_vector.h"
+#include "core/timeline.h"
 
 namespace dragonn::comm {
 
@@ -86,8 +88,23 @@ struct SparseReduction {
   void reset(int ranks);
 };
 
-/// A collective for one bucket: some methods keep state. Knows nothing of sparsifiers. Made by make_collective
-/// (comm/sparse/registry.h), run by reduce().
+/// Adds the time of a scope to ReductionStatistics::decode_seconds, by the communicator's clock.
+class ScopedSeconds {
+ public:
+  ScopedSeconds(const Clock& clock, double& seconds) : clock_(clock), seconds_(seconds), start_(clock.now()) {}
+  ~ScopedSeconds() { seconds_ += clock_.now() - start_; }
+  ScopedSeconds(const ScopedSeconds&) = delete;
+  ScopedSeconds& operator=(const ScopedSeconds&) = delete;
+
+ private:
+  const Clock& clock_;
+  double& seconds_;
+  double start_;
+  Span span_{Track::kExchange, "decode"};
+};
+
+/// A collective for one bucket: some methods keep state. Knows nothing of sparsifiers. Made by make_collective,
+/// run by run_rounds().
 class SparseCollective : public RoundsOwner {
  public:
   virtual ~SparseCollective() = default;
@@ -233,5 +250,14 @@ struct SparseCollectiveEntry : RegistryEntry {
     return !values.lossy || values.carries_sums || codes == CodedValues::kLists;
   }
 };
+
+/// Makes the collective `name`, which names itself in errors, for buckets of `numel` elements. @throws ConfigError if
+/// it is unknown.
+std::unique_ptr<SparseCollective> make_collective(const std::string& name, const Settings& settings, std::size_t numel);
+
+/// Checks a pair. @param traits of the sparsifier `sparsifier`, with its settings applied.
+/// @throws ConfigError if `collective` is unknown, or refuses such selections: with the reason and the collectives that
+/// fit.
+void check_pair(const SelectionTraits& traits, const std::string& sparsifier, const std::string& collective);
 
 }  // namespace dragonn::comm

@@ -11,7 +11,7 @@
 
 #include "codec/values/value_codec.h"
 #include "comm/local/local.h"
-#include "comm/sparse/registry.h"
+#include "comm/sparse/sparse_collective.h"
 #include "compress/memory.h"
 #include "core/archive.h"
 #include "exchange/exchange_plan.h"
