@@ -184,15 +184,10 @@ std::span<const BucketSum> GradientExchange::run(const ExchangeStep& step, View<
 
 void GradientExchange::commit(StepTimers& timers) {
   DRAGONN_CHECK(is_open_, "there is no exchange to commit");
-  counts_.numel = 0;
-  counts_.target = 0;
   std::ranges::fill(counts_.selected, std::uint64_t{0});
-  counts_.global = 0;
-  counts_.padded = 0;
-  counts_.owned = 0;
-  counts_.owned_padded = 0;
-  counts_.lost_mass = std::numeric_limits<double>::quiet_NaN();
-  counts_.lists = transport_->list_counts();
+  counts_ = {.selected = std::move(counts_.selected),
+             .lost_mass = std::numeric_limits<double>::quiet_NaN(),
+             .lists = transport_->list_counts()};
   const MemoryLabel label(kBufferLabel);
   for (const std::size_t index : exchanged_) settle(index, timers);
   times_.collect(timers);
