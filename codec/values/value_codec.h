@@ -17,7 +17,7 @@
 
 namespace dragonn::codec {
 
-/// What a rank knows of a bucket whose values it encodes: the keys of random numbers, and the pass over acc. A list is
+/// The data of a bucket whose values a rank encodes: the keys of random numbers, and the pass over acc. A list is
 /// encoded without any of it.
 struct EncodeContext {
   std::uint64_t seed = 1;  ///< the run's

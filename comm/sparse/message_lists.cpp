@@ -135,7 +135,14 @@ class MessageLists final : public ListTransport {
       bounds_.push_back(broadcast.bounds());
       if (codec_->is_fixed_size()) lengths_.push_back(max_bytes(broadcast.indices.size(), /*has_values=*/false));
     }
-    broadcast_packed(std::get<BroadcastIndicesVerb>(*batch.front()).root, /*has_values=*/false);
+    const int root = std::get<BroadcastIndicesVerb>(*batch.front()).root;
+    if (batch.size() == 1 && codec_->is_fixed_size()) {  // the message is the indices, in their place
+      const View<std::byte> message = bytes_of(std::get<BroadcastIndicesVerb>(*batch.front()).indices);
+      const ScopedPhase phase(communicator().traffic(), Phase::kExchange);
+      communicator().broadcast(root, message);
+      return unpack_lists(message.host(), {root, {Route::Kind::kTree}}, /*has_values=*/false);
+    }
+    broadcast_packed(root, /*has_values=*/false);
     for (std::size_t bucket = 0; bucket < batch.size(); ++bucket) {
       const auto& broadcast = std::get<BroadcastIndicesVerb>(*batch[bucket]);
       std::ranges::copy(lists_[bucket].indices.host(), broadcast.indices.host().begin());
