@@ -12,7 +12,7 @@
 
 #include "bench/benchmark.h"
 #include "bench/options.h"
-#include "codec/value_codec.h"
+#include "codec/values/value_codec.h"
 #include "compress/memory.h"
 #include "compress/sparsifier.h"
 #include "trainer/cost_model/cost_model_measure.h"
@@ -69,7 +69,7 @@ class ProfileBenchmark final : public Benchmark {
                                              .momentum = momentum_,
                                              .device = device};
           if (is_quantizer(sparsifier)) {
-            exchange.quantizer = with_defaults<codec::ValueCodecEntry>(sparsifier);
+            exchange.quantizer = with_defaults<codec::QuantizerEntry>(sparsifier);
           } else {
             exchange.sparsifier = with_defaults<compress::SparsifierEntry>(sparsifier);
           }
@@ -88,7 +88,7 @@ class ProfileBenchmark final : public Benchmark {
   static constexpr std::size_t kLargest = std::size_t{1} << 28;
 
   static bool is_quantizer(const std::string& name) {
-    return Registry<codec::ValueCodecEntry>::instance().contains(name);
+    return Registry<codec::QuantizerEntry>::instance().contains(name);
   }
 
   void check() {

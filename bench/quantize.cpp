@@ -21,7 +21,7 @@
 namespace dragonn::bench {
 namespace {
 
-using codec::ValueCodecEntry;
+using codec::QuantizerEntry;
 
 /// A verb of the exchange, and its seconds in each round.
 struct Stage {
@@ -52,8 +52,8 @@ class QuantizeBenchmark final : public Benchmark {
   Rows run(Progress& progress) override {
     device_ = device_of(device_name_);
     omp_set_num_threads(threads_);
-    if (quantizers_ == std::vector<std::string>{"all"}) quantizers_ = Registry<ValueCodecEntry>::instance().names();
-    settings_ = method_settings<ValueCodecEntry>(quantizers_, assignments_);
+    if (quantizers_ == std::vector<std::string>{"all"}) quantizers_ = Registry<QuantizerEntry>::instance().names();
+    settings_ = method_settings<QuantizerEntry>(quantizers_, assignments_);
     const double numel_per_round = std::accumulate(sizes_.begin(), sizes_.end(), 0.0);
     progress.plan(numel_per_round * (rounds_ + 1) * static_cast<double>(quantizers_.size()));
     Rows rows;
@@ -70,12 +70,12 @@ class QuantizeBenchmark final : public Benchmark {
  private:
   void measure(const std::string& name, const Buffer<float>& gradient, Buffer<float>& sum, Progress& progress,
                Rows& rows) const {
-    const auto& entry = Registry<ValueCodecEntry>::instance().at(name);
+    const auto& entry = Registry<QuantizerEntry>::instance().at(name);
     const auto& memory_entry = Registry<compress::MemoryEntry>::instance().at(entry.unbiased ? "none" : "residual");
     const std::size_t numel = gradient.size();
-    const auto quantizer = entry.make(settings_.at(name), numel, device_);
+    const auto quantizer = entry.make(settings_.at(name));
     const auto memory = memory_entry.make(Settings(memory_entry.settings), numel, 0.0f, false, device_);
-    const std::size_t code_bytes = quantizer->code_bytes();
+    const std::size_t code_bytes = quantizer->code_bytes(numel);
     Buffer<std::byte> codes(code_bytes * static_cast<std::size_t>(ranks_), device_);
     const View<std::byte> mine = codes.view().subview(0, code_bytes);
 
@@ -86,16 +86,16 @@ class QuantizeBenchmark final : public Benchmark {
       const double reading = read_seconds(device_, gradient.view(), sum.view());
       const double encoding = seconds_on(device_, [&] {
         const kernels::PassResult& pass = memory->compensate(quantizer->plan(), gradient.view(), 1.0f);
-        quantizer->encode({.step = static_cast<std::uint64_t>(round + 1)}, pass, memory->accumulated(), mine);
+        quantizer->encode(memory->accumulated(), {.step = static_cast<std::uint64_t>(round + 1), .pass = &pass}, mine);
       });
-      const double settling = seconds_on(device_, [&] { memory->settle({.code = {quantizer.get(), mine}}); });
+      const double settling = seconds_on(device_, [&] { memory->settle({.codec = quantizer.get(), .code = mine}); });
       if (round < 0) {  // the first touches the memory; what is added up need not be of different ranks
         for (int rank = 1; rank < ranks_; ++rank) {
           kernels::transfer(View<const std::byte>(mine),
                             codes.view().subview(static_cast<std::size_t>(rank) * code_bytes, code_bytes));
         }
       }
-      const double decoding = seconds_on(device_, [&] { quantizer->decode(codes.view(), sum.view()); });
+      const double decoding = seconds_on(device_, [&] { quantizer->sum(codes.view(), {}, sum.view()); });
       progress.advance(static_cast<double>(numel), fmt::format("{}, {} elements, round {}", name, numel, round + 1));
       if (round < 0) continue;
       read.push_back(reading);

@@ -10,8 +10,8 @@
 namespace dragonn::compress {
 
 void settle_residual(const Settlement& settlement, View<float> residual) {
-  if (settlement.code.codec != nullptr) {
-    settlement.code.codec->subtract(settlement.code.bytes, residual);
+  if (settlement.codec != nullptr) {
+    settlement.codec->sum(settlement.code, {.keep = true, .factor = -1}, residual);
   } else if (settlement.remainder.size() > 0) {
     kernels::copy(settlement.remainder, residual);
   } else if (settlement.contributed_all) {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "codec/value_codec.h"
+#include "codec/values/value_codec.h"
 #include "core/archive.h"
 #include "core/component_traits.h"
 #include "core/registry.h"
@@ -26,8 +26,10 @@ struct Settlement {
   /// The contributed entries whose momentum stops, too (momentum masking). Absent: all of them.
   std::optional<View<const std::uint32_t>> masked = {};
   const SparseVector* returned = nullptr;  ///< mass handed back, added after the zeroing; may be null
-  /// The code, if all of acc left in one. The values that it decodes to have left; `contributed` is ignored.
-  codec::Code code = {};
+  /// The codec and code of acc, if all of it left in one: what the code decodes to has left, and `contributed` is
+  /// ignored.
+  const codec::ValueCodec* codec = nullptr;
+  View<const std::byte> code = {};
 };
 
 /// Settles a residual, which holds acc: subtracts the values that left, then adds those that came back. Touches only

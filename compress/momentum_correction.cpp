@@ -34,7 +34,7 @@ class MomentumCorrection final : public Memory {
 
   void settle(const Settlement& settlement) override {
     settle_residual(settlement, velocity_.view());
-    const bool sparse = !settlement.contributed_all && settlement.code.codec == nullptr;
+    const bool sparse = !settlement.contributed_all && settlement.codec == nullptr;
     if (masking_ && sparse) {
       kernels::scatter_zero(settlement.masked.value_or(settlement.contributed), momentum_.view());
     }

@@ -11,8 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "codec/indices/index_codec.h"
-#include "codec/value_codec.h"
-#include "codec/values/list_value_codec.h"
+#include "codec/values/value_codec.h"
 #include "comm/network_model.h"
 #include "comm/sparse/sparse_collective.h"
 #include "compress/density_schedule.h"
@@ -66,10 +65,10 @@ std::string formula(const std::string& words) {
 }
 
 /// Describes the traffic: a code has as many bits for each entry of any large bucket.
-std::string code_traffic(const codec::ValueCodecEntry& entry) {
+std::string code_traffic(const codec::QuantizerEntry& entry) {
   constexpr std::size_t kEntries = 1 << 20;
-  const auto quantizer = entry.make(Settings(entry.settings), kEntries, Device{});
-  const double bits = 8.0 * static_cast<double>(quantizer->code_bytes()) / static_cast<double>(kEntries);
+  const std::size_t bytes = entry.make(Settings(entry.settings))->code_bytes(kEntries);
+  const double bits = 8.0 * static_cast<double>(bytes) / static_cast<double>(kEntries);
   return fmt::format(
       "about {:.3g} n (P-1) bits that a worker sends for each bucket of n entries to P-1 other workers, "
       "with the default settings",
@@ -79,7 +78,7 @@ std::string code_traffic(const codec::ValueCodecEntry& entry) {
 template <class Entry>
 std::string traffic_of(const Entry& entry) {
   if constexpr (std::is_same_v<Entry, comm::SparseCollectiveEntry>) return formula(entry.traffic);
-  if constexpr (std::is_same_v<Entry, codec::ValueCodecEntry>) return code_traffic(entry);
+  if constexpr (std::is_same_v<Entry, codec::QuantizerEntry>) return code_traffic(entry);
   return "";
 }
 
@@ -122,7 +121,7 @@ Description describe_method(const std::string& name) {
     if (part != nullptr) text.tables.push_back({"compression." + part->name, part->settings});
   };
   with_settings(add_part<compress::SparsifierEntry>(method.sparsifier, text));
-  with_settings(add_part<codec::ValueCodecEntry>(method.quantizer, text));
+  with_settings(add_part<codec::QuantizerEntry>(method.quantizer, text));
   const auto* collective = add_part<comm::SparseCollectiveEntry>(method.collective, text);
   // If everything is sent dense or in codes, the settings of a sparse collective have no effect.
   if (method.sparsifier != "none") with_settings(collective);
@@ -132,7 +131,7 @@ Description describe_method(const std::string& name) {
   }
   text.traffic = method.quantizer == "none"
                      ? formula(Registry<comm::SparseCollectiveEntry>::instance().at(method.collective).traffic)
-                     : code_traffic(Registry<codec::ValueCodecEntry>::instance().at(method.quantizer));
+                     : code_traffic(Registry<codec::QuantizerEntry>::instance().at(method.quantizer));
   return text;
 }
 
@@ -154,9 +153,9 @@ const std::vector<Kind>& kinds() {
       registered<UpdateSchemeEntry>("update_schemes", "update.scheme", "update.*"),
       {"method", "methods", "compression", method_names, describe_method},
       registered<compress::SparsifierEntry>("sparsifiers", "compression.sparsifier", "compression.*"),
-      registered<codec::ValueCodecEntry>("quantizers", "compression.quantizer", "compression.*"),
+      registered<codec::QuantizerEntry>("quantizers", "compression.quantizer", "compression.*"),
       registered<codec::IndexCodecEntry>("index_codecs", "compression.codec.indices", "compression.codec.*"),
-      registered<codec::ListValueCodecEntry>("value_codecs", "compression.codec.values", "compression.codec.*"),
+      registered<codec::ValueCodecEntry>("value_codecs", "compression.codec.values", "compression.codec.*"),
       registered<compress::MemoryEntry>("memories", "compression.memory", "compression.*"),
       registered<compress::DensityScheduleEntry>("density_schedules", "compression.density_schedule", "compression.*"),
       registered<comm::SparseCollectiveEntry>("collectives", "compression.collective", "compression.*"),

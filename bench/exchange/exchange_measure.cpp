@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "comm/blocks.h"
-#include "comm/sparse/registry.h"
+#include "comm/sparse/sized_lists.h"
+#include "comm/sparse/sparse_collective.h"
 #include "core/parameter.h"
 #include "core/rng.h"
 #include "exchange/step_agreement.h"
@@ -149,8 +151,10 @@ class PayloadRun {
                 .numel = exchange_case.numel,
                 .k = compress::target_count(exchange_case.density, exchange_case.numel),
                 .traits = exchange_case.traits()}),
-        reduce_(communicator),
-        untouched_(exchange_case.numel) {}
+        reduce_(comm::make_sized_lists(communicator)),
+        untouched_(exchange_case.numel) {
+    collective_->set_operations(comm::make_sized_operations(communicator, exchange_case.numel));
+  }
 
   ExchangeRecord step(std::uint64_t step) {
     {
@@ -161,7 +165,6 @@ class PayloadRun {
     const comm::ReduceContext context{.step = step,
                                       .k = compress::target_count(case_.density, case_.numel),
                                       .density = case_.density,
-                                      .payload_only = true,
                                       .selection = case_.traits()};
     meter_.start();
     reduce_.run({collective_.get(), &context, untouched_.view(), &selected_, &reduction_});
@@ -169,7 +172,9 @@ class PayloadRun {
     meter_.stop(values);
     values[Quantity::kSeconds] = values[Quantity::kSecondsTotal];
     const auto numel = static_cast<double>(case_.numel);
-    const auto entries = static_cast<double>(reduction_.sum.size());
+    const auto& owned = reduction_.statistics.owned_counts;
+    const auto entries = static_cast<double>(
+        reduction_.is_dense ? std::accumulate(owned.begin(), owned.end(), std::uint64_t{0}) : reduction_.sum.size());
     values[Quantity::kSelected] = is_sparse ? static_cast<double>(selected_.size()) : numel;
     values[Quantity::kGlobal] = !is_sparse ? numel : entries > 0 ? entries : std::numeric_limits<double>::quiet_NaN();
     return meter_.record(step, values);

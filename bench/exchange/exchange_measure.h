@@ -130,7 +130,7 @@ struct ExchangeCase {
   std::size_t steps = 1;
   bool aligned = true;  ///< all ranks begin the collective at the same time; else it waits for slower ranks' selections
   ExchangeFiles files = {};
-  /// Draws selections as lists: there are no gradients, and nothing is decoded (ReduceContext::payload_only).
+  /// Draws selections as lists: there are no gradients, and nothing is decoded (comm/sparse/sized_lists.h).
   bool payload_only = false;
 
   /// Returns the collective, also of a dense exchange.

@@ -198,9 +198,9 @@ TEST_SUITE("trainer") {
 
   TEST_CASE("every quantizer can be measured, and is told by its name") {
     const Buffer<float> gradient = profile_gradient(4096);
-    for (const std::string& quantizer : Registry<codec::ValueCodecEntry>::instance().names()) {
+    for (const std::string& quantizer : Registry<codec::QuantizerEntry>::instance().names()) {
       CAPTURE(quantizer);
-      const ProfiledExchange exchange{.quantizer = with_defaults<codec::ValueCodecEntry>(quantizer),
+      const ProfiledExchange exchange{.quantizer = with_defaults<codec::QuantizerEntry>(quantizer),
                                       .memory = with_defaults<compress::MemoryEntry>("none"),
                                       .ranks = 3};
       const ProfileRow measured = measure_profile(exchange, gradient.view(), {.ahead = 1, .counted = 3});

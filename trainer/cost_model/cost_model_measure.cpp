@@ -85,17 +85,17 @@ class Encoder {
 class Quantizer {
  public:
   Quantizer(const ProfiledExchange& exchange, std::size_t numel)
-      : codec_(Registry<codec::ValueCodecEntry>::instance()
-                   .at(exchange.quantizer.name)
-                   .make(exchange.quantizer.settings, numel, exchange.device)),
+      : codec_(
+            Registry<codec::QuantizerEntry>::instance().at(exchange.quantizer.name).make(exchange.quantizer.settings)),
         memory_(make_memory(exchange, numel)),
-        codes_(static_cast<std::size_t>(exchange.ranks) * codec_->code_bytes(), exchange.device),
+        code_bytes_(codec_->code_bytes(numel)),
+        codes_(static_cast<std::size_t>(exchange.ranks) * code_bytes_, exchange.device),
         sum_(numel, exchange.device) {}
 
   void encode(View<const float> gradient) {
-    const kernels::PassResult& pass = memory_->compensate(codec_->plan(), gradient, 1.0f);
-    codec_->encode(context_, pass, memory_->accumulated(), code());
-    memory_->settle({.code = {codec_.get(), code()}});
+    context_.pass = &memory_->compensate(codec_->plan(), gradient, 1.0f);
+    codec_->encode(memory_->accumulated(), context_, code());
+    memory_->settle({.codec = codec_.get(), .code = code()});
     ++context_.step;
   }
   /// Makes the codes of all ranks alike, for decode().
@@ -105,14 +105,15 @@ class Quantizer {
       kernels::transfer_bytes(code, codes_.view().subview(begin, code.size()));
     }
   }
-  void decode() { codec_->decode(codes_.view(), sum_.view()); }
+  void decode() { codec_->sum(codes_.view(), {}, sum_.view()); }
 
  private:
-  View<std::byte> code() { return codes_.view().subview(0, codec_->code_bytes()); }
+  View<std::byte> code() { return codes_.view().subview(0, code_bytes_); }
 
   std::unique_ptr<codec::ValueCodec> codec_;
   std::unique_ptr<compress::Memory> memory_;
-  codec::CodeContext context_;
+  codec::EncodeContext context_;
+  std::size_t code_bytes_;
   Buffer<std::byte> codes_;  // of all ranks, back to back; the first is the rank's own
   Buffer<float> sum_;
 };

@@ -20,7 +20,7 @@ struct ProfiledExchange {
   Component quantizer{exchange::kNoQuantizer,
                       {}};  ///< else the codes of whole buckets are timed, and there is no sparsifier
   /// The code of lists whose time is measured beside: it is no part of the other times.
-  codec::ListCoding coding{{"smallest", {}}, {codec::kRawValues, {}}};
+  codec::CodecChoice coding{{"smallest", {}}, {codec::kRawValues, {}}};
   Component memory = {};
   bool decode_dense = false;  ///< form of the sum: n floats, or one sparse list
   double density = 1;
