@@ -40,8 +40,7 @@ class None final : public Memory {
   kernels::PassResult pass_;
 };
 
-const Registration<MemoryEntry> registration{[] {
-  MemoryEntry entry;
+const Registration<MemoryEntry> registration{[](MemoryEntry& entry) {
   entry.name = "none";
   entry.summary = "no error feedback: entries that are not sent are lost";
   entry.source = "arXiv:2101.10761 (SIDCo), figure 2";
@@ -49,8 +48,7 @@ const Registration<MemoryEntry> registration{[] {
   entry.make = [](const Settings&, std::size_t numel, float, bool, const Device& device) {
     return std::make_unique<None>(numel, device);
   };
-  return entry;
-}()};
+}};
 
 }  // namespace
 }  // namespace dragonn::compress

@@ -33,9 +33,8 @@ void check(View<const float> gradient, std::initializer_list<Operand> operands, 
 void pass_cpu(const AccumulateJob& job, const PassRequest& request, std::size_t numel, PassResult& result) {
   if (request.kind == PassRequest::Kind::kNone || request.kind == PassRequest::Kind::kMoments) {
     result.selected.clear();
-    result.non_finite = request.kind == PassRequest::Kind::kNone
-                            ? detail::sweep(job, {0, numel})
-                            : detail::sweep_moments(job, {0, numel}, result.moments);
+    result.non_finite = request.kind == PassRequest::Kind::kNone ? detail::sweep(job, numel)
+                                                                 : detail::sweep_moments(job, numel, result.moments);
     return;
   }
   result.threshold = request.kind == PassRequest::Kind::kSampledThreshold
@@ -50,7 +49,7 @@ void run_pass(const AccumulateJob& job, const PassRequest& request, std::size_t 
   DRAGONN_CHECK(!selects(request) || (request.begin <= request.end && request.end <= numel),
                 "a selection in [{}, {}) of {} elements", request.begin, request.end, numel);
   if (request.hash.scratch != nullptr)
-    check_same_device("gradient pass", result.device(), request.hash.scratch->table.memory().device());
+    check_same_device("gradient pass", result.device(), request.hash.scratch->table.device());
   result.request = request;
   result.unfinished = nullptr;
   detail::gradient_pass_rows(job, request, numel, result);
@@ -107,26 +106,14 @@ void finish_pass(PassResult& result) {
   result.unfinished = nullptr;
 }
 
-namespace {
+static thread_local std::uint64_t swept = 0;
 
-/// The innermost counter of this thread, if it has one.
-SweepCount*& innermost() {
-  static thread_local SweepCount* counter = nullptr;
-  return counter;
-}
-
-}  // namespace
-
-SweepCount::SweepCount() : outer_(innermost()) {
-  innermost() = this;
-}
-
-SweepCount::~SweepCount() {
-  innermost() = outer_;
+std::uint64_t swept_elements() {
+  return swept;
 }
 
 void count_swept(std::size_t elements) {
-  if (SweepCount* const counter = innermost()) counter->elements_ += elements;
+  swept += elements;
 }
 
 }  // namespace dragonn::kernels

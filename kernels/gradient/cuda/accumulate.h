@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "kernels/gradient/cuda/look_back.h"
-#include "kernels/gradient/gradient_pass_simd.h"
+#include "kernels/gradient/gradient_pass_sweep.h"
 
 #ifdef DRAGONN_DEVICE_CODE
 namespace dragonn::kernels::cuda {
@@ -49,8 +49,8 @@ inline constexpr bool kHasAcc = kHasMomentum<kKind> || kKind == AccumulateKind::
 template <AccumulateKind kKind>
 inline constexpr bool kStores = kKind != AccumulateKind::kExamine;
 
-/// Accumulates one element with the arithmetic of kernels/gradient/gradient_pass-inl.h, operation by operation. `u` is
-/// updated.
+/// Accumulates one element with the arithmetic of kernels/gradient/gradient_pass_sweep.cpp, operation by operation. `u`
+/// is updated.
 template <AccumulateKind kKind>
 __device__ inline float accumulate_one(const AccumulateJob& job, float raw, float acc, float& u) {
   if constexpr (kKind == AccumulateKind::kExamine) {
