@@ -38,10 +38,6 @@ double squared_norm(View<const float> gradient) {
   return sum_of_squares(gradient.host());
 }
 
-double squared_norm(const SparseVector& gradient) {
-  return squared_norm(gradient.values.view());
-}
-
 float clip_scale(double norm, double limit) {
   DRAGONN_CHECK(limit > 0, "clipping to a norm of {}: it must be above 0", limit);
   constexpr double kGuard = 1e-6;  // of a division by zero, as in the papers' codes
