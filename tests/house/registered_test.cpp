@@ -68,7 +68,7 @@ std::vector<Registered> everything() {
 const std::map<std::string, std::set<std::string>>& families() {
   static const std::map<std::string, std::set<std::string>> table{
       {"compress/topk.cpp", {"topk", "cltk"}},
-      {"compress/residual.cpp", {"residual", "momentum_correction"}},
+      {"compress/memories.cpp", {"none", "residual", "momentum_correction"}},
       {"compress/sidco/sidco.cpp", {"sidco_e", "sidco_gp", "sidco_p"}},
       {"codec/values/scaled_integers.cpp", {"int4", "int8"}},
       {"codec/values/short_floats.cpp", {"bfloat16", "float16"}},
