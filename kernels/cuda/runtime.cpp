@@ -49,15 +49,12 @@ std::string obstacle() {
   return cudaGetErrorString(status);
 }
 
-/// The memory that this process holds on its GPUs.
-MemoryLedger& device_ledger() {
-  static MemoryLedger all;
-  return all;
-}
-
-/// The page-locked host memory that it holds for them.
-MemoryLedger& host_ledger() {
-  static MemoryLedger all;
+/// The memory that this process holds on its GPUs, and the page-locked host memory that it holds for them.
+struct Ledgers {
+  MemoryLedger device, host;
+};
+Ledgers& ledgers() {
+  static Ledgers all;
   return all;
 }
 
@@ -76,31 +73,31 @@ void* try_allocate(cudaError_t (*get)(void**, std::size_t), const char* name, st
 
 void* allocate(std::size_t bytes, const Device& device) {
   context(device);
-  if (void* const memory = try_allocate(cudaMalloc, "cudaMalloc", bytes, device_ledger())) return memory;
+  if (void* const memory = try_allocate(cudaMalloc, "cudaMalloc", bytes, ledgers().device)) return memory;
   std::size_t available = 0, total = 0;
   check(cudaMemGetInfo(&available, &total), "cudaMemGetInfo");
   throw DeviceError(fmt::format(
       "out of memory on {}{}: {} bytes asked for {}, {} of {} are free; on its GPUs this process holds, in bytes: {}",
       this_rank_prefix(), to_string(device), bytes, MemoryLabel::current(), available, total,
-      device_ledger().describe()));
+      ledgers().device.describe()));
 }
 
 void release(void* memory, const Device& device) noexcept {
-  device_ledger().remove(memory);
+  ledgers().device.remove(memory);
   // At the end of the process the driver may be gone before the last buffer: then there is nothing to free.
   if (cudaSetDevice(device.index) == cudaSuccess) cudaFree(memory);
 }
 
 void* allocate_on_host(std::size_t bytes, const Device& device) {
   context(device);
-  if (void* const memory = try_allocate(cudaMallocHost, "cudaMallocHost", bytes, host_ledger())) return memory;
+  if (void* const memory = try_allocate(cudaMallocHost, "cudaMallocHost", bytes, ledgers().host)) return memory;
   throw DeviceError(fmt::format(
       "out of page-locked memory on {}the host of {}: {} bytes asked for {}; this process holds of it, in bytes: {}",
-      this_rank_prefix(), to_string(device), bytes, MemoryLabel::current(), host_ledger().describe()));
+      this_rank_prefix(), to_string(device), bytes, MemoryLabel::current(), ledgers().host.describe()));
 }
 
 void release_on_host(void* memory, const Device& device) noexcept {
-  host_ledger().remove(memory);
+  ledgers().host.remove(memory);
   if (cudaSetDevice(device.index) == cudaSuccess) cudaFreeHost(memory);  // as in release()
 }
 
@@ -128,6 +125,43 @@ std::size_t cublas_workspace_bytes(const Device& device) {
   return std::size_t{major >= kHopper ? 32u : 4u} << 20;
 }
 
+void start_transfer(View<const std::byte> source, View<std::byte> target) {
+  if (source.empty() || source.data() == target.data()) return;
+  const Device& device = source.device().is_cpu() ? target.device() : source.device();
+  if (!target.device().is_cpu() && !(target.device() == device))
+    throw DeviceError("transfer from " + to_string(source.device()) + " to " + to_string(target.device()) +
+                      ": expected one GPU, and the host");
+  check(cudaMemcpyAsync(target.data(), source.data(), source.size(), cudaMemcpyDefault, context(device).stream()),
+        "cudaMemcpyAsync");
+}
+
+/// Events on the stream of the thread that marks, made once and used again.
+class CudaEventTimer final : public EventTimer {
+ public:
+  explicit CudaEventTimer(const Device& device) : device_(device) {}
+  ~CudaEventTimer() override {
+    for (const cudaEvent_t event : events_) cudaEventDestroy(event);
+  }
+
+  void mark() override {
+    const Context& here = context(device_);
+    if (marks_ == events_.size()) check(cudaEventCreate(&events_.emplace_back()), "cudaEventCreate");
+    check(cudaEventRecord(events_[marks_], here.stream()), "cudaEventRecord");
+    ++marks_;
+  }
+  double seconds(std::size_t first, std::size_t second) const override {
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, events_[first], events_[second]), "cudaEventElapsedTime");
+    return 1e-3 * static_cast<double>(milliseconds);
+  }
+  void clear() override { marks_ = 0; }
+
+ private:
+  Device device_;
+  std::vector<cudaEvent_t> events_;
+  std::size_t marks_ = 0;
+};
+
 const bool registered = [] {
   register_memory(DeviceType::kCuda, {allocate, release});
   register_host_memory(DeviceType::kCuda, {allocate_on_host, release_on_host});
@@ -137,6 +171,10 @@ const bool registered = [] {
   kernels::synchronize.add(DeviceType::kCuda, [](const Device& device) { context(device).synchronize(); });
   kernels::device_summary.add(DeviceType::kCuda, summary);
   kernels::free_memory.add(DeviceType::kCuda, free_memory);
+  kernels::transfer_rows.add(DeviceType::kCuda, start_transfer);
+  kernels::make_event_timer.add(DeviceType::kCuda, [](const Device& device) -> std::unique_ptr<EventTimer> {
+    return std::make_unique<CudaEventTimer>(device);
+  });
   kernels::set_math.add(DeviceType::kCuda,
                         [](const Device& device, DeviceMath math) { context(device).set_math(math); });
   kernels::storage_type.add(DeviceType::kCuda, [](const Device& device) {
@@ -275,53 +313,6 @@ Context& context(const Device& device) {
   }
   return *own;
 }
-
-namespace {
-
-void start_transfer(View<const std::byte> source, View<std::byte> target) {
-  if (source.empty() || source.data() == target.data()) return;
-  const Device& device = source.device().is_cpu() ? target.device() : source.device();
-  if (!target.device().is_cpu() && !(target.device() == device))
-    throw DeviceError("transfer from " + to_string(source.device()) + " to " + to_string(target.device()) +
-                      ": expected one GPU, and the host");
-  check(cudaMemcpyAsync(target.data(), source.data(), source.size(), cudaMemcpyDefault, context(device).stream()),
-        "cudaMemcpyAsync");
-}
-
-/// Events on the stream of the thread that marks, made once and used again.
-class CudaEventTimer final : public EventTimer {
- public:
-  explicit CudaEventTimer(const Device& device) : device_(device) {}
-  ~CudaEventTimer() override {
-    for (const cudaEvent_t event : events_) cudaEventDestroy(event);
-  }
-
-  void mark() override {
-    const Context& here = context(device_);
-    if (marks_ == events_.size()) check(cudaEventCreate(&events_.emplace_back()), "cudaEventCreate");
-    check(cudaEventRecord(events_[marks_], here.stream()), "cudaEventRecord");
-    ++marks_;
-  }
-  double seconds(std::size_t first, std::size_t second) const override {
-    float milliseconds = 0;
-    check(cudaEventElapsedTime(&milliseconds, events_[first], events_[second]), "cudaEventElapsedTime");
-    return 1e-3 * static_cast<double>(milliseconds);
-  }
-  void clear() override { marks_ = 0; }
-
- private:
-  Device device_;
-  std::vector<cudaEvent_t> events_;
-  std::size_t marks_ = 0;
-};
-
-[[maybe_unused]] const bool rows_registered =
-    kernels::transfer_rows.add(DeviceType::kCuda, start_transfer) &&
-    kernels::make_event_timer.add(DeviceType::kCuda, [](const Device& device) -> std::unique_ptr<EventTimer> {
-      return std::make_unique<CudaEventTimer>(device);
-    });
-
-}  // namespace
 
 void warn_of_slower_way(const std::string& what, const std::string& reason) {
   static std::mutex mutex;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/gradient/gradient_pass.h"
 
+#include <initializer_list>
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "kernels/gradient/gradient_pass_sweep.h"
@@ -14,18 +17,14 @@ namespace {
 using detail::AccumulateJob;
 using detail::AccumulateKind;
 
-struct Operand {
-  const char* name;
-  View<float> view;
-};
-
 /// Checks that all are as long as the gradient, and on its device, as the result's selection is.
-void check(View<const float> gradient, std::initializer_list<Operand> operands, const PassResult& result) {
-  for (const Operand& operand : operands) {
-    if (operand.view.size() != gradient.size())
-      throw ShapeError(fmt::format("gradient pass: {} has {} elements, expected the gradient's {}", operand.name,
-                                   operand.view.size(), gradient.size()));
-    check_same_device("gradient pass", gradient.device(), operand.view.device());
+void check(View<const float> gradient, std::initializer_list<std::pair<const char*, View<float>>> operands,
+           const PassResult& result) {
+  for (const auto& [name, view] : operands) {
+    if (view.size() != gradient.size())
+      throw ShapeError(fmt::format("gradient pass: {} has {} elements, expected the gradient's {}", name, view.size(),
+                                   gradient.size()));
+    check_same_device("gradient pass", gradient.device(), view.device());
   }
   check_same_device("gradient pass", gradient.device(), result.device());
 }

@@ -192,28 +192,6 @@ std::span<const std::uint32_t> collect_bin(std::span<const Ranked> ranked, const
   return join(pieces, counts, keys);
 }
 
-/// Returns the smallest and the largest key. There must be a value.
-KeyRange range_of(std::span<const float> values) {
-  const Chunks pieces(values.size(), kPiece);
-  std::array<KeyRange, kMaxPieces> ranges;
-  for_each_chunk(pieces, [&](std::size_t piece) {
-    // Keys have 31 bits; signed numbers compare faster.
-    std::int32_t low = std::numeric_limits<std::int32_t>::max(), high = 0;
-    for (std::size_t i = pieces.begin(piece); i < pieces.end(piece); ++i) {
-      const auto key = static_cast<std::int32_t>(magnitude_key(values[i]));
-      low = std::min(low, key);
-      high = std::max(high, key);
-    }
-    ranges[piece] = {static_cast<std::uint32_t>(low), static_cast<std::uint32_t>(high)};
-  });
-  KeyRange all = ranges[0];
-  for (const KeyRange& range : std::span(ranges).first(pieces.count())) {
-    all.low = std::min(all.low, range.low);
-    all.high = std::max(all.high, range.high);
-  }
-  return all;
-}
-
 /// Returns the k-th largest of keys that are all in the range: finds the bin that holds it, then the bin of that bin.
 template <class Ranked>
 std::uint32_t rank_in_range(std::span<const Ranked> ranked, KeyRange range, std::size_t k, MagnitudeScratch& scratch) {
@@ -245,7 +223,7 @@ KeyRange sample_range(std::span<const float> values, std::size_t k) {
 
 /// Returns the key of the k-th largest magnitude, 0 < k <= values.size(), exactly and without sorting. Of many values a
 /// sample gives a range that all but always holds the result: they are read once, and what is inside of it is ranked,
-/// about one in fifty. Where it does not, or of few, histograms narrow the range of all keys: three readings, then few.
+/// about one in fifty. Where it does not, or of few, histograms narrow the range of all keys: two readings, then few.
 std::uint32_t kth_largest_key(std::span<const float> values, std::size_t k, MagnitudeScratch& scratch) {
   scratch.keys.resize_discard(values.size());
   if (values.size() >= kMinSampled) {
@@ -262,7 +240,7 @@ std::uint32_t kth_largest_key(std::span<const float> values, std::size_t k, Magn
     const std::size_t larger = std::accumulate(above.begin(), above.end(), std::size_t{0});
     if (larger < k && k <= larger + keys.size()) return rank_in_range(keys, range, k - larger, scratch);
   }
-  return rank_in_range(values, range_of(values), k, scratch);
+  return rank_in_range(values, {0, magnitude_key(std::numeric_limits<float>::infinity())}, k, scratch);
 }
 
 /// Drops the last `excess` of the entries whose key is `key`.

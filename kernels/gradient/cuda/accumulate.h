@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Accumulation on a GPU, four elements at a time: the part that all gradient passes share.
+/// Accumulation on a GPU, four elements at a time: the part that all gradient passes share; and what their files have
+/// from each other.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +14,7 @@ namespace dragonn::kernels::cuda {
 
 using detail::AccumulateJob;
 using detail::AccumulateKind;
+using detail::Range;
 
 inline constexpr unsigned kFour = 4;     // elements of a 16-byte access
 inline constexpr unsigned kVectors = 4;  // accesses of a thread that are under way at once, per array
@@ -188,6 +190,14 @@ void with_kind(const AccumulateJob& job, const Launch& launch) {
       return with_alignment<AccumulateKind::kNesterov>(job, launch);
   }
 }
+
+/// Selects as kernels::select_threshold does, as a part of a pass that is counted already.
+void select_uncounted(View<const float> values, float threshold, const Range& range, SparseVector& selected);
+
+/// Writes the magnitudes of the sample to the scratch, and their rank-th largest to an address on the GPU, which is
+/// valid until here.device_results() is used again. acc is not stored.
+const float* sample_on_device(Context& here, const AccumulateJob& job, const SamplePlan& plan, std::size_t numel,
+                              SampleScratch& scratch);
 
 }  // namespace dragonn::kernels::cuda
 #endif

@@ -3,7 +3,6 @@
 // 4 bytes per element.
 #include "kernels/cuda/block_reduce.h"
 #include "kernels/gradient/cuda/accumulate.h"
-#include "kernels/gradient/cuda/gradient_sweep.h"
 #include "kernels/gradient/exceedance.h"
 
 namespace dragonn::kernels::cuda {

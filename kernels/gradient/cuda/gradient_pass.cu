@@ -19,7 +19,6 @@
 
 #include "kernels/cuda/block_reduce.h"
 #include "kernels/gradient/cuda/accumulate.h"
-#include "kernels/gradient/cuda/gradient_sweep.h"
 #include "kernels/gradient/cuda/look_back.h"
 #include "kernels/gradient/gradient_pass.h"
 #include "kernels/gradient/hash_select.h"

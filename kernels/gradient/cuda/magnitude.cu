@@ -10,7 +10,6 @@
 #include <span>
 
 #include "kernels/gradient/cuda/accumulate.h"
-#include "kernels/gradient/cuda/gradient_sweep.h"
 #include "kernels/gradient/cuda/look_back.h"
 #include "kernels/gradient/gradient_pass.h"
 #include "kernels/gradient/magnitude.h"
