@@ -50,7 +50,7 @@ const std::map<std::string, Draw>& draws() {
 }
 
 std::vector<float> read_gradient(const std::filesystem::path& file) {
-  std::vector<float> values = read_npy<float>(file).values;
+  std::vector<float> values = read_npy(file).values;
   if (values.empty() || values.size() >= kEmptySlot) {
     throw DataError(
         fmt::format("{}: {} elements; a gradient has between 1 and {}", file.string(), values.size(), kEmptySlot - 1));

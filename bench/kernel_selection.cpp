@@ -73,9 +73,9 @@ class KernelSelection final : public Selection {
   }
 
   double run(const Subject& subject) override {
-    const kernels::SweepCount count;
+    const std::uint64_t before = kernels::swept_elements();
     const double seconds = seconds_on(device_, [&] { select(subject); });
-    elements_read_ = count.elements();
+    elements_read_ = kernels::swept_elements() - before;
     kernels::fill(0, state_.residual.view());
     return seconds;
   }

@@ -27,13 +27,13 @@ class MethodSelection final : public Selection {
   }
 
   double run(const Subject& subject) override {
-    const kernels::SweepCount count;
+    const std::uint64_t before = kernels::swept_elements();
     const double seconds = seconds_on(device_, [&] {
       const PassRequest request = replace_threshold(sparsifier_->plan(context_), subject.exact_threshold);
       const kernels::PassResult& pass = memory_->compensate(request, subject.gradient, 1.0f);
       sparsifier_->select(context_, pass, memory_->accumulated(), selected_);
     });
-    elements_read_ = count.elements();
+    elements_read_ = kernels::swept_elements() - before;
     memory_->settle({.contributed_all = true});
     const std::array<std::uint64_t, 1> counts{selected_.size()};
     sparsifier_->observe({.step = context_.step,

@@ -5,16 +5,14 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <span>
 
 #include <fmt/format.h>
 
 namespace dragonn {
+namespace {
 
-std::string three_digits(double value) {
-  const double rounded = std::strtod(fmt::format("{:.3g}", value).c_str(), nullptr);
-  return fmt::format("{:.10g}", rounded);
-}
-
+/// Returns the value in the largest unit in which it is at least 1: "1.07 MB". Each unit is 1000 times the one before.
 std::string in_units(double value, std::span<const std::string_view> units) {
   std::size_t unit = 0;
   // A value that rounds to 1000 belongs to the next unit.
@@ -23,6 +21,12 @@ std::string in_units(double value, std::span<const std::string_view> units) {
     ++unit;
   }
   return fmt::format("{} {}", three_digits(value), units[unit]);
+}
+
+}  // namespace
+
+std::string three_digits(double value) {
+  return fmt::format("{:.10g}", std::strtod(fmt::format("{:.3g}", value).c_str(), nullptr));
 }
 
 std::string bandwidth_text(double gbps) {

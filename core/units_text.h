@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,9 +12,6 @@ namespace dragonn {
 
 /// Returns three digits without an exponent: "1230", "12.3", "0.123".
 std::string three_digits(double value);
-/// Returns the value in the largest unit in which it is at least 1: "1.07 MB". @param units each 1000 times the one
-/// before.
-std::string in_units(double value, std::span<const std::string_view> units);
 
 /// Returns a bandwidth as text: "420 Mbit/s". @param gbps 10^9 bits per second.
 std::string bandwidth_text(double gbps);

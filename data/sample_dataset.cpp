@@ -19,12 +19,9 @@ class SampleBatches : public BatchSource {
   SampleBatches(const SampleDataset& dataset, std::size_t batch) : dataset_(dataset), batch_(batch) {}
 
   Batch make_batch(const MemoryPlace& inputs) const override {
-    const Shape sample = dataset_.sample_shape();
-    std::vector<std::int64_t> extents{static_cast<std::int64_t>(batch_)};
-    extents.insert(extents.end(), sample.extents().begin(), sample.extents().end());
     Batch batch;
-    batch.inputs = Tensor(Shape(extents), inputs);
-    batch.sample_size = sample.size();
+    batch.sample_size = dataset_.sample_shape().size();
+    batch.inputs = Buffer<float>(batch_ * batch.sample_size, inputs);
     batch.labels.reserve(batch_);
     if (has_label_lists(dataset_.target_kind())) batch.offsets.reserve(batch_ + 1);
     return batch;

@@ -19,7 +19,7 @@ constexpr std::string_view kRankMark = "{rank}";
 
 /// Reads an array. It must have one dimension, be finite and not be empty.
 std::vector<float> read_array(const std::filesystem::path& path) {
-  NpyArray<float> array = read_npy<float>(path);
+  NpyArray array = read_npy(path);
   if (array.shape.rank() != 1) {
     throw DataError(fmt::format("{}: {} dimensions; a gradient has one", path.string(), array.shape.rank()));
   }

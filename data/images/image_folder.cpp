@@ -172,10 +172,9 @@ class FolderBatches : public BatchSource {
   }
 
   Batch make_batch(const MemoryPlace& inputs) const override {
-    const Shape sample = images_.sample_shape();
     Batch batch;
-    batch.inputs = Tensor(Shape{static_cast<std::int64_t>(batch_), sample[0], sample[1], sample[2]}, inputs);
-    batch.sample_size = sample.size();
+    batch.sample_size = images_.sample_shape().size();
+    batch.inputs = Buffer<float>(batch_ * batch.sample_size, inputs);
     batch.labels.reserve(batch_);
     return batch;
   }

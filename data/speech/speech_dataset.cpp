@@ -20,9 +20,8 @@ class SpeechBatches : public BatchSource {
   SpeechBatches(const SpeechDataset& dataset, std::size_t batch) : dataset_(dataset), batch_(batch) {}
 
   Batch make_batch(const MemoryPlace& inputs) const override {
-    const Shape sample = dataset_.sample_shape();
     Batch batch;
-    batch.inputs = Tensor(Shape{static_cast<std::int64_t>(batch_), sample[0], sample[1]}, inputs);
+    batch.inputs = Buffer<float>(batch_ * dataset_.sample_shape().size(), inputs);
     batch.lengths.reserve(batch_);
     batch.offsets.reserve(batch_ + 1);
     return batch;

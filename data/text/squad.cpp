@@ -150,8 +150,7 @@ class QuestionBatches final : public BatchSource {
   Batch make_batch(const MemoryPlace& inputs) const override {
     Batch batch;
     batch.sample_size = dataset_.sample_shape().size();
-    batch.inputs =
-        Tensor(Shape{static_cast<std::int64_t>(batch_), static_cast<std::int64_t>(batch.sample_size)}, inputs);
+    batch.inputs = Buffer<float>(batch_ * batch.sample_size, inputs);
     batch.labels.reserve(2 * batch_);
     return batch;
   }

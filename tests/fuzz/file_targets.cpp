@@ -49,7 +49,7 @@ void read_archive(Bytes bytes) {
 
 void read_npy_file(Bytes bytes) {
   const std::filesystem::path path = write_file("array.npy", bytes);
-  require(read_npy<float>(path).values.size() * sizeof(float) <= bytes.size());
+  require(read_npy(path).values.size() * sizeof(float) <= bytes.size());
 }
 
 void read_gzip(Bytes bytes) {

@@ -66,6 +66,8 @@ std::vector<Registered> everything() {
 /// The sources of families: one algorithm, or one format, under several names.
 const std::map<std::string, std::set<std::string>>& families() {
   static const std::map<std::string, std::set<std::string>> table{
+      {"compress/topk.cpp", {"topk", "cltk"}},
+      {"compress/memories.cpp", {"none", "residual", "momentum_correction"}},
       {"compress/sidco/sidco.cpp", {"sidco_e", "sidco_gp", "sidco_p"}},
       {"codec/values/scaled_integers.cpp", {"int4", "int8"}},
       {"codec/values/short_floats.cpp", {"bfloat16", "float16"}},

@@ -30,11 +30,11 @@ Json to_json(const NetworkConfig& config) {
   return json;
 }
 
-Json to_json(const exchange::ByteRange& range) {
+Json to_json(const ByteRange& range) {
   return {{"low", range.low}, {"expected", range.expected}, {"high", range.high}};
 }
 
-Json to_json(const exchange::ByteForecast& forecast) {
+Json to_json(const ByteForecast& forecast) {
   Json json = to_json(forecast.settled);
   if (forecast.first_steps == 0) return json;
   json["first_steps"] = to_json(forecast.first);

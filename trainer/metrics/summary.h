@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "exchange/byte_forecast.h"
+#include "core/component_traits.h"
 #include "trainer/config/config.h"
 #include "trainer/metrics/metrics.h"
 #include "trainer/metrics/progress_report.h"
@@ -24,7 +24,7 @@ struct Summary {
   std::optional<NetworkConfig> network = {};  ///< of a virtual cluster: all times here and in metrics.jsonl are virtual
   double throughput = 0;                      ///< samples per second of training steps, over all ranks
   double bytes_sent_total = 0;                ///< sum over ranks, for the gradient exchange and its headers
-  exchange::ByteForecast predicted_bytes = {};  ///< of a step at the target density, before the run
+  ByteForecast predicted_bytes = {};  ///< of a step at the target density, before the run
   double density_mean = 1;                      ///< mean over steps of selected / n, itself a mean over ranks
   std::size_t tensors_sparse = 0;               ///< tensors sparsified in the last step
   std::size_t tensors_dense = 0;

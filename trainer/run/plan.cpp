@@ -93,7 +93,7 @@ std::string describe_cost(const RunPlan& plan) {
                       plan.dense_cost.chain().messages);
   if (plan.bytes.settled.is_exact() && plan.bytes.first_steps == 0) return text;
   return text + fmt::format("  the counts vary: expect {} per worker and step, as the mean of ten steps\n",
-                            describe(plan.bytes));
+                            exchange::describe(plan.bytes));
 }
 
 /// Describes the overlap; empty unless the run asks for it.

@@ -105,7 +105,7 @@ std::string describe_method(const Config& config, const RunPlan& plan, int worke
           ? fmt::format("{}: each worker sends what it selects, whatever the density", compression.method)
           : fmt::format("{}: each worker sends about {:.4g} % of its gradient", compression.method,
                         100 * compression.density);
-  if (workers > 1 && !selects_by_cost(config)) text += fmt::format(", {} a step", describe(plan.bytes));
+  if (workers > 1 && !selects_by_cost(config)) text += fmt::format(", {} a step", exchange::describe(plan.bytes));
   return text;
 }
 

@@ -77,7 +77,7 @@ class RunRecorder {
   std::unique_ptr<MetricsWriter> metrics_;     // rank 0 only, from begin() on
   std::unique_ptr<ProgressReport> report_;     // likewise
   std::unique_ptr<StepTimeline> timeline_;     // null without logging.trace, and before begin()
-  exchange::ByteForecast predicted_;           // of a step at the target density
+  ByteForecast predicted_;           // of a step at the target density
   std::optional<TrafficCheck> traffic_check_;  // where ranks exchange selections
 };
 

@@ -28,7 +28,7 @@ class TrafficCheck {
   static constexpr double kChange = 2;
 
   /// @param assumed bytes of a step.
-  TrafficCheck(const exchange::ExchangeRules& rules, const exchange::ByteRange& assumed)
+  TrafficCheck(const exchange::ExchangeRules& rules, const ByteRange& assumed)
       : rules_(&rules), assumed_(assumed) {}
 
   /// Collective in a few steps. Adds a step at the target density. @param bytes the payload that this rank sent.
@@ -36,14 +36,14 @@ class TrafficCheck {
   std::optional<SeenTraffic> add(comm::Communicator& communicator, const exchange::ExchangeCounts& counts,
                                  double bytes);
 
-  const exchange::ByteRange& assumed() const { return assumed_; }
+  const ByteRange& assumed() const { return assumed_; }
 
  private:
   bool is_off(double bytes) const;
   comm::AssumedCounts seen_counts(int ranks) const;
 
   const exchange::ExchangeRules* rules_;
-  exchange::ByteRange assumed_;
+  ByteRange assumed_;
   std::uint64_t steps_ = 0, next_ = 2 * kWindow;
   double bytes_ = 0;               // of this rank in the window, and below of all ranks and buckets
   exchange::ExchangeCounts sums_;  // numel, target, padded and global alone

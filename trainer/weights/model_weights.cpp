@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/file.h"
 #include "core/printable.h"
 #include "core/program.h"
 #include "core/safetensors.h"
@@ -231,12 +232,12 @@ void export_weights(const std::filesystem::path& path, layers::Network& network,
     for_each_element(tensor, [&](std::size_t file, std::size_t own) { there[file] = here[own]; });
     entries.push_back({tensor.name, "F32", file_shape(tensor.shape), std::as_bytes(std::span(there))});
   }
-  write_safetensors(path, entries,
-                    {{"format", "pt"},  // the layouts are PyTorch's; some readers ask for this
-                     {"format_version", kFormatVersion},
-                     {"model", origin.model},
-                     {"program", fmt::format("dragonn {}", version())},
-                     {"step", fmt::format("{}", origin.step)}});
+  const FileMetadata metadata{{"format", "pt"},  // the layouts are PyTorch's; some readers ask for this
+                              {"format_version", kFormatVersion},
+                              {"model", origin.model},
+                              {"program", fmt::format("dragonn {}", version())},
+                              {"step", fmt::format("{}", origin.step)}};
+  write_file_atomically(path, safetensors_bytes(entries, metadata));
 }
 
 std::vector<std::string> import_weights(const std::filesystem::path& path, layers::Network& network) {

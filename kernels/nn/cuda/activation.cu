@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/cuda/map.h"
+#include "kernels/cuda/elements.h"
 #include "kernels/nn/activation.h"
 
 namespace dragonn::kernels::cuda {
