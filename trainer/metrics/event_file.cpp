@@ -8,6 +8,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstring>
+#include <numbers>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -18,17 +19,6 @@ namespace dragonn::trainer {
 namespace {
 
 constexpr std::string_view kNamePrefix = "events.out.tfevents.";
-
-/// The CRC of each byte, for the reflected polynomial 0x1EDC6F41.
-constexpr std::array<std::uint32_t, 256> make_crc_table() {
-  std::array<std::uint32_t, 256> table{};
-  for (std::uint32_t byte = 0; byte < 256; ++byte) {
-    std::uint32_t crc = byte;
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82F63B78u : 0u);
-    table[byte] = crc;
-  }
-  return table;
-}
 
 /// Returns a CRC as TFRecord stores it: a CRC of data that hold CRCs would be weak.
 std::uint32_t masked(std::uint32_t crc) {
@@ -138,18 +128,41 @@ std::filesystem::path new_path(const std::filesystem::path& folder) {
   return folder / fmt::format("{}{:010}.{}.{}", kNamePrefix, seconds, host.data(), ::getpid());
 }
 
+/// Returns the decimal logarithm of the smallest number with this biased exponent.
+double logarithm(std::size_t exponent) {
+  return (static_cast<double>(exponent) - 127) * std::numbers::ln2 / std::numbers::ln10;
+}
+
 }  // namespace
 
 std::uint32_t crc32c(std::string_view bytes) {
-  static constexpr std::array<std::uint32_t, 256> table = make_crc_table();
+  constexpr std::uint32_t kReflectedPolynomial = 0x82F63B78u;
   std::uint32_t crc = ~0u;
-  for (const char byte : bytes) crc = (crc >> 8) ^ table[(crc ^ static_cast<unsigned char>(byte)) & 0xFF];
+  for (const char byte : bytes) {
+    crc ^= static_cast<unsigned char>(byte);
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? kReflectedPolynomial : 0u);
+  }
   return ~crc;
 }
 
 std::string framed(std::string_view bytes) {
   const std::string length = bytes_of(static_cast<std::uint64_t>(bytes.size()));
   return length + bytes_of(masked(crc32c(length))) + std::string(bytes) + bytes_of(masked(crc32c(bytes)));
+}
+
+void MagnitudeCounts::add(std::span<const float> values) {
+  for (const float value : values) ++counts_[std::bit_cast<std::uint32_t>(value) >> 23 & 0xFF];
+}
+
+std::vector<HistogramBar> MagnitudeCounts::bars_of_logarithms() const {
+  std::size_t first = 1, end = kExponents - 1;
+  while (first < end && counts_[first] == 0) ++first;
+  while (end > first && counts_[end - 1] == 0) --end;
+  std::vector<HistogramBar> bars;
+  for (std::size_t exponent = first; exponent < end; ++exponent) {
+    bars.push_back({logarithm(exponent), logarithm(exponent + 1), static_cast<double>(counts_[exponent])});
+  }
+  return bars;
 }
 
 EventFile::EventFile(const std::filesystem::path& folder, std::uint64_t first_step) : path_(new_path(folder)) {
@@ -186,11 +199,15 @@ void EventFile::write_histogram(std::uint64_t step, std::string_view tag, std::s
 
 void EventFile::write_event(std::uint64_t step, std::string_view content) {
   const std::string head = double_field(event::kWallTime, seconds_since_1970()) + integer_field(event::kStep, step);
-  file_ << framed(head + std::string(content)) << std::flush;
-  if (!file_) throw SystemError(fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno)));
-  if (!std::filesystem::exists(path_)) {  // the system goes on writing to a file that nobody can find
-    throw SystemError(fmt::format("{} was removed while the run was writing to it", path_.string()));
-  }
+  append_flushed(file_, path_, framed(head + std::string(content)));
+}
+
+void append_flushed(std::ofstream& file, const std::filesystem::path& path, std::string_view bytes) {
+  file << bytes << std::flush;
+  if (!file) throw SystemError(fmt::format("cannot write {}: {}", path.string(), std::strerror(errno)));
+  // The system goes on writing to a file that nobody can find.
+  if (!std::filesystem::exists(path))
+    throw SystemError(fmt::format("{} was removed while the run was writing to it", path.string()));
 }
 
 std::vector<std::filesystem::path> event_files(const std::filesystem::path& folder) {

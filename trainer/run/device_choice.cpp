@@ -36,10 +36,6 @@ DeviceChoice the_cpu(const Config& config, const std::string& notes = "") {
   return {.device = {}, .name = {}, .notes = notes};
 }
 
-std::string because(const std::string& obstacle) {
-  return fmt::format("{} and {}", kAuto, obstacle);
-}
-
 /// Collective. Returns the obstacle of the lowest rank that has one; empty on every rank if none has.
 std::string first_obstacle(comm::Communicator& communicator, const std::string& mine) {
   const std::uint8_t stopped = mine.empty() ? 0 : 1;
@@ -79,7 +75,7 @@ DeviceChoice choose_device(const Config& config) {
             .name = kernels::device_summary(first).name,
             .notes = config.device == WantedDevice::kAuto ? kAuto : ""};
   }
-  if (config.device == WantedDevice::kAuto) return the_cpu(config, because(obstacle));
+  if (config.device == WantedDevice::kAuto) return the_cpu(config, fmt::format("{} and {}", kAuto, obstacle));
   throw ConfigError(fmt::format("device = \"cuda\": {}; expected \"cpu\" or \"auto\" here", obstacle));
 }
 
@@ -89,7 +85,7 @@ DeviceChoice choose_device(const Config& config, comm::Communicator& communicato
   if (config.device == WantedDevice::kCpu) return choice;
   const std::string obstacle = first_obstacle(communicator, obstacle_of(config));
   if (!obstacle.empty()) {
-    comm::all_ranks_or_none(communicator, [&] { choice = the_cpu(config, because(obstacle)); });
+    comm::all_ranks_or_none(communicator, [&] { choice = the_cpu(config, fmt::format("{} and {}", kAuto, obstacle)); });
     return choice;
   }
   const comm::PlaceOnMachine place = comm::place_on_machine(communicator);

@@ -134,11 +134,6 @@ SelectionQuestion Generation::selection_question() const {
   return question;
 }
 
-void Generation::seek() {
-  const std::uint64_t scheduled = state.position.scheduled(state.progress.step);
-  loader.seek(scheduled / state.position.steps_per_epoch(), scheduled % state.position.steps_per_epoch());
-}
-
 void Generation::compute_gradient() {
   const data::Batch* batch = nullptr;
   exchange::run_part({}, sample.timers, StepPart::kLoad, [&] { batch = &loader.next(); });
@@ -162,6 +157,10 @@ void Generation::compute_gradient() {
     }
     exchange::run_part(state.device(), sample.timers, StepPart::kBackward, [&] { backward({}); });
   }
+}
+
+void Generation::finish_gradient() {
+  if (overlapped) overlapped->finish(sample.timers);
 }
 
 void Generation::backward(const layers::GradientReady& ready) {

@@ -19,6 +19,7 @@
 #include "kernels/device_math.h"
 #include "kernels/repeated_work.h"
 #include "trainer/config/assemble.h"
+#include "trainer/metrics/event_file.h"
 #include "trainer/run/device_choice.h"
 #include "trainer/run/evaluation.h"
 #include "trainer/run/plan.h"
@@ -59,7 +60,7 @@ fs::path find_checkpoint(const char* option, const std::string& given, const Run
 /// files.
 void move_aside(const RunFolder& folder) {
   fs::path target;
-  std::vector<fs::path> files = folder.events();
+  std::vector<fs::path> files = event_files(folder.path);
   files.insert(files.end(), {folder.config(), folder.metrics(), folder.summary(), folder.log(), folder.profile(),
                              folder.trace(), folder.checkpoints(), folder.gradients()});
   for (const fs::path& file : files) {
