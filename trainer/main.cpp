@@ -21,6 +21,7 @@
 #include "core/program.h"
 #include "trainer/command_line.h"
 #include "trainer/config/assemble.h"
+#include "trainer/config/exchange_config.h"
 #include "trainer/config/methods.h"
 #include "trainer/list.h"
 #include "trainer/run/device_choice.h"
@@ -124,11 +125,9 @@ int run_locally(const CommandLine& line, RunSpec config) {
   log::set_level(config.logging.level);
   const int workers = static_cast<int>(config.comm.workers);
   if (run_for_one(line, config, workers)) return 0;
-  if (config.comm.backend == Backend::kMpi || config.comm.backend == Backend::kNccl) {
-    throw ConfigError(fmt::format("comm.backend = \"{}\" needs a launcher: mpirun -np P dragonn-train ..., or srun{}",
-                                  name_of(config.comm.backend),
-                                  config.comm.backend == Backend::kNccl ? "; or comm.bootstrap = \"tcp\"" : ""));
-  }
+  require(config.comm.backend != Backend::kMpi && config.comm.backend != Backend::kNccl,
+          "comm.backend = \"{}\" needs a launcher: mpirun -np P dragonn-train ..., or srun{}",
+          name_of(config.comm.backend), config.comm.backend == Backend::kNccl ? "; or comm.bootstrap = \"tcp\"" : "");
   const Job job = make_job(line, std::move(config));
   int exit_code = 0;
   comm::run_local(workers, local_options(job.config), [&](comm::Communicator& communicator) {

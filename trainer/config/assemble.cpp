@@ -186,11 +186,10 @@ data::DatasetSplits load_data(const Config& config) {
 
 layers::Network make_network(const Config& config, const data::Dataset& data, Device device) {
   layers::Network network = make_network(config, data.sample_shape(), data.classes(), device);
-  if (network.target_kind() != data.target_kind()) {
-    throw ConfigError(fmt::format("model '{}' learns {}, but data '{}' have {}", config.model.name,
-                                  kTargets[static_cast<std::size_t>(network.target_kind())], config.data.name,
-                                  kTargets[static_cast<std::size_t>(data.target_kind())]));
-  }
+  const auto target = static_cast<std::size_t>(network.target_kind());
+  const auto given = static_cast<std::size_t>(data.target_kind());
+  require(target == given, "model '{}' learns {}, but data '{}' have {}", config.model.name, kTargets[target],
+          config.data.name, kTargets[given]);
   return network;
 }
 

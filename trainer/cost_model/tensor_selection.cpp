@@ -72,7 +72,7 @@ std::vector<std::string> contents(const Profile& profile) {
       profile.rows.empty() ? "none" : fmt::format("{}", fmt::join(contents(profile), ", ")), key.memory, key.device));
 }
 
-/// Of the buckets that may be sparsified.
+/// Returns the sizes of the smallest and the largest bucket that may be sparsified.
 std::pair<std::size_t, std::size_t> smallest_and_largest(std::span<const exchange::Bucket> buckets) {
   std::size_t smallest = kLargestMeasured, largest = 1;
   for (const exchange::Bucket& bucket : buckets) {

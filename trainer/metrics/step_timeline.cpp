@@ -31,7 +31,7 @@ constexpr std::size_t kFrameBytes = 512, kRankBytes = 512;
 constexpr int kProbes = 10;
 constexpr int kTag = 0;
 constexpr std::int64_t kPerMicrosecond = 1000;  // nanoseconds
-/// Between two events.
+/// The text between two events.
 constexpr std::string_view kBetween = ",\n";
 
 std::size_t bytes_for_rank(const LoggingConfig& config, int ranks) {

@@ -19,6 +19,7 @@
 #include "kernels/device_math.h"
 #include "kernels/repeated_work.h"
 #include "trainer/config/assemble.h"
+#include "trainer/config/exchange_config.h"
 #include "trainer/metrics/event_file.h"
 #include "trainer/run/device_choice.h"
 #include "trainer/run/evaluation.h"
@@ -148,12 +149,11 @@ comm::LocalOptions local_options(const Config& config) {
   const NetworkConfig& network = config.network;
   const bool measured = network.compute == comm::Compute::kMeasured;
   const std::int64_t threads = config.comm.threads_per_worker;
-  if (network.modelled() && measured && threads > 1) {
-    throw ConfigError(fmt::format(
-        "network.compute = \"measured\" does not go with comm.threads_per_worker = {}: a virtual cluster measures one "
-        "thread per worker; expected 1, or network.compute = \"zero\"",
-        threads));
-  }
+  require(
+      !network.modelled() || !measured || threads <= 1,
+      "network.compute = \"measured\" does not go with comm.threads_per_worker = {}: a virtual cluster measures one "
+      "thread per worker; expected 1, or network.compute = \"zero\"",
+      threads);
   return {.timeout_s = config.comm.timeout_s, .network = network.modelled(), .compute = network.compute};
 }
 

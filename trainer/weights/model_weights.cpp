@@ -111,11 +111,6 @@ std::string own_name(std::string name) {
   return name;
 }
 
-/// Returns whether a tensor is one of PyTorch's own that has no part in a network's results: batch norm's counter.
-bool is_counter(const std::string& name) {
-  return name.ends_with(".num_batches_tracked");
-}
-
 /// Finds the tensors of a file by our names, and checks them. Its errors name the file.
 class WeightsFile {
  public:
@@ -195,8 +190,9 @@ std::vector<std::string> differences(const std::filesystem::path& path, const st
     if (!file.by_name().contains(tensor.name)) missing.push_back(tensor.name);
   }
   for (const auto& [name, tensor] : file.by_name()) {
-    if (is_counter(name) || std::ranges::count(tensors, name, &ModelTensor::name) > 0) continue;
-    extra.push_back(tensor->name);
+    // Batch norm's counter in PyTorch has no part in a network's results.
+    const bool is_counter = name.ends_with(".num_batches_tracked");
+    if (!is_counter && std::ranges::count(tensors, name, &ModelTensor::name) == 0) extra.push_back(tensor->name);
   }
   if (missing.size() == tensors.size()) {
     throw ConfigError(fmt::format("{}: none of its tensors is one of the model's, which are {}; it has {}",
