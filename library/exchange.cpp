@@ -15,8 +15,8 @@
 #include "exchange/resize.h"
 #include "exchange/step_agreement.h"
 #include "optim/clip.h"
+#include "trainer/config/config_keys.h"
 #include "trainer/config/exchange_config.h"
-#include "trainer/config/resolve.h"
 
 namespace dragonn::library {
 namespace {

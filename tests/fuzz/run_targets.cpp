@@ -90,7 +90,6 @@ void read_checkpoint(Bytes bytes) {
   model.write(folder / "model.safetensors");
   const trainer::CheckpointStore store(folder.parent_path());
   store.list();
-  store.renamed();
   store.newest();
   trainer::CheckpointStore::read_model(folder);
   trainer::CheckpointStore::read_rank(folder, 0);

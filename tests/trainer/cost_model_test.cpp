@@ -40,11 +40,10 @@ struct AloneCost {
 AloneCost cost_alone(const comm::NetworkModel& network, int ranks, const ProfileRow& profile, double density,
                      const std::string& algorithm = "ring") {
   const exchange::ExchangeRules rules = rules_with(algorithm);
-  const CostModel model(network, rules, ranks);
-  AloneCost cost{model.cost(CostCurve({profile}), profile.numel, density), {}};
-  model.add_to(cost.latencies, profile.numel, exchange::ExchangeForm::kSparse, density);
-  choose_sparse(std::span(&cost.tensor, 1), std::span(&cost.latencies, 1));
-  return cost;
+  const exchange::Bucket bucket{.name = "alone", .size = profile.numel, .sparse = true};
+  const DensityCosts costs =
+      CostModel{network, rules, ranks}.costs(std::span(&bucket, 1), CostCurve({profile}), density);
+  return {costs.tensors.front(), costs.groups.front()};
 }
 
 std::string error_of(const std::string& text) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/run/gradient_dump.h"
+#include "trainer/run/run_recorder.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// Tests of the comparison of the bytes that a run sends with those that were assumed.
-#include "trainer/run/traffic_check.h"
+#include "trainer/run/run_recorder.h"
 
 #include <vector>
 

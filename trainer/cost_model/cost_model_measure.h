@@ -10,7 +10,7 @@
 #include "core/settings.h"
 #include "core/view.h"
 #include "exchange/bucket_form.h"
-#include "trainer/cost_model/cost_model_profile.h"
+#include "trainer/cost_model/cost_model.h"
 
 namespace dragonn::trainer {
 
