@@ -5,7 +5,6 @@
 #include <bit>
 
 #include "comm/blocks.h"
-#include "comm/tags.h"
 
 namespace dragonn::comm {
 namespace {

@@ -10,7 +10,6 @@
 #include "comm/device_transport.h"
 #include "comm/sparse/list_operations.h"
 #include "comm/sparse/list_transport.h"
-#include "comm/tags.h"
 #include "kernels/devices.h"
 
 namespace dragonn::comm {

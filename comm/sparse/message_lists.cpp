@@ -11,7 +11,6 @@
 #include "codec/list_codec.h"
 #include "comm/coded_ring.h"
 #include "comm/sparse/list_transport.h"
-#include "comm/tags.h"
 
 namespace dragonn::comm {
 namespace {

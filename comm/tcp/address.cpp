@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <arpa/inet.h>
 #include <charconv>
+#include <cstring>
 #include <ifaddrs.h>
 #include <memory>
 #include <net/if.h>
@@ -11,13 +12,18 @@
 
 #include <fmt/format.h>
 
-#include "comm/tcp/socket_address.h"
 #include "core/printable.h"
 
 namespace dragonn::comm {
 namespace {
 
-std::vector<Address> look_up(const HostAndPort& place, int flags, std::string& problem) {
+bool is_link_local(const Address& address) {
+  return address.family == Address::Family::kIpv6 && address.bytes[0] == 0xfe && (address.bytes[1] & 0xc0) == 0x80;
+}
+
+}  // namespace
+
+std::vector<Address> resolve(const HostAndPort& place, std::string& problem, int flags) {
   addrinfo wanted{};
   wanted.ai_family = AF_UNSPEC;
   wanted.ai_socktype = SOCK_STREAM;
@@ -35,12 +41,6 @@ std::vector<Address> look_up(const HostAndPort& place, int flags, std::string& p
   }
   return addresses;
 }
-
-bool is_link_local(const Address& address) {
-  return address.family == Address::Family::kIpv6 && address.bytes[0] == 0xfe && (address.bytes[1] & 0xc0) == 0x80;
-}
-
-}  // namespace
 
 bool Address::is_loopback() const {
   if (family == Family::kIpv4) return bytes[0] == 127;
@@ -75,15 +75,11 @@ std::optional<HostAndPort> parse_host_and_port(std::string_view text) {
   return place;
 }
 
-std::vector<Address> resolve(const HostAndPort& place, std::string& problem) {
-  return look_up(place, 0, problem);
-}
-
 std::optional<Address> parse_address(std::string_view text) {
   const auto place = parse_host_and_port(text);
   if (!place) return std::nullopt;
   std::string problem;
-  const std::vector<Address> addresses = look_up(*place, AI_NUMERICHOST, problem);
+  const std::vector<Address> addresses = resolve(*place, problem, AI_NUMERICHOST);
   if (addresses.empty()) return std::nullopt;
   return addresses.front();
 }
@@ -103,6 +99,45 @@ std::vector<Address> addresses_of_this_machine(std::uint16_t port) {
   const auto others = std::ranges::partition(addresses, [](const Address& a) { return !a.is_loopback(); });
   if (others.begin() != addresses.begin()) addresses.erase(others.begin(), others.end());
   return addresses;
+}
+
+SocketAddress to_socket_address(const Address& address) {
+  SocketAddress result;
+  const auto port = htons(static_cast<std::uint16_t>(address.port));
+  if (address.family == Address::Family::kIpv6) {
+    sockaddr_in6 ipv6{};
+    ipv6.sin6_family = AF_INET6;
+    ipv6.sin6_port = port;
+    ipv6.sin6_scope_id = address.scope;
+    std::memcpy(&ipv6.sin6_addr, address.bytes.data(), sizeof(ipv6.sin6_addr));
+    std::memcpy(&result.storage, &ipv6, sizeof(ipv6));
+    result.size = sizeof(ipv6);
+  } else {
+    sockaddr_in ipv4{};
+    ipv4.sin_family = AF_INET;
+    ipv4.sin_port = port;
+    std::memcpy(&ipv4.sin_addr, address.bytes.data(), sizeof(ipv4.sin_addr));
+    std::memcpy(&result.storage, &ipv4, sizeof(ipv4));
+    result.size = sizeof(ipv4);
+  }
+  return result;
+}
+
+std::optional<Address> from_socket_address(const sockaddr& given) {
+  Address address;
+  if (given.sa_family == AF_INET6) {
+    sockaddr_in6 ipv6{};
+    std::memcpy(&ipv6, &given, sizeof(ipv6));
+    address = {.family = Address::Family::kIpv6, .scope = ipv6.sin6_scope_id, .port = ntohs(ipv6.sin6_port)};
+    std::memcpy(address.bytes.data(), &ipv6.sin6_addr, sizeof(ipv6.sin6_addr));
+    return address;
+  }
+  if (given.sa_family != AF_INET) return std::nullopt;
+  sockaddr_in ipv4{};
+  std::memcpy(&ipv4, &given, sizeof(ipv4));
+  address = {.family = Address::Family::kIpv4, .port = ntohs(ipv4.sin_port)};
+  std::memcpy(address.bytes.data(), &ipv4.sin_addr, sizeof(ipv4.sin_addr));
+  return address;
 }
 
 }  // namespace dragonn::comm

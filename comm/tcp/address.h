@@ -4,9 +4,11 @@
 
 #include <array>
 #include <cstdint>
+#include <netinet/in.h>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <sys/socket.h>
 #include <type_traits>
 #include <vector>
 
@@ -40,13 +42,25 @@ struct HostAndPort {
 std::optional<HostAndPort> parse_host_and_port(std::string_view text);
 
 /// Resolves a host, given by name or number. Returns no address, and sets `problem`, if there is none. May take
-/// seconds.
-std::vector<Address> resolve(const HostAndPort& place, std::string& problem);
+/// seconds. @param flags more ones of getaddrinfo(3).
+std::vector<Address> resolve(const HostAndPort& place, std::string& problem, int flags = 0);
 /// Parses what Address::text() returns. Looks up no names.
 std::optional<Address> parse_address(std::string_view text);
 
 /// Returns the addresses of this machine that other machines may reach, with `port`; if there is none, those of the
 /// loopback interface.
 std::vector<Address> addresses_of_this_machine(std::uint16_t port);
+
+/// An address as the system's calls take it.
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof(sockaddr_storage);
+
+  sockaddr* pointer() { return reinterpret_cast<sockaddr*>(&storage); }
+  const sockaddr* pointer() const { return reinterpret_cast<const sockaddr*>(&storage); }
+};
+SocketAddress to_socket_address(const Address& address);
+/// Returns nothing if the family is neither IPv4 nor IPv6.
+std::optional<Address> from_socket_address(const sockaddr& given);
 
 }  // namespace dragonn::comm

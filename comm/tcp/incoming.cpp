@@ -6,7 +6,6 @@
 #include <cstring>
 #include <sys/socket.h>
 #include <system_error>
-#include <utility>
 
 #include "core/printable.h"
 
@@ -77,15 +76,15 @@ void Incoming::begin_frame() {
 }
 
 bool Incoming::place_message() {
-  const auto wants = [&](std::size_t number) { return receives_[number].tag == header_.tag; };
-  const auto waiting = std::ranges::find_if(waiting_, wants);
+  const auto waiting = std::ranges::find(waiting_, header_.tag, [&](std::size_t i) { return receives_[i].tag; });
   if (waiting != waiting_.end()) {
     receive_ = *waiting;
     waiting_.erase(waiting);
     Receive& receive = receives_[receive_];
     receive.bytes = left_;
     if (left_ <= receive.buffer.size()) target_ = receive.buffer.data();
-  } else if (slot_ = free_slot(); slot_ != nullptr) {
+  } else if (const auto slot = std::ranges::find(slots_, false, &Slot::in_use); slot != slots_.end()) {
+    slot_ = &*slot;
     slot_->size = left_;
     slot_->number = messages_;
     slot_->tag = header_.tag;
@@ -146,22 +145,14 @@ void Incoming::end_frame() {
 
 void Incoming::end_text_frame() {
   text_ = printable(text_);
-  const auto ends = [&](End end) {
-    end_ = end;
+  if (header_.kind == FrameKind::kWhere) {
+    asked_ = true;
+  } else if (header_.kind == FrameKind::kHere) {
+    answer_ = text_;
+  } else {
     end_text_ = text_;
-  };
-  switch (header_.kind) {
-    case FrameKind::kEnd:
-      return ends(End::kWell);
-    case FrameKind::kFailure:
-      return ends(End::kFailure);
-    case FrameKind::kAbort:
-      return ends(End::kAbort);
-    case FrameKind::kWhere:
-      asked_ = true;
-      return;
-    default:
-      answer_ = text_;
+    end_ = header_.kind == FrameKind::kAbort ? End::kAbort : End::kFailure;
+    if (header_.kind == FrameKind::kEnd) end_ = End::kWell;
   }
 }
 
@@ -183,14 +174,6 @@ void Incoming::lose(const std::string& reason) {
   end_text_ = reason;
 }
 
-bool Incoming::take_question() {
-  return std::exchange(asked_, false);
-}
-
-std::optional<std::string> Incoming::take_answer() {
-  return std::exchange(answer_, std::nullopt);
-}
-
 Incoming::Slot* Incoming::oldest_slot(int tag) {
   Slot* found = nullptr;
   for (Slot& slot : slots_) {
@@ -198,11 +181,6 @@ Incoming::Slot* Incoming::oldest_slot(int tag) {
     if (fits && (found == nullptr || slot.number < found->number)) found = &slot;
   }
   return found;
-}
-
-Incoming::Slot* Incoming::free_slot() {
-  const auto slot = std::ranges::find(slots_, false, &Slot::in_use);
-  return slot == slots_.end() ? nullptr : &*slot;
 }
 
 void Incoming::reserve_free_slots() {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/tcp/frame.h"
@@ -60,9 +61,9 @@ class Incoming {
   bool is_closed() const { return closed_; }
 
   /// Returns whether the other rank has sent kWhere since the last call.
-  bool take_question();
+  bool take_question() { return std::exchange(asked_, false); }
   /// Returns the other rank's answer to kWhere if one has come since the last call.
-  std::optional<std::string> take_answer();
+  std::optional<std::string> take_answer() { return std::exchange(answer_, std::nullopt); }
 
  private:
   static constexpr std::size_t kNobody = ~std::size_t{0};
@@ -96,7 +97,6 @@ class Incoming {
   void end_text_frame();
 
   Slot* oldest_slot(int tag);
-  Slot* free_slot();
   void reserve_free_slots();
   void give(Slot& slot, std::size_t receive);
 

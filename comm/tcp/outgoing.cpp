@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <utility>
 
 #include "comm/tcp/socket.h"
 
@@ -70,11 +71,6 @@ bool Outgoing::begin_frame() {
   return true;
 }
 
-void Outgoing::end_frame() {
-  sending_ = false;
-  if (number_ != kText) sends_[number_].done = true;
-}
-
 void Outgoing::write() {
   while (!broken_ && (sending_ || begin_frame())) {
     sending_ = true;
@@ -89,14 +85,10 @@ void Outgoing::write() {
       return;
     }
     advance(body_, advance(head_, static_cast<std::size_t>(count)));
-    if (head_.empty() && body_.empty()) end_frame();
+    sending_ = !head_.empty() || !body_.empty();
+    if (!sending_ && number_ != kText) sends_[number_].done = true;
   }
-  if (closing_) shut();
-}
-
-void Outgoing::shut() {
-  if (!shut_) ::shutdown(socket_, SHUT_WR);
-  shut_ = true;
+  if (closing_ && !std::exchange(shut_, true)) ::shutdown(socket_, SHUT_WR);
 }
 
 }  // namespace dragonn::comm

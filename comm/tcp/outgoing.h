@@ -22,8 +22,6 @@ class Outgoing {
   bool knows(std::size_t number) const { return sends_.knows(number); }
   bool is_done(std::size_t number) const { return sends_[number].done; }
   void release(std::size_t number) { sends_.release(number); }
-  /// Returns the size of a message.
-  std::size_t size(std::size_t number) const { return sends_[number].message.size(); }
 
   /// Sends a text, cut after kLongestFrameText, before all messages that have not begun.
   void tell(FrameKind kind, const std::string& text);
@@ -53,9 +51,7 @@ class Outgoing {
   };
 
   bool begin_frame();
-  void end_frame();
   bool is_in_message() const { return sending_ && number_ != kText && !body_.empty(); }
-  void shut();
 
   int socket_;
   Operations<Send> sends_;

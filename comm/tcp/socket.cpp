@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "comm/tcp/socket.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <netinet/tcp.h>
@@ -9,13 +8,8 @@
 #include <sys/socket.h>
 #include <system_error>
 
-#include "comm/tcp/socket_address.h"
-
 namespace dragonn::comm {
 namespace {
-
-constexpr const char* kLate = "timed out";
-constexpr const char* kClosed = "the connection was closed";
 
 std::string text_of(int code) {
   return std::generic_category().message(code);
@@ -35,18 +29,38 @@ Descriptor connected(Descriptor socket) {
   return socket;
 }
 
-int milliseconds_until(Deadline deadline) {
-  constexpr std::chrono::milliseconds kLongest{3'600'000};
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-  return static_cast<int>(std::clamp(left, std::chrono::milliseconds(0), kLongest).count());
-}
-
 /// Returns the result of a connect that was pending: 0 or an error number.
 int outcome_of(const Descriptor& socket) {
   int code = 0;
   socklen_t size = sizeof(code);
   ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &code, &size);
   return code;
+}
+
+/// @param ask getsockname or getpeername.
+std::optional<Address> address_by(int (*ask)(int, sockaddr*, socklen_t*), const Descriptor& socket) {
+  SocketAddress place;
+  if (ask(socket.get(), place.pointer(), &place.size) != 0) return std::nullopt;
+  return from_socket_address(*place.pointer());
+}
+
+/// Moves all of `bytes` by calls of `move`, which returns how many it moved, below 0 on an error. @param events that
+/// poll waits for when nothing can be moved.
+template <class Byte, class Move>
+std::string transfer(const Descriptor& socket, std::span<Byte> bytes, short events, Deadline deadline,
+                     const Move& move) {
+  while (!bytes.empty()) {
+    const ssize_t count = move(bytes);
+    if (count == 0) return "the connection was closed";
+    if (count > 0) {
+      bytes = bytes.subspan(static_cast<std::size_t>(count));
+    } else if (errno == EAGAIN) {
+      if (!wait_for(socket, events, deadline)) return "timed out";
+    } else if (errno != EINTR) {
+      return text_of(errno);
+    }
+  }
+  return "";
 }
 
 }  // namespace
@@ -91,15 +105,11 @@ SocketResult accept_from(const Descriptor& listener) {
 }
 
 std::optional<Address> local_address(const Descriptor& socket) {
-  SocketAddress place;
-  if (::getsockname(socket.get(), place.pointer(), &place.size) != 0) return std::nullopt;
-  return from_socket_address(*place.pointer());
+  return address_by(::getsockname, socket);
 }
 
 std::optional<Address> remote_address(const Descriptor& socket) {
-  SocketAddress place;
-  if (::getpeername(socket.get(), place.pointer(), &place.size) != 0) return std::nullopt;
-  return from_socket_address(*place.pointer());
+  return address_by(::getpeername, socket);
 }
 
 bool wait_for(const Descriptor& socket, short events, Deadline deadline) {
@@ -111,32 +121,13 @@ bool wait_for(const Descriptor& socket, short events, Deadline deadline) {
 }
 
 std::string read_all(const Descriptor& socket, std::span<std::byte> bytes, Deadline deadline) {
-  while (!bytes.empty()) {
-    const ssize_t count = ::recv(socket.get(), bytes.data(), bytes.size(), 0);
-    if (count == 0) return kClosed;
-    if (count > 0) {
-      bytes = bytes.subspan(static_cast<std::size_t>(count));
-    } else if (errno == EAGAIN) {
-      if (!wait_for(socket, POLLIN, deadline)) return kLate;
-    } else if (errno != EINTR) {
-      return text_of(errno);
-    }
-  }
-  return "";
+  return transfer(socket, bytes, POLLIN, deadline,
+                  [&](auto left) { return ::recv(socket.get(), left.data(), left.size(), 0); });
 }
 
 std::string write_all(const Descriptor& socket, std::span<const std::byte> bytes, Deadline deadline) {
-  while (!bytes.empty()) {
-    const ssize_t count = ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (count >= 0) {
-      bytes = bytes.subspan(static_cast<std::size_t>(count));
-    } else if (errno == EAGAIN) {
-      if (!wait_for(socket, POLLOUT, deadline)) return kLate;
-    } else if (errno != EINTR) {
-      return text_of(errno);
-    }
-  }
-  return "";
+  return transfer(socket, bytes, POLLOUT, deadline,
+                  [&](auto left) { return ::send(socket.get(), left.data(), left.size(), MSG_NOSIGNAL); });
 }
 
 }  // namespace dragonn::comm

@@ -7,7 +7,6 @@
 #include "comm/sparse/batch_decoder.h"
 #include "comm/sparse/exchange_cost.h"
 #include "comm/sparse/registry.h"
-#include "comm/tags.h"
 #include "core/rng.h"
 #include "tests/comm/support.h"
 

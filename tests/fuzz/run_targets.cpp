@@ -17,7 +17,7 @@
 #include "codec/value_codec.h"
 #include "comm/tcp/incoming.h"
 #include "comm/tcp/listener.h"
-#include "comm/tcp/rendezvous_file.h"
+#include "comm/tcp/rendezvous.h"
 #include "core/error.h"
 #include "core/safetensors.h"
 #include "tests/fuzz/target.h"

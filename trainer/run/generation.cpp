@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "comm/align.h"
+#include "comm/agreement.h"
 #include "core/memory_ledger.h"
 #include "exchange/run_part.h"
 #include "kernels/nn/elementwise.h"
