@@ -9,7 +9,6 @@
 
 #include "core/error.h"
 #include "core/rng.h"
-#include "core/settings.h"
 
 namespace dragonn::data {
 namespace {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// The data sets `xc` and `synthetic_xc`: points with any number of labels out of very many (extreme classification).
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -29,18 +28,13 @@ void add_pattern(std::uint64_t seed, const char* purpose, std::uint64_t key, flo
   }
 }
 
-/// Scales a sample to Euclidean norm `norm`; zeros stay zeros.
-void scale_to(std::span<float> sample, double norm) {
+/// Scales a sample to a Euclidean norm with which its values are about 1, like an image's; zeros stay zeros.
+void normalize(std::span<float> sample) {
   double squares = 0;
   for (const float value : sample) squares += static_cast<double>(value) * value;
   if (squares == 0) return;
-  const double scale = norm / std::sqrt(squares);
+  const double scale = std::sqrt(static_cast<double>(sample.size())) / std::sqrt(squares);
   for (float& value : sample) value = static_cast<float>(value * scale);
-}
-
-/// Returns the length of every sample, chosen so that its values are about 1, like an image's.
-double norm_of(std::size_t inputs) {
-  return std::sqrt(static_cast<double>(inputs));
 }
 
 class MultiLabelDataset : public SampleDataset {
@@ -67,7 +61,7 @@ class PointDataset final : public MultiLabelDataset {
     for (const SparseFeature& feature : points_.features(index)) {
       add_pattern(seed_, "xc projection", feature.index, feature.value, sample);
     }
-    scale_to(sample, norm_of(sample.size()));
+    normalize(sample);
     const std::span<const std::int32_t> own = points_.labels(index);
     labels.insert(labels.end(), own.begin(), own.end());
   }
@@ -112,9 +106,9 @@ class SyntheticXcDataset final : public MultiLabelDataset {
     for (auto label = labels.begin() + begin; label != labels.end(); ++label) {
       add_pattern(seed_, "synthetic xc pattern", static_cast<std::uint64_t>(*label), 1.0f, sample);
     }
-    scale_to(sample, norm_of(sample.size()));
+    normalize(sample);
     for (float& value : sample) value += static_cast<float>(spec_.noise) * rng.normal();
-    scale_to(sample, norm_of(sample.size()));
+    normalize(sample);
   }
 
  private:
@@ -177,9 +171,6 @@ const Registration<DatasetEntry> files{
        SettingSpec::integer("train_limit", 0, "use only the first N training points; 0: all", 0),
        SettingSpec::integer("test_limit", 0, "use only the first N test points; 0: all", 0),
        bad_samples_setting("points whose line is damaged, or has a label or feature out of range")}},
-     /*needs_path=*/true,
-     {},
-     0,
      load_files}};
 const Registration<DatasetEntry> synthetic{
     {{"synthetic_xc",
@@ -194,10 +185,8 @@ const Registration<DatasetEntry> synthetic{
                            "exponent of the power law: the r-th label is drawn in proportion to r^-exponent", 0, 10),
        SettingSpec::number("noise", 0.5,
                            "standard deviation of the noise on each input; that of a label's pattern is 1", 0, 100)}},
-     /*needs_path=*/false,
-     {},
-     0,
-     load_synthetic}};
+     load_synthetic,
+     /*needs_path=*/false}};
 
 }  // namespace
 }  // namespace dragonn::data

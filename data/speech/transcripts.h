@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,8 +55,7 @@ class Alphabet {
 /// (Levenshtein). O(a b) time.
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// The errors in a text, and its length. An error rate is the sum of errors over the sum of units, so long texts count
-/// for more. It may exceed 1.
+/// The errors in a text, and its length. An error rate is the sum of errors over the sum of units; it may exceed 1.
 struct TextErrors {
   std::size_t errors = 0;
   std::size_t units = 0;  ///< characters or words of the true texts
