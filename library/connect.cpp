@@ -3,7 +3,6 @@
 
 #include <cstdlib>
 #include <limits>
-#include <string>
 #include <unistd.h>
 
 #include <fmt/format.h>

@@ -17,7 +17,7 @@ namespace dragonn::library {
 
 /// The state that a caller and the thread share.
 struct RankThread::Shared {
-  enum class State { kConnecting, kSettingUp, kIdle, kWorking, kEnded };
+  enum class State { kConnecting, kBusy, kIdle, kEnded };
 
   std::mutex mutex;
   std::condition_variable changed;
@@ -39,8 +39,7 @@ struct RankThread::Shared {
     changed.notify_all();
   }
   /// Runs tasks until the end is wanted. @throws the CommError of a task, or an Error for abort().
-  void serve() {
-    std::unique_lock lock(mutex);
+  void serve(std::unique_lock<std::mutex>& lock) {
     for (;;) {
       changed.wait(lock, [this] { return task != nullptr || wants_end; });
       if (task == nullptr) {
@@ -50,16 +49,13 @@ struct RankThread::Shared {
       const std::function<void()>* const current = std::exchange(task, nullptr);
       lock.unlock();
       std::exception_ptr failure;
-      bool is_fatal = false;
       try {
         (*current)();
       } catch (const CommError&) {
-        failure = std::current_exception();
-        is_fatal = true;
+        throw;
       } catch (...) {
         failure = std::current_exception();
       }
-      if (is_fatal) std::rethrow_exception(failure);
       lock.lock();
       error = failure;
       set(State::kIdle);
@@ -70,20 +66,27 @@ struct RankThread::Shared {
     {
       const std::lock_guard lock(mutex);
       if (is_abandoned) throw CommError("the other ranks came too late");
-      set(State::kSettingUp);
+      set(State::kBusy);
     }
+    std::exception_ptr failure;
     try {
       set_up(communicator);
     } catch (const comm::CollectiveError&) {
-      const std::lock_guard lock(mutex);
-      error = std::current_exception();
-      return;
+      failure = std::current_exception();
     }
-    {
-      const std::lock_guard lock(mutex);
-      set(State::kIdle);
-    }
-    serve();
+    std::unique_lock lock(mutex);
+    error = failure;
+    if (failure) return;
+    set(State::kIdle);
+    serve(lock);
+  }
+  [[noreturn]] void fail_ended() const { throw CommError(fmt::format("the group has ended: {}", end_text)); }
+  /// Makes the thread end. @param reason of abort(), or empty.
+  void want_end(const std::string& reason) {
+    const std::lock_guard lock(mutex);
+    if (!wants_end) abort_reason = reason;
+    wants_end = true;
+    changed.notify_all();
   }
   /// Notes that the group has ended.
   void end(const std::exception_ptr& failure) {
@@ -141,34 +144,23 @@ RankThread::~RankThread() {
 
 void RankThread::run(const std::function<void()>& task) {
   std::unique_lock lock(shared_->mutex);
-  if (shared_->state == Shared::State::kEnded) {
-    throw CommError(fmt::format("the group has ended: {}", shared_->end_text));
-  }
+  if (shared_->state == Shared::State::kEnded) shared_->fail_ended();
   shared_->error = nullptr;
   shared_->task = &task;
-  shared_->set(Shared::State::kWorking);
+  shared_->set(Shared::State::kBusy);
   shared_->wait_for_answer(lock);
   if (shared_->error) std::rethrow_exception(shared_->error);
 }
 
 void RankThread::finish() {
-  {
-    const std::lock_guard lock(shared_->mutex);
-    shared_->wants_end = true;
-    shared_->changed.notify_all();
-  }
+  shared_->want_end("");
   if (!shared_->thread.joinable()) return;
   shared_->thread.join();
-  if (!shared_->end_text.empty()) throw CommError(fmt::format("the group has ended: {}", shared_->end_text));
+  if (!shared_->end_text.empty()) shared_->fail_ended();
 }
 
 void RankThread::abort(const std::string& reason) noexcept {
-  {
-    const std::lock_guard lock(shared_->mutex);
-    if (!shared_->wants_end) shared_->abort_reason = reason;
-    shared_->wants_end = true;
-    shared_->changed.notify_all();
-  }
+  shared_->want_end(reason);
   if (shared_->thread.joinable()) shared_->thread.join();
 }
 
