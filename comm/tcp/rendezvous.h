@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/tcp/address.h"
+#include "comm/tcp/socket.h"
 
 namespace dragonn::comm {
 

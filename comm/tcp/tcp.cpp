@@ -14,9 +14,8 @@
 
 #include "comm/launcher.h"
 #include "comm/machine.h"
+#include "comm/tcp/frame.h"
 #include "comm/tcp/handshake.h"
-#include "comm/tcp/incoming.h"
-#include "comm/tcp/outgoing.h"
 #include "core/error.h"
 
 namespace dragonn::comm {

@@ -15,7 +15,7 @@
 
 #include "codec/list_codec.h"
 #include "codec/value_codec.h"
-#include "comm/tcp/incoming.h"
+#include "comm/tcp/frame.h"
 #include "comm/tcp/listener.h"
 #include "comm/tcp/rendezvous.h"
 #include "core/error.h"
