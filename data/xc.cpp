@@ -37,29 +37,23 @@ void normalize(std::span<float> sample) {
   for (float& value : sample) value = static_cast<float>(value * scale);
 }
 
-class MultiLabelDataset : public SampleDataset {
- public:
-  explicit MultiLabelDataset(std::int64_t inputs) : inputs_(inputs) {}
-  Shape sample_shape() const override { return {inputs_}; }
-  TargetKind target_kind() const override { return TargetKind::kClassSet; }
-
- private:
-  std::int64_t inputs_;
-};
+/// The projection is part of the data set: it does not change with the run's seed.
+constexpr std::uint64_t kProjectionSeed = 1;
 
 /// The points of a file, whose features are mapped to the inputs by a fixed sparse projection.
-class PointDataset final : public MultiLabelDataset {
+class PointDataset final : public SampleDataset {
  public:
-  PointDataset(SparsePoints points, std::int64_t inputs, std::uint64_t seed)
-      : MultiLabelDataset(inputs), points_(std::move(points)), seed_(seed) {}
+  PointDataset(SparsePoints points, std::int64_t inputs) : points_(std::move(points)), inputs_(inputs) {}
 
   std::size_t size() const override { return points_.size(); }
+  Shape sample_shape() const override { return {inputs_}; }
   int classes() const override { return points_.label_count(); }
+  TargetKind target_kind() const override { return TargetKind::kClassSet; }
   void read(std::size_t index, Rng* /*augmentation*/, std::span<float> sample,
             std::vector<std::int32_t>& labels) const override {
     std::ranges::fill(sample, 0.0f);
     for (const SparseFeature& feature : points_.features(index)) {
-      add_pattern(seed_, "xc projection", feature.index, feature.value, sample);
+      add_pattern(kProjectionSeed, "xc projection", feature.index, feature.value, sample);
     }
     normalize(sample);
     const std::span<const std::int32_t> own = points_.labels(index);
@@ -68,7 +62,7 @@ class PointDataset final : public MultiLabelDataset {
 
  private:
   SparsePoints points_;
-  std::uint64_t seed_;
+  std::int64_t inputs_;
 };
 
 /// The shape of a generated set.
@@ -82,10 +76,10 @@ struct SyntheticXc {
 
 /// Generated points: each draws labels from a power law and is the sum of their patterns, plus noise. Nothing is stored
 /// but the law.
-class SyntheticXcDataset final : public MultiLabelDataset {
+class SyntheticXcDataset final : public SampleDataset {
  public:
   SyntheticXcDataset(const SyntheticXc& spec, std::size_t size, std::uint64_t split, std::uint64_t seed)
-      : MultiLabelDataset(spec.inputs), spec_(spec), size_(size), split_(split), seed_(seed) {
+      : spec_(spec), size_(size), split_(split), seed_(seed) {
     double sum = 0;
     for (std::int64_t label = 0; label < spec.labels; ++label) {
       sum += std::pow(static_cast<double>(label + 1), -spec.exponent);
@@ -94,7 +88,9 @@ class SyntheticXcDataset final : public MultiLabelDataset {
   }
 
   std::size_t size() const override { return size_; }
+  Shape sample_shape() const override { return {spec_.inputs}; }
   int classes() const override { return static_cast<int>(spec_.labels); }
+  TargetKind target_kind() const override { return TargetKind::kClassSet; }
   void read(std::size_t index, Rng* /*augmentation*/, std::span<float> sample,
             std::vector<std::int32_t>& labels) const override {
     Rng rng(seed_, "synthetic xc", {split_, index});
@@ -130,9 +126,6 @@ SettingSpec inputs_spec() {
                               1 << 24);
 }
 
-/// The projection is part of the data set: it does not change with the run's seed.
-constexpr std::uint64_t kProjectionSeed = 1;
-
 DatasetSplits load_files(const Settings& settings, const std::string& folder, std::uint64_t /*seed*/) {
   require_own_folder(folder, "xc");
   BadSamples bad(settings);
@@ -148,8 +141,8 @@ DatasetSplits load_files(const Settings& settings, const std::string& folder, st
                                 settings.text("test_file"), test.feature_count(), test.label_count()));
   }
   const std::int64_t inputs = settings.integer("inputs");
-  return {std::make_shared<const PointDataset>(std::move(train), inputs, kProjectionSeed),
-          std::make_shared<const PointDataset>(std::move(test), inputs, kProjectionSeed), bad.notes("points")};
+  return {std::make_shared<const PointDataset>(std::move(train), inputs),
+          std::make_shared<const PointDataset>(std::move(test), inputs), bad.notes("points")};
 }
 
 DatasetSplits load_synthetic(const Settings& settings, const std::string& /*path*/, std::uint64_t seed) {

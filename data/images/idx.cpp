@@ -54,13 +54,12 @@ IdxArray read_idx(const std::filesystem::path& path, std::size_t rank) {
   check_header(path, bytes, rank);
   const std::size_t header = kWord * (1 + rank);
   IdxArray array;
-  std::size_t size = 1;
-  bool possible = true;  // the product of the extents cannot overflow while it stays below the largest file
+  std::uint64_t size = 1;  // limited before each product, which so cannot overflow
   for (std::size_t axis = 0; axis < rank; ++axis) {
     array.extents.push_back(big_endian(bytes, kWord * (1 + axis)));
-    possible = possible && (array.extents.back() == 0 || size <= kLargestFile / array.extents.back());
-    size = possible ? size * array.extents.back() : 0;
+    size = std::min<std::uint64_t>(size, kLargestFile + 1) * array.extents.back();
   }
+  const bool possible = size <= kLargestFile;
   if (!possible || bytes.size() != header + size) {
     throw DataError(fmt::format("{}: ends at byte {}, but the extents in its header ({}) require {}", path.string(),
                                 bytes.size(), fmt::join(array.extents, " x "),

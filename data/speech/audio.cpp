@@ -60,13 +60,6 @@ struct Free {
 template <class T>
 using FftwArray = std::unique_ptr<T[], Free>;
 
-FftwArray<float> make_input(std::size_t size) {
-  return FftwArray<float>(fftwf_alloc_real(size));
-}
-FftwArray<fftwf_complex> make_output(std::size_t size) {
-  return FftwArray<fftwf_complex>(fftwf_alloc_complex(size));
-}
-
 void normalize(std::span<float> values) {
   double sum = 0, squares = 0;
   for (const float value : values) {
@@ -133,8 +126,8 @@ struct Spectrogram::Transform {
     for (std::size_t i = 0; i < window; ++i) {
       weights[i] = static_cast<float>(0.54 - 0.46 * std::cos(step * static_cast<double>(i)));
     }
-    const FftwArray<float> input = make_input(window);
-    const FftwArray<fftwf_complex> output = make_output(window / 2 + 1);
+    const FftwArray<float> input(fftwf_alloc_real(window));
+    const FftwArray<fftwf_complex> output(fftwf_alloc_complex(window / 2 + 1));
     const std::scoped_lock lock(planner_mutex());
     // Plans are estimated: measuring would pick another algorithm, and other bits, from run to run.
     plan = fftwf_plan_dft_r2c_1d(static_cast<int>(window), input.get(), output.get(), FFTW_ESTIMATE);
@@ -172,8 +165,8 @@ std::size_t Spectrogram::frames(std::size_t samples) const {
 void Spectrogram::compute(std::span<const std::int16_t> samples, std::span<float> features) const {
   DRAGONN_CHECK(features.size() == frames(samples.size()) * bins(), "{} features of {} samples: should be {} x {}",
                 features.size(), samples.size(), frames(samples.size()), bins());
-  const FftwArray<float> input = make_input(window_);
-  const FftwArray<fftwf_complex> output = make_output(bins());
+  const FftwArray<float> input(fftwf_alloc_real(window_));
+  const FftwArray<fftwf_complex> output(fftwf_alloc_complex(bins()));
   for (std::size_t frame = 0; frame < frames(samples.size()); ++frame) {
     const std::size_t begin = frame * stride_;
     for (std::size_t i = 0; i < window_; ++i) {

@@ -186,10 +186,6 @@ std::string Alphabet::decode(const std::vector<std::int32_t>& labels) const {
   return text;
 }
 
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  return distance(a, b);
-}
-
 TextErrors character_errors(std::string_view truth, std::string_view recognized) {
   return {distance(truth, recognized), truth.size()};
 }

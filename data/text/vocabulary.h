@@ -79,7 +79,6 @@ class WordPiece {
   WordPiece(const std::filesystem::path& path, bool lower_case);
 
   std::size_t size() const { return numbers_.size(); }
-  std::int32_t unknown() const { return unknown_; }
   std::int32_t classify() const { return classify_; }  ///< [CLS]
   std::int32_t separator() const { return separator_; }
   std::int32_t padding() const { return padding_; }
