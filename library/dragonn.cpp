@@ -25,7 +25,6 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/program.h"
-#include "library/connect.h"
 #include "library/exchange.h"
 #include "library/rank_thread.h"
 #include "trainer/config/exchange_config.h"
@@ -179,12 +178,11 @@ std::unique_ptr<dragonn_exchange_handle> make_handle(const dragonn_options& opti
   handle->tensors = std::move(tensors);
   const std::uint64_t steps = options.steps_per_epoch;
   handle->steps_per_epoch = steps > 0 ? steps : std::numeric_limits<std::uint64_t>::max();
-  const library::Connection connection =
-      library::choose_connection(handle->spec.comm, options.rendezvous == nullptr ? "" : options.rendezvous);
   dragonn_exchange_handle* const address = handle.get();
   handle->thread = std::make_unique<library::RankThread>(
-      connection.connect, [address](dragonn::comm::Communicator& communicator) { set_up(*address, communicator); },
-      [address] { address->exchange.reset(); }, connection.seconds);
+      library::choose_connection(handle->spec.comm, options.rendezvous == nullptr ? "" : options.rendezvous),
+      [address](dragonn::comm::Communicator& communicator) { set_up(*address, communicator); },
+      [address] { address->exchange.reset(); });
   return handle;
 }
 
