@@ -18,15 +18,6 @@
 
 namespace dragonn::data {
 
-/// The rules by which one rank's training batches are drawn.
-struct BatchRules {
-  std::size_t batch = 32;  ///< samples per rank and step
-  std::uint64_t seed = 1;
-  int rank = 0;
-  int world = 1;
-  Remainder remainder = Remainder::kDrop;
-};
-
 /// Agreement of an answer with the true ones, each in [0, 1].
 struct AnswerScore {
   double exact_match = 0;

@@ -70,9 +70,7 @@ class SampleBatches : public BatchSource {
 class TrainingBatches final : public SampleBatches {
  public:
   TrainingBatches(const SampleDataset& dataset, std::unique_ptr<SampleReader> reader, const BatchRules& rules)
-      : SampleBatches(dataset, std::move(reader), rules.batch),
-        seed_(rules.seed),
-        sampler_({dataset.size(), rules.batch, rules.seed, rules.rank, rules.world, rules.remainder}) {}
+      : SampleBatches(dataset, std::move(reader), rules.batch), seed_(rules.seed), sampler_(dataset.size(), rules) {}
 
   std::size_t steps_per_epoch() const override { return sampler_.steps_per_epoch(); }
   void fill(std::uint64_t epoch, std::uint64_t step, Batch& batch) override {

@@ -65,8 +65,9 @@ class TrainingSpeech final : public SpeechBatches {
       : SpeechBatches(dataset, rules.batch),
         rules_(rules),
         // The sampler deals for one rank that takes all of a step: it only decides which utterances an epoch has.
-        sampler_(
-            {dataset.size(), rules.batch * static_cast<std::size_t>(rules.world), rules.seed, 0, 1, rules.remainder}),
+        sampler_(dataset.size(), {.batch = rules.batch * static_cast<std::size_t>(rules.world),
+                                  .seed = rules.seed,
+                                  .remainder = rules.remainder}),
         mine_(rules.batch) {}
 
   std::size_t steps_per_epoch() const override { return sampler_.steps_per_epoch(); }
