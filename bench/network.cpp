@@ -10,7 +10,7 @@
 #include "bench/benchmark.h"
 #include "bench/ranks.h"
 #include "bench/training_step.h"
-#include "comm/network_probe.h"
+#include "comm/network_model.h"
 #include "comm/sparse/exchange_cost.h"
 #include "compress/sparsifier.h"
 #include "core/units_text.h"

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "comm/blocks.h"
-#include "comm/tags.h"
 
 namespace dragonn::comm {
 namespace {

@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "comm/align.h"
+#include "comm/agreement.h"
 #include "comm/sparse/sparse_collective.h"
 #include "core/memory_ledger.h"
 #include "exchange/run_part.h"

@@ -8,7 +8,6 @@
 
 #include "bench/exchange/exchange_measure.h"
 #include "comm/agreement.h"
-#include "comm/align.h"
 #include "comm/sparse/batch_decoder.h"
 #include "core/npy.h"
 

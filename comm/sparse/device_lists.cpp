@@ -10,7 +10,7 @@
 #include "comm/device_transport.h"
 #include "comm/sparse/list_operations.h"
 #include "comm/sparse/list_transport.h"
-#include "comm/tags.h"
+#include "kernels/devices.h"
 #include "kernels/nn/elementwise.h"
 
 namespace dragonn::comm {

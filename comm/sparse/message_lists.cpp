@@ -12,7 +12,6 @@
 #include "comm/allreduce.h"
 #include "comm/sparse/list_operations.h"
 #include "comm/sparse/list_transport.h"
-#include "comm/tags.h"
 #include "kernels/nn/elementwise.h"
 
 namespace dragonn::comm {

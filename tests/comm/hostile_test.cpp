@@ -9,7 +9,6 @@
 #include <doctest/doctest.h>
 
 #include "comm/local/local.h"
-#include "comm/tags.h"
 #include "comm/tcp/frame.h"
 #include "comm/tcp/handshake.h"
 #include "core/rng.h"

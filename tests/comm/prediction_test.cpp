@@ -8,7 +8,7 @@
 
 #include <doctest/doctest.h>
 
-#include "comm/align.h"
+#include "comm/agreement.h"
 #include "comm/local/local.h"
 #include "comm/sparse/batch_decoder.h"
 #include "comm/sparse/exchange_cost.h"

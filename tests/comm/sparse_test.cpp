@@ -7,7 +7,6 @@
 #include "comm/sparse/batch_decoder.h"
 #include "comm/sparse/exchange_cost.h"
 #include "comm/sparse/sparse_collective.h"
-#include "comm/tags.h"
 #include "core/rng.h"
 #include "tests/comm/support.h"
 

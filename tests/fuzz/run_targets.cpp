@@ -15,9 +15,10 @@
 
 #include "codec/list_codec.h"
 #include "codec/values/value_codec.h"
+#include "comm/tcp/frame.h"
 #include "comm/tcp/incoming.h"
 #include "comm/tcp/listener.h"
-#include "comm/tcp/rendezvous_file.h"
+#include "comm/tcp/rendezvous.h"
 #include "core/error.h"
 #include "core/safetensors.h"
 #include "tests/fuzz/target.h"

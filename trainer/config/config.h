@@ -15,7 +15,7 @@
 #include "codec/values/value_codec.h"
 #include "comm/communicator.h"
 #include "comm/network_model.h"
-#include "comm/virtual/virtual_clock.h"
+#include "comm/virtual/virtual_worker.h"
 #include "compress/density_schedule.h"
 #include "core/choice.h"
 #include "core/log.h"

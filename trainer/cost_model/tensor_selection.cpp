@@ -8,7 +8,7 @@
 #include <omp.h>
 
 #include "comm/agreement.h"
-#include "comm/network_probe.h"
+#include "comm/network_model.h"
 #include "core/file.h"
 #include "core/log.h"
 #include "trainer/cost_model/advice.h"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "comm/align.h"
+#include "comm/agreement.h"
 #include "core/memory_ledger.h"
 #include "exchange/run_part.h"
 #include "kernels/nn/elementwise.h"

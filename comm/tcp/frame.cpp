@@ -1,17 +1,28 @@
 // SPDX-License-Identifier: MIT
-#include "comm/tcp/incoming.h"
+#include "comm/tcp/frame.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <system_error>
-#include <utility>
 
+#include "comm/tcp/socket.h"
 #include "core/printable.h"
 
 namespace dragonn::comm {
 namespace {
+
+iovec part_of(std::span<const std::byte> bytes) {
+  return {const_cast<std::byte*>(bytes.data()), bytes.size()};  // sendmsg only reads
+}
+
+/// Removes the first `count` bytes. Returns by how many the count exceeds the size.
+std::size_t advance(std::span<const std::byte>& bytes, std::size_t count) {
+  const std::size_t here = std::min(count, bytes.size());
+  bytes = bytes.subspan(here);
+  return count - here;
+}
 
 /// Bytes per read of headers and small messages: a small message and the next header arrive with one call.
 constexpr std::size_t kStageBytes = 64 << 10;
@@ -25,6 +36,71 @@ void copy_bytes(const std::byte* source, std::byte* target, std::size_t bytes) {
 }
 
 }  // namespace
+
+std::size_t Outgoing::start(int tag, std::span<const std::byte> message) {
+  const std::size_t number = sends_.add({.message = message, .tag = tag});
+  queue_.reserve(sends_.size());
+  queue_.push_back(number);
+  return number;
+}
+
+void Outgoing::tell(FrameKind kind, const std::string& text) {
+  const std::size_t length = std::min(text.size(), kLongestFrameText);
+  const FrameHeader header{.kind = kind, .bytes = length};
+  texts_.append(reinterpret_cast<const char*>(&header), sizeof(header)).append(text, 0, length);
+}
+
+void Outgoing::detach() {
+  queue_.clear();
+  if (!is_in_message()) return;
+  kept_.assign(body_.begin(), body_.end());
+  body_ = kept_;
+  number_ = kText;  // nobody waits for the detached message
+}
+
+void Outgoing::forget() {
+  queue_.clear();
+  if (is_in_message()) broken_ = true;
+}
+
+bool Outgoing::begin_frame() {
+  if (!texts_.empty()) {
+    text_.swap(texts_);
+    texts_.clear();
+    number_ = kText;
+    head_ = std::as_bytes(std::span(text_));
+    body_ = {};
+    return true;
+  }
+  if (queue_.empty()) return false;
+  number_ = queue_.front();
+  queue_.erase(queue_.begin());
+  const Send& send = sends_[number_];
+  header_ = {.tag = send.tag, .bytes = send.message.size()};
+  head_ = bytes_of(header_);
+  body_ = send.message;
+  return true;
+}
+
+void Outgoing::write() {
+  while (!broken_ && (sending_ || begin_frame())) {
+    sending_ = true;
+    std::array<iovec, 2> parts{part_of(head_), part_of(body_)};
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = parts.size();
+    const ssize_t count = ::sendmsg(socket_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      broken_ = errno != EAGAIN;
+      return;
+    }
+    advance(body_, advance(head_, static_cast<std::size_t>(count)));
+    sending_ = !head_.empty() || !body_.empty();
+    if (!sending_ && number_ != kText) sends_[number_].done = true;
+  }
+  if (closing_ && !std::exchange(shut_, true)) ::shutdown(socket_, SHUT_WR);
+}
 
 Incoming::Incoming(int socket) : socket_(socket), stage_(kStageBytes) {}
 
@@ -77,15 +153,15 @@ void Incoming::begin_frame() {
 }
 
 bool Incoming::place_message() {
-  const auto wants = [&](std::size_t number) { return receives_[number].tag == header_.tag; };
-  const auto waiting = std::ranges::find_if(waiting_, wants);
+  const auto waiting = std::ranges::find(waiting_, header_.tag, [&](std::size_t i) { return receives_[i].tag; });
   if (waiting != waiting_.end()) {
     receive_ = *waiting;
     waiting_.erase(waiting);
     Receive& receive = receives_[receive_];
     receive.bytes = left_;
     if (left_ <= receive.buffer.size()) target_ = receive.buffer.data();
-  } else if (slot_ = free_slot(); slot_ != nullptr) {
+  } else if (const auto slot = std::ranges::find(slots_, false, &Slot::in_use); slot != slots_.end()) {
+    slot_ = &*slot;
     slot_->size = left_;
     slot_->number = messages_;
     slot_->tag = header_.tag;
@@ -146,22 +222,14 @@ void Incoming::end_frame() {
 
 void Incoming::end_text_frame() {
   text_ = printable(text_);
-  const auto ends = [&](End end) {
-    end_ = end;
+  if (header_.kind == FrameKind::kWhere) {
+    asked_ = true;
+  } else if (header_.kind == FrameKind::kHere) {
+    answer_ = text_;
+  } else {
     end_text_ = text_;
-  };
-  switch (header_.kind) {
-    case FrameKind::kEnd:
-      return ends(End::kWell);
-    case FrameKind::kFailure:
-      return ends(End::kFailure);
-    case FrameKind::kAbort:
-      return ends(End::kAbort);
-    case FrameKind::kWhere:
-      asked_ = true;
-      return;
-    default:
-      answer_ = text_;
+    end_ = header_.kind == FrameKind::kAbort ? End::kAbort : End::kFailure;
+    if (header_.kind == FrameKind::kEnd) end_ = End::kWell;
   }
 }
 
@@ -183,14 +251,6 @@ void Incoming::lose(const std::string& reason) {
   end_text_ = reason;
 }
 
-bool Incoming::take_question() {
-  return std::exchange(asked_, false);
-}
-
-std::optional<std::string> Incoming::take_answer() {
-  return std::exchange(answer_, std::nullopt);
-}
-
 Incoming::Slot* Incoming::oldest_slot(int tag) {
   Slot* found = nullptr;
   for (Slot& slot : slots_) {
@@ -198,11 +258,6 @@ Incoming::Slot* Incoming::oldest_slot(int tag) {
     if (fits && (found == nullptr || slot.number < found->number)) found = &slot;
   }
   return found;
-}
-
-Incoming::Slot* Incoming::free_slot() {
-  const auto slot = std::ranges::find(slots_, false, &Slot::in_use);
-  return slot == slots_.end() ? nullptr : &*slot;
 }
 
 void Incoming::reserve_free_slots() {
