@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -97,19 +96,14 @@ struct Run {
 /// @throws ConfigError without a metrics.jsonl, DataError naming file and line for broken JSON.
 Run load_run(const std::filesystem::path& folder);
 
-/// Adds as many parent folders to names as it takes if folders share a name ("a/run", "b/run").
-void name_apart(std::span<Run> runs);
+/// The magnitude that a share of the entries of a gradient reaches, by descending share, and each fit's estimate of it.
+struct Fit {
+  std::string name;  ///< the gradient's file, without its folder
+  std::vector<double> share, magnitude, exponential, gamma, pareto;
+};
 
-/// Returns the name of a single run, or the common part of the names of a group's runs ("dgc-seed1", "dgc-seed2" ->
-/// "dgc").
-std::string group_label(std::span<const Run> runs);
-
-/// Refuses runs whose model or data set differs from the first run's. A run without a config passes.
-/// @throws ConfigError naming the two runs and the difference.
-void require_one_task(std::span<const Run> runs);
-
-/// Returns a warning for each other key of [model] and [data] that differs from the first run's, as a smaller test set
-/// does.
-std::vector<std::string> task_warnings(std::span<const Run> runs);
+/// Reads the fits of all inputs in a file of `dragonn-bench fit --json`, in its order.
+/// @throws ConfigError if the file is missing, DataError naming it if it is not such a file.
+std::vector<Fit> load_fits(const std::filesystem::path& file);
 
 }  // namespace dragonn::report
