@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <set>
 #include <string_view>
@@ -166,20 +167,14 @@ std::vector<Group> make_groups(std::vector<Run> runs) {
 }
 
 std::vector<Difference> find_differences(const std::vector<Group>& groups) {
-  std::set<std::string> keys;
-  for (const Group& group : groups) {
-    for (const auto& [key, value] : group.runs.front().config) {
-      if (!is_incidental(key)) keys.insert(key);
-    }
-  }
+  std::map<std::string, std::string> all;
+  for (const Group& group : groups) all.merge(experiment(group.runs.front()));
   std::vector<Difference> differences;
-  for (const std::string& key : keys) {
+  for (const auto& [key, value] : all) {
     Difference difference{key, {}};
     for (const Group& group : groups) difference.values.push_back(group.runs.front().setting(key));
-    const auto& values = difference.values;
-    if (std::ranges::any_of(values, [&](const std::string& value) { return value != values.front(); })) {
+    if (std::ranges::adjacent_find(difference.values, std::not_equal_to<>()) != difference.values.end())
       differences.push_back(std::move(difference));
-    }
   }
   return differences;
 }

@@ -14,12 +14,19 @@
 namespace dragonn::report {
 namespace {
 
+// Pixels. Beside the panels the legend has its own column, below them its own rows: many runs do not cover the curves.
+constexpr double kPanelWidth = 380, kPanelHeight = 290, kPanelGap = 68, kLeft = 56, kTop = 64, kBottom = 46;
+constexpr double kLegendLine = 19, kLegendText = 36, kLetterWidth = 7.5;
+constexpr double kWidth = kLeft + 2 * kPanelWidth + kPanelGap + 16;
 constexpr std::size_t kMarkersOfLine = 12;
+constexpr double kTicks = 6;            ///< of an axis, about
+constexpr std::size_t kColumns = 135;   ///< letters below both panels
+constexpr double kLossSmoothing = 0.9;  ///< weight of the running mean
+constexpr std::string_view kBody = " font-size=\"12.5\" fill=\"#1b1f24\"";
 
 /// One line of a panel. `low` and `high` are a band around `ys`, or empty.
 struct PanelLine {
   std::vector<double> xs, ys, low, high;
-  bool has_markers = false;
 };
 
 struct Panel {
@@ -30,14 +37,9 @@ struct Panel {
   std::string target_label{};
 };
 
-/// The area inside the axes, in pixels. Labels stand left of and below it, the title above.
-struct Frame {
-  double left, top, width, height;
-};
-
-/// Returns a step of 1, 2 or 5 times a power of ten that divides the range into about `count`.
-double tick_step(const Range& range, double count) {
-  const double rough = std::max((range.high - range.low) / count, 1e-9);
+/// Returns a step of 1, 2 or 5 times a power of ten that divides the range into about kTicks.
+double tick_step(const Range& range) {
+  const double rough = std::max((range.high - range.low) / kTicks, 1e-9);
   const double power = std::pow(10.0, std::floor(std::log10(rough)));
   double step = 10 * power;
   for (double factor : {5.0, 2.0, 1.0}) {
@@ -61,13 +63,13 @@ std::vector<double> ticks(const Range& range, double step) {
   return result;
 }
 
-/// Converts data to pixels.
+/// Converts data to pixels of the panel whose axes begin at `left`. Labels stand left of and below it, the title above.
 struct Scales {
-  Frame frame;
+  double left;
   Range xs, ys;
 
-  double x(double value) const { return frame.left + frame.width * xs.place(value); }
-  double y(double value) const { return frame.top + frame.height * (1 - ys.place(value)); }
+  double x(double value) const { return left + kPanelWidth * xs.place(value); }
+  double y(double value) const { return kTop + kPanelHeight * (1 - ys.place(value)); }
   std::vector<std::pair<double, double>> points(const std::vector<double>& x_values,
                                                 const std::vector<double>& y_values) const {
     std::vector<std::pair<double, double>> result;
@@ -77,16 +79,15 @@ struct Scales {
 };
 
 void draw_axes(Drawing& drawing, const Panel& panel, const Scales& scales, double x_step, double y_step) {
-  const Frame& frame = scales.frame;
+  const double left = scales.left;
   for (double tick : ticks(scales.ys, y_step)) {
-    drawing.line(frame.left, scales.y(tick), frame.left + frame.width, scales.y(tick), kGrid, 1);
-    drawing.text(frame.left - 6, scales.y(tick) + 4, "end", fmt::format("{:.4g}{}", tick, panel.percent ? " %" : ""),
-                 kSmall);
+    drawing.line(left, scales.y(tick), left + kPanelWidth, scales.y(tick), kGrid, 1);
+    drawing.text(left - 6, scales.y(tick) + 4, "end", fmt::format("{:.4g}{}", tick, panel.percent ? " %" : ""), kSmall);
   }
   for (double tick : ticks(scales.xs, x_step)) {
-    drawing.text(scales.x(tick), frame.top + frame.height + 18, "middle", fmt::format("{:.4g}", tick), kSmall);
+    drawing.text(scales.x(tick), kTop + kPanelHeight + 18, "middle", fmt::format("{:.4g}", tick), kSmall);
   }
-  drawing.text(frame.left + frame.width / 2, frame.top + frame.height + 36, "middle", panel.x_label, kSmall);
+  drawing.text(left + kPanelWidth / 2, kTop + kPanelHeight + 36, "middle", panel.x_label, kSmall);
 }
 
 void draw_line(Drawing& drawing, const PanelLine& line, const Style& style, const Scales& scales) {
@@ -95,17 +96,15 @@ void draw_line(Drawing& drawing, const PanelLine& line, const Style& style, cons
   }
   const auto points = scales.points(line.xs, line.ys);
   drawing.curve(points, style);
-  if (!line.has_markers) return;
   const std::size_t stride = (points.size() + kMarkersOfLine - 1) / kMarkersOfLine;
   for (std::size_t i = 0; i < points.size(); i += stride) {
     drawing.marker(points[i].first, points[i].second, style);
   }
 }
 
-void draw_panel(Drawing& drawing, const Panel& panel, const std::vector<Style>& styles, const Frame& frame) {
-  drawing.text(frame.left, frame.top - 12, "start", panel.title,
-               " font-size=\"13\" font-weight=\"600\" fill=\"#1b1f24\"");
-  Scales scales{frame, {0, 0}, {}};
+void draw_panel(Drawing& drawing, const Panel& panel, const std::vector<Style>& styles, double left) {
+  drawing.text(left, kTop - 12, "start", panel.title, " font-size=\"13\" font-weight=\"600\" fill=\"#1b1f24\"");
+  Scales scales{left, {0, 0}, {}};
   for (const PanelLine& line : panel.lines) {
     for (const double x : line.xs) scales.xs.include(x);
     for (const auto* values : {&line.ys, &line.low, &line.high})
@@ -113,32 +112,24 @@ void draw_panel(Drawing& drawing, const Panel& panel, const std::vector<Style>& 
   }
   if (scales.ys.empty()) return;
   if (panel.target) scales.ys.include(*panel.target);
-  const double x_step = tick_step(scales.xs, 6), y_step = tick_step(scales.ys, 6);
+  const double x_step = tick_step(scales.xs), y_step = tick_step(scales.ys);
   widen(scales.ys, y_step);
   draw_axes(drawing, panel, scales, x_step, y_step);
   if (panel.target) {
     const double y = scales.y(*panel.target);
-    drawing.line(frame.left, y, frame.left + frame.width, y, kTargetLine, 1.2);
-    drawing.text(frame.left + frame.width - 4, y + 13, "end", panel.target_label, kSmall);
+    drawing.line(left, y, left + kPanelWidth, y, kTargetLine, 1.2);
+    drawing.text(left + kPanelWidth - 4, y + 13, "end", panel.target_label, kSmall);
   }
   for (std::size_t i = 0; i < panel.lines.size(); ++i) draw_line(drawing, panel.lines[i], styles[i], scales);
 }
 
-// Pixels. Beside the panels the legend has its own column, below them its own rows: many runs do not cover the curves.
-constexpr double kPanelWidth = 380, kPanelHeight = 290, kPanelGap = 68, kLeft = 56, kTop = 64, kBottom = 46;
-constexpr double kLegendLine = 19, kLegendText = 36, kLetterWidth = 7.5;
-constexpr double kWidth = kLeft + 2 * kPanelWidth + kPanelGap + 16;
-constexpr std::size_t kColumns = 135;   ///< letters below both panels
-constexpr double kLossSmoothing = 0.9;  ///< weight of the running mean
-constexpr std::string_view kBody = " font-size=\"12.5\" fill=\"#1b1f24\"";
-
 /// Returns the exponential moving average, corrected for its start at zero.
-std::vector<double> smoothed(const std::vector<double>& values, double weight) {
+std::vector<double> smoothed(const std::vector<double>& values) {
   std::vector<double> result;
   double sum = 0, norm = 0;
   for (double value : values) {
-    sum = weight * sum + (1 - weight) * value;
-    norm = weight * norm + (1 - weight);
+    sum = kLossSmoothing * sum + (1 - kLossSmoothing) * value;
+    norm = kLossSmoothing * norm + (1 - kLossSmoothing);
     result.push_back(sum / norm);
   }
   return result;
@@ -153,7 +144,7 @@ std::vector<double> multiplied(std::vector<double> values, double factor) {
 PanelLine metric_line(const Group& group, const Metric& metric, std::vector<double> Curve::*x, double unit) {
   const Curve curve = metric_curve(group, metric);
   const double scale = metric.is_share ? 100 : 1;
-  PanelLine line{multiplied(curve.*x, 1 / unit), multiplied(curve.mean, scale), {}, {}, true};
+  PanelLine line{multiplied(curve.*x, 1 / unit), multiplied(curve.mean, scale), {}, {}};
   if (line.xs.empty()) line.ys.clear();  // a run without ideal times
   if (group.runs.size() > 1 && !line.xs.empty()) {
     line.low = multiplied(curve.low, scale);
@@ -169,7 +160,7 @@ std::array<Panel, 2> epoch_panels(const Comparison& comparison) {
   for (const Group& group : comparison.groups) {
     quality.lines.push_back(metric_line(group, metric, &Curve::epoch, 1));
     const Curve curve = loss_curve(group);
-    loss.lines.push_back({curve.epoch, smoothed(curve.mean, kLossSmoothing), {}, {}, true});
+    loss.lines.push_back({curve.epoch, smoothed(curve.mean), {}, {}});
   }
   return {std::move(quality), std::move(loss)};
 }
@@ -295,7 +286,7 @@ std::string svg_figure(const Comparison& comparison, const std::string& title) {
   drawing.text(kLeft, 26, "start", title, kHeading);
   double left = kLeft;
   for (const Panel& panel : panels) {
-    draw_panel(drawing, panel, styles, {left, kTop, kPanelWidth, kPanelHeight});
+    draw_panel(drawing, panel, styles, left);
     left += kPanelWidth + kPanelGap;
   }
   double width = kWidth, height = kTop + kPanelHeight + kBottom;

@@ -11,15 +11,20 @@
 
 namespace dragonn::report {
 
-/// A step line of metrics.jsonl. Numbers that the line lacks, or that were not finite, are absent.
-struct StepPoint {
+/// What lines of steps and of evaluations have in common. Numbers that a line lacks, or that were not finite, are
+/// absent.
+struct RunPoint {
   double step = 0;
   double epoch = 0;
   double time = 0;                   ///< seconds since the start
   std::optional<double> time_ideal;  ///< seconds since the start, if the network took no time
-  double bytes = 0;                  ///< sent by a worker since the start, mean over workers
-  double bytes_of_step = 0;          ///< in this step
+  double bytes = 0;  ///< sent by a worker since the start, mean over workers; of evaluations interpolated
   std::optional<double> loss;
+};
+
+/// A step line of metrics.jsonl.
+struct StepPoint : RunPoint {
+  double bytes_of_step = 0;  ///< sent by a worker in this step, mean over workers
   std::optional<double> density_target, density_local, density_global;
   std::optional<double> selected_over_k;  ///< entries selected by a worker, mean over workers, over the requested k
   std::optional<double> threshold;        ///< of magnitudes
@@ -45,14 +50,8 @@ inline constexpr std::pair<const char*, std::optional<double> StepPoint::*> kSte
     {"lost_mass", &StepPoint::lost_mass}};
 
 /// An evaluation line.
-struct EvalPoint {
-  double step = 0;
-  double epoch = 0;
-  double time = 0;
-  std::optional<double> time_ideal;  ///< as in StepPoint
-  double bytes = 0;                  ///< as in StepPoint, between step lines in equal parts
+struct EvalPoint : RunPoint {
   std::string split;
-  std::optional<double> loss;
   std::map<std::string, double> metrics;  ///< "accuracy", "perplexity", ...
 };
 
