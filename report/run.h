@@ -11,7 +11,7 @@
 
 namespace dragonn::report {
 
-/// What lines of steps and of evaluations have in common. Numbers that a line lacks, or that were not finite, are
+/// The numbers that lines of steps and of evaluations have. Numbers that a line lacks, or that were not finite, are
 /// absent.
 struct RunPoint {
   double step = 0;
