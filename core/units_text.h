@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Numbers and networks as text, the same in logs, reports and figures.
+/// Numbers, networks and tables as text, the same in logs, reports and figures.
 #pragma once
 
 #include <cstddef>
@@ -36,5 +36,11 @@ std::size_t width(std::string_view text);
 /// Breaks a text at spaces into lines of at most `columns`; a longer word is a line of its own. Returns no lines for an
 /// empty text.
 std::vector<std::string> wrapped(std::string_view text, std::size_t columns);
+
+/// Returns the lines of a table, whose columns are two blanks apart. Wider lines than `max_width` are avoided by
+/// cutting the texts of the first column, to 8 characters at least.
+/// @param alignment of each column: '<' to the left, as texts; '>' to the right, as numbers.
+std::vector<std::string> table_lines(std::vector<std::vector<std::string>> rows, std::string_view alignment,
+                                     std::size_t max_width = std::string_view::npos);
 
 }  // namespace dragonn

@@ -20,7 +20,6 @@
 #include "data/text/vocabulary.h"
 #include "data/xc_file.h"
 #include "report/compare.h"
-#include "report/fit.h"
 #include "report/outputs.h"
 #include "report/run.h"
 #include "tests/fuzz/target.h"

@@ -3,9 +3,13 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "codec/list_codec.h"
+#include "compress/memory.h"
+#include "compress/sparsifier.h"
 #include "core/buffer.h"
 #include "core/settings.h"
 #include "core/view.h"
@@ -31,6 +35,29 @@ struct ProfiledExchange {
 
   bool quantizes() const { return quantizer.name != exchange::kNoQuantizer; }
   ProfileKey key(int threads) const;
+};
+
+/// The local part of the steps of one rank that sparsifies, as in an exchange whose ranks all select alike.
+class LocalSelection {
+ public:
+  LocalSelection(const ProfiledExchange& exchange, std::size_t numel);
+
+  /// Compensates and selects. @param change is given the sparsifier's request, and may change it; may be empty.
+  void select(View<const float> gradient, const std::function<void(kernels::PassRequest&)>& change = {});
+  /// Settles, and lets the sparsifier observe its counts.
+  void finish(const compress::Settlement& settlement);
+
+  /// The entries that the last select() selected.
+  const SparseVector& selected() const { return selected_; }
+  const compress::Sparsifier& sparsifier() const { return *sparsifier_; }
+
+ private:
+  std::size_t numel_;
+  compress::SelectContext context_;
+  std::unique_ptr<compress::Sparsifier> sparsifier_;
+  std::unique_ptr<compress::Memory> memory_;
+  std::vector<std::uint64_t> counts_;  // of the ranks' selections
+  SparseVector selected_;
 };
 
 /// The number of runs of each measurement.
