@@ -85,7 +85,7 @@ class Bitmap final : public IndexCodec {
 const Registration<IndexCodecEntry> registration{
     {{.name = "bitmap", .summary = "one bit per element; the shortest above a density of about 0.37"},
      /*is_exact=*/true,
-     /*make=*/[](const Settings&) -> std::unique_ptr<IndexCodec> { return std::make_unique<Bitmap>(); }}};
+     /*make=*/[](const Settings&) { return std::make_unique<Bitmap>(); }}};
 
 }  // namespace
 }  // namespace dragonn::codec

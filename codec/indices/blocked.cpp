@@ -117,7 +117,7 @@ const Registration<IndexCodecEntry> registration{
       .summary = "12 bits per index within blocks of 4,096 elements, and a count per block",
       .source = "CCLoco's code (SparseLoCo, arXiv:2508.15706), 12-bit indices"},
      /*is_exact=*/true,
-     /*make=*/[](const Settings&) -> std::unique_ptr<IndexCodec> { return std::make_unique<Blocked>(); }}};
+     /*make=*/[](const Settings&) { return std::make_unique<Blocked>(); }}};
 
 }  // namespace
 }  // namespace dragonn::codec

@@ -29,12 +29,11 @@ class Raw32 final : public IndexCodec {
   double expected_bits(double, double) const override { return 32; }
 };
 
-const Registration<IndexCodecEntry> registration{
-    {{.name = kRawIndices,
-      .summary = "indices as uint32",
-      .source = "the wire of gTop-k, SIDCo, Ok-Topk, DRAGONN and ExDyna"},
-     /*is_exact=*/true,
-     /*make=*/[](const Settings&) -> std::unique_ptr<IndexCodec> { return std::make_unique<Raw32>(); }}};
+const Registration<IndexCodecEntry> registration{{{.name = kRawIndices,
+                                                   .summary = "indices as uint32",
+                                                   .source = "the wire of gTop-k, SIDCo, Ok-Topk, DRAGONN and ExDyna"},
+                                                  /*is_exact=*/true,
+                                                  /*make=*/[](const Settings&) { return std::make_unique<Raw32>(); }}};
 
 }  // namespace
 }  // namespace dragonn::codec

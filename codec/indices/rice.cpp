@@ -297,7 +297,7 @@ const Registration<IndexCodecEntry> registration{
       .summary = "gaps between indices as a unary quotient and low bits; 8.1 bits at density 0.01",
       .source = "Rice and Plaunt, IEEE Trans. Commun. 19 (1971); DeepReduce (NeurIPS 2021)"},
      /*is_exact=*/false,
-     /*make=*/[](const Settings&) -> std::unique_ptr<IndexCodec> { return std::make_unique<Rice>(); }}};
+     /*make=*/[](const Settings&) { return std::make_unique<Rice>(); }}};
 
 }  // namespace
 }  // namespace dragonn::codec

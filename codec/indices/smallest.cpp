@@ -63,7 +63,7 @@ class Smallest final : public IndexCodec {
 const Registration<IndexCodecEntry> registration{
     {{.name = "smallest", .summary = "the shortest of rice, blocked, bitmap and raw32 for each list"},
      /*is_exact=*/false,
-     /*make=*/[](const Settings&) -> std::unique_ptr<IndexCodec> { return std::make_unique<Smallest>(); }}};
+     /*make=*/[](const Settings&) { return std::make_unique<Smallest>(); }}};
 
 }  // namespace
 }  // namespace dragonn::codec

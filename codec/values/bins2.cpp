@@ -81,16 +81,13 @@ struct Bins {
   }
 };
 
-const Registration<ValueCodecEntry> registration{[] {
-  ValueCodecEntry entry;
-  entry.name = "bins2";
-  entry.summary = "two bits per value: the mean of one of four bins";
-  entry.source = "arXiv:2508.15706 (SparseLoCo), its released code CCLoco";
-  entry.make = [](const Settings&) -> std::unique_ptr<ValueCodec> {
-    return std::make_unique<PackedGroups<Bins>>(Bins{}, kBits, kGroup);
-  };
-  return entry;
-}()};
+const Registration<ValueCodecEntry> registration{
+    {{.name = "bins2",
+      .summary = "two bits per value: the mean of one of four bins",
+      .source = "arXiv:2508.15706 (SparseLoCo), its released code CCLoco"},
+     /*lossy=*/true,
+     /*unbiased=*/false,
+     /*make=*/[](const Settings&) { return std::make_unique<PackedGroups<Bins>>(Bins{}, kBits, kGroup); }}};
 
 }  // namespace
 }  // namespace dragonn::codec

@@ -23,7 +23,7 @@ const Registration<ValueCodecEntry> registration{
       .source = "the wire of gTop-k, SIDCo, Ok-Topk, DRAGONN and ExDyna"},
      /*lossy=*/false,
      /*unbiased=*/true,
-     /*make=*/[](const Settings&) -> std::unique_ptr<ValueCodec> { return std::make_unique<Float32>(); }}};
+     /*make=*/[](const Settings&) { return std::make_unique<Float32>(); }}};
 
 }  // namespace
 }  // namespace dragonn::codec

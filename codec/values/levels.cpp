@@ -44,30 +44,22 @@ struct Levels {
   }
 };
 
-const Registration<ValueCodecEntry> registration{[] {
-  ValueCodecEntry entry;
-  entry.name = "levels";
-  entry.summary = "values rounded at random to levels of their group's norm; unbiased";
-  entry.source = "arXiv:1610.02132 (QSGD, Alistarh et al., NeurIPS 2017), section 3.1, of the selected entries";
-  entry.settings = {{.name = "levels",
-                     .default_value = std::int64_t{7},
-                     .help = "number of non-zero levels of a magnitude; a value takes the bits of twice as many",
-                     .minimum = 1,
-                     .maximum = 32767},
-                    {.name = "group",
-                     .default_value = std::int64_t{128},
-                     .help = "number of entries of a list that share a norm",
-                     .minimum = 1,
-                     .maximum = 0x1p31}};
-  entry.unbiased = true;
-  entry.make = [](const Settings& settings) -> std::unique_ptr<ValueCodec> {
-    const auto levels = static_cast<int>(settings.integer("levels"));
-    const auto bits = static_cast<unsigned>(std::bit_width(2 * static_cast<unsigned>(levels)));
-    return std::make_unique<PackedGroups<Levels>>(Levels{levels}, bits,
-                                                  static_cast<std::size_t>(settings.integer("group")));
-  };
-  return entry;
-}()};
+const Registration<ValueCodecEntry> registration{
+    {{.name = "levels",
+      .summary = "values rounded at random to levels of their group's norm; unbiased",
+      .source = "arXiv:1610.02132 (QSGD, Alistarh et al., NeurIPS 2017), section 3.1, of the selected entries",
+      .settings = {SettingSpec::integer(
+                       "levels", 7, "number of non-zero levels of a magnitude; a value takes the bits of twice as many",
+                       1, 32767),
+                   SettingSpec::integer("group", 128, "number of entries of a list that share a norm", 1, 0x1p31)}},
+     /*lossy=*/true,
+     /*unbiased=*/true,
+     /*make=*/[](const Settings& settings) {
+       const auto levels = static_cast<int>(settings.integer("levels"));
+       const auto bits = static_cast<unsigned>(std::bit_width(2 * static_cast<unsigned>(levels)));
+       return std::make_unique<PackedGroups<Levels>>(Levels{levels}, bits,
+                                                     static_cast<std::size_t>(settings.integer("group")));
+     }}};
 
 }  // namespace
 }  // namespace dragonn::codec

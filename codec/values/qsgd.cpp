@@ -28,28 +28,18 @@ class Qsgd final : public ValueCodec {
   kernels::LevelFormat format_;
 };
 
-const Registration<QuantizerEntry> registration{[] {
-  QuantizerEntry entry;
-  entry.name = "qsgd";
-  entry.summary = "entries rounded at random to levels of a bucket's norm; one byte per entry, unbiased";
-  entry.source = "arXiv:1610.02132 (QSGD, Alistarh et al., NeurIPS 2017), section 3.1; GRACE's defaults";
-  entry.settings = {{.name = "levels",
-                     .default_value = std::int64_t{127},
-                     .help = "number of non-zero levels of a magnitude",
-                     .minimum = 1,
-                     .maximum = 127},
-                    {.name = "group",
-                     .default_value = std::int64_t{128},
-                     .help = "number of neighbouring entries that share a norm",
-                     .minimum = 1,
-                     .maximum = 0x1p31}};
-  entry.unbiased = true;
-  entry.make = [](const Settings& settings) {
-    return std::make_unique<Qsgd>(kernels::LevelFormat{.group = static_cast<std::size_t>(settings.integer("group")),
-                                                       .levels = static_cast<int>(settings.integer("levels"))});
-  };
-  return entry;
-}()};
+const Registration<QuantizerEntry> registration{
+    {{{.name = "qsgd",
+       .summary = "entries rounded at random to levels of a bucket's norm; one byte per entry, unbiased",
+       .source = "arXiv:1610.02132 (QSGD, Alistarh et al., NeurIPS 2017), section 3.1; GRACE's defaults",
+       .settings = {SettingSpec::integer("levels", 127, "number of non-zero levels of a magnitude", 1, 127),
+                    SettingSpec::integer("group", 128, "number of neighbouring entries that share a norm", 1, 0x1p31)}},
+      /*lossy=*/true,
+      /*unbiased=*/true,
+      /*make=*/[](const Settings& settings) {
+        return std::make_unique<Qsgd>(kernels::LevelFormat{.group = static_cast<std::size_t>(settings.integer("group")),
+                                                           .levels = static_cast<int>(settings.integer("levels"))});
+      }}}};
 
 }  // namespace
 }  // namespace dragonn::codec

@@ -37,10 +37,9 @@ struct ScaledIntegers {
   }
   Encoder encoder(const std::array<float, kShared>& shared, std::span<const float>, std::size_t) const {
     const float scale = shared[0], limit = max();
-    const float usable = scale > 0 && scale <= std::numeric_limits<float>::max() ? scale : 0;
     const auto offset = static_cast<std::int32_t>(limit) + 1;
-    if (usable == 0) return Encoder{1, 0, offset};
-    return Encoder{usable, limit, offset};
+    const bool is_usable = scale > 0 && scale <= std::numeric_limits<float>::max();
+    return is_usable ? Encoder{scale, limit, offset} : Encoder{1, 0, offset};
   }
   auto decoder(const std::array<float, kShared>& shared) const {
     const auto offset = static_cast<std::int32_t>(max()) + 1;
@@ -51,13 +50,9 @@ struct ScaledIntegers {
 };
 
 ValueCodecEntry scaled_integers(const char* name, const char* summary, unsigned bits) {
-  ValueCodecEntry entry;
-  entry.name = name;
-  entry.summary = summary;
-  entry.make = [bits](const Settings&) -> std::unique_ptr<ValueCodec> {
-    return std::make_unique<PackedGroups<ScaledIntegers>>(ScaledIntegers{bits}, bits, ScaledIntegers::kGroup);
-  };
-  return entry;
+  return {{name, summary}, /*lossy=*/true, /*unbiased=*/false, /*make=*/[bits](const Settings&) {
+            return std::make_unique<PackedGroups<ScaledIntegers>>(ScaledIntegers{bits}, bits, ScaledIntegers::kGroup);
+          }};
 }
 
 const Registration<ValueCodecEntry> four_bits{

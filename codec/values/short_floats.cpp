@@ -87,8 +87,7 @@ ValueCodecEntry short_floats(RegistryEntry names) {
   return {std::move(names),
           /*lossy=*/true,
           /*unbiased=*/false,
-          /*make=*/
-          [](const Settings&) -> std::unique_ptr<ValueCodec> { return std::make_unique<ShortFloats<Format>>(); },
+          /*make=*/[](const Settings&) { return std::make_unique<ShortFloats<Format>>(); },
           /*carries_sums=*/true};
 }
 

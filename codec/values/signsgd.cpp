@@ -33,14 +33,13 @@ class SignSgd final : public ValueCodec {
   }
 };
 
-const Registration<QuantizerEntry> registration{[] {
-  QuantizerEntry entry;
-  entry.name = "signsgd";
-  entry.summary = "one sign bit per entry, scaled by the mean magnitude; with error feedback (EF-SignSGD)";
-  entry.source = "arXiv:1901.09847 (Karimireddy et al., ICML 2019), algorithm 2";
-  entry.make = [](const Settings&) { return std::make_unique<SignSgd>(); };
-  return entry;
-}()};
+const Registration<QuantizerEntry> registration{
+    {{{.name = "signsgd",
+       .summary = "one sign bit per entry, scaled by the mean magnitude; with error feedback (EF-SignSGD)",
+       .source = "arXiv:1901.09847 (Karimireddy et al., ICML 2019), algorithm 2"},
+      /*lossy=*/true,
+      /*unbiased=*/false,
+      /*make=*/[](const Settings&) { return std::make_unique<SignSgd>(); }}}};
 
 }  // namespace
 }  // namespace dragonn::codec

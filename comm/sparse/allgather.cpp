@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Collective "allgather" (the papers' TopkA): every rank gets every selection and sums them in rank order.
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -8,6 +9,7 @@
 #include "comm/sparse/exchange_cost.h"
 #include "comm/sparse/index_sum.h"
 #include "comm/sparse/sparse_collective.h"
+#include "core/choice.h"
 #include "core/sparse_vector.h"
 
 namespace dragonn::comm {
@@ -15,20 +17,21 @@ namespace {
 
 enum class Layout { kAuto, kFixed, kPadded, kUnpadded };
 
-Layout layout_of(const std::string& name) {
-  if (name == "fixed") return Layout::kFixed;
-  if (name == "padded") return Layout::kPadded;
-  return name == "unpadded" ? Layout::kUnpadded : Layout::kAuto;
+constexpr auto choices(Layout) {
+  return std::array{"auto", "fixed", "padded", "unpadded"};
+}
+Layout layout_of(const Settings& settings) {
+  return choice_of<Layout>("layout", settings.text("layout"));
 }
 
 /// Returns whether lists travel although all ranks select the same indices: only in a layout that is asked for.
-bool lists_shared_indices(Layout layout) {
-  return layout != Layout::kAuto;
+bool lists_shared_indices(const Settings& settings) {
+  return layout_of(settings) != Layout::kAuto;
 }
 
 /// Returns whether values travel alone.
 bool sums_shared_indices(Layout layout, const SelectionTraits& selection) {
-  return selection.shared_indices && !lists_shared_indices(layout);
+  return selection.shared_indices && layout == Layout::kAuto;
 }
 
 class Allgather final : public SparseCollective {
@@ -104,7 +107,7 @@ std::string refuses(const SelectionTraits& traits) {
 }
 
 Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
-  const Layout layout = layout_of(settings.text("layout"));
+  const Layout layout = layout_of(settings);
   if (sums_shared_indices(layout, sizes.selection)) return predict_shared_selection(sizes);
   const double others = sizes.ranks - 1;
   const bool has_slots = layout == Layout::kFixed || (layout == Layout::kAuto && sizes.selection.fits_k_slots());
@@ -128,7 +131,7 @@ Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
 
 /// Returns the bytes of the lists of all ranks, unless only values are sent, and of the sum.
 std::size_t memory(const Settings& settings, const ExchangeSizes& sizes, const Device& device) {
-  const Layout layout = layout_of(settings.text("layout"));
+  const Layout layout = layout_of(settings);
   if (device.is_cpu() && sums_shared_indices(layout, sizes.selection)) return result_bytes(sizes);
   const bool is_dense = settings.text("decode") == "dense";
   const double slots = layout == Layout::kUnpadded ? sizes.selected : sizes.largest;
@@ -141,20 +144,19 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     {.name = "allgather",
      .summary = "every worker gathers all selections (TopkA) and sums them in rank order",
      .source = "gTop-k (Shi et al., ICDCS 2019) algorithm 1; batched decoding: DRAGONN (ICML 2022) section 4.3",
-     .settings = {{.name = "layout",
-                   .default_value = std::string("auto"),
-                   .help = "message layout; fixed: k slots, no counts; padded: to the largest count; unpadded: each "
-                           "list at its own length; auto: fixed if the sparsifier never selects more than k "
-                           "entries, values only if all ranks select the same indices, else unpadded",
-                   .choices = {"auto", "fixed", "padded", "unpadded"}},
-                  {.name = "decode",
-                   .default_value = std::string("sparse"),
-                   .help = "form of the sum: a sparse list, or a dense vector; both by batched decoding",
-                   .choices = {"sparse", "dense"}}}},
+     .settings = {SettingSpec::text(
+                      "layout", "auto",
+                      "message layout; fixed: k slots, no counts; padded: to the largest count; unpadded: each list at "
+                      "its own length; auto: fixed if the sparsifier never selects more than k entries, values only if "
+                      "all ranks select the same indices, else unpadded",
+                      choice_names<Layout>()),
+                  SettingSpec::text("decode", "sparse",
+                                    "form of the sum: a sparse list, or a dense vector; both by batched decoding",
+                                    {"sparse", "dense"})}},
     refuses,
     /*make=*/
-    [](const Settings& settings, std::size_t numel) -> std::unique_ptr<SparseCollective> {
-      return std::make_unique<Allgather>(layout_of(settings.text("layout")), settings.text("decode") == "dense", numel);
+    [](const Settings& settings, std::size_t numel) {
+      return std::make_unique<Allgather>(layout_of(settings), settings.text("decode") == "dense", numel);
     },
     predict,
     memory,
@@ -162,8 +164,7 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     /*traffic=*/"2 k (P-1)",
     CodedValues::kLists,
     /*resize=*/{},
-    /*lists_shared_indices=*/
-    [](const Settings& settings) { return lists_shared_indices(layout_of(settings.text("layout"))); }}};
+    lists_shared_indices}};
 
 }  // namespace
 }  // namespace dragonn::comm

@@ -62,10 +62,7 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
                 "every step",
      .source = "ScaleCom (Chen et al., NeurIPS 2020), CLT-k, as used by ExDyna's released code"},
     refuses,
-    /*make=*/
-    [](const Settings&, std::size_t numel) -> std::unique_ptr<SparseCollective> {
-      return std::make_unique<CyclicLeader>(numel);
-    },
+    /*make=*/[](const Settings&, std::size_t numel) { return std::make_unique<CyclicLeader>(numel); },
     predict,
     memory,
     SumSize::kOneRank,

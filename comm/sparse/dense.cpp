@@ -55,14 +55,13 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     {.name = "dense",
      .summary = "dense allreduce of the whole accumulated gradient; the selection is ignored",
      .source = "ring: Patarasuk and Yuan 2009; rabenseifner: Rabenseifner 2004",
-     .settings =
-         {{.name = "algorithm",
-           .default_value = std::string("ring"),
-           .help = "ring and rabenseifner give the same bits on every backend; native is the backend's own algorithm",
-           .choices = {"ring", "rabenseifner", "native"}}}},
+     .settings = {SettingSpec::text(
+         "algorithm", "ring",
+         "ring and rabenseifner give the same bits on every backend; native is the backend's own algorithm",
+         {"ring", "rabenseifner", "native"})}},
     /*refuses=*/[](const SelectionTraits&) { return std::string(); },
     /*make=*/
-    [](const Settings& settings, std::size_t /*numel*/) -> std::unique_ptr<SparseCollective> {
+    [](const Settings& settings, std::size_t /*numel*/) {
       return std::make_unique<DenseAllreduce>(dense_algorithm(settings.text("algorithm")));
     },
     predict,

@@ -39,8 +39,7 @@ class DynamicSparseAllreduce final : public SparseCollective {
 
     out.statistics.owned_counts.resize(out.statistics.selected_counts.size());
     co_await CountsVerb{scratch_->reduced.size(), out.statistics.owned_counts, numel_};
-    const auto total =
-        std::accumulate(out.statistics.owned_counts.begin(), out.statistics.owned_counts.end(), std::uint64_t{0});
+    const auto total = std::reduce(out.statistics.owned_counts.begin(), out.statistics.owned_counts.end());
     if (static_cast<double>(total) < dense_share_ * static_cast<double>(numel_)) {
       lists_.resize(out.statistics.owned_counts.size());
       co_await GatherListsVerb{
@@ -123,15 +122,13 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
      .summary = "each worker sums a region of the bucket; all workers gather the regions as lists, or dense if they "
                 "fill up",
      .source = "SparCML (Renggli et al., SC 2019), dynamic sparse allreduce, as Ok-Topk (PPoPP 2022) describes it",
-     .settings = {{.name = "switch",
-                   .default_value = 0.5,
-                   .help = "share of entries from which the sum is sent dense; at 0.5 both forms have the same size",
-                   .minimum = 0,
-                   .maximum = 1},
+     .settings = {SettingSpec::number(
+                      "switch", 0.5,
+                      "share of entries from which the sum is sent dense; at 0.5 both forms have the same size", 0, 1),
                   in_flight_setting()}},
     refuses,
     /*make=*/
-    [](const Settings& settings, std::size_t numel) -> std::unique_ptr<SparseCollective> {
+    [](const Settings& settings, std::size_t numel) {
       return std::make_unique<DynamicSparseAllreduce>(settings.number("switch"), in_flight(settings), numel);
     },
     predict,

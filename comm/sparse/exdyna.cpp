@@ -52,10 +52,7 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
      .summary = "workers select in disjoint partitions, gather the padded indices and sum their gradients at them",
      .source = "ExDyna (2024), algorithm 1"},
     refuses,
-    /*make=*/
-    [](const Settings&, std::size_t numel) -> std::unique_ptr<SparseCollective> {
-      return std::make_unique<DisjointUnion>(numel);
-    },
+    /*make=*/[](const Settings&, std::size_t numel) { return std::make_unique<DisjointUnion>(numel); },
     predict,
     memory,
     SumSize::kUnion,

@@ -10,6 +10,7 @@
 #include "comm/sparse/coding_error.h"
 #include "comm/sparse/exchange_cost.h"
 #include "comm/sparse/sparse_collective.h"
+#include "core/choice.h"
 #include "core/sparse_vector.h"
 #include "kernels/devices.h"
 
@@ -24,12 +25,11 @@ namespace {
 /// kExact sums the selected values at the result's indices once more, so that the paper's rule is right. kNaive ranks
 /// the sum of all selections, which every worker computes.
 enum class PutBack { kMerger, kExact, kNaive, kPaper };
-/// The names, in the order of PutBack.
-constexpr std::array kPutBackNames{"merger", "exact", "naive", "paper"};
-
+constexpr auto choices(PutBack) {
+  return std::array{"merger", "exact", "naive", "paper"};
+}
 PutBack put_back(const Settings& settings) {
-  const auto found = std::ranges::find(kPutBackNames, settings.text("put_back"));
-  return static_cast<PutBack>(found - kPutBackNames.begin());
+  return choice_of<PutBack>("put_back", settings.text("put_back"));
 }
 
 class GlobalTopk final : public SparseCollective {
@@ -234,17 +234,15 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     {.name = "gtopk",
      .summary = "a tree of workers merges selections pair by pair and keeps the k largest of each sum",
      .source = "gTop-k (Shi et al., ICDCS 2019), algorithms 2 to 4",
-     .settings = {{.name = "put_back",
-                   .default_value = std::string("merger"),
-                   .help = "fate of entries that a merge drops; merger: to the residual of the merging rank; exact: "
-                           "they are summed after all; naive: an allgather drops none; paper: some are lost, and "
-                           "lost_mass says how much",
-                   .choices = {kPutBackNames.begin(), kPutBackNames.end()}}}},
+     .settings = {SettingSpec::text(
+         "put_back", "merger",
+         "fate of entries that a merge drops; merger: to the residual of the merging rank; exact: they are summed "
+         "after "
+         "all; naive: an allgather drops none; paper: some are lost, and lost_mass says how much",
+         choice_names<PutBack>())}},
     refuses,
     /*make=*/
-    [](const Settings& settings, std::size_t numel) -> std::unique_ptr<SparseCollective> {
-      return std::make_unique<GlobalTopk>(put_back(settings), numel);
-    },
+    [](const Settings& settings, std::size_t numel) { return std::make_unique<GlobalTopk>(put_back(settings), numel); },
     predict,
     memory,
     SumSize::kTarget,

@@ -52,23 +52,20 @@ std::size_t memory(const Settings&, const ExchangeSizes& sizes, const Device& de
   return word_bytes(sizes.largest * (sizes.ranks + 1.0)) + decoder_bytes(sizes, device) + sum;
 }
 
-const Registration<SparseCollectiveEntry> registration{
-    SparseCollectiveEntry{{.name = "index_union",
-                           .summary = "workers gather all selected indices and sum their gradients at the union",
-                           .source = "ExDyna (2024), section 2, and its released code: the Top-k baseline"},
-                          refuses,
-                          /*make=*/
-                          [](const Settings&, std::size_t numel) -> std::unique_ptr<SparseCollective> {
-                            return std::make_unique<IndexUnion>(numel);
-                          },
-                          predict,
-                          memory,
-                          SumSize::kUnion,
-                          /*traffic=*/"(k + 2 min(k P, n) / P) (P-1)",
-                          CodedValues::kSums,
-                          /*resize=*/{},
-                          /*lists_shared_indices=*/nullptr,
-                          union_forecast}};
+const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
+    {.name = "index_union",
+     .summary = "workers gather all selected indices and sum their gradients at the union",
+     .source = "ExDyna (2024), section 2, and its released code: the Top-k baseline"},
+    refuses,
+    /*make=*/[](const Settings&, std::size_t numel) { return std::make_unique<IndexUnion>(numel); },
+    predict,
+    memory,
+    SumSize::kUnion,
+    /*traffic=*/"(k + 2 min(k P, n) / P) (P-1)",
+    CodedValues::kSums,
+    /*resize=*/{},
+    /*lists_shared_indices=*/nullptr,
+    union_forecast}};
 
 }  // namespace
 }  // namespace dragonn::comm

@@ -16,6 +16,7 @@
 #include "comm/sparse/exchange_cost.h"
 #include "comm/sparse/slices.h"
 #include "comm/sparse/sparse_collective.h"
+#include "core/choice.h"
 #include "core/error.h"
 #include "core/sparse_vector.h"
 #include "kernels/devices.h"
@@ -63,11 +64,12 @@ class OkTopk final : public SparseCollective {
 
     const std::span<const std::uint32_t> indices = scratch_->indices.of(selected.indices.view());
     if (rules_.repartition_period == 0) {
-      keep_equal_regions(ranks);
+      propose_regions({}, ranks);  // equal ones: the paper's naive reduce, for which no rank needs to be asked
     } else if (regions_.size() != ranks + 1 || context.step % rules_.repartition_period == 0) {
       propose_regions(indices, ranks);
-      co_await SumBoundariesVerb{std::span(regions_).subspan(1, ranks - 1), numel_};
-      average_regions(ranks);
+      const std::span<std::uint64_t> boundaries = std::span(regions_).subspan(1, ranks - 1);
+      co_await SumBoundariesVerb{boundaries, numel_};
+      for (std::uint64_t& boundary : boundaries) boundary /= ranks;
     }
 
     // Each rank sums one region.
@@ -82,8 +84,7 @@ class OkTopk final : public SparseCollective {
     lists.keep_above(scratch_->reduced, stale ? 0 : threshold_of(context), scratch_->kept);
     out.statistics.owned_counts.resize(ranks);
     co_await CountsVerb{scratch_->kept.size(), out.statistics.owned_counts, numel_};
-    const auto total =
-        std::accumulate(out.statistics.owned_counts.begin(), out.statistics.owned_counts.end(), std::uint64_t{0});
+    const auto total = std::reduce(out.statistics.owned_counts.begin(), out.statistics.owned_counts.end());
     const bool balances = !stale && is_uneven(out.statistics.owned_counts, total);
     if (balances) {
       slices_.plan_blocks(communicator.rank(), scratch_->kept, regions_, out.statistics.owned_counts, balanced_counts_);
@@ -104,9 +105,8 @@ class OkTopk final : public SparseCollective {
     lists.concatenate(lists_, gathered);
     if (stale) keep_largest(context, out.sum);
 
-    const auto selected_by_all =
-        std::accumulate(out.statistics.selected_counts.begin(), out.statistics.selected_counts.end(), std::uint64_t{0});
-    if (selected_by_all > 0) correct_drift(context.k, out.sum.size());  // nothing is learnt from zeros
+    if (std::ranges::max(out.statistics.selected_counts) > 0)
+      correct_drift(context.k, out.sum.size());  // nothing is learnt from zeros
     // Entries that were selected here and are not in the sum stay, even if their values cancelled.
     lists.common_indices(selected.indices.view(), out.sum.indices.view(), out.contributed);
     if (!is_lossy) co_return;
@@ -146,24 +146,12 @@ class OkTopk final : public SparseCollective {
   /// each, as in the paper, the last region would get the remainder, twice its share if k is a few times P.
   void propose_regions(std::span<const std::uint32_t> indices, std::size_t ranks) {
     const std::size_t count = indices.size();
-    regions_.resize(ranks + 1);
+    regions_.assign(ranks + 1, 0);
+    regions_.back() = numel_;
     for (std::size_t region = 1; region < ranks; ++region) {
       regions_[region] = count >= ranks ? indices[block_begin(count, ranks, region)] : region * numel_ / ranks;
     }
   }
-  void average_regions(std::size_t ranks) {
-    for (std::size_t region = 1; region < ranks; ++region) regions_[region] /= ranks;
-    regions_.front() = 0;
-    regions_.back() = numel_;
-  }
-
-  /// Sets regions of equal size: the paper's naive reduce. No rank needs to be asked.
-  void keep_equal_regions(std::size_t ranks) {
-    propose_regions({}, ranks);
-    regions_.front() = 0;
-    regions_.back() = numel_;
-  }
-
   /// Returns the threshold. With k = n everything is wanted, and no threshold of an earlier step may apply.
   float threshold_of(const ReduceContext& context) const {
     return context.k < numel_ ? static_cast<float>(threshold_) : 0;
@@ -233,41 +221,23 @@ double balance_above(const Settings& settings) {
   return balance == "always" ? 1 : kNever;
 }
 
-DriftRules drift_rules(const Settings& settings) {
-  if (settings.text("drift") == "off") return kNoDrift;
-  const std::string& name = settings.text("drift_rules");
-  return *std::ranges::find_if(kDriftRules, [&](const DriftRules& rules) { return name == rules.name; });
-}
-
 SettingSpecs settings() {
-  std::vector<std::string> experiments;
-  for (const DriftRules& rules : kDriftRules) experiments.emplace_back(rules.name);
   return {
-      {.name = "repartition_period",
-       .default_value = std::int64_t{64},
-       .help = "steps between choices of the regions; 0: regions always have equal size",
-       .minimum = 0},
-      {.name = "global_period",
-       .default_value = std::int64_t{32},
-       .help = "steps between computations of the threshold of the sums",
-       .minimum = 1},
-      {.name = "balance",
-       .default_value = std::string("auto"),
-       .help = "balance the lists of sums before all workers gather them; auto: if the largest list is "
-               "balance_above times the mean; always; never",
-       .choices = {"auto", "always", "never"}},
-      {.name = "balance_above",
-       .default_value = 4.0,
-       .help = "ratio of the largest list to the mean from which balance = \"auto\" acts",
-       .minimum = 1},
-      {.name = "drift",
-       .default_value = std::string("ref"),
-       .help = "ref: correct a reused threshold whose count leaves its band, as the released code does; off: keep it",
-       .choices = {"ref", "off"}},
-      {.name = "drift_rules",
-       .default_value = std::string("vgg"),
-       .help = "experiment of the released code whose constants drift = \"ref\" uses",
-       .choices = experiments},
+      SettingSpec::integer("repartition_period", 64,
+                           "steps between choices of the regions; 0: regions always have equal size", 0),
+      SettingSpec::integer("global_period", 32, "steps between computations of the threshold of the sums", 1),
+      SettingSpec::text("balance", "auto",
+                        "balance the lists of sums before all workers gather them; auto: if the largest list is "
+                        "balance_above times the mean; always; never",
+                        {"auto", "always", "never"}),
+      SettingSpec::number("balance_above", 4.0,
+                          "ratio of the largest list to the mean from which balance = \"auto\" acts", 1),
+      SettingSpec::text(
+          "drift", "ref",
+          "ref: correct a reused threshold whose count leaves its band, as the released code does; off: keep it",
+          {"ref", "off"}),
+      SettingSpec::text("drift_rules", "vgg", "experiment of the released code whose constants drift = \"ref\" uses",
+                        names_in(kDriftRules)),
       in_flight_setting()};
 }
 
@@ -325,11 +295,12 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
      .settings = settings()},
     refuses,
     /*make=*/
-    [](const Settings& settings, std::size_t numel) -> std::unique_ptr<SparseCollective> {
-      const Rules rules{.repartition_period = static_cast<std::uint64_t>(settings.integer("repartition_period")),
-                        .global_period = static_cast<std::uint64_t>(settings.integer("global_period")),
-                        .balance_above = balance_above(settings),
-                        .drift = drift_rules(settings)};
+    [](const Settings& settings, std::size_t numel) {
+      const Rules rules{
+          .repartition_period = static_cast<std::uint64_t>(settings.integer("repartition_period")),
+          .global_period = static_cast<std::uint64_t>(settings.integer("global_period")),
+          .balance_above = balance_above(settings),
+          .drift = settings.text("drift") == "off" ? kNoDrift : variant_of(kDriftRules, settings.text("drift_rules"))};
       return std::make_unique<OkTopk>(rules, in_flight(settings), numel);
     },
     predict,

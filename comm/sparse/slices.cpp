@@ -94,11 +94,7 @@ ListView Slices::sent() {
 }
 
 SettingSpec in_flight_setting() {
-  return {.name = "in_flight",
-          .default_value = std::int64_t{4},
-          .help = "messages in flight at once while regions are exchanged",
-          .minimum = 1,
-          .maximum = 1e6};
+  return SettingSpec::integer("in_flight", 4, "messages in flight at once while regions are exchanged", 1, 1e6);
 }
 
 std::size_t in_flight(const Settings& settings) {
