@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "comm/allreduce.h"
 
-#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -21,9 +20,8 @@ constexpr Window kAll{};
 constexpr auto kAdd = [](float& own, const float& received) { own += received; };
 constexpr auto kReplace = [](float& own, const float& received) { own = received; };
 
-/// Several vectors that are summed together. Each is cut into blocks by itself,
-/// and the blocks with one number travel in one message. So every element is
-/// added up in the order in which it would be alone.
+/// Several vectors that are summed together. Each is cut into blocks by itself, and the blocks with one number travel
+/// in one message. So every element is added up in the order in which it would be alone.
 class Vectors {
  public:
   Vectors(Communicator& communicator, std::span<const std::span<float>> vectors)
@@ -40,8 +38,7 @@ class Vectors {
     for (const std::span<float> vector : vectors_) count += slice(vector, window).size();
     return count;
   }
-  /// Calls visit(element, value) with the elements of a window and the values
-  /// of its message, one after the other.
+  /// Calls visit(element, value) with the elements of a window and the values of its message, one after the other.
   template <class Value, class Visit>
   void each(const Window& window, Value* values, const Visit& visit) const {
     if (communicator_.is_size_only()) return;
@@ -95,8 +92,7 @@ class PlainMessages : public Vectors {
     communicator_.send_recv(destination, Communicator::as_bytes(packed(given)), source,
                             Communicator::as_writable_bytes(received), kTagAllreduce);
   }
-  /// Returns the window of all vectors as one message: in place if there is one
-  /// vector.
+  /// Returns the window of all vectors as one message: in place if there is one vector.
   std::span<const float> packed(const Window& window) {
     if (vectors_.size() == 1) return slice(vectors_.front(), window);
     const std::span<float> message = floats(scratch_.outgoing, size(window));
@@ -112,15 +108,13 @@ class PlainMessages : public Vectors {
   AllreduceScratch& scratch_;
 };
 
-/// Vectors whose messages are codes. In an allgather messages are passed on as
-/// they came.
+/// Vectors whose messages are codes. In an allgather messages are passed on as they came.
 class CodedMessages : public Vectors {
  public:
   CodedMessages(Communicator& communicator, const codec::ValueCodec& codec, const CodedVectors& vectors,
                 CodedRingScratch& scratch)
       : Vectors(communicator, vectors.values), codec_(codec), coded_(vectors), scratch_(scratch) {
-    // Messages pass from one buffer to the other: both get the room of the
-    // largest block, the first.
+    // Messages pass from one buffer to the other: both get the room of the largest block, the first.
     const Window largest{static_cast<std::size_t>(communicator.size())};
     for (Buffer<std::byte>* message : {&scratch_.incoming, &scratch_.outgoing})
       resize_with_slack(*message, codec_.code_bytes(size(largest)));
@@ -131,8 +125,7 @@ class CodedMessages : public Vectors {
     send_recv(destination, source, kept);
     decode(scratch_.incoming, kept, kAdd);
   }
-  /// Encodes the complete sum of a window: what its code decodes to is
-  /// everybody's sum.
+  /// Encodes the complete sum of a window: what its code decodes to is everybody's sum.
   void complete(const Window& window) {
     encode(window);
     decode(scratch_.outgoing, window, kReplace);
@@ -185,8 +178,7 @@ void sum_round_ring(const Communicator& communicator, Parts& parts) {
   const auto rank = static_cast<std::size_t>(communicator.rank());
   const int next = static_cast<int>((rank + 1) % ranks);
   const int previous = static_cast<int>((rank + ranks - 1) % ranks);
-  // The block that is `steps` moves from the own rank's against the ring's
-  // direction.
+  // The block that is `steps` moves from the own rank's against the ring's direction.
   const auto block_before = [&](std::size_t steps) { return Window{ranks, (rank + ranks - steps % ranks) % ranks, 1}; };
   for (std::size_t step = 0; step + 1 < ranks; ++step)
     parts.send_and_add(next, block_before(step), previous, block_before(step + 1));
@@ -195,14 +187,12 @@ void sum_round_ring(const Communicator& communicator, Parts& parts) {
     parts.send_and_replace(next, block_before(step + ranks - 1), previous, block_before(step));
 }
 
-/// The part of Rabenseifner's algorithm that runs on a power of two of ranks. A
-/// window of blocks is halved in each step of the reduce-scatter and doubled in
-/// each step of the allgather.
+/// The part of Rabenseifner's algorithm that runs on a power of two of ranks. A window of blocks is halved in each step
+/// of the reduce-scatter and doubled in each step of the allgather.
 class Halving {
  public:
-  /// @param position number among the ranks that take part. Of the first 2 *
-  /// folded ranks only the even ones take part, each for itself and its
-  /// neighbour.
+  /// @param position number among the ranks that take part. Of the first 2 * folded ranks only the even ones take part,
+  /// each for itself and its neighbour.
   Halving(PlainMessages& vectors, int position, int participants, int folded)
       : vectors_(vectors), position_(position), participants_(participants), folded_(folded) {}
 

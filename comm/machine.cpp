@@ -61,10 +61,6 @@ Status status_of(std::int64_t process) {
   return status;
 }
 
-bool has_ended(const Status& status) {
-  return status.state == 'Z' || status.state == 'X';
-}
-
 bool is_stopped(const Status& status) {
   return status.state == 'T' || status.state == 't';
 }
@@ -97,7 +93,8 @@ PeerProcesses::PeerProcesses(Communicator& communicator) {
 
 std::string PeerProcesses::who_ended() const {
   for (const Process& process : processes_) {
-    if (has_ended(status_of(process.id))) return name(process.rank) + " has ended";
+    const char state = status_of(process.id).state;
+    if (state == 'Z' || state == 'X') return name(process.rank) + " has ended";
   }
   return "";
 }

@@ -2,6 +2,7 @@
 /// Mailbox: the pending messages from one thread to another.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <condition_variable>
 #include <cstddef>
@@ -33,12 +34,67 @@ class Mailbox {
   /// Puts a message into the next slot; waits until it is free. Returns kClosed if the mailbox is closed, even when a
   /// slot is free.
   /// @param message if it has no address, only its size is kept.  @param stamp travels with the message.
-  Result put(int tag, std::span<const std::byte> message, Moment stamp, RunningDeadline deadline);
+  Result put(int tag, std::span<const std::byte> message, Moment stamp, RunningDeadline deadline) {
+    Slot* slot = nullptr;
+    {
+      std::unique_lock lock(mutex_);
+      const bool ready = wait(lock, deadline, [&] {
+        slot = free_slot();
+        return closed_ || slot != nullptr;
+      });
+      if (closed_) return {.status = Status::kClosed};
+      if (!ready) return {.status = Status::kTimedOut};
+    }
+    // A free slot is the sender's alone: the copy needs no lock.
+    slot->size = message.size();
+    slot->size_only = message.data() == nullptr;
+    if (!slot->size_only) {
+      largest_ = std::max(largest_, message.size());
+      resize_with_slack(slot->bytes, largest_);
+      std::ranges::copy(message, slot->bytes.data());
+    }
+    {
+      const std::scoped_lock lock(mutex_);
+      slot->number = sent_++;
+      slot->stamp = stamp;
+      slot->tag = tag;
+      slot->full = true;
+    }
+    changed_.notify_all();
+    return {.status = Status::kDone, .bytes = message.size(), .stamp = stamp};
+  }
   /// Takes the oldest message with this tag; waits until there is one. Nothing is copied if the message is size-only or
   /// the buffer has no address. A closed mailbox still gives what it holds.
-  Result take(int tag, std::span<std::byte> buffer, RunningDeadline deadline);
+  Result take(int tag, std::span<std::byte> buffer, RunningDeadline deadline) {
+    Slot* slot = nullptr;
+    {
+      std::unique_lock lock(mutex_);
+      const bool ready = wait(lock, deadline, [&] {
+        slot = oldest(tag);
+        return closed_ || slot != nullptr;
+      });
+      if (slot == nullptr) return {.status = ready ? Status::kClosed : Status::kTimedOut};
+    }
+    // A full slot is the receiver's alone.
+    const std::size_t bytes = slot->size;
+    const Moment stamp = slot->stamp;
+    if (bytes > buffer.size()) return {.status = Status::kTooLarge, .bytes = bytes};
+    if (!slot->size_only && buffer.data() != nullptr) std::copy_n(slot->bytes.data(), bytes, buffer.data());
+    {
+      const std::scoped_lock lock(mutex_);
+      slot->full = false;
+    }
+    changed_.notify_all();
+    return {.status = Status::kDone, .bytes = bytes, .stamp = stamp};
+  }
   /// Closes the mailbox and wakes both sides. May be called from any thread.
-  void close();
+  void close() {
+    {
+      const std::scoped_lock lock(mutex_);
+      closed_ = true;
+    }
+    changed_.notify_all();
+  }
 
  private:
   struct Slot {
@@ -52,9 +108,27 @@ class Mailbox {
   };
   /// Waits, under the lock, until `is_ready` or the deadline is over; returns whether it is ready.
   template <class IsReady>
-  bool wait(std::unique_lock<std::mutex>& lock, RunningDeadline deadline, const IsReady& is_ready);
-  Slot* free_slot();
-  Slot* oldest(int tag);
+  bool wait(std::unique_lock<std::mutex>& lock, RunningDeadline deadline, const IsReady& is_ready) {
+    while (!changed_.wait_until(lock, deadline.next_look(), is_ready)) {
+      if (deadline.is_over()) return false;
+    }
+    return true;
+  }
+  Slot* free_slot() {
+    Slot& next = slots_[sent_ % slots_.size()];
+    if (!next.full) return &next;
+    for (Slot& slot : slots_) {
+      if (!slot.full) return &slot;  // messages were taken out of order
+    }
+    return nullptr;
+  }
+  Slot* oldest(int tag) {
+    Slot* found = nullptr;
+    for (Slot& slot : slots_) {
+      if (slot.full && slot.tag == tag && (found == nullptr || slot.number < found->number)) found = &slot;
+    }
+    return found;
+  }
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -94,33 +94,96 @@ constexpr const char* kTimeout = "comm.timeout_s";
 class MpiCommunicator final : public Communicator {
  public:
   /// @param hosted the process belongs to another program, which neither abort() nor a deadline must end.
-  explicit MpiCommunicator(const MpiOptions& options, bool hosted = false);
-  ~MpiCommunicator() override = default;
+  explicit MpiCommunicator(const MpiOptions& options, bool hosted = false)
+      : hosted_(hosted),
+        timeout_s_(options.timeout_s),
+        largest_count_(std::clamp<std::size_t>(options.largest_count, 1, kLargestCount)),
+        owner_(std::this_thread::get_id()) {
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &size_);
+  }
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   std::string backend() const override { return "mpi"; }
   /// Prints the reason and ends all processes. Does not return. Does nothing in a hosted process.
-  void abort(const std::string& reason) noexcept override;
+  void abort(const std::string& reason) noexcept override {
+    constexpr int kRunFailed = 1;
+    if (hosted_) return;
+    abort(reason, kRunFailed);
+  }
   /// Aborts like abort(reason), with the program's exit code.
-  [[noreturn]] void abort(const std::string& reason, int exit_code) noexcept;
+  [[noreturn]] void abort(const std::string& reason, int exit_code) noexcept {
+    const bool names_itself = reason.starts_with("rank ");  // as CommErrors do
+    const std::string prefix = names_itself ? "" : "rank " + std::to_string(rank_) + ": ";
+    std::fprintf(stderr, "%s%s\n", prefix.c_str(), reason.c_str());
+    std::fflush(stderr);
+    // A second thread may get here, which MPI_THREAD_FUNNELED does not allow: the process ends either way.
+    const CallWatch watch({"MPI_Abort", timeout_s_, kTimeout, "the launcher"});
+    MPI_Abort(MPI_COMM_WORLD, exit_code);
+    std::abort();  // MPI_Abort does not return
+  }
 
   /// Collective. Duplicates MPI_COMM_WORLD, so that no other user of MPI can mix messages into this group's. Exchanges
   /// process ids: from now on a wait ends soon after a process on this machine has.
-  void begin_group();
+  void begin_group() {
+    fault_point("mpi_dup");
+    complete(start("connecting to", kAllRanks, 0,
+                   [&](MPI_Request* request) { return MPI_Comm_idup(MPI_COMM_WORLD, &group_, request); }));
+    MPI_Comm_set_errhandler(group_, MPI_ERRORS_RETURN);
+    peers_ = PeerProcesses(*this);
+  }
   /// Returns whether all ranks call this within `seconds`. A rank that failed uses it to learn whether all others did,
   /// too.
-  bool all_arrive_within(double seconds);
+  bool all_arrive_within(double seconds) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Status status{};
+    int code = MPI_Ibarrier(group_, &request);
+    return code == MPI_SUCCESS && poll(request, status, code, deadline_after(seconds)) && code == MPI_SUCCESS;
+  }
   /// Collective. Waits for all ranks and releases what MPI holds; nothing may be called afterwards.
-  void finish_group();
+  void finish_group() {
+    complete(start("ending the group with", kAllRanks, 0,
+                   [&](MPI_Request* request) { return MPI_Ibarrier(group_, request); }));
+    fault_point("mpi_free");
+    std::optional<CallWatch> watch;
+    if (!hosted_) watch.emplace(WatchedCall{"MPI_Comm_free", timeout_s_, kTimeout});
+    MPI_Comm_free(&group_);  // Open MPI waits for nobody here; the standard allows it to
+  }
 
  protected:
-  Request start_send(int destination, int tag, std::span<const std::byte> message) override;
-  Request start_receive(int source, int tag, std::span<std::byte> buffer) override;
-  std::size_t finish(const Request& request) override;
+  Request start_send(int destination, int tag, std::span<const std::byte> message) override {
+    const ByteCount bytes(message.size(), largest_count_);
+    const Operation& operation = start("sending to", destination, message.size(), [&](MPI_Request* request) {
+      return MPI_Isend(message.data(), bytes.count(), bytes.type(), destination, tag, group_, request);
+    });
+    return {id_of(operation), false};
+  }
+  Request start_receive(int source, int tag, std::span<std::byte> buffer) override {
+    const ByteCount bytes(buffer.size(), largest_count_);
+    const Operation& operation = start("receiving from", source, buffer.size(), [&](MPI_Request* request) {
+      return MPI_Irecv(buffer.data(), bytes.count(), bytes.type(), source, tag, group_, request);
+    });
+    return {id_of(operation), true};
+  }
+  std::size_t finish(const Request& request) override {
+    check_thread();
+    check_request(request.id < operations_.size() && operations_[request.id].in_use);
+    const std::size_t bytes = complete(operations_[request.id]);
+    return request.is_receive ? bytes : 0;
+  }
   /// Sums by MPI_Iallreduce. What MPI sends cannot be seen, so it is counted as if by a ring: the only nominal count in
   /// this program.
-  void native_allreduce_sum(std::span<float> values) override;
+  void native_allreduce_sum(std::span<float> values) override {
+    for (std::size_t begin = 0; begin < values.size(); begin += kLargestCount) {
+      const std::span<float> part = values.subspan(begin, std::min(kLargestCount, values.size() - begin));
+      complete(start("summing with", kAllRanks, 0, [&](MPI_Request* request) {
+        return MPI_Iallreduce(MPI_IN_PLACE, part.data(), static_cast<int>(part.size()), MPI_FLOAT, MPI_SUM, group_,
+                              request);
+      }));
+    }
+    traffic().add(ring_traffic(values.size(), size_, rank_));
+  }
 
  private:
   /// A pending send or receive; slots are reused.
@@ -132,14 +195,51 @@ class MpiCommunicator final : public Communicator {
     bool in_use = false;
   };
 
-  void check_thread() const;
+  void check_thread() const {
+    DRAGONN_CHECK(std::this_thread::get_id() == owner_,
+                  "rank {} uses MPI from a thread other than the one that began it", rank_);
+  }
   /// Starts an operation by `call`, which gets the place of its request and returns MPI's status.
   template <class Call>
-  Operation& start(const char* doing, int peer, std::size_t bytes, const Call& call);
-  std::uint64_t id_of(const Operation& operation) const;
-  void check(int code, const char* doing, int peer, std::size_t bytes) const;
+  Operation& start(const char* doing, int peer, std::size_t bytes, const Call& call) {
+    check_thread();
+    auto slot = std::ranges::find(operations_, false, &Operation::in_use);
+    if (slot == operations_.end()) slot = operations_.insert(slot, Operation{});
+    *slot = {MPI_REQUEST_NULL, doing, peer, bytes, true};
+    check(call(&slot->request), doing, peer, bytes);
+    return *slot;
+  }
+  std::uint64_t id_of(const Operation& operation) const {
+    return static_cast<std::uint64_t>(&operation - operations_.data());
+  }
+  void check(int code, const char* doing, int peer, std::size_t bytes) const {
+    if (code == MPI_SUCCESS) return;
+    int error_class = MPI_SUCCESS;
+    MPI_Error_class(code, &error_class);
+    if (error_class == MPI_ERR_TRUNCATE) {
+      throw error(doing, peer, fmt::format("the message does not fit the {} bytes for it", bytes));
+    }
+    throw error(doing, peer, mpi_error_text(code));
+  }
   /// Polls until the operation is done or late. Returns the bytes of a receive.
-  std::size_t complete(Operation& operation);
+  std::size_t complete(Operation& operation) {
+    MPI_Status status{};
+    int code = MPI_SUCCESS;
+    RunningDeadline deadline = deadline_after(timeout_s_);
+    while (!poll(operation.request, status, code, deadline.next_look())) {
+      const std::string ended = peers_.who_ended();
+      if (!ended.empty()) throw error(operation.doing, operation.peer, ended);
+      if (!deadline.is_over()) continue;
+      const std::string known = peers_.who_is_gone();
+      // Until begin_group has ended no rank knows the others' processes.
+      throw late(operation.doing, operation.peer, timeout_s_, known.empty() ? stopped_sibling() : known);
+    }
+    check(code, operation.doing, operation.peer, operation.bytes);
+    operation.in_use = false;
+    MPI_Count count = 0;
+    MPI_Get_elements_x(&status, MPI_BYTE, &count);
+    return static_cast<std::size_t>(count);
+  }
 
   MPI_Comm group_ = MPI_COMM_NULL;
   int rank_ = 0;
@@ -151,138 +251,6 @@ class MpiCommunicator final : public Communicator {
   std::thread::id owner_;
   std::vector<Operation> operations_;
 };
-
-MpiCommunicator::MpiCommunicator(const MpiOptions& options, bool hosted)
-    : hosted_(hosted),
-      timeout_s_(options.timeout_s),
-      largest_count_(std::clamp<std::size_t>(options.largest_count, 1, kLargestCount)),
-      owner_(std::this_thread::get_id()) {
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
-  MPI_Comm_size(MPI_COMM_WORLD, &size_);
-}
-
-template <class Call>
-MpiCommunicator::Operation& MpiCommunicator::start(const char* doing, int peer, std::size_t bytes, const Call& call) {
-  check_thread();
-  auto slot = std::ranges::find(operations_, false, &Operation::in_use);
-  if (slot == operations_.end()) slot = operations_.insert(slot, Operation{});
-  *slot = {MPI_REQUEST_NULL, doing, peer, bytes, true};
-  check(call(&slot->request), doing, peer, bytes);
-  return *slot;
-}
-
-void MpiCommunicator::begin_group() {
-  fault_point("mpi_dup");
-  complete(start("connecting to", kAllRanks, 0,
-                 [&](MPI_Request* request) { return MPI_Comm_idup(MPI_COMM_WORLD, &group_, request); }));
-  MPI_Comm_set_errhandler(group_, MPI_ERRORS_RETURN);
-  peers_ = PeerProcesses(*this);
-}
-
-void MpiCommunicator::abort(const std::string& reason) noexcept {
-  constexpr int kRunFailed = 1;
-  if (hosted_) return;
-  abort(reason, kRunFailed);
-}
-
-void MpiCommunicator::abort(const std::string& reason, int exit_code) noexcept {
-  const bool names_itself = reason.starts_with("rank ");  // as CommErrors do
-  const std::string prefix = names_itself ? "" : "rank " + std::to_string(rank_) + ": ";
-  std::fprintf(stderr, "%s%s\n", prefix.c_str(), reason.c_str());
-  std::fflush(stderr);
-  // A second thread may get here, which MPI_THREAD_FUNNELED does not allow: the process ends either way.
-  const CallWatch watch({"MPI_Abort", timeout_s_, kTimeout, "the launcher"});
-  MPI_Abort(MPI_COMM_WORLD, exit_code);
-  std::abort();  // MPI_Abort does not return
-}
-
-bool MpiCommunicator::all_arrive_within(double seconds) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  MPI_Status status{};
-  int code = MPI_Ibarrier(group_, &request);
-  return code == MPI_SUCCESS && poll(request, status, code, deadline_after(seconds)) && code == MPI_SUCCESS;
-}
-
-void MpiCommunicator::finish_group() {
-  complete(start("ending the group with", kAllRanks, 0,
-                 [&](MPI_Request* request) { return MPI_Ibarrier(group_, request); }));
-  fault_point("mpi_free");
-  std::optional<CallWatch> watch;
-  if (!hosted_) watch.emplace(WatchedCall{"MPI_Comm_free", timeout_s_, kTimeout});
-  MPI_Comm_free(&group_);  // Open MPI waits for nobody here; the standard allows it to
-}
-
-void MpiCommunicator::check_thread() const {
-  DRAGONN_CHECK(std::this_thread::get_id() == owner_, "rank {} uses MPI from a thread other than the one that began it",
-                rank_);
-}
-
-std::uint64_t MpiCommunicator::id_of(const Operation& operation) const {
-  return static_cast<std::uint64_t>(&operation - operations_.data());
-}
-
-void MpiCommunicator::check(int code, const char* doing, int peer, std::size_t bytes) const {
-  if (code == MPI_SUCCESS) return;
-  int error_class = MPI_SUCCESS;
-  MPI_Error_class(code, &error_class);
-  if (error_class == MPI_ERR_TRUNCATE) {
-    throw error(doing, peer, fmt::format("the message does not fit the {} bytes for it", bytes));
-  }
-  throw error(doing, peer, mpi_error_text(code));
-}
-
-Request MpiCommunicator::start_send(int destination, int tag, std::span<const std::byte> message) {
-  const ByteCount bytes(message.size(), largest_count_);
-  const Operation& operation = start("sending to", destination, message.size(), [&](MPI_Request* request) {
-    return MPI_Isend(message.data(), bytes.count(), bytes.type(), destination, tag, group_, request);
-  });
-  return {id_of(operation), false};
-}
-
-Request MpiCommunicator::start_receive(int source, int tag, std::span<std::byte> buffer) {
-  const ByteCount bytes(buffer.size(), largest_count_);
-  const Operation& operation = start("receiving from", source, buffer.size(), [&](MPI_Request* request) {
-    return MPI_Irecv(buffer.data(), bytes.count(), bytes.type(), source, tag, group_, request);
-  });
-  return {id_of(operation), true};
-}
-
-std::size_t MpiCommunicator::finish(const Request& request) {
-  check_thread();
-  check_request(request.id < operations_.size() && operations_[request.id].in_use);
-  const std::size_t bytes = complete(operations_[request.id]);
-  return request.is_receive ? bytes : 0;
-}
-
-std::size_t MpiCommunicator::complete(Operation& operation) {
-  MPI_Status status{};
-  int code = MPI_SUCCESS;
-  RunningDeadline deadline = deadline_after(timeout_s_);
-  while (!poll(operation.request, status, code, deadline.next_look())) {
-    const std::string ended = peers_.who_ended();
-    if (!ended.empty()) throw error(operation.doing, operation.peer, ended);
-    if (!deadline.is_over()) continue;
-    const std::string known = peers_.who_is_gone();
-    // Until begin_group has ended no rank knows the others' processes.
-    throw late(operation.doing, operation.peer, timeout_s_, known.empty() ? stopped_sibling() : known);
-  }
-  check(code, operation.doing, operation.peer, operation.bytes);
-  operation.in_use = false;
-  MPI_Count count = 0;
-  MPI_Get_elements_x(&status, MPI_BYTE, &count);
-  return static_cast<std::size_t>(count);
-}
-
-void MpiCommunicator::native_allreduce_sum(std::span<float> values) {
-  for (std::size_t begin = 0; begin < values.size(); begin += kLargestCount) {
-    const std::span<float> part = values.subspan(begin, std::min(kLargestCount, values.size() - begin));
-    complete(start("summing with", kAllRanks, 0, [&](MPI_Request* request) {
-      return MPI_Iallreduce(MPI_IN_PLACE, part.data(), static_cast<int>(part.size()), MPI_FLOAT, MPI_SUM, group_,
-                            request);
-    }));
-  }
-  traffic().add(ring_traffic(values.size(), size_, rank_));
-}
 
 /// Makes Open MPI send TCP messages of more than 64 KiB without asking first. By default it announces such a message
 /// and sends the rest once the receiver has answered. If two ranks send to each other, as in most steps of a
@@ -368,16 +336,6 @@ std::exception_ptr run_rank(MpiCommunicator& communicator, const std::function<v
   }
 }
 
-/// Runs `fn` and ends the group. Messages may be pending after an error: the group is then left as it is.
-void run_hosted_rank(const MpiOptions& options, const std::function<void(Communicator&)>& fn) {
-  MpiCommunicator communicator(options, /*hosted=*/true);
-  const ScopedRank scope(communicator.rank());
-  communicator.begin_group();
-  check_world(communicator);
-  fn(communicator);
-  communicator.finish_group();
-}
-
 }  // namespace
 
 void run_hosted_mpi(const MpiOptions& options, const std::function<void(Communicator&)>& fn) {
@@ -387,9 +345,14 @@ void run_hosted_mpi(const MpiOptions& options, const std::function<void(Communic
   keeper.begin();
   keeper.open_group(options.timeout_s);
   try {
-    run_hosted_rank(options, fn);
+    MpiCommunicator communicator(options, /*hosted=*/true);
+    const ScopedRank scope(communicator.rank());
+    communicator.begin_group();
+    check_world(communicator);
+    fn(communicator);
+    communicator.finish_group();
   } catch (...) {
-    keeper.close_group(/*orderly=*/false);
+    keeper.close_group(/*orderly=*/false);  // messages may be pending: the group is left as it is
     throw;
   }
   keeper.close_group(/*orderly=*/true);

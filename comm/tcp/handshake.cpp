@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "comm/tcp/handshake.h"
-
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -20,6 +18,7 @@
 
 #include "comm/tcp/listener.h"
 #include "comm/tcp/socket.h"
+#include "comm/tcp/tcp.h"
 #include "core/error.h"
 #include "core/printable.h"
 

@@ -15,7 +15,6 @@
 #include "comm/launcher.h"
 #include "comm/machine.h"
 #include "comm/tcp/frame.h"
-#include "comm/tcp/handshake.h"
 #include "core/error.h"
 
 namespace dragonn::comm {
@@ -45,14 +44,33 @@ struct Link {
   Incoming in;
 };
 
+// The number of a request: the peer, and the message among those of the link.
+Request request_of(int peer, std::size_t number, bool is_receive) {
+  return {static_cast<std::uint64_t>(peer) << 32U | number, is_receive};
+}
+
 class TcpCommunicator final : public Communicator {
  public:
-  TcpCommunicator(const TcpOptions& options, std::vector<Descriptor> connections);
+  TcpCommunicator(const TcpOptions& options, std::vector<Descriptor> connections)
+      : rank_(options.rank), timeout_s_(options.timeout_s), polled_(connections.size()) {
+    for (Descriptor& connection : connections) {
+      links_.push_back(connection.valid() ? std::make_unique<Link>(std::move(connection)) : nullptr);
+    }
+  }
 
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(links_.size()); }
   std::string backend() const override { return "tcp"; }
-  void abort(const std::string& reason) noexcept override;
+  void abort(const std::string& reason) noexcept override {
+    try {
+      const Lock lock(mutex_);
+      if (std::exchange(aborted_, true)) return;
+      note_failure(reason);
+      send_shutdown(FrameKind::kAbort, failure_);
+    } catch (const std::exception& failure) {
+      report_unsent(failure);
+    }
+  }
 
   /// Collective. Exchanges process ids: later errors name processes of this machine.
   void know_peers() { peers_ = PeerProcesses(*this); }
@@ -60,15 +78,75 @@ class TcpCommunicator final : public Communicator {
   // Exactly one of the next two ends the group.
 
   /// Waits, after `fn` has returned, until it has returned on all ranks. @throws CommError if a rank failed.
-  void shut_down();
+  void shut_down() {
+    Lock lock(mutex_);
+    if (!group_failure().empty()) throw CommError(failure_);
+    forget_messages();
+    send_shutdown(FrameKind::kEnd, "");
+    constexpr const char* kDoing = "shutting down with";
+    for (int peer = 0; peer < size(); ++peer) {
+      if (peer == rank_) continue;
+      Link& other = link(peer);
+      waits_for_ = peer;
+      const bool is_shut_down = move_for(lock, timeout_s_, [&] {
+        const Incoming::End end = other.in.end();
+        if (!group_failure().empty() || end == Incoming::End::kFailure) check_group(kDoing, peer);
+        return end == Incoming::End::kWell && !other.out.is_pending();
+      });
+      if (!is_shut_down) fail_late(lock, kDoing, peer);
+    }
+  }
   /// Reports, after `fn` has thrown, the failure to the ranks that wait for this one (kFailure) or to all (kAbort), and
   /// gives them a few seconds to read it.
-  void fail(FrameKind kind, const std::string& reason) noexcept;
+  void fail(FrameKind kind, const std::string& reason) noexcept {
+    try {
+      Lock lock(mutex_);
+      forget_messages();
+      note_failure(reason);
+      if (!std::exchange(aborted_, true)) send_shutdown(kind, failure_);
+      for_each_link([&](Link& link) {
+        link.out.close();
+        move(link);
+      });
+      const auto is_closed = [](const auto& link) { return link == nullptr || link->in.is_closed(); };
+      move_for(lock, kShutdownSeconds, [&] { return std::ranges::all_of(links_, is_closed); });
+    } catch (const std::exception& failure) {
+      report_unsent(failure);
+    }
+  }
 
  protected:
-  Request start_send(int destination, int tag, std::span<const std::byte> message) override;
-  Request start_receive(int source, int tag, std::span<std::byte> buffer) override;
-  std::size_t finish(const Request& request) override;
+  Request start_send(int destination, int tag, std::span<const std::byte> message) override {
+    const Lock lock(mutex_);
+    check_group("sending to", destination);
+    Link& to = link(destination);
+    const std::size_t number = to.out.start(tag, message);
+    to.out.write();
+    return request_of(destination, number, false);
+  }
+  Request start_receive(int source, int tag, std::span<std::byte> buffer) override {
+    const Lock lock(mutex_);
+    return request_of(source, link(source).in.start(tag, buffer), true);
+  }
+  std::size_t finish(const Request& request) override {
+    Lock lock(mutex_);
+    const auto peer = static_cast<int>(request.id >> 32U);
+    const std::size_t number = request.id & 0xFFFFFFFFU;
+    check_request(peer >= 0 && peer < size() && peer != rank_);
+    Incoming& in = link(peer).in;
+    Outgoing& out = link(peer).out;
+    check_request(request.is_receive ? in.knows(number) : out.knows(number));
+    if (!request.is_receive) {
+      wait(lock, "sending to", peer, [&] { return out.is_done(number); });
+      out.release(number);
+      return 0;
+    }
+    wait(lock, "receiving from", peer, [&] { return in.is_done(number); });
+    const std::size_t bytes = in.bytes(number), capacity = in.capacity(number);
+    in.release(number);
+    if (bytes > capacity) throw fatal(too_large(peer, bytes, capacity));
+    return bytes;
+  }
 
  private:
   using Lock = std::unique_lock<std::mutex>;
@@ -81,30 +159,128 @@ class TcpCommunicator final : public Communicator {
   }
   /// Moves messages until `is_done`. @throws CommError if the group fails, the peer ends, or the deadline passes.
   template <class IsDone>
-  void wait(Lock& lock, const char* doing, int peer, const IsDone& is_done);
+  void wait(Lock& lock, const char* doing, int peer, const IsDone& is_done) {
+    if (is_done()) return;
+    waits_for_ = peer;  // stays after an error: others may still ask
+    RunningDeadline deadline = deadline_after(timeout_s_);
+    move(link(peer));
+    while (!is_done()) {
+      check_group(doing, peer);
+      move(lock, deadline.next_look());
+      if (deadline.is_over() && !is_done()) fail_late(lock, doing, peer);
+    }
+    waits_for_ = kAllRanks;
+  }
   /// Waits until messages can be moved, at most until the deadline, and moves them. The lock is released while waiting.
-  void move(Lock& lock, Deadline until);
+  void move(Lock& lock, Deadline until) {
+    for (std::size_t rank = 0; rank < links_.size(); ++rank) {
+      const short events = links_[rank] != nullptr ? links_[rank]->events() : short{0};
+      polled_[rank] = {events != 0 ? links_[rank]->socket.get() : -1, events, 0};
+    }
+    lock.unlock();
+    const int ready = ::poll(polled_.data(), polled_.size(), milliseconds_until(until));
+    lock.lock();
+    if (ready <= 0) return;
+    for (std::size_t rank = 0; rank < links_.size(); ++rank) {
+      if (polled_[rank].revents != 0) move(*links_[rank]);
+    }
+  }
   /// Moves messages of a link, and answers the question which rank this one waits for.
-  void move(Link& link);
+  void move(Link& link) {
+    link.move();
+    if (!link.in.take_question()) return;
+    const std::string doing = activity().describe();
+    link.out.tell(FrameKind::kHere, fmt::format("{} {}{}", waits_for_, doing.empty() ? "waiting" : "at ", doing));
+    link.out.write();
+  }
   /// Moves messages until `is_done`, at most for that long. Returns whether it is.
   template <class IsDone>
-  bool move_for(Lock& lock, double seconds, const IsDone& is_done);
+  bool move_for(Lock& lock, double seconds, const IsDone& is_done) {
+    RunningDeadline deadline = deadline_after(seconds);
+    while (!is_done()) {
+      if (deadline.is_over()) return false;
+      move(lock, deadline.next_look());
+    }
+    return true;
+  }
 
   /// Returns the first failure of the group that this rank learns of; empty while there is none.
-  const std::string& group_failure();
+  const std::string& group_failure() {
+    if (!failure_.empty()) return failure_;
+    for (int rank = 0; rank < size(); ++rank) {
+      if (rank == rank_) continue;
+      const Incoming& in = link(rank).in;
+      if (in.end() == Incoming::End::kAbort) failure_ = in.end_text();
+      if (in.end() == Incoming::End::kLost)
+        failure_ = fmt::format("{} has ended: {}", peers_.name(rank), in.end_text());
+      if (!failure_.empty()) break;
+    }
+    return failure_;
+  }
   /// Marks the group as failed for this rank, and detaches all messages, whose buffers still exist: the caller that
   /// catches the error frees them. Returns the error.
   template <class Failure>
-  Failure fatal(Failure error);
+  Failure fatal(Failure error) {
+    if (failure_.empty()) failure_ = error.what();
+    for_each_link([](Link& link) {
+      link.in.drop();
+      link.out.detach();
+    });
+    return error;
+  }
   /// Drops all pending messages, whose buffers may be gone already.
-  void forget_messages();
+  void forget_messages() {
+    for_each_link([](Link& link) {
+      link.in.drop();
+      link.out.forget();
+    });
+  }
   /// Records the failure of this rank, unless it knows of one of the group.
-  void note_failure(const std::string& reason);
-  void check_group(const char* doing, int peer);
-  [[noreturn]] void fail_late(Lock& lock, const char* doing, int peer);
+  void note_failure(const std::string& reason) {
+    if (group_failure().empty()) failure_ = reason.starts_with("rank ") ? reason : failure_text(reason);
+  }
+  void check_group(const char* doing, int peer) {
+    if (!group_failure().empty()) throw fatal(error(doing, peer, failure_));
+    const Incoming& in = link(peer).in;
+    if (in.end() == Incoming::End::kNone) return;
+    failure_ = in.end() == Incoming::End::kFailure ? in.end_text() : fmt::format("rank {} has ended", peer);
+    throw fatal(error(doing, peer, failure_));
+  }
+  [[noreturn]] void fail_late(Lock& lock, const char* doing, int peer) {
+    const std::string where = whereabouts(lock, peer);
+    const std::string gone = peers_.who_is_gone();
+    throw fatal(late(doing, peer, timeout_s_, fmt::format("{}{}{}", where, gone.empty() ? "" : "; ", gone)));
+  }
   /// Describes why `peer` is late: asks it which rank it waits for, then asks that rank, and so on.
-  std::string whereabouts(Lock& lock, int peer);
-  void send_shutdown(FrameKind kind, const std::string& reason);
+  std::string whereabouts(Lock& lock, int peer) {
+    std::string chain;
+    int rank = peer;
+    for (int hops = 0; hops < size(); ++hops) {
+      Link& asked = link(rank);
+      std::optional<std::string> answer;
+      asked.in.take_answer();
+      asked.out.tell(FrameKind::kWhere, "");
+      move(asked);
+      move_for(lock, kAnswerSeconds, [&] { return (answer = asked.in.take_answer()).has_value(); });
+      if (!answer) return fmt::format("{}rank {} does not answer", chain, rank);
+      int next = kAllRanks;
+      const auto [end, status] = std::from_chars(answer->data(), answer->data() + answer->size(), next);
+      const std::string text = answer->substr(static_cast<std::size_t>(end - answer->data()));
+      chain += fmt::format("rank {} is{}", rank, text);
+      if (status != std::errc() || next < 0 || next >= size()) return chain;
+      chain += fmt::format("{} for rank {}", text.ends_with("waiting") ? "" : ", waiting", next);
+      if (next == rank_ || next == peer) return chain;
+      chain += "; ";
+      rank = next;
+    }
+    return chain;
+  }
+  void send_shutdown(FrameKind kind, const std::string& reason) {
+    for_each_link([&](Link& link) {
+      link.out.tell(kind, reason);
+      move(link);
+    });
+  }
 
   int rank_;
   double timeout_s_;
@@ -116,223 +292,6 @@ class TcpCommunicator final : public Communicator {
   bool aborted_ = false;
   int waits_for_ = kAllRanks;
 };
-
-TcpCommunicator::TcpCommunicator(const TcpOptions& options, std::vector<Descriptor> connections)
-    : rank_(options.rank), timeout_s_(options.timeout_s), polled_(connections.size()) {
-  for (Descriptor& connection : connections) {
-    links_.push_back(connection.valid() ? std::make_unique<Link>(std::move(connection)) : nullptr);
-  }
-}
-
-// The number of a request: the peer, and the message among those of the link.
-Request request_of(int peer, std::size_t number, bool is_receive) {
-  return {static_cast<std::uint64_t>(peer) << 32U | number, is_receive};
-}
-
-Request TcpCommunicator::start_send(int destination, int tag, std::span<const std::byte> message) {
-  const Lock lock(mutex_);
-  check_group("sending to", destination);
-  Link& to = link(destination);
-  const std::size_t number = to.out.start(tag, message);
-  to.out.write();
-  return request_of(destination, number, false);
-}
-
-Request TcpCommunicator::start_receive(int source, int tag, std::span<std::byte> buffer) {
-  const Lock lock(mutex_);
-  return request_of(source, link(source).in.start(tag, buffer), true);
-}
-
-std::size_t TcpCommunicator::finish(const Request& request) {
-  Lock lock(mutex_);
-  const auto peer = static_cast<int>(request.id >> 32U);
-  const std::size_t number = request.id & 0xFFFFFFFFU;
-  check_request(peer >= 0 && peer < size() && peer != rank_);
-  Incoming& in = link(peer).in;
-  Outgoing& out = link(peer).out;
-  check_request(request.is_receive ? in.knows(number) : out.knows(number));
-  if (!request.is_receive) {
-    wait(lock, "sending to", peer, [&] { return out.is_done(number); });
-    out.release(number);
-    return 0;
-  }
-  wait(lock, "receiving from", peer, [&] { return in.is_done(number); });
-  const std::size_t bytes = in.bytes(number), capacity = in.capacity(number);
-  in.release(number);
-  if (bytes > capacity) throw fatal(too_large(peer, bytes, capacity));
-  return bytes;
-}
-
-template <class IsDone>
-void TcpCommunicator::wait(Lock& lock, const char* doing, int peer, const IsDone& is_done) {
-  if (is_done()) return;
-  waits_for_ = peer;  // stays after an error: others may still ask
-  RunningDeadline deadline = deadline_after(timeout_s_);
-  move(link(peer));
-  while (!is_done()) {
-    check_group(doing, peer);
-    move(lock, deadline.next_look());
-    if (deadline.is_over() && !is_done()) fail_late(lock, doing, peer);
-  }
-  waits_for_ = kAllRanks;
-}
-
-void TcpCommunicator::move(Lock& lock, Deadline until) {
-  for (std::size_t rank = 0; rank < links_.size(); ++rank) {
-    const short events = links_[rank] != nullptr ? links_[rank]->events() : short{0};
-    polled_[rank] = {events != 0 ? links_[rank]->socket.get() : -1, events, 0};
-  }
-  lock.unlock();
-  const int ready = ::poll(polled_.data(), polled_.size(), milliseconds_until(until));
-  lock.lock();
-  if (ready <= 0) return;
-  for (std::size_t rank = 0; rank < links_.size(); ++rank) {
-    if (polled_[rank].revents != 0) move(*links_[rank]);
-  }
-}
-
-void TcpCommunicator::move(Link& link) {
-  link.move();
-  if (!link.in.take_question()) return;
-  const std::string doing = activity().describe();
-  link.out.tell(FrameKind::kHere, fmt::format("{} {}{}", waits_for_, doing.empty() ? "waiting" : "at ", doing));
-  link.out.write();
-}
-
-template <class IsDone>
-bool TcpCommunicator::move_for(Lock& lock, double seconds, const IsDone& is_done) {
-  RunningDeadline deadline = deadline_after(seconds);
-  while (!is_done()) {
-    if (deadline.is_over()) return false;
-    move(lock, deadline.next_look());
-  }
-  return true;
-}
-
-const std::string& TcpCommunicator::group_failure() {
-  if (!failure_.empty()) return failure_;
-  for (int rank = 0; rank < size(); ++rank) {
-    if (rank == rank_) continue;
-    const Incoming& in = link(rank).in;
-    if (in.end() == Incoming::End::kAbort) failure_ = in.end_text();
-    if (in.end() == Incoming::End::kLost) failure_ = fmt::format("{} has ended: {}", peers_.name(rank), in.end_text());
-    if (!failure_.empty()) break;
-  }
-  return failure_;
-}
-
-void TcpCommunicator::check_group(const char* doing, int peer) {
-  if (!group_failure().empty()) throw fatal(error(doing, peer, failure_));
-  const Incoming& in = link(peer).in;
-  if (in.end() == Incoming::End::kNone) return;
-  failure_ = in.end() == Incoming::End::kFailure ? in.end_text() : fmt::format("rank {} has ended", peer);
-  throw fatal(error(doing, peer, failure_));
-}
-
-template <class Failure>
-Failure TcpCommunicator::fatal(Failure error) {
-  if (failure_.empty()) failure_ = error.what();
-  for_each_link([](Link& link) {
-    link.in.drop();
-    link.out.detach();
-  });
-  return error;
-}
-
-void TcpCommunicator::forget_messages() {
-  for_each_link([](Link& link) {
-    link.in.drop();
-    link.out.forget();
-  });
-}
-
-void TcpCommunicator::fail_late(Lock& lock, const char* doing, int peer) {
-  const std::string where = whereabouts(lock, peer);
-  const std::string gone = peers_.who_is_gone();
-  throw fatal(late(doing, peer, timeout_s_, fmt::format("{}{}{}", where, gone.empty() ? "" : "; ", gone)));
-}
-
-std::string TcpCommunicator::whereabouts(Lock& lock, int peer) {
-  std::string chain;
-  int rank = peer;
-  for (int hops = 0; hops < size(); ++hops) {
-    Link& asked = link(rank);
-    std::optional<std::string> answer;
-    asked.in.take_answer();
-    asked.out.tell(FrameKind::kWhere, "");
-    move(asked);
-    move_for(lock, kAnswerSeconds, [&] { return (answer = asked.in.take_answer()).has_value(); });
-    if (!answer) return fmt::format("{}rank {} does not answer", chain, rank);
-    int next = kAllRanks;
-    const auto [end, status] = std::from_chars(answer->data(), answer->data() + answer->size(), next);
-    const std::string text = answer->substr(static_cast<std::size_t>(end - answer->data()));
-    chain += fmt::format("rank {} is{}", rank, text);
-    if (status != std::errc() || next < 0 || next >= size()) return chain;
-    chain += fmt::format("{} for rank {}", text.ends_with("waiting") ? "" : ", waiting", next);
-    if (next == rank_ || next == peer) return chain;
-    chain += "; ";
-    rank = next;
-  }
-  return chain;
-}
-
-void TcpCommunicator::note_failure(const std::string& reason) {
-  if (group_failure().empty()) failure_ = reason.starts_with("rank ") ? reason : failure_text(reason);
-}
-
-void TcpCommunicator::send_shutdown(FrameKind kind, const std::string& reason) {
-  for_each_link([&](Link& link) {
-    link.out.tell(kind, reason);
-    move(link);
-  });
-}
-
-void TcpCommunicator::abort(const std::string& reason) noexcept {
-  try {
-    const Lock lock(mutex_);
-    if (std::exchange(aborted_, true)) return;
-    note_failure(reason);
-    send_shutdown(FrameKind::kAbort, failure_);
-  } catch (const std::exception& failure) {
-    report_unsent(failure);
-  }
-}
-
-void TcpCommunicator::shut_down() {
-  Lock lock(mutex_);
-  if (!group_failure().empty()) throw CommError(failure_);
-  forget_messages();
-  send_shutdown(FrameKind::kEnd, "");
-  constexpr const char* kDoing = "shutting down with";
-  for (int peer = 0; peer < size(); ++peer) {
-    if (peer == rank_) continue;
-    Link& other = link(peer);
-    waits_for_ = peer;
-    const bool is_shut_down = move_for(lock, timeout_s_, [&] {
-      const Incoming::End end = other.in.end();
-      if (!group_failure().empty() || end == Incoming::End::kFailure) check_group(kDoing, peer);
-      return end == Incoming::End::kWell && !other.out.is_pending();
-    });
-    if (!is_shut_down) fail_late(lock, kDoing, peer);
-  }
-}
-
-void TcpCommunicator::fail(FrameKind kind, const std::string& reason) noexcept {
-  try {
-    Lock lock(mutex_);
-    forget_messages();
-    note_failure(reason);
-    if (!std::exchange(aborted_, true)) send_shutdown(kind, failure_);
-    for_each_link([&](Link& link) {
-      link.out.close();
-      move(link);
-    });
-    const auto is_closed = [](const auto& link) { return link == nullptr || link->in.is_closed(); };
-    move_for(lock, kShutdownSeconds, [&] { return std::ranges::all_of(links_, is_closed); });
-  } catch (const std::exception& failure) {
-    report_unsent(failure);
-  }
-}
 
 }  // namespace
 

@@ -5,10 +5,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "comm/tcp/rendezvous.h"
 #include "comm/tcp/secret.h"
+#include "core/file.h"
 
 namespace dragonn::comm {
 
@@ -24,6 +26,15 @@ struct TcpOptions {
 /// Reads this process's options from the environment: rank and size by detect_process(), the rendezvous by
 /// find_rendezvous(). @param secret_file of Secret::load; empty: no secret. @throws ConfigError saying what to set.
 TcpOptions tcp_options(const std::string& rendezvous, double timeout_s, const std::string& secret_file = "");
+
+/// Collective. Connects every two ranks. Returns the connections by rank; a rank's own place is empty.
+///
+/// comm/README.md lists the steps. In the end rank 0 sends all ranks one verdict: every rank is connected, or all throw
+/// the same error.
+/// @throws CommError on every rank that came, naming the rank that is missing or does not fit: another world size, two
+/// ranks with one number, another version of the program, a secret that not both have. It comes at most a few seconds
+/// after `comm.timeout_s`. ConfigError at once if something else than a file is at the rendezvous file's path.
+std::vector<Descriptor> connect_ranks(const TcpOptions& options);
 
 /// Connects to the other ranks, runs `fn` as this rank, and shuts the connections down.
 ///

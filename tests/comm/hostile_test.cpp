@@ -10,7 +10,7 @@
 
 #include "comm/local/local.h"
 #include "comm/tcp/frame.h"
-#include "comm/tcp/handshake.h"
+#include "comm/tcp/tcp.h"
 #include "core/rng.h"
 #include "tests/comm/cases.h"
 #include "tests/comm/hostile_rank.h"

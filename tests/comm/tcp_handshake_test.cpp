@@ -13,10 +13,10 @@
 
 #include <doctest/doctest.h>
 
-#include "comm/tcp/handshake.h"
 #include "comm/tcp/listener.h"
 #include "comm/tcp/rendezvous.h"
 #include "comm/tcp/socket.h"
+#include "comm/tcp/tcp.h"
 #include "core/file.h"
 #include "tests/comm/cases.h"
 #include "tests/comm/tcp_support.h"

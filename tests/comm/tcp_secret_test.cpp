@@ -13,10 +13,10 @@
 #include <doctest/doctest.h>
 
 #include "comm/tcp/frame.h"
-#include "comm/tcp/handshake.h"
 #include "comm/tcp/listener.h"
 #include "comm/tcp/rendezvous.h"
 #include "comm/tcp/secret.h"
+#include "comm/tcp/tcp.h"
 #include "core/error.h"
 #include "core/file.h"
 #include "core/printable.h"
