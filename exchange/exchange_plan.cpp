@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "comm/sparse/code_sum.h"
 #include "compress/sparsifier.h"
 #include "core/units_text.h"
 #include "exchange/bucket_form.h"
@@ -60,11 +59,6 @@ Forecasts forecasts_of(const ExchangeRules& rules, int world_size) {
           collective.sum_forecast ? collective.sum_forecast(rules.collective.settings, world_size) : CountForecast{}};
 }
 
-/// Returns the bytes of a result that is copied to the gradients' device.
-std::size_t staged_bytes(const comm::ExchangeSizes& sizes, ExchangeForm form) {
-  return form == ExchangeForm::kSparse ? comm::result_bytes(sizes) : sizes.numel * sizeof(float);
-}
-
 /// Returns the bytes of an exchange of these sizes, in the memory of messages.
 std::size_t held_bytes(const ExchangeRules& rules, ExchangeForm form, const comm::ExchangeSizes& sizes,
                        const Device& messages) {
@@ -88,7 +82,9 @@ void add_memory(const ExchangeRules& rules, const BucketPlan& planned, double de
   };
   plan.buffer_bytes += held(RunPart::kSettled, RangeEnd::kExpected);
   plan.max_bytes += std::max(held(RunPart::kSettled, RangeEnd::kHigh), held(RunPart::kFirstSteps, RangeEnd::kHigh));
-  plan.staging_bytes += staged_bytes(sizes(RunPart::kSettled, RangeEnd::kExpected), planned.form);
+  plan.staging_bytes += planned.form == ExchangeForm::kSparse
+                            ? comm::result_bytes(sizes(RunPart::kSettled, RangeEnd::kExpected))
+                            : planned.bucket.size * sizeof(float);  // a result is copied to the gradients' device
 }
 
 }  // namespace
@@ -131,7 +127,10 @@ ExchangeForm form_of(const ExchangeRules& rules, const Bucket& bucket, double de
 
 comm::Prediction predict_bucket(const ExchangeRules& rules, std::size_t numel, ExchangeForm form, double density,
                                 int world_size, const std::optional<comm::AssumedCounts>& counts) {
-  if (form == ExchangeForm::kQuantized) return comm::predict_code_sum(code_bytes(rules.quantizer, numel), world_size);
+  if (form == ExchangeForm::kQuantized) {  // each rank's code goes to all others
+    const auto bytes = static_cast<double>(code_bytes(rules.quantizer, numel));
+    return {bytes * (world_size - 1), comm::allgather_chain(bytes, world_size)};
+  }
   const Component& collective = collective_of(rules, form);
   return entry_of(collective)
       .predict(collective.settings, sizes_of(rules, numel, form, density, world_size,
@@ -197,10 +196,8 @@ ExchangePlan plan_exchange(const ExchangeRules& rules, const ParameterArena& are
     planned.k = planned.form == ExchangeForm::kSparse ? compress::target_count(density, bucket.size) : bucket.size;
     planned.cost = predict_bucket(rules, bucket.size, planned.form, density, world_size);
     planned.group = groups[plan.buckets.size() - 1];
-    if (bucket.sparse || rules.codes_dense()) {
-      const auto& memory = memory_entry(rules);
-      plan.state_bytes += memory.floats_per_element * bucket.size * sizeof(float);
-    }
+    if (bucket.sparse || rules.codes_dense())
+      plan.state_bytes += memory_entry(rules).floats_per_element * bucket.size * sizeof(float);
     add_memory(rules, planned, density, world_size, messages, plan);
   }
   return plan;

@@ -274,8 +274,7 @@ void GradientExchange::share_proposals(const BucketGroup& group) {
   if (communicator_.size() == 1) return;
   proposals_.clear();
   proposing_.clear();
-  for (std::size_t index = group.begin; index < group.end; ++index) {
-    BucketState& state = states_[index];
+  for (BucketState& state : states_of(group)) {
     const std::optional<float> proposal = state.form->propose(state.select, state.memory->accumulated());
     if (!proposal) continue;
     proposals_.push_back(*proposal);
@@ -296,25 +295,21 @@ void GradientExchange::select(std::size_t index, StepTimers& timers) {
 }
 
 void GradientExchange::exchange(const BucketGroup& group, StepTimers& timers) {
+  const std::span<BucketState> states = states_of(group);
   rounds_.clear();  // of a step that ended before its rounds began
   times_.run(timers, StepPart::kExchange, detail_of(group), [&] {
     bool is_copying = false;
-    for (std::size_t index = group.begin; index < group.end; ++index)
-      is_copying = states_[index].form->stage() || is_copying;
+    for (const BucketState& state : states) is_copying = state.form->stage() || is_copying;
     if (is_copying) kernels::synchronize(device_);
-    for (std::size_t index = group.begin; index < group.end; ++index) {
-      BucketState& state = states_[index];
+    for (BucketState& state : states) {
       rounds_.push_back(state.form->rounds(communicator_, state.reduce, state.memory->accumulated(), state.reduction));
     }
     comm::run_rounds(*transport_, rounds_);
-    for (std::size_t index = group.begin; index < group.end; ++index) {
-      BucketState& state = states_[index];
-      state.outcome = &state.staging.to_device(state.reduction);
-    }
+    for (BucketState& state : states) state.outcome = &state.staging.to_device(state.reduction);
   });
-  for (std::size_t index = group.begin; index < group.end; ++index) {
-    timers.add(StepPart::kExchange, -states_[index].reduction.statistics.decode_seconds);
-    timers.add(StepPart::kDecode, states_[index].reduction.statistics.decode_seconds);
+  for (const BucketState& state : states) {
+    timers.add(StepPart::kExchange, -state.reduction.statistics.decode_seconds);
+    timers.add(StepPart::kDecode, state.reduction.statistics.decode_seconds);
   }
 }
 
@@ -346,8 +341,7 @@ void GradientExchange::count(const BucketState& state, const Bucket& bucket, std
   const std::size_t ranks = counts_.selected.size();
   counts_.padded += ranks * (all ? bucket.size : std::ranges::max(reduction.statistics.selected_counts));
   if (!reduction.statistics.owned_counts.empty()) {
-    counts_.owned += std::accumulate(reduction.statistics.owned_counts.begin(), reduction.statistics.owned_counts.end(),
-                                     std::uint64_t{0});
+    counts_.owned += std::reduce(reduction.statistics.owned_counts.begin(), reduction.statistics.owned_counts.end());
     counts_.owned_padded += ranks * std::ranges::max(reduction.statistics.owned_counts);
   }
   const bool shared = !all && (selection_.partitioned || selection_.leader_only);

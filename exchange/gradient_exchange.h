@@ -13,7 +13,6 @@
 #include "exchange/bucket_form.h"
 #include "exchange/buckets.h"
 #include "exchange/exchange_rules.h"
-#include "exchange/exchange_staging.h"
 #include "exchange/resize.h"
 #include "exchange/run_part.h"
 
@@ -161,6 +160,9 @@ class GradientExchange {
   const compress::MemoryEntry& memory_of(const Bucket& bucket) const;
   /// Reads the number of exchanges of a bucket. @throws ConfigError if the archive does not have this bucket.
   void load_place(const Archive& archive, std::size_t index);
+  std::span<BucketState> states_of(const BucketGroup& group) {
+    return std::span(states_).subspan(group.begin, group.end - group.begin);
+  }
   void run_group(const BucketGroup& group, StepTimers& timers);
   void begin(std::size_t index);
   /// Returns the factor on a bucket's gradient.

@@ -6,14 +6,6 @@
 #include "core/error.h"
 
 namespace dragonn::exchange {
-namespace {
-
-bool has_fields(const Archive& archive, const std::string& prefix) {
-  const auto first = archive.fields().lower_bound(prefix);
-  return first != archive.fields().end() && first->first.starts_with(prefix);
-}
-
-}  // namespace
 
 std::vector<RankToTake> ranks_to_take(int rank, int world_size, int workers) {
   if (rank >= workers) return {{rank % workers, {.memories = false, .methods = true}}};
@@ -30,7 +22,9 @@ bool reshards(const std::string& part, const ResizeRule& rule, const Archive& ar
     throw ConfigError(
         fmt::format("{} does not resume with another number of workers: {}; {}", part, rule.how, expected));
   }
-  if (rule.kind == OnResize::kStateless && has_fields(archive, prefix)) {
+  const auto first = archive.fields().lower_bound(prefix);
+  const bool has_fields = first != archive.fields().end() && first->first.starts_with(prefix);
+  if (rule.kind == OnResize::kStateless && has_fields) {
     throw ConfigError(fmt::format("{} has saved state and no rule for another number of workers; {}", part, expected));
   }
   return rule.kind == OnResize::kReshard;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// Tests of staging: selections come to the memory of messages, and outcomes to that of gradients, without allocations.
-#include "exchange/exchange_staging.h"
+#include "exchange/bucket_form.h"
 
 #include <numeric>
 #include <vector>
