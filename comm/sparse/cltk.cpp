@@ -40,9 +40,7 @@ class CyclicLeader final : public IndexSum {
 
 std::string refuses(const SelectionTraits& traits) {
   if (traits.partitioned) return "the collective uses one rank's selection, but each rank selects in its own range";
-  return traits.rescaled
-             ? "the collective sums the accumulated gradient, but the sparsifier rescales the selected values"
-             : "";
+  return refuses_rescaled(traits);
 }
 
 Prediction predict(const Settings&, const ExchangeSizes& sizes) {

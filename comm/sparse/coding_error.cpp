@@ -5,10 +5,8 @@
 #include <utility>
 
 #include "comm/sparse/list_operations.h"
-#include "comm/sparse/merge.h"
 
 namespace dragonn::comm {
-
 namespace {
 
 /// Finds kept <- the indices at the places i, in ascending order, for which keeps(i). `kept` may hold the indices.

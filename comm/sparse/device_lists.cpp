@@ -5,7 +5,6 @@
 // The sizes are checked before memory is reserved for them. The indices are not: they never reach the host, and kernels
 // use them as they come, so a GPU's ranks must trust each other. NCCL itself checks no sender.
 #include <algorithm>
-#include <array>
 
 #include "comm/device_transport.h"
 #include "comm/sparse/list_operations.h"
@@ -79,8 +78,7 @@ class DeviceLists final : public ListTransport {
 
   void gather_parts(VerbBatch batch) override {
     gathers_.clear();
-    for (const ListVerb* verb : batch) {
-      const auto& gather = std::get<GatherPartsVerb>(*verb);
+    for (const auto& gather : verbs_of<GatherPartsVerb>(batch)) {
       gathers_.add(gather.part(rank()), [&](std::size_t from) { return gather.part(from); });
     }
     gathers_.run(communicator());
@@ -88,8 +86,7 @@ class DeviceLists final : public ListTransport {
 
   void allreduce(VerbBatch batch) override {
     vectors_.clear();
-    for (const ListVerb* verb : batch) {
-      const auto& allreduce = std::get<AllreduceVerb>(*verb);
+    for (const auto& allreduce : verbs_of<AllreduceVerb>(batch)) {
       if (!allreduce.source.empty()) kernels::copy(allreduce.source, allreduce.values);
       vectors_.push_back(allreduce.values);
     }
@@ -99,8 +96,7 @@ class DeviceLists final : public ListTransport {
 
   void broadcast_indices(VerbBatch batch) override {
     gathers_.clear();
-    for (const ListVerb* verb : batch) {
-      const auto& broadcast = std::get<BroadcastIndicesVerb>(*verb);
+    for (const auto& broadcast : verbs_of<BroadcastIndicesVerb>(batch)) {
       add_broadcast(broadcast.root, bytes_of(View<const std::uint32_t>(broadcast.indices)),
                     bytes_of(broadcast.indices));
     }
@@ -109,8 +105,8 @@ class DeviceLists final : public ListTransport {
 
   void broadcast_lists(VerbBatch batch) override {
     words_.clear();
-    for (const ListVerb* verb : batch)
-      words_.push_back(static_cast<std::uint32_t>(std::get<BroadcastListVerb>(*verb).mine.size()));
+    for (const auto& broadcast : verbs_of<BroadcastListVerb>(batch))
+      words_.push_back(static_cast<std::uint32_t>(broadcast.mine.size()));
     const int root = std::get<BroadcastListVerb>(*batch.front()).root;
     {
       const ScopedPhase phase(communicator().traffic(), Phase::kHeader);
@@ -135,13 +131,13 @@ class DeviceLists final : public ListTransport {
     std::size_t lists = 0;
     const std::size_t steps = std::get<SwapVerb>(*batch.front()).outgoing.size();
     for (std::size_t step = 0; step < steps; ++step) {
-      for (ListVerb* verb : batch) {
-        const SwapVerb::Outgoing& outgoing = std::get<SwapVerb>(*verb).outgoing[step];
+      for (SwapVerb& swap : verbs_of<SwapVerb>(batch)) {
+        const SwapVerb::Outgoing& outgoing = swap.outgoing[step];
         if (outgoing.max > 0) {
           outgoing_.push_back({outgoing.destination, bytes_of(outgoing.list.indices)});
           outgoing_.push_back({outgoing.destination, bytes_of(outgoing.list.values)});
         }
-        SwapVerb::Incoming& incoming = std::get<SwapVerb>(*verb).incoming[step];
+        SwapVerb::Incoming& incoming = swap.incoming[step];
         if (incoming.bounds.max == 0) continue;
         if (received_.size() == lists) received_.emplace_back(device());
         SparseVector& list = received_[lists];
@@ -161,18 +157,15 @@ class DeviceLists final : public ListTransport {
 
   /// Gathers the lists' sizes into sizes_, [rank][bucket].
   void tell_sizes(VerbBatch batch) {
-    const auto knows_sizes = [](const ListVerb* verb) { return !std::get<GatherListsVerb>(*verb).equal; };
-    if (std::ranges::all_of(batch, knows_sizes)) {
+    const auto gathers = verbs_of<GatherListsVerb>(batch);
+    if (std::ranges::none_of(gathers, &GatherListsVerb::equal)) {  // the slots are the sizes
       sizes_.clear();
-      for (std::size_t from = 0; from < ranks(); ++from) {
-        for (const ListVerb* verb : batch)
-          sizes_.push_back(static_cast<std::uint32_t>(std::get<GatherListsVerb>(*verb).slots[from]));
-      }
+      for (std::size_t from = 0; from < ranks(); ++from)
+        for (const auto& gather : gathers) sizes_.push_back(static_cast<std::uint32_t>(gather.slots[from]));
       return;
     }
     words_.clear();
-    for (const ListVerb* verb : batch)
-      words_.push_back(static_cast<std::uint32_t>(std::get<GatherListsVerb>(*verb).mine.size()));
+    for (const auto& gather : gathers) words_.push_back(static_cast<std::uint32_t>(gather.mine.size()));
     gather_header<std::uint32_t>(words_, sizes_);
     for (std::size_t from = 0; from < ranks(); ++from) {
       for (std::size_t bucket = 0; bucket < batch.size(); ++bucket) {
@@ -189,8 +182,7 @@ class DeviceLists final : public ListTransport {
     own_words_.clear();
     std::size_t coming = 0;
     for (std::size_t step = 0; step < first.outgoing.size(); ++step) {
-      for (const ListVerb* verb : batch) {
-        const auto& [outgoing, incoming, in_flight] = std::get<SwapVerb>(*verb);
+      for (const auto& [outgoing, incoming, in_flight] : verbs_of<SwapVerb>(batch)) {
         if (outgoing[step].max > 0) own_words_.push_back(static_cast<std::uint32_t>(outgoing[step].list.size()));
         coming += incoming[step].bounds.max > 0 ? 1 : 0;
       }
@@ -205,9 +197,9 @@ class DeviceLists final : public ListTransport {
     const ScopedPhase phase(communicator().traffic(), Phase::kHeader);
     for (std::size_t step = 0; step < first.outgoing.size(); ++step) {
       std::size_t to = 0, from = 0;
-      for (const ListVerb* verb : batch) {
-        to += std::get<SwapVerb>(*verb).outgoing[step].max > 0 ? 1 : 0;
-        from += std::get<SwapVerb>(*verb).incoming[step].bounds.max > 0 ? 1 : 0;
+      for (const SwapVerb& swap : verbs_of<SwapVerb>(batch)) {
+        to += swap.outgoing[step].max > 0 ? 1 : 0;
+        from += swap.incoming[step].bounds.max > 0 ? 1 : 0;
       }
       if (from > 0) {
         requests_.push_back(communicator().irecv(first.incoming[step].source, kTagSlices,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Collective "dsa" (SparCML's dynamic sparse allreduce): regions are summed by their owners and gathered, sparse or
 // dense.
-#include <algorithm>
 #include <numeric>
 #include <optional>
 
@@ -29,7 +28,10 @@ class DynamicSparseAllreduce final : public SparseCollective {
     out.reset(communicator.size());
     if (!scratch_) scratch_.emplace(selected.device());
     co_await CountsVerb{selected.size(), out.statistics.selected_counts, numel_};
-    split_evenly(out.statistics.selected_counts.size());
+    // Regions of floor(n / P) elements; the last rank also takes the rest.
+    const std::size_t ranks = out.statistics.selected_counts.size();
+    regions_.assign(ranks + 1, numel_);
+    for (std::size_t rank = 0; rank < ranks; ++rank) regions_[rank] = rank * (numel_ / ranks);
     slices_.plan_regions(communicator.rank(), selected, scratch_->indices.of(selected.indices.view()), regions_,
                          out.statistics.selected_counts);
     error_.clear();
@@ -63,13 +65,6 @@ class DynamicSparseAllreduce final : public SparseCollective {
     SparseVector reduced;
     kernels::HostMirror<std::uint32_t> indices;
   };
-
-  /// Splits the bucket into regions of floor(n / P) elements; the last rank also takes the rest.
-  void split_evenly(std::size_t ranks) {
-    regions_.resize(ranks + 1);
-    for (std::size_t rank = 0; rank < ranks; ++rank) regions_[rank] = rank * (numel_ / ranks);
-    regions_[ranks] = numel_;
-  }
 
   /// Scatters this rank's region of the dense sum.
   void scatter_region(int rank, SparseReduction& out) {

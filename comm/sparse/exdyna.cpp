@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Collective "exdyna": disjoint selections, whose indices are gathered in equal messages, and acc summed there.
-#include "comm/sparse/exchange_cost.h"
 #include "comm/sparse/index_sum.h"
 
 namespace dragonn::comm {
@@ -22,9 +21,7 @@ class DisjointUnion final : public IndexSum {
 std::string refuses(const SelectionTraits& traits) {
   if (!traits.partitioned)
     return "the collective needs a sparsifier whose ranks select in disjoint ranges, such as exdyna";
-  return traits.rescaled
-             ? "the collective sums the accumulated gradient, but the sparsifier rescales the selected values"
-             : "";
+  return refuses_rescaled(traits);
 }
 
 Prediction predict(const Settings&, const ExchangeSizes& sizes) {
@@ -40,13 +37,6 @@ Prediction predict(const Settings&, const ExchangeSizes& sizes) {
           counts_chain(sizes.ranks)};
 }
 
-/// Returns the bytes of the indices of all ranks, with zeros beside them while they are united, and of the sum at them,
-/// to which all ranks contribute.
-std::size_t memory(const Settings&, const ExchangeSizes& sizes, const Device& device) {
-  return word_bytes(sizes.largest * (sizes.ranks + 1.0)) + decoder_bytes(sizes, device) + list_bytes(sizes.global) +
-         word_bytes(sizes.global);
-}
-
 const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     {.name = "exdyna",
      .summary = "workers select in disjoint partitions, gather the padded indices and sum their gradients at them",
@@ -54,7 +44,8 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     refuses,
     /*make=*/[](const Settings&, std::size_t numel) { return std::make_unique<DisjointUnion>(numel); },
     predict,
-    memory,
+    /*memory=*/
+    [](const Settings&, const ExchangeSizes& sizes, const Device& device) { return union_memory(sizes, device); },
     SumSize::kUnion,
     /*traffic=*/"3 k (P-1) / P"}};
 

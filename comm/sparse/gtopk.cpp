@@ -41,7 +41,8 @@ class GlobalTopk final : public SparseCollective {
     out.reset(communicator.size());
     if (!scratch_) scratch_.emplace(selected.device());
     // Without counts every list has at most k entries, and counts as k.
-    if (needs_counts(communicator, context)) {
+    const bool is_tree = communicator.size() > 1 && put_back_ != PutBack::kNaive;
+    if (!is_tree || context.k == 0 || !context.selection.fits_k_slots()) {
       co_await CountsVerb{selected.size(), out.statistics.selected_counts, numel_};
     } else {
       std::ranges::fill(out.statistics.selected_counts, std::min(context.k, numel_));
@@ -97,11 +98,6 @@ class GlobalTopk final : public SparseCollective {
     Buffer<float> given;
     kernels::HostMirror<float> given_mirror, sum_mirror;
   };
-
-  bool needs_counts(const Communicator& communicator, const ReduceContext& context) const {
-    const bool is_tree = communicator.size() > 1 && put_back_ != PutBack::kNaive;
-    return !is_tree || context.k == 0 || !context.selection.fits_k_slots();
-  }
 
   /// Plans a merge. A merged list has at most k entries, one that was not merged is a selection.
   void plan_merge(int rank, int distance, bool sends, std::size_t k, const SparseReduction& out) {

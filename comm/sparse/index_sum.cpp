@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "comm/sparse/coding_error.h"
+#include "comm/sparse/exchange_cost.h"
 #include "kernels/devices.h"
 #include "kernels/gradient/select.h"
 
@@ -24,6 +25,17 @@ Rounds SharedSum::rounds(std::size_t numel, const SparseVector& selected, Sparse
 Prediction predict_shared_selection(const ExchangeSizes& sizes) {
   const double bytes = sizes.sum_bytes(sizes.selected);
   return {2 * bytes * share_of_others(sizes.ranks), ring_allreduce_chain(bytes, sizes.ranks)};
+}
+
+std::string refuses_rescaled(const SelectionTraits& traits) {
+  return traits.rescaled
+             ? "the collective sums the accumulated gradient, but the sparsifier rescales the selected values"
+             : "";
+}
+
+std::size_t union_memory(const ExchangeSizes& sizes, const Device& device) {
+  return word_bytes(sizes.largest * (sizes.ranks + 1.0)) + decoder_bytes(sizes, device) + list_bytes(sizes.global) +
+         word_bytes(sizes.global);
 }
 
 Rounds IndexSum::sum_at_union(Communicator& communicator, const ReduceContext& context, Layout layout,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "comm/sparse/sparse_collective.h"
@@ -19,6 +20,12 @@ class SharedSum final : public RoundsOwner {
 
 /// Predicts the cost of such a sum.
 Prediction predict_shared_selection(const ExchangeSizes& sizes);
+
+/// Returns why a sum of acc does not go with a sparsifier that rescales what it selects; empty if it does.
+std::string refuses_rescaled(const SelectionTraits& traits);
+/// Returns the bytes of the indices of all ranks, with zeros beside them while they are united, and of the sum at them,
+/// to which all ranks contribute.
+std::size_t union_memory(const ExchangeSizes& sizes, const Device& device);
 
 /// Base of the collectives that agree on indices before any value travels. A rank also contributes values that it did
 /// not select itself, so that nothing at an agreed index stays behind.

@@ -27,9 +27,7 @@ class IndexUnion final : public IndexSum {
 
 std::string refuses(const SelectionTraits& traits) {
   if (traits.leader_only) return "the collective unites the selections of all ranks, but only the leader selects";
-  return traits.rescaled
-             ? "the collective sums the accumulated gradient, but the sparsifier rescales the selected values"
-             : "";
+  return refuses_rescaled(traits);
 }
 
 Prediction predict(const Settings&, const ExchangeSizes& sizes) {
@@ -44,12 +42,9 @@ Prediction predict(const Settings&, const ExchangeSizes& sizes) {
           gather + ring_allreduce_chain(values, sizes.ranks), fixed ? Chain{} : counts_chain(sizes.ranks)};
 }
 
-/// Returns the bytes of the indices of all ranks, with zeros beside them while they are united, and of the sum at them,
-/// to which all ranks contribute.
 std::size_t memory(const Settings&, const ExchangeSizes& sizes, const Device& device) {
-  const std::size_t sum = list_bytes(sizes.global) + word_bytes(sizes.global);
-  if (sizes.selection.shared_indices) return sum;
-  return word_bytes(sizes.largest * (sizes.ranks + 1.0)) + decoder_bytes(sizes, device) + sum;
+  if (sizes.selection.shared_indices) return list_bytes(sizes.global) + word_bytes(sizes.global);
+  return union_memory(sizes, device);
 }
 
 const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{

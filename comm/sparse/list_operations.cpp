@@ -5,10 +5,8 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "comm/sparse/batch_decoder.h"
-#include "comm/sparse/merge.h"
 #include "comm/sparse/sized_lists.h"
 #include "kernels/devices.h"
 #include "kernels/gradient/decode.h"
@@ -18,6 +16,14 @@
 
 namespace dragonn::comm {
 namespace {
+
+struct HostList {
+  explicit HostList(const ListView& list) : indices(list.indices.host()), values(list.values.host()) {}
+  std::size_t size() const { return indices.size(); }
+
+  std::span<const std::uint32_t> indices;
+  std::span<const float> values;
+};
 
 /// An array of equal values, as many as the longest list needs.
 class Constants {
@@ -61,13 +67,27 @@ class HostOperations : public ListOperations {
   }
   void merge(const ListView& a, const ListView& b, SparseVector& sum) override { add_entries(a, b, sum); }
   float keep_largest(const SparseVector& entries, std::size_t k, SparseVector& kept) override {
-    return keep_largest_with_slack(entries, k, scratch_, kept);
+    resize_with_slack(scratch_.keys, entries.size());
+    resize_with_slack(kept, std::min(k, entries.size()));
+    return kernels::keep_largest(entries, k, scratch_, kept);
   }
   void keep_above(const SparseVector& entries, float threshold, SparseVector& kept) override {
-    comm::keep_above(entries, threshold, kept);
+    resize_with_slack(kept, entries.size());
+    kernels::filter_threshold(entries, std::max(threshold, std::numeric_limits<float>::denorm_min()), kept);
   }
   void leave_out(const SparseVector& all, const SparseVector& kept, SparseVector& rest) override {
-    entries_left_out(all, kept.indices.host(), rest);
+    resize_with_slack(rest, all.size());
+    std::size_t position = 0, count = 0;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const std::uint32_t index = all.indices.data()[i];
+      if (position < kept.size() && kept.indices.data()[position] == index) {
+        ++position;
+        continue;
+      }
+      rest.indices.data()[count] = index;
+      rest.values.data()[count++] = all.values.data()[i];
+    }
+    rest.truncate(count);
   }
   void common_indices(View<const std::uint32_t> a, View<const std::uint32_t> b,
                       Buffer<std::uint32_t>& common) override {
@@ -123,7 +143,8 @@ class DeviceOperations final : public ListOperations {
   void merge(const ListView& a, const ListView& b, SparseVector& sum) override {
     decoder_.add(a.indices, a.values);
     decoder_.add(b.indices, b.values);
-    finish_nonzero(sum);
+    decoder_.finish(summed_);
+    kernels::filter_threshold(summed_, std::numeric_limits<float>::denorm_min(), sum);
   }
   float keep_largest(const SparseVector& entries, std::size_t k, SparseVector& kept) override {
     return kernels::keep_largest(entries, k, scratch_, kept);
@@ -157,11 +178,6 @@ class DeviceOperations final : public ListOperations {
   void finish() override { kernels::synchronize(device_); }
 
  private:
-  void finish_nonzero(SparseVector& sum) {
-    decoder_.finish(summed_);
-    kernels::filter_threshold(summed_, std::numeric_limits<float>::denorm_min(), sum);
-  }
-
   std::size_t numel_;
   Device device_;
   kernels::ListDecoder decoder_;
@@ -235,6 +251,47 @@ std::unique_ptr<ListOperations> make_list_operations(std::size_t numel, const De
 
 std::unique_ptr<ListOperations> make_sized_operations(Communicator& communicator, std::size_t numel) {
   return std::make_unique<SizedOperations>(communicator, numel);
+}
+
+void add_entries(const ListView& first, const ListView& second, SparseVector& sum) {
+  const HostList a(first), b(second);
+  resize_with_slack(sum, a.size() + b.size());
+  std::uint32_t* const indices = sum.indices.data();
+  float* const values = sum.values.data();
+  std::size_t i = 0, j = 0, count = 0;
+  while (i < a.size() && j < b.size()) {
+    const std::uint32_t left = a.indices[i], right = b.indices[j];
+    const float value = (left <= right ? a.values[i] : 0.0f) + (right <= left ? b.values[j] : 0.0f);
+    indices[count] = std::min(left, right);
+    values[count] = value;
+    count += value != 0 ? 1 : 0;
+    i += left <= right ? 1 : 0;
+    j += right <= left ? 1 : 0;
+  }
+  const auto append = [&](const HostList& rest, std::size_t from) {
+    std::ranges::copy(rest.indices.subspan(from), indices + count);
+    std::ranges::copy(rest.values.subspan(from), values + count);
+    count += rest.size() - from;
+  };
+  append(a, i);
+  append(b, j);
+  sum.truncate(count);
+}
+
+void common_indices(std::span<const std::uint32_t> a, std::span<const std::uint32_t> b, Buffer<std::uint32_t>& common) {
+  resize_with_slack(common, std::min(a.size(), b.size()));
+  const auto end = std::ranges::set_intersection(a, b, common.data()).out;
+  common.truncate(static_cast<std::size_t>(end - common.data()));
+}
+
+void values_at(const SparseVector& entries, std::span<const std::uint32_t> indices, std::span<float> out) {
+  const auto own = entries.indices.host();
+  std::size_t position = 0;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    while (position < own.size() && own[position] < indices[i]) ++position;
+    const bool found = position < own.size() && own[position] == indices[i];
+    out[i] = found ? entries.values.data()[position] : 0.0f;
+  }
 }
 
 void copy_list(const ListView& source, SparseVector& target) {

@@ -51,6 +51,13 @@ class ListOperations {
 
 std::unique_ptr<ListOperations> make_list_operations(std::size_t numel, const Device& device);
 
+/// Adds in host memory: sum <- a + b without the indices whose values cancel. `sum` is neither of the two.
+void add_entries(const ListView& a, const ListView& b, SparseVector& sum);
+/// Finds the indices that are in both.
+void common_indices(std::span<const std::uint32_t> a, std::span<const std::uint32_t> b, Buffer<std::uint32_t>& common);
+/// Reads out[i] <- the value of `entries` at indices[i], 0 if it has none.
+void values_at(const SparseVector& entries, std::span<const std::uint32_t> indices, std::span<float> out);
+
 /// Copies a list. The target's memory grows with room.
 void copy_list(const ListView& source, SparseVector& target);
 /// Copies indices. @param limit of the room (resize_with_slack).

@@ -90,11 +90,10 @@ void ListTransport::check_count(std::uint64_t count, const ListBounds& bounds, i
 
 void ListTransport::counts(VerbBatch batch) {
   mine_.clear();
-  for (const ListVerb* verb : batch) {
-    const std::uint64_t count = std::get<CountsVerb>(*verb).mine;
-    DRAGONN_CHECK(count < std::numeric_limits<std::uint32_t>::max(), "{} entries: a bucket holds fewer than 2^32 - 1",
-                  count);
-    mine_.push_back(static_cast<std::uint32_t>(count));
+  for (const CountsVerb& counts : verbs_of<CountsVerb>(batch)) {
+    DRAGONN_CHECK(counts.mine < std::numeric_limits<std::uint32_t>::max(),
+                  "{} entries: a bucket holds fewer than 2^32 - 1", counts.mine);
+    mine_.push_back(static_cast<std::uint32_t>(counts.mine));
   }
   gather_header<std::uint32_t>(mine_, words_);
   for (std::size_t bucket = 0; bucket < batch.size(); ++bucket) {
@@ -108,15 +107,12 @@ void ListTransport::counts(VerbBatch batch) {
 
 void ListTransport::sum_boundaries(VerbBatch batch) {
   proposed_.clear();
-  for (const ListVerb* verb : batch) {
-    const auto& values = std::get<SumBoundariesVerb>(*verb).values;
+  for (const auto& [values, numel] : verbs_of<SumBoundariesVerb>(batch))
     proposed_.insert(proposed_.end(), values.begin(), values.end());
-  }
   gather_header<std::uint64_t>(proposed_, proposals_);
   for (std::size_t from = 0; from < ranks(); ++from) {
     auto theirs = std::span<const std::uint64_t>(proposals_).subspan(from * proposed_.size(), proposed_.size());
-    for (const ListVerb* verb : batch) {
-      const auto& [sums, numel] = std::get<SumBoundariesVerb>(*verb);
+    for (const auto& [sums, numel] : verbs_of<SumBoundariesVerb>(batch)) {
       const auto proposal = theirs.first(sums.size());
       theirs = theirs.subspan(sums.size());
       if (!std::ranges::is_sorted(proposal) || (!proposal.empty() && proposal.back() > numel)) {
@@ -134,14 +130,10 @@ void ListTransport::sum_boundaries(VerbBatch batch) {
 void ListTransport::sum_metrics(VerbBatch batch) {
   const ScopedPhase phase(communicator_.traffic(), Phase::kMetrics);
   doubles_.clear();
-  for (const ListVerb* verb : batch) {
-    const auto& own = std::get<SumMetricsVerb>(*verb).values;
-    doubles_.insert(doubles_.end(), own.begin(), own.end());
-  }
+  for (const auto& [own] : verbs_of<SumMetricsVerb>(batch)) doubles_.insert(doubles_.end(), own.begin(), own.end());
   communicator_.allreduce_sum(std::span(doubles_));
   auto from = doubles_.begin();
-  for (const ListVerb* verb : batch) {
-    const auto& own = std::get<SumMetricsVerb>(*verb).values;
+  for (const auto& [own] : verbs_of<SumMetricsVerb>(batch)) {
     std::copy_n(from, own.size(), own.begin());
     from += static_cast<std::ptrdiff_t>(own.size());
   }

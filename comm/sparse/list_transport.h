@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <ranges>
 #include <span>
 #include <vector>
 
@@ -15,6 +16,11 @@ namespace dragonn::comm {
 
 /// A batch of verbs of one kind, one per bucket.
 using VerbBatch = std::span<ListVerb* const>;
+/// Returns the verbs, whose kind is known.
+template <class Verb>
+auto verbs_of(VerbBatch batch) {
+  return std::views::transform(batch, [](ListVerb* verb) -> Verb& { return std::get<Verb>(*verb); });
+}
 
 /// The lists with values that a rank has written into messages, each counted once, whoever receives it.
 struct ListCounts {

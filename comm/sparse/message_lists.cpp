@@ -41,12 +41,10 @@ class MessageLists final : public ListTransport {
   void gather_lists(VerbBatch batch) override {
     const bool fixed = codec_->is_fixed_size();
     const bool has_values = std::get<GatherListsVerb>(*batch.front()).has_values;
-    const bool equal =
-        std::ranges::all_of(batch, [](const ListVerb* v) { return std::get<GatherListsVerb>(*v).equal; });
+    const bool equal = std::ranges::all_of(verbs_of<GatherListsVerb>(batch), &GatherListsVerb::equal);
     sizes_.assign(ranks(), fixed ? 0 : table_bytes(batch.size()));
     clear_lists();
-    for (const ListVerb* verb : batch) {
-      const auto& gather = std::get<GatherListsVerb>(*verb);
+    for (const auto& gather : verbs_of<GatherListsVerb>(batch)) {
       for (std::size_t from = 0; from < ranks(); ++from) sizes_[from] += max_bytes(gather.slots[from], has_values);
       lists_.push_back(gather.mine);
       if (fixed) lengths_.push_back(max_bytes(gather.slots[rank()], has_values));
@@ -57,8 +55,7 @@ class MessageLists final : public ListTransport {
     const auto read = [&](int source, std::size_t bytes) {
       const auto from = static_cast<std::size_t>(source);
       clear_lists();
-      for (const ListVerb* verb : batch) {
-        const auto& gather = std::get<GatherListsVerb>(*verb);
+      for (const auto& gather : verbs_of<GatherListsVerb>(batch)) {
         bounds_.push_back(gather.bounds(from));
         if (fixed) lengths_.push_back(max_bytes(gather.slots[from], has_values));
       }
@@ -77,25 +74,23 @@ class MessageLists final : public ListTransport {
   }
 
   void gather_parts(VerbBatch batch) override {
-    const auto part = [](const ListVerb* verb, std::size_t from) {
-      return std::get<GatherPartsVerb>(*verb).part(from).host();
-    };
+    const auto gathers = verbs_of<GatherPartsVerb>(batch);
     sizes_.assign(ranks(), 0);
-    for (const ListVerb* verb : batch) {
-      for (std::size_t from = 0; from < ranks(); ++from) sizes_[from] += part(verb, from).size();
-    }
+    for (const auto& gather : gathers)
+      for (std::size_t from = 0; from < ranks(); ++from) sizes_[from] += gather.part(from).size();
     lay_out();
-    const auto& first = std::get<GatherPartsVerb>(*batch.front());
+    const GatherPartsVerb& first = gathers.front();
     if (batch.size() == 1) return gather_messages(first.equal, first.whole);
     resize_with_slack(gathered_, offsets_.back() + sizes_.back());
     std::byte* to = gathered_.data() + offsets_[rank()];
-    for (const ListVerb* verb : batch) to = std::ranges::copy(part(verb, rank()), to).out;
+    for (const auto& gather : gathers) to = std::ranges::copy(gather.part(rank()).host(), to).out;
     gather_messages(first.equal, gathered_.view());
     for (std::size_t from = 0; from < ranks(); ++from) {
       const std::byte* message = gathered_.data() + offsets_[from];
-      for (const ListVerb* verb : batch) {
-        copy_bytes({message, part(verb, from).size()}, part(verb, from));
-        message += part(verb, from).size();
+      for (const auto& gather : gathers) {
+        const std::span<std::byte> part = gather.part(from).host();
+        copy_bytes({message, part.size()}, part);
+        message += part.size();
       }
     }
   }
@@ -105,8 +100,7 @@ class MessageLists final : public ListTransport {
     parts_.clear();
     remainders_.clear();
     stayed_.clear();
-    for (const ListVerb* verb : batch) {
-      const auto& allreduce = std::get<AllreduceVerb>(*verb);
+    for (const auto& allreduce : verbs_of<AllreduceVerb>(batch)) {
       if (!allreduce.source.empty()) kernels::copy(allreduce.source, allreduce.values);
       parts_.push_back(allreduce.values.host());
     }
@@ -128,8 +122,7 @@ class MessageLists final : public ListTransport {
 
   void broadcast_indices(VerbBatch batch) override {
     clear_lists();
-    for (const ListVerb* verb : batch) {
-      const auto& broadcast = std::get<BroadcastIndicesVerb>(*verb);
+    for (const auto& broadcast : verbs_of<BroadcastIndicesVerb>(batch)) {
       lists_.push_back({broadcast.indices, {}});
       bounds_.push_back(broadcast.bounds());
       if (codec_->is_fixed_size()) lengths_.push_back(max_bytes(broadcast.indices.size(), /*has_values=*/false));
@@ -150,8 +143,7 @@ class MessageLists final : public ListTransport {
 
   void broadcast_lists(VerbBatch batch) override {
     clear_lists();
-    for (const ListVerb* verb : batch) {
-      const auto& broadcast = std::get<BroadcastListVerb>(*verb);
+    for (const auto& broadcast : verbs_of<BroadcastListVerb>(batch)) {
       lists_.push_back(broadcast.mine);
       bounds_.push_back(broadcast.bounds());
     }
@@ -168,10 +160,10 @@ class MessageLists final : public ListTransport {
     while (slots_.size() < window) slots_.emplace_back();
     // There is room for all that may come, and for what is sent; only pages that are really filled are ever touched.
     std::size_t max = 0;
-    for (const ListVerb* verb : batch) {
-      for (const SwapVerb::Incoming& incoming : std::get<SwapVerb>(*verb).incoming) max += incoming.bounds.max;
+    for (const SwapVerb& swap : verbs_of<SwapVerb>(batch)) {
+      for (const SwapVerb::Incoming& incoming : swap.incoming) max += incoming.bounds.max;
       if (!is_lossy()) continue;
-      for (const SwapVerb::Outgoing& outgoing : std::get<SwapVerb>(*verb).outgoing) max += outgoing.list.size();
+      for (const SwapVerb::Outgoing& outgoing : swap.outgoing) max += outgoing.list.size();
     }
     kept_ = 0;
     resize_with_slack(swapped_, max);
@@ -313,8 +305,7 @@ class MessageLists final : public ListTransport {
   void start_step(VerbBatch batch, std::size_t step, Slot& slot) {
     std::size_t lists = 0, room = 0, max = 0;
     clear_lists();
-    for (const ListVerb* verb : batch) {
-      const auto& [outgoing, incoming, in_flight] = std::get<SwapVerb>(*verb);
+    for (const auto& [outgoing, incoming, in_flight] : verbs_of<SwapVerb>(batch)) {
       lists += incoming[step].bounds.max > 0 ? 1 : 0;
       room += max_bytes(incoming[step].bounds.max);
       if (outgoing[step].max == 0) continue;
@@ -338,17 +329,14 @@ class MessageLists final : public ListTransport {
     bounds_.assign(lists_.size(), {});
     unpack_lists(message.host(), {communicator().rank()});
     auto list = lists_.begin();
-    for (ListVerb* verb : batch) {
-      SwapVerb::Outgoing& outgoing = std::get<SwapVerb>(*verb).outgoing[step];
-      if (outgoing.max > 0) outgoing.sent = keep(*list++);
-    }
+    for (const SwapVerb& swap : verbs_of<SwapVerb>(batch))
+      if (swap.outgoing[step].max > 0) swap.outgoing[step].sent = keep(*list++);
   }
 
   void finish_step(VerbBatch batch, std::size_t step, Slot& slot) {
     bool sends = false;
     clear_lists();
-    for (const ListVerb* verb : batch) {
-      const auto& [outgoing, incoming, in_flight] = std::get<SwapVerb>(*verb);
+    for (const auto& [outgoing, incoming, in_flight] : verbs_of<SwapVerb>(batch)) {
       if (incoming[step].bounds.max > 0) bounds_.push_back(incoming[step].bounds);
       sends = sends || outgoing[step].max > 0;
     }
@@ -356,10 +344,8 @@ class MessageLists final : public ListTransport {
       const std::size_t bytes = communicator().wait(slot.receive);
       unpack_lists(slot.incoming.host().first(bytes), {std::get<SwapVerb>(*batch.front()).incoming[step].source});
       auto list = lists_.begin();
-      for (ListVerb* verb : batch) {
-        SwapVerb::Incoming& incoming = std::get<SwapVerb>(*verb).incoming[step];
-        if (incoming.bounds.max > 0) incoming.list = keep(*list++);
-      }
+      for (const SwapVerb& swap : verbs_of<SwapVerb>(batch))
+        if (swap.incoming[step].bounds.max > 0) swap.incoming[step].list = keep(*list++);
     }
     if (sends) communicator().wait(slot.send);
   }

@@ -2,8 +2,6 @@
 // Collective "oktopk": owners sum regions that hold equal shares, and all ranks gather the sums that reach a threshold.
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <cmath>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -81,7 +79,9 @@ class OkTopk final : public SparseCollective {
 
     // All ranks gather the sums that reach the threshold: all sums if it must be computed.
     const bool stale = threshold_ <= 0 || context.k != k_ || context.step % rules_.global_period == 0;
-    lists.keep_above(scratch_->reduced, stale ? 0 : threshold_of(context), scratch_->kept);
+    // With k = n everything is wanted, and no threshold of an earlier step may apply.
+    const bool keeps_all = stale || context.k >= numel_;
+    lists.keep_above(scratch_->reduced, keeps_all ? 0 : static_cast<float>(threshold_), scratch_->kept);
     out.statistics.owned_counts.resize(ranks);
     co_await CountsVerb{scratch_->kept.size(), out.statistics.owned_counts, numel_};
     const auto total = std::reduce(out.statistics.owned_counts.begin(), out.statistics.owned_counts.end());
@@ -151,10 +151,6 @@ class OkTopk final : public SparseCollective {
     for (std::size_t region = 1; region < ranks; ++region) {
       regions_[region] = count >= ranks ? indices[block_begin(count, ranks, region)] : region * numel_ / ranks;
     }
-  }
-  /// Returns the threshold. With k = n everything is wanted, and no threshold of an earlier step may apply.
-  float threshold_of(const ReduceContext& context) const {
-    return context.k < numel_ ? static_cast<float>(threshold_) : 0;
   }
 
   /// Returns whether lists must be balanced: on a ring one long list would pass through every rank in turn while the
@@ -250,9 +246,9 @@ std::string refuses(const SelectionTraits& traits) {
 
 /// Returns the forecast of the gather in steps that reuse a threshold. That of the first step is of a gradient alone:
 /// the sums outgrow it as soon as residuals are added, and the drift rule follows by a factor of 1.3 in a period, so
-/// up to all sums are gathered. Later thresholds are of grown residuals. Measured on MLPs between 6
-/// workers: 1.0 to 1.3 in the first period, then 0.6 to 1.2, on MNIST; 5.2, then 0.9 to 3.4, on random images, whose
-/// gradients are noise; up to 1.7 between 2 workers.
+/// up to all sums are gathered. Later thresholds are of grown residuals. Measured on MLPs between 6 workers: 1.0 to 1.3
+/// in the first period, then 0.6 to 1.2, on MNIST; 5.2, then 0.9 to 3.4, on random images, whose gradients are noise;
+/// up to 1.7 between 2 workers.
 CountForecast sum_forecast(const Settings& settings, int ranks) {
   constexpr double kAll = std::numeric_limits<double>::infinity();
   return {.settled = {0.4, 1, std::max(1.0, 0.85 * ranks)},

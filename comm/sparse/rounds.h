@@ -123,8 +123,7 @@ class [[nodiscard]] Rounds {
 ///
 /// All ranks bring the same buckets in the same order. Which verb a bucket waits for depends on values that all ranks
 /// know, so that all ranks make the same rounds; in a verb between some ranks only (Swap) the others may be a verb
-/// ahead.
-/// Leaves `rounds` empty, also after an error: the coroutines refer to objects of the caller, which may end.
+/// ahead. Leaves `rounds` empty, also after an error: the coroutines refer to objects of the caller, which may end.
 void run_rounds(ListTransport& transport, std::vector<Rounds>& rounds);
 
 }  // namespace dragonn::comm
