@@ -4,7 +4,6 @@
 // uint32 number of indices | uint32 first block | uint32 number of blocks, 0: the indices follow as uint32 | for every
 // block: uint16 number of its indices | all relative indices, 12 bits each, the least significant bit first.
 #include <algorithm>
-#include <limits>
 
 #include "codec/indices/index_codec.h"
 #include "codec/indices/plain_indices.h"

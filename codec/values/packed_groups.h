@@ -11,7 +11,6 @@
 #include <type_traits>
 
 #include "codec/code_bytes.h"
-#include "codec/indices/index_codec.h"
 #include "codec/values/value_codec.h"
 
 namespace dragonn::codec {

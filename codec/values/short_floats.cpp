@@ -4,7 +4,6 @@
 #include <bit>
 
 #include "codec/code_bytes.h"
-#include "codec/indices/index_codec.h"
 #include "codec/values/value_codec.h"
 
 namespace dragonn::codec {
