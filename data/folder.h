@@ -7,7 +7,10 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "core/error.h"
 #include "core/settings.h"
@@ -15,14 +18,37 @@
 namespace dragonn::data {
 
 /// Returns whether a path can be reached and something is there; no name is too long to ask.
-bool is_there(const std::filesystem::path& path);
+inline bool is_there(const std::filesystem::path& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
 
 /// Makes the error for missing data that scripts/get_data.sh fetches. It names `missing` and the command.
-ConfigError missing_data(const std::string& missing, const std::string& name, const std::string& folder);
+inline ConfigError missing_data(const std::string& missing, const std::string& name, const std::string& folder) {
+  const std::string target = folder.empty() ? "data/" + name : folder;
+  return ConfigError(fmt::format("{}: data.path must name the folder of {}; to get it: scripts/get_data.sh {} {}",
+                                 missing, name, name, target));
+}
+
+/// Describes what is wrong with the folder; empty if nothing is.
+inline std::string fault_of(const std::string& folder) {
+  if (folder.empty()) return "data.path is not set";
+  std::error_code error;
+  if (std::filesystem::is_directory(folder, error)) return {};
+  return folder + (std::filesystem::exists(folder, error) ? " is not a folder" : ": no such folder");
+}
+
 /// Checks that `folder` exists. @throws ConfigError (missing_data).
-void require_folder(const std::string& folder, const std::string& name);
+inline void require_folder(const std::string& folder, const std::string& name) {
+  const std::string fault = fault_of(folder);
+  if (!fault.empty()) throw missing_data(fault, name, is_there(folder) ? "" : folder);
+}
+
 /// Checks the folder of a data set that users provide: the error names no command.
-void require_own_folder(const std::string& folder, const std::string& name);
+inline void require_own_folder(const std::string& folder, const std::string& name) {
+  const std::string fault = fault_of(folder);
+  if (!fault.empty()) throw ConfigError(fmt::format("{}: data.path must name the folder of {}", fault, name));
+}
 
 /// Calls take(line) for each line, without its newline, which the last line need not have.
 template <class Take>

@@ -22,20 +22,20 @@
 
 namespace dragonn::data {
 
+namespace {
+
+constexpr std::array<char, 8> kMagic{'D', 'R', 'G', 'N', 'I', 'M', 'G', '1'};
+/// Images that are decoded before they are written, times the threads: the memory that making a cache takes.
+constexpr std::size_t kRound = 16;
+
 /// The place of an image in the file; the file has one for each image, behind its header.
-struct ImageCache::Record {
+struct Record {
   std::uint64_t offset = 0;
   std::uint32_t height = 0;
   std::uint32_t width = 0;
 
   std::uint64_t bytes() const { return std::uint64_t{3} * height * width; }
 };
-
-namespace {
-
-constexpr std::array<char, 8> kMagic{'D', 'R', 'G', 'N', 'I', 'M', 'G', '1'};
-/// Images that are decoded before they are written, times the threads: the memory that making a cache takes.
-constexpr std::size_t kRound = 16;
 
 struct Header {
   std::array<char, 8> magic = kMagic;
@@ -111,7 +111,6 @@ Descriptor locked_part(const std::filesystem::path& part) {
 
 /// Decodes all images, and writes them in their order. @param offset of the first one.  @param records the place of
 /// each, overwritten.
-template <class Record>
 void write_images(const ImageCacheRules& rules, std::uint64_t offset, std::vector<Record>& records, Writer& writer) {
   std::vector<ImageReader> readers(rules.threads);
   std::vector<Stored> round(kRound * rules.threads);
@@ -131,7 +130,6 @@ void write_images(const ImageCacheRules& rules, std::uint64_t offset, std::vecto
   }
 }
 
-template <class Record>
 void make_cache(const std::filesystem::path& path, const ImageCacheRules& rules) {
   const std::filesystem::path part = path.string() + ".part";
   const Descriptor file = locked_part(part);
@@ -161,13 +159,46 @@ std::span<const std::byte> map_file(const std::filesystem::path& path) {
   return {static_cast<const std::byte*>(memory), size};
 }
 
+std::span<const Record> records_of(std::span<const std::byte> file) {
+  Header header;
+  std::memcpy(&header, file.data(), sizeof(Header));
+  return {reinterpret_cast<const Record*>(file.data() + sizeof(Header)), header.images};
+}
+
+void check(std::span<const std::byte> file, const std::filesystem::path& path, const ImageCacheRules& rules) {
+  Header header;
+  std::memcpy(&header, file.data(), sizeof(Header));
+  const std::string name = path.string();
+  if (header.magic != kMagic) throw DataError(fmt::format("{}: not a cache of images (byte 0)", name));
+  if (header.images != rules.images || header.shorter_side != static_cast<std::uint64_t>(rules.shorter_side) ||
+      header.fingerprint != rules.fingerprint) {
+    throw ConfigError(
+        fmt::format("{}: a cache of {} images with shorter sides of {} pixels, not of the {} images in data.path with "
+                    "{} pixels: delete it, or name another data.cache",
+                    name, header.images, header.shorter_side, rules.images, rules.shorter_side));
+  }
+  if (header.images > (file.size() - sizeof(Header)) / sizeof(Record)) {
+    throw DataError(
+        fmt::format("{}: truncated: it ends at byte {}, within the places of its images", name, file.size()));
+  }
+  if (hash_bytes(std::as_bytes(records_of(file))) != header.checksum) {
+    throw DataError(
+        fmt::format("{}: damaged: the checksum at byte {} does not match", name, offsetof(Header, checksum)));
+  }
+  for (const Record& record : records_of(file)) {
+    if (record.offset <= file.size() && record.bytes() <= file.size() - record.offset) continue;
+    throw DataError(fmt::format("{}: truncated: it ends at byte {}, before the image that begins at byte {} does", name,
+                                file.size(), record.offset));
+  }
+}
+
 }  // namespace
 
 ImageCache::ImageCache(const std::filesystem::path& path, const ImageCacheRules& rules) {
-  if (!is_there(path)) make_cache<Record>(path, rules);
+  if (!is_there(path)) make_cache(path, rules);
   file_ = map_file(path);
   try {
-    check(path, rules);
+    check(file_, path, rules);
   } catch (...) {
     ::munmap(const_cast<std::byte*>(file_.data()), file_.size());
     throw;
@@ -178,41 +209,8 @@ ImageCache::~ImageCache() {
   ::munmap(const_cast<std::byte*>(file_.data()), file_.size());
 }
 
-void ImageCache::check(const std::filesystem::path& path, const ImageCacheRules& rules) {
-  Header header;
-  std::memcpy(&header, file_.data(), sizeof(Header));
-  const std::string name = path.string();
-  if (header.magic != kMagic) throw DataError(fmt::format("{}: not a cache of images (byte 0)", name));
-  if (header.images != rules.images || header.shorter_side != static_cast<std::uint64_t>(rules.shorter_side) ||
-      header.fingerprint != rules.fingerprint) {
-    throw ConfigError(
-        fmt::format("{}: a cache of {} images with shorter sides of {} pixels, not of the {} images in data.path with "
-                    "{} pixels: delete it, or name another data.cache",
-                    name, header.images, header.shorter_side, rules.images, rules.shorter_side));
-  }
-  if (header.images > (file_.size() - sizeof(Header)) / sizeof(Record)) {
-    throw DataError(
-        fmt::format("{}: truncated: it ends at byte {}, within the places of its images", name, file_.size()));
-  }
-  if (hash_bytes(std::as_bytes(records())) != header.checksum) {
-    throw DataError(
-        fmt::format("{}: damaged: the checksum at byte {} does not match", name, offsetof(Header, checksum)));
-  }
-  for (const Record& record : records()) {
-    if (record.offset <= file_.size() && record.bytes() <= file_.size() - record.offset) continue;
-    throw DataError(fmt::format("{}: truncated: it ends at byte {}, before the image that begins at byte {} does", name,
-                                file_.size(), record.offset));
-  }
-}
-
-std::span<const ImageCache::Record> ImageCache::records() const {
-  Header header;
-  std::memcpy(&header, file_.data(), sizeof(Header));
-  return {reinterpret_cast<const Record*>(file_.data() + sizeof(Header)), header.images};
-}
-
 RgbView ImageCache::image(std::size_t index) const {
-  const Record& record = records()[index];
+  const Record& record = records_of(file_)[index];
   return {reinterpret_cast<const std::uint8_t*>(file_.data() + record.offset),
           {record.height, record.width},
           std::size_t{3} * record.width};

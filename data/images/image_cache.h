@@ -43,11 +43,6 @@ class ImageCache {
   RgbView image(std::size_t index) const;
 
  private:
-  struct Record;
-
-  void check(const std::filesystem::path& path, const ImageCacheRules& rules);
-  std::span<const Record> records() const;
-
   std::span<const std::byte> file_;
 };
 

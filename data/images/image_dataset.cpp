@@ -14,10 +14,6 @@ namespace {
 /// Black pixels on each side before a crop: He et al. (arXiv:1512.03385), section 4.2.
 constexpr std::int64_t kPadding = 4;
 
-SettingSpec limit_spec(const std::string& split) {
-  return {split + "_limit", std::int64_t{0}, "use only the first N " + split + " images; 0: all", 0};
-}
-
 }  // namespace
 
 void ImageStore::keep_first(std::int64_t limit) {
@@ -38,8 +34,11 @@ SettingSpecs image_settings(bool augment_default) {
 }
 
 SettingSpecs image_file_settings(bool augment_default) {
-  SettingSpecs specs{limit_spec("train"), limit_spec("test")};
-  for (SettingSpec& spec : image_settings(augment_default)) specs.push_back(std::move(spec));
+  const auto limit = [](const std::string& split) {
+    return SettingSpec::integer(split + "_limit", 0, "use only the first N " + split + " images; 0: all", 0);
+  };
+  SettingSpecs specs = image_settings(augment_default);
+  specs.insert(specs.begin(), {limit("train"), limit("test")});
   return specs;
 }
 

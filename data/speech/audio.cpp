@@ -18,10 +18,6 @@
 namespace dragonn::data {
 namespace {
 
-struct Close {
-  void operator()(SNDFILE* file) const { sf_close(file); }
-};
-
 /// Returns whether the file is shorter than its header says. libsndfile takes the smaller of the two and mentions the
 /// difference in its log only.
 bool is_shorter_than_its_header_says(SNDFILE* file) {
@@ -91,7 +87,7 @@ Samples read_audio(const std::filesystem::path& path, int sample_rate, std::size
             .sections = 0,
             .seekable = 0};
   }
-  const std::unique_ptr<SNDFILE, Close> file(sf_open(path.c_str(), SFM_READ, &info));
+  const std::unique_ptr<SNDFILE, decltype(&sf_close)> file(sf_open(path.c_str(), SFM_READ, &info), &sf_close);
   if (!file) throw DataError(fmt::format("{}: not readable as audio: {}", path.string(), sf_strerror(nullptr)));
   if (info.channels != 1) {
     throw DataError(fmt::format("{}: {} channels: should be 1", path.string(), info.channels));

@@ -11,6 +11,19 @@
 #include "core/file.h"
 
 namespace dragonn::data {
+namespace {
+
+utf8proc_category_t category_of(std::uint32_t character) {
+  return utf8proc_category(static_cast<utf8proc_int32_t>(character));
+}
+
+struct Range {
+  std::uint32_t first, last;
+};
+constexpr Range kIdeographs[]{{0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0xF900, 0xFAFF},   {0x20000, 0x2A6DF},
+                              {0x2A700, 0x2B73F}, {0x2B740, 0x2B81F}, {0x2B820, 0x2CEAF}, {0x2F800, 0x2FA1F}};
+
+}  // namespace
 
 std::string TextPlace::text() const {
   return fmt::format("{}:{}", file.string(), line);
@@ -39,20 +52,6 @@ std::string read_utf8_file(const std::filesystem::path& path, BadSamples& bad) {
   });
   return text;
 }
-
-namespace {
-
-utf8proc_category_t category_of(std::uint32_t character) {
-  return utf8proc_category(static_cast<utf8proc_int32_t>(character));
-}
-
-struct Range {
-  std::uint32_t first, last;
-};
-constexpr Range kIdeographs[]{{0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0xF900, 0xFAFF},   {0x20000, 0x2A6DF},
-                              {0x2A700, 0x2B73F}, {0x2B740, 0x2B81F}, {0x2B820, 0x2CEAF}, {0x2F800, 0x2FA1F}};
-
-}  // namespace
 
 std::uint32_t next_character(std::string_view text, std::size_t& position) {
   char32_t character = static_cast<unsigned char>(text[position]);
