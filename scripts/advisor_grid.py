@@ -15,7 +15,6 @@ Points that the output has already are not run again. Exit code 1 if an advice i
 or if some setting is faster by more than 10 % than all that the advice names with a time. An advice that says that it
 depends on the entries which the method will select claims nothing.
 """
-import argparse
 import json
 import pathlib
 import re
@@ -24,7 +23,7 @@ import statistics
 import sys
 import tempfile
 
-from runs import BIN, CLUSTER, metrics, output_of, read_rows, sets, table, write_rows
+from runs import BIN, CLUSTER, Rows, make_parser, metrics, output_of, run_main, sets, table, words
 
 # Below this difference of the two times no advice is wrong.
 TOLERANCE = 0.10
@@ -49,9 +48,9 @@ QUANTIZERS = ["qsgd", "signsgd"]
 ALGORITHMS = ["ring", "rabenseifner", "native"]
 
 
-def point(model, method, gbps, latency_us, compute="zero", density=0.01, workers=4, **more):
-    return {"model": model, "method": method, "gbps": gbps, "latency_us": latency_us, "compute": compute,
-            "density": density, "workers": workers, **more}
+def point(model, method, gbps, latency_us, **more):
+    return {"model": model, "method": method, "gbps": gbps, "latency_us": latency_us, "compute": "zero", "density": 0.01,
+            "workers": 4} | more
 
 
 def grid_of(name):
@@ -63,32 +62,23 @@ def grid_of(name):
     for method in METHODS:
         for model in MODELS:
             networks = [(0.01, 10), (0.01, 50000), (0.1, 500), (1, 50), (1, 5000), (10, 10), (100, 10), (100, 1000)]
-            if model == "mlp_large":
-                networks = networks[::2]
-            points += [point(model, method, gbps, latency) for gbps, latency in networks]
-    for method in METHODS:
-        for gbps, latency in [(0.1, 500), (0.889, 436), (1, 50), (10, 50)]:
-            points.append(point("resnet20", method, gbps, latency, "measured"))
-    for overlap in (False, True):
-        for gbps, latency in [(0.05, 100), (0.889, 436), (10, 50)]:
-            points.append(point("resnet20", "dragonn", gbps, latency, "measured", overlap=overlap, bucket="tensor",
-                                batch=32))
-    for density in (0.001, 0.1):
-        for gbps in (0.1, 10):
-            points.append(point("resnet20", "topk", gbps, 100, density=density, workers=8))
+            points += [point(model, method, *network) for network in networks[:: 2 if model == "mlp_large" else 1]]
+    points += [point("resnet20", method, *network, compute="measured") for method in METHODS
+               for network in [(0.1, 500), (0.889, 436), (1, 50), (10, 50)]]
+    points += [point("resnet20", "dragonn", *network, compute="measured", overlap=overlap, bucket="tensor", batch=32)
+               for overlap in (False, True) for network in [(0.05, 100), (0.889, 436), (10, 50)]]
+    points += [point("resnet20", "topk", gbps, 100, density=density, workers=8) for density in (0.001, 0.1) for gbps in (0.1, 10)]
     # Latencies at which the number of messages decides.
     for workers in (6, 12, 24):
         for latency in (9000, 60000):
-            points += [point("mlp", "topk", 4.5, latency, workers=workers, bucket=bucket)
-                       for bucket in ("tensor", "model")]
-            points.append(point("mlp", "qsgd", 4.5, latency, workers=workers))
-            points.append(point("mlp", "topk", 4.5, latency, workers=workers, bucket="tensor",
-                                algorithm="rabenseifner"))
-    points.append(point("resnet20", "topk", 4.5, 9000, workers=6, bucket="tensor"))
-    points.append(point("resnet20", "topk", 4.5, 60000, workers=12, bucket="tensor"))
-    points.append(point("resnet20", "topk", 1, 50, workers=6, bucket="tensor", fusion=0))
+            points += [point("mlp", "topk", 4.5, latency, workers=workers, bucket=bucket) for bucket in ("tensor", "model")]
+            points += [point("mlp", "qsgd", 4.5, latency, workers=workers),
+                       point("mlp", "topk", 4.5, latency, workers=workers, bucket="tensor", algorithm="rabenseifner")]
+    points += [point("resnet20", "topk", 4.5, 9000, workers=6, bucket="tensor"),
+               point("resnet20", "topk", 4.5, 60000, workers=12, bucket="tensor"),
+               point("resnet20", "topk", 1, 50, workers=6, bucket="tensor", fusion=0)]
     for workers in (6, 12):
-        points += [point("mlp", method, 0.035, 100, workers=workers) for method in ("qsgd", "signsgd")]
+        points += [point("mlp", method, 0.035, 100, workers=workers) for method in QUANTIZERS]
         points += [point("mlp", method, *network, workers=workers)
                    for method in THRESHOLD_METHODS for network in ((0.035, 100), (4.5, 9000))]
     return points
@@ -100,18 +90,13 @@ def name_of(p):
 
 class Runner:
     def __init__(self, options, folder):
-        self.train = str(pathlib.Path(options.bin).resolve() / "dragonn-train")
-        self.folder = folder
-        self.hosts = options.hosts
-        self.steps = options.steps
-        self.is_small = options.grid == "small"
-        self.profiles = {}
-
-    def length(self, p, dense):
-        return self.steps if dense or p["method"] not in PERIODS else 3 * PERIODS[p["method"]] + 1
+        self.options, self.hosts, self.folder, self.profiles = options, options.hosts, folder, {}
+        self.config = folder / "empty.toml"
+        self.config.touch()
 
     def settings(self, p, dense, network, more):
-        settings = COMMON + MODELS[p["model"]] + [f"train.max_steps={self.length(p, dense)}"]
+        steps = self.options.steps if dense or p["method"] not in PERIODS else 3 * PERIODS[p["method"]] + 1
+        settings = COMMON + MODELS[p["model"]] + [f"train.max_steps={steps}"]
         if "batch" in p:
             settings.append(f"train.batch_size={p['batch']}")
         if network:
@@ -127,15 +112,13 @@ class Runner:
         settings += [f"compression.{key}={str(p[name]).lower()}" for name, key in keys.items() if name in p]
         return settings + more
 
-    def run(self, p, dense, network=True, profile=None, more=()):
+    def run(self, p, dense, network=True, more=()):
         output = self.folder / "run"
         shutil.rmtree(output, ignore_errors=True)
-        (self.folder / "empty.toml").touch()
-        command = [self.train, str(self.folder / "empty.toml"), "--output", str(output)]
-        if not self.hosts:
-            command += ["--workers", str(p["workers"])]
-        command += sets(self.settings(p, dense, network, list(more)) + ([f"compression.profile={profile}"] if profile else []))
-        output_of([CLUSTER, "run", self.hosts, p["rate"], "--", *command] if self.hosts else command)
+        command = [self.options.bin.resolve() / "dragonn-train", self.config, "--output", output,
+                   *sets(self.settings(p, dense, network, list(more)))]
+        output_of([CLUSTER, "run", self.hosts, p["rate"], "--", *command] if self.hosts else
+                  [*command, "--workers", p["workers"]])
         return output
 
     def seconds_per_step(self, output):
@@ -166,14 +149,12 @@ class Runner:
         return self.profiles[key]
 
     def measure(self, p):
-        profile = self.profile(p)
-        network = not self.hosts
+        with_profile, network = [f"compression.profile={self.profile(p)}"], not self.hosts
         own = p.get("algorithm", "ring")
         algorithms = [a for a in ALGORITHMS if a != "native" or not self.hosts]  # under MPI native is MPI's own
-        denses = {a: self.seconds_per_step(self.run(p, True, network, more=[f"comm.dense_algorithm={a}"]))
-                  for a in algorithms}
+        denses = {a: self.seconds_per_step(self.run(p, True, network, [f"comm.dense_algorithm={a}"])) for a in algorithms}
         dense = min(denses.values())
-        output = self.run(p, False, network, profile)
+        output = self.run(p, False, network, with_profile)
         sparse = self.seconds_per_step(output)
         decided = json.loads((output / "profile.json").read_text())
         advice = decided["advice"]
@@ -184,14 +165,14 @@ class Runner:
                "difference": difference, "advice": advice,
                "right": advice["faster"] == faster or difference <= TOLERANCE or uncertain}
         # In the small grid only where the bucket is a part of the question: each setting is one more run.
-        if p["compute"] == "zero" and (not self.is_small or "bucket" in p):
-            named = {"sparse": sparse, "dense": denses[next(iter(values_of(advice.get("dense_setting", ""))), own)],
-                     "remedy": None}
-            others = {setting: self.seconds_per_step(self.run(p, False, network, more=setting.split()))
+        if p["compute"] == "zero" and (self.options.grid != "small" or "bucket" in p):
+            setting = settings_of(advice.get("dense_setting", ""))
+            named = {"sparse": sparse, "dense": denses[setting[0].partition("=")[2] if setting else own], "remedy": None}
+            others = {setting: self.seconds_per_step(self.run(p, False, network, setting.split()))
                       for setting in self.alternatives(p)}
             if "remedy" in advice:
-                settings = remedy_settings(advice["remedy"])
-                named["remedy"] = self.seconds_per_step(self.run(p, False, network, more=settings))
+                settings = settings_of(advice["remedy"])
+                named["remedy"] = self.seconds_per_step(self.run(p, False, network, settings))
                 others[" ".join(settings)] = named["remedy"]
             times = {"sparse": advice["sparse_seconds"], "dense": advice["dense_seconds"],
                      "remedy": advice.get("remedy_seconds", float("inf"))}
@@ -207,34 +188,24 @@ class Runner:
 
     def alternatives(self, p):
         """The settings that the advice knows, besides those of the point; without overlap, which no time is gained by."""
-        others = []
-        quantizes = p["method"] in QUANTIZERS
         for bucket in ("tensor", "model"):
             for vectors in ("yes", "no"):
                 base = f"compression.bucket={bucket} compression.include_vectors={vectors} compression.fusion_mib=25"
-                others.append(base)
-                if not quantizes:
-                    others.append(f"{base} compression.codec.indices=smallest")
+                yield base
+                if p["method"] not in QUANTIZERS:
+                    yield f"{base} compression.codec.indices=smallest"
                 if vectors == "no":
-                    others += [f"{base} comm.dense_algorithm={a}" for a in ALGORITHMS[1:]]
-        return others
+                    yield from (f"{base} comm.dense_algorithm={a}" for a in ALGORITHMS[1:])
 
 
-def values_of(settings):
-    """['rabenseifner'] of 'comm.dense_algorithm = "rabenseifner"'."""
-    return [value.strip('"') for _, value in re.findall(r'([\w.]+) = ("[^"]*"|[^,]+)', settings)]
-
-
-def remedy_settings(settings):
+def settings_of(text):
     """['a=b', 'c=d'] of 'a = "b", c = d'."""
-    keys = [key for key, _ in re.findall(r'([\w.]+) = ("[^"]*"|[^,]+)', settings)]
-    return [f"{key}={value}" for key, value in zip(keys, values_of(settings))]
+    return [key + "=" + value.strip('"') for key, value in re.findall(r'([\w.]+) = ("[^"]*"|[^,]+)', text)]
 
 
 def points_of_hosts(options):
-    return [{"model": model, "method": method, "rate": rate, "compute": "measured", "density": 0.01,
-             "workers": options.hosts}
-            for rate in options.rates.split(",") for model in ("mlp", "resnet20") for method in ("topk",)]
+    return [{"model": model, "method": "topk", "rate": rate, "compute": "measured", "density": 0.01, "workers": options.hosts}
+            for rate in options.rates for model in ("mlp", "resnet20")]
 
 
 def network_of(row):
@@ -276,30 +247,27 @@ def markdown(rows):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", default=BIN)
+    parser = make_parser(__doc__)
+    parser.add_argument("--bin", type=pathlib.Path, default=BIN)
     parser.add_argument("--output", required=True, type=pathlib.Path)
     parser.add_argument("--markdown", type=pathlib.Path)
     parser.add_argument("--grid", choices=["small", "full"], default="full")
     parser.add_argument("--hosts", type=int, default=0)
-    parser.add_argument("--rates", default="10mbit,100mbit,1gbit")
+    parser.add_argument("--rates", type=words, default=["10mbit", "100mbit", "1gbit"])
     parser.add_argument("--steps", type=int, default=6)
     options = parser.parse_args()
     points = points_of_hosts(options) if options.hosts else grid_of(options.grid)
-    rows = read_rows(options.output)
-    done = {name_of({k: v for k, v in row.items() if k in p}) for row in rows for p in points if
-            all(row.get(k) == v for k, v in p.items())}
+    rows = Rows(options.output)
     with tempfile.TemporaryDirectory() as folder:
         runner = Runner(options, pathlib.Path(folder))
         for number, p in enumerate(points, 1):
-            if name_of(p) in done:
+            if rows.has(p):
                 continue
-            rows.append(runner.measure(p))
-            write_rows(options.output, rows)
-            print(f"{number}/{len(points)} {name_of(p)}: dense {rows[-1]['dense_seconds'] * 1e3:.4g} ms, sparse "
-                  f"{rows[-1]['sparse_seconds'] * 1e3:.4g} ms, advice {rows[-1]['advice']['faster']}"
-                  f"{'' if rows[-1]['right'] else ' WRONG'}"
-                  f"{' MISSES ' + rows[-1]['fastest'] if rows[-1].get('missed') else ''}", flush=True)
+            row = runner.measure(p)
+            rows.add([row])
+            print(f"{number}/{len(points)} {name_of(p)}: dense {row['dense_seconds'] * 1e3:.4g} ms, sparse "
+                  f"{row['sparse_seconds'] * 1e3:.4g} ms, advice {row['advice']['faster']}{'' if row['right'] else ' WRONG'}"
+                  f"{' MISSES ' + row['fastest'] if row.get('missed') else ''}", flush=True)
     wrong = sum(not row["right"] for row in rows)
     missed = sum(row.get("missed", False) for row in rows)
     uncertain = sum(row["advice"].get("uncertain", False) for row in rows)
@@ -312,7 +280,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except RuntimeError as error:
-        sys.exit(f"advisor_grid: {error}")
+    run_main(main)

@@ -12,7 +12,6 @@ Each row has two numbers: "theirs" takes the paper's selectors and our collectiv
 the rate of the network, in Gbit/s, at which the first of them would equal the paper's number. Both are also given at the
 effective rate that a paper's own numbers imply, where they agree on one.
 """
-import argparse
 import dataclasses
 import functools
 import json
@@ -24,7 +23,7 @@ import tempfile
 import tomllib
 import wave
 
-from runs import ROOT, metrics, output_of, sets, table
+from runs import BIN, ROOT, bench_rows, make_parser, metrics, output_of, run_main, sets, table, words
 
 ASSUMPTIONS = pathlib.Path(__file__).with_suffix(".toml")
 WORD = 4
@@ -39,7 +38,6 @@ MARKS = ("<!-- tables: written by scripts/paper_headlines.py --update -->", "<!-
 
 @dataclasses.dataclass(frozen=True)
 class Tensor:
-    name: str
     numel: int
     mflop: float  # of a forward pass of one sample
     is_vector: bool
@@ -74,43 +72,6 @@ class Step:
         return self.select + self.exchange + self.decode
 
 
-class Programs:
-    """Runs the programs of the project, each command once."""
-
-    def __init__(self, folder, work):
-        self.folder = pathlib.Path(folder).resolve()
-        self.work = pathlib.Path(work)
-
-    def output_of(self, program, *arguments):
-        return output_of([self.folder / program, *arguments], cwd=ROOT)
-
-    def rows_of(self, *arguments):
-        file = self.work / "rows.json"
-        self.output_of("dragonn-bench", "collective", *arguments, "--json", file)
-        return json.loads(file.read_text())
-
-    @functools.cache
-    def exchange(self, collective, ranks, numel, density, latency_us, gbps, period):
-        def seconds_and_row(rate):
-            arguments = ["--collective", collective, "--ranks", ranks, "--density", density, "--latency-us", latency_us,
-                         "--gbps", rate / scale, "--numel", max(1, round(numel / scale))]
-            if is_union:
-                arguments += ["--steps", 1, "--warmup", 1]
-            else:
-                arguments.append("--payload-only")
-            if period:
-                arguments += ["--set", f"oktopk.global_period={period}"]
-            row = self.rows_of(*arguments)[-1]  # the last row of a collective with a period is its mean
-            return row["seconds"], row
-
-        is_union = collective == "index_union"
-        scale = max(1, ranks * numel / (LARGEST_UNION if is_union else LARGEST_RUN))
-        seconds, row = seconds_and_row(gbps)
-        latency, _ = seconds_and_row(UNLIMITED_GBPS)
-        return Exchange(seconds, latency, gbps, row["bytes_sent"]["mean"] * scale + row["header_bytes_sent"]["mean"],
-                        row["messages"]["mean"] + row["header_messages"]["mean"])
-
-
 def write_words(folder, count):
     """Writes a text with so many different words."""
     words = [f"w{i}" for i in range(count)]
@@ -132,27 +93,26 @@ def write_audio(folder, seconds):
 def parse_dry_run(text, resize):
     """Returns the tensors in the order of the exchange, the last layer's first, each with the FLOPs of its layer."""
     mflop = {name: float(number) for name, number in re.findall(r"^  (\S+) .*\] +\d+ +([\d.]+)$", text, re.MULTILINE)}
-    buckets = re.findall(r"^  (\S+) +(\d+) +\d+ +(sparse|dense)$", text, re.MULTILINE)
+    buckets = re.findall(r"^  (\S+) +(\d+) +\d+ +(?:sparse|dense)$", text, re.MULTILINE)
     if not buckets:
         raise RuntimeError("dragonn-train --dry-run printed no buckets")
     # A layer's FLOPs count once: at the first of its tensors. Layers without weights of their own count with the vectors.
-    unclaimed, tensors = dict(mflop), []
-    for name, numel, kind in buckets:
-        layer = name.rsplit(".", 1)[0]
-        is_vector = ".." in name
-        tensors.append(Tensor(name, resize.get(name, int(numel)), unclaimed.pop(layer, 0.0), is_vector))
-    rest = sum(unclaimed.values())
-    last = tensors[-1]
-    tensors[-1] = dataclasses.replace(last, mflop=last.mflop + rest)
-    return tensors
+    tensors = [Tensor(resize.get(name, int(numel)), mflop.pop(name.rsplit(".", 1)[0], 0.0), ".." in name) for name, numel in buckets]
+    return [*tensors[:-1], dataclasses.replace(tensors[-1], mflop=tensors[-1].mflop + sum(mflop.values()))]
+
+
+def rows_of(group):
+    """Yields the headlines of a group."""
+    for values in group.get("rows", [[]]):
+        row = dict(zip(group.get("columns", []), values))
+        yield {key: value.format(**row) if isinstance(value, str) else value for key, value in group.items()} | row
 
 
 def read_assumptions(path):
     """Returns the assumptions with what groups of setups and of headlines have in common in each of them."""
     given = tomllib.loads(path.read_text())
     given["setups"] = {name: given["papers"][name.partition("_")[0]] | setup for name, setup in given["setups"].items()}
-    given["headlines"] = [{**group, **dict(zip(group.get("columns", []), row))}
-                          for group in given["headlines"] for row in group.get("rows", [[]])]
+    given["headlines"] = [row for group in given["headlines"] for row in rows_of(group)]
     for model in given["models"].values():
         if "image" in model:
             side, classes = model["image"]
@@ -162,31 +122,38 @@ def read_assumptions(path):
 
 
 class Headlines:
-    def __init__(self, assumptions, programs):
-        self.given = assumptions
-        self.programs = programs
+    """What the rows state. Each command runs once."""
+
+    def __init__(self, assumptions, programs, work):
+        self.given, self.programs, self.work = assumptions, programs, work
+
+    def trained(self, *arguments):
+        return output_of([self.programs / "dragonn-train", *arguments], cwd=ROOT)
+
+    def exchanged(self, collective, row, *more):
+        """Rows of a collective; `row` has ranks, numel, density, latency_us and gbps."""
+        options = [option for key in ("ranks", "numel", "density", "latency_us", "gbps")
+                   for option in (f"--{key.replace('_', '-')}", row[key])]
+        return bench_rows([self.programs / "dragonn-bench", "collective", "--collective", collective, *options, *more])
 
     @functools.cache
     def tensors(self, name):
         model = self.given["models"][name]
-        arguments = [f"model.name={name}"] if "image" in model else []
-        arguments += model["set"]
-        folder = self.programs.work / name
+        arguments = [*([f"model.name={name}"] if "image" in model else []), *model["set"]]
+        folder = self.work / name
         folder.mkdir(exist_ok=True)
         for kind, amount in model.get("generated", {}).items():
             {"words": write_words, "seconds": write_audio}[kind](folder, amount)
             arguments.append(f"data.path={folder}")
         arguments += ["compression.method=topk", "compression.bucket=tensor", "compression.density_schedule=constant"]
-        text = self.programs.output_of("dragonn-train", model.get("config", "configs/synthetic_quick.toml"), "--dry-run",
-                                       *sets(arguments))
-        return parse_dry_run(text, model.get("resize", {}))
+        config = model.get("config", "configs/synthetic_quick.toml")
+        return parse_dry_run(self.trained(config, "--dry-run", *sets(arguments)), model.get("resize", {}))
 
     def compute_seconds(self, setup):
         if "step_ms" in setup:
             return setup["step_ms"] / 1e3
-        mflop = sum(tensor.mflop for tensor in self.tensors(setup["model"]))
-        return 3 * mflop * 1e6 * setup["batch"] / (self.given["devices"][setup["device"]]["tflops"] * 1e12 *
-                                                   setup["efficiency"])
+        flops = 3e6 * setup["batch"] * sum(tensor.mflop for tensor in self.tensors(setup["model"]))
+        return flops / (self.given["devices"][setup["device"]]["tflops"] * 1e12 * setup["efficiency"])
 
     def memory_seconds(self, setup, moved):
         """Returns the time in which the device moves so many bytes."""
@@ -225,7 +192,24 @@ class Headlines:
         network = self.given["networks"][setup["network"]]
         density = max(setup["density"], 1 / numel)
         period = setup.get("period") if collective == "oktopk" else None
-        return self.programs.exchange(collective, ranks, numel, density, network["latency_us"], network["gbps"], period)
+        return self.measured_exchange(collective, ranks, numel, density, network["latency_us"], network["gbps"], period)
+
+    @functools.cache
+    def measured_exchange(self, collective, ranks, numel, density, latency_us, gbps, period):
+        is_union = collective == "index_union"
+        scale = max(1, ranks * numel / (LARGEST_UNION if is_union else LARGEST_RUN))
+        options = ["--steps", 1, "--warmup", 1] if is_union else ["--payload-only"]
+        options += ["--set", f"oktopk.global_period={period}"] if period else []
+
+        def row_at(rate):
+            run = {"ranks": ranks, "numel": max(1, round(numel / scale)), "density": density, "latency_us": latency_us,
+                   "gbps": rate / scale}
+            return self.exchanged(collective, run, *options)[-1]  # the mean of a period comes last
+
+        row = row_at(gbps)
+        return Exchange(row["seconds"], row_at(UNLIMITED_GBPS)["seconds"], gbps,
+                        row["bytes_sent"]["mean"] * scale + row["header_bytes_sent"]["mean"],
+                        row["messages"]["mean"] + row["header_messages"]["mean"])
 
     def buckets(self, setup, scheme, gbps, whose, ranks):
         """Returns (numel, mflop, is_sparse) of each bucket, the last layer's first."""
@@ -234,13 +218,11 @@ class Headlines:
             return [(sum(t.numel for t in tensors), sum(t.mflop for t in tensors), "selector" in scheme)]
         if scheme["bucket"] != "tensor":
             return fused([(t.numel, t.mflop) for t in tensors], scheme["bucket"])
-        result, dense = [], []
+        sparse, dense = [], []
         for tensor in tensors:
-            if tensor.is_vector or not self.pays(setup, scheme, tensor.numel, gbps, whose, ranks):
-                dense.append((tensor.numel, tensor.mflop))
-            else:
-                result.append((tensor.numel, tensor.mflop, True))
-        return result + fused(dense, 64)
+            pays = not tensor.is_vector and self.pays(setup, scheme, tensor.numel, gbps, whose, ranks)
+            (sparse if pays else dense).append((tensor.numel, tensor.mflop))
+        return [(*tensor, True) for tensor in sparse] + fused(dense, 64)
 
     def pays(self, setup, scheme, numel, gbps, whose, ranks):
         """Decides on a tensor as DRAGONN 4.2 does."""
@@ -283,9 +265,8 @@ class Headlines:
 
     def speed(self, row, whose, gbps=None):
         """Time of a step with the baseline over that with the method."""
-        baseline, method = (self.step(row["setup"], row[scheme], whose, gbps, row.get("ranks")).total
-                            for scheme in ("baseline", "method"))
-        return baseline / method
+        return (self.step(row["setup"], row["baseline"], whose, gbps, row.get("ranks")).total /
+                self.step(row["setup"], row["method"], whose, gbps, row.get("ranks")).total)
 
     def synchronization(self, row, whose, gbps=None):
         """The same of selection, exchange and decoding, without overlap."""
@@ -308,12 +289,10 @@ class Headlines:
 
     def encode(self, row, whose, gbps=None):
         """Time to select in one vector, without accumulation where a paper gives a rate."""
-        device = self.given["theirs"]["v100"]
-        if whose == "theirs":
-            return device[row["baseline"]] / device[row["method"]]
-        setup = self.given["setups"][row["setup"]]
-        return (self.select_seconds(setup, row["baseline"], row["numel"], whose, 1) /
-                self.select_seconds(setup, row["method"], row["numel"], whose, 1))
+        theirs, setup = self.given["theirs"]["v100"], self.given["setups"][row["setup"]]
+        baseline, method = (theirs[row[scheme]] if whose == "theirs" else
+                            self.select_seconds(setup, row[scheme], row["numel"], whose, 1) for scheme in ("baseline", "method"))
+        return baseline / method
 
     def range_of(self, row, whose, gbps=None):
         """The least and the most speed over several baselines, as text."""
@@ -323,9 +302,8 @@ class Headlines:
 
     def density(self, row):
         """Entries that all workers' lists have together, over the target, measured in a short training."""
-        folder = self.programs.work / "density"
-        self.programs.output_of("dragonn-train", row["config"], "--output", folder,
-                                *sets(row["set"]))
+        folder = self.work / "density"
+        self.trained(row["config"], "--output", folder, *sets(row["set"]))
         return statistics.mean(s["density_global"] / s["density_target"] for s in metrics(folder, "step"))
 
     def exchanges(self, row):
@@ -333,10 +311,8 @@ class Headlines:
         workers, as text."""
         seconds = {}
         for side in ("baseline", "method"):
-            rows = self.programs.rows_of(
-                "--collective", "oktopk", "--ranks", ",".join(map(str, row["ranks"])), "--numel", row["numel"], "--density",
-                row["density"], "--latency-us", row["latency_us"], "--gbps", row["gbps"], "--warmup", row["warm_up"], "--steps",
-                row["steps"], *sets(row[side]))
+            rows = self.exchanged("oktopk", row | {"ranks": ",".join(map(str, row["ranks"]))}, "--warmup", row["warm_up"],
+                                  "--steps", row["steps"], *sets(row[side]))
             seconds[side] = {r["ranks"]: r["seconds"] for r in rows if r["phase"] == "reuse"}
         return ", ".join(f"{seconds['baseline'][ranks] / seconds['method'][ranks]:.2f} at {ranks}" for ranks in row["ranks"])
 
@@ -348,15 +324,16 @@ class Headlines:
 
     def implied_gbps(self, row, value):
         """Returns the bandwidth at which "theirs" has the paper's value; None if there is none in 0.001 to 1000 Gbit/s."""
-        kind = getattr(self, row.get("kind", "speed"))
+        def above(gbps):
+            return getattr(self, row.get("kind", "speed"))(row, "theirs", gbps) > value
+
         low, high = 1e-3, 1e3
-        at_low, at_high = kind(row, "theirs", low) - value, kind(row, "theirs", high) - value
-        if at_low * at_high > 0:
+        at_low = above(low)
+        if at_low == above(high):
             return None
         for _ in range(40):
             middle = (low * high)**0.5
-            at_middle = kind(row, "theirs", middle) - value
-            low, high = (middle, high) if at_middle * at_low > 0 else (low, middle)
+            low, high = (middle, high) if above(middle) == at_low else (low, middle)
         return low
 
     def restate(self, row):
@@ -383,16 +360,14 @@ class Headlines:
         """Returns what each setup does with each scheme that the rows name."""
         used = dict.fromkeys((row["setup"], scheme) for row in rows if "setup" in row and row.get("kind") != "encode"
                              for scheme in [row.get("baseline"), row.get("method"), *row.get("baselines", [])] if scheme)
-        result = []
-        for setup, scheme in used:
-            theirs, ours = self.step(setup, scheme, "theirs"), self.step(setup, scheme, "ours")
-            result.append({"setup": setup, "scheme": scheme, "ranks": self.given["setups"][setup]["ranks"],
-                           "numel": sum(t.numel for t in self.tensors(self.given["setups"][setup]["model"])),
-                           "compute_ms": 1e3 * ours.compute, "select_theirs_ms": 1e3 * theirs.select,
-                           "select_ours_ms": 1e3 * ours.select, "exchange_ms": 1e3 * ours.exchange,
-                           "step_theirs_ms": 1e3 * theirs.total, "step_ours_ms": 1e3 * ours.total,
-                           "bytes_sent": ours.bytes_sent, "messages": ours.messages})
-        return result
+        for name, scheme in used:
+            theirs, ours, setup = self.step(name, scheme, "theirs"), self.step(name, scheme, "ours"), self.given["setups"][name]
+            yield {"setup": name, "scheme": scheme, "ranks": setup["ranks"],
+                   "numel": sum(t.numel for t in self.tensors(setup["model"])),
+                   "compute_ms": 1e3 * ours.compute, "select_theirs_ms": 1e3 * theirs.select,
+                   "select_ours_ms": 1e3 * ours.select, "exchange_ms": 1e3 * ours.exchange,
+                   "step_theirs_ms": 1e3 * theirs.total, "step_ours_ms": 1e3 * ours.total,
+                   "bytes_sent": ours.bytes_sent, "messages": ours.messages}
 
 
 def fused(tensors, mebibytes):
@@ -438,43 +413,38 @@ def update(page, text):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", default="build/release/bin", help="folder of the programs")
-    parser.add_argument("--only", help="rows by id, separated by commas (default: all)")
+    parser = make_parser(__doc__)
+    parser.add_argument("--bin", type=pathlib.Path, default=BIN, help="folder of the programs")
+    parser.add_argument("--only", type=words, help="rows by id, separated by commas (default: all)")
     parser.add_argument("--list", action="store_true", help="print the ids of all rows and end")
-    parser.add_argument("--json", help="also write the rows to this file")
-    parser.add_argument("--update", help="also put the tables into this page, between its two marks")
+    parser.add_argument("--json", type=pathlib.Path, help="also write the rows to this file")
+    parser.add_argument("--update", type=pathlib.Path, help="also put the tables into this page, between its two marks")
     options = parser.parse_args()
     assumptions = read_assumptions(ASSUMPTIONS)
-    rows = assumptions["headlines"]
+    rows = {row["id"]: row for row in assumptions["headlines"]}
     if options.list:
-        print("\n".join(f"{row['id']}: {row['headline']}" for row in rows))
+        print("\n".join(f"{name}: {row['headline']}" for name, row in rows.items()))
         return 0
-    wanted = options.only.split(",") if options.only else [row["id"] for row in rows]
-    unknown = set(wanted) - {row["id"] for row in rows}
+    wanted = options.only or list(rows)
+    unknown = set(wanted) - rows.keys()
     if unknown:
-        print(f"paper_headlines: --only: no row '{sorted(unknown)[0]}'; --list prints the rows", file=sys.stderr)
-        return 2
-    rows = [row for row in rows if row["id"] in wanted]
-    try:
-        with tempfile.TemporaryDirectory() as work:
-            headlines = Headlines(assumptions, Programs(options.bin, work))
-            results = []
-            for row in rows:
-                print(f"{row['id']}", file=sys.stderr, flush=True)
-                results.append(headlines.restate(row))
-            traffic = headlines.traffic(rows)
-    except (RuntimeError, OSError) as error:
-        print(f"paper_headlines: {error}", file=sys.stderr)
-        return 1
+        parser.error(f"--only: no row '{min(unknown)}'; --list prints the rows")
+    rows = [row for name, row in rows.items() if name in wanted]
+    results = []
+    with tempfile.TemporaryDirectory() as work:
+        headlines = Headlines(assumptions, options.bin.resolve(), pathlib.Path(work))
+        for row in rows:
+            print(row["id"], file=sys.stderr, flush=True)
+            results.append(headlines.restate(row))
+        traffic = list(headlines.traffic(rows))
     text = headline_table(results, assumptions["notes"]) + "\n\n" + traffic_table(traffic)
     print(text)
     if options.json:
-        pathlib.Path(options.json).write_text(json.dumps({"headlines": results, "traffic": traffic}, indent=1) + "\n")
+        options.json.write_text(json.dumps({"headlines": results, "traffic": traffic}, indent=1) + "\n")
     if options.update:
-        update(pathlib.Path(options.update), text)
+        update(options.update, text)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(main)

@@ -1,14 +1,29 @@
 # SPDX-License-Identifier: MIT
-"""What the scripts share that run dragonn's programs: runs and their logs, files of rows, Markdown tables."""
+"""What the scripts share: options, dragonn's programs, runs and their logs, files of rows, Markdown tables."""
+import argparse
 import json
 import os
 import pathlib
 import shutil
 import subprocess
+import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BIN = ROOT / "build" / "release" / "bin"
 CLUSTER = ROOT / "scripts" / "netns_cluster.sh"
+
+
+def make_parser(text):
+    """A parser whose help begins with a script's documentation."""
+    return argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+def run_main(main):
+    """Ends with main's exit code, or with 1 and the message of its RuntimeError."""
+    try:
+        sys.exit(main())
+    except RuntimeError as error:
+        sys.exit(f"{pathlib.Path(sys.argv[0]).stem}: {error}")
 
 
 def words(text):
@@ -35,6 +50,11 @@ def output_of(command, **options):
     return done.stdout
 
 
+def bench_rows(command):
+    """The rows that a command of dragonn-bench measures."""
+    return json.loads(output_of([*command, "--json", "-"]))
+
+
 def registered(train, kind):
     """The names of the components of a kind, as `dragonn-train --list` prints them."""
     lines = output_of([train, "--list"]).splitlines()
@@ -55,18 +75,24 @@ def summary(folder):
         return None
 
 
-def read_rows(path):
-    """The rows of a file that write_rows wrote; none if there is no file."""
-    return json.loads(path.read_text()) if path and path.exists() else []
+class Rows(list):
+    """Rows in a file, a JSON array with one row a line, which is whole at every moment. Without a path nothing is kept."""
 
+    def __init__(self, path):
+        super().__init__(json.loads(path.read_text()) if path and path.exists() else [])
+        self.path = path
 
-def write_rows(path, rows):
-    """Writes a JSON array, one row a line, so that the file is whole at every moment. Does nothing without a path."""
-    if path:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(path.name + ".part")
-        partial.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")
-        os.replace(partial, path)
+    def has(self, case):
+        """Whether a row has all the values of the case."""
+        return any(all(row.get(key) == value for key, value in case.items()) for row in self)
+
+    def add(self, rows):
+        self += rows
+        if self.path:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            partial = self.path.with_name(self.path.name + ".part")
+            partial.write_text("[\n" + ",\n".join(map(json.dumps, self)) + "\n]\n")
+            os.replace(partial, self.path)
 
 
 def table_line(cells):

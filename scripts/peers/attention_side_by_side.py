@@ -7,17 +7,17 @@
 
 Both begin with queries, keys and values as one linear layer writes them, [batch, steps, 3, heads, width / heads], end with
 [batch, steps, width], and backward with the gradient of what they began with. There are 1,024 steps in a batch, or one sample.
-PyTorch runs in the environments of scripts/peers/baselines.py. All take their turn, round by round; the table has medians, in
+PyTorch runs in the environments of scripts/peers/side_by_side.py. All take their turn, round by round; the table has medians, in
 milliseconds, and PyTorch's faster one. A ratio above 1 means that dragonn is faster.
 
 Run it on a quiet machine; build dragonn-bench before (scripts/test.sh).
 Exit code: 0 done, 1 a run failed, 2 bad usage, 77 PyTorch is not installed.
 """
 import statistics
-import sys
 import time
 
-from side_by_side import OWN, bench_rows, finish_parse, make_parser, pytorch_peers, run, take_turns
+from side_by_side import OWN, bench_rows, finish_parse, make_parser, pytorch_peers, run, take_turns, words
+from runs import run_main, sets
 
 STEPS_OF_BATCH = 1024
 COLUMNS = ["steps", "batch", "threads", "dragonn_forward", "dragonn_backward", "pytorch_forward", "pytorch_backward", "baseline",
@@ -26,7 +26,7 @@ COLUMNS = ["steps", "batch", "threads", "dragonn_forward", "dragonn_backward", "
 
 def parse():
     parser = make_parser(__doc__)
-    parser.add_argument("--steps", default="128,512,1024", help="lengths of the samples")
+    parser.add_argument("--steps", type=words, default=["128", "512", "1024"], help="lengths of the samples")
     parser.add_argument("--width", type=int, default=768)
     parser.add_argument("--heads", type=int, default=12)
     parser.add_argument("--repeats", type=int, default=10, help="passes in each round")
@@ -39,11 +39,9 @@ def parse():
 def dragonn_times(options, batch, steps, threads):
     """The milliseconds of forward and backward of the attention layer of a transformer of one block."""
     settings = {"layers": 1, "hidden": options.width, "heads": options.heads, "max_steps": steps, "dropout": 0}
-    arguments = ["step", "--profile", "--model", "bert", "--classes", 64, "--batch", batch, "--sample", steps]
-    arguments += ["--threads", threads, "--rounds", options.repeats]
-    for key, value in settings.items():
-        arguments += ["--set", f"{key}={value}"]
-    rows = [row for row in bench_rows(options, *arguments) if row["layer_kind"].startswith("attention")]
+    rows = bench_rows(options, "step", "--profile", "--model", "bert", "--classes", 64, "--batch", batch, "--sample", steps,
+                      "--threads", threads, "--rounds", options.repeats, *sets(settings))
+    rows = [row for row in rows if row["layer_kind"].startswith("attention")]
     return [next(row["milliseconds"] for row in rows if row["pass"] == name) for name in ("forward", "backward")]
 
 
@@ -94,4 +92,4 @@ def compare(options, case):
 
 
 if __name__ == "__main__":
-    sys.exit(run(prepare, parse, cases, compare, {name: name.replace("_", ", ") for name in COLUMNS}))
+    run_main(lambda: run(prepare, parse, cases, compare, {name: name.replace("_", ", ") for name in COLUMNS}))

@@ -19,9 +19,9 @@ import ctypes
 import ctypes.util
 import itertools
 import os
-import sys
 
 from side_by_side import bench_rows, finish_parse, make_parser, median_seconds, medians_of, run, start_peers, take_turns, words
+from runs import run_main
 
 # Rows, outputs, inputs: of the layers of the models that step_side_by_side.py measures.
 SHAPES = {
@@ -167,4 +167,4 @@ def compare(options, case):
 
 
 if __name__ == "__main__":
-    sys.exit(run(prepare, parse, cases, compare, COLUMNS, ("numpy",)))
+    run_main(lambda: run(prepare, parse, cases, compare, COLUMNS, ("numpy",)))
