@@ -12,32 +12,29 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-runs=100000
-list=false
-targets=()
+fail() { echo "fuzz.sh: $*" >&2 && exit 2; }
+runs=100000 list=false targets=()
 while [ $# -gt 0 ]; do
   case $1 in
     --runs) runs=${2:?fuzz.sh: --runs: expected a number} && shift ;;
     --list) list=true ;;
     -h | --help) awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "${BASH_SOURCE[0]}" && exit 0 ;;
-    -*) echo "fuzz.sh: '$1': expected --runs or --list" >&2 && exit 2 ;;
+    -*) fail "'$1': expected --runs or --list" ;;
     *) targets+=("$1") ;;
   esac
   shift
 done
-[[ $runs =~ ^[0-9]+$ ]] || { echo "fuzz.sh: --runs $runs: expected a number" >&2 && exit 2; }
-compiler=$(command -v clang++-16) || { echo "fuzz.sh: no clang++-16: scripts/install_deps.sh tools" >&2 && exit 2; }
+[[ $runs =~ ^[0-9]+$ ]] || fail "--runs $runs: expected a number"
+compiler=$(command -v clang++-16) || fail "no clang++-16: scripts/install_deps.sh tools"
 
 readonly build=build/fuzz programs=(files runs) runs_at_once=50000 # lost if this script is killed
 # A header must not ask for more memory than the file holds; the readers of small inputs need little.
 readonly limits=(-timeout=10 -malloc_limit_mb=64 -rss_limit_mb=1500)
 
 if [ -z "${DRAGONN_SKIP_BUILD:-}" ]; then
-  options=()
-  ! command -v ccache >/dev/null || options+=(-D CMAKE_CXX_COMPILER_LAUNCHER=ccache)
   cmake -B $build -G Ninja -D CMAKE_CXX_COMPILER="$compiler" -D CMAKE_BUILD_TYPE=RelWithDebInfo \
     -D CMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" -D DRAGONN_SANITIZE=address,undefined -D DRAGONN_PCH=OFF -D DRAGONN_FUZZ=ON \
-    "${options[@]}" >/dev/null
+    -D CMAKE_CXX_COMPILER_LAUNCHER="$(! command -v ccache >/dev/null || echo ccache)" >/dev/null
   cmake --build $build --target "${programs[@]/#/fuzz_}" >&2
 fi
 
@@ -49,7 +46,7 @@ mapfile -t all < <(printf '%s\n' "${!program_of[@]}" | sort)
 if $list; then printf '%s\n' "${all[@]}" && exit; fi
 [ ${#targets[@]} -gt 0 ] || targets=("${all[@]}")
 for target in "${targets[@]}"; do
-  [ -n "${program_of[$target]:-}" ] || { echo "fuzz.sh: no target '$target': expected one of ${all[*]}" >&2 && exit 2; }
+  [ -n "${program_of[$target]:-}" ] || fail "no target '$target': expected one of ${all[*]}"
 done
 
 scratch=$(mktemp -d "$([ -w /dev/shm ] && echo /dev/shm || echo "${TMPDIR:-/tmp}")/dragonn-fuzz.XXXXXX")
@@ -59,12 +56,6 @@ trap 'exit 130' INT TERM
 runs_of() { cat "$build/state/$1/runs" 2>/dev/null || echo 0; }
 findings_of() { find "$build/state/$1/findings" -type f 2>/dev/null | wc -l; }
 edges_of() { sed -nE 's/.* cov: ([0-9]+) .*/\1/p' "$build/state/$1/log" 2>/dev/null | tail -n 1; }
-
-# The names of keys, which a fuzzer would hardly find.
-dictionary() {
-  { grep -ohE '"[a-z_.-]{2,}"' trainer/config/config_keys.def report/run.cpp trainer/cost_model/tensor_selection_json.cpp \
-    data/text/squad_file.cpp report/fit.cpp | sort -u; } >"$scratch/dictionary"
-}
 
 # fuzz TARGET RUNS
 fuzz() {
@@ -82,7 +73,9 @@ fuzz() {
   echo $(($(runs_of "$target") + ${executed:-0})) >"$state/runs"
 }
 
-dictionary
+# The names of keys, which a fuzzer would hardly find.
+grep -ohE '"[a-z_.-]{2,}"' trainer/config/config_keys.def report/run.cpp trainer/cost_model/tensor_selection_json.cpp \
+  data/text/squad_file.cpp report/fit.cpp | sort -u >"$scratch/dictionary"
 for target in "${targets[@]}"; do
   while [ "$(findings_of "$target")" = 0 ]; do
     left=$((runs - $(runs_of "$target")))

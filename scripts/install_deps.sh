@@ -63,6 +63,11 @@ libfuzzer-16-dev      file:/usr/lib/llvm-16/lib/clang/16/lib/linux/libclang_rt.f
 readonly demo_data=dataset-fashion-mnist
 readonly cmake_needed=3.25
 
+fail() { # MESSAGE [EXIT CODE]
+  echo "install_deps.sh: $1" >&2
+  exit "${2:-1}"
+}
+
 system_ids() { # ID and ID_LIKE of this system, in words
   [ -r /etc/os-release ] && (. /etc/os-release && echo "${ID:-} ${ID_LIKE:-}") || true
 }
@@ -89,58 +94,38 @@ missing_packages() {
   done <<<"$1"
 }
 
-as_root() {
-  if [ "$(id -u)" -eq 0 ]; then
-    "$@"
-  elif command -v sudo >/dev/null; then
-    sudo "$@"
-  else
-    echo "install_deps.sh: '$*' needs root, and there is no sudo here" >&2
-    exit 1
-  fi
-}
-
 install_packages() {
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get -q update </dev/null &&
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "$@" </dev/null
-}
-
-check_cmake() {
-  local version
-  version=$(cmake --version | sed -n 's/^cmake version //p')
-  if [ "$(printf '%s\n' "$cmake_needed" "$version" | sort -V | head -n 1)" != "$cmake_needed" ]; then
-    echo "install_deps.sh: CMake $version is too old; $cmake_needed or later is needed" >&2
-    exit 1
+  local as_root=(env DEBIAN_FRONTEND=noninteractive)
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || fail "'apt-get install' needs root, and there is no sudo here"
+    as_root=(sudo "${as_root[@]}")
   fi
+  "${as_root[@]}" apt-get -q update </dev/null &&
+    "${as_root[@]}" apt-get -q install -y --no-install-recommends "$@" </dev/null
 }
 
 check_cuda() {
   local missing
   . scripts/cuda_toolkit.sh
   missing=$(missing_cuda)
-  [ -n "$missing" ] || return 0
-  echo "install_deps.sh: for the preset cuda this machine lacks:" >&2
-  sed 's/^/  /' <<<"$missing" >&2
-  echo "Install them from https://developer.nvidia.com/cuda-downloads and put nvcc on the PATH," >&2
-  echo "or build without: the preset release needs none of it." >&2
-  exit 1
+  [ -z "$missing" ] || fail "for the preset cuda this machine lacks:
+$(sed 's/^/  /' <<<"$missing")
+Install them from https://developer.nvidia.com/cuda-downloads and put nvcc on the PATH,
+or build without: the preset release needs none of it."
 }
 
 case ${1:-} in
   '' | cuda | demo | tools) ;;
   -h | --help) awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "${BASH_SOURCE[0]}" && exit 0 ;;
-  *) echo "install_deps.sh: '$1': expected nothing, cuda, demo or tools" >&2 && exit 2 ;;
+  *) fail "'$1': expected nothing, cuda, demo or tools" 2 ;;
 esac
 
 needed=$requirements
 [ "${1:-}" != tools ] || needed+=$tools
 mapfile -t missing < <(missing_packages "$needed")
 if [ ${#missing[@]} -gt 0 ]; then
-  if ! is_debian_like; then
-    echo "install_deps.sh: this is neither Debian nor Ubuntu; install these (Debian's names) by hand:" >&2
-    printf '  %s\n' "${missing[@]}" >&2
-    exit 1
-  fi
+  is_debian_like || fail "this is neither Debian nor Ubuntu; install these (Debian's names) by hand:
+$(printf '  %s\n' "${missing[@]}")"
   echo "install_deps.sh: installing ${missing[*]}" >&2
   install_packages "${missing[@]}"
 fi
@@ -148,5 +133,6 @@ if [ "${1:-}" = demo ] && is_debian_like && ! has_package $demo_data; then
   (install_packages $demo_data) ||
     echo "install_deps.sh: $demo_data cannot be had: the demo takes other data" >&2
 fi
-check_cmake
+version=$(cmake --version | sed -n 's/^cmake version //p')
+printf '%s\n' "$cmake_needed" "$version" | sort -VC || fail "CMake $version is too old; $cmake_needed or later is needed"
 [ "${1:-}" != cuda ] || check_cuda

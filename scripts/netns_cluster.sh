@@ -69,61 +69,46 @@ bytes_per_second() {
     printf "%.0f\n", rate * (unit == "k" ? 1e3 : unit == "m" ? 1e6 : 1e9) / 8 }'
 }
 
-# burst_of RATE: in bytes.
-burst_of() {
-  awk -v rate="$(bytes_per_second "$1")" -v us="$burst_us" -v least="$smallest_burst" 'BEGIN {
-    bytes = rate * us / 1e6
-    printf "%d\n", (bytes > least ? bytes : least) }'
-}
-
 # shape SPACE INTERFACE RATE: what leaves by this interface. Frames come in bundles that fit the burst: above it the shaper
 # takes them apart (a quarter of 1gbit is left on two cores), and smaller ones cost time, too.
 shape() {
-  local burst
-  burst=$(burst_of "$3")
+  local burst=$(($(bytes_per_second "$3") * burst_us / 1000000))
+  burst=$((burst > smallest_burst ? burst : smallest_burst))
   ip -n "$1" link set "$2" gso_max_size $((burst * 7 / 8)) up
   tc -n "$1" qdisc add dev "$2" root tbf rate "$3" burst "$burst" limit "$queue_bytes"
 }
 
-make_switch() {
-  local space
-  space=$(switch_space)
-  ip netns add "$space"
-  ip netns exec "$space" sysctl -q -w net.ipv6.conf.all.disable_ipv6=1
-  ip -n "$space" link add bridge type bridge
-  ip -n "$space" link set bridge up
-}
-
 make_host() { # NUMBER RATE
-  local space
-  space=$(host_space "$1")
+  local space switch
+  space=$(host_space "$1") switch=$(switch_space)
   ip netns add "$space"
   # As clusters are tuned: a connection that paused does not start from a small window again, and the sender does not
   # pace itself below the rate of the cable.
   ip netns exec "$space" sysctl -q -w net.ipv6.conf.all.disable_ipv6=1 net.ipv4.tcp_slow_start_after_idle=0 \
     net.ipv4.tcp_congestion_control=reno net.ipv4.tcp_no_metrics_save=1
   ip -n "$space" link set lo up
-  ip -n "$(switch_space)" link add "port$1" type veth peer name eth0 netns "$space"
+  ip -n "$switch" link add "port$1" type veth peer name eth0 netns "$space"
   ip -n "$space" address add "$(host_address "$1")/24" dev eth0
-  ip -n "$(switch_space)" link set "port$1" master bridge
+  ip -n "$switch" link set "port$1" master bridge
   shape "$space" eth0 "$2"
-  shape "$(switch_space)" "port$1" "$2"
+  shape "$switch" "port$1" "$2"
 }
 
 # build HOSTS RATE: in a subshell, whose first error ends it.
 build() (
   set -e
-  make_switch
+  switch=$(switch_space)
+  ip netns add "$switch"
+  ip netns exec "$switch" sysctl -q -w net.ipv6.conf.all.disable_ipv6=1
+  ip -n "$switch" link add bridge type bridge
+  ip -n "$switch" link set bridge up
   for ((host = 1; host <= $1; ++host)); do make_host "$host" "$2"; done
 )
 
 # choose_awake: how processors are kept awake.
 choose_awake() {
-  awake=${DRAGONN_CLUSTER_AWAKE:-}
-  [[ ${awake:-no} =~ ^(poll|spin|no)$ ]] || fail 2 "DRAGONN_CLUSTER_AWAKE '$awake': expected poll, spin or no"
-  if [ -z "$awake" ]; then
-    if can_poll; then awake=poll; else awake=spin; fi
-  fi
+  awake=${DRAGONN_CLUSTER_AWAKE:-$(if can_poll; then echo poll; else echo spin; fi)}
+  [[ $awake =~ ^(poll|spin|no)$ ]] || fail 2 "DRAGONN_CLUSTER_AWAKE '$awake': expected poll, spin or no"
   [ "$awake" != poll ] || can_poll || fail 3 "DRAGONN_CLUSTER_AWAKE 'poll': an idle processor of this machine does not poll"
 }
 
@@ -150,24 +135,19 @@ poll() {
 # spin: a process on each processor that runs when nothing else wants to. Where the kernel shares the processors among
 # sessions first, its session is to get little.
 spin() {
-  local processor
+  local part processor
   [ ! -e "/proc/$$/autogroup" ] || echo 19 >"/proc/$$/autogroup"
-  for processor in $(processors); do
-    (
-      taskset --cpu-list --pid "$processor" "$BASHPID"
-      chrt --idle --pid 0 "$BASHPID"
-      while stands; do for ((i = 0; i < 10000; ++i)); do :; done; done
-    ) &
+  # Of those that this process may use, in a list such as 0-3,8.
+  for part in $(awk '$1 == "Cpus_allowed_list:" { gsub(",", " ", $2); print $2 }' /proc/self/status); do
+    for ((processor = ${part%-*}; processor <= ${part#*-}; ++processor)); do
+      (
+        taskset --cpu-list --pid "$processor" "$BASHPID"
+        chrt --idle --pid 0 "$BASHPID"
+        while stands; do for ((i = 0; i < 10000; ++i)); do :; done; done
+      ) &
+    done
   done
   wait
-}
-
-# processors: the numbers of those that this process may use, of a list such as 0-3,8.
-processors() {
-  local part
-  for part in $(awk '$1 == "Cpus_allowed_list:" { gsub(",", " ", $2); print $2 }' /proc/self/status); do
-    seq "${part%-*}" "${part#*-}"
-  done
 }
 
 # measure: prints what the first host sends to the second, in Gbit/s; nothing where the rate is too low to say so in a moment.
@@ -185,11 +165,12 @@ measure() {
 report() {
   local measured
   measured=$(measure 2>/dev/null) || true
-  if [ -z "$measured" ]; then measured="not measured"; else measured="measured $measured Gbit/s"; fi
-  echo "netns_cluster: $1 hosts at $2, $measured" >&2
-  awk -v asked="$(bytes_per_second "$2")" '$1 == "measured" && $2 * 1e9 / 8 < 0.9 * asked {
-    printf "netns_cluster: warning: that is %.2g of the rate: this machine is too busy or too slow for it\n", $2 * 1e9 / 8 / asked
-  }' <<<"$measured" >&2
+  echo "netns_cluster: $1 hosts at $2, $([ -n "$measured" ] && echo "measured $measured Gbit/s" || echo "not measured")" >&2
+  awk -v asked="$(bytes_per_second "$2")" -v found="$measured" 'BEGIN {
+    share = found * 1e9 / 8 / asked
+    if (found != "" && share < 0.9)
+      printf "netns_cluster: warning: that is %.2g of the rate: this machine is too busy or too slow for it\n", share
+  }' >&2
 }
 
 up() { # HOSTS RATE
@@ -211,15 +192,9 @@ up() { # HOSTS RATE
   report $((10#$1)) "$2"
 }
 
-# processes: in any of the cluster's namespaces.
-processes() {
-  local space
-  for space in $(spaces); do ip netns pids "$space" 2>/dev/null || true; done
-}
-
 down() {
   local space pids
-  pids=$(processes)
+  pids=$(for space in $(spaces); do ip netns pids "$space" 2>/dev/null || true; done)
   # shellcheck disable=SC2086: a list
   [ -z "$pids" ] || kill -KILL $pids 2>/dev/null || true
   for space in $(spaces); do ip netns delete "$space"; done
@@ -280,18 +255,6 @@ run() { # HOSTS RATE -- COMMAND...
   exit "$status"
 }
 
-# guard OWNER: takes the cluster down after its owner, however that ended.
-guard() {
-  tail --pid="$1" --sleep-interval=0.2 -f /dev/null
-  down
-}
-
-check() {
-  cluster+=$$
-  trap down EXIT
-  up 2 1gbit
-}
-
 cluster=${DRAGONN_CLUSTER:-dragonn}
 [[ $cluster =~ ^[A-Za-z][A-Za-z0-9_]{0,31}$ ]] || fail 2 "DRAGONN_CLUSTER '$cluster': expected letters, digits and _"
 action=${1:-}
@@ -326,7 +289,11 @@ case $action in
     measure || fail 1 "no transfer from host to host"
     ;;
   run) run "$@" ;;
-  check) check ;;
+  check)
+    cluster+=$$
+    trap down EXIT
+    up 2 1gbit
+    ;;
   -h | --help) usage ;;
   poll | spin) # of keep_awake: CLUSTER
     cluster=$1
@@ -336,9 +303,10 @@ case $action in
     cluster=$1
     enter "$2" sh -c "${*:3}"
     ;;
-  guard)
+  guard) # CLUSTER OWNER: takes the cluster down after its owner, however that ended
     cluster=$1
-    guard "$2"
+    tail --pid="$2" --sleep-interval=0.2 -f /dev/null
+    down
     ;;
   *) fail 2 "'$action': expected run, up, exec, measure, down or check (--help says more)" ;;
 esac
