@@ -15,9 +15,9 @@ gradients by more than rounding, and a single run need not meet that case.
 
 Exit code: 0 all agree, 1 something differs, 2 bad usage or a damaged dump, 77 PyTorch is not installed.
 """
-import argparse
 import ast
 import copy
+import functools
 import json
 import pathlib
 import sys
@@ -31,6 +31,7 @@ try:
 
     import pytorch_models
     from pytorch_models import to_pytorch
+    from runs import make_parser
 except ImportError as error:
     print(f"skipped: {error}", file=sys.stderr)
     sys.exit(77)
@@ -47,13 +48,11 @@ class Dump:
     def __init__(self, folder):
         self.folder = folder
         self.description = json.loads((folder / "model.json").read_text())
-        self.arrays = {}
 
+    @functools.cache
     def load(self, name):
         """An array in the dump's layout."""
-        if name not in self.arrays:
-            self.arrays[name] = read_npy(self.folder / f"{name}.npy")
-        return self.arrays[name]
+        return read_npy(self.folder / f"{name}.npy")
 
 
 def read_npy(path):
@@ -109,15 +108,14 @@ def run(dump, model, dtype=torch.float64, noise=None):
     return {name: value.double() for name, value in results.items()}
 
 
-def relative_error(value, reference):
-    """In norm. A bias in front of a batch norm has the gradient 0, and what is computed is rounding: absolute then."""
-    norm = float(reference.norm())
-    return float((value - reference).norm()) / (norm if norm > 1e-9 else 1.0)
-
-
 def errors(arrays, reference):
-    """The relative error of every array."""
-    return {name: relative_error(arrays[name], expected) for name, expected in reference.items()}
+    """The relative error of every array, in norm. A bias in front of a batch norm has the gradient 0, and what is computed is
+    rounding: absolute then."""
+    def error(value, expected):
+        norm = float(expected.norm())
+        return float((value - expected).norm()) / (norm if norm > 1e-9 else 1.0)
+
+    return {name: error(arrays[name], expected) for name, expected in reference.items()}
 
 
 def differing(ours, allowed):
@@ -151,18 +149,15 @@ def check(folder, tolerance):
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("folders", type=pathlib.Path, nargs="+", metavar="DIR", help="written by dragonn-bench step --dump")
-    arguments.add_argument("--tolerance", type=float, default=1e-4, help="always allowed: a relative error in norm (default 1e-4)")
-    options = arguments.parse_args()
-    failures = 0
-    for folder in options.folders:
-        try:
-            failures += check(folder, options.tolerance)
-        except (OSError, ValueError, KeyError) as error:
-            print(f"check_against_pytorch.py: {error}", file=sys.stderr)
-            return 2
-    return 1 if failures else 0
+    parser = make_parser(__doc__)
+    parser.add_argument("folders", type=pathlib.Path, nargs="+", metavar="DIR", help="written by dragonn-bench step --dump")
+    parser.add_argument("--tolerance", type=float, default=1e-4, help="always allowed: a relative error in norm (default 1e-4)")
+    options = parser.parse_args()
+    try:
+        return 1 if sum(check(folder, options.tolerance) for folder in options.folders) else 0
+    except (OSError, ValueError, KeyError) as error:
+        print(f"check_against_pytorch.py: {error}", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

@@ -57,7 +57,6 @@ SWEEP.toml (paths of configs are relative to it, all others to the working direc
   page_by = "compression.density"                # a page for each value of this key; runs without it are on all
   target = 0.65                                  # or target_share, and title: options of dragonn-compare
 """
-import argparse
 import csv
 import fcntl
 import fnmatch
@@ -77,7 +76,7 @@ import sys
 import time
 import tomllib
 
-from runs import BIN, cifar10_part, last_line, registered, summary, table
+from runs import BIN, cifar10_part, last_line, make_parser, registered, sets, summary, table
 
 POLL_SECONDS = 0.1
 EQUAL_BYTES = 0.10  # below this difference two methods send as many
@@ -113,13 +112,7 @@ def flatten(nested, prefix=""):
     return flat
 
 
-def toml_text(value):
-    """Returns a value as TOML has it."""
-    if isinstance(value, list):
-        return "[" + ", ".join(toml_text(item) for item in value) + "]"
-    if isinstance(value, float):
-        return repr(value)
-    return json.dumps(value)  # JSON's strings, integers and booleans are TOML's
+toml_text = json.dumps  # JSON's strings, numbers, booleans and lists are TOML's
 
 
 def parsed(text):
@@ -186,13 +179,11 @@ class Sweep:
                    "near_share": float, "least": (int, float), "columns": list, "prefix": str, "pivot": bool, "page_by": str}
 
     def __init__(self, options, programs):
-        nested, folder = {}, pathlib.Path()
         self.programs = programs
-        if options.sweep:
-            nested, folder = self.read(options.sweep), options.sweep.parent
+        nested = self.read(options.sweep) if options.sweep else {}
         configs = nested.get("config", [])
         self.configs = options.config or [found for file in ([configs] if isinstance(configs, str) else configs)
-                                          for found in self.files(folder / file)]
+                                          for found in self.files(options.sweep.parent / file)]
         if not self.configs:
             raise UsageError("no config: expected --config CONFIG.toml, or config = \"...\" in a sweep's file")
         output = options.output or nested.get("output")
@@ -209,11 +200,11 @@ class Sweep:
         self.grid = flatten(nested.get("grid", {}))
         self.grid.update(assignment(text, "--grid", parsed_list) for text in options.grid)
         self.excluded = [flatten(entry) for entry in nested.get("exclude", [])]
-        for text in options.exclude:
-            self.excluded.append(dict(assignment(part, "--exclude", parsed) for part in text.split(",")))
+        self.excluded += [dict(assignment(part, "--exclude", parsed) for part in text.split(",")) for text in options.exclude]
         self.variants = nested.get("variant", [{}])
         self.equal_bytes = nested.get("equal_bytes", {})
         self.report, self.only = nested.get("report", {}), options.only
+        self.prefix = self.report.get("prefix", "")
         self.check(options.sweep)
 
     @staticmethod
@@ -243,7 +234,7 @@ class Sweep:
             if key not in types:
                 raise UsageError(f"{where}: unknown key '{key}'; valid: {', '.join(types)}")
             expected = types[key] if isinstance(types[key], tuple) else (types[key],)
-            if not isinstance(value, expected) or isinstance(value, bool) != (expected == (bool,)):
+            if type(value) not in expected:
                 raise UsageError(f"{where}: {key}: expected {' or '.join(kind.__name__ for kind in expected)}")
 
     def check(self, file):
@@ -269,12 +260,10 @@ class Sweep:
         return {"data.path": expanded(self.data[name])} if name in self.data else {}
 
     def values_of(self, values):
-        """Returns the values of a list of the grid, with the components that "@KIND" stands for."""
+        """Yields the values of a list of the grid, with the components that "@KIND" stands for."""
         for value in values:
-            if isinstance(value, str) and value.startswith("@"):
-                yield from registered(self.programs.path("dragonn-train"), value[1:])
-            else:
-                yield value
+            is_kind = isinstance(value, str) and value.startswith("@")
+            yield from registered(self.programs.path("dragonn-train"), value[1:]) if is_kind else [value]
 
     def runs(self):
         """Returns the wanted runs, in the order of the grid. @throws UsageError if two have one name."""
@@ -290,10 +279,9 @@ class Sweep:
                     continue
                 run = Run(self, config, names[config], variant, point, settings)
                 for found in (run, *self.at_equal_bytes(run)):
-                    if found.name in runs:
-                        raise UsageError(
-                            f"two runs have the name {found.name}: {runs[found.name].describe()}, and {found.describe()}")
-                    runs[found.name] = found
+                    other = runs.setdefault(found.name, found)
+                    if other is not found:
+                        raise UsageError(f"two runs have the name {found.name}: {other.describe()}, and {found.describe()}")
         if not runs:
             raise UsageError("the sweep has no run: everything is excluded")
         groups = dict.fromkeys(run.group for run in runs.values())
@@ -313,9 +301,8 @@ class Sweep:
         wanted = self.equal_bytes.get("method", method)
         if wanted == method or density is None:
             return
-        suffix = f"-bytes-of-{wanted}"
-        result = Run(self, run.config, [], {"name": f"{method}{suffix}"}, {k: v for k, v in run.point.items() if k != METHOD},
-                     dict(run.settings))
+        point = {key: value for key, value in run.point.items() if key != METHOD}
+        result = Run(self, run.config, [], {"name": f"{method}-bytes-of-{wanted}"}, point, dict(run.settings))
         if not self.wants(result.name):
             return
         equal = self.equal_density(run.config, tuple(run.settings.items()), method, wanted, density)
@@ -356,7 +343,7 @@ class Sweep:
 
 
 def arguments_of(config, settings):
-    return [str(config), *itertools.chain.from_iterable(("--set", f"{key}={toml_text(value)}") for key, value in settings.items())]
+    return [str(config), *sets({key: toml_text(value) for key, value in settings.items()})]
 
 
 class Run:
@@ -386,12 +373,9 @@ class Run:
     def describe(self):
         return ", ".join([str(self.config)] + [f"{key} = {toml_text(value)}" for key, value in self.settings.items()])
 
-    def arguments(self):
-        return arguments_of(self.config, self.settings)
-
     def command(self):
-        return [*self.sweep.launcher, self.sweep.programs.path("dragonn-train"), *self.arguments(), "--output", str(self.folder),
-                "--resume", "auto"]
+        return [*self.sweep.launcher, self.sweep.programs.path("dragonn-train"), *arguments_of(self.config, self.settings),
+                "--output", str(self.folder), "--resume", "auto"]
 
     def summary(self):
         return summary(self.folder)
@@ -453,17 +437,16 @@ class Rows:
     """A CSV file of finished runs with the same settings, which need no folder any more: task,run,seed,METRIC,bytes_per_step."""
 
     def __init__(self, path, runs):
-        self.path, known = path, {}
+        self.path, self.metric = path, None
         self.task = keys_of(runs[0].config).get("model.name", runs[0].config.stem)
-        self.metric = None
-        if path and path.exists():
-            with open(path, newline="", encoding="utf-8") as file:
-                reader = csv.DictReader(file)
-                self.metric = reader.fieldnames[3]
-                known = {(row["task"], row["run"], row["seed"]): row for row in reader}
+        if not path or not path.exists():
+            return
+        with open(path, newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            self.metric = reader.fieldnames[3]
+            known = {(row["task"], row["run"], row["seed"]): row for row in reader}
         for run in runs:
-            row = known.get(self.key(run))
-            if row:
+            if row := known.get(self.key(run)):
                 run.recorded = {"metric": self.metric, "value": float(row[self.metric]),
                                 "bytes_per_step": float(row["bytes_per_step"])}
 
@@ -475,9 +458,8 @@ class Rows:
         new = [run for run in runs if not run.recorded and run.summary()] if self.path else []
         if not new:
             return
-        is_there = self.path.exists()
         with open(self.path, "a", encoding="utf-8") as file:
-            if not is_there:
+            if file.tell() == 0:
                 file.write(f"task,run,seed,{new[0].quality(None)[0]},bytes_per_step\n")
             for run in new:
                 file.write(f"{','.join(self.key(run))},{run.quality(self.metric)[1]:.2f},{run.bytes_per_step():.0f}\n")
@@ -487,7 +469,7 @@ def check_configs(runs, programs):
     """Resolves the config of every run. @throws UsageError for one that is refused, or that a run in the output differs from."""
     refused = {}
     for run in runs:
-        code, text, error = programs.output_of("dragonn-train", [*run.arguments(), "--print-config"])
+        code, text, error = programs.output_of("dragonn-train", [*arguments_of(run.config, run.settings), "--print-config"])
         if code != 0:
             refused.setdefault(error, []).append(run.name)
             continue
@@ -511,18 +493,6 @@ def check_configs(runs, programs):
         raise UsageError(f"{sum(map(len, refused.values()))} of {len(runs)} runs are refused; none was begun")
 
 
-class Stop:
-    """The signal that asks the sweep to end: children get one of their own and save checkpoints."""
-
-    def __init__(self):
-        self.signal = 0
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self.receive)
-
-    def receive(self, number, _frame):
-        self.signal = number
-
-
 def begin(run):
     """Starts a run, with its log as a lock that lasts as long as the run. Returns None if that is not possible."""
     with open(run.log, "ab") as log:
@@ -540,17 +510,18 @@ def begin(run):
 
 def train(runs, parallel):
     """Runs what is not over. Returns the signal that ended the sweep early, or 0."""
-    stop, waiting, working = Stop(), [run for run in runs if not run.is_over()], {}
+    stops, waiting, working = [], [run for run in runs if not run.is_over()], {}
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: stops.append(number))
     done, forwarded = len(runs) - len(waiting), False
     if done:
         print(f"{done} of {len(runs)} runs are finished already", file=sys.stderr)
-    while working or (waiting and not stop.signal):
-        while waiting and len(working) < parallel and not stop.signal:
+    while working or (waiting and not stops):
+        while waiting and len(working) < parallel and not stops:
             run = waiting.pop(0)
-            process = begin(run)
-            if process:
+            if process := begin(run):
                 working[process] = (run, time.monotonic())
-        if stop.signal and not forwarded:
+        if stops and not forwarded:  # children get a signal of their own, and save checkpoints
             forwarded = True
             for process in working:
                 os.killpg(process.pid, signal.SIGTERM)
@@ -559,7 +530,7 @@ def train(runs, parallel):
             done += 1
             report_end(run, process.returncode, f"{done}/{len(runs)}", time.monotonic() - start)
         time.sleep(POLL_SECONDS if working else 0)
-    return stop.signal
+    return stops[-1] if stops else 0
 
 
 def report_end(run, code, place, seconds):
@@ -703,14 +674,13 @@ def compare(runs, sweep, programs):
         folders = [str(run.folder) for run in chosen if run.summary() is not None]
         if not folders:
             continue
-        prefix = sweep.report.get("prefix", "") + "".join(f"{word}-" for word in [*chosen[0].config_words, *([toml_text(value)] if values else [])])
-        file = sweep.output / f"{prefix}report.html"
-        options = ["--output", str(file), "--groups", str(sweep.output / f"{prefix}groups.csv")]
-        options += [option for kind in ("csv", "svg") for option in (f"--{kind}", str(file.with_suffix(f".{kind}")))]
-        for name in ("target", "target_share", "title"):
-            if name in sweep.report:
-                options += [f"--{name.replace('_', '-')}", str(sweep.report[name])]
-        code, _, error = programs.output_of("dragonn-compare", [*folders, *options])
+        words = [*chosen[0].config_words, *([toml_text(value)] if values else [])]
+        file = sweep.output / "".join([sweep.prefix, *(f"{word}-" for word in words), "report.html"])
+        options = {"output": file, "groups": file.with_name(file.name.removesuffix("report.html") + "groups.csv"),
+                   "csv": file.with_suffix(".csv"), "svg": file.with_suffix(".svg")}
+        options |= {name: sweep.report[name] for name in ("target", "target_share", "title") if name in sweep.report}
+        words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+        code, _, error = programs.output_of("dragonn-compare", [*folders, *words])
         if code != 0:
             print(f"experiments: dragonn-compare: {error}", file=sys.stderr)
             good = False
@@ -722,9 +692,7 @@ def compare(runs, sweep, programs):
 
 
 def parse_arguments():
-    lines = __doc__.splitlines()
-    parser = argparse.ArgumentParser(description=lines[0], epilog="\n".join(lines[2:]), allow_abbrev=False,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("sweep", nargs="?", type=pathlib.Path, metavar="SWEEP.toml", help="what to run")
     parser.add_argument("--config", action="append", type=pathlib.Path, metavar="FILE", help="config to train (repeatable)")
     parser.add_argument("--output", metavar="DIR", help="folder of the runs")
@@ -756,7 +724,7 @@ def write_tables(runs, sweep, programs, check):
         return False
     print(text, end="")
     if sweep.output.is_dir():
-        (sweep.output / f"{sweep.report.get('prefix', '')}table.md").write_text(text)
+        (sweep.output / f"{sweep.prefix}table.md").write_text(text)
     failures = failed_checks(groups, sweep.report) if check else []
     for failure in failures:
         print(f"experiments: {failure}", file=sys.stderr)

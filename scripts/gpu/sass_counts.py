@@ -19,6 +19,7 @@ Exit code: 0 done, 2 bad usage, 77 a tool of the CUDA toolkit is missing.
 import argparse
 import heapq
 import importlib.util
+import itertools
 import json
 import os
 import pathlib
@@ -30,7 +31,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OPTIONS = ["-std=c++20", "-O3", "-DNDEBUG", "--fmad=false", "--expt-relaxed-constexpr", "-DFMT_USE_CONSTEXPR=1"]
-ARRAYS_OF_KIND = {"0": 1, "1": 1, "2": 2, "3": 3, "4": 3}  # AccumulateKind: arrays that are read
+ARRAYS_OF_KIND = (1, 1, 2, 3, 3)  # that are read, by AccumulateKind
 INSTRUCTION = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)\s*(.*?)\s*;")
 WIDE_LOAD = re.compile(r"^LDG\.\S*128")
 
@@ -63,16 +64,11 @@ class Function:
 
     def __init__(self, name):
         self.name = name
-        self.addresses = []
         self.code = {}  # address: (is predicated, operation, operands)
-
-    def add(self, address, predicate, operation, operands):
-        self.addresses.append(address)
-        self.code[address] = (bool(predicate), operation, operands)
 
     def successors(self):
         """Returns the addresses that an instruction may be followed by, for every address."""
-        following = dict(zip(self.addresses, self.addresses[1:]))
+        following = dict(itertools.pairwise(self.code))
         joins = {}  # of a barrier register: where its threads meet
         for _, operation, operands in self.code.values():
             if operation.startswith("BSSY"):
@@ -106,20 +102,17 @@ def read_functions(cuobjdump, binary):
         if "Function :" in line:
             functions.append(Function(line.split(":", 1)[1].strip()))
         elif functions and (match := INSTRUCTION.match(line)):
-            functions[-1].add(int(match[1], 16), match[2], match[3], match[4])
+            functions[-1].code[int(match[1], 16)] = (bool(match[2]), match[3], match[4])
     usage = subprocess.run([cuobjdump, "-res-usage", str(binary)], check=True, capture_output=True, text=True)
-    resources = {}
-    for name, text in re.findall(r"Function (\S+?):\s*\n\s*(.*)", usage.stdout + usage.stderr):
-        resources[name] = {key: int(value) for key, value in re.findall(r"(REG|STACK|LOCAL|SHARED):(\d+)", text)}
+    resources = {name: {key: int(value) for key, value in re.findall(r"(REG|STACK|LOCAL|SHARED):(\d+)", text)}
+                 for name, text in re.findall(r"Function (\S+?):\s*\n\s*(.*)", usage.stdout + usage.stderr)}
     return functions, resources
 
 
 def least_instructions(function, is_load, start, is_end, most):
     """Returns (loads, instructions) of the cheapest way from `start` to an end through most loads, up to `most`."""
     successors = function.successors()
-    best = {}
-    queue = [(0, start, 0)]
-    done = set()
+    best, queue, done = {}, [(0, start, 0)], set()
     while queue:
         cost, address, loads = heapq.heappop(queue)
         if (address, loads) in done:
@@ -151,9 +144,8 @@ def count(function, resources, name, options):
     if not loads and options.narrow:
         loads, width = {address for address, operation in operations.items() if operation.startswith("LDG")}, 1
     kind = re.search(r"AccumulateKind\)(\d)", name)
-    arrays = options.arrays or (ARRAYS_OF_KIND[kind[1]] if kind else 1)
-    start = function.addresses[0]
-    path = least_instructions(function, loads, start, lambda after: after is None, len(loads))
+    arrays = options.arrays or (ARRAYS_OF_KIND[int(kind[1])] if kind else 1)
+    path = least_instructions(function, loads, next(iter(function.code)), lambda after: after is None, len(loads))
     loop = count_loop(function, loads)
     used = resources.get(function.name, {})
 

@@ -16,7 +16,7 @@ epoch, and the training's seconds until then, evaluations left out. Without --da
 Rank 0 writes a JSON array with one object per hook to --output (or the standard output).
 Exit code: 0 done, 1 failed, 2 bad usage, 77 PyTorch or NumPy is not installed.
 """
-import argparse
+import itertools
 import json
 import os
 import pathlib
@@ -39,6 +39,7 @@ try:
     from torch.nn.parallel import DistributedDataParallel
 
     import pytorch_models
+    from runs import make_parser, words
 except ImportError as error:
     print(f"skipped: {error}", file=sys.stderr)
     sys.exit(77)
@@ -68,22 +69,14 @@ class Images:
             self.labels = torch.randint(0, CLASSES, (1024,), generator=generator)
             self.pixels = torch.randint(0, 256, (1024, CHANNELS, SIDE, SIDE), generator=generator, dtype=torch.uint8)
         else:
-            records = torch.cat([self.read(path) for path in sorted(folder.glob(name))])
-            records = records[: limit or None]
+            content = bytearray(b"".join(path.read_bytes() for path in sorted(folder.glob(name))))
+            records = torch.frombuffer(content, dtype=torch.uint8).view(-1, 1 + CHANNELS * SIDE * SIDE)[: limit or None]
             self.labels = records[:, 0].long()
             self.pixels = records[:, 1:].reshape(-1, CHANNELS, SIDE, SIDE)
         self.mean, self.deviation = (torch.tensor(values).view(1, CHANNELS, 1, 1) for values in (MEAN, DEVIATION))
 
-    @staticmethod
-    def read(path):
-        records = torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8)
-        return records.view(-1, 1 + CHANNELS * SIDE * SIDE)
-
     def normalized(self, pixels, layout):
         return ((pixels.float() / 255 - self.mean) / self.deviation).contiguous(memory_format=layout)
-
-    def batch(self, indices, layout):
-        return self.normalized(self.pixels[indices], layout), self.labels[indices]
 
     def augmented_batch(self, indices, layout, generator):
         """Each image is padded with black pixels, cropped and mirrored at random."""
@@ -97,29 +90,6 @@ class Images:
         return self.normalized(pixels, layout), self.labels[indices]
 
 
-class Batches:
-    """This rank's part of a shuffled epoch, a batch at a time. The last, incomplete global batch is left out."""
-
-    def __init__(self, images, batch, rank, world, seed, layout):
-        self.images, self.batch, self.layout = images, batch, layout
-        self.rank, self.world, self.seed = rank, world, seed
-        self.per_epoch = len(images.labels) // (batch * world)
-        self.generator = torch.Generator().manual_seed(1000 * seed + rank)
-
-    def epoch(self, number):
-        generator = torch.Generator().manual_seed(100 * self.seed + number)
-        order = torch.randperm(len(self.images.labels), generator=generator)
-        for step in range(self.per_epoch):
-            begin = (step * self.world + self.rank) * self.batch
-            yield self.images.augmented_batch(order[begin : begin + self.batch], self.layout, self.generator)
-
-    def endless(self):
-        number = 0
-        while True:
-            yield from self.epoch(number)
-            number += 1
-
-
 def initialize(model):
     """As dragonn does (layers/layers.h): He's normal by fan-out for convolutions, and biases of zero."""
     for module in model.modules():
@@ -127,15 +97,6 @@ def initialize(model):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
         if isinstance(module, (nn.Conv2d, nn.Linear)) and module.bias is not None:
             nn.init.zeros_(module.bias)
-
-
-def register(model, hook):
-    if hook == "fp16":
-        model.register_comm_hook(None, default_hooks.fp16_compress_hook)
-    elif hook == "powersgd":
-        state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=1,
-                                                start_powerSGD_iter=WHOLE_STEPS[hook])
-        model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
 
 
 class Training:
@@ -161,11 +122,23 @@ class Training:
             # Each rank keeps its batch norm's statistics during training, as dragonn's do: nothing is sent for them.
             self.model = DistributedDataParallel(self.model, bucket_cap_mb=BUCKET_MB.get(hook),
                                                  gradient_as_bucket_view=True, broadcast_buffers=False)
-            register(self.model, hook)
+            if hook == "fp16":
+                self.model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+            elif hook == "powersgd":
+                state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=WHOLE_STEPS[hook])
+                self.model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
         self.optimizer = torch.optim.SGD(self.inner.parameters(), self.rate, optimizer["momentum"],
                                          weight_decay=optimizer["weight_decay"])
-        self.images = Images(options.data, "data_batch_*.bin")
-        self.batches = Batches(self.images, self.batch, self.rank, self.world, options.seed, self.layout)
+        self.images, self.seed = Images(options.data, "data_batch_*.bin"), options.seed
+        self.generator = torch.Generator().manual_seed(1000 * self.seed + self.rank)
+
+    def batches(self, epoch):
+        """This rank's part of a shuffled epoch, a batch at a time. The last, incomplete global batch is left out."""
+        generator = torch.Generator().manual_seed(100 * self.seed + epoch)
+        order = torch.randperm(len(self.images.labels), generator=generator)
+        for step in range(len(order) // (self.batch * self.world)):
+            begin = (step * self.world + self.rank) * self.batch
+            yield self.images.augmented_batch(order[begin : begin + self.batch], self.layout, self.generator)
 
     def step(self, images, labels):
         self.optimizer.zero_grad()
@@ -178,7 +151,7 @@ class Training:
         """For an epoch, from 0, by the schedule of the config."""
         if self.schedule["name"] != "milestones" or self.schedule.get("warmup_epochs", 0) != 0:
             raise ValueError("schedule: expected milestones without a warm-up")
-        passed = sum(epoch >= milestone for milestone in milestones or self.schedule["milestones"])
+        passed = sum(epoch >= int(milestone) for milestone in milestones or self.schedule["milestones"])
         for group in self.optimizer.param_groups:
             group["lr"] = self.rate * self.schedule["gamma"] ** passed
 
@@ -200,7 +173,7 @@ def mean_over_ranks(value):
 
 def measure_steps(training, hook, options):
     """Seconds of every step behind the warm-up, on this rank, and what a rank sends, mean over ranks."""
-    batches = training.batches.endless()
+    batches = itertools.chain.from_iterable(map(training.batches, itertools.count()))
     for _ in range(options.warmup + WHOLE_STEPS.get(hook, 0)):
         training.step(*next(batches))
     settle()
@@ -228,8 +201,8 @@ def test_accuracy(training, test):
     mine = torch.arange(training.rank, len(test.labels), training.world)
     hits = 0
     for indices in mine.split(128):
-        images, labels = test.batch(indices, training.layout)
-        hits += (training.inner(images).argmax(1) == labels).sum().item()
+        images = test.normalized(test.pixels[indices], training.layout)
+        hits += (training.inner(images).argmax(1) == test.labels[indices]).sum().item()
     training.inner.train()
     return mean_over_ranks(hits) * training.world / len(test.labels)
 
@@ -242,7 +215,7 @@ def train(training, _hook, options):
         training.set_rate(epoch, options.milestones)
         settle()
         begin = time.perf_counter()
-        for images, labels in training.batches.epoch(epoch):
+        for images, labels in training.batches(epoch):
             training.step(images, labels)
         seconds += time.perf_counter() - begin
         rows.append({"epoch": epoch + 1, "seconds": seconds, "accuracy": test_accuracy(training, test)})
@@ -250,14 +223,13 @@ def train(training, _hook, options):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__doc__)
     parser.add_argument("--config", type=pathlib.Path, required=True, help="a config of dragonn-train")
-    parser.add_argument("--hooks", type=lambda text: text.split(","), required=True, help=",".join(HOOKS))
+    parser.add_argument("--hooks", type=words, required=True, help=",".join(HOOKS))
     parser.add_argument("--steps", type=int, default=0, help="measure so many steps")
     parser.add_argument("--warmup", type=int, default=5, help="steps ahead of them, at least 1")
     parser.add_argument("--epochs", type=int, default=0, help="train so many epochs")
-    parser.add_argument("--milestones", type=lambda text: [int(word) for word in text.split(",")],
-                        help="epochs, instead of the config's")
+    parser.add_argument("--milestones", type=words, help="epochs, instead of the config's")
     parser.add_argument("--batch", type=int, help="per rank, instead of the config's")
     parser.add_argument("--data", type=pathlib.Path, help="folder with data_batch_*.bin and test_batch.bin")
     parser.add_argument("--test-limit", type=int, default=0, help="first test images; 0: all")
@@ -280,20 +252,14 @@ def parse_arguments():
     return options
 
 
-def start_group(options):
-    """gloo over the ranks of mpirun. The defaults are scripts/netns_cluster.sh's."""
-    if options.world == 1:
-        return
-    os.environ.setdefault("MASTER_ADDR", "198.18.0.1")
-    os.environ.setdefault("MASTER_PORT", "29500")
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", options.interface)
-    dist.init_process_group("gloo", rank=int(os.environ["OMPI_COMM_WORLD_RANK"]), world_size=options.world)
-
-
 def main():
     options = parse_arguments()
     torch.set_num_threads(options.threads)
-    start_group(options)
+    if options.world > 1:  # gloo over the ranks of mpirun. The defaults are scripts/netns_cluster.sh's.
+        os.environ.setdefault("MASTER_ADDR", "198.18.0.1")
+        os.environ.setdefault("MASTER_PORT", "29500")
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", options.interface)
+        dist.init_process_group("gloo", rank=int(os.environ["OMPI_COMM_WORLD_RANK"]), world_size=options.world)
     rows = []
     for hook in options.hooks:
         training = Training(options, hook)

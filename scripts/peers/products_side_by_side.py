@@ -44,8 +44,6 @@ SHAPES = {
 }
 LIBRARIES = ["onednn", "openblas", "blis", "mkl"]
 PRODUCTS = ["forward", "weights"]
-
-
 COLUMNS = {"layer": "layer", "shape": "rows x outputs x inputs", "product": "product", "threads": "threads", "dragonn": "dragonn",
            **{name: name for name in LIBRARIES}, "ratio": "dragonn / best"}
 
@@ -75,41 +73,27 @@ def dragonn_rate(options, case):
 # Libraries: multiply(first, transposed, second, transposed, result) of row-major matrices that NumPy holds.
 
 
-def load_library(name):
-    file = ctypes.util.find_library(name)
+def library_product(name):
+    file = ctypes.util.find_library({"onednn": "dnnl"}.get(name, name))
     if file is None:
         raise OSError("not installed")
-    return ctypes.CDLL(file)
-
-
-def pointer(matrix):
-    return matrix.ctypes.data_as(ctypes.c_void_p)
-
-
-def onednn_product():
-    library = load_library("dnnl")
-    size, number = ctypes.c_int64, ctypes.c_float
-    library.dnnl_sgemm.argtypes = [ctypes.c_char, ctypes.c_char, size, size, size, number, ctypes.c_void_p, size,
-                                   ctypes.c_void_p, size, number, ctypes.c_void_p, size]
+    library = ctypes.CDLL(file)
+    if name == "onednn":
+        sgemm, order, plain, transposed, size = library.dnnl_sgemm, [], b"N", b"T", ctypes.c_int64
+    else:
+        sgemm, order, plain, transposed, size = library.cblas_sgemm, [101], 111, 112, ctypes.c_int  # row-major
+    kind = ctypes.c_char if name == "onednn" else ctypes.c_int
+    matrix = [ctypes.c_void_p, size]
+    sgemm.argtypes = [ctypes.c_int] * len(order) + [kind, kind, size, size, size, ctypes.c_float, *matrix, *matrix, ctypes.c_float,
+                                                    *matrix]
 
     def multiply(a, a_transposed, b, b_transposed, c):
-        inner = a.shape[0] if a_transposed else a.shape[1]
-        status = library.dnnl_sgemm(b"T" if a_transposed else b"N", b"T" if b_transposed else b"N", *c.shape, inner, 1.0,
-                                    pointer(a), a.shape[1], pointer(b), b.shape[1], 0.0, pointer(c), c.shape[1])
-        assert status == 0
+        def place(matrix):
+            return matrix.ctypes.data_as(ctypes.c_void_p), matrix.shape[1]
 
-    return multiply
-
-
-def blas_product(name):
-    library = load_library(name)
-    row_major, plain, transposed = 101, 111, 112
-
-    def multiply(a, a_transposed, b, b_transposed, c):
-        inner = a.shape[0] if a_transposed else a.shape[1]
-        library.cblas_sgemm(row_major, transposed if a_transposed else plain, transposed if b_transposed else plain,
-                            *c.shape, inner, ctypes.c_float(1), pointer(a), a.shape[1], pointer(b), b.shape[1],
-                            ctypes.c_float(0), pointer(c), c.shape[1])
+        status = sgemm(*order, transposed if a_transposed else plain, transposed if b_transposed else plain, *c.shape,
+                       a.shape[0] if a_transposed else a.shape[1], 1, *place(a), *place(b), 0, *place(c))
+        assert name != "onednn" or status == 0
 
     return multiply
 
@@ -133,7 +117,7 @@ def prepare(library, case):
     import numpy
 
     try:
-        multiply = {"mkl": mkl_product, "onednn": onednn_product}.get(library, lambda: blas_product(library))()
+        multiply = mkl_product() if library == "mkl" else library_product(library)
     except (ImportError, OSError) as error:
         return {"note": str(error)}, None
     rows, outputs, inputs = SHAPES[case["layer"]]

@@ -12,6 +12,13 @@ LABELS = {
 NETWORKS = {"100mbit": "100 Mbit/s", "1gbit": "1 Gbit/s"}
 
 
+def in_groups(rows, key):
+    groups = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
+
+
 def label(row):
     return LABELS.get((row["side"], row["method"]), f"dragonn, `{row['method']}`")
 
@@ -26,10 +33,6 @@ def in_best_mode(rows, speed):
     return max(in_groups(rows, mode).values(), key=speed)
 
 
-def rate_name(rate):
-    return NETWORKS.get(rate, rate)
-
-
 def samples_per_second(rows):
     """Of all ranks: the median over the rounds of a round's median."""
     return statistics.median(row["ranks"] * row["batch"] / statistics.median(row["step_seconds"]) for row in rows)
@@ -41,13 +44,6 @@ def number(value):
 
 def bytes_text(value):
     return f"{value / 1e3:,.0f} kB" if value < 1e7 else f"{value / 1e6:,.1f} MB"
-
-
-def in_groups(rows, key):
-    groups = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
-    return groups
 
 
 def caption(rows):
@@ -76,7 +72,7 @@ def throughput_lines(rows):
         return
     cells = in_groups(rows, lambda row: (label(row), row["model"], row["rate"]))
     columns = list(dict.fromkeys((row["model"], row["rate"]) for row in rows))
-    names = [f"{model}, {rate_name(rate)}" for model, rate in columns]
+    names = [f"{model}, {NETWORKS.get(rate, rate)}" for model, rate in columns]
     header = ["samples/s of all hosts; sent by a host per step", *names]
 
     def cell(name, column):
@@ -97,13 +93,11 @@ def gain_lines(rows):
     rows = [row for row in rows if row["part"] == "throughput"]
     for (model, rate), column in in_groups(rows, lambda row: (row["model"], row["rate"])).items():
         peers, own = (speeds([row for row in column if row["side"] == wanted]) for wanted in ("ddp", "dragonn"))
-        plain = peers.get(LABELS["ddp", "plain"])
-        if plain is None or not own:
-            continue
-        peer, best = max(peers, key=peers.get), max(own, key=own.get)
-        yield (f"- {model}, {rate_name(rate)}: {best} is {own[best] / plain:.2f} times as fast as "
-               f"{LABELS['ddp', 'plain']}, and "
-               f"{own[best] / peers[peer]:.2f} times as fast as the fastest of PyTorch ({peer}).")
+        plain = LABELS["ddp", "plain"]
+        if plain in peers and own:
+            peer, best = max(peers, key=peers.get), max(own, key=own.get)
+            yield (f"- {model}, {NETWORKS.get(rate, rate)}: {best} is {own[best] / peers[plain]:.2f} times as fast as {plain}, "
+                   f"and {own[best] / peers[peer]:.2f} times as fast as the fastest of PyTorch ({peer}).")
 
 
 def compute_lines(rows):
@@ -155,15 +149,14 @@ def accuracy_lines(rows, share):
         return next((epoch for epoch in row["epochs"] if epoch["accuracy"] >= target), None)
 
     def line(row):
-        reached, needed = first(row), first(reference)
-        last = row["epochs"][-1]
-        to_target = ["not reached", ""]
+        reached, last, to_target = first(row), row["epochs"][-1], ["not reached", ""]
         if reached:
             to_target = [f"{reached['seconds']:.0f} s (epoch {reached['epoch']})",
-                         f"{needed['seconds'] / reached['seconds']:.2f}"]
-        return [", ".join(filter(None, (label(row), mode(row)))), *to_target, f"{100 * last['accuracy']:.1f} %", f"{last['seconds']:.0f} s"]
+                         f"{first(reference)['seconds'] / reached['seconds']:.2f}"]
+        name = ", ".join(filter(None, (label(row), mode(row))))
+        return [name, *to_target, f"{100 * last['accuracy']:.1f} %", f"{last['seconds']:.0f} s"]
 
-    header = [f"{reference['model']}, {rate_name(reference['rate'])}", f"training until {100 * target:.1f} %",
+    header = [f"{reference['model']}, {NETWORKS.get(reference['rate'], reference['rate'])}", f"training until {100 * target:.1f} %",
               "times as fast as DDP", f"accuracy after epoch {len(reference['epochs'])}", "training in all"]
     yield table(header, map(line, rows))
 
